@@ -1,0 +1,40 @@
+// Package redoubt is coordination for services on Redis: what its primitives
+// share. The primitives are in packages of their own: lock, ratelimit.
+//
+// A program wraps the Redis client that it already has, makes one [Client] on
+// it, and passes that to the primitives:
+//
+//	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+//	conn, err := goredis.Wrap(rdb)
+//	…
+//	client, err := redoubt.New(conn, redoubt.Options{})
+//	…
+//	locks, err := lock.New(client, lock.Options{})
+//	…
+//	err = locks.Do(ctx, "orders:42", func(ctx context.Context) error {
+//		return ship(ctx, 42)
+//	})
+//
+// This package imports no Redis client. [Conn] is the narrow interface that one
+// is used through; package goredis implements it over go-redis, for one Redis
+// or Valkey from 6.2 on, for Sentinel and for Cluster.
+//
+// # Keys
+//
+// Every key has the form "<prefix>:{<name>}:<part>". The name in braces is the
+// cluster's hash tag, so all keys of one name are in one slot; the part is one
+// of a short list that each primitive documents. See [Client.Key].
+//
+// # Time
+//
+// The server's TIME, read inside the scripts, is the only clock that decides
+// who holds a lock or what a limiter lets through. A client's clock is used
+// only to stop early, never to go on longer.
+//
+// # Errors
+//
+// Expected outcomes are values: a limiter's refusal, a busy lock. Errors are
+// faults, and can be matched with errors.Is and errors.As: [ErrUnknownOutcome]
+// when a command may have run although its reply was lost, [ServerError] for
+// what the server refused.
+package redoubt

@@ -1,0 +1,45 @@
+package redoubt
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrUnknownOutcome is matched by the error of a command that may have
+	// run on the server although its reply never came: the connection broke
+	// or the context ended after it was sent, and its flags did not allow to
+	// send it again.
+	ErrUnknownOutcome = errors.New("redoubt: outcome unknown: the command may have run")
+
+	// ErrClosed is returned by calls on a closed [Client].
+	ErrClosed = errors.New("redoubt: client is closed")
+
+	// ErrInvalidName is matched by the error for a name that can't be part of
+	// a key: see [Client.Key].
+	ErrInvalidName = errors.New("redoubt: invalid name")
+)
+
+// UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause.
+// It is for implementations of [Conn].
+func UnknownOutcome(cause error) error {
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, cause)
+}
+
+// A ServerError is an error reply, with its text as the server sent it.
+type ServerError string
+
+func (e ServerError) Error() string { return string(e) }
+
+// Code returns the first word of the error, like "WRONGTYPE" or "NOSCRIPT".
+func (e ServerError) Code() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	return code
+}
+
+// IsCode reports whether err is a [ServerError] with the given code.
+func IsCode(err error, code string) bool {
+	var se ServerError
+	return errors.As(err, &se) && se.Code() == code
+}

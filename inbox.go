@@ -1,0 +1,283 @@
+package redoubt
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Waiter gets the wake-ups for one key: a script that frees something
+// publishes the key to the channel of one process that waits for it, and that
+// process wakes one of its Waiters, the oldest.
+//
+// A Client has one channel for all its Waiters, its inbox, subscribed when the
+// first Waiter is made. On a cluster that has sharded pub/sub (Redis 7) the
+// channel must live in the key's slot, so there it is one channel a name, on
+// one connection a node.
+type Waiter struct {
+	// C receives a value when the key may be worth another try: after a
+	// wake-up, and after a lost connection that may have swallowed one.
+	C <-chan struct{}
+	// Channel is what the scripts publish the key to; Verb is the command
+	// that does so, PUBLISH or SPUBLISH.
+	Channel, Verb string
+
+	c     chan struct{}
+	inbox *inbox
+	key   string
+	sub   *subscription
+}
+
+// Waiter returns a new Waiter for key, one of name's keys. It returns once the
+// subscription is confirmed: one round trip, and none once the inbox is open.
+// Close it after use.
+func (c *Client) Waiter(ctx context.Context, name, key string) (*Waiter, error) {
+	return c.inbox.waiter(ctx, name, key)
+}
+
+// PublishVerb returns the command by which scripts wake waiters on this
+// server, PUBLISH or SPUBLISH. It asks the server once, on a cluster only.
+func (c *Client) PublishVerb(ctx context.Context) (string, error) {
+	return c.inbox.publishVerb(ctx)
+}
+
+// inbox holds a client's subscriptions and its waiters.
+type inbox struct {
+	client *Client
+
+	mu      sync.Mutex
+	verb    string
+	closed  bool
+	subs    map[string]*subscription // by channel
+	waiters map[string][]*Waiter     // by key, oldest first
+}
+
+type subscription struct {
+	channel string
+	refs    int
+	ready   chan struct{} // closed when stop and err are set
+	stop    func()
+	err     error
+}
+
+func (b *inbox) waiter(ctx context.Context, name, key string) (*Waiter, error) {
+	verb, err := b.publishVerb(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &Waiter{inbox: b, key: key, Verb: verb, c: make(chan struct{}, 1)}
+	w.C = w.c
+	if verb == "SPUBLISH" {
+		w.Channel = b.client.prefix + ":{" + name + "}:wake:" + b.client.id
+	} else {
+		w.Channel = b.client.prefix + ":{" + b.client.id + "}:wake"
+	}
+	if w.sub, err = b.subscribe(ctx, w.Channel, verb == "SPUBLISH"); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiters == nil {
+		b.waiters = make(map[string][]*Waiter)
+	}
+	b.waiters[key] = append(b.waiters[key], w)
+	return w, nil
+}
+
+// Close stops the wake-ups. A wake-up that came and was not received is handed
+// to the next Waiter of the same key in this process; Close reports false when
+// there was one and nobody to take it, so that the caller can pass it on to
+// another process.
+func (w *Waiter) Close() bool {
+	b := w.inbox
+	b.mu.Lock()
+	rest := slices.DeleteFunc(b.waiters[w.key], func(o *Waiter) bool { return o == w })
+	if len(rest) == 0 {
+		delete(b.waiters, w.key)
+	} else {
+		b.waiters[w.key] = rest
+	}
+	b.mu.Unlock()
+	b.release(w.sub)
+	select {
+	case <-w.c:
+		return b.wake(w.key)
+	default:
+		return true
+	}
+}
+
+// wake wakes the oldest waiter of key and reports whether there is one.
+func (b *inbox) wake(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.waiters[key] {
+		select {
+		case w.c <- struct{}{}:
+			return true
+		default: // it has been woken already: this one is for the next
+		}
+	}
+	return len(b.waiters[key]) > 0
+}
+
+// wakeAll wakes everybody: wake-ups may have been lost.
+func (b *inbox) wakeAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ws := range b.waiters {
+		for _, w := range ws {
+			select {
+			case w.c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// subscribe returns the subscription to channel, made when this is its first
+// use. Callers that come while it is being made wait for that.
+func (b *inbox) subscribe(ctx context.Context, channel string, sharded bool) (*subscription, error) {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return nil, ErrClosed
+		}
+		s := b.subs[channel]
+		if s == nil {
+			return b.open(ctx, channel, sharded)
+		}
+		s.refs++
+		b.mu.Unlock()
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			b.release(s)
+			return nil, ctx.Err()
+		}
+		if s.err == nil {
+			return s, nil
+		}
+		// The caller that was making it failed, maybe because its own ctx
+		// ended: this caller makes its own attempt.
+		if ctx.Err() != nil || !errors.Is(s.err, context.Canceled) && !errors.Is(s.err, context.DeadlineExceeded) {
+			return nil, s.err
+		}
+	}
+}
+
+// open makes the subscription to channel. b.mu is held on entry.
+func (b *inbox) open(ctx context.Context, channel string, sharded bool) (*subscription, error) {
+	s := &subscription{channel: channel, refs: 1, ready: make(chan struct{}), stop: func() {}}
+	if !sharded {
+		s.refs++ // the inbox stays open until the client is closed
+	}
+	if b.subs == nil {
+		b.subs = make(map[string]*subscription)
+	}
+	b.subs[channel] = s
+	b.mu.Unlock()
+
+	// Without a Subscriber nothing wakes the waiters: they wait out the lease.
+	var stop func()
+	var err error
+	if sc, ok := b.client.conn.(Subscriber); ok {
+		stop, err = sc.Subscribe(ctx, channel, sharded, func(payload string, lost bool) {
+			if lost {
+				b.wakeAll()
+				return
+			}
+			b.wake(payload)
+		})
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer close(s.ready)
+	if err != nil {
+		s.err = err
+		if b.subs[channel] == s {
+			delete(b.subs, channel)
+		}
+		return nil, err
+	}
+	if stop != nil {
+		s.stop = stop
+	}
+	if b.closed {
+		return nil, ErrClosed // close waits for ready and stops it
+	}
+	return s, nil
+}
+
+// release drops one use of s and ends the subscription with its last.
+func (b *inbox) release(s *subscription) {
+	b.mu.Lock()
+	s.refs--
+	last := s.refs == 0 && b.subs[s.channel] == s
+	if last {
+		delete(b.subs, s.channel)
+	}
+	b.mu.Unlock()
+	if last {
+		<-s.ready
+		s.stop()
+	}
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	subs := b.subs
+	b.subs = nil
+	b.mu.Unlock()
+	for _, s := range subs {
+		<-s.ready
+		s.stop()
+	}
+	b.wakeAll()
+}
+
+// publishVerb finds out once whether the server has sharded pub/sub.
+func (b *inbox) publishVerb(ctx context.Context) (string, error) {
+	b.mu.Lock()
+	verb := b.verb
+	b.mu.Unlock()
+	if verb != "" {
+		return verb, nil
+	}
+	verb = "PUBLISH"
+	if t := b.client.topology; t != nil && t.Node("") != "" {
+		info, err := b.client.conn.Do(ctx, Cmd{Name: "INFO", Args: []string{"server"}, Flags: ReadOnly}).Text()
+		if err != nil {
+			return "", err
+		}
+		if serverMajor(info) >= 7 {
+			verb = "SPUBLISH"
+		}
+	}
+	b.mu.Lock()
+	b.verb = verb
+	b.mu.Unlock()
+	return verb, nil
+}
+
+// serverMajor reads the major version from INFO server. Valkey names the Redis
+// version that it is compatible with in the same field.
+func serverMajor(info string) int {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
+			major, _, _ := strings.Cut(v, ".")
+			n, err := strconv.Atoi(major)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
