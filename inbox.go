@@ -87,11 +87,9 @@ func (b *inbox) waiter(ctx context.Context, name, key string) (*Waiter, error) {
 	return w, nil
 }
 
-// Close stops the wake-ups. A wake-up that came and was not received is handed
-// to the next Waiter of the same key in this process; Close reports false when
-// there was one and nobody to take it, so that the caller can pass it on to
-// another process.
-func (w *Waiter) Close() bool {
+// Close stops the wake-ups. One that came and was not received goes to the next
+// Waiter of the same key in this process.
+func (w *Waiter) Close() {
 	b := w.inbox
 	b.mu.Lock()
 	rest := slices.DeleteFunc(b.waiters[w.key], func(o *Waiter) bool { return o == w })
@@ -101,27 +99,25 @@ func (w *Waiter) Close() bool {
 		b.waiters[w.key] = rest
 	}
 	b.mu.Unlock()
-	b.release(w.sub)
 	select {
 	case <-w.c:
-		return b.wake(w.key)
+		b.wake(w.key)
 	default:
-		return true
 	}
+	b.release(w.sub)
 }
 
-// wake wakes the oldest waiter of key and reports whether there is one.
-func (b *inbox) wake(key string) bool {
+// wake wakes the oldest waiter of key that has not been woken yet.
+func (b *inbox) wake(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.waiters[key] {
 		select {
 		case w.c <- struct{}{}:
-			return true
-		default: // it has been woken already: this one is for the next
+			return
+		default:
 		}
 	}
-	return len(b.waiters[key]) > 0
 }
 
 // wakeAll wakes everybody: wake-ups may have been lost.

@@ -1,0 +1,78 @@
+// Package lock gives distributed locks on Redis.
+//
+// # Use
+//
+// A [Mutex] is a family of named locks that share one configuration. Do runs a
+// function while the lock is held, renews the lease as long as it runs, and
+// ends its context when the lease is lost:
+//
+//	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+//	…
+//	err = locks.Do(ctx, "orders:42", func(ctx context.Context) error {
+//		return ship(ctx, 42)
+//	})
+//
+// Acquire and TryAcquire give a [Lease] to hold by hand:
+//
+//	lease, busy, err := locks.TryAcquire(ctx, "orders:42")
+//	switch {
+//	case err != nil:
+//		return err
+//	case busy != nil:
+//		return fmt.Errorf("held for another %v", busy.Remaining)
+//	}
+//	defer lease.Release(ctx)
+//
+// # How it works
+//
+// A lock is one hash on the server, "<prefix>:{<name>}:lock", with the random
+// id of the acquisition, the time until which it is held, and the fencing
+// token. Every step is one script, and the server's TIME alone decides. Waiters
+// queue in a sorted set beside it, "<prefix>:{<name>}:wait", and the release
+// publishes a wake-up to one of them: nobody polls. A minute after the last
+// lease on a name ended nothing is left of it.
+//
+// Acquire and release are one round trip each, and the token comes with the
+// acquire. A hand-over to a waiter is one release, one acquire, and one more
+// command when others of the same process wait behind it.
+//
+// # What is promised
+//
+// While the primary keeps its data and its clock:
+//
+//   - At most one lease on a name is valid at a time.
+//     (TestMutualExclusion, TestTryAcquire)
+//   - A lease is over here before it is over on the server, whatever the
+//     network does: Done, Err and the Context tell so by the local deadline.
+//     (TestLeaseEndsWhenServerIsUnreachable)
+//   - Release and Extend never touch another's lease.
+//     (TestStaleLeaseIsRefused)
+//   - Tokens on one name rise strictly, and go on rising when the key has
+//     gone. (TestTokensRise)
+//   - A call repeated after a lost reply gives the same answer and the same
+//     token, and a cancelled acquire that arrives late takes nothing.
+//     (TestLostReplies, TestLateAcquireIsVoid)
+//   - No wake-up is lost for longer than the lease that the waiter saw, at
+//     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn)
+//
+// # What is not promised
+//
+// Exclusion while a process is paused (SIGSTOP, a long GC pause, a suspended
+// virtual machine): it can't see that its deadline passes. Exclusion through a
+// failover: Redis replicates asynchronously, and a new primary may not know the
+// lock. Exclusion through a jump of the server's clock. Against all three a
+// resource can defend itself by refusing tokens smaller than the largest that
+// it has seen: [Lease.Token]. If that is not possible and a second holder would
+// do harm, use a consensus system instead.
+//
+// Fairness is not promised either: whoever asks first after a release gets the
+// lock, waiter or not.
+//
+// # Sources
+//
+// The lease with a random value and the compare-and-delete release are those of
+// the Redis documentation (Distributed Locks with Redis); the fencing token is
+// described by M. Kleppmann, "How to do distributed locking" (2016), after
+// C. Gray and D. Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for
+// Distributed File Cache Consistency" (SOSP 1989).
+package lock

@@ -1,0 +1,194 @@
+package lock
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A renewer extends leases every third of their TTL. One goroutine wakes when
+// the next is due, takes all that are due within a short time, and sends one
+// pipeline for each node of a cluster, each on its own: a dead node holds up
+// the renewals on no other. It runs only while there are leases.
+//
+// Rejected: a goroutine and a timer a lease (10,000 locks are 10,000 single
+// commands every 10 s, and they drift under load).
+type renewer struct {
+	client *redoubt.Client
+
+	mu      sync.Mutex
+	due     renewals
+	running bool
+	wake    chan struct{} // has room for one
+}
+
+// renewal is a lease's entry in the renewer.
+type renewal struct {
+	at    time.Time
+	index int   // in the heap; meaningless unless queued
+	state int8  // idle, queued or sent
+	over  bool  // the lease is over
+	err   error // of the last attempt, nil after a success; guarded by Lease.mu
+}
+
+const (
+	idle int8 = iota
+	queued
+	sent
+)
+
+// why completes the sentence "the lease ran out at its deadline".
+func (r *renewal) why() string {
+	if r.err == nil {
+		return ""
+	}
+	return ": the last renewal failed: " + r.err.Error()
+}
+
+// gather is how far ahead of its time a renewal may go along with others.
+const gather = 5 * time.Millisecond
+
+// maxRenewals bounds a pipeline of renewals.
+const maxRenewals = 512
+
+func (r *renewer) add(l *Lease, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.renewal.over {
+		return
+	}
+	l.renewal.at, l.renewal.state = at, queued
+	heap.Push(&r.due, l)
+	if !r.running {
+		r.running = true
+		r.wake = make(chan struct{}, 1)
+		go r.run(r.wake)
+		return
+	}
+	if l.renewal.index == 0 { // it is the next one now
+		r.nudge()
+	}
+}
+
+func (r *renewer) remove(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.renewal.over = true
+	if l.renewal.state == queued {
+		heap.Remove(&r.due, l.renewal.index)
+		l.renewal.state = idle
+	}
+	if len(r.due) == 0 && r.running {
+		r.nudge()
+	}
+}
+
+// nudge makes run look at the heap again. r.mu is held.
+func (r *renewer) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends what is due until there is nothing left. While renewals are under
+// way the heap may be empty; they start run again when they are put back.
+func (r *renewer) run(wake <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		r.mu.Lock()
+		now := time.Now()
+		byNode := make(map[string][]*Lease)
+		for len(r.due) > 0 && !r.due[0].renewal.at.After(now.Add(gather)) {
+			l := heap.Pop(&r.due).(*Lease)
+			l.renewal.state = sent
+			node := r.client.Node(l.keys.lease)
+			byNode[node] = append(byNode[node], l)
+		}
+		for _, leases := range byNode {
+			for len(leases) > 0 {
+				n := min(len(leases), maxRenewals)
+				go r.send(leases[:n:n])
+				leases = leases[n:]
+			}
+		}
+		if len(r.due) == 0 {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		next := r.due[0].renewal.at
+		r.mu.Unlock()
+
+		timer.Reset(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-wake:
+		}
+	}
+}
+
+// send renews leases in one pipeline and puts them back.
+func (r *renewer) send(leases []*Lease) {
+	now := time.Now()
+	var cmds []redoubt.Cmd
+	ttl := MaxTTL
+	leases = slices.DeleteFunc(leases, func(l *Lease) bool {
+		// A lease that was extended by hand meanwhile is not made shorter.
+		if next := l.Deadline().Add(-l.mutex.opts.TTL * 2 / 3); next.After(now.Add(gather)) {
+			r.add(l, next)
+			return true
+		}
+		cmds = append(cmds, ExtendCmd(l.keys, l.id, l.mutex.opts.TTL))
+		ttl = min(ttl, l.mutex.opts.TTL)
+		return false
+	})
+	if len(leases) == 0 {
+		return
+	}
+	// A third of the TTL leaves time for more tries, on other connections.
+	ctx, cancel := context.WithTimeout(context.Background(), ttl/3)
+	defer cancel()
+	for i, reply := range r.client.Pipeline(ctx, cmds) {
+		l := leases[i]
+		held, granted, err := ReadExtend(reply)
+		l.mu.Lock()
+		l.renewal.err = err
+		l.mu.Unlock()
+		if err != nil {
+			r.add(l, time.Now().Add(l.mutex.opts.TTL/20))
+		} else if l.extended(now, held, granted) == nil {
+			r.add(l, now.Add(l.mutex.opts.TTL/3))
+		}
+	}
+}
+
+// renewals is a heap of leases by the time of their renewal.
+type renewals []*Lease
+
+func (h renewals) Len() int           { return len(h) }
+func (h renewals) Less(i, j int) bool { return h[i].renewal.at.Before(h[j].renewal.at) }
+
+func (h renewals) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].renewal.index, h[j].renewal.index = i, j
+}
+
+func (h *renewals) Push(x any) {
+	l := x.(*Lease)
+	l.renewal.index = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *renewals) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return l
+}
