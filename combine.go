@@ -24,6 +24,7 @@ import (
 // hand-offs a command, and it can't be built on a client that others own).
 type combiner struct {
 	conn Conn
+	max  int // lanes at most
 
 	// rtt is the shortest round trip lately seen by a lone command.
 	rtt atomic.Int64
@@ -57,7 +58,7 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
 
-func newCombiner(conn Conn) *combiner { return &combiner{conn: conn} }
+func newCombiner(conn Conn) *combiner { return &combiner{conn: conn, max: maxLanes} }
 
 func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	b.mu.Lock()
@@ -199,5 +200,5 @@ func (b *combiner) observe(d time.Duration) {
 }
 
 func (b *combiner) lanes() int {
-	return min(minLanes+int(b.rtt.Load()/int64(laneStep)), maxLanes)
+	return min(minLanes+int(b.rtt.Load()/int64(laneStep)), b.max)
 }
