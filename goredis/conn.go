@@ -1,0 +1,157 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// ErrUnsupportedClient is matched by [Wrap]'s error for a client that can't
+// carry coordination. A *redis.Ring is one: its nodes know nothing of each
+// other's hash slots, so that the keys of one script may lie on different
+// nodes, and when a node dies the Ring sends its keys elsewhere, where no lock
+// is held. An auto-pipelining client is one too: wrap the client it was made
+// from, because a [redoubt.Client] makes pipelines by itself.
+var ErrUnsupportedClient = errors.New("goredis: unsupported client")
+
+var (
+	_ redoubt.Conn       = (*Conn)(nil)
+	_ redoubt.Subscriber = (*Conn)(nil)
+	_ redoubt.Topology   = (*Conn)(nil)
+	_ redoubt.Pipeliner  = (*Conn)(nil)
+)
+
+// A Conn is a [redoubt.Conn] over a go-redis client. All methods may be called
+// by many goroutines at once.
+type Conn struct {
+	single  *redis.Client        // nil on a cluster
+	cluster *redis.ClusterClient // nil elsewhere
+
+	loads    loads
+	blockers blockers
+	hubs     hubs
+	warm     warmth
+}
+
+// Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
+// made by NewFailoverClient, or a *redis.ClusterClient. Another client gives an
+// error that matches [ErrUnsupportedClient]. Wrap sends nothing.
+//
+// The client stays its owner's: the Conn never closes it, and works until the
+// owner does. Blocking commands and subscriptions use connections outside its
+// pool.
+func Wrap(rdb redis.UniversalClient) (*Conn, error) {
+	c := new(Conn)
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		c.single = rdb
+	case *redis.ClusterClient:
+		c.cluster = rdb
+	case *redis.Ring:
+		return nil, fmt.Errorf("%w: a Ring has no hash slots that scripts with several keys could rely on, and loses locks when it moves keys after a node died; use a ClusterClient", ErrUnsupportedClient)
+	case *redis.AutoPipeliner:
+		return nil, fmt.Errorf("%w: an AutoPipeliner merges commands by itself; wrap the client it was made from", ErrUnsupportedClient)
+	case nil:
+		return nil, fmt.Errorf("%w: it is nil", ErrUnsupportedClient)
+	default:
+		return nil, fmt.Errorf("%w: %T; want *redis.Client or *redis.ClusterClient", ErrUnsupportedClient, rdb)
+	}
+	if c.single == nil && c.cluster == nil {
+		return nil, fmt.Errorf("%w: it is a nil %T", ErrUnsupportedClient, rdb)
+	}
+	c.hubs.conn = c
+	return c, nil
+}
+
+// Do runs one command: see [redoubt.Conn].
+func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if err := ctx.Err(); err != nil {
+		return redoubt.Reply{Err: err}
+	}
+	it := new(item)
+	it.init(cmd)
+	if cmd.Flags&redoubt.Blocking != 0 {
+		return c.block(ctx, it)
+	}
+	if ctx.Done() == nil {
+		c.run(ctx, it)
+		return it.reply
+	}
+	done := make(chan struct{})
+	go func() {
+		c.run(ctx, it)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return it.reply
+	case <-ctx.Done():
+		return it.leave(ctx.Err())
+	}
+}
+
+// Pipeline runs commands in one round trip for each node: see [redoubt.Conn].
+// Commands flagged Blocking run at the same time on connections of their own.
+func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := make([]redoubt.Reply, len(cmds))
+	if err := ctx.Err(); err != nil {
+		for i := range replies {
+			replies[i].Err = err
+		}
+		return replies
+	}
+	items := make([]item, len(cmds))
+	batch := make([]*item, 0, len(cmds))
+	blocking := make(chan struct{})
+	waiting := 0
+	for i := range items {
+		it := &items[i]
+		it.init(cmds[i])
+		if cmds[i].Flags&redoubt.Blocking == 0 {
+			batch = append(batch, it)
+			continue
+		}
+		waiting++
+		go func() {
+			replies[i] = c.block(ctx, it)
+			blocking <- struct{}{}
+		}()
+	}
+	if len(batch) > 0 {
+		c.runBatch(ctx, batch)
+	}
+	for range waiting {
+		<-blocking // block returns when ctx ends
+	}
+	for i := range items {
+		if cmds[i].Flags&redoubt.Blocking == 0 {
+			replies[i] = items[i].outcome(ctx)
+		}
+	}
+	return replies
+}
+
+// runBatch runs items and returns when all have replies or ctx ends.
+func (c *Conn) runBatch(ctx context.Context, items []*item) {
+	if ctx.Done() == nil {
+		c.run(ctx, items...)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		c.run(ctx, items...)
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// Pipelines reports false: go-redis sends each command by itself, so that a
+// [redoubt.Client] gains by merging them.
+func (c *Conn) Pipelines() bool { return false }

@@ -1,0 +1,37 @@
+// Package goredis makes a [redoubt.Conn] of a go-redis client.
+//
+// [Wrap] takes the client that a program already has: a *redis.Client,
+// standalone or from Sentinel, or a *redis.ClusterClient. [Open] makes one from
+// a URL, with options that suit coordination.
+//
+// # What it adds to go-redis
+//
+// go-redis sends a command again after a network error unless it is told not
+// to, and so may run it twice. Every command sent from here carries
+// NoRetry, and this package decides by itself:
+//
+//   - What the server did not run is sent again until the context ends, with
+//     growing, jittered pauses: after LOADING, READONLY, TRYAGAIN, MASTERDOWN
+//     and CLUSTERDOWN, and when no connection could be had. READONLY gets a new
+//     connection, so that a failover behind one address is survived. Where the
+//     context has no deadline this ends after ten seconds.
+//   - A command whose reply was lost is sent again, at most three times, when
+//     it is flagged ReadOnly or Idempotent; else its error matches
+//     [redoubt.ErrUnknownOutcome].
+//   - A script the server doesn't know is loaded there and sent again.
+//
+// go-redis does not look at a context's cancellation while it waits for a
+// reply, and at its deadline only when ContextTimeoutEnabled is set. Here a call
+// whose context can end runs on a goroutine that the caller leaves behind when
+// it does; that goroutine ends with the client's own time-out. What it may still
+// send is a private copy.
+//
+// # Clusters
+//
+// A command goes to the primary that owns its first key, and follows MOVED and
+// ASK. A command without keys goes to any primary; use [Conn.Primaries] to reach
+// them all. Hooks added to the nodes (ClusterClient.OnNewNode) see the commands;
+// those added to the ClusterClient itself see redirected ones only.
+//
+// A *redis.Ring is refused: see [ErrUnsupportedClient].
+package goredis

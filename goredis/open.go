@@ -1,0 +1,164 @@
+package goredis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// A Client is a [Conn] with a go-redis client of its own, made by [Open].
+type Client struct {
+	*Conn
+	rdb redis.UniversalClient
+}
+
+// Open connects to the server, Sentinel group or cluster that url names and
+// asks it for a sign of life. ctx bounds that; without a deadline it takes ten
+// seconds at most. Close the Client after use.
+//
+//	redis://[user:password@]host[:port][/db]          one server; rediss:// with TLS
+//	unix://[user:password@]/path/to.sock[?db=n]       one server by its socket
+//	redis-sentinel://[user:password@]host[:port],…/name[/db]
+//	redis-cluster://[user:password@]host[:port],…
+//
+// rediss-sentinel:// and rediss-cluster:// use TLS. For Sentinel the user and
+// password are those of the servers; the Sentinels' own are the options
+// sentinel_username and sentinel_password. A Sentinel's port defaults to 26379,
+// every other to 6379.
+//
+// The forms of go-redis itself are understood too: redis://host?master_name=m&addr=…
+// is Sentinel (see redis.ParseFailoverURL: there the URL's user is the
+// Sentinels'), and redis://host?addr=… without master_name is a cluster. A
+// redis:// server that turns out to be a node of a cluster is used as that
+// cluster; cluster=false keeps to the one node, for a cluster of one whose
+// announced address can't be reached from here.
+//
+// Options follow as a query, as go-redis names them: dial_timeout,
+// read_timeout, pool_size, client_name, protocol, skip_verify and so on. An
+// unknown one is an error. max_retries has no effect: see the package's
+// documentation. Special characters in a password must be percent-encoded.
+// Errors name the address, never the password.
+func Open(ctx context.Context, url string) (*Client, error) {
+	t, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	defer cancel()
+	c, err := t.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("goredis: no answer from %s: %w", t, err)
+	}
+	return c, nil
+}
+
+// Close closes the client and ends all subscriptions. It may be called more
+// than once.
+func (c *Client) Close() error {
+	c.hubs.close()
+	c.blockers.close()
+	if err := c.rdb.Close(); err != nil && err != redis.ErrClosed { //nolint:errorlint // go-redis returns it bare
+		return err
+	}
+	return nil
+}
+
+// Redis returns the go-redis client, for commands that are not ours to send. It
+// is closed by [Client.Close].
+func (c *Client) Redis() redis.UniversalClient { return c.rdb }
+
+// connect makes the client and has it answer.
+func (t *target) connect(ctx context.Context) (*Client, error) {
+	var rdb redis.UniversalClient
+	switch {
+	case t.cluster != nil:
+		rdb = redis.NewClusterClient(t.cluster)
+	case t.failover != nil:
+		rdb = redis.NewFailoverClient(t.failover)
+	default:
+		rdb = redis.NewClient(t.single)
+	}
+	c, err := own(rdb)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ping(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	if t.single == nil || !t.detect || !c.inCluster(ctx) {
+		return c, nil
+	}
+	_ = c.Close()
+	if t.single.DB != 0 {
+		return nil, fmt.Errorf("it is a cluster, which has no database %d", t.single.DB)
+	}
+	t.cluster, t.single = clusterOf(t.single), nil
+	return t.connect(ctx)
+}
+
+func own(rdb redis.UniversalClient) (*Client, error) {
+	conn, err := Wrap(rdb)
+	if err != nil {
+		_ = rdb.Close()
+		return nil, err
+	}
+	return &Client{Conn: conn, rdb: rdb}, nil
+}
+
+// ping makes one attempt, so that a wrong address is an error at once.
+func (c *Client) ping(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- c.rdb.Process(ctx, redis.NewStatusCmd(ctx, "ping")) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// inCluster asks the server whether it is a node of a cluster. One that won't
+// say is taken for a single server.
+func (c *Client) inCluster(ctx context.Context) bool {
+	info, err := c.rdb.Info(ctx, "cluster").Result()
+	return err == nil && strings.Contains(info, "cluster_enabled:1")
+}
+
+// clusterOf returns the options of the cluster that a single server's options
+// led to.
+func clusterOf(o *redis.Options) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs:                    []string{o.Addr},
+		ClientName:               o.ClientName,
+		Dialer:                   nil, // o's knows one address only
+		Protocol:                 o.Protocol,
+		Username:                 o.Username,
+		Password:                 o.Password,
+		MaxRetries:               o.MaxRetries,
+		DialTimeout:              o.DialTimeout,
+		DialerRetries:            o.DialerRetries,
+		ReadTimeout:              o.ReadTimeout,
+		WriteTimeout:             o.WriteTimeout,
+		ContextTimeoutEnabled:    o.ContextTimeoutEnabled,
+		PoolFIFO:                 o.PoolFIFO,
+		PoolSize:                 o.PoolSize,
+		PoolTimeout:              o.PoolTimeout,
+		MinIdleConns:             o.MinIdleConns,
+		MaxIdleConns:             o.MaxIdleConns,
+		MaxActiveConns:           o.MaxActiveConns,
+		ConnMaxIdleTime:          o.ConnMaxIdleTime,
+		ConnMaxLifetime:          o.ConnMaxLifetime,
+		TLSConfig:                o.TLSConfig,
+		MaintNotificationsConfig: noNotifications(),
+	}
+}
+
+// noNotifications spares every new connection the question for a feature of
+// Redis Enterprise.
+func noNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}

@@ -1,0 +1,255 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// giveUpAfter bounds the resending of what the server did not run when the
+	// context has no deadline. It covers a usual Sentinel failover.
+	giveUpAfter = 10 * time.Second
+	// maxResends bounds the resending of ReadOnly and Idempotent commands whose
+	// replies were lost.
+	maxResends = 3
+	// maxLoads is how often a script is loaded for one command that keeps
+	// missing it; then its text is sent.
+	maxLoads = 2
+
+	// maxClosed is how many closed clients a command may be led to on a
+	// cluster before the whole client is taken to be closed.
+	maxClosed = 5
+
+	minPause = 2 * time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
+// A verdict is what is to be done with an item after an attempt.
+type verdict int
+
+const (
+	finished  verdict = iota
+	sendNow           // after a redirect or a script load
+	sendLater         // after a pause
+)
+
+// run gives every item a reply. It returns early only when ctx ends between two
+// attempts; while go-redis waits for a reply it waits too.
+func (c *Conn) run(ctx context.Context, items ...*item) {
+	var p pauses
+	for {
+		c.send(ctx, items)
+		items = c.judgeAll(ctx, items, &p)
+		if len(items) == 0 {
+			return
+		}
+		err := ctx.Err()
+		if err == nil && p.due {
+			err = p.wait(ctx)
+		}
+		if err != nil {
+			for _, it := range items {
+				it.fail(stopped(err, it.err))
+			}
+			return
+		}
+	}
+}
+
+// judgeAll settles what it can, loads the scripts that were missed, and returns
+// the items to be sent again. p.due is set when a pause must come first.
+func (c *Conn) judgeAll(ctx context.Context, items []*item, p *pauses) []*item {
+	p.due = false
+	again := items[:0:0]
+	missed := false
+	for _, it := range items {
+		switch c.judge(ctx, it) {
+		case finished:
+			continue
+		case sendLater:
+			p.due = true
+		case sendNow:
+			missed = missed || it.missed
+		}
+		again = append(again, it)
+	}
+	if missed {
+		c.loadMissed(ctx, again)
+	}
+	return again
+}
+
+// judge finishes an item or says when it is to be sent again.
+func (c *Conn) judge(ctx context.Context, it *item) verdict {
+	if it.err == nil {
+		it.finish(redoubt.Reply{Val: value(it.Val())})
+		return finished
+	}
+	if errors.Is(it.err, redis.Nil) {
+		it.finish(redoubt.Reply{})
+		return finished
+	}
+	var se redis.Error
+	if errors.As(it.err, &se) {
+		return c.judgeServerError(it, redoubt.ServerError(se.Error()))
+	}
+	if !it.written.Load() {
+		return c.judgeUnsent(ctx, it)
+	}
+	// The reply is lost.
+	if err := ended(ctx); err != nil {
+		it.mayHaveRun = true
+		it.fail(err)
+		return finished
+	}
+	it.mayHaveRun = true
+	if it.flags.Resendable() && it.resends < maxResends && !errors.Is(it.err, redis.ErrClosed) {
+		it.resends++
+		c.refresh()
+		return sendLater
+	}
+	c.refresh()
+	it.fail(it.err)
+	return finished
+}
+
+func (c *Conn) judgeServerError(it *item, se redoubt.ServerError) verdict {
+	it.err = se
+	switch se.Code() {
+	case "NOSCRIPT":
+		if it.script == nil {
+			break
+		}
+		it.notRun()
+		it.missed = true
+		return sendNow
+	case "MOVED", "ASK":
+		if c.cluster == nil {
+			break
+		}
+		it.notRun()
+		if it.redirected {
+			return sendLater // the ClusterClient followed it as far as it does
+		}
+		it.redirected = true
+		return sendNow
+	case "LOADING", "TRYAGAIN", "MASTERDOWN":
+		it.notRun()
+		return sendLater
+	case "READONLY", "CLUSTERDOWN":
+		it.notRun()
+		c.refresh()
+		return sendLater
+	case "ERR":
+		// Redis before 7 wraps what a script's first write met. A server with
+		// too many clients says so instead of accepting the connection.
+		if strings.Contains(string(se), "-READONLY ") || se == "ERR max number of clients reached" {
+			it.notRun()
+			c.refresh()
+			return sendLater
+		}
+	}
+	// The server's word on a resent command is about the last sending only: an
+	// earlier one may have run, but the command is idempotent.
+	it.finish(redoubt.Reply{Err: se})
+	return finished
+}
+
+// judgeUnsent is for an attempt in which go-redis never asked for the bytes: no
+// connection could be had.
+func (c *Conn) judgeUnsent(ctx context.Context, it *item) verdict {
+	it.notRun()
+	if err := ended(ctx); err != nil {
+		it.fail(stopped(err, it.err))
+		return finished
+	}
+	if errors.Is(it.err, redis.ErrClosed) {
+		// The ClusterClient closes the client of a node that has left: another
+		// look at the slots leads elsewhere. Else the owner closed the client.
+		if it.closed++; c.single != nil || it.fatal || it.closed > maxClosed {
+			it.fail(it.err)
+			return finished
+		}
+		c.refresh()
+	}
+	return sendLater
+}
+
+// stopped is the error of an item whose attempts ended with err after cause.
+func stopped(err, cause error) error {
+	switch {
+	case errors.Is(err, errGaveUp):
+		return cause
+	case cause == nil, errors.Is(cause, err):
+		return err
+	}
+	return fmt.Errorf("%w; last: %w", err, cause)
+}
+
+// refresh has the ClusterClient look up the slots again, in the background and
+// at most a few times a second.
+func (c *Conn) refresh() {
+	if c.cluster != nil {
+		c.cluster.ReloadState(context.Background())
+	}
+}
+
+// ended is ctx.Err(), and also notices a deadline that has passed although the
+// context's timer is late or, as in a context that only names a deadline, will
+// never fire.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// errGaveUp ends the resending for a context without a deadline.
+var errGaveUp = errors.New("goredis: gave up")
+
+// pauses are the growing, jittered waits between attempts.
+type pauses struct {
+	due   bool
+	n     int
+	until time.Time // when to give up
+}
+
+// wait waits for the next attempt. It returns the reason when there is none.
+func (p *pauses) wait(ctx context.Context) error {
+	now := time.Now()
+	deadline, bounded := ctx.Deadline()
+	if p.until.IsZero() {
+		p.until = now.Add(giveUpAfter)
+	}
+	d := min(minPause<<p.n, maxPause)
+	d = d/2 + rand.N(d/2) //nolint:gosec // jitter
+	if d < maxPause/2 {
+		p.n++
+	}
+	var reason error
+	switch {
+	case bounded && !now.Add(d).Before(deadline):
+		d, reason = max(deadline.Sub(now), 0), context.DeadlineExceeded
+	case !bounded && now.After(p.until):
+		return errGaveUp
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return reason
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

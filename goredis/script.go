@@ -1,0 +1,73 @@
+package goredis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// loadTimeout bounds one SCRIPT LOAD, which goes on for others when the caller
+// that began it has left.
+const loadTimeout = 5 * time.Second
+
+// loads are the SCRIPT LOADs under way, so that many callers that miss a script
+// at the same time load it once.
+type loads struct {
+	mu sync.Mutex
+	m  map[loadKey]*load
+}
+
+type loadKey struct {
+	node   *redis.Client
+	digest string
+}
+
+type load struct {
+	done chan struct{}
+	err  error
+}
+
+// loadMissed loads the scripts that items missed, each on the node that missed
+// it. An item that can't have its script loaded, or has had it loaded and missed
+// it again, sends the script's text next time.
+func (c *Conn) loadMissed(ctx context.Context, items []*item) {
+	for _, it := range items {
+		if !it.missed {
+			continue
+		}
+		it.loads++
+		if it.node == nil || it.loads > maxLoads || c.load(ctx, it.node, it.script) != nil {
+			it.eval = true
+		}
+	}
+}
+
+func (c *Conn) load(ctx context.Context, node *redis.Client, s *redoubt.Script) error {
+	key := loadKey{node, s.Digest()}
+	c.loads.mu.Lock()
+	if l := c.loads.m[key]; l != nil {
+		c.loads.mu.Unlock()
+		<-l.done
+		return l.err
+	}
+	l := &load{done: make(chan struct{})}
+	if c.loads.m == nil {
+		c.loads.m = make(map[loadKey]*load)
+	}
+	c.loads.m[key] = l
+	c.loads.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	l.err = node.ScriptLoad(ctx, s.Source()).Err()
+	cancel()
+
+	c.loads.mu.Lock()
+	delete(c.loads.m, key)
+	c.loads.mu.Unlock()
+	close(l.done)
+	return l.err
+}
