@@ -1,0 +1,44 @@
+package supervise
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestParseParent(t *testing.T) {
+	for stat, want := range map[string]int{
+		"12 (sleep) S 7 12 12 0 -1": 7,
+		"12 (a b) R) S 7 12":        7, // a name may hold anything
+		"12 ((sd-pam)) S 1":         1,
+	} {
+		if got, ok := parseParent([]byte(stat)); !ok || got != want {
+			t.Errorf("parseParent(%q) = %d, %v; want %d", stat, got, ok, want)
+		}
+	}
+	if got, ok := parentOf(os.Getpid()); !ok || got != os.Getppid() {
+		t.Errorf("parentOf(self) = %d, %v; want %d", got, ok, os.Getppid())
+	}
+}
+
+func FuzzParseParent(f *testing.F) {
+	f.Add([]byte("12 (sleep) S 7 12 12 0 -1"))
+	f.Add([]byte("12 (sleep) S"))
+	f.Add([]byte(")) )"))
+	f.Fuzz(func(t *testing.T, stat []byte) {
+		if pid, ok := parseParent(stat); ok && pid < 0 {
+			t.Fatalf("%q: pid %d", stat, pid)
+		}
+	})
+}
+
+func TestDescendants(t *testing.T) {
+	// 10 has 11 and 12; 12 has 13. 20 belongs to 1, and 30 and 31 claim each
+	// other, as a snapshot taken while processes come and go may show.
+	parents := map[int]int{1: 0, 10: 1, 11: 10, 12: 10, 13: 12, 20: 1, 30: 31, 31: 30}
+	got := slices.Sorted(maps.Keys(descendants(parents, 10)))
+	if want := []int{11, 12, 13}; !slices.Equal(got, want) {
+		t.Errorf("descendants = %v; want %v", got, want)
+	}
+}

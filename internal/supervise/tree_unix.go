@@ -1,0 +1,54 @@
+//go:build unix && !linux
+
+package supervise
+
+import (
+	"os"
+	"syscall"
+)
+
+// A tree is, on this system, the command alone: see the package comment.
+type tree struct {
+	exited  chan int      // the command's status, once
+	gone    chan struct{} // closed when it has been reaped
+	process *os.Process
+}
+
+func startTree(path string, argv, env []string, pgid int) (*tree, error) {
+	process, err := os.StartProcess(path, argv, &os.ProcAttr{
+		Env:   env,
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pgid: pgid},
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{exited: make(chan int, 1), gone: make(chan struct{}), process: process}
+	go func() {
+		status := 1
+		if state, err := process.Wait(); err == nil {
+			if ws, ok := state.Sys().(syscall.WaitStatus); ok {
+				status = statusOf(ws)
+			}
+		}
+		t.exited <- status
+		close(t.gone)
+	}()
+	return t, nil
+}
+
+func (t *tree) signal(sig syscall.Signal) { _ = t.process.Signal(sig) } // it may have ended
+
+func (t *tree) terminate() {
+	t.signal(syscall.SIGTERM)
+	t.signal(syscall.SIGCONT)
+}
+
+func (t *tree) kill() { t.signal(syscall.SIGKILL) }
+
+// Without a subreaper nobody is adopted.
+func adoptOrphans() error { return nil }
+
+func children() []int { return nil }
+
+func killChildren(map[int]bool) int { return 0 }
