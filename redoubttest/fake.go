@@ -1,0 +1,144 @@
+package redoubttest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A fake is a server that answers as a test says: it is for replies that a real
+// one can't be brought to give on demand.
+type fake struct {
+	listener net.Listener
+	answer   func(args []string) (reply string) // RESP
+
+	mu    sync.Mutex
+	seen  []string // names of the commands answered by answer, in order
+	conns map[net.Conn]struct{}
+	wg    sync.WaitGroup
+}
+
+// newFake starts one. What clients say to set up a connection is answered
+// already, in RESP2 or RESP3 as they ask for it.
+func newFake(t *testing.T, answer func(args []string) string) *fake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{listener: l, answer: answer, conns: make(map[net.Conn]struct{})}
+	f.wg.Go(f.accept)
+	t.Cleanup(f.close)
+	return f
+}
+
+func (f *fake) addr() string { return f.listener.Addr().String() }
+
+func (f *fake) close() {
+	_ = f.listener.Close()
+	f.mu.Lock()
+	for c := range f.conns {
+		_ = c.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}
+
+func (f *fake) accept() {
+	for {
+		c, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.conns[c] = struct{}{}
+		f.mu.Unlock()
+		f.wg.Go(func() { f.serve(c) })
+	}
+}
+
+func (f *fake) serve(c net.Conn) {
+	defer c.Close() //nolint:errcheck // nothing to do about it
+	r := bufio.NewReader(c)
+	for {
+		args, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		if _, err := io.WriteString(c, f.reply(args)); err != nil {
+			return
+		}
+	}
+}
+
+func (f *fake) reply(args []string) string {
+	switch strings.ToUpper(args[0]) {
+	case "HELLO":
+		if len(args) > 1 && args[1] == "3" {
+			return "%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
+		}
+		return "*6\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:2\r\n"
+	case "CLIENT", "SELECT", "AUTH", "READONLY":
+		return "+OK\r\n"
+	case "PING":
+		return "+PONG\r\n"
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, strings.ToUpper(args[0]))
+	return f.answer(args)
+}
+
+// count returns how often a command came.
+func (f *fake) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, s := range f.seen {
+		if s == name {
+			n++
+		}
+	}
+	return n
+}
+
+// readCommand reads one command as clients send them.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r, '*')
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := readLength(r, '$')
+		if err != nil {
+			return nil, err
+		}
+		buf := make([]byte, size+2)
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return nil, err
+		}
+		args[i] = string(buf[:size])
+	}
+	return args, nil
+}
+
+func readLength(r *bufio.Reader, kind byte) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if line[0] != kind {
+		return 0, fmt.Errorf("redoubttest: got %q, want %q", line, kind)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil || n < 0 || n > 1<<24 || kind == '*' && n == 0 {
+		return 0, fmt.Errorf("redoubttest: bad length %q", line)
+	}
+	return n, nil
+}

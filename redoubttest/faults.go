@@ -1,0 +1,352 @@
+package redoubttest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Network is what [RunFaults] needs from a Conn that goes over one.
+type Network struct {
+	// Open returns a Conn, for one test, to the one server that listens at
+	// addr, a host:port on loopback.
+	Open func(t *testing.T, addr string) redoubt.Conn
+	// Server starts a Redis server for one test and returns its address. Each
+	// call starts another one.
+	Server func(t *testing.T) (addr string)
+	// Proxy starts a proxy to addr for one test.
+	Proxy func(t *testing.T, addr string) Proxy
+}
+
+// A Proxy passes bytes between clients and a server, and spoils that on
+// request.
+type Proxy interface {
+	// Addr is where the proxy listens.
+	Addr() string
+	// Blackhole holds back all bytes in both directions, on connections that
+	// there are and on new ones, until Heal. No connection is closed.
+	Blackhole()
+	Heal()
+	// Cut closes all connections.
+	Cut()
+	// Refuse closes all connections and lets none be made, until Accept.
+	Refuse()
+	Accept()
+	// SwallowNextReply lets the next bytes from the server be lost, with the
+	// connection that they came on.
+	SwallowNextReply()
+}
+
+// RunFaults runs the tests of a Conn over a network that fails.
+func RunFaults(t *testing.T, n Network) {
+	t.Helper()
+	t.Run("LostReply", func(t *testing.T) { testLostReply(t, n) })
+	t.Run("SilentServer", func(t *testing.T) { testSilentServer(t, n) })
+	t.Run("NoConnection", func(t *testing.T) { testNoConnection(t, n) })
+	t.Run("LostSubscription", func(t *testing.T) { testLostSubscription(t, n) })
+	t.Run("Replica", func(t *testing.T) { testReplica(t, n) })
+	t.Run("Refusals", func(t *testing.T) { testRefusals(t, n) })
+}
+
+// behindProxy returns a Conn through a proxy, with its connections made, and
+// one that goes straight to the same server.
+func behindProxy(t *testing.T, n Network) (c, direct redoubt.Conn, p Proxy) {
+	t.Helper()
+	addr := n.Server(t)
+	p = n.Proxy(t, addr)
+	c, direct = n.Open(t, p.Addr()), n.Open(t, addr)
+	must(t, c.Do(bounded(t), redoubt.Cmd{Name: "PING"}))
+	for _, r := range c.Pipeline(bounded(t), []redoubt.Cmd{{Name: "PING"}, {Name: "PING"}}) {
+		must(t, r) // a client may have other connections for pipelines
+	}
+	return c, direct, p
+}
+
+// testLostReply loses the reply to one command and checks how often it ran.
+func testLostReply(t *testing.T, n Network) {
+	incr := script("return redis.call('INCR', KEYS[1])")
+	for _, step := range []struct {
+		name  string
+		cmd   redoubt.Cmd
+		flags redoubt.Flags
+		ran   int64
+	}{
+		{"plain command", redoubt.Cmd{Name: "INCR"}, 0, 1},
+		{"plain script", redoubt.Cmd{Script: incr}, 0, 1},
+		{"idempotent command", redoubt.Cmd{Name: "INCR"}, redoubt.Idempotent, 2},
+		{"idempotent script", redoubt.Cmd{Script: incr}, redoubt.Idempotent, 2},
+		// INCR is no read, but it shows that the command was sent again.
+		{"read-only command", redoubt.Cmd{Name: "INCR"}, redoubt.ReadOnly, 2},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			c, direct, proxy := behindProxy(t, n)
+			key := newKeys().together("n")
+			must(t, direct.Do(bounded(t), redoubt.Cmd{Script: incr, Keys: []string{newKeys().together("x")}}))
+			cmd := step.cmd
+			cmd.Keys, cmd.Flags = []string{key}, step.flags
+			proxy.SwallowNextReply()
+			r := c.Do(bounded(t), cmd)
+			switch {
+			case step.ran == 1 && !errors.Is(r.Err, redoubt.ErrUnknownOutcome):
+				t.Errorf("got %#v, want ErrUnknownOutcome", r)
+			case step.ran == 2 && (r.Err != nil || r.Val != any(int64(2))):
+				t.Errorf("got %#v, want the reply to the second sending, 2", r)
+			}
+			if got := counter(t, direct, key); got != step.ran {
+				t.Errorf("ran %d times, want %d", got, step.ran)
+			}
+			if r := c.Do(bounded(t), redoubt.Cmd{Name: "PING"}); r.Err != nil {
+				t.Errorf("afterwards: %v", r.Err)
+			}
+		})
+	}
+
+	t.Run("pipeline", func(t *testing.T) {
+		c, direct, proxy := behindProxy(t, n)
+		k := newKeys()
+		key := k.together
+		must(t, direct.Do(bounded(t), redoubt.Cmd{Script: incr, Keys: []string{key("x")}}))
+		proxy.SwallowNextReply()
+		rs := c.Pipeline(bounded(t), []redoubt.Cmd{
+			{Name: "INCR", Keys: []string{key("plain")}},
+			{Name: "INCR", Keys: []string{key("idempotent")}, Flags: redoubt.Idempotent},
+			{Name: "GET", Keys: []string{key("plain")}, Flags: redoubt.ReadOnly},
+			{Script: incr, Keys: []string{key("script")}},
+		})
+		for i, want := range map[int]any{1: int64(2), 2: "1"} {
+			if rs[i].Err != nil || rs[i].Val != want {
+				t.Errorf("reply %d is %#v, want %#v: it may be sent again", i, rs[i], want)
+			}
+		}
+		for _, i := range []int{0, 3} {
+			if !errors.Is(rs[i].Err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("reply %d is %#v, want ErrUnknownOutcome", i, rs[i])
+			}
+		}
+		for part, want := range map[string]int64{"plain": 1, "idempotent": 2, "script": 1} {
+			if got := counter(t, direct, key(part)); got != want {
+				t.Errorf("%s ran %d times, want %d", part, got, want)
+			}
+		}
+	})
+}
+
+// testSilentServer holds that a call returns when its context ends although the
+// server says nothing and the connection stands.
+func testSilentServer(t *testing.T, n Network) {
+	c, direct, proxy := behindProxy(t, n)
+	k := newKeys()
+	silent := func(t *testing.T, f func(t *testing.T, ctx context.Context, end error)) {
+		leaves(t, func(t *testing.T, ctx context.Context, end error) {
+			proxy.Blackhole()
+			defer proxy.Heal()
+			f(t, ctx, end)
+		})
+	}
+	t.Run("command", func(t *testing.T) {
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			r := c.Do(ctx, redoubt.Cmd{Name: "INCR", Keys: []string{k.together("n")}})
+			if !errors.Is(r.Err, end) || !errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("error %v, want %v and ErrUnknownOutcome", r.Err, end)
+			}
+		})
+	})
+	t.Run("idempotent", func(t *testing.T) {
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			r := c.Do(ctx, redoubt.Cmd{Name: "SET", Keys: []string{k.together("s")}, Args: []string{"x"}, Flags: redoubt.Idempotent})
+			if !errors.Is(r.Err, end) {
+				t.Errorf("error %v, want %v", r.Err, end)
+			}
+		})
+	})
+	t.Run("read-only", func(t *testing.T) {
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			r := c.Do(ctx, redoubt.Cmd{Name: "GET", Keys: []string{k.together("n")}, Flags: redoubt.ReadOnly})
+			if !errors.Is(r.Err, end) || errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("error %v, want only %v", r.Err, end)
+			}
+		})
+	})
+	t.Run("pipeline", func(t *testing.T) {
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			rs := c.Pipeline(ctx, []redoubt.Cmd{
+				{Name: "INCR", Keys: []string{k.together("n")}},
+				{Name: "GET", Keys: []string{k.together("n")}, Flags: redoubt.ReadOnly},
+			})
+			for i, r := range rs {
+				if !errors.Is(r.Err, end) {
+					t.Errorf("reply %d: error %v, want %v", i, r.Err, end)
+				}
+			}
+			if errors.Is(rs[1].Err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("a read has an unknown outcome: %v", rs[1].Err)
+			}
+		})
+	})
+	t.Run("blocking", func(t *testing.T) {
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			r := c.Do(ctx, redoubt.Cmd{Name: "BLPOP", Keys: []string{k.together("q")}, Args: []string{"0"}, Flags: redoubt.Blocking})
+			if !errors.Is(r.Err, end) {
+				t.Errorf("error %v, want %v", r.Err, end)
+			}
+		})
+	})
+	t.Run("subscribe", func(t *testing.T) {
+		sub, ok := c.(redoubt.Subscriber)
+		if !ok {
+			t.Skip("the Conn is no Subscriber")
+		}
+		silent(t, func(t *testing.T, ctx context.Context, end error) {
+			if _, err := sub.Subscribe(ctx, k.together("ch"), false, func(string, bool) {}); !errors.Is(err, end) {
+				t.Errorf("error %v, want %v", err, end)
+			}
+		})
+	})
+	t.Run("afterwards", func(t *testing.T) {
+		must(t, c.Do(bounded(t), redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}))
+		must(t, direct.Do(bounded(t), redoubt.Cmd{Name: "PING"}))
+	})
+}
+
+// testNoConnection holds that a command waits for a server that refuses
+// connections, because it was surely not run.
+func testNoConnection(t *testing.T, n Network) {
+	t.Run("until it accepts", func(t *testing.T) {
+		c, direct, proxy := behindProxy(t, n)
+		k := newKeys()
+		proxy.Refuse()
+		time.AfterFunc(100*time.Millisecond, proxy.Accept)
+		s := script("return redis.call('INCR', KEYS[1])")
+		key := []string{k.together("n")}
+		// The first may go out on a connection that is not known to be closed.
+		_ = c.Do(bounded(t), redoubt.Cmd{Name: "PING"})
+		for want := range int64(3) {
+			if got := must(t, c.Do(bounded(t), redoubt.Cmd{Script: s, Keys: key})); got != any(want+1) {
+				t.Errorf("got %#v, want %d", got, want+1)
+			}
+		}
+		if got := counter(t, direct, key[0]); got != 3 {
+			t.Errorf("ran %d times, want 3", got)
+		}
+	})
+
+	t.Run("until the context ends", func(t *testing.T) {
+		addr := n.Server(t)
+		proxy := n.Proxy(t, addr)
+		proxy.Refuse()
+		leaves(t, func(t *testing.T, ctx context.Context, end error) {
+			c := n.Open(t, proxy.Addr())
+			cmd := redoubt.Cmd{Name: "INCR", Keys: []string{newKeys().together("n")}}
+			replies := append(c.Pipeline(ctx, []redoubt.Cmd{cmd, cmd}), c.Do(ctx, cmd))
+			for i, r := range replies {
+				if !errors.Is(r.Err, end) || errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
+					t.Errorf("call %d: error %v, want %v and a known outcome", i, r.Err, end)
+				}
+			}
+		})
+	})
+}
+
+func testLostSubscription(t *testing.T, n Network) {
+	for _, sharded := range []bool{false, true} {
+		name := "ordinary"
+		if sharded {
+			name = "sharded"
+		}
+		t.Run(name, func(t *testing.T) {
+			c, direct, proxy := behindProxy(t, n)
+			k := newKeys()
+			const channels = 3
+			var events [channels]chan event
+			var stops [channels]func()
+			for i := range channels {
+				events[i], stops[i] = listen(t, c, k.apart(i), sharded)
+			}
+			for round := range 3 {
+				if round == 1 {
+					proxy.Refuse()
+					proxy.Accept()
+				} else {
+					proxy.Cut()
+				}
+				for i := range channels {
+					for !next(t, events[i]).lost {
+					}
+					publish(t, direct, k.apart(i), sharded, "back")
+					e := next(t, events[i])
+					for e.lost { // the loss may be noticed more than once
+						e = next(t, events[i])
+					}
+					if e.payload != "back" {
+						t.Errorf("round %d, channel %d: got %+v", round, i, e)
+					}
+				}
+			}
+			stops[0]()
+			proxy.Cut()
+			for !next(t, events[1]).lost {
+			}
+			if len(events[0]) > 0 {
+				t.Errorf("a stopped channel got %+v", <-events[0])
+			}
+		})
+	}
+}
+
+// testReplica holds that a write waits for a replica to become a primary, as it
+// does in a failover behind one address.
+func testReplica(t *testing.T, n Network) {
+	primary, replica := n.Server(t), n.Server(t)
+	c := n.Open(t, replica)
+	host, port, _ := strings.Cut(primary, ":")
+	follow := func(args ...string) {
+		must(t, c.Do(bounded(t), redoubt.Cmd{Name: "REPLICAOF", Args: args}))
+	}
+	s := script("return redis.call('INCR', KEYS[1])")
+	k := newKeys()
+	for _, step := range []struct {
+		name string
+		run  func(ctx context.Context) redoubt.Reply
+	}{
+		{"command", func(ctx context.Context) redoubt.Reply {
+			return c.Do(ctx, redoubt.Cmd{Name: "INCR", Keys: []string{k.together("command")}})
+		}},
+		{"script", func(ctx context.Context) redoubt.Reply {
+			return c.Do(ctx, redoubt.Cmd{Script: s, Keys: []string{k.together("script")}})
+		}},
+		{"pipeline", func(ctx context.Context) redoubt.Reply {
+			return c.Pipeline(ctx, []redoubt.Cmd{{Name: "PING"}, {Name: "INCR", Keys: []string{k.together("pipeline")}}})[1]
+		}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			follow(host, port)
+			eventually(t, "the replica is in step", func() bool {
+				info, err := c.Do(bounded(t), redoubt.Cmd{Name: "INFO", Args: []string{"replication"}, Flags: redoubt.ReadOnly}).Text()
+				return err == nil && strings.Contains(info, "master_link_status:up")
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			r := step.run(ctx)
+			if !errors.Is(r.Err, context.DeadlineExceeded) {
+				t.Fatalf("on a replica: got %#v, want the end of the context", r)
+			}
+			got := make(chan redoubt.Reply, 1)
+			long := bounded(t)
+			go func() { got <- step.run(long) }()
+			select {
+			case r := <-got:
+				t.Fatalf("on a replica: got %#v", r)
+			case <-time.After(20 * time.Millisecond): // it has met READONLY by now, or will
+			}
+			follow("NO", "ONE")
+			if r := <-got; r.Err != nil || !reflect.DeepEqual(r.Val, any(int64(1))) {
+				t.Errorf("on the new primary: got %#v, want 1", r)
+			}
+		})
+	}
+}
