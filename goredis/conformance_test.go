@@ -75,3 +75,12 @@ func TestConformanceCluster(t *testing.T) {
 		redoubttest.Run(t, func(t *testing.T) redoubt.Conn { return dial(t, "redis://"+cluster.Addrs()[0]) })
 	})
 }
+
+func TestConformanceRedirects(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	redoubttest.RunCluster(t, func(t *testing.T) redoubt.Conn {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return wrapped(t, rdb)
+	})
+}
