@@ -1,0 +1,23 @@
+// Package redistest runs real servers for tests: redis-server processes of
+// their own, on loopback and unix sockets only, on free ports, gone when the
+// test is.
+//
+//   - [Start] runs one server for one test, which may pause, kill and restart
+//     it.
+//   - [StartCluster] runs a Redis Cluster of them.
+//   - [Each] runs one test on every kind of back end, real and embedded. This
+//     is what the suites of the primitives use.
+//
+// A test whose redis-server is missing fails and says what to install. It is
+// never skipped: a suite that skips what it can't run proves nothing.
+//
+// The package knows no client. It hands out addresses. Functions that take a
+// testing.TB, and all methods of what they return, end the test when they
+// fail, so they must be called from the test's own goroutine; the methods that
+// return an address may be called from anywhere.
+//
+// On Linux a server dies with the test's process, however that ends, by the
+// parent-death signal. The signal is bound to the thread that started the
+// server: a test must not start one on a thread that it locked and gives up.
+// Elsewhere a server outlives a test process that is killed.
+package redistest
