@@ -1,0 +1,155 @@
+// Package settings fills command-line flags from the environment and from a
+// YAML file.
+//
+// A setting is a flag. What was given on the command line counts most, then
+// the environment, then the file, then the flag's default. The flag
+// "max-clients" is REDOUBT_MAX_CLIENTS in the environment and "max-clients" in
+// the file. All three are parsed by the flag itself, so a value means the same
+// everywhere. The file is one flat mapping; a key that is no setting is an
+// error that names its line, because a setting that was misspelled and passed
+// over is found out too late.
+//
+// This is all that is needed of a configuration library. Viper was looked at:
+// it lower-cases and merges keys, loses the lines of the file, so that an
+// unknown key can be refused but not pointed at, and brings a dozen modules
+// (other formats, remote stores, watching of files) that this binary doesn't
+// use.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+)
+
+// Sources say where the values of flags may come from besides the command
+// line.
+type Sources struct {
+	// Env looks up an environment variable, like os.LookupEnv.
+	Env func(name string) (string, bool)
+	// Prefix begins the names of environment variables, like "REDOUBT_".
+	Prefix string
+	// File is the path of a YAML file. Empty means none.
+	File string
+	// Others are settings that may stand in the file although no flag of
+	// this command has their name: those of other commands that share it.
+	Others []string
+	// Except are flags that can't be set in the file, like the one that
+	// names it.
+	Except []string
+}
+
+// Fill sets each flag that was not given on the command line from the
+// environment or the file. It reports all faults of the environment and the
+// file at once.
+func Fill(flags *pflag.FlagSet, from Sources) error {
+	file, errs := readFile(flags, from)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			return
+		}
+		name := EnvName(from.Prefix, f.Name)
+		if value, ok := from.Env(name); ok {
+			if err := flags.Set(f.Name, value); err != nil {
+				errs = append(errs, fmt.Errorf("environment: %s: %w", name, plain(err)))
+			}
+			return
+		}
+		if s, ok := file[f.Name]; ok {
+			if err := flags.Set(f.Name, s.value); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", from.File, s.line, f.Name, plain(err)))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// plain takes off what pflag says about the flag around a bad value: the value
+// didn't come from the command line.
+func plain(err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		return bad.Unwrap()
+	}
+	return err
+}
+
+// EnvName is the environment variable for a flag.
+func EnvName(prefix, flag string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// A setting is a value in the file.
+type setting struct {
+	value string
+	line  int
+}
+
+func readFile(flags *pflag.FlagSet, from Sources) (map[string]setting, []error) {
+	if from.File == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(from.File)
+	if err != nil {
+		return nil, []error{err}
+	}
+	allowed := slices.Clone(from.Others)
+	flags.VisitAll(func(f *pflag.Flag) { allowed = append(allowed, f.Name) })
+	slices.Sort(allowed)
+	allowed = slices.Compact(allowed)
+	allowed = slices.DeleteFunc(allowed, func(name string) bool { return slices.Contains(from.Except, name) })
+	settings, errs := parse(text, allowed)
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("%s:%w", from.File, err)
+	}
+	return settings, errs
+}
+
+// parse reads a flat mapping. Its errors begin with the line.
+func parse(text []byte, allowed []string) (map[string]setting, []error) {
+	var doc yaml.Node
+	in := yaml.NewDecoder(strings.NewReader(string(text)))
+	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil // nothing but comments
+	} else if err != nil {
+		return nil, []error{fmt.Errorf(" %s", strings.TrimPrefix(err.Error(), "yaml: "))} // names the line itself
+	}
+	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, []error{errors.New(" has a second document; want one")}
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("%d: want lines like `listen: 127.0.0.1:6380`", root.Line)}
+	}
+	settings := map[string]setting{}
+	var errs []error
+	fail := func(n *yaml.Node, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%d: "+format, append([]any{n.Line}, args...)...))
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		first, twice := settings[key.Value]
+		switch {
+		case !slices.Contains(allowed, key.Value):
+			fail(key, "unknown setting %q; allowed are %s", key.Value, strings.Join(allowed, ", "))
+		case twice:
+			fail(key, "%s is set twice; first in line %d", key.Value, first.line)
+		case value.Kind != yaml.ScalarNode:
+			fail(value, "%s: want a single value", key.Value)
+		case value.Tag == "!!null":
+			fail(value, `%s has no value; write "" for an empty one`, key.Value)
+		default:
+			settings[key.Value] = setting{value.Value, key.Line}
+		}
+	}
+	return settings, errs
+}

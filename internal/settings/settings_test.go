@@ -1,0 +1,200 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+type flags struct {
+	*pflag.FlagSet
+	listen string
+	idle   time.Duration
+	max    Bytes
+	quiet  bool
+	config string
+}
+
+func newFlags() *flags {
+	f := &flags{FlagSet: pflag.NewFlagSet("test", pflag.ContinueOnError), max: 1 << 20}
+	f.StringVar(&f.listen, "listen", "default", "")
+	f.DurationVar(&f.idle, "idle-timeout", 0, "")
+	f.Var(&f.max, "max-bulk", "")
+	f.BoolVar(&f.quiet, "quiet", false, "")
+	f.StringVar(&f.config, "config", "", "")
+	return f
+}
+
+func env(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for _, p := range pairs {
+			if k, v, _ := strings.Cut(p, "="); k == name {
+				return v, true
+			}
+		}
+		return "", false
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "redoubt.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestPrecedence(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		args       []string
+		env        []string
+		file       string
+	}{
+		{"default", "default", nil, nil, "quiet: true"},
+		{"file over default", "file", nil, nil, "listen: file"},
+		{"environment over file", "env", nil, []string{"X_LISTEN=env"}, "listen: file"},
+		{"flag over environment", "flag", []string{"--listen=flag"}, []string{"X_LISTEN=env"}, "listen: file"},
+		{"empty environment counts", "", nil, []string{"X_LISTEN="}, "listen: file"},
+		{"empty string in the file counts", "", nil, nil, `listen: ""`},
+		{"empty flag counts", "", []string{"--listen="}, []string{"X_LISTEN=env"}, "listen: file"},
+		{"flag equal to the default counts", "default", []string{"--listen=default"}, []string{"X_LISTEN=env"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFlags()
+			if err := f.Parse(c.args); err != nil {
+				t.Fatal(err)
+			}
+			if err := Fill(f.FlagSet, Sources{Env: env(c.env...), Prefix: "X_", File: write(t, c.file)}); err != nil {
+				t.Fatal(err)
+			}
+			if f.listen != c.want {
+				t.Errorf("listen = %q; want %q", f.listen, c.want)
+			}
+		})
+	}
+}
+
+func TestTypes(t *testing.T) {
+	f := newFlags()
+	file := write(t, "# a comment\nidle-timeout: 5m\nmax-bulk: 64MiB\nquiet: true\nttl: 3s\n")
+	err := Fill(f.FlagSet, Sources{Env: env("X_IDLE_TIMEOUT=7s"), Prefix: "X_", File: file, Others: []string{"ttl"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.idle != 7*time.Second || f.max != 64<<20 || !f.quiet {
+		t.Errorf("got %v, %v, %v", f.idle, f.max, f.quiet)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	const allowed = "allowed are idle-timeout, listen, max-bulk, quiet, ttl"
+	for _, c := range []struct {
+		name, file string
+		env        []string
+		want       []string
+	}{
+		{"unknown key", "listen: x\n\nlistne: y\n", nil, []string{`redoubt.yaml:3: unknown setting "listne"; ` + allowed}},
+		{"the file's own name", "config: other.yaml\n", nil, []string{`:1: unknown setting "config"`}},
+		{"bad value", "idle-timeout: soon\n", nil, []string{`:1: idle-timeout: `, `"soon"`}},
+		{"bad value in the environment", "", []string{"X_IDLE_TIMEOUT=soon"}, []string{`environment: X_IDLE_TIMEOUT: `, `"soon"`}},
+		{"all faults at once", "a: 1\nb: 2\n", nil, []string{`:1: unknown setting "a"`, `:2: unknown setting "b"`}},
+		{"twice", "listen: x\nlisten: y\n", nil, []string{":2: listen is set twice; first in line 1"}},
+		{"no value", "listen:\n", nil, []string{`:1: listen has no value; write "" for an empty one`}},
+		{"nested", "listen:\n  tcp: x\n", nil, []string{":2: listen: want a single value"}},
+		{"list", "- listen\n", nil, []string{":1: want lines like"}},
+		{"no YAML", "listen: [\n", nil, []string{"redoubt.yaml: line "}},
+		{"two documents", "listen: x\n---\nlisten: y\n", nil, []string{"second document"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := Fill(newFlags().FlagSet, Sources{
+				Env: env(c.env...), Prefix: "X_", File: write(t, c.file),
+				Others: []string{"ttl"}, Except: []string{"config"},
+			})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q\ndoes not say %q", err, want)
+				}
+			}
+		})
+	}
+	if err := Fill(newFlags().FlagSet, Sources{Env: env(), File: "/does/not/exist"}); !os.IsNotExist(unwrapOne(err)) {
+		t.Errorf("a missing file gave %v", err)
+	}
+	for _, file := range []string{"", "# nothing\n", "---\n"} {
+		if err := Fill(newFlags().FlagSet, Sources{Env: env(), File: write(t, file)}); err != nil {
+			t.Errorf("an empty file %q gave %v", file, err)
+		}
+	}
+}
+
+func unwrapOne(err error) error {
+	if j, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // os.IsNotExist doesn't unwrap
+		return j.Unwrap()[0]
+	}
+	return err
+}
+
+func TestBytes(t *testing.T) {
+	for in, want := range map[string]Bytes{
+		"0": 0, "1": 1, "10b": 10, "1024": 1024, "1KiB": 1024, "1kb": 1024,
+		"64 MiB": 64 << 20, "2GB": 2 << 30,
+	} {
+		var b Bytes
+		if err := b.Set(in); err != nil || b != want {
+			t.Errorf("Set(%q) = %d, %v; want %d", in, b, err, want)
+		}
+	}
+	for _, in := range []string{"", "x", "-1", "1.5MiB", "MiB", "1TiB", "99999999999GiB"} {
+		var b Bytes
+		if err := b.Set(in); err == nil {
+			t.Errorf("Set(%q) = %d; want an error", in, b)
+		}
+	}
+}
+
+func FuzzBytes(f *testing.F) {
+	f.Add("64MiB")
+	f.Add("10b")
+	f.Fuzz(func(t *testing.T, in string) {
+		var b, again Bytes
+		if b.Set(in) != nil {
+			return
+		}
+		if b < 0 {
+			t.Fatalf("Set(%q) = %d", in, b)
+		}
+		if err := again.Set(b.String()); err != nil || again != b {
+			t.Fatalf("%q is %d, printed as %q, read as %d, %v", in, b, b.String(), again, err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("listen: x\nquiet: true\n")
+	f.Add("a: &x 1\nb: *x\n")
+	f.Add("? [a]\n: b\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		allowed := []string{"listen", "quiet"}
+		settings, errs := parse([]byte(text), allowed)
+		for key, s := range settings {
+			if !slices.Contains(allowed, key) || s.line < 1 {
+				t.Fatalf("%q gave %q: %+v", text, key, s)
+			}
+		}
+		for _, err := range errs {
+			if err.Error() == "" {
+				t.Fatalf("%q gave an empty error", text)
+			}
+		}
+	})
+}
