@@ -1,0 +1,162 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Command describes one command and knows how to run it.
+type Command struct {
+	// Name as people write it, like LOCK.ACQUIRE. Case does not matter on the
+	// wire.
+	Name string
+	// Summary says in one sentence what the command does.
+	Summary string
+	// Since is the release of Redoubt that the command came with.
+	Since string
+	// Group is lock, ratelimit, ….
+	Group string
+	// Complexity is the cost, as in Redis' documentation.
+	Complexity string
+	// Arity counts the arguments with the name. A negative one is a minimum.
+	Arity int
+	// FirstKey, LastKey and KeyStep are the positions of keys among the
+	// arguments, as COMMAND gives them.
+	FirstKey, LastKey, KeyStep int
+	// Flags are those of COMMAND INFO: write, readonly, denyoom, fast,
+	// blocking, ….
+	Flags []string
+	// Args are the arguments in order.
+	Args []Arg
+	// Reply says what comes back, and Errors which errors.
+	Reply  string
+	Errors []string
+	// Examples are calls and what redis-cli prints for them.
+	Examples []Example
+	// Notes follow the table in the documentation.
+	Notes []string
+
+	// Plan says how to run the command with args, its name first. Arity has
+	// been checked. The bytes of args are valid only during the call.
+	Plan func(env *Env, args [][]byte) Plan
+}
+
+// An Arg describes an argument, or an option with its argument.
+type Arg struct {
+	Name string
+	// Type is key, string, integer, pure-token or oneof, as in COMMAND DOCS.
+	Type string
+	// Unit of an integer, like ms.
+	Unit string
+	// Token is the word that precedes the argument.
+	Token string
+	// Use says how often the argument may come.
+	Use Use
+	// Summary says what it means, its bounds and its default.
+	Summary string
+	// Args are the alternatives of a oneof.
+	Args []Arg
+}
+
+// Use says how often an argument may come.
+type Use uint8
+
+const (
+	// Required exactly once.
+	Required Use = iota
+	// Optional: once or not at all.
+	Optional
+	// Multiple: once or more.
+	Multiple
+)
+
+// An Example is a call and what redis-cli prints for it.
+type Example struct{ Call, Reply string }
+
+// An Env is what commands work with. Make one with [NewEnv] for a server.
+type Env struct {
+	// Client reaches the same server and database as rewrites do.
+	Client *redoubt.Client
+
+	locks *lock.Mutex // of those who wait
+}
+
+// A Plan says how to run one command. One of Err, Cmd and Wait is set.
+type Plan struct {
+	// Err is the error to answer at once, with its code, like "ERR syntax
+	// error".
+	Err string
+	// Cmd runs a script in the command's place, and Translate appends the
+	// reply to the command.
+	Cmd       *redoubt.Cmd
+	Translate Translate
+	// Wait holds the client until it returns. Its ctx ends when the client
+	// goes away or the server shuts down.
+	Wait func(ctx context.Context) Outcome
+	// Instead is the rewrite that takes the place of Wait inside a
+	// transaction, where nothing waits.
+	Instead func() Plan
+}
+
+// Translate appends to dst the reply to a command, given the one of its
+// script.
+type Translate func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte
+
+// An Outcome is what a Wait ended with.
+type Outcome struct {
+	// Append appends the reply.
+	Append func(dst []byte, p resp.Protocol) []byte
+	// Undo, if not nil, takes back what was done. It is called instead of
+	// Append when the client has gone before it could get the reply.
+	Undo func()
+}
+
+// All returns the commands in the order of the documentation.
+func All() []*Command { return slices.Clone(table) }
+
+// Lookup returns the command with this name in any case, or nil.
+func Lookup(name string) *Command {
+	for _, c := range table {
+		if strings.EqualFold(c.Name, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+var table = slices.Concat(throttleCommands, lockCommands)
+
+// CheckArity returns the error for a wrong number of arguments, or "".
+func (c *Command) CheckArity(n int) string {
+	if n == c.Arity || c.Arity < 0 && n >= -c.Arity {
+		return ""
+	}
+	return "ERR wrong number of arguments for '" + strings.ToLower(c.Name) + "' command"
+}
+
+// Scripts returns every script that commands may run, for connections that
+// load them ahead of use.
+func Scripts() []*redoubt.Script {
+	return slices.Concat(throttleScripts(), lockScripts())
+}
+
+// Keys returns the positions of the keys in args, its name first.
+func (c *Command) Keys(n int) []int {
+	var at []int
+	if c.FirstKey == 0 {
+		return nil
+	}
+	last := c.LastKey
+	if last < 0 {
+		last += n
+	}
+	for i := c.FirstKey; i <= last && i < n; i += c.KeyStep {
+		at = append(at, i)
+	}
+	return at
+}

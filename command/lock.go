@@ -1,0 +1,296 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+func lockScripts() []*redoubt.Script { return lock.Scripts() }
+
+const (
+	maxTTL = int64(lock.MaxTTL / time.Millisecond)
+	maxID  = 256 // bytes
+)
+
+var lockName = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the lock: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
+
+var lockErrors = []string{
+	"`ERR redoubt: invalid name: …`",
+	"`ERR value is not an integer or out of range`",
+}
+
+var lockCommands = []*Command{
+	{
+		Name:       "LOCK.ACQUIRE",
+		Summary:    "Acquires a lock for a time, or waits until it is free.",
+		Since:      "0.1.0",
+		Group:      "lock",
+		Complexity: "O(1)",
+		Arity:      -3,
+		FirstKey:   1, LastKey: 1, KeyStep: 1,
+		Flags: []string{"write", "denyoom", "noscript", "blocking"},
+		Args: []Arg{
+			lockName,
+			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
+			{Name: "wait", Type: "integer", Unit: "ms", Token: "WAIT", Use: Optional, Summary: "wait this long while others hold the lock; 0 waits for ever. Without WAIT the command doesn't wait. Inside MULTI it never waits"},
+			{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
+				{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
+				{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
+			}},
+			{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
+		},
+		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name; the time left in ms. Null when the lock was not acquired in time.",
+		Errors: append([]string{
+			"`ERR redoubt: ttl_ms is …; want 1 to …`",
+			"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
+			"`ERR redoubt: SHARED is not supported yet`, the same for FAIR",
+		}, lockErrors...),
+		Examples: []Example{
+			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
+			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},
+		},
+		Notes: []string{"A client that goes away while it waits, or before it got its reply, has its lock released."},
+		Plan:  planAcquire,
+	},
+	{
+		Name:       "LOCK.EXTEND",
+		Summary:    "Sets the time left to a lease that is still held.",
+		Since:      "0.1.0",
+		Group:      "lock",
+		Complexity: "O(1)",
+		Arity:      4,
+		FirstKey:   1, LastKey: 1, KeyStep: 1,
+		Flags: []string{"write", "denyoom", "noscript", "fast"},
+		Args: []Arg{
+			lockName,
+			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
+			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms", maxTTL)},
+		},
+		Reply:    "Integer: 1 when the lease was held and now lasts ttl, 0 when it is not held any more.",
+		Errors:   lockErrors,
+		Examples: []Example{{"LOCK.EXTEND orders:42 5f2b 30000", "(integer) 1"}},
+		Plan:     planExtend,
+	},
+	{
+		Name:       "LOCK.RELEASE",
+		Summary:    "Ends a lease and wakes one of those who wait.",
+		Since:      "0.1.0",
+		Group:      "lock",
+		Complexity: "O(1)",
+		Arity:      3,
+		FirstKey:   1, LastKey: 1, KeyStep: 1,
+		Flags: []string{"write", "noscript", "fast"},
+		Args: []Arg{
+			lockName,
+			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
+		},
+		Reply:    "Integer: 1 when the lease was held and is released, 0 when it was not held any more. Repeating the command gives the same answer as long as nobody else has acquired the lock.",
+		Errors:   lockErrors,
+		Examples: []Example{{"LOCK.RELEASE orders:42 5f2b", "(integer) 1"}},
+		Plan:     planRelease,
+	},
+	{
+		Name:       "LOCK.INFO",
+		Summary:    "Says who holds a lock and how many wait.",
+		Since:      "0.1.0",
+		Group:      "lock",
+		Complexity: "O(1)",
+		Arity:      2,
+		FirstKey:   1, LastKey: 1, KeyStep: 1,
+		Flags:    []string{"readonly", "noscript", "fast"},
+		Args:     []Arg{lockName},
+		Reply:    "Map: `mode`, `free` or `exclusive`; `holders`, an array of maps with `label`, `fence` and `ttl_ms`; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
+		Errors:   lockErrors[:1],
+		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
+		Plan:     planInfo,
+	},
+}
+
+// acquire is the arguments of LOCK.ACQUIRE.
+type acquire struct {
+	name, id, label string
+	ttl, wait       time.Duration
+	waits           bool
+}
+
+func parseAcquire(args [][]byte) (a acquire, fault string) {
+	a.name = string(args[1])
+	n, fault := milliseconds("ttl_ms", args[2], 1, maxTTL)
+	if fault != "" {
+		return a, fault
+	}
+	a.ttl = time.Duration(n) * time.Millisecond
+	labelled := false
+	for i := 3; i < len(args); i++ {
+		is := func(word string) bool { return bytes.EqualFold(args[i], []byte(word)) }
+		if is("SHARED") || is("FAIR") {
+			return a, "ERR redoubt: " + string(bytes.ToUpper(args[i])) + " is not supported yet"
+		}
+		if i+1 == len(args) {
+			return a, errSyntax
+		}
+		value := args[i+1]
+		switch {
+		case is("WAIT") && !a.waits:
+			n, fault := milliseconds("WAIT", value, 0, maxTTL)
+			if fault != "" {
+				return a, fault
+			}
+			a.wait, a.waits = time.Duration(n)*time.Millisecond, true
+		case (is("ID") || is("OWNER")) && a.id == "":
+			if len(value) < 1 || len(value) > maxID {
+				return a, fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(value), maxID)
+			}
+			a.id = string(value)
+		case is("LABEL") && !labelled:
+			if len(value) > lock.MaxLabel {
+				return a, fmt.Sprintf("ERR redoubt: LABEL has %d bytes; want at most %d", len(value), lock.MaxLabel)
+			}
+			a.label, labelled = string(value), true
+		default:
+			return a, errSyntax
+		}
+		i++
+	}
+	if a.id == "" {
+		a.id = lock.NewID()
+	}
+	return a, ""
+}
+
+func planAcquire(env *Env, args [][]byte) Plan {
+	a, fault := parseAcquire(args)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	keys, err := lock.NewKeys(env.Client, a.name)
+	if err != nil {
+		return nameFault(err)
+	}
+	now := func() Plan {
+		cmd := lock.AcquireCmd(keys, a.id, a.ttl, a.label, "")
+		return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+			got, err := lock.ReadAttempt(r)
+			if err != nil {
+				return appendError(dst, err)
+			}
+			return appendAttempt(dst, p, a.id, got)
+		}}
+	}
+	if !a.waits {
+		return now()
+	}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, keys, a) }}
+}
+
+func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []byte {
+	switch got.Status {
+	case lock.Acquired:
+		dst = resp.AppendArray(dst, 3)
+		dst = resp.AppendBulk(dst, id)
+		dst = resp.AppendInt(dst, got.Fence)
+		return resp.AppendInt(dst, got.TTL.Milliseconds())
+	case lock.Over:
+		return resp.AppendError(dst, "ERR redoubt: this ID is over: it acquired the lock before, and was released or ran out; use a new one")
+	case lock.Held:
+	}
+	return resp.AppendNullArray(dst, p)
+}
+
+func planExtend(env *Env, args [][]byte) Plan {
+	ttl, fault := milliseconds("ttl_ms", args[3], 1, maxTTL)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	if err != nil {
+		return nameFault(err)
+	}
+	cmd := lock.ExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
+	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+		held, _, err := lock.ReadExtend(r)
+		return appendDone(dst, held, err)
+	}}
+}
+
+func planRelease(env *Env, args [][]byte) Plan {
+	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	if err != nil {
+		return nameFault(err)
+	}
+	if len(args[2]) == 0 {
+		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has 0 bytes; want 1 to %d", maxID)}
+	}
+	// Asks nothing of the server, which is no cluster.
+	publish, err := env.Client.PublishVerb(context.Background())
+	if err != nil {
+		return Plan{Err: "ERR redoubt: " + err.Error()}
+	}
+	cmd := lock.ReleaseCmd(keys, string(args[2]), publish)
+	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+		released, err := lock.ReadRelease(r)
+		return appendDone(dst, released, err)
+	}}
+}
+
+func appendDone(dst []byte, done bool, err error) []byte {
+	switch {
+	case err != nil:
+		return appendError(dst, err)
+	case done:
+		return resp.AppendInt(dst, 1)
+	}
+	return resp.AppendInt(dst, 0)
+}
+
+func planInfo(env *Env, args [][]byte) Plan {
+	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	if err != nil {
+		return nameFault(err)
+	}
+	cmd := lock.InfoCmd(keys)
+	return Plan{Cmd: &cmd, Translate: appendInfo}
+}
+
+func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+	info, err := lock.ReadInfo(r)
+	if err != nil {
+		return appendError(dst, err)
+	}
+	dst = resp.AppendMap(dst, p, 4)
+	dst = resp.AppendBulk(dst, "mode")
+	if info.Held {
+		dst = resp.AppendBulk(dst, "exclusive")
+		dst = resp.AppendBulk(dst, "holders")
+		dst = resp.AppendArray(dst, 1)
+		dst = resp.AppendMap(dst, p, 3)
+		dst = resp.AppendBulk(dst, "label")
+		dst = resp.AppendBulk(dst, info.Label)
+		dst = resp.AppendBulk(dst, "fence")
+		dst = resp.AppendInt(dst, info.Fence)
+		dst = resp.AppendBulk(dst, "ttl_ms")
+		dst = resp.AppendInt(dst, info.TTL.Milliseconds())
+	} else {
+		dst = resp.AppendBulk(dst, "free")
+		dst = resp.AppendBulk(dst, "holders")
+		dst = resp.AppendArray(dst, 0)
+	}
+	dst = resp.AppendBulk(dst, "fence")
+	dst = resp.AppendInt(dst, info.Fence)
+	dst = resp.AppendBulk(dst, "waiters")
+	return resp.AppendInt(dst, info.Waiters)
+}
+
+func nameFault(err error) Plan {
+	if errors.Is(err, redoubt.ErrInvalidName) {
+		return Plan{Err: "ERR " + err.Error()}
+	}
+	return Plan{Err: "ERR redoubt: " + err.Error()}
+}

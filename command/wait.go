@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// NewEnv returns an Env on client.
+func NewEnv(client *redoubt.Client) (*Env, error) {
+	locks, err := lock.New(client, lock.Options{NoRenew: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Env{Client: client, locks: locks}, nil
+}
+
+// undoTimeout bounds the release of a lock whose client has gone. Past it the
+// lock ends with its TTL.
+const undoTimeout = 3 * time.Second
+
+// acquire waits for a lock on behalf of a client.
+func (env *Env) acquire(ctx context.Context, keys lock.Keys, a acquire) Outcome {
+	wait := ctx
+	if a.wait > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, a.wait)
+		defer cancel()
+	}
+	got, err := env.locks.AcquireRequest(wait, a.name, lock.Request{ID: a.id, TTL: a.ttl, Label: a.label})
+	if err != nil {
+		if ctx.Err() == nil && wait.Err() != nil {
+			// Out of time. Should the last attempt have landed all the same,
+			// it has been taken back.
+			return Outcome{Append: resp.AppendNullArray}
+		}
+		if ctx.Err() != nil {
+			err = errors.New("the server is shutting down")
+		}
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendLibraryError(dst, err) }}
+	}
+	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.id, got) }}
+	if got.Status == lock.Acquired {
+		o.Undo = func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+			defer cancel()
+			publish, err := env.Client.PublishVerb(ctx)
+			if err != nil {
+				return
+			}
+			_ = env.Client.Do(ctx, lock.ReleaseCmd(keys, a.id, publish))
+		}
+	}
+	return o
+}
+
+func appendLibraryError(dst []byte, err error) []byte {
+	var se redoubt.ServerError
+	if errors.As(err, &se) {
+		return appendError(dst, se)
+	}
+	return resp.AppendError(dst, "ERR redoubt: "+err.Error())
+}

@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Backend opens raw sessions to a server that speaks RESP.
+type Backend interface {
+	// Open connects. The session is authenticated, its database selected, and
+	// it speaks RESP2. Whoever called Open closes it.
+	Open(ctx context.Context) (net.Conn, error)
+	// Name is how errors call the back end, like 127.0.0.1:6379.
+	Name() string
+	// Database is the number of the database that sessions begin in.
+	Database() int
+}
+
+// Redis is a [Backend] for one Redis or Valkey server.
+type Redis struct {
+	// Network is tcp or unix. Defaults to tcp.
+	Network string
+	// Addr is host:port, or the path of a socket.
+	Addr string
+	// Username and Password are sent by AUTH when Password is not empty. An
+	// empty Username means the default user.
+	Username, Password string
+	// DB is the database that sessions use.
+	DB int
+	// TLS, when set, encrypts the connection.
+	TLS *tls.Config
+	// DialTimeout bounds connecting and authenticating. Defaults to 5 s.
+	DialTimeout time.Duration
+}
+
+// DefaultDialTimeout bounds how long a [Redis] connects.
+const DefaultDialTimeout = 5 * time.Second
+
+// ParseURL returns the back end that a URL names:
+//
+//	redis://[[user]:password@]host[:port][/db]
+//	rediss://…                                   over TLS
+//	unix://[[user]:password@]/path[?db=n]
+//
+// The port defaults to 6379, the database to 0.
+func ParseURL(s string) (*Redis, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		// The URL may hold a password, which url.Error would print.
+		return nil, errors.New("proxy: back end is not a valid URL")
+	}
+	r := &Redis{Username: u.User.Username()}
+	r.Password, _ = u.User.Password()
+	db := u.Query().Get("db")
+	switch u.Scheme {
+	case "redis", "rediss":
+		r.Network = "tcp"
+		host, port := u.Hostname(), u.Port()
+		if host == "" {
+			host = "127.0.0.1"
+		}
+		if port == "" {
+			port = "6379"
+		}
+		r.Addr = net.JoinHostPort(host, port)
+		if path := strings.Trim(u.Path, "/"); path != "" {
+			db = path
+		}
+		if u.Scheme == "rediss" {
+			r.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+		}
+	case "unix":
+		r.Network, r.Addr = "unix", u.Path
+		if r.Addr == "" {
+			return nil, fmt.Errorf("proxy: back end %s names no socket", u.Redacted())
+		}
+	default:
+		return nil, fmt.Errorf("proxy: back end %s: scheme is %q; want redis, rediss or unix", u.Redacted(), u.Scheme)
+	}
+	if db != "" {
+		n, err := strconv.Atoi(db)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("proxy: back end %s: database is %q; want a number from 0", u.Redacted(), db)
+		}
+		r.DB = n
+	}
+	return r, nil
+}
+
+// Name implements [Backend].
+func (r *Redis) Name() string { return r.Addr }
+
+// Database implements [Backend].
+func (r *Redis) Database() int { return r.DB }
+
+// Open implements [Backend]. It costs a round trip when there is a password or
+// a database to select.
+func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
+	timeout := r.DialTimeout
+	if timeout == 0 {
+		timeout = DefaultDialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	network := r.Network
+	if network == "" {
+		network = "tcp"
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, r.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if r.TLS != nil {
+		tc := tls.Client(conn, r.TLS)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		conn = tc
+	}
+	var setup []byte
+	n := 0
+	if r.Password != "" {
+		n++
+		if r.Username != "" {
+			setup = resp.AppendCommand(setup, "AUTH", r.Username, r.Password)
+		} else {
+			setup = resp.AppendCommand(setup, "AUTH", r.Password)
+		}
+	}
+	if r.DB != 0 {
+		n++
+		setup = resp.AppendCommand(setup, "SELECT", strconv.Itoa(r.DB))
+	}
+	replies, err := exchange(ctx, conn, setup, n)
+	if err == nil {
+		for _, v := range replies {
+			if e, ok := v.(resp.Error); ok {
+				err = e
+				break
+			}
+		}
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// exchange sends n commands on a connection that nobody else uses yet, and
+// returns their replies.
+func exchange(ctx context.Context, conn net.Conn, commands []byte, n int) ([]any, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	fail := func(err error) ([]any, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	if _, err := conn.Write(commands); err != nil {
+		return fail(err)
+	}
+	var scanner resp.ReplyScanner
+	in := bufio.NewReader(conn)
+	var buf []byte
+	replies := make([]any, 0, n)
+	for len(replies) < n {
+		end, err := scanner.Next(buf)
+		if err != nil {
+			return fail(err)
+		}
+		if end > 0 {
+			v, _, err := resp.Parse(buf[:end])
+			if err != nil {
+				return fail(err)
+			}
+			replies = append(replies, v)
+			buf = buf[end:]
+			continue
+		}
+		if _, err := in.Peek(1); err != nil {
+			return fail(err)
+		}
+		chunk, _ := in.Peek(in.Buffered())
+		buf = append(buf, chunk...)
+		_, _ = in.Discard(len(chunk))
+	}
+	if len(buf) > 0 || in.Buffered() > 0 {
+		return fail(errors.New("proxy: the back end sent more than it was asked for"))
+	}
+	if !stop() {
+		return fail(ctx.Err())
+	}
+	return replies, nil
+}

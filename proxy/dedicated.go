@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Listener is the [Caller] of a [Dedicated]: it also gets what comes unasked.
+type Listener interface {
+	Caller
+	// Push takes a message that is no reply: a published message, an
+	// invalidation, the confirmation of a subscription, a line of MONITOR.
+	// The bytes are valid only during the call. It belongs between the
+	// replies where it came. It reports what Reply reports.
+	Push(raw []byte) (flush bool)
+	// Gone is called last, when the connection was lost. Everything in flight
+	// has been answered by then.
+	Gone(err error)
+}
+
+// Expect says what a command sends back.
+type Expect struct {
+	// Subscription is set for the commands that are confirmed once for each
+	// channel.
+	Subscription Subscription
+	// Channels is how many channels such a command names. None means all, for
+	// those that end subscriptions.
+	Channels int
+	// Protocol, when not 0, is what the connection speaks after this reply.
+	Protocol resp.Protocol
+	// Monitor: after this reply come lines of MONITOR.
+	Monitor bool
+}
+
+// A Dedicated is a connection for one [Listener] alone. It is not made anew
+// when it is lost: the state that it held is lost with it.
+type Dedicated struct {
+	link     *link
+	listener Listener
+	name     string
+	done     chan struct{}
+
+	// Of the goroutine that reads.
+	protocol   resp.Protocol
+	monitor    bool
+	subscribed bool            // a confirmation was seen
+	counts     [families]int64 // subscriptions of each family
+	confirming int             // confirmations still to come for the head
+}
+
+// OpenDedicated opens a connection for listener and runs setup on it: a
+// setup command that fails fails the call. Close it after use.
+func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup ...[]string) (*Dedicated, error) {
+	if opts.Protocol == 0 {
+		opts.Protocol = resp.RESP2
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	conn, err := opts.open(ctx, setup...)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dedicated{
+		link: newLink(conn, opts.MaxPending, opts.MaxReply), listener: listener,
+		name: opts.Backend.Name(), protocol: opts.Protocol, done: make(chan struct{}),
+	}
+	go d.run()
+	return d, nil
+}
+
+func (d *Dedicated) run() {
+	defer close(d.done)
+	err := d.link.read(4<<10, d.deliver)
+	d.link.close(err)
+	d.link.abandon(LostReply(d.name), UnsentReply(d.name))
+	d.listener.Gone(err)
+}
+
+// Send is [Upstream.Send] for n commands with one reply each.
+func (d *Dedicated) Send(tag uint64, n int, commands []byte) error {
+	return d.link.send(entry{caller: d.listener, tag: tag, n: n}, commands)
+}
+
+// SendExpecting is Send for one command that sends back something special. A
+// command that is confirmed once for each channel gets an empty reply behind
+// the last confirmation.
+func (d *Dedicated) SendExpecting(tag uint64, e Expect, command []byte) error {
+	return d.link.send(entry{caller: d.listener, tag: tag, n: 1, expect: e}, command)
+}
+
+// SendScript is [Upstream.SendScript].
+func (d *Dedicated) SendScript(tag uint64, cmd *redoubt.Cmd) error {
+	return d.link.sendScript(entry{caller: d.listener, tag: tag}, cmd)
+}
+
+// SendSilently sends a command whose reply nobody gets.
+func (d *Dedicated) SendSilently(e Expect, command []byte) error {
+	return d.link.send(entry{n: 1, expect: e}, command)
+}
+
+// Flush sends what was appended.
+func (d *Dedicated) Flush() { d.link.flushPending() }
+
+// Close ends the connection, and with it everything it held on the server. It
+// does not wait; the Listener's Gone is called soon after.
+func (d *Dedicated) Close() { d.link.close(errClosed) }
+
+// Done is closed after Gone has returned.
+func (d *Dedicated) Done() <-chan struct{} { return d.done }
+
+// deliver tells replies from what comes unasked. In RESP3 the latter has a
+// type of its own, and the confirmations of subscriptions have it too,
+// although they are asked for. In RESP2 messages are arrays like others, but a
+// subscribed client gets no other arrays that begin with their words.
+func (d *Dedicated) deliver(raw []byte) error {
+	pushed := raw[0] == '>'
+	if pushed || raw[0] == '*' {
+		family, verb, count := pubsub(raw)
+		switch {
+		case verb == confirmation && d.confirmed(family, count, raw):
+			return nil
+		case pushed, verb == message && d.subscribed:
+			d.push(raw)
+			return nil
+		}
+	}
+	if d.monitor && isMonitorLine(raw) {
+		d.push(raw)
+		return nil
+	}
+	e := d.link.head()
+	if e == nil {
+		d.push(raw) // a server's farewell, like an idle time-out
+		return nil
+	}
+	if raw[0] != '-' {
+		if e.expect.Protocol != 0 {
+			d.protocol = e.expect.Protocol
+		}
+		d.monitor = d.monitor || e.expect.Monitor
+	}
+	d.confirming = 0
+	return d.link.reply(raw)
+}

@@ -1,0 +1,337 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Caller gets the replies to the commands that it sent. Its methods are
+// called from the goroutine that reads the connection, or from the one that
+// sends, and must not block.
+type Caller interface {
+	// Reply takes the reply to the command with this tag. The bytes are valid
+	// only during the call. It reports whether Flush is to be called once the
+	// replies that arrived together have been handed out.
+	Reply(tag uint64, raw []byte) (flush bool)
+	// Flush follows the last of the replies that arrived together.
+	Flush()
+}
+
+const (
+	readBuffer    = 64 << 10
+	maxIdleBuffer = 1 << 20 // larger buffers are given back when they are empty
+
+	// DefaultMaxPending is how many bytes may wait to be sent on a connection
+	// before Send waits.
+	DefaultMaxPending = 16 << 20
+
+	// DefaultMaxReply is the greatest length of one reply. A longer one
+	// breaks the connection.
+	DefaultMaxReply = 1 << 30
+)
+
+// An entry stands in the queue for commands that were sent together.
+type entry struct {
+	caller Caller       // nil: nobody wants the reply
+	tag    uint64       // of the first reply still to come
+	n      int          // replies still to come
+	expect Expect       // what a Dedicated looks for
+	retry  *redoubt.Cmd // a script sent by its digest
+}
+
+// A link is a connection with a queue of those who wait for replies.
+type link struct {
+	conn       net.Conn
+	maxPending int
+	maxReply   int
+
+	mu       sync.Mutex
+	space    sync.Cond // pending became shorter, or err was set
+	pending  []byte    // to be sent
+	spare    []byte    // the buffer that was sent last
+	flushing bool      // somebody is sending
+	waiting  int       // in Send, for space
+	queue    []entry   // sent after what is in batch
+	appended uint64    // entries ever appended to queue
+	written  uint64    // of these, given to conn at least in part
+	err      error     // why the link ended
+
+	// Of the goroutine that reads.
+	batch   []entry // the front of the queue, taken out of it
+	at      int     // where batch is
+	taken   uint64  // entries ever completed
+	flush   []Caller
+	resent  bool
+	scanner resp.ReplyScanner
+}
+
+func newLink(conn net.Conn, maxPending, maxReply int) *link {
+	if maxPending == 0 {
+		maxPending = DefaultMaxPending
+	}
+	if maxReply == 0 {
+		maxReply = DefaultMaxReply
+	}
+	l := &link{conn: conn, maxPending: maxPending, maxReply: maxReply}
+	l.space.L = &l.mu
+	return l
+}
+
+// send appends commands. They leave with the next flushPending.
+func (l *link) send(e entry, commands []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.err == nil && len(l.pending) > 0 && len(l.pending)+len(commands) > l.maxPending {
+		l.mu.Unlock()
+		l.flushPending()
+		l.mu.Lock()
+		if l.flushing && l.err == nil && len(l.pending) > 0 {
+			l.waiting++
+			l.space.Wait()
+			l.waiting--
+		}
+	}
+	if l.err != nil {
+		return l.err
+	}
+	l.pending = append(l.pending, commands...)
+	l.push(e)
+	return nil
+}
+
+// sendScript appends a script by its digest.
+func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
+	e.n, e.retry = 1, c
+	l.mu.Lock()
+	if l.err == nil && len(l.pending) < l.maxPending {
+		l.pending = AppendEvalSHA(l.pending, c)
+		l.push(e)
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	return l.send(e, AppendEvalSHA(nil, c))
+}
+
+func (l *link) push(e entry) {
+	l.queue = append(l.queue, e)
+	l.appended++
+}
+
+// flushPending sends what was appended, by this goroutine and by all others
+// that are ready to run: it lets them run first. When another goroutine is
+// sending already, that one goes on with what was appended here.
+func (l *link) flushPending() {
+	l.mu.Lock()
+	if l.flushing || len(l.pending) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	l.flushing = true
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	for len(l.pending) > 0 && l.err == nil {
+		buf := l.pending
+		l.pending, l.spare = l.spare[:0], nil
+		l.written = l.appended
+		l.mu.Unlock()
+		_, err := l.conn.Write(buf)
+		l.mu.Lock()
+		if cap(buf) <= maxIdleBuffer {
+			l.spare = buf[:0]
+		}
+		if err != nil {
+			l.fail(err)
+		}
+		if l.waiting > 0 {
+			l.space.Broadcast()
+		}
+	}
+	l.flushing = false
+	if l.waiting > 0 {
+		l.space.Broadcast()
+	}
+	l.mu.Unlock()
+}
+
+// fail ends the link. The caller holds mu.
+func (l *link) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+	_ = l.conn.Close() // the reading goroutine ends, and answers who waits
+	l.space.Broadcast()
+}
+
+// close ends the link with err, unless it has ended already.
+func (l *link) close(err error) {
+	l.mu.Lock()
+	l.fail(err)
+	l.mu.Unlock()
+}
+
+// inFlight returns the number of entries not completed. Approximate, for
+// metrics.
+func (l *link) state() (entries int, pending int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue), len(l.pending)
+}
+
+// read hands out replies until the connection ends.
+func (l *link) read(initial int, deliver func(raw []byte) error) error {
+	buf := make([]byte, initial)
+	from, to := 0, 0
+	for {
+		if from == to {
+			from, to = 0, 0
+			if len(buf) > maxIdleBuffer {
+				buf = make([]byte, readBuffer)
+			}
+		}
+		if to == len(buf) {
+			if from > 0 {
+				to = copy(buf, buf[from:to])
+				from = 0
+			}
+			if to > len(buf)/2 {
+				if len(buf) >= l.maxReply {
+					return errors.New("a reply is longer than the limit")
+				}
+				grown := make([]byte, 2*len(buf))
+				copy(grown, buf[:to])
+				buf = grown
+			}
+		}
+		n, err := l.conn.Read(buf[to:])
+		to += n
+		for from < to {
+			end, serr := l.scanner.Next(buf[from:to])
+			if serr != nil {
+				return serr
+			}
+			if end == 0 {
+				break
+			}
+			if derr := deliver(buf[from : from+end]); derr != nil {
+				return derr
+			}
+			from += end
+		}
+		l.flushCallers()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("closed by the back end")
+			}
+			return err
+		}
+	}
+}
+
+func (l *link) flushCallers() {
+	for i, c := range l.flush {
+		c.Flush()
+		l.flush[i] = nil
+	}
+	l.flush = l.flush[:0]
+	if l.resent {
+		l.resent = false
+		go l.flushPending() // sending may wait; reading must go on
+	}
+}
+
+// head returns the entry whose reply comes next, or nil.
+func (l *link) head() *entry {
+	if l.at == len(l.batch) {
+		clear(l.batch)
+		l.mu.Lock()
+		l.batch, l.queue = l.queue, l.batch[:0]
+		l.mu.Unlock()
+		l.at = 0
+		if len(l.batch) == 0 {
+			return nil
+		}
+	}
+	return &l.batch[l.at]
+}
+
+// advance completes one reply of the head.
+func (l *link) advance(e *entry) {
+	e.tag++
+	e.n--
+	if e.n == 0 {
+		l.at++
+		l.taken++
+	}
+}
+
+func (l *link) hand(c Caller, tag uint64, raw []byte) {
+	if c != nil && c.Reply(tag, raw) {
+		l.flush = append(l.flush, c)
+	}
+}
+
+var noScript = []byte("-NOSCRIPT ")
+
+// reply hands raw to the head of the queue, or sends a missing script again.
+func (l *link) reply(raw []byte) error {
+	e := l.head()
+	if e == nil {
+		return errors.New("a reply that nobody asked for")
+	}
+	if e.retry != nil && bytes.HasPrefix(raw, noScript) {
+		cmd, again := e.retry, entry{caller: e.caller, tag: e.tag, n: 1}
+		l.advance(e)
+		l.resend(cmd, again)
+		return nil
+	}
+	caller, tag := e.caller, e.tag
+	l.advance(e)
+	l.hand(caller, tag, raw)
+	return nil
+}
+
+// resend sends a script with its source. SCRIPT LOAD comes first, since
+// servers evict scripts that came by EVAL only; EVAL is what can't miss.
+func (l *link) resend(c *redoubt.Cmd, e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		l.hand(e.caller, e.tag, errorReply("ERR redoubt: connection to the back end lost: the command was not run"))
+		return
+	}
+	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
+	l.push(entry{n: 1})
+	l.pending = AppendEval(l.pending, c)
+	l.push(e)
+	l.resent = true
+}
+
+// abandon answers everybody who waits, after the link has ended: lost for what
+// may have run, unsent for the rest.
+func (l *link) abandon(lost, unsent []byte) {
+	l.mu.Lock()
+	written := l.written
+	l.mu.Unlock()
+	for e := l.head(); e != nil; e = l.head() {
+		raw := unsent
+		if l.taken < written {
+			raw = lost
+		}
+		caller, tag := e.caller, e.tag
+		l.advance(e)
+		l.hand(caller, tag, raw)
+	}
+	l.resent = false
+	l.flushCallers()
+}
+
+func errorReply(text string) []byte { return resp.AppendError(nil, text) }

@@ -1,0 +1,285 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// Options configure connections to a back end.
+type Options struct {
+	// Backend opens the connections.
+	Backend Backend
+	// Protocol is the version of RESP that replies come in. Defaults to RESP2.
+	Protocol resp.Protocol
+	// Scripts are loaded whenever a connection is made, before anything else
+	// is sent.
+	Scripts []*redoubt.Script
+	// MaxPending is how many bytes may wait to be sent before Send waits.
+	// Defaults to 16 MiB.
+	MaxPending int
+	// MaxReply is the greatest length of one reply; a longer one breaks the
+	// connection. Defaults to 1 GiB.
+	MaxReply int
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.Backend == nil {
+		errs = append(errs, errors.New("proxy: Backend is nil"))
+	}
+	if o.Protocol != resp.RESP2 && o.Protocol != resp.RESP3 {
+		errs = append(errs, fmt.Errorf("proxy: Protocol is %d, want 2 or 3", o.Protocol))
+	}
+	if o.MaxPending < 0 || o.MaxReply < 0 {
+		errs = append(errs, errors.New("proxy: MaxPending and MaxReply must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// open makes a connection and prepares it: the protocol, more commands if
+// there are any, the scripts.
+func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
+	conn, err := o.Backend.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if tc, ok := conn.(*net.TCPConn); ok {
+		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
+	}
+	must := 0 // replies that must not be errors
+	var setup []byte
+	if o.Protocol == resp.RESP3 {
+		setup = resp.AppendCommand(setup, "HELLO", "3")
+		must++
+	}
+	for _, c := range more {
+		setup = resp.AppendCommand(setup, c...)
+		must++
+	}
+	for _, s := range o.Scripts {
+		setup = resp.AppendCommand(setup, "SCRIPT", "LOAD", s.Source())
+	}
+	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
+	defer cancel()
+	replies, err := exchange(ctx, conn, setup, must+len(o.Scripts))
+	if err == nil {
+		// A script that can't be loaded now, while the server loads its data
+		// for instance, is found missing and sent again when it is used.
+		for _, v := range replies[:must] {
+			if e, ok := v.(resp.Error); ok {
+				err = e
+				break
+			}
+		}
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// An Upstream is one connection to a back end, shared by many callers and made
+// anew whenever it is lost. All methods may be called by many goroutines at
+// once.
+type Upstream struct {
+	opts  Options
+	link  atomic.Pointer[link]
+	tried chan struct{} // closed after the first attempt to connect
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	mu   sync.Mutex
+	down error // why there is no link
+
+	connects, losses atomic.Uint64
+}
+
+// NewUpstream begins to connect in the background. Close it after use.
+func NewUpstream(opts Options) (*Upstream, error) {
+	if opts.Protocol == 0 {
+		opts.Protocol = resp.RESP2
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	u := &Upstream{opts: opts, tried: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	u.setDown(errors.New("not connected yet"))
+	go u.run(ctx)
+	return u, nil
+}
+
+const (
+	firstDelay = 10 * time.Millisecond
+	maxDelay   = time.Second
+)
+
+// errClosed is why an Upstream that was closed has no link.
+var errClosed = errors.New("closed")
+
+func (u *Upstream) run(ctx context.Context) {
+	defer close(u.done)
+	delay := firstDelay
+	first := true
+	for ctx.Err() == nil {
+		conn, err := u.opts.open(ctx)
+		if err != nil {
+			u.setDown(err)
+			if first {
+				close(u.tried)
+				first = false
+			}
+			// Half of the delay is random, so that many instances don't come
+			// back to a restarted server in step.
+			wait := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
+			select {
+			case <-wait.C:
+			case <-ctx.Done():
+				wait.Stop()
+			}
+			delay = min(2*delay, maxDelay)
+			continue
+		}
+		delay = firstDelay
+		u.connects.Add(1)
+		l := newLink(conn, u.opts.MaxPending, u.opts.MaxReply)
+		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
+		u.link.Store(l)
+		if first {
+			close(u.tried)
+			first = false
+		}
+		err = l.read(readBuffer, l.reply)
+		unhook()
+		u.setDown(err)
+		u.link.Store(nil)
+		l.close(err)
+		u.losses.Add(1)
+		l.abandon(LostReply(u.opts.Backend.Name()), UnsentReply(u.opts.Backend.Name()))
+	}
+	u.setDown(errClosed)
+	if first {
+		close(u.tried)
+	}
+}
+
+func (u *Upstream) setDown(err error) {
+	u.mu.Lock()
+	u.down = err
+	u.mu.Unlock()
+}
+
+// LostReply is the error reply for a command whose reply was lost with the
+// connection.
+func LostReply(backend string) []byte {
+	return errorReply("ERR redoubt: connection to back end " + backend + " lost before the reply: the command may have run")
+}
+
+// UnsentReply is the error reply for a command that waited to be sent when the
+// connection was lost.
+func UnsentReply(backend string) []byte {
+	return errorReply("ERR redoubt: connection to back end " + backend + " lost: the command was not sent")
+}
+
+// UnreachableReply is the error reply for a command that came while there was
+// no connection.
+func UnreachableReply(backend string, cause error) []byte {
+	return errorReply("ERR redoubt: back end " + backend + " is unreachable: " + cause.Error())
+}
+
+// get returns the link, or why there is none. It waits for the first attempt
+// to connect, so that what is asked in the first moments is answered.
+func (u *Upstream) get() (*link, error) {
+	if l := u.link.Load(); l != nil {
+		return l, nil
+	}
+	<-u.tried
+	if l := u.link.Load(); l != nil {
+		return l, nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return nil, u.down
+}
+
+// Send appends n commands as they are on the wire. Their replies come to c
+// with the tags tag, tag+1, …. They leave with the next [Upstream.Flush], of
+// whomever. Send waits while more than MaxPending bytes wait to be sent. It
+// copies the bytes.
+//
+// After an error nothing was appended and no reply will come.
+func (u *Upstream) Send(c Caller, tag uint64, n int, commands []byte) error {
+	l, err := u.get()
+	if err != nil {
+		return err
+	}
+	return l.send(entry{caller: c, tag: tag, n: n}, commands)
+}
+
+// SendScript is Send for a command that runs a script. The script is sent by
+// its digest, and once more by its source if the server doesn't know it. The
+// Cmd must not change until its reply came.
+func (u *Upstream) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := u.get()
+	if err != nil {
+		return err
+	}
+	return l.sendScript(entry{caller: c, tag: tag}, cmd)
+}
+
+// Flush sends what was appended, after it let other goroutines that are ready
+// append too. When another goroutine is sending, that one takes it along.
+func (u *Upstream) Flush() {
+	if l := u.link.Load(); l != nil {
+		l.flushPending()
+	}
+}
+
+// Ready waits for the first attempt to connect and reports why there is no
+// connection now, or nil.
+func (u *Upstream) Ready(ctx context.Context) error {
+	select {
+	case <-u.tried:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := u.get()
+	return err
+}
+
+// Stats are counters of an [Upstream].
+type Stats struct {
+	Up       bool   // there is a connection
+	Connects uint64 // connections made
+	Losses   uint64 // connections lost
+	Waiting  int    // messages that wait for replies; those being handed out are not counted
+	Pending  int    // bytes that wait to be sent
+}
+
+// Stats returns the counters now.
+func (u *Upstream) Stats() Stats {
+	s := Stats{Connects: u.connects.Load(), Losses: u.losses.Load()}
+	if l := u.link.Load(); l != nil {
+		s.Up = true
+		s.Waiting, s.Pending = l.state()
+	}
+	return s
+}
+
+// Close ends the connection and waits until everybody who waited for a reply
+// has an error instead. It may be called more than once.
+func (u *Upstream) Close() error {
+	u.stop()
+	<-u.done
+	return nil
+}

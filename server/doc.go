@@ -1,0 +1,33 @@
+// Package server is the RESP server: it listens, and stands between clients
+// and the back end that keeps the data.
+//
+// What a client sends is treated in one of five ways:
+//
+//   - Most commands pass through: their bytes are copied, unread but for
+//     their boundaries and their name, to a connection that all clients share
+//     (package proxy), and the replies come back the same way.
+//   - Extension commands (package command) become one script each, in their
+//     place in the pipeline; those that wait hold their client.
+//   - What concerns the connection is answered here: HELLO, AUTH, CLIENT,
+//     PING, ECHO, QUIT, RESET; COMMAND is the back end's answer with the
+//     extension commands added.
+//   - What leaves state in a connection, or occupies it, moves the client to
+//     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
+//     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
+//     connection until it closes or sends RESET.
+//   - Replication (SYNC, PSYNC, REPLCONF) is refused.
+//
+// # What is promised
+//
+//   - Replies come in the order of the commands, each exactly once, whatever
+//     mixture of the five ways they took. (TestMixedOrder)
+//   - A client's commands run in the order sent, with one exception: a script
+//     that the back end had forgotten is sent again, and runs after what was
+//     sent behind it. Never so in a transaction. (TestScriptFlush)
+//   - No state of one client is seen by another. (TestNoLeak)
+//   - A fault is one error reply in the place of the command that it struck.
+//     (TestFaults)
+//   - Memory for each client is bounded: commands in flight, the size of one
+//     command, and replies not yet taken, past which no more is read. A
+//     client that takes nothing for the write time-out is closed.
+package server

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+func (c *session) ping(args [][]byte, raw []byte) {
+	if c.dedicated != nil {
+		// Its answer depends on the connection's state.
+		c.commands[Passed]++
+		c.forward(raw, nil)
+		return
+	}
+	c.commands[Local]++
+	switch len(args) {
+	case 1:
+		c.reply([]byte("+PONG\r\n"))
+	case 2:
+		c.scratch = resp.AppendBulk(c.scratch[:0], args[1])
+		c.reply(c.scratch)
+	default:
+		c.fail("ERR wrong number of arguments for 'ping' command")
+	}
+}
+
+func (c *session) echo(args [][]byte, raw []byte) {
+	if c.dedicated != nil {
+		c.commands[Passed]++
+		c.forward(raw, nil)
+		return
+	}
+	c.commands[Local]++
+	c.scratch = resp.AppendBulk(c.scratch[:0], args[1])
+	c.reply(c.scratch)
+}
+
+func (c *session) quitNow([][]byte, []byte) {
+	c.commands[Local]++
+	c.ok()
+	c.quit = true
+}
+
+// reset brings the connection back to how it began.
+func (c *session) reset([][]byte, []byte) {
+	c.commands[Local]++
+	if !c.settle() {
+		return
+	}
+	c.endTransaction()
+	c.undedicate()
+	if err := c.setProtocol(resp.RESP2); err != nil {
+		c.fail("ERR redoubt: " + err.Error())
+		return
+	}
+	c.replies, c.muted, c.elsewhere = repliesOn, false, false
+	c.setAuthed(c.srv.opts.Password == "")
+	home := c.srv.opts.Backend.Database()
+	c.shown(func(a *about) { a.name, a.shownDB = "", home })
+	c.reply([]byte("+RESET\r\n"))
+}
+
+const (
+	wrongPass  = "WRONGPASS invalid username-password pair or user is disabled."
+	noPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+)
+
+func (c *session) auth(args [][]byte, _ []byte) {
+	c.commands[Local]++
+	if c.tx.active {
+		c.refuseQueued("AUTH")
+		return
+	}
+	switch {
+	case len(args) > 3:
+		c.fail("ERR syntax error")
+	case len(args) == 2 && c.srv.opts.Password == "":
+		c.fail(noPassword)
+	case len(args) == 2 && c.login([]byte(c.srv.opts.Username), args[1]),
+		len(args) == 3 && c.login(args[1], args[2]):
+		c.ok()
+	default:
+		c.fail(wrongPass)
+	}
+}
+
+// login compares in a time that does not depend on where a difference is.
+// Without a password the default user may have any, as in Redis.
+func (c *session) login(user, password []byte) bool {
+	sameUser := equal(user, []byte(c.srv.opts.Username))
+	samePassword := equal(password, []byte(c.srv.opts.Password))
+	if c.srv.opts.Password == "" {
+		samePassword = 1
+	}
+	if sameUser&samePassword != 1 {
+		c.srv.stats.authFailures.Add(1)
+		return false
+	}
+	c.setAuthed(true)
+	return true
+}
+
+func equal(a, b []byte) int {
+	x, y := sha256.Sum256(a), sha256.Sum256(b)
+	return subtle.ConstantTimeCompare(x[:], y[:])
+}
+
+func (c *session) setAuthed(yes bool) { //nolint:revive // the parameter is the state
+	c.authed = yes
+	c.scanner.Unauthenticated = resp.NotAuthenticated
+	if yes {
+		c.scanner.Unauthenticated = resp.Authenticated
+	}
+}
+
+const helloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+
+// hello answers HELLO [protover [AUTH user password] [SETNAME name]].
+func (c *session) hello(args [][]byte, _ []byte) {
+	c.commands[Local]++
+	if c.tx.active {
+		c.refuseQueued("HELLO")
+		return
+	}
+	protocol := c.protocol
+	if len(args) > 1 {
+		n, ok := resp.ParseInt(args[1])
+		if !ok {
+			c.fail("ERR Protocol version is not an integer or out of range")
+			return
+		}
+		if n != 2 && n != 3 {
+			c.fail("NOPROTO unsupported protocol version")
+			return
+		}
+		protocol = resp.Protocol(n) //nolint:gosec // 2 or 3
+	}
+	var user, password, name []byte
+	named := false
+	for i := 2; i < len(args); i++ {
+		switch {
+		case bytes.EqualFold(args[i], []byte("AUTH")) && i+2 < len(args):
+			user, password = args[i+1], args[i+2]
+			i += 2
+		case bytes.EqualFold(args[i], []byte("SETNAME")) && i+1 < len(args):
+			name, named = args[i+1], true
+			if !validName(name) {
+				c.fail(badName)
+				return
+			}
+			i++
+		default:
+			c.fail("ERR Syntax error in HELLO option '" + string(args[i]) + "'")
+			return
+		}
+	}
+	if user != nil && !c.login(user, password) {
+		c.fail(wrongPass)
+		return
+	}
+	if !c.authed {
+		c.fail(helloNoAuth)
+		return
+	}
+	// The reply is the first in the new protocol.
+	if !c.settle() {
+		return
+	}
+	if err := c.setProtocol(protocol); err != nil {
+		c.fail("ERR redoubt: " + err.Error())
+		return
+	}
+	if named {
+		c.setName(string(name))
+	}
+	who, err := c.srv.identify(c.ctx, c.protocol)
+	if err != nil {
+		c.unreachable(c.tag(), err)
+		return
+	}
+	c.scratch = appendHello(c.scratch[:0], c.protocol, c.id, who)
+	c.reply(c.scratch)
+}

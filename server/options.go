@@ -1,0 +1,100 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Backend opens raw sessions to the server that keeps the data. Package
+// proxy has one for Redis.
+type Backend = proxy.Backend
+
+// Options configure a [Server]. Backend and Client must be set; the zero value
+// of everything else is its documented default.
+type Options struct {
+	// Backend keeps the data.
+	Backend Backend
+	// Client reaches the same server and database as Backend. Commands that
+	// wait use it, and its prefix names the keys of all extension commands.
+	Client *redoubt.Client
+
+	// Password, when not empty, is what clients must give by AUTH or HELLO.
+	// Without one only loopback addresses and unix sockets can be listened on.
+	Password string
+	// Username that goes with Password. Defaults to "default".
+	Username string
+	// TLS, when set, is spoken on every TCP listener.
+	TLS *tls.Config
+
+	// Limits bound a single command. Defaults to those of package resp.
+	Limits resp.Limits
+	// MaxClients is how many clients may be connected. Another one is refused
+	// with Redis' error. Defaults to 10,000.
+	MaxClients int
+	// MaxPipeline is how many commands of one client may be in flight. At the
+	// limit no more is read from it. Defaults to 1,024.
+	MaxPipeline int
+	// MaxOutput is how many bytes of replies may wait for one client. At the
+	// limit no more commands are read from it; at four times the limit, which
+	// only published messages and the replies already asked for can reach, it
+	// is closed. Defaults to 64 MiB.
+	MaxOutput int
+	// IdleTimeout closes clients that have sent nothing for this long, except
+	// those that wait for something: a reply, messages, MONITOR. Defaults to
+	// never.
+	IdleTimeout time.Duration
+	// WriteTimeout closes a client that takes none of its replies for this
+	// long. Defaults to 30 s.
+	WriteTimeout time.Duration
+
+	// Logger gets what an operator should know. Defaults to nothing.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	var errs []error
+	if o.Backend == nil {
+		errs = append(errs, errors.New("server: Backend is nil"))
+	}
+	if o.Client == nil {
+		errs = append(errs, errors.New("server: Client is nil"))
+	}
+	if o.Username != "" && o.Password == "" {
+		errs = append(errs, errors.New("server: Username is set and Password is empty"))
+	}
+	if err := o.Limits.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	number := func(name string, n *int, standard int) {
+		if *n < 0 {
+			errs = append(errs, fmt.Errorf("server: %s is %d; want at least 0", name, *n))
+		}
+		if *n == 0 {
+			*n = standard
+		}
+	}
+	number("MaxClients", &o.MaxClients, 10_000)
+	number("MaxPipeline", &o.MaxPipeline, 1024)
+	number("MaxOutput", &o.MaxOutput, 64<<20)
+	if o.IdleTimeout < 0 || o.WriteTimeout < 0 {
+		errs = append(errs, errors.New("server: IdleTimeout and WriteTimeout must not be negative"))
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.Username == "" {
+		o.Username = "default"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.WithDefaults()
+	return o, errors.Join(errs...)
+}

@@ -1,0 +1,304 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A translate appends to dst what a client gets instead of the reply raw.
+type translate func(dst, raw []byte) []byte
+
+// A slot is the place of one reply in a client's order. For a command whose
+// reply goes through as it comes, and in order, a slot is never touched.
+type slot struct {
+	raw      []byte // the reply, when it came before its turn
+	change   translate
+	script   command.Translate // as change, for the reply of a script
+	protocol resp.Protocol     // for script
+	done     bool
+	mute     bool // CLIENT REPLY OFF or SKIP
+}
+
+// An output puts a client's replies in order and writes them. Replies come
+// from the goroutine that reads the client and from those that read the back
+// end. The latter must not wait for a slow client, so they write only what the
+// socket takes at once, and leave the rest to a goroutine.
+type output struct {
+	conn     net.Conn
+	raw      syscall.RawConn // nil: no attempt to write without waiting
+	timeout  time.Duration
+	max      int
+	stats    *counters
+	head     atomic.Uint64 // the tag of the first reply to come; written under mu
+	onPanic  func(v any)
+	tryWrite func(fd uintptr) bool
+
+	mu        sync.Mutex
+	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
+	waiting   int
+	buf       []byte // replies in order, to be written
+	spare     []byte
+	slots     []slot // a ring; its length is a power of two
+	writing   bool   // somebody writes
+	scheduled bool   // a Flush was promised
+	err       error  // why nothing can be written any more
+
+	// Of whoever is writing.
+	try    []byte
+	tryN   int
+	tryErr error
+}
+
+const (
+	firstSlots    = 16
+	maxIdleOutput = 64 << 10 // larger buffers are given back when they are empty
+	maxIdleSlot   = 1 << 10
+	writeChunk    = 256 << 10 // what must be taken within the time-out
+)
+
+func (o *output) init() {
+	o.changed.L = &o.mu
+	o.slots = make([]slot, firstSlots)
+	o.initTry()
+}
+
+// slot returns the slot of a tag. The caller holds mu.
+func (o *output) slot(tag uint64) *slot { return &o.slots[tag&uint64(len(o.slots)-1)] }
+
+// grow doubles the ring. Called by the goroutine that reads the client.
+func (o *output) grow(next uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	bigger := make([]slot, 2*len(o.slots))
+	for tag := o.head.Load(); tag < next; tag++ {
+		bigger[tag&uint64(len(bigger)-1)] = *o.slot(tag)
+	}
+	o.slots = bigger
+}
+
+// prepare says what becomes of the reply with this tag, before it is asked for.
+func (o *output) prepare(tag uint64, s slot) {
+	o.mu.Lock()
+	sl := o.slot(tag)
+	s.raw = sl.raw[:0]
+	*sl = s
+	o.mu.Unlock()
+}
+
+// Reply implements proxy.Caller.
+func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return false
+	}
+	sl := o.slot(tag)
+	head := o.head.Load()
+	if tag != head {
+		sl.raw = o.apply(sl.raw[:0], sl, raw)
+		sl.done = true
+		return false
+	}
+	if sl.change == nil && sl.script == nil && !sl.mute {
+		o.buf = append(o.buf, raw...)
+	} else {
+		o.buf = o.apply(o.buf, sl, raw)
+		sl.reset()
+	}
+	head++
+	for sl = o.slot(head); sl.done; sl = o.slot(head) {
+		o.buf = append(o.buf, sl.raw...)
+		sl.reset()
+		head++
+	}
+	o.head.Store(head)
+	if o.waiting > 0 {
+		o.changed.Broadcast()
+	}
+	return o.schedule()
+}
+
+func (s *slot) reset() {
+	raw := s.raw[:0]
+	if cap(raw) > maxIdleSlot {
+		raw = nil
+	}
+	*s = slot{raw: raw}
+}
+
+// schedule promises one Flush. The caller holds mu.
+func (o *output) schedule() bool {
+	if len(o.buf) > 4*o.max {
+		o.failLocked(fmt.Errorf("replies wait for the client: %d bytes, more than 4 times the limit", len(o.buf)))
+		return false
+	}
+	if o.scheduled {
+		return false
+	}
+	o.scheduled = true
+	return true
+}
+
+// apply appends what the client gets for raw.
+func (o *output) apply(dst []byte, s *slot, raw []byte) (out []byte) {
+	if s.change == nil && s.script == nil {
+		if s.mute {
+			return dst
+		}
+		return append(dst, raw...)
+	}
+	before := len(dst)
+	defer func() {
+		if v := recover(); v != nil {
+			o.onPanic(v)
+			out = resp.AppendError(dst[:before], "ERR redoubt: internal error")
+		}
+		if s.mute {
+			out = out[:before]
+		}
+	}()
+	if s.script != nil {
+		return s.script(dst, s.protocol, scriptReply(raw))
+	}
+	return s.change(dst, raw)
+}
+
+// Push implements proxy.Listener: raw goes between the replies, here.
+func (o *output) Push(raw []byte) (flush bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return false
+	}
+	o.buf = append(o.buf, raw...)
+	return o.schedule()
+}
+
+// Flush implements proxy.Caller. It never waits for the client.
+func (o *output) Flush() {
+	o.mu.Lock()
+	o.scheduled = false
+	if o.writing || o.err != nil {
+		o.mu.Unlock()
+		return
+	}
+	for len(o.buf) > 0 && o.err == nil {
+		buf := o.take()
+		o.mu.Unlock()
+		n, err := o.writeNow(buf)
+		if err == nil && n < len(buf) {
+			go o.writeSlowly(buf, n)
+			return
+		}
+		o.mu.Lock()
+		o.wrote(buf, n, err)
+	}
+	o.writing = false
+	o.mu.Unlock()
+}
+
+// take takes what is to be written. The caller holds mu.
+func (o *output) take() []byte {
+	o.writing = true
+	buf := o.buf
+	o.buf, o.spare = o.spare[:0], nil
+	return buf
+}
+
+// wrote follows a write of what take gave. The caller holds mu.
+func (o *output) wrote(buf []byte, n int, err error) {
+	o.stats.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
+	if cap(buf) <= maxIdleOutput {
+		o.spare = buf[:0]
+	}
+	if err != nil {
+		o.failLocked(err)
+	}
+	if o.waiting > 0 {
+		o.changed.Broadcast()
+	}
+}
+
+// writeSlowly writes buf from n on, and whatever comes meanwhile, at the
+// client's pace. It owns the right to write.
+func (o *output) writeSlowly(buf []byte, n int) {
+	for {
+		var err error
+		for n < len(buf) && err == nil {
+			var m int
+			_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout))
+			m, err = o.conn.Write(buf[n:min(len(buf), n+writeChunk)])
+			n += m
+		}
+		o.mu.Lock()
+		o.wrote(buf, n, err)
+		if len(o.buf) == 0 || o.err != nil {
+			if o.err == nil {
+				_ = o.conn.SetWriteDeadline(time.Time{})
+			}
+			o.writing = false
+			if o.waiting > 0 {
+				o.changed.Broadcast()
+			}
+			o.mu.Unlock()
+			return
+		}
+		buf, n = o.take(), 0
+		o.mu.Unlock()
+	}
+}
+
+// fail closes the connection; nothing is written any more.
+func (o *output) fail(err error) {
+	o.mu.Lock()
+	o.failLocked(err)
+	o.mu.Unlock()
+}
+
+func (o *output) failLocked(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+	o.buf = nil
+	_ = o.conn.Close()
+	o.changed.Broadcast()
+}
+
+// await waits until ok, which is called with mu held, or until the output has
+// failed, or until the deadline unless it is zero. It reports ok.
+func (o *output) await(deadline time.Time, ok func() bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !deadline.IsZero() {
+		t := time.AfterFunc(time.Until(deadline), func() {
+			o.mu.Lock()
+			o.changed.Broadcast()
+			o.mu.Unlock()
+		})
+		defer t.Stop()
+	}
+	o.waiting++
+	defer func() { o.waiting-- }()
+	for !ok() {
+		if o.err != nil || !deadline.IsZero() && !time.Now().Before(deadline) {
+			return false
+		}
+		o.changed.Wait()
+	}
+	return o.err == nil
+}
+
+// crowded reports whether so much waits for the client that no more commands
+// should be read.
+func (o *output) crowded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.buf) > o.max
+}

@@ -1,0 +1,339 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// ErrClosed is returned by [Server.Serve] and [Server.Listen] after
+// [Server.Shutdown] or [Server.Close].
+var ErrClosed = errors.New("server: closed")
+
+// ErrExposed is matched by the error of [Server.Listen] for an address that
+// others can reach while clients need no password.
+var ErrExposed = errors.New("server: an address beyond this machine needs a password")
+
+// A Server accepts clients and serves them. Its methods may be called by many
+// goroutines at once.
+type Server struct {
+	opts     Options
+	env      *command.Env
+	table    []*command.Command
+	handlers map[string]*handler
+	stats    counters
+
+	// upstreams are shared by all clients that have no state: RESP2, RESP3.
+	upstreams [2]lazyUpstream
+
+	lastID atomic.Uint64
+	clock  atomic.Int64 // Unix ms, kept by tick
+
+	ctx    context.Context //nolint:containedctx // the life of the server, for waiting handlers
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // sessions, accept loops and tick
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	sessions  map[uint64]*session
+
+	identityMu sync.Mutex
+	identity   [2][]any // the back end's last answer to HELLO, in RESP2 and RESP3
+}
+
+// A lazyUpstream connects when it is first used.
+type lazyUpstream struct {
+	mu   sync.Mutex
+	conn atomic.Pointer[proxy.Upstream]
+}
+
+func (l *lazyUpstream) get() *proxy.Upstream { return l.conn.Load() }
+
+// New returns a Server that begins to connect to its back end. It listens
+// nowhere yet. Close or Shutdown ends it.
+func New(opts Options) (*Server, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	env, err := command.NewEnv(opts.Client)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts: opts, env: env, table: command.All(),
+		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session),
+	}
+	s.stats.extension = make([]atomic.Uint64, len(s.table))
+	s.handlers = s.makeHandlers()
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.clock.Store(time.Now().UnixMilli())
+	if _, err := s.upstream(resp.RESP2); err != nil {
+		return nil, err
+	}
+	s.wg.Add(1)
+	go s.tick()
+	return s, nil
+}
+
+// upstream returns the shared connection for a protocol.
+func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
+	l := &s.upstreams[p-resp.RESP2]
+	if u := l.get(); u != nil {
+		return u, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u := l.get(); u != nil {
+		return u, nil
+	}
+	if s.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	u, err := proxy.NewUpstream(s.proxyOptions(p))
+	if err != nil {
+		return nil, err
+	}
+	l.conn.Store(u)
+	return u, nil
+}
+
+func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
+	return proxy.Options{Backend: s.opts.Backend, Protocol: p, Scripts: command.Scripts()}
+}
+
+// Ready waits until the first attempt to connect to the back end has ended,
+// and reports why there is no connection now, or nil.
+func (s *Server) Ready(ctx context.Context) error {
+	u, err := s.upstream(resp.RESP2)
+	if err != nil {
+		return err
+	}
+	return u.Ready(ctx)
+}
+
+// Listen opens a listener for [Server.Serve]: network is tcp, with an address
+// like 127.0.0.1:6380, or unix, with a path. Without a password, an address
+// beyond this machine gives an error that matches [ErrExposed].
+func (s *Server) Listen(network, address string) (net.Listener, error) {
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+	case "unix":
+		// A socket that is left of a killed process is in the way; one that
+		// somebody listens on is not to be touched.
+		if c, err := net.Dial("unix", address); err == nil {
+			_ = c.Close()
+		} else if st, serr := os.Lstat(address); serr == nil && st.Mode()&os.ModeSocket != 0 {
+			_ = os.Remove(address)
+		}
+	default:
+		return nil, fmt.Errorf("server: network is %q; want tcp or unix", network)
+	}
+	// Listening first resolves names: what counts is what is listened on.
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		if !a.IP.IsLoopback() && s.opts.Password == "" {
+			_ = l.Close()
+			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+		}
+		if s.opts.TLS != nil {
+			l = tls.NewListener(l, s.opts.TLS)
+		}
+	}
+	return l, nil
+}
+
+// Serve accepts clients on l until the server is shut down, and then returns
+// [ErrClosed]. It closes l. It may be called for several listeners.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = l.Close()
+		return ErrClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		_ = l.Close()
+	}()
+	delay := time.Duration(0)
+	for {
+		conn, err := l.Accept()
+		if s.ctx.Err() != nil || s.isClosed() {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return ErrClosed
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			// Too many open files, most likely: it passes when clients leave.
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			s.opts.Logger.Error("accepting a client failed", "error", err, "retry_in", delay)
+			select {
+			case <-time.After(delay):
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		delay = 0
+		s.accept(conn)
+	}
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+var tooManyClients = []byte("-ERR max number of clients reached\r\n")
+
+func (s *Server) accept(conn net.Conn) {
+	s.stats.accepted.Add(1)
+	if tc, ok := conn.(*net.TCPConn); ok {
+		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Minute, Interval: 75 * time.Second, Count: 4})
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = conn.Close()
+		return
+	}
+	if len(s.sessions) >= s.opts.MaxClients {
+		s.mu.Unlock()
+		s.stats.refused.Add(1)
+		s.wg.Add(1)
+		go func() { // a TLS handshake may wait
+			defer s.wg.Done()
+			_ = conn.SetDeadline(time.Now().Add(time.Second))
+			_, _ = conn.Write(tooManyClients)
+			_ = conn.Close()
+		}()
+		return
+	}
+	c := newSession(s, conn)
+	s.sessions[c.id] = c
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wg.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.sessions, c.id)
+		s.mu.Unlock()
+	}()
+}
+
+// clients returns the sessions now.
+func (s *Server) clients() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*session, 0, len(s.sessions))
+	for _, c := range s.sessions {
+		all = append(all, c)
+	}
+	return all
+}
+
+// tick keeps the clock and closes idle clients.
+func (s *Server) tick() {
+	defer s.wg.Done()
+	every := time.Second
+	if s.opts.IdleTimeout > 0 {
+		every = min(every, max(s.opts.IdleTimeout/4, time.Millisecond))
+	}
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-t.C:
+			s.clock.Store(now.UnixMilli())
+			if s.opts.IdleTimeout > 0 {
+				for _, c := range s.clients() {
+					c.closeIfIdle(now)
+				}
+			}
+		}
+	}
+}
+
+// Shutdown ends the server gracefully: it stops accepting, ends the waiting of
+// extension commands, lets what is in flight finish, and closes each client
+// once it has its replies. When ctx ends first, it closes the rest and returns
+// ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopAccepting()
+	for _, c := range s.clients() {
+		c.drain()
+	}
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	s.cancel()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	_ = s.Close()
+	<-done
+	return err
+}
+
+// Close ends the server at once. Clients are closed without the replies that
+// they wait for. It may be called more than once.
+func (s *Server) Close() error {
+	s.stopAccepting()
+	s.cancel()
+	for _, c := range s.clients() {
+		c.kill(ErrClosed)
+	}
+	s.wg.Wait()
+	for i := range s.upstreams {
+		l := &s.upstreams[i]
+		l.mu.Lock() // a client that is just beginning to use it
+		u := l.get()
+		l.mu.Unlock()
+		if u != nil {
+			_ = u.Close()
+		}
+	}
+	return nil
+}
+
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+}

@@ -1,0 +1,205 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a server in front of the back end at url and returns it and its
+// address. It ends with the test.
+func start(tb testing.TB, url string, change ...func(o *server.Options)) (*server.Server, string) {
+	tb.Helper()
+	backend, err := proxy.ParseURL(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Network: backend.Network, Addr: backend.Addr, DB: backend.DB})
+	conn, err := goredis.Wrap(rdb)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	client, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	opts := server.Options{Backend: backend, Client: client}
+	for _, f := range change {
+		f(&opts)
+	}
+	srv, err := server.New(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := srv.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	tb.Cleanup(func() {
+		_ = srv.Close()
+		if err := <-done; !errors.Is(err, server.ErrClosed) {
+			tb.Errorf("Serve: %v, want ErrClosed", err)
+		}
+		_ = client.Close()
+		_ = rdb.Close()
+	})
+	return srv, l.Addr().String()
+}
+
+// A wire is a client that sees every byte.
+type wire struct {
+	tb   testing.TB
+	conn net.Conn
+	buf  []byte
+	scan resp.ReplyScanner
+}
+
+const patience = 10 * time.Second
+
+func dial(tb testing.TB, addr string) *wire {
+	tb.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &wire{tb: tb, conn: conn}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return w
+}
+
+func (w *wire) write(raw string) {
+	w.tb.Helper()
+	_ = w.conn.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := w.conn.Write([]byte(raw)); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+func (w *wire) send(args ...string) {
+	w.tb.Helper()
+	w.write(string(resp.AppendCommand(nil, args...)))
+}
+
+// next returns the bytes of the next reply.
+func (w *wire) next() (string, error) {
+	_ = w.conn.SetReadDeadline(time.Now().Add(patience))
+	for {
+		n, err := w.scan.Next(w.buf)
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			raw := string(w.buf[:n])
+			w.buf = w.buf[n:]
+			return raw, nil
+		}
+		chunk := make([]byte, 64<<10)
+		n, err = w.conn.Read(chunk)
+		w.buf = append(w.buf, chunk[:n]...)
+		if err != nil && n == 0 {
+			return "", err
+		}
+	}
+}
+
+func (w *wire) read() string {
+	w.tb.Helper()
+	raw, err := w.next()
+	if err != nil {
+		w.tb.Fatalf("no reply: %v; so far %q", err, w.buf)
+	}
+	return raw
+}
+
+// do sends one command and returns the bytes of its reply.
+func (w *wire) do(args ...string) string {
+	w.tb.Helper()
+	w.send(args...)
+	return w.read()
+}
+
+// want sends one command, written with blanks, and checks its reply.
+func (w *wire) want(reply string, command string) {
+	w.tb.Helper()
+	if got := w.do(strings.Fields(command)...); got != reply {
+		w.tb.Fatalf("%s: %q, want %q", command, got, reply)
+	}
+}
+
+// expect checks the next reply.
+func (w *wire) expect(reply string) {
+	w.tb.Helper()
+	if got := w.read(); got != reply {
+		w.tb.Fatalf("got %q, want %q", got, reply)
+	}
+}
+
+// value sends one command and returns its reply as a value.
+func (w *wire) value(args ...string) any {
+	w.tb.Helper()
+	v, _, err := resp.Parse([]byte(w.do(args...)))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return v
+}
+
+func (w *wire) expectClosed() {
+	w.tb.Helper()
+	if raw, err := w.next(); err == nil {
+		w.tb.Fatalf("got %q, want the end of the connection", raw)
+	} else if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		w.tb.Fatal("the connection is still open")
+	}
+}
+
+// silent checks that nothing has come and nothing is under way, by a PING.
+func (w *wire) silent() {
+	w.tb.Helper()
+	w.want("$6\r\nsilent\r\n", "PING silent")
+}
+
+// eventually polls until ok or fails the test.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for !ok() {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			tb.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+func array(elements ...string) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "*%d\r\n", len(elements))
+	for _, e := range elements {
+		b.WriteString(e)
+	}
+	return b.String()
+}

@@ -1,0 +1,359 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A session serves one client. Its goroutine reads commands, in order, and
+// sends each on its way; replies come back through the output.
+type session struct {
+	srv    *Server
+	id     uint64
+	conn   net.Conn
+	out    output
+	ctx    context.Context //nolint:containedctx // the life of the connection
+	cancel context.CancelCauseFunc
+	born   time.Time
+
+	// Of the goroutine that reads.
+	buf       []byte
+	from, to  int
+	scanner   resp.CommandScanner
+	next      uint64 // the tag of the next command
+	protocol  resp.Protocol
+	authed    bool
+	replies   replyMode
+	muted     bool // the command at hand gets no reply
+	quit      bool // close after the replies so far
+	upstream  *proxy.Upstream
+	dedicated *proxy.Dedicated
+	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
+	elsewhere bool   // another database than the back end's own is selected
+	tx        transaction
+	capture   *[]byte // replies made here go there instead
+	scratch   []byte
+	commands  [kinds]uint64 // not yet in the server's counters
+
+	// span is commands that pass through and lie one behind the other in buf.
+	span struct {
+		from, to int
+		tag      uint64
+		n        int
+	}
+
+	// Of everybody.
+	active    atomic.Int64  // when the last command came, Unix ms
+	sent      atomic.Uint64 // next, as others may see it
+	draining  atomic.Bool
+	detached  atomic.Bool // the dedicated connection is closed on purpose
+	listening atomic.Bool // messages may come unasked, so it is never idle
+	mu        sync.Mutex  // guards what CLIENT LIST shows
+	about
+}
+
+// about is what CLIENT LIST shows of a session.
+type about struct {
+	name, libName, libVer, last string
+	shownDB                     int
+	shownProtocol               resp.Protocol
+	isDedicated, inTransaction  bool
+}
+
+type replyMode uint8
+
+const (
+	repliesOn replyMode = iota
+	repliesOff
+	skipNext // from CLIENT REPLY SKIP until the next command
+)
+
+const (
+	firstRead = 8 << 10
+	maxRead   = 64 << 10 // a buffer for many small commands
+)
+
+func newSession(s *Server, conn net.Conn) *session {
+	c := &session{
+		srv: s, id: s.lastID.Add(1), conn: conn, born: time.Now(),
+		buf: make([]byte, firstRead), protocol: resp.RESP2, authed: s.opts.Password == "",
+	}
+	c.upstream = s.upstreams[0].get()
+	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
+	c.scanner.Limits = s.opts.Limits
+	if !c.authed {
+		c.scanner.Unauthenticated = resp.NotAuthenticated
+	}
+	c.out.conn, c.out.timeout, c.out.max, c.out.stats = conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
+	c.out.onPanic = c.panicked
+	c.out.init()
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.active.Store(s.clock.Load())
+	return c
+}
+
+var errGone = errors.New("the client closed the connection")
+
+// serve reads commands until the client or the server ends it.
+func (c *session) serve() {
+	err := c.loop()
+	c.finish(err)
+	c.cancel(err)
+	c.undedicate()
+	c.out.fail(err)
+}
+
+func (c *session) loop() error {
+	for {
+		ok := c.process()
+		c.sendSpan()
+		c.flush()
+		c.count()
+		switch {
+		case !ok:
+			return nil
+		case c.draining.Load():
+			return ErrClosed
+		case c.out.crowded():
+			if !c.out.await(time.Time{}, func() bool { return len(c.out.buf) <= c.out.max/2 }) {
+				return errGone
+			}
+		}
+		if err := c.read(); err != nil {
+			return err
+		}
+	}
+}
+
+// finish lets the client have the replies that it still waits for.
+func (c *session) finish(err error) {
+	patience := c.srv.opts.WriteTimeout
+	gone := !errors.Is(err, ErrClosed) && err != nil
+	if gone && !errors.Is(err, io.EOF) {
+		return
+	}
+	if gone && c.dedicated != nil {
+		// It may have closed only its sending side. But what occupies a
+		// connection of its own, like BLPOP, ends with the client.
+		patience = 100 * time.Millisecond
+	}
+	deadline := time.Now().Add(patience)
+	if errors.Is(err, ErrClosed) {
+		deadline = time.Time{} // Shutdown's ctx bounds it
+	}
+	c.flush()
+	c.out.await(deadline, func() bool {
+		return c.out.head.Load() == c.next && len(c.out.buf) == 0 && !c.out.writing
+	})
+}
+
+// read reads more of what the client sends.
+func (c *session) read() error {
+	if c.from == c.to {
+		c.from, c.to = 0, 0
+		if len(c.buf) > maxRead {
+			c.buf = make([]byte, firstRead)
+		}
+	}
+	if c.to == len(c.buf) {
+		if c.from > 0 {
+			c.to = copy(c.buf, c.buf[c.from:c.to])
+			c.from = 0
+		}
+		if c.to > len(c.buf)/2 {
+			grown := make([]byte, 2*len(c.buf))
+			copy(grown, c.buf[:c.to])
+			c.buf = grown
+		}
+	}
+	n, err := c.conn.Read(c.buf[c.to:])
+	if n == 0 && err != nil {
+		if c.draining.Load() {
+			return ErrClosed
+		}
+		return err
+	}
+	if n == len(c.buf) && n < maxRead && c.to == 0 {
+		// A client that sends much at once: read more at once. What was read
+		// now is handled first.
+		defer func() { c.enlarge() }()
+	}
+	c.to += n
+	c.srv.stats.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	c.active.Store(c.srv.clock.Load())
+	return nil
+}
+
+func (c *session) enlarge() {
+	grown := make([]byte, maxRead)
+	copy(grown, c.buf[c.from:c.to])
+	c.buf, c.from, c.to = grown, 0, c.to-c.from
+}
+
+// process handles the complete commands in the buffer. It reports false when
+// the session is to end.
+func (c *session) process() bool {
+	for c.from < c.to {
+		n, err := c.scanner.Next(c.buf[c.from:c.to])
+		if err != nil {
+			c.sendSpan()
+			c.srv.stats.protocolErrors.Add(1)
+			c.fail("ERR " + err.Error())
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		args := c.scanner.Args()
+		if len(args) == 0 {
+			c.sendSpan()
+			c.from += n
+			continue
+		}
+		if !c.reserve() {
+			return false
+		}
+		c.dispatch(args, c.buf[c.from:c.from+n])
+		c.from += n
+		if c.quit {
+			return false
+		}
+	}
+	return true
+}
+
+// reserve makes room for one more reply, and waits for it when as many are in
+// flight as may be.
+func (c *session) reserve() bool {
+	inFlight := c.next - c.out.head.Load()
+	if inFlight < uint64(len(c.out.slots)) && inFlight < uint64(c.srv.opts.MaxPipeline) { //nolint:gosec // positive
+		return true
+	}
+	if inFlight < uint64(c.srv.opts.MaxPipeline) { //nolint:gosec // positive
+		c.out.grow(c.next)
+		return true
+	}
+	c.sendSpan()
+	c.flush()
+	// Down to half, so that the next commands leave together again.
+	low := uint64(c.srv.opts.MaxPipeline / 2) //nolint:gosec // positive
+	return c.out.await(time.Time{}, func() bool { return c.next-c.out.head.Load() <= low })
+}
+
+// settle waits until every command so far has its reply.
+func (c *session) settle() bool {
+	c.sendSpan()
+	if c.out.head.Load() == c.next {
+		return true
+	}
+	c.flush()
+	return c.out.await(time.Time{}, func() bool { return c.out.head.Load() == c.next })
+}
+
+// flush sends what waits to be sent, in both directions.
+func (c *session) flush() {
+	if c.dedicated != nil {
+		c.dedicated.Flush()
+	} else {
+		c.upstream.Flush()
+	}
+	c.out.Flush()
+}
+
+// sendSpan sends the commands that pass through and have not been sent yet.
+func (c *session) sendSpan() {
+	if c.span.n == 0 {
+		return
+	}
+	n := c.span.n
+	c.span.n = 0
+	commands := c.buf[c.span.from:c.span.to]
+	var err error
+	if c.dedicated != nil {
+		err = c.dedicated.Send(c.span.tag, n, commands)
+	} else {
+		err = c.upstream.Send(&c.out, c.span.tag, n, commands)
+	}
+	if err != nil {
+		for i := range n {
+			c.unreachable(c.span.tag+uint64(i), err) //nolint:gosec // positive
+		}
+	}
+}
+
+// unreachable answers a command that could not be sent.
+func (c *session) unreachable(tag uint64, cause error) {
+	c.srv.stats.backendErrors.Add(1)
+	c.out.Reply(tag, proxy.UnreachableReply(c.srv.opts.Backend.Name(), cause))
+}
+
+// count adds to the server's counters.
+func (c *session) count() {
+	c.sent.Store(c.next)
+	for k, n := range c.commands {
+		if n > 0 {
+			c.srv.stats.commands[k].Add(n)
+			c.commands[k] = 0
+		}
+	}
+}
+
+// Reply, Flush and Push are the output's; a dedicated connection calls them.
+
+// Reply implements proxy.Listener.
+func (c *session) Reply(tag uint64, raw []byte) bool { return c.out.Reply(tag, raw) }
+
+// Flush implements proxy.Listener.
+func (c *session) Flush() { c.out.Flush() }
+
+// Push implements proxy.Listener.
+func (c *session) Push(raw []byte) bool { return c.out.Push(raw) }
+
+// Gone implements proxy.Listener. The state that the connection held is lost,
+// so the client is closed, once it has the replies to what was in flight.
+func (c *session) Gone(err error) {
+	if c.detached.Load() || c.ctx.Err() != nil {
+		return
+	}
+	c.srv.opts.Logger.Warn("a client's own connection to the back end was lost", "client", c.id, "error", err)
+	c.drain()
+}
+
+func (c *session) panicked(v any) {
+	c.srv.stats.panics.Add(1)
+	c.srv.opts.Logger.Error("a command panicked", "client", c.id, "panic", v, "stack", string(debug.Stack()))
+}
+
+// kill ends the session from outside.
+func (c *session) kill(cause error) {
+	c.cancel(cause)
+	c.out.fail(cause)
+}
+
+// drain makes the session end once the client has its replies.
+func (c *session) drain() {
+	c.draining.Store(true)
+	c.cancel(ErrClosed)
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	if c.listening.Load() {
+		c.kill(ErrClosed) // messages have no end
+	}
+}
+
+func (c *session) closeIfIdle(now time.Time) {
+	idle := time.Duration(now.UnixMilli()-c.active.Load()) * time.Millisecond
+	waits := c.listening.Load() || c.out.head.Load() != c.sent.Load()
+	if idle >= c.srv.opts.IdleTimeout && !waits {
+		c.srv.stats.idleClosed.Add(1)
+		c.kill(errors.New("idle for too long"))
+	}
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+var noDeadline time.Time
+
+// dedicate gives the client a connection of its own, with its protocol and
+// name, once everything it sent before has been answered. It reports false
+// when the command has been answered with an error instead.
+func (c *session) dedicate(setup ...[]string) bool {
+	if c.dedicated != nil {
+		return true
+	}
+	if !c.settle() {
+		return false
+	}
+	opts := c.srv.proxyOptions(c.protocol)
+	if name := c.shownName(); name != "" {
+		setup = append([][]string{{"CLIENT", "SETNAME", name}}, setup...)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+	defer cancel()
+	d, err := proxy.OpenDedicated(ctx, opts, c, setup...)
+	if err != nil {
+		c.srv.stats.backendErrors.Add(1)
+		var refused resp.Error
+		if errors.As(err, &refused) {
+			c.fail(string(refused)) // as the back end put it
+		} else {
+			c.scratch = append(c.scratch[:0], proxy.UnreachableReply(c.srv.opts.Backend.Name(), err)...)
+			c.reply(c.scratch)
+		}
+		return false
+	}
+	c.dedicated = d
+	c.detached.Store(false)
+	c.srv.stats.dedicated.Add(1)
+	c.shown(func(a *about) { a.isDedicated = true })
+	return true
+}
+
+// undedicate closes the client's own connection, and with it all state.
+func (c *session) undedicate() {
+	if c.dedicated == nil {
+		return
+	}
+	c.detached.Store(true)
+	c.dedicated.Close()
+	<-c.dedicated.Done()
+	c.dedicated = nil
+	c.scripted = 0
+	c.listening.Store(false)
+	c.srv.stats.dedicated.Add(-1)
+	c.shown(func(a *about) { a.isDedicated = false })
+}
+
+// occupy is for commands that hold or change their connection and have one
+// reply.
+func (c *session) occupy(_ [][]byte, raw []byte) {
+	c.commands[Passed]++
+	if c.dedicate() {
+		c.forward(raw, nil)
+	}
+}
+
+// stream is for XREAD and XREADGROUP, which wait when they have BLOCK before
+// STREAMS.
+func (c *session) stream(args [][]byte, raw []byte) {
+	for _, a := range args[1:] {
+		if bytes.EqualFold(a, []byte("STREAMS")) {
+			break
+		}
+		if bytes.EqualFold(a, []byte("BLOCK")) {
+			c.occupy(args, raw)
+			return
+		}
+	}
+	c.commands[Passed]++
+	c.forward(raw, nil)
+}
+
+// wait is for WAIT and WAITAOF, which wait until replicas have what the same
+// connection wrote. What the client wrote before went over another one, so a
+// PING first brings this one up to date: the server notes its offset after
+// every command.
+func (c *session) wait(_ [][]byte, raw []byte) {
+	c.commands[Passed]++
+	if !c.dedicate() {
+		return
+	}
+	if !c.tx.active {
+		// A failure to send shows in the next line.
+		_ = c.dedicated.SendSilently(proxy.Expect{}, pingRaw)
+	}
+	c.forward(raw, nil)
+}
+
+// scriptOrFunction: KILL ends a script that makes the server answer BUSY to
+// everybody else.
+func (c *session) scriptOrFunction(args [][]byte, raw []byte) {
+	switch {
+	case len(args) > 1 && bytes.EqualFold(args[1], []byte("KILL")):
+		c.occupy(args, raw)
+	case len(args) > 1 && bytes.EqualFold(args[1], []byte("DEBUG")):
+		c.commands[Local]++
+		if c.tx.active {
+			c.tx.broken = true
+		}
+		c.fail("ERR redoubt: SCRIPT DEBUG is not supported through redoubt: connect to the back end itself")
+	default:
+		c.commands[Passed]++
+		c.forward(raw, nil)
+	}
+}
+
+// subscription is for commands that are confirmed once for each channel.
+func subscription(family proxy.Subscription) func(c *session, args [][]byte, raw []byte) {
+	return func(c *session, args [][]byte, raw []byte) {
+		c.commands[Passed]++
+		if c.tx.active {
+			c.refuseQueued(string(bytes.ToUpper(args[0])))
+			return
+		}
+		if !c.dedicate() {
+			return
+		}
+		c.listening.Store(true)
+		// In RESP2 too, confirmations come even when CLIENT REPLY is OFF.
+		c.forwardExpecting(raw, nil, proxy.Expect{Subscription: family, Channels: len(args) - 1})
+	}
+}
+
+func (c *session) monitor(_ [][]byte, raw []byte) {
+	c.commands[Passed]++
+	if c.tx.active {
+		c.refuseQueued("MONITOR")
+		return
+	}
+	if c.dedicate() {
+		c.listening.Store(true)
+		c.forwardExpecting(raw, nil, proxy.Expect{Monitor: true})
+	}
+}
+
+func (c *session) replication(args [][]byte, _ []byte) {
+	c.commands[Local]++
+	if c.tx.active {
+		c.tx.broken = true
+	}
+	c.fail("ERR redoubt: " + string(bytes.ToUpper(args[0])) + " is not supported through redoubt: replicate from the back end itself")
+}
+
+// selectDB answers for the database that everybody uses, and moves the client
+// for another one.
+func (c *session) selectDB(args [][]byte, raw []byte) {
+	n, ok := resp.ParseInt(args[1])
+	home := int64(c.srv.opts.Backend.Database())
+	if c.dedicated == nil && ok && n == home {
+		c.commands[Local]++
+		c.ok()
+		return
+	}
+	c.commands[Passed]++
+	if !ok && c.dedicated == nil {
+		c.forward(raw, nil) // which changes nothing; the back end says why
+		return
+	}
+	if !c.dedicate() {
+		return
+	}
+	if !ok || c.tx.active {
+		c.elsewhere = c.elsewhere || ok && n != home
+		c.forward(raw, nil)
+		return
+	}
+	c.forwardExpecting(raw, nil, proxy.Expect{})
+	// What comes next may depend on whether it worked.
+	c.elsewhere = n != home
+	c.shown(func(a *about) { a.shownDB = int(n) })
+}
+
+// setProtocol switches a client that has no commands in flight.
+func (c *session) setProtocol(p resp.Protocol) error {
+	if p == c.protocol {
+		return nil
+	}
+	u, err := c.srv.upstream(p)
+	if err != nil {
+		return err
+	}
+	c.upstream = u
+	if c.dedicated != nil {
+		hello := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
+		if err := c.dedicated.SendSilently(proxy.Expect{Protocol: p}, hello); err != nil {
+			return err
+		}
+	}
+	c.protocol = p
+	c.shown(func(a *about) { a.shownProtocol = p })
+	return nil
+}

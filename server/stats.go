@@ -1,0 +1,101 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/proxy"
+)
+
+// Kind is the way that a command took through the server.
+type Kind uint8
+
+const (
+	// Passed through to the back end.
+	Passed Kind = iota
+	// Rewritten into a script.
+	Rewritten
+	// Waited: an extension command that held its client.
+	Waited
+	// Local: answered here.
+	Local
+
+	kinds
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Passed:
+		return "passed"
+	case Rewritten:
+		return "rewritten"
+	case Waited:
+		return "waited"
+	case Local:
+		return "local"
+	case kinds:
+	}
+	return "unknown"
+}
+
+// counters are shared by all sessions; each adds to them once for all that
+// arrived together.
+type counters struct {
+	accepted, refused atomic.Uint64
+	commands          [kinds]atomic.Uint64
+	extension         []atomic.Uint64 // by position in the table
+	bytesIn, bytesOut atomic.Uint64
+	protocolErrors    atomic.Uint64
+	authFailures      atomic.Uint64
+	backendErrors     atomic.Uint64
+	panics            atomic.Uint64
+	idleClosed        atomic.Uint64
+	dedicated         atomic.Int64
+}
+
+// Stats are the counters of a [Server] since it was made, and its state.
+type Stats struct {
+	Clients        int               // connected now
+	Accepted       uint64            // connections accepted
+	Refused        uint64            // connections refused at MaxClients
+	Commands       [kinds]uint64     // by Kind
+	Extension      map[string]uint64 // extension commands by name
+	BytesIn        uint64
+	BytesOut       uint64
+	ProtocolErrors uint64 // clients that broke the protocol
+	AuthFailures   uint64 // wrong passwords
+	BackendErrors  uint64 // commands answered with an error for lack of a connection to the back end
+	Panics         uint64 // in handlers; each is a bug
+	IdleClosed     uint64 // clients closed by IdleTimeout
+	Dedicated      int    // connections to the back end that belong to one client, open now
+	// Upstreams are the shared connections, for RESP2 and RESP3. One that was
+	// never used is not Up.
+	Upstreams [2]proxy.Stats
+}
+
+// Stats returns the counters now. It may be called at any time.
+func (s *Server) Stats() Stats {
+	c := &s.stats
+	st := Stats{
+		Accepted: c.accepted.Load(), Refused: c.refused.Load(),
+		Extension: make(map[string]uint64, len(c.extension)),
+		BytesIn:   c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
+		ProtocolErrors: c.protocolErrors.Load(), AuthFailures: c.authFailures.Load(),
+		BackendErrors: c.backendErrors.Load(), Panics: c.panics.Load(), IdleClosed: c.idleClosed.Load(),
+		Dedicated: int(c.dedicated.Load()),
+	}
+	for k := range st.Commands {
+		st.Commands[k] = c.commands[k].Load()
+	}
+	for i, e := range s.table {
+		st.Extension[e.Name] = c.extension[i].Load()
+	}
+	s.mu.Lock()
+	st.Clients = len(s.sessions)
+	s.mu.Unlock()
+	for i := range s.upstreams {
+		if u := s.upstreams[i].get(); u != nil {
+			st.Upstreams[i] = u.Stats()
+		}
+	}
+	return st
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/redoubt-go/redoubt/command"
+)
+
+// await runs a handler that waits. Meanwhile the connection is read, so that
+// the handler's ctx ends when the client goes away.
+func (c *session) await(p command.Plan) {
+	if c.elsewhere {
+		c.fail("ERR redoubt: waiting works in the back end's own database only: SELECT it, or leave out WAIT")
+		return
+	}
+	if !c.settle() {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	c.count()
+	c.sent.Store(c.next + 1) // not idle
+	gone, stop := c.watchConn(cancel)
+	outcome, ok := c.outcome(ctx, p)
+	stop()
+	if !ok {
+		c.fail("ERR redoubt: internal error")
+		return
+	}
+	if gone() {
+		if outcome.Undo != nil {
+			outcome.Undo()
+		}
+		c.out.fail(errGone)
+		return
+	}
+	c.scratch = outcome.Append(c.scratch[:0], c.protocol)
+	c.reply(c.scratch)
+	c.out.Flush()
+	if outcome.Undo != nil && c.out.failed() {
+		outcome.Undo()
+	}
+}
+
+func (c *session) outcome(ctx context.Context, p command.Plan) (o command.Outcome, ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.panicked(v)
+		}
+	}()
+	return p.Wait(ctx), true
+}
+
+func (o *output) failed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err != nil
+}
+
+// maxAhead is how much a client may send ahead while a handler waits. Past it
+// the connection is not read, and the client's end not noticed.
+const maxAhead = 1 << 20
+
+// watchConn reads what the client sends ahead into c.buf until stop is called,
+// and cancels when the connection ends. Between the two only stop may touch
+// the buffer.
+func (c *session) watchConn(cancel context.CancelCauseFunc) (gone func() bool, stop func()) {
+	done := make(chan struct{})
+	ended := false
+	go func() {
+		defer close(done)
+		for c.to-c.from < maxAhead {
+			if c.to == len(c.buf) {
+				grown := make([]byte, 2*len(c.buf))
+				copy(grown, c.buf[:c.to])
+				c.buf = grown
+			}
+			n, err := c.conn.Read(c.buf[c.to:])
+			c.to += n
+			if err != nil {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					ended = true
+					cancel(errGone)
+				}
+				return
+			}
+		}
+	}()
+	stop = func() {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		_ = c.conn.SetReadDeadline(time.Time{})
+		if c.draining.Load() {
+			_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+	return func() bool { return ended }, stop
+}
