@@ -35,19 +35,27 @@ type load struct {
 // it. An item that can't have its script loaded, or has had it loaded and missed
 // it again, sends the script's text next time.
 func (c *Conn) loadMissed(ctx context.Context, items []*item) {
+	loaded := make(map[loadKey]error)
 	for _, it := range items {
 		if !it.missed {
 			continue
 		}
 		it.loads++
-		if it.node == nil || it.loads > maxLoads || c.load(ctx, it.node, it.script) != nil {
+		if it.node == nil || it.loads > maxLoads {
 			it.eval = true
+			continue
 		}
+		key := loadKey{it.node, it.script.Digest()}
+		err, known := loaded[key]
+		if !known {
+			err = c.load(ctx, key, it.script)
+			loaded[key] = err
+		}
+		it.eval = err != nil
 	}
 }
 
-func (c *Conn) load(ctx context.Context, node *redis.Client, s *redoubt.Script) error {
-	key := loadKey{node, s.Digest()}
+func (c *Conn) load(ctx context.Context, key loadKey, s *redoubt.Script) error {
 	c.loads.mu.Lock()
 	if l := c.loads.m[key]; l != nil {
 		c.loads.mu.Unlock()
@@ -62,7 +70,7 @@ func (c *Conn) load(ctx context.Context, node *redis.Client, s *redoubt.Script) 
 	c.loads.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-	l.err = node.ScriptLoad(ctx, s.Source()).Err()
+	l.err = key.node.ScriptLoad(ctx, s.Source()).Err()
 	cancel()
 
 	c.loads.mu.Lock()

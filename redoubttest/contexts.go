@@ -34,11 +34,13 @@ func testContexts(t *testing.T, open func(*testing.T) redoubt.Conn) {
 }
 
 // leaves calls f with a context that ends soon, by deadline and by cancellation,
-// and checks that f returns then. f gets the error of the context.
-func leaves(t *testing.T, f func(t *testing.T, ctx context.Context, end error)) {
+// and checks that f returns then. f gets the error of the context. prepare runs
+// before each.
+func leaves(t *testing.T, prepare func(), f func(t *testing.T, ctx context.Context, end error)) {
 	t.Helper()
 	const life = 60 * time.Millisecond
 	timed := func(t *testing.T, ctx context.Context, end error) {
+		t.Helper()
 		start := time.Now()
 		f(t, ctx, end)
 		if d := time.Since(start); d < life/2 || d > life+promptly {
@@ -46,11 +48,13 @@ func leaves(t *testing.T, f func(t *testing.T, ctx context.Context, end error)) 
 		}
 	}
 	t.Run("deadline", func(t *testing.T) {
+		prepare()
 		ctx, cancel := context.WithTimeout(t.Context(), life)
 		defer cancel()
 		timed(t, ctx, context.DeadlineExceeded)
 	})
 	t.Run("cancel", func(t *testing.T) {
+		prepare()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(life, cancel).Stop()
 		timed(t, ctx, context.Canceled)
@@ -89,7 +93,7 @@ func testBlocking(t *testing.T, open func(*testing.T) redoubt.Conn) {
 
 	t.Run("leaves", func(t *testing.T) {
 		c, k := open(t), newKeys()
-		leaves(t, func(t *testing.T, ctx context.Context, end error) {
+		leaves(t, func() {}, func(t *testing.T, ctx context.Context, end error) {
 			r := c.Do(ctx, pop(k.together("q"), "0"))
 			if !errors.Is(r.Err, end) || !errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
 				t.Errorf("error %v, want %v and ErrUnknownOutcome", r.Err, end)

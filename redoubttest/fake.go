@@ -87,6 +87,10 @@ func (f *fake) reply(args []string) string {
 		return "+OK\r\n"
 	case "PING":
 		return "+PONG\r\n"
+	case "INFO":
+		return "$0\r\n\r\n"
+	case "CLUSTER":
+		return "-ERR This instance has cluster support disabled\r\n"
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -60,11 +60,19 @@ func behindProxy(t *testing.T, n Network) (c, direct redoubt.Conn, p Proxy) {
 	addr := n.Server(t)
 	p = n.Proxy(t, addr)
 	c, direct = n.Open(t, p.Addr()), n.Open(t, addr)
-	must(t, c.Do(bounded(t), redoubt.Cmd{Name: "PING"}))
-	for _, r := range c.Pipeline(bounded(t), []redoubt.Cmd{{Name: "PING"}, {Name: "PING"}}) {
-		must(t, r) // a client may have other connections for pipelines
-	}
+	connect(t, c)
 	return c, direct, p
+}
+
+// connect makes sure that c has a connection, and one for pipelines if it has
+// others for those.
+func connect(t *testing.T, c redoubt.Conn) {
+	t.Helper()
+	ping := redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}
+	must(t, c.Do(bounded(t), ping))
+	for _, r := range c.Pipeline(bounded(t), []redoubt.Cmd{ping, ping}) {
+		must(t, r)
+	}
 }
 
 // testLostReply loses the reply to one command and checks how often it ran.
@@ -142,11 +150,13 @@ func testSilentServer(t *testing.T, n Network) {
 	c, direct, proxy := behindProxy(t, n)
 	k := newKeys()
 	silent := func(t *testing.T, f func(t *testing.T, ctx context.Context, end error)) {
-		leaves(t, func(t *testing.T, ctx context.Context, end error) {
+		t.Helper()
+		prepare := func() {
+			proxy.Heal()
+			connect(t, c)
 			proxy.Blackhole()
-			defer proxy.Heal()
-			f(t, ctx, end)
-		})
+		}
+		leaves(t, prepare, f)
 	}
 	t.Run("command", func(t *testing.T) {
 		silent(t, func(t *testing.T, ctx context.Context, end error) {
@@ -208,6 +218,7 @@ func testSilentServer(t *testing.T, n Network) {
 		})
 	})
 	t.Run("afterwards", func(t *testing.T) {
+		proxy.Heal()
 		must(t, c.Do(bounded(t), redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}))
 		must(t, direct.Do(bounded(t), redoubt.Cmd{Name: "PING"}))
 	})
@@ -236,11 +247,15 @@ func testNoConnection(t *testing.T, n Network) {
 	})
 
 	t.Run("until the context ends", func(t *testing.T) {
-		addr := n.Server(t)
-		proxy := n.Proxy(t, addr)
+		c, _, proxy := behindProxy(t, n)
 		proxy.Refuse()
-		leaves(t, func(t *testing.T, ctx context.Context, end error) {
-			c := n.Open(t, proxy.Addr())
+		prepare := func() { // connections that are not known to be closed
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_ = c.Do(ctx, redoubt.Cmd{Name: "PING"})
+			_ = c.Pipeline(ctx, []redoubt.Cmd{{Name: "PING"}, {Name: "PING"}})
+		}
+		leaves(t, prepare, func(t *testing.T, ctx context.Context, end error) {
 			cmd := redoubt.Cmd{Name: "INCR", Keys: []string{newKeys().together("n")}}
 			replies := append(c.Pipeline(ctx, []redoubt.Cmd{cmd, cmd}), c.Do(ctx, cmd))
 			for i, r := range replies {
