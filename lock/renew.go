@@ -10,36 +10,30 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A renewer extends leases every third of their TTL. One goroutine wakes when
-// the next is due, takes all that are due within a short time, and sends one
+// A renewer extends leases every third of their TTL. A timer fires when the
+// next is due; all that are due within a short time go together, in one
 // pipeline for each node of a cluster, each on its own: a dead node holds up
-// the renewals on no other. It runs only while there are leases.
+// the renewals on no other.
 //
 // Rejected: a goroutine and a timer a lease (10,000 locks are 10,000 single
 // commands every 10 s, and they drift under load).
 type renewer struct {
 	client *redoubt.Client
 
-	mu      sync.Mutex
-	due     renewals
-	running bool
-	wake    chan struct{} // has room for one
+	mu    sync.Mutex
+	due   renewals
+	timer *time.Timer // nil until the first lease
+	next  time.Time   // when timer fires; zero when it isn't set
 }
 
 // renewal is a lease's entry in the renewer.
 type renewal struct {
-	at    time.Time
-	index int   // in the heap; meaningless unless queued
-	state int8  // idle, queued or sent
-	over  bool  // the lease is over
-	err   error // of the last attempt, nil after a success; guarded by Lease.mu
+	at     time.Time
+	index  int   // in the heap, while queued
+	queued bool  // waits in the heap; otherwise it is being sent, or over
+	over   bool  // the lease is over
+	err    error // of the last attempt, nil after a success; guarded by Lease.mu
 }
-
-const (
-	idle int8 = iota
-	queued
-	sent
-)
 
 // why completes the sentence "the lease ran out at its deadline".
 func (r *renewal) why() string {
@@ -61,76 +55,60 @@ func (r *renewer) add(l *Lease, at time.Time) {
 	if l.renewal.over {
 		return
 	}
-	l.renewal.at, l.renewal.state = at, queued
+	l.renewal.at, l.renewal.queued = at, true
 	heap.Push(&r.due, l)
-	if !r.running {
-		r.running = true
-		r.wake = make(chan struct{}, 1)
-		go r.run(r.wake)
-		return
-	}
-	if l.renewal.index == 0 { // it is the next one now
-		r.nudge()
-	}
+	r.arm()
 }
 
+// remove forgets a lease. The timer stays set: it may fire for nothing, which
+// costs less than setting it anew for every lock and unlock.
 func (r *renewer) remove(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.renewal.over = true
-	if l.renewal.state == queued {
+	if l.renewal.queued {
 		heap.Remove(&r.due, l.renewal.index)
-		l.renewal.state = idle
-	}
-	if len(r.due) == 0 && r.running {
-		r.nudge()
+		l.renewal.queued = false
 	}
 }
 
-// nudge makes run look at the heap again. r.mu is held.
-func (r *renewer) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
+// arm sets the timer if it would fire later than the next renewal is due.
+// r.mu is held.
+func (r *renewer) arm() {
+	if len(r.due) == 0 {
+		return
 	}
+	at := r.due[0].renewal.at
+	if !r.next.IsZero() && !at.Before(r.next) {
+		return
+	}
+	r.next = at
+	if r.timer == nil {
+		r.timer = time.AfterFunc(time.Until(at), r.fire)
+		return
+	}
+	r.timer.Reset(time.Until(at))
 }
 
-// run sends what is due until there is nothing left. While renewals are under
-// way the heap may be empty; they start run again when they are put back.
-func (r *renewer) run(wake <-chan struct{}) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		r.mu.Lock()
-		now := time.Now()
-		byNode := make(map[string][]*Lease)
-		for len(r.due) > 0 && !r.due[0].renewal.at.After(now.Add(gather)) {
-			l := heap.Pop(&r.due).(*Lease)
-			l.renewal.state = sent
-			node := r.client.Node(l.keys.lease)
-			byNode[node] = append(byNode[node], l)
-		}
-		for _, leases := range byNode {
-			for len(leases) > 0 {
-				n := min(len(leases), maxRenewals)
-				go r.send(leases[:n:n])
-				leases = leases[n:]
-			}
-		}
-		if len(r.due) == 0 {
-			r.running = false
-			r.mu.Unlock()
-			return
-		}
-		next := r.due[0].renewal.at
-		r.mu.Unlock()
-
-		timer.Reset(time.Until(next))
-		select {
-		case <-timer.C:
-		case <-wake:
+// fire sends what is due.
+func (r *renewer) fire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = time.Time{}
+	soon := time.Now().Add(gather)
+	byNode := make(map[string][]*Lease)
+	for len(r.due) > 0 && !r.due[0].renewal.at.After(soon) {
+		l := heap.Pop(&r.due).(*Lease)
+		l.renewal.queued = false
+		node := r.client.Node(l.keys.lease)
+		byNode[node] = append(byNode[node], l)
+	}
+	for _, leases := range byNode {
+		for batch := range slices.Chunk(leases, maxRenewals) {
+			go r.send(batch)
 		}
 	}
+	r.arm()
 }
 
 // send renews leases in one pipeline and puts them back.

@@ -12,7 +12,7 @@ import (
 
 // Keys are the keys of one lock. Make them with [NewKeys].
 type Keys struct {
-	lease   string // hash: id, until, fence, label
+	lease   string // hash: id, until, fence, label, wait
 	waiters string // sorted set: channel → when it began to wait
 }
 
@@ -69,7 +69,7 @@ func AcquireCmd(k Keys, id string, ttl time.Duration, label, channel string) red
 	return redoubt.Cmd{
 		Script: acquireScript,
 		Keys:   []string{k.lease, k.waiters},
-		Args:   []string{id, micros(ttl), label, channel},
+		Args:   []string{id, micros(ttl), keep(ttl), label, channel},
 		Flags:  redoubt.Idempotent,
 	}
 }
@@ -89,7 +89,7 @@ func ExtendCmd(k Keys, id string, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: extendScript,
 		Keys:   []string{k.lease},
-		Args:   []string{id, micros(ttl)},
+		Args:   []string{id, micros(ttl), keep(ttl)},
 		Flags:  redoubt.Idempotent,
 	}
 }
@@ -187,4 +187,10 @@ func intsAndText(r redoubt.Reply, n int) (ints []int64, text string, err error) 
 	return ints, text, err
 }
 
-func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+func micros(ttl time.Duration) string { return strconv.FormatInt(ttl.Microseconds(), 10) }
+
+// keep is how long the key lives after a lease of ttl began, in ms: a minute
+// longer, so that tokens go on rising if the clock of a new primary is behind.
+func keep(ttl time.Duration) string {
+	return strconv.FormatInt((ttl + time.Minute).Milliseconds(), 10)
+}

@@ -1,5 +1,5 @@
 -- info.lua: who holds the lock, and how many processes wait for it.
--- KEYS[1] lease   hash {<name>}:lock, fields id until fence label
+-- KEYS[1] lease   hash {<name>}:lock, fields id until fence label wait
 -- KEYS[2] waiters zset {<name>}:wait, channel -> time_us it began to wait
 -- Returns {held 0|1, fence integer, ttl_us integer, waiters integer, label bytes}
 local t = redis.call('TIME')
