@@ -372,10 +372,10 @@ func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		const ttl = 300 * time.Millisecond
+		const ttl = 500 * time.Millisecond
 		m := w.mutex(w.client(), lock.Options{TTL: ttl})
 		other := w.mutex(w.client(), lock.Options{})
-		const n = 200
+		const n = 50
 		leases := make([]*lock.Lease, n)
 		for i := range leases {
 			leases[i] = try(t, m, fmt.Sprint(t.Name(), i))
@@ -389,6 +389,7 @@ func TestRenewal(t *testing.T) {
 			if l, _, err := other.TryAcquire(t.Context(), leases[0].Name()); err != nil || l != nil {
 				t.Fatalf("another got a renewed lock (%v)", err)
 			}
+			time.Sleep(5 * time.Millisecond) // the pace of a poll
 		}
 		for _, l := range leases {
 			must(t, l.Release(t.Context()))
