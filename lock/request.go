@@ -52,28 +52,28 @@ func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Att
 	select {
 	case <-turn:
 	case <-ctx.Done():
-		m.lines.leave(keys.lease, turn)
+		m.giveUp(ctx, keys, "", turn)
 		return Attempt{}, ctx.Err()
 	}
 	w, err := m.client.Waiter(ctx, name, keys.lease)
 	if err != nil {
-		m.lines.leave(keys.lease, turn)
+		m.giveUp(ctx, keys, "", turn)
 		return Attempt{}, err
 	}
-	timer := time.NewTimer(0)
+	defer w.Close()
+	m.lines.queued(keys.lease, w.Channel)
+	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
 		a, err := ReadAttempt(m.client.Do(ctx, AcquireCmd(keys, r.ID, r.TTL, r.Label, w.Channel)))
 		switch {
+		case err != nil && ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome):
+			m.giveUp(ctx, keys, r.ID, turn)
+			return a, err
 		case err != nil:
-			id := r.ID
-			if ctx.Err() == nil {
-				id = "" // the caller knows the ID and decides
-			}
-			m.giveUp(ctx, keys, id, w, turn, err)
+			m.giveUp(ctx, keys, "", turn) // the caller knows the ID and decides
 			return a, err
 		case a.Status != Held:
-			w.Close()
 			m.lines.leave(keys.lease, turn)
 			return a, nil
 		}
@@ -82,7 +82,7 @@ func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Att
 		case <-w.C:
 		case <-timer.C:
 		case <-ctx.Done():
-			m.giveUp(ctx, keys, r.ID, w, turn, nil)
+			m.giveUp(ctx, keys, "", turn)
 			return Attempt{}, ctx.Err()
 		}
 	}
