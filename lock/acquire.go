@@ -25,98 +25,165 @@ const maxPoll = 30 * time.Second
 // releasing the lock wakes one process. A wake-up that got lost delays the
 // waiter to the end of the lease that it saw, at most 30 s.
 func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
+	for {
+		r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
+		keys, err := NewKeys(m.client, name)
+		if err != nil {
+			return nil, err
+		}
+		sent, a, err := m.acquire(ctx, name, keys, r)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+				go m.cleanUp(ctx, keys, r.ID, "")
+			}
+			return nil, err
+		case a.Status == Acquired:
+			return newLease(m, name, keys, r.ID, a.Fence, sent, a.TTL), nil
+		}
+		// It was acquired, and over before its reply came: try anew.
+	}
+}
+
+// A Request is one acquisition with an id, a TTL and a label of its own.
+type Request struct {
+	// ID names the acquisition: see [NewID]. A request that is repeated with
+	// the same ID gets the same answer.
+	ID string
+	// TTL is how long the lease lasts. Nobody renews it.
+	TTL time.Duration
+	// Label is shown to whoever finds the lock busy.
+	Label string
+}
+
+// AcquireRequest acquires the lock called name as [Mutex.Acquire] does, but
+// gives no [Lease]: whoever knows the ID extends and releases the lock, by
+// [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
+// the ID held the lock before. This is how LOCK.ACQUIRE waits.
+//
+// When ctx ends nothing is left behind. After another error that matches
+// redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
+// with the same ID, or release it.
+func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
 	keys, err := NewKeys(m.client, name)
 	if err != nil {
-		return nil, err
+		return Attempt{}, err
 	}
+	if err := CheckTTL(r.TTL); err != nil {
+		return Attempt{}, err
+	}
+	_, a, err := m.acquire(ctx, name, keys, r)
+	return a, err
+}
+
+// acquire waits until the lock is not held by another. sent is when the
+// attempt was sent that a answers.
+func (m *Mutex) acquire(ctx context.Context, name string, keys Keys, r Request) (sent time.Time, a Attempt, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return sent, a, err
 	}
 	if m.lines.empty(keys.lease) {
-		lease, _, err := m.attempt(ctx, name, keys, NewID(), "")
-		if err == nil && lease != nil || err != nil && !errors.Is(err, errOver) {
-			return lease, err
+		sent, a, err = m.attempt(ctx, keys, r, "")
+		if err != nil || a.Status != Held {
+			if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+				go m.cleanUp(ctx, keys, r.ID, "")
+			}
+			return sent, a, err
 		}
 	}
 	turn := m.lines.join(keys.lease)
 	select {
 	case <-turn:
-		return m.wait(ctx, name, keys, turn)
 	case <-ctx.Done():
-		m.lines.leave(keys.lease, turn)
-		return nil, ctx.Err()
+		m.giveUp(ctx, keys, "", turn)
+		return sent, a, ctx.Err()
 	}
+	sent, a, err = m.wait(ctx, name, keys, r)
+	switch {
+	case err == nil:
+		m.lines.leave(keys.lease, turn)
+	case ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome):
+		m.giveUp(ctx, keys, r.ID, turn)
+	default:
+		m.giveUp(ctx, keys, "", turn)
+	}
+	return sent, a, err
 }
 
 // wait is for the first caller in this process's line: it queues on the server
 // and tries again at each wake-up.
-func (m *Mutex) wait(ctx context.Context, name string, keys Keys, turn chan struct{}) (*Lease, error) {
+func (m *Mutex) wait(ctx context.Context, name string, keys Keys, r Request) (sent time.Time, a Attempt, err error) {
 	w, err := m.client.Waiter(ctx, name, keys.lease)
 	if err != nil {
-		m.lines.leave(keys.lease, turn)
-		return nil, err
+		return sent, a, err
 	}
-	id := NewID()
-	timer := time.NewTimer(0)
+	defer w.Close()
+	m.lines.queued(keys.lease, w.Channel)
+	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		lease, busy, err := m.attempt(ctx, name, keys, id, w.Channel)
-		switch {
-		case errors.Is(err, errOver):
-			id = NewID()
-			continue
-		case err != nil:
-			m.giveUp(ctx, keys, id, w, turn, err)
-			return nil, err
-		case lease != nil:
-			w.Close()
-			m.lines.leave(keys.lease, turn)
-			return lease, nil
+		sent, a, err = m.attempt(ctx, keys, r, w.Channel)
+		if err != nil || a.Status != Held {
+			return sent, a, err
 		}
 		// A little later than the end of the lease: not to come too early.
-		timer.Reset(min(busy.Remaining+time.Millisecond, maxPoll))
+		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
 		select {
 		case <-w.C:
 		case <-timer.C:
 		case <-ctx.Done():
-			m.giveUp(ctx, keys, id, w, turn, nil)
-			return nil, ctx.Err()
+			return sent, a, ctx.Err()
 		}
 	}
 }
 
-// giveUp leaves the queue without the lock. The caller is not kept: what there
-// is to do on the server is done behind it. The next in line comes after that,
-// or it would lose the place in the queue that it shares with this one.
-func (m *Mutex) giveUp(ctx context.Context, keys Keys, id string, w *redoubt.Waiter, turn chan struct{}, err error) {
-	w.Close()
-	unknown := errors.Is(err, redoubt.ErrUnknownOutcome)
-	if !unknown && m.lines.length(keys.lease) > 1 {
-		m.lines.leave(keys.lease, turn) // the next one tries at once
+// attempt sends one acquire.
+func (m *Mutex) attempt(ctx context.Context, keys Keys, r Request, channel string) (sent time.Time, a Attempt, err error) {
+	sent = time.Now()
+	a, err = ReadAttempt(m.client.Do(ctx, AcquireCmd(keys, r.ID, r.TTL, r.Label, channel)))
+	return sent, a, err
+}
+
+// giveUp leaves the line without the lock. An id that is not empty is that of
+// an acquire whose outcome is unknown.
+//
+// If somebody stands behind, nothing else is to do: the next one tries at once
+// and takes over the place in the server's queue. The last one gives up that
+// place, which wakes another process if this one has just been woken for
+// nothing. The caller is not kept until that is done, but who joins the line
+// meanwhile is, or would lose the place that it has just taken.
+func (m *Mutex) giveUp(ctx context.Context, keys Keys, id string, turn chan struct{}) {
+	channel, last := m.lines.channel(keys.lease, turn)
+	if !last || channel == "" {
+		if id != "" {
+			go m.cleanUp(ctx, keys, id, "")
+		}
+		m.lines.leave(keys.lease, turn)
 		return
 	}
-	if !unknown {
-		id = ""
-	}
 	go func() {
-		m.cleanUp(ctx, keys, id, w.Channel)
+		m.cleanUp(ctx, keys, id, channel)
 		m.lines.leave(keys.lease, turn)
 	}()
 }
 
-// lines are the callers in this process that wait, by key, in order. The first
-// of a line has the turn.
+// lines are the callers in this process that wait, by key.
 type lines struct {
 	mu    sync.Mutex
-	byKey map[string][]chan struct{}
+	byKey map[string]*line
 }
 
-func (l *lines) empty(key string) bool { return l.length(key) == 0 }
+// A line is the callers that wait for one key, in order. The first has the
+// turn: the others are unknown to the server.
+type line struct {
+	turns   []chan struct{} // closed when the caller is first
+	channel string          // where the server may wake this line, once queued
+}
 
-func (l *lines) length(key string) int {
+func (l *lines) empty(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.byKey[key])
+	return l.byKey[key] == nil
 }
 
 // join appends the caller to the line. The channel is closed when it is first.
@@ -125,13 +192,30 @@ func (l *lines) join(key string) (turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey == nil {
-		l.byKey = make(map[string][]chan struct{})
+		l.byKey = make(map[string]*line)
 	}
-	l.byKey[key] = append(l.byKey[key], turn)
-	if len(l.byKey[key]) == 1 {
+	if l.byKey[key] == nil {
+		l.byKey[key] = &line{}
 		close(turn)
 	}
+	l.byKey[key].turns = append(l.byKey[key].turns, turn)
 	return turn
+}
+
+// queued notes that the first of the line is about to queue on the server.
+func (l *lines) queued(key, channel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byKey[key].channel = channel
+}
+
+// channel returns where the server may wake this line, and whether the caller
+// is alone in it.
+func (l *lines) channel(key string, turn chan struct{}) (channel string, last bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	return line.channel, len(line.turns) == 1 && line.turns[0] == turn
 }
 
 // leave removes the caller from the line, wherever it stands in it.
@@ -139,14 +223,11 @@ func (l *lines) leave(key string, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
-	i := slices.Index(line, turn)
-	line = slices.Delete(line, i, i+1)
-	if len(line) == 0 {
+	i := slices.Index(line.turns, turn)
+	line.turns = slices.Delete(line.turns, i, i+1)
+	if len(line.turns) == 0 {
 		delete(l.byKey, key)
-		return
-	}
-	l.byKey[key] = line
-	if i == 0 {
-		close(line[0])
+	} else if i == 0 {
+		close(line.turns[0])
 	}
 }

@@ -132,31 +132,18 @@ func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, err
 	if err != nil {
 		return nil, nil, err
 	}
-	lease, busy, err := m.attempt(ctx, name, keys, NewID(), "")
-	if errors.Is(err, errOver) {
-		err = fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
-	}
-	return lease, busy, err
-}
-
-// errOver: the acquisition succeeded, was over before its reply came, and was
-// sent again. Whoever waits tries again under a new id.
-var errOver = errors.New("lock: acquisition is over")
-
-// attempt sends one acquire.
-func (m *Mutex) attempt(ctx context.Context, name string, keys Keys, id, channel string) (*Lease, *Busy, error) {
-	sent := time.Now()
-	a, err := ReadAttempt(m.client.Do(ctx, AcquireCmd(keys, id, m.opts.TTL, m.opts.Label, channel)))
+	r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
+	sent, a, err := m.attempt(ctx, keys, r, "")
 	switch {
+	case errors.Is(err, redoubt.ErrUnknownOutcome):
+		go m.cleanUp(ctx, keys, r.ID, "")
+		return nil, nil, err
 	case err != nil:
-		if channel == "" && errors.Is(err, redoubt.ErrUnknownOutcome) {
-			go m.cleanUp(ctx, keys, id, "")
-		}
 		return nil, nil, err
 	case a.Status == Acquired:
-		return newLease(m, name, keys, id, a.Fence, sent, a.TTL), nil, nil
+		return newLease(m, name, keys, r.ID, a.Fence, sent, a.TTL), nil, nil
 	case a.Status == Over:
-		return nil, nil, errOver
+		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 	}
 	return nil, &Busy{Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
 }
