@@ -28,8 +28,8 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 	case sub == "count" && len(args) == 2:
 		c.forward(raw, func(dst, raw []byte) []byte {
 			n, ok := int64(0), false
-			if len(raw) > 3 && raw[0] == ':' {
-				n, ok = resp.ParseInt(raw[1 : len(raw)-2])
+			if nl := bytes.IndexByte(raw, '\n'); nl > 2 && (raw[0] == ':' || raw[0] == '*') {
+				n, ok = resp.ParseInt(raw[1 : nl-1])
 			}
 			if !ok && !unknownCommand(raw) {
 				return append(dst, raw...)
@@ -44,11 +44,14 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 			wanted = named(args[2:])
 		}
 		c.forward(raw, func(dst, raw []byte) []byte {
-			n := len(wanted)
-			if p == resp.RESP2 {
-				n *= 2
+			if !isDocs(raw) {
+				raw = resp.AppendMap(nil, p, 0)
 			}
-			return addElementsTo(dst, raw, p, n, func(dst []byte) []byte {
+			n := len(wanted)
+			if raw[0] != '%' {
+				n *= 2 // a map in RESP2
+			}
+			return addElements(dst, raw, n, func(dst []byte) []byte {
 				for _, e := range wanted {
 					dst = e.AppendDocs(dst, p)
 				}
@@ -58,7 +61,7 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 	case sub == "list":
 		wanted := filtered(table, args[2:])
 		c.forward(raw, func(dst, raw []byte) []byte {
-			return addElements(dst, raw, len(wanted), func(dst []byte) []byte {
+			return addElements(dst, firsts(raw), len(wanted), func(dst []byte) []byte {
 				for _, e := range wanted {
 					dst = resp.AppendBulk(dst, strings.ToLower(e.Name))
 				}
@@ -115,34 +118,99 @@ func filtered(table []*command.Command, args [][]byte) []*command.Command {
 	})
 }
 
-// addElements appends an array with n more elements than raw.
+// addElements appends an aggregate with n more elements, or pairs, than raw. An
+// error goes through, unless the back end does not know the command: then there
+// are only ours.
 func addElements(dst, raw []byte, n int, more func(dst []byte) []byte) []byte {
-	return addElementsTo(dst, raw, resp.RESP2, n, more)
-}
-
-// addElementsTo appends an array, or in RESP3 a map, with n more elements, or
-// pairs, than raw. An error goes through, unless the back end does not know
-// the command: then there are only ours.
-func addElementsTo(dst, raw []byte, p resp.Protocol, n int, more func(dst []byte) []byte) []byte {
-	had, body := int64(0), []byte(nil)
-	typ := byte('*')
-	if p == resp.RESP3 {
-		typ = '%'
+	if unknownCommand(raw) {
+		raw = []byte("*0\r\n")
 	}
-	if nl := bytes.IndexByte(raw, '\n'); nl > 2 && (raw[0] == '*' || raw[0] == '%' || raw[0] == '~') {
-		if count, ok := resp.ParseInt(raw[1 : nl-1]); ok && count >= 0 {
-			typ, had, body = raw[0], count, raw[nl+1:]
-		} else {
-			return append(dst, raw...)
-		}
-	} else if !unknownCommand(raw) {
+	nl := bytes.IndexByte(raw, '\n')
+	if nl < 2 || raw[0] != '*' && raw[0] != '%' && raw[0] != '~' {
 		return append(dst, raw...)
 	}
-	dst = append(dst, typ)
+	had, ok := resp.ParseInt(raw[1 : nl-1])
+	if !ok || had < 0 {
+		return append(dst, raw...)
+	}
+	dst = append(dst, raw[0])
 	dst = strconv.AppendInt(dst, had+int64(n), 10)
 	dst = append(dst, '\r', '\n')
-	dst = append(dst, body...)
+	dst = append(dst, raw[nl+1:]...)
 	return more(dst)
+}
+
+// Some servers that speak RESP answer every COMMAND with the whole table,
+// whatever it asks. The functions below make of that what was asked for.
+
+// isDocs reports whether raw may be an answer to COMMAND DOCS, or an error.
+func isDocs(raw []byte) bool {
+	if raw[0] == '-' {
+		return !unknownCommand(raw)
+	}
+	nl := bytes.IndexByte(raw, '\n')
+	return nl > 0 && (len(raw) == nl+1 || raw[nl+1] == '$' || raw[nl+1] == '+')
+}
+
+// elements calls f with each element of an array.
+func elements(raw []byte, f func(element []byte)) {
+	nl := bytes.IndexByte(raw, '\n')
+	if nl < 0 || raw[0] != '*' {
+		return
+	}
+	var scanner resp.ReplyScanner
+	for rest := raw[nl+1:]; len(rest) > 0; {
+		n, err := scanner.Next(rest)
+		if err != nil || n == 0 {
+			return
+		}
+		f(rest[:n])
+		rest = rest[n:]
+	}
+}
+
+// first returns the first element of an array as it is on the wire.
+func first(raw []byte) (found []byte) {
+	elements(raw, func(element []byte) {
+		if found == nil {
+			found = element
+		}
+	})
+	return found
+}
+
+// firsts returns an array with each element that is itself an array replaced
+// by its first element: the names of a table of commands.
+func firsts(raw []byte) []byte {
+	nl := bytes.IndexByte(raw, '\n')
+	if raw[0] != '*' || nl+1 >= len(raw) || raw[nl+1] != '*' {
+		return raw
+	}
+	names := bytes.Clone(raw[:nl+1])
+	elements(raw, func(element []byte) { names = append(names, first(element)...) })
+	return names
+}
+
+// pick returns an array of the entries of a table of commands that have the
+// given names, and nulls for the others.
+func pick(raw []byte, names [][]byte, p resp.Protocol) []byte {
+	entries := make(map[string][]byte)
+	elements(raw, func(element []byte) {
+		if v, _, err := resp.Parse(first(element)); err == nil {
+			if name, ok := v.(string); ok {
+				entries[strings.ToLower(name)] = element
+			}
+		}
+	})
+	picked := resp.AppendArray(nil, len(names))
+	for _, name := range names {
+		if e := entries[strings.ToLower(string(name))]; e != nil {
+			picked = append(picked, e...)
+		} else {
+			picked = resp.AppendNullArray(picked, p)
+		}
+	}
+	return picked
 }
 
 // commandInfoOf answers COMMAND INFO [name …]: the back end answers null for
@@ -161,19 +229,15 @@ func (c *session) commandInfoOf(args [][]byte, raw []byte) {
 			changes[i] = func(dst, _ []byte) []byte { return e.AppendInfo(dst, p) }
 		}
 	}
+	names := make([][]byte, len(args)-2)
+	for i, name := range args[2:] {
+		names[i] = bytes.Clone(name)
+	}
 	c.forward(raw, func(dst, raw []byte) []byte {
-		if !unknownCommand(raw) {
-			return changeElements(dst, raw, changes)
+		if unknownCommand(raw) || raw[0] == '*' && !bytes.HasPrefix(raw, resp.AppendArray(nil, len(names))) {
+			raw = pick(raw, names, p)
 		}
-		dst = resp.AppendArray(dst, len(changes))
-		for _, change := range changes {
-			if change == nil {
-				dst = resp.AppendNullArray(dst, p)
-			} else {
-				dst = change(dst, nil)
-			}
-		}
-		return dst
+		return changeElements(dst, raw, changes)
 	})
 }
 

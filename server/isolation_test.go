@@ -62,7 +62,12 @@ func TestNoLeak(t *testing.T) {
 				t.Fatalf("got %q", got)
 			}
 		}
-		a.want("+RESET\r\n", "RESET")
+		a.send("RESET")
+		for got := ""; got != "+RESET\r\n"; {
+			if got = a.read(); got[0] != '+' {
+				t.Fatalf("got %q", got)
+			}
+		}
 		b.want("+OK\r\n", "SET seen 3")
 		a.silent()
 	})

@@ -20,7 +20,12 @@ import (
 	"github.com/redoubt-go/redoubt/server"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// A subscription's connection is kept for some seconds after its last
+		// use, in case there is another.
+		goleak.IgnoreAnyFunction("github.com/redoubt-go/redoubt/goredis.(*hub).run"))
+}
 
 // start runs a server in front of the back end at url and returns it and its
 // address. It ends with the test.
@@ -96,6 +101,13 @@ func (w *wire) write(raw string) {
 func (w *wire) send(args ...string) {
 	w.tb.Helper()
 	w.write(string(resp.AppendCommand(nil, args...)))
+}
+
+// sendQuietly is send for goroutines that must not end the test: what goes
+// wrong shows in the reply.
+func (w *wire) sendQuietly(args ...string) {
+	_ = w.conn.SetWriteDeadline(time.Now().Add(patience))
+	_, _ = w.conn.Write(resp.AppendCommand(nil, args...))
 }
 
 // next returns the bytes of the next reply.

@@ -1,0 +1,173 @@
+package server_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// held checks a reply of LOCK.ACQUIRE that gives the lock, and returns its id
+// and fence.
+func held(t *testing.T, raw string, ttlMS int64) (id string, fence int64) {
+	t.Helper()
+	v, _, err := resp.Parse([]byte(raw))
+	a, ok := v.([]any)
+	if err != nil || !ok || len(a) != 3 {
+		t.Fatalf("LOCK.ACQUIRE: %q, want three elements", raw)
+	}
+	if ttl := a[2].(int64); ttl > ttlMS || ttl < ttlMS-int64(patience/time.Millisecond) {
+		t.Errorf("ttl_ms is %d, want about %d", ttl, ttlMS)
+	}
+	return a[0].(string), a[1].(int64)
+}
+
+func TestLock(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		name := b.Prefix + "orders:42"
+		a, o := dial(t, addr), dial(t, addr)
+		_ = o.do("HELLO", "3")
+
+		id, fence := held(t, a.do("lock.acquire", name, "60000", "label", "web-1"), 60_000)
+		if len(id) != 32 {
+			t.Errorf("id %q, want 32 digits", id)
+		}
+		o.want("_\r\n", "LOCK.ACQUIRE "+name+" 60000")
+		o.want(":0\r\n", "LOCK.RELEASE "+name+" wrong")
+		o.want(":0\r\n", "LOCK.EXTEND "+name+" wrong 1000")
+		a.want(":1\r\n", "LOCK.EXTEND "+name+" "+id+" 30000")
+
+		info, ok := a.value("LOCK.INFO", name).([]any)
+		if !ok || len(info) != 8 || info[0] != "mode" || info[1] != "exclusive" || info[4] != "fence" || info[5] != fence || info[7] != int64(0) {
+			t.Fatalf("LOCK.INFO in RESP2: %#v", info)
+		}
+		m, ok := o.value("LOCK.INFO", name).(resp.Map)
+		if !ok || len(m) != 8 || m[2] != "holders" {
+			t.Fatalf("LOCK.INFO in RESP3: %#v", m)
+		}
+		holder, ok := m[3].([]any)[0].(resp.Map)
+		if !ok || len(holder) != 6 || holder[1] != "web-1" || holder[3] != fence || holder[5].(int64) > 30_000 {
+			t.Errorf("holder: %#v", holder)
+		}
+
+		a.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
+		m, _ = o.value("LOCK.INFO", name).(resp.Map)
+		if len(m) != 8 || m[1] != "free" || len(m[3].([]any)) != 0 || m[5] != fence {
+			t.Errorf("LOCK.INFO of a free lock: %#v", m)
+		}
+
+		// One acquisition, asked for twice.
+		_, first := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"), 60_000)
+		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "WAIT", "0"), 60_000)
+		if first != second || first <= fence {
+			t.Errorf("fences %d and %d after %d, want the same, and larger", first, second, fence)
+		}
+		o.want(":1\r\n", "LOCK.RELEASE "+name+" mine")
+		if got := o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"); !strings.HasPrefix(got, "-ERR redoubt: this ID is over") {
+			t.Errorf("an ID that is over: %q", got)
+		}
+
+		// Names are binary-safe.
+		id, _ = held(t, a.do("LOCK.ACQUIRE", b.Prefix+"\x00\xff\r\n", "60000"), 60_000)
+		if got := a.do("LOCK.RELEASE", b.Prefix+"\x00\xff\r\n", id); got != ":1\r\n" {
+			t.Errorf("release of a binary name: %q", got)
+		}
+	})
+}
+
+func TestLockWait(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		srv, addr := start(t, b.URL)
+		name := b.Prefix + "l"
+		holder, waiter, second := dial(t, addr), dial(t, addr), dial(t, addr)
+		waiting := func(n uint64) {
+			t.Helper()
+			eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == n })
+		}
+
+		// Free: at once.
+		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "WAIT", "0"), 60_000)
+		// Out of time.
+		waiter.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 WAIT 20")
+		// Released while one waits, with commands before and behind.
+		waiter.send("SET", name+":order", "1")
+		waiter.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "w")
+		waiter.send("INCR", name+":order")
+		waiter.expect("+OK\r\n")
+		waiting(3)
+		holder.want(bulk("1"), "GET "+name+":order") // what is behind has not run
+		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
+		got, next := held(t, waiter.read(), 60_000)
+		if got != "w" || next <= fence {
+			t.Errorf("id %q, fence %d after %d", got, next, fence)
+		}
+		waiter.expect(":2\r\n")
+
+		// The client that waits goes away: it never gets the lock.
+		second.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "gone")
+		waiting(4)
+		_ = second.conn.Close()
+		eventually(t, "it is forgotten", func() bool { return srv.Stats().Clients == 2 })
+		waiter.want(":1\r\n", "LOCK.RELEASE "+name+" w")
+		id, _ = held(t, holder.do("LOCK.ACQUIRE", name, "60000"), 60_000)
+		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
+	})
+}
+
+// Many clients of one server take turns.
+func TestLockContention(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		name := b.Prefix + "l"
+		const clients, rounds = 8, 10
+		var inside atomic.Int32
+		var wg sync.WaitGroup
+		for range clients {
+			w := dial(t, addr)
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range rounds {
+					w.sendQuietly("LOCK.ACQUIRE", name, "60000", "WAIT", "0")
+					raw, err := w.next()
+					v, _, _ := resp.Parse([]byte(raw))
+					a, ok := v.([]any)
+					if err != nil || !ok {
+						t.Errorf("LOCK.ACQUIRE: %q %v", raw, err)
+						return
+					}
+					if n := inside.Add(1); n != 1 {
+						t.Errorf("%d holders at once", n)
+					}
+					inside.Add(-1)
+					w.sendQuietly("LOCK.RELEASE", name, a[0].(string))
+					if raw, err := w.next(); raw != ":1\r\n" {
+						t.Errorf("LOCK.RELEASE: %q %v", raw, err)
+						return
+					}
+				}
+			}()
+		}
+		wg.Wait()
+	})
+}
+
+func TestWaitNeedsTheHomeDatabase(t *testing.T) {
+	backend := redistest.Start(t)
+	_, addr := start(t, backend.URL())
+	w := dial(t, addr)
+	w.want("+OK\r\n", "SELECT 1")
+	if got := w.do("LOCK.ACQUIRE", "l", "1000", "WAIT", "0"); !strings.HasPrefix(got, "-ERR redoubt: waiting works in the back end's own database only") {
+		t.Errorf("got %q", got)
+	}
+	id, _ := held(t, w.do("LOCK.ACQUIRE", "l", "60000"), 60_000)
+	w.want("+OK\r\n", "SELECT 0")
+	w.want(":0\r\n", "LOCK.RELEASE l "+id)
+	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"), 60_000)
+}
