@@ -1,0 +1,112 @@
+package ratelimit
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// gcra is the generic cell rate algorithm with one limit. A limit's whole
+// state is the theoretical arrival time (TAT): when the last token taken so far
+// would be due if tokens came evenly spaced. Taking n tokens moves it n
+// intervals on, and is allowed while it stays within the tolerance of now.
+//
+// All times are whole nanoseconds.
+type gcra struct {
+	interval  int64 // emission interval: the time in which one token comes back
+	tolerance int64 // delay variation tolerance: interval × burst
+}
+
+// cost is the increment of the TAT by n tokens. It saturates, which changes no
+// outcome: an increment above the tolerance is refused however large it is, and
+// one that gives back more than was taken gives back all.
+func (g gcra) cost(n int64) int64 { return mul(g.interval, n) }
+
+// args are the arguments of gcra.lua for an increment.
+func (g gcra) args(increment int64) []string {
+	incS, incNS := split(increment)
+	tolS, tolNS := split(g.tolerance)
+	return []string{incS, incNS, tolS, tolNS}
+}
+
+// gcraCmd is the script as a command. A peek, which takes nothing, may be sent
+// again after a lost reply; anything else is sent once.
+func gcraCmd(key string, args []string, increment int64) redoubt.Cmd {
+	cmd := redoubt.Cmd{Script: gcraScript, Keys: []string{key}, Args: args}
+	if increment == 0 {
+		cmd.Flags = redoubt.ReadOnly
+	}
+	return cmd
+}
+
+// outcome is the reply of gcra.lua.
+type outcome struct {
+	allowed bool
+	// reset is how far the TAT is ahead of now, after the call. It is
+	// negative when tokens were refused to a key that is past its time.
+	reset int64
+}
+
+func readOutcome(r redoubt.Reply) (outcome, error) {
+	var v [3]int64
+	if err := r.Ints(v[:]); err != nil {
+		return outcome{}, err
+	}
+	return outcome{allowed: v[0] == 1, reset: add(mul(v[1], second), v[2])}, nil
+}
+
+// wait is how long after a refusal the same increment is allowed, if it ever
+// is: if it is at most the tolerance.
+func (g gcra) wait(o outcome, increment int64) int64 {
+	return add(max(o.reset, 0), increment-g.tolerance)
+}
+
+// second in nanoseconds.
+const second = 1_000_000_000
+
+// split returns t as the two numbers that gcra.lua takes: seconds, rounded
+// down, and nanoseconds.
+func split(t int64) (s, ns string) {
+	sec, nano := t/second, t%second
+	if nano < 0 {
+		sec, nano = sec-1, nano+second
+	}
+	return strconv.FormatInt(sec, 10), strconv.FormatInt(nano, 10)
+}
+
+// mul multiplies and saturates.
+func mul(a, b int64) int64 {
+	negative := (a < 0) != (b < 0)
+	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+	switch {
+	case hi != 0 || lo > math.MaxInt64:
+		if negative {
+			return math.MinInt64
+		}
+		return math.MaxInt64
+	case negative:
+		return -int64(lo)
+	}
+	return int64(lo)
+}
+
+// add adds and saturates.
+func add(a, b int64) int64 {
+	sum := a + b
+	switch {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	}
+	return sum
+}
+
+func magnitude(a int64) uint64 {
+	if a < 0 {
+		return -uint64(a) //nolint:gosec // two's complement: right for the least int64 too
+	}
+	return uint64(a)
+}
