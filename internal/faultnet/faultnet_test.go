@@ -127,6 +127,31 @@ func TestCloseOfEitherEndIsPassedOn(t *testing.T) {
 	}
 }
 
+// A client that closes its sending side still gets its answer.
+func TestHalfCloseIsPassedOn(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		all, _ := io.ReadAll(conn) // ends when the client has closed its side
+		_, _ = fmt.Fprintf(conn, "%d bytes\r\n", len(all))
+	}()
+	c := dial(t, faultnet.New(t, listener.Addr().String()).Addr())
+	c.send("PING")
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	c.want("6 bytes")
+	c.wantEnd()
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
