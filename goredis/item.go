@@ -31,6 +31,7 @@ type item struct {
 	state   atomic.Uint32
 	reply   redoubt.Reply // written before state becomes stateDone
 	written atomic.Bool   // go-redis asked for the bytes in this attempt
+	replied atomic.Bool   // go-redis has read a reply that is no error in this attempt
 
 	// These belong to the goroutine that runs the item.
 	err        error // of the last attempt
@@ -101,6 +102,7 @@ func (it *item) prepare(ctx context.Context) {
 	it.SetFirstKeyPos(it.keyPos)
 	it.err, it.fatal, it.missed = nil, false, false
 	it.written.Store(false)
+	it.replied.Store(false)
 }
 
 // NoRetry makes go-redis send the command once.
@@ -114,6 +116,19 @@ func (it *item) Args() []any {
 		return []any{unsendable{}}
 	}
 	return it.Cmd.Args()
+}
+
+// SetErr is called by go-redis for each reply that it reads from a pipeline, with
+// nil when all is well. When the connection breaks later in the pipeline it is
+// called again, with that error, for all commands that have none: those that
+// have their replies too, which they are to keep.
+func (it *item) SetErr(err error) {
+	if err == nil {
+		it.replied.Store(true)
+	} else if it.replied.Load() {
+		return
+	}
+	it.Cmd.SetErr(err)
 }
 
 // unsendable is the argument that keeps a command from being written.

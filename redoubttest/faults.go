@@ -131,7 +131,7 @@ func testLostReply(t *testing.T, n Network) {
 			{Name: "INCR", Keys: []string{key("after")}},
 		})
 		if rs[0].Err != nil || rs[0].Val != any(int64(1)) {
-			t.Errorf("the reply that came is %#v, want 1", rs[0])
+			t.Errorf("the reply that came is %v, want 1", rs[0])
 		}
 		if rs[3].Err != nil || rs[3].Val != any("1") {
 			t.Errorf("the read got %#v, want 1: it may be sent again", rs[3])
