@@ -109,8 +109,10 @@ func (l *link) write(dst *net.TCPConn, from <-chan packet, d Direction) {
 		if !l.await(p.due, d) {
 			return
 		}
+		// Counted first, so that who has got the bytes sees them counted.
+		l.p.countBytes(d, len(p.data))
 		n, err := dst.Write(p.data)
-		l.p.countBytes(d, n)
+		l.p.countBytes(d, n-len(p.data))
 		if err == nil {
 			err = p.end
 		}
