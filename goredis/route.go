@@ -116,7 +116,7 @@ func pipelined(ctx context.Context, p redis.Pipeliner, items []*item) {
 	}
 	_, err := p.Exec(ctx)
 	for _, it := range items {
-		if it.err = it.Cmd.Err(); it.err == nil && !it.written.Load() {
+		if it.err = it.Err(); it.err == nil && !it.written.Load() {
 			it.err = err // of a hook that did not let the pipeline through
 		}
 	}

@@ -294,3 +294,5 @@ func TestReadOnlyConnectionIsReplaced(t *testing.T) {
 		t.Errorf("the new primary counted %q, want 3", got)
 	}
 }
+
+func isUnknown(err error) bool { return errors.Is(err, redoubt.ErrUnknownOutcome) }

@@ -178,6 +178,45 @@ func testSubscriptions(t *testing.T, open func(*testing.T) redoubt.Conn, sharded
 		}
 	})
 
+	t.Run("stop from a call", func(t *testing.T) {
+		c, k := open(t), newKeys()
+		sub, ok := c.(redoubt.Subscriber)
+		if !ok {
+			t.Skip("the Conn is no Subscriber")
+		}
+		// Each stops the other: only one of them may get the message.
+		var stops [2]func()
+		ready, called := make(chan struct{}), make(chan int, 10)
+		for i := range stops {
+			stop, err := sub.Subscribe(bounded(t), k.together("ch"), sharded, func(_ string, lost bool) {
+				if !lost {
+					<-ready
+					stops[1-i]()
+					called <- i
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(stop)
+			stops[i] = stop
+		}
+		marker, _ := listen(t, c, k.together("marker"), sharded)
+		close(ready)
+		publish(t, c, k.together("ch"), sharded, "x")
+		first := <-called
+		publish(t, c, k.together("ch"), sharded, "x")
+		if again := <-called; again != first {
+			t.Error("a stopped subscription was called")
+		}
+		publish(t, c, k.together("marker"), sharded, "marker")
+		for next(t, marker).lost {
+		}
+		if len(called) > 0 {
+			t.Errorf("%d more calls than messages", len(called))
+		}
+	})
+
 	t.Run("ended context", func(t *testing.T) {
 		c := open(t)
 		sub, ok := c.(redoubt.Subscriber)

@@ -1,0 +1,52 @@
+package goredis_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// BenchmarkDo runs a script with one key and four arguments that returns three
+// integers, one caller, beside go-redis' own EvalSha. A context that can end
+// costs a goroutine: what the hand-over takes depends on how many processors the
+// server shares with the caller.
+func BenchmarkDo(b *testing.B) {
+	s := redistest.Start(b)
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
+	defer rdb.Close() //nolint:errcheck // a benchmark's
+	c, err := goredis.Wrap(rdb)
+	if err != nil {
+		b.Fatal(err)
+	}
+	script := redoubt.NewScript("bench", "return {1, 2000, 3}")
+	keys, args := []string{"k"}, []string{"100", "200", "300", "1"}
+	cmd := redoubt.Cmd{Script: script, Keys: keys, Args: args}
+	background := context.Background() //nolint:usetesting // one that can't end
+	if r := c.Do(background, cmd); r.Err != nil {
+		b.Fatal(r.Err)
+	}
+	b.Run("EvalSha", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := rdb.EvalSha(background, script.Digest(), keys, 100, 200, 300, 1).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, ctx := range map[string]context.Context{"Do": background, "DoCancellable": b.Context()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var reply [3]int64
+			for b.Loop() {
+				if err := c.Do(ctx, cmd).Ints(reply[:]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

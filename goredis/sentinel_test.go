@@ -1,0 +1,88 @@
+package goredis_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// startSentinel starts a Sentinel that watches primary under the name "m", and
+// returns its address.
+func startSentinel(t *testing.T, primary string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_, port, _ := net.SplitHostPort(addr)
+	_ = l.Close()
+	host, primaryPort, _ := net.SplitHostPort(primary)
+	conf := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor m %s %s 1\nsentinel down-after-milliseconds m 1000\n", port, host, primaryPort)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "redis-server", conf, "--sentinel")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return addr
+}
+
+// TestSentinelFailover counts through a failover: nothing that was acknowledged
+// runs twice or is refused.
+func TestSentinelFailover(t *testing.T) {
+	primary, replica := redistest.Start(t), redistest.Start(t)
+	host, port, _ := net.SplitHostPort(primary.Addr())
+	replica.CLI("REPLICAOF", host, port)
+	addr := startSentinel(t, primary.Addr())
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = sentinel.Close() })
+	eventually(t, "the Sentinel knows the replica", func() bool {
+		rs, err := sentinel.Replicas(t.Context(), "m").Result()
+		return err == nil && len(rs) == 1 && rs[0]["master-link-status"] == "ok"
+	})
+	eventually(t, "the replica is in step", func() bool {
+		return strings.Contains(replica.CLI("INFO", "replication"), "master_link_status:up")
+	})
+
+	c := dial(t, "redis-sentinel://"+addr+"/m")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	script := redoubt.NewScript("incr", "return redis.call('INCR', KEYS[1])")
+	incr := func() redoubt.Reply { return c.Do(ctx, redoubt.Cmd{Script: script, Keys: []string{"n"}}) }
+	if r := incr(); r.Val != any(int64(1)) {
+		t.Fatalf("got %#v", r)
+	}
+	if got := primary.CLI("GET", "n"); got != "1" {
+		t.Fatalf("the primary counted %q", got)
+	}
+	if err := sentinel.Failover(t.Context(), "m").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica counts", func() bool {
+		if r := incr(); r.Err != nil && !isUnknown(r.Err) {
+			t.Fatalf("during the failover: %v", r.Err)
+		}
+		return strings.Contains(replica.CLI("INFO", "replication"), "role:master") && replica.CLI("GET", "n") != "1"
+	})
+	if r := incr(); r.Err != nil {
+		t.Errorf("after the failover: %v", r.Err)
+	}
+}
