@@ -73,8 +73,7 @@ func Fill(flags *pflag.FlagSet, from Sources) error {
 // plain takes off what pflag says about the flag around a bad value: the value
 // didn't come from the command line.
 func plain(err error) error {
-	var bad *pflag.InvalidValueError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return bad.Unwrap()
 	}
 	return err

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/proxy"
+)
+
+// A backend is what keeps the data of `redoubt serve`.
+type backend struct {
+	name       string // to be shown
+	durability string // what is left after a crash
+	redis      *proxy.Redis
+	client     *redoubt.Client
+	closers    []func() error // in the order of closing
+}
+
+func (b *backend) close() {
+	for _, c := range b.closers {
+		_ = c() // the process ends anyway
+	}
+}
+
+// embeddedPath returns what follows "embedded:", and whether it does.
+func embeddedPath(url string) (path string, ok bool) { return strings.CutPrefix(url, "embedded:") }
+
+// openBackend starts or reaches the back end that url names. Its errors name
+// the address and never the password.
+func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error) {
+	b := &backend{}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if path, ok := embeddedPath(url); ok {
+		if path != "" {
+			return nil, usagef("backend embedded:%s: the embedded back end keeps its data in memory only; use embedded: without a path, or a Redis", path)
+		}
+		srv, err := embedded.Start()
+		if err != nil {
+			return nil, fail(exitUnavailable, err)
+		}
+		b.closers = append(b.closers, srv.Close)
+		b.name, b.durability = "embedded", "none: data is in memory and gone when this process ends"
+		url = "redis://" + srv.Addr()
+	}
+	if b.redis, err = proxy.ParseURL(url); err != nil {
+		return nil, usagef("back end: %w", err)
+	}
+	conn, err := goredis.Open(ctx, url)
+	if err != nil {
+		return nil, openFailure("back end", url, err)
+	}
+	b.closers = append([]func() error{conn.Close}, b.closers...)
+	if b.client, err = redoubt.New(conn, redoubt.Options{Prefix: prefix}); err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	b.closers = append([]func() error{b.client.Close}, b.closers...)
+	if b.name == "" {
+		b.name = b.redis.Name()
+		if inCluster(ctx, b.client) {
+			return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
+		}
+		b.durability = durability(ctx, b.client)
+	}
+	return b, nil
+}
+
+// openFailure is the error for a server that can't be used: one that doesn't
+// answer, one that refuses us, or a URL that makes no sense.
+func openFailure(what, url string, err error) error {
+	switch {
+	case unreachable(err):
+		return failf(exitUnavailable, "%s %s does not answer: %w", what, address(url), cause(err))
+	case strings.Contains(err.Error(), "no answer from"): // it answered with an error
+		return failf(exitUnavailable, "%s %s refuses us: %w", what, address(url), cause(err))
+	}
+	return usagef("%s: %w", what, err)
+}
+
+// cause is what an error of goredis.Open is about.
+func cause(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// unreachable reports whether err says that nothing answered, or only hung up.
+func unreachable(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF)
+}
+
+func inCluster(ctx context.Context, client *redoubt.Client) bool {
+	return info(ctx, client, "cluster")["cluster_enabled"] == "1"
+}
+
+// durability says what a Redis keeps when it crashes, as far as it tells.
+func durability(ctx context.Context, client *redoubt.Client) string {
+	persistence := info(ctx, client, "persistence")
+	if persistence == nil {
+		return "unknown: the server doesn't tell"
+	}
+	if persistence["aof_enabled"] == "1" {
+		if policy, ok := configured(ctx, client, "appendfsync"); ok {
+			return "append-only file, fsync " + policy
+		}
+		return "append-only file"
+	}
+	save, ok := configured(ctx, client, "save")
+	switch {
+	case !ok:
+		return "unknown: no append-only file, snapshots perhaps"
+	case save == "":
+		return "none: data is in memory and gone when the server ends"
+	}
+	return "snapshots at times (save " + save + "): a crash loses what came since"
+}
+
+// info returns a section of INFO, or nil when the server refuses.
+func info(ctx context.Context, client *redoubt.Client, section string) map[string]string {
+	text, err := client.Do(ctx, redoubt.Cmd{Name: "INFO", Args: []string{section}, Flags: redoubt.ReadOnly}).Text()
+	if err != nil {
+		return nil
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[k] = v
+		}
+	}
+	return fields
+}
+
+// configured asks for a parameter of the server's configuration.
+func configured(ctx context.Context, client *redoubt.Client, name string) (string, bool) {
+	reply, err := client.Do(ctx, redoubt.Cmd{Name: "CONFIG GET", Args: []string{name}, Flags: redoubt.ReadOnly}).Array()
+	if err != nil || len(reply) != 2 {
+		return "", false
+	}
+	return fmt.Sprint(reply[1]), true
+}

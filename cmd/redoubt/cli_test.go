@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/command"
+)
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"nope", `unknown command "nope"`},
+		{"serve --nope", "unknown flag: --nope"},
+		{"serve now", "unknown command"},
+		{"serve --max-clients=0", "max-clients is 0; want at least 1"},
+		{"serve --max-bulk=much", `"much" is no size`},
+		{"serve --log-level=loud", `log-level is "loud"; want debug, info, warn or error`},
+		{"serve --log-format=xml", `log-format is "xml"; want text or json`},
+		{"serve --backend=embedded:/data", "keeps its data in memory only"},
+		{"serve --backend=http://x", `scheme is "http"`},
+		{"serve --password=a --password-file=b", "give one"},
+		{"lock", "the -- is missing"},
+		{"lock deploy true", "the -- is missing"},
+		{"lock -- true", "one NAME before the --, not 0"},
+		{"lock a b -- true", "one NAME before the --, not 2"},
+		{"lock deploy --", "want a COMMAND after the --"},
+		{"lock deploy --ttl=500ms -- true", "ttl is 500ms; want 1s to "},
+		{"lock deploy --grace=20s -- true", "too long for a lease of 30s: at most 14s"},
+		{"lock deploy --wait=-1s -- true", `"-1s" is neither a duration like 90s or 5m, nor 0, nor forever`},
+		{"lock deploy --backend=embedded: -- true", "would exclude nobody"},
+		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
+	} {
+		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)
+		if code != exitUsage || out != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("redoubt %s: exit %d, %q, %q; want %d and %q", c.args, code, out, stderr, exitUsage, c.want)
+		}
+	}
+	if code, out, _ := runToEnd(t, nil); code != 0 || !strings.Contains(out, "Available Commands:") {
+		t.Errorf("without arguments: exit %d, %q", code, out)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	_, table, _ := runToEnd(t, nil, "commands")
+	_, text, _ := runToEnd(t, nil, "commands", "--format=json")
+	_, markdown, _ := runToEnd(t, nil, "commands", "--format", "markdown")
+	var list []commandJSON
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(command.All()) {
+		t.Errorf("%d commands; want %d", len(list), len(command.All()))
+	}
+	for _, c := range command.All() {
+		mustContain(t, "table", table, c.Syntax()+"\n", c.Summary)
+	}
+	mustContain(t, "table", table, "ttl        integer, ms ")
+	if markdown != command.Markdown() {
+		t.Error("markdown differs from docs/commands.md")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, out, _ := runToEnd(t, nil, "version")
+	if code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	mustContain(t, "version", out, "redoubt ", "revision ", "go1.")
+
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	var b strings.Builder
+	if err := printBuild(&b, readBuild(info, true)); err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, "version", b.String(), "redoubt v1.2.3\nrevision abc with local changes, 2026-01-02T03:04:05Z\n")
+	if v := readBuild(nil, false).version; v != "(unknown)" {
+		t.Errorf("without build info: %q", v)
+	}
+}
+
+func TestPasswordIsNotShown(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://me:s3cret@10.0.0.5:6379/1": "10.0.0.5:6379",
+		"unix://:s3cret@/run/redis.sock":    "/run/redis.sock",
+		"redis://me:s3c%ret@h":              "the back end",
+	} {
+		if got := address(url); got != want && !strings.HasSuffix(got, want) || strings.Contains(got, "s3c") {
+			t.Errorf("address(%q) = %q; want %q", url, got, want)
+		}
+	}
+}
+
+func TestWithPassword(t *testing.T) {
+	for _, c := range [][3]string{
+		{"redis://h:1/2", "p@ss", "redis://:p%40ss@h:1/2"},
+		{"redis://u:own@h:1", "p", "redis://u:own@h:1"},
+		{"redis://h:1", "", "redis://h:1"},
+		{"unix:///run/s?db=1", "p", "unix://:p@/run/s?db=1"},
+	} {
+		if got := withPassword(c[0], c[1]); got != c[2] {
+			t.Errorf("withPassword(%q, %q) = %q; want %q", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// A webServer serves /metrics and /healthz. The zero value serves nothing.
+type webServer struct {
+	listener net.Listener
+	server   *http.Server
+	draining atomic.Bool // /healthz says so, so that no new clients are sent
+}
+
+func (w *webServer) addr() string {
+	if w.listener == nil {
+		return "none"
+	}
+	return w.listener.Addr().String()
+}
+
+func (w *webServer) close() {
+	if w.server != nil {
+		_ = w.server.Close()
+	}
+}
+
+// newHTTPServer bounds what a client can hold up: all answers are short.
+func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// healthTimeout is how long /healthz waits for the back end.
+const healthTimeout = time.Second
+
+func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(stats),
+	} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		if err := health(r.Context(), back, draining); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintln(w, err)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	return mux, nil
+}
+
+// health asks the back end for a PING.
+func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
+	if draining.Load() {
+		return fmt.Errorf("draining: this server is about to end")
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	if err := back.client.Do(ctx, redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}).Err; err != nil {
+		return fmt.Errorf("back end %s does not answer: %w", back.name, err)
+	}
+	return nil
+}

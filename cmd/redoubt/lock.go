@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/supervise"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// localServe is where commands look for a server when --backend names none.
+const localServe = "redis://127.0.0.1:6380"
+
+// minLockTTL leaves the margins of package supervise enough milliseconds.
+const minLockTTL = time.Second
+
+type lockFlags struct {
+	backend  string
+	prefix   string
+	password secret
+	label    string
+	ttl      time.Duration
+	wait     durationOr
+	grace    durationOr
+}
+
+func newLock() *cobra.Command {
+	f := lockFlags{wait: durationOr{word: "forever", isWord: true}, grace: durationOr{word: "auto", isWord: true}}
+	cmd := &cobra.Command{
+		Use:   "lock NAME [flags] -- COMMAND [ARGS…]",
+		Short: "Run a command while holding a lock",
+		Long: `Run COMMAND while holding the lock called NAME: among all that use the same
+server, one at a time. The lock is held until COMMAND ends, however long that
+takes, and is then released. By default it waits for its turn.
+
+COMMAND finds the lock's name in REDOUBT_LOCK_NAME and the fencing token, a
+number that is larger for each later holder, in REDOUBT_FENCE.
+
+Signals sent to redoubt are passed on to COMMAND; ^C and ^Z of a terminal reach
+it directly. When the server can't be
+reached for so long that the lock is in danger, COMMAND and all that it started
+get SIGTERM, and SIGKILL before another could hold the lock. The same happens
+when redoubt itself is killed or stopped. On macOS and the BSDs this covers
+COMMAND, not what it started; on Windows a COMMAND outlives a redoubt that is
+killed.
+
+Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
+69 no server; 70 the lock was lost and COMMAND ended; 71 the guard process was
+killed, and COMMAND with it; 75 others held the lock for as long as --wait;
+126 COMMAND can't be executed; 127 there is no such COMMAND.`,
+		Example: `  redoubt lock deploy -- ./deploy.sh production
+  redoubt lock nightly --wait 0 -- ./report || test $? -eq 75
+  redoubt lock migrate --wait 5m --ttl 1m --backend redis://10.0.0.5:6379 -- ./migrate up`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0:
+				return errors.New("want NAME -- COMMAND [ARGS…]: the -- is missing")
+			case dash != 1:
+				return fmt.Errorf("want one NAME before the --, not %d", dash)
+			case len(args) == 1:
+				return errors.New("want a COMMAND after the --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runUnderLock(f, args[0], args[1:], cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long others wait at most when this machine dies; the lock is renewed meanwhile")
+	flags.Var(&f.wait, "wait", "how long to wait while others hold the lock: a duration, 0 not at all, or forever")
+	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server")
+	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the lock")
+	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
+	f.password.flags(flags, "password of the server, where the URL has none")
+	return cmd
+}
+
+// runUnderLock returns nil when the command succeeded.
+func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) error {
+	times, err := lockTimes(f)
+	if err != nil {
+		return err
+	}
+	path, err := findCommand(argv[0]) // before others have to wait for nothing
+	if err != nil {
+		return err
+	}
+	password, err := f.password.read()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, supervise.Signals()...)
+	defer signal.Stop(signals)
+
+	lease, closeConn, err := obtain(f, password, name, signals, stderr)
+	if err != nil {
+		return err
+	}
+	defer closeConn()
+	out, err := supervise.Run(lease, supervise.Command{
+		Path: path, Args: argv, Times: times,
+		Env: append(os.Environ(), "REDOUBT_LOCK_NAME="+name, "REDOUBT_FENCE="+strconv.FormatInt(lease.Token(), 10)),
+	}, signals)
+	lost := lease.Err()
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	released := lease.Release(ctx)
+	switch {
+	case errors.Is(err, supervise.ErrStart):
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			err = errno
+		}
+		return failf(startCode(err), "%s: %w", argv[0], err)
+	case err != nil:
+		return fail(exitOS, err)
+	case out.Lost:
+		if lost == nil {
+			lost = errors.New("the server could not be reached to renew it")
+		}
+		return failf(exitLost, "lock %q: %s was ended: %w", name, argv[0], lost)
+	case errors.Is(released, lock.ErrNotHeld):
+		// It ended by itself, and a moment too late to know.
+		return failf(exitLost, "lock %q was lost before %s ended: %w", name, argv[0], released)
+	case released != nil:
+		_, _ = fmt.Fprintf(stderr, "redoubt: lock %q was not released and stays for up to %v: %v\n", name, f.ttl, released)
+	}
+	if out.Status != 0 {
+		return fail(out.Status, nil) // what there is to say the command has said
+	}
+	return nil
+}
+
+func lockTimes(f lockFlags) (supervise.Times, error) {
+	if f.ttl < minLockTTL || f.ttl > lock.MaxTTL {
+		return supervise.Times{}, usagef("ttl is %v; want %v to %v", f.ttl, minLockTTL, lock.MaxTTL)
+	}
+	times := supervise.DefaultTimes(f.ttl)
+	if f.grace.isWord {
+		return times, nil
+	}
+	times, err := times.WithGrace(f.grace.d, f.ttl)
+	if err != nil {
+		return times, fail(exitUsage, err)
+	}
+	return times, nil
+}
+
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) { // the shell's rule about a PATH that names "."
+		err = nil
+	}
+	if err != nil {
+		return "", fail(startCode(err), err)
+	}
+	return path, nil
+}
+
+// startCode is what a shell exits with when it can't run a command.
+func startCode(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitCannotRun
+}
+
+// obtain acquires the lock, or says why not by an exit code. Signals that come
+// meanwhile end it; later ones are left to the caller.
+func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr io.Writer) (*lock.Lease, func(), error) {
+	ctx, interrupted, stop := untilSignal(signals)
+	conn, lease, err := open(ctx, f, password, name, stderr)
+	stop()
+	closeConn := func() {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
+	if code := interrupted(); code != 0 {
+		err = fail(code, nil)
+		if lease != nil { // got it at the same moment
+			ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+			defer cancel()
+			_ = lease.Release(ctx) // its TTL ends it otherwise
+		}
+	}
+	if err != nil {
+		closeConn()
+		return nil, nil, err
+	}
+	return lease, closeConn, nil
+}
+
+func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (*goredis.Client, *lock.Lease, error) {
+	conn, err := openServer(ctx, f.backend, password)
+	if err != nil {
+		return nil, nil, err
+	}
+	lease, err := acquire(ctx, conn, f, name, stderr)
+	return conn, lease, err
+}
+
+// releaseTimeout bounds the release at the end. What can't be released ends
+// with its TTL.
+const releaseTimeout = 5 * time.Second
+
+func acquire(ctx context.Context, conn redoubt.Conn, f lockFlags, name string, stderr io.Writer) (*lock.Lease, error) {
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix})
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	if f.label == "" {
+		host, _ := os.Hostname() // a label without it still tells something
+		f.label = host + ":" + strconv.Itoa(os.Getpid())
+	}
+	locks, err := lock.New(client, lock.Options{TTL: f.ttl, Label: f.label})
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	lease, busy, err := locks.TryAcquire(ctx, name)
+	if err == nil && busy != nil {
+		if !f.wait.isWord && f.wait.d == 0 {
+			return nil, failf(exitBusy, "lock %q is held%s", name, by(busy))
+		}
+		_, _ = fmt.Fprintf(stderr, "redoubt: waiting for lock %q, held%s\n", name, by(busy))
+		waiting := ctx
+		if !f.wait.isWord {
+			var cancel context.CancelFunc
+			waiting, cancel = context.WithTimeout(ctx, f.wait.d)
+			defer cancel()
+		}
+		lease, err = locks.Acquire(waiting, name)
+		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+			return nil, failf(exitBusy, "lock %q was not free within %v", name, f.wait.d)
+		}
+	}
+	switch {
+	case errors.Is(err, redoubt.ErrInvalidName):
+		return nil, usagef("lock %q: %w", name, err)
+	case err != nil:
+		return nil, failf(exitUnavailable, "lock %q: %w", name, err)
+	}
+	return lease, nil
+}
+
+func by(b *lock.Busy) string {
+	if b.Label == "" {
+		return ""
+	}
+	return " by " + strconv.Quote(b.Label)
+}
+
+// openServer connects, or says plainly what is to be done.
+func openServer(ctx context.Context, url, password string) (*goredis.Client, error) {
+	if scheme, ok := embeddedPath(url); ok {
+		return nil, usagef("a lock on embedded:%s would exclude nobody: it is inside this process. Start `redoubt serve`, or name a Redis with --backend redis://…", scheme)
+	}
+	conn, err := goredis.Open(ctx, withPassword(url, password))
+	if err == nil {
+		return conn, nil
+	}
+	if unreachable(err) {
+		return nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(url), cause(err))
+	}
+	return nil, openFailure("server", url, err)
+}
+
+// untilSignal returns a context that ends at the first signal that asks this
+// process to end, and a function that gives the exit code for that signal, or
+// 0. After stop, signals are for somebody else to read.
+func untilSignal(signals <-chan os.Signal) (ctx context.Context, interrupted func() int, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case sig := <-signals:
+				if code := endedBy(sig); code != 0 {
+					cancel(fail(code, nil))
+					return
+				}
+			}
+		}
+	}()
+	interrupted = func() int {
+		if e, ok := errors.AsType[*exitError](context.Cause(ctx)); ok {
+			return e.code
+		}
+		return 0
+	}
+	return ctx, interrupted, func() {
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+}
+
+// endedBy is the exit code of a process that sig ends before there is a
+// command to pass it on to, or 0.
+func endedBy(sig os.Signal) int {
+	switch sig {
+	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		if n, ok := sig.(syscall.Signal); ok {
+			return 128 + int(n)
+		}
+		return exitFault
+	}
+	return 0
+}

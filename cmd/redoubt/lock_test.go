@@ -1,0 +1,321 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// eachServer runs a test on every server that `redoubt lock` may talk to: a
+// Redis, and `redoubt serve` in front of each kind of back end.
+func eachServer(t *testing.T, run func(t *testing.T, url string)) {
+	t.Run("redis", func(t *testing.T) { run(t, redistest.Start(t).URL()) })
+	t.Run("serve on redis", func(t *testing.T) {
+		run(t, "redis://"+startServe(t, "--backend", redistest.Start(t).URL()).addr)
+	})
+	t.Run("serve on embedded", func(t *testing.T) {
+		run(t, "redis://"+startServe(t).addr)
+	})
+}
+
+// TestLocksExclude: many redoubts run a command that notices if another runs.
+func TestLocksExclude(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string) {
+		dir := t.TempDir()
+		witness, log := filepath.Join(dir, "witness"), filepath.Join(dir, "log")
+		// mkdir is atomic, and fails when another is inside.
+		const script = `mkdir "$1" || echo overlap >> "$2"; sleep 0.03; rmdir "$1"; echo $REDOUBT_FENCE >> "$2"`
+		const n = 12
+		var ps []*program
+		for range n {
+			ps = append(ps, start(t, nil, "lock", "deploy", "--backend", url, "--", "sh", "-c", script, "sh", witness, log))
+		}
+		for _, p := range ps {
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit %d: %s", code, p.stderr.String())
+			}
+		}
+		fences := lines(t, log, n)
+		if len(fences) != n || slices.Contains(fences, "overlap") {
+			t.Fatalf("the commands wrote %q", fences)
+		}
+		if !slices.IsSorted(fences) || len(slices.Compact(fences)) != n { // all have 16 digits
+			t.Errorf("fencing tokens don't rise: %q", fences)
+		}
+	})
+}
+
+// holding starts a command that holds a lock, deaf to SIGTERM, with a child
+// and a daemon in a session of its own, and returns their pids.
+func holding(t *testing.T, args ...string) (*program, []int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pids")
+	const member = `sh -c 'trap "" TERM; echo $$ >> "$1"; while :; do sleep 1; done' sh "$1" &`
+	script := `trap "" TERM; ` + member + ` setsid ` + member + `
+		echo $$ >> "$1"; while :; do sleep 1; done`
+	p := start(t, nil, append(append([]string{"lock"}, args...), "--", "sh", "-c", script, "sh", file)...)
+	var pids []int
+	for _, line := range lines(t, file, 3) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return p, pids
+}
+
+// next is a command that writes who of the previous holder still runs.
+func next(t *testing.T, pids []int, args ...string) (*program, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "seen")
+	script := `f=$1; shift; for p; do
+		case $(cat /proc/$p/stat 2>/dev/null) in ''|*') Z '*) ;; *) echo overlap $p >> $f;; esac
+	done; echo started >> $f`
+	full := append(append([]string{"lock"}, args...), "--", "sh", "-c", script, "sh", file)
+	for _, pid := range pids {
+		full = append(full, strconv.Itoa(pid))
+	}
+	p := start(t, nil, full...)
+	eventually(t, "the second waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for lock") })
+	return p, file
+}
+
+func checkNext(t *testing.T, p *program, file string) {
+	t.Helper()
+	if code := p.wait(); code != 0 {
+		t.Errorf("the second exits with %d: %s", code, p.stderr.String())
+	}
+	if got := lines(t, file, 1); !slices.Equal(got, []string{"started"}) {
+		t.Errorf("the second saw %q", got)
+	}
+}
+
+// TestKilledHolder: kill -9 of a redoubt ends its command and all that it
+// started, and the next gets the lock within the TTL.
+func TestKilledHolder(t *testing.T) {
+	const ttl = 3 * time.Second
+	eachServer(t, func(t *testing.T, url string) {
+		t.Parallel()
+		first, pids := holding(t, "deploy", "--backend", url, "--ttl", ttl.String())
+		second, seen := next(t, pids, "deploy", "--backend", url, "--ttl", ttl.String())
+		killed := time.Now()
+		first.signal(syscall.SIGKILL)
+		checkNext(t, second, seen)
+		if took := time.Since(killed); took > ttl+time.Second { // a second to start and to be noticed
+			t.Errorf("the second ran %v after the kill; the TTL is %v", took, ttl)
+		}
+	})
+}
+
+// TestLostServer: a holder that is cut off from the server ends its command
+// before another can have the lock.
+func TestLostServer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	net := faultnet.New(t, srv.Addr())
+	first, pids := holding(t, "deploy", "--backend", "redis://"+net.Addr(), "--ttl", "3s")
+	second, seen := next(t, pids, "deploy", "--backend", srv.URL(), "--ttl", "3s")
+	net.Blackhole(faultnet.Both)
+	checkNext(t, second, seen)
+	if code := first.wait(); code != exitLost {
+		t.Errorf("the first exits with %d; want %d", code, exitLost)
+	}
+	mustContain(t, "stderr", first.stderr.String(), `lock "deploy": sh was ended: `)
+}
+
+// TestStoppedHolder: a redoubt that is stopped (kill -STOP) can't renew, and
+// its command is ended all the same.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	first, pids := holding(t, "deploy", "--backend", srv.URL(), "--ttl", "3s")
+	second, seen := next(t, pids, "deploy", "--backend", srv.URL(), "--ttl", "3s")
+	first.signal(syscall.SIGSTOP)
+	checkNext(t, second, seen)
+	first.signal(syscall.SIGCONT)
+	if code := first.wait(); code != exitLost {
+		t.Errorf("the first exits with %d; want %d", code, exitLost)
+	}
+}
+
+// TestForcedAway: when somebody deletes the key, the next renewal tells, and
+// the command is killed at once.
+func TestForcedAway(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	first, pids := holding(t, "deploy", "--backend", srv.URL(), "--ttl", "3s")
+	srv.CLI("DEL", "rd:{deploy}:lock")
+	deleted := time.Now()
+	if code := first.wait(); code != exitLost {
+		t.Errorf("exit %d; want %d", code, exitLost)
+	}
+	if took := time.Since(deleted); took > 2*time.Second { // the renewal comes within 1 s
+		t.Errorf("the command was ended %v after its lock was taken away", took)
+	}
+	for _, pid := range pids {
+		if syscall.Kill(pid, 0) == nil {
+			if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); !strings.Contains(string(stat), ") Z ") {
+				t.Errorf("process %d still runs", pid)
+			}
+		}
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	code, _, stderr := runToEnd(t, nil, "lock", "deploy", "--backend", srv.URL(), "--ttl", "1s", "--", "sleep", "2.5")
+	if code != 0 {
+		t.Errorf("exit %d, %q; want a lock that outlives its TTL", code, stderr)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("echo x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbage := filepath.Join(dir, "garbage")
+	if err := os.WriteFile(garbage, []byte("\x00"), 0o700); err != nil { //nolint:gosec // must be executable
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		argv []string
+		want int
+		says string
+	}{
+		{"success", []string{"true"}, 0, ""},
+		{"failure", []string{"sh", "-c", "exit 3"}, 3, ""},
+		{"signal", []string{"sh", "-c", "kill -SEGV $$"}, 128 + 11, ""},
+		{"not found", []string{"no-such-command"}, exitNotFound, "no-such-command"},
+		{"no such file", []string{dir + "/none"}, exitNotFound, dir + "/none"},
+		{"not executable", []string{plain}, exitCannotRun, plain},
+		{"not a program", []string{garbage}, exitCannotRun, "exec format error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, _, stderr := runToEnd(t, nil, append([]string{"lock", "codes", "--backend", srv.URL(), "--"}, c.argv...)...)
+			if code != c.want || !strings.Contains(stderr, c.says) || c.says == "" && stderr != "" {
+				t.Errorf("exit %d, %q; want %d, %q", code, stderr, c.want, c.says)
+			}
+		})
+	}
+	t.Run("bad name", func(t *testing.T) {
+		code, _, stderr := runToEnd(t, nil, "lock", "}x", "--backend", srv.URL(), "--", "true")
+		if code != exitUsage {
+			t.Errorf("exit %d, %q", code, stderr)
+		}
+	})
+	// Nothing of all that still holds the lock.
+	if code, _, stderr := runToEnd(t, nil, "lock", "codes", "--wait=0", "--backend", srv.URL(), "--", "true"); code != 0 {
+		t.Errorf("the lock is still held: exit %d, %q", code, stderr)
+	}
+}
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	env := []string{"REDOUBT_BACKEND=" + srv.URL()}
+	ready := filepath.Join(t.TempDir(), "ready")
+	holder := start(t, env, "lock", "deploy", "--label=me", "--", "sh", "-c", `echo x > "$1"; exec sleep 600`, "sh", ready)
+	lines(t, ready, 1)
+
+	code, _, stderr := runToEnd(t, env, "lock", "deploy", "--wait=0", "--", "true")
+	if code != exitBusy || !strings.Contains(stderr, `lock "deploy" is held by "me"`) {
+		t.Errorf("--wait=0: exit %d, %q", code, stderr)
+	}
+	began := time.Now()
+	code, _, stderr = runToEnd(t, env, "lock", "deploy", "--wait=300ms", "--", "true")
+	if took := time.Since(began); code != exitBusy || took < 300*time.Millisecond || !strings.Contains(stderr, `lock "deploy" was not free within 300ms`) {
+		t.Errorf("--wait=300ms: exit %d after %v, %q", code, took, stderr)
+	}
+
+	// A waiter leaves at a signal, as the signal's victim.
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		waiter := start(t, env, "lock", "deploy", "--", "true")
+		eventually(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for lock") })
+		waiter.signal(sig)
+		if code := waiter.wait(); code != 128+int(sig) {
+			t.Errorf("%v while waiting: exit %d; want %d", sig, code, 128+int(sig))
+		}
+	}
+	// Another is not held up by those who left.
+	waiter := start(t, env, "lock", "deploy", "--", "true")
+	eventually(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for lock") })
+	began = time.Now()
+	holder.signal(syscall.SIGTERM)
+	if code := holder.wait(); code != 128+15 {
+		t.Errorf("the holder exits with %d; want %d", code, 128+15)
+	}
+	if code := waiter.wait(); code != 0 {
+		t.Errorf("the waiter exits with %d: %s", code, waiter.stderr.String())
+	}
+	if took := time.Since(began); took > 10*time.Second { // far below the TTL of 30 s
+		t.Errorf("the waiter was woken after %v", took)
+	}
+}
+
+func TestSignalIsForwarded(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	p := start(t, nil, "lock", "deploy", "--backend", srv.URL(), "--", "sh", "-c",
+		`trap 'exit 42' TERM; echo x > "$1"; while :; do sleep 0.05; done`, "sh", ready)
+	lines(t, ready, 1)
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 42 {
+		t.Errorf("exit %d; want the trap's 42", code)
+	}
+	if code, _, stderr := runToEnd(t, nil, "lock", "deploy", "--wait=0", "--backend", srv.URL(), "--", "true"); code != 0 {
+		t.Errorf("the lock was not released: exit %d, %q", code, stderr)
+	}
+}
+
+// TestServerGoneAtRelease: the command's status counts, and what is left is
+// said.
+func TestServerGoneAtRelease(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	dir := t.TempDir()
+	p := start(t, nil, "lock", "deploy", "--backend", srv.URL(), "--", "sh", "-c",
+		`echo x > "$1"; while [ ! -e "$2" ]; do sleep 0.05; done; exit 5`, "sh", dir+"/ready", dir+"/go")
+	lines(t, dir+"/ready", 1)
+	srv.Kill()
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.wait(); code != 5 {
+		t.Errorf("exit %d; want the command's 5", code)
+	}
+	mustContain(t, "stderr", p.stderr.String(), `lock "deploy" was not released and stays for up to 30s`)
+}
+
+func TestNothingAnswers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Kill()
+	ran := filepath.Join(t.TempDir(), "ran")
+	code, _, stderr := runToEnd(t, nil, "lock", "deploy", "--backend", "redis://:s3cret@"+srv.Addr(), "--", "touch", ran)
+	if code != exitUnavailable || strings.Contains(stderr, "s3cret") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, "nothing answers at "+srv.Addr()+": start one with `redoubt serve`, or name a Redis with --backend redis://…")
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the command ran without the lock")
+	}
+}

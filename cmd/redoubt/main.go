@@ -1,0 +1,14 @@
+// Redoubt serves locks and rate limits to any Redis client, and runs commands
+// under locks. See docs/cli.md.
+package main
+
+import (
+	"os"
+
+	"github.com/redoubt-go/redoubt/internal/supervise"
+)
+
+func main() {
+	supervise.GuardMain() // returns unless this process is the guard of another
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}

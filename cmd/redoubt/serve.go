@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt/internal/settings"
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+type serveFlags struct {
+	listen, http, backend, prefix string
+	password                      secret
+	maxClients, maxPipeline       int
+	maxBulk, maxOutput            settings.Bytes
+	idleTimeout, writeTimeout     time.Duration
+	drainTimeout                  time.Duration
+	logLevel, logFormat           string
+}
+
+func newServe() *cobra.Command {
+	f := serveFlags{maxBulk: 512 << 20, maxOutput: 64 << 20}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve locks and rate limits to any Redis client",
+		Long: `Listen for Redis clients. Redoubt's own commands (see "redoubt commands") run
+here; every other command passes through to the back end.
+
+Without --backend the data is kept in this process and is gone when it ends.
+
+SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
+what is in flight finish for up to --drain-timeout, and exits. A second signal
+ends it at once.
+
+On the --http address, /metrics is for Prometheus and /healthz says whether the
+back end answers. Exit codes: 0 ended by a signal, 64 wrong usage, 69 the back
+end doesn't answer or an address can't be listened on.`,
+		Example: `  redoubt serve
+  redoubt serve --backend redis://10.0.0.5:6379
+  REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signals := make(chan os.Signal, 2)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			defer signal.Stop(signals)
+			return serve(f, signals, cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port, or unix:/path; beyond this machine it needs a password")
+	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded:, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
+	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
+	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
+	f.password.flags(flags, "password that clients must give")
+	flags.IntVar(&f.maxClients, "max-clients", 10_000, "how many clients may be connected")
+	flags.Var(&f.maxBulk, "max-bulk", "greatest `size` of one argument")
+	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "how many commands of one client may be in flight; more wait unread")
+	flags.Var(&f.maxOutput, "max-output", "greatest `size` of the replies that wait for one client")
+	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "close clients that send nothing for this long; 0 never")
+	flags.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "close clients that take no reply for this long")
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", 10*time.Second, "how long clients in flight have at the end")
+	flags.StringVar(&f.logLevel, "log-level", "info", "least important `level` to log: debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log on standard error: text or json")
+	return cmd
+}
+
+// check finds what no default stands for.
+func (f *serveFlags) check() error {
+	var errs []error
+	positive := func(name string, n int) {
+		if n <= 0 {
+			errs = append(errs, fmt.Errorf("%s is %d; want at least 1", name, n))
+		}
+	}
+	positive("max-clients", f.maxClients)
+	positive("max-pipeline", f.maxPipeline)
+	positive("max-bulk", int(f.maxBulk))
+	positive("max-output", int(f.maxOutput))
+	if f.idleTimeout < 0 {
+		errs = append(errs, fmt.Errorf("idle-timeout is %v; want at least 0", f.idleTimeout))
+	}
+	if f.writeTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("write-timeout is %v; want more than 0", f.writeTimeout))
+	}
+	if f.drainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// newLog returns a logger as the flags say.
+func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	switch level {
+	case "debug", "info", "warn", "error":
+		_ = l.UnmarshalText([]byte(level)) // these four it knows
+	default:
+		return nil, fmt.Errorf("log-level is %q; want debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, fmt.Errorf("log-format is %q; want text or json", format)
+}
+
+// serve runs the server until a signal ends it.
+func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
+	log, err := newLog(stderr, f.logLevel, f.logFormat)
+	if err = errors.Join(err, f.check()); err != nil {
+		return fail(exitUsage, err)
+	}
+	password, err := f.password.read()
+	if err != nil {
+		return err
+	}
+	ctx, interrupted, stop := untilSignal(signals)
+	back, err := openBackend(ctx, f.backend, f.prefix)
+	stop()
+	if back != nil {
+		defer back.close()
+	}
+	if interrupted() != 0 {
+		return nil // ended before it began
+	}
+	if err != nil {
+		return err
+	}
+
+	srv, err := server.New(server.Options{
+		Backend: back.redis, Client: back.client, Password: password,
+		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
+		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
+	})
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	defer func() { _ = srv.Close() }()
+	listener, err := srv.Listen(network(f.listen))
+	if errors.Is(err, server.ErrExposed) {
+		return fail(exitUsage, err)
+	} else if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	web, err := listenHTTP(f.http, srv, back, log)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer web.close()
+
+	log.Info("serving", "listen", listener.Addr().String(), "backend", back.name, "durability", back.durability,
+		"http", web.addr(), "password", yesNo(password != ""), "version", readBuildVersion())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return failf(exitUnavailable, "listening on %s ended: %w", f.listen, err)
+	case sig := <-signals:
+		drain(srv, web, f.drainTimeout, sig, signals, log)
+		return nil
+	}
+}
+
+// drain ends the server gracefully. A second signal cuts it short.
+func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+	log.Info("draining", "signal", sig.String(), "clients", srv.Stats().Clients, "timeout", timeout)
+	web.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	switch err := srv.Shutdown(ctx); {
+	case errors.Is(err, context.Canceled):
+		log.Warn("ended at once by a second signal")
+	case err != nil:
+		log.Warn("clients were closed before they had their replies", "error", err)
+	default:
+		log.Info("ended")
+	}
+}
+
+// network splits --listen into the arguments of net.Listen.
+func network(listen string) (network, address string) {
+	if path, ok := strings.CutPrefix(listen, "unix:"); ok {
+		return "unix", strings.TrimPrefix(path, "//")
+	}
+	return "tcp", listen
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "required"
+	}
+	return "none"
+}
+
+// listenHTTP starts the web server, or none when address is empty.
+func listenHTTP(address string, srv *server.Server, back *backend, log *slog.Logger) (*webServer, error) {
+	if address == "" {
+		return &webServer{}, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, failf(exitUnavailable, "http: %w (--http '' does without, --http 127.0.0.1:0 takes a free port)", err)
+	}
+	w := &webServer{listener: l}
+	handler, err := newHandler(srv.Stats, back, &w.draining)
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	w.server = newHTTPServer(handler, log)
+	go func() {
+		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the http server ended", "error", err)
+		}
+	}()
+	return w, nil
+}

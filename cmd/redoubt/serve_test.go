@@ -1,0 +1,318 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// A serving is a running `redoubt serve`.
+type serving struct {
+	*program
+	addr, http string
+	line       map[string]any // what it said at its start
+}
+
+// startServe starts `redoubt serve` on free ports.
+func startServe(t *testing.T, args ...string) *serving {
+	t.Helper()
+	s := &serving{}
+	s.program = start(t, nil, append([]string{"serve", "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--log-format=json"}, args...)...)
+	eventually(t, "it serves", func() bool {
+		select {
+		case <-s.ended:
+			t.Fatalf("serve ended: %s", s.stderr.String())
+		default:
+		}
+		for line := range strings.Lines(s.stderr.String()) {
+			if json.Unmarshal([]byte(line), &s.line) == nil && s.line["msg"] == "serving" {
+				return true
+			}
+		}
+		return false
+	})
+	s.addr, _ = s.line["listen"].(string)
+	s.http, _ = s.line["http"].(string)
+	return s
+}
+
+func (s *serving) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.http+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestServeSaysWhatItIs(t *testing.T) {
+	s := startServe(t)
+	if s.line["backend"] != "embedded" || !strings.Contains(s.line["durability"].(string), "in memory") {
+		t.Errorf("it says %v", s.line)
+	}
+	r := redistest.Start(t)
+	for _, c := range []struct{ set, want string }{
+		{"save|", "none: "},
+		{"save|3600 1", "snapshots at times (save 3600 1)"},
+		{"appendonly|yes", "append-only file, fsync everysec"},
+	} {
+		name, value, _ := strings.Cut(c.set, "|")
+		r.CLI("CONFIG", "SET", name, value)
+		s := startServe(t, "--backend", r.URL())
+		if s.line["backend"] != r.Addr() || !strings.HasPrefix(s.line["durability"].(string), c.want) {
+			t.Errorf("with %q it says %v; want %q", c.set, s.line, c.want)
+		}
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	r := redistest.Start(t)
+	gone := redistest.Start(t)
+	gone.Kill()
+	locked := redistest.Start(t, "--requirepass", "s3cret")
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--listen 0.0.0.0:0", exitUsage, "an address beyond this machine needs a password"},
+		{"--listen " + r.Addr(), exitUnavailable, "address already in use"},
+		{"--listen 127.0.0.1:0 --http " + r.Addr(), exitUnavailable, "address already in use"},
+		{"--backend redis://me:s3cret@" + gone.Addr(), exitUnavailable, "back end " + gone.Addr() + " does not answer"},
+		{"--backend redis://:s3cret2@" + locked.Addr(), exitUnavailable, "back end " + locked.Addr() + " refuses us: WRONGPASS"},
+		{"--backend redis://" + locked.Addr(), exitUnavailable, "back end " + locked.Addr() + " refuses us: NOAUTH"},
+	} {
+		code, _, stderr := runToEnd(t, nil, append([]string{"serve", "--http", ""}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "s3cret") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("serve %s: exit %d, %q; want %d, %q in one line", c.args, code, stderr, c.code, c.want)
+		}
+	}
+}
+
+func TestPassword(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServe(t, "--listen=0.0.0.0:0", "--password-file", file)
+	_, port, _ := net.SplitHostPort(s.addr)
+	url := "redis://127.0.0.1:" + port
+	code, _, stderr := runToEnd(t, nil, "lock", "x", "--backend", url, "--", "true")
+	if code != exitUnavailable || !strings.Contains(stderr, "refuses us: NOAUTH") {
+		t.Errorf("without: exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := runToEnd(t, []string{"REDOUBT_PASSWORD=s3cret"}, "lock", "x", "--backend", url, "--", "true"); code != 0 {
+		t.Errorf("with: exit %d, %q", code, stderr)
+	}
+	if strings.Contains(s.stderr.String(), "s3cret") {
+		t.Errorf("the log shows the password: %s", s.stderr.String())
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	startServe(t, "--listen", "unix:"+socket)
+	if code, _, stderr := runToEnd(t, nil, "lock", "x", "--backend", "unix://"+socket, "--", "true"); code != 0 {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+// TestDrain: SIGTERM in the middle of a pipeline lets it finish, and takes no
+// more clients.
+func TestDrain(t *testing.T) {
+	r := redistest.Start(t)
+	s := startServe(t, "--backend", r.URL())
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(conn)
+	ask := func(n int) {
+		if _, err := io.WriteString(conn, strings.Repeat("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(1)
+	if line, err := in.ReadString('\n'); line != ":1\r\n" {
+		t.Fatalf("the first reply is %q, %v", line, err)
+	}
+	r.Pause()
+	const n = 100
+	ask(n)
+	eventually(t, "the pipeline is on its way", func() bool {
+		_, metrics := s.get(t, "/metrics")
+		return metricIs(metrics, `redoubt_commands_total{way="passed"}`, n+1)
+	})
+	s.signal(syscall.SIGTERM)
+	eventually(t, "no more clients are taken", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	if status, body := s.get(t, "/healthz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("while draining /healthz is %d, %q", status, body)
+	}
+	r.Resume()
+	for i := 2; i <= n+1; i++ {
+		if line, err := in.ReadString('\n'); line != fmt.Sprintf(":%d\r\n", i) {
+			t.Fatalf("reply %d is %q, %v", i, line, err)
+		}
+	}
+	if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
+		t.Errorf("after the replies came %q, %v", rest, err)
+	}
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit %d: %s", code, s.stderr.String())
+	}
+}
+
+// TestSecondSignal ends a drain that would last.
+func TestSecondSignal(t *testing.T) {
+	r := redistest.Start(t)
+	s := startServe(t, "--backend", r.URL(), "--drain-timeout=1h")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	r.Pause()
+	if _, err := io.WriteString(conn, "*1\r\n$6\r\nDBSIZE\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command is on its way", func() bool {
+		_, metrics := s.get(t, "/metrics")
+		return metricIs(metrics, `redoubt_commands_total{way="passed"}`, 1)
+	})
+	s.signal(syscall.SIGTERM)
+	eventually(t, "it drains", func() bool { return strings.Contains(s.stderr.String(), `"msg":"draining"`) })
+	s.signal(syscall.SIGINT)
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	mustContain(t, "log", s.stderr.String(), "ended at once by a second signal")
+	r.Resume()
+}
+
+// metricIs reports whether a sample has a value.
+func metricIs(text, sample string, want int) bool {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, sample+" "); ok {
+			got, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && got == float64(want)
+		}
+	}
+	return false
+}
+
+func TestMetrics(t *testing.T) {
+	s := startServe(t, "--password=s3cret")
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr, Password: "s3cret", Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	defer func() { _ = rdb.Close() }()
+	ctx := t.Context()
+	for range 3 {
+		if err := rdb.Set(ctx, "k", "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rdb.Do(ctx, "LOCK.ACQUIRE", "a", 1000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wrong := redis.NewClient(&redis.Options{Addr: s.addr, Password: "no", MaxRetries: -1})
+	defer func() { _ = wrong.Close() }()
+	if err := wrong.Ping(ctx).Err(); err == nil {
+		t.Fatal("a wrong password was accepted")
+	}
+	status, text := s.get(t, "/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	for sample, want := range map[string]int{
+		`redoubt_commands_total{way="passed"}`:                     3,
+		`redoubt_commands_total{way="rewritten"}`:                  1,
+		`redoubt_extension_commands_total{command="lock.acquire"}`: 1,
+		`redoubt_backend_up{protocol="resp2"}`:                     1,
+		`redoubt_clients_refused_total`:                            0,
+	} {
+		if !metricIs(text, sample, want) {
+			t.Errorf("%s is not %d", sample, want)
+		}
+	}
+	mustContain(t, "metrics", text, "redoubt_clients ", "redoubt_auth_failures_total ", "redoubt_received_bytes_total ",
+		"go_goroutines ", "process_open_fds ")
+	if metricIs(text, "redoubt_auth_failures_total", 0) {
+		t.Error("the wrong password was not counted")
+	}
+}
+
+func TestHealth(t *testing.T) {
+	r := redistest.Start(t)
+	s := startServe(t, "--backend", r.URL())
+	if status, body := s.get(t, "/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("healthy: %d, %q", status, body)
+	}
+	r.Pause()
+	began := time.Now()
+	if status, body := s.get(t, "/healthz"); status != http.StatusServiceUnavailable || !strings.Contains(body, r.Addr()) {
+		t.Errorf("paused: %d, %q", status, body)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("a paused back end was found out after %v", took)
+	}
+	r.Resume()
+	r.Kill()
+	if status, body := s.get(t, "/healthz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "does not answer") {
+		t.Errorf("killed: %d, %q", status, body)
+	}
+	r.Restart()
+	eventually(t, "it is healthy again", func() bool {
+		status, _ := s.get(t, "/healthz")
+		return status == http.StatusOK
+	})
+	if status, _ := s.get(t, "/"); status != http.StatusNotFound {
+		t.Errorf("/: %d", status)
+	}
+}
+
+func TestWithoutHTTP(t *testing.T) {
+	s := startServe(t, "--http=")
+	if s.http != "none" {
+		t.Errorf("http is %q", s.http)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr})
+	defer func() { _ = rdb.Close() }()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+}
