@@ -18,7 +18,7 @@ import (
 func BenchmarkDo(b *testing.B) {
 	s := redistest.Start(b)
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
-	defer rdb.Close() //nolint:errcheck // a benchmark's
+	defer rdb.Close()
 	c, err := goredis.Wrap(rdb)
 	if err != nil {
 		b.Fatal(err)
@@ -26,7 +26,7 @@ func BenchmarkDo(b *testing.B) {
 	script := redoubt.NewScript("bench", "return {1, 2000, 3}")
 	keys, args := []string{"k"}, []string{"100", "200", "300", "1"}
 	cmd := redoubt.Cmd{Script: script, Keys: keys, Args: args}
-	background := context.Background() //nolint:usetesting // one that can't end
+	background := context.Background()
 	if r := c.Do(background, cmd); r.Err != nil {
 		b.Fatal(r.Err)
 	}

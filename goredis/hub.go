@@ -125,7 +125,7 @@ func (b *hub) session() error {
 	if err != nil {
 		return err
 	}
-	defer ps.Close() //nolint:errcheck // it is done with
+	defer ps.Close()
 	ctx, cancel := context.WithCancel(b.ctx)
 	stop := context.AfterFunc(ctx, func() { _ = ps.Close() }) // unblocks the reader
 	defer stop()
@@ -287,8 +287,8 @@ func (b *hub) read(ctx context.Context, ps *redis.PubSub) error {
 	for {
 		msg, err := ps.ReceiveTimeout(ctx, hubPing)
 		if err != nil {
-			var ne net.Error
-			if ctx.Err() != nil || !errors.As(err, &ne) || !ne.Timeout() || isDial(err) {
+			ne, ok := errors.AsType[net.Error](err)
+			if ctx.Err() != nil || !ok || !ne.Timeout() || isDial(err) {
 				return err
 			}
 			if pinged {
@@ -321,8 +321,8 @@ func (b *hub) read(ctx context.Context, ps *redis.PubSub) error {
 }
 
 func isDial(err error) bool {
-	var oe *net.OpError
-	return errors.As(err, &oe) && oe.Op == "dial"
+	oe, ok := errors.AsType[*net.OpError](err)
+	return ok && oe.Op == "dial"
 }
 
 // confirmed handles the server's word on a subscription.

@@ -97,8 +97,7 @@ func (c *Conn) judge(ctx context.Context, it *item) verdict {
 		it.finish(redoubt.Reply{})
 		return finished
 	}
-	var se redis.Error
-	if errors.As(it.err, &se) {
+	if se, ok := errors.AsType[redis.Error](it.err); ok {
 		return c.judgeServerError(it, redoubt.ServerError(se.Error()))
 	}
 	if !it.written.Load() {

@@ -222,8 +222,8 @@ func (h *hubs) deliver(ch *channel, payload string, lost bool) {
 
 // refused reports whether the server's error is final for a subscription.
 func refused(err error) (redoubt.ServerError, bool) {
-	var se redis.Error
-	if !errors.As(err, &se) {
+	se, ok := errors.AsType[redis.Error](err)
+	if !ok {
 		return "", false
 	}
 	text := redoubt.ServerError(se.Error())

@@ -199,8 +199,7 @@ func plain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if _, ok := errors.AsType[*url.Error](err); ok {
 		return errMalformed
 	}
 	return fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "redis: "))

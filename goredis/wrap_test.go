@@ -33,9 +33,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func TestWrapRefuses(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
-	defer ring.Close() //nolint:errcheck // a test's
+	defer func() { _ = ring.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer rdb.Close() //nolint:errcheck // a test's
+	defer rdb.Close()
 	auto, err := rdb.AutoPipeline()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestWrapLeavesTheClientOpen(t *testing.T) {
 	if err := rdb.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, ctx := range []context.Context{t.Context(), context.Background()} { //nolint:usetesting // one that can't end
+	for _, ctx := range []context.Context{t.Context(), context.Background()} {
 		start := time.Now()
 		if r := c.Do(ctx, redoubt.Cmd{Name: "PING"}); !errors.Is(r.Err, redis.ErrClosed) {
 			t.Errorf("after its owner closed the client: got %#v", r)
@@ -102,18 +102,18 @@ func TestClosedCluster(t *testing.T) {
 }
 
 func TestOpenNothingThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	silent := l.Addr().String() // accepts, says nothing
-	defer l.Close()             //nolint:errcheck // a test's
+	defer l.Close()
 	refused := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // a test's
+		defer l.Close()
 		return l.Addr().String()
 	}()
 	for _, step := range []struct{ url, addr string }{
@@ -241,7 +241,7 @@ type deadlineOnly struct {
 func (c deadlineOnly) Deadline() (time.Time, bool) { return c.at, true }
 
 func TestDeadlineBoundsResending(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestDeadlineBoundsResending(t *testing.T) {
 	_ = l.Close() // refuses from now on
 	c := wrap(t, &redis.Options{Addr: addr, DialerRetries: 1})
 	start := time.Now()
-	ctx := deadlineOnly{context.Background(), start.Add(100 * time.Millisecond)} //nolint:usetesting // must not end
+	ctx := deadlineOnly{context.Background(), start.Add(100 * time.Millisecond)}
 	r := c.Do(ctx, redoubt.Cmd{Name: "INCR", Keys: []string{"k"}})
 	if !errors.Is(r.Err, context.DeadlineExceeded) || errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
 		t.Errorf("error %v, want the deadline and a known outcome", r.Err)

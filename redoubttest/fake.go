@@ -1,14 +1,12 @@
 package redoubttest
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/resp"
 )
 
 // A fake is a server that answers as a test says: it is for replies that a real
@@ -27,7 +25,7 @@ type fake struct {
 // already, in RESP2 or RESP3 as they ask for it.
 func newFake(t *testing.T, answer func(args []string) string) *fake {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,20 +61,41 @@ func (f *fake) accept() {
 }
 
 func (f *fake) serve(c net.Conn) {
-	defer c.Close() //nolint:errcheck // nothing to do about it
-	r := bufio.NewReader(c)
+	defer c.Close()
+	var scanner resp.CommandScanner
+	var buf []byte
+	chunk := make([]byte, 4096)
 	for {
-		args, err := readCommand(r)
+		n, err := c.Read(chunk)
 		if err != nil {
 			return
 		}
-		if _, err := io.WriteString(c, f.reply(args)); err != nil {
+		buf = append(buf, chunk[:n]...)
+		var replies []byte
+		for len(buf) > 0 {
+			n, err := scanner.Next(buf)
+			if err != nil {
+				return
+			}
+			if n == 0 {
+				break // the rest is to come
+			}
+			if args := scanner.Args(); len(args) > 0 {
+				replies = append(replies, f.reply(args)...)
+			}
+			buf = buf[n:]
+		}
+		if _, err := c.Write(replies); err != nil {
 			return
 		}
 	}
 }
 
-func (f *fake) reply(args []string) string {
+func (f *fake) reply(raw [][]byte) string {
+	args := make([]string, len(raw))
+	for i, a := range raw {
+		args[i] = string(a)
+	}
 	switch strings.ToUpper(args[0]) {
 	case "HELLO":
 		if len(args) > 1 && args[1] == "3" {
@@ -109,40 +128,4 @@ func (f *fake) count(name string) int {
 		}
 	}
 	return n
-}
-
-// readCommand reads one command as clients send them.
-func readCommand(r *bufio.Reader) ([]string, error) {
-	n, err := readLength(r, '*')
-	if err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		size, err := readLength(r, '$')
-		if err != nil {
-			return nil, err
-		}
-		buf := make([]byte, size+2)
-		if _, err := io.ReadFull(r, buf); err != nil {
-			return nil, err
-		}
-		args[i] = string(buf[:size])
-	}
-	return args, nil
-}
-
-func readLength(r *bufio.Reader, kind byte) (int, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	if line[0] != kind {
-		return 0, fmt.Errorf("redoubttest: got %q, want %q", line, kind)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
-	if err != nil || n < 0 || n > 1<<24 || kind == '*' && n == 0 {
-		return 0, fmt.Errorf("redoubttest: bad length %q", line)
-	}
-	return n, nil
 }
