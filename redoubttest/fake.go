@@ -1,12 +1,15 @@
 package redoubttest
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/redoubt-go/redoubt/resp"
 )
 
 // A fake is a server that answers as a test says: it is for replies that a real
@@ -62,40 +65,19 @@ func (f *fake) accept() {
 
 func (f *fake) serve(c net.Conn) {
 	defer c.Close()
-	var scanner resp.CommandScanner
-	var buf []byte
-	chunk := make([]byte, 4096)
+	r := bufio.NewReader(c)
 	for {
-		n, err := c.Read(chunk)
+		args, err := readCommand(r)
 		if err != nil {
 			return
 		}
-		buf = append(buf, chunk[:n]...)
-		var replies []byte
-		for len(buf) > 0 {
-			n, err := scanner.Next(buf)
-			if err != nil {
-				return
-			}
-			if n == 0 {
-				break // the rest is to come
-			}
-			if args := scanner.Args(); len(args) > 0 {
-				replies = append(replies, f.reply(args)...)
-			}
-			buf = buf[n:]
-		}
-		if _, err := c.Write(replies); err != nil {
+		if _, err := io.WriteString(c, f.reply(args)); err != nil {
 			return
 		}
 	}
 }
 
-func (f *fake) reply(raw [][]byte) string {
-	args := make([]string, len(raw))
-	for i, a := range raw {
-		args[i] = string(a)
-	}
+func (f *fake) reply(args []string) string {
 	switch strings.ToUpper(args[0]) {
 	case "HELLO":
 		if len(args) > 1 && args[1] == "3" {
@@ -128,4 +110,55 @@ func (f *fake) count(name string) int {
 		}
 	}
 	return n
+}
+
+// maxArgs and maxArg bound what readCommand accepts.
+const (
+	maxArgs = 1 << 16
+	maxArg  = 1 << 24
+)
+
+// readCommand reads one command as clients send them. It is not package resp's
+// reader, because the suite imports nothing but the API that it tests.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r, '*', maxArgs)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, errors.New("redoubttest: an empty command")
+	}
+	var args []string
+	for range n {
+		size, err := readLength(r, '$', maxArg)
+		if err != nil {
+			return nil, err
+		}
+		var arg strings.Builder
+		if _, err := io.CopyN(&arg, r, int64(size)); err != nil {
+			return nil, err
+		}
+		end, err := r.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		if string(end) != "\r\n" {
+			return nil, fmt.Errorf("redoubttest: got %q after an argument", end)
+		}
+		args = append(args, arg.String())
+	}
+	return args, nil
+}
+
+func readLength(r *bufio.Reader, kind byte, most int) (int, error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	text, ok := strings.CutSuffix(string(line[1:]), "\r\n")
+	n, err := strconv.Atoi(text)
+	if line[0] != kind || !ok || err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("redoubttest: got %q, want a length after %q", line, kind)
+	}
+	return n, nil
 }
