@@ -165,8 +165,10 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 	}
 	defer web.close()
 
-	log.Info("serving", "listen", listener.Addr().String(), "backend", back.name, "durability", back.durability,
-		"http", web.addr(), "password", yesNo(password != ""), "version", readBuildVersion())
+	log.Info("serving",
+		slog.String("listen", listener.Addr().String()), slog.String("backend", back.name),
+		slog.String("durability", back.durability), slog.String("http", web.addr()),
+		slog.String("password", needed(password)), slog.String("version", readBuildVersion()))
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(listener) }()
 	select {
@@ -180,7 +182,8 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 
 // drain ends the server gracefully. A second signal cuts it short.
 func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
-	log.Info("draining", "signal", sig.String(), "clients", srv.Stats().Clients, "timeout", timeout)
+	log.Info("draining", slog.String("signal", sig.String()),
+		slog.Int("clients", srv.Stats().Clients), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -195,7 +198,7 @@ func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Sig
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")
 	case err != nil:
-		log.Warn("clients were closed before they had their replies", "error", err)
+		log.Warn("clients were closed before they had their replies", slog.Any("error", err))
 	default:
 		log.Info("ended")
 	}
@@ -209,8 +212,9 @@ func network(listen string) (network, address string) {
 	return "tcp", listen
 }
 
-func yesNo(is bool) string {
-	if is {
+// needed says in the log whether clients need a password.
+func needed(password string) string {
+	if password != "" {
 		return "required"
 	}
 	return "none"
@@ -234,7 +238,7 @@ func listenHTTP(address string, srv *server.Server, back *backend, log *slog.Log
 	w.server = newHTTPServer(handler, log)
 	go func() {
 		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the http server ended", "error", err)
+			log.Error("the http server ended", slog.Any("error", err))
 		}
 	}()
 	return w, nil
