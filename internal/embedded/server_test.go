@@ -14,7 +14,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/embedded"
 )
 
-func start(t *testing.T) (*embedded.Server, *redis.Client) {
+// start returns a client of a new server.
+func start(t *testing.T) *redis.Client {
 	t.Helper()
 	s, err := embedded.Start()
 	if err != nil {
@@ -25,11 +26,11 @@ func start(t *testing.T) (*embedded.Server, *redis.Client) {
 		_ = rdb.Close()
 		_ = s.Close()
 	})
-	return s, rdb
+	return rdb
 }
 
 func TestKeysExpireAsTimePasses(t *testing.T) {
-	_, rdb := start(t)
+	rdb := start(t)
 	ctx := t.Context()
 	const ttl = 50 * time.Millisecond
 	began := time.Now()
@@ -54,7 +55,7 @@ func TestKeysExpireAsTimePasses(t *testing.T) {
 }
 
 func TestTimeIsTheRealClock(t *testing.T) {
-	_, rdb := start(t)
+	rdb := start(t)
 	before := time.Now().Truncate(time.Microsecond)
 	got, err := rdb.Time(t.Context()).Result()
 	if err != nil {

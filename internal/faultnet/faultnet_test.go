@@ -75,7 +75,13 @@ func (c *client) wantSilence() {
 }
 
 // wantEnd wants the connection to be over, with no byte before.
-func (c *client) wantEnd() error {
+func (c *client) wantEnd() {
+	c.Helper()
+	_ = c.end()
+}
+
+// end is wantEnd and returns how it ended.
+func (c *client) end() error {
 	c.Helper()
 	got, err := c.line(patience)
 	if got != "" || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -111,7 +117,7 @@ func TestCloseOfEitherEndIsPassedOn(t *testing.T) {
 	c := dial(t, p.Addr())
 	c.send("QUIT") // the server closes
 	c.want("+OK")
-	if err := c.wantEnd(); !errors.Is(err, io.EOF) {
+	if err := c.end(); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection ended with %v, want EOF", err)
 	}
 	c = dial(t, p.Addr())
@@ -253,7 +259,7 @@ func TestCut(t *testing.T) {
 		t.Errorf("%d connections are left after Cut", n)
 	}
 	for _, c := range []*client{c, other} {
-		if err := c.wantEnd(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := c.end(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the connection ended with %v, want a reset", err)
 		}
 	}

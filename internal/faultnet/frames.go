@@ -79,7 +79,7 @@ func (f *frames) answer(data []byte) ([]byte, error) {
 		if err != nil { // not RESP: everything passes from now on
 			f.opaque.Store(true)
 			f.target.Store(0)
-			return buf[f.passed:], nil
+			return buf[f.passed:], nil //nolint:nilerr // the connection goes on
 		}
 		if n == 0 {
 			break

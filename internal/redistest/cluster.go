@@ -93,12 +93,8 @@ func (c *Cluster) Addrs() []string {
 // URL returns the addresses in the form that go-redis' ParseClusterURL takes:
 // redis://host:port?addr=host:port&addr=host:port.
 func (c *Cluster) URL() string {
-	addrs := c.Addrs()
-	url := "redis://" + addrs[0]
-	for i, a := range addrs[1:] {
-		url += [...]string{"?", "&"}[min(i, 1)] + "addr=" + a
-	}
-	return url
+	url := "redis://" + strings.Join(c.Addrs(), "&addr=")
+	return strings.Replace(url, "&", "?", 1)
 }
 
 // Primary returns the node that serves key now. During a failover it waits for

@@ -80,7 +80,7 @@ var sharedProcess = sync.OnceValues(func() (*process, error) {
 		p.remove()
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	heldOpen = held
+	p.heldOpen = held
 	return p, nil
 })
 
@@ -89,7 +89,3 @@ const reaper = `trap '' HUP INT TERM
 read -r _
 redis-cli -s "$1" SHUTDOWN NOSAVE
 rm -rf -- "$0"`
-
-// heldOpen is the end of the pipe that the shell waits for, kept from the
-// garbage collector, which would close it.
-var heldOpen *os.File

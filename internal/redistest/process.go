@@ -34,6 +34,10 @@ type process struct {
 	mu      sync.Mutex
 	running *exec.Cmd // nil: not running
 	alive   *os.File  // gives EOF when the process has ended
+
+	// heldOpen is what the reaper of the shared process waits for. Here the
+	// garbage collector, which would close it, can't get it.
+	heldOpen *os.File
 }
 
 // startProcess starts a server on a port that is free.

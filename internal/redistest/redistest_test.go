@@ -202,7 +202,7 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = binary.Wait()
-	defer os.RemoveAll(filepath.Dir(sockets[0]))
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(sockets[0])) })
 	eventually(t, "both servers end", func() bool {
 		for _, s := range sockets {
 			if conn, err := net.Dial("unix", s); err == nil {

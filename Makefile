@@ -1,0 +1,92 @@
+# Targets with a comment of two # are listed by `make help`.
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+# How long each fuzz target runs in `make check`.
+FUZZTIME ?= 5s
+
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod))
+MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+
+# The race detector needs a C compiler, and nothing else here does.
+RACE := $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && CGO_ENABLED=1 && echo -race)
+
+.PHONY: help
+help: ## Lists the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
+	go run ./cmd/redoubt serve $(ARGS)
+
+.PHONY: test
+test: redis-server ## Vets and tests everything; needs redis-server, installs it where it can
+	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
+	@set -e; for m in $(TESTED); do \
+		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
+		echo "== go test $(RACE), module $$m"; (cd $$m && go test $(RACE) -timeout 20m ./...); \
+	done
+
+.PHONY: redis-server
+redis-server:
+	@if command -v redis-server >/dev/null && command -v redis-cli >/dev/null; then exit 0; fi; \
+	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+		echo "== installing redis-server"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server redis-tools; \
+	else \
+		echo "The tests run against redis-server 7 or newer, which is not installed. Install it:"; \
+		echo "  Debian, Ubuntu: sudo apt-get install redis-server redis-tools"; \
+		echo "  Fedora:         sudo dnf install valkey-compat-redis"; \
+		echo "  macOS:          brew install redis"; \
+		exit 1; \
+	fi
+
+.PHONY: check
+check: format lint tidy generated cross fuzz ## Everything else that a change must pass
+	@echo "== make check: passed"
+
+.PHONY: format
+format: ## gofmt has nothing to change
+	@echo "== gofmt"
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "These files are not formatted; run gofmt -w on them:"; echo "$$files"; exit 1; }
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint has no finding
+	@set -e; for m in $(MODULES); do echo "== golangci-lint, module $$m"; (cd $$m && "$(CURDIR)/$(GOLANGCI)" run --timeout 15m ./...); done
+
+$(GOLANGCI):
+	@echo "== building golangci-lint $(GOLANGCI_VERSION), once; this takes minutes"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) \
+		&& mkdir -p bin && mv "$$dir/golangci-lint" $@ && rmdir "$$dir"
+
+.PHONY: tidy
+tidy: ## go.mod and go.sum are what go mod tidy makes them
+	@set -e; for m in $(MODULES); do echo "== go mod tidy, module $$m"; (cd $$m && go mod tidy -diff); done
+
+.PHONY: generate
+generate: ## Makes the generated files anew
+	go generate ./...
+
+.PHONY: generated
+generated: ## The generated files are what make generate makes
+	@echo "== go generate"
+	@state() { git status --porcelain; git diff; }; before=$$(state); go generate ./...; \
+	test "$$before" = "$$(state)" || { echo "Generated files were out of date; commit what git diff shows."; git status --short; exit 1; }
+
+.PHONY: cross
+cross: ## Builds for the other systems
+	@set -e; for os in darwin windows; do echo "== go build, GOOS=$$os"; CGO_ENABLED=0 GOOS=$$os go build ./...; done
+
+.PHONY: fuzz
+fuzz: ## Runs each fuzz target for FUZZTIME
+	@for m in $(TESTED); do \
+		list=$$(cd $$m && go test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+		echo "$$list" | awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { while (n > 0) print $$2, name[n--] }' | while read -r package target; do \
+			echo "== fuzz $$package $$target"; \
+			(cd $$m && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package) || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## Measures beside peers; ARGS="-suite clients"; raw output goes to bench/results
+	cd bench && go run . $(ARGS)
