@@ -111,14 +111,15 @@ func (t Throttle) remaining(reset int64) int64 {
 	if next <= -t.interval {
 		return 0
 	}
-	n := float64(next/1000) / float64(t.interval/1000)
+	most := max(t.limit, 0)
+	next, interval := next/1000, t.interval/1000
 	switch {
-	case math.IsNaN(n): // 0/0
-		return 0
-	case n >= float64(max(t.limit, 0)):
-		return max(t.limit, 0)
+	case interval != 0:
+		return min(next/interval, most)
+	case next > 0: // the module's division gives +Inf
+		return most
 	}
-	return int64(n)
+	return 0
 }
 
 func cellSeconds(ns int64) int64 {

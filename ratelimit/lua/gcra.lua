@@ -15,11 +15,12 @@ local ahead_s, ahead_ns = 0, 0
 if tat then
   if tat.err then return tat end
   local s, ns = string.match(tat, '^(%d+)(%d%d%d%d%d%d%d%d%d)$')
-  if not s then s, ns = 0, string.match(tat, '^%d+$') end
+  if not s then s, ns = '0', string.match(tat, '^%d+$') end
   if not ns or #tat > 20 then
     return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
   end
-  ahead_s, ahead_ns = s - now_s, ns - now_ns
+  -- Base 10 is said, because the ns may begin with 0: some Luas take octal.
+  ahead_s, ahead_ns = tonumber(s, 10) - now_s, tonumber(ns, 10) - now_ns
   if ahead_ns < 0 then ahead_s, ahead_ns = ahead_s - 1, ahead_ns + 1e9 end
 end
 

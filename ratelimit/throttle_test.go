@@ -1,0 +1,267 @@
+package ratelimit_test
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// throttle runs CL.THROTTLE.
+func throttle(t *testing.T, c *redoubt.Client, key string, a [4]int64) ([5]int64, error) {
+	t.Helper()
+	th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+	if err != nil {
+		return [5]int64{}, err
+	}
+	return th.Reply(c.Do(t.Context(), th.Cmd(key)))
+}
+
+// The replies of the real module, taken down from it, and other cases written
+// in the same way.
+func TestThrottleVectors(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		f, err := os.Open("testdata/throttle.txt")
+		must(t, err)
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		calls := 0
+		for n := 1; lines.Scan(); n++ {
+			line, _, _ := strings.Cut(lines.Text(), "#")
+			call, want, _ := strings.Cut(line, "->")
+			word := strings.Fields(call)
+			switch {
+			case len(word) == 0:
+			case word[0] == "advance":
+				d, err := time.ParseDuration(word[1])
+				must(t, err)
+				w.clock.advance(d)
+			case word[0] == "DEL":
+				must(t, w.rdb.Del(t.Context(), w.Prefix+word[1]).Err())
+			case word[0] == "CL.THROTTLE":
+				a := [4]int64{3: 1}
+				for i, s := range word[2:] {
+					a[i], err = strconv.ParseInt(s, 10, 64)
+					must(t, err)
+				}
+				reply, err := throttle(t, w.client, w.Prefix+word[1], a)
+				got := strings.Join(strings.Fields(fmt.Sprint(reply)), ", ")
+				if err != nil {
+					got = err.Error()
+				}
+				if got != strings.TrimSpace(want) {
+					t.Errorf("line %d: %s-> %s; want%s", n, call, got, want)
+				}
+				calls++
+			default:
+				t.Fatalf("line %d: %s", n, line)
+			}
+		}
+		must(t, lines.Err())
+		if calls < 40 {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}
+
+// randomCall returns arguments that meet often: bursts run out, intervals are
+// below a µs and above an hour, limits shrink and grow, a few are refused.
+func randomCall(r *rand.Rand) [4]int64 {
+	pickFrom := func(s ...int64) int64 { return s[r.IntN(len(s))] }
+	a := [4]int64{
+		pickFrom(0, 1, 4, 15, r.Int64N(1000)),
+		pickFrom(1, 3, 7, 30, 1111, 2500, 600_000, 1_000_000, 999_999_999, 1+r.Int64N(5_000_000)),
+		pickFrom(1, 1, 2, 10, 60, 3600, 1_000_000),
+		pickFrom(0, 1, 1, 1, 1, 2, 5, -1, -3, r.Int64N(1000)),
+	}
+	if r.IntN(20) == 0 {
+		extreme := []int64{0, -1, -5, math.MaxInt64, math.MinInt64, 1 << 53, 1 << 33, 10_000_000_000}
+		a[r.IntN(4)] = extreme[r.IntN(len(extreme))]
+	}
+	return a
+}
+
+// pause returns a time to let pass, none to some hours.
+func pause(r *rand.Rand) time.Duration {
+	return time.Duration(r.Int64N(int64(math.Pow(10, float64(1+r.IntN(10)))))) * time.Microsecond
+}
+
+// The unchanged script agrees with the specification over long histories, in
+// which keys expire by the script's PX.
+func TestThrottleAgreesWithModel(t *testing.T) {
+	t.Parallel()
+	calls := 60_000
+	if testing.Short() {
+		calls = 5_000
+	}
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	client := newClient(t, wrap(t, rdb), "rd")
+	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
+	must(t, err)
+	r, model := dice(t), newCell()
+	now := time.Unix(1_760_000_000, 0)
+	limited := 0
+	for done := 0; done < calls; {
+		d := pause(r)
+		now = now.Add(d)
+		m.SetTime(now)
+		m.FastForward(d)
+		at := num(now.UnixNano())
+		for key, tat := range model.tats {
+			// Whether a key that is past its time is still there shows in the
+			// reply to a refusal, and nobody promises either.
+			if !m.Exists(key) {
+				if more(tat, at) {
+					t.Fatalf("%v: the key expired %v ns early", key, minus(tat, at))
+				}
+				delete(model.tats, key)
+			}
+		}
+		var (
+			cmds  []redoubt.Cmd
+			ths   []ratelimit.Throttle
+			wants [][5]int64
+		)
+		for range 1 + r.IntN(20) {
+			key, a := "k"+strconv.Itoa(r.IntN(40)), randomCall(r)
+			want, wantErr := model.throttle(key, at, a[0], a[1], a[2], a[3])
+			th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+			if !sameError(err, wantErr) {
+				t.Fatalf("%v: %v; want %v", a, err, wantErr)
+			}
+			if done++; err == nil {
+				cmds, ths, wants = append(cmds, th.Cmd(key)), append(ths, th), append(wants, want)
+			}
+		}
+		for i, reply := range client.Pipeline(t.Context(), cmds) {
+			got, err := ths[i].Reply(reply)
+			must(t, err)
+			if got != wants[i] {
+				t.Fatalf("at %v, call %d of %+v: %v; want %v", at, i, cmds, got, wants[i])
+			}
+			limited += int(got[0])
+		}
+		for _, cmd := range cmds {
+			if key := cmd.Keys[0]; m.Exists(key) && m.TTL(key) <= 0 {
+				t.Fatalf("%v does not expire", key)
+			}
+		}
+	}
+	if limited < calls/10 || limited > calls*9/10 {
+		t.Errorf("%d of %d calls were limited: the test is one-sided", limited, calls)
+	}
+}
+
+// Step by step from any state, on every back end: the reply, and what is
+// stored. States are far apart, so that carries and borrows all come up.
+func TestThrottleStepsAgreeWithModel(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		steps := 12_000
+		if w.Name == "embedded" || testing.Short() {
+			steps = 1_000
+		}
+		key := w.Prefix + "k"
+		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
+		must(t, err)
+		for range steps {
+			w.clock.set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
+			now := num(w.clock.µs.Load() * 1000)
+			a, model := randomCall(r), newCell()
+			set := redoubt.Cmd{Name: "DEL", Keys: []string{key}}
+			if r.IntN(5) > 0 {
+				ahead := r.Int64N(int64(math.Pow(10, float64(1+r.IntN(18)))))
+				if r.IntN(4) == 0 {
+					ahead = -ahead
+				}
+				if tat := plus(now, num(ahead)); tat.Sign() >= 0 {
+					model.tats["k"] = tat
+					set = redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{tat.String()}}
+				}
+			}
+			start := fmt.Sprint(model.tats["k"])
+			want, wantErr := model.throttle("k", now, a[0], a[1], a[2], a[3])
+			th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+			if !sameError(err, wantErr) {
+				t.Fatalf("%v: %v; want %v", a, err, wantErr)
+			}
+			if err != nil {
+				continue
+			}
+			replies := w.client.Pipeline(t.Context(), []redoubt.Cmd{set, th.Cmd(key), {Name: "GET", Keys: []string{key}}})
+			got, err := th.Reply(replies[1])
+			must(t, err)
+			if got != want {
+				t.Fatalf("%v at %v, tat %v: %v; want %v", a, now, start, got, want)
+			}
+			stored := "<nil>"
+			if !replies[2].IsNil() {
+				text, err := replies[2].Text()
+				must(t, err)
+				n, _ := new(big.Int).SetString(text, 10)
+				stored = n.String()
+			}
+			if stored != fmt.Sprint(model.tats["k"]) {
+				t.Fatalf("%v at %v, tat %v: stored %v; want %v", a, now, start, stored, model.tats["k"])
+			}
+		}
+	})
+}
+
+// Whatever the numbers: no panic, the errors and the arithmetic of the model.
+func FuzzThrottle(f *testing.F) {
+	f.Add(int64(15), int64(30), int64(60), int64(1), int64(1_760_000_000_000_000_000), int64(0))
+	f.Add(int64(0), int64(1111), int64(1), int64(-1), int64(1), int64(-900))
+	f.Add(int64(math.MaxInt64), int64(1), int64(math.MaxInt64), int64(math.MinInt64), int64(0), int64(math.MaxInt64))
+	f.Add(int64(-1), int64(-1), int64(-1), int64(0), int64(math.MaxInt64), int64(math.MinInt64))
+	f.Fuzz(func(t *testing.T, burst, count, period, quantity, now, ahead int64) {
+		model := newCell()
+		model.tats["k"] = plus(num(now), num(ahead))
+		want, wantErr := model.throttle("k", num(now), burst, count, period, quantity)
+		th, err := ratelimit.NewThrottle(burst, count, period, quantity)
+		if !sameError(err, wantErr) {
+			t.Fatalf("error %v; want %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		got, err := th.Reply(script(th.Cmd("k").Args, ahead))
+		must(t, err)
+		if got != want {
+			t.Fatalf("%v; want %v", got, want)
+		}
+	})
+}
+
+// script is gcra.lua in Go, from the tat − now that it finds.
+func script(args []string, ahead int64) redoubt.Reply {
+	pair := func(s, ns string) *big.Int {
+		a, _ := new(big.Int).SetString(s, 10)
+		b, _ := new(big.Int).SetString(ns, 10)
+		return plus(times(a, num(1e9)), b)
+	}
+	inc, tolerance := pair(args[0], args[1]), pair(args[2], args[3])
+	allowed, reset := int64(1), plus(num(max(ahead, 0)), inc)
+	if more(reset, tolerance) {
+		allowed, reset = 0, num(ahead)
+	}
+	if allowed == 1 {
+		reset = later(reset, zero)
+	}
+	s, ns := new(big.Int).DivMod(reset, num(1e9), new(big.Int)) // rounds down
+	return redoubt.Reply{Val: []any{allowed, s.Int64(), ns.Int64()}}
+}
