@@ -33,8 +33,12 @@ type hub struct {
 	// Guarded by hubs.mu.
 	channels map[string]*channel
 	unwanted []string // to be unsubscribed
-	err      error    // of the last connection
-	linger   *time.Timer
+	// What the server has yet to answer on the present connection, by channel:
+	// only the answer to the last SUBSCRIBE confirms one that was stopped and
+	// subscribed again, and an answer that nobody waits for is news.
+	subscribing, unsubscribing map[string]int
+	err                        error // of the last connection
+	linger                     *time.Timer
 }
 
 func newHub(h *hubs, key hubKey) *hub {
@@ -166,6 +170,7 @@ func (b *hub) open() (*redis.PubSub, error) {
 		ch.sent = false
 	}
 	b.unwanted = nil
+	b.subscribing, b.unsubscribing = make(map[string]int), make(map[string]int)
 	b.hubs.mu.Unlock()
 	b.kickWriter()
 	return ps, nil
@@ -243,9 +248,13 @@ func (b *hub) pending() (add, remove []string) {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()
 	remove, b.unwanted = b.unwanted, nil
+	for _, name := range remove {
+		b.unsubscribing[name]++
+	}
 	for name, ch := range b.channels {
 		if !ch.sent {
 			ch.sent = true
+			b.subscribing[name]++
 			add = append(add, name)
 		}
 	}
@@ -325,34 +334,42 @@ func isDial(err error) bool {
 	return ok && oe.Op == "dial"
 }
 
+// answered notes the server's answer to a command about channel. It reports
+// whether one was outstanding and whether it was the last.
+func answered(outstanding map[string]int, channel string) (asked, last bool) {
+	n := outstanding[channel]
+	if n <= 1 {
+		delete(outstanding, channel)
+	} else {
+		outstanding[channel] = n - 1
+	}
+	return n > 0, n <= 1
+}
+
 // confirmed handles the server's word on a subscription.
 func (b *hub) confirmed(s *redis.Subscription) error {
 	b.hubs.mu.Lock()
-	ch := b.channels[s.Channel]
-	if ch == nil || !ch.sent {
-		b.hubs.mu.Unlock()
-		return nil
-	}
-	b.err = nil
+	defer b.hubs.mu.Unlock()
 	switch s.Kind {
 	case "subscribe", "ssubscribe":
-		again := ch.confirmed
-		if !again {
+		_, last := answered(b.subscribing, s.Channel)
+		ch := b.channels[s.Channel]
+		if ch == nil || !ch.sent || !last {
+			return nil
+		}
+		b.err = nil
+		if !ch.confirmed {
 			ch.confirmed = true
 			close(ch.ready)
+			return nil
 		}
 		b.hubs.mu.Unlock()
-		if again {
-			b.hubs.deliver(ch, "", true)
-		}
-		return nil
+		b.hubs.deliver(ch, "", true)
+		b.hubs.mu.Lock()
 	case "sunsubscribe":
-		// Nobody asked: the slot has moved. But it may also answer an
-		// SUNSUBSCRIBE before the latest SSUBSCRIBE of the same channel, which
-		// then only costs a new connection.
-		b.hubs.mu.Unlock()
-		return redoubt.ServerError("MOVED the server ended the subscription")
+		if asked, _ := answered(b.unsubscribing, s.Channel); !asked && b.channels[s.Channel] != nil {
+			return redoubt.ServerError("MOVED the server ended the subscription: the slot has moved")
+		}
 	}
-	b.hubs.mu.Unlock()
 	return nil
 }
