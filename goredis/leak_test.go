@@ -73,6 +73,7 @@ func TestNoLeaks(t *testing.T) {
 // silent is made anew.
 func TestSilentSubscription(t *testing.T) {
 	if testing.Short() {
+		// -short is for who wants to wait for less; make test does not say it.
 		t.Skip("takes seconds: it waits for two unanswered pings")
 	}
 	s := redistest.Start(t)
