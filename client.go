@@ -34,8 +34,11 @@ type Client struct {
 	single  *combiner // used when topology is nil
 	nodes   sync.Map  // node name → *combiner
 
-	inbox  inbox
-	closed atomic.Bool
+	inbox      inbox
+	closed     atomic.Bool
+	background sync.WaitGroup
+	mu         sync.RWMutex
+	ending     bool // guarded by mu; background doesn't grow any more
 }
 
 // New returns a Client that runs its commands on conn. It sends nothing.
@@ -138,14 +141,31 @@ func (c *Client) Key(name, part string) (string, error) {
 	return c.prefix + ":{" + name + "}:" + part, nil
 }
 
-// Close ends the client's subscription and fails later calls with [ErrClosed].
-// It does not close the Conn, which belongs to whoever made it, and gives back
-// nothing that is held on the server: a lock lasts until it is released or its
-// lease ends. Close may be called more than once.
-func (c *Client) Close() error {
-	if c.closed.Swap(true) {
-		return nil
+// Go runs f on a goroutine that [Client.Close] waits for. Primitives do on it
+// what is left to do on the server after a caller has gone. f must end by
+// itself, in seconds.
+func (c *Client) Go(f func()) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.ending {
+		go f() // too late to be waited for
+		return
 	}
-	c.inbox.close()
+	c.background.Go(f)
+}
+
+// Close waits for what the primitives still have to clean up on the server, a
+// few seconds at most, ends the client's subscription and fails later calls
+// with [ErrClosed]. It does not close the Conn, which belongs to whoever made
+// it, and gives back nothing that is held: a lock lasts until it is released or
+// its lease ends. Close may be called more than once.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	c.background.Wait()
+	if !c.closed.Swap(true) {
+		c.inbox.close()
+	}
 	return nil
 }

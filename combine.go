@@ -2,6 +2,7 @@ package redoubt
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,6 +147,9 @@ func (b *combiner) run(batch []*call) {
 		if !b.send(batch) {
 			return // the lane was given away meanwhile
 		}
+		// Let the callers that now have their replies come back first: they
+		// then leave together, and not the quickest of them alone.
+		runtime.Gosched()
 		b.mu.Lock()
 		if batch = b.take(); len(batch) == 0 {
 			b.busy--

@@ -35,7 +35,7 @@ func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 		switch {
 		case err != nil:
 			if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-				go m.cleanUp(ctx, keys, r.ID, "")
+				m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
 			}
 			return nil, err
 		case a.Status == Acquired:
@@ -86,7 +86,7 @@ func (m *Mutex) acquire(ctx context.Context, name string, keys Keys, r Request) 
 		sent, a, err = m.attempt(ctx, keys, r, "")
 		if err != nil || a.Status != Held {
 			if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-				go m.cleanUp(ctx, keys, r.ID, "")
+				m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
 			}
 			return sent, a, err
 		}
@@ -156,15 +156,15 @@ func (m *Mutex) giveUp(ctx context.Context, keys Keys, id string, turn chan stru
 	channel, last := m.lines.channel(keys.lease, turn)
 	if !last || channel == "" {
 		if id != "" {
-			go m.cleanUp(ctx, keys, id, "")
+			m.client.Go(func() { m.cleanUp(ctx, keys, id, "") })
 		}
 		m.lines.leave(keys.lease, turn)
 		return
 	}
-	go func() {
+	m.client.Go(func() {
 		m.cleanUp(ctx, keys, id, channel)
 		m.lines.leave(keys.lease, turn)
-	}()
+	})
 }
 
 // lines are the callers in this process that wait, by key.

@@ -136,7 +136,7 @@ func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, err
 	sent, a, err := m.attempt(ctx, keys, r, "")
 	switch {
 	case errors.Is(err, redoubt.ErrUnknownOutcome):
-		go m.cleanUp(ctx, keys, r.ID, "")
+		m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, err

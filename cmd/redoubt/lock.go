@@ -184,13 +184,8 @@ func startCode(err error) int {
 // meanwhile end it; later ones are left to the caller.
 func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr io.Writer) (*lock.Lease, func(), error) {
 	ctx, interrupted, stop := untilSignal(signals)
-	conn, lease, err := open(ctx, f, password, name, stderr)
+	lease, closeAll, err := open(ctx, f, password, name, stderr)
 	stop()
-	closeConn := func() {
-		if conn != nil {
-			_ = conn.Close()
-		}
-	}
 	if code := interrupted(); code != 0 {
 		err = fail(code, nil)
 		if lease != nil { // got it at the same moment
@@ -200,30 +195,37 @@ func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr
 		}
 	}
 	if err != nil {
-		closeConn()
+		closeAll()
 		return nil, nil, err
 	}
-	return lease, closeConn, nil
+	return lease, closeAll, nil
 }
 
-func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (*goredis.Client, *lock.Lease, error) {
+// open connects and acquires. closeAll is never nil; it also waits until an
+// acquire that was interrupted has been taken back.
+func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (lease *lock.Lease, closeAll func(), err error) {
 	conn, err := openServer(ctx, f.backend, password)
 	if err != nil {
-		return nil, nil, err
+		return nil, func() {}, err
 	}
-	lease, err := acquire(ctx, conn, f, name, stderr)
-	return conn, lease, err
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix})
+	if err != nil {
+		_ = conn.Close()
+		return nil, func() {}, fail(exitUsage, err)
+	}
+	closeAll = func() {
+		_ = client.Close()
+		_ = conn.Close()
+	}
+	lease, err = acquire(ctx, client, f, name, stderr)
+	return lease, closeAll, err
 }
 
 // releaseTimeout bounds the release at the end. What can't be released ends
 // with its TTL.
 const releaseTimeout = 5 * time.Second
 
-func acquire(ctx context.Context, conn redoubt.Conn, f lockFlags, name string, stderr io.Writer) (*lock.Lease, error) {
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix})
-	if err != nil {
-		return nil, fail(exitUsage, err)
-	}
+func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name string, stderr io.Writer) (*lock.Lease, error) {
 	if f.label == "" {
 		host, _ := os.Hostname() // a label without it still tells something
 		f.label = host + ":" + strconv.Itoa(os.Getpid())

@@ -1,0 +1,192 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+func TestWakeUp(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{})
+		conn := newCounting(t, w.dial(w.Addr))
+		waiter := w.mutex(w.clientOn(conn), lock.Options{})
+		name := t.Name()
+
+		first := try(t, holder, name)
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			lease, err := waiter.Acquire(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		eventually(t, "one process waits", func() bool {
+			info, err := holder.Inspect(t.Context(), name)
+			return err == nil && info.Waiters == 1
+		})
+		if n := conn.n.Load(); n != 2 {
+			t.Errorf("the waiter sent %d commands until it was queued, want 2", n)
+		}
+		released := time.Now()
+		must(t, first.Release(t.Context()))
+		lease := <-got
+		if took := time.Since(released); took > 5*time.Second {
+			t.Errorf("the hand-over took %v: that is the lease running out, not a wake-up", took)
+		}
+		if n := conn.n.Load(); n != 3 {
+			t.Errorf("the waiter sent %d commands in all, want 3", n)
+		}
+		if lease.Token() <= first.Token() {
+			t.Errorf("token %d after %d", lease.Token(), first.Token())
+		}
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+func TestWaiterSeesLeaseRunOut(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
+		conn := newCounting(t, w.dial(w.Addr))
+		waiter := w.mutex(w.clientOn(conn), lock.Options{})
+		first := try(t, holder, t.Name())
+		lease, err := waiter.Acquire(t.Context(), t.Name())
+		must(t, err)
+		if time.Now().Before(first.Deadline()) {
+			t.Error("acquired before the other lease was over")
+		}
+		if n := conn.n.Load(); n > 4 {
+			t.Errorf("the waiter sent %d commands: it polls", n)
+		}
+		if err := first.Err(); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("Err of the lease that ran out is %v", err)
+		}
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+func TestCancelledWaiterPassesOn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{})
+		name := t.Name()
+		first := try(t, holder, name)
+
+		// Two processes wait; one of them gives up.
+		ctx, cancel := context.WithCancel(t.Context())
+		quitter, stayer := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+		gone := make(chan error, 1)
+		go func() {
+			_, err := quitter.Acquire(ctx, name)
+			gone <- err
+		}()
+		waiters := func(n int64) func() bool {
+			return func() bool {
+				info, err := holder.Inspect(t.Context(), name)
+				return err == nil && info.Waiters == n
+			}
+		}
+		eventually(t, "the first waiter is queued", waiters(1))
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			lease, err := stayer.Acquire(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		eventually(t, "the second waiter is queued", waiters(2))
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the waiter that was cancelled got %v", err)
+		}
+		eventually(t, "it has left the queue", waiters(1))
+		released := time.Now()
+		must(t, first.Release(t.Context()))
+		lease := <-got
+		if took := time.Since(released); took > 5*time.Second {
+			t.Errorf("the other waiter was woken after %v", took)
+		}
+		must(t, lease.Release(t.Context()))
+		eventually(t, "nobody waits", waiters(0))
+	})
+}
+
+func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for range 100 {
+			holder := w.mutex(w.client(), lock.Options{})
+			name := t.Name()
+			first := try(t, holder, name)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			quitter, stayer := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+			wg.Go(func() {
+				if lease, err := quitter.Acquire(ctx, name); err == nil {
+					_ = lease.Release(t.Context())
+				}
+			})
+			eventually(t, "the first waiter is queued", func() bool {
+				info, err := holder.Inspect(t.Context(), name)
+				return err == nil && info.Waiters == 1
+			})
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				lease, err := stayer.Acquire(ctx, name)
+				if err != nil {
+					t.Errorf("the second waiter was not woken: %v", err)
+					return
+				}
+				_ = lease.Release(t.Context())
+			})
+			wg.Go(cancel)
+			must(t, first.Release(t.Context()))
+			wg.Wait()
+			if t.Failed() {
+				return
+			}
+		}
+	})
+}
+
+func TestCancelledWaitsLeaveNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{})
+		lease := try(t, holder, t.Name())
+		c := w.client()
+		m := w.mutex(c, lock.Options{})
+		warm, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, _ = m.Acquire(warm, t.Name()) // the inbox and the pool's connections are open now
+		cancel()
+		before := goleak.IgnoreCurrent()
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
+				defer cancel()
+				if _, err := m.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Acquire returned %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		eventually(t, "nobody is queued", func() bool {
+			info, err := holder.Inspect(t.Context(), t.Name())
+			return err == nil && info.Waiters == 0
+		})
+		must(t, lease.Release(t.Context()))
+		if w.Server == nil {
+			return // the server's own goroutines are in this process
+		}
+		if err := goleak.Find(before); err != nil {
+			t.Error(err)
+		}
+	})
+}
