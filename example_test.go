@@ -1,0 +1,104 @@
+package redoubt_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// serverURL is where the examples find a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	serverURL = "redis://" + server.Addr()
+	code := m.Run()
+	_ = server.Close()
+	os.Exit(code)
+}
+
+func Example() {
+	ctx := context.Background()
+	conn, err := goredis.Open(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	client, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	// One at a time, among all processes that use the server.
+	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = locks.Do(ctx, "orders:42", func(ctx context.Context) error {
+		fmt.Println("shipping order 42, and nobody else is")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// 30 a minute for each user, 16 of them at once.
+	limits, err := ratelimit.New(client, ratelimit.Options{
+		Limit: ratelimit.Limit{Rate: 30, Period: time.Minute, Burst: 16},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := limits.Allow(ctx, "user:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("allowed:", d.Allowed, "remaining:", d.Remaining)
+	// Output:
+	// shipping order 42, and nobody else is
+	// allowed: true remaining: 15
+}
+
+// The README shows the example as it stands here, with the address of
+// `make run`.
+func TestReadmeShowsTheExample(t *testing.T) {
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(source), "func Example() {\n")
+	body, _, _ = strings.Cut(body, "\t// Output:")
+	body = strings.ReplaceAll(body, "serverURL", `"redis://127.0.0.1:6380"`)
+	var want strings.Builder
+	for line := range strings.Lines(body) {
+		want.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, found := strings.Cut(string(text), "<!-- example: Example in example_test.go -->\n```go\n")
+		got, _, closed := strings.Cut(after, "```\n")
+		if !found || !closed {
+			t.Fatalf("%s: no example", name)
+		}
+		if got != want.String() {
+			t.Errorf("%s: the example differs from example_test.go; want\n%s", name, want.String())
+		}
+	}
+}
