@@ -108,6 +108,9 @@ func TestRestart(t *testing.T) {
 			s.CLI("SET", "k", "v")
 			s.Kill()
 			s.Kill() // does nothing
+			if got := s.CLI("PING"); !strings.Contains(got, "Could not connect") {
+				t.Errorf("redis-cli on a killed server printed %q", got)
+			}
 			if conn, err := net.Dial("tcp", addr); err == nil {
 				_ = conn.Close()
 				t.Error("a killed server accepts connections")
