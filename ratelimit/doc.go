@@ -1,2 +1,100 @@
-// Package ratelimit limits rates on Redis, by the generic cell rate algorithm.
+// Package ratelimit limits how often things happen, among all processes that
+// use one Redis.
+//
+// # Use
+//
+// A [Limiter] holds each name to one limit. Allow takes one token, if there is
+// one:
+//
+//	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerMinute(30)})
+//	…
+//	d, err := limits.Allow(ctx, "user:42")
+//	switch {
+//	case err != nil:
+//		return err // nothing is known of the limit: refuse or go on, as suits
+//	case !d.Allowed:
+//		return fmt.Errorf("too many requests: retry after %v", d.RetryAfter)
+//	}
+//
+// AllowN takes several tokens at once, all or none; Peek looks without taking;
+// Reset forgets what was taken.
+//
+// # How it works
+//
+// The algorithm is GCRA, the generic cell rate algorithm. It keeps one number
+// for each name, the theoretical arrival time (TAT): the moment at which all
+// tokens will be back. Three times decide:
+//
+//	emission interval  T = Period ÷ Rate   in which one token comes back
+//	tolerance          τ = Burst × T       in which all of them do
+//	increment          n × T               what n tokens cost
+//
+//	new TAT = max(now, TAT) + n × T
+//	allowed   if new TAT − now ≤ τ, and then it is stored
+//	remaining = (τ − (TAT − now)) ÷ T
+//	retry     = new TAT − now − τ
+//	reset     = TAT − now
+//
+// It can be read in two ways. As a token bucket: the bucket holds Burst tokens
+// and is filled by one each T; τ − (TAT − now) is what is in it. As a leaky
+// bucket: each token taken pours T of water into a bucket that holds τ and
+// leaks evenly; TAT − now is how full it is. Unlike a fixed window, which lets
+// through twice its limit around its edge, it has no edges, and unlike a log of
+// calls it keeps one number whatever the rate.
+//
+// The number is a plain string of decimal nanoseconds, as the redis-cell module
+// keeps it. One script reads it, decides by the server's TIME and writes it; it
+// holds times as seconds and nanoseconds, two integers, because nanoseconds
+// since 1970 are more than Lua's numbers hold exactly.
+//
+// # Cost
+//
+// Every method is one round trip, and concurrent calls on one client share
+// them (TestRoundTrips). The server runs TIME and GET, and SET when tokens are
+// taken (TestServerCommands). A name in
+// use is one key, "<prefix>:{<name>}:gcra", of some 70 bytes (TestStorage);
+// it expires when all its tokens are back, so that an unused name costs nothing.
+//
+// # What is promised
+//
+// While the primary keeps its data and its clock runs evenly:
+//
+//   - In any time t, at most Burst + t ÷ T tokens are given, to all callers
+//     together. (TestConcurrentCallers, TestIsTokenBucket)
+//   - None is lost: an unused limit gives Burst tokens at once, and over a long
+//     run the rate is that asked to 1%, up to 10,000,000 a second. It is never
+//     set lower than asked. (TestNoTokenLost, TestLongRun, FuzzLimit)
+//   - A refusal takes nothing, and neither does a peek.
+//     (TestRefusalsAndPeeksWriteNothing)
+//   - RetryAfter comes true, to the microsecond of the server's clock, if
+//     nobody else takes tokens. (TestRetryAfterIsExact)
+//   - A call takes its tokens at most once: after a lost reply it is not sent
+//     again, and its error matches redoubt.ErrUnknownOutcome. (TestLostReplies)
+//   - When a limit changes, what was taken stays taken. (TestScenarios/change)
+//   - Every key expires. (TestKeysExpire)
+//   - CL.THROTTLE on the same key decides alike, and keys that redis-cell has
+//     written go on. (TestBareKeysShareWithThrottle, TestThrottleVectors)
+//
+// # What is not promised
+//
+// The limit through a failover: Redis replicates asynchronously, and what a new
+// primary doesn't know was taken can be taken again, at most what was taken in
+// the time that it was behind. The same holds for keys that the server evicts.
+//
+// An even rate through a step of the server's clock. A step forward by s gives
+// back what s is worth at once, up to Burst; after a step back by s nobody who
+// has used tokens gets any for up to s longer. In neither case is more given
+// than by a clock that had shown the latest time all along. (TestClockSteps)
+//
+// Fairness among callers: whoever comes first takes what there is, and a call
+// for many tokens can be starved by many calls for one.
+//
+// # Sources
+//
+// GCRA is from the ATM Forum, Traffic Management Specification 4.0
+// (af-tm-0056.000, 1996), section 4.4.2, in its form of virtual scheduling. It
+// is equivalent to the leaky bucket as a meter of J. Turner, "New Directions in
+// Communications (or Which Way to the Information Age?)", IEEE Communications
+// Magazine 24(10), 1986. Its use on Redis and the wire format are those of
+// B. Leach's redis-cell (2016).
 package ratelimit

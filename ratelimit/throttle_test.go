@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -102,14 +101,9 @@ func pause(r *rand.Rand) time.Duration {
 // which keys expire by the script's PX.
 func TestThrottleAgreesWithModel(t *testing.T) {
 	t.Parallel()
-	calls := 60_000
-	if testing.Short() {
-		calls = 5_000
-	}
+	const calls = 15_000
 	m := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	client := newClient(t, wrap(t, rdb), "rd")
+	client := newClient(t, wrap(t, dial(t, m.Addr())), "rd")
 	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 	must(t, err)
 	r, model := dice(t), newCell()
@@ -171,55 +165,67 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 func TestThrottleStepsAgreeWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
-		steps := 12_000
-		if w.Name == "embedded" || testing.Short() {
-			steps = 1_000
+		batches := 3000 // of 20 steps
+		if w.Name == "embedded" {
+			batches = 100
 		}
 		key := w.Prefix + "k"
 		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 		must(t, err)
-		for range steps {
+		for range batches {
 			w.clock.set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
 			now := num(w.clock.µs.Load() * 1000)
-			a, model := randomCall(r), newCell()
-			set := redoubt.Cmd{Name: "DEL", Keys: []string{key}}
-			if r.IntN(5) > 0 {
-				ahead := r.Int64N(int64(math.Pow(10, float64(1+r.IntN(18)))))
-				if r.IntN(4) == 0 {
-					ahead = -ahead
-				}
-				if tat := plus(now, num(ahead)); tat.Sign() >= 0 {
+			var (
+				cmds  []redoubt.Cmd
+				ths   []ratelimit.Throttle
+				wants []string
+			)
+			for len(ths) < 20 {
+				a, model := randomCall(r), newCell()
+				before := redoubt.Cmd{Name: "DEL", Keys: []string{key}}
+				if tat := randomTAT(r, now); tat != nil {
 					model.tats["k"] = tat
-					set = redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{tat.String()}}
+					before = redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{tat.String()}}
+				}
+				want, wantErr := model.throttle("k", now, a[0], a[1], a[2], a[3])
+				th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+				if !sameError(err, wantErr) {
+					t.Fatalf("%v: %v; want %v", a, err, wantErr)
+				}
+				if err == nil {
+					cmds = append(cmds, before, th.Cmd(key), redoubt.Cmd{Name: "GET", Keys: []string{key}})
+					ths = append(ths, th)
+					wants = append(wants, fmt.Sprint(want, " stored ", model.tats["k"]))
 				}
 			}
-			start := fmt.Sprint(model.tats["k"])
-			want, wantErr := model.throttle("k", now, a[0], a[1], a[2], a[3])
-			th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
-			if !sameError(err, wantErr) {
-				t.Fatalf("%v: %v; want %v", a, err, wantErr)
-			}
-			if err != nil {
-				continue
-			}
-			replies := w.client.Pipeline(t.Context(), []redoubt.Cmd{set, th.Cmd(key), {Name: "GET", Keys: []string{key}}})
-			got, err := th.Reply(replies[1])
-			must(t, err)
-			if got != want {
-				t.Fatalf("%v at %v, tat %v: %v; want %v", a, now, start, got, want)
-			}
-			stored := "<nil>"
-			if !replies[2].IsNil() {
-				text, err := replies[2].Text()
+			replies := w.client.Pipeline(t.Context(), cmds)
+			for i, th := range ths {
+				reply, err := th.Reply(replies[3*i+1])
 				must(t, err)
-				n, _ := new(big.Int).SetString(text, 10)
-				stored = n.String()
-			}
-			if stored != fmt.Sprint(model.tats["k"]) {
-				t.Fatalf("%v at %v, tat %v: stored %v; want %v", a, now, start, stored, model.tats["k"])
+				var stored *big.Int
+				if r := replies[3*i+2]; !r.IsNil() {
+					text, err := r.Text()
+					must(t, err)
+					stored, _ = new(big.Int).SetString(text, 10)
+				}
+				if got := fmt.Sprint(reply, " stored ", stored); got != wants[i] {
+					t.Fatalf("at %v: %+v\n got %s\nwant %s", now, cmds[3*i:3*i+2], got, wants[i])
+				}
 			}
 		}
 	})
+}
+
+// randomTAT returns a state before or after now, by one ns to decades, or none.
+func randomTAT(r *rand.Rand, now *big.Int) *big.Int {
+	if r.IntN(5) == 0 {
+		return nil
+	}
+	ahead := r.Int64N(int64(math.Pow(10, float64(1+r.IntN(18)))))
+	if r.IntN(4) == 0 {
+		ahead = -ahead
+	}
+	return later(zero, plus(now, num(ahead)))
 }
 
 // Whatever the numbers: no panic, the errors and the arithmetic of the model.

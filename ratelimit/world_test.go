@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
@@ -31,8 +30,7 @@ type world struct {
 // each runs a test on every back end, on its own clock.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		rdb := redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})
-		t.Cleanup(func() { _ = rdb.Close() })
+		rdb := dial(t, b.Addr)
 		run(t, &world{Backend: b, rdb: rdb, client: newClient(t, wrap(t, rdb), b.Prefix)})
 	})
 }
@@ -45,6 +43,13 @@ func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 		w.client = newClient(t, w.clock, w.Prefix)
 		run(t, w)
 	})
+}
+
+func dial(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
 }
 
 func wrap(t testing.TB, rdb *redis.Client) redoubt.Conn {
@@ -144,6 +149,13 @@ func allow(t *testing.T, l *ratelimit.Limiter, name string, n int) ratelimit.Dec
 	return d
 }
 
+func peek(t *testing.T, l *ratelimit.Limiter, name string) ratelimit.Decision {
+	t.Helper()
+	d, err := l.Peek(t.Context(), name)
+	must(t, err)
+	return d
+}
+
 func show(d ratelimit.Decision) string {
 	verdict := "refused"
 	if d.Allowed {
@@ -155,5 +167,3 @@ func show(d ratelimit.Decision) string {
 	}
 	return fmt.Sprintf("%s remaining=%d retry=%s reset=%s", verdict, d.Remaining, retry, d.ResetAfter)
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,69 @@
+package ratelimit_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// One caller, one round trip a call.
+func BenchmarkAllow(b *testing.B) {
+	l := benchLimiter(b, newClient(b, wrap(b, dial(b, redistest.Start(b).Addr())), "rd"))
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := l.Allow(ctx, "user:42"); err != nil || !d.Allowed {
+			b.Fatal(d, err)
+		}
+	}
+}
+
+// Many callers with a name each, whose calls leave together.
+func BenchmarkAllowParallel(b *testing.B) {
+	l := benchLimiter(b, newClient(b, wrap(b, dial(b, redistest.Start(b).Addr())), "rd"))
+	ctx := b.Context()
+	var callers atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(128)
+	b.RunParallel(func(pb *testing.PB) {
+		name := "user:" + strconv.FormatInt(callers.Add(1), 10)
+		for pb.Next() {
+			if d, err := l.Allow(ctx, name); err != nil || !d.Allowed {
+				b.Error(d, err)
+				return
+			}
+		}
+	})
+}
+
+// What the package itself costs a call: the rest is the Conn's.
+func BenchmarkAllowWithoutServer(b *testing.B) {
+	l := benchLimiter(b, newClient(b, answering{redoubt.Reply{Val: []any{int64(1), int64(0), int64(1000)}}}, "rd"))
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Allow(ctx, "user:42"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// answering is a Conn that gives one reply to everything, and merges commands
+// by itself, so that the Client doesn't.
+type answering struct{ reply redoubt.Reply }
+
+func (a answering) Do(context.Context, redoubt.Cmd) redoubt.Reply           { return a.reply }
+func (a answering) Pipeline(context.Context, []redoubt.Cmd) []redoubt.Reply { return nil }
+func (a answering) Pipelines() bool                                         { return true }
+
+func benchLimiter(b *testing.B, client *redoubt.Client) *ratelimit.Limiter {
+	b.Helper()
+	l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerSecond(1_000_000)})
+	must(b, err)
+	return l
+}

@@ -1,0 +1,92 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// A reply is lost. Allow is not sent again, so that it takes one token and not
+// two; Peek and Reset are.
+func TestLostReplies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		w.client = newClient(t, wrap(t, dial(t, proxy.Addr())), w.Prefix)
+		l := w.limiter(t, ratelimit.PerHour(10))
+		allow(t, l, "a", 1) // the script is loaded
+
+		proxy.SwallowNextReply()
+		if _, err := l.Allow(t.Context(), "a"); !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("Allow: %v", err)
+		}
+		proxy.SwallowNextReply()
+		d, err := l.Peek(t.Context(), "a")
+		if err != nil || d.Remaining != 8 {
+			t.Errorf("Peek: %s, %v; want 8 remaining", show(d), err)
+		}
+		proxy.SwallowNextReply()
+		must(t, l.Reset(t.Context(), "a"))
+		if d := peek(t, l, "a"); d.Remaining != 10 {
+			t.Errorf("after Reset: %s", show(d))
+		}
+	})
+}
+
+func TestWrongType(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerSecond(1))
+		must(t, w.rdb.LPush(t.Context(), w.key("a"), "x").Err())
+		_, err1 := l.Allow(t.Context(), "a")
+		_, err2 := l.Peek(t.Context(), "a")
+		for _, err := range []error{err1, err2} {
+			if !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
+				t.Errorf("error %v", err)
+			}
+		}
+		must(t, l.Reset(t.Context(), "a"))
+		allow(t, l, "a", 1)
+	})
+}
+
+// A value that is no number is an error, and stays as it is.
+func TestCorruptValue(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerSecond(1))
+		key := w.key("a")
+		for _, bad := range []string{"", "x", "-1760000000000000000", "1.76e18", "1760000000000000000 ", " 1760000000000000000",
+			"17600000x0000000000", "17600000000000000.0", "0x10", "176000000000000000000", "\x001760000000000000000", "1760000000000000000\n"} {
+			must(t, w.rdb.Set(t.Context(), key, bad, 0).Err())
+			_, err := l.Allow(t.Context(), "a")
+			if !redoubt.IsCode(err, "ERR") || !strings.Contains(err.Error(), "not a decimal integer") {
+				t.Errorf("%q: %v", bad, err)
+			}
+			if got := w.rdb.Get(t.Context(), key).Val(); got != bad {
+				t.Errorf("%q became %q", bad, got)
+			}
+		}
+		for _, past := range []string{"0", "5", "012", "999999999", "1000000000", "1760000000000000000", "0001760000000000000"} {
+			must(t, w.rdb.Set(t.Context(), key, past, 0).Err())
+			if d := allow(t, l, "a", 1); !d.Allowed || d.Remaining != 0 {
+				t.Errorf("%q: %s", past, show(d))
+			}
+		}
+	})
+}
+
+// A time as far off as the key can hold is a long wait and no overflow.
+func TestFarFuture(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerSecond(1))
+		must(t, w.rdb.Set(t.Context(), w.key("a"), "99999999999999999999", 0).Err())
+		d := allow(t, l, "a", 1)
+		const long = 292 * 365 * 24 * time.Hour
+		if d.Allowed || d.Remaining != 0 || d.RetryAfter < long || d.ResetAfter < long {
+			t.Errorf("%s", show(d))
+		}
+	})
+}

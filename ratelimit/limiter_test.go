@@ -1,0 +1,387 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// Of many callers at once, on two clients, exactly the burst is allowed.
+func TestConcurrentCallers(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const burst, callers, calls = 100, 32, 10
+		limit := ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: burst}
+		other, err := ratelimit.New(newClient(t, wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: limit})
+		must(t, err)
+		limiters := []*ratelimit.Limiter{w.limiter(t, limit), other}
+		var allowed atomic.Int64
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				for range calls {
+					d, err := limiters[i%2].Allow(t.Context(), "name")
+					if err != nil {
+						t.Error(err)
+					}
+					if d.Allowed {
+						allowed.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := allowed.Load(); n != burst {
+			t.Errorf("%d of %d calls were allowed; want %d", n, callers*calls, burst)
+		}
+	})
+}
+
+// With real time: a burst, then as many tokens as time has passed, and what a
+// refusal said comes true.
+func TestRealTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.Limit{Rate: 20, Period: time.Second, Burst: 2})
+		start := time.Now()
+		allow(t, l, "a", 2)
+		var d ratelimit.Decision
+		for taken := 0; taken < 4; {
+			if d = allow(t, l, "a", 1); d.Allowed {
+				taken++
+				continue
+			}
+			if d.RetryAfter <= 0 || d.RetryAfter > 50*time.Millisecond {
+				t.Fatalf("retry after %v", d.RetryAfter)
+			}
+			<-time.After(d.RetryAfter)
+		}
+		// The server's clock and ours are one here, and both are cut to µs.
+		if e := time.Since(start); e < 4*50*time.Millisecond-time.Millisecond {
+			t.Errorf("6 tokens after %v", e)
+		}
+	})
+}
+
+// Every instant burst is allowed to the last token and no further.
+func TestNoTokenLost(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		limits := 4000
+		if w.Name == "embedded" || testing.Short() {
+			limits = 300
+		}
+		for i := range limits {
+			limit := randomLimit(r)
+			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			w.clock.advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
+			for k := range limit.Burst {
+				d := allow(t, l, name, 1)
+				if !d.Allowed || d.Remaining != limit.Burst-k-1 || d.RetryAfter != 0 {
+					t.Fatalf("%+v: token %d: %s", limit, k+1, show(d))
+				}
+			}
+			if d := allow(t, l, name, 1); d.Allowed || d.RetryAfter <= 0 {
+				t.Fatalf("%+v: one too many: %s", limit, show(d))
+			}
+			if d := allow(t, l, name+"n", limit.Burst); !d.Allowed || d.Remaining != 0 {
+				t.Fatalf("%+v: all at once: %s", limit, show(d))
+			}
+		}
+	})
+}
+
+// A retry is refused a microsecond before RetryAfter, and allowed then.
+func TestRetryAfterIsExact(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		for i := range 300 {
+			limit := randomLimit(r)
+			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			allow(t, l, name, limit.Burst)
+			w.clock.advance(time.Duration(r.Int64N(1000)) * time.Microsecond)
+			n := 1 + r.IntN(limit.Burst)
+			refused := allow(t, l, name, n)
+			if refused.Allowed {
+				continue
+			}
+			w.clock.advance(refused.RetryAfter - time.Microsecond)
+			if d := allow(t, l, name, n); d.Allowed || d.RetryAfter != time.Microsecond {
+				t.Fatalf("%+v: %d tokens 1µs before %v: %s", limit, n, refused.RetryAfter, show(d))
+			}
+			w.clock.advance(time.Microsecond)
+			d := allow(t, l, name, n)
+			if !d.Allowed {
+				t.Fatalf("%+v: %d tokens after %v: %s", limit, n, refused.RetryAfter, show(d))
+			}
+			w.clock.advance(d.ResetAfter)
+			if d := peek(t, l, name); d.Remaining != limit.Burst || d.ResetAfter != 0 {
+				t.Fatalf("%+v: after the reset: %s", limit, show(d))
+			}
+		}
+	})
+}
+
+// GCRA is the token bucket: a bucket of Burst tokens that fills evenly, kept
+// here as the time that its tokens are worth, decides alike.
+func TestIsTokenBucket(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		for i := range 40 {
+			limit := randomLimit(r)
+			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			interval := int64(limit.Period) / int64(limit.Rate)
+			full := interval * int64(limit.Burst)
+			bucket := full
+			for range 40 {
+				pause := r.Int64N(2*interval/1000 + 2)
+				w.clock.advance(time.Duration(pause) * time.Microsecond)
+				bucket = min(full, bucket+pause*1000)
+				n := 1 + r.IntN(min(limit.Burst, 3))
+				want := bucket >= int64(n)*interval
+				if want {
+					bucket -= int64(n) * interval
+				}
+				d := allow(t, l, name, n)
+				if d.Allowed != want || int64(d.Remaining) != bucket/interval {
+					t.Fatalf("%+v: %d tokens of %d ns: %s", limit, n, bucket, show(d))
+				}
+			}
+		}
+	})
+}
+
+// A step of the clock never gives more than the burst and what comes back in
+// the time that the clock has shown at most.
+func TestClockSteps(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		l := w.limiter(t, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 5})
+		start := w.clock.µs.Load()
+		latest, taken := start, 0
+		for range 2000 {
+			w.clock.advance(time.Duration(r.IntN(200)) * time.Millisecond)
+			if r.IntN(20) == 0 {
+				w.clock.advance(time.Duration(r.IntN(10_000)-5_000) * time.Millisecond)
+			}
+			latest = max(latest, w.clock.µs.Load())
+			if allow(t, l, "a", 1).Allowed {
+				taken++
+			}
+			if most := 5 + int(latest-start)/100_000; taken > most {
+				t.Fatalf("%d tokens; want at most %d", taken, most)
+			}
+		}
+		if taken < 500 {
+			t.Errorf("only %d tokens", taken)
+		}
+	})
+}
+
+// What is refused or peeked at changes nothing on the server, not the expiry
+// either.
+func TestRefusalsAndPeeksWriteNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 2})
+		ctx := t.Context()
+		for _, n := range []int{0, 3} {
+			if allow(t, l, "a", n); w.rdb.Exists(ctx, w.key("a")).Val() != 0 {
+				t.Errorf("n = %d makes a key", n)
+			}
+		}
+		allow(t, l, "a", 2)
+		state := func() string {
+			value := w.rdb.Get(ctx, w.key("a")).Val()
+			if w.Server != nil { // the embedded one keeps no exact expiry
+				value += " " + w.rdb.Do(ctx, "PEXPIRETIME", w.key("a")).String()
+			}
+			return value
+		}
+		before := state()
+		for _, n := range []int{0, 1, 2, 3, math.MaxInt} {
+			allow(t, l, "a", n)
+		}
+		if after := state(); after != before {
+			t.Errorf("%s became %s", before, after)
+		}
+	})
+}
+
+// The key is redis-cell's: one decimal number that expires when it means
+// nothing any more, rounded up to a millisecond.
+func TestStorage(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		l := w.limiter(t, ratelimit.PerMinute(30))
+		allow(t, l, "a", 1)
+		text, err := w.rdb.Get(ctx, w.key("a")).Result()
+		must(t, err)
+		if len(text) != 19 || strings.Trim(text, "0123456789") != "" {
+			t.Errorf("value %q", text)
+		}
+		if ttl := w.rdb.PTTL(ctx, w.key("a")).Val(); ttl <= time.Second || ttl > 2*time.Second {
+			t.Errorf("expires in %v; want 2 s", ttl)
+		}
+		if w.Server != nil {
+			must(t, w.rdb.Do(ctx, "COPY", w.key("a"), w.Prefix).Err())
+			if n := w.rdb.MemoryUsage(ctx, w.Prefix).Val(); n > 88 {
+				t.Errorf("%d bytes; want at most 88", n)
+			}
+		}
+	})
+}
+
+// No key lives for ever: not at rates above 1000 a second, not after a refund,
+// not one that the module had left without expiry.
+func TestKeysExpire(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		key := func(i int) string { return fmt.Sprint(w.Prefix, i) }
+		for i, a := range [][4]int64{
+			{0, 1_000_000_000, 1, 1}, {0, 1111, 1, 1}, {4, 1, 1, -3}, {0, 1, 9_000_000_000, 1}, {15, 30, 60, 1},
+		} {
+			must(t, w.rdb.Set(ctx, key(i), "123", 0).Err())
+			_, err := throttle(t, w.client, key(i), a)
+			must(t, err)
+			if ttl := w.rdb.Do(ctx, "PTTL", key(i)).Val().(int64); ttl == -1 {
+				t.Errorf("%v: no expiry", a)
+			}
+		}
+	})
+}
+
+// A script that the server has lost is loaded again behind the caller's back.
+func TestScriptFlush(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerHour(10))
+		for want := 9; want >= 0; want-- {
+			must(t, w.rdb.ScriptFlush(t.Context()).Err())
+			if d := allow(t, l, "a", 1); d.Remaining != want {
+				t.Errorf("%d remain; want %d", d.Remaining, want)
+			}
+		}
+	})
+}
+
+// A Limiter with bare keys and a client of CL.THROTTLE share one limit.
+func TestBareKeysShareWithThrottle(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		key := w.Prefix + "user:\x00\xff" + strings.Repeat("long", 300)
+		limit := ratelimit.Limit{Rate: 30, Period: time.Hour, Burst: 16}
+		l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limit, BareKeys: true})
+		must(t, err)
+		for want := int64(15); want >= 1; want -= 2 {
+			reply, err := throttle(t, w.client, key, [4]int64{15, 30, 3600, 1})
+			must(t, err)
+			if reply[2] != want {
+				t.Errorf("CL.THROTTLE: %d remain; want %d", reply[2], want)
+			}
+			if d := allow(t, l, key, 1); d.Remaining != int(want)-1 {
+				t.Errorf("Allow: %d remain; want %d", d.Remaining, want-1)
+			}
+		}
+		must(t, l.Reset(t.Context(), key))
+		if d := peek(t, l, key); d.Remaining != 16 {
+			t.Errorf("%d remain after Reset", d.Remaining)
+		}
+	})
+}
+
+// What each method sends: one command, and how it may be sent again.
+func TestRoundTrips(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn := &recording{Conn: wrap(t, w.rdb)}
+		w.client = newClient(t, conn, w.Prefix)
+		l := w.limiter(t, ratelimit.PerSecond(10))
+		ctx := t.Context()
+		for _, c := range []struct {
+			name  string
+			call  func() error
+			flags redoubt.Flags
+		}{
+			{"Allow", func() error { _, err := l.Allow(ctx, "a"); return err }, 0},
+			{"AllowN", func() error { _, err := l.AllowN(ctx, "a", 3); return err }, 0},
+			{"AllowN 0", func() error { _, err := l.AllowN(ctx, "a", 0); return err }, redoubt.ReadOnly},
+			{"Peek", func() error { _, err := l.Peek(ctx, "a"); return err }, redoubt.ReadOnly},
+			{"Reset", func() error { return l.Reset(ctx, "a") }, redoubt.Idempotent},
+		} {
+			conn.sent = nil
+			must(t, c.call())
+			if len(conn.sent) != 1 || conn.sent[0].Flags != c.flags {
+				t.Errorf("%s sends %+v", c.name, conn.sent)
+			}
+		}
+	})
+}
+
+type recording struct {
+	redoubt.Conn
+	sent []redoubt.Cmd
+}
+
+func (c *recording) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	c.sent = append(c.sent, cmd)
+	return c.Conn.Do(ctx, cmd)
+}
+
+// What it costs the server: TIME and GET, and SET when tokens are taken.
+func TestServerCommands(t *testing.T) {
+	s := redistest.Start(t)
+	w := &world{Backend: redistest.Backend{Addr: s.Addr(), Prefix: "rd"}}
+	w.client = newClient(t, wrap(t, dial(t, s.Addr())), "rd")
+	l := w.limiter(t, ratelimit.PerHour(1))
+	for _, c := range []struct {
+		n    int
+		want string
+	}{{1, "time get set"}, {1, "time get"}, {0, "time get"}} {
+		peek(t, l, "loads the script")
+		s.CLI("CONFIG", "RESETSTAT")
+		allow(t, l, "a", c.n)
+		stats := s.CLI("INFO", "commandstats")
+		for _, cmd := range []string{"time", "get", "set"} {
+			called := strings.Contains(stats, "cmdstat_"+cmd+":calls=1,")
+			if called != strings.Contains(" "+c.want+" ", " "+cmd+" ") {
+				t.Errorf("n = %d: want %s, server ran %s", c.n, c.want, stats)
+			}
+		}
+		if n := strings.Count(stats, "cmdstat_"); n != len(strings.Fields(c.want))+2 { // evalsha, config
+			t.Errorf("n = %d: server ran %s", c.n, stats)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerHour(2))
+		bare, err := ratelimit.New(w.client, ratelimit.Options{Limit: ratelimit.PerHour(2), BareKeys: true})
+		must(t, err)
+		for _, name := range []string{"a", "user:42", "{b}", "a}b", "\x00\r\n\xff", "日本", strings.Repeat("n", redoubt.MaxName)} {
+			allow(t, l, name, 1)
+			if w.rdb.Exists(t.Context(), w.key(name)).Val() != 1 {
+				t.Errorf("%q: no key %q", name, w.key(name))
+			}
+		}
+		for name, limiters := range map[string][]*ratelimit.Limiter{
+			"": {l, bare}, "}a": {l}, strings.Repeat("n", redoubt.MaxName+1): {l},
+		} {
+			for _, l := range limiters {
+				_, err1 := l.Allow(t.Context(), name)
+				_, err2 := l.Peek(t.Context(), name)
+				err3 := l.Reset(t.Context(), name)
+				for _, err := range []error{err1, err2, err3} {
+					if !errors.Is(err, redoubt.ErrInvalidName) {
+						t.Errorf("%q: %v", name, err)
+					}
+				}
+			}
+		}
+	})
+}
