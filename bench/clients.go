@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// peers are the clients of one measurement: each library has a go-redis client
+// of its own with the defaults that its documentation uses, and one that merges
+// commands by itself (experimental in go-redis), its best mode.
+type peers struct {
+	admin *redis.Client
+	ours  *redoubt.Client
+	plain *redis.Client
+	auto  *redis.AutoPipeliner
+	close func()
+}
+
+func newPeers(addr string) (*peers, error) {
+	open := func() *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
+	p := &peers{admin: open(), plain: open()}
+	mine, autoBase := open(), open()
+	conn, err := goredis.Wrap(mine)
+	if err != nil {
+		return nil, err
+	}
+	if p.ours, err = redoubt.New(conn, redoubt.Options{}); err != nil {
+		return nil, err
+	}
+	if p.auto, err = autoBase.AutoPipeline(); err != nil {
+		return nil, err
+	}
+	p.close = func() {
+		_ = p.ours.Close()
+		_ = p.auto.Close()
+		for _, c := range []*redis.Client{p.admin, p.plain, mine, autoBase} {
+			_ = c.Close()
+		}
+	}
+	return p, nil
+}
+
+func benchRateLimit(ctx context.Context, cfg config) error {
+	addr, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p, err := newPeers(addr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+
+	limits, err := ratelimit.New(p.ours, ratelimit.Options{Limit: ratelimit.Limit{Rate: 1_000_000, Period: time.Second, Burst: 1_000_000}})
+	if err != nil {
+		return err
+	}
+	limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
+	plain, auto := redis_rate.NewLimiter(p.plain), redis_rate.NewLimiter(p.auto)
+	peer := func(l *redis_rate.Limiter) func(context.Context, int) error {
+		return func(ctx context.Context, caller int) error {
+			_, err := l.Allow(ctx, fmt.Sprint("peer:", caller), limit)
+			return err
+		}
+	}
+	ours := func(ctx context.Context, caller int) error {
+		_, err := limits.Allow(ctx, fmt.Sprint("ours:", caller))
+		return err
+	}
+	for _, callers := range cfg.callers {
+		if err := cfg.compare(ctx, "allow", p.admin, callers, []contender{
+			{name: "redoubt/ratelimit", op: ours},
+			{name: "redis_rate", op: peer(plain)},
+			{name: "redis_rate on AutoPipeline", op: peer(auto)},
+			{name: "redoubt/ratelimit, ctx can end", op: ours, canEnd: true},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func benchLock(ctx context.Context, cfg config) error {
+	addr, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p, err := newPeers(addr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+
+	const ttl = 30 * time.Second
+	locks, err := lock.New(p.ours, lock.Options{TTL: ttl})
+	if err != nil {
+		return err
+	}
+	viaRedislock := func(c redislock.RedisClient) func(context.Context, int) error {
+		l := redislock.New(c)
+		return func(ctx context.Context, caller int) error {
+			got, err := l.Obtain(ctx, fmt.Sprint("redislock:", caller), ttl, nil)
+			if err != nil {
+				return err
+			}
+			return got.Release(ctx)
+		}
+	}
+	rs := redsync.New(redsyncredis.NewPool(p.plain))
+	ours := func(ctx context.Context, caller int) error {
+		lease, busy, err := locks.TryAcquire(ctx, fmt.Sprint("ours:", caller))
+		if err != nil {
+			return err
+		}
+		if busy != nil {
+			return errors.New("busy")
+		}
+		return lease.Release(ctx)
+	}
+	viaRedsync := func(ctx context.Context, caller int) error {
+		m := rs.NewMutex(fmt.Sprint("redsync:", caller), redsync.WithExpiry(ttl))
+		if err := m.LockContext(ctx); err != nil {
+			return err
+		}
+		_, err := m.UnlockContext(ctx)
+		return err
+	}
+	for _, callers := range cfg.callers {
+		if err := cfg.compare(ctx, "lock", p.admin, callers, []contender{
+			{name: "redoubt/lock", op: ours},
+			{name: "redislock", op: viaRedislock(p.plain)},
+			{name: "redislock on AutoPipeline", op: viaRedislock(p.auto)},
+			{name: "redsync", op: viaRedsync},
+			{name: "redoubt/lock, ctx can end", op: ours, canEnd: true},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// Command bench measures Redoubt beside its peers: the same redis-server, the
+// same run, interleaved rounds, medians. It writes one line a measurement to a
+// raw file and prints a table of medians and ratios.
+//
+//	go run . -suite clients   # ratelimit and lock against peers' libraries
+//	go run . -suite serve     # redoubt serve against the server behind it
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+type config struct {
+	rounds   int
+	duration time.Duration
+	callers  []int
+	raw      *os.File
+}
+
+func main() {
+	suite := flag.String("suite", "all", "clients, serve, or all")
+	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
+	duration := flag.Duration("duration", time.Second, "length of one measurement")
+	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
+	flag.Parse()
+	if *out == "" {
+		*out = fmt.Sprintf("results/%s-%s.txt", *suite, time.Now().UTC().Format("2006-01-02"))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *suite, *out, config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}}); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, suite, out string, cfg config) error {
+	suites := map[string][]func(context.Context, config) error{
+		"clients": {benchRateLimit, benchLock},
+		"serve":   {benchServe},
+	}
+	suites["all"] = append(suites["clients"], suites["serve"]...)
+	todo, ok := suites[suite]
+	if !ok {
+		return fmt.Errorf("unknown suite %q: want clients, serve or all", suite)
+	}
+	var err error
+	if cfg.raw, err = os.Create(out); err != nil {
+		return err
+	}
+	defer cfg.raw.Close()
+	cfg.printf("# %s", machine())
+	for _, f := range todo {
+		if err := f(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printf writes a line to the raw file and to the terminal.
+func (c config) printf(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	fmt.Println(line)
+	fmt.Fprintln(c.raw, line)
+}
+
+func machine() string {
+	server, _ := exec.Command("redis-server", "--version").Output()
+	var deps []string
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync"} {
+				if strings.Contains(d.Path, want) {
+					deps = append(deps, d.Path+"@"+d.Version)
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("%s %s/%s, %d CPUs, %s, %s, %s", time.Now().UTC().Format(time.DateTime), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), runtime.Version(), strings.Join(strings.Fields(string(server))[2:3], ""), strings.Join(deps, " "))
+}
