@@ -57,10 +57,10 @@ func readOutcome(r redoubt.Reply) (outcome, error) {
 	return outcome{allowed: v[0] == 1, reset: add(mul(v[1], second), v[2])}, nil
 }
 
-// wait is how long after a refusal the same increment is allowed, if it ever
-// is: if it is at most the tolerance.
+// wait is how long after a refusal the same increment is allowed, if it is at
+// most the tolerance; a larger one never is.
 func (g gcra) wait(o outcome, increment int64) int64 {
-	return add(max(o.reset, 0), increment-g.tolerance)
+	return add(o.reset, increment-g.tolerance)
 }
 
 // second in nanoseconds.

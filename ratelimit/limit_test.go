@@ -45,6 +45,7 @@ func TestBadOptions(t *testing.T) {
 		{ratelimit.PerSecond(1_000_000_000), ""},
 		{ratelimit.PerSecond(1_000_000_001), "too fast"},
 		{ratelimit.PerSecond(600_000_000), "off by more than 1%"}, // would be 1,000,000,000
+		{ratelimit.PerSecond(16_420_361), "off by more than 1%"},  // by 1.5%
 		{ratelimit.PerSecond(10_000_000), ""},
 		{ratelimit.PerSecond(9_999_999), ""},
 		{ratelimit.PerSecond(9_900_991), ""}, // 101 ns, and the most that is cut there

@@ -19,8 +19,9 @@ if tat then
   if not ns or #tat > 20 then
     return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
   end
-  -- Base 10 is said, because the ns may begin with 0: some Luas take octal.
-  ahead_s, ahead_ns = tonumber(s, 10) - now_s, tonumber(ns, 10) - now_ns
+  -- By tonumber, because the ns may begin with 0: in arithmetic on strings,
+  -- some Luas take that for octal.
+  ahead_s, ahead_ns = tonumber(s) - now_s, tonumber(ns) - now_ns
   if ahead_ns < 0 then ahead_s, ahead_ns = ahead_s - 1, ahead_ns + 1e9 end
 end
 
