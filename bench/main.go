@@ -10,6 +10,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,7 +24,7 @@ type config struct {
 	rounds   int
 	duration time.Duration
 	callers  []int
-	raw      *os.File
+	raw      *log.Logger
 }
 
 func main() {
@@ -53,12 +54,13 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 	if !ok {
 		return fmt.Errorf("unknown suite %q: want clients, serve or all", suite)
 	}
-	var err error
-	if cfg.raw, err = os.Create(out); err != nil {
+	file, err := os.Create(out)
+	if err != nil {
 		return err
 	}
-	defer cfg.raw.Close()
-	cfg.printf("# %s", machine())
+	defer func() { _ = file.Close() }()
+	cfg.raw = log.New(file, "", 0)
+	cfg.printf("# %s", machine(ctx))
 	for _, f := range todo {
 		if err := f(ctx, cfg); err != nil {
 			return err
@@ -71,11 +73,11 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 func (c config) printf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	fmt.Println(line)
-	fmt.Fprintln(c.raw, line)
+	c.raw.Print(line)
 }
 
-func machine() string {
-	server, _ := exec.Command("redis-server", "--version").Output()
+func machine(ctx context.Context) string {
+	server, _ := exec.CommandContext(ctx, "redis-server", "--version").Output()
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {

@@ -43,7 +43,7 @@ func (c config) compare(ctx context.Context, title string, rdb *redis.Client, ca
 			if err != nil {
 				return fmt.Errorf("%s: %w", cs[k].name, err)
 			}
-			fmt.Fprintf(c.raw, "raw\t%s\t%d callers\t%s\t%.0f op/s\tp50 %v\tp99 %v\t%.2f commands/op\t%.1f server us/op\n",
+			c.raw.Printf("raw\t%s\t%d callers\t%s\t%.0f op/s\tp50 %v\tp99 %v\t%.2f commands/op\t%.1f server us/op",
 				title, callers, cs[k].name, s.perSecond, s.p50, s.p99, s.commands, s.serverUS)
 			samples[k] = append(samples[k], s)
 		}
@@ -143,13 +143,10 @@ func medianOf(vs []float64) float64 {
 
 // startRedis starts a redis-server on a free loopback port.
 func startRedis(ctx context.Context) (addr string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = freeAddr(ctx); err != nil {
 		return "", nil, err
 	}
-	addr = l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
-	_ = l.Close()
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return "", nil, err
@@ -166,12 +163,21 @@ func startRedis(ctx context.Context) (addr string, stop func(), err error) {
 	return addr, stop, awaitPing(ctx, addr)
 }
 
+// freeAddr returns a loopback address that nobody listens on.
+func freeAddr(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
 // awaitPing waits until a server answers.
 func awaitPing(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	defer rdb.Close()
+	defer func() { _ = rdb.Close() }()
 	for {
 		err := rdb.Ping(ctx).Err()
 		if err == nil {

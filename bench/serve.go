@@ -32,7 +32,7 @@ func benchServe(ctx context.Context, cfg config) error {
 	defer stopServe()
 
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	defer rdb.Close()
+	defer func() { _ = rdb.Close() }()
 	evalsha, err := throttleByEvalsha(ctx, rdb)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c config) compareServers(ctx context.Context, title string, pipeline int, 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.raw, "raw\t%s\t-c 50 -P %d\tthrough %.0f/s p50 %s p99 %s ms\tdirect %.0f/s p50 %s p99 %s ms\n",
+		c.raw.Printf("raw\t%s\t-c 50 -P %d\tthrough %.0f/s p50 %s p99 %s ms\tdirect %.0f/s p50 %s p99 %s ms",
 			title, pipeline, a.perSecond, a.p50, a.p99, b.perSecond, b.p50, b.p99)
 		ours, theirs = append(ours, a.perSecond), append(theirs, b.perSecond)
 		ratios = append(ratios, a.perSecond/b.perSecond)
@@ -141,12 +141,9 @@ func startServe(ctx context.Context, backend string) (addr string, stop func(), 
 	if err := build.Run(); err != nil {
 		return "", nil, fmt.Errorf("build redoubt: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = freeAddr(ctx); err != nil {
 		return "", nil, err
 	}
-	addr = l.Addr().String()
-	_ = l.Close()
 	cmd := exec.CommandContext(ctx, binary, "serve", "--listen", addr, "--backend", "redis://"+backend, "--http", "")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
