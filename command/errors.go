@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -19,8 +18,7 @@ const (
 
 // appendError appends the error of a script as the error of its command.
 func appendError(dst []byte, err error) []byte {
-	var se redoubt.ServerError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[redoubt.ServerError](err); ok {
 		return resp.AppendError(dst, cleanScriptError(string(se)))
 	}
 	return resp.AppendError(dst, "ERR "+strings.TrimPrefix(err.Error(), "ERR "))
@@ -59,5 +57,3 @@ func milliseconds(name string, b []byte, least, most int64) (int64, string) {
 	}
 	return n, ""
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

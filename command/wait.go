@@ -59,8 +59,7 @@ func (env *Env) acquire(ctx context.Context, keys lock.Keys, a acquire) Outcome 
 }
 
 func appendLibraryError(dst []byte, err error) []byte {
-	var se redoubt.ServerError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[redoubt.ServerError](err); ok {
 		return appendError(dst, se)
 	}
 	return resp.AppendError(dst, "ERR redoubt: "+err.Error())

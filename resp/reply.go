@@ -211,7 +211,6 @@ func length(buf []byte, at int) (n int64, end int, err error) {
 	if i > at && i+1 < len(buf) && buf[i] == '\r' && buf[i+1] == '\n' && (buf[at] != '0' || i == at+1) {
 		return n, i + 2, nil
 	}
-	n = 0
 	nl := bytes.IndexByte(buf[at:min(len(buf), at+maxReplyLine)], '\r')
 	if nl < 0 {
 		if len(buf)-at >= maxReplyLine {

@@ -97,15 +97,13 @@ func TestBrokenReplies(t *testing.T) {
 	} {
 		var s resp.ReplyScanner
 		n, err := s.Next([]byte(wire))
-		var pe resp.ProtocolError
-		if n != 0 || !errors.As(err, &pe) {
+		if _, ok := errors.AsType[resp.ProtocolError](err); n != 0 || !ok {
 			t.Errorf("%.40q: %d %v, want a ProtocolError", wire, n, err)
 		}
 	}
 	for _, wire := range []string{":x\r\n", ",x\r\n", "#x\r\n", "(x\r\n", "*1\r\n:x\r\n", "%1\r\n+a\r\n:x\r\n", "*?\r\n:x\r\n.\r\n", "|1\r\n:x\r\n:1\r\n:1\r\n"} {
 		_, _, err := resp.Parse([]byte(wire))
-		var pe resp.ProtocolError
-		if !errors.As(err, &pe) {
+		if _, ok := errors.AsType[resp.ProtocolError](err); !ok {
 			t.Errorf("%q: %v, want a ProtocolError", wire, err)
 		}
 	}

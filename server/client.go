@@ -212,6 +212,9 @@ func (c *session) describe() string {
 		a.shownDB, waiting, waiting, c.srv.opts.Username, a.shownProtocol, a.libName, a.libVer)
 }
 
+// gone reports whether the session is ending.
+func (c *session) gone() bool { return c.ctx.Err() != nil }
+
 func (c *session) clientList(args [][]byte) {
 	var ids []uint64
 	switch {
@@ -246,7 +249,7 @@ func (c *session) clientList(args [][]byte) {
 	slices.SortFunc(all, func(a, b *session) int { return int(a.id) - int(b.id) }) //nolint:gosec // counts clients
 	var b strings.Builder
 	for _, o := range all {
-		if ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening.Load() != *want {
+		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening.Load() != *want {
 			continue
 		}
 		b.WriteString(o.describe())
@@ -349,7 +352,7 @@ func (c *session) clientKill(args [][]byte) {
 	}
 	killed, me := 0, false
 	for _, o := range c.srv.clients() {
-		if !f.matches(o) || o == c && f.skipMe {
+		if o.gone() || !f.matches(o) || o == c && f.skipMe {
 			continue
 		}
 		killed++

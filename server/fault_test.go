@@ -128,9 +128,7 @@ func TestBackendDies(t *testing.T) {
 	text := "-ERR redoubt: connection to back end " + backend.Addr()
 	var wg sync.WaitGroup
 	for _, w := range ws {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range each {
 				got, err := w.next()
 				want := text
@@ -142,7 +140,7 @@ func TestBackendDies(t *testing.T) {
 					return
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	backend.Restart()
@@ -210,9 +208,7 @@ func TestSlowConsumer(t *testing.T) {
 	slow.want("+OK\r\n", "SET big "+strings.Repeat("x", 1<<20))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
+	wg.Go(func() {
 		get := resp.AppendCommand(nil, "GET", "big")
 		for {
 			select {
@@ -225,7 +221,7 @@ func TestSlowConsumer(t *testing.T) {
 				return
 			}
 		}
-	}()
+	})
 	eventually(t, "the slow client is closed", func() bool {
 		other.want("+PONG\r\n", "PING")
 		other.want(":1\r\n", "EXISTS big")

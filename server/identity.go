@@ -26,7 +26,7 @@ func (a *asker) Flush() {}
 
 // ask runs one command on the connection that all share.
 func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any, error) {
-	u, err := s.upstream(p)
+	u, err := s.upstream(p, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +63,10 @@ func (s *Server) identify(ctx context.Context, p resp.Protocol) ([]any, error) {
 	if m, isMap := v.(resp.Map); isMap {
 		who, ok = m, true
 	}
-	var refused resp.Error
+	_, refused := errors.AsType[resp.Error](err)
 	switch {
 	case err == nil && ok && len(who)%2 == 0:
-	case errors.As(err, &refused):
+	case refused:
 		who, err = s.identifyByInfo(ctx)
 	case err == nil:
 		err = errors.New("unexpected answer to HELLO")
@@ -88,8 +88,7 @@ func (s *Server) identifyByInfo(ctx context.Context) ([]any, error) {
 	who := []any{"server", "redis", "version", "", "mode", "standalone", "role", "master", "modules", []any{}}
 	v, err := s.ask(ctx, resp.RESP2, "INFO", "server")
 	if err != nil {
-		var refused resp.Error
-		if errors.As(err, &refused) {
+		if _, refused := errors.AsType[resp.Error](err); refused {
 			return who, nil
 		}
 		return nil, err

@@ -68,7 +68,7 @@ func TestUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() })
 	w := &wire{tb: t, conn: conn}
 	w.want("+OK\r\n", "SET k v")
 	w.want(bulk("v"), "GET k")
@@ -112,7 +112,7 @@ func TestTLS(t *testing.T) {
 	w.want(bulk(big), "GET big")
 	// A client that waits is watched over TLS too.
 	w.send("LOCK.ACQUIRE", "l", "60000", "WAIT", "0")
-	held(t, w.read(), 60_000)
+	held(t, w.read())
 	w.send("LOCK.ACQUIRE", "l", "60000", "WAIT", "20")
 	w.expect("*-1\r\n")
 	w.want("+PONG\r\n", "PING")

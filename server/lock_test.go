@@ -5,24 +5,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
 
-// held checks a reply of LOCK.ACQUIRE that gives the lock, and returns its id
+// held checks a reply of LOCK.ACQUIRE that gives the lock for 60 s, and returns its id
 // and fence.
-func held(t *testing.T, raw string, ttlMS int64) (id string, fence int64) {
+func held(t *testing.T, raw string) (id string, fence int64) {
 	t.Helper()
 	v, _, err := resp.Parse([]byte(raw))
 	a, ok := v.([]any)
 	if err != nil || !ok || len(a) != 3 {
 		t.Fatalf("LOCK.ACQUIRE: %q, want three elements", raw)
 	}
-	if ttl := a[2].(int64); ttl > ttlMS || ttl < ttlMS-int64(patience/time.Millisecond) {
-		t.Errorf("ttl_ms is %d, want about %d", ttl, ttlMS)
+	if ttl := a[2].(int64); ttl > 60_000 || ttl < 60_000-patience.Milliseconds() {
+		t.Errorf("ttl_ms is %d, want about 60000", ttl)
 	}
 	return a[0].(string), a[1].(int64)
 }
@@ -34,7 +33,7 @@ func TestLock(t *testing.T) {
 		a, o := dial(t, addr), dial(t, addr)
 		_ = o.do("HELLO", "3")
 
-		id, fence := held(t, a.do("lock.acquire", name, "60000", "label", "web-1"), 60_000)
+		id, fence := held(t, a.do("lock.acquire", name, "60000", "label", "web-1"))
 		if len(id) != 32 {
 			t.Errorf("id %q, want 32 digits", id)
 		}
@@ -63,8 +62,8 @@ func TestLock(t *testing.T) {
 		}
 
 		// One acquisition, asked for twice.
-		_, first := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"), 60_000)
-		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "WAIT", "0"), 60_000)
+		_, first := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"))
+		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "WAIT", "0"))
 		if first != second || first <= fence {
 			t.Errorf("fences %d and %d after %d, want the same, and larger", first, second, fence)
 		}
@@ -74,7 +73,7 @@ func TestLock(t *testing.T) {
 		}
 
 		// Names are binary-safe.
-		id, _ = held(t, a.do("LOCK.ACQUIRE", b.Prefix+"\x00\xff\r\n", "60000"), 60_000)
+		id, _ = held(t, a.do("LOCK.ACQUIRE", b.Prefix+"\x00\xff\r\n", "60000"))
 		if got := a.do("LOCK.RELEASE", b.Prefix+"\x00\xff\r\n", id); got != ":1\r\n" {
 			t.Errorf("release of a binary name: %q", got)
 		}
@@ -92,7 +91,7 @@ func TestLockWait(t *testing.T) {
 		}
 
 		// Free: at once.
-		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "WAIT", "0"), 60_000)
+		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "WAIT", "0"))
 		// Out of time.
 		waiter.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 WAIT 20")
 		// Released while one waits, with commands before and behind.
@@ -103,7 +102,7 @@ func TestLockWait(t *testing.T) {
 		waiting(3)
 		holder.want(bulk("1"), "GET "+name+":order") // what is behind has not run
 		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
-		got, next := held(t, waiter.read(), 60_000)
+		got, next := held(t, waiter.read())
 		if got != "w" || next <= fence {
 			t.Errorf("id %q, fence %d after %d", got, next, fence)
 		}
@@ -115,7 +114,7 @@ func TestLockWait(t *testing.T) {
 		_ = second.conn.Close()
 		eventually(t, "it is forgotten", func() bool { return srv.Stats().Clients == 2 })
 		waiter.want(":1\r\n", "LOCK.RELEASE "+name+" w")
-		id, _ = held(t, holder.do("LOCK.ACQUIRE", name, "60000"), 60_000)
+		id, _ = held(t, holder.do("LOCK.ACQUIRE", name, "60000"))
 		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
 	})
 }
@@ -130,9 +129,7 @@ func TestLockContention(t *testing.T) {
 		var wg sync.WaitGroup
 		for range clients {
 			w := dial(t, addr)
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				for range rounds {
 					w.sendQuietly("LOCK.ACQUIRE", name, "60000", "WAIT", "0")
 					raw, err := w.next()
@@ -152,7 +149,7 @@ func TestLockContention(t *testing.T) {
 						return
 					}
 				}
-			}()
+			})
 		}
 		wg.Wait()
 	})
@@ -166,8 +163,8 @@ func TestWaitNeedsTheHomeDatabase(t *testing.T) {
 	if got := w.do("LOCK.ACQUIRE", "l", "1000", "WAIT", "0"); !strings.HasPrefix(got, "-ERR redoubt: waiting works in the back end's own database only") {
 		t.Errorf("got %q", got)
 	}
-	id, _ := held(t, w.do("LOCK.ACQUIRE", "l", "60000"), 60_000)
+	id, _ := held(t, w.do("LOCK.ACQUIRE", "l", "60000"))
 	w.want("+OK\r\n", "SELECT 0")
 	w.want(":0\r\n", "LOCK.RELEASE l "+id)
-	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"), 60_000)
+	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"))
 }

@@ -33,6 +33,11 @@ type Options struct {
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
 
+	// Lanes is how many connections to the back end clients share, for each
+	// version of RESP: each client keeps to one. More than one let the back end
+	// work on what came over one while replies from another are handed out, but
+	// less leaves together over each. Defaults to 1.
+	Lanes int
 	// Limits bound a single command. Defaults to those of package resp.
 	Limits resp.Limits
 	// MaxClients is how many clients may be connected. Another one is refused
@@ -80,6 +85,7 @@ func (o Options) withDefaults() (Options, error) {
 			*n = standard
 		}
 	}
+	number("Lanes", &o.Lanes, 1)
 	number("MaxClients", &o.MaxClients, 10_000)
 	number("MaxPipeline", &o.MaxPipeline, 1024)
 	number("MaxOutput", &o.MaxOutput, 64<<20)

@@ -43,9 +43,7 @@ func TestMixedOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		for client := range 4 {
 			w := dial(t, addr)
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(1, uint64(client)))
 				key := b.Prefix + "k" + strconv.Itoa(client)
 				for round := range 30 {
@@ -96,7 +94,7 @@ func TestMixedOrder(t *testing.T) {
 						}
 					}
 				}
-			}()
+			})
 		}
 		wg.Wait()
 	})

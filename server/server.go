@@ -33,8 +33,9 @@ type Server struct {
 	handlers map[string]*handler
 	stats    counters
 
-	// upstreams are shared by all clients that have no state: RESP2, RESP3.
-	upstreams [2]lazyUpstream
+	// upstreams are shared by all clients that have no state: for RESP2 and
+	// RESP3, and for each lane.
+	upstreams [2][]lazyUpstream
 
 	lastID atomic.Uint64
 	clock  atomic.Int64 // Unix ms, kept by tick
@@ -79,17 +80,22 @@ func New(opts Options) (*Server, error) {
 	s.handlers = s.makeHandlers()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
-	if _, err := s.upstream(resp.RESP2); err != nil {
-		return nil, err
+	for i := range s.upstreams {
+		s.upstreams[i] = make([]lazyUpstream, opts.Lanes)
+	}
+	for lane := range opts.Lanes {
+		if _, err := s.upstream(resp.RESP2, lane); err != nil {
+			return nil, err
+		}
 	}
 	s.wg.Add(1)
 	go s.tick()
 	return s, nil
 }
 
-// upstream returns the shared connection for a protocol.
-func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
-	l := &s.upstreams[p-resp.RESP2]
+// upstream returns the shared connection for a protocol and a lane.
+func (s *Server) upstream(p resp.Protocol, lane int) (*proxy.Upstream, error) {
+	l := &s.upstreams[p-resp.RESP2][lane]
 	if u := l.get(); u != nil {
 		return u, nil
 	}
@@ -116,7 +122,7 @@ func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
 // Ready waits until the first attempt to connect to the back end has ended,
 // and reports why there is no connection now, or nil.
 func (s *Server) Ready(ctx context.Context) error {
-	u, err := s.upstream(resp.RESP2)
+	u, err := s.upstream(resp.RESP2, 0)
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 	case "unix":
 		// A socket that is left of a killed process is in the way; one that
 		// somebody listens on is not to be touched.
-		if c, err := net.Dial("unix", address); err == nil {
+		if c, err := (&net.Dialer{}).DialContext(s.ctx, "unix", address); err == nil {
 			_ = c.Close()
 		} else if st, serr := os.Lstat(address); serr == nil && st.Mode()&os.ModeSocket != 0 {
 			_ = os.Remove(address)
@@ -141,7 +147,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("server: network is %q; want tcp or unix", network)
 	}
 	// Listening first resolves names: what counts is what is listened on.
-	l, err := net.Listen(network, address)
+	l, err := (&net.ListenConfig{}).Listen(s.ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -225,13 +231,11 @@ func (s *Server) accept(conn net.Conn) {
 	if len(s.sessions) >= s.opts.MaxClients {
 		s.mu.Unlock()
 		s.stats.refused.Add(1)
-		s.wg.Add(1)
-		go func() { // a TLS handshake may wait
-			defer s.wg.Done()
+		s.wg.Go(func() { // a TLS handshake may wait
 			_ = conn.SetDeadline(time.Now().Add(time.Second))
 			_, _ = conn.Write(tooManyClients)
 			_ = conn.Close()
-		}()
+		})
 		return
 	}
 	c := newSession(s, conn)
@@ -317,13 +321,15 @@ func (s *Server) Close() error {
 		c.kill(ErrClosed)
 	}
 	s.wg.Wait()
-	for i := range s.upstreams {
-		l := &s.upstreams[i]
-		l.mu.Lock() // a client that is just beginning to use it
-		u := l.get()
-		l.mu.Unlock()
-		if u != nil {
-			_ = u.Close()
+	for _, lanes := range s.upstreams {
+		for i := range lanes {
+			l := &lanes[i]
+			l.mu.Lock() // a client that is just beginning to use it
+			u := l.get()
+			l.mu.Unlock()
+			if u != nil {
+				_ = u.Close()
+			}
 		}
 	}
 	return nil

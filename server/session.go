@@ -36,6 +36,7 @@ type session struct {
 	muted     bool // the command at hand gets no reply
 	quit      bool // close after the replies so far
 	upstream  *proxy.Upstream
+	lane      int
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
 	elsewhere bool   // another database than the back end's own is selected
@@ -63,10 +64,10 @@ type session struct {
 
 // about is what CLIENT LIST shows of a session.
 type about struct {
-	name, libName, libVer, last string
-	shownDB                     int
-	shownProtocol               resp.Protocol
-	isDedicated, inTransaction  bool
+	name, libName, libVer      string
+	shownDB                    int
+	shownProtocol              resp.Protocol
+	isDedicated, inTransaction bool
 }
 
 type replyMode uint8
@@ -87,7 +88,8 @@ func newSession(s *Server, conn net.Conn) *session {
 		srv: s, id: s.lastID.Add(1), conn: conn, born: time.Now(),
 		buf: make([]byte, firstRead), protocol: resp.RESP2, authed: s.opts.Password == "",
 	}
-	c.upstream = s.upstreams[0].get()
+	c.lane = int(c.id % uint64(s.opts.Lanes)) //nolint:gosec // small
+	c.upstream = s.upstreams[0][c.lane].get()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
 	if !c.authed {

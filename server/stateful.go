@@ -16,7 +16,7 @@ var noDeadline time.Time
 // dedicate gives the client a connection of its own, with its protocol and
 // name, once everything it sent before has been answered. It reports false
 // when the command has been answered with an error instead.
-func (c *session) dedicate(setup ...[]string) bool {
+func (c *session) dedicate() bool {
 	if c.dedicated != nil {
 		return true
 	}
@@ -24,16 +24,16 @@ func (c *session) dedicate(setup ...[]string) bool {
 		return false
 	}
 	opts := c.srv.proxyOptions(c.protocol)
+	var setup [][]string
 	if name := c.shownName(); name != "" {
-		setup = append([][]string{{"CLIENT", "SETNAME", name}}, setup...)
+		setup = append(setup, []string{"CLIENT", "SETNAME", name})
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
 	d, err := proxy.OpenDedicated(ctx, opts, c, setup...)
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)
-		var refused resp.Error
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[resp.Error](err); ok {
 			c.fail(string(refused)) // as the back end put it
 		} else {
 			c.scratch = append(c.scratch[:0], proxy.UnreachableReply(c.srv.opts.Backend.Name(), err)...)
@@ -193,7 +193,7 @@ func (c *session) setProtocol(p resp.Protocol) error {
 	if p == c.protocol {
 		return nil
 	}
-	u, err := c.srv.upstream(p)
+	u, err := c.srv.upstream(p, c.lane)
 	if err != nil {
 		return err
 	}

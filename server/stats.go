@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
 )
 
 // Kind is the way that a command took through the server.
@@ -67,9 +68,15 @@ type Stats struct {
 	Panics         uint64 // in handlers; each is a bug
 	IdleClosed     uint64 // clients closed by IdleTimeout
 	Dedicated      int    // connections to the back end that belong to one client, open now
-	// Upstreams are the shared connections, for RESP2 and RESP3. One that was
-	// never used is not Up.
-	Upstreams [2]proxy.Stats
+	// Upstreams are the shared connections that have been used.
+	Upstreams []UpstreamStats
+}
+
+// UpstreamStats are those of one shared connection.
+type UpstreamStats struct {
+	Protocol resp.Protocol
+	Lane     int
+	proxy.Stats
 }
 
 // Stats returns the counters now. It may be called at any time.
@@ -92,9 +99,11 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	st.Clients = len(s.sessions)
 	s.mu.Unlock()
-	for i := range s.upstreams {
-		if u := s.upstreams[i].get(); u != nil {
-			st.Upstreams[i] = u.Stats()
+	for i, lanes := range s.upstreams {
+		for lane := range lanes {
+			if u := lanes[lane].get(); u != nil {
+				st.Upstreams = append(st.Upstreams, UpstreamStats{Protocol: resp.RESP2 + resp.Protocol(i), Lane: lane, Stats: u.Stats()}) //nolint:gosec // 0 or 1
+			}
 		}
 	}
 	return st

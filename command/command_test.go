@@ -1,0 +1,115 @@
+package command_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// The documentation in the repository is what the table says now.
+func TestDocumentationIsCurrent(t *testing.T) {
+	b, err := os.ReadFile("../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != command.Markdown() {
+		t.Error("docs/commands.md is out of date: run go generate ./command")
+	}
+}
+
+func TestTableIsComplete(t *testing.T) {
+	scripts := make(map[string]bool)
+	for _, s := range command.Scripts() {
+		scripts[s.Name()] = true
+	}
+	if len(scripts) != len(command.Scripts()) {
+		t.Error("two scripts have one name")
+	}
+	seen := make(map[string]bool)
+	for _, c := range command.All() {
+		if seen[c.Name] || c.Name != strings.ToUpper(c.Name) {
+			t.Errorf("%s: declared twice, or not in capitals", c.Name)
+		}
+		seen[c.Name] = true
+		if c.Summary == "" || c.Since == "" || c.Group == "" || c.Complexity == "" || c.Reply == "" || len(c.Flags) == 0 || len(c.Examples) == 0 || c.Plan == nil || c.Arity == 0 {
+			t.Errorf("%s: incomplete", c.Name)
+		}
+		for _, a := range c.Args {
+			if a.Summary == "" && len(a.Args) == 0 {
+				t.Errorf("%s: argument %s has no summary", c.Name, a.Name)
+			}
+		}
+		for i, e := range c.Examples {
+			if !strings.HasPrefix(e.Call, c.Name+" ") || c.CheckArity(len(strings.Fields(e.Call))) != "" {
+				t.Errorf("%s: example %d is not a call of it", c.Name, i)
+			}
+		}
+		if command.Lookup(strings.ToLower(c.Name)) != c {
+			t.Errorf("%s: not found by its name", c.Name)
+		}
+		for _, p := range []resp.Protocol{resp.RESP2, resp.RESP3} {
+			info := c.AppendInfo(nil, p)
+			if v, n, err := resp.Parse(info); err != nil || n != len(info) || len(v.([]any)) != 10 {
+				t.Errorf("%s: COMMAND INFO %q: %v", c.Name, info, err)
+			}
+			docs := resp.AppendMap(nil, p, 1)
+			docs = c.AppendDocs(docs, p)
+			if _, n, err := resp.Parse(docs); err != nil || n != len(docs) {
+				t.Errorf("%s: COMMAND DOCS %q: %v", c.Name, docs, err)
+			}
+		}
+	}
+}
+
+type deaf struct{ redoubt.Conn }
+
+// FuzzPlan: whatever the arguments, there is a plan and no panic, and what is
+// refused is refused with an error that fits one line.
+func FuzzPlan(f *testing.F) {
+	f.Add(0, "k 15 30 60 1")
+	f.Add(1, "name 1000 WAIT 0 ID x LABEL y")
+	f.Add(2, "name id 1000")
+	f.Add(3, "name id")
+	f.Add(4, "name")
+	client, err := redoubt.New(deaf{}, redoubt.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	env, err := command.NewEnv(client)
+	if err != nil {
+		f.Fatal(err)
+	}
+	table := command.All()
+	f.Fuzz(func(t *testing.T, which int, line string) {
+		c := table[((which%len(table))+len(table))%len(table)]
+		args := [][]byte{[]byte(c.Name)}
+		for _, w := range strings.Split(line, " ") {
+			args = append(args, []byte(w))
+		}
+		if c.CheckArity(len(args)) != "" {
+			return
+		}
+		p := c.Plan(env, args)
+		set := 0
+		for _, is := range []bool{p.Err != "", p.Cmd != nil, p.Wait != nil} {
+			if is {
+				set++
+			}
+		}
+		if set != 1 || p.Cmd != nil && p.Translate == nil || p.Wait != nil && p.Instead == nil {
+			t.Fatalf("%q: plan %+v", line, p)
+		}
+		if p.Cmd != nil {
+			for _, r := range []redoubt.Reply{{}, {Val: int64(1)}, {Val: []any{int64(1), int64(2), int64(3), int64(4), "x"}}, {Val: []any{nil, "x"}}, {Err: redoubt.ServerError("WRONGTYPE x")}} {
+				raw := p.Translate(nil, resp.RESP3, r)
+				if _, n, err := resp.Parse(raw); err != nil || n != len(raw) {
+					t.Fatalf("%q: reply %+v becomes %q: %v", line, r, raw, err)
+				}
+			}
+		}
+	})
+}
