@@ -100,13 +100,13 @@ func ExampleLimiter_Allow_http() {
 		}
 	}
 
-	hello := limited(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	hello := limited(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for range 2 {
 		w := httptest.NewRecorder()
-		hello(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		hello(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil))
 		fmt.Printf("%d %q\n", w.Code, w.Header().Get("Retry-After"))
 	}
 	// Output:
-	// 200 ""
+	// 204 ""
 	// 429 "2"
 }

@@ -10,15 +10,14 @@ import (
 // A Limit is a rate and a burst: Rate tokens come back in each Period, evenly
 // spaced, and at most Burst are available at once.
 //
-// Over any time t from an unused limit on, at most Burst + t × Rate ÷ Period
-// tokens are given.
-//
 // The time between two tokens, Period ÷ Rate, is cut to whole nanoseconds, as
 // redis-cell does. So the rate is never lower than asked; it is exact where the
-// division is, and the excess is at most the interval's last nanosecond: a part
-// in a thousand at 1,000,000/s, less for slower rates. New refuses limits that
-// would be off by more than one part in a hundred, which can happen only above
-// 10,000,000/s.
+// division is, and otherwise faster by less than one part in a thousand up to
+// 1,000,000 a second, and less still for slower rates. [New] refuses a limit
+// that would be faster by more than one part in a hundred, which can happen
+// only above 10,000,000 a second.
+//
+// In any time t at most Burst + t ÷ (Period ÷ Rate) tokens are given.
 type Limit struct {
 	// Rate is how many tokens come back in a Period: at least 1.
 	Rate int

@@ -26,9 +26,9 @@ func (m withServer) Run() int {
 	if err != nil {
 		panic(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	exampleRedis = redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer exampleRedis.Close()
+	defer func() { _ = exampleRedis.Close() }()
 	return m.M.Run()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -106,7 +107,7 @@ func (c *clock) freeze(cmd redoubt.Cmd) redoubt.Cmd {
 	if cmd.Script == ratelimit.Scripts()[0] {
 		µs := c.µs.Load()
 		cmd.Script = frozenScript
-		cmd.Args = append(cmd.Args[:len(cmd.Args):len(cmd.Args)],
+		cmd.Args = append(slices.Clip(cmd.Args),
 			strconv.FormatInt(µs/1_000_000, 10), strconv.FormatInt(µs%1_000_000, 10))
 	}
 	return cmd
