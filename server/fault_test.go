@@ -203,6 +203,7 @@ func TestSlowConsumer(t *testing.T) {
 	srv, addr := start(t, backend.URL(), func(o *server.Options) {
 		o.WriteTimeout = 300 * time.Millisecond
 		o.MaxOutput = 1 << 20
+		o.MaxPipeline = 32 // of which the first are sent before it is known how large replies are
 	})
 	slow, other := dial(t, addr), dial(t, addr)
 	slow.want("+OK\r\n", "SET big "+strings.Repeat("x", 1<<20))

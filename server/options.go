@@ -44,7 +44,8 @@ type Options struct {
 	// with Redis' error. Defaults to 10,000.
 	MaxClients int
 	// MaxPipeline is how many commands of one client may be in flight. At the
-	// limit no more is read from it. Defaults to 1,024.
+	// limit no more is read from it. Where its replies are large, it is as many
+	// as give MaxOutput. Defaults to 1,024.
 	MaxPipeline int
 	// MaxOutput is how many bytes of replies may wait for one client. At the
 	// limit no more commands are read from it; at four times the limit, which

@@ -37,6 +37,7 @@ type output struct {
 	max      int
 	stats    *counters
 	head     atomic.Uint64 // the tag of the first reply to come; written under mu
+	typical  atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic  func(v any)
 	tryWrite func(fd uintptr) bool
 
@@ -61,6 +62,7 @@ const (
 	maxIdleOutput = 64 << 10 // larger buffers are given back when they are empty
 	maxIdleSlot   = 1 << 10
 	writeChunk    = 256 << 10 // what must be taken within the time-out
+	smallReply    = 1 << 10   // of which MaxPipeline don't matter
 )
 
 func (o *output) init() {
@@ -98,6 +100,11 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	defer o.mu.Unlock()
 	if o.err != nil {
 		return false
+	}
+	if n, typical := int64(len(raw)), o.typical.Load(); n > typical {
+		o.typical.Store(n)
+	} else if typical > smallReply {
+		o.typical.Store(typical - (typical-n)/16)
 	}
 	sl := o.slot(tag)
 	head := o.head.Load()

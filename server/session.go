@@ -234,20 +234,24 @@ func (c *session) process() bool {
 }
 
 // reserve makes room for one more reply, and waits for it when as many are in
-// flight as may be.
+// flight as may be: fewer where replies are large, since nobody else's come
+// through while those of one client fill the shared connection.
 func (c *session) reserve() bool {
 	inFlight := c.next - c.out.head.Load()
-	if inFlight < uint64(len(c.out.slots)) && inFlight < uint64(c.srv.opts.MaxPipeline) { //nolint:gosec // positive
-		return true
+	most := uint64(c.srv.opts.MaxPipeline) //nolint:gosec // positive
+	if typical := c.out.typical.Load(); typical > smallReply {
+		most = min(most, uint64(max(1, int64(c.srv.opts.MaxOutput)/typical))) //nolint:gosec // positive
 	}
-	if inFlight < uint64(c.srv.opts.MaxPipeline) { //nolint:gosec // positive
-		c.out.grow(c.next)
+	if inFlight < most {
+		if inFlight == uint64(len(c.out.slots)) {
+			c.out.grow(c.next)
+		}
 		return true
 	}
 	c.sendSpan()
 	c.flush()
 	// Down to half, so that the next commands leave together again.
-	low := uint64(c.srv.opts.MaxPipeline / 2) //nolint:gosec // positive
+	low := most / 2
 	return c.out.await(time.Time{}, func() bool { return c.next-c.out.head.Load() <= low })
 }
 
