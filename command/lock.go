@@ -56,7 +56,9 @@ var lockCommands = []*Command{
 			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
 			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},
 		},
-		Notes: []string{"A client that goes away while it waits, or before it got its reply, has its lock released."},
+		Notes: []string{
+			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released. A reply that is lost later, or without WAIT, leaves the lock until its ttl: a client that made the ID can ask again with it, or release.",
+		},
 		Plan:  planAcquire,
 	},
 	{

@@ -324,7 +324,9 @@ func TestDedicated(t *testing.T) {
 		send(3, proxy.Expect{}, "ECHO", "x")
 		c.want(t, 3, "$1\r\nx\r\n")
 		d.Close()
-		<-c.gone
+		if err := <-c.gone; err == nil {
+			t.Error("Gone without a reason")
+		}
 		<-d.Done()
 	}
 	o := proxy.Options{Backend: backend(t, s.URL())}

@@ -44,7 +44,9 @@ func serve(t *testing.T, srv *server.Server, l net.Listener) {
 	go func() { done <- srv.Serve(l) }()
 	t.Cleanup(func() {
 		_ = srv.Close()
-		<-done
+		if err := <-done; !errors.Is(err, server.ErrClosed) {
+			t.Errorf("Serve: %v, want ErrClosed", err)
+		}
 	})
 }
 
