@@ -87,7 +87,7 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which int, line string) {
 		c := table[((which%len(table))+len(table))%len(table)]
 		args := [][]byte{[]byte(c.Name)}
-		for _, w := range strings.SplitSeq(line, " ") {
+		for w := range strings.SplitSeq(line, " ") {
 			args = append(args, []byte(w))
 		}
 		if c.CheckArity(len(args)) != "" {

@@ -76,9 +76,7 @@ func TestRueidis(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range 64 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			key := "k" + strconv.Itoa(i)
 			for j := range 50 {
 				want := strconv.Itoa(i*1000 + j)
@@ -91,7 +89,7 @@ func TestRueidis(t *testing.T) {
 					return
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 
