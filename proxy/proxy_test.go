@@ -248,16 +248,23 @@ func TestBackpressure(t *testing.T) {
 	c := newCollector()
 	set := resp.AppendCommand(nil, "SET", "k", strings.Repeat("x", 256<<10))
 	const n = 100 // 25 MiB: more than sockets hold
+	// One sender stands in the system call, the other appends behind it.
 	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range uint64(2) {
+		wg.Go(func() {
+			for tag := range uint64(n) {
+				if err := u.Send(c, i*n+tag, 1, set); err != nil {
+					t.Error(err)
+					return
+				}
+				u.Flush()
+			}
+		})
+	}
 	go func() {
 		defer close(done)
-		for tag := range uint64(n) {
-			if err := u.Send(c, tag, 1, set); err != nil {
-				t.Error(err)
-				return
-			}
-			u.Flush()
-		}
+		wg.Wait()
 	}()
 	select {
 	case <-done:
@@ -270,7 +277,7 @@ func TestBackpressure(t *testing.T) {
 	s.Resume()
 	<-done
 	u.Flush()
-	c.wait(t, "all replies", func() bool { return len(c.replies) == n })
+	c.wait(t, "all replies", func() bool { return len(c.replies) == 2*n })
 }
 
 func TestCloseAnswers(t *testing.T) {

@@ -232,6 +232,70 @@ func TestSlowConsumer(t *testing.T) {
 	wg.Wait()
 }
 
+// A subscriber that takes no messages is closed long before they fill the
+// memory.
+func TestSlowSubscriber(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL(), func(o *server.Options) { o.MaxOutput = 1 << 20 })
+	slow, other := dial(t, addr), dial(t, addr)
+	slow.want("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
+	message := strings.Repeat("m", 1<<20)
+	for range 100 {
+		if srv.Stats().Clients == 1 {
+			return
+		}
+		other.do("PUBLISH", "x", message)
+	}
+	t.Error("100 MB wait for a subscriber that takes nothing")
+}
+
+// stat returns what follows name in the back end's statistics.
+func stat(t *testing.T, backend *redistest.Server, name string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(backend.CLI("INFO", "commandstats"), name)
+	value, _, _ := strings.Cut(rest, ",")
+	return value
+}
+
+// TestLateConsumer: a client that takes its replies late, but before the write
+// time-out, gets all of them, however many they are.
+func TestLateConsumer(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL(), func(o *server.Options) { o.MaxOutput = 1 << 20 })
+	late := dial(t, addr)
+	value := strings.Repeat("x", 100<<10)
+	late.want("+OK\r\n", "SET big "+value)
+	const n = 500 // 50 MB: far more than MaxOutput and what sockets hold
+	var all []byte
+	for range n {
+		all = resp.AppendCommand(all, "GET", "big")
+	}
+	late.write(string(all))
+	// Until the server takes no more: it has read what it has, and everything
+	// that it asked for has come.
+	last, same := uint64(0), 0
+	eventually(t, "the server stops reading", func() bool {
+		now := srv.Stats().BytesOut
+		if now != last || now == 0 {
+			last, same = now, 0
+		}
+		same++
+		return same > 20
+	})
+	if got := srv.Stats().BytesOut; got > n*100<<10/2 {
+		t.Errorf("%d bytes were written to a client that takes nothing", got)
+	}
+	if commands, err := strconv.Atoi(stat(t, backend, "cmdstat_get:calls=")); err != nil || commands > n/2 {
+		t.Errorf("the back end was asked for %d values, %v", commands, err)
+	}
+	for i := range n {
+		if got := late.read(); got != bulk(value) {
+			t.Fatalf("reply %d: %.40q…", i, got)
+		}
+	}
+	late.want("+PONG\r\n", "PING")
+}
+
 func TestLimits(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, addr := start(t, backend.URL(), func(o *server.Options) {

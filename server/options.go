@@ -47,10 +47,9 @@ type Options struct {
 	// limit no more is read from it. Where its replies are large, it is as many
 	// as give MaxOutput. Defaults to 1,024.
 	MaxPipeline int
-	// MaxOutput is how many bytes of replies may wait for one client. At the
-	// limit no more commands are read from it; at four times the limit, which
-	// only published messages and the replies already asked for can reach, it
-	// is closed. Defaults to 64 MiB.
+	// MaxOutput is how many bytes may wait for one client. At the limit no more
+	// commands are read from it. A client that does not take the messages it
+	// subscribed to is closed at four times the limit. Defaults to 64 MiB.
 	MaxOutput int
 	// IdleTimeout closes clients that have sent nothing for this long, except
 	// those that wait for something: a reply, messages, MONITOR. Defaults to

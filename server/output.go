@@ -63,6 +63,7 @@ const (
 	maxIdleSlot   = 1 << 10
 	writeChunk    = 256 << 10 // what must be taken within the time-out
 	smallReply    = 1 << 10   // of which MaxPipeline don't matter
+	firstPipeline = 64        // commands in flight before any reply tells their size
 )
 
 func (o *output) init() {
@@ -142,10 +143,6 @@ func (s *slot) reset() {
 
 // schedule promises one Flush. The caller holds mu.
 func (o *output) schedule() bool {
-	if len(o.buf) > 4*o.max {
-		o.failLocked(fmt.Errorf("replies wait for the client: %d bytes, more than 4 times the limit", len(o.buf)))
-		return false
-	}
 	if o.scheduled {
 		return false
 	}
@@ -182,6 +179,10 @@ func (o *output) Push(raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
+		return false
+	}
+	if len(o.buf) > 4*o.max {
+		o.failLocked(fmt.Errorf("messages wait for the client: %d bytes, more than 4 times the limit", len(o.buf)))
 		return false
 	}
 	o.buf = append(o.buf, raw...)

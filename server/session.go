@@ -125,10 +125,8 @@ func (c *session) loop() error {
 			return nil
 		case c.draining.Load():
 			return ErrClosed
-		case c.out.crowded():
-			if !c.out.await(time.Time{}, func() bool { return len(c.out.buf) <= c.out.max/2 }) {
-				return errGone
-			}
+		case c.out.crowded() && !c.relax():
+			return errGone
 		}
 		if err := c.read(); err != nil {
 			return err
@@ -235,11 +233,20 @@ func (c *session) process() bool {
 
 // reserve makes room for one more reply, and waits for it when as many are in
 // flight as may be: fewer where replies are large, since nobody else's come
-// through while those of one client fill the shared connection.
+// through while those of one client fill the shared connection, and fewer at
+// first, until their size is known.
 func (c *session) reserve() bool {
-	inFlight := c.next - c.out.head.Load()
-	most := uint64(c.srv.opts.MaxPipeline) //nolint:gosec // positive
+	head := c.out.head.Load()
+	inFlight := c.next - head
+	most := min(uint64(c.srv.opts.MaxPipeline), firstPipeline+2*head) //nolint:gosec // positive
 	if typical := c.out.typical.Load(); typical > smallReply {
+		if c.out.crowded() {
+			c.sendSpan()
+			c.flush()
+			if !c.relax() {
+				return false
+			}
+		}
 		most = min(most, uint64(max(1, int64(c.srv.opts.MaxOutput)/typical))) //nolint:gosec // positive
 	}
 	if inFlight < most {
@@ -253,6 +260,11 @@ func (c *session) reserve() bool {
 	// Down to half, so that the next commands leave together again.
 	low := most / 2
 	return c.out.await(time.Time{}, func() bool { return c.next-c.out.head.Load() <= low })
+}
+
+// relax waits until the client has taken half of what waits for it.
+func (c *session) relax() bool {
+	return c.out.await(noDeadline, func() bool { return len(c.out.buf) <= c.out.max/2 })
 }
 
 // settle waits until every command so far has its reply.
