@@ -59,7 +59,7 @@ var lockCommands = []*Command{
 		Notes: []string{
 			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released. A reply that is lost later, or without WAIT, leaves the lock until its ttl: a client that made the ID can ask again with it, or release.",
 		},
-		Plan:  planAcquire,
+		Plan: planAcquire,
 	},
 	{
 		Name:       "LOCK.EXTEND",
