@@ -63,7 +63,7 @@ const (
 	maxIdleSlot   = 1 << 10
 	writeChunk    = 256 << 10 // what must be taken within the time-out
 	smallReply    = 1 << 10   // of which MaxPipeline don't matter
-	firstPipeline = 64        // commands in flight before any reply tells their size
+	firstPipeline = 256       // commands in flight before any reply tells their size
 )
 
 func (o *output) init() {
