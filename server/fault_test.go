@@ -103,7 +103,10 @@ func TestBackendDies(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, addr := start(t, backend.URL())
 	dial(t, addr).want("+OK\r\n", "SET n 0")
-	before := srv.Stats().Commands[server.Passed]
+	passed := func(n uint64) func() bool {
+		return func() bool { return srv.Stats().Commands[server.Passed] == n }
+	}
+	eventually(t, "the first is counted", passed(1))
 	backend.Pause()
 	const clients, each = 8, 50
 	var all []byte
@@ -122,7 +125,7 @@ func TestBackendDies(t *testing.T) {
 		ws[i] = dial(t, addr)
 		ws[i].write(string(all))
 	}
-	eventually(t, "commands are in flight", func() bool { return srv.Stats().Commands[server.Passed] == before+clients*17 })
+	eventually(t, "commands are in flight", passed(1+clients*17))
 	blocked := dial(t, addr)
 	backend.Kill()
 	text := "-ERR redoubt: connection to back end " + backend.Addr()
