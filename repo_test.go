@@ -37,6 +37,7 @@ const (
 var mayImport = map[string][]string{
 	".":              {},
 	"resp":           {},
+	"engine/lua":     {},
 	"goredis":        {".", goredisV9},
 	"lock":           {"."},
 	"ratelimit":      {"."},

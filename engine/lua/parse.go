@@ -1,0 +1,242 @@
+package lua
+
+import "slices"
+
+import "math"
+
+// A parser reads a chunk and emits code as it goes: one pass, no tree.
+type parser struct {
+	lexer
+	fs    *funcState
+	depth int
+}
+
+// maxDepth bounds nesting of syntax, as it bounds nesting of calls.
+const maxDepth = 200
+
+// compile translates a chunk. The chunk name is as loadstring takes it:
+// '@' before a file's name, '=' before any other. depth is the nesting of
+// calls it happens in.
+func compile(source, name string, depth int) (p *proto, err *syntaxError) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*syntaxError)
+			if !ok {
+				panic(r)
+			}
+			p, err = nil, e
+		}
+	}()
+	ps := &parser{lexer: lexer{src: source, line: 1, lastLine: 1, chunk: chunkID(name, 80)}, depth: depth}
+	if len(source) > 0 && source[0] == '\x1b' {
+		return nil, &syntaxError{"Attempt to load bytecode"}
+	}
+	fs := ps.open(name)
+	fs.p.vararg = true
+	ps.next()
+	ps.chunkBody()
+	ps.check(tkEOS)
+	return ps.closeFunc(), nil
+}
+
+func (ps *parser) open(source string) *funcState {
+	fs := &funcState{
+		p:      &proto{source: source, chunk: chunkID(source, 60), maxStack: 2},
+		prev:   ps.fs,
+		lx:     &ps.lexer,
+		jpc:    noJump,
+		consts: map[constKey]int{},
+	}
+	fs.lastTarget = -1
+	ps.fs = fs
+	return fs
+}
+
+func (ps *parser) closeFunc() *proto {
+	fs := ps.fs
+	ps.removeLocals(0)
+	fs.ret(0, 0)
+	fs.patchPending()
+	ps.fs = fs.prev
+	return fs.p
+}
+
+func (ps *parser) enter() {
+	ps.depth++
+	if ps.depth > maxDepth {
+		ps.fail("chunk has too many syntax levels", 0)
+	}
+}
+
+func (ps *parser) leave() { ps.depth-- }
+
+func (ps *parser) accept(kind int) bool {
+	if ps.tok.kind == kind {
+		ps.next()
+		return true
+	}
+	return false
+}
+
+func (ps *parser) check(kind int) {
+	if ps.tok.kind != kind {
+		ps.syntax("'" + tokenText(kind) + "' expected")
+	}
+}
+
+func (ps *parser) expect(kind int) {
+	ps.check(kind)
+	ps.next()
+}
+
+// closing expects what ends a construct opened by who on a line.
+func (ps *parser) closing(what, who, line int) {
+	if ps.accept(what) {
+		return
+	}
+	if line == ps.line {
+		ps.check(what)
+	}
+	ps.syntax("'" + tokenText(what) + "' expected (to close '" + tokenText(who) +
+		"' at line " + formatNumber(float64(line)) + ")")
+}
+
+func (ps *parser) name() string {
+	ps.check(tkName)
+	s := ps.tok.s
+	ps.next()
+	return s
+}
+
+func (ps *parser) limit(v, limit int, what string) {
+	if v <= limit {
+		return
+	}
+	msg := "main function has more than "
+	if ps.fs.p.line != 0 {
+		msg = "function at line " + formatNumber(float64(ps.fs.p.line)) + " has more than "
+	}
+	ps.fail(msg+formatNumber(float64(limit))+" "+what, 0)
+}
+
+// Scopes and variables.
+
+func (ps *parser) newLocal(name string, n int) {
+	fs := ps.fs
+	ps.limit(len(fs.actives)+n+1, maxLocals, "local variables")
+	if len(fs.p.locals) >= math.MaxInt16 {
+		ps.syntax("too many local variables")
+	}
+	fs.p.locals = append(fs.p.locals, localVar{name: name})
+}
+
+// activate opens the scope of the next n variables declared.
+func (ps *parser) activate(n int) {
+	fs := ps.fs
+	for range n {
+		fs.p.locals[fs.activated].start = fs.pc()
+		fs.actives = append(fs.actives, fs.activated)
+		fs.activated++
+	}
+}
+
+func (ps *parser) removeLocals(to int) {
+	fs := ps.fs
+	for len(fs.actives) > to {
+		last := len(fs.actives) - 1
+		fs.p.locals[fs.actives[last]].end = fs.pc()
+		fs.actives = fs.actives[:last]
+	}
+}
+
+func (fs *funcState) upvalIndex(ps *parser, name string, fromLocal bool, index int) int {
+	ref := upvalRef{fromLocal, index}
+	for i := range fs.upvals {
+		if fs.upvals[i] == ref {
+			return i
+		}
+	}
+	cur := ps.fs
+	ps.fs = fs
+	ps.limit(len(fs.upvals)+1, maxUpvals, "upvalues")
+	ps.fs = cur
+	fs.upvals = append(fs.upvals, ref)
+	fs.p.upNames = append(fs.p.upNames, name)
+	fs.p.nups = len(fs.upvals)
+	return len(fs.upvals) - 1
+}
+
+// resolve finds a variable in a function or those around it.
+func (ps *parser) resolve(fs *funcState, name string, e *expr, inner bool) int {
+	if fs == nil {
+		e.is(exGlobal, 0)
+		return exGlobal
+	}
+	for i, v := range slices.Backward(fs.actives) {
+		if fs.p.locals[v].name == name {
+			e.is(exLocal, i)
+			if inner {
+				bl := fs.block
+				for bl != nil && bl.actives > i {
+					bl = bl.prev
+				}
+				if bl != nil {
+					bl.captured = true
+				}
+			}
+			return exLocal
+		}
+	}
+	if ps.resolve(fs.prev, name, e, true) == exGlobal {
+		return exGlobal
+	}
+	e.info = fs.upvalIndex(ps, name, e.kind == exLocal, e.info)
+	e.kind = exUpval
+	return exUpval
+}
+
+func (ps *parser) variable(name string, e *expr) {
+	if ps.resolve(ps.fs, name, e, false) == exGlobal {
+		e.info = ps.fs.strConst(name)
+	}
+}
+
+func (ps *parser) enterBlock(bl *block, breakable bool) {
+	fs := ps.fs
+	*bl = block{prev: fs.block, breaks: noJump, actives: len(fs.actives), breakable: breakable}
+	fs.block = bl
+}
+
+func (ps *parser) leaveBlock() {
+	fs := ps.fs
+	bl := fs.block
+	fs.block = bl.prev
+	ps.removeLocals(bl.actives)
+	if bl.captured {
+		fs.emitABC(opClose, bl.actives, 0, 0)
+	}
+	fs.freeReg = len(fs.actives)
+	fs.patchHere(bl.breaks)
+}
+
+// adjust makes nexps values of an expression list fit nvars variables.
+func (ps *parser) adjust(nvars, nexps int, e *expr) {
+	fs := ps.fs
+	extra := nvars - nexps
+	if e.multi() {
+		extra = max(extra+1, 0)
+		fs.setReturns(e, extra)
+		if extra > 1 {
+			fs.reserve(extra - 1)
+		}
+		return
+	}
+	if e.kind != exVoid {
+		fs.toNextReg(e)
+	}
+	if extra > 0 {
+		reg := fs.freeReg
+		fs.reserve(extra)
+		fs.loadNil(reg, extra)
+	}
+}

@@ -1,0 +1,393 @@
+package lua
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// A table has an array part for keys 1..len(arr) and a hash part, chained
+// within one slice of a power of two. Sizes, growth and collisions follow
+// Lua 5.1 exactly, because scripts see them: in the order of pairs, in the
+// border that # finds, and so in the bytes of cjson and cmsgpack.
+type table struct {
+	arr      []value
+	nodes    []node
+	lastFree int
+	meta     *table
+	absent   uint8 // metamethods known to be missing from this table as a metatable
+	readonly bool
+	id       uint32
+	mark     uint32
+}
+
+type node struct {
+	key, val value
+	next     int32 // index+1 of the next node of the chain, 0 at its end
+}
+
+const maxBits = 26
+
+// slotFor is the main position of a key.
+func (t *table) slotFor(k *value) int {
+	switch x := k.o.(type) {
+	case *str:
+		return int(x.hash()) & (len(t.nodes) - 1)
+	case number:
+		return t.slotNum(k.n)
+	case truth:
+		return 1 & (len(t.nodes) - 1)
+	case lie:
+		return 0
+	case *table:
+		return t.slotMod(x.id)
+	case *luaFn:
+		return t.slotMod(x.id)
+	case *goFn:
+		return t.slotMod(x.id)
+	case *thread:
+		return t.slotMod(x.id)
+	}
+	return 0
+}
+
+func (t *table) slotMod(h uint32) int {
+	return int(h % uint32((len(t.nodes)-1)|1))
+}
+
+func (t *table) slotNum(n float64) int {
+	if n == 0 {
+		return 0
+	}
+	b := math.Float64bits(n)
+	return t.slotMod(uint32(b) + uint32(b>>32))
+}
+
+func (t *table) getStr(s *str) *value {
+	if len(t.nodes) == 0 {
+		return nil
+	}
+	nd := &t.nodes[int(s.hash())&(len(t.nodes)-1)]
+	for {
+		if x, ok := nd.key.o.(*str); ok && (x == s || x.s == s.s) {
+			return &nd.val
+		}
+		if nd.next == 0 {
+			return nil
+		}
+		nd = &t.nodes[nd.next-1]
+	}
+}
+
+func (t *table) getNum(n float64) *value {
+	if len(t.nodes) == 0 {
+		return nil
+	}
+	nd := &t.nodes[t.slotNum(n)]
+	for {
+		if nd.key.n == n && nd.key.isNum() {
+			return &nd.val
+		}
+		if nd.next == 0 {
+			return nil
+		}
+		nd = &t.nodes[nd.next-1]
+	}
+}
+
+func (t *table) getInt(i int) *value {
+	if uint(i-1) < uint(len(t.arr)) {
+		return &t.arr[i-1]
+	}
+	return t.getNum(float64(i))
+}
+
+// find returns the slot of a key, nil when there is none. A key that was
+// removed may still have a slot, which holds nil.
+func (t *table) find(k *value) *value {
+	switch x := k.o.(type) {
+	case *str:
+		return t.getStr(x)
+	case number:
+		if i := int(int32(toInt64(k.n))); float64(i) == k.n && uint(i-1) < uint(len(t.arr)) {
+			return &t.arr[i-1]
+		}
+		return t.getNum(k.n)
+	case nil:
+		return nil
+	}
+	if len(t.nodes) == 0 {
+		return nil
+	}
+	nd := &t.nodes[t.slotFor(k)]
+	for {
+		if rawEqual(&nd.key, k) {
+			return &nd.val
+		}
+		if nd.next == 0 {
+			return nil
+		}
+		nd = &t.nodes[nd.next-1]
+	}
+}
+
+func (t *table) get(k value) value {
+	if p := t.find(&k); p != nil {
+		return *p
+	}
+	return vNil
+}
+
+func (t *table) field(s *str) value {
+	if p := t.getStr(s); p != nil {
+		return *p
+	}
+	return vNil
+}
+
+// slot returns where the value of k is kept, making room for it.
+// k is neither nil nor NaN.
+func (t *table) slot(st *state, k value) *value {
+	t.absent = 0
+	if p := t.find(&k); p != nil {
+		return p
+	}
+	return t.insert(st, k)
+}
+
+func (t *table) slotInt(st *state, i int) *value {
+	if uint(i-1) < uint(len(t.arr)) {
+		return &t.arr[i-1]
+	}
+	return t.slot(st, num(float64(i)))
+}
+
+func (t *table) setField(st *state, name string, v value) {
+	*t.slot(st, value{o: libName(name)}) = v
+}
+
+// insert adds a key that is not there. When its main position is taken by a
+// key that does not belong there, that key moves; else the new one does.
+func (t *table) insert(st *state, k value) *value {
+	if len(t.nodes) == 0 {
+		t.rehash(st, k)
+		return t.slot(st, k)
+	}
+	mp := t.slotFor(&k)
+	if t.nodes[mp].val.o != nil {
+		free := t.freeSlot()
+		if free < 0 {
+			t.rehash(st, k)
+			return t.slot(st, k)
+		}
+		other := t.slotFor(&t.nodes[mp].key)
+		if other != mp {
+			for int(t.nodes[other].next-1) != mp {
+				other = int(t.nodes[other].next - 1)
+			}
+			t.nodes[other].next = int32(free + 1)
+			t.nodes[free] = t.nodes[mp]
+			t.nodes[mp].next = 0
+			t.nodes[mp].val = vNil
+		} else {
+			t.nodes[free].next = t.nodes[mp].next
+			t.nodes[mp].next = int32(free + 1)
+			mp = free
+		}
+	}
+	t.nodes[mp].key = k
+	return &t.nodes[mp].val
+}
+
+func (t *table) freeSlot() int {
+	for t.lastFree > 0 {
+		t.lastFree--
+		if t.nodes[t.lastFree].key.o == nil {
+			return t.lastFree
+		}
+	}
+	return -1
+}
+
+// arrayKey is k as a candidate for the array part, else 0.
+func arrayKey(k *value) int {
+	if k.isNum() {
+		if i := int(int32(toInt64(k.n))); float64(i) == k.n && i >= 1 && i <= 1<<maxBits {
+			return i
+		}
+	}
+	return 0
+}
+
+func ceilLog2(x int) int {
+	if x <= 1 {
+		return 0
+	}
+	return bits.Len(uint(x - 1))
+}
+
+// rehash chooses new sizes for a table that has no room for k: the largest
+// array of which more than half is used, and a hash part for the rest.
+func (t *table) rehash(st *state, k value) {
+	var nums [maxBits + 1]int // nums[i]: keys in (2^(i-1), 2^i]
+	inArray, total := 0, 0
+	for i := range t.arr {
+		if t.arr[i].o != nil {
+			nums[ceilLog2(i+1)]++
+			inArray++
+		}
+	}
+	total = inArray
+	for i := range t.nodes {
+		if t.nodes[i].val.o != nil {
+			if j := arrayKey(&t.nodes[i].key); j > 0 {
+				nums[ceilLog2(j)]++
+				inArray++
+			}
+			total++
+		}
+	}
+	if j := arrayKey(&k); j > 0 {
+		nums[ceilLog2(j)]++
+		inArray++
+	}
+	total++
+	size, used, sum := 0, 0, 0
+	for i, p := 0, 1; i <= maxBits && p/2 < inArray; i, p = i+1, p*2 {
+		if nums[i] > 0 {
+			sum += nums[i]
+			if sum > p/2 {
+				size, used = p, sum
+			}
+		}
+		if sum == inArray {
+			break
+		}
+	}
+	t.resize(st, size, total-used)
+}
+
+// resize moves every pair to parts of the given sizes.
+func (t *table) resize(st *state, narr, nhash int) {
+	oldArr, oldNodes := t.arr, t.nodes
+	lg := ceilLog2(nhash)
+	if lg > maxBits {
+		st.fail("table overflow")
+	}
+	grow := 0
+	if narr > len(oldArr) {
+		grow += (narr - len(oldArr)) * valueSize
+	}
+	if nhash > 0 {
+		grow += nodeSize << lg
+	}
+	st.charge(grow)
+	switch {
+	case narr > len(oldArr):
+		t.arr = make([]value, narr)
+		copy(t.arr, oldArr)
+	case narr < len(oldArr):
+		t.arr = oldArr[:narr:narr]
+	}
+	t.nodes, t.lastFree = nil, 0
+	if nhash > 0 {
+		t.nodes = make([]node, 1<<lg)
+		t.lastFree = 1 << lg
+	}
+	for i := narr; i < len(oldArr); i++ {
+		if oldArr[i].o != nil {
+			*t.slotInt(st, i+1) = oldArr[i]
+		}
+	}
+	for _, oldNode := range slices.Backward(oldNodes) {
+		if oldNode.val.o != nil {
+			*t.slot(st, oldNode.key) = oldNode.val
+		}
+	}
+}
+
+// length finds a border: an i with t[i] and not t[i+1].
+func (t *table) length() int {
+	j := len(t.arr)
+	if j > 0 && t.arr[j-1].o == nil {
+		i := 0
+		for j-i > 1 {
+			m := (i + j) / 2
+			if t.arr[m-1].o == nil {
+				j = m
+			} else {
+				i = m
+			}
+		}
+		return i
+	}
+	if len(t.nodes) == 0 {
+		return j
+	}
+	has := func(i int) bool { p := t.getInt(i); return p != nil && p.o != nil }
+	i := j
+	j++
+	for has(j) {
+		i = j
+		j *= 2
+		if j > math.MaxInt32-2 {
+			i = 1
+			for has(i) {
+				i++
+			}
+			return i - 1
+		}
+	}
+	for j-i > 1 {
+		m := (i + j) / 2
+		if has(m) {
+			i = m
+		} else {
+			j = m
+		}
+	}
+	return i
+}
+
+// next returns the pair after key k, or ok = false at the end.
+// found is false for a key that is not in the table.
+func (t *table) next(k *value) (key, val value, ok, found bool) {
+	i := 0
+	if k.o != nil {
+		i = t.position(k)
+		if i < 0 {
+			return vNil, vNil, false, false
+		}
+	}
+	for ; i < len(t.arr); i++ {
+		if t.arr[i].o != nil {
+			return num(float64(i + 1)), t.arr[i], true, true
+		}
+	}
+	for i -= len(t.arr); i < len(t.nodes); i++ {
+		if t.nodes[i].val.o != nil {
+			return t.nodes[i].key, t.nodes[i].val, true, true
+		}
+	}
+	return vNil, vNil, false, true
+}
+
+// position is the index after that of k in the order of traversal.
+func (t *table) position(k *value) int {
+	if i := arrayKey(k); i > 0 && i <= len(t.arr) {
+		return i
+	}
+	if len(t.nodes) == 0 {
+		return -1
+	}
+	i := t.slotFor(k)
+	for {
+		if rawEqual(&t.nodes[i].key, k) {
+			return len(t.arr) + i + 1
+		}
+		if t.nodes[i].next == 0 {
+			return -1
+		}
+		i = int(t.nodes[i].next - 1)
+	}
+}
