@@ -44,8 +44,8 @@ var mayImport = map[string][]string{
 	"redoubttest":    {"."},
 	"command":        {".", "lock", "ratelimit", "resp"},
 	"command/docgen": {"command"},
-	"proxy":          {".", "resp"},
-	"server":         {".", "command", "proxy", "resp"},
+	"proxy":          {".", "resp", "internal/socket"},
+	"server":         {".", "command", "proxy", "resp", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

@@ -64,7 +64,7 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 		return nil, err
 	}
 	d := &Dedicated{
-		link: newLink(conn, opts.MaxPending, opts.MaxReply), listener: listener,
+		link: newLink(conn, false, opts.MaxPending, opts.MaxReply), listener: listener,
 		name: opts.Backend.Name(), protocol: opts.Protocol, done: make(chan struct{}),
 	}
 	go d.run()

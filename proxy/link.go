@@ -7,8 +7,10 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -35,12 +37,23 @@ const (
 	// DefaultMaxReply is the greatest length of one reply. A longer one
 	// breaks the connection.
 	DefaultMaxReply = 1 << 30
-
-	// enough is how many clients' commands leave together at most while
-	// others are still to be read. Measured with 50 clients: 4 and 16 give
-	// less than 8, no bound the least.
-	enough = 8
 )
+
+// A link shared by many sends what gathers as one flight. On a short link at
+// most two flights are on their way: the back end works on one while the other
+// gathers, and what comes meanwhile leaves together when one has landed. Large
+// flights cost both sides less for each command. On a long link a command would
+// wait for that longer than it saves.
+const (
+	maxFlights = 2
+	longLink   = 500 * time.Microsecond // round trip
+)
+
+// A flight is what left together.
+type flight struct {
+	last uint64    // entries ever appended when it left
+	left time.Time // set when nothing else was on its way
+}
 
 // An entry stands in the queue for commands that were sent together.
 type entry struct {
@@ -53,22 +66,23 @@ type entry struct {
 
 // A link is a connection with a queue of those who wait for replies.
 type link struct {
-	conn       net.Conn
+	conn       *socket.Conn
+	shared     bool // by many clients
 	maxPending int
 	maxReply   int
 
-	mu        sync.Mutex
-	space     sync.Cond // pending became shorter, or err was set
-	pending   []byte    // to be sent
-	spare     []byte    // the buffer that was sent last
-	flushing  bool      // somebody is sending, or yields before it sends
-	gathering bool      // the latter
-	gathered  int       // entries appended since the last sending
-	waiting   int       // in Send, for space
-	queue     []entry   // sent after what is in batch
-	appended  uint64    // entries ever appended to queue
-	written   uint64    // of these, given to conn at least in part
-	err       error     // why the link ended
+	mu       sync.Mutex
+	space    sync.Cond     // pending became shorter, or err was set
+	pending  []byte        // to be sent
+	spare    []byte        // the buffer that was sent last
+	flushing bool          // somebody is sending, or yields before it sends
+	waiting  int           // in Send, for space
+	queue    []entry       // sent after what is in batch
+	appended uint64        // entries ever appended to queue
+	written  uint64        // of these, given to conn at least in part
+	flights  []flight      // on their way, oldest first; not kept for a link of one client
+	shortest time.Duration // round trip of a flight that was alone
+	err      error         // why the link ended
 
 	// Of the goroutine that reads.
 	batch   []entry // the front of the queue, taken out of it
@@ -79,14 +93,14 @@ type link struct {
 	scanner resp.ReplyScanner
 }
 
-func newLink(conn net.Conn, maxPending, maxReply int) *link {
+func newLink(conn net.Conn, shared bool, maxPending, maxReply int) *link {
 	if maxPending == 0 {
 		maxPending = DefaultMaxPending
 	}
 	if maxReply == 0 {
 		maxReply = DefaultMaxReply
 	}
-	l := &link{conn: conn, maxPending: maxPending, maxReply: maxReply}
+	l := &link{conn: socket.New(conn), shared: shared, maxPending: maxPending, maxReply: maxReply}
 	l.space.L = &l.mu
 	return l
 }
@@ -99,7 +113,7 @@ func (l *link) send(e entry, commands []byte) error {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()
-		if l.flushing && l.err == nil && len(l.pending) > 0 {
+		if l.err == nil && len(l.pending) > 0 && (l.flushing || !l.mayLeave()) {
 			l.waiting++
 			l.space.Wait()
 			l.waiting--
@@ -130,42 +144,27 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 func (l *link) push(e entry) {
 	l.queue = append(l.queue, e)
 	l.appended++
-	l.gathered++
 }
 
 // flushPending sends what was appended, by this goroutine and by others that
 // are ready to run: it lets them run first. When another goroutine is sending
-// already, that one goes on with what was appended here.
-//
-// Only so many are let first: once there is enough to make a system call
-// worthwhile, whoever appended last sends it, so that the back end works while
-// the rest are still being read. Without that bound the two work in turns.
+// already, that one goes on with what was appended here; when as many flights
+// are on their way as may be, it leaves when one has landed.
 func (l *link) flushPending() {
 	l.mu.Lock()
-	switch {
-	case len(l.pending) == 0:
+	if l.flushing || !l.mayLeave() {
 		l.mu.Unlock()
 		return
-	case l.gathering && l.gathered >= enough:
-		// This goroutine sends in place of the one that yielded.
-	case l.flushing:
-		l.mu.Unlock()
-		return
-	default:
-		l.flushing, l.gathering = true, true
-		l.mu.Unlock()
-		runtime.Gosched()
-		l.mu.Lock()
-		if !l.gathering {
-			l.mu.Unlock() // another one sent
-			return
-		}
 	}
-	l.gathering = false
-	for len(l.pending) > 0 && l.err == nil {
+	l.flushing = true
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	for l.mayLeave() {
 		buf := l.pending
 		l.pending, l.spare = l.spare[:0], nil
-		l.written, l.gathered = l.appended, 0
+		l.written = l.appended
+		l.leave()
 		l.mu.Unlock()
 		_, err := l.conn.Write(buf)
 		l.mu.Lock()
@@ -184,6 +183,43 @@ func (l *link) flushPending() {
 		l.space.Broadcast()
 	}
 	l.mu.Unlock()
+}
+
+// mayLeave reports whether there is something to send, and may be sent now.
+// The caller holds mu.
+func (l *link) mayLeave() bool {
+	return len(l.pending) > 0 && l.err == nil &&
+		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
+}
+
+// leave notes that what was appended leaves now. The caller holds mu.
+func (l *link) leave() {
+	if !l.shared {
+		return
+	}
+	f := flight{last: l.appended}
+	if len(l.flights) == 0 {
+		f.left = time.Now()
+	}
+	l.flights = append(l.flights, f)
+}
+
+// landed takes out the flights that have all their replies, and reports
+// whether something may leave instead. Called by the goroutine that reads.
+func (l *link) landed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.flights) && l.flights[n].last <= l.taken {
+		if left := l.flights[n].left; !left.IsZero() {
+			if d := time.Since(left); l.shortest == 0 || d < l.shortest {
+				l.shortest = d
+			}
+		}
+		n++
+	}
+	l.flights = append(l.flights[:0], l.flights[n:]...)
+	return n > 0 && !l.flushing && l.mayLeave()
 }
 
 // fail ends the link. The caller holds mu.
@@ -266,7 +302,7 @@ func (l *link) flushCallers() {
 		l.flush[i] = nil
 	}
 	l.flush = l.flush[:0]
-	if l.resent {
+	if l.shared && l.landed() || l.resent {
 		l.resent = false
 		go l.flushPending() // sending may wait; reading must go on
 	}

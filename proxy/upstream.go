@@ -152,7 +152,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		delay = firstDelay
 		u.connects.Add(1)
-		l := newLink(conn, u.opts.MaxPending, u.opts.MaxReply)
+		l := newLink(conn, true, u.opts.MaxPending, u.opts.MaxReply)
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		u.link.Store(l)
 		if first {

@@ -2,13 +2,12 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -31,15 +30,13 @@ type slot struct {
 // end. The latter must not wait for a slow client, so they write only what the
 // socket takes at once, and leave the rest to a goroutine.
 type output struct {
-	conn     net.Conn
-	raw      syscall.RawConn // nil: no attempt to write without waiting
-	timeout  time.Duration
-	max      int
-	stats    *counters
-	head     atomic.Uint64 // the tag of the first reply to come; written under mu
-	typical  atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
-	onPanic  func(v any)
-	tryWrite func(fd uintptr) bool
+	conn    *socket.Conn
+	timeout time.Duration
+	max     int
+	stats   *counters
+	head    atomic.Uint64 // the tag of the first reply to come; written under mu
+	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
+	onPanic func(v any)
 
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
@@ -50,11 +47,6 @@ type output struct {
 	writing   bool   // somebody writes
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
-
-	// Of whoever is writing.
-	try    []byte
-	tryN   int
-	tryErr error
 }
 
 const (
@@ -69,7 +61,6 @@ const (
 func (o *output) init() {
 	o.changed.L = &o.mu
 	o.slots = make([]slot, firstSlots)
-	o.initTry()
 }
 
 // slot returns the slot of a tag. The caller holds mu.
@@ -200,7 +191,7 @@ func (o *output) Flush() {
 	for len(o.buf) > 0 && o.err == nil {
 		buf := o.take()
 		o.mu.Unlock()
-		n, err := o.writeNow(buf)
+		n, err := o.conn.TryWrite(buf)
 		if err == nil && n < len(buf) {
 			go o.writeSlowly(buf, n)
 			return

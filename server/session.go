@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -19,7 +20,7 @@ import (
 type session struct {
 	srv    *Server
 	id     uint64
-	conn   net.Conn
+	conn   *socket.Conn
 	out    output
 	ctx    context.Context //nolint:containedctx // the life of the connection
 	cancel context.CancelCauseFunc
@@ -85,7 +86,7 @@ const (
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{
-		srv: s, id: s.lastID.Add(1), conn: conn, born: time.Now(),
+		srv: s, id: s.lastID.Add(1), conn: socket.New(conn), born: time.Now(),
 		buf: make([]byte, firstRead), protocol: resp.RESP2, authed: s.opts.Password == "",
 	}
 	c.lane = int(c.id % uint64(s.opts.Lanes)) //nolint:gosec // small
@@ -95,7 +96,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	if !c.authed {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
-	c.out.conn, c.out.timeout, c.out.max, c.out.stats = conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
+	c.out.conn, c.out.timeout, c.out.max, c.out.stats = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
 	c.out.onPanic = c.panicked
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)

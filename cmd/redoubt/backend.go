@@ -23,11 +23,16 @@ type backend struct {
 	closers    []func() error // in the order of closing
 }
 
+// remote reports whether another process keeps the data.
+func (b *backend) remote() bool { return b.name != embeddedName }
+
 func (b *backend) close() {
 	for _, c := range b.closers {
 		_ = c() // the process ends anyway
 	}
 }
+
+const embeddedName = "embedded"
 
 // embeddedPath returns what follows "embedded:", and whether it does.
 func embeddedPath(url string) (path string, ok bool) { return strings.CutPrefix(url, "embedded:") }
@@ -50,7 +55,7 @@ func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error
 			return nil, fail(exitUnavailable, err)
 		}
 		b.closers = append(b.closers, srv.Close)
-		b.name, b.durability = "embedded", "none: data is in memory and gone when this process ends"
+		b.name, b.durability = embeddedName, "none: data is in memory and gone when this process ends"
 		url = "redis://" + srv.Addr()
 	}
 	if b.redis, err = proxy.ParseURL(url); err != nil {

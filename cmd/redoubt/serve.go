@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ type serveFlags struct {
 	listen, http, backend, prefix string
 	password                      secret
 	maxClients, maxPipeline       int
+	threads                       int
 	maxBulk, maxOutput            settings.Bytes
 	idleTimeout, writeTimeout     time.Duration
 	drainTimeout                  time.Duration
@@ -65,6 +67,7 @@ end doesn't answer or an address can't be listened on.`,
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.password.flags(flags, "password that clients must give")
+	flags.IntVar(&f.threads, "threads", 0, "how many threads run at once; 0 for one a core, or half as many in front of another server, which needs cores too")
 	flags.IntVar(&f.maxClients, "max-clients", 10_000, "how many clients may be connected")
 	flags.Var(&f.maxBulk, "max-bulk", "greatest `size` of one argument")
 	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "how many commands of one client may be in flight; more wait unread")
@@ -89,6 +92,9 @@ func (f *serveFlags) check() error {
 	positive("max-pipeline", f.maxPipeline)
 	positive("max-bulk", int(f.maxBulk))
 	positive("max-output", int(f.maxOutput))
+	if f.threads < 0 {
+		errs = append(errs, fmt.Errorf("threads is %d; want at least 0", f.threads))
+	}
 	if f.idleTimeout < 0 {
 		errs = append(errs, fmt.Errorf("idle-timeout is %v; want at least 0", f.idleTimeout))
 	}
@@ -143,6 +149,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 		return err
 	}
 
+	setThreads(f.threads, back.remote())
 	srv, err := server.New(server.Options{
 		Backend: back.redis, Client: back.client, Password: password,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
@@ -177,6 +184,18 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 	case sig := <-signals:
 		drain(srv, web, f.drainTimeout, sig, signals, log)
 		return nil
+	}
+}
+
+// setThreads bounds the threads that run Go code. Little happens between a
+// client and a remote back end, so that there more threads mostly wake each
+// other. GOMAXPROCS, where it is set, has been heard already.
+func setThreads(n int, remote bool) {
+	switch {
+	case n > 0:
+		runtime.GOMAXPROCS(n)
+	case remote && os.Getenv("GOMAXPROCS") == "":
+		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	}
 }
 

@@ -1,0 +1,130 @@
+// Package socket makes the calls of a busy server on its sockets cheap.
+//
+// A socket of Go's net package never blocks in the kernel, yet each call on it
+// is announced to the scheduler as if it might. On a loopback connection a
+// write carries its bytes all the way to the other process, which takes long
+// enough for the scheduler to hand the processor to another thread, and that
+// hand-over costs more than the call. A [Conn] makes small calls without the
+// announcement, on Linux. Elsewhere it makes the usual ones.
+//
+// Waiting, deadlines and Close are those of net.
+package socket
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// direct is the greatest length of a call that the scheduler is not told of.
+// Copying more takes long enough to let others run meanwhile.
+const direct = 64 << 10
+
+// A Conn is a connection for one goroutine that reads and, at any time, one
+// that writes. The other methods are those of the connection it was made of.
+type Conn struct {
+	net.Conn
+
+	raw   syscall.RawConn // nil: Conn is no socket of this process
+	read  transfer
+	write transfer
+}
+
+// A transfer is the arguments and results of a call that runs inside of a
+// RawConn. The closure is made once, so that a call allocates nothing.
+type transfer struct {
+	buf []byte
+	n   int
+	err error
+	try bool // don't wait
+	run func(fd uintptr) (done bool)
+}
+
+// New returns a Conn on c. What is no socket of this process, such as a TLS
+// connection, is used as it is.
+func New(c net.Conn) *Conn {
+	s := &Conn{Conn: c}
+	if sc, ok := c.(syscall.Conn); ok && supported {
+		if raw, err := sc.SyscallConn(); err == nil {
+			s.raw = raw
+		}
+	}
+	s.read.run = s.read.receive
+	s.write.run = s.write.send
+	return s
+}
+
+func (t *transfer) receive(fd uintptr) bool {
+	for {
+		t.n, t.err = read(fd, t.buf)
+		switch {
+		case errors.Is(t.err, syscall.EINTR):
+		case errors.Is(t.err, syscall.EAGAIN):
+			t.n = 0
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+func (t *transfer) send(fd uintptr) bool {
+	for t.n < len(t.buf) {
+		n, err := write(fd, t.buf[t.n:])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EAGAIN):
+			return t.try
+		case err != nil:
+			t.err = err
+			return true
+		default:
+			t.n += n
+		}
+	}
+	return true
+}
+
+// take returns the results and lets go of the buffer.
+func (t *transfer) take(call string, err error) (int, error) {
+	n := t.n
+	if err == nil && t.err != nil {
+		err = os.NewSyscallError(call, t.err)
+	}
+	t.buf, t.n, t.err = nil, 0, nil
+	return n, err
+}
+
+// Read implements net.Conn.
+func (s *Conn) Read(p []byte) (int, error) {
+	if s.raw == nil || len(p) == 0 {
+		return s.Conn.Read(p)
+	}
+	s.read.buf = p
+	n, err := s.read.take("read", s.raw.Read(s.read.run))
+	if n <= 0 && err == nil {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+// Write implements net.Conn.
+func (s *Conn) Write(p []byte) (int, error) {
+	if s.raw == nil {
+		return s.Conn.Write(p)
+	}
+	s.write.buf, s.write.try = p, false
+	return s.write.take("write", s.raw.Write(s.write.run))
+}
+
+// TryWrite writes as much of p as the socket takes without waiting, perhaps
+// nothing. What is no socket of this process takes nothing.
+func (s *Conn) TryWrite(p []byte) (int, error) {
+	if s.raw == nil {
+		return 0, nil
+	}
+	s.write.buf, s.write.try = p, true
+	return s.write.take("write", s.raw.Write(s.write.run))
+}
