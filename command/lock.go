@@ -77,7 +77,7 @@ var lockCommands = []*Command{
 	},
 	{
 		Name:       "LOCK.EXTEND",
-		Summary:    "Sets the time left to a lease that is still held.",
+		Summary:    "Makes a lease that is still held last longer.",
 		Since:      "0.1.0",
 		Group:      "lock",
 		Complexity: "O(1)",
@@ -87,9 +87,9 @@ var lockCommands = []*Command{
 		Args: []Arg{
 			lockName,
 			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
-			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms", maxTTL)},
+			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. A lease that lasts longer already stays as it is", maxTTL)},
 		},
-		Reply:    "Integer: 1 when the lease was held and now lasts ttl, 0 when it is not held any more.",
+		Reply:    "Integer: 1 when the lease was held and now lasts at least ttl, 0 when it is not held any more.",
 		Errors:   lockErrors(docInteger, docTTL),
 		Examples: []Example{{"LOCK.EXTEND orders:42 5f2b 30000", "(integer) 1"}},
 		Plan:     planExtend,
@@ -107,7 +107,7 @@ var lockCommands = []*Command{
 			lockName,
 			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
 		},
-		Reply:    "Integer: 1 when the lease was held and is released, 0 when it was not held any more. Repeating the command gives the same answer as long as nobody else has acquired the lock.",
+		Reply:    "Integer: 1 when the lease was held and is released, 0 when it was not held any more. Repeating the command gives the same answer until a later lease of the same name is released.",
 		Errors:   lockErrors(docID),
 		Examples: []Example{{"LOCK.RELEASE orders:42 5f2b", "(integer) 1"}},
 		Plan:     planRelease,
@@ -186,12 +186,12 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := lock.NewKeys(env.Client, a.name)
+	key, err := lock.Key(env.Client, a.name)
 	if err != nil {
 		return nameFault(err)
 	}
 	now := func() Plan {
-		cmd := lock.AcquireCmd(keys, a.id, a.ttl, a.label, "")
+		cmd := lock.AcquireCmd(key, a.id, a.ttl, a.label)
 		return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 			got, err := lock.ReadAttempt(r)
 			if err != nil {
@@ -203,7 +203,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if !a.waits {
 		return now()
 	}
-	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, keys, a) }}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, key, a) }}
 }
 
 func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []byte {
@@ -225,11 +225,11 @@ func planExtend(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.ExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
+	cmd := lock.ExtendCmd(key, string(args[2]), time.Duration(ttl)*time.Millisecond)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		held, _, err := lock.ReadExtend(r)
 		return appendDone(dst, held, err)
@@ -237,19 +237,14 @@ func planExtend(env *Env, args [][]byte) Plan {
 }
 
 func planRelease(env *Env, args [][]byte) Plan {
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
 	if len(args[2]) == 0 {
 		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has 0 bytes; want 1 to %d", maxID)}
 	}
-	// Asks nothing of the server, which is no cluster.
-	publish, err := env.Client.PublishVerb(context.Background())
-	if err != nil {
-		return Plan{Err: "ERR redoubt: " + err.Error()}
-	}
-	cmd := lock.ReleaseCmd(keys, string(args[2]), publish)
+	cmd := lock.ReleaseCmd(key, string(args[2]))
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		released, err := lock.ReadRelease(r)
 		return appendDone(dst, released, err)
@@ -267,11 +262,11 @@ func appendDone(dst []byte, done bool, err error) []byte {
 }
 
 func planInfo(env *Env, args [][]byte) Plan {
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.InfoCmd(keys)
+	cmd := lock.InfoCmd(key)
 	return Plan{Cmd: &cmd, Translate: appendInfo}
 }
 
