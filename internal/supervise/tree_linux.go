@@ -93,10 +93,12 @@ func (t *tree) signal(sig syscall.Signal) {
 }
 
 // terminate sends SIGTERM to the command and all its descendants, and wakes
-// those that are stopped so that they can act on it.
+// those that are stopped so that they can act on it. Parents get it before
+// their children: a shell whose child ended first would start the next one,
+// and act on its own SIGTERM only after that.
 func (t *tree) terminate() {
 	parents := parentsOfAll()
-	for pid := range descendants(parents, os.Getpid()) {
+	for _, pid := range descendants(parents, os.Getpid()) {
 		signalIfChildOf(pid, parents[pid], syscall.SIGTERM)
 		signalIfChildOf(pid, parents[pid], syscall.SIGCONT)
 	}
@@ -135,20 +137,17 @@ func children() []int {
 	return pids
 }
 
-// descendants returns the processes below root.
-func descendants(parents map[int]int, root int) map[int]bool {
-	below := map[int]bool{}
-	for pid := range parents {
-		var path []int
-		for p := pid; p != 0 && len(path) <= len(parents); p = parents[p] {
-			if p == root || below[p] {
-				for _, q := range path {
-					below[q] = true
-				}
-				break
-			}
-			path = append(path, p)
+// descendants returns the processes below root, parents before their children.
+func descendants(parents map[int]int, root int) []int {
+	children := map[int][]int{}
+	for pid, parent := range parents {
+		if pid != root {
+			children[parent] = append(children[parent], pid)
 		}
+	}
+	below := children[root]
+	for i := 0; i < len(below); i++ {
+		below = append(below, children[below[i]]...)
 	}
 	return below
 }
