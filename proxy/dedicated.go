@@ -45,7 +45,6 @@ type Dedicated struct {
 	// Of the goroutine that reads.
 	protocol   resp.Protocol
 	monitor    bool
-	subscribed bool            // a confirmation was seen
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
 }
@@ -113,16 +112,16 @@ func (d *Dedicated) Done() <-chan struct{} { return d.done }
 
 // deliver tells replies from what comes unasked. In RESP3 the latter has a
 // type of its own, and the confirmations of subscriptions have it too,
-// although they are asked for. In RESP2 messages are arrays like others, but a
-// subscribed client gets no other arrays that begin with their words.
+// although they are asked for. In RESP2 messages are arrays like others, but
+// while there are subscriptions no replies begin with their words.
 func (d *Dedicated) deliver(raw []byte) error {
 	pushed := raw[0] == '>'
-	if pushed || raw[0] == '*' {
+	if pushed || raw[0] == '*' && d.protocol == resp.RESP2 {
 		family, verb, count := pubsub(raw)
 		switch {
 		case verb == confirmation && d.confirmed(family, count, raw):
 			return nil
-		case pushed, verb == message && d.subscribed:
+		case pushed, verb == message && d.counts != [families]int64{}:
 			d.push(raw)
 			return nil
 		}

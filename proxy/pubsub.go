@@ -95,7 +95,6 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 			d.confirming = max(1, int(d.counts[family]))
 		}
 	}
-	d.subscribed = true
 	switch family {
 	case Channels:
 		d.counts[Channels] = rest - d.counts[Patterns]
