@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -76,6 +78,8 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).monitor, control: true, arity: 1}, "monitor")
 	add(handler{run: (*session).replication, control: true}, "sync", "psync", "replconf")
 
+	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
+
 	for i, e := range s.table {
 		name := string(bytes.ToLower([]byte(e.Name)))
 		m[name] = &handler{name: name, command: e, index: i, run: (*session).extension}
@@ -84,6 +88,22 @@ func (s *Server) makeHandlers() map[string]*handler {
 		}
 	}
 	return m
+}
+
+// crossProtocol is for words of HTTP: a page in a browser may have been made to
+// send them here, with commands in what follows. Like Redis, which would close
+// the connection that all share, it closes the client without an answer.
+func crossProtocol() func(c *session, args [][]byte, raw []byte) {
+	var last atomic.Int64 // when it was logged
+	return func(c *session, args [][]byte, _ []byte) {
+		c.commands[Local]++
+		c.srv.stats.protocolErrors.Add(1)
+		c.quit = true
+		now := time.Now().Unix()
+		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
+			c.srv.opts.Logger.Warn("a client that speaks HTTP was closed: this may be an attack", "client", c.id, "addr", c.conn.RemoteAddr(), "command", string(args[0]))
+		}
+	}
 }
 
 // dispatch sends one command on its way. raw is args as they are in c.buf.
@@ -175,7 +195,7 @@ func (c *session) fail(text string) {
 	c.reply(c.scratch)
 }
 
-func (c *session) ok() { c.reply([]byte("+OK\r\n")) }
+func (c *session) ok() { c.reply(okRaw) }
 
 // forward sends one command to the back end, on whichever connection the
 // client has. Its reply is changed by change unless that is nil.
