@@ -158,6 +158,28 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
+// AskOnce opens a session for one command that concerns no database, and
+// returns its reply, an error reply as [resp.Error]. It selects none, so that
+// the command may be one of those that go through while a script makes the
+// server answer BUSY.
+func AskOnce(ctx context.Context, b Backend, command []byte) (any, error) {
+	if r, ok := b.(*Redis); ok && r.DB != 0 {
+		bare := *r
+		bare.DB = 0
+		b = &bare
+	}
+	conn, err := b.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	replies, err := exchange(ctx, conn, command, 1)
+	if err != nil {
+		return nil, err
+	}
+	return replies[0], nil
+}
+
 // exchange sends n commands on a connection that nobody else uses yet, and
 // returns their replies.
 func exchange(ctx context.Context, conn net.Conn, commands []byte, n int) ([]any, error) {

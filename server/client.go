@@ -58,6 +58,9 @@ func (c *session) client(args [][]byte, raw []byte) {
 		"no-touch": 3, "tracking": -3, "caching": 3, "getredir": 2, "trackinginfo": 2, "unblock": -3, "help": 2,
 	}
 	if n := arity[sub]; n > 0 && len(args) != n || n < 0 && len(args) < -n {
+		if c.tx.active {
+			c.tx.broken, c.capture = true, nil // refused, not queued
+		}
 		c.fail("ERR wrong number of arguments for 'client|" + sub + "' command")
 		return
 	}
@@ -180,11 +183,21 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 		c.ok()
 		return
 	}
+	on := bytes.EqualFold(args[2], []byte("ON"))
+	if on && c.protocol == resp.RESP2 {
+		c.fail("ERR redoubt: CLIENT TRACKING needs RESP3, in which invalidations are sent")
+		return
+	}
 	if !c.dedicate() {
 		return
 	}
 	c.listening.Store(true)
-	c.forward(raw, nil)
+	c.forward(raw, func(dst, raw []byte) []byte {
+		if bytes.Equal(raw, okRaw) {
+			c.tracks = on
+		}
+		return append(dst, raw...)
+	})
 }
 
 // describe is the session's line in CLIENT LIST, in the form of Redis.

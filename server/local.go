@@ -169,17 +169,21 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if !c.settle() {
 		return
 	}
+	if c.tracks && protocol == resp.RESP2 {
+		c.fail("ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first")
+		return
+	}
+	who, err := c.srv.identify(c.ctx, protocol)
+	if err != nil {
+		c.unreachable(c.tag(), err)
+		return
+	}
 	if err := c.setProtocol(protocol); err != nil {
 		c.fail("ERR redoubt: " + err.Error())
 		return
 	}
 	if named {
 		c.setName(string(name))
-	}
-	who, err := c.srv.identify(c.ctx, c.protocol)
-	if err != nil {
-		c.unreachable(c.tag(), err)
-		return
 	}
 	c.scratch = appendHello(c.scratch[:0], c.protocol, c.id, who)
 	c.reply(c.scratch)

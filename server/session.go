@@ -40,7 +40,8 @@ type session struct {
 	lane      int
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
-	elsewhere bool   // another database than the back end's own is selected
+	elsewhere bool   // another database than the back end's own is selected; settle before reading it
+	tracks    bool   // CLIENT TRACKING is on; settle before reading it
 	tx        transaction
 	capture   *[]byte // replies made here go there instead
 	scratch   []byte
