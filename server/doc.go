@@ -15,7 +15,9 @@
 //     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
 //     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
 //     connection until it closes or sends RESET.
-//   - Replication (SYNC, PSYNC, REPLCONF) is refused.
+//   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
+//     TRACKING in RESP2, where invalidations would not come. POST and Host:
+//     close the client, as they do in Redis.
 //
 // # What is promised
 //

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"strconv"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -178,6 +180,10 @@ func (c *session) hello(args [][]byte, _ []byte) {
 		c.unreachable(c.tag(), err)
 		return
 	}
+	own := c.dedicated != nil
+	if own && !c.helloDedicated(protocol, who) {
+		return
+	}
 	if err := c.setProtocol(protocol); err != nil {
 		c.fail("ERR redoubt: " + err.Error())
 		return
@@ -185,6 +191,23 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if named {
 		c.setName(string(name))
 	}
-	c.scratch = appendHello(c.scratch[:0], c.protocol, c.id, who)
-	c.reply(c.scratch)
+	if !own {
+		c.scratch = appendHello(c.scratch[:0], protocol, c.id, who)
+		c.reply(c.scratch)
+	}
+}
+
+// helloDedicated answers HELLO once the client's own connection speaks the
+// protocol. It reports false when the back end refused, as it does in RESP2
+// while there are subscriptions.
+func (c *session) helloDedicated(p resp.Protocol, who []any) (ok bool) {
+	raw := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
+	c.forwardExpecting(raw, func(dst, raw []byte) []byte {
+		if raw[0] == '-' {
+			return append(dst, raw...)
+		}
+		ok = true
+		return appendHello(dst, p, c.id, who)
+	}, proxy.Expect{Protocol: p})
+	return c.settle() && ok
 }

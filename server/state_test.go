@@ -68,6 +68,25 @@ func TestHelloThatFails(t *testing.T) {
 	}
 }
 
+// TestHelloWhileSubscribed: the back end refuses it in RESP2, so it is refused.
+func TestHelloWhileSubscribed(t *testing.T) {
+	backend := redistest.Start(t)
+	_, addr := start(t, backend.URL())
+	direct, w := dial(t, backend.Addr()), dial(t, addr)
+	for _, w := range []*wire{direct, w} {
+		w.want("*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n", "SUBSCRIBE ch")
+	}
+	w.want(direct.do("HELLO", "3"), "HELLO 3 SETNAME me")
+	w.want("*2\r\n$4\r\npong\r\n$0\r\n\r\n", "PING")
+	w.want("*3\r\n$11\r\nunsubscribe\r\n$2\r\nch\r\n:0\r\n", "UNSUBSCRIBE")
+	w.want("$-1\r\n", "CLIENT GETNAME")
+	w.want("$-1\r\n", "GET k")
+	if got := w.do("HELLO", "3"); got[0] != '%' {
+		t.Errorf("HELLO 3: %q", got)
+	}
+	w.want("_\r\n", "GET k")
+}
+
 // TestKillScript: what ends a script is not in the way of the BUSY that the
 // script causes.
 func TestKillScript(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -232,7 +231,8 @@ func (c *session) selectDB(args [][]byte, raw []byte) {
 	})
 }
 
-// setProtocol switches a client that has no commands in flight.
+// setProtocol switches a client that has no commands in flight, and whose own
+// connection, if it has one, speaks the protocol already.
 func (c *session) setProtocol(p resp.Protocol) error {
 	if p == c.protocol {
 		return nil
@@ -240,12 +240,6 @@ func (c *session) setProtocol(p resp.Protocol) error {
 	u, err := c.srv.upstream(p, c.lane)
 	if err != nil {
 		return err
-	}
-	if c.dedicated != nil {
-		hello := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
-		if err := c.dedicated.SendSilently(proxy.Expect{Protocol: p}, hello); err != nil {
-			return err
-		}
 	}
 	c.upstream, c.protocol = u, p
 	c.shown(func(a *about) { a.shownProtocol = p })
