@@ -103,6 +103,19 @@ func (r *Redis) Name() string { return r.Addr }
 // Database implements [Backend].
 func (r *Redis) Database() int { return r.DB }
 
+// vanished is how long what was sent may stay unacknowledged, and a silent
+// connection unproven, before the server counts as gone with its machine or
+// network. A server that is merely busy acknowledges all the same, but one that
+// takes no more bytes for this long counts as gone, too.
+const vanished = 30 * time.Second
+
+// dialer finds out that a server has vanished: while nothing is sent by asking,
+// and while something is by limitUnacknowledged, since TCP then does not ask.
+var dialer = net.Dialer{
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 2, Interval: vanished / 6, Count: 3},
+	Control:         limitUnacknowledged,
+}
+
 // Open implements [Backend]. It costs a round trip when there is a password or
 // a database to select.
 func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
@@ -116,7 +129,7 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 	if network == "" {
 		network = "tcp"
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, r.Addr)
+	conn, err := dialer.DialContext(ctx, network, r.Addr)
 	if err != nil {
 		return nil, err
 	}

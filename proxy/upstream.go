@@ -52,9 +52,6 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tc, ok := conn.(*net.TCPConn); ok {
-		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
-	}
 	must := 0 // replies that must not be errors
 	var setup []byte
 	if o.Protocol == resp.RESP3 {
