@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/resp"
@@ -47,6 +48,8 @@ type Dedicated struct {
 	monitor    bool
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
+
+	listening atomic.Bool // monitor, or counts is not zero
 }
 
 // OpenDedicated opens a connection for listener and runs setup on it: a
@@ -107,6 +110,10 @@ func (d *Dedicated) Flush() { d.link.flushPending() }
 // does not wait; the Listener's Gone is called soon after.
 func (d *Dedicated) Close() { d.link.close(errClosed) }
 
+// Listening reports whether messages may come: there are subscriptions, or lines
+// of MONITOR. It may be called by any goroutine.
+func (d *Dedicated) Listening() bool { return d.listening.Load() }
+
 // Done is closed after Gone has returned.
 func (d *Dedicated) Done() <-chan struct{} { return d.done }
 
@@ -139,7 +146,10 @@ func (d *Dedicated) deliver(raw []byte) error {
 		if e.expect.Protocol != 0 {
 			d.protocol = e.expect.Protocol
 		}
-		d.monitor = d.monitor || e.expect.Monitor
+		if e.expect.Monitor {
+			d.monitor = true
+			d.listening.Store(true)
+		}
 	}
 	d.confirming = 0
 	return d.link.reply(raw)

@@ -103,6 +103,7 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 	default:
 		d.counts[family] = rest
 	}
+	d.listening.Store(d.monitor || d.counts != [families]int64{})
 	d.push(raw)
 	if !expected {
 		return true

@@ -191,10 +191,9 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 	if !c.dedicate() {
 		return
 	}
-	c.listening.Store(true)
 	c.forward(raw, func(dst, raw []byte) []byte {
 		if bytes.Equal(raw, okRaw) {
-			c.tracks = on
+			c.tracks.Store(on)
 		}
 		return append(dst, raw...)
 	})
@@ -210,7 +209,7 @@ func (c *session) describe() string {
 	if a.inTransaction {
 		flags += "x"
 	}
-	if c.listening.Load() {
+	if c.listening() {
 		flags += "P"
 	}
 	if flags == "" {
@@ -262,7 +261,7 @@ func (c *session) clientList(args [][]byte) {
 	slices.SortFunc(all, func(a, b *session) int { return int(a.id) - int(b.id) }) //nolint:gosec // counts clients
 	var b strings.Builder
 	for _, o := range all {
-		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening.Load() != *want {
+		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening() != *want {
 			continue
 		}
 		b.WriteString(o.describe())
@@ -341,9 +340,9 @@ func (f killFilter) matches(o *session) bool {
 	}
 	switch f.typ {
 	case "normal":
-		return !o.listening.Load()
+		return !o.listening()
 	case "pubsub":
-		return o.listening.Load()
+		return o.listening()
 	case "":
 		return true
 	}

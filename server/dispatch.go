@@ -19,8 +19,6 @@ type handler struct {
 	index   int // in the table
 	// beforeAuth: may be sent before AUTH.
 	beforeAuth bool
-	// control: decides for itself what it does inside a transaction.
-	control bool
 	// arity as in Redis, for those answered here; 0: not checked.
 	arity int
 }
@@ -51,20 +49,20 @@ func (s *Server) makeHandlers() map[string]*handler {
 			m[n] = &h
 		}
 	}
-	add(handler{run: (*session).hello, beforeAuth: true, control: true}, "hello")
-	add(handler{run: (*session).auth, beforeAuth: true, control: true, arity: -2}, "auth")
-	add(handler{run: (*session).quitNow, beforeAuth: true, control: true}, "quit")
-	add(handler{run: (*session).reset, beforeAuth: true, control: true, arity: 1}, "reset")
-	add(handler{run: (*session).client, control: true, arity: -2}, "client")
+	add(handler{run: (*session).hello, beforeAuth: true}, "hello")
+	add(handler{run: (*session).auth, beforeAuth: true, arity: -2}, "auth")
+	add(handler{run: (*session).quitNow, beforeAuth: true}, "quit")
+	add(handler{run: (*session).reset, beforeAuth: true, arity: 1}, "reset")
+	add(handler{run: (*session).client, arity: -2}, "client")
 	add(handler{run: (*session).ping}, "ping")
 	add(handler{run: (*session).echo, arity: 2}, "echo")
 	add(handler{run: (*session).commandInfo}, "command")
 	add(handler{run: (*session).selectDB, arity: 2}, "select")
 
-	add(handler{run: (*session).multi, control: true, arity: 1}, "multi")
-	add(handler{run: (*session).exec, control: true, arity: 1}, "exec")
-	add(handler{run: (*session).discard, control: true, arity: 1}, "discard")
-	add(handler{run: (*session).watch, control: true}, "watch")
+	add(handler{run: (*session).multi, arity: 1}, "multi")
+	add(handler{run: (*session).exec, arity: 1}, "exec")
+	add(handler{run: (*session).discard, arity: 1}, "discard")
+	add(handler{run: (*session).watch}, "watch")
 
 	add(handler{run: (*session).occupy},
 		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop",
@@ -72,11 +70,11 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).stream}, "xread", "xreadgroup")
 	add(handler{run: (*session).wait}, "wait", "waitaof")
 	add(handler{run: (*session).scriptOrFunction}, "script", "function")
-	add(handler{run: subscription(proxy.Channels), control: true}, "subscribe", "unsubscribe")
-	add(handler{run: subscription(proxy.Patterns), control: true}, "psubscribe", "punsubscribe")
-	add(handler{run: subscription(proxy.Shards), control: true}, "ssubscribe", "sunsubscribe")
-	add(handler{run: (*session).monitor, control: true, arity: 1}, "monitor")
-	add(handler{run: (*session).replication, control: true}, "sync", "psync", "replconf")
+	add(handler{run: subscription(proxy.Channels)}, "subscribe", "unsubscribe")
+	add(handler{run: subscription(proxy.Patterns)}, "psubscribe", "punsubscribe")
+	add(handler{run: subscription(proxy.Shards)}, "ssubscribe", "sunsubscribe")
+	add(handler{run: (*session).monitor, arity: 1}, "monitor")
+	add(handler{run: (*session).replication}, "sync", "psync", "replconf")
 
 	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
 

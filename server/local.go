@@ -171,7 +171,7 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if !c.settle() {
 		return
 	}
-	if c.tracks && protocol == resp.RESP2 {
+	if c.tracks.Load() && protocol == resp.RESP2 {
 		c.fail("ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first")
 		return
 	}

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +48,8 @@ type output struct {
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
+	ending    bool   // no message is wanted any more once last is answered
+	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
 }
@@ -53,9 +58,10 @@ const (
 	firstSlots    = 16
 	maxIdleOutput = 64 << 10 // larger buffers are given back when they are empty
 	maxIdleSlot   = 1 << 10
-	writeChunk    = 256 << 10 // what must be taken within the time-out
-	smallReply    = 1 << 10   // of which MaxPipeline don't matter
-	firstPipeline = 256       // commands in flight before any reply tells their size
+	writeChunk    = 256 << 10
+	tlsChunk      = 16 << 10 // one record
+	smallReply    = 1 << 10  // of which MaxPipeline don't matter
+	firstPipeline = 16       // commands in flight before any reply tells their size
 )
 
 func (o *output) init() {
@@ -169,7 +175,7 @@ func (o *output) apply(dst []byte, s *slot, raw []byte) (out []byte) {
 func (o *output) Push(raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if o.err != nil || o.ending && o.head.Load() == o.last {
 		return false
 	}
 	if len(o.buf) > 4*o.max {
@@ -228,13 +234,23 @@ func (o *output) wrote(buf []byte, n int, err error) {
 // writeSlowly writes buf from n on, and whatever comes meanwhile, at the
 // client's pace. It owns the right to write.
 func (o *output) writeSlowly(buf []byte, n int) {
+	chunk := writeChunk
+	_, encrypted := o.conn.Conn.(*tls.Conn)
+	if encrypted {
+		// A write that runs out of time is the last there, so that all of it
+		// must be taken within the time-out.
+		chunk = tlsChunk
+	}
 	for {
 		var err error
 		for n < len(buf) && err == nil {
 			var m int
 			_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout))
-			m, err = o.conn.Write(buf[n:min(len(buf), n+writeChunk)])
+			m, err = o.conn.Write(buf[n:min(len(buf), n+chunk)])
 			n += m
+			if m > 0 && !encrypted && errors.Is(err, os.ErrDeadlineExceeded) {
+				err = nil // it takes them, if slowly
+			}
 		}
 		o.mu.Lock()
 		o.wrote(buf, n, err)
@@ -252,6 +268,21 @@ func (o *output) writeSlowly(buf []byte, n int) {
 		buf, n = o.take(), 0
 		o.mu.Unlock()
 	}
+}
+
+// end says that no command follows the one before the tag last. What comes
+// unasked has no end, so it is dropped behind the last reply.
+func (o *output) end(last uint64) {
+	o.mu.Lock()
+	o.ending, o.last = true, last
+	o.mu.Unlock()
+}
+
+// busy reports whether something waits to be written.
+func (o *output) busy() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing || len(o.buf) > 0
 }
 
 // fail closes the connection; nothing is written any more.

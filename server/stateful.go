@@ -38,7 +38,10 @@ func (c *session) dedicate() bool {
 	c.dedicated = d
 	c.detached.Store(false)
 	c.srv.stats.dedicated.Add(1)
-	c.shown(func(a *about) { a.isDedicated = true })
+	c.own.Store(d)
+	if c.out.failed() {
+		d.Close() // killed meanwhile
+	}
 	return true
 }
 
@@ -61,12 +64,11 @@ func (c *session) undedicate() {
 	c.detached.Store(true)
 	c.dedicated.Close()
 	<-c.dedicated.Done()
+	c.own.Store(nil)
 	c.dedicated = nil
 	c.scripted = 0
-	c.tracks = false
-	c.listening.Store(false)
+	c.tracks.Store(false)
 	c.srv.stats.dedicated.Add(-1)
-	c.shown(func(a *about) { a.isDedicated = false })
 }
 
 // occupy is for commands that hold or change their connection and have one
@@ -177,7 +179,6 @@ func subscription(family proxy.Subscription) func(c *session, args [][]byte, raw
 		if !c.dedicate() {
 			return
 		}
-		c.listening.Store(true)
 		// In RESP2 too, confirmations come even when CLIENT REPLY is OFF.
 		c.forwardExpecting(raw, nil, proxy.Expect{Subscription: family, Channels: len(args) - 1})
 	}
@@ -190,7 +191,6 @@ func (c *session) monitor(_ [][]byte, raw []byte) {
 		return
 	}
 	if c.dedicate() {
-		c.listening.Store(true)
 		c.forwardExpecting(raw, nil, proxy.Expect{Monitor: true})
 	}
 }
@@ -237,7 +237,7 @@ func (c *session) setProtocol(p resp.Protocol) error {
 	if p == c.protocol {
 		return nil
 	}
-	u, err := c.srv.upstream(p, c.lane)
+	u, err := c.srv.upstream(p)
 	if err != nil {
 		return err
 	}

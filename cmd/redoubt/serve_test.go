@@ -165,7 +165,7 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("the first reply is %q, %v", line, err)
 	}
 	r.Pause()
-	const n = 100
+	const n = 16 // as many as a new client may have in flight
 	ask(n)
 	eventually(t, "the pipeline is on its way", func() bool {
 		_, metrics := s.get(t, "/metrics")
