@@ -40,7 +40,6 @@ type Expect struct {
 type Dedicated struct {
 	link     *link
 	listener Listener
-	name     string
 	done     chan struct{}
 
 	// Of the goroutine that reads.
@@ -66,8 +65,8 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 		return nil, err
 	}
 	d := &Dedicated{
-		link: newLink(conn, false, opts.MaxPending, opts.MaxReply), listener: listener,
-		name: opts.Backend.Name(), protocol: opts.Protocol, done: make(chan struct{}),
+		link: newLink(conn, false, opts), listener: listener,
+		protocol: opts.Protocol, done: make(chan struct{}),
 	}
 	go d.run()
 	return d, nil
@@ -77,7 +76,7 @@ func (d *Dedicated) run() {
 	defer close(d.done)
 	err := d.link.read(4<<10, d.deliver)
 	d.link.close(err)
-	d.link.abandon(LostReply(d.name), UnsentReply(d.name))
+	d.link.abandon()
 	d.listener.Gone(err)
 }
 

@@ -149,7 +149,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		delay = firstDelay
 		u.connects.Add(1)
-		l := newLink(conn, true, u.opts.MaxPending, u.opts.MaxReply)
+		l := newLink(conn, true, u.opts)
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		u.link.Store(l)
 		if first {
@@ -162,7 +162,7 @@ func (u *Upstream) run(ctx context.Context) {
 		u.link.Store(nil)
 		l.close(err)
 		u.losses.Add(1)
-		l.abandon(LostReply(u.opts.Backend.Name()), UnsentReply(u.opts.Backend.Name()))
+		l.abandon()
 	}
 	u.setDown(errClosed)
 	if first {
