@@ -122,3 +122,17 @@ func TestIdle(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waits for messages is not idle.
+func TestSubscriberIsNotIdle(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL(), func(o *server.Options) { o.IdleTimeout = 200 * time.Millisecond })
+	subscriber := dial(t, addr)
+	subscriber.want("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
+	dial(t, addr).expectClosed() // idle, and came later
+	if n := srv.Stats().IdleClosed; n != 1 {
+		t.Errorf("%d clients were closed as idle, want 1", n)
+	}
+	backend.CLI("PUBLISH", "x", "m")
+	subscriber.expect("*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\nm\r\n")
+}
