@@ -3,9 +3,10 @@ package proxy
 import (
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
+
+// tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall lacks.
+const tcpUserTimeout = 0x12
 
 // limitUnacknowledged ends a connection when what was sent stays unacknowledged.
 func limitUnacknowledged(network, _ string, c syscall.RawConn) error {
@@ -14,7 +15,7 @@ func limitUnacknowledged(network, _ string, c syscall.RawConn) error {
 	}
 	var err error
 	if cerr := c.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(vanished.Milliseconds()))
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(vanished.Milliseconds()))
 	}); cerr != nil {
 		return cerr
 	}
