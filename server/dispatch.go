@@ -296,7 +296,7 @@ func (c *session) rewrite(p command.Plan) {
 		return
 	}
 	t := c.tag()
-	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, mute: c.muted})
+	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, undo: p.Undo, mute: c.muted})
 	var err error
 	if c.dedicated != nil {
 		c.scripted = t + 1

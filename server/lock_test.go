@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,4 +169,24 @@ func TestWaitNeedsTheHomeDatabase(t *testing.T) {
 	w.want("+OK\r\n", "SELECT 0")
 	w.want(":0\r\n", "LOCK.RELEASE l "+id)
 	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"))
+}
+
+// A lock is released whose client has gone before it got the reply, and with it
+// the only copy of the id.
+func TestLockOfAClientThatHasGone(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL())
+	gone, other := dial(t, addr), dial(t, addr)
+	gone.want("+PONG\r\n", "PING")
+	other.want("+PONG\r\n", "PING")
+	backend.Pause()
+	gone.send("LOCK.ACQUIRE", "l", "600000")
+	eventually(t, "it is sent", func() bool { return srv.Stats().Commands[server.Rewritten] == 1 })
+	_ = gone.conn.(*net.TCPConn).SetLinger(0) // a reset: not only its sending side
+	_ = gone.conn.Close()
+	eventually(t, "the client is gone", func() bool { return srv.Stats().Clients == 1 })
+	backend.Resume()
+	eventually(t, "the lock is free", func() bool {
+		return strings.HasPrefix(other.do("LOCK.ACQUIRE", "l", "600000", "ID", "other"), "*3\r\n")
+	})
 }

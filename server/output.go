@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/resp"
@@ -17,6 +20,9 @@ import (
 // A translate appends to dst what a client gets instead of the reply raw.
 type translate func(dst, raw []byte) []byte
 
+// An undo takes back what a script did, given its reply.
+type undo func(ctx context.Context, r redoubt.Reply)
+
 // A slot is the place of one reply in a client's order. For a command whose
 // reply goes through as it comes, and in order, a slot is never touched.
 type slot struct {
@@ -24,6 +30,7 @@ type slot struct {
 	change   translate
 	script   command.Translate // as change, for the reply of a script
 	protocol resp.Protocol     // for script
+	undo     undo
 	done     bool
 	mute     bool // CLIENT REPLY OFF or SKIP
 }
@@ -40,6 +47,7 @@ type output struct {
 	head    atomic.Uint64 // the tag of the first reply to come; written under mu
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
+	onLost  func(u undo, raw []byte) // a reply that came too late for the client
 
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
@@ -97,6 +105,9 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
+		if sl := o.slot(tag); sl.undo != nil {
+			o.onLost(sl.undo, bytes.Clone(raw))
+		}
 		return false
 	}
 	if n, typical := int64(len(raw)), o.typical.Load(); n > typical {

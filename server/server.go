@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -245,6 +246,27 @@ func (s *Server) clients() []*session {
 		all = append(all, c)
 	}
 	return all
+}
+
+// takeBack undoes what a script did for a client that has gone. It doesn't wait.
+func (s *Server) takeBack(u undo, raw []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					s.panicked(v)
+				}
+			}()
+			u(s.ctx, scriptReply(raw))
+		})
+	}
+}
+
+func (s *Server) panicked(v any, more ...any) {
+	s.stats.panics.Add(1)
+	s.opts.Logger.Error("a command panicked", append(more, "panic", v, "stack", string(debug.Stack()))...)
 }
 
 // tick keeps the clock and closes idle clients.

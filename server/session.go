@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,7 +96,7 @@ func newSession(s *Server, conn net.Conn) *session {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
 	c.out.conn, c.out.timeout, c.out.max, c.out.stats = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
-	c.out.onPanic = c.panicked
+	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.active.Store(s.clock.Load())
@@ -348,10 +347,7 @@ func (c *session) Gone(err error) {
 	c.drain()
 }
 
-func (c *session) panicked(v any) {
-	c.srv.stats.panics.Add(1)
-	c.srv.opts.Logger.Error("a command panicked", "client", c.id, "panic", v, "stack", string(debug.Stack()))
-}
+func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
 
 // kill ends the session from outside.
 func (c *session) kill(cause error) {
