@@ -1,0 +1,39 @@
+package stock_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// Items in all slots of a cluster.
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	v, err := stock.New(client, stock.Options{})
+	must(t, err)
+	for i := range 30 {
+		name := fmt.Sprint("sku:", i)
+		_, err := v.Set(t.Context(), name, 3)
+		must(t, err)
+		reserve(t, v, name, "one", 1)
+		reserve(t, v, name, "two", 2)
+		must(t, v.Commit(t.Context(), name, "one"))
+		must(t, v.Cancel(t.Context(), name, "two"))
+		info, err := v.Info(t.Context(), name)
+		must(t, err)
+		if info != (stock.Info{Total: 3, Available: 2, Sold: 1}) {
+			t.Errorf("%s: %+v", name, info)
+		}
+		must(t, v.Delete(t.Context(), name))
+	}
+}

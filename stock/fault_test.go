@@ -1,0 +1,279 @@
+package stock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// A reply is lost: the call is sent again, and has its effect once. Add alone is
+// not.
+func TestLostReplies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		v := w.itemsOn(w.clientAt(proxy.Addr()))
+		_, err := v.Set(t.Context(), "a", 10)
+		must(t, err)
+		reserve(t, v, "a", "load", 1)
+		must(t, v.Cancel(t.Context(), "a", "load")) // the scripts are loaded
+
+		proxy.SwallowNextReply()
+		reserve(t, v, "a", "one", 2)
+		proxy.SwallowNextReply()
+		must(t, v.Commit(t.Context(), "a", "one"))
+		reserve(t, v, "a", "two", 3)
+		proxy.SwallowNextReply()
+		must(t, v.Cancel(t.Context(), "a", "two"))
+		proxy.SwallowNextReply()
+		_, err = v.Set(t.Context(), "a", 20)
+		must(t, err)
+		proxy.SwallowNextReply()
+		_, err = v.Info(t.Context(), "a")
+		must(t, err)
+		w.wants(t, "a", counts{20, 18, 0, 2})
+
+		proxy.SwallowNextReply()
+		_, err = v.Add(t.Context(), "a", 5)
+		is(t, err, redoubt.ErrUnknownOutcome)
+		w.wants(t, "a", counts{25, 23, 0, 2})
+		if n := proxy.Stats().Swallowed; n != 6 {
+			t.Errorf("%d replies were lost, want 6", n)
+		}
+	})
+}
+
+// losing loses the reply to the next command for good.
+type losing struct {
+	redoubt.Conn
+
+	next atomic.Bool
+}
+
+func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.Conn.Do(ctx, cmd)
+	if c.next.CompareAndSwap(true, false) {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(io.EOF)}
+	}
+	return r
+}
+
+// Nobody knows that units were reserved. Under an id that nobody knows they come
+// back at once; under one of the caller's they stay.
+func TestUnknownOutcome(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn := &losing{Conn: w.wrap(w.dial(w.Addr))}
+		v := w.itemsOn(w.clientOn(conn))
+		_, err := v.Set(t.Context(), "a", 10)
+		must(t, err)
+		conn.next.Store(true)
+		_, _, err = v.Reserve(t.Context(), "a", 3)
+		is(t, err, redoubt.ErrUnknownOutcome)
+		eventually(t, "the units are back", func() bool {
+			i, err := v.Info(t.Context(), "a")
+			return err == nil && i.Available == 10
+		})
+
+		for id, end := range map[string]func(ctx context.Context, name, id string) error{"commit": v.Commit, "cancel": v.Cancel} {
+			conn.next.Store(true)
+			_, _, err = v.ReserveRequest(t.Context(), "a", stock.Request{ID: id, N: 2})
+			is(t, err, redoubt.ErrUnknownOutcome)
+			conn.next.Store(true)
+			is(t, end(t.Context(), "a", id), redoubt.ErrUnknownOutcome)
+			must(t, end(t.Context(), "a", id))
+		}
+		w.wants(t, "a", counts{10, 8, 0, 2})
+	})
+}
+
+// The caller leaves while its reserve is under way, and cancels or commits by the
+// id, before or after the reserve arrives.
+func TestCancelInMidReserve(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		cut, v := w.itemsOn(w.clientAt(proxy.Addr())), w.items()
+		_, err := v.Set(t.Context(), "a", 10)
+		must(t, err)
+		reserve(t, cut, "a", "load", 1)
+		must(t, v.Cancel(t.Context(), "a", "load"))
+		leave := func(id string, d faultnet.Direction) {
+			t.Helper()
+			_, err := cut.Info(t.Context(), "a") // it is connected
+			must(t, err)
+			proxy.Blackhole(d)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, _, err = cut.ReserveRequest(ctx, "a", stock.Request{ID: id, N: 2})
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("%v, want the ctx's error with an unknown outcome", err)
+			}
+		}
+		leave("one", faultnet.ToClient)
+		must(t, v.Cancel(t.Context(), "a", "one"))
+		proxy.Heal()
+		leave("two", faultnet.ToClient)
+		must(t, v.Commit(t.Context(), "a", "two"))
+		proxy.Heal()
+		leave("three", faultnet.ToServer)
+		is(t, v.Cancel(t.Context(), "a", "three"), stock.ErrNotFound)
+		proxy.Heal() // now it arrives
+		reserve(t, cut, "a", "four", 1)
+		w.wants(t, "a", counts{10, 7, 1, 2})
+	})
+}
+
+// The ctx of Do ends while its reserve is under way: what it took comes back.
+func TestCancelledDoLeavesNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		cut, v := w.itemsOn(w.clientAt(proxy.Addr())), w.items()
+		_, err := v.Set(t.Context(), "a", 1)
+		must(t, err)
+		_, err = cut.Do(t.Context(), "a", 1, func(context.Context) error { return io.EOF })
+		is(t, err, io.EOF)
+		proxy.Blackhole(faultnet.ToClient)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = cut.Do(ctx, "a", 1, func(context.Context) error {
+			t.Error("it runs without a reservation")
+			return nil
+		})
+		is(t, err, redoubt.ErrUnknownOutcome)
+		proxy.Heal()
+		eventually(t, "the unit is back", func() bool {
+			i, err := v.Info(t.Context(), "a")
+			return err == nil && i.Available == 1
+		})
+	})
+}
+
+// buyers buy and cancel until everything is sold, and retry what fails. They
+// return which ids they were told are committed.
+func buyers(t *testing.T, w *world, n int) (committed []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	retry := func(call func() error) error {
+		for {
+			err := call()
+			_, refused := errors.AsType[redoubt.ServerError](err)
+			if err == nil || ctx.Err() != nil || refused ||
+				errors.Is(err, stock.ErrExpired) || errors.Is(err, stock.ErrCancelled) || errors.Is(err, stock.ErrNotFound) {
+				return err
+			}
+			time.Sleep(time.Millisecond) // the pace of a retry while the server is down
+		}
+	}
+	for b := range n {
+		v := w.itemsOn(w.clientAt(w.Addr))
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				id := fmt.Sprint(b, "-", i)
+				soldOut := false
+				err := retry(func() error {
+					r, _, err := v.ReserveRequest(ctx, "a", stock.Request{ID: id, N: 1})
+					soldOut = err == nil && r == nil
+					return err
+				})
+				if soldOut {
+					return
+				}
+				if err == nil && i%3 == 0 {
+					err = retry(func() error { return v.Cancel(ctx, "a", id) })
+				} else if err == nil {
+					if err = retry(func() error { return v.Commit(ctx, "a", id) }); err == nil {
+						mu.Lock()
+						committed = append(committed, id)
+						mu.Unlock()
+					}
+				}
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return committed
+}
+
+// The scripts are forgotten again and again while many buy.
+func TestScriptFlush(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const units = 200
+		_, err := w.items().Set(t.Context(), "a", units)
+		must(t, err)
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					if err := w.rdb.ScriptFlush(t.Context()).Err(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		committed := buyers(t, w, 6)
+		close(done)
+		wg.Wait()
+		if len(committed) < units-6 {
+			t.Errorf("%d of %d sold", len(committed), units)
+		}
+		n := int64(len(committed))
+		w.wants(t, "a", counts{units, units - n, 0, n})
+	})
+}
+
+// The server is killed and started again while many buy. Whatever was
+// acknowledged is there, and nothing else.
+func TestKilledServer(t *testing.T) {
+	const units = 4000
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})
+	_, err := w.items().Set(t.Context(), "a", units)
+	must(t, err)
+	sold := func() int64 {
+		i, err := w.items().Info(t.Context(), "a")
+		if err != nil {
+			return 0
+		}
+		return i.Sold
+	}
+	var committed []string
+	var wg sync.WaitGroup
+	wg.Go(func() { committed = buyers(t, w, 6) })
+	for _, at := range []int64{200, 1000, 2000} {
+		eventually(t, "some are sold", func() bool { return sold() > at })
+		server.Restart()
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	n := int64(len(committed))
+	if n < units-6 {
+		t.Errorf("%d of %d sold", n, units)
+	}
+	w.wants(t, "a", counts{units, units - n, 0, n})
+	v := w.items()
+	for _, id := range committed {
+		if err := v.Commit(t.Context(), "a", id); err != nil {
+			t.Fatalf("%s was committed: %v", id, err)
+		}
+	}
+}

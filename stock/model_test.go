@@ -1,0 +1,297 @@
+package stock_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// A model is what the keys of one item say, in Go.
+type model struct {
+	total, available, sold int64
+	held                   map[string]held
+	over                   map[string]over
+}
+
+type held struct{ n, until int64 }
+
+// over is until when an id is remembered, and how it ended; how is 4 when it was
+// cancelled without having reserved anything.
+type over struct{ until, how int64 }
+
+// due returns the ids of reservations, the next to run out first.
+func (m *model) due() []string {
+	return slices.SortedFunc(maps.Keys(m.held), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.held[a].until, m.held[b].until), cmp.Compare(a, b))
+	})
+}
+
+// forget forgets at most n ids whose time is over, the oldest first.
+func (m *model) forget(now int64, n int) {
+	score := func(id string) int64 { return m.over[id].until + m.over[id].how }
+	ids := slices.SortedFunc(maps.Keys(m.over), func(a, b string) int { return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(a, b)) })
+	for _, id := range ids[:min(n, len(ids))] {
+		if score(id) <= now {
+			delete(m.over, id)
+		}
+	}
+}
+
+func (m *model) end(id string, now, how int64) {
+	delete(m.held, id)
+	m.over[id] = over{(now + stock.Remembered.Microseconds()) / 10 * 10, how}
+}
+
+// back returns what ran out, at most n reservations.
+func (m *model) back(now int64, n int) {
+	var gone []string
+	for _, id := range m.due() {
+		if m.held[id].until <= now && len(gone) < n {
+			gone = append(gone, id)
+		}
+	}
+	m.forget(now, 2*len(gone))
+	for _, id := range gone {
+		m.available += m.held[id].n
+		m.end(id, now, 3)
+	}
+}
+
+// ended is how an id ended that is still remembered, 0 otherwise.
+func (m *model) ended(id string, now int64) int64 {
+	if o, ok := m.over[id]; ok && o.until+o.how > now {
+		return o.how
+	}
+	return 0
+}
+
+func (m *model) reserve(id string, n, ttl, now int64) stock.Status {
+	if h, ok := m.held[id]; ok {
+		if h.until <= now {
+			return stock.Expired
+		}
+		return stock.Reserved
+	}
+	switch m.ended(id, now) {
+	case 1:
+		return stock.Committed
+	case 2, 4:
+		return stock.Cancelled
+	case 3:
+		return stock.Expired
+	}
+	m.back(now, int(max(2, n-m.available)))
+	if m.available < n {
+		return stock.None
+	}
+	m.available -= n
+	m.held[id] = held{n, now + ttl}
+	return stock.Reserved
+}
+
+func (m *model) settle(id string, how, now int64) stock.Status {
+	h, ok := m.held[id]
+	if !ok {
+		if e := m.ended(id, now); e != 0 {
+			return stock.Status(-(e % 4))
+		}
+		if how == 1 {
+			return stock.None
+		}
+		m.forget(now, 2)
+		m.end(id, now, 4)
+		return stock.None
+	}
+	if h.until <= now {
+		how = 3
+	}
+	if how == 1 {
+		m.sold += h.n
+	} else {
+		m.available += h.n
+	}
+	m.forget(now, 2)
+	m.end(id, now, how)
+	return stock.Status(-how)
+}
+
+// count is add and, with the difference to the total, set.
+func (m *model) count(delta, now int64) (short bool) {
+	m.back(now, 512)
+	if m.available+delta < 0 {
+		return true
+	}
+	m.total += delta
+	m.available += delta
+	return false
+}
+
+// An episode drives one item and its model side by side.
+type episode struct {
+	*testing.T
+	*model
+
+	rng  *rand.Rand
+	w    *world
+	keys stock.Keys
+	name string
+	log  []string
+}
+
+// The scripts do what the model does, whatever comes in whatever order, and
+// however the server's clock is set.
+func TestScriptsFollowTheModel(t *testing.T) {
+	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
+	if s, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
+		seeds = []uint64{s}
+	}
+	eachFrozen(t, func(t *testing.T, w *world) {
+		for _, seed := range seeds {
+			t.Run(fmt.Sprint("SEED=", seed), func(t *testing.T) {
+				e := &episode{
+					T: t, model: &model{held: map[string]held{}, over: map[string]over{}},
+					rng: rand.New(rand.NewPCG(seed, 0)), w: w, name: t.Name(),
+				}
+				var err error
+				e.keys, err = stock.KeysOf(w.client, e.name)
+				must(t, err)
+				for range 400 {
+					e.step()
+					e.look()
+					if t.Failed() {
+						t.Fatalf("the last steps:\n%s", strings.Join(e.log[max(0, len(e.log)-12):], "\n"))
+					}
+				}
+			})
+		}
+	})
+}
+
+func (e *episode) note(format string, args ...any) {
+	e.log = append(e.log, fmt.Sprintf(format, args...))
+}
+
+func (e *episode) do(cmd redoubt.Cmd) redoubt.Reply { return e.w.client.Do(e.Context(), cmd) }
+
+func (e *episode) step() {
+	now := e.w.clock.µs.Load()
+	id := fmt.Sprint("id", e.rng.IntN(12))
+	switch p := e.rng.IntN(100); {
+	case p < 40:
+		n, ttl := 1+e.rng.Int64N(6), time.Duration(1+e.rng.IntN(60_000_000))*time.Microsecond
+		if ttl < time.Millisecond {
+			ttl = time.Millisecond
+		}
+		a, err := stock.ReadAttempt(e.do(stock.ReserveCmd(e.keys, id, n, ttl)))
+		must(e, err)
+		want := e.reserve(id, n, ttl.Microseconds(), now)
+		e.note("reserve %s %d %v: %+v", id, n, ttl, a)
+		got := stock.Attempt{Status: want, Left: stock.Shortage{
+			Available: e.available, Reserved: e.total - e.available - e.sold, Next: a.Left.Next,
+		}}
+		switch want {
+		case stock.Reserved:
+			got.N, got.TTL = e.held[id].n, time.Duration(e.held[id].until-now)*time.Microsecond
+		case stock.Expired:
+			got.N = e.held[id].n
+		case stock.None:
+			got.Left.Next = 0
+			if due := e.due(); len(due) > 0 {
+				got.Left.Next = time.Duration(e.held[due[0]].until-now) * time.Microsecond
+			}
+		default:
+		}
+		if a != got {
+			e.Errorf("reserve: %+v, want %+v", a, got)
+		}
+	case p < 55:
+		e.settled("commit", id, stock.CommitCmd(e.keys, id), e.settle(id, 1, now))
+	case p < 70:
+		e.settled("cancel", id, stock.CancelCmd(e.keys, id), e.settle(id, 2, now))
+	case p < 76:
+		delta := e.rng.Int64N(15) - 5
+		e.counted("add", delta, stock.AddCmd(e.keys, delta), e.count(delta, now))
+	case p < 80:
+		total := e.rng.Int64N(20) + e.sold
+		e.counted("set", total, stock.SetCmd(e.keys, total), e.count(total-e.total, now))
+	case p < 85:
+		e.counted("info", 0, stock.InfoCmd(e.keys), e.count(0, now))
+	case p < 97:
+		d := time.Duration(e.rng.Int64N(int64(20 * time.Second)))
+		e.note("%v later", d)
+		e.w.clock.advance(d)
+	case p < 98:
+		e.note("an hour later")
+		e.w.clock.advance(stock.Remembered)
+	default:
+		d := time.Duration(e.rng.Int64N(int64(30 * time.Second)))
+		e.note("the clock is set back by %v", d)
+		e.w.clock.advance(-d)
+	}
+}
+
+func (e *episode) settled(what, id string, cmd redoubt.Cmd, want stock.Status) {
+	got, err := stock.ReadSettled(e.do(cmd))
+	must(e, err)
+	e.note("%s %s: %d", what, id, got)
+	if got != want {
+		e.Errorf("%s: %d, want %d", what, got, want)
+	}
+}
+
+func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
+	c, err := stock.ReadCount(e.do(cmd))
+	must(e, err)
+	e.note("%s %d: %+v", what, n, c)
+	want := stock.Count{Short: short, Info: stock.Info{
+		Total: e.total, Available: e.available, Sold: e.sold, Reserved: e.total - e.available - e.sold, Reservations: int64(len(e.held)),
+	}}
+	if due := e.due(); len(due) > 0 {
+		want.Next = time.Duration(e.held[due[0]].until-e.w.clock.µs.Load()) * time.Microsecond
+	}
+	if c != want {
+		e.Errorf("%s: %+v, want %+v", what, c, want)
+	}
+}
+
+// look compares the keys with the model.
+func (e *episode) look() {
+	e.w.audit(e, e.name)
+	hash := e.w.rdb.HGetAll(e.Context(), e.keys[0]).Val()
+	for field, want := range map[string]int64{"total": e.total, "available": e.available, "sold": e.sold} {
+		if got, _ := strconv.ParseInt(hash[field], 10, 64); got != want {
+			e.Errorf("%s is %d, want %d", field, got, want)
+		}
+		delete(hash, field)
+	}
+	want := map[string]string{}
+	for id, h := range e.held {
+		want[":"+id] = fmt.Sprintf("%d%016d", h.n, h.until)
+	}
+	if !maps.Equal(hash, want) {
+		e.Errorf("held: %v, want %v", hash, want)
+	}
+	ids := map[string]string{}
+	for id, o := range e.over {
+		ids[":"+id] = fmt.Sprint(o.until + o.how)
+	}
+	got := map[string]string{}
+	for _, z := range e.w.rdb.ZRangeArgsWithScores(e.Context(), redis.ZRangeArgs{Key: e.keys[2], Start: 0, Stop: -1}).Val() {
+		got[z.Member.(string)] = fmt.Sprintf("%.0f", z.Score)
+	}
+	if !maps.Equal(got, ids) {
+		e.Errorf("over: %v, want %v", got, ids)
+	}
+}

@@ -1,0 +1,218 @@
+package stock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Reservation is a number of units of an item that are held for a time. It is
+// a value: whoever knows the name and the ID, in whatever process, can commit or
+// cancel it.
+type Reservation struct {
+	// Name is the item's.
+	Name string
+	// ID names the reservation.
+	ID string
+	// N is how many units it holds.
+	N int64
+	// Deadline is when it runs out, by this process's clock and a hundredth of
+	// the TTL early. The server's clock decides.
+	Deadline time.Time
+}
+
+// A Shortage says what there is of an item that has too few units left.
+type Shortage struct {
+	// Available units can be reserved: fewer than were asked for.
+	Available int64
+	// Reserved units are held by others and may come back.
+	Reserved int64
+	// Next is the time until some come back at the latest, if they are not
+	// sold; 0 when none are reserved.
+	Next time.Duration
+}
+
+// A Request is one reservation with an id and a TTL of its own.
+type Request struct {
+	// N is how many units to reserve: 1 to [MaxUnits].
+	N int64
+	// ID names the reservation, the number of the order for instance: 1 to
+	// [MaxID] bytes, used once for an item. A request that is repeated with
+	// the same ID gets the same answer and takes no more. Defaults to
+	// [NewID].
+	ID string
+	// TTL is how long the units are held. Defaults to that of the Inventory.
+	TTL time.Duration
+}
+
+func (r Request) check() error {
+	var errs []error
+	if r.N < 1 || r.N > MaxUnits {
+		errs = append(errs, fmt.Errorf("stock: n is %d; want 1 to %d", r.N, int64(MaxUnits)))
+	}
+	return errors.Join(append(errs, CheckID(r.ID), CheckTTL(r.TTL))...)
+}
+
+// Reserve reserves n units of the item called name for the TTL. Exactly one of
+// the three results is set: the reservation; what there is, when that is too
+// little; or an error.
+//
+// When the error matches redoubt.ErrUnknownOutcome the units may be held
+// nevertheless. They are then given back in the background, at the latest by the
+// TTL.
+func (v *Inventory) Reserve(ctx context.Context, name string, n int64) (*Reservation, *Shortage, error) {
+	return v.ReserveRequest(ctx, name, Request{N: n})
+}
+
+// ReserveRequest reserves units as [Inventory.Reserve] does, under an ID that
+// the caller made. After an error that matches redoubt.ErrUnknownOutcome the
+// units may be held: repeat the request with the same ID, or cancel it.
+//
+// When the ID is over the error matches [ErrCommitted], [ErrCancelled] or
+// [ErrExpired]. When it holds another number of units it matches [ErrMismatch].
+func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) (*Reservation, *Shortage, error) {
+	own := r.ID == ""
+	if own {
+		r.ID = NewID()
+	}
+	if r.TTL == 0 {
+		r.TTL = v.ttl
+	}
+	if err := r.check(); err != nil {
+		return nil, nil, err
+	}
+	keys, err := KeysOf(v.client, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		sent := time.Now()
+		a, err := ReadAttempt(v.client.Do(ctx, ReserveCmd(keys, r.ID, r.N, r.TTL)))
+		switch {
+		case err != nil:
+			if own && errors.Is(err, redoubt.ErrUnknownOutcome) {
+				v.cleanUp(ctx, CancelCmd(keys, r.ID))
+			}
+			return nil, nil, err
+		case a.Status == Again:
+		case a.Status == None:
+			return nil, &a.Left, nil
+		case a.Status != Reserved:
+			return nil, nil, a.Status.err()
+		case a.N != r.N:
+			return nil, nil, fmt.Errorf("%w: %d", ErrMismatch, a.N)
+		default:
+			deadline := sent.Add(a.TTL - a.TTL/100)
+			return &Reservation{Name: name, ID: r.ID, N: a.N, Deadline: deadline}, nil, nil
+		}
+	}
+}
+
+// err is the error for a reservation that is over.
+func (s Status) err() error {
+	switch s {
+	case Committed:
+		return ErrCommitted
+	case Cancelled:
+		return ErrCancelled
+	case Expired:
+		return ErrExpired
+	default:
+		return ErrNotFound
+	}
+}
+
+// Commit sells what the reservation holds. Repeated, it gives the same answer,
+// for [Remembered]. When nothing is sold the error matches [ErrExpired],
+// [ErrCancelled] or [ErrNotFound].
+func (v *Inventory) Commit(ctx context.Context, name, id string) error {
+	return v.settle(ctx, name, id, CommitCmd, Committed)
+}
+
+// Cancel puts what the reservation holds back on sale. Repeated, it gives the
+// same answer, for [Remembered]. When it finds nothing to put back the error
+// matches [ErrExpired], [ErrCommitted] or [ErrNotFound]; after it a reserve with
+// the same ID that is still under way takes nothing.
+func (v *Inventory) Cancel(ctx context.Context, name, id string) error {
+	return v.settle(ctx, name, id, CancelCmd, Cancelled)
+}
+
+func (v *Inventory) settle(ctx context.Context, name, id string, cmd func(Keys, string) redoubt.Cmd, want Status) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	keys, err := KeysOf(v.client, name)
+	if err != nil {
+		return err
+	}
+	got, err := ReadSettled(v.client.Do(ctx, cmd(keys, id)))
+	if err != nil || got == want {
+		return err
+	}
+	return got.err()
+}
+
+// Do reserves n units of the item called name, runs fn, and commits them if it
+// returns nil, else cancels. If fewer than n are left it returns what there is
+// and does not run fn.
+//
+// The context that fn gets is derived from ctx and ends a little before the
+// reservation does, with a cause that matches [ErrExpired]. The units are
+// committed or cancelled also when ctx has ended meanwhile, and cancelled when fn
+// panics.
+//
+// The error is that of fn, joined with that of the cancelling, or that of the
+// commit. When it matches [ErrExpired], fn returned nil too late and nothing is
+// sold. When it matches redoubt.ErrUnknownOutcome and not ErrExpired, it may be.
+//
+// It costs two round trips.
+func (v *Inventory) Do(ctx context.Context, name string, n int64, fn func(ctx context.Context) error) (*Shortage, error) {
+	r, short, err := v.Reserve(ctx, name, n)
+	if r == nil {
+		return short, err
+	}
+	done := false
+	defer func() {
+		if !done {
+			_ = v.end(ctx, r, v.Cancel) // fn panics
+		}
+	}()
+	err = v.call(ctx, r, fn)
+	done = true
+	if err != nil {
+		if cerr := v.end(ctx, r, v.Cancel); cerr != nil && !errors.Is(cerr, ErrExpired) {
+			err = errors.Join(err, cerr)
+		}
+		return nil, err
+	}
+	return nil, v.end(ctx, r, v.Commit)
+}
+
+func (v *Inventory) call(ctx context.Context, r *Reservation, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithDeadlineCause(ctx, r.Deadline, ErrExpired)
+	defer cancel()
+	return fn(ctx)
+}
+
+// end ends a reservation for a caller whose ctx may have ended.
+func (v *Inventory) end(ctx context.Context, r *Reservation, how func(ctx context.Context, name, id string) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return how(ctx, r.Name, r.ID)
+}
+
+// endTimeout bounds what is done on the server after the caller has left.
+const endTimeout = 3 * time.Second
+
+// cleanUp sends cmd in the background, for a caller that has left. What it
+// can't reach within the time ends by itself with the TTL.
+func (v *Inventory) cleanUp(ctx context.Context, cmd redoubt.Cmd) {
+	v.client.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		_ = v.client.Do(ctx, cmd)
+	})
+}

@@ -1,0 +1,232 @@
+package stock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// world is one back end with a client on it.
+type world struct {
+	redistest.Backend
+	t      *testing.T
+	rdb    *redis.Client // for looking at keys
+	client *redoubt.Client
+	clock  *clock // nil when time runs
+}
+
+// each runs a test on every back end, on its own clock.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+func newWorld(t *testing.T, b redistest.Backend) *world {
+	w := &world{Backend: b, t: t}
+	w.rdb = w.dial(b.Addr)
+	w.client = w.clientOn(w.wrap(w.rdb))
+	return w
+}
+
+// eachFrozen runs a test on every back end, with a clock that the test sets.
+func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
+	each(t, func(t *testing.T, w *world) {
+		w.clock = &clock{Conn: w.wrap(w.rdb)}
+		w.clock.set(time.Unix(1_760_000_000, 123_456_000))
+		w.client = w.clientOn(w.clock)
+		run(t, w)
+	})
+}
+
+func (w *world) dial(addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	w.t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func (w *world) wrap(rdb *redis.Client) redoubt.Conn {
+	w.t.Helper()
+	conn, err := goredis.Wrap(rdb)
+	must(w.t, err)
+	return conn
+}
+
+// clientAt returns a Client with connections of its own, like that of another
+// process.
+func (w *world) clientAt(addr string) *redoubt.Client { return w.clientOn(w.wrap(w.dial(addr))) }
+
+func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
+	w.t.Helper()
+	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// items returns an Inventory whose reservations last a minute.
+func (w *world) items() *stock.Inventory { return w.itemsOn(w.client) }
+
+func (w *world) itemsOn(c *redoubt.Client) *stock.Inventory {
+	w.t.Helper()
+	v, err := stock.New(c, stock.Options{TTL: time.Minute})
+	must(w.t, err)
+	return v
+}
+
+func (w *world) key(name, part string) string { return w.Prefix + ":{" + name + "}:" + part }
+
+// clock is a Conn that runs the package's scripts with a time of its own, which
+// stands still until it is set.
+type clock struct {
+	redoubt.Conn
+	µs atomic.Int64
+}
+
+func (c *clock) set(t time.Time) { c.µs.Store(t.UnixMicro()) }
+
+func (c *clock) advance(d time.Duration) { c.µs.Add(d.Microseconds()) }
+
+var frozen = func() map[*redoubt.Script]*redoubt.Script {
+	const now = `redis.call('TIME')`
+	m := map[*redoubt.Script]*redoubt.Script{}
+	for _, s := range stock.Scripts() {
+		source := s.Source()
+		if strings.Count(source, now) != 1 {
+			panic(s.Name() + " does not contain " + now + " once")
+		}
+		m[s] = redoubt.NewScript("frozen", strings.Replace(source, now, `{ARGV[#ARGV - 1], ARGV[#ARGV]}`, 1))
+	}
+	return m
+}()
+
+func (c *clock) freeze(cmd redoubt.Cmd) redoubt.Cmd {
+	if s := frozen[cmd.Script]; s != nil {
+		µs := c.µs.Load()
+		cmd.Script = s
+		cmd.Args = append(slices.Clip(cmd.Args),
+			strconv.FormatInt(µs/1_000_000, 10), strconv.FormatInt(µs%1_000_000, 10))
+	}
+	return cmd
+}
+
+func (c *clock) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return c.Conn.Do(ctx, c.freeze(cmd))
+}
+
+func (c *clock) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	frozen := make([]redoubt.Cmd, len(cmds))
+	for i, cmd := range cmds {
+		frozen[i] = c.freeze(cmd)
+	}
+	return c.Conn.Pipeline(ctx, frozen)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want, which may be nil.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// eventually polls until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) { // the pace of a poll
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// reserve reserves n units under id, which must succeed.
+func reserve(t testing.TB, v *stock.Inventory, name, id string, n int64) {
+	t.Helper()
+	r, short, err := v.ReserveRequest(t.Context(), name, stock.Request{ID: id, N: n})
+	must(t, err)
+	if short != nil {
+		t.Fatalf("too few for %s: %+v", id, *short)
+	}
+	if r.N != n || r.ID != id || r.Name != name {
+		t.Fatalf("reserved %+v, want %d under %s", *r, n, id)
+	}
+}
+
+// refused tries to reserve n units, which must fail.
+func refused(t testing.TB, v *stock.Inventory, name string, n int64) stock.Shortage {
+	t.Helper()
+	r, short, err := v.Reserve(t.Context(), name, n)
+	must(t, err)
+	if short == nil {
+		t.Fatalf("reserved %+v", *r)
+	}
+	return *short
+}
+
+// counts is an Info in short.
+type counts struct{ total, available, reserved, sold int64 }
+
+// wants checks what there is of an item, as Info says and as the keys say.
+func (w *world) wants(t testing.TB, name string, want counts) {
+	t.Helper()
+	i, err := w.items().Info(t.Context(), name)
+	must(t, err)
+	if got := (counts{i.Total, i.Available, i.Reserved, i.Sold}); got != want {
+		t.Errorf("%s: %+v, want %+v", name, got, want)
+	}
+	w.audit(t, name)
+}
+
+// audit counts what reservations hold, from the keys themselves: nothing is
+// lost, nothing is there twice, nothing is below zero.
+func (w *world) audit(t testing.TB, name string) {
+	t.Helper()
+	hash, err := w.rdb.HGetAll(t.Context(), w.key(name, "stock")).Result()
+	must(t, err)
+	n := map[string]int64{}
+	for _, f := range []string{"total", "available", "sold"} {
+		n[f], _ = strconv.ParseInt(hash[f], 10, 64)
+		delete(hash, f)
+	}
+	sum, byID := n["available"]+n["sold"], map[string]string{}
+	for id, held := range hash {
+		units, err := strconv.ParseInt(held[:len(held)-16], 10, 64)
+		must(t, err)
+		sum += units
+		byID[id] = held[len(held)-16:]
+	}
+	if sum != n["total"] || n["available"] < 0 || n["sold"] < 0 {
+		t.Errorf("%s: %d of %v, with %d reservations", name, sum, n, len(hash))
+	}
+	due, err := w.rdb.ZRangeWithScores(t.Context(), w.key(name, "due"), 0, -1).Result()
+	must(t, err)
+	for _, z := range due {
+		id := z.Member.(string)
+		if want := fmt.Sprintf("%016.0f", z.Score); byID[id] != want {
+			t.Errorf("%s: %s runs out at %s, and is due at %s", name, id, byID[id], want)
+		}
+		delete(byID, id)
+	}
+	if len(byID) > 0 {
+		t.Errorf("%s: these are never due: %v", name, byID)
+	}
+}
