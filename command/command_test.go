@@ -85,6 +85,16 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}},
 		"LOCK.RELEASE": {{"}", "id"}, {"n", ""}},
 		"LOCK.INFO":    {{"}"}, {long}},
+
+		"STOCK.SET": {{"}", "1"}, {"n", "x"}, {"n", "-1"}},
+		"STOCK.ADD": {{"}", "1"}, {"n", "1.5"}, {"n", "1000000000000001"}},
+		"STOCK.RESERVE": {
+			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "1", "x"}, {"n", "0", "1"}, {"n", "1", "0"}, {"n", "1", "1", "ID"},
+			{"n", "1", "1", "NONE", "x"}, {"n", "1", "1", "ID", ""}, {"n", "1", "1", "ID", long},
+		},
+		"STOCK.COMMIT": {{"}", "x"}, {"n", ""}},
+		"STOCK.CANCEL": {{"}", "x"}, {"n", long}},
+		"STOCK.INFO":   {{"}"}},
 	}
 	// What the arguments alone don't show.
 	later := []string{
@@ -92,6 +102,10 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"ERR redoubt: this ID is over: it acquired the lock before",
 		"ERR redoubt: waiting works in the back end's own database only: SELECT it",
 		"ERR redoubt: the server is shutting down",
+		"ERR redoubt: only 1 are available, with 2 reserved and 3 sold",
+		"ERR redoubt: there would be more than 1000000000000000",
+		"ERR redoubt: this ID has reserved 3, not 2",
+		"TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command",
 	}
 	client, err := redoubt.New(deaf{}, redoubt.Options{})
 	if err != nil {
@@ -145,6 +159,8 @@ func FuzzPlan(f *testing.F) {
 	f.Add(2, "name id 1000")
 	f.Add(3, "name id")
 	f.Add(4, "name")
+	f.Add(5, "name 1")
+	f.Add(7, "name 1 1000 ID x")
 	client, err := redoubt.New(deaf{}, redoubt.Options{})
 	if err != nil {
 		f.Fatal(err)
@@ -174,7 +190,8 @@ func FuzzPlan(f *testing.F) {
 			t.Fatalf("%q: plan %+v", line, p)
 		}
 		if p.Cmd != nil {
-			for _, r := range []redoubt.Reply{{}, {Val: int64(1)}, {Val: []any{int64(1), int64(2), int64(3), int64(4), "x"}}, {Val: []any{nil, "x"}}, {Err: redoubt.ServerError("WRONGTYPE x")}} {
+			for _, r := range []redoubt.Reply{{}, {Val: int64(1)}, {Val: []any{int64(1), int64(2), int64(3), int64(4), "x"}}, {Val: []any{nil, "x"}},
+				{Val: []any{int64(0), int64(2), int64(3), int64(4), int64(5), int64(6)}}, {Val: []any{int64(0), int64(2), int64(3), int64(4), int64(5), int64(6), int64(7)}}, {Err: redoubt.ServerError("WRONGTYPE x")}} {
 				raw := p.Translate(nil, resp.RESP3, r)
 				if _, n, err := resp.Parse(raw); err != nil || n != len(raw) {
 					t.Fatalf("%q: reply %+v becomes %q: %v", line, r, raw, err)
