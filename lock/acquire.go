@@ -16,35 +16,12 @@ import (
 // lease that it saw would end.
 var maxPoll = 30 * time.Second // changed by tests
 
-// Acquire acquires the lock called name. It waits while others hold it, until
-// ctx ends, and then returns ctx's error; what it left on the server is undone in
-// the background, at the latest by the TTL. A ctx that can't end waits for ever.
-//
-// It costs one round trip when the lock is free. Otherwise it waits for a
-// wake-up from the server, in no promised order: of all the callers that
-// wait for one name with one Client only the first is known to the server, and
-// releasing the lock wakes one of those. A wake-up that got lost delays the
-// waiter to the end of the lease that it saw, at most 30 s.
-func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
-	key, err := Key(m.client, name)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
-		sent, a, err := m.acquire(ctx, name, key, r)
-		switch {
-		case errors.Is(err, redoubt.ErrUnknownOutcome):
-			m.cleanUp(ctx, voidCmd(key, r.ID))
-			return nil, err
-		case err != nil:
-			return nil, err
-		case a.Status == Acquired:
-			return newLease(m, name, key, r.ID, a.Fence, sent, a.TTL), nil
-		}
-		// It was acquired, and over before its reply came: try anew.
-	}
-}
+const (
+	// claimFor is how long a claim keeps others out: what a dead waiter costs.
+	claimFor = 3 * time.Second
+	// claimAgain is how often a waiter that lives says that it still waits.
+	claimAgain = time.Second
+)
 
 // A Request is one acquisition with an id, a TTL and a label of its own.
 type Request struct {
@@ -55,30 +32,6 @@ type Request struct {
 	TTL time.Duration
 	// Label is shown to whoever finds the lock busy. At most [MaxLabel] bytes.
 	Label string
-}
-
-// AcquireRequest acquires the lock called name as [Mutex.Acquire] does, but
-// gives no [Lease]: whoever knows the ID extends and releases the lock, by
-// [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
-// the ID held the lock before. This is how LOCK.ACQUIRE waits.
-//
-// When ctx ends, what is left on the server is undone in the background. After
-// another error that matches
-// redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
-// with the same ID, or release it.
-func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
-	key, err := Key(m.client, name)
-	if err != nil {
-		return Attempt{}, err
-	}
-	if err := r.check(); err != nil {
-		return Attempt{}, err
-	}
-	_, a, err := m.acquire(ctx, name, key, r)
-	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-		m.cleanUp(ctx, voidCmd(key, r.ID))
-	}
-	return a, err
 }
 
 func (r Request) check() error {
@@ -92,66 +45,88 @@ func (r Request) check() error {
 	return errors.Join(errs...)
 }
 
-// acquire waits until the lock is not held by another. sent is when the
+// acquire waits until t is not busy. sent is when the
 // attempt was sent that a answers. After an error that matches
 // redoubt.ErrUnknownOutcome the caller has to say what becomes of the id.
-func (m *Mutex) acquire(ctx context.Context, name, key string, r Request) (sent time.Time, a Attempt, err error) {
+func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
 	if err := ctx.Err(); err != nil {
 		return sent, a, err
 	}
-	if m.lines.empty(key) {
-		sent, a, err = m.attempt(ctx, key, r, "")
+	if f.lines.empty(t.key()) {
+		sent, a, err = f.attempt(ctx, t, r, "")
 		if err != nil || a.Status != Held {
 			return sent, a, err
 		}
 	}
-	turn := m.lines.join(key)
+	turn := f.lines.join(t.key())
 	select {
 	case <-turn:
 	case <-ctx.Done():
-		m.giveUp(ctx, key, turn)
+		f.giveUp(ctx, t, r.ID, turn)
 		return sent, a, ctx.Err()
 	}
-	sent, a, err = m.wait(ctx, name, key, r)
+	sent, a, err = f.wait(ctx, t, r)
 	if err != nil || a.Status == Over {
-		m.giveUp(ctx, key, turn)
+		f.giveUp(ctx, t, r.ID, turn)
 	} else {
-		m.lines.leave(key, turn)
+		f.lines.leave(t.key(), turn)
 	}
 	return sent, a, err
 }
 
 // wait is for the first caller in this process's line: it queues on the server
 // and tries again at each wake-up.
-func (m *Mutex) wait(ctx context.Context, name, key string, r Request) (sent time.Time, a Attempt, err error) {
-	w, err := m.client.Waiter(ctx, name, key)
+func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
+	w, err := f.client.Waiter(ctx, t.name, t.key())
 	if err != nil {
 		return sent, a, err
 	}
 	defer w.Close()
-	m.lines.queued(key, entry(w))
+	f.lines.queued(t.key(), entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		sent, a, err = m.attempt(ctx, key, r, entry(w))
+		sent, a, err = f.attempt(ctx, t, r, entry(w))
 		if err != nil || a.Status != Held {
 			return sent, a, err
 		}
 		// A little later than the end of the lease: not to come too early.
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
+		if err := f.sleep(ctx, t, r.ID, w.C, timer.C); err != nil {
+			return sent, a, err
+		}
+	}
+}
+
+// sleep returns when it is time for another try, and claims meanwhile.
+func (f *family) sleep(ctx context.Context, t target, id string, woken <-chan struct{}, poll <-chan time.Time) error {
+	var beat <-chan time.Time
+	claim := func() {}
+	if c, ok := t.kind.(claimer); ok {
+		// Should it fail, the lock is acquired all the same, though later.
+		claim = func() { _ = f.client.Do(ctx, c.claim(t.keys, id)) }
+		ticker := time.NewTicker(claimAgain)
+		defer ticker.Stop()
+		beat = ticker.C
+	}
+	for {
+		claim()
 		select {
-		case <-w.C:
-		case <-timer.C:
+		case <-woken:
+			return nil
+		case <-poll:
+			return nil
 		case <-ctx.Done():
-			return sent, a, ctx.Err()
+			return ctx.Err()
+		case <-beat:
 		}
 	}
 }
 
 // attempt sends one acquire.
-func (m *Mutex) attempt(ctx context.Context, key string, r Request, waiter string) (sent time.Time, a Attempt, err error) {
+func (f *family) attempt(ctx context.Context, t target, r Request, waiter string) (sent time.Time, a Attempt, err error) {
 	sent = time.Now()
-	a, err = ReadAttempt(m.client.Do(ctx, acquireCmd(key, r.ID, r.TTL, r.Label, waiter)))
+	a, err = ReadAttempt(f.client.Do(ctx, t.kind.acquire(t.keys, r, waiter)))
 	return sent, a, err
 }
 
@@ -160,24 +135,35 @@ func (m *Mutex) attempt(ctx context.Context, key string, r Request, waiter strin
 // If somebody stands behind, nothing else is to do: the next one tries at once
 // and takes over the place in the server's queue. The last one gives up that
 // place, which wakes another process if this one has just been woken for
-// nothing. The caller is not kept until that is done, but who joins the line
+// nothing, and one that claimed takes the claim back. The caller is not kept
+// until that is done, but who joins the line
 // meanwhile is, or would lose the place that it has just taken.
-func (m *Mutex) giveUp(ctx context.Context, key string, turn chan struct{}) {
-	waiter, last := m.lines.waiter(key, turn)
-	if !last || waiter == "" {
-		m.lines.leave(key, turn)
+func (f *family) giveUp(ctx context.Context, t target, id string, turn chan struct{}) {
+	waiter, first, last := f.lines.waiter(t.key(), turn)
+	_, claims := t.kind.(claimer)
+	if !first || waiter == "" || !last && !claims {
+		f.lines.leave(t.key(), turn)
 		return
 	}
-	m.client.Go(func() {
+	if !last {
+		waiter = ""
+	}
+	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
-		_ = m.client.Do(ctx, leaveCmd(key, waiter))
-		m.lines.leave(key, turn)
+		_ = f.client.Do(ctx, t.leave(id, waiter))
+		f.lines.leave(t.key(), turn)
 	})
 }
 
-// linesKey is where a client keeps the lines of all its Mutexes.
+// linesKey is where a client keeps the lines of all its locks.
 type linesKey struct{}
+
+// linesOf returns the lines of client. The server knows the client, not its
+// Mutexes, so they stand in one line.
+func linesOf(client *redoubt.Client) *lines {
+	return client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
+}
 
 // lines are the callers that wait with one client, by key.
 type lines struct {
@@ -222,12 +208,12 @@ func (l *lines) queued(key, waiter string) {
 }
 
 // waiter returns how this line stands in the server's queue, and whether the
-// caller is alone in it.
-func (l *lines) waiter(key string, turn chan struct{}) (waiter string, last bool) {
+// caller is the first in it, and the last.
+func (l *lines) waiter(key string, turn chan struct{}) (waiter string, first, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
-	return line.waiter, len(line.turns) == 1 && line.turns[0] == turn
+	return line.waiter, line.turns[0] == turn, line.turns[len(line.turns)-1] == turn
 }
 
 // leave removes the caller from the line, wherever it stands in it.

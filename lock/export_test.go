@@ -1,12 +1,18 @@
 package lock
 
-import "time"
+import (
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
 
 // For the tests.
 var (
-	AcquireWaiting = acquireCmd
-	VoidCmd        = voidCmd
-	LeaveCmd       = leaveCmd
+	AcquireWaiting = func(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
+		return acquireCmd([]string{key}, id, ttl, label, waiter)
+	}
+	VoidCmd  = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
+	LeaveCmd = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )
 
 // MaxPoll changes how long a waiter relies on a wake-up, and returns what
@@ -26,10 +32,10 @@ func (l *Lease) Contexts() int {
 
 // InLine is how many callers stand in the client's line for key.
 func (m *Mutex) InLine(key string) int {
-	m.lines.mu.Lock()
-	defer m.lines.mu.Unlock()
-	if m.lines.byKey[key] == nil {
+	m.family.lines.mu.Lock()
+	defer m.family.lines.mu.Unlock()
+	if m.family.lines.byKey[key] == nil {
 		return 0
 	}
-	return len(m.lines.byKey[key].turns)
+	return len(m.family.lines.byKey[key].turns)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 // A Lease is a lock held for a time. It is over when it is released, or when
@@ -21,19 +23,27 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type Lease struct {
-	mutex *Mutex
-	name  string
-	key   string
-	id    string
-	fence int64
-	done  chan struct{}
+	family *family
+	done   chan struct{}
 
 	mu       sync.Mutex
-	deadline time.Time
+	holds    []*hold
+	deadline time.Time   // the earliest of the holds'
 	timer    *time.Timer // fires at the deadline
 	err      error       // why the lease is over; nil while it is held
-	released bool        // the server has confirmed the release
 	onEnd    map[*context.CancelCauseFunc]struct{}
+}
+
+// A hold is a lease's part on the server: one name. Only the lease of a [Multi]
+// has more than one.
+type hold struct {
+	target
+
+	lease    *Lease
+	id       string
+	fence    int64
+	deadline time.Time // guarded by lease.mu
+	released bool      // the server has confirmed the release; guarded by lease.mu
 
 	// Owned by the renewer, guarded by its mutex.
 	renewal renewal
@@ -43,30 +53,102 @@ type Lease struct {
 // different speeds.
 func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 
-func newLease(m *Mutex, name, key, id string, fence int64, sent time.Time, ttl time.Duration) *Lease {
-	l := &Lease{mutex: m, name: name, key: key, id: id, fence: fence, done: make(chan struct{})}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.deadline = sent.Add(ttl - drift(ttl))
-	l.timer = time.AfterFunc(time.Until(l.deadline), l.expire)
-	if !m.opts.NoRenew {
-		m.renewer.add(l, sent.Add(m.opts.TTL/3))
-	}
+// newLease returns the lease on t that an attempt sent at sent acquired.
+func (f *family) newLease(t target, id string, sent time.Time, a Attempt) *Lease {
+	l := &Lease{family: f, done: make(chan struct{})}
+	l.add(t, id, sent, a, !f.opts.NoRenew)
 	return l
 }
 
-// Name returns the lock's name.
-func (l *Lease) Name() string { return l.name }
+// add makes the lease one on t too.
+func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) {
+	h := &hold{target: t, lease: l, id: id, fence: a.Fence, deadline: sent.Add(a.TTL - drift(a.TTL))}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holds = append(l.holds, h)
+	if l.err != nil {
+		return // its release takes this along
+	}
+	l.schedule()
+	if renew {
+		l.family.renewer.add(h, sent.Add(l.family.opts.TTL/3))
+	}
+}
+
+// schedule sets the deadline by those of the holds. l.mu is held.
+func (l *Lease) schedule() {
+	first := l.first().deadline
+	if first.Equal(l.deadline) {
+		return
+	}
+	l.deadline = first
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Until(first), l.expire)
+	} else {
+		l.timer.Reset(time.Until(first))
+	}
+}
+
+// first returns the hold that ends first. l.mu is held.
+func (l *Lease) first() *hold {
+	first := l.holds[0]
+	for _, h := range l.holds[1:] {
+		if h.deadline.Before(first.deadline) {
+			first = h
+		}
+	}
+	return first
+}
+
+// all returns what the lease holds.
+func (l *Lease) all() []*hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holds[:len(l.holds):len(l.holds)]
+}
+
+// Name returns the lock's name. It is empty for a lease on several names: see
+// [Lease.Tokens].
+func (l *Lease) Name() string {
+	if holds := l.all(); len(holds) == 1 {
+		return holds[0].name
+	}
+	return ""
+}
 
 // ID returns the 32 hexadecimal digits that name this acquisition. Who knows
-// them can extend and release the lease.
-func (l *Lease) ID() string { return l.id }
+// them can extend and release the lease. It is empty for a lease on several
+// names.
+func (l *Lease) ID() string {
+	if holds := l.all(); len(holds) == 1 {
+		return holds[0].id
+	}
+	return ""
+}
 
 // Token returns the fencing token: a number that is larger than that of any
 // earlier lease on the same name, about the server's time in microseconds at
 // the acquisition. Store it with what the lock protects and refuse writes that
 // carry a smaller one.
-func (l *Lease) Token() int64 { return l.fence }
+//
+// Leases that are held together, by the readers of an [RWMutex], carry one
+// token: that of the last writer. It is 0, which every resource refuses, for a
+// lease on several names: see [Lease.Tokens].
+func (l *Lease) Token() int64 {
+	if holds := l.all(); len(holds) == 1 {
+		return holds[0].fence
+	}
+	return 0
+}
+
+// Tokens returns the fencing token of each name that the lease is on.
+func (l *Lease) Tokens() map[string]int64 {
+	tokens := make(map[string]int64)
+	for _, h := range l.all() {
+		tokens[h.name] = h.fence
+	}
+	return tokens
+}
 
 // Deadline returns when the lease is over unless it is extended.
 func (l *Lease) Deadline() time.Time {
@@ -90,7 +172,7 @@ func (l *Lease) Err() error {
 // fire late.
 func (l *Lease) check() error {
 	if l.err == nil && !time.Now().Before(l.deadline) {
-		l.end(fmt.Errorf("%w: the lease ran out at its deadline%s", ErrNotHeld, l.renewal.why()))
+		l.end(fmt.Errorf("%w: the lease ran out at its deadline%s", ErrNotHeld, l.first().renewal.why()))
 	}
 	return l.err
 }
@@ -128,16 +210,28 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
 		return notHeld(err)
 	}
-	sent := time.Now()
-	held, granted, err := ReadExtend(l.mutex.client.Do(ctx, ExtendCmd(l.key, l.id, ttl)))
-	if err != nil {
-		return err
+	holds := l.all()
+	cmds := make([]redoubt.Cmd, len(holds))
+	for i, h := range holds {
+		cmds[i] = h.kind.extend(h.keys, h.id, ttl)
 	}
-	return l.extended(sent, held, granted)
+	sent := time.Now()
+	var errs error
+	for i, reply := range l.family.send(ctx, cmds) {
+		held, granted, err := ReadExtend(reply)
+		if err == nil {
+			err = holds[i].extended(sent, held, granted)
+		}
+		if err != nil && errs == nil || errors.Is(err, ErrNotHeld) {
+			errs = err
+		}
+	}
+	return errs
 }
 
 // extended takes in the server's answer to an extension sent at sent.
-func (l *Lease) extended(sent time.Time, held bool, ttl time.Duration) error {
+func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
+	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -148,10 +242,11 @@ func (l *Lease) extended(sent time.Time, held bool, ttl time.Duration) error {
 		return l.err
 	}
 	// Answers may overtake each other. The server never makes a lease shorter,
-	// so the latest deadline that any of them gave holds.
-	if deadline := sent.Add(ttl - drift(ttl)); deadline.After(l.deadline) {
-		l.deadline = deadline
-		l.timer.Reset(time.Until(deadline))
+	// so the latest deadline that any of them gave holds. One that comes after
+	// the deadline comes too late: the holder may have been told so.
+	if deadline := sent.Add(ttl - drift(ttl)); deadline.After(h.deadline) {
+		h.deadline = deadline
+		l.schedule()
 	}
 	return l.check()
 }
@@ -180,7 +275,7 @@ func (l *Lease) end(err error) {
 		(*cancel)(err)
 	}
 	l.onEnd = nil
-	l.mutex.renewer.remove(l)
+	l.stopRenewal()
 }
 
 // Release gives the lock back and wakes one waiter. The lease is over when
@@ -196,9 +291,16 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
 	l.end(ErrReleased)
-	released := l.released
+	var holds []*hold
+	var cmds []redoubt.Cmd
+	for _, h := range l.holds {
+		if !h.released {
+			holds = append(holds, h)
+			cmds = append(cmds, h.release(h.id))
+		}
+	}
 	l.mu.Unlock()
-	if released {
+	if len(cmds) == 0 {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -206,22 +308,37 @@ func (l *Lease) Release(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
 	}
-	ok, err := ReadRelease(l.mutex.client.Do(ctx, ReleaseCmd(l.key, l.id)))
+	var err error
+	gone := false
+	for i, reply := range l.family.send(ctx, cmds) {
+		switch ok, rerr := ReadRelease(reply); {
+		case rerr != nil:
+			err = errors.Join(err, rerr)
+		case !ok:
+			gone = true
+		default:
+			l.mu.Lock()
+			holds[i].released = true
+			l.mu.Unlock()
+		}
+	}
 	if err != nil && ctx.Err() != nil {
-		l.mutex.cleanUp(ctx, ReleaseCmd(l.key, l.id))
+		l.family.cleanUp(ctx, cmds...)
 	}
 	switch {
 	case errors.Is(lost, ErrNotHeld):
 		return lost // whatever the server says: the holder had to stop before
-	case err != nil:
-		return err
-	case !ok:
+	case gone:
 		return fmt.Errorf("%w: it ran out or was taken away before the release", ErrNotHeld)
 	}
-	l.mu.Lock()
-	l.released = true
-	l.mu.Unlock()
-	return nil
+	return err
+}
+
+// stopRenewal forgets the renewals. l.mu is held, or nobody knows the lease yet.
+func (l *Lease) stopRenewal() {
+	for _, h := range l.holds {
+		l.family.renewer.remove(h)
+	}
 }
 
 // notHeld returns err as one that matches ErrNotHeld.

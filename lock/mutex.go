@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -52,42 +51,35 @@ type Options struct {
 // [Mutex.Do] is what most callers should use. All methods may be called by
 // many goroutines at once. A Mutex holds no resources of its own between
 // calls and need not be closed.
-type Mutex struct {
-	client  *redoubt.Client
-	opts    Options
-	lines   *lines
-	renewer renewer
-}
+type Mutex struct{ *family }
 
 // New returns a Mutex on client. It sends nothing.
 func New(client *redoubt.Client, opts Options) (*Mutex, error) {
-	if opts.TTL == 0 {
-		opts.TTL = DefaultTTL
-	}
-	var errs []error
-	if client == nil {
-		errs = append(errs, errors.New("lock: client is nil"))
-	}
-	errs = append(errs, CheckTTL(opts.TTL))
-	if len(opts.Label) > MaxLabel {
-		errs = append(errs, fmt.Errorf("lock: label has %d bytes; want at most %d", len(opts.Label), MaxLabel))
-	}
-	if err := errors.Join(errs...); err != nil {
+	f, err := newFamily(client, opts)
+	if err != nil {
 		return nil, err
 	}
-	m := &Mutex{client: client, opts: opts}
-	// The server knows the client, not its Mutexes, so they stand in one line.
-	m.lines = client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
-	m.renewer.client = client
-	return m, nil
+	return &Mutex{f}, nil
 }
 
-// CheckTTL returns an error for a TTL that is not between [MinTTL] and [MaxTTL].
-func CheckTTL(ttl time.Duration) error {
-	if ttl < MinTTL || ttl > MaxTTL {
-		return fmt.Errorf("lock: ttl is %v; want %v to %v", ttl, MinTTL, MaxTTL)
-	}
-	return nil
+// exclusive is the kind of a Mutex: one lease at a time.
+type exclusive struct{}
+
+func (exclusive) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
+	return acquireCmd(keys, r.ID, r.TTL, r.Label, waiter)
+}
+
+func (exclusive) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
+	return extendCmd(keys, id, ttl)
+}
+
+func (exclusive) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
+	return releaseCmd(keys, id, waiter, void)
+}
+
+func (m *Mutex) target(name string) (target, error) {
+	keys, err := keys(m.client, name, lockPart)
+	return target{exclusive{}, name, keys}, err
 }
 
 // Do runs fn while it holds the lock called name. It waits for the lock until
@@ -99,17 +91,12 @@ func CheckTTL(ttl time.Duration) error {
 // have run at the same time. The lock is released when fn panics too.
 //
 // It costs two round trips, and the renewals.
-func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) (err error) {
-	lease, err := m.Acquire(ctx, name)
+func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) error {
+	t, err := m.target(name)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if rerr := lease.Release(ctx); rerr != nil {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	return fn(lease.Context(ctx))
+	return m.do(ctx, t, fn)
 }
 
 // A Busy says who holds a lock that could not be acquired.
@@ -130,39 +117,46 @@ type Busy struct {
 // acquired nevertheless. It is then released in the background, at the latest
 // by its TTL.
 func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, error) {
-	key, err := Key(m.client, name)
+	t, err := m.target(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
-	sent, a, err := m.attempt(ctx, key, r, "")
-	switch {
-	case errors.Is(err, redoubt.ErrUnknownOutcome):
-		m.cleanUp(ctx, voidCmd(key, r.ID))
-		return nil, nil, err
-	case err != nil:
-		return nil, nil, err
-	case a.Status == Acquired:
-		return newLease(m, name, key, r.ID, a.Fence, sent, a.TTL), nil, nil
-	case a.Status == Over:
-		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
+	return m.try(ctx, t)
+}
+
+// Acquire acquires the lock called name. It waits while others hold it, until
+// ctx ends, and then returns ctx's error; what it left on the server is undone in
+// the background, at the latest by the TTL. A ctx that can't end waits for ever.
+//
+// It costs one round trip when the lock is free. Otherwise it waits for a
+// wake-up from the server, in no promised order: of all the callers that
+// wait for one name with one Client only the first is known to the server, and
+// releasing the lock wakes one of those. A wake-up that got lost delays the
+// waiter to the end of the lease that it saw, at most 30 s.
+func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
+	t, err := m.target(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &Busy{Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
+	return m.lease(ctx, t)
 }
 
-// cleanUp sends cmd in the background, for a caller that has left. It does not
-// depend on ctx, which may be what ended; whatever it can't reach within the
-// time ends by itself with the TTL.
-func (m *Mutex) cleanUp(ctx context.Context, cmd redoubt.Cmd) {
-	m.client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
-		defer cancel()
-		_ = m.client.Do(ctx, cmd)
-	})
+// AcquireRequest acquires the lock called name as [Mutex.Acquire] does, but
+// gives no [Lease]: whoever knows the ID extends and releases the lock, by
+// [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
+// the ID held the lock before. This is how LOCK.ACQUIRE waits.
+//
+// When ctx ends, what is left on the server is undone in the background. After
+// another error that matches
+// redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
+// with the same ID, or release it.
+func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
+	t, err := m.target(name)
+	if err != nil {
+		return Attempt{}, err
+	}
+	return m.request(ctx, t, r)
 }
-
-// cleanUpTimeout bounds what is done on the server after the caller has left.
-const cleanUpTimeout = 3 * time.Second
 
 // Inspect returns the state of the lock called name: one round trip.
 func (m *Mutex) Inspect(ctx context.Context, name string) (Info, error) {

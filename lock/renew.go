@@ -26,7 +26,7 @@ type renewer struct {
 	next  time.Time   // when timer fires; zero when it isn't set
 }
 
-// renewal is a lease's entry in the renewer.
+// renewal is a hold's entry in the renewer.
 type renewal struct {
 	at     time.Time
 	index  int   // in the heap, while queued
@@ -49,26 +49,26 @@ const gather = 5 * time.Millisecond
 // maxRenewals bounds a pipeline of renewals.
 const maxRenewals = 512
 
-func (r *renewer) add(l *Lease, at time.Time) {
+func (r *renewer) add(h *hold, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.renewal.over {
+	if h.renewal.over {
 		return
 	}
-	l.renewal.at, l.renewal.queued = at, true
-	heap.Push(&r.due, l)
+	h.renewal.at, h.renewal.queued = at, true
+	heap.Push(&r.due, h)
 	r.arm()
 }
 
 // remove forgets a lease. The timer stays set: it may fire for nothing, which
 // costs less than setting it anew for every lock and unlock.
-func (r *renewer) remove(l *Lease) {
+func (r *renewer) remove(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.renewal.over = true
-	if l.renewal.queued {
-		heap.Remove(&r.due, l.renewal.index)
-		l.renewal.queued = false
+	h.renewal.over = true
+	if h.renewal.queued {
+		heap.Remove(&r.due, h.renewal.index)
+		h.renewal.queued = false
 	}
 }
 
@@ -96,15 +96,15 @@ func (r *renewer) fire() {
 	defer r.mu.Unlock()
 	r.next = time.Time{}
 	soon := time.Now().Add(gather)
-	byNode := make(map[string][]*Lease)
+	byNode := make(map[string][]*hold)
 	for len(r.due) > 0 && !r.due[0].renewal.at.After(soon) {
-		l := heap.Pop(&r.due).(*Lease)
-		l.renewal.queued = false
-		node := r.client.Node(l.key)
-		byNode[node] = append(byNode[node], l)
+		h := heap.Pop(&r.due).(*hold)
+		h.renewal.queued = false
+		node := r.client.Node(h.key())
+		byNode[node] = append(byNode[node], h)
 	}
-	for _, leases := range byNode {
-		for batch := range slices.Chunk(leases, maxRenewals) {
+	for _, holds := range byNode {
+		for batch := range slices.Chunk(holds, maxRenewals) {
 			go r.send(batch)
 		}
 	}
@@ -112,40 +112,47 @@ func (r *renewer) fire() {
 }
 
 // send renews leases in one pipeline and puts them back.
-func (r *renewer) send(leases []*Lease) {
-	now := time.Now()
+func (r *renewer) send(holds []*hold) {
+	now, ttl := time.Now(), holds[0].lease.family.opts.TTL
 	var cmds []redoubt.Cmd
-	leases = slices.DeleteFunc(leases, func(l *Lease) bool {
+	holds = slices.DeleteFunc(holds, func(h *hold) bool {
 		// A lease that was extended by hand meanwhile need not be renewed yet.
-		if next := l.Deadline().Add(-l.mutex.opts.TTL * 2 / 3); next.After(now.Add(gather)) {
-			r.add(l, next)
+		if next := h.until().Add(-ttl * 2 / 3); next.After(now.Add(gather)) {
+			r.add(h, next)
 			return true
 		}
-		cmds = append(cmds, ExtendCmd(l.key, l.id, l.mutex.opts.TTL))
+		cmds = append(cmds, h.kind.extend(h.keys, h.id, ttl))
 		return false
 	})
-	if len(leases) == 0 {
+	if len(holds) == 0 {
 		return
 	}
 	// A third of the TTL leaves time for more tries, on other connections.
-	ctx, cancel := context.WithTimeout(context.Background(), leases[0].mutex.opts.TTL/3)
+	ctx, cancel := context.WithTimeout(context.Background(), ttl/3)
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
-		l := leases[i]
+		h := holds[i]
 		held, granted, err := ReadExtend(reply)
-		l.mu.Lock()
-		l.renewal.err = err
-		l.mu.Unlock()
+		h.lease.mu.Lock()
+		h.renewal.err = err
+		h.lease.mu.Unlock()
 		if err != nil {
-			r.add(l, time.Now().Add(l.mutex.opts.TTL/20))
-		} else if l.extended(now, held, granted) == nil {
-			r.add(l, now.Add(l.mutex.opts.TTL/3))
+			r.add(h, time.Now().Add(ttl/20))
+		} else if h.extended(now, held, granted) == nil {
+			r.add(h, now.Add(ttl/3))
 		}
 	}
 }
 
+// until is the hold's own deadline.
+func (h *hold) until() time.Time {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.deadline
+}
+
 // renewals is a heap of leases by the time of their renewal.
-type renewals []*Lease
+type renewals []*hold
 
 func (h renewals) Len() int           { return len(h) }
 func (h renewals) Less(i, j int) bool { return h[i].renewal.at.Before(h[j].renewal.at) }
@@ -156,15 +163,15 @@ func (h renewals) Swap(i, j int) {
 }
 
 func (h *renewals) Push(x any) {
-	l := x.(*Lease)
-	l.renewal.index = len(*h)
-	*h = append(*h, l)
+	next := x.(*hold)
+	next.renewal.index = len(*h)
+	*h = append(*h, next)
 }
 
 func (h *renewals) Pop() any {
 	old := *h
-	l := old[len(old)-1]
+	last := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	return l
+	return last
 }

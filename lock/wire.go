@@ -12,7 +12,10 @@ import (
 
 // Key returns the key of the lock called name. An invalid name gives an error
 // that matches redoubt.ErrInvalidName.
-func Key(client *redoubt.Client, name string) (string, error) { return client.Key(name, "lock") }
+func Key(client *redoubt.Client, name string) (string, error) { return client.Key(name, lockPart) }
+
+// lockPart ends the key of a lock.
+const lockPart = "lock"
 
 // NewID returns the name of a new acquisition: 128 random bits as 32
 // hexadecimal digits.
@@ -52,15 +55,15 @@ type Attempt struct {
 // AcquireCmd tries to acquire the lock at key for the acquisition id. The
 // command is idempotent: repeated with the same id it gives the same answer.
 func AcquireCmd(key, id string, ttl time.Duration, label string) redoubt.Cmd {
-	return acquireCmd(key, id, ttl, label, "")
+	return acquireCmd([]string{key}, id, ttl, label, "")
 }
 
 // acquireCmd is AcquireCmd, and queues waiter, if it is not empty, when the
 // lock is held. See entry.
-func acquireCmd(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
+func acquireCmd(keys []string, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: acquireScript,
-		Keys:   []string{key},
+		Keys:   keys,
 		Args:   []string{id, micros(ttl), keep(ttl), label, waiter},
 		Flags:  redoubt.Idempotent,
 	}
@@ -82,9 +85,13 @@ func ReadAttempt(r redoubt.Reply) (Attempt, error) {
 // ExtendCmd makes the acquisition id last ttl from now, or longer if it does so
 // already, if it still holds the lock.
 func ExtendCmd(key, id string, ttl time.Duration) redoubt.Cmd {
+	return extendCmd([]string{key}, id, ttl)
+}
+
+func extendCmd(keys []string, id string, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: extendScript,
-		Keys:   []string{key},
+		Keys:   keys,
 		Args:   []string{id, micros(ttl), keep(ttl)},
 		Flags:  redoubt.Idempotent,
 	}
@@ -102,20 +109,16 @@ func ReadExtend(r redoubt.Reply) (held bool, ttl time.Duration, err error) {
 
 // ReleaseCmd ends the acquisition id and wakes one waiter. Repeated, it gives
 // the same answer until another acquisition on the same key was released.
-func ReleaseCmd(key, id string) redoubt.Cmd { return releaseCmd(key, id, "", "0") }
+func ReleaseCmd(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", false) }
 
-// voidCmd is ReleaseCmd for an acquire whose outcome is unknown: it ends it
-// even if it arrives later, unless another was voided in between.
-func voidCmd(key, id string) redoubt.Cmd { return releaseCmd(key, id, "", "1") }
-
-// leaveCmd takes waiter out of the queue.
-func leaveCmd(key, waiter string) redoubt.Cmd { return releaseCmd(key, "", waiter, "0") }
-
-func releaseCmd(key, id, waiter, void string) redoubt.Cmd {
+// releaseCmd ends the acquisition id, if it is not empty, and takes waiter out
+// of the queue, if it is not empty. With void it ends an acquire whose outcome
+// is unknown even if that arrives later, unless another was voided in between.
+func releaseCmd(keys []string, id, waiter string, void bool) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: releaseScript,
-		Keys:   []string{key},
-		Args:   []string{id, waiter, void},
+		Keys:   keys,
+		Args:   []string{id, waiter, flag(void)},
 		Flags:  redoubt.Idempotent,
 	}
 }
@@ -175,6 +178,13 @@ func intsAndText(r redoubt.Reply, n int) (ints []int64, text string, err error) 
 	}
 	text, err = redoubt.Reply{Val: a[n]}.Text()
 	return ints, text, err
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
 }
 
 func micros(ttl time.Duration) string { return strconv.FormatInt(ttl.Microseconds(), 10) }

@@ -1,0 +1,204 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A kind is one sort of lock: the commands that its scripts make, whose replies
+// all have the shapes of [ReadAttempt], [ReadExtend] and [ReadRelease]. Waiting,
+// leases and renewals are the same for all kinds.
+type kind interface {
+	// acquire queues waiter, if it is not empty, when the lock is busy.
+	acquire(keys []string, r Request, waiter string) redoubt.Cmd
+	extend(keys []string, id string, ttl time.Duration) redoubt.Cmd
+	// release ends the acquisition id and takes waiter, if it is not empty, out
+	// of the queue. With void it ends an acquire that may be still under way.
+	release(keys []string, id, waiter string, void bool) redoubt.Cmd
+}
+
+// A claimer is a kind of lock whose waiters keep others out while they wait, and
+// say so again and again, so that a dead one does not for long.
+type claimer interface {
+	kind
+	claim(keys []string, id string) redoubt.Cmd
+}
+
+// A target is what can be acquired: one name of one kind.
+type target struct {
+	kind kind
+	name string
+	keys []string // waiters are woken for the first
+}
+
+func (t target) key() string { return t.keys[0] }
+
+func (t target) release(id string) redoubt.Cmd { return t.kind.release(t.keys, id, "", false) }
+func (t target) void(id string) redoubt.Cmd    { return t.kind.release(t.keys, id, "", true) }
+
+// leave takes waiter out of the queue, and a claim of id back.
+func (t target) leave(id, waiter string) redoubt.Cmd {
+	if _, ok := t.kind.(claimer); !ok {
+		id = ""
+	}
+	return t.kind.release(t.keys, id, waiter, false)
+}
+
+// A family is what locks of every kind are made of: the client, the
+// configuration, the waiting, the renewals.
+type family struct {
+	client  *redoubt.Client
+	opts    Options
+	lines   *lines
+	renewer renewer
+}
+
+// newFamily checks opts and fills in the defaults.
+func newFamily(client *redoubt.Client, opts Options) (*family, error) {
+	if opts.TTL == 0 {
+		opts.TTL = DefaultTTL
+	}
+	var errs []error
+	if client == nil {
+		errs = append(errs, errors.New("lock: client is nil"))
+	}
+	errs = append(errs, CheckTTL(opts.TTL))
+	if len(opts.Label) > MaxLabel {
+		errs = append(errs, fmt.Errorf("lock: label has %d bytes; want at most %d", len(opts.Label), MaxLabel))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	f := &family{client: client, opts: opts, lines: linesOf(client)}
+	f.renewer.client = client
+	return f, nil
+}
+
+// keys returns the keys of name with the given parts.
+func keys(client *redoubt.Client, name string, parts ...string) ([]string, error) {
+	keys := make([]string, len(parts))
+	for i, part := range parts {
+		var err error
+		if keys[i], err = client.Key(name, part); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// CheckTTL returns an error for a TTL that is not between [MinTTL] and [MaxTTL].
+func CheckTTL(ttl time.Duration) error {
+	if ttl < MinTTL || ttl > MaxTTL {
+		return fmt.Errorf("lock: ttl is %v; want %v to %v", ttl, MinTTL, MaxTTL)
+	}
+	return nil
+}
+
+// newRequest is one acquisition with the configured TTL and label.
+func (f *family) newRequest() Request {
+	return Request{ID: NewID(), TTL: f.opts.TTL, Label: f.opts.Label}
+}
+
+// do is Do of every kind, after its acquire.
+func (f *family) do(ctx context.Context, t target, fn func(ctx context.Context) error) error {
+	lease, err := f.lease(ctx, t)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// do runs fn while the lease lasts, and releases it.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() {
+		if rerr := l.Release(ctx); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	return fn(l.Context(ctx))
+}
+
+// try is TryAcquire of every kind.
+func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
+	r := f.newRequest()
+	sent, a, err := f.attempt(ctx, t, r, "")
+	switch {
+	case errors.Is(err, redoubt.ErrUnknownOutcome):
+		f.cleanUp(ctx, t.void(r.ID))
+		return nil, nil, err
+	case err != nil:
+		return nil, nil, err
+	case a.Status == Acquired:
+		return f.newLease(t, r.ID, sent, a), nil, nil
+	case a.Status == Over:
+		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
+	}
+	return nil, &Busy{Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
+}
+
+// lease is Acquire of every kind.
+func (f *family) lease(ctx context.Context, t target) (*Lease, error) {
+	r, sent, a, err := f.take(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return f.newLease(t, r.ID, sent, a), nil
+}
+
+// take waits until t is acquired.
+func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time, a Attempt, err error) {
+	for {
+		r = f.newRequest()
+		sent, a, err = f.acquire(ctx, t, r)
+		switch {
+		case errors.Is(err, redoubt.ErrUnknownOutcome):
+			f.cleanUp(ctx, t.void(r.ID))
+			return r, sent, a, err
+		case err != nil || a.Status == Acquired:
+			return r, sent, a, err
+		}
+		// It was acquired, and over before its reply came: try anew.
+	}
+}
+
+// request is AcquireRequest of every kind.
+func (f *family) request(ctx context.Context, t target, r Request) (Attempt, error) {
+	if err := r.check(); err != nil {
+		return Attempt{}, err
+	}
+	_, a, err := f.acquire(ctx, t, r)
+	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+		f.cleanUp(ctx, t.void(r.ID))
+	}
+	return a, err
+}
+
+// cleanUp sends cmds in the background, for a caller that has left. It does not
+// depend on ctx, which may be what ended; whatever it can't reach within the
+// time ends by itself with the TTL.
+func (f *family) cleanUp(ctx context.Context, cmds ...redoubt.Cmd) {
+	f.client.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		_ = f.send(ctx, cmds)
+	})
+}
+
+// send runs cmds in one round trip for each server. One alone may leave together
+// with those of other callers.
+func (f *family) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		return []redoubt.Reply{f.client.Do(ctx, cmds[0])}
+	}
+	return f.client.Pipeline(ctx, cmds)
+}
+
+// cleanUpTimeout bounds what is done on the server after the caller has left.
+const cleanUpTimeout = 3 * time.Second
