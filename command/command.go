@@ -83,7 +83,9 @@ type Env struct {
 	// Client reaches the same server and database as rewrites do.
 	Client *redoubt.Client
 
-	locks *lock.Mutex // of those who wait
+	// Of those who wait.
+	locks      *lock.Mutex
+	semaphores *lock.Semaphore
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -133,7 +135,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, lockCommands, stockCommands)
+var table = slices.Concat(throttleCommands, lockCommands, semaphoreCommands, stockCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -26,11 +27,40 @@ func lockErrors(own ...string) []string {
 	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the lock's key")
 }
 
+// acquireErrors is what LOCK.ACQUIRE and SEM.ACQUIRE share.
+func acquireErrors(own ...string) []string {
+	return lockErrors(append([]string{
+		"`" + errSyntax + "`",
+		docInteger,
+		docTTL,
+		fmt.Sprintf("`ERR redoubt: WAIT is …; want 0 to %d`", maxTTL),
+		docID + ", also for OWNER",
+		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
+		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
+		"`ERR redoubt: waiting works in the back end's own database only: …`: WAIT after SELECT of another",
+		"`ERR redoubt: the server is shutting down`: it drained while the command waited",
+	}, own...)...)
+}
+
+const goneNote = "A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released; without WAIT only when the server made the ID. A reply that is lost later leaves the lock until its ttl. A client that made the ID can ask again with it, or release."
+
 var (
 	docTTL     = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxTTL)
 	docID      = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", maxID)
 	docInteger = "`" + errInteger + "`"
 )
+
+// acquireArgs are the arguments of LOCK.ACQUIRE after the name, which SEM.ACQUIRE
+// shares.
+var acquireArgs = []Arg{
+	{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
+	{Name: "wait", Type: "integer", Unit: "ms", Token: "WAIT", Use: Optional, Summary: "wait this long while others hold the lock; 0 waits for ever. Without WAIT the command doesn't wait. Inside MULTI it never waits"},
+	{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
+		{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
+		{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
+	}},
+	{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
+}
 
 var lockCommands = []*Command{
 	{
@@ -42,27 +72,9 @@ var lockCommands = []*Command{
 		Arity:      -3,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "denyoom", "noscript", "blocking"},
-		Args: []Arg{
-			lockName,
-			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
-			{Name: "wait", Type: "integer", Unit: "ms", Token: "WAIT", Use: Optional, Summary: "wait this long while others hold the lock; 0 waits for ever. Without WAIT the command doesn't wait. Inside MULTI it never waits"},
-			{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
-				{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
-				{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
-			}},
-			{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
-		},
+		Args:  append([]Arg{lockName}, acquireArgs...),
 		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name; the time left in ms. Null when the lock was not acquired in time.",
-		Errors: lockErrors(
-			"`"+errSyntax+"`",
-			docInteger,
-			docTTL,
-			fmt.Sprintf("`ERR redoubt: WAIT is …; want 0 to %d`", maxTTL),
-			docID+", also for OWNER",
-			fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
-			"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
-			"`ERR redoubt: waiting works in the back end's own database only: …`: WAIT after SELECT of another",
-			"`ERR redoubt: the server is shutting down`: it drained while the command waited",
+		Errors: acquireErrors(
 			"`ERR redoubt: SHARED is not supported yet`",
 			"`ERR redoubt: FAIR is not supported yet`",
 		),
@@ -70,10 +82,8 @@ var lockCommands = []*Command{
 			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
 			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},
 		},
-		Notes: []string{
-			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released; without WAIT only when the server made the ID. A reply that is lost later leaves the lock until its ttl. A client that made the ID can ask again with it, or release.",
-		},
-		Plan: planAcquire,
+		Notes: []string{goneNote},
+		Plan:  planAcquire,
 	},
 	{
 		Name:       "LOCK.EXTEND",
@@ -129,83 +139,108 @@ var lockCommands = []*Command{
 	},
 }
 
-// acquire is the arguments of LOCK.ACQUIRE.
+// acquire is the arguments of LOCK.ACQUIRE and SEM.ACQUIRE.
 type acquire struct {
-	name, id, label string
-	ttl, wait       time.Duration
-	waits           bool
-	secret          bool // the id was made here: nobody knows it before the reply
+	name   string
+	r      lock.Request
+	wait   time.Duration
+	waits  bool
+	secret bool // the id was made here: nobody knows it before the reply
 }
 
-func parseAcquire(args [][]byte) (a acquire, fault string) {
-	a.name = string(args[1])
-	n, fault := milliseconds("ttl_ms", args[2], 1, maxTTL)
+// options reads the ttl and what follows it. It asks word first about what
+// stands alone.
+func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault string)) (fault string) {
+	n, fault := milliseconds("ttl_ms", args[0], 1, maxTTL)
 	if fault != "" {
-		return a, fault
+		return fault
 	}
-	a.ttl = time.Duration(n) * time.Millisecond
+	a.r.TTL = time.Duration(n) * time.Millisecond
 	labelled := false
-	for i := 3; i < len(args); i++ {
+	for i := 1; i < len(args); i++ {
 		is := func(word string) bool { return bytes.EqualFold(args[i], []byte(word)) }
-		if is("SHARED") || is("FAIR") {
-			return a, "ERR redoubt: " + string(bytes.ToUpper(args[i])) + " is not supported yet"
+		if taken, fault := word(strings.ToUpper(string(args[i]))); fault != "" {
+			return fault
+		} else if taken {
+			continue
 		}
 		if i+1 == len(args) {
-			return a, errSyntax
+			return errSyntax
 		}
 		value := args[i+1]
 		switch {
 		case is("WAIT") && !a.waits:
 			n, fault := milliseconds("WAIT", value, 0, maxTTL)
 			if fault != "" {
-				return a, fault
+				return fault
 			}
 			a.wait, a.waits = time.Duration(n)*time.Millisecond, true
-		case (is("ID") || is("OWNER")) && a.id == "":
+		case (is("ID") || is("OWNER")) && a.r.ID == "":
 			if len(value) < 1 || len(value) > maxID {
-				return a, fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(value), maxID)
+				return fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(value), maxID)
 			}
-			a.id = string(value)
+			a.r.ID = string(value)
 		case is("LABEL") && !labelled:
 			if len(value) > lock.MaxLabel {
-				return a, fmt.Sprintf("ERR redoubt: LABEL has %d bytes; want at most %d", len(value), lock.MaxLabel)
+				return fmt.Sprintf("ERR redoubt: LABEL has %d bytes; want at most %d", len(value), lock.MaxLabel)
 			}
-			a.label, labelled = string(value), true
+			a.r.Label, labelled = string(value), true
 		default:
-			return a, errSyntax
+			return errSyntax
 		}
 		i++
 	}
-	if a.id == "" {
-		a.id, a.secret = lock.NewID(), true
+	if a.r.ID == "" {
+		a.r.ID, a.secret = lock.NewID(), true
 	}
-	return a, ""
+	return ""
+}
+
+// A way is how something is acquired.
+type way struct {
+	now     redoubt.Cmd // without waiting
+	release redoubt.Cmd
+	take    func(ctx context.Context, r lock.Request) (lock.Attempt, error)
 }
 
 func planAcquire(env *Env, args [][]byte) Plan {
-	a, fault := parseAcquire(args)
-	if fault != "" {
+	a := acquire{name: string(args[1])}
+	if fault := a.options(args[2:], func(word string) (bool, string) {
+		if word == "SHARED" || word == "FAIR" {
+			return false, "ERR redoubt: " + word + " is not supported yet"
+		}
+		return false, ""
+	}); fault != "" {
 		return Plan{Err: fault}
 	}
 	key, err := lock.Key(env.Client, a.name)
 	if err != nil {
 		return nameFault(err)
 	}
+	return env.planAcquire(a, way{
+		now:     lock.AcquireCmd(key, a.r.ID, a.r.TTL, a.r.Label),
+		release: lock.ReleaseCmd(key, a.r.ID),
+		take: func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+			return env.locks.AcquireRequest(ctx, a.name, r)
+		},
+	})
+}
+
+func (env *Env) planAcquire(a acquire, w way) Plan {
 	now := func() Plan {
-		cmd := lock.AcquireCmd(key, a.id, a.ttl, a.label)
-		p := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+		p := Plan{Cmd: &w.now, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 			got, err := lock.ReadAttempt(r)
 			if err != nil {
 				return appendError(dst, err)
 			}
-			return appendAttempt(dst, p, a.id, got)
+			return appendAttempt(dst, p, a.r.ID, got)
 		}}
 		if a.secret {
 			// Who made the id may have asked again with it meanwhile, on another
 			// connection, and hold the lock.
 			p.Undo = func(ctx context.Context, r redoubt.Reply) {
 				if got, err := lock.ReadAttempt(r); err == nil && got.Status == lock.Acquired {
-					env.release(ctx, key, a.id)
+					env.undo(ctx, w.release)
 				}
 			}
 		}
@@ -214,7 +249,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if !a.waits {
 		return now()
 	}
-	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, key, a) }}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, w, a) }}
 }
 
 func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []byte {
@@ -286,28 +321,33 @@ func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 	if err != nil {
 		return appendError(dst, err)
 	}
+	mode, holders := "free", []lock.Holder(nil)
+	if info.Held {
+		mode, holders = "exclusive", []lock.Holder{{Fence: info.Fence, TTL: info.TTL, Label: info.Label}}
+	}
 	dst = resp.AppendMap(dst, p, 4)
 	dst = resp.AppendBulk(dst, "mode")
-	if info.Held {
-		dst = resp.AppendBulk(dst, "exclusive")
-		dst = resp.AppendBulk(dst, "holders")
-		dst = resp.AppendArray(dst, 1)
+	dst = resp.AppendBulk(dst, mode)
+	return appendHolders(dst, p, holders, info.Fence, info.Waiters)
+}
+
+// appendHolders appends the last three pairs of LOCK.INFO and SEM.INFO.
+func appendHolders(dst []byte, p resp.Protocol, holders []lock.Holder, fence, waiters int64) []byte {
+	dst = resp.AppendBulk(dst, "holders")
+	dst = resp.AppendArray(dst, len(holders))
+	for _, h := range holders {
 		dst = resp.AppendMap(dst, p, 3)
 		dst = resp.AppendBulk(dst, "label")
-		dst = resp.AppendBulk(dst, info.Label)
+		dst = resp.AppendBulk(dst, h.Label)
 		dst = resp.AppendBulk(dst, "fence")
-		dst = resp.AppendInt(dst, info.Fence)
+		dst = resp.AppendInt(dst, h.Fence)
 		dst = resp.AppendBulk(dst, "ttl_ms")
-		dst = resp.AppendInt(dst, info.TTL.Milliseconds())
-	} else {
-		dst = resp.AppendBulk(dst, "free")
-		dst = resp.AppendBulk(dst, "holders")
-		dst = resp.AppendArray(dst, 0)
+		dst = resp.AppendInt(dst, h.TTL.Milliseconds())
 	}
 	dst = resp.AppendBulk(dst, "fence")
-	dst = resp.AppendInt(dst, info.Fence)
+	dst = resp.AppendInt(dst, fence)
 	dst = resp.AppendBulk(dst, "waiters")
-	return resp.AppendInt(dst, info.Waiters)
+	return resp.AppendInt(dst, waiters)
 }
 
 func nameFault(err error) Plan {

@@ -16,7 +16,11 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Client: client, locks: locks}, nil
+	semaphores, err := lock.NewSemaphore(client, lock.Options{NoRenew: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Env{Client: client, locks: locks, semaphores: semaphores}, nil
 }
 
 // undoTimeout bounds the release of a lock whose client has gone. Past it the
@@ -24,14 +28,14 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 const undoTimeout = 3 * time.Second
 
 // acquire waits for a lock on behalf of a client.
-func (env *Env) acquire(ctx context.Context, key string, a acquire) Outcome {
+func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 	wait := ctx
 	if a.wait > 0 {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, a.wait)
 		defer cancel()
 	}
-	got, err := env.locks.AcquireRequest(wait, a.name, lock.Request{ID: a.id, TTL: a.ttl, Label: a.label})
+	got, err := w.take(wait, a.r)
 	if err != nil {
 		if ctx.Err() == nil && wait.Err() != nil {
 			// Out of time. Should the last attempt have landed all the same,
@@ -43,18 +47,18 @@ func (env *Env) acquire(ctx context.Context, key string, a acquire) Outcome {
 		}
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendLibraryError(dst, err) }}
 	}
-	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.id, got) }}
+	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.r.ID, got) }}
 	if got.Status == lock.Acquired {
-		o.Undo = func() { env.release(context.WithoutCancel(ctx), key, a.id) }
+		o.Undo = func() { env.undo(context.WithoutCancel(ctx), w.release) }
 	}
 	return o
 }
 
-// release takes back the lock of a client that has gone.
-func (env *Env) release(ctx context.Context, key, id string) {
+// undo takes back the lock of a client that has gone, by its release.
+func (env *Env) undo(ctx context.Context, release redoubt.Cmd) {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
-	_ = env.Client.Do(ctx, lock.ReleaseCmd(key, id)) // or else the lock ends with its TTL
+	_ = env.Client.Do(ctx, release) // or else the lock ends with its TTL
 }
 
 func appendLibraryError(dst []byte, err error) []byte {

@@ -47,6 +47,13 @@
 // acquire. A hand-over to a waiter is one release, one acquire, and one more
 // command when others of the same client wait behind it.
 //
+// # Other kinds
+//
+// A [Semaphore] has a number of permits to a name, each with a lease, an end and
+// a token of its own. Its type comment says what stands on the server.
+//
+// All kinds share what a lease is, how it is renewed, and how callers wait.
+//
 // # What is promised
 //
 // While the primary keeps its data and its clock:
@@ -69,6 +76,10 @@
 //     and their replies arrive. (TestExtend)
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
 //     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
+//   - Of a semaphore at most limit permits are held at a time, with tokens that
+//     rise; those of dead holders come back. (TestSemaphoreHistory,
+//     TestSemaphoreFollowsTheModel, TestCallersDisagreeOnTheLimit,
+//     TestExpiredPermits)
 //
 // # What is not promised
 //

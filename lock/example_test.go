@@ -105,3 +105,28 @@ func ExampleLease_Token() {
 	// second: <nil>
 	// first:  a later holder has written
 }
+
+func ExampleSemaphore() {
+	ctx, client := context.Background(), connect()
+
+	permits, err := lock.NewSemaphore(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	for i := range 3 { // at most two at once
+		lease, busy, err := permits.TryAcquire(ctx, "geocoder", 2)
+		switch {
+		case err != nil:
+			panic(err)
+		case busy != nil:
+			fmt.Println(i, "has to wait, for", busy.Remaining.Round(time.Second), "at most")
+		default:
+			fmt.Println(i, "has a permit")
+			defer func() { _ = lease.Release(ctx) }()
+		}
+	}
+	// Output:
+	// 0 has a permit
+	// 1 has a permit
+	// 2 has to wait, for 10s at most
+}

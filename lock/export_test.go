@@ -11,7 +11,13 @@ var (
 	AcquireWaiting = func(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
 		return acquireCmd([]string{key}, id, ttl, label, waiter)
 	}
-	VoidCmd  = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
+	VoidCmd       = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
+	PermitWaiting = func(keys []string, limit int, r Request, waiter string) redoubt.Cmd {
+		return permit{limit}.acquire(keys, r, waiter)
+	}
+	PermitEnd = func(keys []string, limit int, id, waiter string, void bool) redoubt.Cmd {
+		return permit{limit}.release(keys, id, waiter, void)
+	}
 	LeaveCmd = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )
 

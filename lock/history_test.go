@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
@@ -25,6 +26,9 @@ type event struct {
 	name  string
 	what  string
 	fence int64
+	// For kinds that have several leases at once.
+	id     string
+	shared bool
 }
 
 const (
@@ -50,19 +54,8 @@ type held struct{ holder, fence int64 }
 // outcome of is no operation: whoever sees such a lease says so. It may end at
 // any time, but hold the lock only while nobody else does.
 var lockModel = porcupine.Model{
-	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
-		byName := map[string][]porcupine.Operation{}
-		for _, op := range ops {
-			name := op.Input.(event).name
-			byName[name] = append(byName[name], op)
-		}
-		var parts [][]porcupine.Operation
-		for _, part := range byName {
-			parts = append(parts, part)
-		}
-		return parts
-	},
-	Init: func() any { return held{} },
+	Partition: byName,
+	Init:      func() any { return held{} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, e := state.(held), input.(event)
 		switch e.what {
@@ -76,10 +69,24 @@ var lockModel = porcupine.Model{
 			return s.holder == e.fence, s
 		}
 	},
-	DescribeOperation: func(input, _ any) string {
-		e := input.(event)
-		return fmt.Sprintf("%s %d", e.what, e.fence%1e9)
-	},
+	DescribeOperation: describe,
+}
+
+func byName(ops []porcupine.Operation) (parts [][]porcupine.Operation) {
+	byName := map[string][]porcupine.Operation{}
+	for _, op := range ops {
+		name := op.Input.(event).name
+		byName[name] = append(byName[name], op)
+	}
+	for _, part := range byName {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+func describe(input, _ any) string {
+	e := input.(event)
+	return fmt.Sprintf("%s %d %.4s", e.what, e.fence%1e9, e.id)
 }
 
 // A history is what several processes did, with times since its beginning.
@@ -88,7 +95,7 @@ type history struct {
 
 	mu    sync.Mutex
 	ops   []porcupine.Operation
-	known map[event]bool // the leases that somebody acquired
+	known map[event]bool // the leases that somebody acquired, by name and fence
 	lost  int            // calls without an answer
 }
 
@@ -101,7 +108,7 @@ func (h *history) add(process int, e event, call, ret time.Time) {
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, op)
 	if e.what == acquired {
-		h.known[e] = true
+		h.known[event{name: e.name, fence: e.fence}] = true
 	}
 }
 
@@ -112,26 +119,32 @@ func (h *history) fail() {
 }
 
 // check returns how often each thing happened.
-func (h *history) check(t *testing.T) map[string]int {
+func (h *history) check(t *testing.T, model porcupine.Model) map[string]int {
 	t.Helper()
 	counts := map[string]int{"lost": h.lost}
 	for i, op := range h.ops {
 		e := op.Input.(event)
-		if e.what == busy && !h.known[event{e.name, acquired, e.fence}] {
+		if e.what == busy && !h.known[event{name: e.name, fence: e.fence}] {
 			e.what = strange
 			h.ops[i].Input = e
 		}
 		counts[e.what]++
 	}
-	result, info := porcupine.CheckOperationsVerbose(lockModel, h.ops, time.Minute)
+	result, info := porcupine.CheckOperationsVerbose(model, h.ops, time.Minute)
 	if result != porcupine.Ok {
 		file := filepath.Join(t.ArtifactDir(), "history.html")
-		if err := porcupine.VisualizePath(lockModel, info, file); err != nil {
+		if err := porcupine.VisualizePath(model, info, file); err != nil {
 			t.Error(err)
 		}
 		t.Errorf("the history is not that of a lock: %s; with -artifacts it is kept in %s", result, file)
 	}
 	return counts
+}
+
+// A taker is one kind of lock, or one way to take it.
+type taker interface {
+	TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error)
+	Acquire(ctx context.Context, name string) (*lock.Lease, error)
 }
 
 // Several processes use a few locks over networks that delay, cut, hold back
@@ -141,44 +154,11 @@ func (h *history) check(t *testing.T) map[string]int {
 // HISTORY=10m go test -run TestHistory -timeout 1h ./lock runs it for ten minutes
 // on each back end instead of two seconds.
 func TestHistory(t *testing.T) {
-	length := 2 * time.Second
-	if s := os.Getenv("HISTORY"); s != "" {
-		var err error
-		length, err = time.ParseDuration(s)
-		must(t, err)
-	}
 	each(t, func(t *testing.T, w *world) {
-		const n, ttl = 5, 150 * time.Millisecond
-		var processes []*process
-		for i := range n {
-			proxy := faultnet.New(t, w.Addr)
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: ttl})
-			t.Cleanup(func() { _ = rdb.Close() })
-			conn, err := goredis.Wrap(rdb)
-			must(t, err)
-			// Some renew their leases, some extend them by hand.
-			m := w.mutex(w.clientOn(conn), lock.Options{TTL: ttl, NoRenew: i%2 == 0})
-			processes = append(processes, &process{id: i, proxy: proxy, mutex: m, ttl: ttl, abandons: i%2 == 0})
-		}
-		total := map[string]int{}
-		began := time.Now()
-		for round := 0; time.Since(began) < length && !t.Failed(); round++ {
-			h := &history{began: time.Now(), known: map[event]bool{}}
-			names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
-			var wg sync.WaitGroup
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			for i, p := range processes {
-				seed := uint64(round*n + i)
-				wg.Go(func() { p.disturb(ctx, rand.New(rand.NewPCG(seed, 1))) })
-				wg.Go(func() { p.work(ctx, rand.New(rand.NewPCG(seed, 2)), h, names) })
-			}
-			wg.Wait()
-			cancel()
-			for what, n := range h.check(t) {
-				total[what] += n
-			}
-		}
-		t.Log(total)
+		total := w.history(lockModel, func(opts lock.Options, c *redoubt.Client) [2]taker {
+			m := w.mutex(c, opts)
+			return [2]taker{m, m}
+		})
 		for _, what := range []string{acquired, extended, busy, "lost"} {
 			if total[what] == 0 {
 				t.Errorf("nothing was %s: the test shows nothing", what)
@@ -187,11 +167,55 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// history lets processes use what take returns: their exclusive and their shared
+// way to acquire. It checks what happened against model, and counts it.
+func (w *world) history(model porcupine.Model, take func(lock.Options, *redoubt.Client) [2]taker) (total map[string]int) {
+	t := w.t
+	length := 2 * time.Second
+	if s := os.Getenv("HISTORY"); s != "" {
+		var err error
+		length, err = time.ParseDuration(s)
+		must(t, err)
+	}
+	const n, ttl = 5, 150 * time.Millisecond
+	var processes []*process
+	for i := range n {
+		proxy := faultnet.New(t, w.Addr)
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: ttl})
+		t.Cleanup(func() { _ = rdb.Close() })
+		conn, err := goredis.Wrap(rdb)
+		must(t, err)
+		// Some renew their leases, some extend them by hand.
+		ways := take(lock.Options{TTL: ttl, NoRenew: i%2 == 0}, w.clientOn(conn))
+		processes = append(processes, &process{id: i, proxy: proxy, ways: ways, ttl: ttl, abandons: i%2 == 0})
+	}
+	total = map[string]int{}
+	began := time.Now()
+	for round := 0; time.Since(began) < length && !t.Failed(); round++ {
+		h := &history{began: time.Now(), known: map[event]bool{}}
+		names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		for i, p := range processes {
+			seed := uint64(round*n + i)
+			wg.Go(func() { p.disturb(ctx, rand.New(rand.NewPCG(seed, 1))) })
+			wg.Go(func() { p.work(ctx, rand.New(rand.NewPCG(seed, 2)), h, names) })
+		}
+		wg.Wait()
+		cancel()
+		for what, n := range h.check(t, model) {
+			total[what] += n
+		}
+	}
+	t.Log(total)
+	return total
+}
+
 // A process of the history has connections of its own.
 type process struct {
 	id       int
 	proxy    *faultnet.Proxy
-	mutex    *lock.Mutex
+	ways     [2]taker // exclusive, shared
 	ttl      time.Duration
 	abandons bool
 }
@@ -239,38 +263,45 @@ func (p *process) disturb(ctx context.Context, rng *rand.Rand) {
 func (p *process) work(ctx context.Context, rng *rand.Rand, h *history, names []string) {
 	for ctx.Err() == nil {
 		name := names[rng.IntN(len(names))]
+		shared := rng.IntN(3) > 0
 		call := time.Now()
-		lease, other, err := p.acquire(ctx, rng, name)
+		lease, other, err := p.acquire(ctx, rng, name, shared)
 		switch {
 		case err != nil:
 			h.fail()
 		case other != nil:
-			h.add(p.id, event{name, busy, other.Fence}, call, time.Now())
+			h.add(p.id, event{name: name, what: busy, fence: other.Fence}, call, time.Now())
 			pause(upTo(rng, p.ttl/10), ctx.Done())
 		default:
-			h.add(p.id, event{name, acquired, lease.Token()}, call, time.Now())
-			p.hold(ctx, rng, h, lease)
+			e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}
+			h.add(p.id, e, call, time.Now())
+			p.hold(ctx, rng, h, lease, e)
 		}
 	}
 }
 
-func (p *process) acquire(ctx context.Context, rng *rand.Rand, name string) (*lock.Lease, *lock.Busy, error) {
+func (p *process) acquire(ctx context.Context, rng *rand.Rand, name string, shared bool) (*lock.Lease, *lock.Busy, error) {
+	way := p.ways[0]
+	if shared {
+		way = p.ways[1]
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Millisecond+upTo(rng, 2*p.ttl))
 	defer cancel()
 	if rng.IntN(2) == 0 {
-		return p.mutex.TryAcquire(ctx, name)
+		return way.TryAcquire(ctx, name)
 	}
-	lease, err := p.mutex.Acquire(ctx, name)
+	lease, err := way.Acquire(ctx, name)
 	return lease, nil, err
 }
 
 // hold uses a lease and ends it.
-func (p *process) hold(ctx context.Context, rng *rand.Rand, h *history, lease *lock.Lease) {
+func (p *process) hold(ctx context.Context, rng *rand.Rand, h *history, lease *lock.Lease, e event) {
 	for rng.IntN(2) == 0 {
 		pause(upTo(rng, p.ttl/4), lease.Done())
 		call := time.Now()
 		if lease.Extend(ctx, p.ttl) == nil {
-			h.add(p.id, event{lease.Name(), extended, lease.Token()}, call, time.Now())
+			e.what = extended
+			h.add(p.id, e, call, time.Now())
 		}
 	}
 	way := rng.IntN(10)
@@ -288,5 +319,6 @@ func (p *process) hold(ctx context.Context, rng *rand.Rand, h *history, lease *l
 	if d := lease.Deadline(); d.Before(call) || way == 9 && p.abandons {
 		call = d
 	}
-	h.add(p.id, event{lease.Name(), ended, lease.Token()}, call, ret)
+	e.what = ended
+	h.add(p.id, e, call, ret)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (l *Lease) first() *hold {
 func (l *Lease) all() []*hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.holds[:len(l.holds):len(l.holds)]
+	return slices.Clip(l.holds)
 }
 
 // Name returns the lock's name. It is empty for a lease on several names: see

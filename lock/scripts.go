@@ -18,15 +18,35 @@ var releaseSource string
 //go:embed lua/info.lua
 var infoSource string
 
+//go:embed lua/sem_acquire.lua
+var semAcquireSource string
+
+//go:embed lua/sem_extend.lua
+var semExtendSource string
+
+//go:embed lua/sem_release.lua
+var semReleaseSource string
+
+//go:embed lua/sem_info.lua
+var semInfoSource string
+
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
 	releaseScript = redoubt.NewScript("lock.release", releaseSource)
 	infoScript    = redoubt.NewScript("lock.info", infoSource)
+
+	semAcquireScript = redoubt.NewScript("lock.sem_acquire", semAcquireSource)
+	semExtendScript  = redoubt.NewScript("lock.sem_extend", semExtendSource)
+	semReleaseScript = redoubt.NewScript("lock.sem_release", semReleaseSource)
+	semInfoScript    = redoubt.NewScript("lock.sem_info", semInfoSource)
 )
 
 // Scripts returns the scripts of this package, for servers that load them
 // ahead of use.
 func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{acquireScript, extendScript, releaseScript, infoScript}
+	return []*redoubt.Script{
+		acquireScript, extendScript, releaseScript, infoScript,
+		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
+	}
 }

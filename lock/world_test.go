@@ -102,7 +102,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func try(t *testing.T, m *lock.Mutex, name string) *lock.Lease {
+func try(t *testing.T, m taker, name string) *lock.Lease {
 	t.Helper()
 	lease, busy, err := m.TryAcquire(t.Context(), name)
 	must(t, err)

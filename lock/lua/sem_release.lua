@@ -1,0 +1,69 @@
+-- sem_release.lua: end an acquisition, held or only tried, and wake one waiter for the permit.
+-- KEYS[1] semaphore hash    {<name>}:sem, fields as semaphore.go says
+-- KEYS[2] permits   zset    {<name>}:permits, scores as semaphore.go says
+-- ARGV[1] permit    bytes   a '=' and the id that names the acquisition, empty: only leave the queue
+-- ARGV[2] waiter    bytes   leaves the queue, as in sem_acquire.lua; may be empty
+-- ARGV[3] void      0|1     1: the acquire may be still under way, void it
+-- ARGV[4] limit     integer who leaves wakes the next if fewer permits than these are taken
+-- Returns {released 0|1}
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local released, wake = 0, false
+
+-- An acquisition that is over is remembered: the same release again is answered
+-- as this one, and a copy of its acquire that is still under way does nothing.
+local mine = ARGV[1] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) or 0
+local over = nil
+if mine > now then
+  local token = redis.call('HGET', KEYS[1], ARGV[1])
+  redis.call('HDEL', KEYS[1], ARGV[1], token or '')
+  over, released, wake = -2 * now - 1, 1, true
+elseif mine < 0 then
+  released = mine % 2
+elseif mine == 0 and ARGV[3] == '1' then
+  over = -2 * now
+end
+if over then
+  redis.call('ZADD', KEYS[2], string.format('%.0f', over), ARGV[1])
+  local n = redis.call('ZCOUNT', KEYS[2], '-inf', '(0')
+  if n > 128 then redis.call('ZREMRANGEBYRANK', KEYS[2], 128, string.format('%.0f', n - 1)) end
+  local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  last = math.max(tonumber(last[2]), tonumber(redis.call('HGET', KEYS[1], 'fence') or 0), now)
+  local keep_ms = string.format('%.0f', math.floor((last - now) / 1000) + 60000)
+  redis.call('PEXPIRE', KEYS[1], keep_ms)
+  redis.call('PEXPIRE', KEYS[2], keep_ms)
+end
+
+local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
+local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
+if ARGV[2] ~= '' then
+  wake = wake or redis.call('ZCOUNT', KEYS[2], string.format('%.0f', now + 1), '+inf') < tonumber(ARGV[4])
+  local place = redis.call('HGET', KEYS[1], ARGV[2])
+  if place then -- it is for the last in the queue, as in release.lua
+    if place ~= ends[2] then
+      local moved = redis.call('HGET', KEYS[1], ends[2])
+      redis.call('HSET', KEYS[1], place, moved, moved, place)
+    end
+    redis.call('HDEL', KEYS[1], ends[2], ARGV[2])
+    tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
+    if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
+  end
+end
+if not wake or head == tail then return {released} end
+
+-- Wake the first in the queue whose process lives, as in release.lua.
+local stop, woken = math.min(tail, head + 64), 0
+while woken == 0 and head < stop do
+  head = head + 1
+  local first = string.format('%.0f', head)
+  local waiter = redis.call('HGET', KEYS[1], first)
+  redis.call('HDEL', KEYS[1], first, waiter)
+  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  woken = redis.call(publish, channel, KEYS[1])
+end
+if head == tail then
+  redis.call('HDEL', KEYS[1], 'head', 'tail')
+else
+  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
+end
+return {released}
