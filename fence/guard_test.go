@@ -1,0 +1,292 @@
+package fence_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+func TestDo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g, key := w.guard(fence.Options{}), w.Prefix+"ledger"
+		do := func(token int64, value string) error {
+			_, err := g.Do(t.Context(), "ledger", token, set(key, value))
+			return err
+		}
+		holds := func(token int64, value string) {
+			t.Helper()
+			got := w.rdb.Get(t.Context(), key).Val()
+			largest, err := g.Largest(t.Context(), "ledger")
+			must(t, err)
+			if got != value || largest != token {
+				t.Errorf("it holds %q and has seen %d, want %q and %d", got, largest, value, token)
+			}
+		}
+		holds(0, "")
+		must(t, do(7, "seven"))
+		must(t, do(7, "seven again"))
+		holds(7, "seven again")
+		stale(t, do(6, "six"), 7)
+		holds(7, "seven again")
+		must(t, do(8, "eight"))
+		stale(t, do(7, "late"), 8)
+		holds(8, "eight")
+
+		// Without a command, the token is remembered all the same.
+		replies, err := g.Do(t.Context(), "ledger", fence.MaxToken)
+		must(t, err)
+		if len(replies) != 0 {
+			t.Errorf("replies %v to nothing", replies)
+		}
+		stale(t, do(fence.MaxToken-1, "one less"), fence.MaxToken)
+		holds(fence.MaxToken, "eight")
+
+		must(t, g.Forget(t.Context(), "ledger"))
+		must(t, do(1, "anew"))
+		holds(1, "anew")
+		// Another resource has seen nothing.
+		_, err = g.Do(t.Context(), "other", 1, set(key, "x"))
+		must(t, err)
+		if _, err := g.Do(t.Context(), "ledger", 0, set(key, "x")); err == nil || errors.Is(err, fence.ErrStale) {
+			t.Errorf("a token of 0: %v", err)
+		}
+	})
+}
+
+// Replies come back in order, whatever they are.
+func TestReplies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g, p := w.guard(fence.Options{}), w.Prefix
+		cmd := func(name string, key string, args ...string) redoubt.Cmd {
+			return redoubt.Cmd{Name: name, Keys: []string{p + key}, Args: args}
+		}
+		replies, err := g.Do(t.Context(), "r", 5,
+			cmd("SET", "a", "x"), cmd("GET", "none"), cmd("RPUSH", "l", "1", "2"), cmd("LRANGE", "l", "0", "-1"),
+			redoubt.Cmd{Name: "MSET", Keys: nil, Args: []string{p + "m", "1", p + "n", "2"}},
+			redoubt.Cmd{Name: "MGET", Keys: []string{p + "m", p + "none", p + "n"}},
+			cmd("OBJECT IDLETIME", "m"))
+		must(t, err)
+		if n, err := replies[6].Int(); n != 0 || err != nil {
+			t.Errorf("OBJECT IDLETIME gave %v", replies[6])
+		}
+		if !replies[1].IsNil() {
+			t.Errorf("GET of nothing gave %v", replies[1])
+		}
+		for i, want := range map[int]string{0: "OK", 2: "2"} {
+			if got, err := replies[i].Text(); got != want || err != nil {
+				t.Errorf("reply %d is %v, want %s", i, replies[i], want)
+			}
+		}
+		list, err1 := replies[3].Array()
+		many, err2 := replies[5].Array()
+		if err := errors.Join(err1, err2); err != nil || len(list) != 2 || list[1] != "2" || len(many) != 3 || many[1] != nil || many[2] != "2" {
+			t.Errorf("arrays %v and %v, %v", list, many, err)
+		}
+
+		// One that fails leaves the others in place.
+		replies, err = g.Do(t.Context(), "r", 6, cmd("SET", "b", "1"), cmd("RPUSH", "b", "x"), cmd("SET", "c", "2"))
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || len(replies) != 3 || replies[1].Err == nil || replies[2].Err != nil {
+			t.Errorf("replies %v, error %v", replies, err)
+		}
+		if got := w.rdb.Get(t.Context(), p+"c").Val(); got != "2" {
+			t.Errorf("the command behind it left %q", got)
+		}
+	})
+}
+
+var move = redoubt.NewScript("move", `
+local n = tonumber(redis.call('GET', KEYS[1]) or 0)
+if n < tonumber(ARGV[1]) then return nil end
+redis.call('DECRBY', KEYS[1], ARGV[1])
+return {redis.call('INCRBY', KEYS[2], ARGV[1]), #KEYS, #ARGV} -- without a newline behind it`)
+
+func TestScript(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g := w.guard(fence.Options{})
+		from, to := w.Prefix+"from", w.Prefix+"to"
+		run := func(token int64, n string) ([]redoubt.Reply, error) {
+			return g.Do(t.Context(), "accounts", token, redoubt.Cmd{Script: move, Keys: []string{from, to}, Args: []string{n}})
+		}
+		replies, err := run(3, "10")
+		must(t, err)
+		if len(replies) != 1 || !replies[0].IsNil() {
+			t.Errorf("replies %v, want one that is nil", replies)
+		}
+		must(t, w.rdb.Set(t.Context(), from, 30, 0).Err())
+		replies, err = run(3, "10")
+		must(t, err)
+		var n [3]int64
+		must(t, replies[0].Ints(n[:]))
+		if n != [3]int64{10, 2, 1} {
+			t.Errorf("%v, want 10 and the script's own keys and arguments", n)
+		}
+		_, err = run(4, "10")
+		must(t, err)
+		_, err = run(3, "10")
+		stale(t, err, 4)
+		if got := w.rdb.Get(t.Context(), to).Val(); got != "20" {
+			t.Errorf("%s moved, want 20", got)
+		}
+	})
+}
+
+// Many writers with tokens in any order. What each wrote is behind what was
+// written with a smaller token, and before what was with a larger one.
+func TestConcurrentWriters(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const writers, tokens = 6, 60
+		log := w.Prefix + "log"
+		var wg sync.WaitGroup
+		for i := range writers {
+			g := w.guardOn(w.dial(w.Addr), fence.Options{})
+			wg.Go(func() {
+				for n := range int64(tokens) {
+					token := 1 + (n*7+int64(i))%tokens/2 + n/2
+					_, err := g.Do(t.Context(), "log", token, redoubt.Cmd{Name: "RPUSH", Keys: []string{log}, Args: []string{itoa(token)}})
+					if err != nil && !errors.Is(err, fence.ErrStale) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var last int64
+		var written []int64
+		must(t, w.rdb.LRange(t.Context(), log, 0, -1).ScanSlice(&written))
+		for _, token := range written {
+			if token < last {
+				t.Errorf("%d was written after %d", token, last)
+			}
+			last = token
+		}
+		if len(written) < 10 || len(written) == writers*tokens {
+			t.Errorf("%d of %d were written: the test shows nothing", len(written), writers*tokens)
+		}
+	})
+}
+
+func TestKeep(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		key := w.Prefix + ":{r}:fence"
+		forever, hour := w.guard(fence.Options{}), w.guard(fence.Options{Keep: time.Hour})
+		_, err := forever.Do(t.Context(), "r", 5)
+		must(t, err)
+		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl != -1 {
+			t.Errorf("it is remembered for %v", ttl)
+		}
+		for range 2 { // also when it has been seen before
+			_, err = hour.Do(t.Context(), "r", 6)
+			must(t, err)
+			if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
+				t.Errorf("it is remembered for %v", ttl)
+			}
+			must(t, w.rdb.PExpire(t.Context(), key, time.Minute).Err())
+		}
+		_, err = hour.Do(t.Context(), "r", 5)
+		stale(t, err, 6)
+	})
+}
+
+// A command that is idempotent is sent again after a lost reply, others are not.
+func TestLostReplies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		g, key := w.guardOn(w.dial(proxy.Addr()), fence.Options{}), w.Prefix+"n"
+		_, err := g.Do(t.Context(), "r", 1) // the script is loaded
+		must(t, err)
+		proxy.SwallowNextReply()
+		_, err = g.Do(t.Context(), "r", 2, set(key, "2"))
+		must(t, err)
+		proxy.SwallowNextReply()
+		_, err = g.Do(t.Context(), "r", 3)
+		must(t, err)
+		proxy.SwallowNextReply()
+		_, err = g.Do(t.Context(), "r", 4, set(key, "4"), redoubt.Cmd{Name: "INCR", Keys: []string{key}})
+		if !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("INCR: %v", err)
+		}
+		_, err = g.Do(t.Context(), "r", 3, set(key, "3"))
+		stale(t, err, 4)
+		if got := w.rdb.Get(t.Context(), key).Val(); got != "5" {
+			t.Errorf("it holds %s, want 5", got)
+		}
+		if n := proxy.Stats().Swallowed; n != 3 {
+			t.Errorf("%d replies were lost, want 3", n)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g, key := w.guard(fence.Options{}), w.Prefix+"k"
+		for what, call := range map[string]func() error{
+			"a token of 0":   func() error { _, err := g.Do(t.Context(), "r", 0); return err },
+			"a negative one": func() error { _, err := g.Do(t.Context(), "r", -1); return err },
+			"one too large":  func() error { _, err := g.Do(t.Context(), "r", fence.MaxToken+1); return err },
+			"no name":        func() error { _, err := g.Do(t.Context(), "", 1); return err },
+			"a command that blocks": func() error {
+				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "BLPOP", Keys: []string{key}, Args: []string{"0"}, Flags: redoubt.Blocking})
+				return err
+			},
+			"a command without a name": func() error { _, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{}); return err },
+			"a script among others": func() error {
+				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Script: move}, set(key, "x"))
+				return err
+			},
+			"too many words": func() error {
+				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "DEL", Keys: make([]string, fence.MaxWords)})
+				return err
+			},
+			"keep": func() error { _, err := fence.New(nil, fence.Options{Keep: 1}); return err },
+			"keep of a century": func() error {
+				_, err := fence.New(nil, fence.Options{Keep: fence.MaxKeep + 1})
+				return err
+			},
+		} {
+			if err := call(); err == nil || errors.Is(err, fence.ErrStale) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if n, err := g.Largest(t.Context(), "r"); n != 0 || err != nil {
+			t.Errorf("it has seen %d, %v", n, err)
+		}
+		// As many words as are allowed.
+		args := make([]string, fence.MaxWords-2)
+		_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "RPUSH", Keys: []string{key}, Args: args})
+		must(t, err)
+		if n := w.rdb.LLen(t.Context(), key).Val(); n != fence.MaxWords-2 {
+			t.Errorf("%d words arrived", n)
+		}
+	})
+}
+
+// The keys are in the slot of the resource.
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	g, err := fence.New(client, fence.Options{})
+	must(t, err)
+	for i := range int64(20) {
+		name := "ledger:" + itoa(i)
+		_, err := g.Do(t.Context(), name, 10, set(name, "x"), set("{"+name+"}:total", "1"))
+		must(t, err)
+		_, err = g.Do(t.Context(), name, 9, set(name, "late"))
+		stale(t, err, 10)
+	}
+	if _, err := g.Do(t.Context(), "ledger:1", 10, set("elsewhere", "x")); !redoubt.IsCode(err, "CROSSSLOT") {
+		t.Errorf("a key of another slot: %v", err)
+	}
+}
