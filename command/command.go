@@ -84,7 +84,7 @@ type Env struct {
 	Client *redoubt.Client
 
 	// Of those who wait.
-	locks      *lock.Mutex
+	locks      *lock.RWMutex
 	semaphores *lock.Semaphore
 }
 

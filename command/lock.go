@@ -68,14 +68,13 @@ var lockCommands = []*Command{
 		Summary:    "Acquires a lock for a time, or waits until it is free.",
 		Since:      "0.1.0",
 		Group:      "lock",
-		Complexity: "O(1)",
+		Complexity: "O(1); O(log(N)) with N readers",
 		Arity:      -3,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "denyoom", "noscript", "blocking"},
 		Args:  append([]Arg{lockName}, acquireArgs...),
-		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name; the time left in ms. Null when the lock was not acquired in time.",
+		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name, except that readers get that of the last writer; the time left in ms. Null when the lock was not acquired in time.",
 		Errors: acquireErrors(
-			"`ERR redoubt: SHARED is not supported yet`",
 			"`ERR redoubt: FAIR is not supported yet`",
 		),
 		Examples: []Example{
@@ -90,7 +89,7 @@ var lockCommands = []*Command{
 		Summary:    "Makes a lease that is still held last longer.",
 		Since:      "0.1.0",
 		Group:      "lock",
-		Complexity: "O(1)",
+		Complexity: "O(1); O(log(N)) with N readers",
 		Arity:      4,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "denyoom", "noscript", "fast"},
@@ -109,7 +108,7 @@ var lockCommands = []*Command{
 		Summary:    "Ends a lease and wakes one of those who wait.",
 		Since:      "0.1.0",
 		Group:      "lock",
-		Complexity: "O(1)",
+		Complexity: "O(1); O(log(N)) with N readers",
 		Arity:      3,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "noscript", "fast"},
@@ -127,12 +126,12 @@ var lockCommands = []*Command{
 		Summary:    "Says who holds a lock and how many wait.",
 		Since:      "0.1.0",
 		Group:      "lock",
-		Complexity: "O(1)",
+		Complexity: "O(log(N)) with N readers, and for at most 100 of them",
 		Arity:      2,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{lockName},
-		Reply:    "Map: `mode`, `free` or `exclusive`; `holders`, an array of maps with `label`, `fence` and `ttl_ms`; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
+		Reply:    "Map: `mode`, `free`, `exclusive` or `shared`; `holders`, an array of maps with `label`, `fence` and `ttl_ms`, at most 100, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
 		Errors:   lockErrors(),
 		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan:     planInfo,
@@ -205,11 +204,18 @@ type way struct {
 
 func planAcquire(env *Env, args [][]byte) Plan {
 	a := acquire{name: string(args[1])}
+	shared := false
 	if fault := a.options(args[2:], func(word string) (bool, string) {
-		if word == "SHARED" || word == "FAIR" {
-			return false, "ERR redoubt: " + word + " is not supported yet"
+		switch {
+		case word == "FAIR":
+			return false, "ERR redoubt: FAIR is not supported yet"
+		case word != "SHARED":
+			return false, ""
+		case shared:
+			return false, errSyntax
 		}
-		return false, ""
+		shared = true
+		return true, ""
 	}); fault != "" {
 		return Plan{Err: fault}
 	}
@@ -217,13 +223,24 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if err != nil {
 		return nameFault(err)
 	}
-	return env.planAcquire(a, way{
-		now:     lock.AcquireCmd(key, a.r.ID, a.r.TTL, a.r.Label),
-		release: lock.ReleaseCmd(key, a.r.ID),
+	w := way{
+		now: lock.AcquireCmd(key, a.r.ID, a.r.TTL, a.r.Label),
 		take: func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
 			return env.locks.AcquireRequest(ctx, a.name, r)
 		},
-	})
+	}
+	if shared {
+		if w.now, err = lock.ReadCmd(env.Client, a.name, a.r); err != nil {
+			return nameFault(err)
+		}
+		w.take = func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+			return env.locks.AcquireSharedRequest(ctx, a.name, r)
+		}
+	}
+	if w.release, err = lock.RWReleaseCmd(env.Client, a.name, a.r.ID); err != nil {
+		return nameFault(err)
+	}
+	return env.planAcquire(a, w)
 }
 
 func (env *Env) planAcquire(a acquire, w way) Plan {
@@ -271,11 +288,10 @@ func planExtend(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	key, err := lock.Key(env.Client, string(args[1]))
+	cmd, err := lock.RWExtendCmd(env.Client, string(args[1]), string(args[2]), time.Duration(ttl)*time.Millisecond)
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.ExtendCmd(key, string(args[2]), time.Duration(ttl)*time.Millisecond)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		held, _, err := lock.ReadExtend(r)
 		return appendDone(dst, held, err)
@@ -283,18 +299,11 @@ func planExtend(env *Env, args [][]byte) Plan {
 }
 
 func planRelease(env *Env, args [][]byte) Plan {
-	key, err := lock.Key(env.Client, string(args[1]))
-	if err != nil {
-		return nameFault(err)
-	}
-	if len(args[2]) == 0 {
-		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has 0 bytes; want 1 to %d", maxID)}
-	}
-	cmd := lock.ReleaseCmd(key, string(args[2]))
-	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+	cmd, err := lock.RWReleaseCmd(env.Client, string(args[1]), string(args[2]))
+	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		released, err := lock.ReadRelease(r)
 		return appendDone(dst, released, err)
-	}}
+	})
 }
 
 func appendDone(dst []byte, done bool, err error) []byte {
@@ -308,27 +317,22 @@ func appendDone(dst []byte, done bool, err error) []byte {
 }
 
 func planInfo(env *Env, args [][]byte) Plan {
-	key, err := lock.Key(env.Client, string(args[1]))
+	cmd, err := lock.RWInfoCmd(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.InfoCmd(key)
 	return Plan{Cmd: &cmd, Translate: appendInfo}
 }
 
 func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	info, err := lock.ReadInfo(r)
+	info, err := lock.ReadRWInfo(r)
 	if err != nil {
 		return appendError(dst, err)
 	}
-	mode, holders := "free", []lock.Holder(nil)
-	if info.Held {
-		mode, holders = "exclusive", []lock.Holder{{Fence: info.Fence, TTL: info.TTL, Label: info.Label}}
-	}
 	dst = resp.AppendMap(dst, p, 4)
 	dst = resp.AppendBulk(dst, "mode")
-	dst = resp.AppendBulk(dst, mode)
-	return appendHolders(dst, p, holders, info.Fence, info.Waiters)
+	dst = resp.AppendBulk(dst, info.Mode.String())
+	return appendHolders(dst, p, info.Holders, info.Fence, info.Waiters)
 }
 
 // appendHolders appends the last three pairs of LOCK.INFO and SEM.INFO.

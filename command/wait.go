@@ -12,7 +12,7 @@ import (
 
 // NewEnv returns an Env on client.
 func NewEnv(client *redoubt.Client) (*Env, error) {
-	locks, err := lock.New(client, lock.Options{NoRenew: true})
+	locks, err := lock.NewRW(client, lock.Options{NoRenew: true})
 	if err != nil {
 		return nil, err
 	}

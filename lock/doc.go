@@ -52,6 +52,9 @@
 // A [Semaphore] has a number of permits to a name, each with a lease, an end and
 // a token of its own. Its type comment says what stands on the server.
 //
+// An [RWMutex] is held by one writer or by any number of readers, and is the same
+// lock as a Mutex of that name: its readers together are one holder.
+//
 // All kinds share what a lease is, how it is renewed, and how callers wait.
 //
 // # What is promised
@@ -80,6 +83,12 @@
 //     rise; those of dead holders come back. (TestSemaphoreHistory,
 //     TestSemaphoreFollowsTheModel, TestCallersDisagreeOnTheLimit,
 //     TestExpiredPermits)
+//   - No writer holds an RWMutex or a Mutex beside readers or another writer;
+//     readers carry the token of the last writer, and one that died is in the way
+//     no longer than its own lease. (TestReadersAndWriters, TestRWHistory,
+//     TestRWFollowsTheModel, TestReadLeases, TestNoZombieReaders)
+//   - A writer that waits keeps new readers out; one that died does so for 3 s at
+//     most. (TestWriterPreference, TestDeadWriterKeepsNobodyOut)
 //
 // # What is not promised
 //
@@ -91,7 +100,7 @@
 // it has seen: [Lease.Token]. If that is not possible and a second holder would
 // do harm, use a consensus system instead.
 //
-// Fairness is not promised either: whoever asks first after a release gets the
+// Fairness is not promised either: but for the preference of writers, whoever asks first after a release gets the
 // lock, waiter or not.
 //
 // # Sources

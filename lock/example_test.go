@@ -130,3 +130,30 @@ func ExampleSemaphore() {
 	// 1 has a permit
 	// 2 has to wait, for 10s at most
 }
+
+// Readers hold the lock together, and a writer alone.
+func ExampleRWMutex() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.NewRW(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		reader, err := locks.AcquireShared(ctx, "catalogue")
+		if err != nil {
+			panic(err)
+		}
+		defer func() {
+			if err := reader.Release(ctx); err != nil {
+				panic(err)
+			}
+		}()
+	}
+	_, busy, err := locks.TryAcquire(ctx, "catalogue")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("two read; a writer has to wait:", busy != nil)
+	// Output: two read; a writer has to wait: true
+}

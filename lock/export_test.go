@@ -18,6 +18,11 @@ var (
 	PermitEnd = func(keys []string, limit int, id, waiter string, void bool) redoubt.Cmd {
 		return permit{limit}.release(keys, id, waiter, void)
 	}
+	ClaimCmd    = func(key, id string) redoubt.Cmd { return writing{}.claim([]string{key}, id) }
+	ReadWaiting = func(keys []string, r Request, waiter string) redoubt.Cmd {
+		return reading{}.acquire(keys, r, waiter)
+	}
+	RWEnd    = rwReleaseCmd
 	LeaveCmd = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )
 

@@ -30,6 +30,21 @@ var semReleaseSource string
 //go:embed lua/sem_info.lua
 var semInfoSource string
 
+//go:embed lua/rw_read.lua
+var rwReadSource string
+
+//go:embed lua/rw_claim.lua
+var rwClaimSource string
+
+//go:embed lua/rw_extend.lua
+var rwExtendSource string
+
+//go:embed lua/rw_release.lua
+var rwReleaseSource string
+
+//go:embed lua/rw_info.lua
+var rwInfoSource string
+
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
@@ -40,6 +55,12 @@ var (
 	semExtendScript  = redoubt.NewScript("lock.sem_extend", semExtendSource)
 	semReleaseScript = redoubt.NewScript("lock.sem_release", semReleaseSource)
 	semInfoScript    = redoubt.NewScript("lock.sem_info", semInfoSource)
+
+	rwReadScript    = redoubt.NewScript("lock.rw_read", rwReadSource)
+	rwClaimScript   = redoubt.NewScript("lock.rw_claim", rwClaimSource)
+	rwExtendScript  = redoubt.NewScript("lock.rw_extend", rwExtendSource)
+	rwReleaseScript = redoubt.NewScript("lock.rw_release", rwReleaseSource)
+	rwInfoScript    = redoubt.NewScript("lock.rw_info", rwInfoSource)
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -48,5 +69,6 @@ func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
 		acquireScript, extendScript, releaseScript, infoScript,
 		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
+		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
 	}
 }

@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 			{"LOCK.ACQUIRE a 1 WAIT -1", "-ERR redoubt: WAIT is -1; want 0 to 31536000000\r\n"},
 			{"LOCK.ACQUIRE a 1 WAIT 1 WAIT 1", "-ERR syntax error\r\n"},
 			{"LOCK.ACQUIRE a 1 ID x OWNER y", "-ERR syntax error\r\n"},
-			{"LOCK.ACQUIRE a 1 SHARED", "-ERR redoubt: SHARED is not supported yet\r\n"},
+			{"LOCK.ACQUIRE a 1 SHARED SHARED", "-ERR syntax error\r\n"},
 			{"LOCK.ACQUIRE a 1 fair", "-ERR redoubt: FAIR is not supported yet\r\n"},
 			{"LOCK.ACQUIRE a 1 NOSUCH x", "-ERR syntax error\r\n"},
 			{"LOCK.ACQUIRE }a 1", "-ERR redoubt: invalid name: \"}a\" begins with '}'\r\n"},

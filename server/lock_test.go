@@ -82,6 +82,51 @@ func TestLock(t *testing.T) {
 	})
 }
 
+// Readers share a lock with each other and with no writer, Mutex or not.
+func TestLockShared(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		srv, addr := start(t, b.URL)
+		name := b.Prefix + "rw"
+		a, o, writer := dial(t, addr), dial(t, addr), dial(t, addr)
+		_ = o.do("HELLO", "3")
+
+		id, fence := held(t, a.do("LOCK.ACQUIRE", name, "60000", "SHARED", "LABEL", "reader"))
+		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine", "shared"))
+		if second != fence {
+			t.Errorf("readers have fences %d and %d", fence, second)
+		}
+		a.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000")
+		a.want(":1\r\n", "LOCK.EXTEND "+name+" mine 70000")
+		m, ok := o.value("LOCK.INFO", name).(resp.Map)
+		if !ok || len(m) != 8 || m[1] != "shared" || len(m[3].([]any)) != 2 || m[3].([]any)[0].(resp.Map)[1] != "reader" {
+			t.Errorf("LOCK.INFO: %#v", m)
+		}
+
+		// A writer waits, and keeps new readers out.
+		writer.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "writer")
+		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == 1 })
+		eventually(t, "no reader gets in", func() bool {
+			got := a.do("LOCK.ACQUIRE", name, "60000", "SHARED")
+			if got == "*-1\r\n" {
+				return true
+			}
+			early, _ := held(t, got) // before the writer claimed the lock
+			a.want(":1\r\n", "LOCK.RELEASE "+name+" "+early)
+			return false
+		})
+		a.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
+		a.want(":1\r\n", "LOCK.RELEASE "+name+" mine")
+		if got, next := held(t, writer.read()); got != "writer" || next <= fence {
+			t.Errorf("id %q, fence %d after %d", got, next, fence)
+		}
+		a.send("LOCK.ACQUIRE", name, "60000", "SHARED", "WAIT", "0", "ID", "again")
+		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == 2 })
+		writer.want(":1\r\n", "LOCK.RELEASE "+name+" writer")
+		held(t, a.read())
+		a.want(":1\r\n", "LOCK.RELEASE "+name+" again")
+	})
+}
+
 func TestLockWait(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		srv, addr := start(t, b.URL)

@@ -73,7 +73,7 @@ while woken == 0 and head < stop do
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
   woken = redis.call(publish, channel, KEYS[1])
 end
-if head == tail then
+if ends[2] and head == tail then
   redis.call('HDEL', KEYS[1], 'head', 'tail')
 elseif stop > 0 then
   redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))

@@ -1,0 +1,354 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+func (w *world) rw(c *redoubt.Client, opts lock.Options) *lock.RWMutex {
+	w.t.Helper()
+	rw, err := lock.NewRW(c, opts)
+	must(w.t, err)
+	return rw
+}
+
+// readers is the readers' side of an RWMutex.
+type readers struct{ rw *lock.RWMutex }
+
+func (r readers) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
+	return r.rw.TryAcquireShared(ctx, name)
+}
+
+func (r readers) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	return r.rw.AcquireShared(ctx, name)
+}
+
+// busyFor returns why m can't be acquired.
+func busyFor(t *testing.T, m taker, name string) lock.Busy {
+	t.Helper()
+	lease, busy, err := m.TryAcquire(t.Context(), name)
+	must(t, err)
+	if lease != nil {
+		t.Fatal("acquired what is held")
+	}
+	return *busy
+}
+
+func TestReadersAndWriters(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var reading, writing atomic.Int32
+		var wg sync.WaitGroup
+		for range 4 {
+			rw, m := w.rw(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+			write := func() {
+				if writing.Add(1) != 1 || reading.Load() != 0 {
+					t.Error("a writer is not alone")
+				}
+				writing.Add(-1)
+			}
+			for i := range 3 {
+				wg.Go(func() {
+					for range 8 {
+						var err error
+						switch i {
+						case 0:
+							err = rw.Do(t.Context(), t.Name(), func(context.Context) error { write(); return nil })
+						case 1:
+							err = m.Do(t.Context(), t.Name(), func(context.Context) error { write(); return nil })
+						default:
+							err = rw.DoShared(t.Context(), t.Name(), func(context.Context) error {
+								reading.Add(1)
+								defer reading.Add(-1)
+								if writing.Load() != 0 {
+									t.Error("a reader reads while a writer writes")
+								}
+								return nil
+							})
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+}
+
+// Readers hold the lock together, with the token of the last writer; the writer
+// gets in when the last of them is gone; a Mutex is the same lock.
+func TestReadLeases(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		rw := w.rw(w.client(), lock.Options{Label: "rw"})
+		m, r := w.mutex(w.client(), lock.Options{}), readers{rw}
+		first := try(t, m, t.Name())
+		busyFor(t, r, t.Name())
+		must(t, first.Release(t.Context()))
+
+		a, b := try(t, r, t.Name()), try(t, r, t.Name())
+		if a.Token() != first.Token() || b.Token() != first.Token() {
+			t.Errorf("readers have tokens %d and %d, want that of the last writer, %d", a.Token(), b.Token(), first.Token())
+		}
+		info, err := rw.Inspect(t.Context(), t.Name())
+		must(t, err)
+		if info.Mode != lock.Shared || info.Count != 2 || len(info.Holders) != 2 || info.Holders[0].Label != "rw" || info.Fence != first.Token() {
+			t.Errorf("info is %+v", info)
+		}
+		must(t, a.Extend(t.Context(), time.Hour))
+		if busy := busyFor(t, m, t.Name()); busy.Remaining < 59*time.Minute || busy.Label != "rw" {
+			t.Errorf("a writer finds %+v", busy)
+		}
+		must(t, a.Release(t.Context()))
+		if busy := busyFor(t, rw, t.Name()); busy.Remaining > lock.DefaultTTL {
+			t.Errorf("a writer finds %+v after the reader that had it for an hour left", busy)
+		}
+		must(t, a.Release(t.Context())) // again
+		must(t, b.Release(t.Context()))
+		next := try(t, rw, t.Name())
+		if next.Token() <= first.Token() {
+			t.Errorf("token %d after %d", next.Token(), first.Token())
+		}
+		must(t, next.Release(t.Context()))
+		for _, part := range []string{"lock", "readers", "labels"} {
+			if left := w.rdb.PTTL(t.Context(), w.Prefix+":{"+t.Name()+"}:"+part).Val(); left > 61*time.Second || left == -1 {
+				t.Errorf("%s lives for another %v", part, left)
+			}
+		}
+	})
+}
+
+// A reader that died is in the way until its own lease ends, whoever else reads.
+func TestNoZombieReaders(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		dead := w.rw(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
+		rw := w.rw(w.client(), lock.Options{})
+		zombie, live := try(t, readers{dead}, t.Name()), try(t, readers{rw}, t.Name())
+		<-zombie.Done()
+		eventually(t, "one reads", func() bool {
+			info, err := rw.Inspect(t.Context(), t.Name())
+			return err == nil && info.Count == 1
+		})
+		if err := zombie.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("Release of a lease that ran out returned %v", err)
+		}
+		busyFor(t, rw, t.Name())
+		must(t, live.Release(t.Context()))
+
+		// Alone: nobody releases anything, and a writer gets in.
+		zombie = try(t, readers{dead}, t.Name())
+		lease, err := rw.Acquire(t.Context(), t.Name())
+		must(t, err)
+		if zombie.Err() == nil {
+			t.Error("a reader's lease outlives the server's")
+		}
+		must(t, lease.Release(t.Context()))
+		// Nor does it come back with the next readers.
+		live = try(t, readers{rw}, t.Name())
+		info, err := rw.Inspect(t.Context(), t.Name())
+		must(t, err)
+		if info.Count != 1 {
+			t.Errorf("%d read, want 1", info.Count)
+		}
+		must(t, live.Release(t.Context()))
+	})
+}
+
+// A writer that waits keeps new readers out, and gets the lock before them; one
+// that gives up lets them in.
+func TestWriterPreference(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		rw, writer, late := w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{})
+		reader := try(t, readers{rw}, t.Name())
+		ctx, giveUp := context.WithCancel(t.Context())
+		order := make(chan string, 3)
+		wrote := make(chan *lock.Lease, 2)
+		wait := func(what string, m taker, ctx context.Context) {
+			lease, err := m.Acquire(ctx, t.Name())
+			if err == nil {
+				order <- what
+				wrote <- lease
+			} else if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		waiters := func(n int64) {
+			eventually(t, "they wait", func() bool {
+				info, err := rw.Inspect(t.Context(), t.Name())
+				return err == nil && info.Waiters == n
+			})
+		}
+		claimed := func() {
+			eventually(t, "the writer claims the lock", func() bool {
+				return w.rdb.HExists(t.Context(), w.key(t.Name()), "claim").Val()
+			})
+		}
+		go wait("writer", writer, ctx)
+		claimed()
+		if busy := busyFor(t, readers{late}, t.Name()); busy.Remaining <= 0 || busy.Remaining > 3*time.Second {
+			t.Errorf("a new reader is told %v", busy.Remaining)
+		}
+		go wait("reader", readers{late}, t.Context())
+		waiters(2)
+
+		// It gives up: the new reader is let in, beside the old one.
+		gaveUp := time.Now()
+		giveUp()
+		if what := <-order; what != "reader" {
+			t.Errorf("%s got in", what)
+		}
+		if took := time.Since(gaveUp); took > 2*time.Second {
+			t.Errorf("the reader got in %v after the writer gave up: it was not woken", took)
+		}
+		second := <-wrote
+
+		// It doesn't: it is first.
+		go wait("writer", writer, t.Context())
+		claimed()
+		go wait("reader", readers{late}, t.Context())
+		waiters(2)
+		must(t, reader.Release(t.Context()))
+		must(t, second.Release(t.Context()))
+		for _, want := range []string{"writer", "reader"} {
+			if what := <-order; what != want {
+				t.Errorf("%s got in, want the %s", what, want)
+			}
+			must(t, (<-wrote).Release(t.Context()))
+		}
+	})
+}
+
+// The writer that waits is gone without a word: readers wait for its claim to
+// end, and no longer.
+func TestDeadWriterKeepsNobodyOut(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		rw := w.rw(c, lock.Options{})
+		reader := try(t, readers{rw}, t.Name())
+		must(t, c.Do(t.Context(), lock.AcquireWaiting(w.key(t.Name()), "dead", time.Minute, "", "PUBLISH nobody")).Err)
+		must(t, c.Do(t.Context(), lock.ClaimCmd(w.key(t.Name()), "dead")).Err)
+		busyFor(t, readers{rw}, t.Name())
+		began := time.Now()
+		second, err := rw.AcquireShared(t.Context(), t.Name())
+		must(t, err)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("a dead writer kept a reader out for %v", took)
+		}
+		must(t, reader.Release(t.Context()))
+		must(t, second.Release(t.Context()))
+	})
+}
+
+// Readers of many processes wait for one writer: one wake-up lets all of them
+// in, each waking the next.
+func TestAllReadersAreWoken(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const n = 5
+		rw := w.rw(w.client(), lock.Options{})
+		writer := try(t, rw, t.Name())
+		got := make(chan error, 2*n)
+		for range n {
+			r := w.rw(w.client(), lock.Options{})
+			for range 2 {
+				go func() {
+					_, err := r.AcquireShared(t.Context(), t.Name())
+					got <- err
+				}()
+			}
+		}
+		eventually(t, "all wait", func() bool {
+			info, err := rw.Inspect(t.Context(), t.Name())
+			return err == nil && info.Waiters == n
+		})
+		released := time.Now()
+		must(t, writer.Release(t.Context()))
+		for range 2 * n {
+			must(t, <-got)
+		}
+		if took := time.Since(released); took > 5*time.Second {
+			t.Errorf("all read after %v: somebody was not woken", took)
+		}
+	})
+}
+
+// rwState is who has a reader/writer lock.
+type rwState struct {
+	writer  string
+	readers holders
+}
+
+// One writer or any number of readers, with tokens that rise from writer to
+// writer and never fall.
+var rwModel = porcupine.Model{
+	Partition: byName,
+	Init:      func() any { return rwState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s, e := state.(rwState), input.(event)
+		ok := true
+		switch {
+		case e.what == acquired && e.shared:
+			ok = s.writer == "" && e.fence >= s.readers.fence
+			s.readers = holders{s.readers.with(e.id), e.fence}
+		case e.what == acquired:
+			ok = s.writer == "" && s.readers.ids == "" && e.fence > s.readers.fence
+			s.writer, s.readers.fence = e.id, e.fence
+		case e.what == ended && e.shared:
+			ok = s.readers.has(e.id)
+			s.readers.ids = s.readers.without(e.id)
+		case e.what == ended:
+			ok = s.writer == e.id
+			s.writer = ""
+		case e.what == extended && e.shared:
+			ok = s.readers.has(e.id)
+		case e.what == extended:
+			ok = s.writer == e.id
+		}
+		return ok, s
+	},
+	DescribeOperation: describe,
+}
+
+func TestRWHistory(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		total := w.history(rwModel, func(opts lock.Options, c *redoubt.Client) [2]taker {
+			rw := w.rw(c, opts)
+			return [2]taker{rw, readers{rw}}
+		})
+		for _, what := range []string{acquired, extended, "lost"} {
+			if total[what] == 0 {
+				t.Errorf("nothing was %s: the test shows nothing", what)
+			}
+		}
+	})
+}
+
+// A history with readers beside a writer is refused: the model can tell.
+func TestRWModelFindsFaults(t *testing.T) {
+	op := func(call int64, e event) porcupine.Operation {
+		return porcupine.Operation{Input: e, Call: call, Return: call + 1}
+	}
+	for what, second := range map[string]event{
+		"":                            {what: acquired, fence: 5, id: "b", shared: true},
+		"a writer beside a reader":    {what: acquired, fence: 6, id: "b"},
+		"a reader's token that falls": {what: acquired, fence: 4, id: "b", shared: true},
+	} {
+		ok := porcupine.CheckOperations(rwModel, []porcupine.Operation{op(1, event{what: acquired, fence: 5, id: "a", shared: true}), op(3, second)})
+		if ok != (what == "") {
+			t.Errorf("%s: accepted is %v", what, ok)
+		}
+	}
+	if !slices.Equal(strings.Fields(holders{ids: "a c"}.with("b")), []string{"a", "b", "c"}) {
+		t.Error("holders are not sorted")
+	}
+}
