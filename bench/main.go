@@ -3,6 +3,7 @@
 // raw file and prints a table of medians and ratios.
 //
 //	go run . -suite clients   # ratelimit and lock against peers' libraries
+//	go run . -suite stock     # one item sold to many, against a lock around a count
 //	go run . -suite serve     # redoubt serve against the server behind it
 package main
 
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,7 +31,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, serve, or all")
+	suite := flag.String("suite", "all", "clients, stock, serve, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -48,12 +50,13 @@ func main() {
 func run(ctx context.Context, suite, out string, cfg config) error {
 	suites := map[string][]func(context.Context, config) error{
 		"clients": {benchRateLimit, benchLock},
+		"stock":   {benchStock},
 		"serve":   {benchServe},
 	}
-	suites["all"] = append(suites["clients"], suites["serve"]...)
+	suites["all"] = slices.Concat(suites["clients"], suites["stock"], suites["serve"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, serve or all", suite)
+		return fmt.Errorf("unknown suite %q: want clients, stock, serve or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

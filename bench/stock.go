@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// A seller sells one unit of its item: it tells whether it did. ctx ends with the
+// measurement.
+type seller struct {
+	name string
+	sell func(ctx context.Context) (bool, error)
+	// left reads how many units are left, with nobody selling.
+	left func(ctx context.Context) (int64, error)
+}
+
+// plenty is more than can be sold in a measurement.
+const plenty = 1_000_000_000
+
+// benchStock sells one item to many buyers at once: by reserve and commit, and by
+// what most code for flash sales does, a lock around reading the count, checking
+// it and writing it.
+func benchStock(ctx context.Context, cfg config) error {
+	addr, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p, err := newPeers(addr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+
+	items, err := stock.New(p.ours, stock.Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := items.Set(ctx, "item", plenty); err != nil {
+		return err
+	}
+	sellers := []seller{{
+		name: "redoubt/stock",
+		sell: func(ctx context.Context) (bool, error) {
+			r, _, err := items.Reserve(context.WithoutCancel(ctx), "item", 1)
+			if err != nil || r == nil {
+				return false, err
+			}
+			return true, items.Commit(context.WithoutCancel(ctx), "item", r.ID)
+		},
+		left: func(ctx context.Context) (int64, error) {
+			i, err := items.Info(ctx, "item")
+			return i.Total - i.Sold, err
+		},
+	}}
+
+	if _, err := items.Set(ctx, "held", plenty); err != nil {
+		return err
+	}
+	sellers = append(sellers, seller{
+		name: "redoubt/stock, Reserve alone",
+		sell: func(ctx context.Context) (bool, error) {
+			r, _, err := items.Reserve(context.WithoutCancel(ctx), "held", 1)
+			return r != nil, err
+		},
+		left: func(ctx context.Context) (int64, error) {
+			i, err := items.Info(ctx, "held")
+			return i.Available, err
+		},
+	})
+
+	const ttl = 30 * time.Second
+	readCheckWrite := func(ctx context.Context, key string) (bool, error) {
+		left, err := p.plain.Get(ctx, key).Int64()
+		if err != nil || left <= 0 {
+			return false, err
+		}
+		return true, p.plain.Set(ctx, key, left-1, 0).Err()
+	}
+	locked := func(name string, lock func(ctx context.Context, key string) (unlock func(ctx context.Context) error, err error)) error {
+		key := "item:" + name
+		sellers = append(sellers, seller{
+			name: name,
+			sell: func(ctx context.Context) (sold bool, err error) {
+				unlock, err := lock(ctx, key+":lock")
+				if unlock == nil {
+					return false, err
+				}
+				own := context.WithoutCancel(ctx)
+				sold, err = readCheckWrite(own, key)
+				return sold, errors.Join(err, unlock(own))
+			},
+			left: func(ctx context.Context) (int64, error) {
+				// Whoever was told to stop while it waited may have left its lock.
+				p.admin.Del(ctx, key+":lock")
+				return p.plain.Get(ctx, key).Int64()
+			},
+		})
+		return p.plain.Set(ctx, key, plenty, 0).Err()
+	}
+	rs := redsync.New(redsyncredis.NewPool(p.plain))
+	err = locked("lock-read-write, redsync", func(ctx context.Context, key string) (func(context.Context) error, error) {
+		m := rs.NewMutex(key, redsync.WithExpiry(ttl))
+		if err := m.LockContext(ctx); err != nil {
+			return nil, nil //nolint:nilerr // it was busy for all its tries: nothing is sold
+		}
+		return func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
+			return err
+		}, nil
+	})
+	locker := redislock.New(p.plain)
+	for name, every := range map[string]time.Duration{
+		"lock-read-write, redislock": 100 * time.Millisecond, "lock-read-write, redislock at 1ms": time.Millisecond,
+	} {
+		err = errors.Join(err, locked(name, func(ctx context.Context, key string) (func(context.Context) error, error) {
+			l, err := locker.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(every)})
+			switch {
+			case errors.Is(err, redislock.ErrNotObtained) || ctx.Err() != nil:
+				return nil, nil
+			case err != nil:
+				return nil, err
+			}
+			return l.Release, nil
+		}))
+	}
+	if err != nil {
+		return err
+	}
+	for _, callers := range cfg.callers {
+		for _, how := range []string{"stock", "stock wave"} {
+			if err := cfg.compareSellers(ctx, how, callers, sellers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compareSellers measures every seller in turn, and prints medians with the ratio
+// to each: the first is ours. In "stock" every caller buys again and again, so
+// that whoever has had the lock mostly gets it again, while others sleep. In
+// "stock wave" as many come at once, each buys one unit and is gone, and the next
+// come when all have theirs: that is what a flash sale is like.
+func (c config) compareSellers(ctx context.Context, how string, callers int, sellers []seller) error {
+	run := c.sell
+	if how == "stock wave" {
+		run = c.sellInWaves
+	}
+	rates := make([][]float64, len(sellers))
+	for round := range c.rounds {
+		for i := range sellers {
+			k := (i + round) % len(sellers) // nobody is always first
+			rate, err := run(ctx, callers, sellers[k])
+			if err != nil {
+				return fmt.Errorf("%s: %w", sellers[k].name, err)
+			}
+			c.raw.Printf("raw\t%s\t%d callers\t%s\t%.0f sold/s", how, callers, sellers[k].name, rate)
+			rates[k] = append(rates[k], rate)
+		}
+	}
+	for i, s := range sellers {
+		ratios := make([]float64, c.rounds)
+		for round := range ratios {
+			ratios[round] = rates[0][round] / rates[i][round]
+		}
+		c.printf("%-10s %4d callers  %-34s %9.0f sold/s  ours/this %.2f", how, callers, s.name, medianOf(slices.Clone(rates[i])), medianOf(ratios))
+	}
+	return nil
+}
+
+// sell lets callers buy again and again for a while.
+func (c config) sell(ctx context.Context, callers int, s seller) (perSecond float64, err error) {
+	timed, cancel := context.WithTimeout(ctx, c.duration)
+	defer cancel()
+	return count(ctx, s, func() (sold int64, err error) {
+		each := make([]int64, callers)
+		errs := make([]error, callers)
+		var wg sync.WaitGroup
+		for caller := range callers {
+			wg.Go(func() {
+				for timed.Err() == nil {
+					ok, err := s.sell(timed)
+					if ok {
+						each[caller]++
+					}
+					if err != nil && timed.Err() == nil {
+						errs[caller] = err
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, n := range each {
+			sold += n
+		}
+		return sold, errors.Join(errs...)
+	})
+}
+
+// sellInWaves lets as many buyers as there are callers come at once, and the next
+// when each has a unit, for a while.
+func (c config) sellInWaves(ctx context.Context, callers int, s seller) (perSecond float64, err error) {
+	return count(ctx, s, func() (sold int64, err error) {
+		for start := time.Now(); time.Since(start) < c.duration; {
+			errs := make([]error, callers)
+			var wg sync.WaitGroup
+			for caller := range callers {
+				wg.Go(func() {
+					for ok := false; !ok && errs[caller] == nil; {
+						ok, errs[caller] = s.sell(ctx)
+					}
+				})
+			}
+			wg.Wait()
+			if err := errors.Join(errs...); err != nil {
+				return sold, err
+			}
+			sold += int64(callers)
+		}
+		return sold, nil
+	})
+}
+
+// count checks that what is left fits what was sold.
+func count(ctx context.Context, s seller, sell func() (int64, error)) (perSecond float64, err error) {
+	before, err := s.left(ctx)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	sold, err := sell()
+	took := time.Since(start)
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.left(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if sold != before-after {
+		return 0, fmt.Errorf("%d were sold, and the count fell by %d", sold, before-after)
+	}
+	return float64(sold) / took.Seconds(), nil
+}
