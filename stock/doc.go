@@ -18,7 +18,7 @@
 //	case err != nil:
 //		return err
 //	case short != nil:
-//		return fmt.Errorf("sold out; %d may come back within %v", short.Reserved, short.Next)
+//		return fmt.Errorf("sold out; %d may come back, from %v on", short.Reserved, short.Next)
 //	}
 //
 // When the payment comes later, to another process it may be, the number of the
@@ -36,11 +36,13 @@
 // An item is three keys, of which the last two may be missing:
 //
 //	<prefix>:{<name>}:stock  hash  total, available, sold: numbers of units
+//	                               next: no reservation runs out before, in µs since 1970
+//	                               tidy: when to forget ids that are over, in µs since 1970
 //	                               :<id>: a reservation, its units and, in the last 16
-//	                               digits, when it runs out in µs since 1970
+//	                               digits, when it runs out
 //	<prefix>:{<name>}:due    zset  :<id> of reservations by when they run out
 //	<prefix>:{<name>}:over   zset  :<id> of those that are over by until when that is
-//	                               remembered; the last digit says how it ended: 1 committed,
+//	                               remembered, in µs; the last digit says how it ended: 1 committed,
 //	                               2 cancelled, 3 ran out, 4 cancelled before it was reserved
 //
 // What is reserved is total − available − sold: it is written nowhere, so it
@@ -52,11 +54,13 @@
 // in one call; one for more is repeated by itself until nothing more can come
 // back. Info, Set and Add put back 512 and, where it matters, go on. So what is
 // abandoned never piles up, and no call does work for the number of reservations.
+// Before next there is nothing to put back, so nobody looks.
 //
-// That an id is over is remembered for an hour ([Remembered]). Each call that
-// adds one forgets two whose hour is over; an hour after the last call on an item
-// all of them are gone at once. What is left then of an item is one hash with
-// three numbers, until [Inventory.Delete].
+// That an id is over is remembered for an hour ([Remembered]). Once a minute a
+// call that adds one forgets those whose hour is over, 64 at a time or twice as
+// many as it adds, until none is left; an hour and a minute after the last call on
+// an item all of them are gone at once. What is left then of an item is one hash
+// of five numbers, until [Inventory.Delete].
 //
 // # What is promised
 //
@@ -81,7 +85,7 @@
 //   - With appendonly and appendfsync always, what was acknowledged is there
 //     after the server was killed. (TestKilledServer)
 //   - What is stored is bounded by the reservations of one TTL and the ends of
-//     one hour. (TestNothingPilesUp)
+//     an hour and some minutes. (TestNothingPilesUp)
 //
 // # What is not promised
 //

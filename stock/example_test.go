@@ -100,7 +100,7 @@ func ExampleInventory_ReserveRequest() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("another has to wait:", short.Available, "left,", short.Reserved, "may come back within", short.Next.Round(time.Minute))
+	fmt.Println("another has to wait:", short.Available, "left,", short.Reserved, "may come back in", short.Next.Round(time.Minute))
 
 	fmt.Println("paid:", items.Commit(ctx, "sku:42", "order-7"))
 	fmt.Println("paid, told twice:", items.Commit(ctx, "sku:42", "order-7"))
@@ -108,7 +108,7 @@ func ExampleInventory_ReserveRequest() {
 	// Output:
 	// order-7 holds 2
 	// order-7 holds 2
-	// another has to wait: 1 left, 2 may come back within 15m0s
+	// another has to wait: 1 left, 2 may come back in 15m0s
 	// paid: <nil>
 	// paid, told twice: <nil>
 	// too late: stock: the reservation is committed

@@ -21,6 +21,7 @@ import (
 // A model is what the keys of one item say, in Go.
 type model struct {
 	total, available, sold int64
+	next, tidy             int64
 	held                   map[string]held
 	over                   map[string]over
 }
@@ -38,20 +39,36 @@ func (m *model) due() []string {
 	})
 }
 
-// forget forgets at most n ids whose time is over, the oldest first.
+// forget forgets at most n ids whose time is over, the oldest first, once a
+// minute.
 func (m *model) forget(now int64, n int) {
+	minute := time.Minute.Microseconds()
+	if m.tidy > now && m.tidy <= now+minute {
+		return
+	}
 	score := func(id string) int64 { return m.over[id].until + m.over[id].how }
 	ids := slices.SortedFunc(maps.Keys(m.over), func(a, b string) int { return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(a, b)) })
+	ids = slices.DeleteFunc(ids, func(id string) bool { return score(id) > now })
 	for _, id := range ids[:min(n, len(ids))] {
-		if score(id) <= now {
-			delete(m.over, id)
-		}
+		delete(m.over, id)
+	}
+	m.tidy = now
+	if len(ids) < n {
+		m.tidy += minute
 	}
 }
 
 func (m *model) end(id string, now, how int64) {
 	delete(m.held, id)
 	m.over[id] = over{(now + stock.Remembered.Microseconds()) / 10 * 10, how}
+}
+
+// first is when the next reservation runs out, 0 if there is none.
+func (m *model) first() int64 {
+	if due := m.due(); len(due) > 0 {
+		return m.held[due[0]].until
+	}
+	return 0
 }
 
 // back returns what ran out, at most n reservations.
@@ -62,10 +79,13 @@ func (m *model) back(now int64, n int) {
 			gone = append(gone, id)
 		}
 	}
-	m.forget(now, 2*len(gone))
 	for _, id := range gone {
 		m.available += m.held[id].n
 		m.end(id, now, 3)
+	}
+	if len(gone) > 0 {
+		m.next = m.first()
+		m.forget(now, max(64, 2*len(gone)))
 	}
 }
 
@@ -92,12 +112,18 @@ func (m *model) reserve(id string, n, ttl, now int64) stock.Status {
 	case 3:
 		return stock.Expired
 	}
-	m.back(now, int(max(2, n-m.available)))
+	if m.next > 0 && m.next <= now {
+		m.back(now, int(max(2, n-m.available)))
+		m.next = m.first()
+	}
 	if m.available < n {
 		return stock.None
 	}
 	m.available -= n
 	m.held[id] = held{n, now + ttl}
+	if m.next == 0 || now+ttl < m.next {
+		m.next = now + ttl
+	}
 	return stock.Reserved
 }
 
@@ -110,8 +136,8 @@ func (m *model) settle(id string, how, now int64) stock.Status {
 		if how == 1 {
 			return stock.None
 		}
-		m.forget(now, 2)
 		m.end(id, now, 4)
+		m.forget(now, 64)
 		return stock.None
 	}
 	if h.until <= now {
@@ -122,8 +148,8 @@ func (m *model) settle(id string, how, now int64) stock.Status {
 	} else {
 		m.available += h.n
 	}
-	m.forget(now, 2)
 	m.end(id, now, how)
+	m.forget(now, 64)
 	return stock.Status(-how)
 }
 
@@ -208,8 +234,8 @@ func (e *episode) step() {
 			got.N = e.held[id].n
 		case stock.None:
 			got.Left.Next = 0
-			if due := e.due(); len(due) > 0 {
-				got.Left.Next = time.Duration(e.held[due[0]].until-now) * time.Microsecond
+			if len(e.held) > 0 {
+				got.Left.Next = time.Duration(e.next-now) * time.Microsecond
 			}
 		default:
 		}
@@ -258,8 +284,8 @@ func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
 	want := stock.Count{Short: short, Info: stock.Info{
 		Total: e.total, Available: e.available, Sold: e.sold, Reserved: e.total - e.available - e.sold, Reservations: int64(len(e.held)),
 	}}
-	if due := e.due(); len(due) > 0 {
-		want.Next = time.Duration(e.held[due[0]].until-e.w.clock.µs.Load()) * time.Microsecond
+	if first := e.first(); first > 0 {
+		want.Next = time.Duration(first-e.w.clock.µs.Load()) * time.Microsecond
 	}
 	if c != want {
 		e.Errorf("%s: %+v, want %+v", what, c, want)
@@ -270,7 +296,7 @@ func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
 func (e *episode) look() {
 	e.w.audit(e, e.name)
 	hash := e.w.rdb.HGetAll(e.Context(), e.keys[0]).Val()
-	for field, want := range map[string]int64{"total": e.total, "available": e.available, "sold": e.sold} {
+	for field, want := range map[string]int64{"total": e.total, "available": e.available, "sold": e.sold, "next": e.next, "tidy": e.tidy} {
 		if got, _ := strconv.ParseInt(hash[field], 10, 64); got != want {
 			e.Errorf("%s is %d, want %d", field, got, want)
 		}

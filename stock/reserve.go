@@ -30,8 +30,9 @@ type Shortage struct {
 	Available int64
 	// Reserved units are held by others and may come back.
 	Reserved int64
-	// Next is the time until some come back at the latest, if they are not
-	// sold; 0 when none are reserved.
+	// Next is a time in which no reservation runs out, and most often that
+	// until the first does; 0 when none are reserved. [Inventory.Info] has it
+	// exactly.
 	Next time.Duration
 }
 

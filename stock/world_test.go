@@ -203,7 +203,7 @@ func (w *world) audit(t testing.TB, name string) {
 	hash, err := w.rdb.HGetAll(t.Context(), w.key(name, "stock")).Result()
 	must(t, err)
 	n := map[string]int64{}
-	for _, f := range []string{"total", "available", "sold"} {
+	for _, f := range []string{"total", "available", "sold", "next", "tidy"} {
 		n[f], _ = strconv.ParseInt(hash[f], 10, 64)
 		delete(hash, f)
 	}
@@ -219,6 +219,9 @@ func (w *world) audit(t testing.TB, name string) {
 	}
 	due, err := w.rdb.ZRangeWithScores(t.Context(), w.key(name, "due"), 0, -1).Result()
 	must(t, err)
+	if len(due) > 0 && (n["next"] == 0 || float64(n["next"]) > due[0].Score) {
+		t.Errorf("%s: next is %d, and one runs out at %.0f", name, n["next"], due[0].Score)
+	}
 	for _, z := range due {
 		id := z.Member.(string)
 		if want := fmt.Sprintf("%016.0f", z.Score); byID[id] != want {

@@ -6,19 +6,19 @@
 -- ARGV[2] n       integer > 0
 -- ARGV[3] ttl_us  integer > 0
 -- ARGV[4] keep_us integer how long an id that is over is remembered
--- Returns {status 1 reserved|0 too few|-1 committed|-2 cancelled|-3 ran out|-9 repeat this, n integer, ttl_us integer, available integer, reserved integer, next_us integer: until one runs out, 0 if none}
+-- Returns {status 1 reserved|0 too few|-1 committed|-2 cancelled|-3 ran out|-9 repeat this, n integer, ttl_us integer, available integer, reserved integer, next_us integer: none runs out before, 0 if none is held}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local n = tonumber(ARGV[2])
-local stock = redis.call('HMGET', KEYS[1], 'total', 'available', 'sold', ARGV[1])
+local stock = redis.call('HMGET', KEYS[1], 'total', 'available', 'sold', 'next', 'tidy', ARGV[1])
 local available = tonumber(stock[2] or 0)
 local unsold = tonumber(stock[1] or 0) - tonumber(stock[3] or 0)
 
 -- The same reservation again, after a lost reply: the same answer. One that is
 -- over takes nothing when a late copy of it arrives.
-if stock[4] then
-  local left = tonumber(string.sub(stock[4], -16)) - now
-  local had = tonumber(string.sub(stock[4], 1, -17))
+if stock[6] then
+  local left = tonumber(string.sub(stock[6], -16)) - now
+  local had = tonumber(string.sub(stock[6], 1, -17))
   if left <= 0 then return {-3, had, 0, available, unsold - available, 0} end
   return {1, had, left, available, unsold - available, 0}
 end
@@ -30,38 +30,55 @@ if over > now then
 end
 
 -- What ran out comes back: as many as could be needed, since each holds at least
--- one, and two at any time, more than the one that is added.
-local batch = math.min(math.max(n - available, 2), 512)
-local due = redis.call('ZRANGE', KEYS[2], 0, batch, 'WITHSCORES')
-local gone, next_us, i = {}, 0, 1
-while i < #due and #gone < batch and tonumber(due[i + 1]) <= now do
-  gone[#gone + 1] = due[i]
-  i = i + 2
-end
-if i < #due then next_us = math.max(tonumber(due[i + 1]) - now, 0) end
-if #gone > 0 then
-  local mark = string.format('%.0f', math.floor((now + ARGV[4]) / 10) * 10 + 3)
-  local marks = {}
-  for k, held in ipairs(redis.call('HMGET', KEYS[1], unpack(gone))) do
-    if held then available = available + tonumber(string.sub(held, 1, -17)) end
-    marks[2 * k - 1], marks[2 * k] = mark, gone[k]
+-- one, and two at any time, more than the one that is added. Nothing runs out
+-- before next.
+local next_out, gone = tonumber(stock[4] or 0), {}
+if next_out > 0 and next_out <= now then
+  local batch = math.min(math.max(n - available, 2), 512)
+  local due = redis.call('ZRANGE', KEYS[2], 0, batch, 'WITHSCORES')
+  local marks, mark = {}, string.format('%.0f', math.floor((now + ARGV[4]) / 10) * 10 + 3)
+  local i = 1
+  while i < #due and #gone < batch and tonumber(due[i + 1]) <= now do
+    gone[#gone + 1] = due[i]
+    marks[i], marks[i + 1] = mark, due[i]
+    i = i + 2
   end
-  redis.call('HSET', KEYS[1], 'available', string.format('%.0f', available))
-  redis.call('HDEL', KEYS[1], unpack(gone))
-  redis.call('ZREM', KEYS[2], unpack(gone))
-  -- Twice as many ids are forgotten as are added, so that none pile up.
-  local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now), 'LIMIT', 0, 2 * #gone)
-  if #old > 0 then redis.call('ZREM', KEYS[3], unpack(old)) end
-  redis.call('ZADD', KEYS[3], unpack(marks))
-  redis.call('PEXPIRE', KEYS[3], math.ceil(ARGV[4] / 1000))
+  next_out = tonumber(due[i + 1] or 0)
+  if #gone > 0 then
+    for _, held in ipairs(redis.call('HMGET', KEYS[1], unpack(gone))) do
+      if held then available = available + tonumber(string.sub(held, 1, -17)) end
+    end
+    redis.call('HDEL', KEYS[1], unpack(gone))
+    redis.call('ZREM', KEYS[2], unpack(gone))
+    redis.call('ZADD', KEYS[3], unpack(marks))
+  end
+  redis.call('HSET', KEYS[1], 'available', string.format('%.0f', available), 'next', string.format('%.0f', next_out))
+end
+if #gone > 0 then
+  -- Once a minute the ids are forgotten whose hour is over, and until when the
+  -- rest is kept is put off.
+  local tidy = tonumber(stock[5] or 0)
+  if tidy <= now or tidy > now + 60000000 then
+    local most = math.max(2 * #gone, 64)
+    local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now), 'LIMIT', 0, most)
+    if #old > 0 then redis.call('ZREM', KEYS[3], unpack(old)) end
+    redis.call('PEXPIRE', KEYS[3], math.ceil(ARGV[4] / 1000) + 60000)
+    tidy = now
+    if #old < most then tidy = now + 60000000 end
+    redis.call('HSET', KEYS[1], 'tidy', string.format('%.0f', tidy))
+  end
 end
 if available < n then
-  return {#gone == 512 and -9 or 0, 0, 0, available, unsold - available, next_us}
+  local wait = 0
+  if unsold > available then wait = math.max(next_out - now, 0) end
+  return {#gone == 512 and -9 or 0, 0, 0, available, unsold - available, wait}
 end
 
 available = available - n
 local runs_out = now + ARGV[3]
+local text = string.format('%.0f', runs_out)
 redis.call('HSET', KEYS[1], 'available', string.format('%.0f', available),
   ARGV[1], string.format('%.0f%016.0f', n, runs_out))
-redis.call('ZADD', KEYS[2], string.format('%.0f', runs_out), ARGV[1])
+redis.call('ZADD', KEYS[2], text, ARGV[1])
+if next_out == 0 or runs_out < next_out then redis.call('HSET', KEYS[1], 'next', text) end
 return {1, n, tonumber(ARGV[3]), available, unsold - available, 0}

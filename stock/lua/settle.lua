@@ -8,12 +8,12 @@
 -- Returns {end 1 committed|2 cancelled|3 ran out|0 nothing was reserved}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local stock = redis.call('HMGET', KEYS[1], 'available', 'sold', ARGV[1])
+local stock = redis.call('HMGET', KEYS[1], 'available', 'sold', 'tidy', ARGV[1])
 local how = tonumber(ARGV[2])
 
-if stock[3] then
-  local n = tonumber(string.sub(stock[3], 1, -17))
-  if tonumber(string.sub(stock[3], -16)) <= now then how = 3 end
+if stock[4] then
+  local n = tonumber(string.sub(stock[4], 1, -17))
+  if tonumber(string.sub(stock[4], -16)) <= now then how = 3 end
   if how == 1 then
     redis.call('HSET', KEYS[1], 'sold', string.format('%.0f', tonumber(stock[2] or 0) + n))
   else
@@ -28,10 +28,15 @@ else
   how = 4 -- the reserve may be still under way: then it takes nothing
 end
 
--- What is remembered of the id. Two are forgotten for each that is added, so
--- that none pile up.
-local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now), 'LIMIT', 0, 2)
-if #old > 0 then redis.call('ZREM', KEYS[3], unpack(old)) end
 redis.call('ZADD', KEYS[3], string.format('%.0f', math.floor((now + ARGV[3]) / 10) * 10 + how), ARGV[1])
-redis.call('PEXPIRE', KEYS[3], math.ceil(ARGV[3] / 1000))
+-- Once a minute the ids are forgotten whose hour is over, as in reserve.lua.
+local tidy = tonumber(stock[3] or 0)
+if tidy <= now or tidy > now + 60000000 then
+  local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now), 'LIMIT', 0, 64)
+  if #old > 0 then redis.call('ZREM', KEYS[3], unpack(old)) end
+  redis.call('PEXPIRE', KEYS[3], math.ceil(ARGV[3] / 1000) + 60000)
+  tidy = now
+  if #old < 64 then tidy = now + 60000000 end
+  redis.call('HSET', KEYS[1], 'tidy', string.format('%.0f', tidy))
+end
 return {how % 4}
