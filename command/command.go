@@ -135,7 +135,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, lockCommands, semaphoreCommands, stockCommands)
+var table = slices.Concat(throttleCommands, lockCommands, semaphoreCommands, fenceCommands, stockCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {
@@ -148,7 +148,7 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), stockScripts())
+	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), stockScripts())
 }
 
 // Keys returns the positions of the keys in args, its name first.

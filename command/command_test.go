@@ -94,6 +94,10 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"SEM.RELEASE": {{"}", "id"}, {"n", ""}},
 		"SEM.INFO":    {{"}"}, {long}},
 
+		"FENCE.DO": {
+			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "SET"}, {"n", "1", "", "k"}, {"n", "1", " ", "k"},
+			slices.Concat([]string{"n", "1", "DEL"}, make([]string, 4000)),
+		},
 		"STOCK.SET": {{"}", "1"}, {"n", "x"}, {"n", "-1"}},
 		"STOCK.ADD": {{"}", "1"}, {"n", "1.5"}, {"n", "1000000000000001"}},
 		"STOCK.RESERVE": {
@@ -113,6 +117,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"ERR redoubt: only 1 are available, with 2 reserved and 3 sold",
 		"ERR redoubt: there would be more than 1000000000000000",
 		"ERR redoubt: this ID has reserved 3, not 2",
+		"STALE redoubt: the token is 1, and 2 has been seen",
 		"TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command",
 	}
 	client, err := redoubt.New(deaf{}, redoubt.Options{})
