@@ -131,28 +131,37 @@ func (f *family) attempt(ctx context.Context, t target, r Request, waiter string
 }
 
 // giveUp leaves the line without the lock.
+func (f *family) giveUp(ctx context.Context, t target, id string, turn chan struct{}) {
+	_, claims := t.kind.(claimer)
+	f.lines.giveUp(ctx, f.client, t.key(), turn, claims, func(waiter string) redoubt.Cmd { return t.leave(id, waiter) })
+}
+
+// giveUp leaves the line without what it is for.
 //
 // If somebody stands behind, nothing else is to do: the next one tries at once
 // and takes over the place in the server's queue. The last one gives up that
 // place, which wakes another process if this one has just been woken for
-// nothing, and one that claimed takes the claim back. The caller is not kept
-// until that is done, but who joins the line
-// meanwhile is, or would lose the place that it has just taken.
-func (f *family) giveUp(ctx context.Context, t target, id string, turn chan struct{}) {
-	waiter, first, last := f.lines.waiter(t.key(), turn)
-	_, claims := t.kind.(claimer)
+// nothing, and one that claims takes the claim back. The caller is not kept
+// until that is done, but who joins the line meanwhile is, or would lose the
+// place that it has just taken.
+func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, turn chan struct{}, claims bool, leave func(waiter string) redoubt.Cmd) {
+	waiter, first, last := l.waiter(key, turn)
 	if !first || waiter == "" || !last && !claims {
-		f.lines.leave(t.key(), turn)
+		l.leave(key, turn)
 		return
 	}
-	if !last {
-		waiter = ""
-	}
-	f.client.Go(func() {
+	client.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
-		_ = f.client.Do(ctx, t.leave(id, waiter))
-		f.lines.leave(t.key(), turn)
+		if !last {
+			_ = client.Do(ctx, leave(""))
+			if l.passOn(key) {
+				return
+			}
+			// Those behind have left meanwhile, and the place to this one.
+		}
+		_ = client.Do(ctx, leave(waiter))
+		l.leave(key, turn)
 	})
 }
 
@@ -208,12 +217,39 @@ func (l *lines) queued(key, waiter string) {
 }
 
 // waiter returns how this line stands in the server's queue, and whether the
-// caller is the first in it, and the last.
+// caller is the first in it, and the last; neither if the line was disbanded.
 func (l *lines) waiter(key string, turn chan struct{}) (waiter string, first, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
+	if line == nil || !slices.Contains(line.turns, turn) {
+		return "", false, false
+	}
 	return line.waiter, line.turns[0] == turn, line.turns[len(line.turns)-1] == turn
+}
+
+// disband gives all in the line their turn: what they wait for has come for all.
+func (l *lines) disband(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	delete(l.byKey, key)
+	for _, turn := range line.turns[1:] {
+		close(turn)
+	}
+}
+
+// passOn removes the caller, who is first, if somebody stands behind.
+func (l *lines) passOn(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	if len(line.turns) == 1 {
+		return false
+	}
+	line.turns = slices.Delete(line.turns, 0, 1)
+	close(line.turns[0])
+	return true
 }
 
 // leave removes the caller from the line, wherever it stands in it.
@@ -221,7 +257,13 @@ func (l *lines) leave(key string, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
+	if line == nil {
+		return // disbanded
+	}
 	i := slices.Index(line.turns, turn)
+	if i < 0 {
+		return // disbanded, and this is another line
+	}
 	line.turns = slices.Delete(line.turns, i, i+1)
 	if len(line.turns) == 0 {
 		delete(l.byKey, key)

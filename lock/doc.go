@@ -55,6 +55,10 @@
 // An [RWMutex] is held by one writer or by any number of readers, and is the same
 // lock as a Mutex of that name: its readers together are one holder.
 //
+// A [Latch] lets all go on who wait, once its members have counted it down.
+//
+// A [Multi] acquires the locks of several names as one, all or none.
+//
 // All kinds share what a lease is, how it is renewed, and how callers wait.
 //
 // # What is promised
@@ -89,6 +93,18 @@
 //     TestRWFollowsTheModel, TestReadLeases, TestNoZombieReaders)
 //   - A writer that waits keeps new readers out; one that died does so for 3 s at
 //     most. (TestWriterPreference, TestDeadWriterKeepsNobodyOut)
+//   - A member counts a latch down once, however often it says so; all who wait
+//     are woken at zero; nothing is left of it when its TTL is over.
+//     (TestLatchCounts, TestLatchWakesAll, TestLatchRunsOut)
+//   - A Multi holds all its names or, in the end, none; Multis whose sets overlap
+//     never wait for each other. (TestMultiTakesAllOrNone, TestMultiWaitsInOrder,
+//     TestCancelledMultiGivesAllBack, TestOverlappingMultisDoNotDeadlock,
+//     TestMultiOnACluster, TestMultiHistory)
+//   - What is said above of the deadline, of lost replies, of wake-ups and of late
+//     acquires holds for every kind; semaphores and readers remember the last 128
+//     that are over. (TestEveryLeaseEndsWhenServerIsUnreachable,
+//     TestEveryKindSurvivesLostRepliesAndScripts, TestEveryKindWakesUp,
+//     TestLateCopiesOfEveryKindAreVoid, TestCancelledWaitsOfEveryKindLeaveNothing)
 //
 // # What is not promised
 //

@@ -157,3 +157,55 @@ func ExampleRWMutex() {
 	fmt.Println("two read; a writer has to wait:", busy != nil)
 	// Output: two read; a writer has to wait: true
 }
+
+// Three workers load a part each, and the server starts when all have.
+func ExampleLatch() {
+	ctx, client := context.Background(), connect()
+
+	latches, err := lock.NewLatch(client, lock.LatchOptions{TTL: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := latches.Set(ctx, "loaded", 3); err != nil {
+		panic(err)
+	}
+	for _, worker := range []string{"users", "orders", "orders", "prices"} { // one says it twice
+		left, err := latches.CountDown(ctx, "loaded", worker)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(worker, left)
+	}
+	if err := latches.Wait(ctx, "loaded"); err != nil {
+		panic(err)
+	}
+	fmt.Println("all are loaded")
+	// Output:
+	// users 2
+	// orders 1
+	// orders 1
+	// prices 0
+	// all are loaded
+}
+
+// Move money between two accounts, and nobody else touches either.
+func ExampleMulti() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.NewMulti(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	err = locks.Do(ctx, []string{"account:7", "account:3"}, func(context.Context) error {
+		_, busy, err := locks.TryAcquire(ctx, []string{"account:1", "account:3"})
+		if err != nil {
+			return err
+		}
+		fmt.Println("busy:", busy.Name)
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	// Output: busy: account:3
+}

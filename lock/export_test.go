@@ -22,8 +22,10 @@ var (
 	ReadWaiting = func(keys []string, r Request, waiter string) redoubt.Cmd {
 		return reading{}.acquire(keys, r, waiter)
 	}
-	RWEnd    = rwReleaseCmd
-	LeaveCmd = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
+	LatchWaitCmd = latchWaitCmd
+	Slot         = slot
+	RWEnd        = rwReleaseCmd
+	LeaveCmd     = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )
 
 // MaxPoll changes how long a waiter relies on a wake-up, and returns what

@@ -137,7 +137,7 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 	case a.Status == Over:
 		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 	}
-	return nil, &Busy{Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
+	return nil, &Busy{Name: t.name, Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
 }
 
 // lease is Acquire of every kind.

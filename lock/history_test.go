@@ -274,6 +274,12 @@ func (p *process) work(ctx context.Context, rng *rand.Rand, h *history, names []
 			pause(upTo(rng, p.ttl/10), ctx.Done())
 		default:
 			e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}
+			for _, fence := range lease.Tokens() {
+				e.fence = max(e.fence, fence)
+			}
+			if e.id == "" { // of several names
+				e.id = fmt.Sprint(e.fence)
+			}
 			h.add(p.id, e, call, time.Now())
 			p.hold(ctx, rng, h, lease, e)
 		}

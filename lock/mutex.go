@@ -101,6 +101,8 @@ func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context
 
 // A Busy says who holds a lock that could not be acquired.
 type Busy struct {
+	// Name is the lock's.
+	Name string
 	// Remaining is how long the holder's lease lasts if it is not renewed.
 	Remaining time.Duration
 	// Fence is the holder's fencing token.

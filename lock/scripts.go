@@ -45,6 +45,18 @@ var rwReleaseSource string
 //go:embed lua/rw_info.lua
 var rwInfoSource string
 
+//go:embed lua/latch_set.lua
+var latchSetSource string
+
+//go:embed lua/latch_down.lua
+var latchDownSource string
+
+//go:embed lua/latch_wait.lua
+var latchWaitSource string
+
+//go:embed lua/multi_acquire.lua
+var multiAcquireSource string
+
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
@@ -61,6 +73,11 @@ var (
 	rwExtendScript  = redoubt.NewScript("lock.rw_extend", rwExtendSource)
 	rwReleaseScript = redoubt.NewScript("lock.rw_release", rwReleaseSource)
 	rwInfoScript    = redoubt.NewScript("lock.rw_info", rwInfoSource)
+
+	latchSetScript     = redoubt.NewScript("lock.latch_set", latchSetSource)
+	latchDownScript    = redoubt.NewScript("lock.latch_down", latchDownSource)
+	latchWaitScript    = redoubt.NewScript("lock.latch_wait", latchWaitSource)
+	multiAcquireScript = redoubt.NewScript("lock.multi_acquire", multiAcquireSource)
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -70,5 +87,7 @@ func Scripts() []*redoubt.Script {
 		acquireScript, extendScript, releaseScript, infoScript,
 		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
 		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
+		latchSetScript, latchDownScript, latchWaitScript,
+		multiAcquireScript,
 	}
 }

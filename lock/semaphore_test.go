@@ -233,29 +233,31 @@ func (h holders) has(id string) bool { return slices.Contains(strings.Fields(h.i
 
 const historyLimit = 2
 
-// So many holders at a time, with tokens that rise.
-var semaphoreModel = porcupine.Model{
-	Partition: byName,
-	Init:      func() any { return holders{} },
-	Step: func(state, input, _ any) (bool, any) {
-		s, e := state.(holders), input.(event)
-		switch e.what {
-		case acquired:
-			return len(strings.Fields(s.ids)) < historyLimit && e.fence > s.fence, holders{s.with(e.id), e.fence}
-		case ended:
-			return s.has(e.id), holders{s.without(e.id), s.fence}
-		case extended:
-			return s.has(e.id), s
-		default: // busy, strange: leases are held that nobody learnt of
-			return true, s
-		}
-	},
-	DescribeOperation: describe,
+// semaphoreModel is so many holders at a time, with tokens that rise.
+func semaphoreModel(limit int) porcupine.Model {
+	return porcupine.Model{
+		Partition: byName,
+		Init:      func() any { return holders{} },
+		Step: func(state, input, _ any) (bool, any) {
+			s, e := state.(holders), input.(event)
+			switch e.what {
+			case acquired:
+				return len(strings.Fields(s.ids)) < limit && e.fence > s.fence, holders{s.with(e.id), e.fence}
+			case ended:
+				return s.has(e.id), holders{s.without(e.id), s.fence}
+			case extended:
+				return s.has(e.id), s
+			default: // busy, strange: leases are held that nobody learnt of
+				return true, s
+			}
+		},
+		DescribeOperation: describe,
+	}
 }
 
 func TestSemaphoreHistory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		total := w.history(semaphoreModel, func(opts lock.Options, c *redoubt.Client) [2]taker {
+		total := w.history(semaphoreModel(historyLimit), func(opts lock.Options, c *redoubt.Client) [2]taker {
 			s := limited{w.semaphore(c, opts), historyLimit}
 			return [2]taker{s, s}
 		})

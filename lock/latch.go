@@ -1,0 +1,206 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// ErrNotSet is matched when a latch has not been set, or its time has run out.
+var ErrNotSet = errors.New("lock: latch is not set")
+
+// DefaultLatchTTL is the TTL of a [Latch] whose options name none.
+const DefaultLatchTTL = 24 * time.Hour
+
+// MaxMember is the longest name of a latch's member, in bytes.
+const MaxMember = 256
+
+// LatchOptions configure a [Latch]. The zero value is ready to use.
+type LatchOptions struct {
+	// TTL is how long a latch lasts, from Set on: opened or not, nothing is left
+	// of it then. From 1 ms to a year. Defaults to 24 h.
+	TTL time.Duration
+}
+
+// A Latch is a family of latches on a server, each with a name. A latch is set
+// to a count, once; members count it down, each once, however often it says so;
+// those who wait go on when it is at zero. It is not set again before its TTL is
+// over. Make one Latch and use it for every name.
+//
+// All methods may be called by many goroutines at once. A Latch holds no
+// resources of its own between calls and need not be closed.
+//
+// On the server it is a hash, "<prefix>:{<name>}:latch": by, which call has set
+// it; left, the count; "=<member>" for each that has counted down; head, tail, the
+// places and the waiters as in a lock.
+type Latch struct {
+	client *redoubt.Client
+	opts   LatchOptions
+	lines  *lines
+}
+
+// NewLatch returns a Latch on client. It sends nothing.
+func NewLatch(client *redoubt.Client, opts LatchOptions) (*Latch, error) {
+	if opts.TTL == 0 {
+		opts.TTL = DefaultLatchTTL
+	}
+	var errs []error
+	if client == nil {
+		errs = append(errs, errors.New("lock: client is nil"))
+	}
+	errs = append(errs, CheckTTL(opts.TTL))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Latch{client: client, opts: opts, lines: linesOf(client)}, nil
+}
+
+// Set sets the latch called name to count, 1 to [MaxLimit]. It reports false,
+// and changes nothing, when the latch is set already. One round trip.
+func (l *Latch) Set(ctx context.Context, name string, count int) (set bool, err error) {
+	if count < 1 || count > MaxLimit {
+		return false, fmt.Errorf("lock: count is %d; want 1 to %d", count, MaxLimit)
+	}
+	key, err := latchKey(l.client, name)
+	if err != nil {
+		return false, err
+	}
+	var n [2]int64
+	err = l.client.Do(ctx, redoubt.Cmd{
+		Script: latchSetScript,
+		Keys:   []string{key},
+		Args:   []string{NewID(), strconv.Itoa(count), strconv.FormatInt(l.opts.TTL.Milliseconds(), 10)},
+		Flags:  redoubt.Idempotent,
+	}).Ints(n[:])
+	return n[0] == 1, err
+}
+
+// CountDown counts the latch called name down by one, on behalf of member, 1 to
+// [MaxMember] bytes. It does so once for each member, and not below zero. It
+// returns the count that is left, or an error that matches [ErrNotSet]. After an
+// error that matches redoubt.ErrUnknownOutcome call it again. One round trip.
+func (l *Latch) CountDown(ctx context.Context, name, member string) (left int64, err error) {
+	if len(member) < 1 || len(member) > MaxMember {
+		return 0, fmt.Errorf("lock: member has %d bytes; want 1 to %d", len(member), MaxMember)
+	}
+	key, err := latchKey(l.client, name)
+	if err != nil {
+		return 0, err
+	}
+	var n [1]int64
+	err = l.client.Do(ctx, redoubt.Cmd{
+		Script: latchDownScript,
+		Keys:   []string{key},
+		// The '=' is what no other field begins with.
+		Args:  []string{"=" + member},
+		Flags: redoubt.Idempotent,
+	}).Ints(n[:])
+	return leftOf(n[0], err)
+}
+
+// Count returns the count that is left of the latch called name, or an error that
+// matches [ErrNotSet]. One round trip.
+func (l *Latch) Count(ctx context.Context, name string) (left int64, err error) {
+	key, err := latchKey(l.client, name)
+	if err != nil {
+		return 0, err
+	}
+	left, _, err = l.look(ctx, key, "")
+	return left, err
+}
+
+// Wait returns when the latch called name is at zero, or ctx ends. It returns an
+// error that matches [ErrNotSet] when it is not set, or runs out meanwhile.
+//
+// It costs one round trip when the latch is at zero. Otherwise the first of all
+// callers that wait for a name with one Client queues on the server, and is woken
+// at zero: nobody polls. A wake-up that got lost costs 30 s at most.
+func (l *Latch) Wait(ctx context.Context, name string) error {
+	key, err := latchKey(l.client, name)
+	if err != nil {
+		return err
+	}
+	for {
+		if left, _, err := l.look(ctx, key, ""); err != nil || left == 0 {
+			return err
+		}
+		turn := l.lines.join(key)
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			l.giveUp(ctx, key, turn)
+			return ctx.Err()
+		}
+		if _, first, _ := l.lines.waiter(key, turn); !first {
+			continue // the line was disbanded: it is at zero now
+		}
+		if err = l.wait(ctx, name, key); err == nil || errors.Is(err, ErrNotSet) {
+			l.lines.disband(key)
+		} else {
+			l.giveUp(ctx, key, turn)
+		}
+		return err
+	}
+}
+
+// wait is for the first caller in this process's line.
+func (l *Latch) wait(ctx context.Context, name, key string) error {
+	w, err := l.client.Waiter(ctx, name, key)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	l.lines.queued(key, entry(w))
+	timer := time.NewTimer(maxPoll)
+	defer timer.Stop()
+	for {
+		left, ttl, err := l.look(ctx, key, entry(w))
+		if err != nil || left == 0 {
+			return err
+		}
+		timer.Reset(min(ttl+time.Millisecond, maxPoll))
+		select {
+		case <-w.C:
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look asks for the count and the time left, and queues waiter if it is not
+// empty.
+func (l *Latch) look(ctx context.Context, key, waiter string) (left int64, ttl time.Duration, err error) {
+	var n [2]int64
+	if err := l.client.Do(ctx, latchWaitCmd(key, waiter, "0")).Ints(n[:]); err != nil {
+		return 0, 0, err
+	}
+	left, err = leftOf(n[0], nil)
+	return left, time.Duration(n[1]) * time.Millisecond, err
+}
+
+func (l *Latch) giveUp(ctx context.Context, key string, turn chan struct{}) {
+	l.lines.giveUp(ctx, l.client, key, turn, false, func(waiter string) redoubt.Cmd { return latchWaitCmd(key, waiter, "1") })
+}
+
+func latchWaitCmd(key, waiter, leave string) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: latchWaitScript,
+		Keys:   []string{key},
+		Args:   []string{waiter, leave},
+		Flags:  redoubt.Idempotent,
+	}
+}
+
+func latchKey(client *redoubt.Client, name string) (string, error) { return client.Key(name, "latch") }
+
+func leftOf(n int64, err error) (int64, error) {
+	if err == nil && n < 0 {
+		return 0, ErrNotSet
+	}
+	return n, err
+}

@@ -1,0 +1,185 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+func (w *world) latch(c *redoubt.Client, opts lock.LatchOptions) *lock.Latch {
+	w.t.Helper()
+	l, err := lock.NewLatch(c, opts)
+	must(w.t, err)
+	return l
+}
+
+func latchKey(w *world, name string) string { return w.Prefix + ":{" + name + "}:latch" }
+
+// Each member counts once, over whatever network; what is set stays set.
+func TestLatchCounts(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		l, name := w.latch(w.clientAt(proxy.Addr()), lock.LatchOptions{TTL: time.Hour}), t.Name()
+		for what, call := range map[string]func() error{
+			"Count":     func() error { _, err := l.Count(t.Context(), name); return err },
+			"CountDown": func() error { _, err := l.CountDown(t.Context(), name, "m"); return err },
+			"Wait":      func() error { return l.Wait(t.Context(), name) },
+		} {
+			if err := call(); !errors.Is(err, lock.ErrNotSet) {
+				t.Errorf("%s of a latch that is not set returned %v", what, err)
+			}
+		}
+		proxy.SwallowNextReply()
+		if set, err := l.Set(t.Context(), name, 3); err != nil || !set {
+			t.Errorf("Set with a lost reply: %v, %v", set, err)
+		}
+		if set, err := l.Set(t.Context(), name, 5); err != nil || set {
+			t.Errorf("a second Set: %v, %v", set, err)
+		}
+		for i, member := range []string{"a", "a", "b", "b", "a", "c", "d", "c"} {
+			if i%2 == 0 {
+				proxy.SwallowNextReply()
+			}
+			left, err := l.CountDown(t.Context(), name, member)
+			if want := []int64{2, 2, 1, 1, 1, 0, 0, 0}[i]; err != nil || left != want {
+				t.Errorf("call %d, of %s: %d left, %v; want %d", i, member, left, err, want)
+			}
+		}
+		must(t, l.Wait(t.Context(), name))
+		if set, err := l.Set(t.Context(), name, 1); err != nil || set {
+			t.Errorf("a Set after zero: %v, %v", set, err)
+		}
+		if left := w.rdb.PTTL(t.Context(), latchKey(w, name)).Val(); left <= 0 || left > time.Hour {
+			t.Errorf("the key lives for %v, want an hour", left)
+		}
+		for _, bad := range []func() error{
+			func() error { _, err := l.Set(t.Context(), name, 0); return err },
+			func() error { _, err := l.CountDown(t.Context(), name, ""); return err },
+			func() error { _, err := lock.NewLatch(w.client(), lock.LatchOptions{TTL: -1}); return err },
+		} {
+			if bad() == nil {
+				t.Error("bad input is accepted")
+			}
+		}
+	})
+}
+
+// Whoever waits goes on at zero, in however many processes, some of them dead;
+// until then each process has sent three commands.
+func TestLatchWakesAll(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const processes, callers = 7, 4
+		c := w.client()
+		l, name := w.latch(c, lock.LatchOptions{}), t.Name()
+		_, err := l.Set(t.Context(), name, 2)
+		must(t, err)
+		for i := range 20 {
+			must(t, c.Do(t.Context(), lock.LatchWaitCmd(latchKey(w, name), fmt.Sprint("PUBLISH dead", i), "0")).Err)
+		}
+		var wg sync.WaitGroup
+		var conns []*counting
+		for range processes {
+			conn := newCounting(t, w.dial(w.Addr))
+			conns = append(conns, conn)
+			waiting := w.latch(w.clientOn(conn), lock.LatchOptions{})
+			for range callers {
+				wg.Go(func() {
+					if err := waiting.Wait(t.Context(), name); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		eventually(t, "all processes are queued", func() bool {
+			return w.rdb.HGet(t.Context(), latchKey(w, name), "tail").Val() == fmt.Sprint(20+processes)
+		})
+		left, err := l.CountDown(t.Context(), name, "a")
+		must(t, err)
+		for i, conn := range conns {
+			if n := conn.n.Load(); n > callers+1 {
+				t.Errorf("process %d sent %d commands for %d callers: it polls", i, n, callers)
+			}
+		}
+		if left != 1 {
+			t.Errorf("%d left, want 1", left)
+		}
+		opened := time.Now()
+		_, err = l.CountDown(t.Context(), name, "b")
+		must(t, err)
+		wg.Wait()
+		if took := time.Since(opened); took > 5*time.Second {
+			t.Errorf("all went on after %v: somebody was not woken", took)
+		}
+		for field := range w.rdb.HGetAll(t.Context(), latchKey(w, name)).Val() {
+			if strings.HasPrefix(field, "PUBLISH") {
+				t.Errorf("%q still waits", field)
+			}
+		}
+	})
+}
+
+func TestLatchRunsOut(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.latch(w.client(), lock.LatchOptions{TTL: 200 * time.Millisecond})
+		_, err := l.Set(t.Context(), t.Name(), 1)
+		must(t, err)
+		if err := l.Wait(t.Context(), t.Name()); !errors.Is(err, lock.ErrNotSet) {
+			t.Errorf("Wait for a latch that runs out returned %v", err)
+		}
+		if n := w.rdb.Exists(t.Context(), latchKey(w, t.Name())).Val(); n != 0 {
+			t.Error("it has left a key")
+		}
+		set, err := l.Set(t.Context(), t.Name(), 1)
+		if err != nil || !set {
+			t.Errorf("Set after the end: %v, %v", set, err)
+		}
+	})
+}
+
+func TestCancelledLatchWaitsLeaveNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l, name := w.latch(c, lock.LatchOptions{}), t.Name()
+		_, err := l.Set(t.Context(), name, 1)
+		must(t, err)
+		warm, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_ = l.Wait(warm, name)
+		cancel()
+		before := goleak.IgnoreCurrent()
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
+				defer cancel()
+				if err := l.Wait(ctx, name); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Wait returned %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		eventually(t, "nobody is queued", func() bool {
+			for field := range w.rdb.HGetAll(t.Context(), latchKey(w, name)).Val() {
+				if strings.HasPrefix(field, "PUBLISH") {
+					return false
+				}
+			}
+			return true
+		})
+		if w.Server == nil {
+			return // the server's own goroutines are in this process
+		}
+		if err := goleak.Find(before); err != nil {
+			t.Error(err)
+		}
+	})
+}

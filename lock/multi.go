@@ -1,0 +1,311 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// MaxNames is how many names one lease of a [Multi] can be on.
+const MaxNames = 256
+
+// A Multi acquires several locks as one: all of them or none, with one [Lease]
+// that is over as soon as any of them is. The locks are those of a [Mutex] with
+// the same names. Make one Multi and use it for all sets of names.
+//
+// Names are taken in one order by everybody, by hash slot and then by name, so
+// that two Multis whose sets overlap never wait for each other. Those that are
+// free are taken at once, with one script for the names of a slot and one round
+// trip for each server. If one is busy, what comes behind it in the order is given
+// back, and what comes before it is held, and renewed, until the busy one is free.
+// Names that begin alike up to a '}' share a slot: "42}cart" and "42}stock".
+//
+// All methods may be called by many goroutines at once. A Multi holds no
+// resources of its own between calls and need not be closed.
+type Multi struct{ *family }
+
+// NewMulti returns a Multi on client. It sends nothing.
+func NewMulti(client *redoubt.Client, opts Options) (*Multi, error) {
+	f, err := newFamily(client, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Multi{f}, nil
+}
+
+// Do runs fn while it holds all the locks called names, as [Mutex.Do] does.
+func (m *Multi) Do(ctx context.Context, names []string, fn func(ctx context.Context) error) error {
+	lease, err := m.Acquire(ctx, names)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// TryAcquire acquires all the locks called names if all are free. Exactly one of
+// the three results is set: the lease; who holds the first lock that is busy, and
+// then nothing is held; or an error, as of [Mutex.TryAcquire]. It costs one round
+// trip, and another when a lock is busy, to give back what was taken.
+func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, error) {
+	targets, err := m.targets(names)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &Lease{family: m.family, done: make(chan struct{})}
+	_, at, busy, err := m.take(ctx, l, targets)
+	switch {
+	case err != nil:
+		m.drop(ctx, l)
+		return nil, nil, err
+	case at >= 0:
+		m.giveBack(ctx, l)
+		return nil, &busy, nil
+	}
+	m.finish(l)
+	return l, nil, nil
+}
+
+// Acquire acquires all the locks called names. It waits while others hold one of
+// them, until ctx ends, and then returns ctx's error; what it has taken by then is
+// given back in the background, at the latest by the TTL. It costs one round trip
+// when all are free.
+func (m *Multi) Acquire(ctx context.Context, names []string) (*Lease, error) {
+	targets, err := m.targets(names)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		l := &Lease{family: m.family, done: make(chan struct{})}
+		waited, err := m.fill(ctx, l, targets)
+		if err == nil && waited && m.opts.NoRenew {
+			err = l.Extend(ctx, m.opts.TTL) // nobody else does from here on
+		}
+		if err == nil {
+			if err = l.Err(); err == nil {
+				m.finish(l)
+				return l, nil
+			}
+		}
+		m.drop(ctx, l)
+		if ctx.Err() != nil || !errors.Is(err, ErrNotHeld) {
+			return nil, err
+		}
+		// What was held ran out while another was waited for: try anew.
+	}
+}
+
+// targets returns names as targets, in the order in which they are taken.
+func (m *Multi) targets(names []string) ([]target, error) {
+	if len(names) < 1 || len(names) > MaxNames {
+		return nil, fmt.Errorf("lock: %d names; want 1 to %d", len(names), MaxNames)
+	}
+	targets := make([]target, len(names))
+	for i, name := range names {
+		keys, err := keys(m.client, name, lockPart)
+		if err != nil {
+			return nil, err
+		}
+		targets[i] = target{exclusive{}, name, keys}
+	}
+	slices.SortFunc(targets, func(a, b target) int {
+		return cmp.Or(cmp.Compare(slot(a.name), slot(b.name)), cmp.Compare(a.name, b.name))
+	})
+	for i := range targets[1:] {
+		if targets[i].name == targets[i+1].name {
+			return nil, fmt.Errorf("lock: the name %q is there twice", targets[i].name)
+		}
+	}
+	return targets, nil
+}
+
+// fill adds targets to l, which has none yet, and waits where it must. l keeps
+// what it has when it fails.
+func (m *Multi) fill(ctx context.Context, l *Lease, targets []target) (waited bool, err error) {
+	next := len(targets) // how many of them to take at once
+	for len(targets) > 0 {
+		first, at, _, err := m.take(ctx, l, targets[:next])
+		if err != nil {
+			return waited, err
+		}
+		targets = targets[first:]
+		if next = len(targets); at < 0 {
+			continue
+		}
+		if at > first { // those before it in its slot first
+			next = at - first
+			continue
+		}
+		// There is no point in waiting on when what is held is lost.
+		wait := ctx
+		if len(l.all()) > 0 {
+			wait = l.Context(ctx)
+		}
+		waited = true
+		r, sent, a, err := m.family.take(wait, targets[0])
+		if err != nil {
+			if wait.Err() != nil && ctx.Err() == nil {
+				err = context.Cause(wait)
+			}
+			return waited, err
+		}
+		l.add(targets[0], r.ID, sent, a, true)
+		targets = targets[1:]
+		next = len(targets)
+	}
+	return waited, nil
+}
+
+// take tries to take all targets. It adds those in slots before that of the first
+// that is busy to l. They are as many as first; at is the index of the busy one,
+// or -1.
+func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at int, busy Busy, err error) {
+	groups := slices.Collect(bySlot(targets))
+	ids, cmds := make([]string, len(groups)), make([]redoubt.Cmd, len(groups))
+	for i, group := range groups {
+		ids[i] = NewID()
+		cmds[i] = multiAcquireCmd(group, ids[i], m.opts)
+	}
+	sent := time.Now()
+	at = -1
+	start := 0 // of the group among targets
+	var undo []redoubt.Cmd
+	for i, reply := range m.send(ctx, cmds) {
+		group := groups[i]
+		got, where, fences, rerr := readMulti(reply, len(group))
+		switch {
+		case errors.Is(rerr, redoubt.ErrUnknownOutcome):
+			for _, t := range group {
+				m.cleanUp(ctx, t.void(ids[i]))
+			}
+			err = rerr
+		case rerr != nil:
+			err = rerr
+		case got.Status == Over:
+			err = cmp.Or(err, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld))
+		case got.Status == Held && at < 0:
+			t := group[where-1]
+			first, at, busy = start, start+where-1, Busy{Name: t.name, Remaining: got.TTL, Fence: got.Fence, Label: got.Label}
+		case got.Status == Acquired:
+			for j, t := range group {
+				if at >= 0 {
+					undo = append(undo, t.release(ids[i]))
+					continue
+				}
+				l.add(t, ids[i], sent, Attempt{Fence: fences[j], TTL: got.TTL}, true)
+			}
+		}
+		start += len(group)
+	}
+	m.sendOrCleanUp(ctx, undo)
+	if at < 0 {
+		first = len(targets)
+	}
+	return first, at, busy, err
+}
+
+// bySlot yields the runs of targets whose keys share a slot.
+func bySlot(targets []target) func(yield func([]target) bool) {
+	return func(yield func([]target) bool) {
+		for start := 0; start < len(targets); {
+			end := start + 1
+			for end < len(targets) && slot(targets[end].name) == slot(targets[start].name) {
+				end++
+			}
+			if !yield(targets[start:end]) {
+				return
+			}
+			start = end
+		}
+	}
+}
+
+// sendOrCleanUp sends cmds now and, what fails, again in the background.
+func (m *Multi) sendOrCleanUp(ctx context.Context, cmds []redoubt.Cmd) {
+	for i, reply := range m.send(ctx, cmds) {
+		if reply.Err != nil {
+			m.cleanUp(ctx, cmds[i])
+		}
+	}
+}
+
+// releases ends l and returns what releases it.
+func (l *Lease) releases() (cmds []redoubt.Cmd) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.end(ErrReleased)
+	}
+	for _, h := range l.holds {
+		cmds = append(cmds, h.release(h.id))
+	}
+	return cmds
+}
+
+// giveBack releases what l holds.
+func (m *Multi) giveBack(ctx context.Context, l *Lease) { m.sendOrCleanUp(ctx, l.releases()) }
+
+// drop releases what l holds in the background.
+func (m *Multi) drop(ctx context.Context, l *Lease) {
+	if cmds := l.releases(); len(cmds) > 0 {
+		m.cleanUp(ctx, cmds...)
+	}
+}
+
+// finish makes l one for the caller, who may renew it by hand.
+func (m *Multi) finish(l *Lease) {
+	if m.opts.NoRenew {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.stopRenewal()
+	}
+}
+
+func multiAcquireCmd(group []target, id string, opts Options) redoubt.Cmd {
+	keys := make([]string, len(group))
+	for i, t := range group {
+		keys[i] = t.key()
+	}
+	return redoubt.Cmd{
+		Script: multiAcquireScript,
+		Keys:   keys,
+		Args:   []string{id, micros(opts.TTL), keep(opts.TTL), opts.Label},
+		Flags:  redoubt.Idempotent,
+	}
+}
+
+// readMulti reads the reply to [multiAcquireCmd] for n names: what became of it,
+// which name, counted from 1, was busy, and the tokens.
+func readMulti(r redoubt.Reply, n int) (got Attempt, at int, fences []int64, err error) {
+	a, err := r.Array()
+	if err != nil {
+		return got, 0, nil, err
+	}
+	if len(a) != 5 {
+		return got, 0, nil, fmt.Errorf("lock: reply has %d elements, want 5", len(a))
+	}
+	var ints [3]int64
+	if err := (redoubt.Reply{Val: a[:3]}).Ints(ints[:]); err != nil {
+		return got, 0, nil, err
+	}
+	got = Attempt{Status: Status(ints[0]), TTL: time.Duration(ints[2]) * time.Microsecond}
+	if got.Label, err = (redoubt.Reply{Val: a[3]}).Text(); err != nil {
+		return got, 0, nil, err
+	}
+	if got.Status != Acquired {
+		n = 1
+		if ints[1] < 1 {
+			return got, 0, nil, fmt.Errorf("lock: key %d is busy, want 1 or more", ints[1])
+		}
+	}
+	fences = make([]int64, n)
+	if err := (redoubt.Reply{Val: a[4]}).Ints(fences); err != nil {
+		return got, 0, nil, err
+	}
+	got.Fence = fences[0]
+	return got, int(ints[1]), fences, nil
+}

@@ -1,0 +1,292 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+func newMulti(t *testing.T, c *redoubt.Client, opts lock.Options) *lock.Multi {
+	t.Helper()
+	m, err := lock.NewMulti(c, opts)
+	must(t, err)
+	return m
+}
+
+// suffixed is a Multi that takes three names for one, two of them in one slot.
+type suffixed struct{ *lock.Multi }
+
+func three(name string) []string { return []string{name + "}a", name + "}b", name + "-c"} }
+
+func (m suffixed) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
+	return m.Multi.TryAcquire(ctx, three(name))
+}
+
+func (m suffixed) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	return m.Multi.Acquire(ctx, three(name))
+}
+
+func TestSlot(t *testing.T) {
+	// As CLUSTER KEYSLOT says.
+	for name, want := range map[string]uint16{"123456789": 12739, "foo": 12182, "foo}bar": 12182, "a": 15495} {
+		if got := lock.Slot(name); got != want {
+			t.Errorf("slot of %q is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// All or none, whichever is busy, and the same locks as those of a Mutex.
+func TestMultiTakesAllOrNone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		multi, m := newMulti(t, c, lock.Options{}), w.mutex(c, lock.Options{Label: "single"})
+		names := []string{t.Name() + "1", t.Name() + "2}x", t.Name() + "2}y", t.Name() + "2}z", t.Name() + "3"}
+		for _, taken := range names {
+			single := try(t, m, taken)
+			lease, busy, err := multi.TryAcquire(t.Context(), names)
+			must(t, err)
+			if lease != nil || busy.Name != taken || busy.Fence != single.Token() || busy.Label != "single" || busy.Remaining <= 0 {
+				t.Fatalf("%s is taken: busy is %+v", taken, busy)
+			}
+			must(t, single.Release(t.Context()))
+			for _, other := range names {
+				must(t, try(t, m, other).Release(t.Context()))
+			}
+		}
+		lease, busy, err := multi.TryAcquire(t.Context(), names)
+		must(t, err)
+		if busy != nil {
+			t.Fatalf("busy: %+v", busy)
+		}
+		if lease.Token() != 0 || lease.Name() != "" || lease.ID() != "" {
+			t.Error("a lease on several names says that it is on one")
+		}
+		tokens := lease.Tokens()
+		if got := slices.Sorted(maps.Keys(tokens)); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
+			t.Errorf("tokens for %q", got)
+		}
+		for _, name := range names {
+			if busy := busyFor(t, m, name); busy.Fence != tokens[name] {
+				t.Errorf("%s has token %d, want %d", name, tokens[name], busy.Fence)
+			}
+		}
+		must(t, lease.Extend(t.Context(), time.Hour))
+		if left := time.Until(lease.Deadline()); left < 59*time.Minute {
+			t.Errorf("%v are left after an extension by an hour", left)
+		}
+		must(t, lease.Release(t.Context()))
+		must(t, lease.Release(t.Context()))
+		for _, name := range names {
+			next := try(t, m, name)
+			if next.Token() <= tokens[name] {
+				t.Errorf("token %d after %d", next.Token(), tokens[name])
+			}
+			must(t, next.Release(t.Context()))
+		}
+		for _, bad := range [][]string{nil, {"a", "a"}, {""}, make([]string, lock.MaxNames+1)} {
+			if _, _, err := multi.TryAcquire(t.Context(), bad); err == nil {
+				t.Errorf("%d names %.20q are accepted", len(bad), bad)
+			}
+		}
+	})
+}
+
+// It holds what comes before the busy one, renewed, and none of what comes behind
+// it; one of them lost ends the lease.
+func TestMultiWaitsInOrder(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for _, noRenew := range []bool{false, true} {
+			const ttl = 300 * time.Millisecond
+			multi, m := newMulti(t, w.client(), lock.Options{TTL: ttl, NoRenew: noRenew}), w.mutex(c, lock.Options{})
+			names := []string{t.Name() + "}a", t.Name() + "}b", t.Name() + "}c"} // of one slot, so sorted so
+			single := try(t, m, names[1])
+			got := make(chan *lock.Lease, 1)
+			go func() {
+				lease, err := multi.Acquire(t.Context(), names)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- lease
+			}()
+			eventually(t, "it waits", func() bool {
+				info, err := m.Inspect(t.Context(), names[1])
+				return err == nil && info.Waiters == 1
+			})
+			fence := busyFor(t, m, names[0]).Fence
+			must(t, try(t, m, names[2]).Release(t.Context()))
+			began := time.Now()
+			eventually(t, "twice the TTL is over", func() bool { return time.Since(began) > 2*ttl })
+			if busy := busyFor(t, m, names[0]); busy.Fence != fence {
+				t.Error("what was held has run out, although it is renewed")
+			}
+			must(t, single.Release(t.Context()))
+			lease := <-got
+			if lease.Tokens()[names[0]] != fence {
+				t.Error("it has another lease than the one that it held")
+			}
+			if left := time.Until(lease.Deadline()); left < ttl/2 {
+				t.Errorf("%v are left of a new lease", left)
+			}
+
+			must(t, w.rdb.HSet(t.Context(), w.key(names[2]), "until", 1).Err())
+			if noRenew {
+				if err := lease.Extend(t.Context(), ttl); !errors.Is(err, lock.ErrNotHeld) {
+					t.Errorf("Extend returned %v", err)
+				}
+			}
+			<-lease.Done()
+			if err := lease.Err(); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("Err is %v", err)
+			}
+			if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("Release returned %v", err)
+			}
+			for _, name := range names { // it gave the others back all the same
+				must(t, try(t, m, name).Release(t.Context()))
+			}
+		}
+	})
+}
+
+// A caller gives up while it holds some and waits for another: nothing is left.
+func TestCancelledMultiGivesAllBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		multi, m := newMulti(t, w.client(), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
+		names := []string{t.Name() + "}a", t.Name() + "}b", t.Name() + "}c"}
+		single := try(t, m, names[2])
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := multi.Acquire(ctx, names)
+			gone <- err
+		}()
+		eventually(t, "it waits", func() bool {
+			info, err := m.Inspect(t.Context(), names[2])
+			return err == nil && info.Waiters == 1
+		})
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("Acquire returned %v", err)
+		}
+		must(t, single.Release(t.Context()))
+		for _, name := range names {
+			eventually(t, "it is free", func() bool {
+				info, err := m.Inspect(t.Context(), name)
+				return err == nil && !info.Held && info.Waiters == 0
+			})
+		}
+	})
+}
+
+// Sets that overlap, in any order of their names: nobody waits for ever, and no
+// name has two holders.
+func testOverlap(t *testing.T, clients []*redoubt.Client, names []string) {
+	inside := make([]sync.Mutex, len(names))
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i, c := range clients {
+		multi := newMulti(t, c, lock.Options{TTL: 5 * time.Second})
+		for j := range 2 {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+			wg.Go(func() {
+				for range 10 {
+					set := rng.Perm(len(names))[:2+rng.IntN(3)]
+					var chosen []string
+					for _, n := range set {
+						chosen = append(chosen, names[n])
+					}
+					err := multi.Do(ctx, chosen, func(context.Context) error {
+						for _, n := range set {
+							if !inside[n].TryLock() {
+								return fmt.Errorf("%s has two holders", names[n])
+							}
+						}
+						for _, n := range set {
+							inside[n].Unlock()
+						}
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestOverlappingMultisDoNotDeadlock(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		names := []string{"a", "b", "c", "d}1", "d}2", "d}3"}
+		testOverlap(t, []*redoubt.Client{w.client(), w.client(), w.client()}, names)
+	})
+}
+
+// On a cluster the names lie on several servers.
+func TestMultiOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	var clients []*redoubt.Client
+	for range 3 {
+		conn, err := goredis.Open(t.Context(), cluster.URL())
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		client, err := redoubt.New(conn, redoubt.Options{})
+		must(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	names := []string{"a", "b", "c", "d}1", "d}2", "d}3"}
+	testOverlap(t, clients, names)
+
+	// A server that is dead ends the lease, and what is on the others is given
+	// back.
+	const ttl = time.Second
+	multi := newMulti(t, clients[0], lock.Options{TTL: ttl})
+	lease, err := multi.Acquire(t.Context(), names)
+	must(t, err)
+	acquired := time.Now()
+	eventually(t, "all are renewed", func() bool { return time.Since(acquired) > 2*ttl })
+	must(t, lease.Err())
+	key := func(name string) string {
+		key, err := lock.Key(clients[0], name)
+		must(t, err)
+		return key
+	}
+	dead, other := cluster.Primary(key("a")), ""
+	for _, name := range names {
+		if cluster.Primary(key(name)) != dead {
+			other = name
+		}
+		if got := dead.CLI("CLUSTER", "KEYSLOT", key(name)); got != fmt.Sprint(lock.Slot(name)) {
+			t.Errorf("slot of %q is %s, want %d", name, got, lock.Slot(name))
+		}
+	}
+	dead.Pause()
+	<-lease.Done()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := lease.Release(ctx); err == nil {
+		t.Error("the release of a lost lease returned nil")
+	}
+	dead.Resume()
+	m, err := lock.New(clients[1], lock.Options{})
+	must(t, err)
+	next, err := m.Acquire(t.Context(), other)
+	must(t, err)
+	must(t, next.Release(t.Context()))
+}
