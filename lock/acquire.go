@@ -82,11 +82,11 @@ func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time,
 		return sent, a, err
 	}
 	defer w.Close()
-	f.lines.queued(t.key(), entry(w))
+	line := f.lines.queued(t.key(), entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		sent, a, err = f.attempt(ctx, t, r, entry(w))
+		sent, a, err = f.queue(ctx, t, r, entry(w), line)
 		if err != nil || a.Status != Held {
 			return sent, a, err
 		}
@@ -130,6 +130,40 @@ func (f *family) attempt(ctx context.Context, t target, r Request, waiter string
 	return sent, a, err
 }
 
+// queue sends one acquire that queues waiter. It returns when ctx ends, but sees
+// the acquire to its end in the background: who left before the answer could not
+// leave the queue with certainty, for that might overtake the acquire.
+func (f *family) queue(ctx context.Context, t target, r Request, waiter string, line *line) (sent time.Time, a Attempt, err error) {
+	type answer struct {
+		sent time.Time
+		a    Attempt
+		err  error
+	}
+	answers := make(chan answer)
+	line.underWay.Add(1)
+	f.client.Go(func() {
+		defer line.underWay.Done()
+		long, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(cleanUpTimeout, cancel) })()
+		var got answer
+		got.sent, got.a, got.err = f.attempt(long, t, r, waiter)
+		select {
+		case answers <- got:
+		case <-ctx.Done():
+			if got.err == nil && got.a.Status == Acquired {
+				_ = f.client.Do(long, t.void(r.ID))
+			}
+		}
+	})
+	select {
+	case got := <-answers:
+		return got.sent, got.a, got.err
+	case <-ctx.Done():
+		return sent, a, redoubt.UnknownOutcome(ctx.Err())
+	}
+}
+
 // giveUp leaves the line without the lock.
 func (f *family) giveUp(ctx context.Context, t target, id string, turn chan struct{}) {
 	_, claims := t.kind.(claimer)
@@ -150,8 +184,9 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 		l.leave(key, turn)
 		return
 	}
+	underWay := l.underWay(key)
 	client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanUpTimeout)
 		defer cancel()
 		if !last {
 			_ = client.Do(ctx, leave(""))
@@ -160,6 +195,7 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 			}
 			// Those behind have left meanwhile, and the place to this one.
 		}
+		underWay.Wait()
 		_ = client.Do(ctx, leave(waiter))
 		l.leave(key, turn)
 	})
@@ -185,6 +221,9 @@ type lines struct {
 type line struct {
 	turns  []chan struct{} // closed when the caller is first
 	waiter string          // how this line stands in the server's queue, once it does
+
+	// underWay counts the commands on their way that put it there.
+	underWay sync.WaitGroup
 }
 
 func (l *lines) empty(key string) bool {
@@ -210,10 +249,18 @@ func (l *lines) join(key string) (turn chan struct{}) {
 }
 
 // queued notes that the first of the line is about to queue on the server.
-func (l *lines) queued(key, waiter string) {
+func (l *lines) queued(key, waiter string) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byKey[key].waiter = waiter
+	return l.byKey[key]
+}
+
+// underWay returns what counts the commands that queue this line.
+func (l *lines) underWay(key string) *sync.WaitGroup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &l.byKey[key].underWay
 }
 
 // waiter returns how this line stands in the server's queue, and whether the

@@ -128,7 +128,7 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 	sent, a, err := f.attempt(ctx, t, r, "")
 	switch {
 	case errors.Is(err, redoubt.ErrUnknownOutcome):
-		f.cleanUp(ctx, t.void(r.ID))
+		f.undo(ctx, t, r.ID)
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, err
@@ -156,7 +156,7 @@ func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time,
 		sent, a, err = f.acquire(ctx, t, r)
 		switch {
 		case errors.Is(err, redoubt.ErrUnknownOutcome):
-			f.cleanUp(ctx, t.void(r.ID))
+			f.undo(ctx, t, r.ID)
 			return r, sent, a, err
 		case err != nil || a.Status == Acquired:
 			return r, sent, a, err
@@ -172,10 +172,31 @@ func (f *family) request(ctx context.Context, t target, r Request) (Attempt, err
 	}
 	_, a, err := f.acquire(ctx, t, r)
 	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-		f.cleanUp(ctx, t.void(r.ID))
+		f.undo(ctx, t, r.ID)
 	}
 	return a, err
 }
+
+// undo voids an acquire whose outcome is unknown, in the background. It does so
+// twice: the first may overtake the acquire, on another connection, and of several
+// that do so the lock remembers only the last.
+func (f *family) undo(ctx context.Context, t target, id string) {
+	f.client.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		_ = f.client.Do(ctx, t.void(id))
+		timer := time.NewTimer(undoAgain)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			_ = f.client.Do(ctx, t.void(id))
+		case <-ctx.Done():
+		}
+	})
+}
+
+// undoAgain is how much later than its undoing an acquire may still be on its way.
+const undoAgain = 200 * time.Millisecond
 
 // cleanUp sends cmds in the background, for a caller that has left. It does not
 // depend on ctx, which may be what ended; whatever it can't reach within the

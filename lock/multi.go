@@ -180,7 +180,7 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 		switch {
 		case errors.Is(rerr, redoubt.ErrUnknownOutcome):
 			for _, t := range group {
-				m.cleanUp(ctx, t.void(ids[i]))
+				m.undo(ctx, t, ids[i])
 			}
 			err = rerr
 		case rerr != nil:
