@@ -33,6 +33,10 @@ type Lease struct {
 	timer    *time.Timer // fires at the deadline
 	err      error       // why the lease is over; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
+
+	// Of the lease on one name, not to be allocated apart.
+	one  hold
+	ones [1]*hold
 }
 
 // A hold is a lease's part on the server: one name. Only the lease of a [Multi]
@@ -63,9 +67,15 @@ func (f *family) newLease(t target, id string, sent time.Time, a Attempt) *Lease
 
 // add makes the lease one on t too.
 func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) {
-	h := &hold{target: t, lease: l, id: id, fence: a.Fence, deadline: sent.Add(a.TTL - drift(a.TTL))}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var h *hold
+	if l.holds == nil {
+		h, l.holds = &l.one, l.ones[:0]
+	} else {
+		h = new(hold)
+	}
+	h.target, h.lease, h.id, h.fence, h.deadline = t, l, id, a.Fence, sent.Add(a.TTL-drift(a.TTL))
 	l.holds = append(l.holds, h)
 	if l.err != nil {
 		return // its release takes this along
