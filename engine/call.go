@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A call is one execution of a command: its arguments, its reply so far, and
+// which shards it holds. Handlers are functions of a call.
+type call struct {
+	e     *Engine
+	s     *Session
+	cmd   *command
+	args  [][]byte
+	w     []byte
+	proto resp.Protocol
+	db    int
+
+	held    shardSet
+	all     bool // every shard is held
+	home    *shard
+	homeKey []byte
+	now     int64 // Unix ms, 0 before it is asked for
+
+	dirty   int        // changes made
+	ready   []readyKey // keys that blocked commands may be waiting for
+	effects [][][]byte // what to log instead of args
+	logged  bool       // effects replaces args, even when it is empty
+	touched [][]byte   // keys changed, when somebody wants to know
+
+	scripted bool   // called by a script
+	noBlock  bool   // in a transaction or a script
+	only     []byte // the one key to look at, when a blocked command is redone
+	wait     *Wait  // set by a command that has to wait
+	keyBuf   []int
+}
+
+type readyKey struct {
+	db  int
+	key string
+}
+
+// A shardSet is a set of shard numbers.
+type shardSet [shardCount / 64]uint64
+
+func (s *shardSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s *shardSet) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
+
+func (s *shardSet) fill() {
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+}
+
+// each calls f for the members in ascending order.
+func (s *shardSet) each(f func(i int)) {
+	for w, word := range s {
+		for word != 0 {
+			f(w<<6 + bits.TrailingZeros64(word))
+			word &= word - 1
+		}
+	}
+}
+
+// minus returns what is in s and not in t.
+func (s *shardSet) minus(t *shardSet) (d shardSet) {
+	for i := range s {
+		d[i] = s[i] &^ t[i]
+	}
+	return d
+}
+
+func (s *shardSet) empty() bool { return *s == shardSet{} }
+
+func shardOf(key []byte) int { return int(Slot(key)) & (shardCount - 1) }
+
+func (e *Engine) lock(set *shardSet)   { set.each(func(i int) { e.shards[i].mu.Lock() }) }
+func (e *Engine) unlock(set *shardSet) { set.each(func(i int) { e.shards[i].mu.Unlock() }) }
+
+// shard returns the shard of key, which the call must hold.
+func (c *call) shard(key []byte) *shard {
+	if len(key) == len(c.homeKey) && c.home != nil && unsafe.SliceData(key) == unsafe.SliceData(c.homeKey) {
+		return c.home
+	}
+	i := shardOf(key)
+	if !c.held.has(i) {
+		panic("engine: a command used a key that it did not declare")
+	}
+	return &c.e.shards[i]
+}
+
+func (c *call) time() int64 {
+	if c.now == 0 {
+		c.now = c.e.nowMS()
+	}
+	return c.now
+}
+
+// lockKeys adds the shards of the command's keys to set. It reports false
+// when the command needs all shards.
+func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
+	if cmd.flags&(flagAllShards|flagEveryShard) != 0 {
+		return false
+	}
+	c.keyBuf = cmd.keys(c.keyBuf[:0], args)
+	for _, i := range c.keyBuf {
+		set.add(shardOf(args[i]))
+	}
+	return true
+}
+
+// execute locks, runs the handler and unlocks. A panic of the handler becomes
+// an error reply.
+func (c *call) execute() {
+	from := len(c.w)
+	cmd := c.cmd
+	if cmd.first == 1 && cmd.last == 1 && cmd.movable == nil && cmd.flags&flagAllShards == 0 {
+		i := shardOf(c.args[1])
+		sh := &c.e.shards[i]
+		c.home, c.homeKey = sh, c.args[1]
+		c.held.add(i)
+		sh.mu.Lock()
+		sh.counters.commands++
+		defer func() {
+			if r := recover(); r != nil {
+				c.panicked(from, r)
+			}
+			sh.mu.Unlock()
+			c.released()
+		}()
+		c.run()
+		return
+	}
+	var set shardSet
+	if !c.lockKeys(&set, cmd, c.args) {
+		set.fill()
+		c.all = true
+	}
+	c.held = set
+	c.e.lock(&set)
+	defer func() {
+		if r := recover(); r != nil {
+			c.panicked(from, r)
+		}
+		c.e.unlock(&set)
+		c.released()
+	}()
+	c.run()
+}
+
+// run calls the handler, then what follows from the changes it made.
+func (c *call) run() {
+	c.cmd.handler(c)
+	if c.dirty > 0 {
+		if c.home != nil {
+			c.home.counters.dirty += int64(c.dirty)
+		} else {
+			c.e.stats.dirty.Add(int64(c.dirty))
+		}
+		c.log()
+	}
+	if len(c.ready) > 0 {
+		c.serve()
+	}
+}
+
+// released is called when no shard is held any more.
+func (c *call) released() {
+	c.held, c.all, c.home, c.homeKey = shardSet{}, false, nil, nil
+	if len(c.ready) > 0 {
+		c.serveLater()
+	}
+}
+
+func (c *call) panicked(from int, r any) {
+	c.w = append(c.w[:from], errorReply("ERR internal error: "+panicText(r))...)
+	c.wait = nil
+}
+
+// log hands the change that was just made to the journal.
+func (c *call) log() {
+	j := c.e.opts.Journal
+	if j == nil || c.s != nil && c.s.executing {
+		return
+	}
+	effects := c.effects
+	if !c.logged {
+		effects = append(effects, c.args)
+	}
+	if len(effects) > 0 {
+		j.Append(Effect{DB: c.db, Commands: effects, Keys: c.touched})
+	}
+	c.effects, c.touched, c.logged, c.dirty = nil, nil, false, 0
+}
+
+// journaled says whether somebody wants to know how to repeat a change.
+func (c *call) journaled() bool { return c.e.opts.Journal != nil }
+
+// instead sets what is logged in place of the command as it was given.
+func (c *call) instead(args ...[]byte) {
+	c.logged = true
+	if c.journaled() {
+		c.effects = append(c.effects, args)
+	}
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// config holds what CONFIG can read and set. What Redis has and the engine
+// has not is not there.
+type config struct {
+	events atomic.Uint32
+	mu     sync.Mutex
+	values map[string]string
+	limits atomic.Pointer[limits]
+}
+
+// limits say how large a value of a small form may grow before it takes the
+// large one. A value keeps those of when it was made.
+type limits struct {
+	hashEntries, hashValue int
+	setEntries             int
+	zsetEntries, zsetValue int
+}
+
+var defaultLimits = limits{hashEntries: 128, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64}
+
+// of finds the limit that a parameter sets, nil when it is none.
+func (l *limits) of(name string) *int {
+	switch strings.Replace(name, "ziplist", "listpack", 1) {
+	case "hash-max-listpack-entries":
+		return &l.hashEntries
+	case "hash-max-listpack-value":
+		return &l.hashValue
+	case "set-max-intset-entries":
+		return &l.setEntries
+	case "zset-max-listpack-entries":
+		return &l.zsetEntries
+	case "zset-max-listpack-value":
+		return &l.zsetValue
+	}
+	return nil
+}
+
+// settings are the parameters with their defaults. Those that check returns
+// false for are refused.
+var settings = map[string]struct {
+	value  string
+	check  func(string) bool
+	reason string
+}{
+	"hash-max-listpack-entries": {"128", isCount, errMemoryValue},
+	"hash-max-ziplist-entries":  {"128", isCount, errMemoryValue},
+	"hash-max-listpack-value":   {"64", isCount, errMemoryValue},
+	"hash-max-ziplist-value":    {"64", isCount, errMemoryValue},
+	"set-max-intset-entries":    {"512", isCount, errMemoryValue},
+	"zset-max-listpack-entries": {"128", isCount, errMemoryValue},
+	"zset-max-ziplist-entries":  {"128", isCount, errMemoryValue},
+	"zset-max-listpack-value":   {"64", isCount, errMemoryValue},
+	"zset-max-ziplist-value":    {"64", isCount, errMemoryValue},
+	"list-max-listpack-size":    {"-2", isInt, errMemoryValue}, // read by tools, without effect: chunks have one size
+	"list-max-ziplist-size":     {"-2", isInt, errMemoryValue},
+	"list-compress-depth":       {"0", isInt, errMemoryValue},
+	"hll-sparse-max-bytes":      {"3000", isCount, errMemoryValue},
+	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
+	"databases":                 {"16", nil, "can't set immutable config"},
+	"maxmemory":                 {"0", isCount, "argument must be a memory value"},
+	"maxmemory-policy":          {"noeviction", func(s string) bool { return s == "noeviction" }, "argument(s) must be one of the following: noeviction"},
+	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
+	"save":                      {"", func(string) bool { return true }, ""},
+	"appendonly":                {"no", func(s string) bool { return s == "no" }, "argument must be 'no'"},
+	"active-expire-effort":      {"1", isCount, "argument must be between 1 and 10 inclusive"},
+	"slave-read-only":           {"yes", func(string) bool { return true }, ""},
+	"lua-time-limit":            {"5000", isCount, "argument couldn't be parsed into an integer"},
+	"busy-reply-threshold":      {"5000", isCount, "argument couldn't be parsed into an integer"},
+	"slowlog-log-slower-than":   {"10000", func(string) bool { return true }, ""},
+}
+
+const errMemoryValue = "argument couldn't be parsed into an integer"
+
+func isInt(s string) bool {
+	_, ok := parseInt([]byte(s))
+	return ok
+}
+
+func isCount(s string) bool {
+	n, ok := parseInt([]byte(s))
+	return ok && n >= 0
+}
+
+func (cf *config) init() {
+	l := defaultLimits
+	cf.limits.Store(&l)
+	cf.values = map[string]string{}
+	for name, s := range settings {
+		cf.values[name] = s.value
+	}
+}
+
+func cmdConfigGet(c *call) {
+	cf := &c.e.config
+	cf.mu.Lock()
+	defer cf.mu.Unlock()
+	var names []string
+	for name := range cf.values {
+		for _, pattern := range c.args[2:] {
+			if matchFold(pattern, []byte(name)) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	c.mapHead(len(names))
+	for _, name := range names {
+		c.str(name)
+		c.str(cf.values[name])
+	}
+}
+
+func cmdConfigSet(c *call) {
+	pairs := c.args[2:]
+	if len(pairs)%2 != 0 {
+		c.err("ERR wrong number of arguments for 'config|set' command")
+		return
+	}
+	cf := &c.e.config
+	cf.mu.Lock()
+	defer cf.mu.Unlock()
+	for i := 0; i < len(pairs); i += 2 {
+		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
+		s, ok := settings[name]
+		if !ok {
+			c.err("ERR Unknown option or number of arguments for CONFIG SET - '" + clip(pairs[i], 128) + "'")
+			return
+		}
+		if s.check == nil || !s.check(value) {
+			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + s.reason)
+			return
+		}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
+		if name == "notify-keyspace-events" {
+			flags, _ := parseEvents(value)
+			cf.events.Store(flags)
+			value = formatEvents(flags)
+		}
+		next := *cf.limits.Load()
+		if p := next.of(name); p != nil {
+			n, _ := parseInt([]byte(value))
+			*p = int(n)
+			cf.limits.Store(&next)
+			cf.values[strings.Replace(name, "listpack", "ziplist", 1)] = value
+			name = strings.Replace(name, "ziplist", "listpack", 1)
+		}
+		cf.values[name] = value
+	}
+	c.ok()
+}
+
+func cmdConfigResetstat(c *call) {
+	s := &c.e.stats
+	for _, n := range []*atomic.Int64{&s.expired, &s.expiredFields, &s.connections} {
+		n.Store(0)
+	}
+	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{} })
+	c.ok()
+}
+
+func cmdConfigRewrite(c *call) { c.err("ERR The server is running without a config file") }

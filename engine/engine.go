@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	shardCount = 256
+	// Databases is how many databases SELECT can choose from.
+	Databases = 16
+)
+
+// Options configure an [Engine]. The zero value is a store in memory that
+// runs on the system's clock.
+type Options struct {
+	// Clock tells the time and fires timers. Defaults to the system's clock.
+	Clock Clock
+	// Journal is told of every change, while the shards that it touched are
+	// still locked. Defaults to none.
+	Journal Journal
+	// Events is told of every keyspace event, whatever notify-keyspace-events
+	// says, while the key's shard is locked. Defaults to none.
+	Events func(Event)
+	// Scripts runs EVAL and its relatives. Defaults to none: they answer an
+	// error.
+	Scripts Scripts
+}
+
+// A Journal records changes so that they can be repeated.
+type Journal interface {
+	// Append is given the commands that repeat a change, to be repeated all
+	// or none. It must copy what it keeps, and must not call the engine.
+	Append(Effect)
+}
+
+// An Effect is what a command, or a transaction, changed.
+type Effect struct {
+	DB       int
+	Commands [][][]byte // deterministic: absolute times, no random choice
+	Keys     [][]byte   // the keys that were written to
+}
+
+// An Event is something that happened to a key.
+type Event struct {
+	Class byte // as in notify-keyspace-events: g $ l s h z x e n m
+	Name  string
+	DB    int
+	Key   []byte
+}
+
+// An Engine is a data store. Its methods are safe for concurrent use.
+type Engine struct {
+	opts    Options
+	clock   Clock
+	started time.Time
+	shards  [shardCount]shard
+	pubsub  pubsub
+	config  config
+	stats   stats
+	clients clients
+	sweeper sweeper
+	access  accessClock
+	closed  atomic.Bool
+}
+
+// A shard holds the keys of every 256th slot.
+type shard struct {
+	mu       sync.Mutex
+	dbs      [Databases]*keyspace
+	watched  map[dbKey]map[*Session]struct{}
+	blocked  map[dbKey][]*Wait
+	counters counters
+}
+
+// counters are kept by shard, so that cores do not share them.
+type counters struct{ commands, hits, misses, dirty int64 }
+
+// A keyspace is one database's part in one shard.
+type keyspace struct {
+	keys     dict[value]
+	expiring expiryHeap
+	fields   lazyHeap[*item] // hashes with fields that have a time to live
+}
+
+type dbKey struct {
+	db  int
+	key string
+}
+
+type stats struct {
+	expired       atomic.Int64
+	expiredFields atomic.Int64
+	connections   atomic.Int64
+	dirty         atomic.Int64 // changes by commands that lock several shards
+}
+
+// New returns an empty engine.
+func New(opts Options) (*Engine, error) {
+	e := &Engine{opts: opts, clock: opts.Clock}
+	if e.clock == nil {
+		e.clock = systemClock{}
+	}
+	e.started = e.clock.Now()
+	e.config.init()
+	e.pubsub.init()
+	e.clients.byID = map[int64]*Session{}
+	e.sweeper.init()
+	return e, nil
+}
+
+// Close stops what runs in the background and ends every blocked command. It
+// can be called more than once.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.sweeper.stop()
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		blocked := sh.blocked
+		sh.blocked = nil
+		sh.mu.Unlock()
+		for _, waits := range blocked {
+			for _, w := range waits {
+				w.finish(errorReply("ERR the engine is closed"))
+			}
+		}
+	}
+	return nil
+}
+
+func (sh *shard) keyspace(db int) *keyspace {
+	ks := sh.dbs[db]
+	if ks == nil {
+		ks = &keyspace{}
+		sh.dbs[db] = ks
+	}
+	return ks
+}
+
+func (e *Engine) nowMS() int64 { return e.clock.Now().UnixMilli() }
+
+// String names the engine for logs.
+func (e *Engine) String() string { return fmt.Sprintf("engine with %d shards", shardCount) }

@@ -1,0 +1,197 @@
+package engine
+
+type queued struct {
+	cmd  *command
+	args [][]byte
+}
+
+type watch struct {
+	dbKey
+	expired bool // it was there, but its time had passed already
+}
+
+func (s *Session) enqueue(cmd *command, args [][]byte) {
+	kept := make([][]byte, len(args))
+	for i, a := range args {
+		kept[i] = clone(a)
+	}
+	s.queue = append(s.queue, queued{cmd, kept})
+}
+
+func (s *Session) discard() {
+	s.inMulti, s.abort, s.queue = false, false, nil
+	s.unwatch()
+}
+
+func cmdMulti(c *call) {
+	if c.s.inMulti {
+		c.err("ERR MULTI calls can not be nested")
+		return
+	}
+	c.s.inMulti = true
+	c.ok()
+}
+
+func cmdDiscard(c *call) {
+	if !c.s.inMulti {
+		c.err("ERR DISCARD without MULTI")
+		return
+	}
+	c.s.discard()
+	c.ok()
+}
+
+func cmdWatch(c *call) {
+	if c.s.inMulti {
+		c.err("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	for _, key := range c.args[1:] {
+		c.s.watch(c, key)
+	}
+	c.ok()
+}
+
+func (s *Session) watch(c *call, key []byte) {
+	i := shardOf(key)
+	sh := &s.e.shards[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	dk := dbKey{s.db, string(key)}
+	if _, ok := sh.watched[dk][s]; ok {
+		return
+	}
+	w := watch{dbKey: dk}
+	if ks := sh.dbs[s.db]; ks != nil {
+		if it := ks.keys.get(key); it != nil && it.val.expire != 0 && it.val.expire <= c.time() {
+			w.expired = true
+		}
+	}
+	if sh.watched == nil {
+		sh.watched = map[dbKey]map[*Session]struct{}{}
+	}
+	if sh.watched[dk] == nil {
+		sh.watched[dk] = map[*Session]struct{}{}
+	}
+	sh.watched[dk][s] = struct{}{}
+	s.watching = append(s.watching, w)
+}
+
+func cmdUnwatch(c *call) {
+	if !c.s.executing {
+		c.s.unwatch()
+	}
+	c.ok()
+}
+
+func (s *Session) unwatch() {
+	for _, w := range s.watching {
+		sh := &s.e.shards[shardOf(view(w.key))]
+		sh.mu.Lock()
+		s.unwatchKey(sh, w)
+		sh.mu.Unlock()
+	}
+	s.watching = nil
+	s.stale.Store(false)
+}
+
+func (s *Session) unwatchKey(sh *shard, w watch) {
+	delete(sh.watched[w.dbKey], s)
+	if len(sh.watched[w.dbKey]) == 0 {
+		delete(sh.watched, w.dbKey)
+	}
+}
+
+// cmdExec locks the shards of everything that was queued or watched, and runs
+// it as one.
+func cmdExec(c *call) {
+	s := c.s
+	switch {
+	case !s.inMulti:
+		c.err("ERR EXEC without MULTI")
+		return
+	case s.abort:
+		s.discard()
+		c.err("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	var set shardSet
+	for _, q := range s.queue {
+		if !c.lockKeys(&set, q.cmd, q.args) {
+			set.fill()
+			c.all = true
+			break
+		}
+	}
+	for _, w := range s.watching {
+		set.add(shardOf(view(w.key)))
+	}
+	c.held = set
+	c.e.lock(&set)
+	defer func() {
+		c.e.unlock(&set)
+		c.released()
+	}()
+	fresh := !s.stale.Load()
+	for _, w := range s.watching {
+		sh := &s.e.shards[shardOf(view(w.key))]
+		if ks := sh.dbs[w.db]; ks != nil && !w.expired {
+			if it := ks.keys.get(view(w.key)); it != nil && it.val.expire != 0 && it.val.expire <= c.time() {
+				fresh = false
+			}
+		}
+		s.unwatchKey(sh, w)
+	}
+	s.watching = nil
+	s.stale.Store(false)
+	queue := s.queue
+	s.inMulti, s.queue = false, nil
+	if !fresh {
+		c.nullArray()
+		return
+	}
+	s.runQueue(c, queue)
+}
+
+func (s *Session) runQueue(c *call, queue []queued) {
+	s.executing = true
+	var effects [][][]byte
+	var touched [][]byte
+	start, db := c.db, c.db
+	c.noBlock = true
+	c.array(len(queue))
+	for _, q := range queue {
+		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
+		c.dirty, c.effects, c.logged, c.touched = 0, nil, false, nil
+		c.runQueued()
+		c.e.stats.dirty.Add(int64(c.dirty))
+		if c.dirty > 0 && c.journaled() {
+			if !c.logged {
+				c.effects = append(c.effects, c.args)
+			}
+			if c.db != db {
+				effects = append(effects, [][]byte{[]byte("SELECT"), appendInt(nil, int64(c.db))})
+				db = c.db
+			}
+			effects = append(effects, c.effects...)
+			touched = append(touched, c.touched...)
+		}
+	}
+	s.executing = false
+	if len(effects) > 0 {
+		c.e.opts.Journal.Append(Effect{DB: start, Commands: effects, Keys: touched})
+	}
+	c.effects, c.touched, c.logged, c.dirty = nil, nil, false, 0
+	c.serve()
+}
+
+// runQueued runs one command of a transaction. A panic ends that command only.
+func (c *call) runQueued() {
+	from := len(c.w)
+	defer func() {
+		if r := recover(); r != nil {
+			c.panicked(from, r)
+		}
+	}()
+	c.cmd.handler(c)
+}

@@ -1,0 +1,101 @@
+package engine
+
+// encoding names how Redis would store the value, which for hashes, sets and
+// strings is also how it is stored here.
+func (v *value) encoding() string {
+	if v.obj == nil {
+		switch _, ok := parseInt(v.str); {
+		case v.raw || len(v.str) > 44:
+			return "raw"
+		case ok && !v.plain:
+			return "int"
+		}
+		return "embstr"
+	}
+	switch o := v.obj.v.(type) {
+	case *hash:
+		if o.big == nil {
+			return "listpack"
+		}
+		return "hashtable"
+	case *set:
+		if o.big == nil {
+			return "intset"
+		}
+		return "hashtable"
+	case *zset:
+		if !o.large {
+			return "listpack"
+		}
+		return "skiplist"
+	}
+	return "quicklist"
+}
+
+// object looks up the key of an OBJECT command without touching it.
+func (c *call) object() *item {
+	it := c.peek(c.args[2])
+	if it == nil {
+		c.null()
+	}
+	return it
+}
+
+func cmdObjectEncoding(c *call) {
+	if it := c.object(); it != nil {
+		c.str(it.val.encoding())
+	}
+}
+
+func cmdObjectRefcount(c *call) {
+	it := c.object()
+	if it == nil {
+		return
+	}
+	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 {
+		c.int(1<<31 - 1) // Redis shares small integers
+		return
+	}
+	c.int(1)
+}
+
+func cmdObjectIdletime(c *call) {
+	if it := c.object(); it != nil {
+		c.int(max(int64(c.e.seconds(c))-int64(it.val.access), 0))
+	}
+}
+
+func cmdObjectFreq(c *call) {
+	if it := c.object(); it != nil {
+		c.err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+	}
+}
+
+func cmdMemoryUsage(c *call) {
+	it := c.peek(c.args[2])
+	if it == nil {
+		c.null()
+		return
+	}
+	c.int(96 + int64(len(it.key)) + it.val.size())
+}
+
+// size estimates the bytes that a value takes.
+func (v *value) size() (n int64) {
+	if v.obj == nil {
+		return int64(cap(v.str))
+	}
+	switch o := v.obj.v.(type) {
+	case *list:
+		n = int64(16*o.n + o.bytes)
+	case *hash:
+		o.each(func(name string, f *field) bool { n += int64(64 + len(name) + len(f.value)); return true })
+	case *set:
+		o.each(func(m []byte) bool { n += int64(32 + len(m)); return true })
+	case *zset:
+		for e := o.first(); e != nil; e = e.val.next {
+			n += int64(80 + len(e.key))
+		}
+	}
+	return n
+}

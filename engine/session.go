@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Session is one client's state: its database, protocol, transaction and
+// subscriptions. It is for one goroutine at a time; [Session.OnPush] says what
+// other goroutines may cause.
+type Session struct {
+	e     *Engine
+	id    int64
+	c     call
+	proto resp.Protocol
+	db    int
+
+	inMulti   bool
+	executing bool // between EXEC and its reply
+	abort     bool // a command was refused while queueing
+	queue     []queued
+	watching  []watch
+	stale     atomic.Bool // a watched key was written to
+
+	subs      subscriptions
+	pushMu    sync.Mutex
+	push      func([]byte)
+	pushProto atomic.Uint32 // proto, for publishers
+	script    any           // what the script engine keeps for a session
+	wait      atomic.Pointer[Wait]
+}
+
+// Session opens a session in RESP2 and database 0.
+func (e *Engine) Session() *Session {
+	s := &Session{e: e}
+	s.SetProtocol(resp.RESP2)
+	s.id = e.clients.add(s)
+	e.stats.connections.Add(1)
+	return s
+}
+
+// ID returns the number of the session, unique in its engine.
+func (s *Session) ID() int64 { return s.id }
+
+// Protocol returns the version in which replies are written.
+func (s *Session) Protocol() resp.Protocol { return s.proto }
+
+// SetProtocol changes the version in which replies are written, as HELLO does.
+func (s *Session) SetProtocol(p resp.Protocol) {
+	s.proto = p
+	s.pushProto.Store(uint32(p))
+}
+
+// DB returns the number of the selected database.
+func (s *Session) DB() int { return s.db }
+
+// OnPush sets what is given the messages of subscriptions, as encoded frames.
+// It is called by the goroutines of publishers, which hold locks, so it must
+// be quick and must not call the engine. The frame is shared by all receivers:
+// it must not be changed.
+func (s *Session) OnPush(f func(frame []byte)) {
+	s.pushMu.Lock()
+	s.push = f
+	s.pushMu.Unlock()
+}
+
+func (s *Session) pushProtocol() resp.Protocol { return resp.Protocol(s.pushProto.Load()) }
+
+func (s *Session) deliver(frame []byte) {
+	s.pushMu.Lock()
+	f := s.push
+	s.pushMu.Unlock()
+	if f != nil {
+		f(frame)
+	}
+}
+
+// Close forgets the session: its subscriptions, watched keys and blocked
+// command.
+func (s *Session) Close() {
+	if w := s.wait.Load(); w != nil {
+		w.Cancel()
+	}
+	s.unwatch()
+	s.e.pubsub.drop(s)
+	s.e.clients.remove(s)
+}
+
+// Reset brings the session back to how it began, as RESET does.
+func (s *Session) Reset() {
+	s.discard()
+	s.e.pubsub.drop(s)
+	s.db = 0
+	s.SetProtocol(resp.RESP2)
+}
+
+// Do runs a command and appends its reply to dst. The arguments are read in
+// place, what is kept of them is copied.
+//
+// When the command has to wait, like BLPOP on an empty list, nothing is
+// appended and the [Wait] tells when the reply is there. Until then no other
+// command can be run in the session.
+func (s *Session) Do(dst []byte, args [][]byte) ([]byte, *Wait) {
+	if len(args) == 0 {
+		return dst, nil
+	}
+	c := &s.c
+	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
+	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
+	c.ready, c.effects, c.touched, c.logged = c.ready[:0], nil, nil, false
+	cmd := find(args[0])
+	if !c.admit(&cmd) {
+		return c.done()
+	}
+	c.cmd = cmd
+	if s.inMulti && cmd.flags&flagControl == 0 {
+		s.enqueue(cmd, args)
+		c.w = append(c.w, "+QUEUED\r\n"...)
+		return c.done()
+	}
+	if cmd.flags&flagNoLock != 0 {
+		c.runUnlocked()
+	} else {
+		c.execute()
+	}
+	return c.done()
+}
+
+func (c *call) done() ([]byte, *Wait) {
+	w, wait := c.w, c.wait
+	c.w, c.args, c.wait = nil, nil, nil
+	return w, wait
+}
+
+// runUnlocked runs a command that needs no shard, or locks them itself.
+func (c *call) runUnlocked() {
+	from := len(c.w)
+	defer func() {
+		if r := recover(); r != nil {
+			c.panicked(from, r)
+		}
+	}()
+	c.cmd.handler(c)
+}
+
+// admit checks what can be refused without running the command, and replaces
+// a command by its subcommand.
+func (c *call) admit(p **command) bool {
+	s := c.s
+	msg := ""
+	cmd := *p
+	if cmd == nil {
+		msg = unknownCommand(c.args)
+	} else if *p = cmd.resolve(c.args); *p == nil {
+		msg = "ERR unknown subcommand '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(cmd.name) + " HELP."
+	} else if cmd = *p; cmd.arity > 0 && len(c.args) != cmd.arity || len(c.args) < -cmd.arity {
+		msg = "ERR wrong number of arguments for '" + cmd.name + "' command"
+	} else if s.subs.count > 0 && s.proto == resp.RESP2 && cmd.flags&flagSubscribed == 0 {
+		msg = "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
+		msg = "ERR Command not allowed inside a transaction"
+	} else {
+		return true
+	}
+	if s.inMulti {
+		s.abort = true
+	}
+	c.err(msg)
+	return false
+}
+
+func unknownCommand(args [][]byte) string {
+	var b strings.Builder
+	for _, a := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%s' ", clip(a, 128-b.Len()))
+	}
+	return fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), b.String())
+}
+
+// clip returns at most n bytes of b, as C's %.*s does: up to a zero byte.
+func clip(b []byte, n int) string {
+	if len(b) > n {
+		b = b[:n]
+	}
+	s, _, _ := strings.Cut(string(b), "\x00")
+	return s
+}
+
+func panicText(r any) string {
+	if err, ok := r.(error); ok {
+		return err.Error()
+	}
+	return fmt.Sprint(r)
+}
+
+// clients numbers the sessions.
+type clients struct {
+	mu   sync.Mutex
+	next int64
+	byID map[int64]*Session
+}
+
+func (cl *clients) add(s *Session) int64 {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.next++
+	cl.byID[cl.next] = s
+	return cl.next
+}
+
+func (cl *clients) remove(s *Session) {
+	cl.mu.Lock()
+	delete(cl.byID, s.id)
+	cl.mu.Unlock()
+}
