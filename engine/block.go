@@ -87,6 +87,7 @@ func (w *Wait) settle(reply []byte) {
 	w.over, w.reply = true, reply
 	then, timer := w.then, w.timer
 	w.s.wait.CompareAndSwap(w, nil)
+	w.s.e.stats.blocked.Add(-1)
 	close(w.done)
 	w.mu.Unlock()
 	if timer != nil {
@@ -133,6 +134,7 @@ func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {
 		sh.blocked[dk] = append(sh.blocked[dk], w)
 	}
 	c.s.wait.Store(w)
+	c.e.stats.blocked.Add(1)
 	if timeout > 0 {
 		w.mu.Lock()
 		w.timer = c.e.clock.AfterFunc(timeout, func() { w.finish(expired) })

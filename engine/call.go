@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/bits"
+	"runtime"
 	"unsafe"
 
 	"github.com/redoubt-go/redoubt/resp"
@@ -30,6 +31,8 @@ type call struct {
 	logged  bool       // effects replaces args, even when it is empty
 	touched [][]byte   // keys changed, when somebody wants to know
 
+	try      bool   // don't wait for locks
+	busy     bool   // nothing was run, for want of a lock
 	scripted bool   // called by a script
 	noBlock  bool   // in a transaction or a script
 	only     []byte // the one key to look at, when a blocked command is redone
@@ -79,6 +82,33 @@ func shardOf(key []byte) int { return int(Slot(key)) & (shardCount - 1) }
 func (e *Engine) lock(set *shardSet)   { set.each(func(i int) { e.shards[i].mu.Lock() }) }
 func (e *Engine) unlock(set *shardSet) { set.each(func(i int) { e.shards[i].mu.Unlock() }) }
 
+// tryLock locks the shard, unless somebody holds it for longer than a command
+// takes.
+func (sh *shard) tryLock() bool {
+	for range 3 {
+		if sh.mu.TryLock() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// tryLock locks all of set or nothing.
+func (e *Engine) tryLock(set *shardSet) bool {
+	var locked shardSet
+	ok := true
+	set.each(func(i int) {
+		if ok = ok && e.shards[i].tryLock(); ok {
+			locked.add(i)
+		}
+	})
+	if !ok {
+		e.unlock(&locked)
+	}
+	return ok
+}
+
 // shard returns the shard of key, which the call must hold.
 func (c *call) shard(key []byte) *shard {
 	if len(key) == len(c.homeKey) && c.home != nil && unsafe.SliceData(key) == unsafe.SliceData(c.homeKey) {
@@ -119,9 +149,14 @@ func (c *call) execute() {
 	if cmd.first == 1 && cmd.last == 1 && cmd.movable == nil && cmd.flags&flagAllShards == 0 {
 		i := shardOf(c.args[1])
 		sh := &c.e.shards[i]
+		if !c.try {
+			sh.mu.Lock()
+		} else if !sh.tryLock() {
+			c.busy = true
+			return
+		}
 		c.home, c.homeKey = sh, c.args[1]
 		c.held.add(i)
-		sh.mu.Lock()
 		sh.counters.commands++
 		defer func() {
 			if r := recover(); r != nil {
@@ -138,8 +173,13 @@ func (c *call) execute() {
 		set.fill()
 		c.all = true
 	}
+	if !c.try {
+		c.e.lock(&set)
+	} else if !c.e.tryLock(&set) {
+		c.busy, c.all = true, false
+		return
+	}
 	c.held = set
-	c.e.lock(&set)
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(from, r)

@@ -33,6 +33,7 @@ const (
 	flagWrite
 	flagReadonly
 	flagNoScript
+	flagQuick // takes microseconds, or waits without holding anything
 )
 
 func commandTable() map[string]*command {
@@ -61,11 +62,17 @@ func index(t map[string]*command, cmd *command) {
 			cmd.flags |= flagNoScript
 		case "no_multi":
 			cmd.flags |= flagNoMulti
+		case "fast", "blocking":
+			cmd.flags |= flagQuick
 		}
 	}
 	name := cmd.name
 	if i := strings.IndexByte(name, '|'); i >= 0 {
 		name = name[i+1:]
+	}
+	switch name { // what Redis does not call fast, because it frees the old value at once
+	case "set", "del", "setex", "psetex", "getset", "publish":
+		cmd.flags |= flagQuick
 	}
 	t[name] = cmd
 	if len(cmd.subs) > 0 {

@@ -64,6 +64,8 @@ type Engine struct {
 	sweeper sweeper
 	access  accessClock
 	closed  atomic.Bool
+	lanes   sync.Pool // of *lane, for calls without a session of their own
+	hub     hub
 }
 
 // A shard holds the keys of every 256th slot.
@@ -94,6 +96,7 @@ type stats struct {
 	expired       atomic.Int64
 	expiredFields atomic.Int64
 	connections   atomic.Int64
+	blocked       atomic.Int64 // commands that wait now
 	dirty         atomic.Int64 // changes by commands that lock several shards
 }
 

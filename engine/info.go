@@ -72,14 +72,9 @@ func (e *Engine) infoServer(_ *call, b *strings.Builder) {
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {
 	e.clients.mu.Lock()
-	connected, blocked := len(e.clients.byID), 0
-	for _, s := range e.clients.byID {
-		if s.wait.Load() != nil {
-			blocked++
-		}
-	}
+	connected := len(e.clients.byID)
 	e.clients.mu.Unlock()
-	fmt.Fprintf(b, "connected_clients:%d\r\nblocked_clients:%d\r\n", connected, blocked)
+	fmt.Fprintf(b, "connected_clients:%d\r\nblocked_clients:%d\r\n", connected, e.stats.blocked.Load())
 }
 
 func (e *Engine) infoMemory(_ *call, b *strings.Builder) {

@@ -43,6 +43,19 @@ func (e *Engine) Session() *Session {
 	return s
 }
 
+// unlisted opens a session that is no client: it shows nowhere.
+func (e *Engine) unlisted() *Session {
+	s := &Session{e: e}
+	s.SetProtocol(resp.RESP2)
+	s.id = e.clients.number()
+	return s
+}
+
+// changed reports whether the session is not as it began.
+func (s *Session) changed() bool {
+	return s.inMulti || s.db != 0 || s.proto != resp.RESP2 || s.subs.count > 0 || len(s.watching) > 0
+}
+
 // ID returns the number of the session, unique in its engine.
 func (s *Session) ID() int64 { return s.id }
 
@@ -105,10 +118,18 @@ func (s *Session) Reset() {
 // appended and the [Wait] tells when the reply is there. Until then no other
 // command can be run in the session.
 func (s *Session) Do(dst []byte, args [][]byte) ([]byte, *Wait) {
+	out, wait, _ := s.do(dst, args, false)
+	return out, wait
+}
+
+// do is Do. With try it does nothing, and ran is false, when the locks that
+// the command needs are held by others.
+func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wait, ran bool) {
 	if len(args) == 0 {
-		return dst, nil
+		return dst, nil, true
 	}
 	c := &s.c
+	c.try, c.busy = try, false
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.effects, c.touched, c.logged = c.ready[:0], nil, nil, false
@@ -130,10 +151,10 @@ func (s *Session) Do(dst []byte, args [][]byte) ([]byte, *Wait) {
 	return c.done()
 }
 
-func (c *call) done() ([]byte, *Wait) {
+func (c *call) done() ([]byte, *Wait, bool) {
 	w, wait := c.w, c.wait
 	c.w, c.args, c.wait = nil, nil, nil
-	return w, wait
+	return w, wait, !c.busy
 }
 
 // runUnlocked runs a command that needs no shard, or locks them itself.
@@ -212,6 +233,13 @@ func (cl *clients) add(s *Session) int64 {
 	defer cl.mu.Unlock()
 	cl.next++
 	cl.byID[cl.next] = s
+	return cl.next
+}
+
+func (cl *clients) number() int64 {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.next++
 	return cl.next
 }
 
