@@ -37,6 +37,7 @@ const (
 var mayImport = map[string][]string{
 	".":              {},
 	"resp":           {},
+	"engine/aof":     {},
 	"engine/lua":     {},
 	"goredis":        {".", goredisV9},
 	"lock":           {"."},
