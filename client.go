@@ -35,6 +35,7 @@ type Client struct {
 	nodes   sync.Map  // node name → *combiner
 
 	inbox      inbox
+	shared     sync.Map
 	closed     atomic.Bool
 	background sync.WaitGroup
 	mu         sync.RWMutex

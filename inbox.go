@@ -38,12 +38,6 @@ func (c *Client) Waiter(ctx context.Context, name, key string) (*Waiter, error) 
 	return c.inbox.waiter(ctx, name, key)
 }
 
-// PublishVerb returns the command by which scripts wake waiters on this
-// server, PUBLISH or SPUBLISH. It asks the server once, on a cluster only.
-func (c *Client) PublishVerb(ctx context.Context) (string, error) {
-	return c.inbox.publishVerb(ctx)
-}
-
 // inbox holds a client's subscriptions and its waiters.
 type inbox struct {
 	client *Client

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -53,6 +54,9 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 	todo, ok := suites[suite]
 	if !ok {
 		return fmt.Errorf("unknown suite %q: want clients, serve or all", suite)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
+		return err
 	}
 	file, err := os.Create(out)
 	if err != nil {

@@ -111,8 +111,9 @@ type Translate func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte
 type Outcome struct {
 	// Append appends the reply.
 	Append func(dst []byte, p resp.Protocol) []byte
-	// Undo, if not nil, takes back what was done. It is called instead of
-	// Append when the client has gone before it could get the reply.
+	// Undo, if not nil, takes back what was done. It is called when the
+	// client turns out to have gone before it got the reply, with or without
+	// a call of Append before.
 	Undo func()
 }
 

@@ -2,6 +2,8 @@ package command_test
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +65,74 @@ func TestTableIsComplete(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Every error that a command gives is documented, and every error that is
+// documented is given.
+func TestErrorsAreDocumented(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	// Faulty arguments to each command.
+	faulty := map[string][][]string{
+		"CL.THROTTLE": {
+			{"k"}, {"k", "a", "1", "1"}, {"k", "1", "0", "1"}, {"k", "1", "-1", "1"},
+			{"k", "9223372036854775806", "1", "3600"},
+		},
+		"LOCK.ACQUIRE": {
+			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "WAIT"}, {"n", "1", "WAIT", "x"}, {"n", "1", "WAIT", "-1"},
+			{"n", "1", "ID", ""}, {"n", "1", "OWNER", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
+			{"n", "1", "SHARED"}, {"n", "1", "FAIR"},
+		},
+		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}},
+		"LOCK.RELEASE": {{"}", "id"}, {"n", ""}},
+		"LOCK.INFO":    {{"}"}, {long}},
+	}
+	// What the arguments alone don't show.
+	later := []string{
+		"WRONGTYPE Operation against a key holding the wrong kind of value",
+		"ERR redoubt: this ID is over: it acquired the lock before",
+		"ERR redoubt: waiting works in the back end's own database only: SELECT it",
+		"ERR redoubt: the server is shutting down",
+	}
+	client, err := redoubt.New(deaf{}, redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := command.NewEnv(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range command.All() {
+		given := slices.Clone(later)
+		for _, words := range faulty[c.Name] {
+			args := [][]byte{[]byte(c.Name)}
+			for _, w := range words {
+				args = append(args, []byte(w))
+			}
+			text := c.Plan(env, args).Err
+			if text == "" {
+				t.Errorf("%s %q gives no error", c.Name, words)
+				continue
+			}
+			given = append(given, text)
+			if !slices.ContainsFunc(c.Errors, func(e string) bool { return documents(e, text) }) {
+				t.Errorf("%s %.60q: %q is not documented", c.Name, words, text)
+			}
+		}
+		for _, e := range c.Errors {
+			if !slices.ContainsFunc(given, func(text string) bool { return documents(e, text) }) {
+				t.Errorf("%s documents %s, and nothing here gives it", c.Name, e)
+			}
+		}
+	}
+}
+
+// documents reports whether an entry of Command.Errors, like
+// "`ERR n is …; want 1`: the cause", is about an error with this text.
+func documents(entry, text string) bool {
+	_, entry, _ = strings.Cut(entry, "`")
+	entry, _, _ = strings.Cut(entry, "`")
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(entry), "…", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(text)
 }
 
 type deaf struct{ redoubt.Conn }

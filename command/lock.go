@@ -21,10 +21,16 @@ const (
 
 var lockName = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the lock: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
 
-var lockErrors = []string{
-	"`ERR redoubt: invalid name: …`",
-	"`ERR value is not an integer or out of range`",
+// lockErrors is what the commands of locks share, after those of its own.
+func lockErrors(own ...string) []string {
+	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the lock's key")
 }
+
+var (
+	docTTL     = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxTTL)
+	docID      = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", maxID)
+	docInteger = "`" + errInteger + "`"
+)
 
 var lockCommands = []*Command{
 	{
@@ -47,11 +53,19 @@ var lockCommands = []*Command{
 			{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
 		},
 		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name; the time left in ms. Null when the lock was not acquired in time.",
-		Errors: append([]string{
-			"`ERR redoubt: ttl_ms is …; want 1 to …`",
+		Errors: lockErrors(
+			"`"+errSyntax+"`",
+			docInteger,
+			docTTL,
+			fmt.Sprintf("`ERR redoubt: WAIT is …; want 0 to %d`", maxTTL),
+			docID+", also for OWNER",
+			fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
 			"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
-			"`ERR redoubt: SHARED is not supported yet`, the same for FAIR",
-		}, lockErrors...),
+			"`ERR redoubt: waiting works in the back end's own database only: …`: WAIT after SELECT of another",
+			"`ERR redoubt: the server is shutting down`: it drained while the command waited",
+			"`ERR redoubt: SHARED is not supported yet`",
+			"`ERR redoubt: FAIR is not supported yet`",
+		),
 		Examples: []Example{
 			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
 			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},
@@ -63,7 +77,7 @@ var lockCommands = []*Command{
 	},
 	{
 		Name:       "LOCK.EXTEND",
-		Summary:    "Sets the time left to a lease that is still held.",
+		Summary:    "Makes a lease that is still held last longer.",
 		Since:      "0.1.0",
 		Group:      "lock",
 		Complexity: "O(1)",
@@ -73,10 +87,10 @@ var lockCommands = []*Command{
 		Args: []Arg{
 			lockName,
 			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
-			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms", maxTTL)},
+			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. A lease that lasts longer already stays as it is", maxTTL)},
 		},
-		Reply:    "Integer: 1 when the lease was held and now lasts ttl, 0 when it is not held any more.",
-		Errors:   lockErrors,
+		Reply:    "Integer: 1 when the lease was held and now lasts at least ttl, 0 when it is not held any more.",
+		Errors:   lockErrors(docInteger, docTTL),
 		Examples: []Example{{"LOCK.EXTEND orders:42 5f2b 30000", "(integer) 1"}},
 		Plan:     planExtend,
 	},
@@ -93,8 +107,8 @@ var lockCommands = []*Command{
 			lockName,
 			{Name: "id", Type: "string", Summary: "from LOCK.ACQUIRE"},
 		},
-		Reply:    "Integer: 1 when the lease was held and is released, 0 when it was not held any more. Repeating the command gives the same answer as long as nobody else has acquired the lock.",
-		Errors:   lockErrors,
+		Reply:    "Integer: 1 when the lease was held and is released, 0 when it was not held any more. Repeating the command gives the same answer until a later lease of the same name is released.",
+		Errors:   lockErrors(docID),
 		Examples: []Example{{"LOCK.RELEASE orders:42 5f2b", "(integer) 1"}},
 		Plan:     planRelease,
 	},
@@ -109,7 +123,7 @@ var lockCommands = []*Command{
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{lockName},
 		Reply:    "Map: `mode`, `free` or `exclusive`; `holders`, an array of maps with `label`, `fence` and `ttl_ms`; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
-		Errors:   lockErrors[:1],
+		Errors:   lockErrors(),
 		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan:     planInfo,
 	},
@@ -172,12 +186,12 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := lock.NewKeys(env.Client, a.name)
+	key, err := lock.Key(env.Client, a.name)
 	if err != nil {
 		return nameFault(err)
 	}
 	now := func() Plan {
-		cmd := lock.AcquireCmd(keys, a.id, a.ttl, a.label, "")
+		cmd := lock.AcquireCmd(key, a.id, a.ttl, a.label)
 		return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 			got, err := lock.ReadAttempt(r)
 			if err != nil {
@@ -189,7 +203,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if !a.waits {
 		return now()
 	}
-	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, keys, a) }}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, key, a) }}
 }
 
 func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []byte {
@@ -211,11 +225,11 @@ func planExtend(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.ExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
+	cmd := lock.ExtendCmd(key, string(args[2]), time.Duration(ttl)*time.Millisecond)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		held, _, err := lock.ReadExtend(r)
 		return appendDone(dst, held, err)
@@ -223,19 +237,14 @@ func planExtend(env *Env, args [][]byte) Plan {
 }
 
 func planRelease(env *Env, args [][]byte) Plan {
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
 	if len(args[2]) == 0 {
 		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has 0 bytes; want 1 to %d", maxID)}
 	}
-	// Asks nothing of the server, which is no cluster.
-	publish, err := env.Client.PublishVerb(context.Background())
-	if err != nil {
-		return Plan{Err: "ERR redoubt: " + err.Error()}
-	}
-	cmd := lock.ReleaseCmd(keys, string(args[2]), publish)
+	cmd := lock.ReleaseCmd(key, string(args[2]))
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		released, err := lock.ReadRelease(r)
 		return appendDone(dst, released, err)
@@ -253,11 +262,11 @@ func appendDone(dst []byte, done bool, err error) []byte {
 }
 
 func planInfo(env *Env, args [][]byte) Plan {
-	keys, err := lock.NewKeys(env.Client, string(args[1]))
+	key, err := lock.Key(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd := lock.InfoCmd(keys)
+	cmd := lock.InfoCmd(key)
 	return Plan{Cmd: &cmd, Translate: appendInfo}
 }
 

@@ -24,7 +24,7 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 const undoTimeout = 3 * time.Second
 
 // acquire waits for a lock on behalf of a client.
-func (env *Env) acquire(ctx context.Context, keys lock.Keys, a acquire) Outcome {
+func (env *Env) acquire(ctx context.Context, key string, a acquire) Outcome {
 	wait := ctx
 	if a.wait > 0 {
 		var cancel context.CancelFunc
@@ -48,11 +48,7 @@ func (env *Env) acquire(ctx context.Context, keys lock.Keys, a acquire) Outcome 
 		o.Undo = func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 			defer cancel()
-			publish, err := env.Client.PublishVerb(ctx)
-			if err != nil {
-				return
-			}
-			_ = env.Client.Do(ctx, lock.ReleaseCmd(keys, a.id, publish))
+			_ = env.Client.Do(ctx, lock.ReleaseCmd(key, a.id))
 		}
 	}
 	return o

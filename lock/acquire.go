@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,33 +14,33 @@ import (
 // maxPoll bounds how long a waiter relies on a wake-up that may have been lost
 // with the process that got it. Below it, a waiter asks again only when the
 // lease that it saw would end.
-const maxPoll = 30 * time.Second
+var maxPoll = 30 * time.Second // changed by tests
 
 // Acquire acquires the lock called name. It waits while others hold it, until
-// ctx ends, and then returns ctx's error and leaves nothing behind. A ctx that
-// can't end waits for ever.
+// ctx ends, and then returns ctx's error; what it left on the server is undone in
+// the background, at the latest by the TTL. A ctx that can't end waits for ever.
 //
 // It costs one round trip when the lock is free. Otherwise it waits for a
-// wake-up from the server, in no promised order: of all the callers in this
-// process that wait for one name only the first is known to the server, and
-// releasing the lock wakes one process. A wake-up that got lost delays the
+// wake-up from the server, in no promised order: of all the callers that
+// wait for one name with one Client only the first is known to the server, and
+// releasing the lock wakes one of those. A wake-up that got lost delays the
 // waiter to the end of the lease that it saw, at most 30 s.
 func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
+	key, err := Key(m.client, name)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
-		keys, err := NewKeys(m.client, name)
-		if err != nil {
-			return nil, err
-		}
-		sent, a, err := m.acquire(ctx, name, keys, r)
+		sent, a, err := m.acquire(ctx, name, key, r)
 		switch {
+		case errors.Is(err, redoubt.ErrUnknownOutcome):
+			m.cleanUp(ctx, voidCmd(key, r.ID))
+			return nil, err
 		case err != nil:
-			if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-				m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
-			}
 			return nil, err
 		case a.Status == Acquired:
-			return newLease(m, name, keys, r.ID, a.Fence, sent, a.TTL), nil
+			return newLease(m, name, key, r.ID, a.Fence, sent, a.TTL), nil
 		}
 		// It was acquired, and over before its reply came: try anew.
 	}
@@ -48,11 +49,11 @@ func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 // A Request is one acquisition with an id, a TTL and a label of its own.
 type Request struct {
 	// ID names the acquisition: see [NewID]. A request that is repeated with
-	// the same ID gets the same answer.
+	// the same ID gets the same answer. Not empty, at most [MaxLabel] bytes.
 	ID string
-	// TTL is how long the lease lasts. Nobody renews it.
+	// TTL is how long the lease lasts, as in [Options]. Nobody renews it.
 	TTL time.Duration
-	// Label is shown to whoever finds the lock busy.
+	// Label is shown to whoever finds the lock busy. At most [MaxLabel] bytes.
 	Label string
 }
 
@@ -61,68 +62,78 @@ type Request struct {
 // [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
 // the ID held the lock before. This is how LOCK.ACQUIRE waits.
 //
-// When ctx ends nothing is left behind. After another error that matches
+// When ctx ends, what is left on the server is undone in the background. After
+// another error that matches
 // redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
 // with the same ID, or release it.
 func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
-	keys, err := NewKeys(m.client, name)
+	key, err := Key(m.client, name)
 	if err != nil {
 		return Attempt{}, err
 	}
-	if err := CheckTTL(r.TTL); err != nil {
+	if err := r.check(); err != nil {
 		return Attempt{}, err
 	}
-	_, a, err := m.acquire(ctx, name, keys, r)
+	_, a, err := m.acquire(ctx, name, key, r)
+	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+		m.cleanUp(ctx, voidCmd(key, r.ID))
+	}
 	return a, err
 }
 
+func (r Request) check() error {
+	errs := []error{CheckTTL(r.TTL)}
+	if len(r.ID) == 0 || len(r.ID) > MaxLabel {
+		errs = append(errs, fmt.Errorf("lock: id has %d bytes; want 1 to %d", len(r.ID), MaxLabel))
+	}
+	if len(r.Label) > MaxLabel {
+		errs = append(errs, fmt.Errorf("lock: label has %d bytes; want at most %d", len(r.Label), MaxLabel))
+	}
+	return errors.Join(errs...)
+}
+
 // acquire waits until the lock is not held by another. sent is when the
-// attempt was sent that a answers.
-func (m *Mutex) acquire(ctx context.Context, name string, keys Keys, r Request) (sent time.Time, a Attempt, err error) {
+// attempt was sent that a answers. After an error that matches
+// redoubt.ErrUnknownOutcome the caller has to say what becomes of the id.
+func (m *Mutex) acquire(ctx context.Context, name, key string, r Request) (sent time.Time, a Attempt, err error) {
 	if err := ctx.Err(); err != nil {
 		return sent, a, err
 	}
-	if m.lines.empty(keys.lease) {
-		sent, a, err = m.attempt(ctx, keys, r, "")
+	if m.lines.empty(key) {
+		sent, a, err = m.attempt(ctx, key, r, "")
 		if err != nil || a.Status != Held {
-			if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
-				m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
-			}
 			return sent, a, err
 		}
 	}
-	turn := m.lines.join(keys.lease)
+	turn := m.lines.join(key)
 	select {
 	case <-turn:
 	case <-ctx.Done():
-		m.giveUp(ctx, keys, "", turn)
+		m.giveUp(ctx, key, turn)
 		return sent, a, ctx.Err()
 	}
-	sent, a, err = m.wait(ctx, name, keys, r)
-	switch {
-	case err == nil:
-		m.lines.leave(keys.lease, turn)
-	case ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome):
-		m.giveUp(ctx, keys, r.ID, turn)
-	default:
-		m.giveUp(ctx, keys, "", turn)
+	sent, a, err = m.wait(ctx, name, key, r)
+	if err != nil {
+		m.giveUp(ctx, key, turn)
+	} else {
+		m.lines.leave(key, turn)
 	}
 	return sent, a, err
 }
 
 // wait is for the first caller in this process's line: it queues on the server
 // and tries again at each wake-up.
-func (m *Mutex) wait(ctx context.Context, name string, keys Keys, r Request) (sent time.Time, a Attempt, err error) {
-	w, err := m.client.Waiter(ctx, name, keys.lease)
+func (m *Mutex) wait(ctx context.Context, name, key string, r Request) (sent time.Time, a Attempt, err error) {
+	w, err := m.client.Waiter(ctx, name, key)
 	if err != nil {
 		return sent, a, err
 	}
 	defer w.Close()
-	m.lines.queued(keys.lease, w.Channel)
+	m.lines.queued(key, entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		sent, a, err = m.attempt(ctx, keys, r, w.Channel)
+		sent, a, err = m.attempt(ctx, key, r, entry(w))
 		if err != nil || a.Status != Held {
 			return sent, a, err
 		}
@@ -138,36 +149,37 @@ func (m *Mutex) wait(ctx context.Context, name string, keys Keys, r Request) (se
 }
 
 // attempt sends one acquire.
-func (m *Mutex) attempt(ctx context.Context, keys Keys, r Request, channel string) (sent time.Time, a Attempt, err error) {
+func (m *Mutex) attempt(ctx context.Context, key string, r Request, waiter string) (sent time.Time, a Attempt, err error) {
 	sent = time.Now()
-	a, err = ReadAttempt(m.client.Do(ctx, AcquireCmd(keys, r.ID, r.TTL, r.Label, channel)))
+	a, err = ReadAttempt(m.client.Do(ctx, acquireCmd(key, r.ID, r.TTL, r.Label, waiter)))
 	return sent, a, err
 }
 
-// giveUp leaves the line without the lock. An id that is not empty is that of
-// an acquire whose outcome is unknown.
+// giveUp leaves the line without the lock.
 //
 // If somebody stands behind, nothing else is to do: the next one tries at once
 // and takes over the place in the server's queue. The last one gives up that
 // place, which wakes another process if this one has just been woken for
 // nothing. The caller is not kept until that is done, but who joins the line
 // meanwhile is, or would lose the place that it has just taken.
-func (m *Mutex) giveUp(ctx context.Context, keys Keys, id string, turn chan struct{}) {
-	channel, last := m.lines.channel(keys.lease, turn)
-	if !last || channel == "" {
-		if id != "" {
-			m.client.Go(func() { m.cleanUp(ctx, keys, id, "") })
-		}
-		m.lines.leave(keys.lease, turn)
+func (m *Mutex) giveUp(ctx context.Context, key string, turn chan struct{}) {
+	waiter, last := m.lines.waiter(key, turn)
+	if !last || waiter == "" {
+		m.lines.leave(key, turn)
 		return
 	}
 	m.client.Go(func() {
-		m.cleanUp(ctx, keys, id, channel)
-		m.lines.leave(keys.lease, turn)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		_ = m.client.Do(ctx, leaveCmd(key, waiter))
+		m.lines.leave(key, turn)
 	})
 }
 
-// lines are the callers in this process that wait, by key.
+// linesKey is where a client keeps the lines of all its Mutexes.
+type linesKey struct{}
+
+// lines are the callers that wait with one client, by key.
 type lines struct {
 	mu    sync.Mutex
 	byKey map[string]*line
@@ -176,8 +188,8 @@ type lines struct {
 // A line is the callers that wait for one key, in order. The first has the
 // turn: the others are unknown to the server.
 type line struct {
-	turns   []chan struct{} // closed when the caller is first
-	channel string          // where the server may wake this line, once queued
+	turns  []chan struct{} // closed when the caller is first
+	waiter string          // how this line stands in the server's queue, once it does
 }
 
 func (l *lines) empty(key string) bool {
@@ -203,19 +215,19 @@ func (l *lines) join(key string) (turn chan struct{}) {
 }
 
 // queued notes that the first of the line is about to queue on the server.
-func (l *lines) queued(key, channel string) {
+func (l *lines) queued(key, waiter string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byKey[key].channel = channel
+	l.byKey[key].waiter = waiter
 }
 
-// channel returns where the server may wake this line, and whether the caller
-// is alone in it.
-func (l *lines) channel(key string, turn chan struct{}) (channel string, last bool) {
+// waiter returns how this line stands in the server's queue, and whether the
+// caller is alone in it.
+func (l *lines) waiter(key string, turn chan struct{}) (waiter string, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
-	return line.channel, len(line.turns) == 1 && line.turns[0] == turn
+	return line.waiter, len(line.turns) == 1 && line.turns[0] == turn
 }
 
 // leave removes the caller from the line, wherever it stands in it.

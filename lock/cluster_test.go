@@ -24,9 +24,6 @@ func TestCluster(t *testing.T) {
 		client, err := redoubt.New(conn, redoubt.Options{})
 		must(t, err)
 		t.Cleanup(func() { _ = client.Close() })
-		if verb, err := client.PublishVerb(t.Context()); verb != "SPUBLISH" || err != nil {
-			t.Fatalf("wake-ups by %s (%v), want SPUBLISH", verb, err)
-		}
 		m, err := lock.New(client, lock.Options{TTL: 2 * time.Second})
 		must(t, err)
 		return m
@@ -52,5 +49,48 @@ func TestCluster(t *testing.T) {
 				t.Errorf("handed over after %v: the wake-up was lost", took)
 			}
 		})
+	}
+}
+
+// A lock in a slot that is half-way to another node: its key, and a key that is
+// not there yet.
+func TestMigratingSlot(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	m, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+	must(t, err)
+	key, err := lock.Key(client, "orders")
+	must(t, err)
+	lease := try(t, m, "orders")
+
+	from := cluster.Primary(key)
+	var to *redistest.Server
+	for _, n := range cluster.Nodes() {
+		if n != from {
+			to = n
+		}
+	}
+	slot := from.CLI("CLUSTER", "KEYSLOT", key)
+	to.CLI("CLUSTER", "SETSLOT", slot, "IMPORTING", from.CLI("CLUSTER", "MYID"))
+	from.CLI("CLUSTER", "SETSLOT", slot, "MIGRATING", to.CLI("CLUSTER", "MYID"))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, busy, err := m.TryAcquire(ctx, "orders"); err != nil || busy == nil {
+		t.Errorf("a held lock: busy %v, error %v", busy, err)
+	}
+	must(t, lease.Extend(ctx, time.Minute))
+	must(t, lease.Release(ctx))
+	from.CLI("DEL", key)
+	lease, _, err = m.TryAcquire(ctx, "orders")
+	must(t, err)
+	must(t, lease.Release(ctx))
+	if to.CLI("CLUSTER", "COUNTKEYSINSLOT", slot) != "1" {
+		t.Error("a new lock was not made on the node that takes the slot over")
 	}
 }

@@ -25,16 +25,27 @@
 //
 // # How it works
 //
-// A lock is one hash on the server, "<prefix>:{<name>}:lock", with the random
-// id of the acquisition, the time until which it is held, and the fencing
-// token. Every step is one script, and the server's TIME alone decides. Waiters
-// queue in a sorted set beside it, "<prefix>:{<name>}:wait", and the release
-// publishes a wake-up to one of them: nobody polls. A minute after the last
-// lease on a name ended nothing is left of it.
+// A lock is one hash on the server, "<prefix>:{<name>}:lock":
+//
+//	id             the acquisition that has the lock, or had it last: random
+//	until          µs since 1970: until when; 0 once released
+//	fence          the fencing token of that acquisition
+//	label          for people
+//	last           the acquisition that was released last
+//	void           the acquisition that was given up last with an unknown outcome
+//	wait           how many clients wait
+//	head, tail     places in the queue: of the last one woken, of the last one that came
+//	<place>        PUBLISH or SPUBLISH, a blank, and the channel of a client that waits
+//	<that waiter>  its place
+//
+// Every step is one script, and the server's TIME alone decides. A waiter queues
+// in the same script that finds the lock held, and the release publishes a
+// wake-up to the first in the queue: nobody polls. A minute after the last lease
+// on a name ended nothing is left of it.
 //
 // Acquire and release are one round trip each, and the token comes with the
 // acquire. A hand-over to a waiter is one release, one acquire, and one more
-// command when others of the same process wait behind it.
+// command when others of the same client wait behind it.
 //
 // # What is promised
 //
@@ -44,16 +55,20 @@
 //     (TestMutualExclusion, TestTryAcquire)
 //   - A lease is over here before it is over on the server, whatever the
 //     network does: Done, Err and the Context tell so by the local deadline.
-//     (TestLeaseEndsWhenServerIsUnreachable)
+//     (TestLeaseEndsWhenServerIsUnreachable, TestDeadlineCountsFromTheSending)
 //   - Release and Extend never touch another's lease.
 //     (TestStaleLeaseIsRefused)
 //   - Tokens on one name rise strictly, and go on rising when the key has
 //     gone. (TestTokensRise)
 //   - A call repeated after a lost reply gives the same answer and the same
-//     token, and a cancelled acquire that arrives late takes nothing.
-//     (TestLostReplies, TestLateAcquireIsVoid)
+//     token, a release until a later lease on the name was released too.
+//     (TestLostReplies, TestRepeatedRelease)
+//   - An acquire that was released or given up and arrives late takes nothing,
+//     unless another was released or given up since. (TestLateAcquireIsVoid)
+//   - An extension never makes a lease shorter, in whatever order extensions
+//     and their replies arrive. (TestExtend)
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
-//     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn)
+//     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
 //
 // # What is not promised
 //

@@ -3,6 +3,8 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,5 +89,100 @@ func TestCancelInMidAcquire(t *testing.T) {
 		lease, err := other.Acquire(t.Context(), t.Name())
 		must(t, err)
 		must(t, lease.Release(t.Context()))
+	})
+}
+
+// The deadline counts from before the call was sent, whatever its reply took,
+// and is a hundredth short of the TTL.
+func TestDeadlineCountsFromTheSending(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl, delay = 60 * time.Second, 200 * time.Millisecond
+		proxy := faultnet.New(t, w.Addr)
+		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
+		must(t, try(t, m, t.Name()).Release(t.Context())) // the scripts are loaded
+		proxy.Delay(delay)
+		check := func(what string, sent time.Time, lease *lock.Lease) {
+			t.Helper()
+			if d := lease.Deadline().Sub(sent); d > ttl-ttl/100+delay/2 {
+				t.Errorf("%s: the deadline is %v after the sending, want %v", what, d, ttl-ttl/100)
+			}
+		}
+		sent := time.Now()
+		lease := try(t, m, t.Name())
+		check("TryAcquire", sent, lease)
+		sent = time.Now()
+		must(t, lease.Extend(t.Context(), ttl))
+		check("Extend", sent, lease)
+		must(t, lease.Release(t.Context()))
+
+		const short = 3 * time.Second
+		proxy.Delay(0)
+		m = w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: short})
+		must(t, try(t, m, t.Name()).Release(t.Context())) // it is connected
+		proxy.Delay(delay)
+		lease = try(t, m, t.Name())
+		first := lease.Deadline()
+		eventually(t, "it is renewed", func() bool { return lease.Deadline() != first })
+		if left := time.Until(lease.Deadline()); left > short-short/100-delay/2 {
+			t.Errorf("just renewed, over a link of %v, it has %v left", delay, left)
+		}
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+// The ctx of a release ends before it reaches the server: it goes on.
+func TestReleaseOutlivesItsContext(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: time.Hour})
+		lease := try(t, m, t.Name())
+		proxy.Refuse()
+		proxy.Cut()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		if err := lease.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Release returned %v, want the ctx's error", err)
+		}
+		proxy.Accept()
+		other := w.mutex(w.client(), lock.Options{})
+		next, err := other.Acquire(t.Context(), t.Name())
+		must(t, err)
+		must(t, next.Release(t.Context()))
+	})
+}
+
+// losing loses the reply to the next command for good.
+type losing struct {
+	*counting
+
+	next atomic.Bool
+}
+
+func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.counting.Do(ctx, cmd)
+	if c.next.CompareAndSwap(true, false) {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(io.EOF)}
+	}
+	return r
+}
+
+// Nobody knows that the lock was acquired: it is given back.
+func TestUnknownOutcomeIsUndone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn := &losing{counting: newCounting(t, w.dial(w.Addr))}
+		m := w.mutex(w.clientOn(conn), lock.Options{TTL: time.Hour})
+		other := w.mutex(w.client(), lock.Options{})
+		for what, acquire := range map[string]func() error{
+			"TryAcquire": func() error { _, _, err := m.TryAcquire(t.Context(), t.Name()); return err },
+			"Acquire":    func() error { _, err := m.Acquire(t.Context(), t.Name()); return err },
+		} {
+			conn.next.Store(true)
+			if err := acquire(); !errors.Is(err, redoubt.ErrUnknownOutcome) {
+				t.Errorf("%s returned %v", what, err)
+			}
+			next, err := other.Acquire(t.Context(), t.Name())
+			must(t, err)
+			must(t, next.Release(t.Context()))
+		}
 	})
 }

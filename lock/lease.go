@@ -14,15 +14,16 @@ import (
 // The deadline is counted on this process's monotonic clock from before the
 // last confirmed call was sent, less one part in a hundred for clocks that run
 // at different speeds. So it passes here before it passes on the server,
-// however long the network took. It can't pass while the process is stopped
-// (SIGSTOP, a suspended machine) and so be noticed late: a resource that must
-// not be touched by two needs the fencing [Lease.Token].
+// however long the network took. A process that is stopped (SIGSTOP) sees only
+// afterwards that it has passed, and one on a machine that was suspended may
+// not see it at all, since the clock stood still too: a resource that must not
+// be touched by two needs the fencing [Lease.Token].
 //
 // All methods may be called by many goroutines at once.
 type Lease struct {
 	mutex *Mutex
 	name  string
-	keys  Keys
+	key   string
 	id    string
 	fence int64
 	done  chan struct{}
@@ -32,7 +33,7 @@ type Lease struct {
 	timer    *time.Timer // fires at the deadline
 	err      error       // why the lease is over; nil while it is held
 	released bool        // the server has confirmed the release
-	onEnd    []context.CancelCauseFunc
+	onEnd    map[*context.CancelCauseFunc]struct{}
 
 	// Owned by the renewer, guarded by its mutex.
 	renewal renewal
@@ -42,8 +43,8 @@ type Lease struct {
 // different speeds.
 func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 
-func newLease(m *Mutex, name string, keys Keys, id string, fence int64, sent time.Time, ttl time.Duration) *Lease {
-	l := &Lease{mutex: m, name: name, keys: keys, id: id, fence: fence, done: make(chan struct{})}
+func newLease(m *Mutex, name, key, id string, fence int64, sent time.Time, ttl time.Duration) *Lease {
+	l := &Lease{mutex: m, name: name, key: key, id: id, fence: fence, done: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deadline = sent.Add(ttl - drift(ttl))
@@ -104,14 +105,22 @@ func (l *Lease) Context(parent context.Context) context.Context {
 		cancel(err)
 		return ctx
 	}
-	l.onEnd = append(l.onEnd, cancel)
+	if l.onEnd == nil {
+		l.onEnd = make(map[*context.CancelCauseFunc]struct{})
+	}
+	l.onEnd[&cancel] = struct{}{}
+	context.AfterFunc(ctx, func() { // a parent may end long before the lease
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.onEnd, &cancel)
+	})
 	return ctx
 }
 
-// Extend makes the lease last ttl from now, at the server. It returns an error
-// that matches [ErrNotHeld] when the lease is over: then it stays over. After
-// any other error the lease lasts at least until its old deadline. One round
-// trip.
+// Extend makes the lease last at least ttl from now, at the server: it never
+// makes it shorter. It returns an error that matches [ErrNotHeld] when the
+// lease is over: then it stays over. After any other error the lease lasts at
+// least until its old deadline. One round trip.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := CheckTTL(ttl); err != nil {
 		return err
@@ -120,14 +129,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return notHeld(err)
 	}
 	sent := time.Now()
-	held, granted, err := ReadExtend(l.mutex.client.Do(ctx, ExtendCmd(l.keys, l.id, ttl)))
+	held, granted, err := ReadExtend(l.mutex.client.Do(ctx, ExtendCmd(l.key, l.id, ttl)))
 	if err != nil {
-		// The extension may have shortened the lease on the server.
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if short := sent.Add(ttl - drift(ttl)); short.Before(l.deadline) {
-			l.move(short)
-		}
 		return err
 	}
 	return l.extended(sent, held, granted)
@@ -144,14 +147,13 @@ func (l *Lease) extended(sent time.Time, held bool, ttl time.Duration) error {
 		l.end(fmt.Errorf("%w: the server says that it ran out or was taken away", ErrNotHeld))
 		return l.err
 	}
-	l.move(sent.Add(ttl - drift(ttl)))
+	// Answers may overtake each other. The server never makes a lease shorter,
+	// so the latest deadline that any of them gave holds.
+	if deadline := sent.Add(ttl - drift(ttl)); deadline.After(l.deadline) {
+		l.deadline = deadline
+		l.timer.Reset(time.Until(deadline))
+	}
 	return l.check()
-}
-
-// move sets the deadline. l.mu is held.
-func (l *Lease) move(deadline time.Time) {
-	l.deadline = deadline
-	l.timer.Reset(time.Until(deadline))
 }
 
 // expire is called by the timer. The deadline may have moved since.
@@ -174,8 +176,8 @@ func (l *Lease) end(err error) {
 	l.err = err
 	l.timer.Stop()
 	close(l.done)
-	for _, cancel := range l.onEnd {
-		cancel(err)
+	for cancel := range l.onEnd {
+		(*cancel)(err)
 	}
 	l.onEnd = nil
 	l.mutex.renewer.remove(l)
@@ -188,7 +190,8 @@ func (l *Lease) end(err error) {
 // ends, and Release may be called again. After a success it does nothing.
 //
 // A ctx that has ended does not keep Release from trying: it is then given
-// 3 s. One round trip.
+// 3 s. If ctx ends while Release runs, it goes on in the background for as long.
+// One round trip.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
@@ -203,11 +206,10 @@ func (l *Lease) Release(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
 	}
-	publish, err := l.mutex.client.PublishVerb(ctx)
-	if err != nil {
-		return err
+	ok, err := ReadRelease(l.mutex.client.Do(ctx, ReleaseCmd(l.key, l.id)))
+	if err != nil && ctx.Err() != nil {
+		l.mutex.cleanUp(ctx, ReleaseCmd(l.key, l.id))
 	}
-	ok, err := ReadRelease(l.mutex.client.Do(ctx, ReleaseCmd(l.keys, l.id, publish)))
 	switch {
 	case errors.Is(lost, ErrNotHeld):
 		return lost // whatever the server says: the holder had to stop before

@@ -108,11 +108,6 @@ func TestMutualExclusion(t *testing.T) {
 	})
 }
 
-// A release wakes a waiter at once, and until then the waiter asks twice: when
-// it comes, and when it queues.
-// Nobody frees the lock and nobody wakes the waiter: the end of the lease does.
-// The wake-up goes to a process whose waiter has just left: it must wake the
-// next one.
 func TestRenewal(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 500 * time.Millisecond
@@ -163,8 +158,18 @@ func TestExtend(t *testing.T) {
 				t.Errorf("Extend(%v) gave %v", bad, err)
 			}
 		}
-		// Shorter works too, and the deadline follows.
+		// A shorter one, which may have been overtaken, changes nothing.
 		must(t, lease.Extend(t.Context(), 50*time.Millisecond))
+		if left := time.Until(lease.Deadline()); left < 55*time.Second {
+			t.Errorf("after Extend(50ms) the deadline is in %v", left)
+		}
+		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.TTL < 55*time.Second {
+			t.Errorf("after Extend(50ms) the server says %+v (%v)", info, err)
+		}
+		must(t, lease.Release(t.Context()))
+
+		m = w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
+		lease = try(t, m, t.Name())
 		<-lease.Done()
 		if err := lease.Extend(t.Context(), time.Minute); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("Extend of a lease that ran out gave %v", err)
@@ -285,29 +290,81 @@ func TestReleaseWithADeadContext(t *testing.T) {
 func TestLateAcquireIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
-		keys, err := lock.NewKeys(c, t.Name())
+		key, err := lock.Key(c, t.Name())
 		must(t, err)
-		id := lock.NewID()
-		acquire := lock.AcquireCmd(keys, id, time.Minute, "", "")
-		first, err := lock.ReadAttempt(c.Do(t.Context(), acquire))
-		must(t, err)
-		again, err := lock.ReadAttempt(c.Do(t.Context(), acquire))
-		must(t, err)
+		ask := func(cmd redoubt.Cmd) lock.Attempt {
+			t.Helper()
+			a, err := lock.ReadAttempt(c.Do(t.Context(), cmd))
+			must(t, err)
+			return a
+		}
+		acquire := lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		first, again := ask(acquire), ask(acquire)
 		if first.Status != lock.Acquired || again.Status != lock.Acquired || again.Fence != first.Fence {
 			t.Errorf("the same acquisition twice: %+v, then %+v", first, again)
 		}
-		release := lock.ReleaseCmd(keys, id, "PUBLISH")
+		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, acquire.Args[0])).Err)
+		if late := ask(acquire); late.Status != lock.Over {
+			t.Errorf("a copy of the acquire after its release: %+v, want Over", late)
+		}
+
+		// Given up while the lock is free, before the acquire comes.
+		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
+		if late := ask(acquire); late.Status != lock.Over {
+			t.Errorf("an acquire after it was given up: %+v, want Over", late)
+		}
+		// Given up while another holds the lock.
+		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
+		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
+		must(t, lease.Release(t.Context()))
+		if late := ask(acquire); late.Status != lock.Over {
+			t.Errorf("an acquire after it was given up and the lock was released: %+v, want Over", late)
+		}
+		// Given up when it has the lock.
+		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		ask(acquire)
+		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
+		must(t, try(t, w.mutex(c, lock.Options{}), t.Name()).Release(t.Context()))
+	})
+}
+
+// A release whose reply was lost comes again after the waiter that it woke has
+// acquired the lock.
+func TestRepeatedRelease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		key, err := lock.Key(c, t.Name())
+		must(t, err)
+		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
+		release := lock.ReleaseCmd(key, lease.ID())
 		for range 2 {
 			if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 				t.Errorf("release: %v %v", ok, err)
 			}
 		}
-		late, err := lock.ReadAttempt(c.Do(t.Context(), acquire))
-		must(t, err)
-		if late.Status != lock.Over {
-			t.Errorf("a copy of the acquire after the release: %+v, want Over", late)
+		next := try(t, w.mutex(c, lock.Options{}), t.Name())
+		if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
+			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
-		must(t, try(t, w.mutex(c, lock.Options{}), t.Name()).Release(t.Context()))
+		if info, err := w.mutex(c, lock.Options{}).Inspect(t.Context(), t.Name()); err != nil || !info.Held || info.Fence != next.Token() {
+			t.Errorf("the other's lock is now %+v (%v)", info, err)
+		}
+		must(t, next.Release(t.Context()))
+	})
+}
+
+func TestContextsThatEndAreForgotten(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		lease := try(t, w.mutex(w.client(), lock.Options{}), t.Name())
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			lease.Context(ctx)
+			cancel()
+		}
+		eventually(t, "the lease holds no context", func() bool { return lease.Contexts() == 0 })
+		must(t, lease.Release(t.Context()))
 	})
 }
 
@@ -343,6 +400,15 @@ func TestBadInput(t *testing.T) {
 			}
 			if _, err := m.Acquire(t.Context(), name); !errors.Is(err, redoubt.ErrInvalidName) {
 				t.Errorf("Acquire(%.10q…): %v", name, err)
+			}
+		}
+		for what, r := range map[string]lock.Request{
+			"ttl":   {ID: "x"},
+			"id":    {TTL: time.Second},
+			"label": {ID: "x", TTL: time.Second, Label: strings.Repeat("x", lock.MaxLabel+1)},
+		} {
+			if _, err := m.AcquireRequest(t.Context(), t.Name(), r); err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("AcquireRequest with a bad %s: %v", what, err)
 			}
 		}
 		for _, name := range []string{"a b", "\x00\xff\r\n", "{x}", "a}b", strings.Repeat("x", redoubt.MaxName)} {

@@ -55,7 +55,7 @@ type Options struct {
 type Mutex struct {
 	client  *redoubt.Client
 	opts    Options
-	lines   lines
+	lines   *lines
 	renewer renewer
 }
 
@@ -76,6 +76,8 @@ func New(client *redoubt.Client, opts Options) (*Mutex, error) {
 		return nil, err
 	}
 	m := &Mutex{client: client, opts: opts}
+	// The server knows the client, not its Mutexes, so they stand in one line.
+	m.lines = client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
 	m.renewer.client = client
 	return m, nil
 }
@@ -92,9 +94,9 @@ func CheckTTL(ttl time.Duration) error {
 // ctx ends. The context that fn gets is derived from ctx and ends when the
 // lease is lost, with a cause that matches [ErrNotHeld]: fn must then stop.
 //
-// Do returns what fn returns, joined with an error that matches [ErrNotHeld]
-// if the lease was lost while fn ran, for then another may have run at the
-// same time. The lock is released when fn panics too.
+// Do returns what fn returns, joined with the error of the release: one that
+// matches [ErrNotHeld] if the lease was lost while fn ran, for then another may
+// have run at the same time. The lock is released when fn panics too.
 //
 // It costs two round trips, and the renewals.
 func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) (err error) {
@@ -128,42 +130,35 @@ type Busy struct {
 // acquired nevertheless. It is then released in the background, at the latest
 // by its TTL.
 func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, error) {
-	keys, err := NewKeys(m.client, name)
+	key, err := Key(m.client, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := Request{ID: NewID(), TTL: m.opts.TTL, Label: m.opts.Label}
-	sent, a, err := m.attempt(ctx, keys, r, "")
+	sent, a, err := m.attempt(ctx, key, r, "")
 	switch {
 	case errors.Is(err, redoubt.ErrUnknownOutcome):
-		m.client.Go(func() { m.cleanUp(ctx, keys, r.ID, "") })
+		m.cleanUp(ctx, voidCmd(key, r.ID))
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, err
 	case a.Status == Acquired:
-		return newLease(m, name, keys, r.ID, a.Fence, sent, a.TTL), nil, nil
+		return newLease(m, name, key, r.ID, a.Fence, sent, a.TTL), nil, nil
 	case a.Status == Over:
 		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 	}
 	return nil, &Busy{Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
 }
 
-// cleanUp ends an acquisition that the caller does not wait for any more, and
-// leaves the queue. An empty id only leaves the queue. It does not depend on
-// the caller's ctx, which may be what ended; whatever it can't reach ends by
-// itself with the TTL.
-func (m *Mutex) cleanUp(ctx context.Context, keys Keys, id, channel string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(m.opts.TTL, cleanUpTimeout))
-	defer cancel()
-	publish, err := m.client.PublishVerb(ctx)
-	if err != nil {
-		return
-	}
-	cmd := leaveCmd(keys, channel, publish)
-	if id != "" {
-		cmd = voidCmd(keys, id, channel, publish)
-	}
-	_ = m.client.Do(ctx, cmd)
+// cleanUp sends cmd in the background, for a caller that has left. It does not
+// depend on ctx, which may be what ended; whatever it can't reach within the
+// time ends by itself with the TTL.
+func (m *Mutex) cleanUp(ctx context.Context, cmd redoubt.Cmd) {
+	m.client.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		_ = m.client.Do(ctx, cmd)
+	})
 }
 
 // cleanUpTimeout bounds what is done on the server after the caller has left.
@@ -171,9 +166,9 @@ const cleanUpTimeout = 3 * time.Second
 
 // Inspect returns the state of the lock called name: one round trip.
 func (m *Mutex) Inspect(ctx context.Context, name string) (Info, error) {
-	keys, err := NewKeys(m.client, name)
+	key, err := Key(m.client, name)
 	if err != nil {
 		return Info{}, err
 	}
-	return ReadInfo(m.client.Do(ctx, InfoCmd(keys)))
+	return ReadInfo(m.client.Do(ctx, InfoCmd(key)))
 }

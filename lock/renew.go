@@ -100,7 +100,7 @@ func (r *renewer) fire() {
 	for len(r.due) > 0 && !r.due[0].renewal.at.After(soon) {
 		l := heap.Pop(&r.due).(*Lease)
 		l.renewal.queued = false
-		node := r.client.Node(l.keys.lease)
+		node := r.client.Node(l.key)
 		byNode[node] = append(byNode[node], l)
 	}
 	for _, leases := range byNode {
@@ -115,22 +115,20 @@ func (r *renewer) fire() {
 func (r *renewer) send(leases []*Lease) {
 	now := time.Now()
 	var cmds []redoubt.Cmd
-	ttl := MaxTTL
 	leases = slices.DeleteFunc(leases, func(l *Lease) bool {
-		// A lease that was extended by hand meanwhile is not made shorter.
+		// A lease that was extended by hand meanwhile need not be renewed yet.
 		if next := l.Deadline().Add(-l.mutex.opts.TTL * 2 / 3); next.After(now.Add(gather)) {
 			r.add(l, next)
 			return true
 		}
-		cmds = append(cmds, ExtendCmd(l.keys, l.id, l.mutex.opts.TTL))
-		ttl = min(ttl, l.mutex.opts.TTL)
+		cmds = append(cmds, ExtendCmd(l.key, l.id, l.mutex.opts.TTL))
 		return false
 	})
 	if len(leases) == 0 {
 		return
 	}
 	// A third of the TTL leaves time for more tries, on other connections.
-	ctx, cancel := context.WithTimeout(context.Background(), ttl/3)
+	ctx, cancel := context.WithTimeout(context.Background(), leases[0].mutex.opts.TTL/3)
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
 		l := leases[i]

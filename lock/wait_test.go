@@ -3,7 +3,10 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,8 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
+// A release wakes a waiter at once, and until then the waiter asks twice: when
+// it comes, and when it queues.
 func TestWakeUp(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})
@@ -51,6 +56,7 @@ func TestWakeUp(t *testing.T) {
 	})
 }
 
+// Nobody frees the lock and nobody wakes the waiter: the end of the lease does.
 func TestWaiterSeesLeaseRunOut(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
@@ -118,6 +124,8 @@ func TestCancelledWaiterPassesOn(t *testing.T) {
 	})
 }
 
+// The wake-up goes to a process whose waiter has just left: it must wake the
+// next one.
 func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for range 100 {
@@ -187,6 +195,89 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		}
 		if err := goleak.Find(before); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Waiters whose processes are gone stand before one that lives.
+func TestDeadWaitersArePassedOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		holder := w.mutex(c, lock.Options{})
+		lease := try(t, holder, t.Name())
+		key, err := lock.Key(c, t.Name())
+		must(t, err)
+		for i := range 20 {
+			dead := fmt.Sprint("PUBLISH nobody\n listens ", i)
+			must(t, c.Do(t.Context(), lock.AcquireWaiting(key, lock.NewID(), time.Minute, "", dead)).Err)
+		}
+		got := make(chan error, 1)
+		go func() {
+			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
+		}()
+		eventually(t, "all wait", func() bool {
+			info, err := holder.Inspect(t.Context(), t.Name())
+			return err == nil && info.Waiters == 21
+		})
+		released := time.Now()
+		must(t, lease.Release(t.Context()))
+		must(t, <-got)
+		if took := time.Since(released); took > 5*time.Second {
+			t.Errorf("handed over after %v", took)
+		}
+		left := w.rdb.HKeys(t.Context(), w.key(t.Name())).Val()
+		slices.Sort(left)
+		if want := []string{"fence", "id", "label", "last", "until"}; !slices.Equal(left, want) {
+			t.Errorf("fields of a lock that nobody waits for: %q, want %q", left, want)
+		}
+	})
+}
+
+// The lock is gone without a word, long before its lease would end.
+func TestNobodyWakesTheWaiter(t *testing.T) {
+	defer lock.MaxPoll(50 * time.Millisecond)()
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{TTL: time.Hour})
+		try(t, holder, t.Name())
+		got := make(chan error, 1)
+		go func() {
+			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
+		}()
+		eventually(t, "it waits", func() bool {
+			info, err := holder.Inspect(t.Context(), t.Name())
+			return err == nil && info.Waiters == 1
+		})
+		must(t, w.rdb.Del(t.Context(), w.key(t.Name())).Err())
+		must(t, <-got)
+	})
+}
+
+// Mutexes of one client wait in one line: a wake-up reaches whoever is first.
+func TestMutexesOfOneClientWaitTogether(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder := w.mutex(w.client(), lock.Options{})
+		lease := try(t, holder, t.Name())
+		c := w.client()
+		var wg sync.WaitGroup
+		var started atomic.Int32
+		for range 5 {
+			m := w.mutex(c, lock.Options{})
+			wg.Go(func() {
+				started.Add(1)
+				if err := m.Do(t.Context(), t.Name(), func(context.Context) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "one of them waits for all", func() bool {
+			info, err := holder.Inspect(t.Context(), t.Name())
+			return err == nil && info.Waiters == 1 && started.Load() == 5
+		})
+		released := time.Now()
+		must(t, lease.Release(t.Context()))
+		wg.Wait()
+		if took := time.Since(released); took > 5*time.Second {
+			t.Errorf("all had the lock after %v: somebody was not woken", took)
 		}
 	})
 }

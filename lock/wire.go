@@ -10,22 +10,9 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Keys are the keys of one lock. Make them with [NewKeys].
-type Keys struct {
-	lease   string // hash: id, until, fence, label, wait
-	waiters string // sorted set: channel → when it began to wait
-}
-
-// NewKeys returns the keys of the lock called name. An invalid name gives an
-// error that matches redoubt.ErrInvalidName.
-func NewKeys(client *redoubt.Client, name string) (Keys, error) {
-	lease, err := client.Key(name, "lock")
-	if err != nil {
-		return Keys{}, err
-	}
-	waiters, err := client.Key(name, "wait")
-	return Keys{lease: lease, waiters: waiters}, err
-}
+// Key returns the key of the lock called name. An invalid name gives an error
+// that matches redoubt.ErrInvalidName.
+func Key(client *redoubt.Client, name string) (string, error) { return client.Key(name, "lock") }
 
 // NewID returns the name of a new acquisition: 128 random bits as 32
 // hexadecimal digits.
@@ -43,8 +30,8 @@ const (
 	Acquired Status = 1
 	// Held: another acquisition holds the lock.
 	Held Status = 0
-	// Over: this acquisition held the lock before and has been released, or
-	// has run out. Its id can't be used again.
+	// Over: this acquisition held the lock before and has been released, has
+	// run out, or was given up.
 	Over Status = -1
 )
 
@@ -62,17 +49,26 @@ type Attempt struct {
 // The functions below are the operations of a lock as commands, and the
 // readers of their replies. [Mutex] and the LOCK commands are built on them.
 
-// AcquireCmd tries to acquire the lock for the acquisition id. A channel that
-// is not empty queues for a wake-up there when the lock is held. The command
-// is idempotent: repeated with the same id it gives the same answer.
-func AcquireCmd(k Keys, id string, ttl time.Duration, label, channel string) redoubt.Cmd {
+// AcquireCmd tries to acquire the lock at key for the acquisition id. The
+// command is idempotent: repeated with the same id it gives the same answer.
+func AcquireCmd(key, id string, ttl time.Duration, label string) redoubt.Cmd {
+	return acquireCmd(key, id, ttl, label, "")
+}
+
+// acquireCmd is AcquireCmd, and queues waiter, if it is not empty, when the
+// lock is held. See entry.
+func acquireCmd(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: acquireScript,
-		Keys:   []string{k.lease, k.waiters},
-		Args:   []string{id, micros(ttl), keep(ttl), label, channel},
+		Keys:   []string{key},
+		Args:   []string{id, micros(ttl), keep(ttl), label, waiter},
 		Flags:  redoubt.Idempotent,
 	}
 }
+
+// entry is how a waiter stands in the queue: the command and the channel that
+// wake it.
+func entry(w *redoubt.Waiter) string { return w.Verb + " " + w.Channel }
 
 // ReadAttempt reads the reply to [AcquireCmd].
 func ReadAttempt(r redoubt.Reply) (Attempt, error) {
@@ -83,19 +79,19 @@ func ReadAttempt(r redoubt.Reply) (Attempt, error) {
 	return Attempt{Status: Status(n[0]), Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond, Label: label}, nil
 }
 
-// ExtendCmd sets the time left to the acquisition id to ttl, if it still holds
-// the lock.
-func ExtendCmd(k Keys, id string, ttl time.Duration) redoubt.Cmd {
+// ExtendCmd makes the acquisition id last ttl from now, or longer if it does so
+// already, if it still holds the lock.
+func ExtendCmd(key, id string, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: extendScript,
-		Keys:   []string{k.lease},
+		Keys:   []string{key},
 		Args:   []string{id, micros(ttl), keep(ttl)},
 		Flags:  redoubt.Idempotent,
 	}
 }
 
 // ReadExtend reads the reply to [ExtendCmd]: whether the lock is held, and the
-// time that the server gave.
+// time left.
 func ReadExtend(r redoubt.Reply) (held bool, ttl time.Duration, err error) {
 	var n [3]int64
 	if err := r.Ints(n[:]); err != nil {
@@ -104,28 +100,22 @@ func ReadExtend(r redoubt.Reply) (held bool, ttl time.Duration, err error) {
 	return n[0] == 1, time.Duration(n[2]) * time.Microsecond, nil
 }
 
-// ReleaseCmd ends the acquisition id and wakes one waiter by the command
-// publish, which is the client's PublishVerb.
-func ReleaseCmd(k Keys, id, publish string) redoubt.Cmd {
-	return releaseCmd(k, id, "", publish, "0")
-}
+// ReleaseCmd ends the acquisition id and wakes one waiter. Repeated, it gives
+// the same answer until another acquisition on the same key was released.
+func ReleaseCmd(key, id string) redoubt.Cmd { return releaseCmd(key, id, "", "0") }
 
 // voidCmd is ReleaseCmd for an acquire whose outcome is unknown: it ends it
-// even if it arrives later. It also takes channel out of the queue.
-func voidCmd(k Keys, id, channel, publish string) redoubt.Cmd {
-	return releaseCmd(k, id, channel, publish, "1")
-}
+// even if it arrives later, unless another was voided in between.
+func voidCmd(key, id string) redoubt.Cmd { return releaseCmd(key, id, "", "1") }
 
-// leaveCmd takes channel out of the queue.
-func leaveCmd(k Keys, channel, publish string) redoubt.Cmd {
-	return releaseCmd(k, "", channel, publish, "0")
-}
+// leaveCmd takes waiter out of the queue.
+func leaveCmd(key, waiter string) redoubt.Cmd { return releaseCmd(key, "", waiter, "0") }
 
-func releaseCmd(k Keys, id, channel, publish, void string) redoubt.Cmd {
+func releaseCmd(key, id, waiter, void string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: releaseScript,
-		Keys:   []string{k.lease, k.waiters},
-		Args:   []string{id, channel, publish, void},
+		Keys:   []string{key},
+		Args:   []string{id, waiter, void},
 		Flags:  redoubt.Idempotent,
 	}
 }
@@ -133,7 +123,7 @@ func releaseCmd(k Keys, id, channel, publish, void string) redoubt.Cmd {
 // ReadRelease reads the reply to [ReleaseCmd]: false when the acquisition did
 // not hold the lock any more.
 func ReadRelease(r redoubt.Reply) (released bool, err error) {
-	var n [2]int64
+	var n [1]int64
 	if err := r.Ints(n[:]); err != nil {
 		return false, err
 	}
@@ -157,8 +147,8 @@ type Info struct {
 }
 
 // InfoCmd asks for the state of the lock.
-func InfoCmd(k Keys) redoubt.Cmd {
-	return redoubt.Cmd{Script: infoScript, Keys: []string{k.lease, k.waiters}, Flags: redoubt.ReadOnly}
+func InfoCmd(key string) redoubt.Cmd {
+	return redoubt.Cmd{Script: infoScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
 }
 
 // ReadInfo reads the reply to [InfoCmd].

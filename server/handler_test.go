@@ -117,11 +117,11 @@ func TestPanics(t *testing.T) {
 			c.await(command.Plan{Wait: func(context.Context) command.Outcome { panic("wait") }})
 		},
 		"test.translate": func(c *session) {
-			keys, err := lock.NewKeys(c.srv.env.Client, "x")
+			key, err := lock.Key(c.srv.env.Client, "x")
 			if err != nil {
 				panic(err)
 			}
-			cmd := lock.InfoCmd(keys)
+			cmd := lock.InfoCmd(key)
 			c.rewrite(command.Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, _ redoubt.Reply) []byte { panic("translate") }})
 		},
 	})

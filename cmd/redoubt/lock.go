@@ -50,12 +50,11 @@ COMMAND finds the lock's name in REDOUBT_LOCK_NAME and the fencing token, a
 number that is larger for each later holder, in REDOUBT_FENCE.
 
 Signals sent to redoubt are passed on to COMMAND; ^C and ^Z of a terminal reach
-it directly. When the server can't be
-reached for so long that the lock is in danger, COMMAND and all that it started
-get SIGTERM, and SIGKILL before another could hold the lock. The same happens
-when redoubt itself is killed or stopped. On macOS and the BSDs this covers
-COMMAND, not what it started; on Windows a COMMAND outlives a redoubt that is
-killed.
+it directly. When the server can't be reached for so long that the lock is in
+danger, COMMAND and all that it started get SIGTERM, and SIGKILL before another
+could hold the lock. The same happens when redoubt itself is killed or stopped.
+On macOS and the BSDs this covers COMMAND, not what it started; on Windows a
+COMMAND outlives a redoubt that is killed.
 
 Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
 69 no server; 70 the lock was lost and COMMAND ended; 71 the guard process was

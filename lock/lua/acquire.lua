@@ -1,30 +1,28 @@
 -- acquire.lua: take the lease if nobody holds it, else queue for a wake-up.
--- KEYS[1] lease   hash    {<name>}:lock, fields id until fence label wait
--- KEYS[2] waiters zset    {<name>}:wait, channel -> time_us it began to wait
+-- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go says
 -- ARGV[1] id      bytes   names this acquisition, made by the client
 -- ARGV[2] ttl_us  integer > 0
 -- ARGV[3] keep_ms integer the ttl and a minute: how long the key lives
 -- ARGV[4] label   bytes   shown to people, may be empty
--- ARGV[5] channel bytes   where to publish a wake-up, empty: don't queue
+-- ARGV[5] waiter  bytes   PUBLISH or SPUBLISH, a blank, the channel to wake; empty: don't queue
 -- Returns {status 1 acquired|0 held by another|-1 this id is over, fence integer, ttl_us integer, label bytes}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 
-if held[1] == ARGV[1] then
-  -- The same acquisition again, after a lost reply: the same answer. One that
-  -- was released or ran out never comes back, however late a copy arrives.
-  if expiry > now then return {1, fence, expiry - now, ARGV[4]} end
-  return {-1, fence, 0, ''}
-end
+-- The same acquisition again, after a lost reply: the same answer. One that was
+-- released, ran out or was voided never comes back, however late a copy arrives.
+if held[1] == ARGV[1] and expiry > now then return {1, fence, expiry - now, ARGV[4]} end
+if held[1] == ARGV[1] or held[4] == ARGV[1] or held[5] == ARGV[1] then return {-1, fence, 0, ''} end
 
+local place = ARGV[5] ~= '' and redis.call('HGET', KEYS[1], ARGV[5])
 if expiry > now then
-  if ARGV[5] ~= '' then
-    redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now), ARGV[5])
-    redis.call('PEXPIRE', KEYS[2], 60000)
-    redis.call('HSET', KEYS[1], 'wait', 1)
+  if ARGV[5] ~= '' and not place then
+    place = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'tail', 1))
+    redis.call('HSET', KEYS[1], place, ARGV[5], ARGV[5], place)
+    redis.call('HINCRBY', KEYS[1], 'wait', 1)
   end
   return {0, fence, expiry - now, redis.call('HGET', KEYS[1], 'label')}
 end
@@ -37,5 +35,8 @@ redis.call('HSET', KEYS[1], 'id', ARGV[1], 'until', string.format('%.0f', now + 
 local keep_ms = ARGV[3]
 if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
 redis.call('PEXPIRE', KEYS[1], keep_ms)
-if ARGV[5] ~= '' then redis.call('ZREM', KEYS[2], ARGV[5]) end
+if place then
+  redis.call('HDEL', KEYS[1], place, ARGV[5])
+  redis.call('HINCRBY', KEYS[1], 'wait', -1)
+end
 return {1, fence, tonumber(ARGV[2]), ARGV[4]}

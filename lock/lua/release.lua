@@ -1,46 +1,61 @@
 -- release.lua: end an acquisition, held or only tried, and wake one waiter if the lock is free.
--- KEYS[1] lease   hash  {<name>}:lock, fields id until fence label wait
--- KEYS[2] waiters zset  {<name>}:wait, channel -> time_us it began to wait
--- ARGV[1] id      bytes names the acquisition, empty: only leave the queue
--- ARGV[2] channel bytes leaves the queue, may be empty
--- ARGV[3] publish bytes PUBLISH, or SPUBLISH on a cluster
--- ARGV[4] void    0|1   1: the acquire may be still under way, void it
--- Returns {released 0|1, woken 0|1}
+-- KEYS[1] lease  hash  {<name>}:lock, fields as doc.go says
+-- ARGV[1] id     bytes names the acquisition, empty: only leave the queue
+-- ARGV[2] waiter bytes leaves the queue, as in acquire.lua; may be empty
+-- ARGV[3] void   0|1   1: the acquire may be still under way, void it
+-- Returns {released 0|1}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'wait')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'wait')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
+local waiting = tonumber(held[5] or 0)
 local keep_ms = 60000
 if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
 local released = 0
 
-if ARGV[2] ~= '' then redis.call('ZREM', KEYS[2], ARGV[2]) end
-if held[1] == ARGV[1] then
-  if expiry > now then
-    -- The id stays: it marks an acquisition that is over, so that a copy of
-    -- its acquire that is still under way finds it and does nothing.
-    redis.call('HSET', KEYS[1], 'until', 0)
-    redis.call('PEXPIRE', KEYS[1], keep_ms)
-    expiry = 0
-  end
-  -- 0 also when this is the same release again, after a lost reply.
-  if expiry == 0 then released = 1 end
-elseif ARGV[4] == '1' and expiry <= now then
-  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'until', 0)
+if held[1] == ARGV[1] and expiry > now then
+  -- last marks an acquisition that is over: the same release again is answered
+  -- as this one, and a copy of its acquire that is still under way does nothing.
+  redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
   redis.call('PEXPIRE', KEYS[1], keep_ms)
+  expiry, released = 0, 1
+elseif held[4] == ARGV[1] then
+  released = 1
+elseif ARGV[3] == '1' then
+  redis.call('HSET', KEYS[1], 'void', ARGV[1])
+  if expiry <= now then redis.call('PEXPIRE', KEYS[1], keep_ms) end
 end
-if expiry > now or not held[4] then return {released, 0} end
+
+if ARGV[2] ~= '' then
+  local place = redis.call('HGET', KEYS[1], ARGV[2])
+  if place then
+    redis.call('HDEL', KEYS[1], place, ARGV[2])
+    waiting = redis.call('HINCRBY', KEYS[1], 'wait', -1)
+  end
+end
+if expiry > now or waiting == 0 then return {released} end
 
 -- Free: wake the waiter of longest standing. One whose process is gone has no
--- subscriber, so the next is tried; after 16 of them the rest find out by
+-- subscriber, so the next is tried; after 64 of them the rest find out by
 -- themselves when the lease that they saw ends.
-for _ = 1, 16 do
-  local waiter = redis.call('ZPOPMIN', KEYS[2])
-  if not waiter[1] then
-    redis.call('HDEL', KEYS[1], 'wait')
-    return {released, 0}
+local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
+local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
+local tries, woken = 0, 0
+while woken == 0 and head < tail and tries < 64 do
+  head = head + 1
+  local place = string.format('%.0f', head)
+  local waiter = redis.call('HGET', KEYS[1], place)
+  if waiter then -- else it has left
+    redis.call('HDEL', KEYS[1], place, waiter)
+    waiting, tries = waiting - 1, tries + 1
+    local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+    woken = redis.call(publish, channel, KEYS[1])
   end
-  if redis.call(ARGV[3], waiter[1], KEYS[1]) > 0 then return {released, 1} end
 end
-return {released, 0}
+if waiting == 0 or head == tail then
+  redis.call('HDEL', KEYS[1], 'head', 'tail', 'wait')
+else
+  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head), 'wait', string.format('%.0f', waiting))
+end
+return {released}
