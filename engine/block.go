@@ -25,6 +25,7 @@ type Wait struct {
 	over  bool
 	reply []byte
 	then  func()
+	mute  bool // of the session's goroutine: nobody wants the reply
 	done  chan struct{}
 }
 
@@ -46,7 +47,12 @@ func (w *Wait) Then(f func()) {
 }
 
 // Append appends the reply to dst. It may be called after Done only.
-func (w *Wait) Append(dst []byte) []byte { return append(dst, w.reply...) }
+func (w *Wait) Append(dst []byte) []byte {
+	if w.mute {
+		return dst
+	}
+	return append(dst, w.reply...)
+}
 
 // Cancel gives up waiting, as for a client that is gone. It reports false when
 // the reply was there already, which means that the command took effect.
@@ -236,6 +242,9 @@ func (c *call) retry() (served bool) {
 	c.cmd.handler(c)
 	if c.dirty > 0 {
 		c.log()
+	}
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
 	}
 	return c.wait == nil && len(c.w) > 0
 }

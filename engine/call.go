@@ -31,13 +31,15 @@ type call struct {
 	logged  bool       // effects replaces args, even when it is empty
 	touched [][]byte   // keys changed, when somebody wants to know
 
-	try      bool   // don't wait for locks
-	busy     bool   // nothing was run, for want of a lock
-	scripted bool   // called by a script
-	noBlock  bool   // in a transaction or a script
-	only     []byte // the one key to look at, when a blocked command is redone
-	wait     *Wait  // set by a command that has to wait
-	keyBuf   []int
+	try       bool     // don't wait for locks
+	busy      bool     // nothing was run, for want of a lock
+	scripted  bool     // called by a script
+	noBlock   bool     // in a transaction or a script
+	from      int      // where the reply begins in w
+	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
+	only      []byte   // the one key to look at, when a blocked command is redone
+	wait      *Wait    // set by a command that has to wait
+	keyBuf    []int
 }
 
 type readyKey struct {
@@ -200,6 +202,12 @@ func (c *call) run() {
 			c.e.stats.dirty.Add(int64(c.dirty))
 		}
 		c.log()
+	}
+	if c.s.tracker.Load() != nil {
+		c.remember()
+	}
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
 	}
 	if len(c.ready) > 0 {
 		c.serve()

@@ -38,7 +38,7 @@ const (
 
 func commandTable() map[string]*command {
 	t := map[string]*command{}
-	for _, part := range [][]command{stringTable, collectionTable, zsetTable, keyTable, otherTable} {
+	for _, part := range [][]command{stringTable, collectionTable, zsetTable, keyTable, connectionTable, otherTable} {
 		for i := range part {
 			index(t, &part[i])
 		}

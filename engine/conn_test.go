@@ -69,6 +69,8 @@ func TestCallsShareNoState(t *testing.T) {
 	do(t, e, "MULTI")
 	do(t, e, "SELECT", "3")
 	do(t, e, "SUBSCRIBE", "ch")
+	do(t, e, "CLIENT REPLY", "OFF")
+	do(t, e, "HELLO", "3")
 	for i := range 20 {
 		if got := do(t, e, "SET", fmt.Sprint("k", i), "v"); got != any("OK") {
 			t.Fatalf("SET returned %v", got)

@@ -53,19 +53,21 @@ type Event struct {
 
 // An Engine is a data store. Its methods are safe for concurrent use.
 type Engine struct {
-	opts    Options
-	clock   Clock
-	started time.Time
-	shards  [shardCount]shard
-	pubsub  pubsub
-	config  config
-	stats   stats
-	clients clients
-	sweeper sweeper
-	access  accessClock
-	closed  atomic.Bool
-	lanes   sync.Pool // of *lane, for calls without a session of their own
-	hub     hub
+	opts     Options
+	clock    Clock
+	started  time.Time
+	shards   [shardCount]shard
+	pubsub   pubsub
+	config   config
+	stats    stats
+	clients  clients
+	sweeper  sweeper
+	access   accessClock
+	closed   atomic.Bool
+	monitors monitors
+	tracking tracking
+	lanes    sync.Pool // of *lane, for calls without a session of their own
+	hub      hub
 }
 
 // A shard holds the keys of every 256th slot.
@@ -75,6 +77,7 @@ type shard struct {
 	watched  map[dbKey]map[*Session]struct{}
 	blocked  map[dbKey][]*Wait
 	counters counters
+	tracked  map[string]map[*tracker]struct{} // who has read a key: CLIENT TRACKING
 }
 
 // counters are kept by shard, so that cores do not share them.
@@ -114,8 +117,8 @@ func New(opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close stops what runs in the background and ends every blocked command. It
-// can be called more than once.
+// Close stops what runs in the background, and ends every blocked command and
+// the connections of [Engine.Open]. It can be called more than once.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
@@ -131,6 +134,11 @@ func (e *Engine) Close() error {
 			for _, w := range waits {
 				w.finish(errorReply("ERR the engine is closed"))
 			}
+		}
+	}
+	for _, s := range e.clients.list() {
+		if kill := s.about.closer(); kill != nil {
+			kill()
 		}
 	}
 	return nil

@@ -287,6 +287,7 @@ func (c *call) flush(first, last int) {
 			sh.dbs[db] = nil
 		}
 	}
+	c.invalidateAll()
 	c.dirty++
 	c.ok()
 }

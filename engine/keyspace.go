@@ -167,6 +167,9 @@ func (c *call) touch(sh *shard, db int, key []byte) {
 	if c.e.opts.Journal != nil {
 		c.touched = append(c.touched, key)
 	}
+	if c.e.tracking.n.Load() > 0 {
+		c.invalidate(sh, key)
+	}
 	if len(sh.watched) == 0 {
 		return
 	}

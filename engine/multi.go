@@ -163,6 +163,9 @@ func (s *Session) runQueue(c *call, queue []queued) {
 	for _, q := range queue {
 		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
 		c.dirty, c.effects, c.logged, c.touched = 0, nil, false, nil
+		if c.e.monitors.n.Load() > 0 {
+			c.monitor(q.args)
+		}
 		c.runQueued()
 		c.e.stats.dirty.Add(int64(c.dirty))
 		if c.dirty > 0 && c.journaled() {
@@ -182,6 +185,9 @@ func (s *Session) runQueue(c *call, queue []queued) {
 		c.e.opts.Journal.Append(Effect{DB: start, Commands: effects, Keys: touched})
 	}
 	c.effects, c.touched, c.logged, c.dirty = nil, nil, false, 0
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
+	}
 	c.serve()
 }
 
@@ -194,4 +200,7 @@ func (c *call) runQueued() {
 		}
 	}()
 	c.cmd.handler(c)
+	if c.s.tracker.Load() != nil {
+		c.remember()
+	}
 }

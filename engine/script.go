@@ -68,7 +68,11 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 	}
 	c := call{e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: sc.Session.db,
 		held: outer.held, all: outer.all, now: outer.time(), noBlock: true, scripted: true}
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(args)
+	}
 	c.runQueued()
+	outer.broadcast = append(outer.broadcast, c.broadcast...)
 	outer.ready = append(outer.ready, c.ready...)
 	if c.dirty > 0 {
 		outer.dirty += c.dirty

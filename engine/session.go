@@ -32,12 +32,20 @@ type Session struct {
 	pushProto atomic.Uint32 // proto, for publishers
 	script    any           // what the script engine keeps for a session
 	wait      atomic.Pointer[Wait]
+
+	replies    replyMode
+	quitting   bool // no command follows the one at hand
+	monitoring atomic.Bool
+	tracker    atomic.Pointer[tracker]
+	about      about
 }
 
 // Session opens a session in RESP2 and database 0.
 func (e *Engine) Session() *Session {
 	s := &Session{e: e}
 	s.SetProtocol(resp.RESP2)
+	s.about.born = e.clock.Now()
+	s.about.seen, s.about.queued = s.about.born, -1
 	s.id = e.clients.add(s)
 	e.stats.connections.Add(1)
 	return s
@@ -53,7 +61,8 @@ func (e *Engine) unlisted() *Session {
 
 // changed reports whether the session is not as it began.
 func (s *Session) changed() bool {
-	return s.inMulti || s.db != 0 || s.proto != resp.RESP2 || s.subs.count > 0 || len(s.watching) > 0
+	return s.inMulti || s.db != 0 || s.proto != resp.RESP2 || s.subs.count > 0 || len(s.watching) > 0 ||
+		s.replies != repliesOn || s.tracker.Load() != nil || s.monitoring.Load() || s.quitting
 }
 
 // ID returns the number of the session, unique in its engine.
@@ -100,6 +109,8 @@ func (s *Session) Close() {
 	}
 	s.unwatch()
 	s.e.pubsub.drop(s)
+	s.e.monitors.remove(s)
+	s.track(nil)
 	s.e.clients.remove(s)
 }
 
@@ -107,8 +118,11 @@ func (s *Session) Close() {
 func (s *Session) Reset() {
 	s.discard()
 	s.e.pubsub.drop(s)
-	s.db = 0
+	s.e.monitors.remove(s)
+	s.track(nil)
+	s.db, s.replies = 0, repliesOn
 	s.SetProtocol(resp.RESP2)
+	s.setName(nil)
 }
 
 // Do runs a command and appends its reply to dst. The arguments are read in
@@ -129,11 +143,12 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 		return dst, nil, true
 	}
 	c := &s.c
-	c.try, c.busy = try, false
+	c.try, c.busy, c.from = try, false, len(dst)
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.effects, c.touched, c.logged = c.ready[:0], nil, nil, false
 	cmd := find(args[0])
+	c.cmd = cmd
 	if !c.admit(&cmd) {
 		return c.done()
 	}
@@ -142,6 +157,9 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 		s.enqueue(cmd, args)
 		c.w = append(c.w, "+QUEUED\r\n"...)
 		return c.done()
+	}
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(args)
 	}
 	if cmd.flags&flagNoLock != 0 {
 		c.runUnlocked()
@@ -154,7 +172,30 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 func (c *call) done() ([]byte, *Wait, bool) {
 	w, wait := c.w, c.wait
 	c.w, c.args, c.wait = nil, nil, nil
+	s := c.s
+	if s.replies != repliesOn {
+		w = s.silence(w, c.from, wait)
+	}
+	if t := s.tracker.Load(); t != nil {
+		c.afterCaching(t)
+	}
 	return w, wait, !c.busy
+}
+
+// silence does what CLIENT REPLY has asked for.
+func (s *Session) silence(w []byte, from int, wait *Wait) []byte {
+	switch s.replies {
+	case skipNext:
+		s.replies = skipThis
+		return w[:from]
+	case skipThis:
+		s.replies = repliesOn
+	default:
+	}
+	if wait != nil {
+		wait.mute = true
+	}
+	return w[:from]
 }
 
 // runUnlocked runs a command that needs no shard, or locks them itself.

@@ -81,7 +81,12 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	c := &call{e: e}
 	c.held.add(i)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	defer func() {
+		if len(c.broadcast) > 0 {
+			c.sendBroadcast()
+		}
+		sh.mu.Unlock()
+	}()
 	next = math.MaxInt64
 	left := sweepStep
 	for db, ks := range sh.dbs {

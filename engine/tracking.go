@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// tracking tells clients that keys which they may have cached were changed:
+// CLIENT TRACKING. Who has read a key is kept with the key's shard; who wants
+// to know of every key with a prefix is kept here.
+type tracking struct {
+	n          atomic.Int32 // sessions that track
+	keys       atomic.Int64 // keys remembered in all shards
+	broadcasts atomic.Int32
+	mu         sync.Mutex // taken after the locks of shards
+	broadcast  map[*tracker]struct{}
+	all        map[*tracker]struct{}
+}
+
+// maxTracked is how many keys are remembered at most; more, and clients are
+// told that some have changed that have not (tracking-table-max-keys).
+const maxTracked = 1_000_000
+
+// A tracker is one CLIENT TRACKING ON. What is remembered for it is worth
+// nothing once it is off.
+type tracker struct {
+	s         *Session
+	redirect  int64 // the session that is told instead, 0 for none
+	broadcast bool
+	prefixes  [][]byte
+	optIn     bool
+	optOut    bool
+	noLoop    bool
+	off       atomic.Bool
+	broken    atomic.Bool // the session that is told instead is gone
+
+	// Of the session's goroutine.
+	caching byte // 'y' or 'n' after CLIENT CACHING, for the next command
+}
+
+// track replaces the session's tracker.
+func (s *Session) track(t *tracker) {
+	tr := &s.e.tracking
+	old := s.tracker.Load()
+	if old == nil && t == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if old != nil {
+		old.off.Store(true)
+		delete(tr.broadcast, old)
+		delete(tr.all, old)
+	}
+	if tr.all == nil {
+		tr.all, tr.broadcast = map[*tracker]struct{}{}, map[*tracker]struct{}{}
+	}
+	if t != nil {
+		tr.all[t] = struct{}{}
+		if t.broadcast {
+			tr.broadcast[t] = struct{}{}
+		}
+	}
+	tr.n.Store(int32(len(tr.all)))                //nolint:gosec // counts sessions
+	tr.broadcasts.Store(int32(len(tr.broadcast))) //nolint:gosec // counts sessions
+	s.tracker.Store(t)
+}
+
+// remember notes which keys the session has read. Their shards are held.
+func (c *call) remember() {
+	t := c.s.tracker.Load()
+	if t == nil || t.broadcast || c.cmd.flags&flagReadonly == 0 ||
+		t.optIn && t.caching != 'y' || t.optOut && t.caching == 'n' {
+		return
+	}
+	for _, i := range c.cmd.keys(nil, c.args) {
+		key := c.args[i]
+		sh := c.shard(key)
+		who := sh.tracked[string(key)]
+		if who == nil {
+			who = map[*tracker]struct{}{}
+			if sh.tracked == nil {
+				sh.tracked = map[string]map[*tracker]struct{}{}
+			}
+			if c.e.tracking.keys.Add(1) > maxTracked {
+				for other := range sh.tracked { // any
+					c.invalidate(sh, []byte(other))
+					break
+				}
+			}
+			sh.tracked[string(key)] = who
+		}
+		who[t] = struct{}{}
+	}
+}
+
+// invalidate tells those who have read key that it has changed, and notes it
+// for those who want to know of every key. The key's shard is held.
+func (c *call) invalidate(sh *shard, key []byte) {
+	if who := sh.tracked[text(key)]; who != nil {
+		delete(sh.tracked, text(key))
+		c.e.tracking.keys.Add(-1)
+		for t := range who {
+			if !t.noLoop || t.s != c.s {
+				t.tell(key)
+			}
+		}
+	}
+	if c.e.tracking.broadcasts.Load() > 0 {
+		c.broadcast = append(c.broadcast, clone(key))
+	}
+}
+
+// sendBroadcast tells of the keys that a command or a transaction changed.
+func (c *call) sendBroadcast() {
+	keys := c.broadcast
+	c.broadcast = nil
+	tr := &c.e.tracking
+	tr.mu.Lock()
+	var trackers []*tracker
+	for t := range tr.broadcast {
+		trackers = append(trackers, t)
+	}
+	tr.mu.Unlock()
+	for _, t := range trackers {
+		if t.noLoop && t.s == c.s {
+			continue
+		}
+		for _, prefix := range t.prefixes {
+			var hit [][]byte
+			for _, k := range keys {
+				if bytes.HasPrefix(k, prefix) && !slices.ContainsFunc(hit, func(h []byte) bool { return bytes.Equal(h, k) }) {
+					hit = append(hit, k)
+				}
+			}
+			if len(hit) > 0 {
+				t.tell(hit...)
+			}
+		}
+	}
+}
+
+// invalidateAll tells everybody that no key is as it was.
+func (c *call) invalidateAll() {
+	tr := &c.e.tracking
+	if tr.n.Load() == 0 {
+		return
+	}
+	for i := range c.e.shards {
+		tr.keys.Add(-int64(len(c.e.shards[i].tracked)))
+		c.e.shards[i].tracked = nil
+	}
+	tr.mu.Lock()
+	var trackers []*tracker
+	for t := range tr.all {
+		trackers = append(trackers, t)
+	}
+	tr.mu.Unlock()
+	for _, t := range trackers {
+		t.tell()
+	}
+}
+
+var invalidateChannel = []byte("__redis__:invalidate")
+
+// tell sends an invalidation: of these keys, or of all without any.
+func (t *tracker) tell(keys ...[]byte) {
+	if t.off.Load() {
+		return
+	}
+	to := t.s
+	if t.redirect != 0 {
+		if to = t.s.e.clients.get(t.redirect); to == nil {
+			if !t.broken.Swap(true) && t.s.pushProtocol() == resp.RESP3 {
+				b := resp.AppendPush(nil, resp.RESP3, 2)
+				b = resp.AppendBulk(b, "tracking-redir-broken")
+				t.s.deliver(resp.AppendInt(b, t.redirect))
+			}
+			return
+		}
+	}
+	p := to.pushProtocol()
+	var b []byte
+	switch {
+	case p == resp.RESP3:
+		b = resp.AppendBulk(resp.AppendPush(nil, p, 2), "invalidate")
+	case t.redirect != 0 && to.isPubSub():
+		b = resp.AppendBulk(resp.AppendArray(nil, 3), "message")
+		b = resp.AppendBulk(b, invalidateChannel)
+	default:
+		return // in RESP2 it could not be told from a reply
+	}
+	if len(keys) == 0 {
+		to.deliver(resp.AppendNullArray(b, p))
+		return
+	}
+	b = resp.AppendArray(b, len(keys))
+	for _, k := range keys {
+		b = resp.AppendBulk(b, k)
+	}
+	to.deliver(b)
+}
