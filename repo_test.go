@@ -37,6 +37,7 @@ const (
 var mayImport = map[string][]string{
 	".":              {},
 	"resp":           {},
+	"engine":         {".", "engine/aof", "engine/lua", "resp"},
 	"engine/aof":     {},
 	"engine/lua":     {},
 	"goredis":        {".", goredisV9},

@@ -23,6 +23,7 @@ type Wait struct {
 
 	mu    sync.Mutex
 	over  bool
+	ended bool // done is closed
 	reply []byte
 	then  func()
 	mute  bool // of the session's goroutine: nobody wants the reply
@@ -37,7 +38,7 @@ func (w *Wait) Done() <-chan struct{} { return w.done }
 // call the engine. It is called at once when the reply is there already.
 func (w *Wait) Then(f func()) {
 	w.mu.Lock()
-	if !w.over {
+	if !w.ended {
 		w.then, f = f, nil
 	}
 	w.mu.Unlock()
@@ -83,22 +84,40 @@ func (w *Wait) finish(reply []byte) bool {
 		w.mu.Unlock()
 		return false
 	}
-	w.settle(reply)
+	w.settle(reply, 0)
 	go w.s.e.forget(w) // shards may be locked here
 	return true
 }
 
-// settle completes the wait. w.mu is held, and released.
-func (w *Wait) settle(reply []byte) {
+// settle completes the wait, once the log is on disk up to end. w.mu is held,
+// and released.
+func (w *Wait) settle(reply []byte, end uint64) {
 	w.over, w.reply = true, reply
-	then, timer := w.then, w.timer
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 	w.s.wait.CompareAndSwap(w, nil)
 	w.s.e.stats.blocked.Add(-1)
+	if end == 0 {
+		w.release()
+		return
+	}
+	w.mu.Unlock()
+	w.s.e.log.After(end, func(err error) {
+		w.mu.Lock()
+		if err != nil {
+			w.reply = misconfWait(err)
+		}
+		w.release()
+	})
+}
+
+// release lets the reply be taken. w.mu is held, and released.
+func (w *Wait) release() {
+	then := w.then
+	w.ended = true
 	close(w.done)
 	w.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
 	if then != nil {
 		then()
 	}
@@ -224,7 +243,11 @@ func (c *call) serveKey(rk readyKey) bool {
 			continue
 		}
 		sh.drop(w, dk)
-		w.settle(r.w)
+		var end uint64
+		if c.e.strict {
+			r.eachHeld(func(sh *shard) { end = max(end, sh.saved) })
+		}
+		w.settle(r.w, end)
 		if len(w.keys) > 1 {
 			go c.e.forget(w)
 		}
@@ -236,11 +259,13 @@ func (c *call) retry() (served bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(0, r)
+			c.salvage()
+			c.log()
 			served = true
 		}
 	}()
 	c.cmd.handler(c)
-	if c.dirty > 0 {
+	if c.dirty > 0 || len(c.effects.commands) > 0 {
 		c.log()
 	}
 	if len(c.broadcast) > 0 {

@@ -27,7 +27,7 @@ type call struct {
 
 	dirty   int        // changes made
 	ready   []readyKey // keys that blocked commands may be waiting for
-	effects [][][]byte // what to log instead of args
+	effects effects    // what to log, in front of args or instead of them
 	logged  bool       // effects replaces args, even when it is empty
 	touched [][]byte   // keys changed, when somebody wants to know
 
@@ -163,7 +163,10 @@ func (c *call) execute() {
 		defer func() {
 			if r := recover(); r != nil {
 				c.panicked(from, r)
+				c.salvage()
+				c.log()
 			}
+			c.see()
 			sh.mu.Unlock()
 			c.released()
 		}()
@@ -185,7 +188,10 @@ func (c *call) execute() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(from, r)
+			c.salvage()
+			c.log()
 		}
+		c.see()
 		c.e.unlock(&set)
 		c.released()
 	}()
@@ -201,6 +207,8 @@ func (c *call) run() {
 		} else {
 			c.e.stats.dirty.Add(int64(c.dirty))
 		}
+	}
+	if c.dirty > 0 || len(c.effects.commands) > 0 {
 		c.log()
 	}
 	if c.s.tracker.Load() != nil {
@@ -225,31 +233,4 @@ func (c *call) released() {
 func (c *call) panicked(from int, r any) {
 	c.w = append(c.w[:from], errorReply("ERR internal error: "+panicText(r))...)
 	c.wait = nil
-}
-
-// log hands the change that was just made to the journal.
-func (c *call) log() {
-	j := c.e.opts.Journal
-	if j == nil || c.s != nil && c.s.executing {
-		return
-	}
-	effects := c.effects
-	if !c.logged {
-		effects = append(effects, c.args)
-	}
-	if len(effects) > 0 {
-		j.Append(Effect{DB: c.db, Commands: effects, Keys: c.touched})
-	}
-	c.effects, c.touched, c.logged, c.dirty = nil, nil, false, 0
-}
-
-// journaled says whether somebody wants to know how to repeat a change.
-func (c *call) journaled() bool { return c.e.opts.Journal != nil }
-
-// instead sets what is logged in place of the command as it was given.
-func (c *call) instead(args ...[]byte) {
-	c.logged = true
-	if c.journaled() {
-		c.effects = append(c.effects, args)
-	}
 }

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redoubt-go/redoubt/engine/aof"
 )
 
 const (
@@ -24,9 +27,20 @@ type Options struct {
 	// Events is told of every keyspace event, whatever notify-keyspace-events
 	// says, while the key's shard is locked. Defaults to none.
 	Events func(Event)
+	// Dir is the directory in which what is changed is saved. Defaults to none:
+	// everything is lost with the process.
+	Dir string
+	// Fsync says when what is saved is on disk. Defaults to aof.EverySecond. With
+	// aof.Always no reply leaves before what it tells is there.
+	Fsync aof.Policy
+	// CompactBytes is how long the log may grow before it is rewritten, in
+	// bytes; it may always double. Defaults to 64 MiB.
+	CompactBytes int64
 	// Scripts runs EVAL and its relatives. Defaults to none: they answer an
 	// error.
 	Scripts Scripts
+
+	fs aof.FS // in place of Dir
 }
 
 // A Journal records changes so that they can be repeated.
@@ -68,6 +82,10 @@ type Engine struct {
 	tracking tracking
 	lanes    sync.Pool // of *lane, for calls without a session of their own
 	hub      hub
+	log      *aof.Log // nil without a directory
+	strict   bool     // no reply before what it depends on is on disk
+	loading  bool     // before anybody else has the engine
+	found    aof.Found
 }
 
 // A shard holds the keys of every 256th slot.
@@ -77,6 +95,7 @@ type shard struct {
 	watched  map[dbKey]map[*Session]struct{}
 	blocked  map[dbKey][]*Wait
 	counters counters
+	saved    uint64                           // the position in the log behind the last change
 	tracked  map[string]map[*tracker]struct{} // who has read a key: CLIENT TRACKING
 }
 
@@ -103,8 +122,11 @@ type stats struct {
 	dirty         atomic.Int64 // changes by commands that lock several shards
 }
 
-// New returns an empty engine.
-func New(opts Options) (*Engine, error) {
+// New is [Open] for those who can wait.
+func New(opts Options) (*Engine, error) { return Open(context.Background(), opts) }
+
+// create returns an empty engine.
+func create(opts Options) *Engine {
 	e := &Engine{opts: opts, clock: opts.Clock}
 	if e.clock == nil {
 		e.clock = systemClock{}
@@ -114,11 +136,13 @@ func New(opts Options) (*Engine, error) {
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
 	e.sweeper.init()
-	return e, nil
+	return e
 }
 
 // Close stops what runs in the background, and ends every blocked command and
-// the connections of [Engine.Open]. It can be called more than once.
+// the connections of [Engine.Open]. What was changed before is then on disk,
+// whatever the policy, unless an error says that it is not. It can be called
+// more than once.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
@@ -141,6 +165,9 @@ func (e *Engine) Close() error {
 			kill()
 		}
 	}
+	if e.log != nil {
+		return e.log.Close()
+	}
 	return nil
 }
 
@@ -153,7 +180,12 @@ func (sh *shard) keyspace(db int) *keyspace {
 	return ks
 }
 
-func (e *Engine) nowMS() int64 { return e.clock.Now().UnixMilli() }
+func (e *Engine) nowMS() int64 {
+	if e.loading {
+		return 1
+	}
+	return e.clock.Now().UnixMilli()
+}
 
 // String names the engine for logs.
 func (e *Engine) String() string { return fmt.Sprintf("engine with %d shards", shardCount) }

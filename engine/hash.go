@@ -233,9 +233,7 @@ func (c *call) expireFields(it *item, h *hash) {
 	c.e.stats.expiredFields.Add(int64(len(gone)))
 	c.touch(c.shard(key), c.db, key)
 	c.notify(eventHash, "hexpired", key)
-	if j := c.e.opts.Journal; j != nil {
-		j.Append(Effect{DB: c.db, Commands: [][][]byte{append([][]byte{[]byte("HDEL"), key}, gone...)}, Keys: [][]byte{key}})
-	}
+	c.also(append([][]byte{[]byte("HDEL"), key}, gone...)...)
 	if h.len() == 0 {
 		c.removeEmpty(key)
 	}

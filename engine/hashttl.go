@@ -83,7 +83,8 @@ func (c *call) hexpire(unit int64, relative bool) {
 		}
 		return
 	}
-	set, deleted := 0, 0
+	set := 0
+	var deleted [][]byte
 	for _, name := range fields {
 		f := h.get(name)
 		switch {
@@ -93,7 +94,7 @@ func (c *call) hexpire(unit int64, relative bool) {
 			c.int(0)
 		case at <= c.time():
 			h.remove(name)
-			deleted++
+			deleted = append(deleted, name)
 			c.int(2)
 		default:
 			h.setExpire(name, f, at)
@@ -102,14 +103,18 @@ func (c *call) hexpire(unit int64, relative bool) {
 		}
 	}
 	c.registerFields(it, h)
-	if set+deleted == 0 {
+	if set+len(deleted) == 0 {
 		return
 	}
 	c.changed(key)
-	if c.journaled() {
+	switch {
+	case !c.journaled():
+	case len(deleted) > 0:
+		c.instead(append([][]byte{[]byte("HDEL"), key}, deleted...)...)
+	default:
 		c.instead(append([][]byte{[]byte("HPEXPIREAT"), key, appendInt(nil, at)}, c.args[3:]...)...)
 	}
-	if deleted > 0 {
+	if len(deleted) > 0 {
 		c.notify(eventHash, "hdel", key)
 	}
 	if set > 0 {
@@ -350,7 +355,9 @@ func cmdHgetex(c *call) {
 	c.changed(key)
 	c.notify(eventHash, event, key)
 	if c.journaled() {
-		if o.timed {
+		if event == "hdel" {
+			c.instead(append([][]byte{[]byte("HDEL"), key}, fields...)...)
+		} else if o.timed {
 			c.instead(append([][]byte{[]byte("HPEXPIREAT"), key, appendInt(nil, o.at)}, c.args[o.next:]...)...)
 		} else {
 			c.instead(append([][]byte{[]byte("HPERSIST"), key}, c.args[o.next:]...)...)
@@ -410,7 +417,15 @@ func cmdHsetex(c *call) {
 	} else if o.timed {
 		c.notify(eventHash, "hexpire", key)
 	}
-	if c.journaled() && o.timed {
+	switch {
+	case !c.journaled():
+	case past:
+		del := [][]byte{[]byte("HDEL"), key}
+		for i := 0; i < len(pairs); i += 2 {
+			del = append(del, pairs[i])
+		}
+		c.instead(del...)
+	case o.timed:
 		c.instead(append([][]byte{[]byte("HSETEX"), key, []byte("PXAT"), appendInt(nil, o.at)}, c.args[o.next:]...)...)
 	}
 	c.int(1)

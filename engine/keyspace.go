@@ -186,9 +186,7 @@ func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
 	key := view(it.key)
 	c.touch(sh, c.db, key)
 	c.notify(eventExpired, "expired", key)
-	if j := c.e.opts.Journal; j != nil {
-		j.Append(Effect{DB: c.db, Commands: [][][]byte{{[]byte("DEL"), key}}, Keys: [][]byte{key}})
-	}
+	c.also([]byte("DEL"), key)
 }
 
 // clone returns a copy of b that the engine may keep.

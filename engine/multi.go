@@ -117,6 +117,11 @@ func cmdExec(c *call) {
 	}
 	var set shardSet
 	for _, q := range s.queue {
+		if why := c.e.refuses(q.cmd); why != "" {
+			s.discard()
+			c.err("EXECABORT Transaction discarded because of: " + why)
+			return
+		}
 		if !c.lockKeys(&set, q.cmd, q.args) {
 			set.fill()
 			c.all = true
@@ -129,6 +134,7 @@ func cmdExec(c *call) {
 	c.held = set
 	c.e.lock(&set)
 	defer func() {
+		c.see()
 		c.e.unlock(&set)
 		c.released()
 	}()
@@ -155,36 +161,28 @@ func cmdExec(c *call) {
 
 func (s *Session) runQueue(c *call, queue []queued) {
 	s.executing = true
-	var effects [][][]byte
+	var all effects
 	var touched [][]byte
-	start, db := c.db, c.db
 	c.noBlock = true
 	c.array(len(queue))
 	for _, q := range queue {
 		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
-		c.dirty, c.effects, c.logged, c.touched = 0, nil, false, nil
+		c.dirty, c.logged, c.touched = 0, false, nil
+		c.effects.reset()
 		if c.e.monitors.n.Load() > 0 {
 			c.monitor(q.args)
 		}
 		c.runQueued()
 		c.e.stats.dirty.Add(int64(c.dirty))
-		if c.dirty > 0 && c.journaled() {
-			if !c.logged {
-				c.effects = append(c.effects, c.args)
-			}
-			if c.db != db {
-				effects = append(effects, [][]byte{[]byte("SELECT"), appendInt(nil, int64(c.db))})
-				db = c.db
-			}
-			effects = append(effects, c.effects...)
+		if c.journaled() {
+			c.settleEffects()
+			all.join(&c.effects)
 			touched = append(touched, c.touched...)
 		}
 	}
 	s.executing = false
-	if len(effects) > 0 {
-		c.e.opts.Journal.Append(Effect{DB: start, Commands: effects, Keys: touched})
-	}
-	c.effects, c.touched, c.logged, c.dirty = nil, nil, false, 0
+	c.effects, c.touched = all, touched
+	c.commit()
 	if len(c.broadcast) > 0 {
 		c.sendBroadcast()
 	}
@@ -197,6 +195,7 @@ func (c *call) runQueued() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(from, r)
+			c.salvage()
 		}
 	}()
 	c.cmd.handler(c)

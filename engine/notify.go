@@ -66,7 +66,7 @@ func formatEvents(flags uint32) string {
 
 // notify tells of an event on key.
 func (c *call) notify(class uint32, event string, key []byte) {
-	if f := c.e.opts.Events; f != nil {
+	if f := c.e.opts.Events; f != nil && !c.e.loading {
 		i := 0
 		for class>>(i+1) != 0 {
 			i++

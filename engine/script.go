@@ -58,6 +58,9 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 	case sc.ReadOnly && cmd.flags&flagWrite != 0:
 		return fail("ERR Write commands are not allowed from read-only scripts.")
 	}
+	if why := sc.c.e.refuses(cmd); why != "" {
+		return fail(why)
+	}
 	outer := sc.c
 	var set shardSet
 	if !outer.lockKeys(&set, cmd, args) && !outer.all {
@@ -74,17 +77,14 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 	c.runQueued()
 	outer.broadcast = append(outer.broadcast, c.broadcast...)
 	outer.ready = append(outer.ready, c.ready...)
-	if c.dirty > 0 {
-		outer.dirty += c.dirty
-		if c.journaled() {
-			if !c.logged {
-				c.effects = append(c.effects, args)
-			}
-			for _, e := range c.effects {
-				outer.effects = append(outer.effects, cloneArgs(e))
-			}
-			outer.touched = append(outer.touched, c.touched...)
+	outer.dirty += c.dirty
+	if c.journaled() {
+		c.settleEffects()
+		for i, args := range c.effects.commands {
+			c.effects.commands[i] = cloneArgs(args)
 		}
+		outer.effects.join(&c.effects)
+		outer.touched = append(outer.touched, c.touched...)
 	}
 	return c.w
 }

@@ -33,6 +33,9 @@ type Session struct {
 	script    any           // what the script engine keeps for a session
 	wait      atomic.Pointer[Wait]
 
+	seen  uint64 // what the replies depend on, a position in the log
+	later bool   // SyncLater was called
+
 	replies    replyMode
 	quitting   bool // no command follows the one at hand
 	monitoring atomic.Bool
@@ -146,7 +149,11 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	c.try, c.busy, c.from = try, false, len(dst)
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
-	c.ready, c.effects, c.touched, c.logged = c.ready[:0], nil, nil, false
+	c.ready, c.touched, c.logged = c.ready[:0], nil, false
+	c.effects.reset()
+	if s.e.log != nil {
+		s.e.log.Throttle()
+	}
 	cmd := find(args[0])
 	c.cmd = cmd
 	if !c.admit(&cmd) {
@@ -173,6 +180,9 @@ func (c *call) done() ([]byte, *Wait, bool) {
 	w, wait := c.w, c.wait
 	c.w, c.args, c.wait = nil, nil, nil
 	s := c.s
+	if s.seen != 0 {
+		w = s.synced(w, c.from)
+	}
 	if s.replies != repliesOn {
 		w = s.silence(w, c.from, wait)
 	}
@@ -225,6 +235,8 @@ func (c *call) admit(p **command) bool {
 		msg = "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
+	} else if why := s.e.refuses(cmd); why != "" {
+		msg = why
 	} else {
 		return true
 	}

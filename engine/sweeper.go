@@ -82,6 +82,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	c.held.add(i)
 	sh.mu.Lock()
 	defer func() {
+		c.commit()
 		if len(c.broadcast) > 0 {
 			c.sendBroadcast()
 		}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// Open returns an engine. With a directory in opts it holds what was saved
+// there, and saves what is changed: see package
+// [github.com/redoubt-go/redoubt/engine/aof] for what survives what. Reading
+// a large log takes a while: about a second for each million changes. When ctx
+// ends meanwhile, Open gives up; afterwards ctx is of no meaning.
+//
+// The error matches [aof.ErrLocked] when the directory is in use, and is an
+// [aof.CorruptError] when it holds something that can't be trusted; a tail
+// that was torn off by a crash is no error, [Engine.Recovered] tells of it.
+func Open(ctx context.Context, opts Options) (*Engine, error) {
+	e := create(opts)
+	fs := opts.fs
+	if fs == nil {
+		if opts.Dir == "" {
+			return e, nil
+		}
+		var err error
+		if fs, err = aof.Dir(opts.Dir); err != nil {
+			return nil, err
+		}
+	}
+	e.startLoading()
+	replay := e.replayer()
+	log, found, err := aof.Open(fs, aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes}, func(r aof.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return replay(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
+	e.endLoading()
+	return e, nil
+}
+
+// Recovered says what was found when the engine was opened, and what was cut
+// off.
+func (e *Engine) Recovered() aof.Found { return e.found }
+
+// Compact rewrites the log to what it amounts to. The engine does so on its
+// own as the log grows. Commands go on meanwhile; it takes the memory of a
+// second copy of the data until it returns.
+func (e *Engine) Compact(ctx context.Context) error {
+	if e.log == nil {
+		return fmt.Errorf("engine: nothing is saved by this engine: it has no directory")
+	}
+	return e.log.Compact(ctx)
+}
+
+// startLoading makes time stand still at its beginning: nothing expires until
+// the log says so, because what was done to a key before it expired must find
+// it.
+func (e *Engine) startLoading() {
+	e.loading = true
+	e.sweeper.off.Store(true)
+}
+
+func (e *Engine) endLoading() {
+	e.loading = false
+	e.stats.dirty.Store(0)
+	for i := range e.shards {
+		e.shards[i].counters = counters{}
+	}
+	e.sweeper.off.Store(false)
+	e.sweeper.wake(e, e.nowMS())
+}
+
+// replayer returns what repeats records. An error reply is an error: it means
+// that the log is not one of what led here.
+func (e *Engine) replayer() func(aof.Record) error {
+	s := e.unlisted()
+	var out []byte
+	return func(r aof.Record) error {
+		s.db = r.DB
+		for _, args := range r.Commands {
+			var wait *Wait
+			if out, wait = s.Do(out[:0], args); wait != nil || bytes.HasPrefix(out, []byte("-")) {
+				return fmt.Errorf("engine: %s can't be repeated: %.100q", clip(args[0], 32), out)
+			}
+		}
+		if cap(out) > maxIdleReply {
+			out = nil
+		}
+		return nil
+	}
+}
+
+// fold repeats records in a second engine and dumps it.
+func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) error {
+	second := create(Options{Clock: e.clock})
+	second.startLoading()
+	defer second.Close()
+	if err := each(second.replayer()); err != nil {
+		return err
+	}
+	return second.dumpAll(emit)
+}
+
+// misconf is the reply to a write that can't be saved.
+func misconf(err error) string {
+	return "MISCONF The engine can't save changes, so commands that may modify the data are refused: " + err.Error()
+}
+
+// misconfWait is the reply to what was done but could not be saved.
+func misconfWait(err error) []byte {
+	return resp.AppendError(nil, "MISCONF What this reply depends on could not be saved, and may be lost: "+err.Error())
+}
+
+// refuses returns why the command may not be run now, "" when it may.
+func (e *Engine) refuses(cmd *command) string {
+	if e.log == nil || cmd.flags&flagWrite == 0 {
+		return ""
+	}
+	if err := e.log.Err(); err != nil {
+		return misconf(err)
+	}
+	return ""
+}
+
+// see notes what the reply depends on: it may not leave before that is on
+// disk. The shards are held still.
+func (c *call) see() {
+	if c.e.strict && c.s != nil {
+		c.eachHeld(func(sh *shard) { c.s.seen = max(c.s.seen, sh.saved) })
+	}
+}
+
+// SyncLater makes Do return before what its reply depends on is on disk. Its
+// caller promises to call Sync before such a reply leaves, so that many
+// commands wait once. Without fsync always it changes nothing.
+func (s *Session) SyncLater() { s.later = true }
+
+// Sync waits until everything that the replies of Do so far depend on is on
+// disk. After an error none of those since the last Sync must be given to
+// anyone: what they tell may be lost.
+func (s *Session) Sync() error {
+	end := s.seen
+	if end == 0 {
+		return nil
+	}
+	s.seen = 0
+	return s.e.log.Wait(end)
+}
+
+// synced waits for what a reply depends on, and replaces it when that could
+// not be saved.
+func (s *Session) synced(w []byte, from int) []byte {
+	if s.seen == 0 || s.later {
+		return w
+	}
+	if err := s.Sync(); err != nil {
+		return append(w[:from], misconfWait(err)...)
+	}
+	return w
+}
