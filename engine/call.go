@@ -35,6 +35,7 @@ type call struct {
 	busy      bool     // nothing was run, for want of a lock
 	scripted  bool     // called by a script
 	noBlock   bool     // in a transaction or a script
+	confirms  bool     // the reply is of subscriptions, which CLIENT REPLY leaves
 	from      int      // where the reply begins in w
 	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
 	only      []byte   // the one key to look at, when a blocked command is redone

@@ -147,6 +147,7 @@ func (c *call) subscribe(t topic) {
 		return
 	}
 	s := c.s
+	c.confirms = true
 	for _, name := range c.args[1:] {
 		s.e.pubsub.mu.Lock()
 		own, all := s.topics(t)
@@ -168,6 +169,7 @@ func (c *call) subscribe(t topic) {
 
 func (c *call) unsubscribe(t topic) {
 	s := c.s
+	c.confirms = true
 	own, _ := s.topics(t)
 	names := c.args[1:]
 	if len(names) == 0 {

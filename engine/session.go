@@ -146,7 +146,7 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 		return dst, nil, true
 	}
 	c := &s.c
-	c.try, c.busy, c.from = try, false, len(dst)
+	c.try, c.busy, c.confirms, c.from = try, false, false, len(dst)
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.touched, c.logged = c.ready[:0], nil, false
@@ -184,7 +184,7 @@ func (c *call) done() ([]byte, *Wait, bool) {
 		w = s.synced(w, c.from)
 	}
 	if s.replies != repliesOn {
-		w = s.silence(w, c.from, wait)
+		w = c.silence(w, wait)
 	}
 	if t := s.tracker.Load(); t != nil {
 		c.afterCaching(t)
@@ -193,11 +193,12 @@ func (c *call) done() ([]byte, *Wait, bool) {
 }
 
 // silence does what CLIENT REPLY has asked for.
-func (s *Session) silence(w []byte, from int, wait *Wait) []byte {
+func (c *call) silence(w []byte, wait *Wait) []byte {
+	s := c.s
 	switch s.replies {
 	case skipNext:
 		s.replies = skipThis
-		return w[:from]
+		return w[:c.from]
 	case skipThis:
 		s.replies = repliesOn
 	default:
@@ -205,7 +206,10 @@ func (s *Session) silence(w []byte, from int, wait *Wait) []byte {
 	if wait != nil {
 		wait.mute = true
 	}
-	return w[:from]
+	if c.confirms {
+		return w
+	}
+	return w[:c.from]
 }
 
 // runUnlocked runs a command that needs no shard, or locks them itself.
