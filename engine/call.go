@@ -24,6 +24,7 @@ type call struct {
 	home    *shard
 	homeKey []byte
 	now     int64 // Unix ms, 0 before it is asked for
+	us      int64 // the same in µs
 
 	dirty   int        // changes made
 	ready   []readyKey // keys that blocked commands may be waiting for
@@ -126,9 +127,20 @@ func (c *call) shard(key []byte) *shard {
 
 func (c *call) time() int64 {
 	if c.now == 0 {
-		c.now = c.e.nowMS()
+		if c.now = 1; !c.e.loading {
+			c.us = c.e.clock.Now().UnixMicro()
+			c.now = c.us / 1000
+		}
 	}
 	return c.now
+}
+
+// micros is time in µs.
+func (c *call) micros() int64 {
+	if ms := c.time(); c.us/1000 != ms {
+		c.us = ms * 1000
+	}
+	return c.us
 }
 
 // lockKeys adds the shards of the command's keys to set. It reports false

@@ -30,11 +30,8 @@ func cmdPing(c *call) {
 func cmdEcho(c *call) { c.bulk(c.args[1]) }
 
 func cmdTime(c *call) {
-	var us int64
-	if c.scripted || c.noBlock {
-		us = c.time() * 1000
-	}
-	if us == 0 {
+	us := c.micros()
+	if !c.scripted && !c.noBlock { // in a script and in a transaction it stands still
 		us = c.e.clock.Now().UnixMicro()
 	}
 	c.array(2)

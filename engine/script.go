@@ -70,7 +70,7 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 		return fail("ERR Script attempted to access a non local key in a cluster node")
 	}
 	c := call{e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: sc.Session.db,
-		held: outer.held, all: outer.all, now: outer.time(), noBlock: true, scripted: true}
+		held: outer.held, all: outer.all, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true}
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}
