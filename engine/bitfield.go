@@ -72,9 +72,12 @@ func (c *call) bitfield(readonly bool) {
 			changes++
 		}
 	}
-	if changes > 0 {
+	switch {
+	case changes > 0:
 		c.changed(key)
 		c.notify(eventString, "setbit", key)
+	case grown: // and OVERFLOW FAIL kept everything from being set
+		c.changed(key)
 	}
 }
 

@@ -1,7 +1,5 @@
 package engine
 
-import "math"
-
 const (
 	dumpArgs  = 512 // arguments of one command of a dump
 	dumpBytes = 64 << 10
@@ -53,7 +51,7 @@ func dump(it *item, emit func(args [][]byte)) {
 	case kindZset:
 		d.begin([]byte("ZADD"), key)
 		for e := asZset(it).first(); e != nil; e = e.val.next {
-			d.add(appendScore(e.val.score), view(e.key))
+			d.add(appendDouble(nil, e.val.score), view(e.key))
 		}
 	case kindHash:
 		d.begin([]byte("HSET"), key)
@@ -73,14 +71,6 @@ func dump(it *item, emit func(args [][]byte)) {
 	if it.val.expire != 0 {
 		emit([][]byte{[]byte("PEXPIREAT"), key, appendInt(nil, it.val.expire)})
 	}
-}
-
-// appendScore writes a score so that reading it gives the same bits.
-func appendScore(f float64) []byte {
-	if f == 0 && math.Signbit(f) {
-		return []byte("-0")
-	}
-	return appendDouble(nil, f)
 }
 
 // dumpAll gives the commands that make an empty engine like this one, which

@@ -32,7 +32,8 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e.startLoading()
 	replay := e.replayer()
-	log, found, err := aof.Open(fs, aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes}, func(r aof.Record) error {
+	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve}
+	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

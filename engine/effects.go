@@ -99,6 +99,23 @@ func (c *call) eachHeld(f func(*shard)) {
 	c.held.each(func(i int) { f(&c.e.shards[i]) })
 }
 
+// logState logs what key holds instead of the command, for one whose result
+// can't be repeated.
+func (c *call) logState(key []byte) {
+	c.logged = true
+	if !c.journaled() {
+		return
+	}
+	c.effects.add(c.db, [][]byte{[]byte("DEL"), key})
+	ks := c.shard(key).dbs[c.db]
+	if ks == nil {
+		return
+	}
+	if it := ks.keys.get(key); it != nil {
+		dump(it, func(args [][]byte) { c.effects.add(c.db, cloneArgs(args)) })
+	}
+}
+
 // salvage is called when a handler has panicked: nobody knows how much of the
 // command was done, so what is logged is the state of its keys. The commands
 // of a script are salvaged one by one.
@@ -106,16 +123,7 @@ func (c *call) salvage() {
 	if !c.journaled() || c.cmd.flags&flagWrite == 0 {
 		return
 	}
-	c.logged = true
 	for _, i := range c.cmd.keys(nil, c.args) {
-		key := c.args[i]
-		c.effects.add(c.db, [][]byte{[]byte("DEL"), key})
-		ks := c.shard(key).dbs[c.db]
-		if ks == nil {
-			continue
-		}
-		if it := ks.keys.get(key); it != nil {
-			dump(it, func(args [][]byte) { c.effects.add(c.db, cloneArgs(args)) })
-		}
+		c.logState(c.args[i])
 	}
 }

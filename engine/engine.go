@@ -40,7 +40,8 @@ type Options struct {
 	// error.
 	Scripts Scripts
 
-	fs aof.FS // in place of Dir
+	fs      aof.FS // in place of Dir
+	reserve int64
 }
 
 // A Journal records changes so that they can be repeated.

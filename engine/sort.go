@@ -202,10 +202,7 @@ func (c *call) sortReply(q *sortQuery, elements []sortElement) {
 		}
 	}
 	c.storeObject(q.store, obj, l.len(), eventList, "sortstore")
-	if c.journaled() { // a set has another order in another process
-		c.instead([]byte("DEL"), q.store)
-		if l.len() > 0 {
-			dump(c.lookupRaw(q.store), func(args [][]byte) { c.instead(cloneArgs(args)...) })
-		}
+	if c.dirty > 0 { // a set has another order in another process
+		c.logState(q.store)
 	}
 }

@@ -250,6 +250,9 @@ func (o *zoutput) add(e *zentry) {
 func (o *zoutput) done() {
 	if o.into != nil {
 		o.c.storeObject(o.c.args[1], o.into, o.into.v.(*zset).len(), eventZset, "zrangestore")
+		if o.q.by == zorderLex && o.c.dirty > 0 {
+			o.c.logState(o.c.args[1])
+		}
 		return
 	}
 	n := o.n
@@ -305,7 +308,16 @@ func cmdZremrangebylex(c *call) {
 	if !ok {
 		return
 	}
-	c.zremrange("zremrangebylex", func(z *zset, f func(*zentry)) { z.eachIn(byLex{r}, &zquery{limit: -1}, f) })
+	gone := [][]byte{[]byte("ZREM"), c.args[1]}
+	c.zremrange("zremrangebylex", func(z *zset, f func(*zentry)) {
+		z.eachIn(byLex{r}, &zquery{limit: -1}, func(e *zentry) {
+			gone = append(gone, view(e.key))
+			f(e)
+		})
+	})
+	if c.dirty > 0 { // where scores differ, what a lexical range finds is a matter of chance
+		c.instead(gone...)
+	}
 }
 
 func (c *call) zremrange(event string, each func(*zset, func(*zentry))) {

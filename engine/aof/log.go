@@ -53,6 +53,9 @@ type Options struct {
 	// CompactBytes is how long the logs may grow before they are compacted,
 	// in bytes; they may always grow as long as the base. Defaults to 64 MiB.
 	CompactBytes int64
+	// ReserveBytes is the size of the file that is given up when the disk is
+	// full. Defaults to 1 MiB.
+	ReserveBytes int64
 }
 
 // A Fold is given all records in order by each, and hands those that replace
@@ -121,7 +124,6 @@ type waiter struct {
 const (
 	lockName    = "lock"
 	reserveName = "reserve"
-	reserveSize = 1 << 20
 
 	worthWriting = 256 << 10
 	mostBacklog  = 32 << 20
@@ -138,6 +140,9 @@ func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	}
 	if opts.CompactBytes == 0 {
 		opts.CompactBytes = 64 << 20
+	}
+	if opts.ReserveBytes == 0 {
+		opts.ReserveBytes = 1 << 20
 	}
 	l := &Log{
 		fs: fs, opts: opts, lock: lock,

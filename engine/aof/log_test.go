@@ -36,6 +36,7 @@ func open(t testing.TB, fs aof.FS, opts aof.Options) (*aof.Log, []int, aof.Found
 }
 
 func tryOpen(fs aof.FS, opts aof.Options) (*aof.Log, []int, aof.Found, error) {
+	opts.ReserveBytes = 2048
 	var numbers []int
 	l, found, err := aof.Open(fs, opts, func(r aof.Record) error {
 		numbers = append(numbers, numberOf(r))
@@ -446,7 +447,7 @@ func TestSyncError(t *testing.T) {
 // and compacted, and wants a log that begins with what was confirmed, without
 // a gap.
 func TestPowerCut(t *testing.T) {
-	rounds := 300
+	const rounds = 300
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
 		t.Run(policy.String(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(policy)))

@@ -84,7 +84,7 @@ func (w *writer) run() {
 			w.sync.on = false
 			w.startSync()
 		case r := <-w.syncing:
-			w.endSync(r)
+			w.endSync(r) //nolint:errcheck // it tells those who wait
 		case <-w.retry.t.C:
 			w.retry.on = false
 			w.again()
@@ -300,14 +300,14 @@ func (l *Log) makeReserve() error {
 	if err == nil {
 		size, err := f.Size()
 		f.Close()
-		if err == nil && size == reserveSize {
+		if err == nil && size == l.opts.ReserveBytes {
 			return nil
 		}
 	}
 	if f, err = l.fs.Create(reserveName); err != nil {
 		return err
 	}
-	b := make([]byte, reserveSize)
+	b := make([]byte, l.opts.ReserveBytes)
 	if _, err = rand.Read(b); err == nil { // zeros take no room on some file systems
 		if _, err = f.WriteAt(b, 0); err == nil {
 			err = f.Sync()

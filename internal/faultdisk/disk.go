@@ -16,10 +16,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 )
@@ -41,6 +43,7 @@ type Disk struct {
 		syncErr          error
 		syncs            int
 		locked           bool
+		cut              time.Time
 	}
 }
 
@@ -74,6 +77,14 @@ func (d *Disk) CutAfter(n int) {
 	d.mu.Unlock()
 }
 
+// WasCut returns when the first operation failed for want of power, the zero
+// time when none did.
+func (d *Disk) WasCut() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.cut
+}
+
 // SetRoom lets n more bytes be written; -1 lets any number.
 func (d *Disk) SetRoom(n int64) {
 	d.mu.Lock()
@@ -103,10 +114,7 @@ func (d *Disk) Restart(r *rand.Rand) *Disk {
 	d.mu.left = 0
 	next := New()
 	lost := fate{r: r, keep: []float64{0, 0.1, 0.5, 0.9, 1}[r.IntN(5)], garbage: r.IntN(3) == 0}
-	entries := map[string]*inode{}
-	for name, n := range d.mu.durable {
-		entries[name] = n
-	}
+	entries := maps.Clone(d.mu.durable)
 	for _, c := range d.mu.pending {
 		if lost.kept() {
 			c.apply(entries)
@@ -116,9 +124,7 @@ func (d *Disk) Restart(r *rand.Rand) *Disk {
 		data := lost.after(n)
 		next.mu.visible[name] = &inode{data: data, durable: slices.Clone(data)}
 	}
-	for name, n := range next.mu.visible {
-		next.mu.durable[name] = n
-	}
+	maps.Copy(next.mu.durable, next.mu.visible)
 	return next
 }
 
@@ -175,6 +181,9 @@ func resize(b []byte, n int64) []byte {
 // spend counts an operation that changes something. d.mu is held.
 func (d *Disk) spend() error {
 	if d.mu.left == 0 {
+		if d.mu.cut.IsZero() {
+			d.mu.cut = time.Now()
+		}
 		return ErrPower
 	}
 	if d.mu.left > 0 {
