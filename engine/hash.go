@@ -155,7 +155,7 @@ func (h *hash) earliest() int64 {
 // due says whether fields may have expired.
 func (h *hash) due(c *call) bool {
 	at := h.earliest()
-	return at != 0 && at <= c.time()
+	return at != 0 && at < c.time()
 }
 
 // A lazyHeap holds values by time. Entries are not changed or removed; who
@@ -220,7 +220,7 @@ func (c *call) registerFields(it *item, h *hash) {
 func (c *call) expireFields(it *item, h *hash) {
 	key := view(it.key)
 	var gone [][]byte
-	for len(h.expiring) > 0 && h.expiring[0].at <= c.time() {
+	for len(h.expiring) > 0 && h.expiring[0].at < c.time() {
 		e := h.expiring.pop()
 		if f := h.get(view(e.v)); f != nil && f.expire == e.at {
 			h.remove(view(e.v))

@@ -12,7 +12,7 @@ func (c *call) lookup(key []byte) *item {
 	if it == nil {
 		return nil
 	}
-	if it.val.expire != 0 && it.val.expire <= c.time() {
+	if it.val.expire != 0 && it.val.expire < c.time() {
 		c.expireItem(sh, ks, it)
 		return nil
 	}

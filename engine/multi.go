@@ -63,7 +63,7 @@ func (s *Session) watch(c *call, key []byte) {
 	}
 	w := watch{dbKey: dk}
 	if ks := sh.dbs[s.db]; ks != nil {
-		if it := ks.keys.get(key); it != nil && it.val.expire != 0 && it.val.expire <= c.time() {
+		if it := ks.keys.get(key); it != nil && it.val.expire != 0 && it.val.expire < c.time() {
 			w.expired = true
 		}
 	}
@@ -142,7 +142,7 @@ func cmdExec(c *call) {
 	for _, w := range s.watching {
 		sh := &s.e.shards[shardOf(view(w.key))]
 		if ks := sh.dbs[w.db]; ks != nil && !w.expired {
-			if it := ks.keys.get(view(w.key)); it != nil && it.val.expire != 0 && it.val.expire <= c.time() {
+			if it := ks.keys.get(view(w.key)); it != nil && it.val.expire != 0 && it.val.expire < c.time() {
 				fresh = false
 			}
 		}

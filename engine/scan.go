@@ -15,7 +15,7 @@ func cmdKeys(c *call) {
 			continue
 		}
 		ks.keys.each(func(it *item) bool {
-			if (all || match(pattern, view(it.key))) && !(it.val.expire != 0 && it.val.expire <= c.time()) {
+			if (all || match(pattern, view(it.key))) && !(it.val.expire != 0 && it.val.expire < c.time()) {
 				c.str(it.key)
 				n++
 			}
@@ -115,7 +115,7 @@ func cmdScan(c *call) {
 	for budget := opts.count * 10; i < shardCount && seen < opts.count && budget > 0; {
 		inner = c.scanShard(i, inner, func(it *item) {
 			seen++
-			if it.val.expire != 0 && it.val.expire <= c.time() || !opts.matches(it.key) {
+			if it.val.expire != 0 && it.val.expire < c.time() || !opts.matches(it.key) {
 				return
 			}
 			if opts.kind != "" && !is([]byte(opts.kind), it.val.kind().String()) {

@@ -95,7 +95,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 			continue
 		}
 		c.db = db
-		for len(ks.expiring) > 0 && ks.expiring[0].val.expire <= c.time() {
+		for len(ks.expiring) > 0 && ks.expiring[0].val.expire < c.time() {
 			if left--; left < 0 {
 				return 0, true
 			}
@@ -104,7 +104,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 		if len(ks.expiring) > 0 {
 			next = min(next, ks.expiring[0].val.expire)
 		}
-		for len(ks.fields) > 0 && ks.fields[0].at <= c.time() {
+		for len(ks.fields) > 0 && ks.fields[0].at < c.time() {
 			if left -= sweepStep / 8; left < 0 {
 				return 0, true
 			}
