@@ -17,7 +17,7 @@ type accessClock struct {
 const accessTicks = 10
 
 // seconds returns the access clock's time.
-func (e *Engine) seconds(c *call) uint32 {
+func (e *Engine) seconds() uint32 {
 	if now := e.access.now.Load(); now != 0 {
 		return now
 	}

@@ -34,7 +34,7 @@ func (c *call) bitfield(readonly bool) {
 	switch {
 	case !writes:
 		it = c.read(key)
-		if !c.typed(it, kindString) {
+		if !c.isString(it) {
 			return
 		}
 	case readonly:

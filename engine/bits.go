@@ -26,7 +26,7 @@ func (c *call) bitOffset(arg []byte, width int64) (int64, bool) {
 // whether that made it longer.
 func (c *call) bitString(key []byte, offset int64) (it *item, grown bool) {
 	it = c.write(key)
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return nil, false
 	}
 	if it == nil {
@@ -70,7 +70,7 @@ func cmdGetbit(c *call) {
 		return
 	}
 	it := c.read(c.args[1])
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	if it == nil || offset>>3 >= int64(len(it.val.str)) {
@@ -125,7 +125,7 @@ func cmdBitcount(c *call) {
 		c.int(0)
 		return
 	}
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	s := it.val.str
@@ -202,7 +202,7 @@ func cmdBitpos(c *call) {
 		c.int(-bit)
 		return
 	}
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	s := it.val.str
@@ -256,7 +256,7 @@ func cmdBitop(c *call) {
 	longest := 0
 	for _, key := range c.args[3:] {
 		it := c.read(key)
-		if !c.typed(it, kindString) {
+		if !c.isString(it) {
 			return
 		}
 		var s []byte

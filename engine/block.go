@@ -123,12 +123,6 @@ func (w *Wait) release() {
 	}
 }
 
-func (w *Wait) isOver() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.over
-}
-
 // block makes the command wait for keys, for at most timeout, for ever with 0.
 // expired is the reply when time runs out.
 func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {

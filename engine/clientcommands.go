@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func cmdClientId(c *call) { c.int(c.s.id) }
+func cmdClientID(c *call) { c.int(c.s.id) }
 
 func cmdClientGetname(c *call) {
 	c.s.about.mu.Lock()
@@ -110,7 +110,6 @@ func (s *Session) isType(t string) bool {
 type killFilter struct {
 	id               int64
 	addr, laddr, typ string
-	nobody           bool // another user than there is
 	skipMe           bool
 	maxAge           time.Duration
 }

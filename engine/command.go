@@ -17,7 +17,6 @@ type command struct {
 	handler   func(*call)
 	subs      []command
 	subIndex  map[string]*command
-	docs      string
 }
 
 type flag uint32

@@ -144,7 +144,7 @@ func cmdCommandList(c *call) {
 			emit(&cmd.subs[i])
 		}
 	}
-	c.end(start, '*', n)
+	c.end(start, n)
 }
 
 // commandKeys returns the positions of the keys of a command given as

@@ -111,7 +111,7 @@ func cmdPersist(c *call) {
 	c.int(1)
 }
 
-func cmdTtl(c *call)         { c.ttl(1000, true) }
+func cmdTTL(c *call)         { c.ttl(1000, true) }
 func cmdPttl(c *call)        { c.ttl(1, true) }
 func cmdExpiretime(c *call)  { c.ttl(1000, false) }
 func cmdPexpiretime(c *call) { c.ttl(1, false) }

@@ -53,7 +53,7 @@ func (h *hash) grow(name, value int, more bool) {
 	if h.big != nil {
 		return
 	}
-	if name <= h.limits.hashValue && value <= h.limits.hashValue && !(more && len(h.small) >= h.limits.hashEntries) {
+	if name <= h.limits.hashValue && value <= h.limits.hashValue && (!more || len(h.small) < h.limits.hashEntries) {
 		return
 	}
 	h.big = &dict[field]{}

@@ -399,5 +399,5 @@ func cmdHscan(c *call) {
 			n += 2
 		}
 	}
-	c.end(start, '*', n)
+	c.end(start, n)
 }

@@ -8,7 +8,7 @@ import (
 
 // hllOf checks that it holds a HyperLogLog and writes the error.
 func (c *call) hllOf(it *item) bool {
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return false
 	}
 	if !isHLL(it.val.str) {

@@ -27,7 +27,7 @@ func cmdDecrby(c *call) {
 func (c *call) add(n int64) {
 	key := c.args[1]
 	it := c.write(key)
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	var old int64
@@ -56,7 +56,7 @@ func (c *call) add(n int64) {
 func cmdIncrbyfloat(c *call) {
 	key := c.args[1]
 	it := c.write(key)
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	sum := new(longDouble)

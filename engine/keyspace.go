@@ -38,7 +38,7 @@ func (c *call) read(key []byte) *item {
 		return nil
 	}
 	c.shard(key).counters.hits++
-	it.val.access = c.e.seconds(c)
+	it.val.access = c.e.seconds()
 	return it
 }
 
@@ -46,14 +46,14 @@ func (c *call) read(key []byte) *item {
 func (c *call) write(key []byte) *item {
 	it := c.lookup(key)
 	if it != nil {
-		it.val.access = c.e.seconds(c)
+		it.val.access = c.e.seconds()
 	}
 	return it
 }
 
-// typed checks the kind of it, which may be nil, and writes the error.
-func (c *call) typed(it *item, k kind) bool {
-	if it != nil && it.val.kind() != k {
+// isString checks the kind of it, which may be nil, and writes the error.
+func (c *call) isString(it *item) bool {
+	if it != nil && it.val.kind() != kindString {
 		c.wrongType()
 		return false
 	}
@@ -66,7 +66,7 @@ func (c *call) create(key []byte, obj *object) *item {
 	sh := c.shard(key)
 	it, _ := sh.keyspace(c.db).keys.add(key)
 	it.val.obj = obj
-	it.val.access = c.e.seconds(c)
+	it.val.access = c.e.seconds()
 	c.notify(eventNew, "new", key)
 	if obj != nil {
 		c.signal(sh, it)
@@ -113,7 +113,7 @@ func (c *call) storeString(key, val []byte) *item {
 	} else {
 		it.val.str = clone(val)
 	}
-	it.val.access = c.e.seconds(c)
+	it.val.access = c.e.seconds()
 	return it
 }
 

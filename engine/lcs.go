@@ -54,10 +54,9 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 	at := func(i, j int) uint32 { return best[i*width+j] }
 	for i := 1; i <= len(a); i++ {
 		for j := 1; j <= len(b); j++ {
-			switch {
-			case a[i-1] == b[j-1]:
+			if a[i-1] == b[j-1] {
 				best[i*width+j] = at(i-1, j-1) + 1
-			default:
+			} else {
 				best[i*width+j] = max(at(i-1, j), at(i, j-1))
 			}
 		}
@@ -128,7 +127,7 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 		}
 	}
 	if idx {
-		c.end(start, '*', count)
+		c.end(start, count)
 		c.str("len")
 		c.int(int64(length))
 		return

@@ -110,19 +110,19 @@ func cmdBlmpop(c *call) {
 }
 
 // mpopArgs reads numkeys, the keys and the word behind them, and COUNT.
-func (c *call) mpopArgs(at int) (keys [][]byte, word []byte, count int64, ok bool) {
+func (c *call) mpopArgs(at int) (keys [][]byte, word []byte, ok bool) {
 	n, ok := parseInt(c.args[at])
 	if !ok || n < 1 {
 		c.err("ERR numkeys should be greater than 0")
-		return nil, nil, 0, false
+		return nil, nil, false
 	}
 	if n >= int64(len(c.args)-at-1) {
 		c.syntax()
-		return nil, nil, 0, false
+		return nil, nil, false
 	}
 	keys = c.args[at+1 : at+1+int(n)]
 	rest := c.args[at+1+int(n):]
-	return keys, rest[0], 1, true
+	return keys, rest[0], true
 }
 
 // mpopCount reads what follows the word.
@@ -147,7 +147,7 @@ func (c *call) mpopCount(rest [][]byte) (int64, bool) {
 }
 
 func (c *call) mpop(at int, timeout time.Duration, blocking bool) {
-	keys, word, _, ok := c.mpopArgs(at)
+	keys, word, ok := c.mpopArgs(at)
 	if !ok {
 		return
 	}

@@ -442,7 +442,7 @@ func (c *call) lpos(l *list, s string, rank, count, limit int64) {
 	}
 	switch {
 	case count >= 0:
-		c.end(start, '*', found)
+		c.end(start, found)
 	case found == 0:
 		c.null()
 	}

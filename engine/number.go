@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"strconv"
@@ -36,7 +37,7 @@ func parseFloat(b []byte) (float64, bool) {
 	if err != nil || math.IsNaN(f) || strings.IndexByte(s, '_') >= 0 {
 		return 0, false
 	}
-	if f == 0 && strings.IndexAny(strings.ToLower(s), "123456789") >= 0 && underflows(s) {
+	if f == 0 && strings.ContainsAny(s, "123456789") && underflows(s) {
 		return 0, false
 	}
 	return f, true
@@ -97,7 +98,7 @@ func parseLong(b []byte) (*longDouble, bool) {
 		return new(big.Float).SetInf(s[0] == '-'), true
 	}
 	if _, err := strconv.ParseFloat(s, 64); err != nil {
-		if e, ok := err.(*strconv.NumError); !ok || e.Err != strconv.ErrRange {
+		if !errors.Is(err, strconv.ErrRange) {
 			return nil, false
 		}
 	}

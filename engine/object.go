@@ -61,7 +61,7 @@ func cmdObjectRefcount(c *call) {
 
 func cmdObjectIdletime(c *call) {
 	if it := c.object(); it != nil {
-		c.int(max(int64(c.e.seconds(c))-int64(it.val.access), 0))
+		c.int(max(int64(c.e.seconds())-int64(it.val.access), 0))
 	}
 }
 

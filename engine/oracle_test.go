@@ -40,8 +40,8 @@ func startOracle(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill() // and what it died of is known
+		_ = cmd.Wait()
 	})
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		conn, err := net.Dial("tcp", addr)
@@ -86,7 +86,9 @@ func (o *oracle) read() []byte {
 			o.buf = o.buf[n:]
 			return reply
 		}
-		o.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if err := o.conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			panic(err)
+		}
 		m, err := o.conn.Read(chunk)
 		if err != nil {
 			o.t.Fatal(err)
@@ -110,7 +112,11 @@ func newPair(t testing.TB, p resp.Protocol) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.Close() })
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	pr := &pair{t: t, s: e.Session(), o: dialOracle(t, startOracle(t))}
 	if p == resp.RESP3 {
 		pr.s.SetProtocol(p)
@@ -121,7 +127,7 @@ func newPair(t testing.TB, p resp.Protocol) *pair {
 
 func split(line string) [][]byte {
 	var args [][]byte
-	for _, w := range strings.Fields(line) {
+	for w := range strings.FieldsSeq(line) {
 		args = append(args, []byte(strings.ReplaceAll(w, "''", "")))
 	}
 	return args
@@ -205,5 +211,3 @@ func (p *pair) do(args [][]byte) []byte {
 	}
 	return want
 }
-
-func (p *pair) line(s string) []byte { return p.do(split(s)) }

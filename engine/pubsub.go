@@ -122,6 +122,7 @@ func (s *Session) topics(t topic) (*[]string, map[string]map[*Session]struct{}) 
 		return &s.subs.patterns, s.e.pubsub.patterns
 	case topicShard:
 		return &s.subs.shard, s.e.pubsub.shard
+	default:
 	}
 	return &s.subs.channels, s.e.pubsub.channels
 }
@@ -214,7 +215,7 @@ func (c *call) channelNames(m map[string]map[*Session]struct{}) {
 			n++
 		}
 	}
-	c.end(start, '*', n)
+	c.end(start, n)
 }
 
 func (c *call) channelCounts(m map[string]map[*Session]struct{}) {

@@ -67,9 +67,9 @@ func (c *call) begin() later { return later(len(c.w)) }
 
 // end puts the head of an array of n elements in front of what was written
 // since at.
-func (c *call) end(at later, typ byte, n int) {
+func (c *call) end(at later, n int) {
 	var buf [24]byte
-	head := append(buf[:0], typ)
+	head := append(buf[:0], '*')
 	head = strconv.AppendInt(head, int64(n), 10)
 	head = append(head, '\r', '\n')
 	c.w = append(c.w, head...)

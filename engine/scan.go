@@ -15,14 +15,14 @@ func cmdKeys(c *call) {
 			continue
 		}
 		ks.keys.each(func(it *item) bool {
-			if (all || match(pattern, view(it.key))) && !(it.val.expire != 0 && it.val.expire < c.time()) {
+			if (all || match(pattern, view(it.key))) && (it.val.expire == 0 || it.val.expire >= c.time()) {
 				c.str(it.key)
 				n++
 			}
 			return true
 		})
 	}
-	c.end(start, '*', n)
+	c.end(start, n)
 }
 
 // scanOptions are what SCAN and its relatives take behind the cursor.
@@ -95,7 +95,7 @@ func (c *call) cursor(n uint64) { c.str(strconv.FormatUint(n, 10)) }
 // endScan puts the cursor and the head of an array of n elements in front of
 // what was written since at.
 func (c *call) endScan(at later, next uint64, n int) {
-	c.end(at, '*', n)
+	c.end(at, n)
 	body := slices.Clone(c.w[at:])
 	c.w = c.w[:at]
 	c.array(2)

@@ -152,11 +152,10 @@ func (c *call) pattern(pattern, element []byte) []byte {
 	if string(pattern) == "#" {
 		return element
 	}
-	star := bytes.IndexByte(pattern, '*')
-	if star < 0 {
+	before, after, found := bytes.Cut(pattern, []byte("*"))
+	if !found {
 		return nil
 	}
-	before, after := pattern[:star], pattern[star+1:]
 	var name []byte
 	if i := bytes.Index(after, []byte("->")); i >= 0 && i+2 < len(after) {
 		after, name = after[:i], after[i+2:]

@@ -6,7 +6,7 @@ import (
 
 const maxString = 512 << 20
 
-// options of SET and GETEX
+// Options of SET and GETEX.
 const (
 	optNX = 1 << iota
 	optXX
@@ -89,8 +89,9 @@ func (c *call) deadline(arg []byte, opts int) (int64, bool) {
 func (c *call) invalidExpire() { c.err("ERR invalid expire time in '" + c.cmd.name + "' command") }
 
 func cmdSet(c *call) {
-	opts, until, ok := 0, []byte(nil), true
+	opts, until := 0, []byte(nil)
 	if len(c.args) > 3 {
+		var ok bool
 		if opts, until, ok = c.parseSet(c.args[3:], false); !ok {
 			return
 		}
@@ -197,7 +198,7 @@ func cmdGetex(c *call) {
 		c.null()
 		return
 	}
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	var at int64
@@ -293,7 +294,7 @@ func cmdMsetnx(c *call) {
 
 func cmdStrlen(c *call) {
 	it := c.read(c.args[1])
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	if it == nil {
@@ -315,7 +316,7 @@ func (c *call) tooLong(size, more int64) bool {
 func cmdAppend(c *call) {
 	key, more := c.args[1], c.args[2]
 	it := c.write(key)
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	if it == nil {
@@ -343,7 +344,7 @@ func cmdSetrange(c *call) {
 		return
 	}
 	it := c.write(key)
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	if len(piece) == 0 {
@@ -391,7 +392,7 @@ func cmdGetrange(c *call) {
 		return
 	}
 	it := c.read(c.args[1])
-	if !c.typed(it, kindString) {
+	if !c.isString(it) {
 		return
 	}
 	if it == nil {

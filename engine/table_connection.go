@@ -12,7 +12,7 @@ var connectionTable = []command{
 		{name: "client|getname", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientGetname},
 		{name: "client|getredir", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientGetredir},
 		{name: "client|help", arity: 2, flagNames: "loading|stale", cats: "slow|connection", handler: cmdClientHelp},
-		{name: "client|id", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientId},
+		{name: "client|id", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientID},
 		{name: "client|info", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientInfo},
 		{name: "client|kill", arity: -3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientKill},
 		{name: "client|list", arity: -2, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientList},

@@ -23,7 +23,7 @@ var keyTable = []command{
 	{name: "scan", arity: -2, flagNames: "readonly", cats: "keyspace|read|slow", flags: flagNoLock | flagEveryShard, handler: cmdScan},
 	{name: "swapdb", arity: 3, flagNames: "write|fast", cats: "keyspace|write|fast|dangerous", flags: flagAllShards, handler: cmdSwapdb},
 	{name: "touch", arity: -2, flagNames: "readonly|fast", cats: "keyspace|read|fast", first: 1, last: -1, step: 1, handler: cmdTouch},
-	{name: "ttl", arity: 2, flagNames: "readonly|fast", cats: "keyspace|read|fast", first: 1, last: 1, step: 1, handler: cmdTtl},
+	{name: "ttl", arity: 2, flagNames: "readonly|fast", cats: "keyspace|read|fast", first: 1, last: 1, step: 1, handler: cmdTTL},
 	{name: "type", arity: 2, flagNames: "readonly|fast", cats: "keyspace|read|fast", first: 1, last: 1, step: 1, handler: cmdType},
 	{name: "unlink", arity: -2, flagNames: "write|fast", cats: "keyspace|write|fast", first: 1, last: -1, step: 1, handler: cmdUnlink},
 }

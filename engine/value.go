@@ -21,10 +21,9 @@ type value struct {
 	expire int64 // Unix ms, 0 for none
 	str    []byte
 	obj    *object
-	access uint32 // seconds of the engine's clock, or what LFU makes of it
-	freq   uint8
-	raw    bool // a string made by APPEND or SETRANGE, which OBJECT ENCODING tells
-	plain  bool // a string made by INCRBYFLOAT, which is never an integer
+	access uint32 // seconds of the engine's clock
+	raw    bool   // a string made by APPEND or SETRANGE, which OBJECT ENCODING tells
+	plain  bool   // a string made by INCRBYFLOAT, which is never an integer
 }
 
 type object struct {

@@ -104,7 +104,7 @@ func cmdBzmpop(c *call) {
 }
 
 func (c *call) zmpop(at int, timeout time.Duration, blocking bool) {
-	keys, word, _, ok := c.mpopArgs(at)
+	keys, word, ok := c.mpopArgs(at)
 	if !ok {
 		return
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ func parseBound(b []byte) (f float64, open, ok bool) {
 		return 0, open, len(b) == 0
 	}
 	f, err := strconv.ParseFloat(cFloat(s), 64)
-	if e, is := err.(*strconv.NumError); is && e.Err == strconv.ErrRange {
+	if errors.Is(err, strconv.ErrRange) {
 		err = nil
 	}
 	return f, open, err == nil && !math.IsNaN(f) && strings.IndexByte(s, '_') < 0
@@ -137,7 +138,7 @@ func (c *call) zrange(at int, q zquery) {
 	}
 	var in zinterval
 	var from, to int64
-	ok := true
+	var ok bool
 	switch q.by {
 	case zorderScore:
 		var r *scoreRange
@@ -259,7 +260,7 @@ func (o *zoutput) done() {
 	if o.q.withScores && !o.c.isRESP3() {
 		n *= 2
 	}
-	o.c.end(o.start, '*', n)
+	o.c.end(o.start, n)
 }
 
 func cmdZcount(c *call) {
