@@ -74,13 +74,14 @@ type clientConn struct {
 	s             *Session
 	remote, local net.Addr
 
-	run     sync.Mutex // held while commands run; guards what follows
-	scanner resp.CommandScanner
-	in      []byte // not yet a command, or behind one that waits
-	wait    *Wait
-	w       []byte // replies not yet in out
-	over    bool   // no more commands are run
-	closed  bool   // the session is closed
+	run      sync.Mutex // held while commands run; guards what follows
+	scanner  resp.CommandScanner
+	in       []byte // not yet a command, or behind one that waits
+	wait     *Wait
+	w        []byte // replies not yet in out
+	unsynced int    // commands that they answer
+	over     bool   // no more commands are run
+	closed   bool   // the session is closed
 
 	mu      sync.Mutex
 	change  sync.Cond // of anything below
@@ -103,6 +104,7 @@ func (e *Engine) connect(remote, local net.Addr) (*clientConn, error) {
 	c := &clientConn{e: e, remote: remote, local: local}
 	c.change.L = &c.mu
 	c.s = e.Session()
+	c.s.SyncLater()
 	c.s.about.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)
 	if e.closed.Load() { // Close may not have seen the session
@@ -210,6 +212,7 @@ func (c *clientConn) process(buf []byte) (n int) {
 			break
 		}
 		c.w, c.wait = c.s.Do(c.w, c.scanner.Args())
+		c.unsynced++
 		n += size
 		if c.pushed.Load() {
 			c.takePushes()
@@ -247,11 +250,23 @@ func (c *clientConn) takePushes() {
 	c.mu.Unlock()
 }
 
+// sync waits until what the replies depend on is on disk. When it can't be,
+// none of them may leave: an error takes the place of one, and where there
+// are more the connection ends, because there is no telling them apart.
+func (c *clientConn) sync() {
+	if err := c.s.Sync(); err != nil {
+		c.w = append(c.w[:0], misconfWait(err)...)
+		c.over = c.over || c.unsynced > 1
+	}
+	c.unsynced = 0
+}
+
 // publish hands the replies over.
 func (c *clientConn) publish() {
 	if len(c.w) == 0 {
 		return
 	}
+	c.sync()
 	c.mu.Lock()
 	for len(c.out)-c.at > maxUnread && !c.gone && !c.ended && !c.writeBy.passed() {
 		c.change.Wait()

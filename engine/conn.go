@@ -39,8 +39,11 @@ func (e *Engine) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 		case wait != nil:
 			return l.await(ctx, wait)
 		case ran:
-			r := reply(l.out)
+			r, end := reply(l.out), l.depends()
 			e.give(l)
+			if end != 0 {
+				return e.holdOne(ctx, end, cmd, r)
+			}
 			return r
 		}
 		e.give(l)
@@ -64,7 +67,7 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 	canLeave := ctx.Done() != nil
 	var waiting []waiter
 	l := e.lane()
-	i := 0
+	i, done, end := 0, 0, uint64(0)
 	for ; i < len(cmds); i++ {
 		if i%64 == 63 {
 			if err := ended(ctx); err != nil {
@@ -79,6 +82,7 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 			break
 		}
 		wait, ran := l.run(&cmds[i], canLeave)
+		end = max(end, l.depends())
 		if wait != nil {
 			waiting = append(waiting, waiter{i, l, wait})
 			l = e.lane()
@@ -87,11 +91,13 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 		} else {
 			break
 		}
+		done++
 	}
 	e.give(l)
 	if i < len(cmds) {
 		e.apart(ctx, cmds[i:], replies[i:])
 	}
+	e.hold(ctx, end, cmds[:done], replies[:done])
 	for _, w := range waiting {
 		replies[w.i] = w.l.await(ctx, w.wait)
 	}
@@ -147,7 +153,9 @@ func (e *Engine) lane() *lane {
 	if l, ok := e.lanes.Get().(*lane); ok {
 		return l
 	}
-	return &lane{s: e.unlisted()}
+	l := &lane{s: e.unlisted()}
+	l.s.SyncLater()
+	return l
 }
 
 // give returns a lane. A session in which a command has left state is closed.

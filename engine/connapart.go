@@ -63,7 +63,7 @@ func (e *Engine) apart(ctx context.Context, cmds []redoubt.Cmd, replies []redoub
 
 func (a *apart) run() {
 	defer close(a.done)
-	l := a.e.lane()
+	l, end := a.e.lane(), uint64(0)
 	for i := range a.cmds {
 		a.mu.Lock()
 		if a.left {
@@ -89,7 +89,18 @@ func (a *apart) run() {
 			a.waiting = append(a.waiting, waiter{i, l, wait})
 			l = a.e.lane()
 		}
-		a.ended++
+		if end = max(end, l.depends()); end == 0 {
+			a.ended++
+		}
+		a.mu.Unlock()
+	}
+	if end != 0 { // replies that depend on the disk, and those behind them
+		err := a.e.log.Wait(end)
+		a.mu.Lock()
+		for i := a.ended; i < a.begun && err != nil; i++ {
+			a.replies[i] = unsaved(&a.cmds[i], err)
+		}
+		a.ended = a.begun
 		a.mu.Unlock()
 	}
 	a.e.give(l)

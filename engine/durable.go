@@ -3,8 +3,10 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -103,11 +105,11 @@ func (e *Engine) replayer() func(aof.Record) error {
 func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) error {
 	second := create(Options{Clock: e.clock})
 	second.startLoading()
-	defer second.Close()
-	if err := each(second.replayer()); err != nil {
-		return err
+	err := each(second.replayer())
+	if err == nil {
+		err = second.dumpAll(emit)
 	}
-	return second.dumpAll(emit)
+	return errors.Join(err, second.Close())
 }
 
 // misconf is the reply to a write that can't be saved.
@@ -120,8 +122,56 @@ func misconfWait(err error) []byte {
 	return resp.AppendError(nil, "MISCONF What this reply depends on could not be saved, and may be lost: "+err.Error())
 }
 
-// refuses returns why the command may not be run now, "" when it may.
-func (e *Engine) refuses(cmd *command) string {
+// depends returns what the replies since the last call depend on, 0 for
+// nothing, as a position in the log.
+func (l *lane) depends() uint64 {
+	end := l.s.seen
+	l.s.seen = 0
+	return end
+}
+
+// hold waits until the log is on disk up to end, or ctx ends, and then makes
+// the replies errors.
+func (e *Engine) hold(ctx context.Context, end uint64, cmds []redoubt.Cmd, replies []redoubt.Reply) {
+	if end == 0 || e.log.Saved(end) {
+		return
+	}
+	var err error
+	if ctx.Done() == nil {
+		err = e.log.Wait(end)
+	} else {
+		saved := make(chan error, 1)
+		e.log.After(end, func(err error) { saved <- err })
+		select {
+		case err = <-saved:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		for i := range cmds {
+			replies[i] = unsaved(&cmds[i], err)
+		}
+	}
+}
+
+func (e *Engine) holdOne(ctx context.Context, end uint64, cmd redoubt.Cmd, r redoubt.Reply) redoubt.Reply {
+	replies := [1]redoubt.Reply{r}
+	e.hold(ctx, end, []redoubt.Cmd{cmd}, replies[:])
+	return replies[0]
+}
+
+// unsaved is the reply to a command that was run and whose reply depends on
+// what is not on disk.
+func unsaved(cmd *redoubt.Cmd, err error) redoubt.Reply {
+	if cmd.Flags&redoubt.ReadOnly == 0 {
+		err = redoubt.UnknownOutcome(err)
+	}
+	return redoubt.Reply{Err: err}
+}
+
+// unsavable returns why the command may not be run now, "" when it may.
+func (e *Engine) unsavable(cmd *command) string {
 	if e.log == nil || cmd.flags&flagWrite == 0 {
 		return ""
 	}

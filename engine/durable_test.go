@@ -187,20 +187,26 @@ func (f slowFile) Sync() error {
 	return f.File.Sync()
 }
 
+// onSlowDisk returns an engine whose disk does not sync before the gate is
+// closed.
+func onSlowDisk(t *testing.T) (*Engine, slowFS) {
+	slow := slowFS{faultdisk.New(), make(chan struct{})}
+	opened := make(chan *Engine)
+	go func() { opened <- onDisk(t, slow, Options{Fsync: aof.Always}) }()
+	for {
+		select {
+		case slow.gate <- struct{}{}: // files are synced when they are made
+		case e := <-opened:
+			return e, slow
+		}
+	}
+}
+
 // TestAlwaysHoldsReplies stops fsync and wants every reply held that tells of
 // what is not on disk, to whom it may be, and no other.
 func TestAlwaysHoldsReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := slowFS{faultdisk.New(), make(chan struct{})}
-		opened := make(chan *Engine)
-		go func() { opened <- onDisk(t, slow, Options{Fsync: aof.Always}) }()
-		var e *Engine
-		for e == nil {
-			select {
-			case slow.gate <- struct{}{}: // files are synced when they are made
-			case e = <-opened:
-			}
-		}
+		e, slow := onSlowDisk(t)
 		_, waiting := e.Session().Do(nil, split("BLPOP queue 0"))
 		held := map[string]chan string{}
 		start := func(line string) {

@@ -136,7 +136,7 @@ func kill(t *testing.T, dir string, policy aof.Policy, life time.Duration) (lost
 	if err != nil {
 		t.Fatalf("after the kill: %v", err)
 	}
-	defer e.Close()
+	defer e.Close() //nolint:errcheck // nothing is written
 	for w := range writerCount {
 		got := progress(t, e, w)
 		if got < old[w] {

@@ -117,7 +117,7 @@ func cmdExec(c *call) {
 	}
 	var set shardSet
 	for _, q := range s.queue {
-		if why := c.e.refuses(q.cmd); why != "" {
+		if why := c.e.unsavable(q.cmd); why != "" {
 			s.discard()
 			c.err("EXECABORT Transaction discarded because of: " + why)
 			return

@@ -58,7 +58,7 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 	case sc.ReadOnly && cmd.flags&flagWrite != 0:
 		return fail("ERR Write commands are not allowed from read-only scripts.")
 	}
-	if why := sc.c.e.refuses(cmd); why != "" {
+	if why := sc.c.e.unsavable(cmd); why != "" {
 		return fail(why)
 	}
 	outer := sc.c

@@ -239,7 +239,7 @@ func (c *call) admit(p **command) bool {
 		msg = "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
-	} else if why := s.e.refuses(cmd); why != "" {
+	} else if why := s.e.unsavable(cmd); why != "" {
 		msg = why
 	} else {
 		return true
