@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/redoubt-go/redoubt/engine"
+)
+
+// A loop runs the commands of all connections in one goroutine, in the order
+// in which they arrived, as Redis does. The harness counts on that: it sends
+// on one connection after the other without waiting for replies, and its test
+// of BRPOPLPUSH with several clients hangs when they come in another order.
+type loop struct {
+	e     *engine.Engine
+	poll  int
+	mu    sync.Mutex
+	conns map[int32]*served // by descriptor
+}
+
+type served struct {
+	conn    *net.TCPConn
+	raw     syscall.RawConn
+	session net.Conn
+}
+
+// accept serves e to whoever connects, until the listener is closed.
+func accept(ln net.Listener, e *engine.Engine) error {
+	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	l := &loop{e: e, poll: poll, conns: map[int32]*served{}}
+	go l.run()
+	for {
+		conn, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := l.add(conn.(*net.TCPConn)); err != nil {
+			conn.Close()
+		}
+	}
+}
+
+func (l *loop) add(conn *net.TCPConn) error {
+	session, err := l.e.Open(context.Background())
+	if err != nil {
+		return err
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var fd int32
+	if err := raw.Control(func(n uintptr) { fd = int32(n) }); err != nil { //nolint:gosec // a descriptor
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(conn, session) // ends when either side does
+		_ = conn.CloseWrite()         // the loop sees the other side's end
+	}()
+	l.mu.Lock()
+	l.conns[fd] = &served{conn, raw, session}
+	l.mu.Unlock()
+	return syscall.EpollCtl(l.poll, syscall.EPOLL_CTL_ADD, int(fd), &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP, Fd: fd})
+}
+
+func (l *loop) run() {
+	events := make([]syscall.EpollEvent, 1) // one by one: the list is in the order of arrival
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := syscall.EpollWait(l.poll, events, -1)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		for _, ev := range events[:n] {
+			l.mu.Lock()
+			s := l.conns[ev.Fd]
+			l.mu.Unlock()
+			if s != nil && !s.step(buf) {
+				l.mu.Lock()
+				delete(l.conns, ev.Fd)
+				l.mu.Unlock()
+				s.session.Close()
+				_ = s.conn.Close() // leaves the poll set
+			}
+		}
+	}
+}
+
+// step runs what has arrived, and reports false when the client is gone.
+func (s *served) step(buf []byte) bool {
+	var n int
+	var err error
+	if rerr := s.raw.Read(func(fd uintptr) bool {
+		n, err = syscall.Read(int(fd), buf) //nolint:gosec // a descriptor
+		return true
+	}); rerr != nil {
+		return false
+	}
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
+		return true
+	}
+	if err != nil || n == 0 {
+		return false
+	}
+	_, err = s.session.Write(buf[:n])
+	return err == nil
+}
