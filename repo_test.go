@@ -37,9 +37,10 @@ const (
 var mayImport = map[string][]string{
 	".":              {},
 	"resp":           {},
-	"engine":         {".", "engine/aof", "engine/lua", "resp"},
+	"engine":         {".", "engine/aof", "engine/lua", "engine/rdb", "resp"},
 	"engine/aof":     {},
 	"engine/lua":     {},
+	"engine/rdb":     {},
 	"goredis":        {".", goredisV9},
 	"lock":           {"."},
 	"ratelimit":      {"."},
