@@ -171,8 +171,8 @@ func (l *Log) Append(db int, commands [][][]byte) uint64 {
 	n := len(l.mu.pending)
 	l.mu.end += uint64(n - before)
 	end := l.mu.end
-	l.mu.Unlock()
 	l.backlog.Store(int64(n))
+	l.mu.Unlock()
 	if before == headerSize {
 		signal(l.wake)
 	} else if before < worthWriting && n >= worthWriting {
