@@ -167,7 +167,7 @@ func (s *Session) runQueue(c *call, queue []queued) {
 	c.array(len(queue))
 	for _, q := range queue {
 		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
-		c.dirty, c.logged, c.touched = 0, false, nil
+		c.dirty, c.logged, c.touched, c.reads = 0, false, nil, false
 		c.effects.reset()
 		if c.e.monitors.n.Load() > 0 {
 			c.monitor(q.args)
@@ -199,7 +199,7 @@ func (c *call) runQueued() {
 		}
 	}()
 	c.cmd.handler(c)
-	if c.s.tracker.Load() != nil {
+	if !c.scripted && c.s.tracker.Load() != nil {
 		c.remember()
 	}
 }

@@ -75,6 +75,7 @@ func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
 		c.monitor(args)
 	}
 	c.runQueued()
+	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
 	outer.broadcast = append(outer.broadcast, c.broadcast...)
 	outer.ready = append(outer.ready, c.ready...)
 	outer.dirty += c.dirty

@@ -146,7 +146,7 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 		return dst, nil, true
 	}
 	c := &s.c
-	c.try, c.busy, c.confirms, c.from = try, false, false, len(dst)
+	c.reads, c.try, c.busy, c.confirms, c.from = false, try, false, false, len(dst)
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.touched, c.logged = c.ready[:0], nil, false

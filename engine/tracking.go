@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -70,10 +71,19 @@ func (s *Session) track(t *tracker) {
 	s.tracker.Store(t)
 }
 
+// hasRead reports whether the command read its keys. A script did when any of
+// its commands reads, whichever key that is.
+func (c *call) hasRead() bool {
+	if strings.HasPrefix(c.cmd.name, "eval") || strings.HasPrefix(c.cmd.name, "fcall") {
+		return c.reads
+	}
+	return c.cmd.flags&flagReadonly != 0
+}
+
 // remember notes which keys the session has read. Their shards are held.
 func (c *call) remember() {
 	t := c.s.tracker.Load()
-	if t == nil || t.broadcast || c.cmd.flags&flagReadonly == 0 ||
+	if t == nil || t.broadcast || !c.hasRead() ||
 		t.optIn && t.caching != 'y' || t.optOut && t.caching == 'n' {
 		return
 	}
