@@ -241,7 +241,7 @@ func (c *call) serveKey(rk readyKey) bool {
 		if c.e.strict {
 			r.eachHeld(func(sh *shard) { end = max(end, sh.saved) })
 		}
-		w.settle(r.w, end)
+		w.settle(append(r.w, r.behind...), end)
 		if len(w.keys) > 1 {
 			go c.e.forget(w)
 		}

@@ -35,6 +35,7 @@ type call struct {
 	try       bool     // don't wait for locks
 	busy      bool     // nothing was run, for want of a lock
 	scripted  bool     // called by a script
+	behind    []byte   // messages, to go behind the reply of a command that waited
 	reads     bool     // a script's command reads
 	noBlock   bool     // in a transaction or a script
 	confirms  bool     // the reply is of subscriptions, which CLIENT REPLY leaves

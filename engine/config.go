@@ -11,9 +11,12 @@ import (
 // has not is not there.
 type config struct {
 	events atomic.Uint32
-	mu     sync.Mutex
-	values map[string]string
-	limits atomic.Pointer[limits]
+	// tracked is how many keys CLIENT TRACKING remembers at most, 0 for any
+	// number; more, and clients are told that some have changed that have not.
+	tracked atomic.Int64
+	mu      sync.Mutex
+	values  map[string]string
+	limits  atomic.Pointer[limits]
 }
 
 // limits say how large a value of a small form may grow before it takes the
@@ -63,6 +66,7 @@ var settings = map[string]struct {
 	"list-max-ziplist-size":     {"-2", isInt, errMemoryValue},
 	"list-compress-depth":       {"0", isInt, errMemoryValue},
 	"hll-sparse-max-bytes":      {"3000", isCount, errMemoryValue},
+	"tracking-table-max-keys":   {"1000000", isCount, errMemoryValue},
 	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
 	"databases":                 {"16", nil, "can't set immutable config"},
 	"maxmemory":                 {"0", isCount, "argument must be a memory value"},
@@ -93,6 +97,7 @@ func (cf *config) init() {
 	l := defaultLimits
 	cf.limits.Store(&l)
 	cf.values = map[string]string{}
+	cf.tracked.Store(1_000_000)
 	for name, s := range settings {
 		cf.values[name] = s.value
 	}
@@ -126,6 +131,12 @@ func cmdConfigSet(c *call) {
 		return
 	}
 	cf := &c.e.config
+	before := cf.tracked.Load()
+	defer func() {
+		if cf.tracked.Load() != before {
+			c.forgetMany()
+		}
+	}()
 	cf.mu.Lock()
 	defer cf.mu.Unlock()
 	for i := 0; i < len(pairs); i += 2 {
@@ -146,6 +157,10 @@ func cmdConfigSet(c *call) {
 			flags, _ := parseEvents(value)
 			cf.events.Store(flags)
 			value = formatEvents(flags)
+		}
+		if name == "tracking-table-max-keys" {
+			n, _ := parseInt([]byte(value))
+			cf.tracked.Store(n)
 		}
 		next := *cf.limits.Load()
 		if p := next.of(name); p != nil {

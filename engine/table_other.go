@@ -50,7 +50,7 @@ var otherTable = []command{
 		{name: "config|resetstat", arity: 2, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock | flagEveryShard, handler: cmdConfigResetstat},
 		{name: "config|help", arity: 2, flagNames: "loading|stale", cats: "slow", flags: flagNoLock, handler: cmdConfigHelp},
 		{name: "config|get", arity: -3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdConfigGet},
-		{name: "config|set", arity: -4, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdConfigSet},
+		{name: "config|set", arity: -4, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock | flagEveryShard, handler: cmdConfigSet},
 	}},
 	{name: "debug", arity: -2, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdDebug},
 	{name: "function", arity: -2, flagNames: "", cats: "slow", flags: flagNoLock, subs: []command{

@@ -22,10 +22,6 @@ type tracking struct {
 	all        map[*tracker]struct{}
 }
 
-// maxTracked is how many keys are remembered at most; more, and clients are
-// told that some have changed that have not (tracking-table-max-keys).
-const maxTracked = 1_000_000
-
 // A tracker is one CLIENT TRACKING ON. What is remembered for it is worth
 // nothing once it is off.
 type tracker struct {
@@ -96,33 +92,57 @@ func (c *call) remember() {
 			if sh.tracked == nil {
 				sh.tracked = map[string]map[*tracker]struct{}{}
 			}
-			if c.e.tracking.keys.Add(1) > maxTracked {
-				for other := range sh.tracked { // any
-					c.invalidate(sh, []byte(other))
-					break
-				}
-			}
 			sh.tracked[string(key)] = who
+			c.e.tracking.keys.Add(1)
 		}
 		who[t] = struct{}{}
+		c.forgetSome(sh)
 	}
 }
+
+// forgetSome keeps to the limit of keys.
+func (c *call) forgetSome(sh *shard) {
+	most := c.e.config.tracked.Load()
+	for key := range sh.tracked {
+		if most <= 0 || c.e.tracking.keys.Load() <= most {
+			return
+		}
+		c.forget(sh, []byte(key))
+	}
+}
+
+func (c *call) forgetMany() { c.e.eachShard(c, c.forgetSome) }
 
 // invalidate tells those who have read key that it has changed, and notes it
 // for those who want to know of every key. The key's shard is held.
 func (c *call) invalidate(sh *shard, key []byte) {
+	c.forget(sh, key)
+	if c.e.tracking.broadcasts.Load() > 0 {
+		c.broadcast = append(c.broadcast, clone(key))
+	}
+}
+
+// forget tells those who have read key that it may have changed.
+func (c *call) forget(sh *shard, key []byte) {
 	if who := sh.tracked[text(key)]; who != nil {
 		delete(sh.tracked, text(key))
 		c.e.tracking.keys.Add(-1)
 		for t := range who {
 			if !t.noLoop || t.s != c.s {
-				t.tell(key)
+				t.tell(c, key)
 			}
 		}
 	}
-	if c.e.tracking.broadcasts.Load() > 0 {
-		c.broadcast = append(c.broadcast, clone(key))
+}
+
+// send delivers a message. What concerns a client whose command waited and is
+// served now goes behind its reply.
+func (c *call) send(to *Session, frame []byte) {
+	if c.only != nil && to == c.s {
+		c.behind = append(c.behind, frame...)
+		return
 	}
+	to.deliver(frame)
 }
 
 // sendBroadcast tells of the keys that a command or a transaction changed.
@@ -148,7 +168,7 @@ func (c *call) sendBroadcast() {
 				}
 			}
 			if len(hit) > 0 {
-				t.tell(hit...)
+				t.tell(c, hit...)
 			}
 		}
 	}
@@ -171,14 +191,14 @@ func (c *call) invalidateAll() {
 	}
 	tr.mu.Unlock()
 	for _, t := range trackers {
-		t.tell()
+		t.tell(c)
 	}
 }
 
 var invalidateChannel = []byte("__redis__:invalidate")
 
 // tell sends an invalidation: of these keys, or of all without any.
-func (t *tracker) tell(keys ...[]byte) {
+func (t *tracker) tell(c *call, keys ...[]byte) {
 	if t.off.Load() {
 		return
 	}
@@ -205,12 +225,12 @@ func (t *tracker) tell(keys ...[]byte) {
 		return // in RESP2 it could not be told from a reply
 	}
 	if len(keys) == 0 {
-		to.deliver(resp.AppendNullArray(b, p))
+		c.send(to, resp.AppendNullArray(b, p))
 		return
 	}
 	b = resp.AppendArray(b, len(keys))
 	for _, k := range keys {
 		b = resp.AppendBulk(b, k)
 	}
-	to.deliver(b)
+	c.send(to, b)
 }

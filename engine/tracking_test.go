@@ -127,3 +127,28 @@ func TestTrackingRedirects(t *testing.T) {
 	p.send("CLIENT TRACKINGINFO")
 	p.want("%3\r\n$5\r\nflags\r\n~2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\nredirect\r\n:1\r\n$8\r\nprefixes\r\n*0\r\n")
 }
+
+// What a command that waited did itself is told behind its reply.
+func TestTrackingTellsBehindTheReply(t *testing.T) {
+	e := open(t, Options{})
+	p, w := tracked(t, e, ""), connect(t, e)
+	p.send("LRANGE to 0 -1", "BLMOVE from to LEFT LEFT 0")
+	p.want("*0\r\n")
+	w.send("RPUSH from a")
+	w.want(":1\r\n")
+	p.want("$1\r\na\r\n" + invalidation("to"))
+}
+
+func TestTrackingForgetsKeys(t *testing.T) {
+	e := open(t, Options{})
+	p := tracked(t, e, "")
+	p.send("GET a", "GET b", "CONFIG SET tracking-table-max-keys 1")
+	p.want("_\r\n_\r\n+OK\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\n")
+	first, _ := p.r.ReadString('\n')
+	p.send("GET c")
+	p.want("_\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\n")
+	second, _ := p.r.ReadString('\n')
+	if n := e.tracking.keys.Load(); n != 1 || first == second {
+		t.Errorf("%q and %q were forgotten, %d keys are left", first, second, n)
+	}
+}
