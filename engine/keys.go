@@ -46,7 +46,7 @@ func cmdType(c *call) {
 }
 
 // adopt gives key, which must not exist, what another key held.
-func (c *call) adopt(key []byte, from *item, at int64) {
+func (c *call) adopt(key []byte, from *item, at int64) *item {
 	it := c.create(key, from.val.obj)
 	it.val.str, it.val.raw, it.val.plain = from.val.str, from.val.raw, from.val.plain
 	if at != 0 {
@@ -57,6 +57,7 @@ func (c *call) adopt(key []byte, from *item, at int64) {
 		h.registered = 0
 		c.registerFields(it, h)
 	}
+	return it
 }
 
 func cmdRename(c *call)   { c.rename(false) }
