@@ -74,6 +74,8 @@ var settings = map[string]struct {
 	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
 	"save":                      {"", func(string) bool { return true }, ""},
 	"appendonly":                {"no", func(s string) bool { return s == "no" }, "argument must be 'no'"},
+	"appendfsync":               {"everysec", nil, "can't set immutable config"},
+	"dir":                       {"", nil, "can't set immutable config"},
 	"active-expire-effort":      {"1", isCount, "argument must be between 1 and 10 inclusive"},
 	"slave-read-only":           {"yes", func(string) bool { return true }, ""},
 	"lua-time-limit":            {"5000", isCount, "argument couldn't be parsed into an integer"},

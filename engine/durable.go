@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine/aof"
@@ -46,6 +47,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
 	e.endLoading()
+	e.config.values["appendonly"], e.config.values["appendfsync"], e.config.values["dir"] = "yes", opts.Fsync.String(), opts.Dir
 	return e, nil
 }
 
@@ -110,6 +112,45 @@ func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int,
 		err = second.dumpAll(emit)
 	}
 	return errors.Join(err, second.Close())
+}
+
+// cmdBgrewriteaof starts a compaction and does not wait for it. INFO tells how
+// it ended.
+func cmdBgrewriteaof(c *call) {
+	switch {
+	case c.e.log == nil:
+		c.err("ERR nothing is saved by this engine: it has no directory")
+	case !c.e.log.StartCompaction():
+		c.err("ERR Background append only file rewriting already in progress")
+	default:
+		c.status("Background append only file rewriting started")
+	}
+}
+
+// infoLog writes what INFO tells of the log.
+func (e *Engine) infoLog(b *strings.Builder) {
+	if e.log == nil {
+		b.WriteString("aof_enabled:0\r\naof_rewrite_in_progress:0\r\n")
+		return
+	}
+	running := 0
+	if e.log.Compacting() {
+		running = 1
+	}
+	status := func(err error) string {
+		if err != nil {
+			return "err"
+		}
+		return "ok"
+	}
+	base, logs := e.log.Size()
+	fmt.Fprintf(b, "aof_enabled:1\r\naof_fsync:%s\r\naof_rewrite_in_progress:%d\r\naof_last_bgrewrite_status:%s\r\naof_last_write_status:%s\r\naof_current_size:%d\r\naof_base_size:%d\r\n",
+		e.opts.Fsync, running, status(e.log.CompactErr()), status(e.log.Err()), base+logs, base)
+	torn := int64(0)
+	if t := e.found.Torn; t != nil {
+		torn = t.Bytes
+	}
+	fmt.Fprintf(b, "aof_torn_bytes:%d\r\n", torn)
 }
 
 // misconf is the reply to a write that can't be saved.

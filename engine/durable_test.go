@@ -350,3 +350,36 @@ func TestPanicIsLogged(t *testing.T) {
 	sameState(t, state(again), before)
 	want(t, again.Session(), "MGET a b", "*2\r\n$10\r\nhalf done!\r\n$10\r\nhalf done!\r\n")
 }
+
+// TestInfoTellsOfTheLog wants INFO and CONFIG to tell what is true, and
+// BGREWRITEAOF to compact.
+func TestInfoTellsOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		e := onDisk(t, disk, Options{Fsync: aof.Always})
+		s := e.Session()
+		has := func(lines ...string) {
+			t.Helper()
+			info := run(s, "INFO persistence")
+			for _, l := range lines {
+				if !strings.Contains(info, l+"\r\n") {
+					t.Errorf("INFO has no %q: %q", l, info)
+				}
+			}
+		}
+		run(s, "SET k v")
+		has("aof_enabled:1", "aof_fsync:always", "aof_base_size:0", "aof_last_write_status:ok", "aof_torn_bytes:0")
+		want(t, s, "CONFIG GET appendfsync", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n")
+		want(t, s, "BGREWRITEAOF", "+Background append only file rewriting started\r\n")
+		synctest.Wait()
+		if base, _ := e.log.Size(); base == 0 {
+			t.Error("nothing was compacted")
+		}
+		has("aof_rewrite_in_progress:0", "aof_last_bgrewrite_status:ok")
+		disk.Fail(syscall.EIO, nil)
+		run(s, "SET k w")
+		has("aof_last_write_status:err")
+		disk.Fail(nil, nil)
+	})
+	want(t, open(t, Options{}).Session(), "BGREWRITEAOF", "-ERR nothing is saved by this engine: it has no directory\r\n")
+}

@@ -87,7 +87,8 @@ func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
 	dirty := e.stats.dirty.Load()
 	e.eachShard(c, func(sh *shard) { dirty += sh.counters.dirty })
 	fmt.Fprintf(b, "loading:0\r\nrdb_changes_since_last_save:%d\r\n", dirty)
-	b.WriteString("rdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n")
+	b.WriteString("rdb_bgsave_in_progress:0\r\n")
+	e.infoLog(b)
 }
 
 func (e *Engine) infoStats(c *call, b *strings.Builder) {

@@ -96,6 +96,7 @@ var otherTable = []command{
 		{name: "script|flush", arity: -2, flagNames: "noscript", cats: "slow|scripting", flags: flagNoLock, handler: cmdScriptFlush},
 		{name: "script|help", arity: 2, flagNames: "loading|stale", cats: "slow|scripting", flags: flagNoLock, handler: cmdScriptHelp},
 	}},
+	{name: "bgrewriteaof", arity: 1, flagNames: "admin|noscript|no_async_loading", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdBgrewriteaof},
 	{name: "save", arity: 1, flagNames: "admin|noscript|no_async_loading|no_multi", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdNoSave},
 	{name: "shutdown", arity: -1, flagNames: "admin|noscript|loading|stale|no_multi|allow_busy", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdNoSave},
 	{name: "time", arity: 1, flagNames: "loading|stale|fast", cats: "fast", flags: flagNoLock, handler: cmdTime},

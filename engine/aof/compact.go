@@ -30,18 +30,31 @@ func (c *compactor) grown(n int64) { c.logs.Add(n) }
 // consider starts a compaction when it is time for one.
 func (c *compactor) consider(l *Log) {
 	most := max(l.opts.CompactBytes, c.base.Load())
-	if l.opts.Fold == nil || c.logs.Load() < most+c.extra.Load() || l.Err() != nil || c.auto.Swap(true) {
-		return
+	if c.logs.Load() >= most+c.extra.Load() && l.Err() == nil {
+		c.start(l, most/4)
+	}
+}
+
+// start compacts in a goroutine of its own, unless one does already. After a
+// failure the logs may grow by more before it is tried again.
+func (c *compactor) start(l *Log, more int64) bool {
+	if l.opts.Fold == nil || c.ctx.Err() != nil || c.auto.Swap(true) {
+		return false
 	}
 	c.wait.Go(func() {
 		defer c.auto.Store(false)
 		if err := l.Compact(c.ctx); err != nil {
-			c.extra.Add(most / 4)
+			c.extra.Add(more)
 		} else {
 			c.extra.Store(0)
 		}
 	})
+	return true
 }
+
+// StartCompaction begins a compaction and does not wait for it. It reports
+// false when one is running that was begun so.
+func (l *Log) StartCompaction() bool { return l.compactor.start(l, 0) }
 
 // Size returns the bytes of the base and of the logs behind it.
 func (l *Log) Size() (base, logs int64) { return l.compactor.base.Load(), l.compactor.logs.Load() }
@@ -54,7 +67,7 @@ func (l *Log) CompactErr() error {
 	return nil
 }
 
-// Compacting says whether a compaction that nobody asked for is running.
+// Compacting says whether a compaction is running that nobody waits for.
 func (l *Log) Compacting() bool { return l.compactor.auto.Load() }
 
 // Compact replaces base and logs by a new base. Appending goes on meanwhile.
