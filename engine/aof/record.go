@@ -41,9 +41,8 @@ func appendRecord(dst []byte, db int, commands [][][]byte) []byte {
 	return dst
 }
 
-// A Record is a set of changes that were committed together. Its bytes are
-// those of the file that is being read: they are true until the function that
-// got it returns.
+// A Record is a set of changes that were committed together. Its memory is
+// used again when the function that got it returns.
 type Record struct {
 	DB       int
 	Commands [][][]byte
@@ -79,16 +78,20 @@ func (r *reader) bytes(n int) []byte {
 // eachRecord calls f for the records of a payload.
 func eachRecord(payload []byte, f func(Record) error) error {
 	all := reader{b: payload}
+	var flat [][]byte // the arguments of all commands of a record
+	var commands [][][]byte
 	for len(all.b) > 0 {
 		one := reader{b: all.bytes(all.int())}
-		rec := Record{DB: one.int()}
+		rec := Record{DB: one.int(), Commands: commands[:0]}
+		flat = flat[:0]
 		for n := one.int(); n > 0 && !one.bad; n-- {
-			var args [][]byte
+			from := len(flat)
 			for m := one.int(); m > 0 && !one.bad; m-- {
-				args = append(args, one.bytes(one.int()))
+				flat = append(flat, one.bytes(one.int()))
 			}
-			rec.Commands = append(rec.Commands, args)
+			rec.Commands = append(rec.Commands, flat[from:len(flat):len(flat)])
 		}
+		commands = rec.Commands
 		if all.bad || one.bad || len(one.b) > 0 {
 			return errRecord
 		}
