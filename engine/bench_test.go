@@ -69,11 +69,9 @@ func BenchmarkCommands(b *testing.B) {
 	})
 }
 
-// TestMemory reports the live bytes of a million strings and members.
-func TestMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes a million of each")
-	}
+// BenchmarkMemory tells the live bytes of a string and of a member among a
+// million.
+func BenchmarkMemory(b *testing.B) {
 	live := func() uint64 {
 		runtime.GC()
 		runtime.GC()
@@ -82,18 +80,18 @@ func TestMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	const n = 1_000_000
-	for _, line := range []string{"SET key:%012d 0123456789abcdef0123456789abcdef", "ZADD z %d member:%012d"} {
-		e := open(t, Options{})
-		s := e.Session()
-		before := live()
-		for i := range n {
-			if line[0] == 'S' {
-				s.Do(nil, split(fmt.Sprintf(line, i)))
-			} else {
-				s.Do(nil, split(fmt.Sprintf(line, i, i)))
+	for _, line := range []string{"SET key:%012[1]d 0123456789abcdef0123456789abcdef", "ZADD z %[1]d member:%012[1]d"} {
+		b.Run(line[:4], func(b *testing.B) {
+			for b.Loop() {
+				e := open(b, Options{})
+				s := e.Session()
+				before := live()
+				for i := range n {
+					s.Do(nil, split(fmt.Sprintf(line, i)))
+				}
+				b.ReportMetric(float64(live()-before)/n, "bytes/each")
+				runtime.KeepAlive(e)
 			}
-		}
-		t.Logf("%s: %.1f bytes each", line, float64(live()-before)/n)
-		runtime.KeepAlive(e)
+		})
 	}
 }

@@ -59,7 +59,7 @@ func (v *value) export() *rdb.Value {
 // a member or a field is there twice.
 func (c *call) imported(v *rdb.Value) *object {
 	var o *object
-	added := len(v.Elements)
+	var added int
 	switch v.Kind {
 	case rdb.List:
 		l := newList()

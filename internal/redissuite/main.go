@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
@@ -46,7 +47,7 @@ func main() {
 	limit := flag.Duration("limit", 5*time.Minute, "time for one unit, after which all goroutines are printed")
 	keep := flag.String("keep", "", "directory for the output of each unit")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *source, *serve, *keep, *limit, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "redissuite:", err)
