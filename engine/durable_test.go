@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -295,6 +297,39 @@ func TestFullDisk(t *testing.T) {
 				s = onDisk(t, disk, Options{}).Session()
 				want(t, s, "MGET n m", fmt.Sprintf("*2\r\n$%d\r\n%d\r\n$1\r\n1\r\n", len(text), n))
 			})
+		})
+	}
+}
+
+// TestDiskFullsInABurst fills the disk as fast as it goes, and wants what was
+// answered to be there although no room is ever made.
+func TestDiskFullsInABurst(t *testing.T) {
+	value := strings.Repeat("x", 1000)
+	for _, policy := range policies {
+		t.Run(policy.String(), func(t *testing.T) {
+			disk := faultdisk.New()
+			e, err := Open(t.Context(), Options{fs: disk, Fsync: policy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			disk.SetRoom(3 << 20)
+			var answered atomic.Int64
+			var wg sync.WaitGroup
+			for w := range writerCount {
+				wg.Go(func() {
+					s := e.Session()
+					for n := 0; run(s, fmt.Sprintf("SET %d:%d %s", w, n, value)) == "+OK\r\n"; n++ {
+						answered.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := int64(len(state(onDisk(t, disk, Options{})))); n < answered.Load() || answered.Load() < 2000 {
+				t.Errorf("%d keys are there, %d were answered", n, answered.Load())
+			}
 		})
 	}
 }

@@ -10,7 +10,7 @@
 //	0000000003.base  what the logs 1 to 3 amount to
 //	0000000004.log   what was appended since, in one log or several
 //	*.tmp            a base that is being written
-//	reserve          a megabyte that is given up when the disk is full
+//	reserve          four megabytes that are given up when the disk is full
 //
 // Opening reads the latest base, then the logs behind it, whose numbers must
 // have no gap. Numbers have ten decimal digits. What a base has made

@@ -201,3 +201,54 @@ func TestUnusedLog(t *testing.T) {
 		t.Errorf("after compaction found %v, want 0 to 8", numbers)
 	}
 }
+
+// A gatedFS is one whose writes wait for a gate.
+type gatedFS struct {
+	aof.FS
+	gate chan struct{}
+}
+
+type gatedFile struct {
+	aof.File
+	gate chan struct{}
+}
+
+func (g gatedFS) Create(name string) (aof.File, error) {
+	f, err := g.FS.Create(name)
+	return gatedFile{f, g.gate}, err
+}
+
+func (f gatedFile) WriteAt(b []byte, at int64) (int, error) {
+	if at > 0 { // headers pass
+		<-f.gate
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// TestThrottle holds that no more gathers in memory, while a write is stuck,
+// than the reserve can take.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := gatedFS{faultdisk.New(), make(chan struct{})}
+		l, _, _ := open(t, fs, aof.Options{})
+		const most = 3 << 20
+		go func() {
+			for l.End() < 2*most {
+				l.Throttle()
+				l.Append(0, number(5))
+			}
+		}()
+		time.Sleep(time.Second) // of the bubble: everything is stuck then
+		if n := l.End(); n < 1<<20 || n > most {
+			t.Errorf("%d bytes were appended while nothing was written", n)
+		}
+		close(fs.gate)
+		time.Sleep(time.Second) // of the bubble
+		if n := l.End(); n < 2*most {
+			t.Errorf("%d bytes were appended when writing went on", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

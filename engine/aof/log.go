@@ -54,7 +54,9 @@ type Options struct {
 	// in bytes; they may always grow as long as the base. Defaults to 64 MiB.
 	CompactBytes int64
 	// ReserveBytes is the size of the file that is given up when the disk is
-	// full. Defaults to 1 MiB.
+	// full. It must hold what is appended while a write is under way, which
+	// Throttle keeps to 1 MiB besides what callers append at that moment; a
+	// record that is larger waits in memory for room. Defaults to 4 MiB.
 	ReserveBytes int64
 }
 
@@ -126,7 +128,7 @@ const (
 	reserveName = "reserve"
 
 	worthWriting = 256 << 10
-	mostBacklog  = 32 << 20
+	mostBacklog  = 1 << 20
 )
 
 // Open takes the directory, gives replay every record that is there, in
@@ -142,7 +144,7 @@ func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 		opts.CompactBytes = 64 << 20
 	}
 	if opts.ReserveBytes == 0 {
-		opts.ReserveBytes = 1 << 20
+		opts.ReserveBytes = 4 << 20
 	}
 	l := &Log{
 		fs: fs, opts: opts, lock: lock,
@@ -251,7 +253,7 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Throttle waits while far more was appended than the disk has taken.
+// Throttle waits while much was appended that the disk has not taken.
 func (l *Log) Throttle() {
 	if l.backlog.Load() < mostBacklog {
 		return
