@@ -217,7 +217,7 @@ func TestAlwaysHoldsReplies(t *testing.T) {
 			go func() { reply <- run(e.Session(), line) }()
 			synctest.Wait()
 		}
-		for _, line := range []string{"SET k v", "GET k", "LPUSH queue x", "EXISTS other k", "DBSIZE"} {
+		for _, line := range []string{"SET k v", "GET k", "LPUSH queue x", "EXISTS other k", "DBSIZE", "SCAN 0 COUNT 1000"} {
 			start(line)
 			if len(held[line]) > 0 {
 				t.Errorf("%s was answered before the write was synced", line)

@@ -140,6 +140,9 @@ func (c *call) scanShard(i int, cursor uint64, f func(*item), budget, seen *int,
 	if !c.held.has(i) {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
+		if c.e.strict {
+			c.s.seen = max(c.s.seen, sh.saved)
+		}
 	}
 	ks := sh.dbs[c.db]
 	if ks == nil {
