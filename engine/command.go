@@ -32,7 +32,10 @@ const (
 	flagWrite
 	flagReadonly
 	flagNoScript
-	flagQuick // takes microseconds, or waits without holding anything
+	flagMayReplicate // refused to read-only scripts although it is no write
+	flagAllowBusy    // runs although a script is slow
+	flagScript       // runs a script
+	flagQuick        // takes microseconds, or waits without holding anything
 )
 
 func commandTable() map[string]*command {
@@ -59,6 +62,8 @@ func index(t map[string]*command, cmd *command) {
 			cmd.flags |= flagReadonly
 		case "noscript":
 			cmd.flags |= flagNoScript
+		case "allow_busy":
+			cmd.flags |= flagAllowBusy
 		case "no_multi":
 			cmd.flags |= flagNoMulti
 		case "fast", "blocking":
@@ -72,6 +77,12 @@ func index(t map[string]*command, cmd *command) {
 	switch name { // what Redis does not call fast, because it frees the old value at once
 	case "set", "del", "setex", "psetex", "getset", "publish":
 		cmd.flags |= flagQuick
+	}
+	switch name {
+	case "publish", "spublish", "pfcount":
+		cmd.flags |= flagMayReplicate
+	case "eval", "eval_ro", "evalsha", "evalsha_ro":
+		cmd.flags |= flagScript
 	}
 	t[name] = cmd
 	if len(cmd.subs) > 0 {

@@ -173,6 +173,12 @@ func cmdConfigSet(c *call) {
 			name = strings.Replace(name, "ziplist", "listpack", 1)
 		}
 		cf.values[name] = value
+		switch name { // two names for one
+		case "lua-time-limit":
+			cf.values["busy-reply-threshold"] = value
+		case "busy-reply-threshold":
+			cf.values["lua-time-limit"] = value
+		}
 	}
 	c.ok()
 }

@@ -132,7 +132,7 @@ func ended(ctx context.Context) error {
 // anything, so that its caller can as well run it itself.
 func (e *Engine) quick(cmd *redoubt.Cmd) bool {
 	if cmd.Script != nil {
-		return false
+		return e.opts.Natives[cmd.Script.Digest()] != nil
 	}
 	c := find(view(cmd.Name))
 	return c != nil && c.flags&flagQuick != 0

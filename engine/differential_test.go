@@ -80,6 +80,9 @@ func (v vocabulary) word(name string) string {
 	case "p":
 		return v.pick("*", "m*", "?1", "[a-f]*", "*1*", "\\m*", "[^m]*")
 	}
+	if list := scriptWords[name]; list != nil {
+		return v.pick(list...)
+	}
 	panic("no word " + name)
 }
 
@@ -157,6 +160,7 @@ var templates = map[string][]string{
 		"GEOSEARCH <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [ASC|DESC|ASC COUNT 2|ASC WITHDIST WITHCOORD WITHHASH|COUNT 1 ANY|ANY|STORE x|]", "GEOSEARCH <k> FROMMEMBER <m> BYBOX <rad> <rad> <unit> [ASC|DESC|ASC WITHDIST|COUNT 3|COUNT 0|]", "GEOSEARCH <k> FROMLONLAT 13 38 BYRADIUS 500 km ASC WITHDIST", "GEOSEARCH <k> BYRADIUS 1 m ASC", "GEOSEARCH <k> FROMLONLAT 1 1 ASC",
 		"GEOSEARCHSTORE <k> <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [||STOREDIST|WITHDIST]", "GEORADIUS <k> <lon> <lat> <rad> <unit> [||WITHDIST|ASC COUNT 2|STORE <k>|STOREDIST <k>|STORE <k> WITHDIST|foo]", "GEORADIUSBYMEMBER <k> <m> <rad> <unit> [||WITHCOORD|DESC|STORE <k>]", "GEORADIUS_RO <k> <lon> <lat> <rad> <unit> ASC", "GEORADIUSBYMEMBER_RO <k> <m> <rad> <unit> [||STORE <k>]", "ZRANGE <k> 0 -1 WITHSCORES", "LPUSH <k> a", "DEL <k>",
 	},
+	"scripts": scriptTemplates,
 	"multi": {
 		"MULTI", "EXEC", "DISCARD", "WATCH <k>", "UNWATCH", "SET <k> <i>", "GET <k>", "INCR <k>", "LPUSH <k> <v>", "LPOP <k>", "BLPOP <k> 0.01", "foo", "GET", "EXEC", "SELECT [0|1|99|x]", "DBSIZE", "FLUSHDB", "MOVE <k> 1", "SWAPDB 0 1", "ECHO <v>", "PING", "PING <v>", "ZADD <k> 1 a", "BZPOPMIN <k> 0.01", "BLMOVE <k> <k> LEFT LEFT 0.01",
 	},
@@ -178,7 +182,7 @@ func TestDifferential(t *testing.T) {
 				p := newPair(t, proto)
 				for range *rounds {
 					list := own
-					if v.r.IntN(5) == 0 && name != "multi" {
+					if v.r.IntN(5) == 0 && name != "multi" && name != "scripts" {
 						list = general
 					}
 					p.do(v.fill(list[v.r.IntN(len(list))]))

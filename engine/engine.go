@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/engine/lua"
 )
 
 const (
@@ -36,9 +37,16 @@ type Options struct {
 	// CompactBytes is how long the log may grow before it is rewritten, in
 	// bytes; it may always double. Defaults to 64 MiB.
 	CompactBytes int64
-	// Scripts runs EVAL and its relatives. Defaults to none: they answer an
-	// error.
-	Scripts Scripts
+	// Natives are Go functions to run in place of scripts, by the scripts'
+	// digests. Defaults to none: all scripts are run as Lua.
+	Natives map[string]Native
+	// ScriptTimeout is how long a script may run; what it has done until then
+	// stays done. Defaults to a minute; negative: for ever, or until SCRIPT KILL.
+	ScriptTimeout time.Duration
+	// UndeclaredKeys lets scripts use keys that they did not declare. Then each
+	// script holds up everything else, unless a Native runs it. Defaults to
+	// refusing such keys, as a cluster does.
+	UndeclaredKeys bool
 
 	fs      aof.FS // in place of Dir
 	reserve int64
@@ -81,6 +89,9 @@ type Engine struct {
 	closed   atomic.Bool
 	monitors monitors
 	tracking tracking
+	cache    scriptCache
+	scripts  scriptRuns
+	lua      *lua.Runtime
 	lanes    sync.Pool // of *lane, for calls without a session of their own
 	hub      hub
 	log      *aof.Log // nil without a directory
@@ -133,6 +144,7 @@ func create(opts Options) *Engine {
 		e.clock = systemClock{}
 	}
 	e.started = e.clock.Now()
+	e.lua, _ = lua.NewRuntime(lua.Options{}) // the defaults are no error
 	e.config.init()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
@@ -149,6 +161,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.sweeper.stop()
+	e.scripts.stopAll()
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()

@@ -1,111 +1,43 @@
 package engine
 
 import (
-	"strings"
+	"time"
 
+	"github.com/redoubt-go/redoubt/engine/lua"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// Scripts runs scripts. It is what EVAL and its relatives, SCRIPT and
-// FUNCTION are handed to; [Options.Scripts] sets it.
-type Scripts interface {
-	// Eval runs EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, FCALL or FCALL_RO as given
-	// by call, and appends its reply to dst. The shards of the script's keys
-	// are locked, or all of them.
-	Eval(dst []byte, call *ScriptCall) []byte
-	// Manage runs SCRIPT and FUNCTION, whose arguments are given with the name,
-	// and appends the reply to dst. No shard is locked.
-	Manage(dst []byte, session *Session, args [][]byte) []byte
+// scriptTimeout is the default of Options.ScriptTimeout.
+const scriptTimeout = time.Minute
+
+// A scriptHost runs the commands of a session's scripts, one script at a time.
+type scriptHost struct {
+	outer    *call // EVAL
+	inner    call  // the command of the script
+	readOnly bool
+	digest   string
+	run      scriptRun
+	tx       Tx
+	reply    []byte
+	keys     []string
+	args     []string
 }
 
-// A ScriptCall is one run of a script.
-type ScriptCall struct {
-	Session  *Session
-	Args     [][]byte // EVAL, the script or its digest, the number of keys, …
-	Keys     [][]byte
-	Argv     [][]byte
-	ReadOnly bool
-	c        *call
-	failed   bool
-}
+var (
+	_ lua.Host = (*scriptHost)(nil)
+	_ lua.ACL  = (*scriptHost)(nil)
+)
 
-// Protocol is the one in which the script's reply is to be written.
-func (sc *ScriptCall) Protocol() resp.Protocol { return sc.Session.proto }
+func cmdEval(c *call)      { c.eval(false, false) }
+func cmdEvalRo(c *call)    { c.eval(false, true) }
+func cmdEvalsha(c *call)   { c.eval(true, false) }
+func cmdEvalshaRo(c *call) { c.eval(true, true) }
 
-// NowMS is the time of the script in Unix milliseconds. It stands still while
-// the script runs.
-func (sc *ScriptCall) NowMS() int64 { return sc.c.time() }
-
-// Call runs a command of the script, redis.call, and appends its reply to dst
-// in protocol p. A command that may not be run from a script, and one that
-// uses a key whose shard is not locked, is answered with an error.
-func (sc *ScriptCall) Call(dst []byte, p resp.Protocol, args [][]byte) []byte {
-	fail := func(msg string) []byte { return resp.AppendError(dst, msg) }
-	if len(args) == 0 {
-		return fail("ERR Please specify at least one argument for this redis.call() call")
+func (c *call) eval(loaded, readOnly bool) {
+	if loaded && len(c.args[1]) != digestLen {
+		c.err(errNoScript)
+		return
 	}
-	cmd := find(args[0])
-	if cmd != nil {
-		cmd = cmd.resolve(args)
-	}
-	switch {
-	case cmd == nil:
-		return fail("ERR Unknown Redis command called from script")
-	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
-		return fail("ERR Wrong number of args calling Redis command from script")
-	case cmd.flags&(flagNoScript|flagControl) != 0:
-		return fail("ERR This Redis command is not allowed from script")
-	case sc.ReadOnly && cmd.flags&flagWrite != 0:
-		return fail("ERR Write commands are not allowed from read-only scripts.")
-	}
-	if why := sc.c.e.unsavable(cmd); why != "" {
-		return fail(why)
-	}
-	outer := sc.c
-	var set shardSet
-	if !outer.lockKeys(&set, cmd, args) && !outer.all {
-		return fail("ERR Script attempted to use a command that needs every key without declaring it")
-	}
-	if more := set.minus(&outer.held); !more.empty() {
-		return fail("ERR Script attempted to access a non local key in a cluster node")
-	}
-	c := call{e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: sc.Session.db,
-		held: outer.held, all: outer.all, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true}
-	if c.e.monitors.n.Load() > 0 {
-		c.monitor(args)
-	}
-	c.runQueued()
-	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
-	outer.broadcast = append(outer.broadcast, c.broadcast...)
-	outer.ready = append(outer.ready, c.ready...)
-	outer.dirty += c.dirty
-	if c.journaled() {
-		c.settleEffects()
-		for i, args := range c.effects.commands {
-			c.effects.commands[i] = cloneArgs(args)
-		}
-		outer.effects.join(&c.effects)
-		outer.touched = append(outer.touched, c.touched...)
-	}
-	return c.w
-}
-
-func cloneArgs(args [][]byte) [][]byte {
-	out := make([][]byte, len(args))
-	for i, a := range args {
-		out[i] = clone(a)
-	}
-	return out
-}
-
-func cmdEval(c *call)      { c.eval(false) }
-func cmdEvalsha(c *call)   { c.eval(false) }
-func cmdEvalRo(c *call)    { c.eval(true) }
-func cmdEvalshaRo(c *call) { c.eval(true) }
-func cmdFcall(c *call)     { c.eval(false) }
-func cmdFcallRo(c *call)   { c.eval(true) }
-
-func (c *call) eval(readOnly bool) {
 	n, ok := c.argInt(c.args[2])
 	switch {
 	case !ok:
@@ -117,40 +49,172 @@ func (c *call) eval(readOnly bool) {
 		c.err("ERR Number of keys can't be negative")
 		return
 	}
-	if c.e.opts.Scripts == nil {
-		c.err("ERR scripts are not supported by this engine")
+	var sc *script
+	if loaded {
+		if sc = c.s.script(c.args[1]); sc == nil {
+			c.err(errNoScript)
+			return
+		}
+	} else {
+		var err error
+		if sc, err = c.e.cache.load(c.args[1], c.e.opts.Natives); err != nil {
+			c.err("ERR " + err.Error())
+			return
+		}
+	}
+	if readOnly && sc.mayWrite {
+		c.err("ERR Can not execute a script with write flag using *_ro command.")
 		return
 	}
 	c.logged = true // what the script's commands log
-	db := c.s.db
-	sc := &ScriptCall{Session: c.s, Args: c.args, Keys: c.args[3 : 3+n], Argv: c.args[3+n:], ReadOnly: readOnly, c: c}
-	c.w = c.e.opts.Scripts.Eval(c.w, sc)
-	c.s.db = db
-}
-
-func (c *call) manageScripts() {
-	if c.e.opts.Scripts == nil {
-		top, sub, _ := strings.Cut(c.cmd.name, "|")
-		if sub == "flush" {
-			c.ok()
-			return
-		}
-		c.err("ERR " + strings.ToUpper(top) + " is not supported by this engine")
-		return
+	h := c.s.host
+	if h == nil {
+		h = &scriptHost{}
+		c.s.host = h
 	}
-	c.w = c.e.opts.Scripts.Manage(c.w, c.s, c.args)
+	h.outer, h.readOnly, h.digest = c, readOnly || sc.readOnly, sc.digest
+	db := c.s.db
+	keys, args := c.args[3:3+n], c.args[3+n:]
+	if sc.native == nil || readOnly || !h.native(sc.native, keys, args) {
+		h.lua(sc, keys, args)
+	}
+	c.s.db = db
+	h.release()
 }
 
-func cmdScriptLoad(c *call)      { c.manageScripts() }
-func cmdScriptKill(c *call)      { c.manageScripts() }
-func cmdScriptDebug(c *call)     { c.manageScripts() }
-func cmdScriptExists(c *call)    { c.manageScripts() }
-func cmdScriptFlush(c *call)     { c.manageScripts() }
-func cmdFunctionRestore(c *call) { c.manageScripts() }
-func cmdFunctionDelete(c *call)  { c.manageScripts() }
-func cmdFunctionList(c *call)    { c.manageScripts() }
-func cmdFunctionLoad(c *call)    { c.manageScripts() }
-func cmdFunctionKill(c *call)    { c.manageScripts() }
-func cmdFunctionDump(c *call)    { c.manageScripts() }
-func cmdFunctionFlush(c *call)   { c.manageScripts() }
-func cmdFunctionStats(c *call)   { c.manageScripts() }
+// lua runs a script on the Lua machine. The arguments are read in place.
+func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
+	c := h.outer
+	h.keys, h.args = h.keys[:0], h.args[:0]
+	for _, k := range keys {
+		h.keys = append(h.keys, text(k))
+	}
+	for _, a := range args {
+		h.args = append(h.args, text(a))
+	}
+	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt}
+	if t := c.e.opts.ScriptTimeout; t >= 0 {
+		if t == 0 {
+			t = scriptTimeout
+		}
+		inv.Deadline = time.Now().Add(t)
+	}
+	h.run.interrupt.Clear()
+	h.run.wrote.Store(false)
+	h.run.held, h.run.all = c.held, c.all
+	c.e.scripts.begin(&h.run, c.e.scriptLimit)
+	defer c.e.scripts.end(&h.run)
+	// The error is the reply too.
+	_ = c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)) //nolint:errcheck // as said
+}
+
+// release forgets the run, and keeps memory that is small.
+func (h *scriptHost) release() {
+	h.outer, h.tx = nil, Tx{}
+	clear(h.keys)
+	clear(h.args)
+	if cap(h.reply) > maxIdleReply {
+		h.reply = nil
+	}
+	if cap(h.keys)+cap(h.args) > 1<<10 {
+		h.keys, h.args = nil, nil
+	}
+}
+
+// Call is redis.call.
+func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
+	p := resp.RESP2
+	if r.RESP3() {
+		p = resp.RESP3
+	}
+	h.reply = h.command(h.reply[:0], p, args)
+	passReply(h.reply, r)
+}
+
+// Allowed is redis.acl_check_cmd: there are no ACLs.
+func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
+	cmd := find(args[0])
+	return cmd != nil, cmd != nil && cmd.resolve(args) != nil
+}
+
+// refuse returns why a script may not run a command, "" when it may.
+func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
+	switch {
+	case cmd == nil:
+		return "ERR Unknown Redis command called from script"
+	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
+		return "ERR Wrong number of args calling Redis command from script"
+	case cmd.flags&(flagNoScript|flagControl) != 0:
+		return "ERR This Redis command is not allowed from script"
+	case h.readOnly && cmd.flags&(flagWrite|flagMayReplicate) != 0:
+		return "ERR Write commands are not allowed from read-only scripts."
+	}
+	c := h.outer
+	if c.dirty == 0 { // a script that has written is let finish
+		if why := c.e.unsavable(cmd); why != "" {
+			return why
+		}
+	}
+	var set shardSet
+	if !c.lockKeys(&set, cmd, args) && !c.all {
+		return "ERR Script attempted to use a command that needs every key without declaring it"
+	}
+	// PUBLISH and its like take no shard, whatever their keys are.
+	if more := set.minus(&c.held); !more.empty() && cmd.flags&flagNoLock == 0 {
+		return "ERR Script attempted to access a non local key in a cluster node"
+	}
+	return ""
+}
+
+// command runs a command of the script and appends its reply, in protocol p,
+// to dst. The memory of args is free again when it returns.
+func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte {
+	cmd := find(args[0])
+	if cmd != nil {
+		cmd = cmd.resolve(args)
+	}
+	if why := h.refuse(cmd, args); why != "" {
+		return resp.AppendError(dst, why)
+	}
+	outer, c := h.outer, &h.inner
+	if cmd.flags&flagWrite != 0 {
+		h.run.wrote.Store(true)
+	}
+	kept, keyBuf := c.effects.commands[:0], c.keyBuf
+	*c = call{
+		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
+		held: outer.held, all: outer.all, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true,
+		effects: effects{commands: kept},
+	}
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(args)
+	}
+	c.runQueued()
+	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
+	for _, key := range c.broadcast {
+		outer.broadcast = append(outer.broadcast, clone(key))
+	}
+	outer.ready = append(outer.ready, c.ready...)
+	outer.dirty += c.dirty
+	if c.journaled() {
+		c.settleEffects()
+		for i, args := range c.effects.commands {
+			c.effects.commands[i] = cloneArgs(args)
+		}
+		outer.effects.join(&c.effects)
+		for _, key := range c.touched {
+			outer.touched = append(outer.touched, clone(key))
+		}
+	}
+	w := c.w
+	c.args, c.w, c.s = nil, nil, nil
+	return w
+}
+
+func cloneArgs(args [][]byte) [][]byte {
+	out := make([][]byte, len(args))
+	for i, a := range args {
+		out[i] = clone(a)
+	}
+	return out
+}

@@ -30,8 +30,12 @@ type Session struct {
 	pushMu    sync.Mutex
 	push      func([]byte)
 	pushProto atomic.Uint32 // proto, for publishers
-	script    any           // what the script engine keeps for a session
-	wait      atomic.Pointer[Wait]
+	host      *scriptHost   // nil before the first script
+
+	lastScript    *script // what EVALSHA named last, good for as many flushes
+	scriptFlushes int64
+
+	wait atomic.Pointer[Wait]
 
 	seen  uint64 // what the replies depend on, a position in the log
 	later bool   // SyncLater was called
@@ -239,6 +243,11 @@ func (c *call) admit(p **command) bool {
 		msg = "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
+	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
+		if msg = busy; cmd.name == "exec" && s.inMulti {
+			msg = "EXECABORT Transaction discarded because of: " + busy
+			s.discard()
+		}
 	} else if why := s.e.unsavable(cmd); why != "" {
 		msg = why
 	} else {

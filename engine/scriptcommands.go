@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"crypto/sha1" //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/engine/lua"
+)
+
+const (
+	digestLen   = 2 * sha1.Size
+	errNoScript = "NOSCRIPT No matching script. Please use EVAL."
+)
+
+// A script is one that was loaded.
+type script struct {
+	digest   string
+	proto    *lua.Proto
+	native   Native // nil for most
+	readOnly bool   // by its first line
+	mayWrite bool   // the same, said the other way round: it has such a line
+}
+
+// A scriptCache holds the scripts that EVALSHA can name.
+type scriptCache struct {
+	mu       sync.RWMutex
+	byDigest map[string]*script
+	flushes  atomic.Int64
+}
+
+// load returns the script with the text given, compiled now when it is new.
+func (sc *scriptCache) load(source []byte, natives map[string]Native) (*script, error) {
+	sum := sha1.Sum(source) //nolint:gosec // as above
+	var digest [digestLen]byte
+	hex.Encode(digest[:], sum[:])
+	if s := sc.find(digest[:]); s != nil {
+		return s, nil
+	}
+	proto, err := lua.Compile("user_script", string(source))
+	if err != nil {
+		return nil, err
+	}
+	s := &script{digest: string(digest[:]), proto: proto, native: natives[string(digest[:])]}
+	if flags := proto.Flags(); flags != nil {
+		s.mayWrite = true
+		for _, f := range flags {
+			if f == "no-writes" {
+				s.readOnly, s.mayWrite = true, false
+			}
+		}
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.byDigest == nil {
+		sc.byDigest = map[string]*script{}
+	}
+	sc.byDigest[s.digest] = s
+	return s, nil
+}
+
+// find returns the script of a digest, in any case, or nil.
+func (sc *scriptCache) find(digest []byte) *script {
+	if len(digest) != digestLen {
+		return nil
+	}
+	var low [digestLen]byte
+	for i, b := range digest {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		low[i] = b
+	}
+	sc.mu.RLock()
+	defer sc.mu.RUnlock()
+	return sc.byDigest[string(low[:])]
+}
+
+func (sc *scriptCache) flush() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.byDigest = nil
+	sc.flushes.Add(1)
+}
+
+// script is find, which first looks at what the session ran last: cores share
+// no lock then.
+func (s *Session) script(digest []byte) *script {
+	flushes := s.e.cache.flushes.Load()
+	if last := s.lastScript; last != nil && last.digest == text(digest) && flushes == s.scriptFlushes {
+		return last
+	}
+	found := s.e.cache.find(digest)
+	s.lastScript, s.scriptFlushes = found, flushes
+	return found
+}
+
+func cmdScriptLoad(c *call) {
+	sc, err := c.e.cache.load(c.args[2], c.e.opts.Natives)
+	if err != nil {
+		c.err("ERR " + err.Error())
+		return
+	}
+	c.str(sc.digest)
+}
+
+func cmdScriptExists(c *call) {
+	c.array(len(c.args) - 2)
+	for _, digest := range c.args[2:] {
+		c.boolInt(c.e.cache.find(digest) != nil)
+	}
+}
+
+func cmdScriptFlush(c *call) {
+	if !c.flushMode("ERR SCRIPT FLUSH only support SYNC|ASYNC option") {
+		return
+	}
+	c.e.cache.flush()
+	c.ok()
+}
+
+// flushMode checks the optional last argument of SCRIPT FLUSH and its like.
+func (c *call) flushMode(otherwise string) bool {
+	if len(c.args) == 2 || len(c.args) == 3 && (is(c.args[2], "sync") || is(c.args[2], "async")) {
+		return true
+	}
+	c.err(otherwise)
+	return false
+}
+
+func cmdScriptKill(c *call) {
+	killed, unkillable := c.e.scripts.kill()
+	switch {
+	case killed > 0:
+		c.ok()
+	case unkillable > 0:
+		c.err("UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.")
+	default:
+		c.err("NOTBUSY No scripts in execution right now.")
+	}
+}
+
+func cmdScriptDebug(c *call) {
+	switch {
+	case is(c.args[2], "no"):
+		c.ok()
+	case is(c.args[2], "yes"), is(c.args[2], "sync"):
+		c.err("ERR this engine has no debugger for scripts")
+	default:
+		c.err("ERR Use SCRIPT DEBUG YES/SYNC/NO")
+	}
+}
+
+// Functions can't be loaded, so there are none.
+
+const errFunctions = "ERR functions are not supported by this engine: use EVAL, or SCRIPT LOAD and EVALSHA"
+
+func cmdFcall(c *call)           { c.err("ERR Function not found") }
+func cmdFcallRo(c *call)         { c.err("ERR Function not found") }
+func cmdFunctionLoad(c *call)    { c.err(errFunctions) }
+func cmdFunctionRestore(c *call) { c.err(errFunctions) }
+func cmdFunctionDump(c *call)    { c.err(errFunctions) }
+func cmdFunctionDelete(c *call)  { c.err("ERR Library not found") }
+func cmdFunctionKill(c *call)    { c.err("NOTBUSY No scripts in execution right now.") }
+
+func cmdFunctionFlush(c *call) {
+	if c.flushMode("ERR FUNCTION FLUSH only supports SYNC|ASYNC option") {
+		c.ok()
+	}
+}
+
+func cmdFunctionList(c *call) {
+	for i := 2; i < len(c.args); i++ {
+		switch {
+		case is(c.args[i], "withcode"):
+		case is(c.args[i], "libraryname") && i+1 < len(c.args):
+			i++
+		case is(c.args[i], "libraryname"):
+			c.err("ERR library name argument was not given")
+			return
+		default:
+			c.err("ERR Unknown argument " + clip(c.args[i], 128))
+			return
+		}
+	}
+	c.array(0)
+}
+
+func cmdFunctionStats(c *call) {
+	c.mapHead(2)
+	c.str("running_script")
+	c.null()
+	c.str("engines")
+	c.mapHead(0)
+}
