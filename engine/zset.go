@@ -159,10 +159,13 @@ func (z *zset) unlink(e *zentry) {
 
 // set adds a member or gives it another score.
 func (z *zset) set(member []byte, score float64) *zentry {
+	e, added := z.members.add(member)
+	if added && (z.len() > z.limits.zsetEntries || len(member) > z.limits.zsetValue) {
+		z.large = true
+	}
 	if score == 0 && !z.large {
 		score = 0 // the small form of Redis has no -0
 	}
-	e, added := z.members.add(member)
 	if !added {
 		if e.val.score == score {
 			return e
@@ -174,8 +177,6 @@ func (z *zset) set(member []byte, score float64) *zentry {
 			return e
 		}
 		z.unlink(e)
-	} else if z.len() > z.limits.zsetEntries || len(member) > z.limits.zsetValue {
-		z.large = true
 	}
 	e.val.score = score
 	z.insert(e)
