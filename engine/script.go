@@ -105,7 +105,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	c.e.scripts.begin(&h.run, c.e.scriptLimit)
 	defer c.e.scripts.end(&h.run)
 	// The error is the reply too.
-	_ = c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)) //nolint:errcheck // as said
+	_ = c.e.lua.Run(sc.proto, inv, (*scriptReply)(c))
 }
 
 // release forgets the run, and keeps memory that is small.
