@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/embedded"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/server"
 )
 
 // A backend is what keeps the data of `redoubt serve`.
 type backend struct {
-	name       string // to be shown
-	durability string // what is left after a crash
-	redis      *proxy.Redis
+	name       string         // to be shown
+	durability string         // what is left after a crash
+	raw        server.Backend // opens raw sessions to it
 	client     *redoubt.Client
 	closers    []func() error // in the order of closing
 }
@@ -50,34 +51,42 @@ func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error
 		if path != "" {
 			return nil, usagef("backend embedded:%s: the embedded back end keeps its data in memory only; use embedded: without a path, or a Redis", path)
 		}
-		srv, err := embedded.Start()
+		e, err := engine.New(engine.Options{})
 		if err != nil {
 			return nil, fail(exitUnavailable, err)
 		}
-		b.closers = append(b.closers, srv.Close)
-		b.name, b.durability = embeddedName, "none: data is in memory and gone when this process ends"
-		url = "redis://" + srv.Addr()
+		b.closers = append(b.closers, e.Close)
+		b.name, b.raw = embeddedName, e
+		b.durability = "none: data is in memory and gone when this process ends"
+		return b, b.connect(e, prefix)
 	}
-	if b.redis, err = proxy.ParseURL(url); err != nil {
+	redis, err := proxy.ParseURL(url)
+	if err != nil {
 		return nil, usagef("back end: %w", err)
 	}
 	conn, err := goredis.Open(ctx, url)
 	if err != nil {
 		return nil, openFailure("back end", url, err)
 	}
-	b.closers = append([]func() error{conn.Close}, b.closers...)
+	b.closers = append(b.closers, conn.Close)
+	b.name, b.raw = redis.Name(), redis
+	if err := b.connect(conn, prefix); err != nil {
+		return nil, err
+	}
+	if inCluster(ctx, b.client) {
+		return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
+	}
+	b.durability = durability(ctx, b.client)
+	return b, nil
+}
+
+// connect makes the client.
+func (b *backend) connect(conn redoubt.Conn, prefix string) (err error) {
 	if b.client, err = redoubt.New(conn, redoubt.Options{Prefix: prefix}); err != nil {
-		return nil, fail(exitUsage, err)
+		return fail(exitUsage, err)
 	}
 	b.closers = append([]func() error{b.client.Close}, b.closers...)
-	if b.name == "" {
-		b.name = b.redis.Name()
-		if inCluster(ctx, b.client) {
-			return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
-		}
-		b.durability = durability(ctx, b.client)
-	}
-	return b, nil
+	return nil
 }
 
 // openFailure is the error for a server that can't be used: one that doesn't
