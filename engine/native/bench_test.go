@@ -39,7 +39,7 @@ func BenchmarkDecisions(b *testing.B) {
 			for _, a := range args {
 				line = append(line, []byte(a))
 			}
-			var out []byte
+			out, _ := s.Do(nil, [][]byte{[]byte("SCRIPT"), []byte("LOAD"), []byte(sc.Source())})
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
