@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
 )
@@ -26,6 +27,7 @@ type served struct {
 	conn    *net.TCPConn
 	raw     syscall.RawConn
 	session net.Conn
+	buf     []byte
 }
 
 // accept serves e to whoever connects, until the listener is closed.
@@ -68,14 +70,17 @@ func (l *loop) add(conn *net.TCPConn) error {
 		_ = conn.CloseWrite()         // the loop sees the other side's end
 	}()
 	l.mu.Lock()
-	l.conns[fd] = &served{conn, raw, session}
+	l.conns[fd] = &served{conn, raw, session, make([]byte, 1<<16)}
 	l.mu.Unlock()
-	return syscall.EpollCtl(l.poll, syscall.EPOLL_CTL_ADD, int(fd), &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP, Fd: fd})
+	return l.watch(fd)
 }
+
+// patience is how long one command may hold up the other connections: the
+// tests of scripts that don't end send SCRIPT KILL on another one.
+const patience = 50 * time.Millisecond
 
 func (l *loop) run() {
 	events := make([]syscall.EpollEvent, 1) // one by one: the list is in the order of arrival
-	buf := make([]byte, 1<<20)
 	for {
 		n, err := syscall.EpollWait(l.poll, events, -1)
 		if errors.Is(err, syscall.EINTR) {
@@ -88,23 +93,47 @@ func (l *loop) run() {
 			l.mu.Lock()
 			s := l.conns[ev.Fd]
 			l.mu.Unlock()
-			if s != nil && !s.step(buf) {
-				l.mu.Lock()
-				delete(l.conns, ev.Fd)
-				l.mu.Unlock()
-				s.session.Close()
-				_ = s.conn.Close() // leaves the poll set
+			if s != nil {
+				l.step(s, ev.Fd)
 			}
 		}
 	}
 }
 
+// step runs what has arrived, and leaves it alone when that takes long.
+func (l *loop) step(s *served, fd int32) {
+	// Out of the poll set meanwhile: there may be more to read.
+	if syscall.EpollCtl(l.poll, syscall.EPOLL_CTL_DEL, int(fd), nil) != nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.step() && l.watch(fd) == nil {
+			return
+		}
+		l.mu.Lock()
+		delete(l.conns, fd)
+		l.mu.Unlock()
+		s.session.Close()
+		_ = s.conn.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
+}
+
+func (l *loop) watch(fd int32) error {
+	return syscall.EpollCtl(l.poll, syscall.EPOLL_CTL_ADD, int(fd), &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP, Fd: fd})
+}
+
 // step runs what has arrived, and reports false when the client is gone.
-func (s *served) step(buf []byte) bool {
+func (s *served) step() bool {
 	var n int
 	var err error
 	if rerr := s.raw.Read(func(fd uintptr) bool {
-		n, err = syscall.Read(int(fd), buf) //nolint:gosec // a descriptor
+		n, err = syscall.Read(int(fd), s.buf) //nolint:gosec // a descriptor
 		return true
 	}); rerr != nil {
 		return false
@@ -115,6 +144,6 @@ func (s *served) step(buf []byte) bool {
 	if err != nil || n == 0 {
 		return false
 	}
-	_, err = s.session.Write(buf[:n])
+	_, err = s.session.Write(s.buf[:n])
 	return err == nil
 }
