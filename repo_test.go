@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 // heavy are the modules that must not reach a program which uses the library,
 // by any path.
 var heavy = []string{
-	"github.com/alicebob/miniredis", "github.com/prometheus", "github.com/spf13", "github.com/yuin", "gopkg.in/yaml",
+	"github.com/prometheus", "github.com/spf13", "gopkg.in/yaml",
 }
 
 // A listed is a package as go list describes it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/server"
@@ -51,7 +52,7 @@ func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error
 		if path != "" {
 			return nil, usagef("backend embedded:%s: the embedded back end keeps its data in memory only; use embedded: without a path, or a Redis", path)
 		}
-		e, err := engine.New(engine.Options{})
+		e, err := engine.New(engine.Options{Natives: native.All()})
 		if err != nil {
 			return nil, fail(exitUnavailable, err)
 		}

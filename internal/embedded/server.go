@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/native"
 )
 
 // A Server is one engine that listens. Make it with [Start], end it with Close.
@@ -25,11 +26,8 @@ type Server struct {
 
 // Start starts an empty engine that listens on a free port of 127.0.0.1,
 // without a password. It is ready when Start returns and runs until Close.
-func Start() (*Server, error) { return StartOptions(engine.Options{}) }
-
-// StartOptions is Start for an engine with options.
-func StartOptions(opts engine.Options) (*Server, error) {
-	e, err := engine.New(opts)
+func Start() (*Server, error) {
+	e, err := engine.New(engine.Options{Natives: native.All()})
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
@@ -42,9 +40,6 @@ func StartOptions(opts engine.Options) (*Server, error) {
 	s.wg.Go(s.accept)
 	return s, nil
 }
-
-// Engine returns the engine.
-func (s *Server) Engine() *engine.Engine { return s.engine }
 
 // Addr returns the address that the server listens on, as host:port. It stays
 // the same after Close.
