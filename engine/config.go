@@ -139,6 +139,7 @@ func cmdConfigSet(c *call) {
 			c.forgetMany()
 		}
 	}()
+	defer c.e.scripts.find(c.e.scriptLimit) // by the limit that is true then
 	cf.mu.Lock()
 	defer cf.mu.Unlock()
 	for i := 0; i < len(pairs); i += 2 {

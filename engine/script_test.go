@@ -86,6 +86,7 @@ func TestScriptKill(t *testing.T) {
 	e := open(t, Options{})
 	s := e.Session()
 	begins(t, runScript(s, "SCRIPT", "KILL"), "-NOTBUSY ")
+	begins(t, runScript(s, "EVAL", "return 1", "0"), ":1") // somebody will look 5 s later
 	begins(t, runScript(s, "CONFIG", "SET", "lua-time-limit", "10"), "+OK")
 	got := make(chan string)
 	go func() { got <- runScript(e.Session(), "EVAL", "while true do end", "1", "{a}1") }()

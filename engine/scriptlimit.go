@@ -62,7 +62,10 @@ func (rs *scriptRuns) end(r *scriptRun) {
 func (rs *scriptRuns) find(limit func() time.Duration) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.look = nil
+	if rs.look != nil {
+		rs.look.Stop()
+		rs.look = nil
+	}
 	d := limit()
 	if d <= 0 {
 		return
