@@ -14,8 +14,8 @@ import (
 // Options configure a [Client]. The zero value is ready to use.
 type Options struct {
 	// Prefix begins every key, as in "rd:{orders:42}:lock". Give two
-	// applications that share a server different prefixes. It must not be
-	// empty or contain braces. Defaults to "rd".
+	// applications that share a server different prefixes. It must not
+	// contain braces. Defaults to "rd".
 	Prefix string
 }
 
@@ -66,6 +66,7 @@ func New(conn Conn, opts Options) (*Client, error) {
 		c.combine = false
 	}
 	c.inbox.client = c
+	c.inbox.ctx, c.inbox.end = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -74,6 +75,9 @@ func New(conn Conn, opts Options) (*Client, error) {
 func (c *Client) Do(ctx context.Context, cmd Cmd) Reply {
 	if c.closed.Load() {
 		return Reply{Err: ErrClosed}
+	}
+	if err := ctx.Err(); err != nil {
+		return Reply{Err: err}
 	}
 	if !c.combine || cmd.Flags&Blocking != 0 {
 		return c.conn.Do(ctx, cmd)
@@ -119,9 +123,6 @@ func (c *Client) Node(key string) string {
 	}
 	return c.topology.Node(key)
 }
-
-// Prefix returns the prefix of every key.
-func (c *Client) Prefix() string { return c.prefix }
 
 // MaxName is the longest name of a lock, a limit or a queue, in bytes.
 const MaxName = 512

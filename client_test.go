@@ -80,198 +80,6 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Two callers go alone; the others leave together when one of them returns.
-func TestCombinerMerges(t *testing.T) {
-	g := newGate()
-	c := newTestClient(t, g)
-	var wg sync.WaitGroup
-	for i := range minLanes + 100 {
-		wg.Go(func() {
-			name := fmt.Sprint("cmd", i)
-			if got, err := c.Do(t.Context(), Cmd{Name: name}).Text(); got != name || err != nil {
-				t.Errorf("%s got the reply %q (%v)", name, got, err)
-			}
-		})
-		if i < minLanes {
-			<-g.arrived
-		}
-	}
-	waitFor(t, "100 calls are queued", func() bool { return c.single.queued() == 100 })
-	g.let <- struct{}{}
-	<-g.arrived
-	if got := g.sizes(); fmt.Sprint(got) != "[1 1 100]" {
-		t.Errorf("calls of %v commands, want 1, 1, 100", got)
-	}
-	close(g.let)
-	wg.Wait()
-}
-
-func TestCombinerBoundsABatch(t *testing.T) {
-	g := newGate()
-	c := newTestClient(t, g)
-	var wg sync.WaitGroup
-	for i := range minLanes + maxBatch + 1 {
-		wg.Go(func() { c.Do(t.Context(), Cmd{Name: "x"}) })
-		if i < minLanes {
-			<-g.arrived
-		}
-	}
-	waitFor(t, "the others are queued", func() bool { return c.single.queued() == maxBatch+1 })
-	close(g.let)
-	wg.Wait()
-	for _, n := range g.sizes() {
-		if n > maxBatch {
-			t.Errorf("a pipeline of %d commands", n)
-		}
-	}
-}
-
-func TestCombinerCallerLeaves(t *testing.T) {
-	g := newGate()
-	c := newTestClient(t, g)
-	var wg sync.WaitGroup
-	for range minLanes {
-		wg.Go(func() { c.Do(context.Background(), Cmd{Name: "first"}) })
-		<-g.arrived
-	}
-	// One that is still queued was never sent.
-	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan Reply, 1)
-	go func() { left <- c.Do(ctx, Cmd{Name: "queued"}) }()
-	waitFor(t, "it is queued", func() bool { return c.single.queued() == 1 })
-	cancel()
-	if err := (<-left).Err; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
-		t.Errorf("a call that was never sent gave %v", err)
-	}
-
-	// Ones in flight are of unknown outcome, unless they only read.
-	ctx, cancel = context.WithCancel(t.Context())
-	writes, reads := make(chan Reply, 1), make(chan Reply, 1)
-	go func() { writes <- c.Do(ctx, Cmd{Name: "write"}) }()
-	go func() { reads <- c.Do(ctx, Cmd{Name: "read", Flags: ReadOnly}) }()
-	waitFor(t, "both are queued", func() bool { return c.single.queued() == 2 })
-	g.let <- struct{}{}
-	<-g.arrived
-	cancel()
-	if err := (<-writes).Err; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnknownOutcome) {
-		t.Errorf("a write in flight gave %v", err)
-	}
-	if err := (<-reads).Err; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
-		t.Errorf("a read in flight gave %v", err)
-	}
-	for _, call := range g.calls {
-		for _, cmd := range call {
-			if cmd.Name == "queued" {
-				t.Error("the call that left the queue was sent")
-			}
-		}
-	}
-	close(g.let)
-	wg.Wait()
-}
-
-// A pipeline has the latest of its callers' deadlines, and none if one has none.
-func TestCombinerDeadline(t *testing.T) {
-	for _, all := range []bool{true, false} {
-		g := newGate()
-		c := newTestClient(t, g)
-		var wg sync.WaitGroup
-		for range minLanes {
-			wg.Go(func() { c.Do(context.Background(), Cmd{Name: "first"}) })
-			<-g.arrived
-		}
-		latest := time.Now().Add(time.Hour)
-		for _, d := range []time.Time{latest.Add(-time.Minute), latest} {
-			ctx, cancel := context.WithDeadline(t.Context(), d)
-			defer cancel()
-			wg.Go(func() { c.Do(ctx, Cmd{Name: "x"}) })
-		}
-		want, n := latest, 2
-		if !all {
-			want, n = time.Time{}, 3
-			wg.Go(func() { c.Do(context.Background(), Cmd{Name: "x"}) })
-		}
-		waitFor(t, "they are queued", func() bool { return c.single.queued() == n })
-		close(g.let)
-		wg.Wait()
-		if got := g.deadlines[len(g.deadlines)-1]; !got.Equal(want) {
-			t.Errorf("the pipeline's deadline is %v, want %v", got, want)
-		}
-	}
-}
-
-// A pipeline that hangs, on a broken connection maybe, gives its lane away.
-func TestCombinerStuckLane(t *testing.T) {
-	g := newGate()
-	c := newTestClient(t, g)
-	var wg sync.WaitGroup
-	start := func(n int) {
-		for range n {
-			wg.Go(func() { c.Do(context.Background(), Cmd{Name: "x"}) })
-		}
-	}
-	for range minLanes {
-		start(1)
-		<-g.arrived
-	}
-	for i := range minLanes { // both lanes now carry pipelines, which hang
-		start(1)
-		waitFor(t, "it is queued", func() bool { return c.single.queued() == 1 })
-		g.let <- struct{}{}
-		<-g.arrived
-		if got := len(g.sizes()); got != minLanes+i+1 {
-			t.Fatalf("%d calls, want %d", got, minLanes+i+1)
-		}
-	}
-	start(1)
-	select {
-	case <-g.arrived:
-	case <-time.After(10 * time.Second):
-		t.Error("a call waits behind pipelines that hang")
-	}
-	close(g.let)
-	wg.Wait()
-	waitFor(t, "no lane is in use", func() bool {
-		c.single.mu.Lock()
-		defer c.single.mu.Unlock()
-		return c.single.busy == 0
-	})
-}
-
-func TestLanesFollowTheRoundTrip(t *testing.T) {
-	b := newCombiner(nil)
-	for range 1000 {
-		b.observe(40 * time.Microsecond)
-	}
-	if n := b.lanes(); n != minLanes {
-		t.Errorf("%d lanes on loopback, want %d", n, minLanes)
-	}
-	for range 1000 {
-		b.observe(2 * time.Millisecond)
-	}
-	if n := b.lanes(); n != maxLanes {
-		t.Errorf("%d lanes at 2 ms, want %d", n, maxLanes)
-	}
-	b.observe(40 * time.Microsecond)
-	if n := b.lanes(); n != minLanes {
-		t.Errorf("%d lanes after one fast call, want %d", n, minLanes)
-	}
-}
-
-func TestBlockingNeverShares(t *testing.T) {
-	g := newGate()
-	c := newTestClient(t, g)
-	var wg sync.WaitGroup
-	for range 10 {
-		wg.Go(func() { c.Do(t.Context(), Cmd{Name: "BLPOP", Flags: Blocking}) })
-	}
-	for range 10 {
-		<-g.arrived
-	}
-	close(g.let)
-	wg.Wait()
-}
-
 func TestKey(t *testing.T) {
 	c, err := New(newGate(), Options{Prefix: "shop"})
 	if err != nil {
@@ -451,5 +259,35 @@ func TestServerMajor(t *testing.T) {
 		if got := serverMajor(info); got != want {
 			t.Errorf("serverMajor(%q) = %d, want %d", info, got, want)
 		}
+	}
+}
+
+// mute never confirms a subscription.
+type mute struct{ *gate }
+
+func (mute) Subscribe(ctx context.Context, _ string, _ bool, _ func(string, bool)) (func(), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Close does not wait for a subscription that is not confirmed.
+func TestCloseEndsSubscribing(t *testing.T) {
+	c, err := New(mute{newGate()}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.Waiter(context.Background(), "n", "k")
+		got <- err
+	}()
+	waitFor(t, "it subscribes", func() bool {
+		c.inbox.mu.Lock()
+		defer c.inbox.mu.Unlock()
+		return len(c.inbox.subs) == 1
+	})
+	_ = c.Close()
+	if err := <-got; err == nil {
+		t.Error("a Waiter without a subscription")
 	}
 }

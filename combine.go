@@ -30,9 +30,18 @@ type combiner struct {
 	// rtt is the shortest round trip lately seen by a lone command.
 	rtt atomic.Int64
 
-	mu    sync.Mutex
-	busy  int     // lanes in use
-	queue []*call // waiting for a lane, oldest first
+	mu      sync.Mutex
+	lanes   [maxLanes]lane
+	busy    int     // lanes in use
+	queue   []*call // waiting for a lane, oldest first
+	watch   *time.Timer
+	watched bool // watch is set
+}
+
+// A lane is in use by one command or pipeline at a time.
+type lane struct {
+	since time.Time // when it was sent; zero: the lane is free
+	use   uint64    // counts its users, so that a late one doesn't free it for another
 }
 
 const (
@@ -43,8 +52,8 @@ const (
 	// maxBatch bounds a pipeline, so that the last of many callers does not
 	// wait for the replies of all.
 	maxBatch = 512
-	// stuckAfter is when a pipeline is taken to be stuck, on one broken
-	// connection it may be, and its lane is given to others.
+	// stuckAfter is when a command or a pipeline is taken to be stuck, on one
+	// broken connection it may be, and its lane is given to others that wait.
 	stuckAfter = 250 * time.Millisecond
 )
 
@@ -63,20 +72,24 @@ func newCombiner(conn Conn) *combiner { return &combiner{conn: conn, max: maxLan
 
 func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	b.mu.Lock()
-	if b.busy < b.lanes() {
-		b.busy++
+	if b.busy < b.width() {
+		l, start := b.enter()
+		use := l.use
 		b.mu.Unlock()
-		start := time.Now()
 		r := b.conn.Do(ctx, cmd)
 		if r.Err == nil {
 			b.observe(time.Since(start))
 		}
-		b.release()
+		b.mu.Lock()
+		b.exit(l, use)
+		b.dispatch()
+		b.mu.Unlock()
 		return r
 	}
 	c := calls.Get().(*call)
 	c.ctx, c.cmd = ctx, cmd
 	b.queue = append(b.queue, c)
+	b.watchLanes()
 	b.mu.Unlock()
 
 	select {
@@ -87,6 +100,63 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 		return r
 	case <-ctx.Done():
 		return b.leave(c)
+	}
+}
+
+// enter takes a free lane. b.mu is held, and one is free.
+func (b *combiner) enter() (*lane, time.Time) {
+	l := &b.lanes[0]
+	for i := range b.lanes {
+		if l = &b.lanes[i]; l.since.IsZero() {
+			break
+		}
+	}
+	l.since = time.Now()
+	l.use++
+	b.busy++
+	return l, l.since
+}
+
+// exit frees a lane, unless it was given away meanwhile. b.mu is held.
+func (b *combiner) exit(l *lane, use uint64) {
+	if l.use == use {
+		l.since = time.Time{}
+		l.use++
+		b.busy--
+	}
+}
+
+// watchLanes has a look at the lanes after a while. It is called when somebody
+// waits, so that no call pays for a timer as long as lanes are free. b.mu is
+// held.
+func (b *combiner) watchLanes() {
+	if b.watched {
+		return
+	}
+	b.watched = true
+	if b.watch == nil {
+		b.watch = time.AfterFunc(stuckAfter, b.freeStuck)
+	} else {
+		b.watch.Reset(stuckAfter)
+	}
+}
+
+// freeStuck gives the lanes away that are stuck.
+func (b *combiner) freeStuck() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = false
+	if len(b.queue) == 0 {
+		return
+	}
+	for i := range b.lanes {
+		if l := &b.lanes[i]; !l.since.IsZero() && time.Since(l.since) >= stuckAfter {
+			b.exit(l, l.use)
+		}
+	}
+	b.dispatch()
+	if len(b.queue) > 0 {
+		b.watchLanes()
 	}
 }
 
@@ -114,19 +184,11 @@ func (b *combiner) leave(c *call) Reply {
 	return Reply{Err: err}
 }
 
-// release gives a lane back and sends what is queued.
-func (b *combiner) release() {
-	b.mu.Lock()
-	b.busy--
-	b.dispatch()
-	b.mu.Unlock()
-}
-
 // dispatch starts pipelines while there are lanes and queued calls. b.mu is held.
 func (b *combiner) dispatch() {
-	for len(b.queue) > 0 && b.busy < b.lanes() {
-		b.busy++
-		go b.run(b.take())
+	for len(b.queue) > 0 && b.busy < b.width() {
+		l, _ := b.enter()
+		go b.run(l, l.use, b.take())
 	}
 }
 
@@ -141,25 +203,30 @@ func (b *combiner) take() []*call {
 	return batch
 }
 
-// run sends pipelines on one lane until nothing is queued.
-func (b *combiner) run(batch []*call) {
+// run sends pipelines on one lane until nothing is queued, or the lane was given
+// away.
+func (b *combiner) run(l *lane, use uint64, batch []*call) {
 	for len(batch) > 0 {
-		if !b.send(batch) {
-			return // the lane was given away meanwhile
-		}
+		b.send(batch)
 		// Let the callers that now have their replies come back first: they
 		// then leave together, and not the quickest of them alone.
 		runtime.Gosched()
 		b.mu.Lock()
+		if l.use != use {
+			b.mu.Unlock()
+			return
+		}
 		if batch = b.take(); len(batch) == 0 {
-			b.busy--
+			b.exit(l, use)
+		} else {
+			l.since = time.Now()
 		}
 		b.mu.Unlock()
 	}
 }
 
-// send runs one batch and reports whether the lane is still its own.
-func (b *combiner) send(batch []*call) bool {
+// send runs one batch.
+func (b *combiner) send(batch []*call) {
 	cmds := make([]Cmd, len(batch))
 	ctx := batchContext{Context: context.Background()}
 	bounded := true
@@ -174,13 +241,17 @@ func (b *combiner) send(batch []*call) bool {
 	if !bounded {
 		ctx.deadline = time.Time{}
 	}
-	stuck := time.AfterFunc(stuckAfter, b.release)
-	replies := b.conn.Pipeline(ctx, cmds)
-	for i, c := range batch {
-		c.reply = replies[i]
-		c.done <- struct{}{}
+	answer := func(i int, r Reply) {
+		batch[i].reply = r
+		batch[i].done <- struct{}{}
 	}
-	return stuck.Stop()
+	if c, ok := b.conn.(EachPipeliner); ok {
+		c.PipelineEach(ctx, cmds, answer)
+		return
+	}
+	for i, r := range b.conn.Pipeline(ctx, cmds) {
+		answer(i, r)
+	}
 }
 
 // batchContext is the context of a pipeline of several callers: it ends for
@@ -203,6 +274,7 @@ func (b *combiner) observe(d time.Duration) {
 	}
 }
 
-func (b *combiner) lanes() int {
+// width is how many lanes there may be.
+func (b *combiner) width() int {
 	return min(minLanes+int(b.rtt.Load()/int64(laneStep)), b.max)
 }

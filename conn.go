@@ -3,7 +3,7 @@ package redoubt
 import "context"
 
 // A Conn is the narrow interface to a server: one Redis or Valkey, a cluster,
-// or the embedded engine. Package goredis makes one from any go-redis client.
+// or the embedded engine. Package goredis makes one from a go-redis client.
 // A Conn has no Close: whoever made the client underneath owns it.
 //
 // All methods may be called by many goroutines at once, and every
@@ -65,8 +65,8 @@ const (
 // after a reply was lost.
 func (f Flags) Resendable() bool { return f&(ReadOnly|Idempotent) != 0 }
 
-// A Subscriber is a Conn that can receive published messages. All three Conns
-// of this module are Subscribers.
+// A Subscriber is a Conn that can receive published messages. Without it
+// waiters are not woken: they wait out the lease that they saw.
 type Subscriber interface {
 	// Subscribe listens on channel until the returned stop is called. It
 	// returns once the server has confirmed the subscription, or when ctx
@@ -94,4 +94,15 @@ type Topology interface {
 // does it for those that don't.
 type Pipeliner interface {
 	Pipelines() bool
+}
+
+// An EachPipeliner is a Conn that hands out the replies of a pipeline as they
+// are final. A [Client], which merges the commands of callers that know nothing
+// of each other, then keeps none of them waiting while the command of another
+// is sent again.
+type EachPipeliner interface {
+	// PipelineEach runs commands as Pipeline does, none of them Blocking, and
+	// calls each once for every one of them, from one goroutine. ctx may only
+	// name a deadline and never end. It returns after the last call.
+	PipelineEach(ctx context.Context, cs []Cmd, each func(i int, r Reply))
 }

@@ -9,8 +9,8 @@ import (
 var (
 	// ErrUnknownOutcome is matched by the error of a command that may have
 	// run on the server although its reply never came: the connection broke
-	// or the context ended after it was sent, and its flags did not allow to
-	// send it again.
+	// or the context ended after it was sent, and sending it again was not
+	// allowed by its flags, or brought no reply that settles it.
 	ErrUnknownOutcome = errors.New("redoubt: outcome unknown: the command may have run")
 
 	// ErrClosed is returned by calls on a closed [Client].

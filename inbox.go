@@ -41,6 +41,8 @@ func (c *Client) Waiter(ctx context.Context, name, key string) (*Waiter, error) 
 // inbox holds a client's subscriptions and its waiters.
 type inbox struct {
 	client *Client
+	ctx    context.Context //nolint:containedctx // ends with the client: nothing is subscribed any more
+	end    context.CancelFunc
 
 	mu      sync.Mutex
 	verb    string
@@ -114,12 +116,15 @@ func (b *inbox) wake(key string) {
 	}
 }
 
-// wakeAll wakes everybody: wake-ups may have been lost.
-func (b *inbox) wakeAll() {
+// wakeAll wakes all that rely on s, or everybody: wake-ups may have been lost.
+func (b *inbox) wakeAll(s *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, ws := range b.waiters {
 		for _, w := range ws {
+			if s != nil && w.sub != s {
+				continue
+			}
 			select {
 			case w.c <- struct{}{}:
 			default:
@@ -176,9 +181,12 @@ func (b *inbox) open(ctx context.Context, channel string, sharded bool) (*subscr
 	var stop func()
 	var err error
 	if sc, ok := b.client.conn.(Subscriber); ok {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(b.ctx, cancel)()
 		stop, err = sc.Subscribe(ctx, channel, sharded, func(payload string, lost bool) {
 			if lost {
-				b.wakeAll()
+				b.wakeAll(s)
 				return
 			}
 			b.wake(payload)
@@ -222,6 +230,7 @@ func (b *inbox) release(s *subscription) {
 func (b *inbox) close() {
 	b.mu.Lock()
 	b.closed = true
+	b.end()
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
@@ -229,10 +238,12 @@ func (b *inbox) close() {
 		<-s.ready
 		s.stop()
 	}
-	b.wakeAll()
+	b.wakeAll(nil)
 }
 
-// publishVerb finds out once whether the server has sharded pub/sub.
+// publishVerb finds out once whether the server has sharded pub/sub: whether it
+// is one of a cluster, from Redis 7 on. A server that does not tell is taken for
+// none.
 func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	verb := b.verb
@@ -241,12 +252,12 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 		return verb, nil
 	}
 	verb = "PUBLISH"
-	if t := b.client.topology; t != nil && t.Node("") != "" {
+	if b.client.topology != nil {
 		info, err := b.client.conn.Do(ctx, Cmd{Name: "INFO", Args: []string{"server"}, Flags: ReadOnly}).Text()
-		if err != nil {
+		if _, refused := errors.AsType[ServerError](err); err != nil && !refused {
 			return "", err
 		}
-		if serverMajor(info) >= 7 {
+		if strings.Contains(info, "redis_mode:cluster") && serverMajor(info) >= 7 {
 			verb = "SPUBLISH"
 		}
 	}

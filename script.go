@@ -19,7 +19,7 @@ type Script struct {
 }
 
 // NewScript returns the script with the given Lua source. The name is for
-// people: it is what errors and metrics show.
+// people.
 func NewScript(name, source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 	return &Script{name: name, source: source, digest: hex.EncodeToString(sum[:])}

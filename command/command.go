@@ -95,6 +95,9 @@ type Plan struct {
 	// reply to the command.
 	Cmd       *redoubt.Cmd
 	Translate Translate
+	// Undo, if not nil, takes back what Cmd did, given its reply. It is called
+	// when the client has gone before that came, and may wait until ctx ends.
+	Undo func(ctx context.Context, r redoubt.Reply)
 	// Wait holds the client until it returns. Its ctx ends when the client
 	// goes away or the server shuts down.
 	Wait func(ctx context.Context) Outcome

@@ -71,7 +71,7 @@ var lockCommands = []*Command{
 			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},
 		},
 		Notes: []string{
-			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released. A reply that is lost later, or without WAIT, leaves the lock until its ttl: a client that made the ID can ask again with it, or release.",
+			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its lock released; without WAIT only when the server made the ID. A reply that is lost later leaves the lock until its ttl. A client that made the ID can ask again with it, or release.",
 		},
 		Plan: planAcquire,
 	},
@@ -134,6 +134,7 @@ type acquire struct {
 	name, id, label string
 	ttl, wait       time.Duration
 	waits           bool
+	secret          bool // the id was made here: nobody knows it before the reply
 }
 
 func parseAcquire(args [][]byte) (a acquire, fault string) {
@@ -176,7 +177,7 @@ func parseAcquire(args [][]byte) (a acquire, fault string) {
 		i++
 	}
 	if a.id == "" {
-		a.id = lock.NewID()
+		a.id, a.secret = lock.NewID(), true
 	}
 	return a, ""
 }
@@ -192,13 +193,23 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	}
 	now := func() Plan {
 		cmd := lock.AcquireCmd(key, a.id, a.ttl, a.label)
-		return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+		p := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 			got, err := lock.ReadAttempt(r)
 			if err != nil {
 				return appendError(dst, err)
 			}
 			return appendAttempt(dst, p, a.id, got)
 		}}
+		if a.secret {
+			// Who made the id may have asked again with it meanwhile, on another
+			// connection, and hold the lock.
+			p.Undo = func(ctx context.Context, r redoubt.Reply) {
+				if got, err := lock.ReadAttempt(r); err == nil && got.Status == lock.Acquired {
+					env.release(ctx, key, a.id)
+				}
+			}
+		}
+		return p
 	}
 	if !a.waits {
 		return now()

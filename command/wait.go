@@ -45,13 +45,16 @@ func (env *Env) acquire(ctx context.Context, key string, a acquire) Outcome {
 	}
 	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.id, got) }}
 	if got.Status == lock.Acquired {
-		o.Undo = func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-			defer cancel()
-			_ = env.Client.Do(ctx, lock.ReleaseCmd(key, a.id))
-		}
+		o.Undo = func() { env.release(context.WithoutCancel(ctx), key, a.id) }
 	}
 	return o
+}
+
+// release takes back the lock of a client that has gone.
+func (env *Env) release(ctx context.Context, key, id string) {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	_ = env.Client.Do(ctx, lock.ReleaseCmd(key, id)) // or else the lock ends with its TTL
 }
 
 func appendLibraryError(dst []byte, err error) []byte {

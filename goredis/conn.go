@@ -23,6 +23,8 @@ var (
 	_ redoubt.Subscriber = (*Conn)(nil)
 	_ redoubt.Topology   = (*Conn)(nil)
 	_ redoubt.Pipeliner  = (*Conn)(nil)
+
+	_ redoubt.EachPipeliner = (*Conn)(nil)
 )
 
 // A Conn is a [redoubt.Conn] over a go-redis client. All methods may be called
@@ -133,6 +135,19 @@ func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 		}
 	}
 	return replies
+}
+
+// PipelineEach is Pipeline for commands of several callers: see
+// [redoubt.EachPipeliner].
+func (c *Conn) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each func(i int, r redoubt.Reply)) {
+	items := make([]item, len(cmds))
+	batch := make([]*item, len(cmds))
+	for i := range items {
+		items[i].init(cmds[i])
+		items[i].done = func(r redoubt.Reply) { each(i, r) }
+		batch[i] = &items[i]
+	}
+	c.run(ctx, batch...)
 }
 
 // runBatch runs items and returns when all have replies or ctx ends.

@@ -141,9 +141,10 @@ func (b *hub) session() error {
 		cancel()
 	}()
 	err = b.read(ctx, ps)
+	readerFirst := ctx.Err() == nil // what the writer meets then is only the end
 	cancel()
 	<-written
-	if writeErr != nil && !errors.Is(writeErr, context.Canceled) {
+	if writeErr != nil && !readerFirst && !errors.Is(writeErr, context.Canceled) {
 		return writeErr
 	}
 	return err

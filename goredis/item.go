@@ -36,11 +36,12 @@ type item struct {
 	// These belong to the goroutine that runs the item.
 	err        error // of the last attempt
 	node       *redis.Client
-	mayHaveRun bool // in an earlier attempt, whose reply was lost
-	fatal      bool // err will not go away
-	redirected bool // send by way of the ClusterClient, which follows redirects
-	missed     bool // the node doesn't know the script
-	eval       bool // args hold the script's text, not its digest
+	mayHaveRun bool                // in an earlier attempt, whose reply was lost
+	fatal      bool                // err will not go away
+	done       func(redoubt.Reply) // called with the reply, or nil
+	redirected bool                // send by way of the ClusterClient, which follows redirects
+	missed     bool                // the node doesn't know the script
+	eval       bool                // args hold the script's text, not its digest
 	resends    int8
 	loads      int8
 	closed     int8
@@ -148,6 +149,9 @@ func (it *item) notRun() {
 func (it *item) finish(r redoubt.Reply) {
 	it.reply = r
 	it.state.Store(stateDone)
+	if it.done != nil {
+		it.done(r)
+	}
 }
 
 // fail finishes the item with err, which ended the attempts.

@@ -157,8 +157,8 @@ func (c *Conn) judgeServerError(it *item, se redoubt.ServerError) verdict {
 		}
 	}
 	// The server's word on a resent command is about the last sending only: an
-	// earlier one may have run, but the command is idempotent.
-	it.finish(redoubt.Reply{Err: se})
+	// earlier one may have run.
+	it.fail(se)
 	return finished
 }
 

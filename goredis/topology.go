@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,15 +21,16 @@ const (
 // warmth remembers whether the ClusterClient has its table of slots, without
 // which asking it for a key's owner goes to the network.
 type warmth struct {
-	mu    sync.Mutex
-	ready bool
-	tried time.Time
+	ready   atomic.Bool
+	mu      sync.Mutex
+	loading bool
+	tried   time.Time
 }
 
 // Node names the primary that owns key, as host:port, and "" when the Conn is
 // not a cluster's. It looks in the client's table of slots, which may lag behind
-// the cluster by moments, and goes to the network only until that table is there:
-// then for at most a second, and "" means that the table could not be had.
+// the cluster by moments, and never waits: until that table is there, for which
+// the first call asks, it returns "".
 func (c *Conn) Node(key string) string {
 	if c.cluster == nil || !c.warmUp() {
 		return ""
@@ -40,29 +42,28 @@ func (c *Conn) Node(key string) string {
 	return node.Options().Addr
 }
 
+// warmUp reports whether the table of slots is there, and sees to it in the
+// background.
 func (c *Conn) warmUp() bool {
-	c.warm.mu.Lock()
-	defer c.warm.mu.Unlock()
-	if c.warm.ready {
+	if c.warm.ready.Load() {
 		return true
 	}
-	if time.Since(c.warm.tried) < warmAgain {
+	c.warm.mu.Lock()
+	defer c.warm.mu.Unlock()
+	if c.warm.loading || time.Since(c.warm.tried) < warmAgain {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), warmTimeout)
-	defer cancel()
-	loaded := make(chan error, 1)
+	c.warm.loading = true
 	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), warmTimeout)
+		defer cancel()
 		_, err := c.cluster.MasterForKey(ctx, "")
-		loaded <- err
+		c.warm.ready.Store(err == nil)
+		c.warm.mu.Lock()
+		defer c.warm.mu.Unlock()
+		c.warm.loading, c.warm.tried = false, time.Now()
 	}()
-	select {
-	case err := <-loaded:
-		c.warm.ready = err == nil
-	case <-ctx.Done():
-	}
-	c.warm.tried = time.Now()
-	return c.warm.ready
+	return false
 }
 
 // Primaries returns a Conn for each primary of a cluster, ordered by address,

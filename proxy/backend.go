@@ -103,6 +103,19 @@ func (r *Redis) Name() string { return r.Addr }
 // Database implements [Backend].
 func (r *Redis) Database() int { return r.DB }
 
+// vanished is how long what was sent may stay unacknowledged, and a silent
+// connection unproven, before the server counts as gone with its machine or
+// network. A server that is merely busy acknowledges all the same, but one that
+// takes no more bytes for this long counts as gone, too.
+const vanished = 30 * time.Second
+
+// dialer finds out that a server has vanished: while nothing is sent by asking,
+// and while something is by limitUnacknowledged, since TCP then does not ask.
+var dialer = net.Dialer{
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 2, Interval: vanished / 6, Count: 3},
+	Control:         limitUnacknowledged,
+}
+
 // Open implements [Backend]. It costs a round trip when there is a password or
 // a database to select.
 func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
@@ -116,7 +129,7 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 	if network == "" {
 		network = "tcp"
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, r.Addr)
+	conn, err := dialer.DialContext(ctx, network, r.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +169,28 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// AskOnce opens a session for one command that concerns no database, and
+// returns its reply, an error reply as [resp.Error]. It selects none, so that
+// the command may be one of those that go through while a script makes the
+// server answer BUSY.
+func AskOnce(ctx context.Context, b Backend, command []byte) (any, error) {
+	if r, ok := b.(*Redis); ok && r.DB != 0 {
+		bare := *r
+		bare.DB = 0
+		b = &bare
+	}
+	conn, err := b.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	replies, err := exchange(ctx, conn, command, 1)
+	if err != nil {
+		return nil, err
+	}
+	return replies[0], nil
 }
 
 // exchange sends n commands on a connection that nobody else uses yet, and

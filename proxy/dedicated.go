@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/resp"
@@ -39,15 +40,15 @@ type Expect struct {
 type Dedicated struct {
 	link     *link
 	listener Listener
-	name     string
 	done     chan struct{}
 
 	// Of the goroutine that reads.
 	protocol   resp.Protocol
 	monitor    bool
-	subscribed bool            // a confirmation was seen
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
+
+	listening atomic.Bool // monitor, or counts is not zero
 }
 
 // OpenDedicated opens a connection for listener and runs setup on it: a
@@ -64,8 +65,8 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 		return nil, err
 	}
 	d := &Dedicated{
-		link: newLink(conn, false, opts.MaxPending, opts.MaxReply), listener: listener,
-		name: opts.Backend.Name(), protocol: opts.Protocol, done: make(chan struct{}),
+		link: newLink(conn, false, opts), listener: listener,
+		protocol: opts.Protocol, done: make(chan struct{}),
 	}
 	go d.run()
 	return d, nil
@@ -75,7 +76,7 @@ func (d *Dedicated) run() {
 	defer close(d.done)
 	err := d.link.read(4<<10, d.deliver)
 	d.link.close(err)
-	d.link.abandon(LostReply(d.name), UnsentReply(d.name))
+	d.link.abandon()
 	d.listener.Gone(err)
 }
 
@@ -108,21 +109,25 @@ func (d *Dedicated) Flush() { d.link.flushPending() }
 // does not wait; the Listener's Gone is called soon after.
 func (d *Dedicated) Close() { d.link.close(errClosed) }
 
+// Listening reports whether messages may come: there are subscriptions, or lines
+// of MONITOR. It may be called by any goroutine.
+func (d *Dedicated) Listening() bool { return d.listening.Load() }
+
 // Done is closed after Gone has returned.
 func (d *Dedicated) Done() <-chan struct{} { return d.done }
 
 // deliver tells replies from what comes unasked. In RESP3 the latter has a
 // type of its own, and the confirmations of subscriptions have it too,
-// although they are asked for. In RESP2 messages are arrays like others, but a
-// subscribed client gets no other arrays that begin with their words.
+// although they are asked for. In RESP2 messages are arrays like others, but
+// while there are subscriptions no replies begin with their words.
 func (d *Dedicated) deliver(raw []byte) error {
 	pushed := raw[0] == '>'
-	if pushed || raw[0] == '*' {
+	if pushed || raw[0] == '*' && d.protocol == resp.RESP2 {
 		family, verb, count := pubsub(raw)
 		switch {
 		case verb == confirmation && d.confirmed(family, count, raw):
 			return nil
-		case pushed, verb == message && d.subscribed:
+		case pushed, verb == message && d.counts != [families]int64{}:
 			d.push(raw)
 			return nil
 		}
@@ -140,7 +145,10 @@ func (d *Dedicated) deliver(raw []byte) error {
 		if e.expect.Protocol != 0 {
 			d.protocol = e.expect.Protocol
 		}
-		d.monitor = d.monitor || e.expect.Monitor
+		if e.expect.Monitor {
+			d.monitor = true
+			d.listening.Store(true)
+		}
 	}
 	d.confirming = 0
 	return d.link.reply(raw)

@@ -67,7 +67,8 @@ type entry struct {
 // A link is a connection with a queue of those who wait for replies.
 type link struct {
 	conn       *socket.Conn
-	shared     bool // by many clients
+	shared     bool   // by many clients
+	name       string // of the back end
 	maxPending int
 	maxReply   int
 
@@ -93,14 +94,17 @@ type link struct {
 	scanner resp.ReplyScanner
 }
 
-func newLink(conn net.Conn, shared bool, maxPending, maxReply int) *link {
-	if maxPending == 0 {
-		maxPending = DefaultMaxPending
+func newLink(conn net.Conn, shared bool, opts Options) *link {
+	l := &link{
+		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
+		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
 	}
-	if maxReply == 0 {
-		maxReply = DefaultMaxReply
+	if l.maxPending == 0 {
+		l.maxPending = DefaultMaxPending
 	}
-	l := &link{conn: socket.New(conn), shared: shared, maxPending: maxPending, maxReply: maxReply}
+	if l.maxReply == 0 {
+		l.maxReply = DefaultMaxReply
+	}
 	l.space.L = &l.mu
 	return l
 }
@@ -365,7 +369,7 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		l.hand(e.caller, e.tag, errorReply("ERR redoubt: connection to the back end lost: the command was not run"))
+		l.hand(e.caller, e.tag, UnsentReply(l.name))
 		return
 	}
 	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
@@ -375,9 +379,10 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 	l.resent = true
 }
 
-// abandon answers everybody who waits, after the link has ended: lost for what
-// may have run, unsent for the rest.
-func (l *link) abandon(lost, unsent []byte) {
+// abandon answers everybody who waits, after the link has ended: some commands
+// may have run, and the rest was not sent.
+func (l *link) abandon() {
+	lost, unsent := LostReply(l.name), UnsentReply(l.name)
 	l.mu.Lock()
 	written := l.written
 	l.mu.Unlock()

@@ -332,10 +332,18 @@ func TestDedicated(t *testing.T) {
 		c.wait(t, "two confirmations", func() bool { _, done := c.replies[1]; return done && len(c.pushes) == 2 })
 		s.CLI("PUBLISH", "a", "hello")
 		c.wait(t, "the message", func() bool { return len(c.pushes) == 3 && strings.Contains(c.pushes[2], "hello") })
+		if p == resp.RESP3 { // an array is a reply, whatever it says
+			send(10, proxy.Expect{}, "EVAL", "return {'message', 'a', 'x'}", "0")
+			c.want(t, 10, "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n")
+			send(11, proxy.Expect{}, "EVAL", "return {'unsubscribe', 'a', 0}", "0")
+			c.want(t, 11, "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n")
+		}
 		send(2, proxy.Expect{Subscription: proxy.Channels}, "UNSUBSCRIBE")
 		c.wait(t, "two confirmations", func() bool { _, done := c.replies[2]; return done && len(c.pushes) == 5 })
 		send(3, proxy.Expect{}, "ECHO", "x")
 		c.want(t, 3, "$1\r\nx\r\n")
+		send(4, proxy.Expect{}, "EVAL", "return {'message', 'a', 'x'}", "0")
+		c.want(t, 4, "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n")
 		d.Close()
 		if err := <-c.gone; err == nil {
 			t.Error("Gone without a reason")

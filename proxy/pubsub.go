@@ -95,7 +95,6 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 			d.confirming = max(1, int(d.counts[family]))
 		}
 	}
-	d.subscribed = true
 	switch family {
 	case Channels:
 		d.counts[Channels] = rest - d.counts[Patterns]
@@ -104,6 +103,7 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 	default:
 		d.counts[family] = rest
 	}
+	d.listening.Store(d.monitor || d.counts != [families]int64{})
 	d.push(raw)
 	if !expected {
 		return true

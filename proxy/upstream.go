@@ -52,9 +52,6 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tc, ok := conn.(*net.TCPConn); ok {
-		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
-	}
 	must := 0 // replies that must not be errors
 	var setup []byte
 	if o.Protocol == resp.RESP3 {
@@ -152,7 +149,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		delay = firstDelay
 		u.connects.Add(1)
-		l := newLink(conn, true, u.opts.MaxPending, u.opts.MaxReply)
+		l := newLink(conn, true, u.opts)
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		u.link.Store(l)
 		if first {
@@ -165,7 +162,7 @@ func (u *Upstream) run(ctx context.Context) {
 		u.link.Store(nil)
 		l.close(err)
 		u.losses.Add(1)
-		l.abandon(LostReply(u.opts.Backend.Name()), UnsentReply(u.opts.Backend.Name()))
+		l.abandon()
 	}
 	u.setDown(errClosed)
 	if first {

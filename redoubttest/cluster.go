@@ -113,6 +113,7 @@ func testTopology(t *testing.T, open func(*testing.T) redoubt.Conn) {
 	if !ok {
 		t.Fatal("the Conn is no Topology")
 	}
+	eventually(t, "the owners of keys are known", func() bool { return topology.Node("") != "" })
 	nodes := make(map[string]bool)
 	for i := range 100 {
 		nodes[topology.Node(strconv.Itoa(i))] = true

@@ -116,6 +116,18 @@ func testLostReply(t *testing.T, n Network) {
 		})
 	}
 
+	// The answer to the second sending tells nothing of the first.
+	t.Run("refused when sent again", func(t *testing.T) {
+		c, direct, proxy := behindProxy(t, n)
+		s := script("if redis.call('INCR', KEYS[1]) > 1 then return redis.error_reply('OOM not now') end return 1")
+		must(t, direct.Do(bounded(t), redoubt.Cmd{Script: s, Keys: []string{newKeys().together("x")}}))
+		proxy.SwallowNextReply()
+		r := c.Do(bounded(t), redoubt.Cmd{Script: s, Keys: []string{newKeys().together("n")}, Flags: redoubt.Idempotent})
+		if se, ok := errors.AsType[redoubt.ServerError](r.Err); !ok || se.Code() != "OOM" || !errors.Is(r.Err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("got %#v, want the server's error and ErrUnknownOutcome", r)
+		}
+	})
+
 	// Each command of a pipeline that broke is judged for itself. What followed
 	// the lost reply may or may not have run.
 	t.Run("pipeline", func(t *testing.T) {
@@ -263,6 +275,34 @@ func testNoConnection(t *testing.T, n Network) {
 		}
 		if got := counter(t, direct, key[0]); got != 3 {
 			t.Errorf("ran %d times, want 3", got)
+		}
+	})
+
+	t.Run("subscriptions", func(t *testing.T) {
+		c, _, proxy := behindProxy(t, n)
+		s, ok := c.(redoubt.Subscriber)
+		if !ok {
+			return // not every Conn has them
+		}
+		proxy.Refuse()
+		proxy.Cut()
+		got := make(chan error, 1)
+		ctx, channel := bounded(t), newKeys().together("c")
+		go func() {
+			stop, err := s.Subscribe(ctx, channel, false, func(string, bool) {})
+			if err == nil {
+				stop()
+			}
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			t.Fatalf("got error %v without a connection", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		proxy.Accept()
+		if err := <-got; err != nil {
+			t.Errorf("error %v", err)
 		}
 	})
 

@@ -226,9 +226,6 @@ func (s *CommandScanner) Args() [][]byte { return s.args }
 // the wire may then contain quotes and escapes; its Args do not.
 func (s *CommandScanner) Inline() bool { return s.isInline }
 
-// Partial reports whether a part of a command has been seen.
-func (s *CommandScanner) Partial() bool { return s.pos > 0 }
-
 func (s *CommandScanner) tooBig(buf []byte) error {
 	if len(buf) > s.limits.MaxCommand {
 		return errCommandTooBig

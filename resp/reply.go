@@ -60,12 +60,6 @@ func (s *ReplyScanner) Next(buf []byte) (int, error) {
 	}
 }
 
-// Partial reports whether a part of a reply has been seen.
-func (s *ReplyScanner) Partial() bool { return s.pos > 0 }
-
-// Reset forgets a partly seen reply.
-func (s *ReplyScanner) Reset() { s.pos, s.seen, s.depth, s.inRun = 0, 0, 0, false }
-
 // element reads one scalar, or the head of an aggregate, at buf[s.pos:]. It
 // returns the offset behind it, 0 when it is incomplete, and whether it
 // completes an element of the level it is on.

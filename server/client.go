@@ -58,6 +58,9 @@ func (c *session) client(args [][]byte, raw []byte) {
 		"no-touch": 3, "tracking": -3, "caching": 3, "getredir": 2, "trackinginfo": 2, "unblock": -3, "help": 2,
 	}
 	if n := arity[sub]; n > 0 && len(args) != n || n < 0 && len(args) < -n {
+		if c.tx.active {
+			c.tx.broken, c.capture = true, nil // refused, not queued
+		}
 		c.fail("ERR wrong number of arguments for 'client|" + sub + "' command")
 		return
 	}
@@ -180,11 +183,20 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 		c.ok()
 		return
 	}
+	on := bytes.EqualFold(args[2], []byte("ON"))
+	if on && c.protocol == resp.RESP2 {
+		c.fail("ERR redoubt: CLIENT TRACKING needs RESP3, in which invalidations are sent")
+		return
+	}
 	if !c.dedicate() {
 		return
 	}
-	c.listening.Store(true)
-	c.forward(raw, nil)
+	c.forward(raw, func(dst, raw []byte) []byte {
+		if bytes.Equal(raw, okRaw) {
+			c.tracks.Store(on)
+		}
+		return append(dst, raw...)
+	})
 }
 
 // describe is the session's line in CLIENT LIST, in the form of Redis.
@@ -197,7 +209,7 @@ func (c *session) describe() string {
 	if a.inTransaction {
 		flags += "x"
 	}
-	if c.listening.Load() {
+	if c.listening() {
 		flags += "P"
 	}
 	if flags == "" {
@@ -249,7 +261,7 @@ func (c *session) clientList(args [][]byte) {
 	slices.SortFunc(all, func(a, b *session) int { return int(a.id) - int(b.id) }) //nolint:gosec // counts clients
 	var b strings.Builder
 	for _, o := range all {
-		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening.Load() != *want {
+		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening() != *want {
 			continue
 		}
 		b.WriteString(o.describe())
@@ -328,9 +340,9 @@ func (f killFilter) matches(o *session) bool {
 	}
 	switch f.typ {
 	case "normal":
-		return !o.listening.Load()
+		return !o.listening()
 	case "pubsub":
-		return o.listening.Load()
+		return o.listening()
 	case "":
 		return true
 	}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -17,8 +19,6 @@ type handler struct {
 	index   int // in the table
 	// beforeAuth: may be sent before AUTH.
 	beforeAuth bool
-	// control: decides for itself what it does inside a transaction.
-	control bool
 	// arity as in Redis, for those answered here; 0: not checked.
 	arity int
 }
@@ -49,20 +49,20 @@ func (s *Server) makeHandlers() map[string]*handler {
 			m[n] = &h
 		}
 	}
-	add(handler{run: (*session).hello, beforeAuth: true, control: true}, "hello")
-	add(handler{run: (*session).auth, beforeAuth: true, control: true, arity: -2}, "auth")
-	add(handler{run: (*session).quitNow, beforeAuth: true, control: true}, "quit")
-	add(handler{run: (*session).reset, beforeAuth: true, control: true, arity: 1}, "reset")
-	add(handler{run: (*session).client, control: true, arity: -2}, "client")
+	add(handler{run: (*session).hello, beforeAuth: true}, "hello")
+	add(handler{run: (*session).auth, beforeAuth: true, arity: -2}, "auth")
+	add(handler{run: (*session).quitNow, beforeAuth: true}, "quit")
+	add(handler{run: (*session).reset, beforeAuth: true, arity: 1}, "reset")
+	add(handler{run: (*session).client, arity: -2}, "client")
 	add(handler{run: (*session).ping}, "ping")
 	add(handler{run: (*session).echo, arity: 2}, "echo")
 	add(handler{run: (*session).commandInfo}, "command")
 	add(handler{run: (*session).selectDB, arity: 2}, "select")
 
-	add(handler{run: (*session).multi, control: true, arity: 1}, "multi")
-	add(handler{run: (*session).exec, control: true, arity: 1}, "exec")
-	add(handler{run: (*session).discard, control: true, arity: 1}, "discard")
-	add(handler{run: (*session).watch, control: true}, "watch")
+	add(handler{run: (*session).multi, arity: 1}, "multi")
+	add(handler{run: (*session).exec, arity: 1}, "exec")
+	add(handler{run: (*session).discard, arity: 1}, "discard")
+	add(handler{run: (*session).watch}, "watch")
 
 	add(handler{run: (*session).occupy},
 		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop",
@@ -70,11 +70,13 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).stream}, "xread", "xreadgroup")
 	add(handler{run: (*session).wait}, "wait", "waitaof")
 	add(handler{run: (*session).scriptOrFunction}, "script", "function")
-	add(handler{run: subscription(proxy.Channels), control: true}, "subscribe", "unsubscribe")
-	add(handler{run: subscription(proxy.Patterns), control: true}, "psubscribe", "punsubscribe")
-	add(handler{run: subscription(proxy.Shards), control: true}, "ssubscribe", "sunsubscribe")
-	add(handler{run: (*session).monitor, control: true, arity: 1}, "monitor")
-	add(handler{run: (*session).replication, control: true}, "sync", "psync", "replconf")
+	add(handler{run: subscription(proxy.Channels)}, "subscribe", "unsubscribe")
+	add(handler{run: subscription(proxy.Patterns)}, "psubscribe", "punsubscribe")
+	add(handler{run: subscription(proxy.Shards)}, "ssubscribe", "sunsubscribe")
+	add(handler{run: (*session).monitor, arity: 1}, "monitor")
+	add(handler{run: (*session).replication}, "sync", "psync", "replconf")
+
+	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
 
 	for i, e := range s.table {
 		name := string(bytes.ToLower([]byte(e.Name)))
@@ -84,6 +86,22 @@ func (s *Server) makeHandlers() map[string]*handler {
 		}
 	}
 	return m
+}
+
+// crossProtocol is for words of HTTP: a page in a browser may have been made to
+// send them here, with commands in what follows. Like Redis, which would close
+// the connection that all share, it closes the client without an answer.
+func crossProtocol() func(c *session, args [][]byte, raw []byte) {
+	var last atomic.Int64 // when it was logged
+	return func(c *session, args [][]byte, _ []byte) {
+		c.commands[Local]++
+		c.srv.stats.protocolErrors.Add(1)
+		c.quit = true
+		now := time.Now().Unix()
+		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
+			c.srv.opts.Logger.Warn("a client that speaks HTTP was closed: this may be an attack", "client", c.id, "addr", c.conn.RemoteAddr(), "command", string(args[0]))
+		}
+	}
 }
 
 // dispatch sends one command on its way. raw is args as they are in c.buf.
@@ -175,7 +193,7 @@ func (c *session) fail(text string) {
 	c.reply(c.scratch)
 }
 
-func (c *session) ok() { c.reply([]byte("+OK\r\n")) }
+func (c *session) ok() { c.reply(okRaw) }
 
 // forward sends one command to the back end, on whichever connection the
 // client has. Its reply is changed by change unless that is nil.
@@ -278,7 +296,7 @@ func (c *session) rewrite(p command.Plan) {
 		return
 	}
 	t := c.tag()
-	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, mute: c.muted})
+	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, undo: p.Undo, mute: c.muted})
 	var err error
 	if c.dedicated != nil {
 		c.scripted = t + 1

@@ -15,7 +15,9 @@
 //     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
 //     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
 //     connection until it closes or sends RESET.
-//   - Replication (SYNC, PSYNC, REPLCONF) is refused.
+//   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
+//     TRACKING in RESP2, where invalidations would not come. POST and Host:
+//     close the client, as they do in Redis.
 //
 // # What is promised
 //
@@ -27,7 +29,12 @@
 //   - No state of one client is seen by another. (TestNoLeak)
 //   - A fault is one error reply in the place of the command that it struck.
 //     (TestFaults)
-//   - Memory for each client is bounded: commands in flight, the size of one
-//     command, and replies not yet taken, past which no more is read. A
-//     client that takes nothing for the write time-out is closed.
+//   - What one client may ask for is bounded: commands in flight, the size of
+//     one command, and replies not yet taken, past which no more is read. How
+//     large a reply will be is not known before it comes: a client has 16
+//     commands in flight at first, then as many as MaxOutput holds replies of
+//     the size seen lately. The worst case, large replies after small ones, is
+//     MaxPipeline times the largest reply. (TestSlowStart)
+//   - A client that takes nothing for the write time-out is closed.
+//     (TestTakenNoMore)
 package server

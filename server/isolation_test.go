@@ -10,7 +10,7 @@ import (
 // TestNoLeak: what one client does to its connection, no other ever sees.
 func TestNoLeak(t *testing.T) {
 	backend := redistest.Start(t)
-	_, addr := start(t, backend.URL())
+	srv, addr := start(t, backend.URL())
 	a, b := dial(t, addr), dial(t, addr)
 
 	t.Run("SELECT", func(t *testing.T) {
@@ -86,13 +86,27 @@ func TestNoLeak(t *testing.T) {
 		a.silent()
 	})
 	t.Run("CLIENT TRACKING in RESP2", func(t *testing.T) {
+		const needs = "-ERR redoubt: CLIENT TRACKING needs RESP3, in which invalidations are sent\r\n"
 		a := dial(t, addr)
-		if got := a.do("CLIENT", "TRACKING", "ON"); got[0] != '-' {
-			// Redis accepts it and sends nothing: so must the answer be its own.
-			if direct := dial(t, backend.Addr()); direct.do("CLIENT", "TRACKING", "ON") != got {
-				t.Errorf("got %q, which is not what the back end says", got)
-			}
+		a.want(needs, "CLIENT TRACKING ON")
+		a.want("+OK\r\n", "CLIENT TRACKING OFF")
+		a.want("+OK\r\n", "WATCH k") // on a connection of its own
+		a.want(needs, "CLIENT TRACKING ON BCAST")
+		_ = a.do("HELLO", "3")
+		if got := a.do("CLIENT", "TRACKING", "ON", "NOSUCH"); got != "-ERR syntax error\r\n" {
+			t.Errorf("a bad option: %q", got)
 		}
+		_ = a.value("HELLO", "2").([]any)
+		_ = a.do("HELLO", "3")
+		a.want("+OK\r\n", "CLIENT TRACKING ON")
+		a.want("-ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first\r\n", "HELLO 2")
+		a.want("_\r\n", "GET tracked2") // still RESP3
+		a.want("+OK\r\n", "CLIENT TRACKING OFF")
+		_ = a.value("HELLO", "2").([]any)
+		_ = a.do("HELLO", "3")
+		a.want("+OK\r\n", "CLIENT TRACKING ON")
+		a.want("+RESET\r\n", "RESET")
+		_ = a.value("HELLO", "2").([]any)
 		a = dial(t, addr)
 		if got := a.do("CLIENT", "TRACKING", "ON", "REDIRECT", "1"); !strings.HasPrefix(got, "-ERR redoubt: ") {
 			t.Errorf("REDIRECT: %q, want an error", got)
@@ -138,7 +152,53 @@ func TestNoLeak(t *testing.T) {
 		a.want("+PONG\r\n", "PING")
 		// An array that looks like a message is a reply again.
 		a.want(":3\r\n", "RPUSH looks message x y")
-		a.want(array(bulk("message"), bulk("x"), bulk("y")), "LRANGE looks 0 -1")
+		looks := array(bulk("message"), bulk("x"), bulk("y"))
+		a.want(looks, "LRANGE looks 0 -1")
+		a.want("+OK\r\n", "MULTI")
+		a.want("+QUEUED\r\n", "LPOP looks 3")
+		a.want("+QUEUED\r\n", "RPUSH looks message x y")
+		a.want(array(looks, ":3\r\n"), "EXEC")
+		a.want(looks, "LRANGE looks 0 -1")
+		if got := a.do("HELLO", "3"); got[0] != '%' {
+			t.Errorf("HELLO: %q", got)
+		}
+		// In RESP3 it is one even while there are subscriptions.
+		for _, command := range []string{"SUBSCRIBE ch", "SSUBSCRIBE shard"} {
+			if got := a.do(strings.Fields(command)...); got[0] != '>' {
+				t.Errorf("%s: %q", command, got)
+			}
+			a.want(looks, "LRANGE looks 0 -1")
+			_ = a.do("DEL", "confirms")
+			a.want(":3\r\n", "RPUSH confirms subscribe ch 2")
+			a.want(array(bulk("subscribe"), bulk("ch"), bulk("2")), "LRANGE confirms 0 -1")
+			a.want(array(bulk("unsubscribe"), bulk("ch"), ":0\r\n"), "EVAL return{'unsubscribe','ch',0} 0")
+		}
+		b.want(":1\r\n", "PUBLISH ch hello")
+		a.expect(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$5\r\nhello\r\n")
+		a.silent()
+	})
+	t.Run("POST and Host:", func(t *testing.T) {
+		// They come from browsers; Redis closes the connection on them.
+		for _, raw := range []string{
+			"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET k x\r\n",
+			"GET k\r\nHost: localhost\r\nSET k x\r\n",
+			"*1\r\n$5\r\nhOST:\r\n",
+			"MULTI\r\nPOST\r\nEXEC\r\n",
+		} {
+			a, b := dial(t, addr), dial(t, addr)
+			b.want("+OK\r\n", "SET k kept")
+			a.write(raw)
+			for _, err := a.next(); err == nil; _, err = a.next() {
+				continue // replies to what came before
+			}
+			a.expectClosed()
+			b.want(bulk("kept"), "GET k")
+			for _, u := range srv.Stats().Upstreams {
+				if u.Losses != 0 {
+					t.Fatalf("%q cost the connection that all share", raw)
+				}
+			}
+		}
 	})
 }
 

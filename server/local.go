@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"strconv"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -169,6 +171,19 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if !c.settle() {
 		return
 	}
+	if c.tracks.Load() && protocol == resp.RESP2 {
+		c.fail("ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first")
+		return
+	}
+	who, err := c.srv.identify(c.ctx, protocol)
+	if err != nil {
+		c.unreachable(c.tag(), err)
+		return
+	}
+	own := c.dedicated != nil
+	if own && !c.helloDedicated(protocol, who) {
+		return
+	}
 	if err := c.setProtocol(protocol); err != nil {
 		c.fail("ERR redoubt: " + err.Error())
 		return
@@ -176,11 +191,23 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if named {
 		c.setName(string(name))
 	}
-	who, err := c.srv.identify(c.ctx, c.protocol)
-	if err != nil {
-		c.unreachable(c.tag(), err)
-		return
+	if !own {
+		c.scratch = appendHello(c.scratch[:0], protocol, c.id, who)
+		c.reply(c.scratch)
 	}
-	c.scratch = appendHello(c.scratch[:0], c.protocol, c.id, who)
-	c.reply(c.scratch)
+}
+
+// helloDedicated answers HELLO once the client's own connection speaks the
+// protocol. It reports false when the back end refused, as it does in RESP2
+// while there are subscriptions.
+func (c *session) helloDedicated(p resp.Protocol, who []any) (ok bool) {
+	raw := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
+	c.forwardExpecting(raw, func(dst, raw []byte) []byte {
+		if raw[0] == '-' {
+			return append(dst, raw...)
+		}
+		ok = true
+		return appendHello(dst, p, c.id, who)
+	}, proxy.Expect{Protocol: p})
+	return c.settle() && ok
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,8 @@ func TestLock(t *testing.T) {
 		o.want("_\r\n", "LOCK.ACQUIRE "+name+" 60000")
 		o.want(":0\r\n", "LOCK.RELEASE "+name+" wrong")
 		o.want(":0\r\n", "LOCK.EXTEND "+name+" wrong 1000")
-		a.want(":1\r\n", "LOCK.EXTEND "+name+" "+id+" 30000")
+		a.want(":1\r\n", "LOCK.EXTEND "+name+" "+id+" 120000")
+		a.want(":1\r\n", "LOCK.EXTEND "+name+" "+id+" 30000") // which does not shorten it
 
 		info, ok := a.value("LOCK.INFO", name).([]any)
 		if !ok || len(info) != 8 || info[0] != "mode" || info[1] != "exclusive" || info[4] != "fence" || info[5] != fence || info[7] != int64(0) {
@@ -51,7 +53,7 @@ func TestLock(t *testing.T) {
 			t.Fatalf("LOCK.INFO in RESP3: %#v", m)
 		}
 		holder, ok := m[3].([]any)[0].(resp.Map)
-		if !ok || len(holder) != 6 || holder[1] != "web-1" || holder[3] != fence || holder[5].(int64) > 30_000 {
+		if !ok || len(holder) != 6 || holder[1] != "web-1" || holder[3] != fence || holder[5].(int64) <= 60_000 || holder[5].(int64) > 120_000 {
 			t.Errorf("holder: %#v", holder)
 		}
 
@@ -167,4 +169,24 @@ func TestWaitNeedsTheHomeDatabase(t *testing.T) {
 	w.want("+OK\r\n", "SELECT 0")
 	w.want(":0\r\n", "LOCK.RELEASE l "+id)
 	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"))
+}
+
+// A lock is released whose client has gone before it got the reply, and with it
+// the only copy of the id.
+func TestLockOfAClientThatHasGone(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL())
+	gone, other := dial(t, addr), dial(t, addr)
+	gone.want("+PONG\r\n", "PING")
+	other.want("+PONG\r\n", "PING")
+	backend.Pause()
+	gone.send("LOCK.ACQUIRE", "l", "600000")
+	eventually(t, "it is sent", func() bool { return srv.Stats().Commands[server.Rewritten] == 1 })
+	_ = gone.conn.(*net.TCPConn).SetLinger(0) // a reset: not only its sending side
+	_ = gone.conn.Close()
+	eventually(t, "the client is gone", func() bool { return srv.Stats().Clients == 1 })
+	backend.Resume()
+	eventually(t, "the lock is free", func() bool {
+		return strings.HasPrefix(other.do("LOCK.ACQUIRE", "l", "600000", "ID", "other"), "*3\r\n")
+	})
 }

@@ -33,22 +33,19 @@ type Options struct {
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
 
-	// Lanes is how many connections to the back end clients share, for each
-	// version of RESP: each client keeps to one. More than one let the back end
-	// work on what came over one while replies from another are handed out, but
-	// less leaves together over each. Defaults to 1.
-	Lanes int
 	// Limits bound a single command. Defaults to those of package resp.
 	Limits resp.Limits
 	// MaxClients is how many clients may be connected. Another one is refused
 	// with Redis' error. Defaults to 10,000.
 	MaxClients int
 	// MaxPipeline is how many commands of one client may be in flight. At the
-	// limit no more is read from it. Where its replies are large, it is as many
+	// limit no more is read from it. It begins with 16 commands, until their
+	// replies tell how large they are. Where replies are large, it is as many
 	// as give MaxOutput. Defaults to 1,024.
 	MaxPipeline int
 	// MaxOutput is how many bytes may wait for one client. At the limit no more
-	// commands are read from it. A client that does not take the messages it
+	// commands are read from it; the replies to those in flight still come,
+	// however large, and wait too. A client that does not take the messages it
 	// subscribed to is closed at four times the limit. Defaults to 64 MiB.
 	MaxOutput int
 	// IdleTimeout closes clients that have sent nothing for this long, except
@@ -85,7 +82,6 @@ func (o Options) withDefaults() (Options, error) {
 			*n = standard
 		}
 	}
-	number("Lanes", &o.Lanes, 1)
 	number("MaxClients", &o.MaxClients, 10_000)
 	number("MaxPipeline", &o.MaxPipeline, 1024)
 	number("MaxOutput", &o.MaxOutput, 64<<20)

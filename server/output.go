@@ -1,11 +1,17 @@
 package server
 
 import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/resp"
@@ -14,6 +20,9 @@ import (
 // A translate appends to dst what a client gets instead of the reply raw.
 type translate func(dst, raw []byte) []byte
 
+// An undo takes back what a script did, given its reply.
+type undo func(ctx context.Context, r redoubt.Reply)
+
 // A slot is the place of one reply in a client's order. For a command whose
 // reply goes through as it comes, and in order, a slot is never touched.
 type slot struct {
@@ -21,6 +30,7 @@ type slot struct {
 	change   translate
 	script   command.Translate // as change, for the reply of a script
 	protocol resp.Protocol     // for script
+	undo     undo
 	done     bool
 	mute     bool // CLIENT REPLY OFF or SKIP
 }
@@ -37,6 +47,7 @@ type output struct {
 	head    atomic.Uint64 // the tag of the first reply to come; written under mu
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
+	onLost  func(u undo, raw []byte) // a reply that came too late for the client
 
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
@@ -45,6 +56,8 @@ type output struct {
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
+	ending    bool   // no message is wanted any more once last is answered
+	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
 }
@@ -53,9 +66,10 @@ const (
 	firstSlots    = 16
 	maxIdleOutput = 64 << 10 // larger buffers are given back when they are empty
 	maxIdleSlot   = 1 << 10
-	writeChunk    = 256 << 10 // what must be taken within the time-out
-	smallReply    = 1 << 10   // of which MaxPipeline don't matter
-	firstPipeline = 256       // commands in flight before any reply tells their size
+	writeChunk    = 256 << 10
+	tlsChunk      = 16 << 10 // one record
+	smallReply    = 1 << 10  // of which MaxPipeline don't matter
+	firstPipeline = 16       // commands in flight before any reply tells their size
 )
 
 func (o *output) init() {
@@ -91,6 +105,9 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
+		if sl := o.slot(tag); sl.undo != nil {
+			o.onLost(sl.undo, bytes.Clone(raw))
+		}
 		return false
 	}
 	if n, typical := int64(len(raw)), o.typical.Load(); n > typical {
@@ -169,7 +186,7 @@ func (o *output) apply(dst []byte, s *slot, raw []byte) (out []byte) {
 func (o *output) Push(raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if o.err != nil || o.ending && o.head.Load() == o.last {
 		return false
 	}
 	if len(o.buf) > 4*o.max {
@@ -228,13 +245,23 @@ func (o *output) wrote(buf []byte, n int, err error) {
 // writeSlowly writes buf from n on, and whatever comes meanwhile, at the
 // client's pace. It owns the right to write.
 func (o *output) writeSlowly(buf []byte, n int) {
+	chunk := writeChunk
+	_, encrypted := o.conn.Conn.(*tls.Conn)
+	if encrypted {
+		// A write that runs out of time is the last there, so that all of it
+		// must be taken within the time-out.
+		chunk = tlsChunk
+	}
 	for {
 		var err error
 		for n < len(buf) && err == nil {
 			var m int
 			_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout))
-			m, err = o.conn.Write(buf[n:min(len(buf), n+writeChunk)])
+			m, err = o.conn.Write(buf[n:min(len(buf), n+chunk)])
 			n += m
+			if m > 0 && !encrypted && errors.Is(err, os.ErrDeadlineExceeded) {
+				err = nil // it takes them, if slowly
+			}
 		}
 		o.mu.Lock()
 		o.wrote(buf, n, err)
@@ -252,6 +279,21 @@ func (o *output) writeSlowly(buf []byte, n int) {
 		buf, n = o.take(), 0
 		o.mu.Unlock()
 	}
+}
+
+// end says that no command follows the one before the tag last. What comes
+// unasked has no end, so it is dropped behind the last reply.
+func (o *output) end(last uint64) {
+	o.mu.Lock()
+	o.ending, o.last = true, last
+	o.mu.Unlock()
+}
+
+// busy reports whether something waits to be written.
+func (o *output) busy() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing || len(o.buf) > 0
 }
 
 // fail closes the connection; nothing is written any more.

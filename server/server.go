@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +35,8 @@ type Server struct {
 	stats    counters
 
 	// upstreams are shared by all clients that have no state: for RESP2 and
-	// RESP3, and for each lane.
-	upstreams [2][]lazyUpstream
+	// RESP3.
+	upstreams [2]lazyUpstream
 
 	lastID atomic.Uint64
 	clock  atomic.Int64 // Unix ms, kept by tick
@@ -80,22 +81,17 @@ func New(opts Options) (*Server, error) {
 	s.handlers = s.makeHandlers()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
-	for i := range s.upstreams {
-		s.upstreams[i] = make([]lazyUpstream, opts.Lanes)
-	}
-	for lane := range opts.Lanes {
-		if _, err := s.upstream(resp.RESP2, lane); err != nil {
-			return nil, err
-		}
+	if _, err := s.upstream(resp.RESP2); err != nil {
+		return nil, err
 	}
 	s.wg.Add(1)
 	go s.tick()
 	return s, nil
 }
 
-// upstream returns the shared connection for a protocol and a lane.
-func (s *Server) upstream(p resp.Protocol, lane int) (*proxy.Upstream, error) {
-	l := &s.upstreams[p-resp.RESP2][lane]
+// upstream returns the shared connection for a protocol.
+func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
+	l := &s.upstreams[p-resp.RESP2]
 	if u := l.get(); u != nil {
 		return u, nil
 	}
@@ -117,16 +113,6 @@ func (s *Server) upstream(p resp.Protocol, lane int) (*proxy.Upstream, error) {
 
 func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
 	return proxy.Options{Backend: s.opts.Backend, Protocol: p, Scripts: command.Scripts()}
-}
-
-// Ready waits until the first attempt to connect to the back end has ended,
-// and reports why there is no connection now, or nil.
-func (s *Server) Ready(ctx context.Context) error {
-	u, err := s.upstream(resp.RESP2, 0)
-	if err != nil {
-		return err
-	}
-	return u.Ready(ctx)
 }
 
 // Listen opens a listener for [Server.Serve]: network is tcp, with an address
@@ -262,6 +248,27 @@ func (s *Server) clients() []*session {
 	return all
 }
 
+// takeBack undoes what a script did for a client that has gone. It doesn't wait.
+func (s *Server) takeBack(u undo, raw []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					s.panicked(v)
+				}
+			}()
+			u(s.ctx, scriptReply(raw))
+		})
+	}
+}
+
+func (s *Server) panicked(v any, more ...any) {
+	s.stats.panics.Add(1)
+	s.opts.Logger.Error("a command panicked", append(more, "panic", v, "stack", string(debug.Stack()))...)
+}
+
 // tick keeps the clock and closes idle clients.
 func (s *Server) tick() {
 	defer s.wg.Done()
@@ -320,18 +327,18 @@ func (s *Server) Close() error {
 	for _, c := range s.clients() {
 		c.kill(ErrClosed)
 	}
-	s.wg.Wait()
-	for _, lanes := range s.upstreams {
-		for i := range lanes {
-			l := &lanes[i]
-			l.mu.Lock() // a client that is just beginning to use it
-			u := l.get()
-			l.mu.Unlock()
-			if u != nil {
-				_ = u.Close()
-			}
+	// Before the sessions have ended: one may be sending, to a back end that
+	// takes nothing.
+	for i := range s.upstreams {
+		l := &s.upstreams[i]
+		l.mu.Lock() // a client that is just beginning to use it
+		u := l.get()
+		l.mu.Unlock()
+		if u != nil {
+			_ = u.Close()
 		}
 	}
+	s.wg.Wait()
 	return nil
 }
 

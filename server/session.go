@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +36,9 @@ type session struct {
 	muted     bool // the command at hand gets no reply
 	quit      bool // close after the replies so far
 	upstream  *proxy.Upstream
-	lane      int
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
-	elsewhere bool   // another database than the back end's own is selected
+	elsewhere bool   // another database than the back end's own is selected; settle before reading it
 	tx        transaction
 	capture   *[]byte // replies made here go there instead
 	scratch   []byte
@@ -54,21 +52,23 @@ type session struct {
 	}
 
 	// Of everybody.
-	active    atomic.Int64  // when the last command came, Unix ms
-	sent      atomic.Uint64 // next, as others may see it
-	draining  atomic.Bool
-	detached  atomic.Bool // the dedicated connection is closed on purpose
-	listening atomic.Bool // messages may come unasked, so it is never idle
-	mu        sync.Mutex  // guards what CLIENT LIST shows
+	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
+	sent     atomic.Uint64 // next, as others may see it
+	draining atomic.Bool
+	detached atomic.Bool // the dedicated connection is closed on purpose
+	own      atomic.Pointer[proxy.Dedicated]
+	tracks   atomic.Bool // CLIENT TRACKING is on; settle before reading it
+	waited   bool        // at the last tick, whose it is
+	mu       sync.Mutex  // guards what CLIENT LIST shows
 	about
 }
 
 // about is what CLIENT LIST shows of a session.
 type about struct {
-	name, libName, libVer      string
-	shownDB                    int
-	shownProtocol              resp.Protocol
-	isDedicated, inTransaction bool
+	name, libName, libVer string
+	shownDB               int
+	shownProtocol         resp.Protocol
+	inTransaction         bool
 }
 
 type replyMode uint8
@@ -89,15 +89,14 @@ func newSession(s *Server, conn net.Conn) *session {
 		srv: s, id: s.lastID.Add(1), conn: socket.New(conn), born: time.Now(),
 		buf: make([]byte, firstRead), protocol: resp.RESP2, authed: s.opts.Password == "",
 	}
-	c.lane = int(c.id % uint64(s.opts.Lanes)) //nolint:gosec // small
-	c.upstream = s.upstreams[0][c.lane].get()
+	c.upstream = s.upstreams[0].get()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
 	if !c.authed {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
 	c.out.conn, c.out.timeout, c.out.max, c.out.stats = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
-	c.out.onPanic = c.panicked
+	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.active.Store(s.clock.Load())
@@ -152,6 +151,7 @@ func (c *session) finish(err error) {
 		deadline = time.Time{} // Shutdown's ctx bounds it
 	}
 	c.flush()
+	c.out.end(c.next)
 	c.out.await(deadline, func() bool {
 		return c.out.head.Load() == c.next && len(c.out.buf) == 0 && !c.out.writing
 	})
@@ -239,7 +239,7 @@ func (c *session) process() bool {
 func (c *session) reserve() bool {
 	head := c.out.head.Load()
 	inFlight := c.next - head
-	most := min(uint64(c.srv.opts.MaxPipeline), firstPipeline+2*head) //nolint:gosec // positive
+	most := min(uint64(c.srv.opts.MaxPipeline), max(firstPipeline, 2*head)) //nolint:gosec // positive
 	if typical := c.out.typical.Load(); typical > smallReply {
 		if c.out.crowded() {
 			c.sendSpan()
@@ -347,15 +347,15 @@ func (c *session) Gone(err error) {
 	c.drain()
 }
 
-func (c *session) panicked(v any) {
-	c.srv.stats.panics.Add(1)
-	c.srv.opts.Logger.Error("a command panicked", "client", c.id, "panic", v, "stack", string(debug.Stack()))
-}
+func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
 
 // kill ends the session from outside.
 func (c *session) kill(cause error) {
 	c.cancel(cause)
 	c.out.fail(cause)
+	if d := c.own.Load(); d != nil {
+		d.Close() // the session may be sending, to a back end that takes nothing
+	}
 }
 
 // drain makes the session end once the client has its replies.
@@ -363,15 +363,24 @@ func (c *session) drain() {
 	c.draining.Store(true)
 	c.cancel(ErrClosed)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
-	if c.listening.Load() {
-		c.kill(ErrClosed) // messages have no end
-	}
 }
 
+// listening reports whether messages may come unasked.
+func (c *session) listening() bool {
+	d := c.own.Load()
+	return d != nil && (c.tracks.Load() || d.Listening())
+}
+
+// closeIfIdle is called at every tick. A client that waits is not idle: once it
+// has what it waited for, the time begins anew.
 func (c *session) closeIfIdle(now time.Time) {
-	idle := time.Duration(now.UnixMilli()-c.active.Load()) * time.Millisecond
-	waits := c.listening.Load() || c.out.head.Load() != c.sent.Load()
-	if idle >= c.srv.opts.IdleTimeout && !waits {
+	waits := c.listening() || c.out.head.Load() != c.sent.Load() || c.out.busy()
+	if waits || c.waited {
+		c.waited = waits
+		c.active.Store(now.UnixMilli())
+		return
+	}
+	if idle := time.Duration(now.UnixMilli()-c.active.Load()) * time.Millisecond; idle >= c.srv.opts.IdleTimeout {
 		c.srv.stats.idleClosed.Add(1)
 		c.kill(errors.New("idle for too long"))
 	}

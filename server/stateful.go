@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -23,6 +22,7 @@ func (c *session) dedicate() bool {
 	if !c.settle() {
 		return false
 	}
+	c.out.Flush() // connecting may take long
 	opts := c.srv.proxyOptions(c.protocol)
 	var setup [][]string
 	if name := c.shownName(); name != "" {
@@ -32,20 +32,28 @@ func (c *session) dedicate() bool {
 	defer cancel()
 	d, err := proxy.OpenDedicated(ctx, opts, c, setup...)
 	if err != nil {
-		c.srv.stats.backendErrors.Add(1)
-		if refused, ok := errors.AsType[resp.Error](err); ok {
-			c.fail(string(refused)) // as the back end put it
-		} else {
-			c.scratch = append(c.scratch[:0], proxy.UnreachableReply(c.srv.opts.Backend.Name(), err)...)
-			c.reply(c.scratch)
-		}
+		c.refused(err)
 		return false
 	}
 	c.dedicated = d
 	c.detached.Store(false)
 	c.srv.stats.dedicated.Add(1)
-	c.shown(func(a *about) { a.isDedicated = true })
+	c.own.Store(d)
+	if c.out.failed() {
+		d.Close() // killed meanwhile
+	}
 	return true
+}
+
+// refused answers a command for which no connection could be opened.
+func (c *session) refused(cause error) {
+	c.srv.stats.backendErrors.Add(1)
+	if refused, ok := errors.AsType[resp.Error](cause); ok {
+		c.fail(string(refused)) // as the back end put it
+		return
+	}
+	c.scratch = append(c.scratch[:0], proxy.UnreachableReply(c.srv.opts.Backend.Name(), cause)...)
+	c.reply(c.scratch)
 }
 
 // undedicate closes the client's own connection, and with it all state.
@@ -56,11 +64,11 @@ func (c *session) undedicate() {
 	c.detached.Store(true)
 	c.dedicated.Close()
 	<-c.dedicated.Done()
+	c.own.Store(nil)
 	c.dedicated = nil
 	c.scripted = 0
-	c.listening.Store(false)
+	c.tracks.Store(false)
 	c.srv.stats.dedicated.Add(-1)
-	c.shown(func(a *about) { a.isDedicated = false })
 }
 
 // occupy is for commands that hold or change their connection and have one
@@ -75,17 +83,30 @@ func (c *session) occupy(_ [][]byte, raw []byte) {
 // stream is for XREAD and XREADGROUP, which wait when they have BLOCK before
 // STREAMS.
 func (c *session) stream(args [][]byte, raw []byte) {
-	for _, a := range args[1:] {
-		if bytes.EqualFold(a, []byte("STREAMS")) {
-			break
-		}
-		if bytes.EqualFold(a, []byte("BLOCK")) {
-			c.occupy(args, raw)
-			return
-		}
+	if blocks(args[1:]) {
+		c.occupy(args, raw)
+		return
 	}
 	c.commands[Passed]++
 	c.forward(raw, nil)
+}
+
+// blocks reads options as the back end does: what stands behind GROUP and
+// COUNT is no option, whatever it looks like.
+func blocks(options [][]byte) bool {
+	for i := 0; i < len(options); i++ {
+		switch o := options[i]; {
+		case bytes.EqualFold(o, []byte("BLOCK")):
+			return true
+		case bytes.EqualFold(o, []byte("STREAMS")):
+			return false
+		case bytes.EqualFold(o, []byte("GROUP")):
+			i += 2
+		case bytes.EqualFold(o, []byte("COUNT")):
+			i++
+		}
+	}
+	return false
 }
 
 // wait is for WAIT and WAITAOF, which wait until replicas have what the same
@@ -104,12 +125,11 @@ func (c *session) wait(_ [][]byte, raw []byte) {
 	c.forward(raw, nil)
 }
 
-// scriptOrFunction: KILL ends a script that makes the server answer BUSY to
-// everybody else.
 func (c *session) scriptOrFunction(args [][]byte, raw []byte) {
 	switch {
 	case len(args) > 1 && bytes.EqualFold(args[1], []byte("KILL")):
-		c.occupy(args, raw)
+		c.commands[Passed]++
+		c.killScript(raw)
 	case len(args) > 1 && bytes.EqualFold(args[1], []byte("DEBUG")):
 		c.commands[Local]++
 		if c.tx.active {
@@ -119,6 +139,32 @@ func (c *session) scriptOrFunction(args [][]byte, raw []byte) {
 	default:
 		c.commands[Passed]++
 		c.forward(raw, nil)
+	}
+}
+
+// killScript ends a script. The shared connection may be the one that waits for
+// it, and the back end answers BUSY to almost everything else, so that a
+// connection for this client could not be prepared.
+func (c *session) killScript(raw []byte) {
+	if c.dedicated != nil {
+		c.forward(raw, nil)
+		return
+	}
+	if !c.settle() {
+		return
+	}
+	c.out.Flush()
+	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+	defer cancel()
+	reply, err := proxy.AskOnce(ctx, c.srv.opts.Backend, raw)
+	refused, failed := reply.(resp.Error)
+	switch {
+	case err != nil:
+		c.refused(err)
+	case failed:
+		c.fail(string(refused))
+	default:
+		c.ok()
 	}
 }
 
@@ -133,7 +179,6 @@ func subscription(family proxy.Subscription) func(c *session, args [][]byte, raw
 		if !c.dedicate() {
 			return
 		}
-		c.listening.Store(true)
 		// In RESP2 too, confirmations come even when CLIENT REPLY is OFF.
 		c.forwardExpecting(raw, nil, proxy.Expect{Subscription: family, Channels: len(args) - 1})
 	}
@@ -146,7 +191,6 @@ func (c *session) monitor(_ [][]byte, raw []byte) {
 		return
 	}
 	if c.dedicate() {
-		c.listening.Store(true)
 		c.forwardExpecting(raw, nil, proxy.Expect{Monitor: true})
 	}
 }
@@ -170,41 +214,34 @@ func (c *session) selectDB(args [][]byte, raw []byte) {
 		return
 	}
 	c.commands[Passed]++
-	if !ok && c.dedicated == nil {
+	if !ok {
 		c.forward(raw, nil) // which changes nothing; the back end says why
 		return
 	}
 	if !c.dedicate() {
 		return
 	}
-	if !ok || c.tx.active {
-		c.elsewhere = c.elsewhere || ok && n != home
-		c.forward(raw, nil)
-		return
-	}
-	c.forwardExpecting(raw, nil, proxy.Expect{})
-	// What comes next may depend on whether it worked.
-	c.elsewhere = n != home
-	c.shown(func(a *about) { a.shownDB = int(n) })
+	// It counts once it was done, which for a transaction is at EXEC.
+	c.forward(raw, func(dst, raw []byte) []byte {
+		if bytes.Equal(raw, okRaw) {
+			c.elsewhere = n != home
+			c.shown(func(a *about) { a.shownDB = int(n) })
+		}
+		return append(dst, raw...)
+	})
 }
 
-// setProtocol switches a client that has no commands in flight.
+// setProtocol switches a client that has no commands in flight, and whose own
+// connection, if it has one, speaks the protocol already.
 func (c *session) setProtocol(p resp.Protocol) error {
 	if p == c.protocol {
 		return nil
 	}
-	u, err := c.srv.upstream(p, c.lane)
+	u, err := c.srv.upstream(p)
 	if err != nil {
 		return err
 	}
-	c.upstream = u
-	if c.dedicated != nil {
-		hello := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
-		if err := c.dedicated.SendSilently(proxy.Expect{Protocol: p}, hello); err != nil {
-			return err
-		}
-	}
-	c.protocol = p
+	c.upstream, c.protocol = u, p
 	c.shown(func(a *about) { a.shownProtocol = p })
 	return nil
 }

@@ -75,7 +75,6 @@ type Stats struct {
 // UpstreamStats are those of one shared connection.
 type UpstreamStats struct {
 	Protocol resp.Protocol
-	Lane     int
 	proxy.Stats
 }
 
@@ -99,11 +98,9 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	st.Clients = len(s.sessions)
 	s.mu.Unlock()
-	for i, lanes := range s.upstreams {
-		for lane := range lanes {
-			if u := lanes[lane].get(); u != nil {
-				st.Upstreams = append(st.Upstreams, UpstreamStats{Protocol: resp.RESP2 + resp.Protocol(i), Lane: lane, Stats: u.Stats()}) //nolint:gosec // 0 or 1
-			}
+	for i := range s.upstreams {
+		if u := s.upstreams[i].get(); u != nil {
+			st.Upstreams = append(st.Upstreams, UpstreamStats{Protocol: resp.RESP2 + resp.Protocol(i), Stats: u.Stats()}) //nolint:gosec // 0 or 1
 		}
 	}
 	return st

@@ -70,7 +70,7 @@ func TestThrottleVectors(t *testing.T) {
 				}
 			}
 			if args[0] == "PTTL" {
-				if ms, _ := v.(int64); ms < 1900 || ms > 2000 {
+				if ms, _ := v.(int64); ms < 1000 || ms > 2000 {
 					t.Errorf("%s: %v, want about %s", call, v, want)
 				}
 				continue

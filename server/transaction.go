@@ -19,6 +19,7 @@ type transaction struct {
 
 var (
 	queued  = []byte("+QUEUED\r\n")
+	okRaw   = []byte("+OK\r\n")
 	pingRaw = resp.AppendCommand(nil, "PING")
 )
 

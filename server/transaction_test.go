@@ -66,6 +66,17 @@ func TestTransactionRefusals(t *testing.T) {
 		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 		w.want("+PONG\r\n", "PING")
 	}
+	// Neither does a wrong number of arguments get as far as the queue.
+	for _, c := range []string{"CLIENT GETNAME x", "CLIENT ID x", "CLIENT SETNAME"} {
+		w := dial(t, addr)
+		w.want("+OK\r\n", "MULTI")
+		if got := w.do(strings.Fields(c)...); !strings.HasPrefix(got, "-ERR wrong number of arguments for 'client|") {
+			t.Errorf("%s: %q", c, got)
+		}
+		w.want("+QUEUED\r\n", "SET a 1")
+		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
+		w.want("$-1\r\n", "GET a")
+	}
 	// What is answered here is queued too.
 	w := dial(t, addr)
 	w.want("+OK\r\n", "CLIENT SETNAME me")

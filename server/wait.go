@@ -12,13 +12,14 @@ import (
 // await runs a handler that waits. Meanwhile the connection is read, so that
 // the handler's ctx ends when the client goes away.
 func (c *session) await(p command.Plan) {
+	if !c.settle() {
+		return
+	}
 	if c.elsewhere {
 		c.fail("ERR redoubt: waiting works in the back end's own database only: SELECT it, or leave out WAIT")
 		return
 	}
-	if !c.settle() {
-		return
-	}
+	c.out.Flush() // what was answered here, too
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	c.count()

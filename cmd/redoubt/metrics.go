@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,25 +27,24 @@ func metric(name, help, by string) *prometheus.Desc {
 }
 
 var (
-	clientsDesc    = metric("clients", "Clients connected now.", "")
-	acceptedDesc   = metric("clients_accepted_total", "Connections accepted.", "")
-	refusedDesc    = metric("clients_refused_total", "Connections refused at max-clients.", "")
-	idleDesc       = metric("clients_idle_closed_total", "Clients closed by idle-timeout.", "")
-	commandsDesc   = metric("commands_total", "Commands, by the way they took: passed to the back end, rewritten into a script, waited, answered locally.", "way")
-	extensionDesc  = metric("extension_commands_total", "Redoubt's own commands, by name.", "command")
-	bytesInDesc    = metric("received_bytes_total", "Bytes received from clients.", "")
-	bytesOutDesc   = metric("sent_bytes_total", "Bytes sent to clients.", "")
-	protocolDesc   = metric("protocol_errors_total", "Clients that broke the protocol.", "")
-	authDesc       = metric("auth_failures_total", "Wrong passwords.", "")
-	backendDesc    = metric("backend_errors_total", "Commands answered with an error for lack of a connection to the back end.", "")
-	panicsDesc     = metric("panics_total", "Panics in handlers; each is a bug.", "")
-	dedicatedDesc  = metric("backend_dedicated_connections", "Connections to the back end that belong to one client, open now.", "")
-	upDesc         = metric("backend_up", "1 while the shared connection to the back end stands.", "protocol")
-	connectsDesc   = metric("backend_connects_total", "Shared connections made to the back end.", "protocol")
-	lossesDesc     = metric("backend_losses_total", "Shared connections to the back end that were lost.", "protocol")
-	waitingDesc    = metric("backend_waiting", "Messages that wait for the back end's replies on the shared connection.", "protocol")
-	pendingDesc    = metric("backend_pending_bytes", "Bytes that wait to be sent on the shared connection.", "protocol")
-	protocolLabels = [2]string{"resp2", "resp3"}
+	clientsDesc   = metric("clients", "Clients connected now.", "")
+	acceptedDesc  = metric("clients_accepted_total", "Connections accepted.", "")
+	refusedDesc   = metric("clients_refused_total", "Connections refused at max-clients.", "")
+	idleDesc      = metric("clients_idle_closed_total", "Clients closed by idle-timeout.", "")
+	commandsDesc  = metric("commands_total", "Commands, by the way they took: passed to the back end, rewritten into a script, waited, answered locally.", "way")
+	extensionDesc = metric("extension_commands_total", "Redoubt's own commands, by name.", "command")
+	bytesInDesc   = metric("received_bytes_total", "Bytes received from clients.", "")
+	bytesOutDesc  = metric("sent_bytes_total", "Bytes sent to clients.", "")
+	protocolDesc  = metric("protocol_errors_total", "Clients that broke the protocol.", "")
+	authDesc      = metric("auth_failures_total", "Wrong passwords.", "")
+	backendDesc   = metric("backend_errors_total", "Commands answered with an error for lack of a connection to the back end.", "")
+	panicsDesc    = metric("panics_total", "Panics in handlers; each is a bug.", "")
+	dedicatedDesc = metric("backend_dedicated_connections", "Connections to the back end that belong to one client, open now.", "")
+	upDesc        = metric("backend_up", "1 while the shared connection to the back end stands.", "protocol")
+	connectsDesc  = metric("backend_connects_total", "Shared connections made to the back end.", "protocol")
+	lossesDesc    = metric("backend_losses_total", "Shared connections to the back end that were lost.", "protocol")
+	waitingDesc   = metric("backend_waiting", "Messages that wait for the back end's replies on the shared connection.", "protocol")
+	pendingDesc   = metric("backend_pending_bytes", "Bytes that wait to be sent on the shared connection.", "protocol")
 )
 
 // Describe implements prometheus.Collector.
@@ -76,15 +76,16 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count(backendDesc, st.BackendErrors)
 	count(panicsDesc, st.Panics)
 	gauge(dedicatedDesc, st.Dedicated)
-	for i, up := range st.Upstreams {
+	for _, up := range st.Upstreams {
+		protocol := "resp" + strconv.Itoa(int(up.Protocol))
 		on := 0
 		if up.Up {
 			on = 1
 		}
-		gauge(upDesc, on, protocolLabels[i])
-		count(connectsDesc, up.Connects, protocolLabels[i])
-		count(lossesDesc, up.Losses, protocolLabels[i])
-		gauge(waitingDesc, up.Waiting, protocolLabels[i])
-		gauge(pendingDesc, up.Pending, protocolLabels[i])
+		gauge(upDesc, on, protocol)
+		count(connectsDesc, up.Connects, protocol)
+		count(lossesDesc, up.Losses, protocol)
+		gauge(waitingDesc, up.Waiting, protocol)
+		gauge(pendingDesc, up.Pending, protocol)
 	}
 }

@@ -33,7 +33,10 @@
 // stopped by ^Z.
 //
 // On other Unix systems the guard ends the command itself, not what it
-// started. Where there is no Unix there is no guard: a command outlives
+// started. There the kernel doesn't kill the command of a dead guard: redoubt
+// does, by the pid that the guard has told it. The command goes on when redoubt
+// and the guard are killed at once, or the guard in the instant in which it
+// starts the command. Where there is no Unix there is no guard: a command outlives
 // redoubt when redoubt is killed.
 //
 // # Time

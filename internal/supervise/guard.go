@@ -50,7 +50,7 @@ func guard(args []string) error {
 	}
 	surviveSignals()
 
-	g := &guardian{records: make(chan record)}
+	g := &guardian{records: make(chan record), report: report}
 	if g.alarm, err = newAlarm(); err != nil {
 		return err
 	}
@@ -101,6 +101,7 @@ func surviveSignals() {
 // A guardian is the state of the guard process.
 type guardian struct {
 	records chan record // closed when redoubt is gone
+	report  *os.File
 	alarm   *alarm
 	plan    plan
 	group   int
@@ -126,6 +127,7 @@ func (g *guardian) run(path string, argv []string) (kind, int64) {
 		errors.As(err, &errno)
 		return recNoStart, int64(errno)
 	}
+	_ = writeRecord(g.report, recStarted, int64(g.tree.pid)) // redoubt may be gone
 	exited := g.tree.exited
 	status := 0
 	for {
@@ -185,7 +187,7 @@ func (g *guardian) note(rec record) {
 		g.tree.signal(syscall.Signal(rec.value))
 	case recLost:
 		g.plan.lost = true
-	case recExited, recEnded, recNoStart: // never sent this way
+	case recStarted, recExited, recEnded, recNoStart: // never sent this way
 	}
 }
 

@@ -28,6 +28,9 @@ const (
 	recSignal   kind = 's' // number of a signal to forward
 	recLost     kind = 'l' // the lease is lost: kill
 
+	// From the guard to redoubt, once the command has begun.
+	recStarted kind = 'c' // its pid
+
 	// From the guard to redoubt: one of them, the last thing it says.
 	recExited  kind = 'x' // the command's status
 	recEnded   kind = 'e' // it was ended because of the lease; its status
@@ -52,7 +55,7 @@ func readRecord(r io.Reader) (record, error) {
 	}
 	rec := record{kind(b[0]), int64(binary.BigEndian.Uint64(b[1:]))}
 	switch rec.kind {
-	case recGroup, recGrace, recMargin, recDeadline, recSignal, recLost, recExited, recEnded, recNoStart:
+	case recGroup, recGrace, recMargin, recDeadline, recSignal, recLost, recStarted, recExited, recEnded, recNoStart:
 		return rec, nil
 	}
 	return record{}, fmt.Errorf("supervise: record of unknown kind %q", b[0])

@@ -48,8 +48,12 @@ type runner struct {
 	mine    map[int]bool // children that have nothing to do with the command
 	guard   *exec.Cmd
 	control *os.File    // to the guard; its death is our death to the guard
-	reports chan record // from the guard; closed when it died without one
+	reports chan record // from the guard; closed when it is dead
+	command int         // its pid, as far as the guard has said
+	unsent  []record    // for the guard, in order
+	asked   time.Time   // the newest deadline, sent or not
 	told    time.Time   // the deadline that the guard knows
+	lostAt  time.Time   // when the lease was lost
 	overdue bool        // the guard didn't report in time, and was killed for it
 }
 
@@ -94,11 +98,15 @@ func (r *runner) startGuard(c Command) error {
 		return fmt.Errorf("supervise: guard not started: %w", err)
 	}
 	r.control = controlW
-	r.reports = make(chan record, 1)
+	r.reports = make(chan record, 2) // all that it ever says
 	go func() {
 		defer close(r.reports)
 		defer func() { _ = reportR.Close() }()
-		if rec, err := readRecord(reportR); err == nil {
+		for {
+			rec, err := readRecord(reportR)
+			if err != nil {
+				return
+			}
 			r.reports <- rec
 		}
 	}()
@@ -106,6 +114,7 @@ func (r *runner) startGuard(c Command) error {
 	r.tell(recGrace, int64(r.times.Grace))
 	r.tell(recMargin, int64(r.times.Margin))
 	r.tellDeadline()
+	r.told = r.asked // whether it got it or not: without one it starts nothing
 	return nil
 }
 
@@ -127,25 +136,30 @@ func inheritable(f *os.File) (int, error) {
 func (r *runner) watch(signals <-chan os.Signal) (Outcome, error) {
 	poll := time.NewTicker(r.times.Poll)
 	defer poll.Stop()
-	backstop := time.NewTimer(r.untilBackstop())
+	backstop := time.NewTimer(0)
 	defer backstop.Stop()
 	lost := r.lease.Done()
 	for {
+		if !r.overdue {
+			backstop.Reset(time.Until(r.backstop()))
+		}
 		select {
 		case rec, ok := <-r.reports:
+			if rec.kind == recStarted {
+				r.command = int(rec.value)
+				continue
+			}
 			return r.finish(rec, ok)
 		case sig := <-signals:
 			if s, ok := sig.(syscall.Signal); ok && !fromTerminal(s) {
 				r.tell(recSignal, int64(s))
 			}
 		case <-poll.C:
-			if r.tellDeadline() {
-				backstop.Reset(r.untilBackstop())
-			}
+			r.tellDeadline()
 		case <-lost:
 			lost = nil
+			r.lostAt = time.Now()
 			r.tell(recLost, 0)
-			backstop.Reset(min(r.times.Margin/2, r.untilBackstop()))
 		case <-backstop.C:
 			// The guard should have reported long ago. Kill it, and with it
 			// the command; the rest comes to us.
@@ -155,34 +169,52 @@ func (r *runner) watch(signals <-chan os.Signal) (Outcome, error) {
 	}
 }
 
-func (r *runner) untilBackstop() time.Duration {
-	return time.Until(r.told.Add(-r.times.Margin / 2))
+// backstop is when the guard must have reported.
+func (r *runner) backstop() time.Time {
+	at := r.told.Add(-r.times.Margin / 2)
+	if lost := r.lostAt.Add(r.times.Margin / 2); !r.lostAt.IsZero() && lost.Before(at) {
+		return lost
+	}
+	return at
 }
 
-// tellDeadline tells the guard of a deadline that has moved.
-func (r *runner) tellDeadline() bool {
+// tellDeadline tells the guard of a deadline that has moved, and of what it
+// could not be told before.
+func (r *runner) tellDeadline() {
 	deadline := r.lease.Deadline()
-	if deadline.Equal(r.told) {
-		return false
+	if deadline.Equal(r.asked) {
+		r.flush()
+		return
 	}
+	r.asked = deadline
 	// Converted once, when it moved: converted again after the machine
 	// slept, the same time would come out later.
 	r.tell(recDeadline, int64(instantOf(deadline)))
-	r.told = deadline
-	return true
 }
 
-// tell may fail or block when the guard is dead or stopped; then reports or
-// the backstop ends the wait.
 func (r *runner) tell(k kind, value int64) {
-	_ = r.control.SetWriteDeadline(time.Now().Add(r.times.Margin / 2))
-	_ = writeRecord(r.control, k, value)
+	r.unsent = append(r.unsent, record{k, value})
+	r.flush()
+}
+
+// flush fails when the guard is stopped or dead, or when this process stood
+// still meanwhile. What is unsent waits for the next time. If that never
+// comes, reports or the backstop ends the wait.
+func (r *runner) flush() {
+	for len(r.unsent) > 0 {
+		_ = r.control.SetWriteDeadline(time.Now().Add(r.times.Margin / 2))
+		if err := writeRecord(r.control, r.unsent[0].kind, r.unsent[0].value); err != nil {
+			return
+		}
+		r.unsent = r.unsent[1:]
+	}
+	r.told = r.asked
 }
 
 func (r *runner) finish(rec record, reported bool) (Outcome, error) {
 	waitErr := r.guard.Wait()
 	if !reported {
-		r.sweep()
+		sweep(r.command, r.mine)
 		if r.overdue {
 			return Outcome{Status: 128 + int(syscall.SIGKILL), Lost: true}, nil
 		}
@@ -196,19 +228,4 @@ func (r *runner) finish(rec record, reported bool) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%w: %w", ErrStart, syscall.Errno(rec.value))
 	}
 	return Outcome{Status: int(rec.value), Lost: rec.kind == recEnded}, nil
-}
-
-// sweep kills what the dead guard left to us, and returns when nothing is
-// left. The kernel has killed the command itself.
-func (r *runner) sweep() {
-	wait := time.Millisecond
-	for killChildren(r.mine) > 0 {
-		time.Sleep(wait)
-		wait = min(2*wait, 50*time.Millisecond)
-		for _, pid := range children() {
-			if !r.mine[pid] {
-				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-			}
-		}
-	}
 }

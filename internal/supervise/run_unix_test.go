@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -399,5 +400,81 @@ func TestGuardStopped(t *testing.T) {
 		if running(pid) {
 			t.Errorf("process %d is left", pid)
 		}
+	}
+}
+
+// TestGuardTellsItsCommand: where the kernel doesn't kill the command of a
+// dead guard, redoubt must know which process that is.
+func TestGuardTellsItsCommand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	c := shell(`echo $$ > "$1"; exec sleep 60`, DefaultTimes(time.Minute), file)
+	r := &runner{lease: renewed(time.Minute), times: c.Times, mine: map[int]bool{}}
+	for _, pid := range children() {
+		r.mine[pid] = true
+	}
+	if err := adoptOrphans(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.startGuard(c); err != nil {
+		t.Fatal(err)
+	}
+	pid := pids(t, lines(t, file, 1))[0]
+	eventually(t, "a report", func() bool { return len(r.reports) == 1 })
+	if err := r.guard.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.watch(nil)
+	if err == nil || out.Lost {
+		t.Errorf("watch = %+v, %v; want the guard's end", out, err)
+	}
+	if r.command != pid {
+		t.Errorf("the command is %d to redoubt; want %d", r.command, pid)
+	}
+	if running(pid) {
+		t.Errorf("process %d outlived the guard", pid)
+	}
+}
+
+// TestUntoldIsToldLater: what the guard could not be told is not forgotten,
+// and what it doesn't know isn't counted on.
+func TestUntoldIsToldLater(t *testing.T) {
+	guard, control, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = guard.Close(), control.Close() }()
+	if err := control.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	full, err := control.Write(make([]byte, 1<<20))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a full pipe took %d bytes: %v", full, err)
+	}
+
+	old, renewed := time.Now().Add(time.Second), time.Now().Add(time.Hour)
+	r := &runner{lease: until(renewed), times: DefaultTimes(time.Second), control: control, asked: old, told: old}
+	r.tell(recSignal, int64(syscall.SIGTERM))
+	r.tellDeadline()
+	if !r.told.Equal(old) {
+		t.Error("it counts on a deadline that the guard never got")
+	}
+
+	if _, err := io.ReadFull(guard, make([]byte, full)); err != nil {
+		t.Fatal(err)
+	}
+	r.tellDeadline()
+	if !r.told.Equal(renewed) {
+		t.Error("the deadline was not sent again")
+	}
+	if err := control.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []kind{recSignal, recDeadline} {
+		if rec, err := readRecord(guard); err != nil || rec.kind != want {
+			t.Errorf("the guard reads %+v, %v; want %q", rec, err, want)
+		}
+	}
+	if rec, err := readRecord(guard); err == nil {
+		t.Errorf("and then it reads %+v", rec)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,7 @@ import (
 // A tree is the command with everything that descends from it. The process
 // that starts it becomes the subreaper of all of them.
 type tree struct {
+	pid    int           // of the command
 	exited chan int      // the command's own status, once
 	gone   chan struct{} // closed when no process of the tree is left
 
@@ -21,7 +23,7 @@ type tree struct {
 	// can be reused.
 	mu struct {
 		sync.Mutex
-		pid int // of the command; 0 once it is reaped
+		reaped bool // the command
 	}
 }
 
@@ -40,8 +42,7 @@ func startTree(path string, argv, env []string, pgid int) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{exited: make(chan int, 1), gone: make(chan struct{})}
-	t.mu.pid = pid
+	t := &tree{pid: pid, exited: make(chan int, 1), gone: make(chan struct{})}
 	go t.reap()
 	return t, nil
 }
@@ -74,8 +75,8 @@ func (t *tree) reap() {
 			if err != nil || pid <= 0 {
 				break
 			}
-			if pid == t.mu.pid {
-				t.mu.pid = 0
+			if pid == t.pid && !t.mu.reaped {
+				t.mu.reaped = true
 				t.exited <- statusOf(ws)
 			}
 		}
@@ -87,16 +88,18 @@ func (t *tree) reap() {
 func (t *tree) signal(sig syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.pid != 0 {
-		_ = syscall.Kill(t.mu.pid, sig) // EPERM when it changed its user: nothing to be done
+	if !t.mu.reaped {
+		_ = syscall.Kill(t.pid, sig) // EPERM when it changed its user: nothing to be done
 	}
 }
 
 // terminate sends SIGTERM to the command and all its descendants, and wakes
-// those that are stopped so that they can act on it.
+// those that are stopped so that they can act on it. Parents get it before
+// their children: a shell whose child ended first would start the next one,
+// and act on its own SIGTERM only after that.
 func (t *tree) terminate() {
 	parents := parentsOfAll()
-	for pid := range descendants(parents, os.Getpid()) {
+	for _, pid := range descendants(parents, os.Getpid()) {
 		signalIfChildOf(pid, parents[pid], syscall.SIGTERM)
 		signalIfChildOf(pid, parents[pid], syscall.SIGCONT)
 	}
@@ -123,6 +126,22 @@ func killChildren(except map[int]bool) int {
 	return n
 }
 
+// sweep kills what the dead guard left to this process, and returns when
+// nothing is left but the children in except. The kernel has killed the
+// command itself.
+func sweep(_ int, except map[int]bool) {
+	wait := time.Millisecond
+	for killChildren(except) > 0 {
+		time.Sleep(wait)
+		wait = min(2*wait, 50*time.Millisecond)
+		for _, pid := range children() {
+			if !except[pid] {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
+	}
+}
+
 // children lists the direct children of this process, zombies too.
 func children() []int {
 	self := os.Getpid()
@@ -135,20 +154,17 @@ func children() []int {
 	return pids
 }
 
-// descendants returns the processes below root.
-func descendants(parents map[int]int, root int) map[int]bool {
-	below := map[int]bool{}
-	for pid := range parents {
-		var path []int
-		for p := pid; p != 0 && len(path) <= len(parents); p = parents[p] {
-			if p == root || below[p] {
-				for _, q := range path {
-					below[q] = true
-				}
-				break
-			}
-			path = append(path, p)
+// descendants returns the processes below root, parents before their children.
+func descendants(parents map[int]int, root int) []int {
+	children := map[int][]int{}
+	for pid, parent := range parents {
+		if pid != root {
+			children[parent] = append(children[parent], pid)
 		}
+	}
+	below := children[root]
+	for i := 0; i < len(below); i++ {
+		below = append(below, children[below[i]]...)
 	}
 	return below
 }

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -34,11 +33,11 @@ func FuzzParseParent(f *testing.F) {
 }
 
 func TestDescendants(t *testing.T) {
-	// 10 has 11 and 12; 12 has 13. 20 belongs to 1, and 30 and 31 claim each
-	// other, as a snapshot taken while processes come and go may show.
-	parents := map[int]int{1: 0, 10: 1, 11: 10, 12: 10, 13: 12, 20: 1, 30: 31, 31: 30}
-	got := slices.Sorted(maps.Keys(descendants(parents, 10)))
-	if want := []int{11, 12, 13}; !slices.Equal(got, want) {
-		t.Errorf("descendants = %v; want %v", got, want)
+	// 10 has 14; 14 has 13, 13 has 12, and 12 has 11. 20 belongs to 1, and 30
+	// and 31 claim each other, as do 10 and 14, as a snapshot taken while
+	// processes come and go may show.
+	parents := map[int]int{1: 0, 10: 14, 14: 10, 13: 14, 12: 13, 11: 12, 20: 1, 30: 31, 31: 30}
+	if got, want := descendants(parents, 10), []int{14, 13, 12, 11}; !slices.Equal(got, want) {
+		t.Errorf("descendants = %v; want %v, parents first", got, want)
 	}
 }

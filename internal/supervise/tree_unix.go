@@ -3,12 +3,15 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 // A tree is, on this system, the command alone: see the package comment.
 type tree struct {
+	pid     int           // of the command
 	exited  chan int      // the command's status, once
 	gone    chan struct{} // closed when it has been reaped
 	process *os.Process
@@ -23,7 +26,7 @@ func startTree(path string, argv, env []string, pgid int) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{exited: make(chan int, 1), gone: make(chan struct{}), process: process}
+	t := &tree{pid: process.Pid, exited: make(chan int, 1), gone: make(chan struct{}), process: process}
 	go func() {
 		status := 1
 		if state, err := process.Wait(); err == nil {
@@ -51,4 +54,15 @@ func adoptOrphans() error { return nil }
 
 func children() []int { return nil }
 
-func killChildren(map[int]bool) int { return 0 }
+// sweep kills the command of a dead guard, and returns when it is gone. Nobody
+// here can be told of its end, since it is no child of this process: it is
+// asked for. Its number can't have been given to another process but in the
+// instant between its own end and the guard's.
+func sweep(command int, _ map[int]bool) {
+	if command == 0 {
+		return // it wasn't started
+	}
+	for wait := time.Millisecond; !errors.Is(syscall.Kill(command, syscall.SIGKILL), syscall.ESRCH); wait = min(2*wait, 50*time.Millisecond) {
+		time.Sleep(wait)
+	}
+}
