@@ -242,8 +242,8 @@ func (b *inbox) close() {
 }
 
 // publishVerb finds out once whether the server has sharded pub/sub: whether it
-// is one of a cluster, from Redis 7 on. A server that does not tell is taken for
-// none.
+// is one of a cluster, from Redis 7 on. A server that never tells, because the
+// user may not ask or INFO is unknown to it, is taken for none.
 func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	verb := b.verb
@@ -254,7 +254,7 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	verb = "PUBLISH"
 	if b.client.topology != nil {
 		info, err := b.client.conn.Do(ctx, Cmd{Name: "INFO", Args: []string{"server"}, Flags: ReadOnly}).Text()
-		if _, refused := errors.AsType[ServerError](err); err != nil && !refused {
+		if err != nil && !IsCode(err, "NOPERM") && !IsCode(err, "ERR") {
 			return "", err
 		}
 		if strings.Contains(info, "redis_mode:cluster") && serverMajor(info) >= 7 {

@@ -78,7 +78,7 @@ func running(t *testing.T, e *Engine) {
 		if time.Now().After(deadline) {
 			t.Fatal("no script became slow")
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // paces the poll
 	}
 }
 

@@ -296,3 +296,26 @@ func TestReadOnlyConnectionIsReplaced(t *testing.T) {
 }
 
 func isUnknown(err error) bool { return errors.Is(err, redoubt.ErrUnknownOutcome) }
+
+// A cluster that is silent from the start does not keep a Client's call longer
+// than its ctx.
+func TestColdClusterKeepsTheDeadline(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{l.Addr().String()}, ReadTimeout: time.Second, MaxRetries: -1})
+	defer rdb.Close()
+	client, err := redoubt.New(wrapped(t, rdb), redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	r := client.Do(ctx, redoubt.Cmd{Name: "GET", Keys: []string{"k"}, Flags: redoubt.ReadOnly})
+	if d := time.Since(start); d > 500*time.Millisecond || !errors.Is(r.Err, context.DeadlineExceeded) {
+		t.Errorf("error %v after %v", r.Err, d)
+	}
+}

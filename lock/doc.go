@@ -33,15 +33,15 @@
 //	label          for people
 //	last           the acquisition that was released last
 //	void           the acquisition that was given up last with an unknown outcome
-//	wait           how many clients wait
-//	head, tail     places in the queue: of the last one woken, of the last one that came
+//	head, tail     places in the queue: of the last one woken, of the last one that waits
 //	<place>        PUBLISH or SPUBLISH, a blank, and the channel of a client that waits
 //	<that waiter>  its place
 //
 // Every step is one script, and the server's TIME alone decides. A waiter queues
 // in the same script that finds the lock held, and the release publishes a
-// wake-up to the first in the queue: nobody polls. A minute after the last lease
-// on a name ended nothing is left of it.
+// wake-up to the first in the queue: nobody polls. Whoever leaves the queue gives
+// its place to the last in it: so there are no gaps to search, and nobody falls
+// back. A minute after the last lease on a name ended nothing is left of it.
 //
 // Acquire and release are one round trip each, and the token comes with the
 // acquire. A hand-over to a waiter is one release, one acquire, and one more

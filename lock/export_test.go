@@ -6,6 +6,7 @@ import "time"
 var (
 	AcquireWaiting = acquireCmd
 	VoidCmd        = voidCmd
+	LeaveCmd       = leaveCmd
 )
 
 // MaxPoll changes how long a waiter relies on a wake-up, and returns what

@@ -12,8 +12,8 @@ local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void'
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 
--- The same acquisition again, after a lost reply: the same answer. One that was
--- released, ran out or was voided never comes back, however late a copy arrives.
+-- The same acquisition again, after a lost reply: the same answer. The last that
+-- was released, ran out or was voided doesn't come back when a late copy arrives.
 if held[1] == ARGV[1] and expiry > now then return {1, fence, expiry - now, ARGV[4]} end
 if held[1] == ARGV[1] or held[4] == ARGV[1] or held[5] == ARGV[1] then return {-1, fence, 0, ''} end
 
@@ -22,7 +22,6 @@ if expiry > now then
   if ARGV[5] ~= '' and not place then
     place = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'tail', 1))
     redis.call('HSET', KEYS[1], place, ARGV[5], ARGV[5], place)
-    redis.call('HINCRBY', KEYS[1], 'wait', 1)
   end
   return {0, fence, expiry - now, redis.call('HGET', KEYS[1], 'label')}
 end
@@ -35,8 +34,15 @@ redis.call('HSET', KEYS[1], 'id', ARGV[1], 'until', string.format('%.0f', now + 
 local keep_ms = ARGV[3]
 if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
 redis.call('PEXPIRE', KEYS[1], keep_ms)
-if place then
-  redis.call('HDEL', KEYS[1], place, ARGV[5])
-  redis.call('HINCRBY', KEYS[1], 'wait', -1)
+if place then -- it is for the last in the queue, as in release.lua
+  local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
+  if place ~= ends[2] then
+    local last = redis.call('HGET', KEYS[1], ends[2])
+    redis.call('HSET', KEYS[1], place, last, last, place)
+  end
+  redis.call('HDEL', KEYS[1], ends[2], ARGV[5])
+  if redis.call('HINCRBY', KEYS[1], 'tail', -1) == tonumber(ends[1] or 0) then
+    redis.call('HDEL', KEYS[1], 'head', 'tail')
+  end
 end
 return {1, fence, tonumber(ARGV[2]), ARGV[4]}

@@ -6,10 +6,10 @@
 -- Returns {released 0|1}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'wait')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
-local waiting = tonumber(held[5] or 0)
+local head, tail = tonumber(held[5] or 0), tonumber(held[6] or 0)
 local keep_ms = 60000
 if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
 local released = 0
@@ -30,32 +30,34 @@ end
 if ARGV[2] ~= '' then
   local place = redis.call('HGET', KEYS[1], ARGV[2])
   if place then
-    redis.call('HDEL', KEYS[1], place, ARGV[2])
-    waiting = redis.call('HINCRBY', KEYS[1], 'wait', -1)
+    -- Its place is for the last in the queue. So there are no gaps, which a
+    -- release would have to search, and nobody who stays falls back.
+    if place ~= held[6] then
+      local last = redis.call('HGET', KEYS[1], held[6])
+      redis.call('HSET', KEYS[1], place, last, last, place)
+    end
+    redis.call('HDEL', KEYS[1], held[6], ARGV[2])
+    tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
+    if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
   end
 end
-if expiry > now or waiting == 0 then return {released} end
+if expiry > now or head == tail then return {released} end
 
--- Free: wake the waiter of longest standing. One whose process is gone has no
+-- Free: wake the first in the queue. One whose process is gone has no
 -- subscriber, so the next is tried; after 64 of them the rest find out by
 -- themselves when the lease that they saw ends.
-local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
-local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
-local tries, woken = 0, 0
-while woken == 0 and head < tail and tries < 64 do
+local stop, woken = math.min(tail, head + 64), 0
+while woken == 0 and head < stop do
   head = head + 1
   local place = string.format('%.0f', head)
   local waiter = redis.call('HGET', KEYS[1], place)
-  if waiter then -- else it has left
-    redis.call('HDEL', KEYS[1], place, waiter)
-    waiting, tries = waiting - 1, tries + 1
-    local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-    woken = redis.call(publish, channel, KEYS[1])
-  end
+  redis.call('HDEL', KEYS[1], place, waiter)
+  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  woken = redis.call(publish, channel, KEYS[1])
 end
-if waiting == 0 or head == tail then
-  redis.call('HDEL', KEYS[1], 'head', 'tail', 'wait')
+if head == tail then
+  redis.call('HDEL', KEYS[1], 'head', 'tail')
 else
-  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head), 'wait', string.format('%.0f', waiting))
+  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
 end
 return {released}
