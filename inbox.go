@@ -254,7 +254,7 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	verb = "PUBLISH"
 	if b.client.topology != nil {
 		info, err := b.client.conn.Do(ctx, Cmd{Name: "INFO", Args: []string{"server"}, Flags: ReadOnly}).Text()
-		if err != nil && !IsCode(err, "NOPERM") && !IsCode(err, "ERR") {
+		if _, answered := errors.AsType[ServerError](err); err != nil && (!answered || IsCode(err, "BUSY")) {
 			return "", err
 		}
 		if strings.Contains(info, "redis_mode:cluster") && serverMajor(info) >= 7 {

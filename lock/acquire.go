@@ -113,7 +113,7 @@ func (m *Mutex) acquire(ctx context.Context, name, key string, r Request) (sent 
 		return sent, a, ctx.Err()
 	}
 	sent, a, err = m.wait(ctx, name, key, r)
-	if err != nil {
+	if err != nil || a.Status == Over {
 		m.giveUp(ctx, key, turn)
 	} else {
 		m.lines.leave(key, turn)

@@ -23,3 +23,13 @@ func (l *Lease) Contexts() int {
 	defer l.mu.Unlock()
 	return len(l.onEnd)
 }
+
+// InLine is how many callers stand in the client's line for key.
+func (m *Mutex) InLine(key string) int {
+	m.lines.mu.Lock()
+	defer m.lines.mu.Unlock()
+	if m.lines.byKey[key] == nil {
+		return 0
+	}
+	return len(m.lines.byKey[key].turns)
+}

@@ -164,6 +164,46 @@ func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
 	})
 }
 
+// The turn comes to a caller whose acquisition is over: it gives up the place on
+// the server that it took over, or a wake-up would go to nobody.
+func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder, m := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+		key := w.key(t.Name())
+		over := lock.Request{ID: lock.NewID(), TTL: time.Minute}
+		c := w.client()
+		must(t, c.Do(t.Context(), lock.AcquireCmd(key, over.ID, over.TTL, "")).Err)
+		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, over.ID)).Err)
+		lease := try(t, holder, t.Name())
+
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := m.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
+				t.Errorf("the waiter that was cancelled got %v", err)
+			}
+		})
+		waiters := func(n int64) func() bool {
+			return func() bool {
+				info, err := holder.Inspect(t.Context(), t.Name())
+				return err == nil && info.Waiters == n
+			}
+		}
+		eventually(t, "the first is queued", waiters(1))
+		wg.Go(func() {
+			a, err := m.AcquireRequest(t.Context(), t.Name(), over)
+			if err != nil || a.Status != lock.Over {
+				t.Errorf("AcquireRequest returned %+v, %v; want that it is over", a, err)
+			}
+		})
+		eventually(t, "the second stands behind it", func() bool { return m.InLine(key) == 2 })
+		cancel()
+		wg.Wait()
+		eventually(t, "nobody is queued", waiters(0))
+		must(t, lease.Release(t.Context()))
+	})
+}
+
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})
