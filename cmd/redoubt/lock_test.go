@@ -136,6 +136,10 @@ func TestLostServer(t *testing.T) {
 	mustContain(t, "stderr", first.stderr.String(), `lock "deploy": sh was ended: `)
 }
 
+// A process group that no terminal watches over gets SIGHUP when one of it is
+// stopped and another ends. That must not be the group of the tests.
+func init() { ownGroup = &syscall.SysProcAttr{Setpgid: true} }
+
 // TestStoppedHolder: a redoubt that is stopped (kill -STOP) can't renew, and
 // its command is ended all the same.
 func TestStoppedHolder(t *testing.T) {

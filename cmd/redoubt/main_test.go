@@ -74,6 +74,9 @@ func environ(more ...string) []string {
 	return append(env, more...)
 }
 
+// ownGroup starts a process in a group of its own, where there are groups.
+var ownGroup *syscall.SysProcAttr
+
 // start starts redoubt. env are pairs NAME=value.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
@@ -81,6 +84,7 @@ func start(t *testing.T, env []string, args ...string) *program {
 	p.cmd = exec.CommandContext(context.Background(), binary, args...)
 	p.cmd.Env = environ(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.SysProcAttr = ownGroup
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

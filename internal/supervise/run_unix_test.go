@@ -93,6 +93,9 @@ func startHelper(t *testing.T, script, arg, ttl string, env ...string) *exec.Cmd
 	cmd.Env = append(os.Environ(), "SUPERVISE_HELPER="+script, "SUPERVISE_ARG="+arg, "SUPERVISE_TTL="+ttl)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// A process group that no terminal watches over gets SIGHUP when one of it
+	// is stopped and another ends. That must not be the group of the tests.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
