@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	rounds   = stdflag.Int("rounds", 3000, "random commands a type")
+	rounds   = stdflag.Int("rounds", thorough(3000, 1000), "random commands a type")
 	diffSeed = stdflag.Uint64("seed", 0, "of the random commands; 0 for a new one")
 )
 

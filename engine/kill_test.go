@@ -67,7 +67,7 @@ func TestKill(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			dir, lost, steps := "", 0, 0
-			for round := range thorough(200, 20) {
+			for round := range thorough(200, 10) {
 				if round%20 == 0 {
 					dir = t.TempDir()
 				}

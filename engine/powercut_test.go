@@ -15,8 +15,9 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// thorough says how many times faults are repeated: ENGINE_FAULTS=full runs
-// 1,000 power cuts and 200 kills a policy.
+// thorough says how many times something is repeated: ENGINE_FAULTS=full runs
+// 1,000 power cuts and 200 kills a policy, and three times as many random
+// commands.
 func thorough(full, short int) int {
 	if os.Getenv("ENGINE_FAULTS") == "full" {
 		return full
@@ -76,7 +77,7 @@ func TestPowerCuts(t *testing.T) {
 			t.Logf("seed %d", seed)
 			r := rand.New(rand.NewPCG(seed, 4))
 			cuts, lost := 0, 0
-			for cuts < thorough(1000, 100) {
+			for cuts < thorough(1000, 30) {
 				synctest.Test(t, func(t *testing.T) {
 					disk := faultdisk.New()
 					for range 3 {
