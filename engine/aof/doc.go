@@ -78,6 +78,6 @@
 //   - A disk that is full, or fails, loses nothing that was confirmed; see
 //     [Log.Err].
 //
-// TestPowerCut, TestTornTail, TestCorruption and TestDiskFull hold them to it,
-// and TestKill of package engine.
+// TestPowerCut, TestTornTail, TestCorruption and TestDiskFull hold them to it;
+// package engine kills processes and cuts the power over it.
 package aof
