@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"engine":         {".", "engine/aof", "engine/lua", "engine/rdb", "resp"},
 	"engine/aof":     {},
 	"engine/lua":     {},
-	"engine/native":  {".", "engine", "lock", "ratelimit"},
+	"engine/native":  {"engine"},
 	"engine/rdb":     {},
 	"goredis":        {".", goredisV9},
 	"lock":           {"."},

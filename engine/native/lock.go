@@ -20,11 +20,14 @@ var (
 	wordLast  = word("last")
 	wordVoid  = word("void")
 	wordLabel = word("label")
-	wordWait  = word("wait")
 	wordHead  = word("head")
 	wordTail  = word("tail")
 	wordOne   = word("1")
 	wordMinus = word("-1")
+	wordBlank = word(" ")
+
+	wordPublish  = word("PUBLISH ")
+	wordSpublish = word("SPUBLISH ")
 )
 
 // keep is how long a key lives, in ms: longer when the fence is ahead of now.
@@ -45,47 +48,37 @@ func acquire(tx *engine.Tx) bool {
 	}
 	key, id, label, waiter := tx.Keys[0], tx.Args[0], tx.Args[3], tx.Args[4]
 	var ttl, keepMS int64
-	if !integers(tx.Args[1:], &ttl, &keepMS) {
+	if !integers(tx.Args[1:], &ttl, &keepMS) || keepMS <= 0 || len(waiter) > 0 && !isWaiter(waiter) {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordWait, wordTail)
+	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordHead, wordTail)
 	v.Elements()
 	b, there := v.Bulk()
 	isHolder := same(b, there, id)
 	expiry, ok1 := optional(&v)
 	fence, ok2 := optional(&v)
-	if !ok1 || !ok2 {
-		return false
-	}
 	over := isHolder
 	for range 2 {
 		b, there = v.Bulk()
 		over = over || same(b, there, id)
 	}
-	_, ok1 = optional(&v)
-	_, ok2 = optional(&v)
-	if !ok1 || !ok2 || !isWaiter(waiter) {
+	head, ok3 := optional(&v)
+	tail, ok4 := optional(&v)
+	switch {
+	case !ok1 || !ok2 || !ok3 || !ok4:
 		return false
-	}
-	if isHolder && expiry > now {
+	case isHolder && expiry > now:
 		answerLock(tx, 1, fence, expiry-now, label)
 		return true
-	}
-	if over {
+	case over:
 		answerLock(tx, -1, fence, 0, nil)
 		return true
 	}
-	var place []byte
-	queued := false
-	if len(waiter) > 0 {
-		v = tx.Do(wordHget, key, waiter)
-		if b, queued = v.Bulk(); queued {
-			if _, ok := integer(b); !ok {
-				return false
-			}
-			place = bytes.Clone(b)
-		}
+	q := queue{key: key, head: head, tail: tail}
+	at, ok := q.find(tx, waiter)
+	if !ok {
+		return false
 	}
 	if expiry > now {
 		v = tx.Do(wordHget, key, wordLabel)
@@ -94,11 +87,10 @@ func acquire(tx *engine.Tx) bool {
 			return false
 		}
 		held = bytes.Clone(held)
-		if len(waiter) > 0 && !queued {
+		if len(waiter) > 0 && !at.queued {
 			v = tx.Do(wordHincrby, key, wordTail, wordOne)
-			place = digits(v.Int())
+			place := digits(v.Int())
 			tx.Do(wordHset, key, place, waiter, waiter, place)
-			tx.Do(wordHincrby, key, wordWait, wordOne)
 		}
 		answerLock(tx, 0, fence, expiry-now, held)
 		return true
@@ -106,9 +98,8 @@ func acquire(tx *engine.Tx) bool {
 	fence = max(fence+1, now)
 	tx.Do(wordHset, key, wordID, id, wordUntil, digits(now+ttl), wordFence, digits(fence), wordLabel, label)
 	tx.Do(wordPexpire, key, keep(keepMS, fence, now))
-	if queued {
-		tx.Do(wordHdel, key, place, waiter)
-		tx.Do(wordHincrby, key, wordWait, wordMinus)
+	if at.queued {
+		q.leave(tx, at)
 	}
 	answerLock(tx, 1, fence, ttl, label)
 	return true
@@ -162,14 +153,19 @@ func info(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, tx.Keys[0], wordUntil, wordFence, wordLabel, wordWait)
+	v := tx.Do(wordHmget, tx.Keys[0], wordUntil, wordFence, wordLabel, wordHead, wordTail)
 	v.Elements()
 	until, ok1 := optional(&v)
-	fence, ok2 := optional(&v)
-	label, there := v.Bulk()
-	waiters, ok3 := optional(&v)
+	was, known := v.Bulk()
+	fence, ok2 := int64(0), true
+	if known {
+		fence, ok2 = integer(was)
+	}
+	label, named := v.Bulk()
+	head, ok3 := optional(&v)
+	tail, ok4 := optional(&v)
 	left := until - now
-	if !ok1 || !ok2 || !ok3 || left > 0 && !there {
+	if !ok1 || !ok2 || !ok3 || !ok4 || left > 0 && (!known || !named) {
 		return false
 	}
 	held := int64(1)
@@ -180,7 +176,7 @@ func info(tx *engine.Tx) bool {
 	tx.Int(held)
 	tx.Int(fence)
 	tx.Int(left)
-	tx.Int(waiters)
+	tx.Int(tail - head)
 	tx.Bulk(label)
 	return true
 }

@@ -3,6 +3,7 @@ package native_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/resp"
 )
 
 // A manual clock is moved by the test.
@@ -55,13 +57,26 @@ type side struct {
 	s       *engine.Session
 	journal journal
 	pushed  bytes.Buffer
-	used    int // how often a native did the work
+	events  bytes.Buffer
+	used    map[string]int // how often a function did the work, by digest
 }
 
 func newSide(t testing.TB, clock *manual, natives map[string]engine.Native) *side {
 	t.Helper()
-	sd := &side{}
-	e, err := engine.New(engine.Options{Clock: clock, Natives: natives, Journal: &sd.journal})
+	sd := &side{used: map[string]int{}}
+	counted := map[string]engine.Native{}
+	for digest, f := range natives {
+		counted[digest] = func(tx *engine.Tx) bool {
+			done := f(tx)
+			if done {
+				sd.used[digest]++
+			}
+			return done
+		}
+	}
+	e, err := engine.New(engine.Options{Clock: clock, Natives: counted, Journal: &sd.journal, Events: func(ev engine.Event) {
+		fmt.Fprintf(&sd.events, "%c %s %d %q\n", ev.Class, ev.Name, ev.DB, ev.Key)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +90,8 @@ func newSide(t testing.TB, clock *manual, natives map[string]engine.Native) *sid
 	sub.OnPush(func(frame []byte) { sd.pushed.Write(frame) })
 	sub.Do(nil, [][]byte{[]byte("SUBSCRIBE"), []byte("ch1")})
 	sub.Do(nil, [][]byte{[]byte("SSUBSCRIBE"), []byte("ch2")})
-	for _, list := range [][]*redoubt.Script{lock.Scripts(), ratelimit.Scripts()} {
-		for _, sc := range list {
-			sd.do("SCRIPT", "LOAD", sc.Source())
-		}
+	for _, sc := range scripts() {
+		sd.do("SCRIPT", "LOAD", sc.Source())
 	}
 	return sd
 }
@@ -92,6 +105,22 @@ func (sd *side) do(args ...string) string {
 	return string(out)
 }
 
+// hash returns what is in a hash, whose order is not defined; nil for what is
+// none.
+func (sd *side) hash(t testing.TB, key string) map[string]string {
+	t.Helper()
+	v, _, err := resp.Parse([]byte(sd.do("HGETALL", key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := v.([]any)
+	h := map[string]string{}
+	for i := 0; i < len(list); i += 2 {
+		h[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
+	}
+	return h
+}
+
 // both runs the same on two engines, of which one has the functions.
 type both struct {
 	clock     *manual
@@ -102,17 +131,7 @@ func newBoth(t testing.TB) *both {
 	t.Helper()
 	b := &both{clock: &manual{now: time.Unix(1_732_147_200, 123_456_000)}}
 	b.lua = newSide(t, b.clock, nil)
-	counted := map[string]engine.Native{}
-	for digest, f := range native.All() {
-		counted[digest] = func(tx *engine.Tx) bool {
-			done := f(tx)
-			if done {
-				b.goes.used++
-			}
-			return done
-		}
-	}
-	b.goes = newSide(t, b.clock, counted)
+	b.goes = newSide(t, b.clock, native.All())
 	return b
 }
 
@@ -124,45 +143,45 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 	if got != want {
 		t.Fatalf("%q\n is %q\nlua %q", args, got, want)
 	}
-	if g, l := b.goes.journal.b.String(), b.lua.journal.b.String(); g != l {
-		t.Fatalf("%q logged\n   %q\nlua %q", args, g, l)
+	for what, of := range map[string]func(*side) *bytes.Buffer{
+		"logged":    func(sd *side) *bytes.Buffer { return &sd.journal.b },
+		"published": func(sd *side) *bytes.Buffer { return &sd.pushed },
+		"notified":  func(sd *side) *bytes.Buffer { return &sd.events },
+	} {
+		if g, l := of(b.goes).String(), of(b.lua).String(); g != l {
+			t.Fatalf("%q %s\n   %q\nlua %q", args, what, g, l)
+		}
+		of(b.goes).Reset()
+		of(b.lua).Reset()
 	}
-	if g, l := b.goes.pushed.String(), b.lua.pushed.String(); g != l {
-		t.Fatalf("%q published\n   %q\nlua %q", args, g, l)
-	}
-	b.goes.journal.b.Reset()
-	b.lua.journal.b.Reset()
-	b.goes.pushed.Reset()
-	b.lua.pushed.Reset()
 	for _, k := range keys {
-		for _, look := range [][]string{{"TYPE", k}, {"GET", k}, {"HGETALL", k}, {"PEXPIRETIME", k}} {
+		for _, look := range [][]string{{"TYPE", k}, {"GET", k}, {"PEXPIRETIME", k}} {
 			if g, l := b.goes.do(look...), b.lua.do(look...); g != l {
 				t.Fatalf("after %q, %q\n is %q\nlua %q", args, look, g, l)
 			}
 		}
+		if g, l := b.goes.hash(t, k), b.lua.hash(t, k); !maps.Equal(g, l) {
+			t.Fatalf("after %q %q\n is %q\nlua %q", args, k, g, l)
+		}
 	}
 }
 
+func scripts() []*redoubt.Script { return append(lock.Scripts(), ratelimit.Scripts()...) }
+
 func script(name string) *redoubt.Script {
-	for _, list := range [][]*redoubt.Script{lock.Scripts(), ratelimit.Scripts()} {
-		for _, sc := range list {
-			if sc.Name() == name {
-				return sc
-			}
+	for _, sc := range scripts() {
+		if sc.Name() == name {
+			return sc
 		}
 	}
 	panic("no script " + name)
 }
 
-func TestEveryScriptHasAFunction(t *testing.T) {
-	if got, want := len(native.All()), len(lock.Scripts())+len(ratelimit.Scripts()); got != want {
-		t.Fatalf("%d functions for %d scripts", got, want)
-	}
-}
-
 type picker struct{ *rand.Rand }
 
 func (p picker) of(words ...string) string { return words[p.IntN(len(words))] }
+
+func (p picker) one(in int) bool { return p.IntN(in) == 0 }
 
 // odd is an argument that is no ordinary integer.
 func (p picker) odd() string {
@@ -170,116 +189,72 @@ func (p picker) odd() string {
 }
 
 func (p picker) number(n int64) string {
-	if p.IntN(25) == 0 {
+	if p.one(25) {
 		return p.odd()
 	}
 	return fmt.Sprint(p.Int64N(n))
 }
 
-// call is a random call of a random script; now and then the key is spoilt.
-func (p picker) call(key string) []string {
-	id := p.of("id1", "id2", "id3", "id4", "")
-	waiter := p.of("", "", "PUBLISH ch1", "PUBLISH nobody", "SPUBLISH ch2", "PUBLISH no more", "SPUBLISH gone")
-	if p.IntN(60) == 0 {
-		waiter = p.of("nonsense", "GET x", "tail", "PUBLISH", "PUBLISH ")
-	}
-	ttl := fmt.Sprint(p.IntN(3) * p.IntN(2_000_000))
-	if p.IntN(25) == 0 {
-		ttl = p.odd()
-	}
-	keep := p.number(70000)
-	eval := func(name string, args ...string) []string {
-		if p.IntN(60) == 0 {
-			args = args[:p.IntN(len(args)+1)]
-		}
-		return append([]string{"EVALSHA", script(name).Digest(), "1", key}, args...)
-	}
-	switch p.IntN(12) {
-	case 0, 1, 2:
-		return eval("lock.acquire", id, ttl, keep, p.of("", "label"), waiter)
-	case 3:
-		return eval("lock.extend", id, ttl, keep)
-	case 4, 5, 6:
-		return eval("lock.release", id, waiter, p.of("0", "1", "1"))
-	case 7:
-		return eval("lock.info")
-	case 8:
-		switch p.IntN(12) {
-		case 0:
-			return []string{"SET", key, p.of("x", p.odd(), "1732147200123456000", "1732147201000000001", "1732147200", "5")}
-		case 1:
-			return []string{"LPUSH", key, "x"}
-		case 2:
-			return []string{"HSET", key, p.of("until", "fence", "wait", "label", "last", "void", "1", "2"), p.odd()}
-		case 6:
-			return []string{"HSET", key, p.of("head", "tail"), p.of("", "x", "1.5", "-1", "0", "01", "3", "70")}
-		case 3:
-			return []string{"HSET", key, "until", "1732147299000000", "fence", fmt.Sprint(1732147200123456 + p.Int64N(1e9))}
-		case 4, 5:
-			return []string{"DEL", key}
-		}
-		return []string{"HDEL", key, p.of("label", "head", "tail", "wait", "1", "2", "3")}
-	}
-	return nil
-}
+// histories are random calls of the scripts that have a function, and what else
+// may befall their keys.
+var histories = map[string]func(picker, string) [][]string{"lock": picker.lock, "gcra": picker.gcra}
 
-func (p picker) limit(key string) []string {
-	inc := p.of("0", "0", "0", "1", "2", "-1", "-3")
-	if p.IntN(30) == 0 {
-		inc = p.odd()
-	}
-	nanos := p.number(1_000_000_000)
-	if p.IntN(4) == 0 {
-		nanos = p.of("0", "1", "1000000", "1000001", "999999999")
-	}
-	switch p.IntN(40) {
-	case 0:
-		return []string{"SET", key, p.of("x", p.odd(), "1732147200123456000", "1732147290000000001", "1732147200", "5")}
-	case 1:
-		return []string{"LPUSH", key, "x"}
-	case 2, 3:
-		return []string{"DEL", key}
-	}
-	return []string{"EVALSHA", script("ratelimit.gcra").Digest(), "1", key, inc, nanos, p.number(5), p.number(1_000_000_000)}
-}
-
+// TestSameAsLua holds each function identical to its Lua: reply, log, messages,
+// keyspace events, what the key is and for how long. Each of them must have
+// done most of the calls itself.
 func TestSameAsLua(t *testing.T) {
-	for name, next := range map[string]func(picker, string) []string{"lock": picker.call, "gcra": picker.limit} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := rand.Uint64()
-			t.Log("seed", seed)
-			p := picker{rand.New(rand.NewPCG(seed, 1))}
-			calls := 0
-			b := newBoth(t)
-			for range 20000 {
-				key := p.of("{k}1", "{k}2", "k3")
-				b.clock.move(time.Duration(p.IntN(4)*p.IntN(400_000)) * time.Microsecond)
-				if p.IntN(500) == 0 {
-					b.clock.move(-2 * time.Second)
+	var mu sync.Mutex
+	used, called := map[string]int{}, map[string]int{}
+	t.Run("histories", func(t *testing.T) {
+		for name, next := range histories {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				seed := rand.Uint64()
+				t.Log("seed", seed)
+				p := picker{rand.New(rand.NewPCG(seed, 1))}
+				b := newBoth(t)
+				calls := map[string]int{}
+				for range 20000 {
+					key := p.of("{k}1", "{k}2", "k3")
+					b.clock.move(time.Duration(p.IntN(4)*p.IntN(400_000)) * time.Microsecond)
+					if p.one(500) {
+						b.clock.move(-2 * time.Second)
+					}
+					for _, args := range next(p, key) {
+						b.do(t, []string{key}, args...)
+						if args[0] == "EVALSHA" {
+							calls[args[1]]++
+						}
+					}
 				}
-				if args := next(p, key); args != nil {
-					calls++
-					b.do(t, []string{key}, args...)
+				mu.Lock()
+				defer mu.Unlock()
+				for digest, n := range calls {
+					called[digest] += n
+					used[digest] += b.goes.used[digest]
 				}
-			}
-			if b.goes.used < calls/4 {
-				t.Errorf("only %d of %d calls were done by the functions", b.goes.used, calls)
-			}
-			t.Logf("%d of %d calls by the functions", b.goes.used, calls)
-		})
+			})
+		}
+	})
+	for digest := range native.All() {
+		if n := called[digest]; n < 1000 || used[digest] < n/2 {
+			t.Errorf("the function of %s did %d of %d calls, want at least half of at least 1000", digest, used[digest], n)
+		}
 	}
 }
 
 func FuzzSameAsLua(f *testing.F) {
-	f.Add("lock.acquire", "id", "1000", "61000", "", "PUBLISH ch1", uint8(5))
+	known := map[string]bool{}
+	for _, sc := range scripts() {
+		known[sc.Name()] = true
+		f.Add(sc.Name(), "id", "1000", "61000", "", "PUBLISH ch1", uint8(5))
+	}
 	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", uint8(3))
 	f.Add("lock.extend", "id", "1000", "61000", "", "", uint8(3))
 	f.Add("lock.info", "", "", "", "", "", uint8(0))
 	f.Add("ratelimit.gcra", "0", "1000000", "1", "0", "", uint8(4))
 	b := newBoth(f)
 	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5 string, n uint8) {
-		known := map[string]bool{"lock.acquire": true, "lock.release": true, "lock.extend": true, "lock.info": true, "ratelimit.gcra": true}
 		if !known[name] {
 			return
 		}

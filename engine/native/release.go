@@ -1,18 +1,6 @@
 package native
 
-import (
-	"bytes"
-
-	"github.com/redoubt-go/redoubt/engine"
-)
-
-const (
-	// mostTries is how many waiters release tries to wake.
-	mostTries = 64
-	// mostPlaces is how long the queue may be, with the places of those who
-	// left. Lua can be stopped when it is longer.
-	mostPlaces = 100_000
-)
+import "github.com/redoubt-go/redoubt/engine"
 
 // release is lock/lua/release.lua.
 func release(tx *engine.Tx) bool {
@@ -20,39 +8,33 @@ func release(tx *engine.Tx) bool {
 		return false
 	}
 	key, id, waiter := tx.Keys[0], tx.Args[0], tx.Args[1]
+	if len(waiter) > 0 && !isWaiter(waiter) {
+		return false
+	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordWait, wordHead, wordTail)
+	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordHead, wordTail)
 	v.Elements()
 	b, there := v.Bulk()
-	holds := same(b, there, id)
+	isHolder := same(b, there, id)
 	expiry, ok1 := optional(&v)
 	fence, ok2 := optional(&v)
 	b, there = v.Bulk()
 	isLast := same(b, there, id)
-	waiting, ok3 := optional(&v)
-	head, ok4 := optional(&v)
-	tail, ok5 := optional(&v)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !isWaiter(waiter) {
+	head, ok3 := optional(&v)
+	tail, ok4 := optional(&v)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return false
 	}
-	var place []byte
-	queued := false
-	if len(waiter) > 0 {
-		v = tx.Do(wordHget, key, waiter)
-		if b, queued = v.Bulk(); queued {
-			if _, ok := integer(b); !ok {
-				return false
-			}
-			place = bytes.Clone(b)
-		}
-	}
-	if (waiting != 0 || queued) && !wellFormed(tx, head, tail) {
+	holds := isHolder && expiry > now
+	q := queue{key: key, head: head, tail: tail}
+	at, ok := q.find(tx, waiter)
+	if !ok || (holds || expiry <= now) && !q.wakeable(tx) {
 		return false
 	}
 	keepMS := keep(60000, fence, now)
 	released := int64(0)
 	switch {
-	case holds && expiry > now:
+	case holds:
 		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
 		tx.Do(wordPexpire, key, keepMS)
 		expiry, released = 0, 1
@@ -64,72 +46,13 @@ func release(tx *engine.Tx) bool {
 			tx.Do(wordPexpire, key, keepMS)
 		}
 	}
-	if queued {
-		tx.Do(wordHdel, key, place, waiter)
-		v = tx.Do(wordHincrby, key, wordWait, wordMinus)
-		waiting = v.Int()
+	if at.queued {
+		q.leave(tx, at)
 	}
-	if expiry <= now && waiting != 0 {
-		wake(tx, waiting, head, tail)
+	if expiry <= now && q.head != q.tail {
+		q.wake(tx)
 	}
 	tx.Array(1)
 	tx.Int(released)
 	return true
-}
-
-// wake tells the waiters of longest standing, until one has a subscriber.
-func wake(tx *engine.Tx, waiting, head, tail int64) {
-	key := tx.Keys[0]
-	woken := int64(0)
-	for tries := 0; woken == 0 && head < tail && tries < mostTries; {
-		head++
-		place := digits(head)
-		v := tx.Do(wordHget, key, place)
-		waiter, there := v.Bulk()
-		if !there {
-			continue
-		}
-		waiter = bytes.Clone(waiter)
-		tx.Do(wordHdel, key, place, waiter)
-		waiting, tries = waiting-1, tries+1
-		publish, channel, _ := address(waiter)
-		v = tx.Do(publish, channel, key)
-		woken = v.Int()
-	}
-	if waiting == 0 || head == tail {
-		tx.Do(wordHdel, key, wordHead, wordTail, wordWait)
-	} else {
-		tx.Do(wordHset, key, wordHead, digits(head), wordWait, digits(waiting))
-	}
-}
-
-// wellFormed reports whether every waiter that wake may come to is one that
-// acquire has queued.
-func wellFormed(tx *engine.Tx, head, tail int64) bool {
-	if tail-head > mostPlaces {
-		return false
-	}
-	for tries := 0; head < tail && tries < mostTries+1; {
-		head++
-		v := tx.Do(wordHget, tx.Keys[0], digits(head))
-		if waiter, there := v.Bulk(); there {
-			tries++
-			if _, _, ok := address(waiter); !ok {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// isWaiter reports whether an argument is none, or one that can be woken.
-func isWaiter(arg []byte) bool {
-	_, _, ok := address(arg)
-	return len(arg) == 0 || ok
-}
-
-// address splits a waiter into the command that wakes it and the channel.
-func address(waiter []byte) (publish, channel []byte, ok bool) {
-	publish, channel, ok = bytes.Cut(waiter, []byte(" "))
-	return publish, channel, ok && (string(publish) == "PUBLISH" || string(publish) == "SPUBLISH")
 }
