@@ -181,15 +181,11 @@ func (c *call) execute() {
 		c.held.add(i)
 		sh.counters.commands++
 		defer func() {
-			if r := recover(); r != nil {
-				c.panicked(from, r)
-				c.salvage()
-				c.log()
-			}
 			c.see()
 			sh.mu.Unlock()
 			c.released()
 		}()
+		defer c.rescue(from)
 		c.run()
 		return
 	}
@@ -206,15 +202,11 @@ func (c *call) execute() {
 	}
 	c.held = set
 	defer func() {
-		if r := recover(); r != nil {
-			c.panicked(from, r)
-			c.salvage()
-			c.log()
-		}
 		c.see()
 		c.e.unlock(&set)
 		c.released()
 	}()
+	defer c.rescue(from)
 	c.run()
 }
 
@@ -248,9 +240,4 @@ func (c *call) released() {
 	if len(c.ready) > 0 {
 		c.serveLater()
 	}
-}
-
-func (c *call) panicked(from int, r any) {
-	c.w = append(c.w[:from], errorReply("ERR internal error: "+panicText(r))...)
-	c.wait = nil
 }

@@ -120,10 +120,16 @@ func (c *call) logState(key []byte) {
 // command was done, so what is logged is the state of its keys. The commands
 // of a script are salvaged one by one.
 func (c *call) salvage() {
-	if !c.journaled() || c.cmd.flags&flagWrite == 0 {
+	if c.cmd.flags&flagWrite == 0 {
 		return
 	}
 	for _, i := range c.cmd.keys(nil, c.args) {
-		c.logState(c.args[i])
+		key := c.args[i]
+		if ks := c.shard(key).dbs[c.db]; ks != nil {
+			if it := ks.keys.get(key); it != nil && it.val.empty() {
+				c.remove(key) // it was made, and not yet filled
+			}
+		}
+		c.logState(key)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ type Options struct {
 	// script holds up everything else, unless a Native runs it. Defaults to
 	// refusing such keys, as a cluster does.
 	UndeclaredKeys bool
+	// Logger gets what an operator should know: commands that panicked, with
+	// the stack. Defaults to nothing.
+	Logger *slog.Logger
 
 	fs      aof.FS // in place of Dir
 	reserve int64
@@ -132,6 +136,7 @@ type stats struct {
 	connections   atomic.Int64
 	blocked       atomic.Int64 // commands that wait now
 	dirty         atomic.Int64 // changes by commands that lock several shards
+	panics        atomic.Int64
 }
 
 // New is [Open] for those who can wait.

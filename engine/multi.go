@@ -161,6 +161,7 @@ func cmdExec(c *call) {
 
 func (s *Session) runQueue(c *call, queue []queued) {
 	s.executing = true
+	defer func() { s.executing = false }() // whatever happens
 	var all effects
 	var touched [][]byte
 	c.noBlock = true

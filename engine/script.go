@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/lua"
@@ -74,12 +75,14 @@ func (c *call) eval(loaded, readOnly bool) {
 	}
 	h.outer, h.readOnly, h.digest = c, readOnly || sc.readOnly, sc.digest
 	db := c.s.db
+	defer func() {
+		c.s.db = db
+		h.release()
+	}()
 	keys, args := c.args[3:3+n], c.args[3+n:]
 	if sc.native == nil || readOnly || !h.native(sc.native, keys, args) {
 		h.lua(sc, keys, args)
 	}
-	c.s.db = db
-	h.release()
 }
 
 // lua runs a script on the Lua machine. The arguments are read in place.
@@ -105,7 +108,9 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	c.e.scripts.begin(&h.run, c.e.scriptLimit)
 	defer c.e.scripts.end(&h.run)
 	// The error is the reply too.
-	_ = c.e.lua.Run(sc.proto, inv, (*scriptReply)(c))
+	if err := c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)); errors.Is(err, lua.ErrInternal) {
+		c.e.panicked("script", sc.digest, err)
+	}
 }
 
 // release forgets the run, and keeps memory that is small.

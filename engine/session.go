@@ -158,26 +158,33 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	if s.e.log != nil {
 		s.e.log.Throttle()
 	}
+	c.dispatch()
+	return c.done()
+}
+
+// dispatch runs the command, queues it or refuses it.
+func (c *call) dispatch() {
+	defer c.rescueUnlocked(len(c.w)) // of what is done before a lock is taken, and after
+	s, args := c.s, c.args
 	cmd := find(args[0])
 	c.cmd = cmd
 	if !c.admit(&cmd) {
-		return c.done()
+		return
 	}
 	c.cmd = cmd
 	if s.inMulti && cmd.flags&flagControl == 0 {
 		s.enqueue(cmd, args)
 		c.w = append(c.w, "+QUEUED\r\n"...)
-		return c.done()
+		return
 	}
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}
 	if cmd.flags&flagNoLock != 0 {
-		c.runUnlocked()
+		c.cmd.handler(c) // it needs no shard, or locks them itself
 	} else {
 		c.execute()
 	}
-	return c.done()
 }
 
 func (c *call) done() ([]byte, *Wait, bool) {
@@ -214,17 +221,6 @@ func (c *call) silence(w []byte, wait *Wait) []byte {
 		return w
 	}
 	return w[:c.from]
-}
-
-// runUnlocked runs a command that needs no shard, or locks them itself.
-func (c *call) runUnlocked() {
-	from := len(c.w)
-	defer func() {
-		if r := recover(); r != nil {
-			c.panicked(from, r)
-		}
-	}()
-	c.cmd.handler(c)
 }
 
 // admit checks what can be refused without running the command, and replaces

@@ -82,6 +82,10 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	c.held.add(i)
 	sh.mu.Lock()
 	defer func() {
+		if r := recover(); r != nil {
+			e.panicked("sweeper", "", r)
+			next, more = c.time()+time.Minute.Milliseconds(), false // not at once again
+		}
 		c.commit()
 		if len(c.broadcast) > 0 {
 			c.sendBroadcast()
