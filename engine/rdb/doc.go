@@ -8,7 +8,11 @@
 // lists, sets, sorted sets and hashes but the zipmap of Redis 2.4. Streams and
 // the values of modules are refused.
 //
-// Nothing in a payload is trusted: lengths are checked against the bytes that
+// [FileReader] and [FileWriter] are for whole files. A file's values come and
+// go as payloads, so that those which no [Value] holds, like streams, can be
+// passed on; [Fit] gives a payload the form that an older server takes.
+//
+// Nothing in a payload or a file is trusted: lengths are checked against the bytes that
 // are there before memory is taken.
 package rdb
 
