@@ -255,7 +255,7 @@ func (c *clientConn) takePushes() {
 // are more the connection ends, because there is no telling them apart.
 func (c *clientConn) sync() {
 	if err := c.s.Sync(); err != nil {
-		c.w = append(c.w[:0], misconfWait(err)...)
+		c.w = resp.AppendError(c.w[:0], err.Error())
 		c.over = c.over || c.unsynced > 1
 	}
 	c.unsynced = 0

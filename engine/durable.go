@@ -160,7 +160,11 @@ func misconf(err error) string {
 
 // misconfWait is the reply to what was done but could not be saved.
 func misconfWait(err error) []byte {
-	return resp.AppendError(nil, "MISCONF What this reply depends on could not be saved, and may be lost: "+err.Error())
+	return resp.AppendError(nil, lost(err).Error())
+}
+
+func lost(err error) error {
+	return fmt.Errorf("MISCONF What this reply depends on could not be saved, and may be lost: %w", err)
 }
 
 // depends returns what the replies since the last call depend on, 0 for
@@ -237,14 +241,18 @@ func (s *Session) SyncLater() { s.later = true }
 
 // Sync waits until everything that the replies of Do so far depend on is on
 // disk. After an error none of those since the last Sync must be given to
-// anyone: what they tell may be lost.
+// anyone: what they tell may be lost. The error's text is that of the error
+// reply which a client gets instead.
 func (s *Session) Sync() error {
 	end := s.seen
 	if end == 0 {
 		return nil
 	}
 	s.seen = 0
-	return s.e.log.Wait(end)
+	if err := s.e.log.Wait(end); err != nil {
+		return lost(err)
+	}
+	return nil
 }
 
 // synced waits for what a reply depends on, and replaces it when that could
@@ -254,7 +262,7 @@ func (s *Session) synced(w []byte, from int) []byte {
 		return w
 	}
 	if err := s.Sync(); err != nil {
-		return append(w[:from], misconfWait(err)...)
+		return resp.AppendError(w[:from], err.Error())
 	}
 	return w
 }

@@ -109,7 +109,11 @@ func (c *session) dispatch(args [][]byte, raw []byte) {
 	h := c.srv.lookup(args[0])
 	if h == nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
 		c.commands[Passed]++
-		c.pass(raw)
+		if c.here() {
+			c.runHere(args)
+		} else {
+			c.pass(raw)
+		}
 		return
 	}
 	c.sendSpan()
@@ -210,6 +214,10 @@ func (c *session) forward(raw []byte, change translate) {
 	if change != nil || c.muted {
 		c.out.prepare(t, slot{change: change, mute: c.muted})
 	}
+	if c.here() {
+		c.out.Reply(t, c.runLine(raw))
+		return
+	}
 	if err := c.upstream.Send(&c.out, t, 1, raw); err != nil {
 		c.unsent(t, err)
 	}
@@ -298,10 +306,13 @@ func (c *session) rewrite(p command.Plan) {
 	t := c.tag()
 	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, undo: p.Undo, mute: c.muted})
 	var err error
-	if c.dedicated != nil {
+	switch {
+	case c.dedicated != nil:
 		c.scripted = t + 1
 		err = c.dedicated.SendScript(t, p.Cmd)
-	} else {
+	case c.here():
+		c.out.Reply(t, c.runScript(p.Cmd))
+	default:
 		err = c.upstream.SendScript(&c.out, t, p.Cmd)
 	}
 	if err != nil {

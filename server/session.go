@@ -43,8 +43,10 @@ type session struct {
 	capture   *[]byte // replies made here go there instead
 	scratch   []byte
 	commands  [kinds]uint64 // not yet in the server's counters
+	local     local
 
-	// span is commands that pass through and lie one behind the other in buf.
+	// span is commands that pass through: they lie one behind the other in buf,
+	// or have been run here.
 	span struct {
 		from, to int
 		tag      uint64
@@ -99,6 +101,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.openLocal(conn)
 	c.active.Store(s.clock.Load())
 	return c
 }
@@ -111,6 +114,7 @@ func (c *session) serve() {
 	c.finish(err)
 	c.cancel(err)
 	c.undedicate()
+	c.closeLocal()
 	c.out.fail(err)
 }
 
@@ -121,7 +125,7 @@ func (c *session) loop() error {
 		c.flush()
 		c.count()
 		switch {
-		case !ok:
+		case !ok, c.quit:
 			return nil
 		case c.draining.Load():
 			return ErrClosed
@@ -280,9 +284,10 @@ func (c *session) settle() bool {
 
 // flush sends what waits to be sent, in both directions.
 func (c *session) flush() {
-	if c.dedicated != nil {
+	switch {
+	case c.dedicated != nil:
 		c.dedicated.Flush()
-	} else {
+	case !c.here():
 		c.upstream.Flush()
 	}
 	c.out.Flush()
@@ -295,6 +300,10 @@ func (c *session) sendSpan() {
 	}
 	n := c.span.n
 	c.span.n = 0
+	if c.here() {
+		c.deliver(c.span.tag, n)
+		return
+	}
 	commands := c.buf[c.span.from:c.span.to]
 	var err error
 	if c.dedicated != nil {

@@ -18,9 +18,10 @@ import (
 
 // A backend is what keeps the data of `redoubt serve`.
 type backend struct {
-	name       string         // to be shown
-	durability string         // what is left after a crash
-	raw        server.Backend // opens raw sessions to it
+	name       string                               // to be shown
+	durability string                               // what is left after a crash
+	raw        server.Backend                       // opens raw sessions to it
+	sessions   func(client net.Conn) server.Session // in this process; nil in another
 	client     *redoubt.Client
 	closers    []func() error // in the order of closing
 }
@@ -58,6 +59,7 @@ func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error
 		}
 		b.closers = append(b.closers, e.Close)
 		b.name, b.raw = embeddedName, e
+		b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 		b.durability = "none: data is in memory and gone when this process ends"
 		return b, b.connect(e, prefix)
 	}

@@ -151,7 +151,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 
 	setThreads(f.threads, back.remote())
 	srv, err := server.New(server.Options{
-		Backend: back.raw, Client: back.client, Password: password,
+		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
 		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
 	})

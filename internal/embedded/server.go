@@ -45,6 +45,10 @@ func Start() (*Server, error) {
 // the same after Close.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
+// Engine returns the engine that listens, for callers in the process. Close
+// ends it too.
+func (s *Server) Engine() *engine.Engine { return s.engine }
+
 // Close ends the server, drops its data and closes its connections. It returns
 // when all its goroutines have ended, and may be called more than once.
 func (s *Server) Close() error {
