@@ -9,6 +9,7 @@ type hash struct {
 	// expiring has an entry for each time to live that a field was given; one
 	// that is no longer true is skipped.
 	expiring   lazyHeap[string]
+	bytes      int64 // of names and values
 	volatile   int   // fields with a time to live
 	registered int64 // when the keyspace will look at the hash, 0 for never
 }
@@ -72,9 +73,10 @@ func (h *hash) set(name, value []byte) bool {
 	if f != nil {
 		f = h.get(name) // it may have moved
 		h.setExpire(name, f, 0)
-		f.value = string(value)
+		h.replace(f, value)
 		return false
 	}
+	h.bytes += fieldSize(len(name), len(value))
 	if h.big != nil {
 		e, _ := h.big.add(name)
 		e.val.value = string(value)
@@ -84,11 +86,18 @@ func (h *hash) set(name, value []byte) bool {
 	return true
 }
 
+// replace gives a field that is there a value.
+func (h *hash) replace(f *field, value []byte) {
+	h.bytes += allocated(len(value)) - allocated(len(f.value))
+	f.value = string(value)
+}
+
 func (h *hash) remove(name []byte) bool {
 	f := h.get(name)
 	if f == nil {
 		return false
 	}
+	h.bytes -= fieldSize(len(name), len(f.value))
 	if f.expire != 0 {
 		h.volatile--
 	}

@@ -194,7 +194,7 @@ func (h *hash) update(name, value []byte) {
 		return
 	}
 	h.grow(len(name), len(value), false)
-	h.get(name).value = string(value)
+	h.replace(h.get(name), value)
 }
 
 func cmdHincrby(c *call) {

@@ -77,25 +77,5 @@ func cmdMemoryUsage(c *call) {
 		c.null()
 		return
 	}
-	c.int(96 + int64(len(it.key)) + it.val.size())
-}
-
-// size estimates the bytes that a value takes.
-func (v *value) size() (n int64) {
-	if v.obj == nil {
-		return int64(cap(v.str))
-	}
-	switch o := v.obj.v.(type) {
-	case *list:
-		n = int64(16*o.n + o.bytes)
-	case *hash:
-		o.each(func(name string, f *field) bool { n += int64(64 + len(name) + len(f.value)); return true })
-	case *set:
-		o.each(func(m []byte) bool { n += int64(32 + len(m)); return true })
-	case *zset:
-		for e := o.first(); e != nil; e = e.val.next {
-			n += int64(80 + len(e.key))
-		}
-	}
-	return n
+	c.int(footprint(it))
 }

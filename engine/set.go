@@ -12,6 +12,7 @@ type set struct {
 	limits *limits
 	ints   []int64
 	big    *dict[struct{}]
+	bytes  int64 // of the members of big
 }
 
 func (c *call) newSet() *object { return &object{kindSet, &set{limits: c.e.config.limits.Load()}} }
@@ -50,6 +51,9 @@ func (s *set) add(m []byte) bool {
 		s.convert()
 	}
 	_, added := s.big.add(m)
+	if added {
+		s.bytes += allocated(len(m))
+	}
 	return added
 }
 
@@ -57,14 +61,19 @@ func (s *set) convert() {
 	s.big = &dict[struct{}]{}
 	var buf [24]byte
 	for _, n := range s.ints {
-		s.big.add(appendInt(buf[:0], n))
+		e, _ := s.big.add(appendInt(buf[:0], n))
+		s.bytes += allocated(len(e.key))
 	}
 	s.ints = nil
 }
 
 func (s *set) remove(m []byte) bool {
 	if s.big != nil {
-		return s.big.remove(m) != nil
+		if s.big.remove(m) == nil {
+			return false
+		}
+		s.bytes -= allocated(len(m))
+		return true
 	}
 	n, ok := parseInt(m)
 	if !ok {
@@ -114,7 +123,7 @@ func (s *set) sample(n int, f func(m []byte)) {
 }
 
 func (s *set) clone() *set {
-	c := &set{limits: s.limits, ints: slices.Clone(s.ints)}
+	c := &set{limits: s.limits, ints: slices.Clone(s.ints), bytes: s.bytes}
 	if s.big != nil {
 		c.big = &dict[struct{}]{}
 		s.each(func(m []byte) bool { c.big.add(m); return true })

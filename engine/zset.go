@@ -14,8 +14,9 @@ type zset struct {
 	members dict[znode]
 	head    *zentry // has all levels, and is no member
 	tail    *zentry
-	level   int  // levels in use
-	large   bool // what OBJECT ENCODING calls skiplist
+	bytes   int64 // of the members
+	level   int   // levels in use
+	large   bool  // what OBJECT ENCODING calls skiplist
 }
 
 type zentry = entry[znode]
@@ -160,6 +161,9 @@ func (z *zset) unlink(e *zentry) {
 // set adds a member or gives it another score.
 func (z *zset) set(member []byte, score float64) *zentry {
 	e, added := z.members.add(member)
+	if added {
+		z.bytes += allocated(len(member))
+	}
 	if added && (z.len() > z.limits.zsetEntries || len(member) > z.limits.zsetValue) {
 		z.large = true
 	}
@@ -188,6 +192,7 @@ func (z *zset) get(member []byte) *zentry { return z.members.get(member) }
 func (z *zset) remove(e *zentry) {
 	z.unlink(e)
 	z.members.remove(view(e.key))
+	z.bytes -= allocated(len(e.key))
 }
 
 // rank returns the position of an entry, the least being 0.
