@@ -86,6 +86,12 @@ func Unsupported(payload []byte) string {
 	}
 }
 
+// FieldTTL reports whether a payload is a hash whose fields have a time to live.
+func FieldTTL(payload []byte) bool {
+	return len(payload) > 0 && (payload[0] == typeHashTTL || payload[0] == typeHashListpackEx ||
+		payload[0] == typeHashValkey && version(payload) >= valkeyOldest)
+}
+
 // since returns the first version of the format with a type, as far back as
 // DUMP of Redis 5.0.
 func since(t byte) int {
