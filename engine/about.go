@@ -73,7 +73,7 @@ func (cl *clients) get(id int64) *Session {
 func (s *Session) describe(b *strings.Builder) {
 	now := s.e.clock.Now()
 	s.e.pubsub.mu.RLock()
-	sub, psub, ssub := len(s.subs.channels), len(s.subs.patterns), len(s.subs.shard)
+	sub, psub, ssub := s.subs.channels.len(), s.subs.patterns.len(), s.subs.shard.len()
 	s.e.pubsub.mu.RUnlock()
 	redirect := int64(-1)
 	flags := ""

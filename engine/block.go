@@ -139,11 +139,13 @@ func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {
 	if c.cmd.flags&flagEachKey != 0 {
 		w.needs = shardSet{}
 	}
+	seen := map[string]struct{}{}
 	for _, k := range keys {
-		if slices.ContainsFunc(w.keys, func(seen []byte) bool { return string(seen) == string(k) }) {
+		if _, twice := seen[string(k)]; twice {
 			continue
 		}
 		k = clone(k)
+		seen[text(k)] = struct{}{}
 		w.keys = append(w.keys, k)
 		sh := c.shard(k)
 		if sh.blocked == nil {
@@ -207,18 +209,8 @@ func (c *call) serveKey(rk readyKey) bool {
 	key := []byte(rk.key)
 	dk := dbKey(rk)
 	sh := &c.e.shards[shardOf(key)]
-	var stuck []*Wait // waits of another type, left in place
-	for {
-		var w *Wait
-		for _, q := range sh.blocked[dk] {
-			if !slices.Contains(stuck, q) {
-				w = q
-				break
-			}
-		}
-		if w == nil {
-			return true
-		}
+	for next := 0; next < len(sh.blocked[dk]); {
+		w := sh.blocked[dk][next]
 		if more := w.needs.minus(&c.held); !more.empty() {
 			return false
 		}
@@ -233,7 +225,7 @@ func (c *call) serveKey(rk readyKey) bool {
 		c.ready = append(c.ready, r.ready...)
 		if !served {
 			w.mu.Unlock()
-			stuck = append(stuck, w)
+			next++ // it waits for another type, and stays
 			continue
 		}
 		sh.drop(w, dk)
@@ -246,6 +238,7 @@ func (c *call) serveKey(rk readyKey) bool {
 			go c.e.forget(w)
 		}
 	}
+	return true
 }
 
 // retry runs a waiting command again and reports whether it has a reply now.

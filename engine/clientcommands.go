@@ -24,6 +24,9 @@ func cmdClientSetname(c *call) {
 		c.err(badName)
 		return
 	}
+	if !c.nameFits(c.args[2]) {
+		return
+	}
 	c.s.setName(c.args[2])
 	c.ok()
 }
@@ -41,6 +44,9 @@ func cmdClientSetinfo(c *call) {
 	}
 	if !validName(c.args[3]) {
 		c.err("ERR " + strings.ToLower(string(c.args[2])) + " cannot contain spaces, newlines or special characters.")
+		return
+	}
+	if !c.nameFits(c.args[3]) {
 		return
 	}
 	a.mu.Lock()

@@ -35,6 +35,7 @@ const (
 	flagMayReplicate // refused to read-only scripts although it is no write
 	flagAllowBusy    // runs although a script is slow
 	flagScript       // runs a script
+	flagTakes        // replies with what it takes out
 	flagQuick        // takes microseconds, or waits without holding anything
 )
 
@@ -79,6 +80,8 @@ func index(t map[string]*command, cmd *command) {
 		cmd.flags |= flagQuick
 	}
 	switch name {
+	case "lpop", "rpop", "lmpop", "blmpop", "blpop", "brpop", "spop", "zpopmin", "zpopmax", "zmpop", "bzmpop", "bzpopmin", "bzpopmax", "getdel", "getset", "hgetdel":
+		cmd.flags |= flagTakes
 	case "publish", "spublish", "pfcount":
 		cmd.flags |= flagMayReplicate
 	case "eval", "eval_ro", "evalsha", "evalsha_ro":

@@ -86,6 +86,7 @@ type Engine struct {
 	shards   [shardCount]shard
 	pubsub   pubsub
 	config   config
+	bounds   bounds
 	stats    stats
 	clients  clients
 	sweeper  sweeper
@@ -144,7 +145,7 @@ func New(opts Options) (*Engine, error) { return Open(context.Background(), opts
 
 // create returns an empty engine.
 func create(opts Options) *Engine {
-	e := &Engine{opts: opts, clock: opts.Clock}
+	e := &Engine{opts: opts, clock: opts.Clock, bounds: defaultBounds}
 	if e.clock == nil {
 		e.clock = systemClock{}
 	}

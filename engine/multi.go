@@ -10,16 +10,26 @@ type watch struct {
 	expired bool // it was there, but its time had passed already
 }
 
-func (s *Session) enqueue(cmd *command, args [][]byte) {
+// enqueue reports false when the transaction is larger than it may be.
+func (s *Session) enqueue(cmd *command, args [][]byte) bool {
+	size := perName
+	for _, a := range args {
+		size += len(a) + perName
+	}
+	if s.queued+size > s.e.bounds.transaction {
+		return false
+	}
+	s.queued += size
 	kept := make([][]byte, len(args))
 	for i, a := range args {
 		kept[i] = clone(a)
 	}
 	s.queue = append(s.queue, queued{cmd, kept})
+	return true
 }
 
 func (s *Session) discard() {
-	s.inMulti, s.abort, s.queue = false, false, nil
+	s.inMulti, s.abort, s.queue, s.queued = false, false, nil, 0
 	s.unwatch()
 }
 
@@ -47,19 +57,27 @@ func cmdWatch(c *call) {
 		return
 	}
 	for _, key := range c.args[1:] {
-		c.s.watch(c, key)
+		if !c.s.watch(c, key) {
+			c.err("ERR too many keys are watched: UNWATCH first")
+			return
+		}
 	}
 	c.ok()
 }
 
-func (s *Session) watch(c *call, key []byte) {
+// watch reports false when the session watches as much as it may.
+func (s *Session) watch(c *call, key []byte) bool {
 	i := shardOf(key)
 	sh := &s.e.shards[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	dk := dbKey{s.db, string(key)}
 	if _, ok := sh.watched[dk][s]; ok {
-		return
+		return true
+	}
+	if s.watchBytes += len(key) + perName; s.watchBytes > s.e.bounds.names {
+		s.watchBytes -= len(key) + perName
+		return false
 	}
 	w := watch{dbKey: dk}
 	if ks := sh.dbs[s.db]; ks != nil {
@@ -75,6 +93,7 @@ func (s *Session) watch(c *call, key []byte) {
 	}
 	sh.watched[dk][s] = struct{}{}
 	s.watching = append(s.watching, w)
+	return true
 }
 
 func cmdUnwatch(c *call) {
@@ -91,7 +110,7 @@ func (s *Session) unwatch() {
 		s.unwatchKey(sh, w)
 		sh.mu.Unlock()
 	}
-	s.watching = nil
+	s.watching, s.watchBytes = nil, 0
 	s.stale.Store(false)
 }
 
@@ -148,10 +167,10 @@ func cmdExec(c *call) {
 		}
 		s.unwatchKey(sh, w)
 	}
-	s.watching = nil
+	s.watching, s.watchBytes = nil, 0
 	s.stale.Store(false)
 	queue := s.queue
-	s.inMulti, s.queue = false, nil
+	s.inMulti, s.queue, s.queued = false, nil, 0
 	if !fresh {
 		c.nullArray()
 		return

@@ -24,9 +24,42 @@ func (p *pubsub) init() {
 // subscriptions are a session's. Only the session's goroutine changes them.
 type subscriptions struct {
 	count    int // channels and patterns, and shard channels
-	channels []string
-	shard    []string
-	patterns []string
+	size     int // bytes of their names
+	channels nameSet
+	shard    nameSet
+	patterns nameSet
+}
+
+// A nameSet is a set of names that remembers an order, so that each is found
+// and removed in the same time however many there are.
+type nameSet struct {
+	names []string
+	at    map[string]int
+}
+
+func (ns *nameSet) len() int { return len(ns.names) }
+
+func (ns *nameSet) add(name string) {
+	if ns.at == nil {
+		ns.at = map[string]int{}
+	}
+	ns.at[name] = len(ns.names)
+	ns.names = append(ns.names, name)
+}
+
+// remove reports whether the name was there. The last takes its place.
+func (ns *nameSet) remove(name string) bool {
+	i, ok := ns.at[name]
+	if !ok {
+		return false
+	}
+	last := len(ns.names) - 1
+	ns.names[i] = ns.names[last]
+	ns.at[ns.names[i]] = i
+	ns.names[last] = ""
+	ns.names = ns.names[:last]
+	delete(ns.at, name)
+	return true
 }
 
 // frames writes a message once for each protocol in use.
@@ -84,7 +117,7 @@ func (p *pubsub) drop(s *Session) {
 	for _, t := range []struct {
 		m     map[string]map[*Session]struct{}
 		names []string
-	}{{p.channels, s.subs.channels}, {p.shard, s.subs.shard}, {p.patterns, s.subs.patterns}} {
+	}{{p.channels, s.subs.channels.names}, {p.shard, s.subs.shard.names}, {p.patterns, s.subs.patterns.names}} {
 		for _, name := range t.names {
 			unlist(t.m, name, s)
 		}
@@ -116,7 +149,7 @@ var (
 	unsubscribeNames = [...]string{"unsubscribe", "punsubscribe", "sunsubscribe"}
 )
 
-func (s *Session) topics(t topic) (*[]string, map[string]map[*Session]struct{}) {
+func (s *Session) topics(t topic) (*nameSet, map[string]map[*Session]struct{}) {
 	switch t {
 	case topicPattern:
 		return &s.subs.patterns, s.e.pubsub.patterns
@@ -130,9 +163,9 @@ func (s *Session) topics(t topic) (*[]string, map[string]map[*Session]struct{}) 
 // countOf is the number that replies tell: shard channels count apart.
 func (s *Session) countOf(t topic) int {
 	if t == topicShard {
-		return len(s.subs.shard)
+		return s.subs.shard.len()
 	}
-	return len(s.subs.channels) + len(s.subs.patterns)
+	return s.subs.channels.len() + s.subs.patterns.len()
 }
 
 func cmdSubscribe(c *call)    { c.subscribe(topicChannel) }
@@ -152,13 +185,20 @@ func (c *call) subscribe(t topic) {
 	for _, name := range c.args[1:] {
 		s.e.pubsub.mu.Lock()
 		own, all := s.topics(t)
-		if _, there := all[string(name)][s]; !there {
+		_, there := all[string(name)][s]
+		if !there && s.subs.size+len(name)+perName > s.e.bounds.names {
+			s.e.pubsub.mu.Unlock()
+			c.err("ERR too many subscriptions")
+			return
+		}
+		if !there {
 			if all[string(name)] == nil {
 				all[string(name)] = map[*Session]struct{}{}
 			}
 			all[string(name)][s] = struct{}{}
-			*own = append(*own, string(name))
+			own.add(string(name))
 			s.subs.count++
+			s.subs.size += len(name) + perName
 		}
 		s.e.pubsub.mu.Unlock()
 		c.pushHead(3)
@@ -174,7 +214,7 @@ func (c *call) unsubscribe(t topic) {
 	own, _ := s.topics(t)
 	names := c.args[1:]
 	if len(names) == 0 {
-		for _, name := range *own {
+		for _, name := range own.names {
 			names = append(names, []byte(name))
 		}
 	}
@@ -188,13 +228,10 @@ func (c *call) unsubscribe(t topic) {
 	for _, name := range names {
 		s.e.pubsub.mu.Lock()
 		own, all := s.topics(t)
-		for i, n := range *own {
-			if n == string(name) {
-				*own = append((*own)[:i], (*own)[i+1:]...)
-				unlist(all, n, s)
-				s.subs.count--
-				break
-			}
+		if own.remove(string(name)) {
+			unlist(all, string(name), s)
+			s.subs.count--
+			s.subs.size -= len(name) + perName
 		}
 		s.e.pubsub.mu.Unlock()
 		c.pushHead(3)

@@ -26,8 +26,6 @@ func (c *call) err(msg string)    { c.w = resp.AppendError(c.w, msg) }
 func (c *call) ok()               { c.w = append(c.w, "+OK\r\n"...) }
 func (c *call) status(s string)   { c.w = resp.AppendSimple(c.w, s) }
 func (c *call) int(n int64)       { c.w = resp.AppendInt(c.w, n) }
-func (c *call) bulk(b []byte)     { c.w = resp.AppendBulk(c.w, b) }
-func (c *call) str(s string)      { c.w = resp.AppendBulk(c.w, s) }
 func (c *call) null()             { c.w = resp.AppendNull(c.w, c.proto) }
 func (c *call) nullArray()        { c.w = resp.AppendNullArray(c.w, c.proto) }
 func (c *call) array(n int)       { c.w = resp.AppendArray(c.w, n) }
@@ -39,6 +37,18 @@ func (c *call) syntax()           { c.err(errSyntax) }
 func (c *call) wrongType()        { c.err(errWrongType) }
 func (c *call) isRESP3() bool     { return c.proto == resp.RESP3 }
 func (c *call) boolInt(v bool)    { c.int(b2i(v)) }
+
+// bulk and str are what all large replies are made of.
+
+func (c *call) bulk(b []byte) {
+	c.room(len(b))
+	c.w = resp.AppendBulk(c.w, b)
+}
+
+func (c *call) str(s string) {
+	c.room(len(s))
+	c.w = resp.AppendBulk(c.w, s)
+}
 
 func b2i(v bool) int64 {
 	if v {

@@ -31,13 +31,25 @@ func (c *call) rescueUnlocked(from int) {
 
 // panicked replaces the reply, which begins at from in c.w.
 func (c *call) panicked(from int, r any) {
+	c.wait = nil
+	if _, ok := r.(replyTooLarge); ok {
+		c.w = resp.AppendError(give(c.w[:from]), c.e.tooLarge())
+		return
+	}
 	name := ""
 	if c.cmd != nil {
 		name = c.cmd.name
 	}
 	c.e.panicked("command", name, r)
 	c.w = resp.AppendError(c.w[:from], "ERR internal error: "+panicText(r))
-	c.wait = nil
+}
+
+// give returns b in memory of its own size, when much of it is unused.
+func give(b []byte) []byte {
+	if cap(b) < maxIdleReply {
+		return b
+	}
+	return clone(b)
 }
 
 // panicked notes a panic, with the stack of the goroutine that it was in.

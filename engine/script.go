@@ -58,7 +58,7 @@ func (c *call) eval(loaded, readOnly bool) {
 		}
 	} else {
 		var err error
-		if sc, err = c.e.cache.load(c.args[1], c.e.opts.Natives); err != nil {
+		if sc, err = c.e.cache.load(c.args[1], false, c.e); err != nil {
 			c.err("ERR " + err.Error())
 			return
 		}

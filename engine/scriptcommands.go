@@ -3,6 +3,8 @@ package engine
 import (
 	"crypto/sha1" //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.
 	"encoding/hex"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,28 +23,37 @@ type script struct {
 	native   Native // nil for most
 	readOnly bool   // by its first line
 	mayWrite bool   // the same, said the other way round: it has such a line
+	size     int    // of its source
+	kept     bool   // by SCRIPT LOAD
 }
 
-// A scriptCache holds the scripts that EVALSHA can name.
+// A scriptCache holds the scripts that EVALSHA can name: those of SCRIPT LOAD
+// until they are flushed, and of those that came by EVAL only the latest.
 type scriptCache struct {
 	mu       sync.RWMutex
 	byDigest map[string]*script
 	flushes  atomic.Int64
+	kept     int       // bytes of those that are kept
+	passing  []*script // the others, oldest first
+	bytes    int       // of those
 }
 
+var errManyScripts = errors.New("the scripts that are loaded are too large together: SCRIPT FLUSH")
+
 // load returns the script with the text given, compiled now when it is new.
-func (sc *scriptCache) load(source []byte, natives map[string]Native) (*script, error) {
+// keep says that it stays until it is flushed.
+func (sc *scriptCache) load(source []byte, keep bool, e *Engine) (*script, error) {
 	sum := sha1.Sum(source) //nolint:gosec // as above
 	var digest [digestLen]byte
 	hex.Encode(digest[:], sum[:])
-	if s := sc.find(digest[:]); s != nil {
+	if s := sc.find(digest[:]); s != nil && (!keep || s.kept) {
 		return s, nil
 	}
 	proto, err := lua.Compile("user_script", string(source))
 	if err != nil {
 		return nil, err
 	}
-	s := &script{digest: string(digest[:]), proto: proto, native: natives[string(digest[:])]}
+	s := &script{digest: string(digest[:]), proto: proto, native: e.opts.Natives[string(digest[:])], size: len(source)}
 	if flags := proto.Flags(); flags != nil {
 		s.mayWrite = true
 		for _, f := range flags {
@@ -51,13 +62,42 @@ func (sc *scriptCache) load(source []byte, natives map[string]Native) (*script, 
 			}
 		}
 	}
+	return sc.add(s, keep, &e.bounds)
+}
+
+func (sc *scriptCache) add(s *script, keep bool, b *bounds) (*script, error) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if sc.byDigest == nil {
+	old := sc.byDigest[s.digest]
+	switch {
+	case keep && (old == nil || !old.kept) && sc.kept+s.size > b.loaded:
+		return nil, errManyScripts
+	case old != nil && (old.kept || !keep):
+		return old, nil
+	case old != nil:
+		sc.drop(old)
+	case sc.byDigest == nil:
 		sc.byDigest = map[string]*script{}
 	}
 	sc.byDigest[s.digest] = s
+	if s.kept = keep; keep {
+		sc.kept += s.size
+		return s, nil
+	}
+	sc.passing = append(sc.passing, s)
+	sc.bytes += s.size
+	for len(sc.passing) > b.evals || sc.bytes > b.evalBytes && len(sc.passing) > 1 {
+		sc.drop(sc.passing[0])
+	}
 	return s, nil
+}
+
+// drop forgets a script that came by EVAL. Sessions that ran it last may go on.
+func (sc *scriptCache) drop(s *script) {
+	i := slices.Index(sc.passing, s)
+	sc.passing = slices.Delete(sc.passing, i, i+1)
+	sc.bytes -= s.size
+	delete(sc.byDigest, s.digest)
 }
 
 // find returns the script of a digest, in any case, or nil.
@@ -80,7 +120,7 @@ func (sc *scriptCache) find(digest []byte) *script {
 func (sc *scriptCache) flush() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.byDigest = nil
+	sc.byDigest, sc.passing, sc.kept, sc.bytes = nil, nil, 0, 0
 	sc.flushes.Add(1)
 }
 
@@ -97,7 +137,7 @@ func (s *Session) script(digest []byte) *script {
 }
 
 func cmdScriptLoad(c *call) {
-	sc, err := c.e.cache.load(c.args[2], c.e.opts.Natives)
+	sc, err := c.e.cache.load(c.args[2], true, c.e)
 	if err != nil {
 		c.err("ERR " + err.Error())
 		return

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,8 +24,11 @@ type Session struct {
 	executing bool // between EXEC and its reply
 	abort     bool // a command was refused while queueing
 	queue     []queued
+	queued    int // bytes in queue
 	watching  []watch
 	stale     atomic.Bool // a watched key was written to
+
+	watchBytes int // in watching
 
 	subs      subscriptions
 	pushMu    sync.Mutex
@@ -173,7 +177,11 @@ func (c *call) dispatch() {
 	}
 	c.cmd = cmd
 	if s.inMulti && cmd.flags&flagControl == 0 {
-		s.enqueue(cmd, args)
+		if !s.enqueue(cmd, args) {
+			s.abort = true
+			c.err("ERR the transaction is larger than " + strconv.Itoa(s.e.bounds.transaction) + " bytes")
+			return
+		}
 		c.w = append(c.w, "+QUEUED\r\n"...)
 		return
 	}

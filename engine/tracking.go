@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,8 +161,10 @@ func (c *call) sendBroadcast() {
 		}
 		for _, prefix := range t.prefixes {
 			var hit [][]byte
+			seen := map[string]struct{}{}
 			for _, k := range keys {
-				if bytes.HasPrefix(k, prefix) && !slices.ContainsFunc(hit, func(h []byte) bool { return bytes.Equal(h, k) }) {
+				if _, twice := seen[text(k)]; !twice && bytes.HasPrefix(k, prefix) {
+					seen[text(k)] = struct{}{}
 					hit = append(hit, k)
 				}
 			}

@@ -35,7 +35,10 @@ func cmdClientTracking(c *call) {
 			t.noLoop = true
 		case is(a, "prefix") && i+1 < len(c.args):
 			i++
-			t.prefixes = append(t.prefixes, clone(c.args[i]))
+			if t.prefixes = append(t.prefixes, clone(c.args[i])); len(t.prefixes) > c.e.bounds.prefixes {
+				c.err("ERR too many prefixes")
+				return
+			}
 		default:
 			c.syntax()
 			return
@@ -90,7 +93,9 @@ func (t *tracker) replace(old *tracker) string {
 		}
 	}
 	if old != nil {
-		t.prefixes = append(t.prefixes, old.prefixes...)
+		if t.prefixes = append(t.prefixes, old.prefixes...); len(t.prefixes) > t.s.e.bounds.prefixes {
+			return "too many prefixes"
+		}
 	}
 	return ""
 }

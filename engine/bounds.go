@@ -1,0 +1,50 @@
+package engine
+
+import "strconv"
+
+// bounds are how much a client may make the engine hold, or say at once,
+// beside the data itself. Beyond them a command answers an error. Redis has
+// none of these; the sizes of strings and of single commands are its own.
+type bounds struct {
+	reply       int // of one command or transaction, in bytes
+	transaction int // the commands of a MULTI, in bytes
+	names       int // of the subscriptions of a session, or of its WATCHed keys, in bytes
+	prefixes    int // of CLIENT TRACKING BCAST
+	clientName  int // CLIENT SETNAME and SETINFO, in bytes
+	loaded      int // SCRIPT LOAD, in bytes of source
+	evals       int // scripts that came by EVAL; the oldest are forgotten
+	evalBytes   int // of them, in bytes of source
+}
+
+var defaultBounds = bounds{
+	reply: 1 << 30, transaction: 1 << 30, names: 64 << 20, prefixes: 1024, clientName: 4 << 10,
+	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
+}
+
+// perName is what is held beside the bytes of a name, or an argument.
+const perName = 64
+
+// A replyTooLarge is the panic that ends a command whose reply passes the
+// bound: the innermost loop is the only one that knows.
+type replyTooLarge struct{}
+
+// room ends the command when n more bytes would make its reply too large. One
+// that takes what it tells out of the data must not be ended there.
+func (c *call) room(n int) {
+	if len(c.w)-c.from+n > c.e.bounds.reply && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
+		panic(replyTooLarge{})
+	}
+}
+
+func (e *Engine) tooLarge() string {
+	return "ERR the reply is larger than " + strconv.Itoa(e.bounds.reply) + " bytes: ask for less at once"
+}
+
+// nameFits answers a name that is too long.
+func (c *call) nameFits(name []byte) bool {
+	if len(name) > c.e.bounds.clientName {
+		c.err("ERR a name may have " + strconv.Itoa(c.e.bounds.clientName) + " bytes")
+		return false
+	}
+	return true
+}
