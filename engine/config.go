@@ -72,8 +72,8 @@ var settings = map[string]struct {
 	"maxmemory":                 {"0", isCount, "argument must be a memory value"},
 	"maxmemory-policy":          {"noeviction", func(s string) bool { return s == "noeviction" }, "argument(s) must be one of the following: noeviction"},
 	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
-	"save":                      {"", func(string) bool { return true }, ""},
-	"appendonly":                {"no", func(s string) bool { return s == "no" }, "argument must be 'no'"},
+	"save":                      {"", func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots"},
+	"appendonly":                {"no", func(s string) bool { return s == "no" || s == "yes" }, "argument must be 'yes' or 'no'"},
 	"appendfsync":               {"everysec", nil, "can't set immutable config"},
 	"dir":                       {"", nil, "can't set immutable config"},
 	"active-expire-effort":      {"1", isCount, "argument must be between 1 and 10 inclusive"},
@@ -151,6 +151,10 @@ func cmdConfigSet(c *call) {
 		}
 		if s.check == nil || !s.check(value) {
 			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + s.reason)
+			return
+		}
+		if name == "appendonly" && value != cf.values[name] {
+			c.err("ERR CONFIG SET failed (possibly related to argument 'appendonly') - it is decided when the engine is opened, by its directory")
 			return
 		}
 	}

@@ -47,7 +47,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
 	e.endLoading()
-	e.config.values["appendonly"], e.config.values["appendfsync"], e.config.values["dir"] = "yes", opts.Fsync.String(), opts.Dir
+	e.tellDurability()
 	return e, nil
 }
 
@@ -104,10 +104,16 @@ func (e *Engine) replayer() func(aof.Record) error {
 }
 
 // fold repeats records in a second engine and dumps it.
-func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) error {
+func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) (err error) {
+	defer func() { // nobody above knows of panics
+		if r := recover(); r != nil {
+			e.panicked("compaction", "", r)
+			err = fmt.Errorf("engine: internal error: %s", panicText(r))
+		}
+	}()
 	second := create(Options{Clock: e.clock})
 	second.startLoading()
-	err := each(second.replayer())
+	err = each(second.replayer())
 	if err == nil {
 		err = second.dumpAll(emit)
 	}

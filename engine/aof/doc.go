@@ -6,7 +6,7 @@
 //
 // # Directory
 //
-//	lock           held by the process that has the directory open
+//	lock           held by the process that has the directory open, whose number is in it
 //	0000000003.base  what the logs 1 to 3 amount to
 //	0000000004.log   what was appended since, in one log or several
 //	*.tmp            a base that is being written

@@ -3,10 +3,12 @@
 package aof
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -22,11 +24,18 @@ func (d dir) Lock() (io.Closer, error) {
 		}
 	}
 	if err == nil {
+		// For whoever finds the directory in use. That it can't be told is no
+		// reason not to work, with a full disk for instance.
+		if f.Truncate(0) == nil {
+			_, _ = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
+		}
 		return f, nil
 	}
-	f.Close()
+	defer f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, d)
+		var pid [20]byte
+		n, _ := f.ReadAt(pid[:], 0)
+		return nil, fmt.Errorf("%w: %s, by process %s", ErrLocked, d, cmp.Or(string(pid[:n]), "unknown"))
 	}
 	return nil, &os.PathError{Op: "flock", Path: d.path(lockName), Err: err}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -97,8 +98,8 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := tryOpen(other, aof.Options{}); !errors.Is(err, aof.ErrLocked) {
-		t.Fatalf("a directory in use: %v, want ErrLocked", err)
+	if _, _, _, err := tryOpen(other, aof.Options{}); !errors.Is(err, aof.ErrLocked) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("a directory in use: %v, want ErrLocked and the path", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
