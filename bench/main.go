@@ -4,6 +4,9 @@
 //
 //	go run . -suite clients   # ratelimit and lock against peers' libraries
 //	go run . -suite serve     # redoubt serve against the server behind it
+//	go run . -suite engine    # the embedded engine against redis-server
+//
+// All of it takes long; -rounds 1 -duration 200ms gives a first impression.
 package main
 
 import (
@@ -17,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,7 +33,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, serve, or all")
+	suite := flag.String("suite", "all", "clients, serve, engine, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -49,11 +53,12 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 	suites := map[string][]func(context.Context, config) error{
 		"clients": {benchRateLimit, benchLock},
 		"serve":   {benchServe},
+		"engine":  {benchEngineSocket, benchEngineCalls, benchEngineCores},
 	}
-	suites["all"] = append(suites["clients"], suites["serve"]...)
+	suites["all"] = slices.Concat(suites["clients"], suites["serve"], suites["engine"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, serve or all", suite)
+		return fmt.Errorf("unknown suite %q: want clients, serve, engine or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -78,6 +83,11 @@ func (c config) printf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	fmt.Println(line)
 	c.raw.Print(line)
+}
+
+// progress shows on the terminal what is being measured; "" clears it.
+func (c config) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...)
 }
 
 func machine(ctx context.Context) string {
