@@ -168,3 +168,24 @@ func TestClosedEngineRefuses(t *testing.T) {
 		t.Errorf("Subscribe: %v", err)
 	}
 }
+
+// TestEmptyArguments wants an argument that is empty to be one.
+func TestEmptyArguments(t *testing.T) {
+	e := open(t, Options{})
+	for _, cmd := range []redoubt.Cmd{
+		{Name: "SETEX", Keys: []string{"k"}, Args: []string{"", "v"}},
+		{Name: "SET", Keys: []string{"k"}, Args: []string{"v", "EX", ""}},
+		{Name: "GETEX", Keys: []string{"k"}, Args: []string{"EX", ""}},
+		{Name: "EVAL", Args: []string{"return redis.call('setex', KEYS[1], '', 'v')", "1", "k"}},
+	} {
+		do(t, e, "SET", "k", "v")
+		if r := e.Do(t.Context(), cmd); r.Err == nil || !strings.Contains(r.Err.Error(), "not an integer") {
+			t.Errorf("%s: %+v", cmd.Name, r)
+		}
+	}
+	do(t, e, "RPUSH", "l", "1")
+	do(t, e, "SORT", "l", "STORE", "")
+	if n := do(t, e, "LLEN", ""); n != any(int64(1)) {
+		t.Errorf("the list with an empty name has %v elements", n)
+	}
+}

@@ -52,8 +52,14 @@ var seed = maphash.MakeSeed()
 
 func hashOf(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }
 
-// view returns the bytes of s, which must not be written to.
-func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+// view returns the bytes of s, which must not be written to. They are not nil:
+// an argument that is empty is not one that is missing.
+func view(s string) []byte {
+	if s == "" {
+		return []byte{}
+	}
+	return unsafe.Slice(unsafe.StringData(s), len(s))
+}
 
 // text returns b as a string that must not outlive the next write to b.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -103,7 +103,7 @@ func cmdSet(c *call) {
 // stands for OK and null.
 func (c *call) set(key, val []byte, opts int, until []byte, yes, no string) {
 	var at int64
-	if until != nil {
+	if opts&(optEX|optPX|optEXAT|optPXAT) != 0 {
 		var ok bool
 		if at, ok = c.deadline(until, opts); !ok {
 			return
@@ -202,7 +202,7 @@ func cmdGetex(c *call) {
 		return
 	}
 	var at int64
-	if until != nil {
+	if opts&(optEX|optPX|optEXAT|optPXAT) != 0 {
 		if at, ok = c.deadline(until, opts); !ok {
 			return
 		}
