@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/server"
@@ -29,10 +28,12 @@ type backend struct {
 // remote reports whether another process keeps the data.
 func (b *backend) remote() bool { return b.name != embeddedName }
 
-func (b *backend) close() {
+// close returns when everything is saved, or an error when it may not be.
+func (b *backend) close() (err error) {
 	for _, c := range b.closers {
-		_ = c() // the process ends anyway
+		err = errors.Join(err, c())
 	}
+	return err
 }
 
 const embeddedName = "embedded"
@@ -42,27 +43,19 @@ func embeddedPath(url string) (path string, ok bool) { return strings.CutPrefix(
 
 // openBackend starts or reaches the back end that url names. Its errors name
 // the address and never the password.
-func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error) {
+func openBackend(ctx context.Context, url string, s storage, prefix string, log *slog.Logger) (_ *backend, err error) {
+	if err := s.check(url); err != nil {
+		return nil, err
+	}
+	if _, ok := embeddedPath(url); ok {
+		return openEmbedded(ctx, s, prefix, log)
+	}
 	b := &backend{}
 	defer func() {
 		if err != nil {
-			b.close()
+			_ = b.close() // there is a better error already
 		}
 	}()
-	if path, ok := embeddedPath(url); ok {
-		if path != "" {
-			return nil, usagef("backend embedded:%s: the embedded back end keeps its data in memory only; use embedded: without a path, or a Redis", path)
-		}
-		e, err := engine.New(engine.Options{Natives: native.All()})
-		if err != nil {
-			return nil, fail(exitUnavailable, err)
-		}
-		b.closers = append(b.closers, e.Close)
-		b.name, b.raw = embeddedName, e
-		b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
-		b.durability = "none: data is in memory and gone when this process ends"
-		return b, b.connect(e, prefix)
-	}
 	redis, err := proxy.ParseURL(url)
 	if err != nil {
 		return nil, usagef("back end: %w", err)
