@@ -151,10 +151,8 @@ func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
 	if cmd.flags&(flagAllShards|flagEveryShard) != 0 {
 		return false
 	}
-	if c.e.opts.UndeclaredKeys && cmd.flags&flagScript != 0 {
-		if sc := c.e.cache.find(args[1]); sc == nil || sc.native == nil {
-			return false
-		}
+	if cmd.flags&flagScript != 0 && !c.keepsToKeys(cmd, args) {
+		return false
 	}
 	c.keyBuf = cmd.keys(c.keyBuf[:0], args)
 	for _, i := range c.keyBuf {

@@ -12,7 +12,9 @@
 //
 // The keyspace is divided by cluster slot into shards with a lock each. A
 // command locks the shards of its keys in ascending order, a transaction the
-// union of its commands', so that no command sees half of another.
+// union of its commands', so that no command sees half of another. A script locks
+// the shards of its KEYS when its text shows that it uses no other keys, and else
+// all of them.
 //
 // # Durability
 //

@@ -39,15 +39,17 @@ type Options struct {
 	// bytes; it may always double. Defaults to 64 MiB.
 	CompactBytes int64
 	// Natives are Go functions to run in place of scripts, by the scripts'
-	// digests. Defaults to none: all scripts are run as Lua.
+	// digests. A script that has one may use only keys that it declared.
+	// Defaults to none: all scripts are run as Lua.
 	Natives map[string]Native
 	// ScriptTimeout is how long a script may run; what it has done until then
 	// stays done. Defaults to a minute; negative: for ever, or until SCRIPT KILL.
 	ScriptTimeout time.Duration
-	// UndeclaredKeys lets scripts use keys that they did not declare. Then each
-	// script holds up everything else, unless a Native runs it. Defaults to
-	// refusing such keys, as a cluster does.
-	UndeclaredKeys bool
+	// StrictKeys refuses scripts the use of keys that they did not declare, as a
+	// cluster does. By default they may use any, as on Redis; one whose text does
+	// not show that it keeps to its KEYS then holds up everything else while it
+	// runs.
+	StrictKeys bool
 	// Logger gets what an operator should know: commands that panicked, with
 	// the stack. Defaults to nothing.
 	Logger *slog.Logger

@@ -39,15 +39,9 @@ func (c *call) eval(loaded, readOnly bool) {
 		c.err(errNoScript)
 		return
 	}
-	n, ok := c.argInt(c.args[2])
-	switch {
-	case !ok:
-		return
-	case n > int64(len(c.args)-3):
-		c.err("ERR Number of keys can't be greater than number of args")
-		return
-	case n < 0:
-		c.err("ERR Number of keys can't be negative")
+	n, why := declared(c.args)
+	if why != "" {
+		c.err(why)
 		return
 	}
 	var sc *script
@@ -58,7 +52,7 @@ func (c *call) eval(loaded, readOnly bool) {
 		}
 	} else {
 		var err error
-		if sc, err = c.e.cache.load(c.args[1], false, c.e); err != nil {
+		if sc, err = c.s.load(c.args[1]); err != nil {
 			c.err("ERR " + err.Error())
 			return
 		}

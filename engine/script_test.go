@@ -117,16 +117,6 @@ func TestScriptThatWroteIsNotKilled(t *testing.T) {
 	begins(t, runScript(s, "GET", "k"), "$1\r\nx")
 }
 
-func TestScriptUndeclaredKeys(t *testing.T) {
-	const src = "return redis.call('SET',ARGV[1],'x')"
-	s := open(t, Options{}).Session()
-	begins(t, runScript(s, "EVAL", src, "0", "k"), "-ERR Script attempted to access a non local key in a cluster node")
-	begins(t, runScript(s, "EVAL", "return redis.call('DBSIZE')", "0"), "-ERR Script attempted to use a command that needs every key")
-	s = open(t, Options{UndeclaredKeys: true}).Session()
-	begins(t, runScript(s, "EVAL", src, "0", "k"), "+OK")
-	begins(t, runScript(s, "EVAL", "return redis.call('DBSIZE')", "0"), ":1")
-}
-
 // TestNative runs a Go function only for a script that was loaded, and the
 // script when the function declines.
 func TestNative(t *testing.T) {

@@ -23,8 +23,10 @@ type script struct {
 	native   Native // nil for most
 	readOnly bool   // by its first line
 	mayWrite bool   // the same, said the other way round: it has such a line
-	size     int    // of its source
-	kept     bool   // by SCRIPT LOAD
+	keysOnly bool   // uses no keys but those that it is given
+	source   string
+	size     int  // of its source
+	kept     bool // by SCRIPT LOAD
 }
 
 // A scriptCache holds the scripts that EVALSHA can name: those of SCRIPT LOAD
@@ -53,7 +55,8 @@ func (sc *scriptCache) load(source []byte, keep bool, e *Engine) (*script, error
 	if err != nil {
 		return nil, err
 	}
-	s := &script{digest: string(digest[:]), proto: proto, native: e.opts.Natives[string(digest[:])], size: len(source)}
+	s := &script{digest: string(digest[:]), proto: proto, native: e.opts.Natives[string(digest[:])], source: string(source), size: len(source)}
+	s.keysOnly = s.native != nil || declares(proto)
 	if flags := proto.Flags(); flags != nil {
 		s.mayWrite = true
 		for _, f := range flags {

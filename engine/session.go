@@ -38,6 +38,8 @@ type Session struct {
 
 	lastScript    *script // what EVALSHA named last, good for as many flushes
 	scriptFlushes int64
+	lastEval      *script // the same of EVAL
+	evalFlushes   int64
 
 	wait atomic.Pointer[Wait]
 
