@@ -28,12 +28,30 @@ const perName = 64
 // bound: the innermost loop is the only one that knows.
 type replyTooLarge struct{}
 
+// longReply is how many bytes of a reply take about as long as is worth a stir.
+const longReply = 128 << 10
+
 // room ends the command when n more bytes would make its reply too large. One
 // that takes what it tells out of the data must not be ended there.
 func (c *call) room(n int) {
-	if len(c.w)-c.from+n > c.e.bounds.reply && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
+	if size := len(c.w) - c.from + n; size > c.roomy {
+		c.outgrow(size)
+	}
+}
+
+// outgrow is called when a reply passes roomy: at its beginning, when it has
+// become long, and when it is too large.
+func (c *call) outgrow(size int) {
+	most := c.e.bounds.reply
+	if size > most && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
 		panic(replyTooLarge{})
 	}
+	if size <= longReply {
+		c.roomy = min(longReply, most)
+		return
+	}
+	c.e.stirrer.stir()
+	c.roomy = max(most, size)
 }
 
 func (e *Engine) tooLarge() string {

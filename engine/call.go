@@ -40,6 +40,7 @@ type call struct {
 	noBlock   bool     // in a transaction or a script
 	confirms  bool     // the reply is of subscriptions, which CLIENT REPLY leaves
 	from      int      // where the reply begins in w
+	roomy     int      // how large it may be before somebody has to look
 	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
 	only      []byte   // the one key to look at, when a blocked command is redone
 	wait      *Wait    // set by a command that has to wait
@@ -191,6 +192,9 @@ func (c *call) execute() {
 	if !c.lockKeys(&set, cmd, c.args) {
 		set.fill()
 		c.all = true
+		if cmd.flags&(flagQuick|flagScript) == 0 {
+			c.e.stirrer.stir()
+		}
 	}
 	if !c.try {
 		c.e.lock(&set)

@@ -194,6 +194,7 @@ func cmdConfigResetstat(c *call) {
 		n.Store(0)
 	}
 	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{} })
+	c.e.errors.reset()
 	c.ok()
 }
 

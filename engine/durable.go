@@ -22,6 +22,9 @@ import (
 // [aof.CorruptError] when it holds something that can't be trusted; a tail
 // that was torn off by a crash is no error, [Engine.Recovered] tells of it.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
+	if opts.ScriptSteps < 0 {
+		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)
+	}
 	e := create(opts)
 	fs := opts.fs
 	if fs == nil {

@@ -45,6 +45,10 @@ type Options struct {
 	// ScriptTimeout is how long a script may run; what it has done until then
 	// stays done. Defaults to a minute; negative: for ever, or until SCRIPT KILL.
 	ScriptTimeout time.Duration
+	// ScriptSteps is how many steps a script may take, beside ScriptTimeout: calls,
+	// turns of loops, and like work in libraries, to within a few thousand. What it
+	// has done until then stays done. Defaults to no limit.
+	ScriptSteps int64
 	// StrictKeys refuses scripts the use of keys that they did not declare, as a
 	// cluster does. By default they may use any, as on Redis; one whose text does
 	// not show that it keeps to its KEYS then holds up everything else while it
@@ -90,8 +94,10 @@ type Engine struct {
 	config   config
 	bounds   bounds
 	stats    stats
+	errors   errorStats
 	clients  clients
 	sweeper  sweeper
+	stirrer  stirrer
 	access   accessClock
 	closed   atomic.Bool
 	monitors monitors
@@ -152,11 +158,12 @@ func create(opts Options) *Engine {
 		e.clock = systemClock{}
 	}
 	e.started = e.clock.Now()
-	e.lua, _ = lua.NewRuntime(lua.Options{}) // the defaults are no error
+	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
 	e.config.init()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
 	e.sweeper.init()
+	e.stirrer.init()
 	return e
 }
 
@@ -169,6 +176,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.sweeper.stop()
+	e.stirrer.end()
 	e.scripts.stopAll()
 	for i := range e.shards {
 		sh := &e.shards[i]

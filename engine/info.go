@@ -31,6 +31,7 @@ var infoSections = []struct {
 	{"persistence", (*Engine).infoPersistence},
 	{"stats", (*Engine).infoStats},
 	{"replication", (*Engine).infoReplication},
+	{"errorstats", (*Engine).infoErrors},
 	{"cluster", func(_ *Engine, _ *call, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }},
 	{"keyspace", (*Engine).infoKeyspace},
 }
@@ -81,6 +82,7 @@ func (e *Engine) infoMemory(_ *call, b *strings.Builder) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	fmt.Fprintf(b, "used_memory:%d\r\nused_memory_rss:%d\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", m.HeapAlloc, m.Sys)
+	fmt.Fprintf(b, "number_of_cached_scripts:%d\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n", e.cache.len())
 }
 
 func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
@@ -101,8 +103,8 @@ func (e *Engine) infoStats(c *call, b *strings.Builder) {
 	e.pubsub.mu.RLock()
 	channels, patterns := len(e.pubsub.channels), len(e.pubsub.patterns)
 	e.pubsub.mu.RUnlock()
-	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:0\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\n",
-		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), n.hits, n.misses, channels, patterns)
+	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:0\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\ntotal_error_replies:%d\r\n",
+		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), n.hits, n.misses, channels, patterns, e.errors.total.Load())
 }
 
 func (e *Engine) infoReplication(_ *call, b *strings.Builder) {

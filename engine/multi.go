@@ -219,7 +219,13 @@ func (c *call) runQueued() {
 		}
 	}()
 	c.cmd.handler(c)
-	if !c.scripted && c.s.tracker.Load() != nil {
+	if c.scripted {
+		return
+	}
+	if len(c.w) > from && c.w[from] == '-' {
+		c.e.errors.count(c.w[from:])
+	}
+	if c.s.tracker.Load() != nil {
 		c.remember()
 	}
 }

@@ -89,7 +89,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	for _, a := range args {
 		h.args = append(h.args, text(a))
 	}
-	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt}
+	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt, Long: c.e.stirrer.stir}
 	if t := c.e.opts.ScriptTimeout; t >= 0 {
 		if t == 0 {
 			t = scriptTimeout

@@ -120,6 +120,12 @@ func (sc *scriptCache) find(digest []byte) *script {
 	return sc.byDigest[string(low[:])]
 }
 
+func (sc *scriptCache) len() int {
+	sc.mu.RLock()
+	defer sc.mu.RUnlock()
+	return len(sc.byDigest)
+}
+
 func (sc *scriptCache) flush() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -158,6 +158,7 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	c := &s.c
 	c.reads, c.try, c.busy, c.confirms, c.from = false, try, false, false, len(dst)
 	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
+	c.roomy = 0
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.touched, c.logged = c.ready[:0], nil, false
 	c.effects.reset()
@@ -205,6 +206,9 @@ func (c *call) done() ([]byte, *Wait, bool) {
 		w = s.synced(w, c.from)
 	}
 	if s.replies != repliesOn {
+	if len(w) > c.from && w[c.from] == '-' {
+		s.e.errors.count(w[c.from:])
+	}
 		w = c.silence(w, wait)
 	}
 	if t := s.tracker.Load(); t != nil {

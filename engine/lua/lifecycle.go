@@ -66,7 +66,7 @@ func (st *state) reset() {
 	st.keys.release()
 	st.args.release()
 	st.entry.p = nil
-	st.host, st.interrupt = nil, nil
+	st.host, st.interrupt, st.long = nil, nil, nil
 	st.reply.v, st.reply.l = vNil, nil
 	clear(st.reply.open[:cap(st.reply.open)])
 	if cap(st.argBuf) > 1<<16 {
@@ -84,7 +84,7 @@ func (st *state) begin(inv *Invocation, o Options) {
 	st.mem, st.refusals, st.held = 0, 0, 0
 	st.memNext = st.memLimit / 16
 	st.fuel, st.steps = refuelSteps, 0
-	st.budget, st.deadline, st.interrupt = o.Steps, inv.Deadline, inv.Interrupt
+	st.budget, st.deadline, st.interrupt, st.long = o.Steps, inv.Deadline, inv.Interrupt, inv.Long
 	if inv.Steps > 0 {
 		st.budget = inv.Steps
 	}

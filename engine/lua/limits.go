@@ -29,8 +29,9 @@ type limits struct {
 	budget    int64
 	deadline  time.Time
 	interrupt *Interrupt
-	mem       int // bytes since the last count of what is alive
-	memNext   int // mem at which to count again
+	long      func() // nil once it was called
+	mem       int    // bytes since the last count of what is alive
+	memNext   int    // mem at which to count again
 	memLimit  int
 	held      int // bytes in buffers of natives that are running
 	refusals  int
@@ -58,6 +59,10 @@ func (st *state) work(n int) {
 func (st *state) refuel() {
 	st.steps += int64(refuelSteps - st.fuel)
 	st.fuel = refuelSteps
+	if f := st.long; f != nil {
+		st.long = nil
+		f()
+	}
 	switch {
 	case st.interrupt != nil && st.interrupt.flag.Load():
 		st.abort(ErrKilled)

@@ -132,6 +132,9 @@ type Invocation struct {
 	Interrupt *Interrupt
 	// Deadline ends the run; zero means never.
 	Deadline time.Time
+	// Long is called once, inside of the run, when it has taken some thousand
+	// steps.
+	Long func()
 	// Steps bounds the run in place of Options.Steps, when not zero.
 	Steps int64
 }
