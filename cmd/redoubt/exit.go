@@ -16,6 +16,7 @@ const (
 	exitUnavailable = 69  // EX_UNAVAILABLE: no server answers, or it refuses us
 	exitLost        = 70  // EX_SOFTWARE: the lock was lost, the command was ended
 	exitOS          = 71  // EX_OSERR: the guard failed, the command was ended
+	exitExists      = 73  // EX_CANTCREAT: what is to be made is there already
 	exitBusy        = 75  // EX_TEMPFAIL: others held the lock
 	exitCannotRun   = 126 // as in the shell: found, but can't be executed
 	exitNotFound    = 127 // as in the shell: no such command
