@@ -205,10 +205,10 @@ func (c *call) done() ([]byte, *Wait, bool) {
 	if s.seen != 0 {
 		w = s.synced(w, c.from)
 	}
-	if s.replies != repliesOn {
 	if len(w) > c.from && w[c.from] == '-' {
 		s.e.errors.count(w[c.from:])
 	}
+	if s.replies != repliesOn {
 		w = c.silence(w, wait)
 	}
 	if t := s.tracker.Load(); t != nil {
