@@ -3,7 +3,6 @@ package engine
 import (
 	"math/bits"
 	"runtime"
-	"unsafe"
 
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -20,8 +19,8 @@ type call struct {
 	db    int
 
 	held    shardSet
-	all     bool // every shard is held
-	home    *shard
+	all     bool   // every shard is held
+	home    *shard // the shard of homeKey, when the command has no other key
 	homeKey []byte
 	now     int64 // Unix ms, 0 before it is asked for
 	us      int64 // the same in µs
@@ -118,7 +117,7 @@ func (e *Engine) tryLock(set *shardSet) bool {
 
 // shard returns the shard of key, which the call must hold.
 func (c *call) shard(key []byte) *shard {
-	if len(key) == len(c.homeKey) && c.home != nil && unsafe.SliceData(key) == unsafe.SliceData(c.homeKey) {
+	if c.home != nil && string(key) == string(c.homeKey) {
 		return c.home
 	}
 	i := shardOf(key)
@@ -146,9 +145,9 @@ func (c *call) micros() int64 {
 	return c.us
 }
 
-// lockKeys adds the shards of the command's keys to set. It reports false
-// when the command needs all shards.
-func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
+// findKeys leaves the positions of the command's keys in keyBuf. It reports
+// false when the command needs all shards.
+func (c *call) findKeys(cmd *command, args [][]byte) bool {
 	if cmd.flags&(flagAllShards|flagEveryShard) != 0 {
 		return false
 	}
@@ -156,44 +155,50 @@ func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
 		return false
 	}
 	c.keyBuf = cmd.keys(c.keyBuf[:0], args)
+	return true
+}
+
+// lockKeys adds the shards of the command's keys to set. It reports false
+// when the command needs all shards.
+func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
+	if !c.findKeys(cmd, args) {
+		return false
+	}
 	for _, i := range c.keyBuf {
 		set.add(shardOf(args[i]))
 	}
 	return true
 }
 
+// oneKey reports whether the command has the key args[1] and no other, as most
+// have.
+func (cmd *command) oneKey() bool {
+	return cmd.first == 1 && cmd.last == 1 && cmd.movable == nil && cmd.flags&flagAllShards == 0
+}
+
 // execute locks, runs the handler and unlocks. A panic of the handler becomes
 // an error reply.
 func (c *call) execute() {
-	from := len(c.w)
-	cmd := c.cmd
-	if cmd.first == 1 && cmd.last == 1 && cmd.movable == nil && cmd.flags&flagAllShards == 0 {
-		i := shardOf(c.args[1])
-		sh := &c.e.shards[i]
-		if !c.try {
-			sh.mu.Lock()
-		} else if !sh.tryLock() {
-			c.busy = true
-			return
-		}
-		c.home, c.homeKey = sh, c.args[1]
-		c.held.add(i)
-		sh.counters.commands++
-		defer func() {
-			c.see()
-			sh.mu.Unlock()
-			c.released()
-		}()
-		defer c.rescue(from)
-		c.run()
+	if c.cmd.oneKey() {
+		c.executeOn(c.args[1])
 		return
 	}
+	all := !c.findKeys(c.cmd, c.args)
+	if !all && len(c.keyBuf) == 1 {
+		c.executeOn(c.args[c.keyBuf[0]])
+		return
+	}
+	from := len(c.w)
 	var set shardSet
-	if !c.lockKeys(&set, cmd, c.args) {
+	if all {
 		set.fill()
 		c.all = true
-		if cmd.flags&(flagQuick|flagScript) == 0 {
+		if c.cmd.flags&(flagQuick|flagScript) == 0 {
 			c.e.stirrer.stir()
+		}
+	} else {
+		for _, i := range c.keyBuf {
+			set.add(shardOf(c.args[i]))
 		}
 	}
 	if !c.try {
@@ -206,6 +211,29 @@ func (c *call) execute() {
 	defer func() {
 		c.see()
 		c.e.unlock(&set)
+		c.released()
+	}()
+	defer c.rescue(from)
+	c.run()
+}
+
+// executeOn is execute for a command with one key.
+func (c *call) executeOn(key []byte) {
+	from := len(c.w)
+	i := shardOf(key)
+	sh := &c.e.shards[i]
+	if !c.try {
+		sh.mu.Lock()
+	} else if !sh.tryLock() {
+		c.busy = true
+		return
+	}
+	c.home, c.homeKey = sh, key
+	c.held.add(i)
+	sh.counters.commands++
+	defer func() {
+		c.see()
+		sh.mu.Unlock()
 		c.released()
 	}()
 	defer c.rescue(from)

@@ -263,6 +263,8 @@ func reply(b []byte) redoubt.Reply {
 	return redoubt.Reply{Val: v}
 }
 
+var ok any = "OK" // the reply that most writes have
+
 // decode reads one value that a session wrote in RESP2, and returns the rest.
 func decode(b []byte) (any, []byte) {
 	n := 1
@@ -272,6 +274,9 @@ func decode(b []byte) (any, []byte) {
 	line, rest := b[1:n], b[n+2:]
 	switch b[0] {
 	case '+':
+		if string(line) == "OK" {
+			return ok, rest
+		}
 		return string(line), rest
 	case '-':
 		return redoubt.ServerError(line), rest

@@ -30,7 +30,8 @@ func (tx *Tx) Micros() int64 { return tx.host.outer.micros() }
 func (tx *Tx) Do(args ...[]byte) Value {
 	h := tx.host
 	wrote := h.outer.dirty > 0
-	h.reply = h.command(h.reply[:0], resp.RESP2, args)
+	h.argv = append(h.argv[:0], args...) // so that the caller's list needs no memory
+	h.reply = h.command(h.reply[:0], resp.RESP2, h.argv)
 	if h.reply[0] == '-' {
 		if !wrote {
 			panic(toScript{})
@@ -39,6 +40,17 @@ func (tx *Tx) Do(args ...[]byte) Value {
 		panic(nativeError(fmt.Sprintf("%s script: %s", line, h.digest)))
 	}
 	return Value{h.reply}
+}
+
+// Word returns empty memory for one argument of a command, good until the
+// function ends. There are a few words of 32 bytes that cost nothing.
+func (tx *Tx) Word() []byte {
+	h := tx.host
+	if h.wordsAt == len(h.words) {
+		return make([]byte, 0, len(h.words[0]))
+	}
+	h.wordsAt++
+	return h.words[h.wordsAt-1][:0]
 }
 
 // Array begins the script's reply as one of n elements.
@@ -99,6 +111,6 @@ func (h *scriptHost) native(f Native, keys, args [][]byte) (done bool) {
 			panic(r)
 		}
 	}()
-	h.tx = Tx{Keys: keys, Args: args, host: h}
+	h.tx, h.wordsAt = Tx{Keys: keys, Args: args, host: h}, 0
 	return f(&h.tx)
 }

@@ -20,6 +20,9 @@ type scriptHost struct {
 	run      scriptRun
 	tx       Tx
 	reply    []byte
+	argv     [][]byte    // of a native's command
+	words    [4][32]byte // see Tx.Word
+	wordsAt  int
 	keys     []string
 	args     []string
 }
@@ -110,6 +113,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
 	h.outer, h.tx = nil, Tx{}
+	clear(h.argv)
 	clear(h.keys)
 	clear(h.args)
 	if cap(h.reply) > maxIdleReply {
@@ -154,6 +158,9 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 			return why
 		}
 	}
+	if c.home != nil && cmd.oneKey() && string(args[1]) == string(c.homeKey) {
+		return ""
+	}
 	var set shardSet
 	if !c.lockKeys(&set, cmd, args) && !c.all {
 		return "ERR Script attempted to use a command that needs every key without declaring it"
@@ -182,7 +189,7 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	kept, keyBuf := c.effects.commands[:0], c.keyBuf
 	*c = call{
 		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
-		held: outer.held, all: outer.all, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true,
+		held: outer.held, all: outer.all, home: outer.home, homeKey: outer.homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true,
 		effects: effects{commands: kept},
 	}
 	if c.e.monitors.n.Load() > 0 {

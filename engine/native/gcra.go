@@ -62,13 +62,12 @@ func gcra(tx *engine.Tx) bool {
 		if ns >= second {
 			s, ns = s+1, ns-second
 		}
-		var buf, px [40]byte
-		tat := strconv.AppendInt(buf[:0], s, 10)
+		tat := strconv.AppendInt(tx.Word(), s, 10)
 		for unit := int64(second / 10); unit > 0; unit /= 10 {
 			tat = append(tat, byte('0'+ns/unit%10))
 		}
 		ms := max(1, ttlS*1000+(ttlNS+999_999)/1_000_000)
-		tx.Do(wordSet, tx.Keys[0], tat, wordPX, strconv.AppendInt(px[:0], ms, 10))
+		tx.Do(wordSet, tx.Keys[0], tat, wordPX, strconv.AppendInt(tx.Word(), ms, 10))
 	}
 	answer3(tx, 1, ttlS, ttlNS)
 	return true
