@@ -20,14 +20,18 @@ func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
 	if c.e.opts.StrictKeys {
 		return true
 	}
+	n, why := declared(args)
+	switch {
+	case why != "":
+		return true // an error
+	case n == 0: // it isn't about any keys: it runs as on Redis
+		return false
+	}
 	if strings.HasPrefix(cmd.name, "evalsha") {
 		// One that is unknown may be loaded by the time that it runs, which is
 		// so for certain when the same transaction loads it.
 		sc := c.s.script(args[1])
 		return sc != nil && sc.keysOnly
-	}
-	if _, why := declared(args); why != "" {
-		return true
 	}
 	sc, err := c.s.load(args[1])
 	return err != nil || sc.keysOnly

@@ -93,12 +93,18 @@ func TestScriptsHoldWhatTheyNeed(t *testing.T) {
 	for script, other := range map[string]string{
 		"redis.call('GET', KEYS[1]) while true do end": "$-1",
 		"redis.call('GET', ARGV[1]) while true do end": "-BUSY ",
+		"while true do end":                            "$-1",
+		"while true do redis.call('PING') end":         "-BUSY ", // is given no keys
 	} {
+		keys := []string{"1", "{a}1"}
+		if strings.Contains(script, "PING") {
+			keys = []string{"0"}
+		}
 		e := open(t, Options{})
 		s := e.Session()
 		begins(t, runScript(s, "CONFIG", "SET", "lua-time-limit", "10"), "+OK")
 		got := make(chan string)
-		go func() { got <- runScript(e.Session(), "EVAL", script, "1", "{a}1", "{a}1") }()
+		go func() { got <- runScript(e.Session(), append(append([]string{"EVAL", script}, keys...), "{a}1")...) }()
 		running(t, e)
 		begins(t, runScript(s, "GET", "{a}2"), "-BUSY ")
 		begins(t, runScript(s, "GET", "{b}1"), other)
