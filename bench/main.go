@@ -5,6 +5,7 @@
 //	go run . -suite clients   # ratelimit and lock against peers' libraries
 //	go run . -suite serve     # redoubt serve against the server behind it
 //	go run . -suite engine    # the embedded engine against redis-server
+//	go run . -suite memory    # what a million of each type takes, beside redis-server
 //
 // All of it takes long; -rounds 1 -duration 200ms gives a first impression.
 package main
@@ -33,7 +34,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, serve, engine, or all")
+	suite := flag.String("suite", "all", "clients, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -54,11 +55,12 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"clients": {benchRateLimit, benchLock},
 		"serve":   {benchServe},
 		"engine":  {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"memory":  {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["clients"], suites["serve"], suites["engine"])
+	suites["all"] = slices.Concat(suites["clients"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, serve, engine or all", suite)
+		return fmt.Errorf("unknown suite %q: want clients, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 )
 
@@ -130,7 +131,13 @@ func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
 
 func cmdMemoryDoctor(c *call)      { c.verbatim("Nothing to report.") }
 func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the current allocator") }
-func cmdMemoryPurge(c *call)       { c.ok() }
+
+// cmdMemoryPurge collects garbage and gives memory back to the system, so that
+// used_memory is then what is alive.
+func cmdMemoryPurge(c *call) {
+	debug.FreeOSMemory()
+	c.ok()
+}
 
 func cmdMemoryStats(c *call) {
 	var m runtime.MemStats
