@@ -18,8 +18,9 @@ import (
 
 // A storage says where an engine in this process keeps its data.
 type storage struct {
-	dir   string
-	fsync fsync
+	dir     string
+	fsync   fsync
+	compact int64 // engine.Options.CompactBytes
 }
 
 // An fsync is a flag's value.
@@ -79,7 +80,7 @@ func (s *storage) durability() string {
 // open opens the engine, and says in the log what was found in the directory.
 func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, error) {
 	began := time.Now()
-	e, err := engine.Open(ctx, engine.Options{Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, Logger: log})
+	e, err := engine.Open(ctx, engine.Options{Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact, Logger: log})
 	if err != nil {
 		return nil, s.failure(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -73,17 +74,20 @@ func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) 
 		}
 		return &home{s, func() error { s.Close(); return nil }, s.Name()}, nil
 	}
-	if given {
+	if _, embedded := embeddedPath(f.backend); given && !embedded {
 		return nil, usagef("both backend and dir are given; leave out one of the two, or set it to nothing with --dir '' or --backend ''")
 	}
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {
 		return nil, err
 	}
-	// Nobody waits for a single write here, and Close syncs.
-	store := storage{dir: f.dir, fsync: fsync{Policy: aof.Never}}
+	// Nobody waits for a single write here, and Close syncs. An import has
+	// nothing to compact: each key is written once.
+	store := storage{dir: f.dir, fsync: fsync{Policy: aof.Never}, compact: math.MaxInt64}
 	e, err := store.open(ctx, log)
-	if err != nil {
+	if errors.Is(err, aof.ErrLocked) {
+		return nil, failf(exitUnavailable, "%w. To go through that process, leave out dir, or set it to nothing with --dir ''", err)
+	} else if err != nil {
 		return nil, err
 	}
 	s, err := transfer.NewServer(ctx, namedEngine{e, f.dir}, transfer.AnyDatabase)

@@ -86,7 +86,7 @@ func TestImportAndExport(t *testing.T) {
 	if n := size(t, durable.addr); n != stock {
 		t.Errorf("%d keys", n)
 	}
-	moved(t, exitUnavailable, []string{data, "in use"}, "export", out, "--dir", data, "--replace")
+	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "export", out, "--dir", data, "--replace")
 	durable.signal(syscall.SIGKILL)
 	durable.wait()
 	code, stdout, stderr := runToEnd(t, nil, "export", out, "--dir", data, "--replace", "--quiet")
