@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/rdb"
-	"github.com/redoubt-go/redoubt/resp"
 )
 
 // Everything that a redis-server holds comes into an engine and back, by each
@@ -296,62 +295,5 @@ func TestFormats(t *testing.T) {
 		if got := format(version, false); got != want {
 			t.Errorf("%q takes %d, want %d", version, got, want)
 		}
-	}
-}
-
-// A halting server answers some RESTOREs and then hangs up.
-type halting struct{ answers int }
-
-func (h halting) Name() string { return "halting" }
-
-func (h halting) Open(context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	go func() {
-		defer there.Close()
-		var scan resp.CommandScanner
-		var buf []byte
-		chunk := make([]byte, 4096)
-		for answers := h.answers; ; {
-			n, err := scan.Next(buf)
-			if err != nil {
-				return
-			}
-			if n == 0 {
-				m, err := there.Read(chunk)
-				if err != nil {
-					return
-				}
-				buf = append(buf, chunk[:m]...)
-				continue
-			}
-			reply := "+OK\r\n"
-			if string(scan.Args()[0]) == "INFO" {
-				reply = string(resp.AppendBulk(nil, "redis_version:7.0.15\r\n"))
-			}
-			if string(scan.Args()[0]) == "RESTORE" {
-				if answers--; answers < 0 {
-					return
-				}
-			}
-			buf = buf[n:]
-			if _, err := there.Write([]byte(reply)); err != nil {
-				return
-			}
-		}
-	}()
-	return here, nil
-}
-
-// Of what was sent and not answered nobody knows, and it is told so.
-func TestTargetHangsUp(t *testing.T) {
-	target, err := NewServer(t.Context(), halting{2}, AnyDatabase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
-	from := &stalling{[]rdb.Entry{entry("a", "1", 0), entry("b", "2", 0), entry("c", "3", 0), entry("d", "4", 0), entry("e", "5", -time.Hour)}}
-	result, err := Move(t.Context(), from, target, Options{})
-	if err == nil || !strings.Contains(err.Error(), "closed") || result.Keys != 2 || result.Unknown != 2 || result.Expired != 1 {
-		t.Errorf("%+v, %v", result, err)
 	}
 }
