@@ -36,6 +36,9 @@ type entry[V any] struct {
 	val  V
 }
 
+// place makes aux the place in deadlines.
+func (e *entry[V]) place() *int32 { return &e.aux }
+
 type table[V any] struct {
 	segments [][]*entry[V]
 	mask     uint64

@@ -131,7 +131,7 @@ type counters struct{ commands, hits, misses, dirty int64 }
 type keyspace struct {
 	keys     dict[value]
 	expiring expiryHeap
-	fields   lazyHeap[*item] // hashes with fields that have a time to live
+	fields   deadlines[volatileHash]
 }
 
 type dbKey struct {

@@ -2,74 +2,37 @@ package engine
 
 // An expiryHeap holds the items of one database of one shard that have a time
 // to live, the earliest first.
-type expiryHeap []*item
-
-func (h expiryHeap) less(i, j int) bool { return h[i].val.expire < h[j].val.expire }
-
-func (h expiryHeap) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].aux, h[j].aux = int32(i), int32(j)
-}
-
-func (h expiryHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h.less(i, parent) {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
-}
-
-func (h expiryHeap) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
-		if child+1 < len(h) && h.less(child+1, child) {
-			child++
-		}
-		if !h.less(child, i) {
-			return
-		}
-		h.swap(i, child)
-		i = child
-	}
-}
+type expiryHeap struct{ deadlines[*item] }
 
 // set gives it a deadline in Unix ms, or takes it away with 0.
 func (h *expiryHeap) set(it *item, at int64) {
-	switch {
-	case at == 0 && it.aux < 0:
-		it.val.expire = 0
-	case at == 0:
-		h.drop(it)
-	case it.aux < 0:
-		it.val.expire = at
-		it.aux = int32(len(*h))
-		*h = append(*h, it)
-		h.up(len(*h) - 1)
-	default:
-		it.val.expire = at
-		h.up(int(it.aux))
-		h.down(int(it.aux))
+	it.val.expire = at
+	h.deadlines.set(it, at)
+}
+
+func (h *expiryHeap) drop(it *item) { h.set(it, 0) }
+
+// A volatileHash is the item of a hash with fields that have a time to live,
+// as the keyspace remembers it by the earliest of them.
+type volatileHash struct{ it *item }
+
+func (v volatileHash) place() *int32 { return &asHash(v.it).place }
+
+// registerFields makes the sweeper look at a hash when its next field expires.
+func (c *call) registerFields(it *item, h *hash) {
+	at := h.earliest()
+	ks := c.shard(view(it.key)).keyspace(c.db)
+	if at != 0 || h.place >= 0 {
+		ks.fields.set(volatileHash{it}, at)
+	}
+	if at != 0 {
+		c.e.sweeper.wake(c.e, at)
 	}
 }
 
-func (h *expiryHeap) drop(it *item) {
-	it.val.expire = 0
-	if it.aux < 0 {
-		return
-	}
-	i, last := int(it.aux), len(*h)-1
-	h.swap(i, last)
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	it.aux = -1
-	if i < last {
-		h.up(i)
-		h.down(i)
+// forgetFields is for an item that is about to hold something else, or nothing.
+func (ks *keyspace) forgetFields(it *item) {
+	if it.val.kind() == kindHash && asHash(it).place >= 0 {
+		ks.fields.set(volatileHash{it}, 0)
 	}
 }

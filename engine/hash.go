@@ -6,12 +6,13 @@ type hash struct {
 	limits *limits
 	small  []smallField
 	big    *dict[field]
-	// expiring has an entry for each time to live that a field was given; one
-	// that is no longer true is skipped.
-	expiring   lazyHeap[string]
-	bytes      int64 // of names and values
-	volatile   int   // fields with a time to live
-	registered int64 // when the keyspace will look at the hash, 0 for never
+	// expiring has the fields of a large one that have a time to live, nil
+	// before there were any.
+	expiring *deadlines[*entry[field]]
+	soonest  int64 // when the first of a small one expires, or earlier
+	bytes    int64 // of names and values
+	volatile int   // fields with a time to live
+	place    int32 // where the keyspace remembers the hash, -1 for nowhere
 }
 
 type smallField struct {
@@ -24,7 +25,9 @@ type field struct {
 	expire int64 // Unix ms, 0 for none
 }
 
-func (c *call) newHash() *object { return &object{kindHash, &hash{limits: c.e.config.limits.Load()}} }
+func (c *call) newHash() *object {
+	return &object{kindHash, &hash{limits: c.e.config.limits.Load(), place: -1}}
+}
 
 func (h *hash) len() int {
 	if h.big != nil {
@@ -60,7 +63,9 @@ func (h *hash) grow(name, value int, more bool) {
 	h.big = &dict[field]{}
 	for _, f := range h.small {
 		e, _ := h.big.add(view(f.name))
-		e.val = f.field
+		if e.val = f.field; f.expire != 0 {
+			h.order(e)
+		}
 	}
 	h.small = nil
 }
@@ -102,7 +107,9 @@ func (h *hash) remove(name []byte) bool {
 		h.volatile--
 	}
 	if h.big != nil {
-		h.big.remove(name)
+		if e := h.big.remove(name); e.aux >= 0 {
+			h.expiring.set(e, 0)
+		}
 		return true
 	}
 	for i := range h.small {
@@ -124,126 +131,5 @@ func (h *hash) each(f func(name string, v *field) bool) {
 		if !f(h.small[i].name, &h.small[i].field) {
 			return
 		}
-	}
-}
-
-// setExpire gives a field a deadline in Unix ms, or takes it away with 0.
-func (h *hash) setExpire(name []byte, f *field, at int64) {
-	if f.expire == at {
-		return
-	}
-	if f.expire != 0 {
-		h.volatile--
-	}
-	f.expire = at
-	if at == 0 {
-		return
-	}
-	h.volatile++
-	h.expiring.push(at, string(name))
-	if len(h.expiring) > 2*h.volatile+64 {
-		h.expiring = h.expiring[:0]
-		h.each(func(name string, f *field) bool {
-			if f.expire != 0 {
-				h.expiring.push(f.expire, name)
-			}
-			return true
-		})
-	}
-}
-
-// earliest returns when the next field expires, 0 for never. It may be too
-// early.
-func (h *hash) earliest() int64 {
-	if h.volatile == 0 || len(h.expiring) == 0 {
-		return 0
-	}
-	return h.expiring[0].at
-}
-
-// due says whether fields may have expired.
-func (h *hash) due(c *call) bool {
-	at := h.earliest()
-	return at != 0 && at < c.time()
-}
-
-// A lazyHeap holds values by time. Entries are not changed or removed; who
-// takes them out checks that they are still true.
-type lazyHeap[T any] []lazyEntry[T]
-
-type lazyEntry[T any] struct {
-	at int64
-	v  T
-}
-
-func (h *lazyHeap[T]) push(at int64, v T) {
-	s := append(*h, lazyEntry[T]{at, v})
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if s[parent].at <= s[i].at {
-			break
-		}
-		s[parent], s[i] = s[i], s[parent]
-		i = parent
-	}
-	*h = s
-}
-
-func (h *lazyHeap[T]) pop() lazyEntry[T] {
-	s := *h
-	top, last := s[0], len(s)-1
-	s[0] = s[last]
-	s[last] = lazyEntry[T]{}
-	s = s[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && s[child+1].at < s[child].at {
-			child++
-		}
-		if s[i].at <= s[child].at {
-			break
-		}
-		s[i], s[child] = s[child], s[i]
-		i = child
-	}
-	*h = s
-	return top
-}
-
-// registerFields makes the sweeper look at a hash when its next field expires.
-func (c *call) registerFields(it *item, h *hash) {
-	at := h.earliest()
-	if at == 0 || h.registered != 0 && h.registered <= at {
-		return
-	}
-	h.registered = at
-	c.shard(view(it.key)).keyspace(c.db).fields.push(at, it)
-	c.e.sweeper.wake(c.e, at)
-}
-
-// expireFields removes the fields whose time has passed, and the key when none
-// is left.
-func (c *call) expireFields(it *item, h *hash) {
-	key := view(it.key)
-	var gone [][]byte
-	for len(h.expiring) > 0 && h.expiring[0].at < c.time() {
-		e := h.expiring.pop()
-		if f := h.get(view(e.v)); f != nil && f.expire == e.at {
-			h.remove(view(e.v))
-			gone = append(gone, view(e.v))
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	c.e.stats.expiredFields.Add(int64(len(gone)))
-	c.touch(c.shard(key), c.db, key)
-	c.notify(eventHash, "hexpired", key)
-	c.also(append([][]byte{[]byte("HDEL"), key}, gone...)...)
-	if h.len() == 0 {
-		c.removeEmpty(key)
 	}
 }

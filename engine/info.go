@@ -118,7 +118,7 @@ func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
 		for db, ks := range sh.dbs {
 			if ks != nil {
 				keys[db] += ks.keys.len()
-				expires[db] += len(ks.expiring)
+				expires[db] += ks.expiring.len()
 			}
 		}
 	})

@@ -53,9 +53,7 @@ func (c *call) adopt(key []byte, from *item, at int64) *item {
 		c.setExpire(key, it, at)
 	}
 	if it.val.kind() == kindHash {
-		h := asHash(it)
-		h.registered = 0
-		c.registerFields(it, h)
+		c.registerFields(it, asHash(it))
 	}
 	return it
 }

@@ -123,6 +123,7 @@ func (c *call) clear(key []byte, it *item) {
 	if it.aux >= 0 {
 		ks.expiring.drop(it)
 	}
+	ks.forgetFields(it)
 	it.val.str, it.val.obj, it.val.raw, it.val.plain = nil, nil, false, false
 }
 
@@ -136,6 +137,7 @@ func (c *call) remove(key []byte) *item {
 
 // detach takes an item that has left the dict out of what else refers to it.
 func (ks *keyspace) detach(it *item) {
+	ks.forgetFields(it)
 	if it.aux >= 0 {
 		at := it.val.expire
 		ks.expiring.drop(it)

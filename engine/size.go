@@ -13,7 +13,7 @@ import (
 const (
 	bucketBytes = 16 // of a dict for each entry: it is between half full and full, and holds a pointer each
 	itemBytes   = int64(unsafe.Sizeof(item{})) + bucketBytes
-	heapBytes   = 8 // of an expiryHeap for each entry
+	heapBytes   = int64(unsafe.Sizeof(due[*item]{})) // of an expiryHeap for each entry
 
 	listBytes  = int64(unsafe.Sizeof(object{})+unsafe.Sizeof(list{})+unsafe.Sizeof(chunk{})) + 16
 	hashBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
@@ -21,7 +21,6 @@ const (
 	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}) + unsafe.Sizeof(zentry{}))
 	fieldBytes = int64(unsafe.Sizeof(entry[field]{})) + bucketBytes
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
-	laterBytes = int64(unsafe.Sizeof(lazyEntry[string]{}))
 	// A third of the nodes have links above the lowest level, and those half
 	// a link more than one on average: a slice's header and the links.
 	nodeBytes = int64(unsafe.Sizeof(zentry{})) + bucketBytes + 16
@@ -63,7 +62,7 @@ func footprint(it *item) int64 {
 func (l *list) size() int64 { return listBytes + int64(l.n)*24 + int64(l.bytes) }
 
 func (h *hash) size() int64 {
-	n := hashBytes + h.bytes + int64(cap(h.expiring))*laterBytes
+	n := hashBytes + h.bytes + int64(h.volatile)*heapBytes
 	if h.big != nil {
 		return n + int64(h.big.len())*fieldBytes
 	}

@@ -99,37 +99,35 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 			continue
 		}
 		c.db = db
-		for len(ks.expiring) > 0 && ks.expiring[0].val.expire < c.time() {
+		for ks.expiring.len() > 0 && ks.expiring.at(0).at < c.time() {
 			if left--; left < 0 {
 				return 0, true
 			}
-			c.expireItem(sh, ks, ks.expiring[0])
+			c.expireItem(sh, ks, ks.expiring.at(0).v)
 		}
-		if len(ks.expiring) > 0 {
-			next = min(next, ks.expiring[0].val.expire)
+		if ks.expiring.len() > 0 {
+			next = min(next, ks.expiring.at(0).at)
 		}
-		for len(ks.fields) > 0 && ks.fields[0].at < c.time() {
+		for ks.fields.len() > 0 && ks.fields.at(0).at < c.time() {
 			if left -= sweepStep / 8; left < 0 {
 				return 0, true
 			}
-			c.sweepFields(ks, ks.fields.pop().v)
+			c.sweepFields(ks.fields.at(0).v.it)
 		}
-		if len(ks.fields) > 0 {
-			next = min(next, ks.fields[0].at)
+		if ks.fields.len() > 0 {
+			next = min(next, ks.fields.at(0).at)
 		}
 	}
 	return next, false
 }
 
-// sweepFields removes expired fields of a hash, if it is still there.
-func (c *call) sweepFields(ks *keyspace, it *item) {
-	if ks.keys.get(view(it.key)) != it || it.val.kind() != kindHash {
-		return
-	}
+// sweepFields removes expired fields of a hash.
+func (c *call) sweepFields(it *item) {
 	h := asHash(it)
-	h.registered = 0
 	if h.due(c) {
 		c.expireFields(it, h)
 	}
-	c.registerFields(it, h)
+	if h.len() > 0 {
+		c.registerFields(it, h)
+	}
 }
