@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/engine/aof"
+)
+
+// fill makes n elements by a line in which %d stands for a number.
+func fill(e *Engine, line string, n int) {
+	s := e.Session()
+	defer s.Close()
+	var out []byte
+	words := strings.Fields(line)
+	args := make([][]byte, len(words))
+	for i := range n {
+		for j, w := range words {
+			args[j] = []byte(strings.ReplaceAll(w, "%d", fmt.Sprint(i)))
+		}
+		out, _ = s.Do(out[:0], args)
+	}
+}
+
+// probe runs short commands on keys of all shards, one each 100 µs, until stop
+// is closed, and returns how long they took.
+func probe(e *Engine, stop <-chan struct{}) *histogram {
+	var h histogram
+	s := e.Session()
+	defer s.Close()
+	var out []byte
+	began := time.Now()
+	for i := 0; ; i++ {
+		due := began.Add(time.Duration(i) * 100 * time.Microsecond)
+		for time.Now().Before(due) {
+			select {
+			case <-stop:
+				return &h
+			default:
+			}
+		}
+		args := [][]byte{[]byte("SET"), fmt.Appendf(nil, "probe%d", i%1000), []byte("v")}
+		at := time.Now()
+		out, _ = s.Do(out[:0], args)
+		h.add(time.Since(at))
+	}
+}
+
+// TestLargeWorkDoesNotPause does what concerns much data at once while another
+// client works, and wants that one to be held up by none of it: 1 % of its
+// commands may take 5 ms where the machine is busy with other things. With
+// ENGINE_FAULTS=full, on an idle one, one in 10,000, and ten times the data.
+func TestLargeWorkDoesNotPause(t *testing.T) {
+	n := thorough(1_000_000, 50_000)
+	for _, w := range []struct {
+		name, fill string
+		work       func(t *testing.T, e *Engine)
+	}{
+		{"expiry", "SET key:%d v PX 100000000", func(t *testing.T, e *Engine) {
+			clock := e.clock.(*fakeClock)
+			clock.advance(200000 * time.Second) // and sweeps, in this goroutine
+			eventually(t, "all keys have expired", func() bool { return e.stats.expired.Load() == int64(n) })
+		}},
+		{"expiry in one slot", "SET {t}key:%d v PX 100000000", func(t *testing.T, e *Engine) {
+			clock := e.clock.(*fakeClock)
+			clock.advance(200000 * time.Second)
+			eventually(t, "all keys have expired", func() bool { return e.stats.expired.Load() == int64(n) })
+		}},
+		{"FLUSHALL", "SET key:%d v", func(_ *testing.T, e *Engine) { run(e.Session(), "FLUSHALL") }},
+		{"DEL of a hash", "HSET hash field:%d v", func(_ *testing.T, e *Engine) { run(e.Session(), "DEL hash") }},
+		{"UNLINK of a sorted set", "ZADD zset %d member:%d", func(_ *testing.T, e *Engine) { run(e.Session(), "UNLINK zset") }},
+		{"SET over a list", "RPUSH list element:%d", func(_ *testing.T, e *Engine) { run(e.Session(), "SET list v") }},
+		{"compaction", "SET key:%d v", func(t *testing.T, e *Engine) {
+			if err := e.Compact(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			opts := Options{Clock: newFakeClock()}
+			if w.name == "compaction" {
+				opts = Options{Dir: t.TempDir(), Fsync: aof.Never}
+			}
+			e := open(t, opts)
+			fill(e, w.fill, n)
+			stop := make(chan struct{})
+			done := make(chan *histogram, 1)
+			go func() { done <- probe(e, stop) }()
+			eventually(t, "the probe works", func() bool { return strings.Contains(run(e.Session(), "EXISTS probe99"), ":1") })
+			began := time.Now()
+			w.work(t, e)
+			took := time.Since(began)
+			// The collector comes behind.
+			eventually(t, "it has gone on for a while", func() bool { return time.Since(began) > max(2*took, 50*time.Millisecond) })
+			close(stop)
+			h := <-done
+			t.Logf("%v for %d; beside it %v", took, n, h)
+			part := 0.99
+			if os.Getenv("ENGINE_FAULTS") == "full" {
+				part = 0.9999
+			}
+			if d := h.part(part); d > 5*time.Millisecond {
+				t.Errorf("%g of the commands beside it took up to %v", part, d)
+			}
+		})
+	}
+}
