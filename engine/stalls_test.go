@@ -32,15 +32,13 @@ func probe(e *Engine, stop <-chan struct{}) *histogram {
 	s := e.Session()
 	defer s.Close()
 	var out []byte
-	began := time.Now()
+	pace := time.NewTicker(100 * time.Microsecond)
+	defer pace.Stop()
 	for i := 0; ; i++ {
-		due := began.Add(time.Duration(i) * 100 * time.Microsecond)
-		for time.Now().Before(due) {
-			select {
-			case <-stop:
-				return &h
-			default:
-			}
+		select {
+		case <-stop:
+			return &h
+		case <-pace.C:
 		}
 		args := [][]byte{[]byte("SET"), fmt.Appendf(nil, "probe%d", i%1000), []byte("v")}
 		at := time.Now()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,7 @@ func (e *Engine) sweep() {
 				next = min(next, at)
 				break
 			}
+			runtime.Gosched() // commands go first
 		}
 	}
 	if next != math.MaxInt64 {
