@@ -161,6 +161,8 @@ func TestNative(t *testing.T) {
 	}
 	begins(t, runScript(s, "SCRIPT", "FLUSH"), "+OK")
 	begins(t, runScript(s, "EVALSHA", sha, "1", "k", "x"), "-NOSCRIPT ")
+	begins(t, runScript(s, "EVAL", src, "1", "k", "x"), "$2\r\ngo")
+	begins(t, runScript(s, "EVALSHA", sha, "1", "k", "x"), "$2\r\ngo")
 }
 
 func TestScriptsOfManySessions(t *testing.T) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,7 +107,7 @@ func (c *call) forgetSome(sh *shard) {
 		if most <= 0 || c.e.tracking.keys.Load() <= most {
 			return
 		}
-		c.forget(sh, []byte(key))
+		c.forget(sh, []byte(key), nil)
 	}
 }
 
@@ -115,23 +116,48 @@ func (c *call) forgetMany() { c.e.eachShard(c, c.forgetSome) }
 // invalidate tells those who have read key that it has changed, and notes it
 // for those who want to know of every key. The key's shard is held.
 func (c *call) invalidate(sh *shard, key []byte) {
-	c.forget(sh, key)
+	c.forget(sh, key, c.s)
 	if c.e.tracking.broadcasts.Load() > 0 {
 		c.broadcast = append(c.broadcast, clone(key))
 	}
 }
 
-// forget tells those who have read key that it may have changed.
-func (c *call) forget(sh *shard, key []byte) {
+// forget tells those who have read key that it may have changed; by is who
+// changed it, nil for nobody.
+func (c *call) forget(sh *shard, key []byte, by *Session) {
 	if who := sh.tracked[text(key)]; who != nil {
 		delete(sh.tracked, text(key))
 		c.e.tracking.keys.Add(-1)
 		for t := range who {
-			if !t.noLoop || t.s != c.s {
+			if !t.noLoop || t.s != by {
 				t.tell(c, key)
 			}
 		}
 	}
+}
+
+// infoTracking counts what is remembered: keys, readers that still track, and
+// the prefixes of those who want to know of every key.
+func (e *Engine) infoTracking(c *call, b *strings.Builder) {
+	items := 0
+	e.eachShard(c, func(sh *shard) {
+		for _, who := range sh.tracked {
+			for t := range who {
+				if !t.off.Load() {
+					items++
+				}
+			}
+		}
+	})
+	prefixes := map[string]struct{}{}
+	e.tracking.mu.Lock()
+	for t := range e.tracking.broadcast {
+		for _, p := range t.prefixes {
+			prefixes[string(p)] = struct{}{}
+		}
+	}
+	e.tracking.mu.Unlock()
+	fmt.Fprintf(b, "tracking_total_keys:%d\r\ntracking_total_items:%d\r\ntracking_total_prefixes:%d\r\n", e.tracking.keys.Load(), items, len(prefixes))
 }
 
 // send delivers a message. What concerns a client whose command waited and is

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -150,5 +151,30 @@ func TestTrackingForgetsKeys(t *testing.T) {
 	second, _ := p.r.ReadString('\n')
 	if n := e.tracking.keys.Load(); n != 1 || first == second {
 		t.Errorf("%q and %q were forgotten, %d keys are left", first, second, n)
+	}
+}
+
+// What is forgotten for want of room is told to who asked for it by NOLOOP
+// too: it isn't his doing.
+func TestTrackingForgetsKeysOfNoLoop(t *testing.T) {
+	e := open(t, Options{})
+	p := tracked(t, e, " NOLOOP")
+	p.send("GET a", "SET a 1", "GET a", "CONFIG SET tracking-table-max-keys 1", "GET b")
+	p.want("_\r\n+OK\r\n$1\r\n1\r\n+OK\r\n_\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\n") // one of them
+}
+
+func TestTrackingInfo(t *testing.T) {
+	e := open(t, Options{})
+	p, q := tracked(t, e, ""), tracked(t, e, "")
+	p.send("GET a", "GET b")
+	p.want("_\r\n_\r\n")
+	q.send("GET b", "CLIENT TRACKING OFF", "CLIENT TRACKING ON", "GET b")
+	q.want("_\r\n+OK\r\n+OK\r\n_\r\n")
+	tracked(t, e, " BCAST PREFIX x: PREFIX y:")
+	tracked(t, e, " BCAST PREFIX y: PREFIX z:")
+	s := e.Session()
+	want := "[tracking_clients:4 tracking_total_keys:2 tracking_total_items:3 tracking_total_prefixes:3]"
+	if got := fmt.Sprint(info(s, "tracking_")); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

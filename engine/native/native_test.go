@@ -125,6 +125,7 @@ func (sd *side) hash(t testing.TB, key string) map[string]string {
 type both struct {
 	clock     *manual
 	lua, goes *side
+	flip      bool
 }
 
 func newBoth(t testing.TB) *both {
@@ -139,7 +140,17 @@ func newBoth(t testing.TB) *both {
 // messages, and the same state of the keys given.
 func (b *both) do(t testing.TB, keys []string, args ...string) {
 	t.Helper()
+	// Every other command in RESP3, in which more replies differ.
+	b.flip = !b.flip
+	for _, sd := range []*side{b.goes, b.lua} {
+		sd.s.SetProtocol(resp.RESP2)
+		if b.flip {
+			sd.s.SetProtocol(resp.RESP3)
+		}
+	}
 	got, want := b.goes.do(args...), b.lua.do(args...)
+	b.goes.s.SetProtocol(resp.RESP2)
+	b.lua.s.SetProtocol(resp.RESP2)
 	if got != want {
 		t.Fatalf("%q\n is %q\nlua %q", args, got, want)
 	}
