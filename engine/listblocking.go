@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt/resp"
@@ -251,6 +252,7 @@ func (c *call) move(fromLeft, toLeft bool, timeout time.Duration, blocking bool)
 	} else {
 		s = from.popBack()
 	}
+	s = strings.Clone(s) // it lies in the list that it may be pushed to
 	c.changed(dst)
 	if toLeft {
 		to.pushFront(s)

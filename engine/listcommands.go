@@ -39,15 +39,19 @@ func (c *call) push(front, create bool) {
 		}
 		l = asList(c.create(key, newList()))
 	}
-	event := "rpush"
+	event, size := "rpush", 0
+	for _, v := range c.args[2:] {
+		size += entryBytes(len(v))
+	}
+	l.reserve(size, front)
 	if front {
 		event = "lpush"
 		for _, v := range c.args[2:] {
-			l.pushFront(string(v))
+			l.pushFront(text(v))
 		}
 	} else {
 		for _, v := range c.args[2:] {
-			l.pushBack(string(v))
+			l.pushBack(text(v))
 		}
 	}
 	c.changed(key)
@@ -173,7 +177,7 @@ func cmdLset(c *call) {
 		c.err(errOutOfRange)
 		return
 	}
-	l.set(l.at(i), string(c.args[3]))
+	l.set(l.at(i), text(c.args[3]))
 	c.ok()
 	c.changed(key)
 	c.notify(eventList, "lset", key)
@@ -300,12 +304,12 @@ func (l *list) removeEqual(s string, count int64) (removed int) {
 	if count >= 0 {
 		for k := l.first; k != nil && !full(); {
 			next := k.next
-			for i := k.from; i < k.to && !full(); {
-				if k.vals[i] == s {
+			for i := int(k.from); i < int(k.to) && !full(); {
+				if v, behind := k.value(i); v == s {
 					l.remove(place{k, i})
 					removed++
 				} else {
-					i++
+					i = behind
 				}
 			}
 			k = next
@@ -314,8 +318,9 @@ func (l *list) removeEqual(s string, count int64) (removed int) {
 	}
 	for k := l.last; k != nil && !full(); {
 		prev := k.prev
-		for i := k.to - 1; i >= k.from && !full(); i-- {
-			if k.vals[i] == s {
+		for i := int(k.to); i > int(k.from) && !full(); {
+			i = k.before(i)
+			if v, _ := k.value(i); v == s {
 				l.remove(place{k, i})
 				removed++
 			}
@@ -352,7 +357,7 @@ func cmdLinsert(c *call) {
 		c.int(-1)
 		return
 	}
-	l.insert(p, string(c.args[4]), before)
+	l.insert(p, text(c.args[4]), before)
 	c.changed(key)
 	c.notify(eventList, "linsert", key)
 	c.int(int64(l.len()))

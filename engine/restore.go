@@ -64,7 +64,7 @@ func (c *call) imported(v *rdb.Value) *object {
 	case rdb.List:
 		l := newList()
 		for _, s := range v.Elements {
-			l.v.(*list).pushBack(string(s))
+			l.v.(*list).pushBack(text(s))
 		}
 		return l
 	case rdb.Set:

@@ -15,7 +15,8 @@ const (
 	itemBytes   = int64(unsafe.Sizeof(item{})) + bucketBytes
 	heapBytes   = int64(unsafe.Sizeof(due[*item]{})) // of an expiryHeap for each entry
 
-	listBytes  = int64(unsafe.Sizeof(object{})+unsafe.Sizeof(list{})+unsafe.Sizeof(chunk{})) + 16
+	listBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(list{}))
+	chunkHead  = int64(unsafe.Sizeof(chunk{}))
 	hashBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
 	setBytes   = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
 	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}) + unsafe.Sizeof(zentry{}))
@@ -57,9 +58,10 @@ func footprint(it *item) int64 {
 	return n
 }
 
-// A list's chunks hold a string's header for each element, and are three
-// quarters full or more on average.
-func (l *list) size() int64 { return listBytes + int64(l.n)*24 + int64(l.bytes) }
+// size counts the headers of chunks as if all but one were at least half full.
+func (l *list) size() int64 {
+	return listBytes + int64(l.taken) + int64(1+l.taken/chunkBytes)*chunkHead
+}
 
 func (h *hash) size() int64 {
 	n := hashBytes + h.bytes + int64(h.volatile)*heapBytes

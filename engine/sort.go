@@ -197,7 +197,7 @@ func (c *call) sortReply(q *sortQuery, elements []sortElement) {
 	l := obj.v.(*list)
 	for _, e := range elements {
 		for _, p := range get {
-			l.pushBack(string(c.pattern(p, e.val)))
+			l.pushBack(text(c.pattern(p, e.val)))
 		}
 	}
 	c.storeObject(q.store, obj, l.len(), eventList, "sortstore")
