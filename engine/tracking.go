@@ -204,7 +204,7 @@ func (c *call) sendBroadcast() {
 // invalidateAll tells everybody that no key is as it was.
 func (c *call) invalidateAll() {
 	tr := &c.e.tracking
-	if tr.n.Load() == 0 {
+	if tr.n.Load() == 0 && tr.keys.Load() == 0 {
 		return
 	}
 	for i := range c.e.shards {

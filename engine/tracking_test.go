@@ -168,12 +168,16 @@ func TestTrackingInfo(t *testing.T) {
 	p, q := tracked(t, e, ""), tracked(t, e, "")
 	p.send("GET a", "GET b")
 	p.want("_\r\n_\r\n")
-	q.send("GET b", "CLIENT TRACKING OFF", "CLIENT TRACKING ON", "GET b")
+	q.send("GET c", "CLIENT TRACKING OFF", "CLIENT TRACKING ON", "GET b")
 	q.want("_\r\n+OK\r\n+OK\r\n_\r\n")
+	p.send("CLIENT TRACKING OFF")
+	p.want("+OK\r\n")
+	q.send("CLIENT TRACKING OFF", "FLUSHALL", "CLIENT TRACKING ON", "GET a", "GET b", "PING")
+	q.want("+OK\r\n+OK\r\n+OK\r\n_\r\n_\r\n+PONG\r\n")
 	tracked(t, e, " BCAST PREFIX x: PREFIX y:")
 	tracked(t, e, " BCAST PREFIX y: PREFIX z:")
 	s := e.Session()
-	want := "[tracking_clients:4 tracking_total_keys:2 tracking_total_items:3 tracking_total_prefixes:3]"
+	want := "[tracking_clients:3 tracking_total_keys:2 tracking_total_items:2 tracking_total_prefixes:3]"
 	if got := fmt.Sprint(info(s, "tracking_")); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
