@@ -18,7 +18,7 @@ func newImport() *cobra.Command {
 		Long: `Bring all keys of SOURCE to the redoubt serve on this machine, to --backend, or
 into the directory --dir of one that doesn't run.
 
-SOURCE is an RDB file of Redis (5.0 to 8.2) or Valkey, or a running server:
+SOURCE is an RDB file of Redis (2.6 to 8.2) or Valkey, or a running server:
 redis://[user:password@]host[:port], rediss://… or unix:///path. A server gives
 the keys of all its databases, or of one with /N behind its address; it is only
 read from. Values of all types, and when keys expire, arrive as they are.

@@ -172,6 +172,17 @@ func TestFileRefuses(t *testing.T) {
 	}
 }
 
+// Before version 5 there was no checksum.
+func TestFileWithoutChecksum(t *testing.T) {
+	f, all, err := readAll([]byte("REDIS0004\xfe\x00\x0d\x01h\x10\x10\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x01a\x03\xf3\xff\xff"))
+	if !errors.Is(err, io.EOF) || f.Version() != 4 {
+		t.Fatalf("%d keys, %v", len(all), err)
+	}
+	if v := parsed(t, all)[0]; v.Kind != Hash || string(v.Values[0]) != "2" {
+		t.Errorf("%+v", v)
+	}
+}
+
 type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
