@@ -222,6 +222,7 @@ func (c *call) serveKey(rk readyKey) bool {
 		}
 		r := call{e: c.e, s: w.s, cmd: w.cmd, args: w.args, proto: w.proto, db: w.db, held: c.held, now: c.now, only: key, noBlock: true}
 		served := r.retry()
+		r.settle()
 		c.ready = append(c.ready, r.ready...)
 		if !served {
 			w.mu.Unlock()

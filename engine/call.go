@@ -26,11 +26,13 @@ type call struct {
 	us      int64 // the same in µs
 
 	dirty   int        // changes made
+	charges []charge   // keys whose size may have changed
 	ready   []readyKey // keys that blocked commands may be waiting for
 	effects effects    // what to log, in front of args or instead of them
 	logged  bool       // effects replaces args, even when it is empty
 	touched [][]byte   // keys changed, when somebody wants to know
 
+	oom       bool     // there was too little memory when the command began
 	try       bool     // don't wait for locks
 	busy      bool     // nothing was run, for want of a lock
 	scripted  bool     // called by a script
@@ -209,6 +211,7 @@ func (c *call) execute() {
 	}
 	c.held = set
 	defer func() {
+		c.settle()
 		c.see()
 		c.e.unlock(&set)
 		c.released()
@@ -232,6 +235,7 @@ func (c *call) executeOn(key []byte) {
 	c.held.add(i)
 	sh.counters.commands++
 	defer func() {
+		c.settle()
 		c.see()
 		sh.mu.Unlock()
 		c.released()

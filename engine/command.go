@@ -36,6 +36,7 @@ const (
 	flagAllowBusy    // runs although a script is slow
 	flagScript       // runs a script
 	flagTakes        // replies with what it takes out
+	flagDenyOOM      // may need more memory: refused when there is too little
 	flagQuick        // takes microseconds, or waits without holding anything
 )
 
@@ -61,6 +62,8 @@ func index(t map[string]*command, cmd *command) {
 			cmd.flags |= flagWrite
 		case "readonly":
 			cmd.flags |= flagReadonly
+		case "denyoom":
+			cmd.flags |= flagDenyOOM
 		case "noscript":
 			cmd.flags |= flagNoScript
 		case "allow_busy":

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,13 +47,18 @@ func (l *limits) of(name string) *int {
 	return nil
 }
 
-// settings are the parameters with their defaults. Those that check returns
-// false for are refused.
-var settings = map[string]struct {
+// A setting is a parameter with its default. Values that check returns false
+// for are refused.
+type setting struct {
 	value  string
 	check  func(string) bool
 	reason string
-}{
+}
+
+func init() { maps.Copy(settings, memorySettings) }
+
+// settings are the parameters.
+var settings = map[string]setting{
 	"hash-max-listpack-entries": {"128", isCount, errMemoryValue},
 	"hash-max-ziplist-entries":  {"128", isCount, errMemoryValue},
 	"hash-max-listpack-value":   {"64", isCount, errMemoryValue},
@@ -69,8 +75,6 @@ var settings = map[string]struct {
 	"tracking-table-max-keys":   {"1000000", isCount, errMemoryValue},
 	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
 	"databases":                 {"16", nil, "can't set immutable config"},
-	"maxmemory":                 {"0", isCount, "argument must be a memory value"},
-	"maxmemory-policy":          {"noeviction", func(s string) bool { return s == "noeviction" }, "argument(s) must be one of the following: noeviction"},
 	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
 	"save":                      {"", func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots"},
 	"appendonly":                {"no", func(s string) bool { return s == "no" || s == "yes" }, "argument must be 'yes' or 'no'"},
@@ -140,6 +144,7 @@ func cmdConfigSet(c *call) {
 		}
 	}()
 	defer c.e.scripts.find(c.e.scriptLimit) // by the limit that is true then
+	defer c.e.shed(c)
 	cf.mu.Lock()
 	defer cf.mu.Unlock()
 	for i := 0; i < len(pairs); i += 2 {
@@ -177,6 +182,9 @@ func cmdConfigSet(c *call) {
 			cf.values[strings.Replace(name, "listpack", "ziplist", 1)] = value
 			name = strings.Replace(name, "ziplist", "listpack", 1)
 		}
+		if _, ok := memorySettings[name]; ok {
+			value = c.e.memory.set(name, value)
+		}
 		cf.values[name] = value
 		switch name { // two names for one
 		case "lua-time-limit":
@@ -190,7 +198,7 @@ func cmdConfigSet(c *call) {
 
 func cmdConfigResetstat(c *call) {
 	s := &c.e.stats
-	for _, n := range []*atomic.Int64{&s.expired, &s.expiredFields, &s.connections} {
+	for _, n := range []*atomic.Int64{&s.expired, &s.expiredFields, &s.connections, &s.evicted} {
 		n.Store(0)
 	}
 	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{} })

@@ -323,3 +323,31 @@ func (d *dict[V]) random() *entry[V] {
 		}
 	}
 }
+
+// some calls f for up to n entries that are near each other, from a place
+// chosen at random: for samples that need not be as even as random's.
+func (d *dict[V]) some(n int, f func(*entry[V])) {
+	if d.len() == 0 {
+		return
+	}
+	first := d.tables[0].mask + 1
+	total := first
+	if d.resize {
+		total += d.tables[1].mask + 1
+	}
+	n = min(n, d.len())
+	// Half of the buckets are empty or more, so that it may take a while.
+	for i, looks := rand.Uint64N(total), 16*n; n > 0 && looks > 0; looks-- {
+		t, at := &d.tables[0], i
+		if i >= first {
+			t, at = &d.tables[1], i-first
+		}
+		for e := t.head(at); e != nil && n > 0; e = e.next {
+			f(e)
+			n--
+		}
+		if i++; i == total {
+			i = 0
+		}
+	}
+}

@@ -25,6 +25,9 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.ScriptSteps < 0 {
 		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)
 	}
+	if err := opts.checkMemory(); err != nil {
+		return nil, err
+	}
 	e := create(opts)
 	fs := opts.fs
 	if fs == nil {
@@ -84,6 +87,9 @@ func (e *Engine) endLoading() {
 	}
 	e.sweeper.off.Store(false)
 	e.sweeper.wake(e, e.nowMS())
+	if e.memory.over() {
+		e.evictLater()
+	}
 }
 
 // replayer returns what repeats records. An error reply is an error: it means

@@ -58,6 +58,17 @@ type Options struct {
 	// the stack. Defaults to nothing.
 	Logger *slog.Logger
 
+	// MaxMemory is how many bytes the keys may take with their values, as the
+	// engine counts them; the process needs up to twice as much, as Go's
+	// collector has it. What may need more is then refused with an OOM error, or
+	// evicts other keys, as MaxMemoryPolicy says. Defaults to no limit.
+	MaxMemory int64
+	// MaxMemoryPolicy says which keys go when there are too many: noeviction,
+	// allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, volatile-lfu,
+	// volatile-random, volatile-ttl for keys with a time to live only. Defaults
+	// to noeviction: none.
+	MaxMemoryPolicy string
+
 	fs      aof.FS // in place of Dir
 	reserve int64
 }
@@ -93,6 +104,7 @@ type Engine struct {
 	pubsub   pubsub
 	config   config
 	bounds   bounds
+	memory   memory
 	stats    stats
 	errors   errorStats
 	clients  clients
@@ -132,6 +144,7 @@ type keyspace struct {
 	keys     dict[value]
 	expiring expiryHeap
 	fields   deadlines[volatileHash]
+	used     int64 // bytes that the keys take with their values
 }
 
 type dbKey struct {
@@ -142,6 +155,7 @@ type dbKey struct {
 type stats struct {
 	expired       atomic.Int64
 	expiredFields atomic.Int64
+	evicted       atomic.Int64
 	connections   atomic.Int64
 	blocked       atomic.Int64 // commands that wait now
 	dirty         atomic.Int64 // changes by commands that lock several shards
@@ -160,6 +174,7 @@ func create(opts Options) *Engine {
 	e.started = e.clock.Now()
 	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
 	e.config.init()
+	e.initMemory()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
 	e.sweeper.init()
@@ -178,6 +193,7 @@ func (e *Engine) Close() error {
 	e.sweeper.stop()
 	e.stirrer.end()
 	e.scripts.stopAll()
+	e.memory.evictor.stop()
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()

@@ -78,6 +78,7 @@ func (h *hash) removeExpired(now int64) (gone [][]byte) {
 // is left.
 func (c *call) expireFields(it *item, h *hash) {
 	key := view(it.key)
+	c.note(c.shard(key).dbs[c.db], it)
 	gone := h.removeExpired(c.time())
 	if len(gone) == 0 {
 		return

@@ -79,13 +79,6 @@ func (e *Engine) infoClients(c *call, b *strings.Builder) {
 	fmt.Fprintf(b, "connected_clients:%d\r\ntracking_clients:%d\r\nblocked_clients:%d\r\n", connected, e.tracking.n.Load(), e.stats.blocked.Load())
 }
 
-func (e *Engine) infoMemory(_ *call, b *strings.Builder) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	fmt.Fprintf(b, "used_memory:%d\r\nused_memory_rss:%d\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", m.HeapAlloc, m.Sys)
-	fmt.Fprintf(b, "lazyfree_pending_objects:0\r\nnumber_of_cached_scripts:%d\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n", e.cache.len())
-}
-
 func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
 	dirty := e.stats.dirty.Load()
 	e.eachShard(c, func(sh *shard) { dirty += sh.counters.dirty })
@@ -104,8 +97,8 @@ func (e *Engine) infoStats(c *call, b *strings.Builder) {
 	e.pubsub.mu.RLock()
 	channels, patterns := len(e.pubsub.channels), len(e.pubsub.patterns)
 	e.pubsub.mu.RUnlock()
-	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:0\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\ntotal_error_replies:%d\r\n",
-		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), n.hits, n.misses, channels, patterns, e.errors.total.Load())
+	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:%d\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\ntotal_error_replies:%d\r\n",
+		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), e.stats.evicted.Load(), n.hits, n.misses, channels, patterns, e.errors.total.Load())
 	e.infoTracking(c, b)
 }
 
@@ -138,14 +131,4 @@ func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the cur
 func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()
-}
-
-func cmdMemoryStats(c *call) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	c.mapHead(2)
-	c.str("total.allocated")
-	c.int(int64(m.HeapAlloc))
-	c.str("peak.allocated")
-	c.int(int64(m.HeapSys))
 }

@@ -283,6 +283,7 @@ func (c *call) flush(first, last int) {
 				continue
 			}
 			sh.touchWatched(db, ks)
+			c.emptied(ks)
 			sh.dbs[db] = nil
 		}
 	}

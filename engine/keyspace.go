@@ -24,6 +24,9 @@ func (c *call) lookup(key []byte) *item {
 			}
 		}
 	}
+	if c.cmd.flags&flagWrite != 0 {
+		c.note(ks, it)
+	}
 	return it
 }
 
@@ -38,7 +41,7 @@ func (c *call) read(key []byte) *item {
 		return nil
 	}
 	c.shard(key).counters.hits++
-	it.val.access = c.e.seconds()
+	c.accessed(it)
 	return it
 }
 
@@ -46,7 +49,7 @@ func (c *call) read(key []byte) *item {
 func (c *call) write(key []byte) *item {
 	it := c.lookup(key)
 	if it != nil {
-		it.val.access = c.e.seconds()
+		c.accessed(it)
 	}
 	return it
 }
@@ -64,9 +67,11 @@ func (c *call) isString(it *item) bool {
 // obj is nil.
 func (c *call) create(key []byte, obj *object) *item {
 	sh := c.shard(key)
-	it, _ := sh.keyspace(c.db).keys.add(key)
+	ks := sh.keyspace(c.db)
+	it, _ := ks.keys.add(key)
+	c.charge(ks, it, 0)
 	it.val.obj = obj
-	it.val.access = c.e.seconds()
+	it.val.access = c.e.firstAccess()
 	c.notify(eventNew, "new", key)
 	if obj != nil {
 		c.signal(sh, it)
@@ -113,7 +118,7 @@ func (c *call) storeString(key, val []byte) *item {
 	} else {
 		it.val.str = clone(val)
 	}
-	it.val.access = c.e.seconds()
+	c.accessed(it)
 	return it
 }
 
@@ -131,12 +136,14 @@ func (c *call) clear(key []byte, it *item) {
 func (c *call) remove(key []byte) *item {
 	ks := c.shard(key).dbs[c.db]
 	it := ks.keys.remove(key)
-	ks.detach(it)
+	c.detach(ks, it)
 	return it
 }
 
 // detach takes an item that has left the dict out of what else refers to it.
-func (ks *keyspace) detach(it *item) {
+func (c *call) detach(ks *keyspace, it *item) {
+	c.note(ks, it)
+	it.val.state |= itemGone
 	ks.forgetFields(it)
 	if it.aux >= 0 {
 		at := it.val.expire
@@ -183,7 +190,7 @@ func (c *call) touch(sh *shard, db int, key []byte) {
 // expireItem deletes an item whose time has passed.
 func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
 	ks.keys.remove(view(it.key))
-	ks.detach(it)
+	c.detach(ks, it)
 	c.e.stats.expired.Add(1)
 	key := view(it.key)
 	c.touch(sh, c.db, key)

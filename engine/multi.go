@@ -153,6 +153,7 @@ func cmdExec(c *call) {
 	c.held = set
 	c.e.lock(&set)
 	defer func() {
+		c.settle()
 		c.see()
 		c.e.unlock(&set)
 		c.released()

@@ -52,7 +52,7 @@ func cmdObjectRefcount(c *call) {
 	if it == nil {
 		return
 	}
-	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 {
+	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 && !c.e.memory.apart() {
 		c.int(1<<31 - 1) // Redis shares small integers
 		return
 	}
@@ -61,12 +61,20 @@ func cmdObjectRefcount(c *call) {
 
 func cmdObjectIdletime(c *call) {
 	if it := c.object(); it != nil {
-		c.int(max(int64(c.e.seconds())-int64(it.val.access), 0))
+		if c.e.memory.counts.Load() {
+			c.err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+			return
+		}
+		c.int(int64(c.e.idle(it.val.access)) / ticksPerSecond)
 	}
 }
 
 func cmdObjectFreq(c *call) {
 	if it := c.object(); it != nil {
+		if c.e.memory.counts.Load() {
+			c.int(int64(c.e.count(it.val.access)))
+			return
+		}
 		c.err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 	}
 }

@@ -99,19 +99,18 @@ func (c *call) imported(v *rdb.Value) *object {
 // restoreOptions are those of RESTORE.
 type restoreOptions struct {
 	replace, absolute bool
-	idle              int64 // seconds, -1 when not given
+	idle, freq        int64 // in seconds, and as OBJECT FREQ tells it; -1 when not given
 }
 
 func (c *call) parseRestore() (o restoreOptions, ok bool) {
-	o.idle = -1
-	freq := int64(-1)
+	o.idle, o.freq = -1, -1
 	for i := 4; i < len(c.args); i++ {
 		switch a, more := c.args[i], i+1 < len(c.args); {
 		case is(a, "replace"):
 			o.replace = true
 		case is(a, "absttl"):
 			o.absolute = true
-		case is(a, "idletime") && more && freq == -1:
+		case is(a, "idletime") && more && o.freq == -1:
 			if o.idle, ok = c.argInt(c.args[i+1]); !ok {
 				return o, false
 			}
@@ -121,10 +120,10 @@ func (c *call) parseRestore() (o restoreOptions, ok bool) {
 			}
 			i++
 		case is(a, "freq") && more && o.idle == -1:
-			if freq, ok = c.argInt(c.args[i+1]); !ok {
+			if o.freq, ok = c.argInt(c.args[i+1]); !ok {
 				return o, false
 			}
-			if freq < 0 || freq > 255 {
+			if o.freq < 0 || o.freq > 255 {
 				c.err("ERR Invalid FREQ value, must be >= 0 and <= 255")
 				return o, false
 			}
@@ -145,7 +144,8 @@ func restoreError(err error) string {
 }
 
 // cmdRestore answers RESTORE key ttl_ms payload [REPLACE] [ABSTTL]
-// [IDLETIME seconds] [FREQ n]. FREQ is checked and has no effect.
+// [IDLETIME seconds] [FREQ n]. Which of the last two has an effect, the
+// policy of eviction says.
 func cmdRestore(c *call) {
 	o, ok := c.parseRestore()
 	if !ok {
@@ -200,8 +200,11 @@ func cmdRestore(c *call) {
 		from.val.str = clone(v.Str)
 	}
 	it := c.adopt(key, &from, at)
-	if o.idle > 0 {
-		it.val.access -= uint32(min(o.idle, int64(it.val.access))) //nolint:gosec // not more than access
+	switch counts := c.e.memory.counts.Load(); {
+	case counts && o.freq >= 0:
+		it.val.access = c.e.minutes()<<8 | uint32(o.freq)
+	case !counts && o.idle > 0:
+		it.val.access -= uint32(min(o.idle, longestIdle) * ticksPerSecond) //nolint:gosec // it fits
 	}
 	c.changed(key)
 	c.notify(eventGeneric, "restore", key)

@@ -16,6 +16,7 @@ type scriptHost struct {
 	outer    *call // EVAL
 	inner    call  // the command of the script
 	readOnly bool
+	allowOOM bool
 	digest   string
 	run      scriptRun
 	tx       Tx
@@ -64,13 +65,18 @@ func (c *call) eval(loaded, readOnly bool) {
 		c.err("ERR Can not execute a script with write flag using *_ro command.")
 		return
 	}
+	if c.oom && sc.needsRoom() {
+		c.err(errOOM)
+		return
+	}
 	c.logged = true // what the script's commands log
 	h := c.s.host
 	if h == nil {
 		h = &scriptHost{}
 		c.s.host = h
 	}
-	h.outer, h.readOnly, h.digest = c, readOnly || sc.readOnly, sc.digest
+	h.outer, h.readOnly, h.allowOOM, h.digest = c, readOnly || sc.readOnly, sc.allowOOM, sc.digest
+	h.run.wrote.Store(false)
 	db := c.s.db
 	defer func() {
 		c.s.db = db
@@ -153,6 +159,9 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 		return "ERR Write commands are not allowed from read-only scripts."
 	}
 	c := h.outer
+	if c.oom && !h.allowOOM && cmd.flags&flagDenyOOM != 0 && !h.run.wrote.Load() {
+		return errOOM
+	}
 	if c.dirty == 0 { // a script that has written is let finish
 		if why := c.e.unsavable(cmd); why != "" {
 			return why
@@ -186,16 +195,17 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	if cmd.flags&flagWrite != 0 {
 		h.run.wrote.Store(true)
 	}
-	kept, keyBuf := c.effects.commands[:0], c.keyBuf
+	kept, keyBuf, charges := c.effects.commands[:0], c.keyBuf, c.charges
 	*c = call{
 		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
 		held: outer.held, all: outer.all, home: outer.home, homeKey: outer.homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true,
-		effects: effects{commands: kept},
+		effects: effects{commands: kept}, charges: charges,
 	}
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}
 	c.runQueued()
+	c.settle()
 	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
 	for _, key := range c.broadcast {
 		outer.broadcast = append(outer.broadcast, clone(key))

@@ -21,9 +21,10 @@ type script struct {
 	digest   string
 	proto    *lua.Proto
 	native   Native // nil for most
-	readOnly bool   // by its first line
-	mayWrite bool   // the same, said the other way round: it has such a line
-	keysOnly bool   // uses no keys but those that it is given
+	allowOOM bool   // by its first line, as the next two
+	readOnly bool
+	mayWrite bool // the same, said the other way round: it has such a line
+	keysOnly bool // uses no keys but those that it is given
 	source   string
 	size     int  // of its source
 	kept     bool // by SCRIPT LOAD
@@ -60,8 +61,11 @@ func (sc *scriptCache) load(source []byte, keep bool, e *Engine) (*script, error
 	if flags := proto.Flags(); flags != nil {
 		s.mayWrite = true
 		for _, f := range flags {
-			if f == "no-writes" {
+			switch f {
+			case "no-writes":
 				s.readOnly, s.mayWrite = true, false
+			case "allow-oom":
+				s.allowOOM = true
 			}
 		}
 	}

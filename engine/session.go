@@ -260,6 +260,8 @@ func (c *call) admit(p **command) bool {
 		}
 	} else if why := s.e.unsavable(cmd); why != "" {
 		msg = why
+	} else if why := c.crowded(cmd); why != "" {
+		msg = why
 	} else {
 		return true
 	}

@@ -88,6 +88,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 			e.panicked("sweeper", "", r)
 			next, more = c.time()+time.Minute.Milliseconds(), false // not at once again
 		}
+		c.settle()
 		c.commit()
 		if len(c.broadcast) > 0 {
 			c.sendBroadcast()

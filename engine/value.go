@@ -21,9 +21,10 @@ type value struct {
 	expire int64 // Unix ms, 0 for none
 	str    []byte
 	obj    *object
-	access uint32 // seconds of the engine's clock
+	access uint32 // when it was used last, or how often: see accessed
 	raw    bool   // a string made by APPEND or SETRANGE, which OBJECT ENCODING tells
 	plain  bool   // a string made by INCRBYFLOAT, which is never an integer
+	state  uint8  // itemNoted, itemGone
 }
 
 type object struct {
