@@ -36,6 +36,10 @@ type Session struct {
 	pushProto atomic.Uint32 // proto, for publishers
 	host      *scriptHost   // nil before the first script
 
+	lastCommand *command // what lastName names, as the client writes it
+	lastName    [longestName]byte
+	lastLen     int
+
 	lastScript    *script // what EVALSHA named last, good for as many flushes
 	scriptFlushes int64
 	lastEval      *script // the same of EVAL
@@ -169,11 +173,24 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	return c.done()
 }
 
+// find is the function, which first looks at what the session ran last: clients
+// repeat themselves.
+func (s *Session) find(name []byte) *command {
+	if string(name) == string(s.lastName[:s.lastLen]) {
+		return s.lastCommand
+	}
+	cmd := find(name)
+	if cmd != nil {
+		s.lastCommand, s.lastLen = cmd, copy(s.lastName[:], name)
+	}
+	return cmd
+}
+
 // dispatch runs the command, queues it or refuses it.
 func (c *call) dispatch() {
 	defer c.rescueUnlocked(len(c.w)) // of what is done before a lock is taken, and after
 	s, args := c.s, c.args
-	cmd := find(args[0])
+	cmd := s.find(args[0])
 	c.cmd = cmd
 	if !c.admit(&cmd) {
 		return

@@ -27,7 +27,7 @@ const maxName = 32 // longer than any name in the map of handlers
 
 // lookup finds the handler for a name in any case, without allocating.
 func (s *Server) lookup(name []byte) *handler {
-	if len(name) > maxName {
+	if len(name) > maxName || len(name) == 0 || s.initials[len(name)]&(1<<(name[0]&31)) == 0 {
 		return nil
 	}
 	var low [maxName]byte
@@ -86,6 +86,15 @@ func (s *Server) makeHandlers() map[string]*handler {
 		}
 	}
 	return m
+}
+
+// initials says for each length of a name which letters names of that length in
+// m begin with, as bits, so that most commands need not be looked up.
+func initials(m map[string]*handler) (bits [maxName + 1]uint32) {
+	for name := range m {
+		bits[len(name)] |= 1 << (name[0] & 31)
+	}
+	return bits
 }
 
 // crossProtocol is for words of HTTP: a page in a browser may have been made to

@@ -43,7 +43,7 @@ type output struct {
 	conn    *socket.Conn
 	timeout time.Duration
 	max     int
-	stats   *counters
+	traffic *traffic
 	head    atomic.Uint64 // the tag of the first reply to come; written under mu
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
@@ -261,7 +261,7 @@ func (o *output) take() []byte {
 
 // wrote follows a write of what take gave. The caller holds mu.
 func (o *output) wrote(buf []byte, n int, err error) {
-	o.stats.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
+	o.traffic.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
 	if cap(buf) <= maxIdleOutput {
 		o.spare = buf[:0]
 	}

@@ -42,7 +42,7 @@ type session struct {
 	tx        transaction
 	capture   *[]byte // replies made here go there instead
 	scratch   []byte
-	commands  [kinds]uint64 // not yet in the server's counters
+	commands  [kinds]uint64 // not yet in traffic
 	local     local
 
 	// span is commands that pass through: they lie one behind the other in buf,
@@ -54,6 +54,7 @@ type session struct {
 	}
 
 	// Of everybody.
+	traffic  traffic
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent     atomic.Uint64 // next, as others may see it
 	draining atomic.Bool
@@ -97,7 +98,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	if !c.authed {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
-	c.out.conn, c.out.timeout, c.out.max, c.out.stats = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
+	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
@@ -193,7 +194,7 @@ func (c *session) read() error {
 		defer func() { c.enlarge() }()
 	}
 	c.to += n
-	c.srv.stats.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
 	c.active.Store(c.srv.clock.Load())
 	return nil
 }
@@ -324,12 +325,12 @@ func (c *session) unreachable(tag uint64, cause error) {
 	c.out.Reply(tag, proxy.UnreachableReply(c.srv.opts.Backend.Name(), cause))
 }
 
-// count adds to the server's counters.
+// count lets others see what was counted.
 func (c *session) count() {
 	c.sent.Store(c.next)
 	for k, n := range c.commands {
 		if n > 0 {
-			c.srv.stats.commands[k].Add(n)
+			c.traffic.commands[k].Add(n)
 			c.commands[k] = 0
 		}
 	}
