@@ -172,10 +172,12 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 	}
 	var set shardSet
 	if !c.lockKeys(&set, cmd, args) && !c.all {
+		c.e.mistaken(h.digest)
 		return "ERR Script attempted to use a command that needs every key without declaring it"
 	}
 	// PUBLISH and its like take no shard, whatever their keys are.
 	if more := set.minus(&c.held); !more.empty() && cmd.flags&flagNoLock == 0 {
+		c.e.mistaken(h.digest)
 		return "ERR Script attempted to access a non local key in a cluster node"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/engine/lua"
@@ -117,4 +118,12 @@ func usesKeys(call *lua.Call) bool {
 		}
 	}
 	return true
+}
+
+// mistaken is called when a script is refused a key. Unless that is what was
+// asked for, it was taken to be one that keeps to its keys, and isn't.
+func (e *Engine) mistaken(digest string) {
+	if log := e.opts.Logger; log != nil && !e.opts.StrictKeys {
+		log.Error("a script used a key that it was not expected to", slog.String("script", digest))
+	}
 }
