@@ -25,8 +25,8 @@ func fill(e *Engine, line string, n int) {
 	}
 }
 
-// probe runs short commands on keys of all shards, one each 100 µs, until stop
-// is closed, and returns how long they took.
+// probe runs short commands on keys of all shards but that of the key busy, one
+// each 100 µs, until stop is closed, and returns how long they took.
 func probe(e *Engine, stop <-chan struct{}) *histogram {
 	var h histogram
 	s := e.Session()
@@ -41,6 +41,9 @@ func probe(e *Engine, stop <-chan struct{}) *histogram {
 		case <-pace.C:
 		}
 		args := [][]byte{[]byte("SET"), fmt.Appendf(nil, "probe%d", i%1000), []byte("v")}
+		if shardOf(args[1]) == shardOf([]byte("busy")) {
+			continue
+		}
 		at := time.Now()
 		out, _ = s.Do(out[:0], args)
 		h.add(time.Since(at))
@@ -104,5 +107,38 @@ func TestLargeWorkDoesNotPause(t *testing.T) {
 				t.Errorf("%g of the commands beside it took up to %v", part, d)
 			}
 		})
+	}
+}
+
+// TestSlowScriptInProcess runs scripts of 10 ms on one shard, one after the
+// other, and wants commands on others to go on beside them: half of them within
+// 1 ms, and with ENGINE_FAULTS=full 99 of 100.
+func TestSlowScriptInProcess(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	const million = 1_000_000
+	script := func(turns int) time.Duration {
+		began := time.Now()
+		s.Do(nil, [][]byte{[]byte("EVAL"), []byte("for i = 1, tonumber(ARGV[1]) do end return redis.call('INCR', KEYS[1])"), []byte("1"), []byte("busy"), fmt.Append(nil, turns)})
+		return time.Since(began)
+	}
+	turns := int(million * (10 * time.Millisecond).Seconds() / min(script(million), script(million)).Seconds())
+	stop, done := make(chan struct{}), make(chan *histogram, 1)
+	go func() { done <- probe(e, stop) }()
+	n := thorough(300, 30)
+	began := time.Now()
+	for range n {
+		script(turns)
+	}
+	took := time.Since(began)
+	close(stop)
+	h := <-done
+	t.Logf("%d scripts of %v; beside them %v", n, took/time.Duration(n), h)
+	part := 0.5
+	if os.Getenv("ENGINE_FAULTS") == "full" {
+		part = 0.99
+	}
+	if d := h.part(part); d > time.Millisecond || h.n < n {
+		t.Errorf("of %d commands %g took up to %v", h.n, part, d)
 	}
 }
