@@ -22,6 +22,8 @@ type call struct {
 	all     bool   // every shard is held
 	home    *shard // the shard of homeKey, when the command has no other key
 	homeKey []byte
+	near    *shard // the shard of nearKey, one of several keys: see approach
+	nearKey []byte
 	now     int64 // Unix ms, 0 before it is asked for
 	us      int64 // the same in µs
 
@@ -122,11 +124,21 @@ func (c *call) shard(key []byte) *shard {
 	if c.home != nil && string(key) == string(c.homeKey) {
 		return c.home
 	}
+	if c.near != nil && string(key) == string(c.nearKey) {
+		return c.near
+	}
 	i := shardOf(key)
 	if !c.held.has(i) {
 		panic("engine: a command used a key that it did not declare")
 	}
 	return &c.e.shards[i]
+}
+
+// approach says that what follows is about key, an argument, so that its shard
+// is found once.
+func (c *call) approach(key []byte) {
+	c.near = nil
+	c.near, c.nearKey = c.shard(key), key
 }
 
 func (c *call) time() int64 {
@@ -270,6 +282,7 @@ func (c *call) run() {
 
 // released is called when no shard is held any more.
 func (c *call) released() {
+	c.near, c.nearKey = nil, nil
 	c.held, c.all, c.home, c.homeKey = shardSet{}, false, nil, nil
 	if len(c.ready) > 0 {
 		c.serveLater()

@@ -271,6 +271,7 @@ func cmdMset(c *call) {
 
 func (c *call) mset() {
 	for i := 1; i < len(c.args); i += 2 {
+		c.approach(c.args[i])
 		c.storeString(c.args[i], c.args[i+1])
 		c.changed(c.args[i])
 		c.notify(eventString, "set", c.args[i])
