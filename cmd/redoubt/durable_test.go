@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/engine"
 )
 
 // dial returns a client that never tries anything twice.
@@ -153,6 +155,34 @@ func TestDirFaults(t *testing.T) {
 	mustContain(t, "stderr", stderr, dir+" is damaged, and nothing was changed", filepath.Base(logs[0]), "offset", "docs/cli.md")
 	if now, err := os.ReadFile(logs[0]); err != nil || string(now) != string(whole) {
 		t.Errorf("the damaged log was changed: %v", err)
+	}
+}
+
+func TestMaxMemory(t *testing.T) {
+	for _, policy := range evictions {
+		e, err := engine.New(engine.Options{MaxMemory: 1 << 20, MaxMemoryPolicy: policy})
+		if err != nil {
+			t.Fatalf("the engine doesn't know %s: %v", policy, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	refusing, evicting := startServe(t, "--maxmemory=1MiB"), startServe(t, "--maxmemory=1mb", "--maxmemory-policy=allkeys-lru")
+	value := strings.Repeat("x", 10_000)
+	for _, s := range []*serving{refusing, evicting} {
+		rdb := dial(t, s.addr)
+		var refused error
+		for i := 0; i < 300 && refused == nil; i++ {
+			refused = rdb.Set(t.Context(), strconv.Itoa(i), value, 0).Err()
+		}
+		n := size(t, s.addr)
+		if s == refusing && (refused == nil || !strings.HasPrefix(refused.Error(), "OOM ")) || s == evicting && refused != nil || n < 10 || n > 105 {
+			t.Errorf("%d keys, %v", n, refused)
+		}
+		if got, err := rdb.ConfigGet(t.Context(), "maxmemory").Result(); err != nil || got["maxmemory"] != "1048576" {
+			t.Errorf("%v, %v", got, err)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/settings"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -21,7 +24,34 @@ type storage struct {
 	dir     string
 	fsync   fsync
 	compact int64 // engine.Options.CompactBytes
+
+	maxMemory settings.Bytes
+	evict     eviction
 }
+
+// evictions are the names of Redis' maxmemory-policy.
+var evictions = []string{
+	"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
+	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+}
+
+// An eviction is a flag's value: one of evictions.
+type eviction string
+
+// Set implements pflag.Value.
+func (e *eviction) Set(s string) error {
+	if !slices.Contains(evictions, s) {
+		return fmt.Errorf("%q is none; want %s", s, strings.Join(evictions, ", "))
+	}
+	*e = eviction(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (e *eviction) String() string { return string(*e) }
+
+// Type implements pflag.Value: it names the value in help.
+func (e *eviction) Type() string { return "policy" }
 
 // An fsync is a flag's value.
 type fsync struct {
@@ -45,6 +75,9 @@ func (f *fsync) Type() string { return "policy" }
 func (s *storage) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.dir, "dir", "", "`directory` that the embedded back end saves its data in; made if it is missing; without one all is gone when the process ends")
 	flags.Var(&s.fsync, "fsync", "when saved data is forced to disk: always, before the reply; everysec, once a second; never, when the system likes")
+	flags.Var(&s.maxMemory, "maxmemory", "greatest `size` of the keys and values of the embedded back end, 0 for none; the process takes up to twice as much")
+	s.evict = "noeviction"
+	flags.Var(&s.evict, "maxmemory-policy", "what happens beyond maxmemory: noeviction, writes are refused; or keys go, locks and limits among them: allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, -lfu, -random, -ttl of keys with a time to live")
 }
 
 // check refuses settings that would have no effect, before somebody relies on
@@ -58,6 +91,10 @@ func (s *storage) check(backend string) error {
 		return usagef("dir is %s, but the back end is %s, which saves its data itself; dir is for the embedded back end: leave out one of the two", s.dir, address(backend))
 	case s.fsync.given && !embedded:
 		return usagef("fsync is %s, but the back end is %s, which saves its data itself; set it there (appendfsync)", s.fsync, address(backend))
+	case s.maxMemory > 0 && !embedded:
+		return usagef("maxmemory is %s, but the back end is %s, which has its own; set it there", s.maxMemory.String(), address(backend))
+	case s.evict != "" && s.evict != "noeviction" && s.maxMemory == 0:
+		return usagef("maxmemory-policy is %s, but there is no limit; set one with --maxmemory", s.evict)
 	case s.fsync.given && s.dir == "":
 		return usagef("fsync is %s, but nothing is saved without a directory; name one with --dir", s.fsync)
 	}
@@ -80,7 +117,10 @@ func (s *storage) durability() string {
 // open opens the engine, and says in the log what was found in the directory.
 func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, error) {
 	began := time.Now()
-	e, err := engine.Open(ctx, engine.Options{Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact, Logger: log})
+	e, err := engine.Open(ctx, engine.Options{
+		Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact,
+		MaxMemory: int64(s.maxMemory), MaxMemoryPolicy: string(s.evict), Logger: log,
+	})
 	if err != nil {
 		return nil, s.failure(err)
 	}
