@@ -19,8 +19,11 @@ func (v *value) recount() int64 {
 			n += int64(len(k.buf))
 		}
 	case *hash:
+		if o.big == nil && o.small == nil {
+			return n // one piece, whose size is known
+		}
 		n -= o.bytes
-		o.each(func(name string, f *field) bool { n += fieldSize(len(name), len(f.value)); return true })
+		o.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
 	case *set:
 		n -= o.bytes
 		if o.big != nil {

@@ -28,7 +28,7 @@ type limits struct {
 	zsetEntries, zsetValue int
 }
 
-var defaultLimits = limits{hashEntries: 128, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64}
+var defaultLimits = limits{hashEntries: 512, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64}
 
 // of finds the limit that a parameter sets, nil when it is none.
 func (l *limits) of(name string) *int {
@@ -59,8 +59,8 @@ func init() { maps.Copy(settings, memorySettings) }
 
 // settings are the parameters.
 var settings = map[string]setting{
-	"hash-max-listpack-entries": {"128", isCount, errMemoryValue},
-	"hash-max-ziplist-entries":  {"128", isCount, errMemoryValue},
+	"hash-max-listpack-entries": {"512", isCount, errMemoryValue},
+	"hash-max-ziplist-entries":  {"512", isCount, errMemoryValue},
 	"hash-max-listpack-value":   {"64", isCount, errMemoryValue},
 	"hash-max-ziplist-value":    {"64", isCount, errMemoryValue},
 	"set-max-intset-entries":    {"512", isCount, errMemoryValue},

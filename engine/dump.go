@@ -55,13 +55,13 @@ func dump(it *item, emit func(args [][]byte)) {
 		}
 	case kindHash:
 		d.begin([]byte("HSET"), key)
-		asHash(it).each(func(name string, f *field) bool { d.add(view(name), view(f.value)); return true })
+		asHash(it).each(func(name string, f field) bool { d.add(view(name), view(f.value)); return true })
 	}
 	if d.args != nil {
 		d.end()
 	}
 	if it.val.kind() == kindHash {
-		asHash(it).each(func(name string, f *field) bool {
+		asHash(it).each(func(name string, f field) bool {
 			if f.expire != 0 {
 				emit([][]byte{[]byte("HPEXPIREAT"), key, appendInt(nil, f.expire), []byte("FIELDS"), []byte("1"), view(name)})
 			}

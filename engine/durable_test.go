@@ -47,7 +47,7 @@ func state(e *Engine) map[string]string {
 					}
 				})
 				if it.val.kind() == kindHash {
-					asHash(it).each(func(name string, f *field) bool {
+					asHash(it).each(func(name string, f field) bool {
 						parts = append(parts, fmt.Sprintf("%q until %d", name, f.expire))
 						return true
 					})

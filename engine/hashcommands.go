@@ -32,6 +32,7 @@ func cmdHset(c *call) {
 		h = asHash(c.create(key, c.newHash()))
 	}
 	added := 0
+	h.reserve(c.args[2:])
 	for i := 2; i < len(c.args); i += 2 {
 		if h.set(c.args[i], c.args[i+1]) {
 			added++
@@ -54,7 +55,7 @@ func cmdHsetnx(c *call) {
 	if !ok {
 		return
 	}
-	if h != nil && h.get(c.args[2]) != nil {
+	if h != nil && h.has(c.args[2]) {
 		c.int(0)
 		return
 	}
@@ -70,7 +71,7 @@ func cmdHsetnx(c *call) {
 // replyField writes a field, null when h or the field is not there.
 func (c *call) replyField(h *hash, name []byte) {
 	if h != nil {
-		if f := h.get(name); f != nil {
+		if f, ok := h.get(name); ok {
 			c.str(f.value)
 			return
 		}
@@ -97,7 +98,7 @@ func cmdHmget(c *call) {
 
 func cmdHexists(c *call) {
 	if h, ok := c.getHash(c.read(c.args[1])); ok {
-		c.boolInt(h != nil && h.get(c.args[2]) != nil)
+		c.boolInt(h != nil && h.has(c.args[2]))
 	}
 }
 
@@ -108,7 +109,7 @@ func cmdHstrlen(c *call) {
 	}
 	n := 0
 	if h != nil {
-		if f := h.get(c.args[2]); f != nil {
+		if f, ok := h.get(c.args[2]); ok {
 			n = len(f.value)
 		}
 	}
@@ -160,17 +161,17 @@ func cmdHgetall(c *call) {
 		return
 	}
 	c.mapHead(h.len())
-	h.each(func(name string, f *field) bool {
+	h.each(func(name string, f field) bool {
 		c.str(name)
 		c.str(f.value)
 		return true
 	})
 }
 
-func cmdHkeys(c *call) { c.hashPart(func(name string, _ *field) { c.str(name) }) }
-func cmdHvals(c *call) { c.hashPart(func(_ string, f *field) { c.str(f.value) }) }
+func cmdHkeys(c *call) { c.hashPart(func(name string, _ field) { c.str(name) }) }
+func cmdHvals(c *call) { c.hashPart(func(_ string, f field) { c.str(f.value) }) }
 
-func (c *call) hashPart(f func(string, *field)) {
+func (c *call) hashPart(f func(string, field)) {
 	h, ok := c.getHash(c.read(c.args[1]))
 	if !ok {
 		return
@@ -180,21 +181,10 @@ func (c *call) hashPart(f func(string, *field)) {
 		return
 	}
 	c.array(h.len())
-	h.each(func(name string, v *field) bool {
+	h.each(func(name string, v field) bool {
 		f(name, v)
 		return true
 	})
-}
-
-// update gives a field a value and keeps its time to live.
-func (h *hash) update(name, value []byte) {
-	f := h.get(name)
-	if f == nil {
-		h.set(name, value)
-		return
-	}
-	h.grow(len(name), len(value), false)
-	h.replace(h.get(name), value)
 }
 
 func cmdHincrby(c *call) {
@@ -209,7 +199,7 @@ func cmdHincrby(c *call) {
 	}
 	var old int64
 	if h != nil {
-		if f := h.get(c.args[2]); f != nil {
+		if f, there := h.get(c.args[2]); there {
 			if old, ok = parseInt(view(f.value)); !ok {
 				c.err("ERR hash value is not an integer")
 				return
@@ -247,7 +237,7 @@ func cmdHincrbyfloat(c *call) {
 	}
 	old := new(longDouble)
 	if h != nil {
-		if f := h.get(c.args[2]); f != nil {
+		if f, there := h.get(c.args[2]); there {
 			if old, ok = parseLong(view(f.value)); !ok {
 				c.err("ERR hash value is not a float")
 				return
@@ -268,16 +258,6 @@ func cmdHincrbyfloat(c *call) {
 	if c.journaled() {
 		c.instead([]byte("HINCRBYFLOAT"), key, c.args[2], c.args[3])
 	}
-}
-
-// random returns a field, each with the same probability.
-func (h *hash) random() (string, *field) {
-	if h.big != nil {
-		e := h.big.random()
-		return e.key, &e.val
-	}
-	f := &h.small[rand.IntN(len(h.small))]
-	return f.name, &f.field
 }
 
 // mostRandom bounds how many elements may be drawn with repetition.
@@ -308,7 +288,7 @@ func cmdHrandfield(c *call) {
 		c.array(0)
 		return
 	}
-	emit := func(name string, f *field) {
+	emit := func(name string, f field) {
 		if withValues && c.isRESP3() {
 			c.array(2)
 		}
@@ -335,7 +315,7 @@ func cmdHrandfield(c *call) {
 	// Selection sampling: each of the fields left is taken with the
 	// probability that makes every subset as likely.
 	left, need := h.len(), count
-	h.each(func(name string, f *field) bool {
+	h.each(func(name string, f field) bool {
 		if rand.IntN(left) < need {
 			emit(name, f)
 			need--
@@ -382,7 +362,7 @@ func cmdHscan(c *call) {
 	switch {
 	case h == nil:
 	case h.big == nil:
-		h.each(func(name string, _ *field) bool {
+		h.each(func(name string, _ field) bool {
 			names = append(names, name)
 			return true
 		})
@@ -395,7 +375,8 @@ func cmdHscan(c *call) {
 	for _, name := range names {
 		if opts.matches(name) {
 			c.str(name)
-			c.str(h.get(view(name)).value)
+			f, _ := h.get(view(name))
+			c.str(f.value)
 			n += 2
 		}
 	}

@@ -4,8 +4,12 @@ package engine
 // them in a heap of the entries of its dict.
 
 // setExpire gives a field a deadline in Unix ms, or takes it away with 0.
-func (h *hash) setExpire(name []byte, f *field, at int64) {
-	if f.expire == at {
+func (h *hash) setExpire(name []byte, at int64) {
+	if at != 0 {
+		h.unpack()
+	}
+	f := h.unpacked(name)
+	if f == nil || f.expire == at { // a packed field has none
 		return
 	}
 	if f.expire == 0 {

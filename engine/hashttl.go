@@ -86,9 +86,9 @@ func (c *call) hexpire(unit int64, relative bool) {
 	set := 0
 	var deleted [][]byte
 	for _, name := range fields {
-		f := h.get(name)
+		f, there := h.get(name)
 		switch {
-		case f == nil:
+		case !there:
 			c.int(-2)
 		case !cond.allows(f.expire, at):
 			c.int(0)
@@ -97,7 +97,7 @@ func (c *call) hexpire(unit int64, relative bool) {
 			deleted = append(deleted, name)
 			c.int(2)
 		default:
-			h.setExpire(name, f, at)
+			h.setExpire(name, at)
 			set++
 			c.int(1)
 		}
@@ -142,12 +142,13 @@ func (c *call) httl(unit int64, relative bool) {
 	}
 	c.array(len(fields))
 	for _, name := range fields {
-		var f *field
+		var f field
+		there := false
 		if h != nil {
-			f = h.get(name)
+			f, there = h.get(name)
 		}
 		switch {
-		case f == nil:
+		case !there:
 			c.int(-2)
 		case f.expire == 0:
 			c.int(-1)
@@ -172,17 +173,18 @@ func cmdHpersist(c *call) {
 	c.array(len(fields))
 	changed := false
 	for _, name := range fields {
-		var f *field
+		var f field
+		there := false
 		if h != nil {
-			f = h.get(name)
+			f, there = h.get(name)
 		}
 		switch {
-		case f == nil:
+		case !there:
 			c.int(-2)
 		case f.expire == 0:
 			c.int(-1)
 		default:
-			h.setExpire(name, f, 0)
+			h.setExpire(name, 0)
 			changed = true
 			c.int(1)
 		}
@@ -334,17 +336,17 @@ func cmdHgetex(c *call) {
 		if h == nil {
 			continue
 		}
-		f := h.get(name)
+		f, there := h.get(name)
 		switch {
-		case f == nil:
+		case !there:
 		case o.timed && o.at <= c.time():
 			h.remove(name)
 			event = "hdel"
 		case o.timed:
-			h.setExpire(name, f, o.at)
+			h.setExpire(name, o.at)
 			event = "hexpire"
 		case o.persist && f.expire != 0:
-			h.setExpire(name, f, 0)
+			h.setExpire(name, 0)
 			event = "hpersist"
 		}
 	}
@@ -384,7 +386,7 @@ func cmdHsetex(c *call) {
 		return
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		there := h != nil && h.get(pairs[i]) != nil
+		there := h != nil && h.has(pairs[i])
 		if o.fnx && there || o.fxx && !there {
 			c.int(0)
 			return
@@ -405,7 +407,7 @@ func cmdHsetex(c *call) {
 		default:
 			h.set(name, pairs[i+1])
 			if o.timed {
-				h.setExpire(name, h.get(name), o.at)
+				h.setExpire(name, o.at)
 			}
 		}
 	}

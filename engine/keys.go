@@ -220,10 +220,10 @@ func (c *call) clone(v *value) value {
 		if o.big != nil {
 			h.big = &dict[field]{}
 		}
-		o.each(func(name string, f *field) bool {
+		o.each(func(name string, f field) bool {
 			h.set(view(name), view(f.value))
 			if f.expire != 0 {
-				h.setExpire(view(name), h.get(view(name)), f.expire)
+				h.setExpire(view(name), f.expire)
 			}
 			return true
 		})

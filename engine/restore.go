@@ -44,7 +44,7 @@ func (v *value) export() *rdb.Value {
 		}
 	case *hash:
 		out.Kind = rdb.Hash
-		o.each(func(name string, f *field) bool {
+		o.each(func(name string, f field) bool {
 			out.Elements, out.Values = append(out.Elements, view(name)), append(out.Values, view(f.value))
 			if o.volatile > 0 {
 				out.Expires = append(out.Expires, f.expire)
@@ -85,7 +85,7 @@ func (c *call) imported(v *rdb.Value) *object {
 		for i, name := range v.Elements {
 			h.set(name, v.Values[i])
 			if v.Expires != nil {
-				h.setExpire(name, h.get(name), v.Expires[i])
+				h.setExpire(name, v.Expires[i])
 			}
 		}
 		added = h.len()

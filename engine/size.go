@@ -68,7 +68,7 @@ func (h *hash) size() int64 {
 	if h.big != nil {
 		return n + int64(h.big.len())*fieldBytes
 	}
-	return n + int64(cap(h.small))*smallBytes
+	return n + allocated(cap(h.packed)) + int64(cap(h.small))*smallBytes
 }
 
 // fieldSize is what the strings of a field take.

@@ -168,7 +168,7 @@ func (c *call) pattern(pattern, element []byte) []byte {
 	case name == nil && it.val.kind() == kindString:
 		return clone(it.val.str)
 	case name != nil && it.val.kind() == kindHash:
-		if f := asHash(it).get(name); f != nil {
+		if f, ok := asHash(it).get(name); ok {
 			return []byte(f.value)
 		}
 	}
