@@ -10,6 +10,7 @@ type bounds struct {
 	transaction int // the commands of a MULTI, in bytes
 	names       int // of the subscriptions of a session, or of its WATCHed keys, in bytes
 	prefixes    int // of CLIENT TRACKING BCAST
+	tracked     int // names of keys that CLIENT TRACKING remembers, in bytes
 	clientName  int // CLIENT SETNAME and SETINFO, in bytes
 	loaded      int // SCRIPT LOAD, in bytes of source
 	evals       int // scripts that came by EVAL; the oldest are forgotten
@@ -17,7 +18,7 @@ type bounds struct {
 }
 
 var defaultBounds = bounds{
-	reply: 1 << 30, transaction: 1 << 30, names: 64 << 20, prefixes: 1024, clientName: 4 << 10,
+	reply: 1 << 30, transaction: 1 << 30, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
 	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
 }
 

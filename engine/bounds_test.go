@@ -12,7 +12,7 @@ import (
 // small returns an engine with bounds that a test can reach.
 func small(t *testing.T) *Engine {
 	e := open(t, Options{})
-	e.bounds = bounds{reply: 1000, transaction: 1000, names: 1000, prefixes: 3, clientName: 10, loaded: 100, evals: 3, evalBytes: 60}
+	e.bounds = bounds{reply: 1000, transaction: 1000, names: 1000, prefixes: 3, tracked: 1000, clientName: 10, loaded: 100, evals: 3, evalBytes: 60}
 	return e
 }
 
@@ -104,6 +104,27 @@ func TestManySubscriptions(t *testing.T) {
 	wantError(t, s, "CLIENT SETNAME 12345678901", "10 bytes")
 	wantError(t, s, "CLIENT SETINFO lib-name 12345678901", "10 bytes")
 	want(t, s, "CLIENT SETNAME 1234567890", "+OK\r\n")
+}
+
+// TestManyTrackedKeys wants keys with long names to be forgotten, whoever reads
+// them to be told so, and the count of bytes to be true.
+func TestManyTrackedKeys(t *testing.T) {
+	e := small(t)
+	s := e.Session()
+	s.SetProtocol(resp.RESP3)
+	var told int
+	s.OnPush(func(frame []byte) { told += strings.Count(string(frame), "invalidate") })
+	run(s, "CLIENT TRACKING ON")
+	for i := range 20 {
+		run(s, fmt.Sprintf("GET {t}%d%s", i, strings.Repeat("x", 200))) // in one shard: each forgets of its own
+	}
+	if n := e.tracking.bytes.Load(); n > 1000 || n < 600 || told < 15 {
+		t.Errorf("%d bytes are remembered; %d invalidations", n, told)
+	}
+	run(e.Session(), "FLUSHALL")
+	if n := e.tracking.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are remembered of nothing", n)
+	}
 }
 
 // TestManyScripts wants the scripts of EVAL to be forgotten, the oldest first,

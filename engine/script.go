@@ -21,6 +21,7 @@ type scriptHost struct {
 	run      scriptRun
 	tx       Tx
 	reply    []byte
+	long     bool // the last command took so
 	argv     [][]byte    // of a native's command
 	words    [4][32]byte // see Tx.Word
 	wordsAt  int
@@ -138,7 +139,15 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 	}
 	h.reply = h.command(h.reply[:0], p, args)
 	passReply(h.reply, r)
+	if h.long {
+		h.long = false
+		r.Look()
+	}
 }
+
+// longCommand is how long a command of a script takes after which the script's
+// own time is looked at.
+const longCommand = 50 * time.Microsecond
 
 // Allowed is redis.acl_check_cmd: there are no ACLs.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
@@ -206,7 +215,13 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}
-	c.runQueued()
+	if cmd.flags&flagQuick != 0 {
+		c.runQueued()
+	} else {
+		began := time.Now()
+		c.runQueued()
+		h.long = time.Since(began) > longCommand
+	}
 	c.settle()
 	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
 	for _, key := range c.broadcast {

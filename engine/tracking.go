@@ -16,6 +16,7 @@ import (
 type tracking struct {
 	n          atomic.Int32 // sessions that track
 	keys       atomic.Int64 // keys remembered in all shards
+	bytes      atomic.Int64 // of their names
 	broadcasts atomic.Int32
 	mu         sync.Mutex // taken after the locks of shards
 	broadcast  map[*tracker]struct{}
@@ -94,6 +95,7 @@ func (c *call) remember() {
 			}
 			sh.tracked[string(key)] = who
 			c.e.tracking.keys.Add(1)
+			c.e.tracking.bytes.Add(int64(len(key)))
 		}
 		who[t] = struct{}{}
 		c.forgetSome(sh)
@@ -104,7 +106,8 @@ func (c *call) remember() {
 func (c *call) forgetSome(sh *shard) {
 	most := c.e.config.tracked.Load()
 	for key := range sh.tracked {
-		if most <= 0 || c.e.tracking.keys.Load() <= most {
+		tr := &c.e.tracking
+		if (most <= 0 || tr.keys.Load() <= most) && tr.bytes.Load() <= int64(c.e.bounds.tracked) {
 			return
 		}
 		c.forget(sh, []byte(key), nil)
@@ -128,6 +131,7 @@ func (c *call) forget(sh *shard, key []byte, by *Session) {
 	if who := sh.tracked[text(key)]; who != nil {
 		delete(sh.tracked, text(key))
 		c.e.tracking.keys.Add(-1)
+		c.e.tracking.bytes.Add(-int64(len(key)))
 		for t := range who {
 			if !t.noLoop || t.s != by {
 				t.tell(c, key)
@@ -209,6 +213,7 @@ func (c *call) invalidateAll() {
 	}
 	for i := range c.e.shards {
 		tr.keys.Add(-int64(len(c.e.shards[i].tracked)))
+		tr.bytes.Store(0) // every shard is held
 		c.e.shards[i].tracked = nil
 	}
 	tr.mu.Lock()

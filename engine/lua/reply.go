@@ -60,6 +60,11 @@ type Reply struct {
 	open    []aggregate
 }
 
+// Look tells that the command took long: whether the run may go on is looked at
+// now, and not when it has taken so many steps. It may end the run, and with it
+// the Host's Call.
+func (r *Reply) Look() { r.l.st.refuel() }
+
 // An aggregate is a reply whose elements are still coming.
 type aggregate struct {
 	t    *table
