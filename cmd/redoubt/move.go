@@ -111,7 +111,11 @@ func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error)
 	s, err := transfer.NewServer(ctx, redis, db)
 	if err != nil && ctx.Err() == nil {
 		if _, ok := errors.AsType[net.Error](err); ok || unreachable(err) {
-			return nil, failf(exitUnavailable, "%s %s does not answer: %w", what, redis.Addr, err)
+			hint := ""
+			if what == "server" {
+				hint = "; start `redoubt serve`, or name another with --backend, or with --dir the directory of one that doesn't run"
+			}
+			return nil, failf(exitUnavailable, "%s %s does not answer: %w%s", what, redis.Addr, err, hint)
 		}
 		return nil, failf(exitUnavailable, "%s %s refuses us: %w", what, redis.Addr, err)
 	}

@@ -129,7 +129,7 @@ func TestMoveRefuses(t *testing.T) {
 		{[]string{"import", file, to, "--dir=x"}, exitUsage, []string{"both backend and dir are given"}},
 		{[]string{"import", file, "--dir", filepath.Join(file, "x")}, exitUnavailable, []string{"can't be used"}},
 		{[]string{"import", gone.URL(), to}, exitUnavailable, []string{"source " + gone.Addr() + " does not answer"}},
-		{[]string{"import", file, "--backend=redis://:s3cret@" + gone.Addr()}, exitUnavailable, []string{"server " + gone.Addr() + " does not answer"}},
+		{[]string{"import", file, "--backend=redis://:s3cret@" + gone.Addr()}, exitUnavailable, []string{"server " + gone.Addr() + " does not answer", "start `redoubt serve`, or name another"}},
 		{[]string{"import", "redis://:s3cret@" + r.Addr(), to}, exitUnavailable, []string{"source " + r.Addr() + " refuses us"}},
 		{[]string{"import", damaged, to}, exitData, []string{damaged, "at byte ", "ends too early", "nothing was imported"}},
 		{[]string{"import", r.URL(), to}, exitData, []string{"can't hold 1 stream, like key \"stream\"", "nothing was imported", "--skip-unsupported"}},
