@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/native"
 )
 
 // units are the parts of the suite that concern what the engine has.
@@ -34,7 +35,7 @@ var units = []string{
 	"unit/type/set", "unit/type/zset", "unit/type/hash",
 	"unit/keyspace", "unit/scan", "unit/expire", "unit/multi", "unit/bitops", "unit/bitfield",
 	"unit/hyperloglog", "unit/geo", "unit/pubsub", "unit/pubsubshard", "unit/sort", "unit/protocol",
-	"unit/auth", "unit/info", "unit/dump",
+	"unit/auth", "unit/info", "unit/scripting", "unit/tracking", "unit/dump",
 }
 
 // excluded are the tags of tests that need what no embedded engine has: DEBUG,
@@ -42,7 +43,7 @@ var units = []string{
 const excluded = "-needs:debug -needs:pfdebug -needs:repl -needs:config-maxmemory -needs:save -large-memory"
 
 func main() {
-	source := flag.String("source", "", "directory of Redis 7.0's sources; the suite writes to its tests/tmp")
+	source := flag.String("source", "", "directory of Redis 7.0's sources, which is only read")
 	serve := flag.String("serve", "", "only listen, on this loopback address")
 	limit := flag.Duration("limit", 5*time.Minute, "time for one unit, after which all goroutines are printed")
 	keep := flag.String("keep", "", "directory for the output of each unit")
@@ -59,7 +60,7 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 	if source == "" && serve == "" {
 		return errors.New("say by -source where Redis' sources are, as in make redis-suite SUITE=/path/to/redis")
 	}
-	e, err := engine.New(engine.Options{})
+	e, err := engine.New(engine.Options{Natives: native.All()})
 	if err != nil {
 		return err
 	}
@@ -85,11 +86,19 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 	if err != nil {
 		return err
 	}
+	dir, err := tree(source)
+	defer os.RemoveAll(dir) //nolint:errcheck // of links
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		fmt.Printf("%s: %s\n", c.file, c.why)
+	}
 	var faults []string
 	var total outcome
 	fmt.Printf("%-24s %6s %6s %6s %8s\n", "unit", "passed", "known", "failed", "excluded")
 	for _, unit := range only {
-		out, err := runUnit(ctx, source, unit, port, limit)
+		out, err := runUnit(ctx, dir, unit, port, limit)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -142,12 +151,12 @@ func listen(ctx context.Context, e *engine.Engine, addr string) (net.Listener, e
 
 // runUnit returns what the harness wrote. It fails, and prints all goroutines,
 // when the unit takes longer than limit.
-func runUnit(ctx context.Context, source, unit, port string, limit time.Duration) ([]byte, error) {
+func runUnit(ctx context.Context, dir, unit, port string, limit time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tclsh", "tests/test_helper.tcl", "--host", "127.0.0.1", "--port", port,
 		"--singledb", "--ignore-encoding", "--ignore-digest", "--clients", "1", "--durable", "--tags", excluded, "--single", unit)
-	cmd.Dir = source
+	cmd.Dir = dir
 	// The harness starts a process for its test client, which keeps the pipe.
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer

@@ -28,6 +28,7 @@ type served struct {
 	raw     syscall.RawConn
 	session net.Conn
 	buf     []byte
+	told    chan struct{} // closed when all replies have left
 }
 
 // accept serves e to whoever connects, until the listener is closed.
@@ -65,12 +66,14 @@ func (l *loop) add(conn *net.TCPConn) error {
 	if err := raw.Control(func(n uintptr) { fd = int32(n) }); err != nil { //nolint:gosec // a descriptor
 		return err
 	}
+	s := &served{conn, raw, session, make([]byte, 1<<16), make(chan struct{})}
 	go func() {
+		defer close(s.told)
 		_, _ = io.Copy(conn, session) // ends when either side does
 		_ = conn.CloseWrite()         // the loop sees the other side's end
 	}()
 	l.mu.Lock()
-	l.conns[fd] = &served{conn, raw, session, make([]byte, 1<<16)}
+	l.conns[fd] = s
 	l.mu.Unlock()
 	return l.watch(fd)
 }
@@ -115,6 +118,11 @@ func (l *loop) step(s *served, fd int32) {
 		l.mu.Lock()
 		delete(l.conns, fd)
 		l.mu.Unlock()
+		// The last reply may say why this is the end.
+		select {
+		case <-s.told:
+		case <-time.After(patience):
+		}
 		s.session.Close()
 		_ = s.conn.Close()
 	}()
