@@ -233,7 +233,7 @@ func TestAnyArguments(t *testing.T) {
 	}
 	t.Logf("-seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 7))
-	for range thorough(20_000, 300) {
+	for range thorough(20_000, 150) {
 		b := make([]byte, 2000)
 		for i := range b {
 			b[i] = byte(r.Uint32())

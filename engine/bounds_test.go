@@ -214,12 +214,4 @@ func TestManyNames(t *testing.T) {
 	do("MSET", pairs)
 	do("MGET", names)
 	do("DEL", names)
-	// Clients that wait for another type.
-	for range 20_000 {
-		if _, wait := e.Session().Do(nil, split("BZPOPMIN k 0")); wait == nil {
-			t.Fatal("BZPOPMIN does not wait")
-		}
-	}
-	do("LPUSH", names[:1:1], "x")
-	do("LPUSH", [][]byte{[]byte("k")}, "x")
 }

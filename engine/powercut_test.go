@@ -77,7 +77,7 @@ func TestPowerCuts(t *testing.T) {
 			t.Logf("seed %d", seed)
 			r := rand.New(rand.NewPCG(seed, 4))
 			cuts, lost := 0, 0
-			for cuts < thorough(1000, 30) {
+			for cuts < thorough(1000, 21) {
 				synctest.Test(t, func(t *testing.T) {
 					disk := faultdisk.New()
 					for range 3 {

@@ -21,7 +21,7 @@ type scriptHost struct {
 	run      scriptRun
 	tx       Tx
 	reply    []byte
-	long     bool // the last command took so
+	long     bool        // the last command took so
 	argv     [][]byte    // of a native's command
 	words    [4][32]byte // see Tx.Word
 	wordsAt  int

@@ -55,7 +55,7 @@ func probe(e *Engine, stop <-chan struct{}) *histogram {
 // commands may take 5 ms where the machine is busy with other things. With
 // ENGINE_FAULTS=full, on an idle one, one in 10,000, and ten times the data.
 func TestLargeWorkDoesNotPause(t *testing.T) {
-	n := thorough(1_000_000, 50_000)
+	n := thorough(1_000_000, 20_000)
 	for _, w := range []struct {
 		name, fill string
 		work       func(t *testing.T, e *Engine)
