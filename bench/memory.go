@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -69,7 +68,7 @@ func benchMemory(ctx context.Context, cfg config) error {
 
 // A footprint is the memory of a server, in bytes.
 type footprint struct {
-	live         int // used_memory, for the engine that after a collection
+	live         int // used_memory; for the engine the heap after a collection
 	loaded, idle int // RSS after the last reply, and some seconds later
 	peak         int
 	encoding     string
@@ -110,7 +109,9 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 	if err != nil {
 		return f, err
 	}
-	if t.name == "serve" { // collects garbage, so that what used_memory tells is alive
+	name := "used_memory:"
+	if t.name == "serve" { // whose used_memory is an account, not what the runtime has
+		name = "allocator_allocated:" // after a collection all of it is alive
 		if err := rdb.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
 			return f, err
 		}
@@ -120,12 +121,12 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 		return f, err
 	}
 	for line := range strings.Lines(info) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory:"); ok {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), name); ok {
 			f.live, err = strconv.Atoi(n)
 			return f, err
 		}
 	}
-	return f, errors.New("no used_memory in INFO")
+	return f, fmt.Errorf("no %s in INFO", name)
 }
 
 // rss reads a size from what the kernel tells of a process, in bytes; 0 where

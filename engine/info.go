@@ -127,7 +127,7 @@ func cmdMemoryDoctor(c *call)      { c.verbatim("Nothing to report.") }
 func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the current allocator") }
 
 // cmdMemoryPurge collects garbage and gives memory back to the system, so that
-// used_memory is then what is alive.
+// allocator_allocated is then what is alive.
 func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()
