@@ -61,17 +61,12 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 	if source == "" && serve == "" {
 		return errors.New("say by -source where Redis' sources are, as in make redis-suite SUITE=/path/to/redis")
 	}
-	e, err := engine.New(engine.Options{Natives: native.All()})
-	if err != nil {
-		return err
-	}
-	defer e.Close() //nolint:errcheck // nothing is kept
-	ln, err := listen(ctx, e, serve)
-	if err != nil {
-		return err
-	}
-	defer ln.Close()
 	if serve != "" {
+		ln, stop, err := start(ctx, serve)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		fmt.Println("listening on", ln.Addr())
 		<-ctx.Done()
 		return nil
@@ -80,10 +75,6 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 		only = units
 	}
 	known, err := readKnown(knownText)
-	if err != nil {
-		return err
-	}
-	_, port, err := net.SplitHostPort(ln.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -99,7 +90,14 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 	var total outcome
 	fmt.Printf("%-24s %6s %6s %6s %8s\n", "unit", "passed", "known", "failed", "excluded")
 	for _, unit := range only {
+		// An engine for each: a test that fails may leave a setting behind.
+		ln, stop, err := start(ctx, "")
+		if err != nil {
+			return err
+		}
+		_, port, _ := net.SplitHostPort(ln.Addr().String()) // it listens
 		out, err := runUnit(ctx, dir, unit, port, limit)
+		stop()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -126,6 +124,19 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 		return fmt.Errorf("%d faults", len(faults))
 	}
 	return nil
+}
+
+// start serves a new engine until stop is called.
+func start(ctx context.Context, addr string) (ln net.Listener, stop func(), err error) {
+	e, err := engine.New(engine.Options{Natives: native.All()})
+	if err != nil {
+		return nil, nil, err
+	}
+	if ln, err = listen(ctx, e, addr); err != nil {
+		_ = e.Close()
+		return nil, nil, err
+	}
+	return ln, func() { ln.Close(); _ = e.Close() }, nil
 }
 
 // listen serves e to whoever connects, until the listener is closed.
