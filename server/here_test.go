@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -135,3 +136,49 @@ func (s waitingSession) Run(ctx context.Context, dst []byte, _ [][]byte) []byte 
 func (waitingSession) Sync() error               { return nil }
 func (waitingSession) SetProtocol(resp.Protocol) {}
 func (waitingSession) Close()                    {}
+
+// heldSession runs a command once it is let.
+type heldSession struct{ begun, let chan struct{} }
+
+func (s heldSession) Run(_ context.Context, dst []byte, _ [][]byte) []byte {
+	s.begun <- struct{}{}
+	<-s.let
+	return append(dst, "+DONE\r\n"...)
+}
+func (heldSession) Sync() error               { return nil }
+func (heldSession) SetProtocol(resp.Protocol) {}
+func (heldSession) Close()                    {}
+
+// What a client has sent ahead is not run once it is killed.
+func TestKilledHere(t *testing.T) {
+	held := heldSession{make(chan struct{}, 8), make(chan struct{})}
+	srv, addr := start(t, here(t), func(o *server.Options) {
+		o.Sessions = func(net.Conn) server.Session { return held }
+	})
+	a, b := dial(t, addr), dial(t, addr)
+	id, _ := a.value("CLIENT", "ID").(int64)
+	a.write(strings.Repeat("*2\r\n$3\r\nGET\r\n$1\r\na\r\n", 8))
+	<-held.begun
+	b.want(":1\r\n", "CLIENT KILL ID "+itoa(id))
+	close(held.let)
+	a.expectClosed()
+	eventually(t, "it is gone", func() bool { return srv.Stats().Clients == 1 })
+	if n := len(held.begun); n > 0 {
+		t.Errorf("%d commands were run after the client was killed", n)
+	}
+}
+
+// Whose command runs is not idle.
+func TestRunningHereIsNotIdle(t *testing.T) {
+	held := heldSession{make(chan struct{}, 1), make(chan struct{})}
+	_, addr := start(t, here(t), func(o *server.Options) {
+		o.IdleTimeout = 200 * time.Millisecond
+		o.Sessions = func(net.Conn) server.Session { return held }
+	})
+	w := dial(t, addr)
+	w.send("GET", "a")
+	<-held.begun
+	dial(t, addr).expectClosed() // idle, and came later
+	close(held.let)
+	w.expect("+DONE\r\n")
+}

@@ -58,6 +58,7 @@ type session struct {
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent     atomic.Uint64 // next, as others may see it
 	draining atomic.Bool
+	killed   atomic.Bool // nothing more is to be run
 	detached atomic.Bool // the dedicated connection is closed on purpose
 	own      atomic.Pointer[proxy.Dedicated]
 	tracks   atomic.Bool // CLIENT TRACKING is on; settle before reading it
@@ -121,6 +122,7 @@ func (c *session) serve() {
 
 func (c *session) loop() error {
 	for {
+		c.sent.Store(c.next + 1) // not idle while a command runs here
 		ok := c.process()
 		c.sendSpan()
 		c.flush()
@@ -208,7 +210,7 @@ func (c *session) enlarge() {
 // process handles the complete commands in the buffer. It reports false when
 // the session is to end.
 func (c *session) process() bool {
-	for c.from < c.to {
+	for c.from < c.to && !c.killed.Load() {
 		n, err := c.scanner.Next(c.buf[c.from:c.to])
 		if err != nil {
 			c.sendSpan()
@@ -361,6 +363,7 @@ func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
 
 // kill ends the session from outside.
 func (c *session) kill(cause error) {
+	c.killed.Store(true)
 	c.cancel(cause)
 	c.out.fail(cause)
 	if d := c.own.Load(); d != nil {
