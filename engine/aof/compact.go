@@ -16,6 +16,7 @@ type compactor struct {
 	ctx    context.Context //nolint:containedctx // ends with the log, not with a call
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
+	gate   sync.Mutex // held to begin one, and to see to it that no other begins
 	mu     sync.Mutex // held by the one that runs
 	auto   atomic.Bool
 	base   atomic.Int64 // bytes
@@ -38,6 +39,8 @@ func (c *compactor) consider(l *Log) {
 // start compacts in a goroutine of its own, unless one does already. After a
 // failure the logs may grow by more before it is tried again.
 func (c *compactor) start(l *Log, more int64) bool {
+	c.gate.Lock()
+	defer c.gate.Unlock()
 	if l.opts.Fold == nil || c.ctx.Err() != nil || c.auto.Swap(true) {
 		return false
 	}
@@ -50,6 +53,14 @@ func (c *compactor) start(l *Log, more int64) bool {
 		}
 	})
 	return true
+}
+
+// end stops what runs, and sees to it that nothing begins any more.
+func (c *compactor) end() {
+	c.gate.Lock()
+	c.cancel()
+	c.gate.Unlock()
+	c.wait.Wait()
 }
 
 // StartCompaction begins a compaction and does not wait for it. It reports

@@ -292,8 +292,7 @@ func (l *Log) tell(err error) {
 // once.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
-		l.compactor.cancel()
-		l.compactor.wait.Wait()
+		l.compactor.end()
 		close(l.stop)
 		<-l.done
 		l.lock.Close()

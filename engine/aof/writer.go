@@ -105,8 +105,10 @@ func (w *writer) flush() {
 	w.drain()
 }
 
+// drain writes what was appended before it began, and no more: writers that are
+// as fast as the disk would keep it from all else.
 func (w *writer) drain() {
-	for !w.dead && w.take() {
+	for end := w.l.End(); !w.dead && w.written < end && w.take(); {
 		if err := w.write(); err != nil {
 			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), true)
 			return
