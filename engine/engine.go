@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
 // cmdDump answers with the value in the form of Redis 7.0's RDB files. A hash

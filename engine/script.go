@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 	"github.com/redoubt-go/redoubt/resp"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 const (

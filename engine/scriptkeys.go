@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 // Which shards a script locks is decided before it runs, for it can't be undone

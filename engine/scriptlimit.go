@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."

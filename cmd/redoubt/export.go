@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/aof"
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 	"github.com/redoubt-go/redoubt/proxy"
 )

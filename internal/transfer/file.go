@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
 // A File is an RDB file to take keys from. It is for one goroutine at a time.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
 // A Source is where keys come from: a [Server] or a [File].

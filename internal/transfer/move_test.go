@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
 // Everything that a redis-server holds comes into an engine and back, by each

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
 // A NewFile is an RDB file to bring keys to. It is written under another name

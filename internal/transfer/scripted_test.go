@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/resp"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine/rdb"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/resp"
 )
 

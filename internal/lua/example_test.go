@@ -3,7 +3,7 @@ package lua_test
 import (
 	"fmt"
 
-	"github.com/redoubt-go/redoubt/engine/lua"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 // store is a Host with one command.
