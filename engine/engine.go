@@ -182,6 +182,12 @@ func create(opts Options) *Engine {
 	return e
 }
 
+// StopScripts stops the scripts that run, whatever they have written, and those
+// that begin later. It is for a host that has to end and can't wait: clients get
+// an error, what was written until then stays done. Close does it too, but it
+// can't be called before the last reply has left.
+func (e *Engine) StopScripts() { e.scripts.stopAll() }
+
 // Close stops what runs in the background, and ends every blocked command and
 // the connections of [Engine.Open]. What was changed before is then on disk,
 // whatever the policy, unless an error says that it is not. It can be called
@@ -192,7 +198,7 @@ func (e *Engine) Close() error {
 	}
 	e.sweeper.stop()
 	e.stirrer.end()
-	e.scripts.stopAll()
+	e.StopScripts()
 	e.memory.evictor.stop()
 	for i := range e.shards {
 		sh := &e.shards[i]

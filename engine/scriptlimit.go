@@ -28,6 +28,7 @@ type scriptRuns struct {
 	mu   sync.Mutex
 	runs map[*scriptRun]struct{}
 	look *time.Timer // nil when nobody will look
+	over bool        // stopAll was called
 }
 
 // begin notes a run, and sees to it that somebody looks when limit has passed,
@@ -40,6 +41,9 @@ func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 		rs.runs = map[*scriptRun]struct{}{}
 	}
 	rs.runs[r] = struct{}{}
+	if rs.over {
+		r.interrupt.Set()
+	}
 	if rs.look == nil {
 		if d := limit(); d > 0 {
 			rs.look = time.AfterFunc(d, func() { rs.find(limit) })
@@ -103,10 +107,11 @@ func (rs *scriptRuns) kill() (killed, unkillable int) {
 	return killed, unkillable
 }
 
-// stopAll stops every run, whatever it has written.
+// stopAll stops every run, whatever it has written, and those that begin later.
 func (rs *scriptRuns) stopAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	rs.over = true
 	for r := range rs.runs {
 		r.interrupt.Set()
 	}

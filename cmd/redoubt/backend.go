@@ -23,6 +23,7 @@ type backend struct {
 	sessions   func(client net.Conn) server.Session // in this process; nil in another
 	client     *redoubt.Client
 	closers    []func() error // in the order of closing
+	hurry      func()         // ends what may run for long in this process; nil in another
 }
 
 // remote reports whether another process keeps the data.

@@ -158,6 +158,7 @@ func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logge
 	b := &backend{name: embeddedName, raw: e, durability: s.durability()}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 	b.closers = append(b.closers, e.Close)
+	b.hurry = e.StopScripts
 	if err := b.connect(e, prefix); err != nil {
 		return nil, errors.Join(err, b.close())
 	}

@@ -191,7 +191,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	case err := <-ended:
 		return failf(exitUnavailable, "listening on %s ended: %w", f.listen, err)
 	case sig := <-signals:
-		drain(srv, web, f.drainTimeout, sig, signals, log)
+		drain(srv, back, web, f.drainTimeout, sig, signals, log)
 		return nil
 	}
 }
@@ -209,7 +209,7 @@ func setThreads(n int, remote bool) {
 }
 
 // drain ends the server gracefully. A second signal cuts it short.
-func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+func drain(srv *server.Server, back *backend, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
 	log.Info("draining", slog.String("signal", sig.String()),
 		slog.Int("clients", srv.Stats().Clients), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
@@ -222,6 +222,9 @@ func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Sig
 		case <-ctx.Done():
 		}
 	}()
+	if back.hurry != nil {
+		defer context.AfterFunc(ctx, back.hurry)()
+	}
 	switch err := srv.Shutdown(ctx); {
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")
