@@ -83,15 +83,29 @@ func (l *Log) Compacting() bool { return l.compactor.auto.Load() }
 
 // Compact replaces base and logs by a new base. Appending goes on meanwhile.
 // It is done on its own as the logs grow; only one runs at a time. When it
-// fails, or ctx ends, everything is as it was.
+// fails, or ctx ends, everything is as it was. Close ends it with [ErrClosed].
 func (l *Log) Compact(ctx context.Context) error {
 	if l.opts.Fold == nil {
 		return errors.New("aof: the log has no fold")
 	}
 	c := &l.compactor
+	c.gate.Lock()
+	if c.ctx.Err() != nil {
+		c.gate.Unlock()
+		return ErrClosed
+	}
+	c.wait.Add(1)
+	c.gate.Unlock()
+	defer c.wait.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := l.compact(ctx)
+	if err != nil && c.ctx.Err() != nil {
+		err = ErrClosed
+	}
 	c.err.Store(&err)
 	return err
 }
@@ -112,6 +126,9 @@ func (l *Log) compact(ctx context.Context) error {
 	d, err := list(l.fs)
 	if err != nil {
 		return err
+	}
+	if len(d.logs) < 2 {
+		return &CorruptError{File: logName(d.base), Reason: "the file is missing"}
 	}
 	old := d.logs[:len(d.logs)-1] // but the one that is being written
 	number := old[len(old)-1]

@@ -13,7 +13,7 @@ import (
 )
 
 func (d dir) Lock() (io.Closer, error) {
-	f, err := os.OpenFile(d.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (d dir) Lock() (io.Closer, error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		var pid [20]byte
 		n, _ := f.ReadAt(pid[:], 0)
-		return nil, fmt.Errorf("%w: %s, by process %s", ErrLocked, d, cmp.Or(string(pid[:n]), "unknown"))
+		return nil, fmt.Errorf("%w: %s, by process %s", ErrLocked, d.root.Name(), cmp.Or(string(pid[:n]), "unknown"))
 	}
 	return nil, &os.PathError{Op: "flock", Path: d.path(lockName), Err: err}
 }

@@ -19,7 +19,7 @@ func (d dir) Lock() (io.Closer, error) {
 	h, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil,
 		syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	if errors.Is(err, errSharingViolation) {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, d)
+		return nil, fmt.Errorf("%w: %s", ErrLocked, d.root.Name())
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: d.path(lockName), Err: err}
