@@ -8,6 +8,7 @@ import "strconv"
 type bounds struct {
 	reply       int // of one command or transaction, in bytes
 	transaction int // the commands of a MULTI, in bytes
+	effects     int // what one script or transaction changes, as it is logged, in bytes
 	names       int // of the subscriptions of a session, or of its WATCHed keys, in bytes
 	prefixes    int // of CLIENT TRACKING BCAST
 	tracked     int // names of keys that CLIENT TRACKING remembers, in bytes
@@ -18,7 +19,7 @@ type bounds struct {
 }
 
 var defaultBounds = bounds{
-	reply: 1 << 30, transaction: 1 << 30, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
+	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
 	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
 }
 
@@ -53,6 +54,16 @@ func (c *call) outgrow(size int) {
 	}
 	c.e.stirrer.stir()
 	c.roomy = max(most, size)
+}
+
+// overdone returns why a script or a transaction may not go on to change data,
+// "" when it may. Until it ends all its changes wait in memory to be logged as
+// one.
+func (f *effects) overdone(e *Engine) string {
+	if f.bytes <= e.bounds.effects {
+		return ""
+	}
+	return "ERR the script or transaction has changed more than " + strconv.Itoa(e.bounds.effects) + " bytes at once: change less at once"
 }
 
 func (e *Engine) tooLarge() string {

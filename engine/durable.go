@@ -61,6 +61,15 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 // off.
 func (e *Engine) Recovered() aof.Found { return e.found }
 
+// SaveErr returns why changes can't be saved now, and so are refused: the disk is
+// full, or fails. It is nil while all is well, and without a directory.
+func (e *Engine) SaveErr() error {
+	if e.log == nil {
+		return nil
+	}
+	return e.log.Err()
+}
+
 // Compact rewrites the log to what it amounts to. The engine does so on its
 // own as the log grows. Commands go on meanwhile; it takes the memory of a
 // second copy of the data until it returns.

@@ -5,9 +5,14 @@ package engine
 type effects struct {
 	db, at   int // the databases of the first command and of the last
 	commands [][][]byte
+	bytes    int
+	lasting  bool // not only what time does to keys in any case
 }
 
 func (f *effects) add(db int, args [][]byte) {
+	for _, a := range args {
+		f.bytes += len(a) + perName
+	}
 	switch {
 	case len(f.commands) == 0:
 		f.db, f.at = db, db
@@ -23,15 +28,22 @@ func (f *effects) join(g *effects) {
 	if len(g.commands) == 0 {
 		return
 	}
+	bytes := f.bytes + g.bytes
 	f.add(g.db, g.commands[0])
 	f.commands = append(f.commands, g.commands[1:]...)
-	f.at = g.at
+	f.at, f.bytes, f.lasting = g.at, bytes, f.lasting || g.lasting
 }
 
 // reset forgets the effects and keeps the memory.
 func (f *effects) reset() {
 	clear(f.commands)
-	f.commands = f.commands[:0]
+	f.commands, f.bytes, f.lasting = f.commands[:0], 0, false
+}
+
+// change adds what a command did.
+func (f *effects) change(db int, args [][]byte) {
+	f.lasting = true
+	f.add(db, args)
 }
 
 // journaled says whether somebody wants to know how to repeat a change.
@@ -43,13 +55,14 @@ func (c *call) journaled() bool {
 func (c *call) instead(args ...[]byte) {
 	c.logged = true
 	if c.journaled() {
-		c.effects.add(c.db, args)
+		c.effects.change(c.db, args)
 	}
 }
 
-// also logs a change that was no command's doing, in front of what the command
-// does: the end of a key whose time has passed.
-func (c *call) also(args ...[]byte) {
+// lapse logs a change that was no command's doing, in front of what the command
+// does: the end of a key whose time has passed. Replies don't wait until that is
+// on disk: after a power cut the key is there, and its time has passed again.
+func (c *call) lapse(args ...[]byte) {
 	if c.journaled() {
 		c.effects.add(c.db, args)
 	}
@@ -59,7 +72,7 @@ func (c *call) also(args ...[]byte) {
 // command itself repeats what it changed.
 func (c *call) settleEffects() {
 	if c.dirty > 0 && !c.logged {
-		c.effects.add(c.db, c.args)
+		c.effects.change(c.db, c.args)
 	}
 }
 
@@ -82,7 +95,7 @@ func (c *call) commit() {
 		}
 		if c.e.log != nil {
 			end := c.e.log.Append(f.db, f.commands)
-			if c.e.strict {
+			if c.e.strict && f.lasting {
 				c.eachHeld(func(sh *shard) { sh.saved = end })
 			}
 		}
@@ -106,7 +119,7 @@ func (c *call) logState(key []byte) {
 	if !c.journaled() {
 		return
 	}
-	c.effects.add(c.db, [][]byte{[]byte("DEL"), key})
+	c.effects.change(c.db, [][]byte{[]byte("DEL"), key})
 	ks := c.shard(key).dbs[c.db]
 	if ks == nil {
 		return

@@ -433,6 +433,6 @@ func (x *eviction) giveUp(p *policy, f candidate) bool {
 	x.e.stats.evicted.Add(1)
 	c.touch(sh, f.db, key)
 	c.notify(eventEvicted, "evicted", key)
-	c.also([]byte("DEL"), key)
+	c.instead([]byte("DEL"), key)
 	return true
 }

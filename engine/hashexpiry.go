@@ -90,7 +90,7 @@ func (c *call) expireFields(it *item, h *hash) {
 	c.e.stats.expiredFields.Add(int64(len(gone)))
 	c.touch(c.shard(key), c.db, key)
 	c.notify(eventHash, "hexpired", key)
-	c.also(append([][]byte{[]byte("HDEL"), key}, gone...)...)
+	c.lapse(append([][]byte{[]byte("HDEL"), key}, gone...)...)
 	if h.len() == 0 {
 		c.removeEmpty(key)
 	}

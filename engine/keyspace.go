@@ -195,7 +195,7 @@ func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
 	key := view(it.key)
 	c.touch(sh, c.db, key)
 	c.notify(eventExpired, "expired", key)
-	c.also([]byte("DEL"), key)
+	c.lapse([]byte("DEL"), key)
 }
 
 // clone returns a copy of b that the engine may keep.

@@ -135,22 +135,22 @@ func cmdExec(c *call) {
 		return
 	}
 	var set shardSet
+	all := false
 	for _, q := range s.queue {
 		if why := c.e.unsavable(q.cmd); why != "" {
 			s.discard()
 			c.err("EXECABORT Transaction discarded because of: " + why)
 			return
 		}
-		if !c.lockKeys(&set, q.cmd, q.args) {
-			set.fill()
-			c.all = true
-			break
-		}
+		all = all || !c.lockKeys(&set, q.cmd, q.args)
+	}
+	if all {
+		set.fill()
 	}
 	for _, w := range s.watching {
 		set.add(shardOf(view(w.key)))
 	}
-	c.held = set
+	c.held, c.all = set, all
 	c.e.lock(&set)
 	defer func() {
 		c.settle()
@@ -193,7 +193,11 @@ func (s *Session) runQueue(c *call, queue []queued) {
 		if c.e.monitors.n.Load() > 0 {
 			c.monitor(q.args)
 		}
-		c.runQueued()
+		if why := all.overdone(c.e); why != "" && q.cmd.flags&(flagWrite|flagScript) != 0 {
+			c.err(why)
+		} else {
+			c.runQueued()
+		}
 		c.e.stats.dirty.Add(int64(c.dirty))
 		if c.journaled() {
 			c.settleEffects()

@@ -56,7 +56,8 @@ func (v *value) export() *rdb.Value {
 }
 
 // imported makes what a key holds of v, which is no string. It returns nil when
-// a member or a field is there twice.
+// a member or a field is there twice, or a field expires later than any command
+// can say: what is saved is commands.
 func (c *call) imported(v *rdb.Value) *object {
 	var o *object
 	var added int
@@ -85,6 +86,9 @@ func (c *call) imported(v *rdb.Value) *object {
 		for i, name := range v.Elements {
 			h.set(name, v.Values[i])
 			if v.Expires != nil {
+				if v.Expires[i] > mostFieldExpire {
+					return nil
+				}
 				h.setExpire(name, v.Expires[i])
 			}
 		}

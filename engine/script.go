@@ -171,6 +171,11 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 	if c.oom && !h.allowOOM && cmd.flags&flagDenyOOM != 0 && !h.run.wrote.Load() {
 		return errOOM
 	}
+	if cmd.flags&flagWrite != 0 {
+		if why := c.effects.overdone(c.e); why != "" {
+			return why
+		}
+	}
 	if c.dirty == 0 { // a script that has written is let finish
 		if why := c.e.unsavable(cmd); why != "" {
 			return why
