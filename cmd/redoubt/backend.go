@@ -21,6 +21,7 @@ type backend struct {
 	durability string                               // what is left after a crash
 	raw        server.Backend                       // opens raw sessions to it
 	sessions   func(client net.Conn) server.Session // in this process; nil in another
+	saveErr    func() error                         // why this process can't save changes; nil in another
 	client     *redoubt.Client
 	closers    []func() error // in the order of closing
 	hurry      func()         // ends what may run for long in this process; nil in another

@@ -155,7 +155,7 @@ func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{name: embeddedName, raw: e, durability: s.durability()}
+	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 	b.closers = append(b.closers, e.Close)
 	b.hurry = e.StopScripts

@@ -50,7 +50,7 @@ what is in flight finish for up to --drain-timeout, and exits. A second signal
 ends it at once.
 
 On the --http address, /metrics is for Prometheus and /healthz says whether the
-back end answers. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
+back end answers and its directory can be written to. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
 64 wrong usage, 65 the directory is damaged, 69 the back end doesn't answer, or the
 directory or an address can't be used.`,
 		Example: `  redoubt serve
