@@ -153,12 +153,12 @@ func (r *reader) value(t byte) *Value {
 		if t == typeSet {
 			v.Kind = Set
 		}
-		for range r.count() {
+		for n := r.count(); n > 0 && !r.bad; n-- {
 			v.Elements = append(v.Elements, r.string())
 		}
 	case typeZset, typeZset2:
 		v.Kind = Zset
-		for range r.count() {
+		for n := r.count(); n > 0 && !r.bad; n-- {
 			v.Elements = append(v.Elements, r.string())
 			if t == typeZset {
 				v.Scores = append(v.Scores, r.oldFloat())
@@ -217,7 +217,7 @@ func (r *reader) list(v *Value, t byte) {
 		return
 	}
 	const plain, packed = 1, 2
-	for range r.count() {
+	for n := r.count(); n > 0 && !r.bad; n-- {
 		form := uint64(packed)
 		if t == typeListQuicklist2 {
 			form, _ = r.length()
@@ -242,7 +242,7 @@ func (r *reader) hash(v *Value, ttl bool) {
 	if ttl {
 		earliest = r.time()
 	}
-	for range r.count() {
+	for n := r.count(); n > 0 && !r.bad; n-- {
 		if ttl {
 			after, _ := r.length()
 			v.Expires = append(v.Expires, r.deadline(after, earliest))

@@ -83,7 +83,7 @@ func Check(payload []byte) error {
 func parseValkeyHash(body []byte) (*Value, error) {
 	r := reader{b: body}
 	v := &Value{Kind: Hash}
-	for range r.count() {
+	for n := r.count(); n > 0 && !r.bad; n-- {
 		v.Elements = append(v.Elements, r.string())
 		v.Values = append(v.Values, r.string())
 		at := int64(0)
@@ -97,9 +97,6 @@ func parseValkeyHash(body []byte) (*Value, error) {
 			r.bad = true
 		}
 		v.Expires = append(v.Expires, at)
-		if r.bad {
-			break
-		}
 	}
 	if r.bad || len(r.b) > 0 || len(v.Elements) == 0 {
 		return nil, fmt.Errorf("%w: type %d", ErrFormat, typeHashValkey)

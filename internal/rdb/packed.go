@@ -116,8 +116,9 @@ func (r *reader) zipEntry() []byte {
 // unpack undoes LZF: runs of up to 32 literal bytes, and references to up to
 // 264 bytes of the last 8 KiB.
 func unpack(b []byte, size uint64) ([]byte, bool) {
-	const most = 264 // bytes from one reference, which takes two or three
-	if size > uint64(len(b))*most/2 {
+	const most = 264          // bytes from one reference, which takes two or three
+	const longest = 512 << 20 // a string of Redis
+	if size > longest || size > uint64(len(b))*most/2 {
 		return nil, false
 	}
 	out := make([]byte, 0, size)
