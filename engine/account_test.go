@@ -30,9 +30,9 @@ func (v *value) recount() int64 {
 			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
 		}
 	case *zset:
-		n -= o.bytes
-		for e := o.first(); e != nil; e = e.val.next {
-			n += allocated(len(e.key))
+		n -= o.list.bytes
+		for at := o.first(); at.ok(); at = at.next() {
+			n += allocated(len(at.member()))
 		}
 	}
 	return n

@@ -50,8 +50,8 @@ func dump(it *item, emit func(args [][]byte)) {
 		asSet(it).each(func(m []byte) bool { d.add(clone(m)); return true })
 	case kindZset:
 		d.begin([]byte("ZADD"), key)
-		for e := asZset(it).first(); e != nil; e = e.val.next {
-			d.add(appendDouble(nil, e.val.score), view(e.key))
+		for at := asZset(it).first(); at.ok(); at = at.next() {
+			d.add(appendDouble(nil, at.score()), view(at.member()))
 		}
 	case kindHash:
 		d.begin([]byte("HSET"), key)

@@ -85,15 +85,15 @@ func cmdGeopos(c *call) {
 	}
 	c.array(len(c.args) - 2)
 	for _, m := range c.args[2:] {
-		var e *zentry
+		var at zcursor
 		if z != nil {
-			e = z.get(m)
+			at = z.get(m)
 		}
-		if e == nil {
+		if !at.ok() {
 			c.nullArray()
 			continue
 		}
-		lon, lat := geoDecode(e.val.score)
+		lon, lat := geoDecode(at.score())
 		c.array(2)
 		c.coordinate(lon)
 		c.coordinate(lat)
@@ -108,15 +108,15 @@ func cmdGeohash(c *call) {
 	}
 	c.array(len(c.args) - 2)
 	for _, m := range c.args[2:] {
-		var e *zentry
+		var at zcursor
 		if z != nil {
-			e = z.get(m)
+			at = z.get(m)
 		}
-		if e == nil {
+		if !at.ok() {
 			c.null()
 			continue
 		}
-		lon, lat := geoDecode(e.val.score)
+		lon, lat := geoDecode(at.score())
 		bits := geoEncode(lon, lat, 90, geoSteps).bits
 		var text [11]byte
 		for i := range 10 {
@@ -152,11 +152,11 @@ func cmdGeodist(c *call) {
 		return
 	}
 	a, b := z.get(c.args[2]), z.get(c.args[3])
-	if a == nil || b == nil {
+	if !a.ok() || !b.ok() {
 		c.null()
 		return
 	}
-	lon1, lat1 := geoDecode(a.val.score)
-	lon2, lat2 := geoDecode(b.val.score)
+	lon1, lat1 := geoDecode(a.score())
+	lon2, lat2 := geoDecode(b.score())
 	c.distance(geoDistance(lon1, lat1, lon2, lat2) / unit)
 }

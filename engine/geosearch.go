@@ -162,12 +162,12 @@ func (c *call) geoArgs(q *geoQuery) bool {
 }
 
 func (c *call) geoMember(q *geoQuery, member []byte) bool {
-	e := q.z.get(member)
-	if e == nil {
+	at := q.z.get(member)
+	if !at.ok() {
 		c.err("ERR could not decode requested zset member")
 		return false
 	}
-	q.shape.lon, q.shape.lat = geoDecode(e.val.score)
+	q.shape.lon, q.shape.lat = geoDecode(at.score())
 	return true
 }
 
@@ -228,10 +228,10 @@ func (q *geoQuery) find() []geoHit {
 		}
 		from, to := cell.scores()
 		in := byScore{&scoreRange{min: float64(from), max: float64(to), maxEx: true}}
-		for e := q.z.begin(in); e != nil && !in.above(e); e = e.val.next {
-			lon, lat := geoDecode(e.val.score)
+		for at := q.z.begin(in); at.ok() && !at.above(in); at = at.next() {
+			lon, lat := geoDecode(at.score())
 			if d, ok := q.shape.distance(lon, lat); ok {
-				hits = append(hits, geoHit{e.key, lon, lat, e.val.score, d})
+				hits = append(hits, geoHit{at.member(), lon, lat, at.score(), d})
 			}
 			if limit > 0 && len(hits) >= limit {
 				break

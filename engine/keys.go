@@ -210,10 +210,12 @@ func (c *call) clone(v *value) value {
 	case *zset:
 		out.obj = c.newZset()
 		z := out.obj.v.(*zset)
-		for e := o.first(); e != nil; e = e.val.next {
-			z.set(view(e.key), e.val.score)
+		if o.large {
+			z.enlarge()
 		}
-		z.large = o.large
+		for at := o.first(); at.ok(); at = at.next() {
+			z.add(view(at.member()), at.score())
+		}
 	case *hash:
 		out.obj = c.newHash()
 		h := out.obj.v.(*hash)

@@ -39,8 +39,8 @@ func (v *value) export() *rdb.Value {
 		})
 	case *zset:
 		out.Kind = rdb.Zset
-		for e := o.first(); e != nil; e = e.val.next {
-			out.Elements, out.Scores = append(out.Elements, view(e.key)), append(out.Scores, e.val.score)
+		for at := o.first(); at.ok(); at = at.next() {
+			out.Elements, out.Scores = append(out.Elements, view(at.member())), append(out.Scores, at.score())
 		}
 	case *hash:
 		out.Kind = rdb.Hash

@@ -79,9 +79,9 @@ func (c *call) sort(readonly bool) {
 				q.unsorted, q.alpha, q.by = false, true, nil
 			}
 		case kindZset:
-			asZset(it).large = true // SORT is where Redis gives up the small form
-			for e := asZset(it).first(); e != nil; e = e.val.next {
-				add(view(e.key))
+			asZset(it).enlarge() // SORT is where Redis gives up the small form
+			for at := asZset(it).first(); at.ok(); at = at.next() {
+				add(view(at.member()))
 			}
 		default:
 			c.wrongType()

@@ -96,10 +96,10 @@ func (c *call) zadd(o zaddOptions) {
 	for i := 0; z != nil && i < len(scores); i++ {
 		member := pairs[2*i+1]
 		score = scores[i]
-		e := z.get(member)
-		if e == nil {
+		at := z.get(member)
+		if !at.ok() {
 			if !o.xx {
-				z.set(member, score)
+				z.add(member, score)
 				added++
 				processed++
 			}
@@ -108,19 +108,20 @@ func (c *call) zadd(o zaddOptions) {
 		if o.nx {
 			continue
 		}
+		old := at.score()
 		if o.incr {
-			score += e.val.score
+			score += old
 			if math.IsNaN(score) {
 				failed = true
 				break
 			}
 		}
-		if o.lt && score >= e.val.score || o.gt && score <= e.val.score {
+		if o.lt && score >= old || o.gt && score <= old {
 			continue
 		}
 		processed++
-		if score != e.val.score {
-			z.set(member, score)
+		if score != old {
+			z.move(at, score)
 			updated++
 		}
 	}
@@ -162,8 +163,8 @@ func cmdZrem(c *call) {
 		if z == nil {
 			break
 		}
-		if e := z.get(m); e != nil {
-			z.remove(e)
+		if at := z.get(m); at.ok() {
+			z.remove(at, 1)
 			removed++
 		}
 	}
@@ -190,8 +191,8 @@ func cmdZcard(c *call) {
 
 func (c *call) replyScore(z *zset, member []byte) {
 	if z != nil {
-		if e := z.get(member); e != nil {
-			c.double(e.val.score)
+		if at := z.get(member); at.ok() {
+			c.double(at.score())
 			return
 		}
 	}
@@ -223,17 +224,17 @@ func (c *call) zrank(rev bool) {
 	if !ok {
 		return
 	}
-	var e *zentry
+	var at zcursor
 	if z != nil {
-		e = z.get(c.args[2])
+		at = z.get(c.args[2])
 	}
 	switch {
-	case e == nil:
+	case !at.ok():
 		c.null()
 	case rev:
-		c.int(int64(z.len() - 1 - z.rank(e)))
+		c.int(int64(z.len() - 1 - z.rank(at)))
 	default:
-		c.int(int64(z.rank(e)))
+		c.int(int64(z.rank(at)))
 	}
 }
 
@@ -245,7 +246,7 @@ func cmdZrandmember(c *call) {
 		case z == nil:
 			c.null()
 		default:
-			c.str(z.members.random().key)
+			c.str(z.random().member())
 		}
 		return
 	}
@@ -268,14 +269,14 @@ func cmdZrandmember(c *call) {
 	c.zpairsHead(count, withScores)
 	if n < 0 {
 		for range count {
-			c.zpair(z.members.random(), withScores)
+			c.zpair(z.random(), withScores)
 		}
 		return
 	}
 	left, need := z.len(), count
-	for e := z.first(); need > 0; e = e.val.next {
+	for at := z.first(); need > 0; at = at.next() {
 		if rand.IntN(left) < need {
-			c.zpair(e, withScores)
+			c.zpair(at, withScores)
 			need--
 		}
 		left--
@@ -291,13 +292,13 @@ func (c *call) zpairsHead(n int, withScores bool) {
 	c.array(n)
 }
 
-func (c *call) zpair(e *zentry, withScore bool) {
+func (c *call) zpair(at zcursor, withScore bool) {
 	if withScore && c.isRESP3() {
 		c.array(2)
 	}
-	c.str(e.key)
+	c.str(at.member())
 	if withScore {
-		c.double(e.val.score)
+		c.double(at.score())
 	}
 }
 
@@ -312,22 +313,22 @@ func cmdZscan(c *call) {
 	}
 	start := c.begin()
 	next, n := uint64(0), 0
-	emit := func(e *zentry) {
-		if opts.matches(e.key) {
-			c.str(e.key)
+	emit := func(at zcursor) {
+		if opts.matches(at.member()) {
+			c.str(at.member())
 			var buf [32]byte
-			c.bulk(appendDouble(buf[:0], e.val.score))
+			c.bulk(appendDouble(buf[:0], at.score()))
 			n += 2
 		}
 	}
 	switch {
 	case z == nil:
 	case !z.large:
-		for e := z.first(); e != nil; e = e.val.next {
-			emit(e)
+		for at := z.first(); at.ok(); at = at.next() {
+			emit(at)
 		}
 	default:
-		next = scanDict(&z.members, cursor, opts.count, emit)
+		next = scanDict(&z.list.members, cursor, opts.count, func(e *zentry) { emit(zcursor{e}) })
 	}
 	c.endScan(start, next, n)
 }

@@ -9,16 +9,6 @@ import (
 func cmdZpopmin(c *call) { c.zpop(false) }
 func cmdZpopmax(c *call) { c.zpop(true) }
 
-// popEntry removes the least or the greatest member.
-func (z *zset) popEntry(greatest bool) *zentry {
-	e := z.first()
-	if greatest {
-		e = z.tail
-	}
-	z.remove(e)
-	return e
-}
-
 func (c *call) zpop(greatest bool) {
 	if len(c.args) > 3 {
 		c.syntax()
@@ -53,12 +43,16 @@ func (c *call) zpop(greatest bool) {
 // zpopMany removes count members and writes them with their scores.
 func (c *call) zpopMany(key []byte, z *zset, greatest bool, count int64, nested bool) {
 	for range count {
-		e := z.popEntry(greatest)
+		at := z.first()
+		if greatest {
+			at = z.last()
+		}
 		if nested {
 			c.array(2)
 		}
-		c.str(e.key)
-		c.double(e.val.score)
+		c.str(at.member())
+		c.double(at.score())
+		z.remove(at, 1)
 	}
 	c.changed(key)
 	event, name := "zpopmin", "ZPOPMIN"

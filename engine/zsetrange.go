@@ -170,53 +170,53 @@ func (c *call) zrange(at int, q zquery) {
 }
 
 // eachRank calls f for a range of ranks that may count from the end.
-func (z *zset) eachRank(a, b int64, rev bool, f func(*zentry)) {
+func (z *zset) eachRank(a, b int64, rev bool, f func(zcursor)) {
 	from, to := span(a, b, z.len())
 	if from > to || from >= z.len() {
 		return
 	}
 	if rev {
-		for e := z.at(z.len() - 1 - from); from <= to; from++ {
-			f(e)
-			e = e.val.prev
+		for at := z.at(z.len() - 1 - from); from <= to; from++ {
+			f(at)
+			at = at.prev()
 		}
 		return
 	}
-	for e := z.at(from); from <= to; from++ {
-		f(e)
-		e = e.val.next
+	for at := z.at(from); from <= to; from++ {
+		f(at)
+		at = at.next()
 	}
 }
 
 // eachIn calls f for the interval, after offset and at most limit times.
-func (z *zset) eachIn(in zinterval, q *zquery, f func(*zentry)) {
+func (z *zset) eachIn(in zinterval, q *zquery, f func(zcursor)) {
 	if q.offset < 0 {
 		return
 	}
 	limit := q.limit
-	var e *zentry
+	var at zcursor
 	if q.rev {
-		e = z.end(in)
+		at = z.end(in)
 	} else {
-		e = z.begin(in)
+		at = z.begin(in)
 	}
-	if e != nil && q.offset > 0 {
-		rank := z.rank(e)
+	if at.ok() && q.offset > 0 {
+		rank := z.rank(at)
 		if q.rev {
-			e = z.at(int(max(int64(rank)-q.offset, -1)))
+			at = z.at(int(max(int64(rank)-q.offset, -1)))
 		} else {
-			e = z.at(int(min(int64(rank)+q.offset, int64(z.len()))))
+			at = z.at(int(min(int64(rank)+q.offset, int64(z.len()))))
 		}
 	}
-	for ; e != nil && limit != 0; limit-- {
-		if q.rev && in.below(e) || !q.rev && in.above(e) {
+	for ; at.ok() && limit != 0; limit-- {
+		if q.rev && at.below(in) || !q.rev && at.above(in) {
 			return
 		}
-		f(e)
+		f(at)
 		if q.rev {
-			e = e.val.prev
+			at = at.prev()
 		} else {
-			e = e.val.next
+			at = at.next()
 		}
 	}
 }
@@ -238,14 +238,14 @@ func (c *call) newOutput(q *zquery) *zoutput {
 	return o
 }
 
-func (o *zoutput) add(e *zentry) {
+func (o *zoutput) add(at zcursor) {
 	if o.into != nil {
 		z := o.into.v.(*zset)
-		z.set(view(e.key), e.val.score)
+		z.set(view(at.member()), at.score())
 		return
 	}
 	o.n++
-	o.c.zpair(e, o.q.withScores)
+	o.c.zpair(at, o.q.withScores)
 }
 
 func (o *zoutput) done() {
@@ -293,7 +293,7 @@ func cmdZremrangebyrank(c *call) {
 	if !ok {
 		return
 	}
-	c.zremrange("zremrangebyrank", func(z *zset, f func(*zentry)) { z.eachRank(from, to, false, f) })
+	c.zremrange("zremrangebyrank", func(z *zset, f func(zcursor)) { z.eachRank(from, to, false, f) })
 }
 
 func cmdZremrangebyscore(c *call) {
@@ -301,7 +301,7 @@ func cmdZremrangebyscore(c *call) {
 	if !ok {
 		return
 	}
-	c.zremrange("zremrangebyscore", func(z *zset, f func(*zentry)) { z.eachIn(byScore{r}, &zquery{limit: -1}, f) })
+	c.zremrange("zremrangebyscore", func(z *zset, f func(zcursor)) { z.eachIn(byScore{r}, &zquery{limit: -1}, f) })
 }
 
 func cmdZremrangebylex(c *call) {
@@ -310,10 +310,10 @@ func cmdZremrangebylex(c *call) {
 		return
 	}
 	gone := [][]byte{[]byte("ZREM"), c.args[1]}
-	c.zremrange("zremrangebylex", func(z *zset, f func(*zentry)) {
-		z.eachIn(byLex{r}, &zquery{limit: -1}, func(e *zentry) {
-			gone = append(gone, view(e.key))
-			f(e)
+	c.zremrange("zremrangebylex", func(z *zset, f func(zcursor)) {
+		z.eachIn(byLex{r}, &zquery{limit: -1}, func(at zcursor) {
+			gone = append(gone, []byte(at.member()))
+			f(at)
 		})
 	})
 	if c.dirty > 0 { // where scores differ, what a lexical range finds is a matter of chance
@@ -321,7 +321,7 @@ func cmdZremrangebylex(c *call) {
 	}
 }
 
-func (c *call) zremrange(event string, each func(*zset, func(*zentry))) {
+func (c *call) zremrange(event string, each func(*zset, func(zcursor))) {
 	key := c.args[1]
 	z, ok := c.getZset(c.write(key))
 	if !ok {
@@ -331,17 +331,20 @@ func (c *call) zremrange(event string, each func(*zset, func(*zentry))) {
 		c.int(0)
 		return
 	}
-	var gone []*zentry
-	each(z, func(e *zentry) { gone = append(gone, e) })
-	for _, e := range gone {
-		z.remove(e)
-	}
-	if len(gone) > 0 {
+	var from zcursor
+	n := 0
+	each(z, func(at zcursor) { // which are one behind the other
+		if n++; n == 1 {
+			from = at
+		}
+	})
+	if n > 0 {
+		z.remove(from, n)
 		c.changed(key)
 		c.notify(eventZset, event, key)
 		if z.len() == 0 {
 			c.removeEmpty(key)
 		}
 	}
-	c.int(int64(len(gone)))
+	c.int(int64(n))
 }

@@ -25,8 +25,8 @@ func (in *zinput) len() int {
 func (in *zinput) score(m []byte) (float64, bool) {
 	switch {
 	case in.z != nil:
-		if e := in.z.get(m); e != nil {
-			return e.val.score, true
+		if at := in.z.get(m); at.ok() {
+			return at.score(), true
 		}
 	case in.s != nil:
 		return 1, in.s.has(m)
@@ -37,8 +37,8 @@ func (in *zinput) score(m []byte) (float64, bool) {
 func (in *zinput) each(f func(m []byte, score float64) bool) {
 	switch {
 	case in.z != nil:
-		for e := in.z.first(); e != nil; e = e.val.next {
-			if !f(view(e.key), e.val.score) {
+		for at := in.z.first(); at.ok(); at = at.next() {
+			if !f(view(at.member()), at.score()) {
 				return
 			}
 		}
@@ -160,7 +160,9 @@ func (c *call) zcombine(op byte, store bool) {
 	}
 	out := c.newZset()
 	z := out.v.(*zset)
-	z.large = !store // a result that is not kept has no small form
+	if !store { // a result that is not kept has no small form
+		z.enlarge()
+	}
 	zcombine(op, in, aggregate, func(m []byte, score float64) bool {
 		z.set(m, score)
 		return true
@@ -170,8 +172,8 @@ func (c *call) zcombine(op byte, store bool) {
 		return
 	}
 	c.zpairsHead(z.len(), withScores)
-	for e := z.first(); e != nil; e = e.val.next {
-		c.zpair(e, withScores)
+	for at := z.first(); at.ok(); at = at.next() {
+		c.zpair(at, withScores)
 	}
 }
 
