@@ -30,6 +30,9 @@ func (v *value) recount() int64 {
 			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
 		}
 	case *zset:
+		if !o.large() {
+			return n // likewise
+		}
 		n -= o.list.bytes
 		for at := o.first(); at.ok(); at = at.next() {
 			n += allocated(len(at.member()))

@@ -63,6 +63,7 @@ func BenchmarkCommands(b *testing.B) {
 		score[0][i] = fmt.Appendf(nil, "%d.5", i)
 	}
 	benchmark(b, "ZADD/one-key", nil, func(i int, a [][]byte) [][]byte { return append(a, zadd, one, score[0][i>>3&63], key(i)) })
+	benchmark(b, "ZADD/small", nil, func(i int, a [][]byte) [][]byte { return append(a, zadd, key(i>>6), score[0][i>>3&63], score[0][i&63]) })
 	mset := word("MSET")
 	benchmark(b, "MSET/3", nil, func(i int, a [][]byte) [][]byte {
 		return append(a, mset, key(i), benchValue, key(i+1), benchValue, key(i+2), benchValue)

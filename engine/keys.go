@@ -208,14 +208,7 @@ func (c *call) clone(v *value) value {
 	case *set:
 		out.obj = &object{kindSet, o.clone()}
 	case *zset:
-		out.obj = c.newZset()
-		z := out.obj.v.(*zset)
-		if o.large {
-			z.enlarge()
-		}
-		for at := o.first(); at.ok(); at = at.next() {
-			z.add(view(at.member()), at.score())
-		}
+		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load())}
 	case *hash:
 		out.obj = c.newHash()
 		h := out.obj.v.(*hash)

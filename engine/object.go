@@ -24,7 +24,7 @@ func (v *value) encoding() string {
 		}
 		return "hashtable"
 	case *zset:
-		if !o.large {
+		if !o.large() {
 			return "listpack"
 		}
 		return "skiplist"

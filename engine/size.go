@@ -19,7 +19,8 @@ const (
 	chunkHead  = int64(unsafe.Sizeof(chunk{}))
 	hashBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
 	setBytes   = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
-	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}) + unsafe.Sizeof(skiplist{}) + unsafe.Sizeof(zentry{}))
+	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
+	skipBytes  = int64(unsafe.Sizeof(skiplist{}) + unsafe.Sizeof(zentry{}))
 	fieldBytes = int64(unsafe.Sizeof(entry[field]{})) + bucketBytes
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
 	// A third of the nodes have links above the lowest level, and those half
@@ -81,4 +82,9 @@ func (s *set) size() int64 {
 	return setBytes + allocated(8*cap(s.ints))
 }
 
-func (z *zset) size() int64 { return zsetBytes + z.list.bytes + int64(z.len())*nodeBytes }
+func (z *zset) size() int64 {
+	if z.large() {
+		return zsetBytes + skipBytes + z.list.bytes + int64(z.len())*nodeBytes
+	}
+	return zsetBytes + allocated(cap(z.packed))
+}

@@ -79,6 +79,7 @@ func (c *call) sort(readonly bool) {
 				q.unsorted, q.alpha, q.by = false, true, nil
 			}
 		case kindZset:
+			c.note(c.shard(c.args[1]).dbs[c.db], it)
 			asZset(it).enlarge() // SORT is where Redis gives up the small form
 			for at := asZset(it).first(); at.ok(); at = at.next() {
 				add(view(at.member()))

@@ -78,7 +78,7 @@ func (z *zset) begin(in zinterval) zcursor {
 		return zcursor{}
 	}
 	var at zcursor
-	if z.large {
+	if z.large() {
 		at.e = z.list.seek(in.below)
 	} else {
 		for at = z.first(); at.ok() && at.below(in); {
@@ -97,7 +97,7 @@ func (z *zset) end(in zinterval) zcursor {
 		return zcursor{}
 	}
 	at := z.last()
-	if !z.large {
+	if !z.large() {
 		for at.ok() && at.above(in) {
 			at = at.prev()
 		}
@@ -116,7 +116,7 @@ func (z *zset) count(in zinterval) (n int) {
 	if !from.ok() {
 		return 0
 	}
-	if to := z.end(in); z.large && to.ok() {
+	if to := z.end(in); z.large() && to.ok() {
 		return max(z.rank(to)-z.rank(from)+1, 0)
 	}
 	for at := from; at.ok() && !at.above(in); at = at.next() {

@@ -91,6 +91,7 @@ func (c *call) zadd(o zaddOptions) {
 	var score float64
 	if z == nil && !o.xx {
 		z = asZset(c.create(key, c.newZset()))
+		z.reserve(scores, pairs)
 	}
 	failed := false
 	for i := 0; z != nil && i < len(scores); i++ {
@@ -323,12 +324,12 @@ func cmdZscan(c *call) {
 	}
 	switch {
 	case z == nil:
-	case !z.large:
+	case !z.large():
 		for at := z.first(); at.ok(); at = at.next() {
 			emit(at)
 		}
 	default:
-		next = scanDict(&z.list.members, cursor, opts.count, func(e *zentry) { emit(zcursor{e}) })
+		next = scanDict(&z.list.members, cursor, opts.count, func(e *zentry) { emit(zcursor{e: e}) })
 	}
 	c.endScan(start, next, n)
 }
