@@ -25,8 +25,8 @@ func (v *value) recount() int64 {
 		n -= o.bytes
 		o.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
 	case *set:
-		n -= o.bytes
 		if o.big != nil {
+			n -= o.big.bytes
 			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
 		}
 	case *zset:

@@ -1,7 +1,7 @@
 package engine
 
-// encoding names how Redis would store the value, which for hashes, sets and
-// strings is also how it is stored here.
+// encoding names how Redis 7.0 would store the value, which is also how it is
+// stored here, but for small sets of words and for lists.
 func (v *value) encoding() string {
 	if v.obj == nil {
 		switch _, ok := parseInt(v.str); {
@@ -19,7 +19,7 @@ func (v *value) encoding() string {
 		}
 		return "hashtable"
 	case *set:
-		if o.big == nil {
+		if o.isInts() {
 			return "intset"
 		}
 		return "hashtable"

@@ -78,3 +78,33 @@ func (p packed) reserve(size int) packed {
 	}
 	return p
 }
+
+// A small set has its members likewise, each behind its length.
+
+// word returns the member at i, and where the next begins.
+func (p packed) word(i int) (m []byte, next int) {
+	n, i := p.length(i)
+	return p[i : i+n], i + n
+}
+
+// findWord returns where the member begins, -1 when it is not there, and where
+// the next begins.
+func (p packed) findWord(m []byte) (at, next int) {
+	for at < len(p) {
+		w, next := p.word(at)
+		if string(w) == string(m) {
+			return at, next
+		}
+		at = next
+	}
+	return -1, 0
+}
+
+// putWord writes a member at the end. It must not lie in p.
+func (p packed) putWord(m []byte) packed {
+	at := len(p)
+	p = p.splice(at, at, lengthBytes(len(m))+len(m))
+	at += binary.PutUvarint(p[at:], uint64(len(m)))
+	copy(p[at:], m)
+	return p
+}

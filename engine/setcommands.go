@@ -26,6 +26,7 @@ func cmdSadd(c *call) {
 	}
 	if s == nil {
 		s = asSet(c.create(key, c.newSet()))
+		s.reserve(c.args[2:])
 	}
 	added := 0
 	for _, m := range c.args[2:] {
@@ -438,7 +439,7 @@ func cmdSscan(c *call) {
 	case s.big == nil:
 		s.each(emit)
 	default:
-		next = scanDict(s.big, cursor, opts.count, func(e *entry[struct{}]) { emit(view(e.key)) })
+		next = scanDict(&s.big.dict, cursor, opts.count, func(e *entry[struct{}]) { emit(view(e.key)) })
 	}
 	c.endScan(start, next, n)
 }

@@ -77,9 +77,9 @@ func fieldSize(name, value int) int64 { return allocated(name) + allocated(value
 
 func (s *set) size() int64 {
 	if s.big != nil {
-		return setBytes + s.bytes + int64(s.big.len())*(int64(unsafe.Sizeof(entry[struct{}]{}))+bucketBytes)
+		return setBytes + int64(unsafe.Sizeof(bigSet{})) + s.big.bytes + int64(s.big.len())*(int64(unsafe.Sizeof(entry[struct{}]{}))+bucketBytes)
 	}
-	return setBytes + allocated(8*cap(s.ints))
+	return setBytes + allocated(cap(s.packed))
 }
 
 func (z *zset) size() int64 {
