@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -41,7 +42,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e.startLoading()
 	replay := e.replayer()
-	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve}
+	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Notice: e.logNotice}
 	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -70,6 +71,17 @@ func (e *Engine) SaveErr() error {
 	return e.log.Err()
 }
 
+// logNotice tells an operator of the log's troubles.
+func (e *Engine) logNotice(err error) {
+	switch log := e.opts.Logger; {
+	case log == nil:
+	case err != nil:
+		log.Error("trouble with the directory", slog.Any("error", err))
+	default:
+		log.Info("the directory can be written to again")
+	}
+}
+
 // Compact rewrites the log to what it amounts to. The engine does so on its
 // own as the log grows. Commands go on meanwhile; it takes the memory of a
 // second copy of the data until it returns.
@@ -91,6 +103,7 @@ func (e *Engine) startLoading() {
 func (e *Engine) endLoading() {
 	e.loading = false
 	e.stats.dirty.Store(0)
+	e.stats.commands.Store(0)
 	for i := range e.shards {
 		e.shards[i].counters = counters{}
 	}

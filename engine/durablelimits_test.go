@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,7 +80,8 @@ func TestLargeEffects(t *testing.T) {
 func TestExpiryOnABrokenDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultdisk.New()
-		e, err := Open(t.Context(), Options{Fsync: aof.Always, fs: disk, reserve: 2048})
+		var said bytes.Buffer
+		e, err := Open(t.Context(), Options{Fsync: aof.Always, fs: disk, reserve: 2048, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +103,9 @@ func TestExpiryOnABrokenDisk(t *testing.T) {
 		}
 		if err := e.SaveErr(); !errors.Is(err, syscall.EIO) {
 			t.Errorf("SaveErr is %v", err)
+		}
+		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "can't sync the log") {
+			t.Errorf("the engine said %q", text)
 		}
 	})
 }

@@ -55,7 +55,7 @@ type Options struct {
 	// runs.
 	StrictKeys bool
 	// Logger gets what an operator should know: commands that panicked, with
-	// the stack. Defaults to nothing.
+	// the stack, and troubles with Dir. Defaults to nothing.
 	Logger *slog.Logger
 
 	// MaxMemory is how many bytes the keys may take with their values, as the

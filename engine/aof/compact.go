@@ -3,6 +3,7 @@ package aof
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -48,6 +49,9 @@ func (c *compactor) start(l *Log, more int64) bool {
 		defer c.auto.Store(false)
 		if err := l.Compact(c.ctx); err != nil {
 			c.extra.Add(more)
+			if !errors.Is(err, ErrClosed) {
+				l.notice(fmt.Errorf("aof: the log was not compacted: %w", err))
+			}
 		} else {
 			c.extra.Store(0)
 		}

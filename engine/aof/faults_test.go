@@ -19,7 +19,8 @@ import (
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultdisk.New()
-		l, _, _ := open(t, disk, aof.Options{Fsync: aof.Always})
+		var notices []error
+		l, _, _ := open(t, disk, aof.Options{Fsync: aof.Always, Notice: func(err error) { notices = append(notices, err) }})
 		disk.SetRoom(5000)
 		n := 0
 		for ; l.Err() == nil; n++ {
@@ -43,6 +44,9 @@ func TestDiskFull(t *testing.T) {
 		l, numbers, _ := open(t, disk, aof.Options{})
 		if !slices.Equal(numbers, upTo(n+10)) {
 			t.Errorf("found %d records, want %d", len(numbers), n+10)
+		}
+		if len(notices) != 2 || !errors.Is(notices[0], syscall.ENOSPC) || notices[1] != nil {
+			t.Errorf("the notices are %q, want one of the full disk and one of its end", notices)
 		}
 		l.Close() //nolint:errcheck // nothing was written
 	})

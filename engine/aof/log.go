@@ -58,6 +58,10 @@ type Options struct {
 	// Throttle keeps to 1 MiB besides what callers append at that moment; a
 	// record that is larger waits in memory for room. Defaults to 4 MiB.
 	ReserveBytes int64
+	// Notice is told what an operator should know: why records can't be written,
+	// once for each reason, nil when they can be again, and why a compaction that
+	// nobody waited for failed. It must not call the log. Defaults to none.
+	Notice func(error)
 }
 
 // A Fold is given all records in order by each, and hands those that replace
@@ -251,6 +255,25 @@ func (l *Log) Err() error {
 		return *p
 	}
 	return nil
+}
+
+// refuse says why nothing should be appended now, nil when it may be again.
+func (l *Log) refuse(err error) {
+	before := l.Err()
+	if err == nil {
+		l.refusal.Store(nil)
+	} else {
+		l.refusal.Store(&err)
+	}
+	if (before == nil) != (err == nil) || err != nil && before.Error() != err.Error() {
+		l.notice(err)
+	}
+}
+
+func (l *Log) notice(err error) {
+	if l.opts.Notice != nil {
+		l.opts.Notice(err)
+	}
 }
 
 // Throttle waits while much was appended that the disk has not taken.

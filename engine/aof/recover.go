@@ -107,8 +107,7 @@ func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 	}
 	if err := l.makeReserve(); err != nil {
 		// The disk is full already: what is there can be read all the same.
-		err = fmt.Errorf("aof: no room on disk: %w", err)
-		l.refusal.Store(&err)
+		l.refuse(fmt.Errorf("aof: no room on disk: %w", err))
 		l.w.noReserve = true
 	}
 	return found, nil

@@ -182,7 +182,7 @@ func (w *writer) write() error {
 // refuse lets nothing more be appended. stuck says that what was appended is
 // not saved.
 func (w *writer) refuse(err error, stuck bool) {
-	w.l.refusal.Store(&err)
+	w.l.refuse(err)
 	if stuck {
 		w.l.stuck.Store(true)
 		w.l.tell(err)
@@ -206,7 +206,7 @@ func (w *writer) again() {
 		return
 	}
 	w.noReserve = false
-	w.l.refusal.Store(nil)
+	w.l.refuse(nil)
 }
 
 func (w *writer) syncNow() error {
