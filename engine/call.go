@@ -222,6 +222,7 @@ func (c *call) execute() {
 		return
 	}
 	c.held = set
+	c.e.stats.commands.Add(1)
 	defer func() {
 		c.settle()
 		c.see()

@@ -198,10 +198,10 @@ func cmdConfigSet(c *call) {
 
 func cmdConfigResetstat(c *call) {
 	s := &c.e.stats
-	for _, n := range []*atomic.Int64{&s.expired, &s.expiredFields, &s.connections, &s.evicted} {
+	for _, n := range []*atomic.Int64{&s.commands, &s.expired, &s.expiredFields, &s.connections, &s.evicted} {
 		n.Store(0)
 	}
-	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{} })
+	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{dirty: sh.counters.dirty} })
 	c.e.errors.reset()
 	c.ok()
 }

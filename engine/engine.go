@@ -158,6 +158,7 @@ type stats struct {
 	evicted       atomic.Int64
 	connections   atomic.Int64
 	blocked       atomic.Int64 // commands that wait now
+	commands      atomic.Int64 // those not counted by a shard
 	dirty         atomic.Int64 // changes by commands that lock several shards
 	panics        atomic.Int64
 }

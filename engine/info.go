@@ -88,7 +88,7 @@ func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
 }
 
 func (e *Engine) infoStats(c *call, b *strings.Builder) {
-	var n counters
+	n := counters{commands: e.stats.commands.Load()}
 	e.eachShard(c, func(sh *shard) {
 		n.commands += sh.counters.commands
 		n.hits += sh.counters.hits

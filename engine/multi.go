@@ -214,7 +214,7 @@ func (s *Session) runQueue(c *call, queue []queued) {
 	c.serve()
 }
 
-// runQueued runs one command of a transaction. A panic ends that command only.
+// runQueued runs one command of a transaction or a script. A panic ends that command only.
 func (c *call) runQueued() {
 	from := len(c.w)
 	defer func() {
@@ -223,6 +223,11 @@ func (c *call) runQueued() {
 			c.salvage()
 		}
 	}()
+	if c.home != nil {
+		c.home.counters.commands++
+	} else {
+		c.e.stats.commands.Add(1)
+	}
 	c.cmd.handler(c)
 	if c.scripted {
 		return

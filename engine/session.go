@@ -210,6 +210,7 @@ func (c *call) dispatch() {
 	}
 	if cmd.flags&flagNoLock != 0 {
 		c.cmd.handler(c) // it needs no shard, or locks them itself
+		c.e.stats.commands.Add(1)
 	} else {
 		c.execute()
 	}
