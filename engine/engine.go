@@ -129,7 +129,7 @@ type Engine struct {
 type shard struct {
 	mu       sync.Mutex
 	dbs      [Databases]*keyspace
-	watched  map[dbKey]map[*Session]struct{}
+	watched  map[dbKey]map[*Session]watch
 	blocked  map[dbKey][]*Wait
 	counters counters
 	saved    uint64                           // the position in the log behind the last change

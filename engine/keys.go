@@ -277,7 +277,7 @@ func (c *call) flush(first, last int) {
 			if ks == nil {
 				continue
 			}
-			sh.touchWatched(db, ks)
+			sh.touchWatched(db, ks, nil, c.time())
 			c.emptied(ks)
 			sh.dbs[db] = nil
 		}
@@ -285,23 +285,6 @@ func (c *call) flush(first, last int) {
 	c.invalidateAll()
 	c.dirty++
 	c.ok()
-}
-
-// touchWatched marks the sessions that watch a key which is there, or which is
-// in one of others.
-func (sh *shard) touchWatched(db int, in ...*keyspace) {
-	for dk, sessions := range sh.watched {
-		if dk.db != db {
-			continue
-		}
-		for _, ks := range in {
-			if ks != nil && ks.keys.get(view(dk.key)) != nil {
-				for s := range sessions {
-					s.stale.Store(true)
-				}
-			}
-		}
-	}
 }
 
 func cmdSwapdb(c *call) {
@@ -325,8 +308,8 @@ func cmdSwapdb(c *call) {
 	}
 	for i := range c.e.shards {
 		sh := &c.e.shards[i]
-		sh.touchWatched(int(a), sh.dbs[a], sh.dbs[b])
-		sh.touchWatched(int(b), sh.dbs[a], sh.dbs[b])
+		sh.touchWatched(int(a), sh.dbs[a], sh.dbs[b], c.time())
+		sh.touchWatched(int(b), sh.dbs[b], sh.dbs[a], c.time())
 		sh.dbs[a], sh.dbs[b] = sh.dbs[b], sh.dbs[a]
 		for dk := range sh.blocked {
 			if ks := sh.dbs[dk.db]; ks != nil && ks.keys.get(view(dk.key)) != nil {

@@ -173,17 +173,22 @@ func (c *call) changed(key []byte) {
 }
 
 func (c *call) touch(sh *shard, db int, key []byte) {
-	if c.e.opts.Journal != nil {
-		c.touched = append(c.touched, key)
-	}
-	if c.e.tracking.n.Load() > 0 {
-		c.invalidate(sh, key)
-	}
+	c.tell(sh, key)
 	if len(sh.watched) == 0 {
 		return
 	}
 	for s := range sh.watched[dbKey{db, text(key)}] {
 		s.stale.Store(true)
+	}
+}
+
+// tell tells those who are not sessions with WATCH that key has changed.
+func (c *call) tell(sh *shard, key []byte) {
+	if c.e.opts.Journal != nil {
+		c.touched = append(c.touched, key)
+	}
+	if c.e.tracking.n.Load() > 0 {
+		c.invalidate(sh, key)
 	}
 }
 
@@ -193,7 +198,10 @@ func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
 	c.detach(ks, it)
 	c.e.stats.expired.Add(1)
 	key := view(it.key)
-	c.touch(sh, c.db, key)
+	c.tell(sh, key)
+	if len(sh.watched) > 0 {
+		sh.touchExpired(dbKey{c.db, it.key})
+	}
 	c.notify(eventExpired, "expired", key)
 	c.lapse([]byte("DEL"), key)
 }

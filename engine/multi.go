@@ -5,10 +5,13 @@ type queued struct {
 	args [][]byte
 }
 
-type watch struct {
-	dbKey
-	expired bool // it was there, but its time had passed already
-}
+// A watch is what a session has seen of a key that it watches.
+type watch bool
+
+const (
+	watchKey     watch = false
+	watchExpired watch = true // its time had passed already: to delete it is no change
+)
 
 // enqueue reports false when the transaction is larger than it may be.
 func (s *Session) enqueue(cmd *command, args [][]byte) bool {
@@ -79,20 +82,15 @@ func (s *Session) watch(c *call, key []byte) bool {
 		s.watchBytes -= len(key) + perName
 		return false
 	}
-	w := watch{dbKey: dk}
-	if ks := sh.dbs[s.db]; ks != nil {
-		if it := ks.keys.get(key); it != nil && it.val.expire != 0 && it.val.expire < c.time() {
-			w.expired = true
-		}
-	}
 	if sh.watched == nil {
-		sh.watched = map[dbKey]map[*Session]struct{}{}
+		sh.watched = map[dbKey]map[*Session]watch{}
 	}
 	if sh.watched[dk] == nil {
-		sh.watched[dk] = map[*Session]struct{}{}
+		sh.watched[dk] = map[*Session]watch{}
 	}
-	sh.watched[dk][s] = struct{}{}
-	s.watching = append(s.watching, w)
+	_, expired := sh.dbs[s.db].find(key, c.time())
+	sh.watched[dk][s] = watch(expired)
+	s.watching = append(s.watching, dk)
 	return true
 }
 
@@ -104,20 +102,59 @@ func cmdUnwatch(c *call) {
 }
 
 func (s *Session) unwatch() {
-	for _, w := range s.watching {
-		sh := &s.e.shards[shardOf(view(w.key))]
+	for _, dk := range s.watching {
+		sh := &s.e.shards[shardOf(view(dk.key))]
 		sh.mu.Lock()
-		s.unwatchKey(sh, w)
+		s.unwatchKey(sh, dk)
 		sh.mu.Unlock()
 	}
 	s.watching, s.watchBytes = nil, 0
 	s.stale.Store(false)
 }
 
-func (s *Session) unwatchKey(sh *shard, w watch) {
-	delete(sh.watched[w.dbKey], s)
-	if len(sh.watched[w.dbKey]) == 0 {
-		delete(sh.watched, w.dbKey)
+func (s *Session) unwatchKey(sh *shard, dk dbKey) {
+	delete(sh.watched[dk], s)
+	if len(sh.watched[dk]) == 0 {
+		delete(sh.watched, dk)
+	}
+}
+
+// find reports whether key is there, and whether its time has passed. ks may be
+// nil.
+func (ks *keyspace) find(key []byte, now int64) (there, expired bool) {
+	if ks == nil {
+		return false, false
+	}
+	it := ks.keys.get(key)
+	return it != nil, it != nil && it.val.expire != 0 && it.val.expire < now
+}
+
+// touchExpired tells the sessions that watch key that it was deleted because
+// its time has passed.
+func (sh *shard) touchExpired(dk dbKey) {
+	for s, w := range sh.watched[dk] {
+		if w == watchKey {
+			s.stale.Store(true)
+		}
+		sh.watched[dk][s] = watchKey // of what comes next
+	}
+}
+
+// touchWatched tells the sessions that watch keys of a database that from takes
+// the place of what it held, ks. Either may be nil.
+func (sh *shard) touchWatched(db int, ks, from *keyspace, now int64) {
+	for dk, sessions := range sh.watched {
+		if dk.db != db {
+			continue
+		}
+		there, _ := ks.find(view(dk.key), now)
+		will, expired := from.find(view(dk.key), now)
+		for s, w := range sessions {
+			if was := there && w == watchKey; was || will && !expired {
+				s.stale.Store(true)
+			}
+			sessions[s] = watch(expired)
+		}
 	}
 }
 
@@ -159,14 +196,12 @@ func cmdExec(c *call) {
 		c.released()
 	}()
 	fresh := !s.stale.Load()
-	for _, w := range s.watching {
-		sh := &s.e.shards[shardOf(view(w.key))]
-		if ks := sh.dbs[w.db]; ks != nil && !w.expired {
-			if it := ks.keys.get(view(w.key)); it != nil && it.val.expire != 0 && it.val.expire < c.time() {
-				fresh = false
-			}
+	for _, dk := range s.watching {
+		sh := &s.e.shards[shardOf(view(dk.key))]
+		if _, expired := sh.dbs[dk.db].find(view(dk.key), c.time()); expired && sh.watched[dk][s] == watchKey {
+			fresh = false
 		}
-		s.unwatchKey(sh, w)
+		s.unwatchKey(sh, dk)
 	}
 	s.watching, s.watchBytes = nil, 0
 	s.stale.Store(false)

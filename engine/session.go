@@ -25,7 +25,7 @@ type Session struct {
 	abort     bool // a command was refused while queueing
 	queue     []queued
 	queued    int // bytes in queue
-	watching  []watch
+	watching  []dbKey
 	stale     atomic.Bool // a watched key was written to
 
 	watchBytes int // in watching
