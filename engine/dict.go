@@ -41,6 +41,7 @@ func (e *entry[V]) place() *int32 { return &e.aux }
 
 type table[V any] struct {
 	segments [][]*entry[V]
+	only     []*entry[V] // the segment of a table that has one: a way to it that is shorter by a cache line
 	mask     uint64
 	used     int
 }
@@ -70,7 +71,8 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 func newTable[V any](size uint64) table[V] {
 	t := table[V]{mask: size - 1}
 	if size <= 1<<segmentBits {
-		t.segments = [][]*entry[V]{make([]*entry[V], size)}
+		t.only = make([]*entry[V], size)
+		t.segments = [][]*entry[V]{t.only}
 	} else {
 		t.segments = make([][]*entry[V], size>>segmentBits)
 	}
@@ -78,6 +80,9 @@ func newTable[V any](size uint64) table[V] {
 }
 
 func (t *table[V]) head(i uint64) *entry[V] {
+	if i < uint64(len(t.only)) {
+		return t.only[i]
+	}
 	s := t.segments[i>>segmentBits]
 	if s == nil {
 		return nil

@@ -34,7 +34,12 @@ type field struct {
 }
 
 func (c *call) newHash() *object {
-	return &object{kindHash, &hash{limits: c.e.config.limits.Load(), place: -1}}
+	o := &struct {
+		object
+		hash
+	}{object{kind: kindHash}, hash{limits: c.e.config.limits.Load(), place: -1}}
+	o.v = &o.hash
+	return &o.object
 }
 
 func (h *hash) len() int {
@@ -133,21 +138,37 @@ func (h *hash) set(name, value []byte) bool {
 			return true
 		}
 	}
+	if h.big != nil {
+		return h.setBig(name, value)
+	}
 	there := h.has(name)
 	h.grow(len(name), len(value), !there)
+	if h.big != nil {
+		return h.setBig(name, value)
+	}
 	if there {
 		h.setExpire(name, 0)
 		h.replace(h.unpacked(name), value)
 		return false
 	}
 	h.bytes += fieldSize(len(name), len(value))
-	if h.big != nil {
-		e, _ := h.big.add(name)
+	h.small = append(h.small, smallField{string(name), field{value: string(value)}})
+	return true
+}
+
+// setBig is set for a large one, in which the field is looked up once.
+func (h *hash) setBig(name, value []byte) bool {
+	e, added := h.big.add(name)
+	if added {
+		h.bytes += fieldSize(len(name), len(value))
 		e.val.value = string(value)
 		return true
 	}
-	h.small = append(h.small, smallField{string(name), field{value: string(value)}})
-	return true
+	if e.val.expire != 0 {
+		h.setExpire(name, 0)
+	}
+	h.replace(&e.val, value)
+	return false
 }
 
 // update gives a field a value and keeps its time to live.

@@ -202,9 +202,9 @@ func (c *call) clone(v *value) value {
 	}
 	switch o := v.obj.v.(type) {
 	case *list:
-		l := &list{}
+		out.obj = newList()
+		l := out.obj.v.(*list)
 		o.all(func(s string) bool { l.pushBack(s); return true })
-		out.obj = &object{kindList, l}
 	case *set:
 		out.obj = &object{kindSet, o.clone()}
 	case *zset:

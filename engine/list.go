@@ -10,7 +10,8 @@ package engine
 type list struct {
 	first, last *chunk
 	n           int
-	taken       int // bytes of all chunks, as they are allocated, without their headers
+	taken       int   // bytes of all chunks, as they are allocated, without their headers
+	own         chunk // the first that there was: most lists have no other
 }
 
 // chunkBytes is how long a chunk may become that has more than one element. It
@@ -91,9 +92,14 @@ func (k *chunk) before(i int) int {
 // newChunk makes a chunk of at least size bytes, whose elements will come from
 // the front or from the back.
 func (l *list) newChunk(size int, front bool) *chunk {
+	return l.makeChunk(&chunk{}, size, front)
+}
+
+// makeChunk is newChunk in the memory of k.
+func (l *list) makeChunk(k *chunk, size int, front bool) *chunk {
 	size = int(allocated(size))
 	l.taken += size
-	k := &chunk{buf: make([]byte, size)}
+	*k = chunk{buf: make([]byte, size)}
 	if front {
 		k.from = int32(size) //nolint:gosec // a string has at most 512 MB
 		k.to = k.from
@@ -135,7 +141,7 @@ func (l *list) resize(k *chunk, size int, toEnd bool) {
 // reserve makes a list that is empty ready for elements of size bytes in all.
 func (l *list) reserve(size int, front bool) {
 	if l.first == nil {
-		l.first = l.newChunk(min(size, chunkBytes), front)
+		l.first = l.makeChunk(&l.own, min(size, chunkBytes), front)
 		l.last = l.first
 	}
 }

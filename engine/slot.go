@@ -5,10 +5,12 @@ import "bytes"
 // Slots is the number of hash slots of a Redis cluster.
 const Slots = 16384
 
-// crcTable is CRC16-XMODEM (polynomial 0x1021, initial value 0), the checksum
-// of the Redis cluster specification.
-var crcTable = func() (t [256]uint16) {
-	for i := range t {
+// crcTables are for CRC16-XMODEM (polynomial 0x1021, initial value 0), the
+// checksum of the Redis cluster specification: [n] has what a byte makes of the
+// checksum that n more bytes follow, so that eight bytes don't wait for each
+// other.
+var crcTables = func() (t [8][256]uint16) {
+	for i := range t[0] {
 		crc := uint16(i) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
@@ -17,7 +19,12 @@ var crcTable = func() (t [256]uint16) {
 				crc <<= 1
 			}
 		}
-		t[i] = crc
+		t[0][i] = crc
+	}
+	for n := 1; n < len(t); n++ {
+		for i, crc := range t[n-1] {
+			t[n][i] = crc<<8 ^ t[0][crc>>8]
+		}
 	}
 	return t
 }()
@@ -25,14 +32,10 @@ var crcTable = func() (t [256]uint16) {
 // Slot returns the cluster slot of key. When key contains a {tag} that is not
 // empty, only the tag counts, so that keys with one tag share a slot.
 func Slot(key []byte) uint16 {
-	var crc uint16
-	for _, b := range key {
-		if b == '{' {
-			return crc16(tagOf(key)) % Slots
-		}
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]
+	if bytes.IndexByte(key, '{') >= 0 {
+		key = tagOf(key)
 	}
-	return crc % Slots
+	return crc16(key) % Slots
 }
 
 // tagOf returns what of a key with a brace counts for its slot.
@@ -45,8 +48,14 @@ func tagOf(key []byte) []byte {
 }
 
 func crc16(b []byte) (crc uint16) {
+	t := &crcTables
+	for ; len(b) >= 8; b = b[8:] {
+		_ = b[7]
+		crc = t[7][b[0]^byte(crc>>8)] ^ t[6][b[1]^byte(crc)] ^ t[5][b[2]] ^ t[4][b[3]] ^
+			t[3][b[4]] ^ t[2][b[5]] ^ t[1][b[6]] ^ t[0][b[7]]
+	}
 	for _, x := range b {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^x]
+		crc = crc<<8 ^ t[0][byte(crc>>8)^x]
 	}
 	return crc
 }
