@@ -259,6 +259,9 @@ func (c *call) executeOn(key []byte) {
 
 // run calls the handler, then what follows from the changes it made.
 func (c *call) run() {
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(c.args) // in front of a script's commands, and in the order in which they take effect
+	}
 	c.cmd.handler(c)
 	if c.dirty > 0 {
 		if c.home != nil {

@@ -220,7 +220,7 @@ func TestMonitorShowsCommands(t *testing.T) {
 	m.send("MONITOR")
 	m.want("+OK\r\n")
 	p.send("SET k \"\x01", "MULTI", "GET k", "EXEC", "CONFIG GET maxmemory", "AUTH default secret", "SELECT 2", "GET k")
-	for _, want := range []string{`0 embedded:0] "SET" "k" "\"\x01"`, `"MULTI"`, `"EXEC"`, `"GET" "k"`, `"SELECT" "2"`, `[2 embedded:0] "GET" "k"`} {
+	for _, want := range []string{`0 embedded:0] "SET" "k" "\"\x01"`, `"MULTI"`, `"GET" "k"`, `"EXEC"`, `"SELECT" "2"`, `[2 embedded:0] "GET" "k"`} {
 		line, err := m.r.ReadString('\n')
 		if err != nil || !strings.HasSuffix(line, want+"\r\n") {
 			t.Fatalf("got %q, %v; want %q", line, err, want)

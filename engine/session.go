@@ -205,14 +205,15 @@ func (c *call) dispatch() {
 		c.w = append(c.w, "+QUEUED\r\n"...)
 		return
 	}
+	if cmd.flags&flagNoLock == 0 {
+		c.execute()
+		return
+	}
+	cmd.handler(c) // it needs no shard, or locks them itself
+	c.cmd = cmd    // EXEC has run others
+	c.e.stats.commands.Add(1)
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
-	}
-	if cmd.flags&flagNoLock != 0 {
-		c.cmd.handler(c) // it needs no shard, or locks them itself
-		c.e.stats.commands.Add(1)
-	} else {
-		c.execute()
 	}
 }
 
