@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -91,8 +92,24 @@ func TestTargetHangsUp(t *testing.T) {
 // PTTL.
 func TestOldServer(t *testing.T) {
 	payload := bulk(string(entry("", "v", 0).Payload))
+	answers := map[string]string{
+		"PTTL a": ":-1\r\n", "PTTL b": ":90000\r\n", "PTTL gone": ":-2\r\n", "DUMP a": payload, "DUMP b": payload, "DUMP gone": "$-1\r\n",
+	}
+	var queue []string
 	from := scripted(func(args []string) string {
-		switch strings.Join(args[:min(2, len(args))], " ") {
+		switch command := strings.Join(args[:min(2, len(args))], " "); command {
+		case "MULTI":
+			queue = nil
+			return "+OK\r\n"
+		case "EXEC":
+			reply := fmt.Sprintf("*%d\r\n", len(queue))
+			for _, q := range queue {
+				reply += answers[q]
+			}
+			return reply
+		case "PTTL a", "PTTL b", "PTTL gone", "DUMP a", "DUMP b", "DUMP gone":
+			queue = append(queue, command)
+			return "+QUEUED\r\n"
 		case "INFO":
 			return bulk("redis_version:6.2.14\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n")
 		case "SELECT 0":
@@ -101,16 +118,6 @@ func TestOldServer(t *testing.T) {
 			return "*2\r\n$1\r\n7\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n"
 		case "SCAN 7":
 			return "*2\r\n$1\r\n0\r\n*2\r\n$4\r\ngone\r\n$1\r\na\r\n"
-		case "PTTL a":
-			return ":-1\r\n"
-		case "PTTL b":
-			return ":90000\r\n"
-		case "PTTL gone":
-			return ":-2\r\n"
-		case "DUMP gone":
-			return "$-1\r\n"
-		case "DUMP a", "DUMP b":
-			return payload
 		case "TYPE a", "TYPE b", "TYPE gone":
 			return "+string\r\n"
 		}

@@ -139,32 +139,51 @@ func (s *Server) each(ctx context.Context, gone *int64, f func([]rdb.Entry) erro
 }
 
 // values asks for values with their deadlines, and leaves out keys that are gone.
+// Each key has a transaction of its own: between two commands it could get
+// another value, and another deadline.
 func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb.Entry, bytes int, err error) {
 	deadline := "PTTL"
 	if s.times {
 		deadline = "PEXPIRETIME"
 	}
 	for _, k := range keys {
+		add(s.c, "MULTI")
 		add(s.c, deadline, k)
 		add(s.c, "DUMP", k)
+		add(s.c, "EXEC")
 	}
 	now := time.Now().UnixMilli() // from here on PTTL counts, so that no key lives too long
 	all := make([]rdb.Entry, len(keys))
 	err = s.c.flush(ctx, func(i int, reply any) error {
-		e := &all[i/2]
-		switch v := reply.(type) {
-		case resp.Error:
-			return fmt.Errorf("%s: key %.100q in database %d: %w", s.c.name, keys[i/2], db, v)
-		case int64:
-			if v >= 0 {
-				e.Deadline = max(1, v)
-				if !s.times {
-					e.Deadline = now + v
-				}
+		const commands = 4
+		k := i / commands
+		if err, failed := reply.(resp.Error); failed {
+			return fmt.Errorf("%s: key %.100q in database %d: %w", s.c.name, keys[k], db, err)
+		}
+		if i%commands != commands-1 {
+			return nil // OK or QUEUED
+		}
+		both, _ := reply.([]any)
+		if len(both) != 2 {
+			return fmt.Errorf("%s: key %.100q in database %d: EXEC answers %.100q", s.c.name, keys[k], db, reply)
+		}
+		for _, r := range both {
+			if err, failed := r.(resp.Error); failed {
+				return fmt.Errorf("%s: key %.100q in database %d: %w", s.c.name, keys[k], db, err)
 			}
-		case string:
-			e.DB, e.Key, e.Payload = db, []byte(keys[i/2]), []byte(v)
-			bytes += len(v)
+		}
+		payload, there := both[1].(string)
+		if !there {
+			return nil
+		}
+		e := &all[k]
+		e.DB, e.Key, e.Payload = db, []byte(keys[k]), []byte(payload)
+		bytes += len(payload)
+		if v, ok := both[0].(int64); ok && v >= 0 {
+			e.Deadline = max(1, v)
+			if !s.times {
+				e.Deadline = now + v
+			}
 		}
 		return nil
 	})
