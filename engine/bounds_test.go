@@ -86,6 +86,25 @@ func TestLargeTransactions(t *testing.T) {
 	}
 }
 
+// A subscription that is one too many is refused, not forgotten.
+func TestManySubscribers(t *testing.T) {
+	e := small(t)
+	listen := func(channel string) (func(), error) {
+		return e.Subscribe(t.Context(), channel, false, func(string, bool) {})
+	}
+	stop, err := listen(strings.Repeat("x", 500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(strings.Repeat("y", 500)); err == nil {
+		t.Error("a second long name was taken")
+	}
+	stop()
+	if _, err := listen(strings.Repeat("y", 500)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestManySubscriptions(t *testing.T) {
 	s := small(t).Session()
 	s.SetProtocol(resp.RESP3)

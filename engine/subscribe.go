@@ -62,7 +62,9 @@ func (e *Engine) Subscribe(ctx context.Context, channel string, sharded bool, on
 		h.listeners = map[hubKey][]*listener{}
 	}
 	if len(h.listeners[key]) == 0 {
-		h.command("SUBSCRIBE", key)
+		if err := h.command("SUBSCRIBE", key); err != nil {
+			return nil, err
+		}
 	}
 	h.queueMu.Lock()
 	l.since = h.next
@@ -81,15 +83,16 @@ func (h *hub) remove(key hubKey, l *listener) {
 		return
 	}
 	delete(h.listeners, key)
-	h.command("UNSUBSCRIBE", key)
+	_ = h.command("UNSUBSCRIBE", key) // which can't be refused
 }
 
 // command subscribes or unsubscribes. h.mu is held.
-func (h *hub) command(name string, key hubKey) {
+func (h *hub) command(name string, key hubKey) error {
 	if key.sharded {
 		name = "S" + name
 	}
-	h.s.Do(nil, [][]byte{[]byte(name), []byte(key.name)})
+	out, _ := h.s.Do(nil, [][]byte{[]byte(name), []byte(key.name)})
+	return reply(out).Err
 }
 
 // push queues a message. Its caller holds locks.
