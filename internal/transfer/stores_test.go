@@ -116,7 +116,7 @@ func fill(s *store) (n int) {
 	for _, db := range []string{"0", "3"} {
 		s.must("SELECT", db)
 		for range 150 {
-			key := word() + strconv.Itoa(n)
+			key := strconv.Itoa(100+n) + word() // three digits, so that no two are alike
 			count := 1 + r.IntN(20)
 			if r.IntN(8) == 0 {
 				count = 600
