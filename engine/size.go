@@ -23,9 +23,9 @@ const (
 	skipBytes  = int64(unsafe.Sizeof(skiplist{}) + unsafe.Sizeof(zentry{}))
 	fieldBytes = int64(unsafe.Sizeof(entry[field]{})) + bucketBytes
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
-	// A third of the nodes have links above the lowest level, and those half
-	// a link more than one on average: a slice's header and the links.
-	nodeBytes = int64(unsafe.Sizeof(zentry{})) + bucketBytes + 16
+	// A quarter of the nodes have links above the lowest level, and those a third
+	// of a link more than one on average.
+	nodeBytes = int64(unsafe.Sizeof(zentry{})) + bucketBytes + int64(unsafe.Sizeof(zlink{}))/3
 )
 
 // allocated returns how many bytes Go's allocator takes for n.

@@ -1,11 +1,18 @@
 package engine
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"unsafe"
+)
 
 // A skiplist is a dict of members whose entries are also the nodes of a skip
 // list ordered by score and then member. Links above the lowest level know how
 // many nodes they pass, which gives ranks in O(log n). Three quarters of the
 // nodes have the lowest level only, so that one is kept in the node itself.
+//
+// A search is a chain of cache misses. Links therefore have beside the node its
+// score and its links, so that a node is not looked at before the lowest level,
+// but where scores are equal.
 type skiplist struct {
 	members dict[znode]
 	head    *zentry // has all levels, and is no member
@@ -20,12 +27,15 @@ type znode struct {
 	score float64
 	next  *zentry
 	prev  *zentry
-	up    *[]zlink // levels 1 and above
+	up    *zlink // the first of its links, of level 1 and above, or nil
 }
 
+// A zlink leads to a node, or to the end.
 type zlink struct {
-	to   *zentry
-	span int // lowest-level steps to it, or to the end
+	to    *zentry
+	up    *zlink  // that of the node
+	score float64 // likewise
+	span  int     // lowest-level steps to it
 }
 
 const topLevel = 24
@@ -34,7 +44,15 @@ func newSkiplist() *skiplist { return &skiplist{level: 1, head: &zentry{}} }
 
 func (s *skiplist) len() int { return s.members.len() }
 
-func (s *skiplist) link(e *zentry, level int) *zlink { return &(*e.val.up)[level-1] }
+// at returns the link of a level, up being that of level 1.
+func (up *zlink) at(level int) *zlink {
+	return (*zlink)(unsafe.Add(unsafe.Pointer(up), uintptr(level-1)*unsafe.Sizeof(zlink{}))) //nolint:gosec // a node has its links in one array
+}
+
+// before says whether a link leads to what is less than a member with a score.
+func (up *zlink) before(score float64, member string) bool {
+	return up.to != nil && (up.score < score || up.score == score && up.to.key < member)
+}
 
 // before says whether e is less than a member with a score.
 func before(e *zentry, score float64, member string) bool {
@@ -55,66 +73,72 @@ func (s *skiplist) ensure(level int) {
 	if level <= s.level {
 		return
 	}
-	if s.head.val.up == nil {
-		s.head.val.up = new([]zlink)
+	up := make([]zlink, level-1)
+	if s.level > 1 {
+		copy(up, unsafe.Slice(s.head.val.up, s.level-1))
 	}
-	for s.level < level {
-		*s.head.val.up = append(*s.head.val.up, zlink{nil, s.inList()})
-		s.level++
+	for i := s.level - 1; i < len(up); i++ {
+		up[i].span = s.inList()
 	}
+	s.head.val.up, s.level = &up[0], level
 }
 
 // inList is the number of linked nodes. The node that is being linked is in
 // the dict already.
 func (s *skiplist) inList() int { return s.members.len() - 1 }
 
-// path finds the last node before (score, member) on every level, and its
-// rank.
-func (s *skiplist) path(score float64, member string, prev *[topLevel]*zentry, rank *[topLevel]int) {
-	x, r := s.head, 0
+// A zpath is how a search came to its place: the last node before it, and for
+// every level above the lowest the link that leads to the place or past it, and
+// the rank of the node that has the link.
+type zpath struct {
+	last  *zentry
+	rank  int
+	links [topLevel]*zlink
+	ranks [topLevel]int
+}
+
+// find fills p with the way to (score, member).
+func (s *skiplist) find(score float64, member string, p *zpath) {
+	x, up, r := s.head, s.head.val.up, 0
 	for i := s.level - 1; i >= 1; i-- {
-		for {
-			l := s.link(x, i)
-			if l.to == nil || !before(l.to, score, member) {
-				break
-			}
+		l := up.at(i)
+		for l.before(score, member) {
 			r += l.span
-			x = l.to
+			x, up = l.to, l.up
+			l = up.at(i)
 		}
-		prev[i], rank[i] = x, r
+		p.links[i], p.ranks[i] = l, r
 	}
 	for n := x.val.next; n != nil && before(n, score, member); n = n.val.next {
 		x = n
 		r++
 	}
-	prev[0], rank[0] = x, r
+	p.last, p.rank = x, r
 }
 
 // insert links an entry that is in the dict and has its score.
 func (s *skiplist) insert(e *zentry) {
 	level := randomLevel()
 	s.ensure(level)
-	var prev [topLevel]*zentry
-	var rank [topLevel]int
-	s.path(e.val.score, e.key, &prev, &rank)
+	var p zpath
+	s.find(e.val.score, e.key, &p)
 	if level > 1 {
 		up := make([]zlink, level-1)
-		e.val.up = &up
-	}
-	for i := 1; i < s.level; i++ {
-		l := s.link(prev[i], i)
-		if i >= level {
-			l.span++
-			continue
+		e.val.up = &up[0]
+		for i := range up {
+			l, passed := p.links[i+1], p.rank-p.ranks[i+1]
+			up[i] = *l
+			up[i].span -= passed
+			*l = zlink{e, e.val.up, e.val.score, passed + 1}
 		}
-		passed := rank[0] - rank[i]
-		(*e.val.up)[i-1] = zlink{l.to, l.span - passed}
-		*l = zlink{e, passed + 1}
 	}
-	e.val.next, prev[0].val.next = prev[0].val.next, e
+	for i := level; i < s.level; i++ {
+		p.links[i].span++
+	}
+	e.val.next, p.last.val.next = p.last.val.next, e
 	e.val.prev = nil
-	if prev[0] != s.head {
-		e.val.prev = prev[0]
+	if p.last != s.head {
+		e.val.prev = p.last
 	}
 	if e.val.next != nil {
 		e.val.next.val.prev = e
@@ -125,19 +149,18 @@ func (s *skiplist) insert(e *zentry) {
 
 // unlink takes an entry out of the list.
 func (s *skiplist) unlink(e *zentry) {
-	var prev [topLevel]*zentry
-	var rank [topLevel]int
-	s.path(e.val.score, e.key, &prev, &rank)
+	var p zpath
+	s.find(e.val.score, e.key, &p)
 	for i := 1; i < s.level; i++ {
-		l := s.link(prev[i], i)
+		l := p.links[i]
 		if l.to == e {
-			own := (*e.val.up)[i-1]
-			*l = zlink{own.to, l.span + own.span - 1}
-		} else {
-			l.span--
+			passed := l.span
+			*l = *e.val.up.at(i)
+			l.span += passed
 		}
+		l.span--
 	}
-	prev[0].val.next = e.val.next
+	p.last.val.next = e.val.next
 	if e.val.next != nil {
 		e.val.next.val.prev = e.val.prev
 	} else {
@@ -156,8 +179,9 @@ func (s *skiplist) add(member []byte, score float64) {
 
 // move gives an entry another score.
 func (s *skiplist) move(e *zentry, score float64) {
-	// It can stay where it is when its neighbours still fit.
-	if (e.val.prev == nil || before(e.val.prev, score, e.key)) && (e.val.next == nil || !before(e.val.next, score, e.key)) {
+	// It can stay where it is when its neighbours still fit, and no link has its
+	// score.
+	if e.val.up == nil && (e.val.prev == nil || before(e.val.prev, score, e.key)) && (e.val.next == nil || !before(e.val.next, score, e.key)) {
 		e.val.score = score
 		return
 	}
@@ -174,23 +198,18 @@ func (s *skiplist) remove(e *zentry) {
 
 // rank returns the position of an entry, the least being 0.
 func (s *skiplist) rank(e *zentry) int {
-	var prev [topLevel]*zentry
-	var rank [topLevel]int
-	s.path(e.val.score, e.key, &prev, &rank)
-	return rank[0]
+	var p zpath
+	s.find(e.val.score, e.key, &p)
+	return p.rank
 }
 
 // at returns the entry of a rank, 0 ≤ rank < len.
 func (s *skiplist) at(rank int) *zentry {
-	x, left := s.head, rank+1
+	x, up, left := s.head, s.head.val.up, rank+1
 	for i := s.level - 1; i >= 1; i-- {
-		for {
-			l := s.link(x, i)
-			if l.to == nil || l.span > left {
-				break
-			}
+		for l := up.at(i); l.to != nil && l.span <= left; l = up.at(i) {
 			left -= l.span
-			x = l.to
+			x, up = l.to, l.up
 		}
 	}
 	for ; left > 0; left-- {
@@ -204,10 +223,10 @@ func (s *skiplist) first() *zentry { return s.head.val.next }
 // seek returns the first entry that is not less, by a monotonous function that
 // says whether an entry is less.
 func (s *skiplist) seek(less func(score float64, member string) bool) *zentry {
-	x := s.head
+	x, up := s.head, s.head.val.up
 	for i := s.level - 1; i >= 1; i-- {
-		for l := s.link(x, i); l.to != nil && less(l.to.val.score, l.to.key); l = s.link(x, i) {
-			x = l.to
+		for l := up.at(i); l.to != nil && less(l.score, l.to.key); l = up.at(i) {
+			x, up = l.to, l.up
 		}
 	}
 	n := x.val.next
