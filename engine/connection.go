@@ -66,8 +66,12 @@ func cmdDebug(c *call) {
 			return
 		}
 		done := make(chan struct{})
-		c.e.clock.AfterFunc(time.Duration(f*float64(time.Second)), func() { close(done) })
-		<-done
+		timer := c.e.clock.AfterFunc(time.Duration(f*float64(time.Second)), func() { close(done) })
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-c.e.scripts.over:
+		}
 		c.ok()
 	case is(a, "set-active-expire") && len(c.args) == 3:
 		off := string(c.args[2]) == "0"

@@ -178,13 +178,14 @@ func create(opts Options) *Engine {
 	e.initMemory()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
+	e.scripts.over = make(chan struct{})
 	e.sweeper.init()
 	e.stirrer.init()
 	return e
 }
 
 // StopScripts stops the scripts that run, whatever they have written, and those
-// that begin later. It is for a host that has to end and can't wait: clients get
+// that begin later, and ends DEBUG SLEEP. It is for a host that has to end and can't wait: clients get
 // an error, what was written until then stays done. Close does it too, but it
 // can't be called before the last reply has left.
 func (e *Engine) StopScripts() { e.scripts.stopAll() }

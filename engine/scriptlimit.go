@@ -27,8 +27,8 @@ type scriptRuns struct {
 	slow atomic.Int32 // how many are slow
 	mu   sync.Mutex
 	runs map[*scriptRun]struct{}
-	look *time.Timer // nil when nobody will look
-	over bool        // stopAll was called
+	look *time.Timer   // nil when nobody will look
+	over chan struct{} // closed by stopAll
 }
 
 // begin notes a run, and sees to it that somebody looks when limit has passed,
@@ -41,7 +41,7 @@ func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 		rs.runs = map[*scriptRun]struct{}{}
 	}
 	rs.runs[r] = struct{}{}
-	if rs.over {
+	if rs.stopped() {
 		r.interrupt.Set()
 	}
 	if rs.look == nil {
@@ -111,9 +111,20 @@ func (rs *scriptRuns) kill() (killed, unkillable int) {
 func (rs *scriptRuns) stopAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.over = true
+	if !rs.stopped() {
+		close(rs.over)
+	}
 	for r := range rs.runs {
 		r.interrupt.Set()
+	}
+}
+
+func (rs *scriptRuns) stopped() bool {
+	select {
+	case <-rs.over:
+		return true
+	default:
+		return false
 	}
 }
 

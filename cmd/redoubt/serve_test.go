@@ -232,18 +232,17 @@ func TestSecondSignal(t *testing.T) {
 }
 
 // TestDrainStopsScripts: scripts without an end, in a session of their client's
-// and on a connection of its own, don't hold up the end.
+// and on a connection of its own, don't hold up the end, nor does DEBUG SLEEP.
 func TestDrainStopsScripts(t *testing.T) {
 	s := startServe(t, "--drain-timeout=100ms")
-	const endless = "EVAL 'while true do end' 0\r\n"
+	endless := strings.Repeat("EVAL 'while true do end' 0\r\n", 4)
 	sent := 0
-	for _, first := range []string{"PING\r\n", "WATCH k\r\n"} {
+	for _, all := range []string{"PING\r\n" + endless, "WATCH k\r\n" + endless, "DEBUG SLEEP 3600\r\n"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		all := first + strings.Repeat(endless, 4)
 		if _, err := io.WriteString(conn, all); err != nil {
 			t.Fatal(err)
 		}
