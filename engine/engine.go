@@ -185,9 +185,9 @@ func create(opts Options) *Engine {
 }
 
 // StopScripts stops the scripts that run, whatever they have written, and those
-// that begin later, and ends DEBUG SLEEP. It is for a host that has to end and can't wait: clients get
-// an error, what was written until then stays done. Close does it too, but it
-// can't be called before the last reply has left.
+// that begin later, and ends DEBUG SLEEP. It is for a host that has to end and
+// can't wait: clients get an error, what was written until then stays done.
+// Close does it too, but it can't be called before the last reply has left.
 func (e *Engine) StopScripts() { e.scripts.stopAll() }
 
 // Close stops what runs in the background, and ends every blocked command and
