@@ -148,9 +148,46 @@ func (d *dict[V]) add(key []byte) (e *entry[V], added bool) {
 	if !d.resize && uint64(d.tables[0].used) > d.tables[0].mask {
 		d.resizeTo((d.tables[0].mask + 1) * 2)
 	}
-	e = &entry[V]{key: string(key), hash: h, aux: -1}
+	e = newEntry[V](key)
+	e.hash, e.aux = h, -1
 	d.insert(e)
 	return e, true
+}
+
+// newEntry makes an entry with a copy of key. Where that takes no more memory
+// they are one piece, so that a comparison of keys seldom waits for a second
+// cache line.
+func newEntry[V any](key []byte) *entry[V] {
+	var e *entry[V]
+	var room []byte
+	own, size := int(unsafe.Sizeof(entry[V]{})), int(allocated(len(key)))
+	if allocated(own+size) <= allocated(own)+int64(size) {
+		switch size {
+		case 16:
+			p := &struct {
+				entry[V]
+				room [16]byte
+			}{}
+			e, room = &p.entry, p.room[:]
+		case 24:
+			p := &struct {
+				entry[V]
+				room [24]byte
+			}{}
+			e, room = &p.entry, p.room[:]
+		case 32:
+			p := &struct {
+				entry[V]
+				room [32]byte
+			}{}
+			e, room = &p.entry, p.room[:]
+		}
+	}
+	if e == nil {
+		return &entry[V]{key: string(key)}
+	}
+	e.key = text(room[:copy(room, key)])
+	return e
 }
 
 func (d *dict[V]) insert(e *entry[V]) {
