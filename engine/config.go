@@ -77,17 +77,22 @@ var settings = map[string]setting{
 	"databases":                 {"16", nil, "can't set immutable config"},
 	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
 	"save":                      {"", func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots"},
-	"appendonly":                {"no", func(s string) bool { return s == "no" || s == "yes" }, "argument must be 'yes' or 'no'"},
+	"appendonly":                {"no", isYesOrNo, errYesOrNo},
 	"appendfsync":               {"everysec", nil, "can't set immutable config"},
 	"dir":                       {"", nil, "can't set immutable config"},
-	"active-expire-effort":      {"1", isCount, "argument must be between 1 and 10 inclusive"},
-	"slave-read-only":           {"yes", func(string) bool { return true }, ""},
+	"active-expire-effort":      {"1", func(s string) bool { n, ok := parseInt([]byte(s)); return ok && 1 <= n && n <= 10 }, "argument must be between 1 and 10 inclusive"},
+	"slave-read-only":           {"yes", isYesOrNo, errYesOrNo},
 	"lua-time-limit":            {"5000", isCount, "argument couldn't be parsed into an integer"},
 	"busy-reply-threshold":      {"5000", isCount, "argument couldn't be parsed into an integer"},
-	"slowlog-log-slower-than":   {"10000", func(string) bool { return true }, ""},
+	"slowlog-log-slower-than":   {"10000", isInt, errMemoryValue},
 }
 
-const errMemoryValue = "argument couldn't be parsed into an integer"
+const (
+	errMemoryValue = "argument couldn't be parsed into an integer"
+	errYesOrNo     = "argument must be 'yes' or 'no'"
+)
+
+func isYesOrNo(s string) bool { return s == "yes" || s == "no" }
 
 func isInt(s string) bool {
 	_, ok := parseInt([]byte(s))

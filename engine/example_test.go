@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer e.Close()
+	defer func() { _ = e.Close() }() // in memory: nothing to save
 	client, err := redoubt.New(e, redoubt.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -56,7 +56,7 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 
 	for range 3 {
 		e, err := engine.Open(ctx, engine.Options{Dir: dir, Fsync: aof.Always})
