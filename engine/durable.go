@@ -104,7 +104,6 @@ func (e *Engine) endLoading() {
 	e.loading = false
 	e.stats.dirty.Store(0)
 	e.stats.commands.Store(0)
-	e.stats.commands.Store(0)
 	for i := range e.shards {
 		e.shards[i].counters = counters{}
 	}
