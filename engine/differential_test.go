@@ -158,7 +158,7 @@ var templates = map[string][]string{
 	"geo": {
 		"GEOADD <k> [||NX|XX|CH|NX XX] <lon> <lat> <m>", "GEOADD <k> <lon> <lat> <m> <lon> <lat> <m>", "GEOADD <k> <lon> <lat>", "GEOPOS <k> <m> <m>", "GEOHASH <k> <m> <m>", "GEODIST <k> <m> <m> [||<unit>|m m]",
 		"GEOSEARCH <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [ASC|DESC|ASC COUNT 2|ASC WITHDIST WITHCOORD WITHHASH|COUNT 1 ANY|ANY|STORE x|]", "GEOSEARCH <k> FROMMEMBER <m> BYBOX <rad> <rad> <unit> [ASC|DESC|ASC WITHDIST|COUNT 3|COUNT 0|]", "GEOSEARCH <k> FROMLONLAT 13 38 BYRADIUS 500 km ASC WITHDIST", "GEOSEARCH <k> BYRADIUS 1 m ASC", "GEOSEARCH <k> FROMLONLAT 1 1 ASC",
-		"GEOSEARCHSTORE <k> <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [||STOREDIST|WITHDIST]", "GEORADIUS <k> <lon> <lat> <rad> <unit> [||WITHDIST|ASC COUNT 2|STORE <k>|STOREDIST <k>|STORE <k> WITHDIST|foo]", "GEORADIUSBYMEMBER <k> <m> <rad> <unit> [||WITHCOORD|DESC|STORE <k>]", "GEORADIUS_RO <k> <lon> <lat> <rad> <unit> ASC", "GEORADIUSBYMEMBER_RO <k> <m> <rad> <unit> [||STORE <k>]", "ZRANGE <k> 0 -1 WITHSCORES", "LPUSH <k> a", "DEL <k>",
+		"GEOSEARCHSTORE <k> <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [||WITHDIST]", "GEORADIUS <k> <lon> <lat> <rad> <unit> [||WITHDIST|ASC COUNT 2|STORE <k>|STOREDIST|STORE <k> WITHDIST|foo]", "GEORADIUSBYMEMBER <k> <m> <rad> <unit> [||WITHCOORD|DESC|STORE <k>]", "GEORADIUS_RO <k> <lon> <lat> <rad> <unit> ASC", "GEORADIUSBYMEMBER_RO <k> <m> <rad> <unit> [||STORE <k>]", "ZRANGE <k> 0 -1 WITHSCORES", "LPUSH <k> a", "DEL <k>",
 	},
 	"scripts": scriptTemplates,
 	"multi": {
