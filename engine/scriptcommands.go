@@ -46,12 +46,33 @@ var errManyScripts = errors.New("the scripts that are loaded are too large toget
 // load returns the script with the text given, compiled now when it is new.
 // keep says that it stays until it is flushed.
 func (sc *scriptCache) load(source []byte, keep bool, e *Engine) (*script, error) {
-	sum := sha1.Sum(source) //nolint:gosec // as above
-	var digest [digestLen]byte
-	hex.Encode(digest[:], sum[:])
+	digest := digestOf(source)
 	if s := sc.find(digest[:]); s != nil && (!keep || s.kept) {
 		return s, nil
 	}
+	s, err := e.compile(digest, source)
+	if err != nil {
+		return nil, err
+	}
+	return sc.add(s, keep, &e.bounds)
+}
+
+// read is load that leaves the cache as it is.
+func (sc *scriptCache) read(source []byte, e *Engine) (*script, error) {
+	digest := digestOf(source)
+	if s := sc.find(digest[:]); s != nil {
+		return s, nil
+	}
+	return e.compile(digest, source)
+}
+
+func digestOf(source []byte) (digest [digestLen]byte) {
+	sum := sha1.Sum(source) //nolint:gosec // as above
+	hex.Encode(digest[:], sum[:])
+	return digest
+}
+
+func (e *Engine) compile(digest [digestLen]byte, source []byte) (*script, error) {
 	proto, err := lua.Compile("user_script", string(source))
 	if err != nil {
 		return nil, err
@@ -69,7 +90,7 @@ func (sc *scriptCache) load(source []byte, keep bool, e *Engine) (*script, error
 			}
 		}
 	}
-	return sc.add(s, keep, &e.bounds)
+	return s, nil
 }
 
 func (sc *scriptCache) add(s *script, keep bool, b *bounds) (*script, error) {

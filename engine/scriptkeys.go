@@ -34,7 +34,13 @@ func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
 		sc := c.s.script(args[1])
 		return sc != nil && sc.keysOnly
 	}
-	sc, err := c.s.load(args[1])
+	load := c.s.load
+	if cmd != c.cmd {
+		// In a transaction it is loaded when its turn comes: what comes before it
+		// can ask for it by EVALSHA or SCRIPT EXISTS.
+		load = func(source []byte) (*script, error) { return c.e.cache.read(source, c.e) }
+	}
+	sc, err := load(args[1])
 	return err != nil || sc.keysOnly
 }
 

@@ -179,3 +179,16 @@ func TestScriptsAreAtomicTogether(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A script of a transaction is loaded when its turn comes.
+func TestScriptInTransactionIsLoadedInTurn(t *testing.T) {
+	s := open(t, Options{}).Session()
+	const source = "return KEYS[1]"
+	sum := sha1.Sum([]byte(source))
+	exists := "SCRIPT EXISTS " + hex.EncodeToString(sum[:])
+	want(t, s, "MULTI", "+OK\r\n")
+	want(t, s, exists, "+QUEUED\r\n")
+	begins(t, runScript(s, "EVAL", source, "1", "k"), "+QUEUED")
+	want(t, s, exists, "+QUEUED\r\n")
+	want(t, s, "EXEC", "*3\r\n*1\r\n:0\r\n$1\r\nk\r\n*1\r\n:1\r\n")
+}
