@@ -210,9 +210,10 @@ func (s *set) clone() *set {
 	return &c
 }
 
-// reserve makes an empty set ready for members, if they fit.
+// reserve makes a new set ready for members, if they fit. One that is empty again
+// keeps its form.
 func (s *set) reserve(members [][]byte) {
-	if s.len() > 0 || len(members) < 2 || len(members) > mostWords {
+	if s.len() > 0 || !s.isInts() || len(members) < 2 || len(members) > mostWords {
 		return
 	}
 	words, ints, width := 0, true, 0
