@@ -13,7 +13,7 @@ RACE := $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && CGO_ENABLED=1 && e
 
 .PHONY: help
 help: ## Lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
@@ -88,6 +88,10 @@ fuzz: ## Runs each fuzz target for FUZZTIME
 			(cd $$m && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package) || exit 1; \
 		done || exit 1; \
 	done
+
+.PHONY: redis-suite
+redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
+	go run ./internal/redissuite -source "$(SUITE)" $(UNITS)
 
 .PHONY: bench
 bench: ## Measures beside peers; ARGS="-suite clients"; raw output goes to bench/results

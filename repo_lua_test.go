@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
+	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
 // The rules of scripts. They hold what a test run can miss: a script that is
@@ -138,37 +137,25 @@ func bodyFaults(name, text string) (faults []string) {
 			faults = append(faults, fmt.Sprintf("string.format with %s: integers become text by '%%.0f' and nothing else does", m[1]))
 		}
 	}
-	chunk, err := parse.Parse(strings.NewReader(text), name)
+	script, err := lua.Compile(name, text)
 	if err != nil {
 		return append(faults, fmt.Sprintf("it does not compile: %v", err))
 	}
-	proto, err := lua.Compile(chunk, name)
-	if err != nil {
-		return append(faults, fmt.Sprintf("it does not compile: %v", err))
-	}
-	return append(faults, codeFaults(proto)...)
-}
-
-func codeFaults(proto *lua.FunctionProto) (faults []string) {
-	for i, instruction := range proto.Code {
-		line := proto.DbgSourcePositions[i]
-		switch int(instruction >> 26) { // the operation; the constant's index is in the low 18 bits
-		case lua.OP_SETGLOBAL:
-			faults = append(faults, fmt.Sprintf("line %d sets the global %s: make it local", line, proto.Constants[instruction&(1<<18-1)]))
-		case lua.OP_GETGLOBAL:
-			switch global := proto.Constants[instruction&(1<<18-1)].String(); {
-			case global == "tostring":
-				faults = append(faults, fmt.Sprintf("line %d uses tostring, which keeps 14 digits of an integer on Redis: use string.format('%%.0f', x)", line))
-			case !slices.Contains(globals, global):
-				faults = append(faults, fmt.Sprintf("line %d uses the global %s, which not every Redis has: is it a local that is misspelt?", line, global))
+	for _, u := range script.Uses() {
+		switch u.Kind {
+		case lua.SetsGlobal:
+			faults = append(faults, fmt.Sprintf("line %d sets the global %s: make it local", u.Line, u.Global))
+		case lua.ReadsGlobal:
+			switch {
+			case u.Global == "tostring":
+				faults = append(faults, fmt.Sprintf("line %d uses tostring, which keeps 14 digits of an integer on Redis: use string.format('%%.0f', x)", u.Line))
+			case !slices.Contains(globals, u.Global):
+				faults = append(faults, fmt.Sprintf("line %d uses the global %s, which not every Redis has: is it a local that is misspelt?", u.Line, u.Global))
 			}
-		case lua.OP_CONCAT:
+		case lua.Concatenates:
 			faults = append(faults, fmt.Sprintf("line %d joins strings with `..`, which keeps 14 digits of an integer on Redis: "+
-				"pass text by ARGV, or make one of integers by string.format('%%.0f', x)", line))
+				"pass text by ARGV, or make one of integers by string.format('%%.0f', x)", u.Line))
 		}
-	}
-	for _, inner := range proto.FunctionPrototypes {
-		faults = append(faults, codeFaults(inner)...)
 	}
 	return faults
 }

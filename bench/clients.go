@@ -54,12 +54,12 @@ func newPeers(addr string) (*peers, error) {
 }
 
 func benchRateLimit(ctx context.Context, cfg config) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(addr)
+	p, err := newPeers(server.addr)
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func benchRateLimit(ctx context.Context, cfg config) error {
 }
 
 func benchLock(ctx context.Context, cfg config) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(addr)
+	p, err := newPeers(server.addr)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,10 @@
 //	go run . -suite clients   # ratelimit and lock against peers' libraries
 //	go run . -suite stock     # one item sold to many, against a lock around a count
 //	go run . -suite serve     # redoubt serve against the server behind it
+//	go run . -suite engine    # the embedded engine against redis-server
+//	go run . -suite memory    # what a million of each type takes, beside redis-server
+//
+// All of it takes long; -rounds 1 -duration 200ms gives a first impression.
 package main
 
 import (
@@ -31,7 +35,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, stock, serve, or all")
+	suite := flag.String("suite", "all", "clients, stock, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -52,11 +56,13 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"clients": {benchRateLimit, benchLock},
 		"stock":   {benchStock},
 		"serve":   {benchServe},
+		"engine":  {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"memory":  {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["clients"], suites["stock"], suites["serve"])
+	suites["all"] = slices.Concat(suites["clients"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, stock, serve or all", suite)
+		return fmt.Errorf("unknown suite %q: want clients, stock, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -81,6 +87,11 @@ func (c config) printf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	fmt.Println(line)
 	c.raw.Print(line)
+}
+
+// progress shows on the terminal what is being measured; "" clears it.
+func (c config) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...)
 }
 
 func machine(ctx context.Context) string {

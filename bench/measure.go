@@ -39,6 +39,7 @@ func (c config) compare(ctx context.Context, title string, rdb *redis.Client, ca
 	for round := range c.rounds {
 		for i := range cs {
 			k := (i + round) % len(cs) // nobody is always first
+			c.progress("%s, %d callers, round %d of %d, %s", title, callers, round+1, c.rounds, cs[k].name)
 			s, err := measure(ctx, rdb, callers, c.duration, cs[k])
 			if err != nil {
 				return fmt.Errorf("%s: %w", cs[k].name, err)
@@ -48,6 +49,7 @@ func (c config) compare(ctx context.Context, title string, rdb *redis.Client, ca
 			samples[k] = append(samples[k], s)
 		}
 	}
+	c.progress("")
 	ours := median(samples[0], func(s sample) float64 { return s.perSecond })
 	for i, ct := range cs {
 		rate := median(samples[i], func(s sample) float64 { return s.perSecond })
@@ -128,7 +130,7 @@ func serverWork(ctx context.Context, rdb *redis.Client) (commands, cpu float64) 
 	return commands, cpu
 }
 
-func median(samples []sample, get func(sample) float64) float64 {
+func median[T any](samples []T, get func(T) float64) float64 {
 	vs := make([]float64, len(samples))
 	for i, s := range samples {
 		vs[i] = get(s)
@@ -142,25 +144,26 @@ func medianOf(vs []float64) float64 {
 }
 
 // startRedis starts a redis-server on a free loopback port.
-func startRedis(ctx context.Context) (addr string, stop func(), err error) {
-	if addr, err = freeAddr(ctx); err != nil {
-		return "", nil, err
+func startRedis(ctx context.Context) (t target, stop func(), err error) {
+	if t.addr, err = freeAddr(ctx); err != nil {
+		return target{}, nil, err
 	}
-	_, port, _ := net.SplitHostPort(addr)
+	_, port, _ := net.SplitHostPort(t.addr)
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
-		return "", nil, err
+		return target{}, nil, err
 	}
 	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return target{}, nil, err
 	}
+	t.name, t.pid = "redis", cmd.Process.Pid
 	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = os.RemoveAll(dir)
 	}
-	return addr, stop, awaitPing(ctx, addr)
+	return t, stop, awaitPing(ctx, t.addr)
 }
 
 // freeAddr returns a loopback address that nobody listens on.

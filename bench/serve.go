@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"net"
 	"os"
@@ -20,18 +20,20 @@ import (
 // redoubt serve does: redis-benchmark against the server itself, and through
 // redoubt serve to the same server.
 func benchServe(ctx context.Context, cfg config) error {
-	addr, stop, err := startRedis(ctx)
+	direct, stop, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	through, stopServe, err := startServe(ctx, addr)
+	direct.name = "direct"
+	through, stopServe, err := startServe(ctx, "--backend", "redis://"+direct.addr)
 	if err != nil {
 		return err
 	}
 	defer stopServe()
+	through.name = "through"
 
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	rdb := redis.NewClient(&redis.Options{Addr: direct.addr})
 	defer func() { _ = rdb.Close() }()
 	evalsha, err := throttleByEvalsha(ctx, rdb)
 	if err != nil {
@@ -49,7 +51,8 @@ func benchServe(ctx context.Context, cfg config) error {
 			{"SET", set, set},
 			{"GET", get, get},
 		} {
-			if err := cfg.compareServers(ctx, c.title, pipeline, through, addr, c.through, c.direct); err != nil {
+			through.words, direct.words = c.through, c.direct
+			if err := cfg.compareServers(ctx, c.title, load{50, pipeline}, through, direct); err != nil {
 				return err
 			}
 		}
@@ -72,87 +75,120 @@ func throttleByEvalsha(ctx context.Context, rdb *redis.Client) ([]string, error)
 	return append(words, cmd.Args...), nil
 }
 
-func (c config) compareServers(ctx context.Context, title string, pipeline int, through, direct string, throughCmd, directCmd []string) error {
-	var ratios, ours, theirs []float64
+// A target is a server under redis-benchmark, and the command it gets.
+type target struct {
+	name  string
+	addr  string
+	pid   int
+	words []string
+}
+
+// A load is how redis-benchmark sends.
+type load struct{ clients, pipeline int }
+
+// compareServers measures two servers in turn: ours, and the one that it is
+// compared with.
+func (c config) compareServers(ctx context.Context, title string, l load, ours, theirs target) error {
+	var ratios []float64
+	var results [2][]result
 	for round := range c.rounds {
-		var a, b result
-		var err error
-		first, second := &a, &b
-		if round%2 == 0 {
-			*first, err = c.redisBenchmark(ctx, through, pipeline, throughCmd)
-			if err == nil {
-				*second, err = c.redisBenchmark(ctx, direct, pipeline, directCmd)
+		var rs [2]result
+		for i := range rs {
+			k := (i + round) % 2 // nobody is always first
+			t := []target{ours, theirs}[k]
+			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
+			r, err := c.redisBenchmark(ctx, t, l)
+			if err != nil {
+				return err
 			}
-		} else {
-			*second, err = c.redisBenchmark(ctx, direct, pipeline, directCmd)
-			if err == nil {
-				*first, err = c.redisBenchmark(ctx, through, pipeline, throughCmd)
-			}
+			rs[k] = r
+			results[k] = append(results[k], r)
 		}
-		if err != nil {
-			return err
-		}
-		c.raw.Printf("raw\t%s\t-c 50 -P %d\tthrough %.0f/s p50 %s p99 %s ms\tdirect %.0f/s p50 %s p99 %s ms",
-			title, pipeline, a.perSecond, a.p50, a.p99, b.perSecond, b.p50, b.p99)
-		ours, theirs = append(ours, a.perSecond), append(theirs, b.perSecond)
+		a, b := rs[0], rs[1]
+		c.raw.Printf("raw\t%s\t-c %d -P %d\t%s %.0f/s p50 %s p99 %s ms %.2f us\t%s %.0f/s p50 %s p99 %s ms %.2f us",
+			title, l.clients, l.pipeline, ours.name, a.perSecond, a.p50, a.p99, a.cpu, theirs.name, b.perSecond, b.p50, b.p99, b.cpu)
 		ratios = append(ratios, a.perSecond/b.perSecond)
 	}
-	c.printf("%-44s -c 50 -P %-2d  through %8.0f/s  direct %8.0f/s  ratio %.2f",
-		title, pipeline, medianOf(ours), medianOf(theirs), medianOf(ratios))
+	c.progress("")
+	rate := func(r result) float64 { return r.perSecond }
+	cpu := func(r result) float64 { return r.cpu }
+	c.printf("%-44s -c %-3d -P %-2d  %s %8.0f/s %6.2f us/command  %s %8.0f/s %6.2f us/command  ratio %.2f",
+		title, l.clients, l.pipeline, ours.name, median(results[0], rate), median(results[0], cpu),
+		theirs.name, median(results[1], rate), median(results[1], cpu), medianOf(ratios))
 	return nil
 }
 
 type result struct {
 	perSecond float64
-	p50, p99  string // ms
+	p50, p99  string  // ms
+	cpu       float64 // the server's, µs a command
 }
 
 // redisBenchmark runs redis-benchmark once. The number of requests is chosen
 // so that a run takes about the configured duration.
-func (c config) redisBenchmark(ctx context.Context, addr string, pipeline int, words []string) (result, error) {
-	host, port, _ := net.SplitHostPort(addr)
+func (c config) redisBenchmark(ctx context.Context, t target, l load) (result, error) {
+	host, port, _ := net.SplitHostPort(t.addr)
 	n := int(50_000 * c.duration.Seconds())
-	if pipeline > 1 {
+	if l.pipeline > 1 {
 		n *= 5
 	}
-	args := append([]string{"-h", host, "-p", port, "-c", "50", "-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(n),
-		"-r", "10000", "--csv"}, words...)
+	args := append([]string{"-h", host, "-p", port, "-c", strconv.Itoa(l.clients), "-P", strconv.Itoa(l.pipeline), "-n", strconv.Itoa(n),
+		"-r", "10000", "--csv"}, t.words...)
+	before := cpuSeconds(t.pid)
 	out, err := exec.CommandContext(ctx, "redis-benchmark", args...).Output()
 	if err != nil {
 		return result{}, fmt.Errorf("redis-benchmark %s: %w", strings.Join(args, " "), err)
 	}
-	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-	if err != nil || len(rows) < 2 || len(rows[1]) < 7 {
-		return result{}, fmt.Errorf("redis-benchmark printed %q (%w)", out, err)
+	cpu := (cpuSeconds(t.pid) - before) * 1e6 / float64(n)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	// The title, which comes first, has its quotes unescaped.
+	fields := strings.Split(lines[len(lines)-1], `","`)
+	if len(fields) < 8 {
+		return result{}, fmt.Errorf("redis-benchmark printed %q", out)
 	}
-	rps, err := strconv.ParseFloat(rows[1][1], 64)
-	return result{perSecond: rps, p50: rows[1][4], p99: rows[1][6]}, err
+	fields = fields[len(fields)-7:]
+	rps, err := strconv.ParseFloat(fields[0], 64)
+	return result{perSecond: rps, p50: fields[3], p99: fields[5], cpu: cpu}, err
 }
 
-// startServe builds redoubt and starts redoubt serve in front of backend.
-func startServe(ctx context.Context, backend string) (addr string, stop func(), err error) {
+// cpuSeconds is what a process has used so far, by the kernel's clock of 100
+// ticks a second; 0 where there is no /proc.
+func cpuSeconds(pid int) float64 {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100
+}
+
+// startServe builds redoubt and starts redoubt serve with more flags.
+func startServe(ctx context.Context, flags ...string) (t target, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
-		return "", nil, err
+		return target{}, nil, err
 	}
 	binary := filepath.Join(dir, "redoubt")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/redoubt")
 	build.Dir, build.Stderr = "..", os.Stderr
 	if err := build.Run(); err != nil {
-		return "", nil, fmt.Errorf("build redoubt: %w", err)
+		return target{}, nil, fmt.Errorf("build redoubt: %w", err)
 	}
-	if addr, err = freeAddr(ctx); err != nil {
-		return "", nil, err
+	if t.addr, err = freeAddr(ctx); err != nil {
+		return target{}, nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "serve", "--listen", addr, "--backend", "redis://"+backend, "--http", "")
+	cmd := exec.CommandContext(ctx, binary, append([]string{"serve", "--listen", t.addr, "--http", "", "--log-level", "warn"}, flags...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return target{}, nil, err
 	}
+	t.name, t.pid = "serve", cmd.Process.Pid
 	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = os.RemoveAll(dir)
 	}
-	return addr, stop, awaitPing(ctx, addr)
+	return t, stop, awaitPing(ctx, t.addr)
 }

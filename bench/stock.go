@@ -31,12 +31,12 @@ const plenty = 1_000_000_000
 // what most code for flash sales does, a lock around reading the count, checking
 // it and writing it.
 func benchStock(ctx context.Context, cfg config) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(addr)
+	p, err := newPeers(server.addr)
 	if err != nil {
 		return err
 	}

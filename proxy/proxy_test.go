@@ -83,6 +83,8 @@ func (c *collector) wait(tb testing.TB, what string, ok func() bool) {
 		select {
 		case <-c.changed:
 		case <-deadline:
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			tb.Fatalf("not in time: %s; replies %v, pushes %q", what, c.replies, c.pushes)
 		}
 	}
@@ -90,8 +92,12 @@ func (c *collector) wait(tb testing.TB, what string, ok func() bool) {
 
 func (c *collector) want(tb testing.TB, tag uint64, reply string) {
 	tb.Helper()
-	c.wait(tb, "reply "+strconv.FormatUint(tag, 10), func() bool { return c.replies[tag] != "" })
-	if got := c.replies[tag]; got != reply {
+	var got string
+	c.wait(tb, "reply "+strconv.FormatUint(tag, 10), func() bool {
+		got = c.replies[tag]
+		return got != ""
+	})
+	if got != reply {
 		tb.Errorf("reply %d: %q, want %q", tag, got, reply)
 	}
 }

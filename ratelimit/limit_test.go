@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -88,8 +86,7 @@ type noConn struct{ redoubt.Conn }
 // ms.
 func TestLongRun(t *testing.T) {
 	t.Parallel()
-	m := miniredis.RunT(t)
-	client := newClient(t, wrap(t, dial(t, m.Addr())), "rd")
+	client, m := withTime(t)
 	r := dice(t)
 	for _, limit := range []ratelimit.Limit{
 		{Rate: 1, Period: time.Hour, Burst: 2},
@@ -105,8 +102,7 @@ func TestLongRun(t *testing.T) {
 		l, err := ratelimit.New(client, ratelimit.Options{Limit: limit})
 		must(t, err)
 		name := strconv.Itoa(limit.Rate) + ":" + strconv.Itoa(limit.Burst)
-		now := time.Unix(1_760_000_000, 0)
-		m.SetTime(now)
+		now := m.Now()
 		taken := -limit.Burst
 		take := func(n int) {
 			if d := allow(t, l, name, n); d.Allowed {
@@ -122,8 +118,7 @@ func TestLongRun(t *testing.T) {
 			spare := int64(interval) * int64(limit.Burst-1) / int64(time.Microsecond)
 			pause := peek(t, l, name).RetryAfter + time.Duration(r.Int64N(spare/2+1))*time.Microsecond
 			now = now.Add(pause)
-			m.SetTime(now)
-			m.FastForward(pause)
+			m.advance(pause)
 			if n := peek(t, l, name).Remaining; n > 0 {
 				take(n)
 			}

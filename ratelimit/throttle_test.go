@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -99,8 +97,7 @@ func pause(r *rand.Rand) time.Duration {
 func TestThrottleAgreesWithModel(t *testing.T) {
 	t.Parallel()
 	const calls = 15_000
-	m := miniredis.RunT(t)
-	client := newClient(t, wrap(t, dial(t, m.Addr())), "rd")
+	client, m := withTime(t)
 	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 	must(t, err)
 	r, model := dice(t), newCell()
@@ -109,13 +106,12 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 	for done := 0; done < calls; {
 		d := pause(r)
 		now = now.Add(d)
-		m.SetTime(now)
-		m.FastForward(d)
+		m.advance(d)
 		at := num(now.UnixNano())
 		for key, tat := range model.tats {
 			// Whether a key that is past its time is still there shows in the
 			// reply to a refusal, and nobody promises either.
-			if !m.Exists(key) {
+			if !exists(t, client, key) {
 				if more(tat, at) {
 					t.Fatalf("%v: the key expired %v ns early", key, minus(tat, at))
 				}
@@ -147,7 +143,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 			limited += int(got[0])
 		}
 		for _, cmd := range cmds {
-			if key := cmd.Keys[0]; m.Exists(key) && m.TTL(key) <= 0 {
+			if key := cmd.Keys[0]; pttl(t, client, key) == -1 {
 				t.Fatalf("%v does not expire", key)
 			}
 		}
@@ -163,9 +159,6 @@ func TestThrottleStepsAgreeWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
 		batches := 3000 // of 20 steps
-		if w.Name == "embedded" {
-			batches = 100
-		}
 		key := w.Prefix + "k"
 		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 		must(t, err)

@@ -43,6 +43,15 @@ func AppendSet(dst []byte, p Protocol, n int) []byte {
 	return appendHeader(dst, '*', n)
 }
 
+// AppendPush appends the head of a push of n elements, which is an array in
+// RESP2. The elements follow.
+func AppendPush(dst []byte, p Protocol, n int) []byte {
+	if p == RESP3 {
+		return appendHeader(dst, '>', n)
+	}
+	return appendHeader(dst, '*', n)
+}
+
 // AppendBulk appends a binary-safe string.
 func AppendBulk[T string | []byte](dst []byte, s T) []byte {
 	dst = appendHeader(dst, '$', len(s))

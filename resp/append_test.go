@@ -20,6 +20,7 @@ func TestAppend(t *testing.T) {
 		{"null array", resp.AppendNullArray, "*-1\r\n", "_\r\n"},
 		{"map", func(d []byte, p resp.Protocol) []byte { return resp.AppendMap(d, p, 2) }, "*4\r\n", "%2\r\n"},
 		{"set", func(d []byte, p resp.Protocol) []byte { return resp.AppendSet(d, p, 2) }, "*2\r\n", "~2\r\n"},
+		{"push", func(d []byte, p resp.Protocol) []byte { return resp.AppendPush(d, p, 2) }, "*2\r\n", ">2\r\n"},
 		{"true", func(d []byte, p resp.Protocol) []byte { return resp.AppendBool(d, p, true) }, ":1\r\n", "#t\r\n"},
 		{"false", func(d []byte, p resp.Protocol) []byte { return resp.AppendBool(d, p, false) }, ":0\r\n", "#f\r\n"},
 		{"double", func(d []byte, p resp.Protocol) []byte { return resp.AppendDouble(d, p, 0.1) }, "$3\r\n0.1\r\n", ",0.1\r\n"},

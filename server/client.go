@@ -162,7 +162,7 @@ func (c *session) clientReply(args [][]byte) {
 	case "off":
 		c.replies = repliesOff
 	case "skip":
-		if c.replies != repliesOff && !c.muted {
+		if c.replies != repliesOff {
 			c.replies = skipNext
 		}
 	default:

@@ -14,7 +14,7 @@ import (
 )
 
 func TestGoRedis(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		for _, protocol := range []int{2, 3} {
 			rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, ClientName: "test"})
@@ -129,7 +129,7 @@ func cli(t *testing.T, addr string, args ...string) string {
 }
 
 func TestRedisCLI(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		for _, c := range []struct{ args, want string }{
 			{"PING", "PONG"},

@@ -27,7 +27,7 @@ const maxName = 32 // longer than any name in the map of handlers
 
 // lookup finds the handler for a name in any case, without allocating.
 func (s *Server) lookup(name []byte) *handler {
-	if len(name) > maxName {
+	if len(name) > maxName || len(name) == 0 || s.initials[len(name)]&(1<<(name[0]&31)) == 0 {
 		return nil
 	}
 	var low [maxName]byte
@@ -88,6 +88,15 @@ func (s *Server) makeHandlers() map[string]*handler {
 	return m
 }
 
+// initials says for each length of a name which letters names of that length in
+// m begin with, as bits, so that most commands need not be looked up.
+func initials(m map[string]*handler) (bits [maxName + 1]uint32) {
+	for name := range m {
+		bits[len(name)] |= 1 << (name[0] & 31)
+	}
+	return bits
+}
+
 // crossProtocol is for words of HTTP: a page in a browser may have been made to
 // send them here, with commands in what follows. Like Redis, which would close
 // the connection that all share, it closes the client without an answer.
@@ -109,7 +118,11 @@ func (c *session) dispatch(args [][]byte, raw []byte) {
 	h := c.srv.lookup(args[0])
 	if h == nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
 		c.commands[Passed]++
-		c.pass(raw)
+		if c.here() {
+			c.runHere(args)
+		} else {
+			c.pass(raw)
+		}
 		return
 	}
 	c.sendSpan()
@@ -210,6 +223,10 @@ func (c *session) forward(raw []byte, change translate) {
 	if change != nil || c.muted {
 		c.out.prepare(t, slot{change: change, mute: c.muted})
 	}
+	if c.here() {
+		c.out.Reply(t, c.runLine(raw))
+		return
+	}
 	if err := c.upstream.Send(&c.out, t, 1, raw); err != nil {
 		c.unsent(t, err)
 	}
@@ -298,10 +315,13 @@ func (c *session) rewrite(p command.Plan) {
 	t := c.tag()
 	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, undo: p.Undo, mute: c.muted})
 	var err error
-	if c.dedicated != nil {
+	switch {
+	case c.dedicated != nil:
 		c.scripted = t + 1
 		err = c.dedicated.SendScript(t, p.Cmd)
-	} else {
+	case c.here():
+		c.out.Reply(t, c.runScript(p.Cmd))
+	default:
 		err = c.upstream.SendScript(&c.out, t, p.Cmd)
 	}
 	if err != nil {

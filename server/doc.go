@@ -15,6 +15,9 @@
 //     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
 //     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
 //     connection until it closes or sends RESET.
+//   - A back end in this process ([Options.Sessions]) runs what passes through,
+//     and scripts, in the goroutine that read them, without a connection.
+//     (TestDifferentialHere)
 //   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
 //     TRACKING in RESP2, where invalidations would not come. POST and Host:
 //     close the client, as they do in Redis.

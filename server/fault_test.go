@@ -19,7 +19,7 @@ const lost = " lost before the reply: the command may have run\r\n"
 // TestFaults: each fault is one error in the place of the command that it
 // struck, and disturbs nothing else.
 func TestFaults(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		for _, c := range []struct{ command, reply string }{

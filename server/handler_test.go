@@ -42,6 +42,7 @@ func startWith(t *testing.T, more map[string]func(c *session)) (srv *Server, dia
 	for name, run := range more {
 		srv.handlers[name] = &handler{name: name, run: func(c *session, _ [][]byte, _ []byte) { run(c) }}
 	}
+	srv.initials = initials(srv.handlers)
 	l, err := srv.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -124,6 +124,10 @@ func TestNoLeak(t *testing.T) {
 		a.send("CLIENT", "REPLY", "SKIP")
 		a.send("GET", "quiet")
 		a.want("+PONG\r\n", "PING")
+		a.send("CLIENT", "REPLY", "SKIP")
+		a.send("CLIENT", "REPLY", "SKIP") // is skipped, and skips
+		a.send("GET", "quiet")
+		a.want("+PONG\r\n", "PING")
 	})
 	t.Run("RESP3", func(t *testing.T) {
 		a, b := dial(t, addr), dial(t, addr)

@@ -128,7 +128,7 @@ func TestQuit(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		direct := dial(t, b.Addr)
 		for _, protocol := range []string{"2", "3"} {

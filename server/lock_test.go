@@ -28,7 +28,7 @@ func held(t *testing.T, raw string) (id string, fence int64) {
 }
 
 func TestLock(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		name := b.Prefix + "orders:42"
 		a, o := dial(t, addr), dial(t, addr)
@@ -128,7 +128,7 @@ func TestLockShared(t *testing.T) {
 }
 
 func TestLockWait(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		srv, addr := start(t, b.URL)
 		name := b.Prefix + "l"
 		holder, waiter, second := dial(t, addr), dial(t, addr), dial(t, addr)
@@ -168,7 +168,7 @@ func TestLockWait(t *testing.T) {
 
 // Many clients of one server take turns.
 func TestLockContention(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		name := b.Prefix + "l"
 		const clients, rounds = 8, 10

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -24,6 +25,13 @@ type Options struct {
 	// Client reaches the same server and database as Backend. Commands that
 	// wait use it, and its prefix names the keys of all extension commands.
 	Client *redoubt.Client
+
+	// Sessions opens a session for a client when the back end is inside of this
+	// process. Then what the client sends is run at once, by the goroutine that
+	// reads it, while Backend serves those that need a connection of their own.
+	// The connection is only to be asked for its addresses. Defaults to nil:
+	// everything is sent through Backend.
+	Sessions func(client net.Conn) Session
 
 	// Password, when not empty, is what clients must give by AUTH or HELLO.
 	// Without one only loopback addresses and unix sockets can be listened on.

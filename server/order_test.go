@@ -13,7 +13,7 @@ import (
 )
 
 func TestLongPipeline(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		const n = 10_000
@@ -38,7 +38,7 @@ func TestLongPipeline(t *testing.T) {
 // TestMixedOrder sends random mixtures of all five ways a command can take, in
 // one write, and checks each reply in its place.
 func TestMixedOrder(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		var wg sync.WaitGroup
 		for client := range 4 {

@@ -43,7 +43,7 @@ type output struct {
 	conn    *socket.Conn
 	timeout time.Duration
 	max     int
-	stats   *counters
+	traffic *traffic
 	head    atomic.Uint64 // the tag of the first reply to come; written under mu
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
@@ -110,11 +110,7 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 		}
 		return false
 	}
-	if n, typical := int64(len(raw)), o.typical.Load(); n > typical {
-		o.typical.Store(n)
-	} else if typical > smallReply {
-		o.typical.Store(typical - (typical-n)/16)
-	}
+	o.measure(int64(len(raw)))
 	sl := o.slot(tag)
 	head := o.head.Load()
 	if tag != head {
@@ -139,6 +135,41 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 		o.changed.Broadcast()
 	}
 	return o.schedule()
+}
+
+// replies takes the replies to the n commands from tag on, which must be the
+// next, and whose slots are not used. It owns raw, and returns memory in its
+// place. The caller calls Flush.
+func (o *output) replies(tag uint64, n int, raw []byte) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.err != nil:
+		return raw[:0]
+	case tag != o.head.Load():
+		o.failLocked(errors.New("a reply is out of order"))
+		return raw[:0]
+	}
+	o.measure(int64(len(raw) / n))
+	if len(o.buf) == 0 {
+		o.buf, raw = raw, o.buf
+	} else {
+		o.buf = append(o.buf, raw...)
+	}
+	o.head.Store(tag + uint64(n)) //nolint:gosec // positive
+	if o.waiting > 0 {
+		o.changed.Broadcast()
+	}
+	return raw[:0]
+}
+
+// measure notes the size of a reply. The caller holds mu.
+func (o *output) measure(n int64) {
+	if typical := o.typical.Load(); n > typical {
+		o.typical.Store(n)
+	} else if typical > smallReply {
+		o.typical.Store(typical - (typical-n)/16)
+	}
 }
 
 func (s *slot) reset() {
@@ -230,7 +261,7 @@ func (o *output) take() []byte {
 
 // wrote follows a write of what take gave. The caller holds mu.
 func (o *output) wrote(buf []byte, n int, err error) {
-	o.stats.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
+	o.traffic.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
 	if cap(buf) <= maxIdleOutput {
 		o.spare = buf[:0]
 	}

@@ -13,7 +13,7 @@ import (
 
 func pipeOutput(timeout time.Duration) (*output, net.Conn) {
 	client, conn := net.Pipe()
-	o := &output{conn: socket.New(conn), timeout: timeout, max: 1 << 20, stats: new(counters)}
+	o := &output{conn: socket.New(conn), timeout: timeout, max: 1 << 20, traffic: new(traffic)}
 	o.init()
 	return o, client
 }

@@ -32,6 +32,7 @@ type Server struct {
 	env      *command.Env
 	table    []*command.Command
 	handlers map[string]*handler
+	initials [maxName + 1]uint32
 	stats    counters
 
 	// upstreams are shared by all clients that have no state: for RESP2 and
@@ -79,6 +80,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.stats.extension = make([]atomic.Uint64, len(s.table))
 	s.handlers = s.makeHandlers()
+	s.initials = initials(s.handlers)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
 	if _, err := s.upstream(resp.RESP2); err != nil {
@@ -233,6 +235,7 @@ func (s *Server) accept(conn net.Conn) {
 		c.serve()
 		s.mu.Lock()
 		delete(s.sessions, c.id)
+		s.stats.ended.add(&c.traffic)
 		s.mu.Unlock()
 	}()
 }

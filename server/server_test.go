@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -45,6 +49,10 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 		tb.Fatal(err)
 	}
 	opts := server.Options{Backend: backend, Client: client}
+	if e, ok := inProcess.Load(url); ok {
+		e := e.(*engine.Engine)
+		opts.Backend, opts.Sessions = e, func(c net.Conn) server.Session { return e.SessionFor(c) }
+	}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -67,6 +75,36 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 		_ = rdb.Close()
 	})
 	return srv, l.Addr().String()
+}
+
+// inProcess are the engines that start uses without a connection, by URL.
+var inProcess sync.Map
+
+// each is redistest.Each, and runs the test on an engine in this process too,
+// whose commands are run in sessions of the clients' own.
+func each(t *testing.T, run func(t *testing.T, b redistest.Backend)) {
+	t.Helper()
+	redistest.Each(t, run)
+	t.Run("here", func(t *testing.T) {
+		url := here(t)
+		run(t, redistest.Backend{Name: "here", URL: url, Prefix: "here", Addr: strings.TrimPrefix(url, "redis://")})
+	})
+}
+
+// here returns the URL of a new engine in this process.
+func here(t *testing.T) string {
+	t.Helper()
+	s, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "redis://" + s.Addr()
+	inProcess.Store(url, s.Engine())
+	t.Cleanup(func() {
+		inProcess.Delete(url)
+		_ = s.Close()
+	})
+	return url
 }
 
 // A wire is a client that sees every byte.

@@ -42,9 +42,11 @@ type session struct {
 	tx        transaction
 	capture   *[]byte // replies made here go there instead
 	scratch   []byte
-	commands  [kinds]uint64 // not yet in the server's counters
+	commands  [kinds]uint64 // not yet in traffic
+	local     local
 
-	// span is commands that pass through and lie one behind the other in buf.
+	// span is commands that pass through: they lie one behind the other in buf,
+	// or have been run here.
 	span struct {
 		from, to int
 		tag      uint64
@@ -52,9 +54,11 @@ type session struct {
 	}
 
 	// Of everybody.
+	traffic  traffic
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent     atomic.Uint64 // next, as others may see it
 	draining atomic.Bool
+	killed   atomic.Bool // nothing more is to be run
 	detached atomic.Bool // the dedicated connection is closed on purpose
 	own      atomic.Pointer[proxy.Dedicated]
 	tracks   atomic.Bool // CLIENT TRACKING is on; settle before reading it
@@ -95,10 +99,11 @@ func newSession(s *Server, conn net.Conn) *session {
 	if !c.authed {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
-	c.out.conn, c.out.timeout, c.out.max, c.out.stats = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &s.stats
+	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.openLocal(conn)
 	c.active.Store(s.clock.Load())
 	return c
 }
@@ -111,17 +116,19 @@ func (c *session) serve() {
 	c.finish(err)
 	c.cancel(err)
 	c.undedicate()
+	c.closeLocal()
 	c.out.fail(err)
 }
 
 func (c *session) loop() error {
 	for {
+		c.sent.Store(c.next + 1) // not idle while a command runs here
 		ok := c.process()
 		c.sendSpan()
 		c.flush()
 		c.count()
 		switch {
-		case !ok:
+		case !ok, c.quit:
 			return nil
 		case c.draining.Load():
 			return ErrClosed
@@ -189,7 +196,7 @@ func (c *session) read() error {
 		defer func() { c.enlarge() }()
 	}
 	c.to += n
-	c.srv.stats.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
 	c.active.Store(c.srv.clock.Load())
 	return nil
 }
@@ -203,7 +210,7 @@ func (c *session) enlarge() {
 // process handles the complete commands in the buffer. It reports false when
 // the session is to end.
 func (c *session) process() bool {
-	for c.from < c.to {
+	for c.from < c.to && !c.killed.Load() {
 		n, err := c.scanner.Next(c.buf[c.from:c.to])
 		if err != nil {
 			c.sendSpan()
@@ -280,9 +287,10 @@ func (c *session) settle() bool {
 
 // flush sends what waits to be sent, in both directions.
 func (c *session) flush() {
-	if c.dedicated != nil {
+	switch {
+	case c.dedicated != nil:
 		c.dedicated.Flush()
-	} else {
+	case !c.here():
 		c.upstream.Flush()
 	}
 	c.out.Flush()
@@ -295,6 +303,10 @@ func (c *session) sendSpan() {
 	}
 	n := c.span.n
 	c.span.n = 0
+	if c.here() {
+		c.deliver(c.span.tag, n)
+		return
+	}
 	commands := c.buf[c.span.from:c.span.to]
 	var err error
 	if c.dedicated != nil {
@@ -315,12 +327,12 @@ func (c *session) unreachable(tag uint64, cause error) {
 	c.out.Reply(tag, proxy.UnreachableReply(c.srv.opts.Backend.Name(), cause))
 }
 
-// count adds to the server's counters.
+// count lets others see what was counted.
 func (c *session) count() {
 	c.sent.Store(c.next)
 	for k, n := range c.commands {
 		if n > 0 {
-			c.srv.stats.commands[k].Add(n)
+			c.traffic.commands[k].Add(n)
 			c.commands[k] = 0
 		}
 	}
@@ -351,6 +363,7 @@ func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
 
 // kill ends the session from outside.
 func (c *session) kill(cause error) {
+	c.killed.Store(true)
 	c.cancel(cause)
 	c.out.fail(cause)
 	if d := c.own.Load(); d != nil {

@@ -163,7 +163,7 @@ func TestBlockingReads(t *testing.T) {
 
 // TestReplyBeforeWait: what was answered leaves before what is behind waits.
 func TestReplyBeforeWait(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		name := b.Prefix + "l"
 		holder, w := dial(t, addr), dial(t, addr)

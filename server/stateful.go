@@ -242,6 +242,9 @@ func (c *session) setProtocol(p resp.Protocol) error {
 		return err
 	}
 	c.upstream, c.protocol = u, p
+	if c.local.session != nil {
+		c.local.session.SetProtocol(p)
+	}
 	c.shown(func(a *about) { a.shownProtocol = p })
 	return nil
 }

@@ -38,13 +38,27 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// counters are shared by all sessions; each adds to them once for all that
-// arrived together.
-type counters struct {
-	accepted, refused atomic.Uint64
+// traffic is what changes with every batch of commands. Each session has its
+// own, so that cores do not share it.
+type traffic struct {
 	commands          [kinds]atomic.Uint64
-	extension         []atomic.Uint64 // by position in the table
 	bytesIn, bytesOut atomic.Uint64
+}
+
+// add adds what another counted.
+func (t *traffic) add(other *traffic) {
+	for k := range t.commands {
+		t.commands[k].Add(other.commands[k].Load())
+	}
+	t.bytesIn.Add(other.bytesIn.Load())
+	t.bytesOut.Add(other.bytesOut.Load())
+}
+
+// counters are shared by all sessions.
+type counters struct {
+	ended             traffic // of the sessions that have ended; guarded by Server.mu
+	accepted, refused atomic.Uint64
+	extension         []atomic.Uint64 // by position in the table
 	protocolErrors    atomic.Uint64
 	authFailures      atomic.Uint64
 	backendErrors     atomic.Uint64
@@ -83,21 +97,26 @@ func (s *Server) Stats() Stats {
 	c := &s.stats
 	st := Stats{
 		Accepted: c.accepted.Load(), Refused: c.refused.Load(),
-		Extension: make(map[string]uint64, len(c.extension)),
-		BytesIn:   c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
+		Extension:      make(map[string]uint64, len(c.extension)),
 		ProtocolErrors: c.protocolErrors.Load(), AuthFailures: c.authFailures.Load(),
 		BackendErrors: c.backendErrors.Load(), Panics: c.panics.Load(), IdleClosed: c.idleClosed.Load(),
 		Dedicated: int(c.dedicated.Load()),
-	}
-	for k := range st.Commands {
-		st.Commands[k] = c.commands[k].Load()
 	}
 	for i, e := range s.table {
 		st.Extension[e.Name] = c.extension[i].Load()
 	}
 	s.mu.Lock()
 	st.Clients = len(s.sessions)
+	var sum traffic
+	sum.add(&c.ended)
+	for _, session := range s.sessions {
+		sum.add(&session.traffic)
+	}
 	s.mu.Unlock()
+	for k := range st.Commands {
+		st.Commands[k] = sum.commands[k].Load()
+	}
+	st.BytesIn, st.BytesOut = sum.bytesIn.Load(), sum.bytesOut.Load()
 	for i := range s.upstreams {
 		if u := s.upstreams[i].get(); u != nil {
 			st.Upstreams = append(st.Upstreams, UpstreamStats{Protocol: resp.RESP2 + resp.Protocol(i), Stats: u.Stats()}) //nolint:gosec // 0 or 1

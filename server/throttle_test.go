@@ -18,7 +18,7 @@ func five(limited, limit, remaining, reset int) string {
 
 // TestThrottleVectors replays what the module answered.
 func TestThrottleVectors(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		f, err := os.Open("testdata/cl-throttle.txt")
 		if err != nil {
@@ -89,7 +89,7 @@ func TestThrottleVectors(t *testing.T) {
 // which rounds to 0 s. Both calls are in one transaction, and tried again when
 // even that took too long.
 func TestThrottleBelowAMillisecond(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		try := 0
@@ -114,7 +114,7 @@ func TestThrottleBelowAMillisecond(t *testing.T) {
 }
 
 func TestThrottleErrors(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		p := b.Prefix
@@ -153,7 +153,7 @@ func TestThrottleErrors(t *testing.T) {
 }
 
 func TestThrottleInTransaction(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		for _, protocol := range []string{"2", "3"} {
 			w := dial(t, addr)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTransaction(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		p := b.Prefix
 		w, other := dial(t, addr), dial(t, addr)

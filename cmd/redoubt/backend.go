@@ -5,31 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/embedded"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/server"
 )
 
 // A backend is what keeps the data of `redoubt serve`.
 type backend struct {
-	name       string // to be shown
-	durability string // what is left after a crash
-	redis      *proxy.Redis
+	name       string                               // to be shown
+	durability string                               // what is left after a crash
+	raw        server.Backend                       // opens raw sessions to it
+	sessions   func(client net.Conn) server.Session // in this process; nil in another
+	saveErr    func() error                         // why this process can't save changes; nil in another
 	client     *redoubt.Client
 	closers    []func() error // in the order of closing
+	hurry      func()         // ends what may run for long in this process; nil in another
 }
 
 // remote reports whether another process keeps the data.
 func (b *backend) remote() bool { return b.name != embeddedName }
 
-func (b *backend) close() {
+// close returns when everything is saved, or an error when it may not be.
+func (b *backend) close() (err error) {
 	for _, c := range b.closers {
-		_ = c() // the process ends anyway
+		err = errors.Join(err, c())
 	}
+	return err
 }
 
 const embeddedName = "embedded"
@@ -39,45 +45,46 @@ func embeddedPath(url string) (path string, ok bool) { return strings.CutPrefix(
 
 // openBackend starts or reaches the back end that url names. Its errors name
 // the address and never the password.
-func openBackend(ctx context.Context, url, prefix string) (_ *backend, err error) {
+func openBackend(ctx context.Context, url string, s storage, prefix string, log *slog.Logger) (_ *backend, err error) {
+	if err := s.check(url); err != nil {
+		return nil, err
+	}
+	if _, ok := embeddedPath(url); ok {
+		return openEmbedded(ctx, s, prefix, log)
+	}
 	b := &backend{}
 	defer func() {
 		if err != nil {
-			b.close()
+			_ = b.close() // there is a better error already
 		}
 	}()
-	if path, ok := embeddedPath(url); ok {
-		if path != "" {
-			return nil, usagef("backend embedded:%s: the embedded back end keeps its data in memory only; use embedded: without a path, or a Redis", path)
-		}
-		srv, err := embedded.Start()
-		if err != nil {
-			return nil, fail(exitUnavailable, err)
-		}
-		b.closers = append(b.closers, srv.Close)
-		b.name, b.durability = embeddedName, "none: data is in memory and gone when this process ends"
-		url = "redis://" + srv.Addr()
-	}
-	if b.redis, err = proxy.ParseURL(url); err != nil {
+	redis, err := proxy.ParseURL(url)
+	if err != nil {
 		return nil, usagef("back end: %w", err)
 	}
 	conn, err := goredis.Open(ctx, url)
 	if err != nil {
 		return nil, openFailure("back end", url, err)
 	}
-	b.closers = append([]func() error{conn.Close}, b.closers...)
+	b.closers = append(b.closers, conn.Close)
+	b.name, b.raw = redis.Name(), redis
+	if err := b.connect(conn, prefix); err != nil {
+		return nil, err
+	}
+	if inCluster(ctx, b.client) {
+		return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
+	}
+	b.durability = durability(ctx, b.client)
+	return b, nil
+}
+
+// connect makes the client.
+func (b *backend) connect(conn redoubt.Conn, prefix string) (err error) {
 	if b.client, err = redoubt.New(conn, redoubt.Options{Prefix: prefix}); err != nil {
-		return nil, fail(exitUsage, err)
+		return fail(exitUsage, err)
 	}
 	b.closers = append([]func() error{b.client.Close}, b.closers...)
-	if b.name == "" {
-		b.name = b.redis.Name()
-		if inCluster(ctx, b.client) {
-			return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
-		}
-		b.durability = durability(ctx, b.client)
-	}
-	return b, nil
+	return nil
 }
 
 // openFailure is the error for a server that can't be used: one that doesn't

@@ -12,9 +12,11 @@ import (
 const (
 	exitFault       = 1   // anything without a code of its own
 	exitUsage       = 64  // EX_USAGE: flags, arguments, configuration
+	exitData        = 65  // EX_DATAERR: a directory or a file of data is damaged
 	exitUnavailable = 69  // EX_UNAVAILABLE: no server answers, or it refuses us
 	exitLost        = 70  // EX_SOFTWARE: the lock was lost, the command was ended
 	exitOS          = 71  // EX_OSERR: the guard failed, the command was ended
+	exitExists      = 73  // EX_CANTCREAT: what is to be made is there already
 	exitBusy        = 75  // EX_TEMPFAIL: others held the lock
 	exitCannotRun   = 126 // as in the shell: found, but can't be executed
 	exitNotFound    = 127 // as in the shell: no such command

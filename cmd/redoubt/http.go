@@ -79,7 +79,7 @@ func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool)
 	return mux, nil
 }
 
-// health asks the back end for a PING.
+// health asks the back end for a PING, and whether it can save what is written.
 func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
 	if draining.Load() {
 		return fmt.Errorf("draining: this server is about to end")
@@ -88,6 +88,11 @@ func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
 	defer cancel()
 	if err := back.client.Do(ctx, redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}).Err; err != nil {
 		return fmt.Errorf("back end %s does not answer: %w", back.name, err)
+	}
+	if back.saveErr != nil {
+		if err := back.saveErr(); err != nil {
+			return fmt.Errorf("writes are refused, because they can't be saved: %w", err)
+		}
 	}
 	return nil
 }

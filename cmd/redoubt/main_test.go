@@ -13,12 +13,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // binary is the program under test, built once.
 var binary string
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // servers that go away are what is tested
 	os.Exit(buildAndRun(m))
 }
 

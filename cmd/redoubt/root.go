@@ -49,7 +49,7 @@ more than the environment, the environment more than the file.`,
 	}
 	root.PersistentFlags().String("config", "", "`file` of settings, in YAML")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newLock(), newCommands(), newVersion())
+	root.AddCommand(newServe(), newLock(), newImport(), newExport(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })

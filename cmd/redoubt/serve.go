@@ -24,6 +24,7 @@ import (
 
 type serveFlags struct {
 	listen, http, backend, prefix string
+	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
 	threads                       int
@@ -41,16 +42,19 @@ func newServe() *cobra.Command {
 		Long: `Listen for Redis clients. Redoubt's own commands (see "redoubt commands") run
 here; every other command passes through to the back end.
 
-Without --backend the data is kept in this process and is gone when it ends.
+Without --backend the data is kept in this process. With --dir it is saved in a
+directory and there again after a restart; without, it is gone at the end.
 
 SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
 what is in flight finish for up to --drain-timeout, and exits. A second signal
 ends it at once.
 
 On the --http address, /metrics is for Prometheus and /healthz says whether the
-back end answers. Exit codes: 0 ended by a signal, 64 wrong usage, 69 the back
-end doesn't answer or an address can't be listened on.`,
+back end answers and its directory can be written to. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
+64 wrong usage, 65 the directory is damaged, 69 the back end doesn't answer, or the
+directory or an address can't be used.`,
 		Example: `  redoubt serve
+  redoubt serve --dir ./data
   redoubt serve --backend redis://10.0.0.5:6379
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
 		Args: cobra.NoArgs,
@@ -66,6 +70,7 @@ end doesn't answer or an address can't be listened on.`,
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded:, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
+	f.storage.flags(flags)
 	f.password.flags(flags, "password that clients must give")
 	flags.IntVar(&f.threads, "threads", 0, "how many threads run at once; 0 for one a core, or half as many in front of another server, which needs cores too")
 	flags.IntVar(&f.maxClients, "max-clients", 10_000, "how many clients may be connected")
@@ -127,7 +132,7 @@ func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
 }
 
 // serve runs the server until a signal ends it.
-func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
+func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error) {
 	log, err := newLog(stderr, f.logLevel, f.logFormat)
 	if err = errors.Join(err, f.check()); err != nil {
 		return fail(exitUsage, err)
@@ -137,10 +142,14 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 		return err
 	}
 	ctx, interrupted, stop := untilSignal(signals)
-	back, err := openBackend(ctx, f.backend, f.prefix)
+	back, err := openBackend(ctx, f.backend, f.storage, f.prefix, log)
 	stop()
 	if back != nil {
-		defer back.close()
+		defer func() {
+			if e := back.close(); e != nil && err == nil {
+				err = failf(exitFault, "at the end not all was saved: %w", e)
+			}
+		}()
 	}
 	if interrupted() != 0 {
 		return nil // ended before it began
@@ -151,7 +160,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 
 	setThreads(f.threads, back.remote())
 	srv, err := server.New(server.Options{
-		Backend: back.redis, Client: back.client, Password: password,
+		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
 		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
 	})
@@ -182,7 +191,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 	case err := <-ended:
 		return failf(exitUnavailable, "listening on %s ended: %w", f.listen, err)
 	case sig := <-signals:
-		drain(srv, web, f.drainTimeout, sig, signals, log)
+		drain(srv, back, web, f.drainTimeout, sig, signals, log)
 		return nil
 	}
 }
@@ -200,7 +209,7 @@ func setThreads(n int, remote bool) {
 }
 
 // drain ends the server gracefully. A second signal cuts it short.
-func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+func drain(srv *server.Server, back *backend, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
 	log.Info("draining", slog.String("signal", sig.String()),
 		slog.Int("clients", srv.Stats().Clients), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
@@ -213,6 +222,9 @@ func drain(srv *server.Server, web *webServer, timeout time.Duration, sig os.Sig
 		case <-ctx.Done():
 		}
 	}()
+	if back.hurry != nil {
+		defer context.AfterFunc(ctx, back.hurry)()
+	}
 	switch err := srv.Shutdown(ctx); {
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")

@@ -231,6 +231,34 @@ func TestSecondSignal(t *testing.T) {
 	r.Resume()
 }
 
+// TestDrainStopsScripts: scripts without an end, in a session of their client's
+// and on a connection of its own, don't hold up the end, nor does DEBUG SLEEP.
+func TestDrainStopsScripts(t *testing.T) {
+	s := startServe(t, "--drain-timeout=100ms")
+	endless := strings.Repeat("EVAL 'while true do end' 0\r\n", 4)
+	sent := 0
+	for _, all := range []string{"PING\r\n" + endless, "WATCH k\r\n" + endless, "DEBUG SLEEP 3600\r\n"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, all); err != nil {
+			t.Fatal(err)
+		}
+		sent += len(all)
+		eventually(t, "the server has it", func() bool {
+			_, metrics := s.get(t, "/metrics")
+			return metricIs(metrics, "redoubt_received_bytes_total", sent)
+		})
+	}
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	mustContain(t, "log", s.stderr.String(), "clients were closed before they had their replies")
+}
+
 // metricIs reports whether a sample has a value.
 func metricIs(text, sample string, want int) bool {
 	for line := range strings.Lines(text) {

@@ -60,9 +60,11 @@ func (t *transfer) receive(fd uintptr) bool {
 	for {
 		t.n, t.err = read(fd, t.buf)
 		switch {
+		case t.err == nil:
+			return true
 		case errors.Is(t.err, syscall.EINTR):
 		case errors.Is(t.err, syscall.EAGAIN):
-			t.n = 0
+			t.n, t.err = 0, nil
 			return false
 		default:
 			return true
@@ -74,14 +76,14 @@ func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.buf) {
 		n, err := write(fd, t.buf[t.n:])
 		switch {
+		case err == nil:
+			t.n += n
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EAGAIN):
 			return t.try
-		case err != nil:
+		default:
 			t.err = err
 			return true
-		default:
-			t.n += n
 		}
 	}
 	return true

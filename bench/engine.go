@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// benchEngineSocket measures redoubt serve on the embedded engine beside
+// redis-server.
+func benchEngineSocket(ctx context.Context, cfg config) error {
+	redisServer, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	serve, stopServe, err := startServe(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopServe()
+	scripts, err := loadScripts(ctx, redisServer.addr, serve.addr)
+	if err != nil {
+		return err
+	}
+	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
+		for _, c := range append(commands(), scripts...) {
+			serve.words, redisServer.words = c.words, c.words
+			if err := cfg.compareServers(ctx, c.title, l, serve, redisServer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type workload struct {
+	title string
+	words []string
+}
+
+// commands are those of redis-benchmark's own tests.
+func commands() []workload {
+	line := func(title, words string) workload { return workload{title, strings.Fields(words)} }
+	return []workload{
+		line("SET", "SET key:__rand_int__ xxx"),
+		line("GET", "GET key:__rand_int__"),
+		line("INCR", "INCR counter:__rand_int__"),
+		line("LPUSH", "LPUSH mylist xxx"),
+		line("LPOP", "LPOP mylist"),
+		line("HSET", "HSET myhash element:__rand_int__ xxx"),
+		line("SADD", "SADD myset element:__rand_int__"),
+		line("ZADD", "ZADD myzset __rand_int__ element:__rand_int__"),
+		line("MSET of 10 keys", "MSET"+strings.Repeat(" key:__rand_int__ xxx", 10)),
+	}
+}
+
+// loops are scripts as people write them, that no Go function stands in for.
+var loops = []struct{ title, source, args string }{
+	{"arithmetic, 100 rounds", `
+local a, b = 0, tonumber(ARGV[1])
+for i = 1, 100 do a = (a * 31 + i * b) % 1000003 end
+return a`, "1 {x}:__rand_int__ 7"},
+	{"hash, read-modify-write", `
+local stock = tonumber(redis.call('HGET', KEYS[1], 'stock') or ARGV[1])
+if stock <= 0 then stock = tonumber(ARGV[1]) end
+redis.call('HSET', KEYS[1], 'stock', stock - 1, 'last', ARGV[2])
+return stock`, "1 stock:__rand_int__ 100 me"},
+	{"strings and cjson", `
+local order = cjson.decode(ARGV[1])
+order.items[#order.items + 1] = 'wrapping'
+local parts = {}
+for i, item in ipairs(order.items) do parts[i] = i .. '=' .. string.upper(item) end
+order.label = table.concat(parts, ';')
+redis.call('SET', KEYS[1], cjson.encode(order))
+return order.label`, `1 order:__rand_int__ {"id":42,"items":["book","pen"],"total":12.5}`},
+}
+
+// loadScripts loads the scripts on all servers and returns the commands that
+// run them.
+func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
+	call, err := ratelimit.NewThrottle(15, 30, 60, 1)
+	if err != nil {
+		return nil, err
+	}
+	cmd := call.Cmd("bench:__rand_int__")
+	args := strings.Join(append(append([]string{strconv.Itoa(len(cmd.Keys))}, cmd.Keys...), cmd.Args...), " ")
+	sources := []struct{ title, source, args string }{
+		{"EVALSHA GCRA", cmd.Script.Source(), args},
+		// With another digest it is a script like any other.
+		{"EVALSHA GCRA in Lua", cmd.Script.Source() + "\n-- any script\n", args},
+	}
+	for _, l := range loops {
+		sources = append(sources, struct{ title, source, args string }{"EVALSHA " + l.title, l.source, l.args})
+	}
+	var all []workload
+	for _, s := range sources {
+		digest := ""
+		for _, addr := range addrs {
+			rdb := redis.NewClient(&redis.Options{Addr: addr})
+			digest, err = rdb.ScriptLoad(ctx, s.source).Result()
+			_ = rdb.Close()
+			if err != nil {
+				return nil, fmt.Errorf("%s at %s: %w", s.title, addr, err)
+			}
+		}
+		all = append(all, workload{s.title, append([]string{"EVALSHA", digest}, strings.Fields(s.args)...)})
+	}
+	return all, nil
+}
+
+// benchEngineCalls measures decisions of a rate limiter on an engine in this
+// process beside the same on a Redis over loopback.
+func benchEngineCalls(ctx context.Context, cfg config) error {
+	server, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: server.addr})
+	defer func() { _ = rdb.Close() }()
+	conn, err := goredis.Wrap(rdb)
+	if err != nil {
+		return err
+	}
+	e, err := engine.New(engine.Options{Natives: native.All()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.Close() }()
+	inProcess, err := allow(e)
+	if err != nil {
+		return err
+	}
+	loopback, err := allow(conn)
+	if err != nil {
+		return err
+	}
+	for _, callers := range []int{1, 256} {
+		if err := cfg.compare(ctx, "GCRA", rdb, callers, []contender{
+			{name: "engine in process", op: inProcess},
+			{name: "Redis over loopback", op: loopback},
+			{name: "engine in process, ctx can end", op: inProcess, canEnd: true},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allow returns the operation of callers that have a limit each.
+func allow(conn redoubt.Conn) (func(ctx context.Context, caller int) error, error) {
+	client, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		return nil, err
+	}
+	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.Limit{Rate: 1_000_000, Period: time.Second, Burst: 1_000_000}})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 256)
+	for i := range names {
+		names[i] = "caller:" + strconv.Itoa(i)
+	}
+	return func(ctx context.Context, caller int) error {
+		_, err := limits.Allow(ctx, names[caller])
+		return err
+	}, nil
+}
+
+// benchEngineCores measures what a second core brings to calls on keys that
+// have nothing to do with each other.
+func benchEngineCores(ctx context.Context, cfg config) error {
+	e, err := engine.New(engine.Options{Natives: native.All()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.Close() }()
+	gcra, err := allow(e)
+	if err != nil {
+		return err
+	}
+	const callers, each = 2, 1024
+	var sets, gets [callers][each]redoubt.Cmd
+	for c := range callers {
+		for i := range each {
+			key := []string{"caller:" + strconv.Itoa(c) + ":" + strconv.Itoa(i)}
+			sets[c][i] = redoubt.Cmd{Name: "SET", Keys: key, Args: []string{"0123456789abcdef0123456789abcdef"}}
+			gets[c][i] = redoubt.Cmd{Name: "GET", Keys: key}
+		}
+	}
+	cores := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(cores)
+	for _, w := range []struct {
+		name string
+		op   func(caller, i int) error
+	}{
+		{"SET", func(caller, i int) error { return e.Do(ctx, sets[caller][i%each]).Err }},
+		{"GET", func(caller, i int) error { return e.Do(ctx, gets[caller][i%each]).Err }},
+		{"GCRA", func(caller, _ int) error { return gcra(ctx, caller) }},
+	} {
+		var ratios []float64
+		var rates [2][]float64
+		for round := range cfg.rounds {
+			cfg.progress("%s on 1 and 2 cores, round %d of %d", w.name, round+1, cfg.rounds)
+			var rs [2]float64
+			for i := range rs {
+				k := (i + round) % 2
+				runtime.GOMAXPROCS(1 + k)
+				if rs[k], err = throughput(callers, cfg.duration, w.op); err != nil {
+					return err
+				}
+				rates[k] = append(rates[k], rs[k])
+			}
+			cfg.raw.Printf("raw\t%s\t1 core %.0f/s\t2 cores %.0f/s", w.name, rs[0], rs[1])
+			ratios = append(ratios, rs[1]/rs[0])
+		}
+		cfg.progress("")
+		cfg.printf("%-10s in process, 2 callers: 1 core %9.0f/s  2 cores %9.0f/s  ratio %.2f",
+			w.name, medianOf(rates[0]), medianOf(rates[1]), medianOf(ratios))
+	}
+	return ctx.Err()
+}
+
+// throughput is how many operations the callers do in a second.
+func throughput(callers int, d time.Duration, op func(caller, i int) error) (float64, error) {
+	var total atomic.Int64
+	errs := make([]error, callers)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			n := 0
+			for ; n%256 != 0 || time.Since(start) < d; n++ {
+				if errs[caller] = op(caller, n); errs[caller] != nil {
+					return
+				}
+			}
+			total.Add(int64(n))
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return float64(total.Load()) / time.Since(start).Seconds(), nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A dataset is a million of something; words makes the command that adds the
+// i-th.
+type dataset struct {
+	title string
+	words func(i int) []any
+}
+
+const millions = 1_000_000
+
+func datasets() []dataset {
+	key := func(i int) string { return fmt.Sprintf("key:%012d", i) }
+	member := func(i int) string { return fmt.Sprintf("member:%012d", i) }
+	value := strings.Repeat("x", 20)
+	return []dataset{
+		{"strings of 32 bytes", func(i int) []any { return []any{"SET", key(i), fmt.Sprintf("%s%012d", value, i)} }},
+		{"members of one sorted set", func(i int) []any { return []any{"ZADD", "zset", i * 7919 % millions, member(i)} }},
+		{"members of one set", func(i int) []any { return []any{"SADD", "set", member(i)} }},
+		{"fields of one hash", func(i int) []any { return []any{"HSET", "hash", member(i), i} }},
+		{"elements of one list", func(i int) []any { return []any{"RPUSH", "list", member(i)} }},
+		{"hashes of 5 fields", func(i int) []any {
+			return []any{"HSET", key(i), "id", i, "name", "somebody", "state", "open", "total", i % 1000, "until", 1732147200000 + i}
+		}},
+		{"lists of 5 elements", func(i int) []any { return []any{"RPUSH", key(i), i, "one", "two", "three", member(i)} }},
+		{"sets of 5 words", func(i int) []any { return []any{"SADD", key(i), "red", "green", "blue", i, "yellow"} }},
+		{"sets of 5 integers", func(i int) []any { return []any{"SADD", key(i), i, i + 1, i + 2, i + 3, i % 7} }},
+		{"sorted sets of 5 members", func(i int) []any {
+			return []any{"ZADD", key(i), i, "one", 2, "two", i % 1000, "three", 4, "four", 5.5, "five"}
+		}},
+	}
+}
+
+// benchMemory loads the same data into redis-server and redoubt serve, each
+// started for it, and compares what it takes: the engine's live heap to Redis'
+// used_memory, and the sizes of the two processes, when the last reply has come
+// and a few seconds later. GC settings are those of serve.
+func benchMemory(ctx context.Context, cfg config) error {
+	for _, d := range datasets() {
+		theirs, err := cfg.footprint(ctx, d, func(ctx context.Context) (target, func(), error) { return startRedis(ctx) })
+		if err != nil {
+			return err
+		}
+		ours, err := cfg.footprint(ctx, d, func(ctx context.Context) (target, func(), error) { return startServe(ctx) })
+		if err != nil {
+			return err
+		}
+		cfg.raw.Printf("raw\t%s\tserve %+v\tredis %+v", d.title, ours, theirs)
+		ratio := func(a, b int) float64 { return float64(a) / float64(b) }
+		cfg.printf("a million %-26s live %4d B each, redis %4d B, ratio %.2f   RSS %4d MB, idle %4d MB, redis %4d MB: ratio to RSS %.2f, to used_memory %.2f",
+			d.title, ours.live/millions, theirs.live/millions, ratio(ours.live, theirs.live),
+			ours.loaded>>20, ours.idle>>20, theirs.loaded>>20, ratio(ours.loaded, theirs.loaded), ratio(ours.loaded, theirs.live))
+	}
+	return nil
+}
+
+// A footprint is the memory of a server, in bytes.
+type footprint struct {
+	live         int // used_memory; for the engine the heap after a collection
+	loaded, idle int // RSS after the last reply, and some seconds later
+	peak         int
+	encoding     string
+}
+
+func (c config) footprint(ctx context.Context, d dataset, start func(context.Context) (target, func(), error)) (f footprint, err error) {
+	t, stop, err := start(ctx)
+	if err != nil {
+		return f, err
+	}
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: t.addr, Protocol: 2, ReadTimeout: time.Minute})
+	defer func() { _ = rdb.Close() }()
+	const batch = 500
+	for i := 0; i < millions; i += batch {
+		if i%100_000 == 0 {
+			c.progress("a million %s, %s, %d%%", d.title, t.name, i*100/millions)
+		}
+		if _, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for j := range batch {
+				p.Do(ctx, d.words(i+j)...)
+			}
+			return nil
+		}); err != nil {
+			return f, fmt.Errorf("%s, %s: %w", d.title, t.name, err)
+		}
+	}
+	c.progress("")
+	f.loaded, f.peak = rss(t.pid, "VmRSS:"), rss(t.pid, "VmHWM:")
+	select {
+	case <-ctx.Done():
+		return f, ctx.Err()
+	case <-time.After(5 * time.Second):
+	}
+	f.idle = rss(t.pid, "VmRSS:")
+	key := fmt.Sprint(d.words(1)[1])
+	f.encoding, err = rdb.ObjectEncoding(ctx, key).Result()
+	if err != nil {
+		return f, err
+	}
+	name := "used_memory:"
+	if t.name == "serve" { // whose used_memory is an account, not what the runtime has
+		name = "allocator_allocated:" // after a collection all of it is alive
+		if err := rdb.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
+			return f, err
+		}
+	}
+	info, err := rdb.Info(ctx, "memory").Result()
+	if err != nil {
+		return f, err
+	}
+	for line := range strings.Lines(info) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), name); ok {
+			f.live, err = strconv.Atoi(n)
+			return f, err
+		}
+	}
+	return f, fmt.Errorf("no %s in INFO", name)
+}
+
+// rss reads a size from what the kernel tells of a process, in bytes; 0 where
+// there is no /proc.
+func rss(pid int, name string) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(status) {
+		if words := strings.Fields(string(line)); len(words) == 3 && words[0] == name {
+			kb, _ := strconv.Atoi(words[1])
+			return kb << 10
+		}
+	}
+	return 0
+}

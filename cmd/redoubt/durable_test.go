@@ -1,0 +1,220 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/engine"
+)
+
+// dial returns a client that never tries anything twice.
+func dial(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// writeUntilEnd writes with several clients until the server is gone, and
+// returns what each was last told to be written.
+func writeUntilEnd(t *testing.T, addr string, enough int64, then func()) []int64 {
+	t.Helper()
+	const writers = 4
+	acked := make([]int64, writers)
+	var all atomic.Int64
+	var once sync.Once
+	var wg sync.WaitGroup
+	for w := range writers {
+		rdb := dial(t, addr)
+		wg.Go(func() {
+			for {
+				n, err := rdb.Incr(context.Background(), fmt.Sprintf("w%d", w)).Result()
+				if err != nil {
+					return
+				}
+				acked[w] = n
+				if all.Add(1) >= enough {
+					once.Do(then)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return acked
+}
+
+func TestDurable(t *testing.T) {
+	for _, c := range []struct {
+		fsync string
+		sig   syscall.Signal
+		lines []string
+	}{
+		{"always", syscall.SIGKILL, []string{"fsync always: what was answered survives a power cut"}},
+		{"always", syscall.SIGTERM, nil},
+		{"everysec", syscall.SIGTERM, []string{"fsync everysec: a power cut loses up to two seconds"}},
+		{"never", syscall.SIGTERM, []string{"fsync never: a power cut loses what the system had not written"}},
+	} {
+		t.Run(fmt.Sprint(c.fsync, " ", c.sig), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "made", "by serve")
+			want := make([]int64, 4)
+			for round := range 3 {
+				s := startServe(t, "--dir", dir, "--fsync", c.fsync)
+				for _, line := range append(c.lines, dir) {
+					mustContain(t, "durability", s.line["durability"].(string), line)
+				}
+				rdb := dial(t, s.addr)
+				for w := range want {
+					if got, err := rdb.Get(t.Context(), fmt.Sprintf("w%d", w)).Int64(); round > 0 && (err != nil || got < want[w]) {
+						t.Fatalf("round %d: writer %d was told of %d, there is %d, %v", round, w, want[w], got, err)
+					}
+				}
+				want = writeUntilEnd(t, s.addr, 200, func() { _ = s.cmd.Process.Signal(c.sig) })
+				if code := s.wait(); code != 0 && c.sig == syscall.SIGTERM {
+					t.Fatalf("exit %d: %s", code, s.stderr.String())
+				}
+			}
+		})
+	}
+}
+
+// TestDirIsForOne: a directory in use is refused, with the process that uses
+// it, and is free once that has ended, however it did.
+func TestDirIsForOne(t *testing.T) {
+	dir := t.TempDir()
+	first := startServe(t, "--dir", dir)
+	code, _, stderr := runToEnd(t, nil, "serve", "--http=", "--listen=127.0.0.1:0", "--dir", dir)
+	if code != exitUnavailable || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, dir, "in use", "process "+strconv.Itoa(first.cmd.Process.Pid), "one process at a time")
+	first.signal(syscall.SIGKILL)
+	first.wait()
+	startServe(t, "--dir", dir)
+}
+
+func TestDirFaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := runToEnd(t, nil, "serve", "--http=", "--dir", filepath.Join(file, "below"))
+	if code != exitUnavailable || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "can't be used: mkdir "+file) {
+		t.Errorf("below a file: exit %d, %q", code, stderr)
+	}
+
+	dir := t.TempDir()
+	s := startServe(t, "--dir", dir, "--fsync=always")
+	rdb := dial(t, s.addr)
+	for i := range 20 {
+		if err := rdb.Set(t.Context(), "k", i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.signal(syscall.SIGKILL)
+	s.wait()
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("%q, %v", logs, err)
+	}
+	whole, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A crash in the middle of a write is told, and no more.
+	if err := os.WriteFile(logs[0], whole[:len(whole)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = startServe(t, "--dir", dir)
+	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "was torn", filepath.Base(logs[0]), `"bytes":`, `"msg":"loaded"`)
+	if got, err := dial(t, s.addr).Get(t.Context(), "k").Int(); err != nil || got != 18 {
+		t.Errorf("k is %d, %v", got, err)
+	}
+	s.signal(syscall.SIGKILL)
+	s.wait()
+	// What was on disk and changed since is not guessed at.
+	whole[len(whole)/2] ^= 1
+	if err := os.WriteFile(logs[0], whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = runToEnd(t, nil, "serve", "--http=", "--listen=127.0.0.1:0", "--dir", dir)
+	if code != exitData {
+		t.Errorf("damaged: exit %d, %q", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, dir+" is damaged, and nothing was changed", filepath.Base(logs[0]), "offset", "docs/cli.md")
+	if now, err := os.ReadFile(logs[0]); err != nil || string(now) != string(whole) {
+		t.Errorf("the damaged log was changed: %v", err)
+	}
+}
+
+func TestMaxMemory(t *testing.T) {
+	for _, policy := range evictions {
+		e, err := engine.New(engine.Options{MaxMemory: 1 << 20, MaxMemoryPolicy: policy})
+		if err != nil {
+			t.Fatalf("the engine doesn't know %s: %v", policy, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	refusing, evicting := startServe(t, "--maxmemory=1MiB"), startServe(t, "--maxmemory=1mb", "--maxmemory-policy=allkeys-lru")
+	value := strings.Repeat("x", 10_000)
+	for _, s := range []*serving{refusing, evicting} {
+		rdb := dial(t, s.addr)
+		var refused error
+		for i := 0; i < 300 && refused == nil; i++ {
+			refused = rdb.Set(t.Context(), strconv.Itoa(i), value, 0).Err()
+		}
+		n := size(t, s.addr)
+		if s == refusing && (refused == nil || !strings.HasPrefix(refused.Error(), "OOM ")) || s == evicting && refused != nil || n < 10 || n > 105 {
+			t.Errorf("%d keys, %v", n, refused)
+		}
+		if got, err := rdb.ConfigGet(t.Context(), "maxmemory").Result(); err != nil || got["maxmemory"] != "1048576" {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// TestDurabilityIsTold: what the server says of itself is what was asked for,
+// by each source of settings.
+func TestDurabilityIsTold(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), "redoubt.yaml")
+	if err := os.WriteFile(file, []byte("dir: "+dir+"\nfsync: never\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := func(s *serving) string {
+		rdb := dial(t, s.addr)
+		said := ""
+		for _, name := range []string{"appendonly", "appendfsync", "dir"} {
+			v, err := rdb.ConfigGet(t.Context(), name).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			said += v[name] + " "
+		}
+		s.signal(syscall.SIGTERM)
+		s.wait()
+		return strings.TrimSpace(said)
+	}
+	if got := told(startServe(t)); got != "no everysec" {
+		t.Errorf("in memory: %q", got)
+	}
+	if got := told(startServe(t, "--config", file)); got != "yes no "+dir {
+		t.Errorf("by the file: %q", got)
+	}
+	if got := told(startServe(t, "--config", file, "--fsync=everysec")); got != "yes everysec "+dir {
+		t.Errorf("by a flag: %q", got)
+	}
+}

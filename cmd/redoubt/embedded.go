@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/settings"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// A storage says where an engine in this process keeps its data.
+type storage struct {
+	dir     string
+	fsync   fsync
+	compact int64 // engine.Options.CompactBytes
+
+	maxMemory settings.Bytes
+	evict     eviction
+}
+
+// evictions are the names of Redis' maxmemory-policy.
+var evictions = []string{
+	"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
+	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+}
+
+// An eviction is a flag's value: one of evictions.
+type eviction string
+
+// Set implements pflag.Value.
+func (e *eviction) Set(s string) error {
+	if !slices.Contains(evictions, s) {
+		return fmt.Errorf("%q is none; want %s", s, strings.Join(evictions, ", "))
+	}
+	*e = eviction(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (e *eviction) String() string { return string(*e) }
+
+// Type implements pflag.Value: it names the value in help.
+func (e *eviction) Type() string { return "policy" }
+
+// An fsync is a flag's value.
+type fsync struct {
+	aof.Policy
+	given bool
+}
+
+// Set implements pflag.Value.
+func (f *fsync) Set(s string) error {
+	p, err := aof.ParsePolicy(s)
+	if err != nil {
+		return fmt.Errorf("%q is none; want always, everysec or never", s)
+	}
+	f.Policy, f.given = p, true
+	return nil
+}
+
+// Type implements pflag.Value: it names the value in help.
+func (f *fsync) Type() string { return "policy" }
+
+func (s *storage) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.dir, "dir", "", "`directory` that the embedded back end saves its data in; made if it is missing; without one all is gone when the process ends")
+	flags.Var(&s.fsync, "fsync", "when saved data is forced to disk: always, before the reply; everysec, once a second; never, when the system likes")
+	flags.Var(&s.maxMemory, "maxmemory", "greatest `size` of the keys and values of the embedded back end, 0 for none; the process takes up to twice as much")
+	s.evict = "noeviction"
+	flags.Var(&s.evict, "maxmemory-policy", "what happens beyond maxmemory: noeviction, writes are refused; or keys go, locks and limits among them: allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, -lfu, -random, -ttl of keys with a time to live")
+}
+
+// check refuses settings that would have no effect, before somebody relies on
+// them.
+func (s *storage) check(backend string) error {
+	path, embedded := embeddedPath(backend)
+	switch {
+	case embedded && path != "":
+		return usagef("backend is embedded:%s; want embedded: alone, and --dir %s for where it saves its data", path, path)
+	case s.dir != "" && !embedded:
+		return usagef("dir is %s, but the back end is %s, which saves its data itself; dir is for the embedded back end: leave out one of the two", s.dir, address(backend))
+	case s.fsync.given && !embedded:
+		return usagef("fsync is %s, but the back end is %s, which saves its data itself; set it there (appendfsync)", s.fsync, address(backend))
+	case s.maxMemory > 0 && !embedded:
+		return usagef("maxmemory is %s, but the back end is %s, which has its own; set it there", s.maxMemory.String(), address(backend))
+	case s.evict != "" && s.evict != "noeviction" && s.maxMemory == 0:
+		return usagef("maxmemory-policy is %s, but there is no limit; set one with --maxmemory", s.evict)
+	case s.fsync.given && s.dir == "":
+		return usagef("fsync is %s, but nothing is saved without a directory; name one with --dir", s.fsync)
+	}
+	return nil
+}
+
+// durability says what is left after a crash.
+func (s *storage) durability() string {
+	if s.dir == "" {
+		return "none: data is in memory and gone when this process ends"
+	}
+	left := map[aof.Policy]string{
+		aof.Always:      "what was answered survives a power cut",
+		aof.EverySecond: "a power cut loses up to two seconds, a crash of this process some milliseconds",
+		aof.Never:       "a power cut loses what the system had not written, a crash of this process some milliseconds",
+	}
+	return fmt.Sprintf("log in %s, fsync %s: %s", s.dir, s.fsync, left[s.fsync.Policy])
+}
+
+// open opens the engine, and says in the log what was found in the directory.
+func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, error) {
+	began := time.Now()
+	e, err := engine.Open(ctx, engine.Options{
+		Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact,
+		MaxMemory: int64(s.maxMemory), MaxMemoryPolicy: string(s.evict), Logger: log,
+	})
+	if err != nil {
+		return nil, s.failure(err)
+	}
+	if s.dir == "" {
+		return e, nil
+	}
+	found := e.Recovered()
+	if t := found.Torn; t != nil {
+		log.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
+			slog.String("file", t.File), slog.Int64("offset", t.Offset), slog.Int64("bytes", t.Bytes), slog.String("reason", t.Reason))
+	}
+	log.Info("loaded", slog.String("dir", s.dir), slog.Int64("changes", found.Records),
+		slog.Int64("bytes", found.Bytes), slog.Duration("took", time.Since(began).Round(time.Millisecond)))
+	return e, nil
+}
+
+// failure says what can be done.
+func (s *storage) failure(err error) error {
+	if corrupt, ok := errors.AsType[*aof.CorruptError](err); ok {
+		return failf(exitData, "dir %s is damaged, and nothing was changed: %w. Put back a copy of the directory, or see "+
+			"\"A damaged directory\" in docs/cli.md for what can be saved", s.dir, corrupt)
+	}
+	if errors.Is(err, aof.ErrLocked) {
+		return failf(exitUnavailable, "dir %s: %w; a directory is for one process at a time", s.dir, err)
+	}
+	return failf(exitUnavailable, "dir %s can't be used: %w", s.dir, err)
+}
+
+// openEmbedded makes a back end of an engine in this process.
+func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logger) (*backend, error) {
+	e, err := s.open(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr}
+	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
+	b.closers = append(b.closers, e.Close)
+	b.hurry = e.StopScripts
+	if err := b.connect(e, prefix); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/transfer"
+	"github.com/redoubt-go/redoubt/proxy"
+)
+
+// moveFlags are those that import and export share.
+type moveFlags struct {
+	backend, dir            string
+	password                secret
+	otherPassword           string // a file
+	replace, skip, quiet    bool
+	verb, past, preposition string // importing, imported, into
+}
+
+func (f *moveFlags) flags(flags *pflag.FlagSet, other, what string) {
+	flags.StringVar(&f.backend, "backend", "redis://127.0.0.1:6380", "`URL` of the server that keys are "+what+": a `redoubt serve` or a Redis")
+	flags.StringVar(&f.dir, "dir", "", "`directory` of an embedded back end that keys are "+what+", instead of a server; nobody else may use it meanwhile")
+	f.password.flags(flags, "password of the server, where the URL has none")
+	flags.StringVar(&f.otherPassword, other+"-password-file", "", "`file` that holds the password of "+strings.ToUpper(other)+", where its URL has none")
+	flags.BoolVar(&f.replace, "replace", false, "overwrite what is there already; otherwise that is an error")
+	flags.BoolVar(&f.skip, "skip-unsupported", false, "leave out, and count, what the other side can't hold; otherwise that is an error")
+	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+}
+
+// home is what --backend or --dir name: a server or an engine in this process.
+type home struct {
+	*transfer.Server
+	close func() error
+	shown string
+}
+
+// A namedEngine is called by its directory.
+type namedEngine struct {
+	*engine.Engine
+	dir string
+}
+
+func (e namedEngine) Name() string { return e.dir }
+
+// openHome opens what --backend or --dir name.
+func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) (*home, error) {
+	if f.dir == "" {
+		password, err := f.password.read()
+		if err != nil {
+			return nil, err
+		}
+		if path, ok := embeddedPath(f.backend); ok {
+			return nil, usagef("backend is embedded:%s, which is inside another process; name the server that it is in, like redis://127.0.0.1:6380, or its directory by --dir when it doesn't run", path)
+		}
+		s, err := openRemote(ctx, "server", withPassword(f.backend, password))
+		if err != nil {
+			return nil, err
+		}
+		return &home{s, func() error { s.Close(); return nil }, s.Name()}, nil
+	}
+	if _, embedded := embeddedPath(f.backend); given && !embedded {
+		return nil, usagef("both backend and dir are given; leave out one of the two, or set it to nothing with --dir '' or --backend ''")
+	}
+	log, err := newLog(stderr, "warn", "text")
+	if err != nil {
+		return nil, err
+	}
+	// Nobody waits for a single write here, and Close syncs. An import has
+	// nothing to compact: each key is written once.
+	store := storage{dir: f.dir, fsync: fsync{Policy: aof.Never}, compact: math.MaxInt64}
+	e, err := store.open(ctx, log)
+	if errors.Is(err, aof.ErrLocked) {
+		return nil, failf(exitUnavailable, "%w. To go through that process, leave out dir, or set it to nothing with --dir ''", err)
+	} else if err != nil {
+		return nil, err
+	}
+	s, err := transfer.NewServer(ctx, namedEngine{e, f.dir}, transfer.AnyDatabase)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &home{s, func() error { s.Close(); return e.Close() }, f.dir}, nil
+}
+
+// openRemote connects to what a URL names.
+func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error) {
+	redis, err := proxy.ParseURL(raw)
+	if err != nil {
+		return nil, usagef("%s: %w", what, err)
+	}
+	db := transfer.AnyDatabase
+	if u, err := url.Parse(raw); err == nil && (u.Query().Get("db") != "" || u.Scheme != "unix" && strings.Trim(u.Path, "/") != "") {
+		db = redis.DB
+	}
+	redis.DB = 0 // the transfer selects
+	s, err := transfer.NewServer(ctx, redis, db)
+	if err != nil && ctx.Err() == nil {
+		if _, ok := errors.AsType[net.Error](err); ok || unreachable(err) {
+			hint := ""
+			if what == "server" {
+				hint = "; start `redoubt serve`, or name another with --backend, or with --dir the directory of one that doesn't run"
+			}
+			return nil, failf(exitUnavailable, "%s %s does not answer: %w%s", what, redis.Addr, err, hint)
+		}
+		return nil, failf(exitUnavailable, "%s %s refuses us: %w", what, redis.Addr, err)
+	}
+	return s, err
+}
+
+// filePath returns the path that a SOURCE or TARGET names, "" when it is the
+// URL of a server.
+func filePath(what, s string) (string, error) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	switch {
+	case s == "":
+		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, or the path of an RDB file", what)
+	case !ok:
+		return s, nil
+	case scheme == "redis" || scheme == "rediss" || scheme == "unix":
+		return "", nil
+	case scheme == "file":
+		if host, path, _ := strings.Cut(rest, "/"); host == "" || host == "localhost" {
+			return "/" + path, nil
+		}
+		return "", usagef("%s is %s; a file of another machine can't be read: want file:///path", what, s)
+	}
+	return "", usagef("%s has the scheme %q; want redis, rediss, unix or file, or the path of an RDB file", what, scheme)
+}
+
+// otherURL returns a SOURCE or TARGET with its password.
+func (f *moveFlags) otherURL(raw string) (string, error) {
+	password, err := (&secret{file: f.otherPassword}).read()
+	return withPassword(raw, password), err
+}
+
+// untilInterrupted returns a context that the first signal ends; the second
+// ends the process.
+func untilInterrupted() (ctx context.Context, code func() int, stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, interrupted, end := untilSignal(signals)
+	forget := context.AfterFunc(ctx, func() { signal.Stop(signals) })
+	return ctx, interrupted, func() {
+		forget()
+		signal.Stop(signals)
+		end()
+	}
+}
+
+// move runs the transfer and says what came of it.
+func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Source, to transfer.Target, stdout, stderr io.Writer) error {
+	began := time.Now()
+	p := newProgress(stderr, f.quiet, f.verb)
+	result, err := transfer.Move(ctx, from, to, transfer.Options{Replace: f.replace, SkipUnsupported: f.skip, Progress: p.update})
+	p.done()
+	if err != nil {
+		return f.failure(from, to, result, err, code())
+	}
+	if f.quiet {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s from %s %s %s in %v", f.past, keys(result.Keys), from.Name(), f.preposition, to.Name(), time.Since(began).Round(10*time.Millisecond))
+	if len(result.Skipped) > 0 || result.Functions > 0 {
+		text += "; left out " + transfer.List(result.Skipped, result.Functions)
+	}
+	if n := result.Expired + result.Gone; n > 0 {
+		text += fmt.Sprintf("; %s had expired or gone", keys(n))
+	}
+	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+func keys(n int64) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return fmt.Sprintf("%d keys", n)
+}
+
+// failure says what stood in the way, what was done until then, and what helps.
+func (f *moveFlags) failure(from transfer.Source, to transfer.Target, result transfer.Result, err error, signalled int) error {
+	_, file := to.(*transfer.NewFile)
+	done := "nothing was " + f.past
+	if result.Keys > 0 && !file {
+		done = fmt.Sprintf("%s were %s before that and stay", keys(result.Keys), f.past)
+		if result.Keys == 1 {
+			done = "1 key was " + f.past + " before that and stays"
+		}
+	}
+	if result.Unknown > 0 {
+		done += fmt.Sprintf(", and perhaps %s more", keys(result.Unknown))
+	}
+	taken, isTaken := errors.AsType[*transfer.TakenError](err)
+	_, isUnsupported := errors.AsType[*transfer.UnsupportedError](err)
+	_, isDamaged := errors.AsType[*rdb.FileError](err)
+	switch {
+	case signalled != 0:
+		if result.Keys > 0 && !file {
+			done += "; to go on, begin again with --replace"
+		}
+		return failf(signalled, "interrupted: %s", done)
+	case isTaken:
+		return failf(exitExists, "%s: %w; %s. --replace overwrites %s", to.Name(), taken, done, map[bool]string{true: "it", false: "them"}[taken.Count == 1])
+	case errors.Is(err, fs.ErrExist):
+		return failf(exitExists, "%s is there already; --replace overwrites it", to.Name())
+	case isUnsupported:
+		hint := ""
+		if file {
+			hint = ", and --rdb-version 12 makes a file for Redis 7.4 and later, which may hold them"
+		}
+		return failf(exitData, "%s: %w; %s. --skip-unsupported leaves such keys out%s", to.Name(), err, done, hint)
+	case isDamaged:
+		return failf(exitData, "%w; %s", err, done)
+	}
+	return failf(exitFault, "from %s to %s: %w; %s", from.Name(), to.Name(), err, done)
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// recount walks a value and returns what size says without.
+func (v *value) recount() int64 {
+	if v.obj == nil {
+		return v.size()
+	}
+	n := v.size()
+	switch o := v.obj.v.(type) {
+	case *list:
+		n -= int64(o.taken)
+		for k := o.first; k != nil; k = k.next {
+			n += int64(len(k.buf))
+		}
+	case *hash:
+		if o.big == nil && o.small == nil {
+			return n // one piece, whose size is known
+		}
+		n -= o.bytes
+		o.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
+	case *set:
+		if o.big != nil {
+			n -= o.big.bytes
+			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
+		}
+	case *zset:
+		if !o.large() {
+			return n // likewise
+		}
+		n -= o.list.bytes
+		for at := o.first(); at.ok(); at = at.next() {
+			n += allocated(len(at.member()))
+		}
+	}
+	return n
+}
+
+// accounts checks what the engine says of its memory against a walk through
+// all of it. Nobody else may use the engine.
+func accounts(t testing.TB, e *Engine) {
+	t.Helper()
+	total := int64(0)
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for db, ks := range sh.dbs {
+			if ks == nil {
+				continue
+			}
+			n := int64(0)
+			ks.keys.each(func(it *item) bool {
+				if it.val.state != 0 {
+					t.Errorf("database %d, %q: state %d after the command", db, it.key, it.val.state)
+				}
+				n += footprint(it) - it.val.size() + it.val.recount()
+				return true
+			})
+			if n != ks.used {
+				t.Errorf("shard %d, database %d: %d bytes are accounted for, and there are %d", i, db, ks.used, n)
+			}
+			total += n
+		}
+		sh.mu.Unlock()
+	}
+	if used := e.memory.used.Load(); used != total {
+		t.Errorf("%d bytes are accounted for in all, and there are %d", used, total)
+	}
+}
+
+// TestAccounts runs random commands, time passing, and wants the accounts to
+// be what a walk finds.
+func TestAccounts(t *testing.T) {
+	more := []string{
+		"HPEXPIRE <k> <n> FIELDS 2 <m> <m>", "HSET <k> <m> <v>", "HSET <k> <m> <v>", "HPERSIST <k> FIELDS 1 <m>", "HGETDEL <k> FIELDS 1 <m>", "PEXPIRE <k> 3",
+		"SPOP <k>", "SPOP <k> 3", "GET <k>", "HGETALL <k>", "LRANGE <k> 0 -1",
+	}
+	for name, own := range templates {
+		t.Run(name, func(t *testing.T) {
+			seed := *diffSeed
+			if seed == 0 {
+				seed = rand.Uint64()
+			}
+			t.Logf("-seed %d", seed)
+			v := vocabulary{rand.New(rand.NewPCG(seed, 3))}
+			clock := newFakeClock()
+			e := open(t, Options{Clock: clock})
+			s := e.Session()
+			for i := range 3000 {
+				list := own
+				switch r := v.r.IntN(20); {
+				case r < 4:
+					list = general
+				case r < 8:
+					list = more
+				}
+				if v.r.IntN(300) == 0 {
+					list = []string{"FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SELECT 0"}
+				}
+				args := v.fill(list[v.r.IntN(len(list))])
+				if _, wait := s.Do(nil, args); wait != nil {
+					wait.Cancel()
+				}
+				if v.r.IntN(10) == 0 {
+					clock.advance(time.Duration(v.r.IntN(3000)) * time.Microsecond)
+				}
+				if i%10 == 0 {
+					if accounts(t, e); t.Failed() {
+						t.Fatalf("after %s", quote(args))
+					}
+				}
+			}
+			run(s, "DISCARD")
+			run(s, "FLUSHALL")
+			if used := e.memory.used.Load(); used != 0 {
+				t.Errorf("%d bytes are left of an empty engine", used)
+			}
+		})
+	}
+}
+
+// TestAccountsAreOfWhatIsThere compares the accounts with what Go's allocator
+// has handed out.
+func TestAccountsAreOfWhatIsThere(t *testing.T) {
+	const keys = 20_000
+	for _, c := range []struct{ name, line string }{
+		{"short strings", "SET k%d 0123456789"},
+		{"strings", "SET key:%d " + xs(300)},
+		{"small hashes", "HSET key:%d name 0123456789 email 0123456789abcdef"},
+		{"lists", "RPUSH key:%d 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"},
+		{"large hash", "HSET one field:%d 0123456789"},
+		{"large set", "SADD one member:%d"},
+		{"large sorted set", "ZADD one 1 member:%d"},
+		{"long list", "RPUSH one element:%d"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := liveBytes()
+			e := open(t, Options{Clock: newFakeClock()}) // whose timers keep no engine alive
+			s := e.Session()
+			for i := range keys {
+				s.Do(nil, split(sprint(c.line, i)))
+			}
+			live := liveBytes() - before
+			used := e.memory.used.Load()
+			t.Logf("%d bytes accounted for, %d live: %.2f", used, live, float64(live)/float64(used))
+			if used > live*13/10 || live > used*13/10 {
+				t.Errorf("%d bytes are accounted for, and %d are live", used, live)
+			}
+		})
+	}
+}

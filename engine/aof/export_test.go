@@ -1,0 +1,4 @@
+package aof
+
+// EachRecord is eachRecord for tests.
+var EachRecord = eachRecord

@@ -1,0 +1,258 @@
+package aof_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/faultdisk"
+)
+
+// TestDiskFull fills the disk, and wants what was admitted to be saved,
+// nothing more to be admitted, and to go on when there is room.
+func TestDiskFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		var notices []error
+		l, _, _ := open(t, disk, aof.Options{Fsync: aof.Always, Notice: func(err error) { notices = append(notices, err) }})
+		disk.SetRoom(5000)
+		n := 0
+		for ; l.Err() == nil; n++ {
+			if n > 100 {
+				t.Fatal("the disk is full and no error tells")
+			}
+			appendAll(t, l, n, n+1)
+		}
+		if !errors.Is(l.Err(), syscall.ENOSPC) || !strings.Contains(l.Err().Error(), "no space left") {
+			t.Errorf("the error is %v", l.Err())
+		}
+		disk.SetRoom(1 << 30)
+		time.Sleep(2 * time.Second) // of the bubble: it tries again
+		if err := l.Err(); err != nil {
+			t.Fatalf("there is room again: %v", err)
+		}
+		appendAll(t, l, n, n+10)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l, numbers, _ := open(t, disk, aof.Options{})
+		if !slices.Equal(numbers, upTo(n+10)) {
+			t.Errorf("found %d records, want %d", len(numbers), n+10)
+		}
+		if len(notices) != 2 || !errors.Is(notices[0], syscall.ENOSPC) || notices[1] != nil {
+			t.Errorf("the notices are %q, want one of the full disk and one of its end", notices)
+		}
+		l.Close() //nolint:errcheck // nothing was written
+	})
+}
+
+// TestWriteError fails writes altogether: those who wait are told, and what
+// they appended is written later.
+func TestWriteError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		l, _, _ := open(t, disk, aof.Options{Fsync: aof.Always})
+		appendAll(t, l, 0, 3)
+		disk.Fail(syscall.EIO, nil)
+		if err := l.Wait(l.Append(0, number(3))); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Wait returned %v, want EIO", err)
+		}
+		told := make(chan error, 1)
+		end := l.Append(0, number(4))
+		l.After(end, func(err error) { told <- err })
+		if err := <-told; !errors.Is(err, syscall.EIO) {
+			t.Errorf("After told %v, want EIO", err)
+		}
+		disk.Fail(nil, nil)
+		time.Sleep(2 * time.Second) // of the bubble: it tries again
+		if err := l.Wait(end); err != nil || l.Err() != nil {
+			t.Errorf("when the disk works again: %v, %v", err, l.Err())
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l, numbers, _ := open(t, disk, aof.Options{})
+		if !slices.Equal(numbers, upTo(5)) {
+			t.Errorf("found %v, want 0 to 4", numbers)
+		}
+		l.Close() //nolint:errcheck // nothing was written
+	})
+}
+
+// TestSyncError holds that after a failed fsync the log does not believe the
+// next one that succeeds.
+func TestSyncError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		l, _, _ := open(t, disk, aof.Options{Fsync: aof.Always})
+		appendAll(t, l, 0, 3)
+		disk.Fail(nil, syscall.EIO)
+		end := l.Append(0, number(3))
+		if err := l.Wait(end); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Wait returned %v, want EIO", err)
+		}
+		disk.Fail(nil, nil)
+		time.Sleep(time.Minute) // of the bubble
+		if err := l.Wait(end); !errors.Is(err, syscall.EIO) {
+			t.Errorf("later Wait returned %v, want EIO", err)
+		}
+		if err := l.Close(); err == nil {
+			t.Error("Close reported nothing")
+		}
+	})
+}
+
+// TestPowerCut cuts the power at random operations while records are appended
+// and compacted, and wants a log that begins with what was confirmed, without
+// a gap.
+func TestPowerCut(t *testing.T) {
+	const rounds = 300
+	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
+		t.Run(policy.String(), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, uint64(policy)))
+			opts := aof.Options{Fsync: policy, Fold: keepLast(1 << 30), CompactBytes: 3000}
+			for round := range rounds {
+				disk, written := faultdisk.New(), 0
+				for range 3 { // cuts, one after the other, also while opening
+					disk.CutAfter(r.IntN(60))
+					l, numbers, _, err := tryOpen(disk, opts)
+					if err == nil {
+						confirmed := len(numbers)
+						for range 30 {
+							if l.Wait(l.Append(0, number(confirmed))) != nil {
+								break
+							}
+							confirmed++
+						}
+						l.Close() //nolint:errcheck // the power is cut
+						if policy == aof.Always {
+							written = max(written, confirmed)
+						}
+					}
+					disk = disk.Restart(r)
+				}
+				l, numbers, _, err := tryOpen(disk, opts)
+				if err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				if len(numbers) < written || !slices.Equal(numbers, upTo(len(numbers))) {
+					t.Fatalf("round %d: found %v, %d were confirmed", round, numbers, written)
+				}
+				l.Close() //nolint:errcheck // nothing was written
+			}
+		})
+	}
+}
+
+// TestReplayedIsSafe kills a process whose records are not synced, and wants
+// what the next one has read back to survive a power cut, as somebody may have
+// seen it.
+func TestReplayedIsSafe(t *testing.T) {
+	disk := faultdisk.New()
+	l, _, _ := open(t, disk, aof.Options{Fsync: aof.Never})
+	for i := range 2000 { // enough for the writer not to wait
+		l.Append(0, number(i))
+	}
+	for deadline := time.Now().Add(20 * time.Second); len(disk.Bytes("0000000001.log")) < 1000; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is written")
+		}
+		time.Sleep(time.Millisecond) // a poll
+	}
+	disk.Kill()
+	_, numbers, _ := open(t, disk, aof.Options{Fsync: aof.Always})
+	for seed := range uint64(20) {
+		_, again, _ := open(t, disk.Restart(rand.New(rand.NewPCG(1, seed))), aof.Options{})
+		if len(again) < len(numbers) {
+			t.Fatalf("%d of %d records that were read back are lost", len(numbers)-len(again), len(numbers))
+		}
+	}
+}
+
+// TestUnusedLog holds that a log which could not be made, when a compaction
+// began, does no harm.
+func TestUnusedLog(t *testing.T) {
+	disk := faultdisk.New()
+	opts := aof.Options{Fsync: aof.Always, Fold: keepLast(1 << 30)}
+	l, _, _ := open(t, disk, opts)
+	appendAll(t, l, 0, 5)
+	disk.SetRoom(40) // enough for the end of the old log, not for a new one
+	if err := l.Compact(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("compaction on a full disk: %v", err)
+	}
+	disk.SetRoom(-1)
+	appendAll(t, l, 5, 9)
+	disk.SetBytes("0000000002.log", nil) // as if Remove had not been synced
+	disk = disk.Restart(rand.New(rand.NewPCG(1, 1)))
+	l, numbers, _ := open(t, disk, opts)
+	if !slices.Equal(numbers, upTo(9)) {
+		t.Errorf("found %v, want 0 to 8", numbers)
+	}
+	if err := l.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, numbers, _ = open(t, disk, opts)
+	if !slices.Equal(numbers, upTo(9)) {
+		t.Errorf("after compaction found %v, want 0 to 8", numbers)
+	}
+}
+
+// A gatedFS is one whose writes wait for a gate.
+type gatedFS struct {
+	aof.FS
+	gate chan struct{}
+}
+
+type gatedFile struct {
+	aof.File
+	gate chan struct{}
+}
+
+func (g gatedFS) Create(name string) (aof.File, error) {
+	f, err := g.FS.Create(name)
+	return gatedFile{f, g.gate}, err
+}
+
+func (f gatedFile) WriteAt(b []byte, at int64) (int, error) {
+	if at > 0 { // headers pass
+		<-f.gate
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// TestThrottle holds that no more gathers in memory, while a write is stuck,
+// than the reserve can take.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := gatedFS{faultdisk.New(), make(chan struct{})}
+		l, _, _ := open(t, fs, aof.Options{})
+		const most = 3 << 20
+		go func() {
+			for l.End() < 2*most {
+				l.Throttle()
+				l.Append(0, number(5))
+			}
+		}()
+		time.Sleep(time.Second) // of the bubble: everything is stuck then
+		if n := l.End(); n < 1<<20 || n > most {
+			t.Errorf("%d bytes were appended while nothing was written", n)
+		}
+		close(fs.gate)
+		time.Sleep(time.Second) // of the bubble
+		if n := l.End(); n < 2*most {
+			t.Errorf("%d bytes were appended when writing went on", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

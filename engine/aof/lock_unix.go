@@ -1,0 +1,41 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package aof
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+func (d dir) Lock() (io.Closer, error) {
+	f, err := d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err == nil {
+		// For whoever finds the directory in use. That it can't be told is no
+		// reason not to work, with a full disk for instance.
+		if f.Truncate(0) == nil {
+			_, _ = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
+		}
+		return f, nil
+	}
+	defer f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		var pid [20]byte
+		n, _ := f.ReadAt(pid[:], 0)
+		return nil, fmt.Errorf("%w: %s, by process %s", ErrLocked, d.root.Name(), cmp.Or(string(pid[:n]), "unknown"))
+	}
+	return nil, &os.PathError{Op: "flock", Path: d.path(lockName), Err: err}
+}

@@ -1,0 +1,324 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// A Policy says when the log is synced to disk.
+type Policy uint8
+
+const (
+	// EverySecond syncs once a second, the default: a power cut loses up to
+	// two seconds.
+	EverySecond Policy = iota
+	// Always syncs before [Log.Wait] returns.
+	Always
+	// Never leaves it to the operating system.
+	Never
+)
+
+var policyNames = [...]string{"everysec", "always", "never"}
+
+// String returns the name that [ParsePolicy] reads.
+func (p Policy) String() string { return policyNames[p] }
+
+// ParsePolicy reads always, everysec or never, or no as Redis calls the last.
+func ParsePolicy(s string) (Policy, error) {
+	for p, name := range policyNames {
+		if s == name {
+			return Policy(p), nil
+		}
+	}
+	if s == "no" {
+		return Never, nil
+	}
+	return 0, fmt.Errorf("aof: fsync is always, everysec or never, not %q", s)
+}
+
+// ErrClosed says that the log is closed.
+var ErrClosed = errors.New("aof: the log is closed")
+
+// Options configure a [Log].
+type Options struct {
+	// Fsync says when the log is synced. Defaults to EverySecond.
+	Fsync Policy
+	// Fold replaces records by fewer that have the same effect. Defaults to
+	// none: the log is never compacted.
+	Fold Fold
+	// CompactBytes is how long the logs may grow before they are compacted,
+	// in bytes; they may always grow as long as the base. Defaults to 64 MiB.
+	CompactBytes int64
+	// ReserveBytes is the size of the file that is given up when the disk is
+	// full. It must hold what is appended while a write is under way, which
+	// Throttle keeps to 1 MiB besides what callers append at that moment; a
+	// record that is larger waits in memory for room. Defaults to 4 MiB.
+	ReserveBytes int64
+	// Notice is told what an operator should know: why records can't be written,
+	// once for each reason, nil when they can be again, and why a compaction that
+	// nobody waited for failed. It must not call the log. Defaults to none.
+	Notice func(error)
+}
+
+// A Fold is given all records in order by each, and hands those that replace
+// them to emit.
+type Fold func(each func(func(Record) error) error, emit func(db int, commands [][][]byte) error) error
+
+// Found says what was there when a log was opened.
+type Found struct {
+	Records int64
+	Bytes   int64
+	Torn    *Torn // what was cut off, nil when the last log was whole
+}
+
+// Torn is the tail of a log that was cut off.
+type Torn struct {
+	File   string
+	Offset int64
+	Bytes  int64
+	Reason string
+}
+
+func (t *Torn) String() string {
+	return fmt.Sprintf("cut %d bytes off %s at offset %d: %s", t.Bytes, t.File, t.Offset, t.Reason)
+}
+
+// A Log is an append-only log. Its methods are safe for concurrent use.
+//
+// Append only copies into memory. One goroutine, the writer, takes what has
+// gathered and writes it as one frame, so that whoever waits for it shares an
+// fsync. Preallocating the file was rejected: it makes fsync a little cheaper,
+// but then a tail of zeros and one that was lost look alike.
+type Log struct {
+	fs   FS
+	opts Options
+	lock io.Closer
+
+	mu struct {
+		sync.Mutex
+		pending []byte // a frame without its header filled in
+		end     uint64 // position behind the last record
+		after   []waiter
+	}
+	changed *sync.Cond    // saved, stuck or backlog
+	saved   atomic.Uint64 // what is on disk, as far as the policy promises
+	backlog atomic.Int64  // bytes in pending
+	refusal atomic.Pointer[error]
+	stuck   atomic.Bool // pending can't be written
+
+	wake     chan struct{}
+	full     chan struct{} // pending is worth a write now
+	rotate   chan chan<- error
+	stop     chan struct{}
+	done     chan struct{}
+	closing  sync.Once
+	closeErr error
+
+	w         writer
+	compactor compactor
+}
+
+type waiter struct {
+	position uint64
+	f        func(error)
+}
+
+const (
+	lockName    = "lock"
+	reserveName = "reserve"
+
+	worthWriting = 256 << 10
+	mostBacklog  = 1 << 20
+)
+
+// Open takes the directory, gives replay every record that is there, in
+// order, and returns a log that goes on behind them. It fails with a
+// [CorruptError] when a file can't be trusted, with an error that matches
+// [ErrLocked] when the directory is in use, and with what replay returns.
+func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
+	lock, err := fs.Lock()
+	if err != nil {
+		return nil, Found{}, err
+	}
+	if opts.CompactBytes == 0 {
+		opts.CompactBytes = 64 << 20
+	}
+	if opts.ReserveBytes == 0 {
+		opts.ReserveBytes = 4 << 20
+	}
+	l := &Log{
+		fs: fs, opts: opts, lock: lock,
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), rotate: make(chan chan<- error),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.changed = sync.NewCond(&l.mu)
+	l.mu.pending = make([]byte, headerSize)
+	l.w.l = l
+	l.compactor.ctx, l.compactor.cancel = context.WithCancel(context.Background())
+	found, err := l.recover(replay)
+	if err != nil {
+		lock.Close()
+		return nil, found, err
+	}
+	go l.w.run()
+	return l, found, nil
+}
+
+// Append adds a record and returns the position behind it. It copies what it
+// is given and never waits for the disk.
+func (l *Log) Append(db int, commands [][][]byte) uint64 {
+	l.mu.Lock()
+	before := len(l.mu.pending)
+	l.mu.pending = appendRecord(l.mu.pending, db, commands)
+	n := len(l.mu.pending)
+	l.mu.end += uint64(n - before)
+	end := l.mu.end
+	l.backlog.Store(int64(n))
+	l.mu.Unlock()
+	if before == headerSize {
+		signal(l.wake)
+	} else if before < worthWriting && n >= worthWriting {
+		signal(l.full)
+	}
+	return end
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// End returns the position behind the last record.
+func (l *Log) End() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.end
+}
+
+// Saved says whether what lies before position is as safe as the policy makes
+// it.
+func (l *Log) Saved(position uint64) bool {
+	return l.opts.Fsync != Always || l.saved.Load() >= position
+}
+
+// Wait returns when what lies before position is on disk. It returns at once
+// unless the policy is Always. An error says that it could not be written;
+// it may still be, later.
+func (l *Log) Wait(position uint64) error {
+	if l.Saved(position) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.Saved(position) {
+		if l.stuck.Load() {
+			return l.Err()
+		}
+		l.changed.Wait()
+	}
+	return nil
+}
+
+// After is Wait for those who can't wait: f is called once, by the writer or
+// at once. It must be quick and must not call the log.
+func (l *Log) After(position uint64, f func(error)) {
+	if l.Saved(position) {
+		f(nil)
+		return
+	}
+	l.mu.Lock()
+	var err error
+	if !l.Saved(position) {
+		if !l.stuck.Load() {
+			l.mu.after = append(l.mu.after, waiter{position, f})
+			l.mu.Unlock()
+			return
+		}
+		err = l.Err()
+	}
+	l.mu.Unlock()
+	f(err)
+}
+
+// Err returns why nothing should be appended now: the disk is full or fails.
+// What was appended before is kept and written as soon as that is possible.
+// After a failed fsync it never is: then nobody knows what is on disk, and the
+// log must be opened again.
+func (l *Log) Err() error {
+	if p := l.refusal.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// refuse says why nothing should be appended now, nil when it may be again.
+func (l *Log) refuse(err error) {
+	before := l.Err()
+	if err == nil {
+		l.refusal.Store(nil)
+	} else {
+		l.refusal.Store(&err)
+	}
+	if (before == nil) != (err == nil) || err != nil && before.Error() != err.Error() {
+		l.notice(err)
+	}
+}
+
+func (l *Log) notice(err error) {
+	if l.opts.Notice != nil {
+		l.opts.Notice(err)
+	}
+}
+
+// Throttle waits while much was appended that the disk has not taken.
+func (l *Log) Throttle() {
+	if l.backlog.Load() < mostBacklog {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.backlog.Load() >= mostBacklog && !l.stuck.Load() {
+		l.changed.Wait()
+	}
+}
+
+// tell wakes those that wait, and calls back those whose position is saved,
+// or all with err.
+func (l *Log) tell(err error) {
+	l.mu.Lock()
+	saved := l.saved.Load()
+	n := 0
+	for n < len(l.mu.after) && (err != nil || l.mu.after[n].position <= saved) {
+		n++
+	}
+	due := l.mu.after[:n:n]
+	l.mu.after = l.mu.after[n:]
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	for _, w := range due {
+		if w.position <= saved {
+			w.f(nil)
+		} else {
+			w.f(err)
+		}
+	}
+}
+
+// Close writes and syncs what was appended, whatever the policy, and gives up
+// the directory. An error says that this failed. It can be called more than
+// once.
+func (l *Log) Close() error {
+	l.closing.Do(func() {
+		l.compactor.end()
+		close(l.stop)
+		<-l.done
+		l.lock.Close()
+	})
+	return l.closeErr
+}

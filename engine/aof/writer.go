@@ -1,0 +1,323 @@
+package aof
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	// gatherFor is how long records gather before they are written, unless
+	// the policy is Always.
+	gatherFor  = 5 * time.Millisecond
+	syncEvery  = time.Second
+	retryEvery = 500 * time.Millisecond
+)
+
+// A writer is the goroutine that writes a log. All of it is its own.
+type writer struct {
+	l      *Log
+	file   File
+	header fileHeader
+	offset int64 // end of the last frame
+	synced int64 // offset that is known to be on disk
+
+	tail    []byte // a frame that is not written yet
+	tailEnd uint64 // position behind it
+	spare   []byte
+	written uint64 // position behind what is written
+
+	gather, sync, retry timer
+	syncing             chan syncResult // nil unless a sync is under way
+	dead                bool            // after a failed fsync
+	noReserve           bool
+}
+
+type syncResult struct {
+	offset  int64
+	written uint64
+	err     error
+}
+
+// A timer is one that knows whether it is running.
+type timer struct {
+	t  *time.Timer
+	on bool
+}
+
+func (t *timer) start(d time.Duration) {
+	if !t.on {
+		t.on = true
+		t.t.Reset(d)
+	}
+}
+
+func newTimer() timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return timer{t: t}
+}
+
+func (w *writer) run() {
+	l := w.l
+	defer close(l.done)
+	w.gather, w.sync, w.retry = newTimer(), newTimer(), newTimer()
+	if w.noReserve {
+		w.retry.start(retryEvery)
+	}
+	for {
+		select {
+		case <-l.wake:
+			if l.opts.Fsync == Always {
+				w.flush()
+			} else {
+				w.gather.start(gatherFor)
+			}
+		case <-l.full:
+			w.flush()
+		case <-w.gather.t.C:
+			w.gather.on = false
+			w.flush()
+		case <-w.sync.t.C:
+			w.sync.on = false
+			w.startSync()
+		case r := <-w.syncing:
+			w.endSync(r) //nolint:errcheck // it tells those who wait
+		case <-w.retry.t.C:
+			w.retry.on = false
+			w.again()
+		case done := <-l.rotate:
+			done <- w.next()
+		case <-l.stop:
+			l.closeErr = w.close()
+			return
+		}
+	}
+}
+
+// flush writes what is pending, and syncs it when the policy is Always.
+func (w *writer) flush() {
+	if w.l.stuck.Load() {
+		return // again tries
+	}
+	w.drain()
+}
+
+// drain writes what was appended before it began, and no more: writers that are
+// as fast as the disk would keep it from all else.
+func (w *writer) drain() {
+	for end := w.l.End(); !w.dead && w.written < end && w.take(); {
+		if err := w.write(); err != nil {
+			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), true)
+			return
+		}
+		if w.l.opts.Fsync == Always {
+			if err := w.syncNow(); err != nil {
+				return
+			}
+		}
+	}
+	if w.dead {
+		return
+	}
+	if w.l.opts.Fsync == EverySecond && w.syncing == nil && w.synced < w.offset {
+		w.sync.start(syncEvery)
+	}
+	w.l.compactor.consider(w.l)
+}
+
+// take makes tail the next frame to write.
+func (w *writer) take() bool {
+	if w.tail != nil {
+		return true
+	}
+	l := w.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.mu.pending) == headerSize {
+		return false
+	}
+	w.tail, w.tailEnd = l.mu.pending, l.mu.end
+	l.mu.pending, w.spare = w.spare, nil
+	if l.mu.pending == nil {
+		l.mu.pending = make([]byte, headerSize, 4096)
+	}
+	l.backlog.Store(0)
+	l.changed.Broadcast()
+	return true
+}
+
+// write writes the tail. When that fails the reserve is given up and it is
+// tried once more, so that a disk that fills up loses nothing which was
+// admitted before.
+func (w *writer) write() error {
+	if len(w.tail)-headerSize > math.MaxUint32 {
+		return errors.New("more than 4 GiB at once")
+	}
+	sealFrame(w.tail, w.header.seed(), kindRecords, w.offset, w.synced)
+	_, err := w.file.WriteAt(w.tail, w.offset)
+	if err != nil && !w.noReserve {
+		w.noReserve = true
+		w.l.fs.Remove(reserveName) //nolint:errcheck // the write that follows tells
+		if _, again := w.file.WriteAt(w.tail, w.offset); again == nil {
+			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), false)
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.offset += int64(len(w.tail))
+	w.l.compactor.grown(int64(len(w.tail)))
+	w.written = w.tailEnd
+	if cap(w.tail) <= 4*worthWriting {
+		w.spare = w.tail[:headerSize]
+	}
+	w.tail = nil
+	return nil
+}
+
+// refuse lets nothing more be appended. stuck says that what was appended is
+// not saved.
+func (w *writer) refuse(err error, stuck bool) {
+	w.l.refuse(err)
+	if stuck {
+		w.l.stuck.Store(true)
+		w.l.tell(err)
+	}
+	if !w.dead {
+		w.retry.start(retryEvery)
+	}
+}
+
+// again tries to write what could not be written, and to have a reserve.
+func (w *writer) again() {
+	if w.dead {
+		return
+	}
+	w.l.stuck.Store(false)
+	if w.drain(); w.l.stuck.Load() || w.dead {
+		return
+	}
+	if err := w.l.makeReserve(); err != nil {
+		w.retry.start(retryEvery)
+		return
+	}
+	w.noReserve = false
+	w.l.refuse(nil)
+}
+
+func (w *writer) syncNow() error {
+	return w.endSync(syncResult{w.offset, w.written, w.file.Sync()})
+}
+
+// startSync syncs in a goroutine of its own, so that writing goes on.
+func (w *writer) startSync() {
+	if w.syncing != nil || w.dead || w.synced == w.offset {
+		return
+	}
+	r, file, result := syncResult{w.offset, w.written, nil}, w.file, make(chan syncResult, 1)
+	w.syncing = result
+	go func() {
+		r.err = file.Sync()
+		result <- r
+	}()
+}
+
+func (w *writer) endSync(r syncResult) error {
+	w.syncing = nil
+	if r.err != nil {
+		w.dead = true
+		w.refuse(fmt.Errorf("aof: can't sync the log, and what is on disk is not known until it is opened again: %w", r.err), true)
+		return r.err
+	}
+	w.synced = r.offset
+	w.l.saved.Store(r.written)
+	w.l.tell(nil)
+	if w.synced < w.offset && w.l.opts.Fsync == EverySecond {
+		w.sync.start(syncEvery)
+	}
+	return nil
+}
+
+// finish seals the file and syncs it.
+func (w *writer) finish() error {
+	if w.dead {
+		return w.l.Err()
+	}
+	if w.syncing != nil {
+		if err := w.endSync(<-w.syncing); err != nil {
+			return err
+		}
+	}
+	w.l.stuck.Store(false)
+	if w.drain(); w.l.stuck.Load() || w.dead {
+		return w.l.Err()
+	}
+	if err := w.syncNow(); err != nil {
+		return err
+	}
+	b := make([]byte, headerSize)
+	sealFrame(b, w.header.seed(), kindSeal, w.offset, w.synced)
+	if _, err := w.file.WriteAt(b, w.offset); err != nil {
+		return err
+	}
+	w.offset += headerSize
+	return w.syncNow()
+}
+
+// next seals the log and begins another.
+func (w *writer) next() error {
+	if err := w.finish(); err != nil {
+		return err
+	}
+	file, header, err := w.l.create(logName(w.header.number+1), w.header.number+1)
+	if err != nil {
+		// The old one goes on. Should the new one be there after all, it is
+		// empty behind one that has no end, by which recover knows it.
+		w.l.fs.Remove(logName(w.header.number + 1)) //nolint:errcheck // the first error tells
+		return err
+	}
+	w.file.Close()
+	w.file, w.header, w.offset, w.synced = file, header, headerSize, headerSize
+	w.l.compactor.sealed.Store(w.l.compactor.logs.Load())
+	return nil
+}
+
+func (w *writer) close() error {
+	err := w.finish()
+	w.file.Close()
+	closed := ErrClosed
+	w.l.refusal.Store(&closed)
+	w.l.stuck.Store(true)
+	w.l.tell(ErrClosed)
+	return err
+}
+
+// makeReserve writes the file that is given up when the disk is full.
+func (l *Log) makeReserve() error {
+	f, err := l.fs.Open(reserveName)
+	if err == nil {
+		size, err := f.Size()
+		f.Close()
+		if err == nil && size == l.opts.ReserveBytes {
+			return nil
+		}
+	}
+	if f, err = l.fs.Create(reserveName); err != nil {
+		return err
+	}
+	b := make([]byte, l.opts.ReserveBytes)
+	if _, err = rand.Read(b); err == nil { // zeros take no room on some file systems
+		if _, err = f.WriteAt(b, 0); err == nil {
+			err = f.Sync()
+		}
+	}
+	f.Close()
+	if err != nil {
+		l.fs.Remove(reserveName) //nolint:errcheck // the first error tells
+	}
+	return err
+}

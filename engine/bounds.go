@@ -1,0 +1,80 @@
+package engine
+
+import "strconv"
+
+// bounds are how much a client may make the engine hold, or say at once,
+// beside the data itself. Beyond them a command answers an error. Redis has
+// none of these; the sizes of strings and of single commands are its own.
+type bounds struct {
+	reply       int // of one command or transaction, in bytes
+	transaction int // the commands of a MULTI, in bytes
+	effects     int // what one script or transaction changes, as it is logged, in bytes
+	names       int // of the subscriptions of a session, or of its WATCHed keys, in bytes
+	prefixes    int // of CLIENT TRACKING BCAST
+	tracked     int // names of keys that CLIENT TRACKING remembers, in bytes
+	clientName  int // CLIENT SETNAME and SETINFO, in bytes
+	loaded      int // SCRIPT LOAD, in bytes of source
+	evals       int // scripts that came by EVAL; the oldest are forgotten
+	evalBytes   int // of them, in bytes of source
+}
+
+var defaultBounds = bounds{
+	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
+	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
+}
+
+// perName is what is held beside the bytes of a name, or an argument.
+const perName = 64
+
+// A replyTooLarge is the panic that ends a command whose reply passes the
+// bound: the innermost loop is the only one that knows.
+type replyTooLarge struct{}
+
+// longReply is how many bytes of a reply take about as long as is worth a stir.
+const longReply = 128 << 10
+
+// room ends the command when n more bytes would make its reply too large. One
+// that takes what it tells out of the data must not be ended there.
+func (c *call) room(n int) {
+	if size := len(c.w) - c.from + n; size > c.roomy {
+		c.outgrow(size)
+	}
+}
+
+// outgrow is called when a reply passes roomy: at its beginning, when it has
+// become long, and when it is too large.
+func (c *call) outgrow(size int) {
+	most := c.e.bounds.reply
+	if size > most && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
+		panic(replyTooLarge{})
+	}
+	if size <= longReply {
+		c.roomy = min(longReply, most)
+		return
+	}
+	c.e.stirrer.stir()
+	c.roomy = max(most, size)
+}
+
+// overdone returns why a script or a transaction may not go on to change data,
+// "" when it may. Until it ends all its changes wait in memory to be logged as
+// one.
+func (f *effects) overdone(e *Engine) string {
+	if f.bytes <= e.bounds.effects {
+		return ""
+	}
+	return "ERR the script or transaction has changed more than " + strconv.Itoa(e.bounds.effects) + " bytes at once: change less at once"
+}
+
+func (e *Engine) tooLarge() string {
+	return "ERR the reply is larger than " + strconv.Itoa(e.bounds.reply) + " bytes: ask for less at once"
+}
+
+// nameFits answers a name that is too long.
+func (c *call) nameFits(name []byte) bool {
+	if len(name) > c.e.bounds.clientName {
+		c.err("ERR a name may have " + strconv.Itoa(c.e.bounds.clientName) + " bytes")
+		return false
+	}
+	return true
+}

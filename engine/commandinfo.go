@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+)
+
+// sorted returns the names of a command table.
+func sortedNames(t map[string]*command) []string {
+	names := make([]string, 0, len(t))
+	for name := range t {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func cmdCommand(c *call) {
+	c.array(len(commands))
+	for _, name := range sortedNames(commands) {
+		c.commandInfo(commands[name])
+	}
+}
+
+func cmdCommandCount(c *call) { c.int(int64(len(commands))) }
+
+// lookupFull finds a command by its name, config|get for a subcommand.
+func lookupFull(name []byte) *command {
+	top, sub, ok := strings.Cut(string(name), "|")
+	cmd := find([]byte(top))
+	if !ok || cmd == nil {
+		return cmd
+	}
+	if cmd.subIndex == nil {
+		return nil
+	}
+	return findIn(cmd.subIndex, []byte(sub))
+}
+
+func cmdCommandInfo(c *call) {
+	names := c.args[2:]
+	if len(names) == 0 {
+		for _, name := range sortedNames(commands) {
+			names = append(names, []byte(name))
+		}
+	}
+	c.array(len(names))
+	for _, name := range names {
+		if cmd := lookupFull(name); cmd != nil {
+			c.commandInfo(cmd)
+		} else {
+			c.nullArray()
+		}
+	}
+}
+
+func words(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "|")
+}
+
+func (c *call) commandInfo(cmd *command) {
+	c.array(10)
+	c.str(cmd.name)
+	c.int(int64(cmd.arity))
+	flags := words(cmd.flagNames)
+	c.setHead(len(flags))
+	for _, f := range flags {
+		c.status(f)
+	}
+	c.int(int64(cmd.first))
+	c.int(int64(cmd.last))
+	c.int(int64(cmd.step))
+	cats := words(cmd.cats)
+	c.setHead(len(cats))
+	for _, cat := range cats {
+		c.status("@" + cat)
+	}
+	c.array(0) // tips
+	c.array(0) // key specifications
+	c.array(len(cmd.subs))
+	for i := range cmd.subs {
+		c.commandInfo(&cmd.subs[i])
+	}
+}
+
+func cmdCommandDocs(c *call) {
+	var found []*command
+	if len(c.args) == 2 {
+		for _, name := range sortedNames(commands) {
+			found = append(found, commands[name])
+		}
+	}
+	for _, name := range c.args[2:] {
+		if cmd := lookupFull(name); cmd != nil {
+			found = append(found, cmd)
+		}
+	}
+	c.mapHead(len(found))
+	for _, cmd := range found {
+		c.str(cmd.name)
+		c.mapHead(2)
+		c.str("arity")
+		c.int(int64(cmd.arity))
+		c.str("group")
+		group, _, _ := strings.Cut(cmd.cats, "|")
+		c.str(group)
+	}
+}
+
+func cmdCommandList(c *call) {
+	keep := func(*command) bool { return true }
+	if len(c.args) > 2 {
+		if len(c.args) != 5 || !is(c.args[2], "filterby") {
+			c.syntax()
+			return
+		}
+		arg := c.args[4]
+		switch {
+		case is(c.args[3], "aclcat"):
+			keep = func(cmd *command) bool { return slices.Contains(words(cmd.cats), strings.ToLower(string(arg))) }
+		case is(c.args[3], "pattern"):
+			keep = func(cmd *command) bool { return matchFold(arg, view(cmd.name)) }
+		case is(c.args[3], "module"):
+			keep = func(*command) bool { return false }
+		default:
+			c.syntax()
+			return
+		}
+	}
+	start, n := c.begin(), 0
+	emit := func(cmd *command) {
+		if keep(cmd) {
+			c.str(cmd.name)
+			n++
+		}
+	}
+	for _, name := range sortedNames(commands) {
+		cmd := commands[name]
+		emit(cmd)
+		for i := range cmd.subs {
+			emit(&cmd.subs[i])
+		}
+	}
+	c.end(start, n)
+}
+
+// commandKeys returns the positions of the keys of a command given as
+// arguments, or writes the error.
+func (c *call) commandKeys(args [][]byte) (cmd *command, at []int, ok bool) {
+	cmd = find(args[0])
+	if cmd != nil {
+		cmd = cmd.resolve(args)
+	}
+	switch {
+	case cmd == nil:
+		c.err("ERR Invalid command specified")
+		return nil, nil, false
+	case cmd.first == 0 && cmd.movable == nil:
+		c.err("ERR The command has no key arguments")
+		return nil, nil, false
+	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
+		c.err("ERR Invalid number of arguments specified for command")
+		return nil, nil, false
+	}
+	at = cmd.keys(nil, args)
+	if len(at) == 0 {
+		if strings.Contains(cmd.flagNames, "no_mandatory_keys") {
+			return cmd, at, true
+		}
+		c.err("ERR Invalid arguments specified for command")
+		return nil, nil, false
+	}
+	return cmd, at, true
+}
+
+func cmdCommandGetkeys(c *call) {
+	args := c.args[2:]
+	_, at, ok := c.commandKeys(args)
+	if !ok {
+		return
+	}
+	c.array(len(at))
+	for _, i := range at {
+		c.bulk(args[i])
+	}
+}
+
+func cmdCommandGetkeysandflags(c *call) {
+	args := c.args[2:]
+	cmd, at, ok := c.commandKeys(args)
+	if !ok {
+		return
+	}
+	flag := "RO"
+	if cmd.flags&flagWrite != 0 {
+		flag = "RW"
+	}
+	c.array(len(at))
+	for _, i := range at {
+		c.array(2)
+		c.bulk(args[i])
+		c.setHead(1)
+		c.status(flag)
+	}
+}

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// config holds what CONFIG can read and set. What Redis has and the engine
+// has not is not there.
+type config struct {
+	events atomic.Uint32
+	// tracked is how many keys CLIENT TRACKING remembers at most, 0 for any
+	// number; more, and clients are told that some have changed that have not.
+	tracked atomic.Int64
+	mu      sync.Mutex
+	values  map[string]string
+	limits  atomic.Pointer[limits]
+}
+
+// limits say how large a value of a small form may grow before it takes the
+// large one. A value keeps those of when it was made.
+type limits struct {
+	hashEntries, hashValue int
+	setEntries             int
+	zsetEntries, zsetValue int
+}
+
+var defaultLimits = limits{hashEntries: 512, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64}
+
+// of finds the limit that a parameter sets, nil when it is none.
+func (l *limits) of(name string) *int {
+	switch strings.Replace(name, "ziplist", "listpack", 1) {
+	case "hash-max-listpack-entries":
+		return &l.hashEntries
+	case "hash-max-listpack-value":
+		return &l.hashValue
+	case "set-max-intset-entries":
+		return &l.setEntries
+	case "zset-max-listpack-entries":
+		return &l.zsetEntries
+	case "zset-max-listpack-value":
+		return &l.zsetValue
+	}
+	return nil
+}
+
+// A setting is a parameter with its default. Values that check returns false
+// for are refused.
+type setting struct {
+	value  string
+	check  func(string) bool
+	reason string
+}
+
+func init() { maps.Copy(settings, memorySettings) }
+
+// settings are the parameters.
+var settings = map[string]setting{
+	"hash-max-listpack-entries": {"512", isCount, errMemoryValue},
+	"hash-max-ziplist-entries":  {"512", isCount, errMemoryValue},
+	"hash-max-listpack-value":   {"64", isCount, errMemoryValue},
+	"hash-max-ziplist-value":    {"64", isCount, errMemoryValue},
+	"set-max-intset-entries":    {"512", isCount, errMemoryValue},
+	"zset-max-listpack-entries": {"128", isCount, errMemoryValue},
+	"zset-max-ziplist-entries":  {"128", isCount, errMemoryValue},
+	"zset-max-listpack-value":   {"64", isCount, errMemoryValue},
+	"zset-max-ziplist-value":    {"64", isCount, errMemoryValue},
+	"list-max-listpack-size":    {"-2", isInt, errMemoryValue}, // read by tools, without effect: chunks have one size
+	"list-max-ziplist-size":     {"-2", isInt, errMemoryValue},
+	"list-compress-depth":       {"0", isInt, errMemoryValue},
+	"hll-sparse-max-bytes":      {"3000", isCount, errMemoryValue},
+	"tracking-table-max-keys":   {"1000000", isCount, errMemoryValue},
+	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
+	"databases":                 {"16", nil, "can't set immutable config"},
+	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
+	"save":                      {"", func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots"},
+	"appendonly":                {"no", isYesOrNo, errYesOrNo},
+	"appendfsync":               {"everysec", nil, "can't set immutable config"},
+	"dir":                       {"", nil, "can't set immutable config"},
+	"active-expire-effort":      {"1", func(s string) bool { n, ok := parseInt([]byte(s)); return ok && 1 <= n && n <= 10 }, "argument must be between 1 and 10 inclusive"},
+	"slave-read-only":           {"yes", isYesOrNo, errYesOrNo},
+	"lua-time-limit":            {"5000", isCount, "argument couldn't be parsed into an integer"},
+	"busy-reply-threshold":      {"5000", isCount, "argument couldn't be parsed into an integer"},
+	"slowlog-log-slower-than":   {"10000", isInt, errMemoryValue},
+}
+
+const (
+	errMemoryValue = "argument couldn't be parsed into an integer"
+	errYesOrNo     = "argument must be 'yes' or 'no'"
+)
+
+func isYesOrNo(s string) bool { return s == "yes" || s == "no" }
+
+func isInt(s string) bool {
+	_, ok := parseInt([]byte(s))
+	return ok
+}
+
+func isCount(s string) bool {
+	n, ok := parseInt([]byte(s))
+	return ok && n >= 0
+}
+
+func (cf *config) init() {
+	l := defaultLimits
+	cf.limits.Store(&l)
+	cf.values = map[string]string{}
+	cf.tracked.Store(1_000_000)
+	for name, s := range settings {
+		cf.values[name] = s.value
+	}
+}
+
+func cmdConfigGet(c *call) {
+	cf := &c.e.config
+	cf.mu.Lock()
+	defer cf.mu.Unlock()
+	var names []string
+	for name := range cf.values {
+		for _, pattern := range c.args[2:] {
+			if matchFold(pattern, []byte(name)) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	c.mapHead(len(names))
+	for _, name := range names {
+		c.str(name)
+		c.str(cf.values[name])
+	}
+}
+
+func cmdConfigSet(c *call) {
+	pairs := c.args[2:]
+	if len(pairs)%2 != 0 {
+		c.err("ERR wrong number of arguments for 'config|set' command")
+		return
+	}
+	cf := &c.e.config
+	before := cf.tracked.Load()
+	defer func() {
+		if cf.tracked.Load() != before {
+			c.forgetMany()
+		}
+	}()
+	defer c.e.scripts.find(c.e.scriptLimit) // by the limit that is true then
+	defer c.e.shed(c)
+	cf.mu.Lock()
+	defer cf.mu.Unlock()
+	for i := 0; i < len(pairs); i += 2 {
+		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
+		s, ok := settings[name]
+		if !ok {
+			c.err("ERR Unknown option or number of arguments for CONFIG SET - '" + clip(pairs[i], 128) + "'")
+			return
+		}
+		if s.check == nil || !s.check(value) {
+			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + s.reason)
+			return
+		}
+		if name == "appendonly" && value != cf.values[name] {
+			c.err("ERR CONFIG SET failed (possibly related to argument 'appendonly') - it is decided when the engine is opened, by its directory")
+			return
+		}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
+		if name == "notify-keyspace-events" {
+			flags, _ := parseEvents(value)
+			cf.events.Store(flags)
+			value = formatEvents(flags)
+		}
+		if name == "tracking-table-max-keys" {
+			n, _ := parseInt([]byte(value))
+			cf.tracked.Store(n)
+		}
+		next := *cf.limits.Load()
+		if p := next.of(name); p != nil {
+			n, _ := parseInt([]byte(value))
+			*p = int(n)
+			cf.limits.Store(&next)
+			cf.values[strings.Replace(name, "listpack", "ziplist", 1)] = value
+			name = strings.Replace(name, "ziplist", "listpack", 1)
+		}
+		if _, ok := memorySettings[name]; ok {
+			value = c.e.memory.set(name, value)
+		}
+		cf.values[name] = value
+		switch name { // two names for one
+		case "lua-time-limit":
+			cf.values["busy-reply-threshold"] = value
+		case "busy-reply-threshold":
+			cf.values["lua-time-limit"] = value
+		}
+	}
+	c.ok()
+}
+
+func cmdConfigResetstat(c *call) {
+	s := &c.e.stats
+	for _, n := range []*atomic.Int64{&s.commands, &s.expired, &s.expiredFields, &s.connections, &s.evicted} {
+		n.Store(0)
+	}
+	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{dirty: sh.counters.dirty} })
+	c.e.errors.reset()
+	c.ok()
+}
+
+func cmdConfigRewrite(c *call) { c.err("ERR The server is running without a config file") }

@@ -1,0 +1,148 @@
+package engine
+
+// effects are the commands that repeat what a call changed, in order. Where
+// the database changes there is a SELECT.
+type effects struct {
+	db, at   int // the databases of the first command and of the last
+	commands [][][]byte
+	bytes    int
+	lasting  bool // not only what time does to keys in any case
+}
+
+func (f *effects) add(db int, args [][]byte) {
+	for _, a := range args {
+		f.bytes += len(a) + perName
+	}
+	switch {
+	case len(f.commands) == 0:
+		f.db, f.at = db, db
+	case db != f.at:
+		f.commands = append(f.commands, [][]byte{[]byte("SELECT"), appendInt(nil, int64(db))})
+		f.at = db
+	}
+	f.commands = append(f.commands, args)
+}
+
+// join adds the effects of a call inside of this one.
+func (f *effects) join(g *effects) {
+	if len(g.commands) == 0 {
+		return
+	}
+	bytes := f.bytes + g.bytes
+	f.add(g.db, g.commands[0])
+	f.commands = append(f.commands, g.commands[1:]...)
+	f.at, f.bytes, f.lasting = g.at, bytes, f.lasting || g.lasting
+}
+
+// reset forgets the effects and keeps the memory.
+func (f *effects) reset() {
+	clear(f.commands)
+	f.commands, f.bytes, f.lasting = f.commands[:0], 0, false
+}
+
+// change adds what a command did.
+func (f *effects) change(db int, args [][]byte) {
+	f.lasting = true
+	f.add(db, args)
+}
+
+// journaled says whether somebody wants to know how to repeat a change.
+func (c *call) journaled() bool {
+	return (c.e.log != nil || c.e.opts.Journal != nil) && !c.e.loading
+}
+
+// instead sets what is logged in place of the command as it was given.
+func (c *call) instead(args ...[]byte) {
+	c.logged = true
+	if c.journaled() {
+		c.effects.change(c.db, args)
+	}
+}
+
+// lapse logs a change that was no command's doing, in front of what the command
+// does: the end of a key whose time has passed. Replies don't wait until that is
+// on disk: after a power cut the key is there, and its time has passed again.
+func (c *call) lapse(args ...[]byte) {
+	if c.journaled() {
+		c.effects.add(c.db, args)
+	}
+}
+
+// settleEffects makes effects complete: unless something else was said, the
+// command itself repeats what it changed.
+func (c *call) settleEffects() {
+	if c.dirty > 0 && !c.logged {
+		c.effects.change(c.db, c.args)
+	}
+}
+
+// log hands what was just changed to the log and to the journal. What changes
+// inside of a transaction waits for its end.
+func (c *call) log() {
+	if !c.journaled() || c.s != nil && c.s.executing {
+		return
+	}
+	c.settleEffects()
+	c.commit()
+}
+
+// commit logs the effects as one. The shards that they touched are held.
+func (c *call) commit() {
+	f := &c.effects
+	if len(f.commands) > 0 {
+		if j := c.e.opts.Journal; j != nil {
+			j.Append(Effect{DB: f.db, Commands: f.commands, Keys: c.touched})
+		}
+		if c.e.log != nil {
+			end := c.e.log.Append(f.db, f.commands)
+			if c.e.strict && f.lasting {
+				c.eachHeld(func(sh *shard) { sh.saved = end })
+			}
+		}
+	}
+	f.reset()
+	c.touched, c.logged, c.dirty = nil, false, 0
+}
+
+func (c *call) eachHeld(f func(*shard)) {
+	if c.home != nil {
+		f(c.home)
+		return
+	}
+	c.held.each(func(i int) { f(&c.e.shards[i]) })
+}
+
+// logState logs what key holds instead of the command, for one whose result
+// can't be repeated.
+func (c *call) logState(key []byte) {
+	c.logged = true
+	if !c.journaled() {
+		return
+	}
+	c.effects.change(c.db, [][]byte{[]byte("DEL"), key})
+	ks := c.shard(key).dbs[c.db]
+	if ks == nil {
+		return
+	}
+	if it := ks.keys.get(key); it != nil {
+		dump(it, func(args [][]byte) { c.effects.add(c.db, cloneArgs(args)) })
+	}
+}
+
+// salvage is called when a handler has panicked: nobody knows how much of the
+// command was done, so what is logged is the state of its keys. The commands
+// of a script are salvaged one by one.
+func (c *call) salvage() {
+	if c.cmd.flags&flagWrite == 0 {
+		return
+	}
+	for _, i := range c.cmd.keys(nil, c.args) {
+		key := c.args[i]
+		if ks := c.shard(key).dbs[c.db]; ks != nil {
+			if it := ks.keys.get(key); it != nil && it.val.empty() {
+				c.remove(key) // it was made, and not yet filled
+			}
+		}
+		c.logState(key)
+	}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import "math"
+
+// A condition is an option of EXPIRE and HEXPIRE.
+type condition uint8
+
+const (
+	condNX condition = 1 << iota
+	condXX
+	condGT
+	condLT
+)
+
+func conditionOf(arg []byte) condition {
+	switch {
+	case is(arg, "nx"):
+		return condNX
+	case is(arg, "xx"):
+		return condXX
+	case is(arg, "gt"):
+		return condGT
+	case is(arg, "lt"):
+		return condLT
+	}
+	return 0
+}
+
+// allows says whether a deadline may replace another, where 0 is none, which
+// counts as later than any.
+func (k condition) allows(old, at int64) bool {
+	switch {
+	case k&condNX != 0 && old != 0, k&condXX != 0 && old == 0:
+		return false
+	case k&condGT != 0 && (old == 0 || at <= old):
+		return false
+	case k&condLT != 0 && old != 0 && at >= old:
+		return false
+	}
+	return true
+}
+
+func cmdExpire(c *call)    { c.expire(1000, true) }
+func cmdPexpire(c *call)   { c.expire(1, true) }
+func cmdExpireat(c *call)  { c.expire(1000, false) }
+func cmdPexpireat(c *call) { c.expire(1, false) }
+
+func (c *call) expire(unit int64, relative bool) {
+	cond := condition(0)
+	for _, a := range c.args[3:] {
+		k := conditionOf(a)
+		if k == 0 {
+			c.err("ERR Unsupported option " + string(a))
+			return
+		}
+		cond |= k
+	}
+	if cond&condNX != 0 && cond != condNX {
+		c.err("ERR NX and XX, GT or LT options at the same time are not compatible")
+		return
+	}
+	if cond&condGT != 0 && cond&condLT != 0 {
+		c.err("ERR GT and LT options at the same time are not compatible")
+		return
+	}
+	at, ok := c.argInt(c.args[2])
+	if !ok {
+		return
+	}
+	if at > math.MaxInt64/unit || at < math.MinInt64/unit {
+		c.invalidExpire()
+		return
+	}
+	at *= unit
+	if relative {
+		if at > math.MaxInt64-c.time() {
+			c.invalidExpire()
+			return
+		}
+		at += c.time()
+	}
+	key := c.args[1]
+	it := c.write(key)
+	if it == nil || cond != 0 && !cond.allows(it.val.expire, at) {
+		c.int(0)
+		return
+	}
+	c.int(1)
+	c.changed(key)
+	if at <= c.time() {
+		c.remove(key)
+		c.notify(eventGeneric, "del", key)
+		c.instead([]byte("DEL"), key)
+		return
+	}
+	c.setExpire(key, it, at)
+	c.notify(eventGeneric, "expire", key)
+	c.instead([]byte("PEXPIREAT"), key, appendInt(nil, at))
+}
+
+func cmdPersist(c *call) {
+	key := c.args[1]
+	it := c.write(key)
+	if it == nil || it.val.expire == 0 {
+		c.int(0)
+		return
+	}
+	c.setExpire(key, it, 0)
+	c.changed(key)
+	c.notify(eventGeneric, "persist", key)
+	c.int(1)
+}
+
+func cmdTTL(c *call)         { c.ttl(1000, true) }
+func cmdPttl(c *call)        { c.ttl(1, true) }
+func cmdExpiretime(c *call)  { c.ttl(1000, false) }
+func cmdPexpiretime(c *call) { c.ttl(1, false) }
+
+func (c *call) ttl(unit int64, relative bool) {
+	it := c.peek(c.args[1])
+	switch {
+	case it == nil:
+		c.int(-2)
+	case it.val.expire == 0:
+		c.int(-1)
+	case relative:
+		c.int((max(it.val.expire-c.time(), 0) + unit/2) / unit)
+	default:
+		c.int((it.val.expire + unit/2) / unit)
+	}
+}

@@ -1,0 +1,384 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// getHash returns the hash of it, nil when there is none; ok is false when an
+// error was written.
+func (c *call) getHash(it *item) (h *hash, ok bool) {
+	if it == nil {
+		return nil, true
+	}
+	if it.val.kind() != kindHash {
+		c.wrongType()
+		return nil, false
+	}
+	return asHash(it), true
+}
+
+func cmdHset(c *call) {
+	if len(c.args)%2 == 1 {
+		c.err("ERR wrong number of arguments for '" + c.cmd.name + "' command")
+		return
+	}
+	key := c.args[1]
+	h, ok := c.getHash(c.write(key))
+	if !ok {
+		return
+	}
+	if h == nil {
+		h = asHash(c.create(key, c.newHash()))
+	}
+	added := 0
+	h.reserve(c.args[2:])
+	for i := 2; i < len(c.args); i += 2 {
+		if h.set(c.args[i], c.args[i+1]) {
+			added++
+		}
+	}
+	if c.cmd.name == "hmset" {
+		c.ok()
+	} else {
+		c.int(int64(added))
+	}
+	c.changed(key)
+	c.notify(eventHash, "hset", key)
+}
+
+func cmdHmset(c *call) { cmdHset(c) }
+
+func cmdHsetnx(c *call) {
+	key := c.args[1]
+	h, ok := c.getHash(c.write(key))
+	if !ok {
+		return
+	}
+	if h != nil && h.has(c.args[2]) {
+		c.int(0)
+		return
+	}
+	if h == nil {
+		h = asHash(c.create(key, c.newHash()))
+	}
+	h.set(c.args[2], c.args[3])
+	c.int(1)
+	c.changed(key)
+	c.notify(eventHash, "hset", key)
+}
+
+// replyField writes a field, null when h or the field is not there.
+func (c *call) replyField(h *hash, name []byte) {
+	if h != nil {
+		if f, ok := h.get(name); ok {
+			c.str(f.value)
+			return
+		}
+	}
+	c.null()
+}
+
+func cmdHget(c *call) {
+	if h, ok := c.getHash(c.read(c.args[1])); ok {
+		c.replyField(h, c.args[2])
+	}
+}
+
+func cmdHmget(c *call) {
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	c.array(len(c.args) - 2)
+	for _, name := range c.args[2:] {
+		c.replyField(h, name)
+	}
+}
+
+func cmdHexists(c *call) {
+	if h, ok := c.getHash(c.read(c.args[1])); ok {
+		c.boolInt(h != nil && h.has(c.args[2]))
+	}
+}
+
+func cmdHstrlen(c *call) {
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	n := 0
+	if h != nil {
+		if f, ok := h.get(c.args[2]); ok {
+			n = len(f.value)
+		}
+	}
+	c.int(int64(n))
+}
+
+func cmdHlen(c *call) {
+	h, ok := c.getHash(c.read(c.args[1]))
+	switch {
+	case !ok:
+	case h == nil:
+		c.int(0)
+	default:
+		c.int(int64(h.len()))
+	}
+}
+
+func cmdHdel(c *call) {
+	key := c.args[1]
+	h, ok := c.getHash(c.write(key))
+	if !ok {
+		return
+	}
+	removed := 0
+	if h != nil {
+		for _, name := range c.args[2:] {
+			if h.remove(name) {
+				removed++
+			}
+		}
+	}
+	if removed > 0 {
+		c.changed(key)
+		c.notify(eventHash, "hdel", key)
+		if h.len() == 0 {
+			c.removeEmpty(key)
+		}
+	}
+	c.int(int64(removed))
+}
+
+func cmdHgetall(c *call) {
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	if h == nil {
+		c.mapHead(0)
+		return
+	}
+	c.mapHead(h.len())
+	h.each(func(name string, f field) bool {
+		c.str(name)
+		c.str(f.value)
+		return true
+	})
+}
+
+func cmdHkeys(c *call) { c.hashPart(func(name string, _ field) { c.str(name) }) }
+func cmdHvals(c *call) { c.hashPart(func(_ string, f field) { c.str(f.value) }) }
+
+func (c *call) hashPart(f func(string, field)) {
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	if h == nil {
+		c.array(0)
+		return
+	}
+	c.array(h.len())
+	h.each(func(name string, v field) bool {
+		f(name, v)
+		return true
+	})
+}
+
+func cmdHincrby(c *call) {
+	n, ok := c.argInt(c.args[3])
+	if !ok {
+		return
+	}
+	key := c.args[1]
+	h, ok := c.getHash(c.write(key))
+	if !ok {
+		return
+	}
+	var old int64
+	if h != nil {
+		if f, there := h.get(c.args[2]); there {
+			if old, ok = parseInt(view(f.value)); !ok {
+				c.err("ERR hash value is not an integer")
+				return
+			}
+		}
+	}
+	if n < 0 && old < 0 && n < math.MinInt64-old || n > 0 && old > 0 && n > math.MaxInt64-old {
+		c.err(errOverflow)
+		return
+	}
+	if h == nil {
+		h = asHash(c.create(key, c.newHash()))
+	}
+	old += n
+	h.update(c.args[2], appendInt(nil, old))
+	c.int(old)
+	c.changed(key)
+	c.notify(eventHash, "hincrby", key)
+}
+
+func cmdHincrbyfloat(c *call) {
+	more, ok := parseLong(c.args[3])
+	if !ok {
+		c.err(errNotFloat)
+		return
+	}
+	if more.IsInf() {
+		c.err("ERR value is NaN or Infinity")
+		return
+	}
+	key := c.args[1]
+	h, ok := c.getHash(c.write(key))
+	if !ok {
+		return
+	}
+	old := new(longDouble)
+	if h != nil {
+		if f, there := h.get(c.args[2]); there {
+			if old, ok = parseLong(view(f.value)); !ok {
+				c.err("ERR hash value is not a float")
+				return
+			}
+		}
+	}
+	sum, ok := c.addFloat(old, c.args[3])
+	if !ok {
+		return
+	}
+	if h == nil {
+		h = asHash(c.create(key, c.newHash()))
+	}
+	h.update(c.args[2], sum)
+	c.bulk(sum)
+	c.changed(key)
+	c.notify(eventHash, "hincrbyfloat", key)
+	if c.journaled() {
+		c.instead([]byte("HINCRBYFLOAT"), key, c.args[2], c.args[3])
+	}
+}
+
+// mostRandom bounds how many elements may be drawn with repetition.
+const mostRandom = 1 << 24
+
+func cmdHrandfield(c *call) {
+	if len(c.args) == 2 {
+		h, ok := c.getHash(c.read(c.args[1]))
+		switch {
+		case !ok:
+		case h == nil:
+			c.null()
+		default:
+			name, _ := h.random()
+			c.str(name)
+		}
+		return
+	}
+	n, withValues, ok := c.randomArgs("withvalues")
+	if !ok {
+		return
+	}
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	if h == nil || n == 0 {
+		c.array(0)
+		return
+	}
+	emit := func(name string, f field) {
+		if withValues && c.isRESP3() {
+			c.array(2)
+		}
+		c.str(name)
+		if withValues {
+			c.str(f.value)
+		}
+	}
+	count := int(min(n, int64(h.len())))
+	if n < 0 {
+		count = int(-n)
+	}
+	if withValues && !c.isRESP3() {
+		c.array(2 * count)
+	} else {
+		c.array(count)
+	}
+	if n < 0 {
+		for range count {
+			emit(h.random())
+		}
+		return
+	}
+	// Selection sampling: each of the fields left is taken with the
+	// probability that makes every subset as likely.
+	left, need := h.len(), count
+	h.each(func(name string, f field) bool {
+		if rand.IntN(left) < need {
+			emit(name, f)
+			need--
+		}
+		left--
+		return need > 0
+	})
+}
+
+// randomArgs reads the count and the option of HRANDFIELD and ZRANDMEMBER.
+func (c *call) randomArgs(option string) (n int64, with, ok bool) {
+	n, ok = parseInt(c.args[2])
+	if !ok {
+		c.err(errNotInt)
+		return 0, false, false
+	}
+	if n < -math.MaxInt64 {
+		c.err("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+		return 0, false, false
+	}
+	if len(c.args) > 4 || len(c.args) == 4 && !is(c.args[3], option) {
+		c.syntax()
+		return 0, false, false
+	}
+	with = len(c.args) == 4
+	if with && (n < -math.MaxInt64/2 || n > math.MaxInt64/2) || n < -mostRandom {
+		c.err("ERR value is out of range")
+		return 0, false, false
+	}
+	return n, with, true
+}
+
+func cmdHscan(c *call) {
+	cursor, opts, ok := c.scanArgs(2)
+	if !ok {
+		return
+	}
+	h, ok := c.getHash(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	var names []string
+	next := uint64(0)
+	switch {
+	case h == nil:
+	case h.big == nil:
+		h.each(func(name string, _ field) bool {
+			names = append(names, name)
+			return true
+		})
+	default:
+		next = scanDict(h.big, cursor, opts.count, func(e *entry[field]) { names = append(names, e.key) })
+	}
+	c.array(2)
+	c.cursor(next)
+	start, n := c.begin(), 0
+	for _, name := range names {
+		if opts.matches(name) {
+			c.str(name)
+			f, _ := h.get(view(name))
+			c.str(f.value)
+			n += 2
+		}
+	}
+	c.end(start, n)
+}

@@ -1,0 +1,97 @@
+package engine
+
+// A small hash looks through its fields for those that expire, a large one has
+// them in a heap of the entries of its dict.
+
+// setExpire gives a field a deadline in Unix ms, or takes it away with 0.
+func (h *hash) setExpire(name []byte, at int64) {
+	if at != 0 {
+		h.unpack()
+	}
+	f := h.unpacked(name)
+	if f == nil || f.expire == at { // a packed field has none
+		return
+	}
+	if f.expire == 0 {
+		h.volatile++
+	} else if at == 0 {
+		h.volatile--
+	}
+	f.expire = at
+	switch {
+	case h.big != nil:
+		h.order(h.big.get(name))
+	case at != 0 && (h.soonest == 0 || at < h.soonest):
+		h.soonest = at
+	}
+}
+
+// order puts an entry of a large hash where its deadline belongs.
+func (h *hash) order(e *entry[field]) {
+	if h.expiring == nil {
+		h.expiring = &deadlines[*entry[field]]{}
+	}
+	h.expiring.set(e, e.val.expire)
+}
+
+// earliest returns when the next field expires, 0 for never. It may be too
+// early.
+func (h *hash) earliest() int64 {
+	switch {
+	case h.volatile == 0:
+		return 0
+	case h.big == nil:
+		return h.soonest
+	}
+	return h.expiring.at(0).at
+}
+
+// due says whether fields may have expired.
+func (h *hash) due(c *call) bool {
+	at := h.earliest()
+	return at != 0 && at < c.time()
+}
+
+// removeExpired removes the fields whose time has passed and returns their
+// names.
+func (h *hash) removeExpired(now int64) (gone [][]byte) {
+	if h.big != nil {
+		for h.expiring.len() > 0 && h.expiring.at(0).at < now {
+			gone = append(gone, view(h.expiring.at(0).v.key))
+			h.remove(gone[len(gone)-1])
+		}
+		return gone
+	}
+	h.soonest = 0
+	for _, f := range h.small {
+		switch {
+		case f.expire == 0:
+		case f.expire < now:
+			gone = append(gone, view(f.name))
+		case h.soonest == 0 || f.expire < h.soonest:
+			h.soonest = f.expire
+		}
+	}
+	for _, name := range gone {
+		h.remove(name)
+	}
+	return gone
+}
+
+// expireFields removes the fields whose time has passed, and the key when none
+// is left.
+func (c *call) expireFields(it *item, h *hash) {
+	key := view(it.key)
+	c.note(c.shard(key).dbs[c.db], it)
+	gone := h.removeExpired(c.time())
+	if len(gone) == 0 {
+		return
+	}
+	c.e.stats.expiredFields.Add(int64(len(gone)))
+	c.touch(c.shard(key), c.db, key)
+	c.notify(eventHash, "hexpired", key)
+	c.lapse(append([][]byte{[]byte("HDEL"), key}, gone...)...)
+	if h.len() == 0 {
+		c.removeEmpty(key)
+	}
+}

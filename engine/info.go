@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// eachShard calls f with every shard locked in turn.
+func (e *Engine) eachShard(c *call, f func(*shard)) {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		if c != nil && c.held.has(i) {
+			f(sh)
+			continue
+		}
+		sh.mu.Lock()
+		f(sh)
+		sh.mu.Unlock()
+	}
+}
+
+var infoSections = []struct {
+	name string
+	f    func(*Engine, *call, *strings.Builder)
+}{
+	{"server", (*Engine).infoServer},
+	{"clients", (*Engine).infoClients},
+	{"memory", (*Engine).infoMemory},
+	{"persistence", (*Engine).infoPersistence},
+	{"stats", (*Engine).infoStats},
+	{"replication", (*Engine).infoReplication},
+	{"errorstats", (*Engine).infoErrors},
+	{"cluster", func(_ *Engine, _ *call, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }},
+	{"keyspace", (*Engine).infoKeyspace},
+}
+
+func cmdInfo(c *call) {
+	wanted := func(name string) bool {
+		if len(c.args) == 1 {
+			return true
+		}
+		for _, a := range c.args[1:] {
+			if is(a, name) || is(a, "all") || is(a, "default") || is(a, "everything") {
+				return true
+			}
+		}
+		return false
+	}
+	var b strings.Builder
+	for _, s := range infoSections {
+		if !wanted(s.name) {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		fmt.Fprintf(&b, "# %s\r\n", strings.ToUpper(s.name[:1])+s.name[1:])
+		s.f(c.e, c, &b)
+	}
+	c.verbatim(b.String())
+}
+
+// Compatible is the version of Redis whose replies the engine gives.
+const Compatible = "7.0.15"
+
+func (e *Engine) infoServer(_ *call, b *strings.Builder) {
+	up := int64(e.clock.Now().Sub(e.started).Seconds())
+	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nredoubt_engine:1\r\nos:%s %s\r\narch_bits:64\r\ngo_version:%s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:%d\r\n",
+		Compatible, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), up, up/86400)
+}
+
+func (e *Engine) infoClients(c *call, b *strings.Builder) {
+	e.clients.mu.Lock()
+	connected := len(e.clients.byID)
+	e.clients.mu.Unlock()
+	fmt.Fprintf(b, "connected_clients:%d\r\ntracking_clients:%d\r\nblocked_clients:%d\r\n", connected, e.tracking.n.Load(), e.stats.blocked.Load())
+}
+
+func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
+	dirty := e.stats.dirty.Load()
+	e.eachShard(c, func(sh *shard) { dirty += sh.counters.dirty })
+	fmt.Fprintf(b, "loading:0\r\nrdb_changes_since_last_save:%d\r\n", dirty)
+	b.WriteString("rdb_bgsave_in_progress:0\r\n")
+	e.infoLog(b)
+}
+
+func (e *Engine) infoStats(c *call, b *strings.Builder) {
+	n := counters{commands: e.stats.commands.Load()}
+	e.eachShard(c, func(sh *shard) {
+		n.commands += sh.counters.commands
+		n.hits += sh.counters.hits
+		n.misses += sh.counters.misses
+	})
+	e.pubsub.mu.RLock()
+	channels, patterns := len(e.pubsub.channels), len(e.pubsub.patterns)
+	e.pubsub.mu.RUnlock()
+	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:%d\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\ntotal_error_replies:%d\r\n",
+		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), e.stats.evicted.Load(), n.hits, n.misses, channels, patterns, e.errors.total.Load())
+	e.infoTracking(c, b)
+}
+
+func (e *Engine) infoReplication(_ *call, b *strings.Builder) {
+	b.WriteString("role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n")
+}
+
+func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
+	var keys, expires [Databases]int
+	e.eachShard(c, func(sh *shard) {
+		for db, ks := range sh.dbs {
+			if ks != nil {
+				keys[db] += ks.keys.len()
+				expires[db] += ks.expiring.len()
+			}
+		}
+	})
+	for db := range keys {
+		if keys[db] > 0 {
+			fmt.Fprintf(b, "db%d:keys=%d,expires=%d,avg_ttl=0\r\n", db, keys[db], expires[db])
+		}
+	}
+}
+
+func cmdMemoryDoctor(c *call)      { c.verbatim("Nothing to report.") }
+func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the current allocator") }
+
+// cmdMemoryPurge collects garbage and gives memory back to the system, so that
+// allocator_allocated is then what is alive.
+func cmdMemoryPurge(c *call) {
+	debug.FreeOSMemory()
+	c.ok()
+}

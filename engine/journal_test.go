@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// A memoryJournal keeps what it is told.
+type memoryJournal struct{ effects []Effect }
+
+func (j *memoryJournal) Append(e Effect) {
+	kept := Effect{DB: e.DB}
+	for _, cmd := range e.Commands {
+		kept.Commands = append(kept.Commands, cloneArgs(cmd))
+	}
+	j.effects = append(j.effects, kept)
+}
+
+// TestJournalRepeats runs random commands, repeats what the journal was told
+// on an empty engine, and wants the same keys there.
+func TestJournalRepeats(t *testing.T) {
+	for name, own := range templates {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			v := vocabulary{rand.New(rand.NewPCG(seed, 2))}
+			clock, j := newFakeClock(), &memoryJournal{}
+			s := open(t, Options{Clock: clock, Journal: j}).Session()
+			for range 4000 {
+				list := own
+				if v.r.IntN(5) == 0 && name != "multi" {
+					list = general
+				}
+				if _, wait := s.Do(nil, v.fill(list[v.r.IntN(len(list))])); wait != nil {
+					wait.Cancel()
+				}
+			}
+			run(s, "DISCARD")
+			again := open(t, Options{Clock: clock}).Session()
+			for _, e := range j.effects {
+				run(again, fmt.Sprint("SELECT ", e.DB))
+				for _, cmd := range e.Commands {
+					again.Do(nil, cmd)
+				}
+			}
+			for _, db := range []string{"0", "1"} {
+				run(s, "SELECT "+db)
+				run(again, "SELECT "+db)
+				want(t, again, "DBSIZE", run(s, "DBSIZE"))
+				for i := range 5 {
+					for _, cmd := range []string{"GET {t}%d", "LRANGE {t}%d 0 -1", "HGETALL {t}%d", "SMEMBERS {t}%d", "ZRANGE {t}%d 0 -1 WITHSCORES", "PTTL {t}%d"} {
+						line := fmt.Sprintf(cmd, i+1)
+						word := string(normalize("hgetall", []byte(run(s, line))))
+						if line[0] == 'S' {
+							word = string(normalize("smembers", []byte(run(s, line))))
+							if got := string(normalize("smembers", []byte(run(again, line)))); got != word {
+								t.Errorf("%s: got %q, want %q", line, got, word)
+							}
+							continue
+						}
+						if got := string(normalize("hgetall", []byte(run(again, line)))); got != word {
+							t.Errorf("%s: got %q, want %q", line, got, word)
+						}
+					}
+				}
+			}
+		})
+	}
+}

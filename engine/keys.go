@@ -1,0 +1,322 @@
+package engine
+
+import "math/rand/v2"
+
+func cmdDel(c *call) {
+	n := 0
+	for _, key := range c.args[1:] {
+		if c.write(key) != nil {
+			c.remove(key)
+			c.changed(key)
+			c.notify(eventGeneric, "del", key)
+			n++
+		}
+	}
+	c.int(int64(n))
+}
+
+func cmdUnlink(c *call) { cmdDel(c) }
+
+func cmdExists(c *call) {
+	n := 0
+	for _, key := range c.args[1:] {
+		if c.peek(key) != nil {
+			n++
+		}
+	}
+	c.int(int64(n))
+}
+
+func cmdTouch(c *call) {
+	n := 0
+	for _, key := range c.args[1:] {
+		if c.read(key) != nil {
+			n++
+		}
+	}
+	c.int(int64(n))
+}
+
+func cmdType(c *call) {
+	if it := c.peek(c.args[1]); it != nil {
+		c.status(it.val.kind().String())
+	} else {
+		c.status("none")
+	}
+}
+
+// adopt gives key, which must not exist, what another key held.
+func (c *call) adopt(key []byte, from *item, at int64) *item {
+	it := c.create(key, from.val.obj)
+	it.val.str, it.val.raw, it.val.plain = from.val.str, from.val.raw, from.val.plain
+	if at != 0 {
+		c.setExpire(key, it, at)
+	}
+	if it.val.kind() == kindHash {
+		c.registerFields(it, asHash(it))
+	}
+	return it
+}
+
+func cmdRename(c *call)   { c.rename(false) }
+func cmdRenamenx(c *call) { c.rename(true) }
+
+func (c *call) rename(nx bool) {
+	src, dst := c.args[1], c.args[2]
+	it := c.write(src)
+	if it == nil {
+		c.err(errNoKey)
+		return
+	}
+	if string(src) == string(dst) {
+		if nx {
+			c.int(0)
+		} else {
+			c.ok()
+		}
+		return
+	}
+	if c.write(dst) != nil {
+		if nx {
+			c.int(0)
+			return
+		}
+		c.remove(dst)
+	}
+	at := it.val.expire
+	c.adopt(dst, c.remove(src), at)
+	c.changed(src)
+	c.changed(dst)
+	c.notify(eventGeneric, "rename_from", src)
+	c.notify(eventGeneric, "rename_to", dst)
+	if nx {
+		c.int(1)
+	} else {
+		c.ok()
+	}
+}
+
+// argDB reads the number of a database.
+func (c *call) argDB(arg []byte) (int, bool) {
+	n, ok := parseInt(arg)
+	if !ok {
+		c.err(errNotInt)
+		return 0, false
+	}
+	if n < 0 || n >= Databases {
+		c.err("ERR DB index is out of range")
+		return 0, false
+	}
+	return int(n), true
+}
+
+func cmdMove(c *call) {
+	key := c.args[1]
+	n, ok := parseInt(c.args[2])
+	if !ok {
+		c.err("ERR value is not an integer or out of range")
+		return
+	}
+	if n < 0 || n >= Databases {
+		c.err("ERR DB index is out of range")
+		return
+	}
+	src, dst := c.db, int(n)
+	if src == dst {
+		c.err("ERR source and destination objects are the same")
+		return
+	}
+	it := c.write(key)
+	if it == nil {
+		c.int(0)
+		return
+	}
+	c.db = dst
+	if c.write(key) != nil {
+		c.db = src
+		c.int(0)
+		return
+	}
+	c.db = src
+	at := it.val.expire
+	c.remove(key)
+	c.db = dst
+	c.adopt(key, it, at)
+	c.changed(key)
+	c.notify(eventGeneric, "move_to", key)
+	c.db = src
+	c.changed(key)
+	c.notify(eventGeneric, "move_from", key)
+	c.int(1)
+}
+
+func cmdCopy(c *call) {
+	src, dst := c.args[1], c.args[2]
+	from, to, replace := c.db, c.db, false
+	for i := 3; i < len(c.args); i++ {
+		switch a := c.args[i]; {
+		case is(a, "replace"):
+			replace = true
+		case is(a, "db") && i+1 < len(c.args):
+			n, ok := c.argDB(c.args[i+1])
+			if !ok {
+				return
+			}
+			to = n
+			i++
+		default:
+			c.syntax()
+			return
+		}
+	}
+	if from == to && string(src) == string(dst) {
+		c.err("ERR source and destination objects are the same")
+		return
+	}
+	it := c.read(src)
+	if it == nil {
+		c.int(0)
+		return
+	}
+	c.db = to
+	defer func() { c.db = from }()
+	if c.write(dst) != nil {
+		if !replace {
+			c.int(0)
+			return
+		}
+		c.remove(dst)
+	}
+	c.adopt(dst, &item{val: c.clone(&it.val)}, it.val.expire)
+	c.changed(dst)
+	c.notify(eventGeneric, "copy_to", dst)
+	c.int(1)
+}
+
+// clone returns a copy that shares nothing, without the time to live.
+func (c *call) clone(v *value) value {
+	out := value{raw: v.raw, plain: v.plain}
+	if v.obj == nil {
+		out.str = clone(v.str)
+		return out
+	}
+	switch o := v.obj.v.(type) {
+	case *list:
+		out.obj = newList()
+		l := out.obj.v.(*list)
+		o.all(func(s string) bool { l.pushBack(s); return true })
+	case *set:
+		out.obj = &object{kindSet, o.clone()}
+	case *zset:
+		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load())}
+	case *hash:
+		out.obj = c.newHash()
+		h := out.obj.v.(*hash)
+		if o.big != nil {
+			h.big = &dict[field]{}
+		}
+		o.each(func(name string, f field) bool {
+			h.set(view(name), view(f.value))
+			if f.expire != 0 {
+				h.setExpire(view(name), f.expire)
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func cmdRandomkey(c *call) {
+	for range 100 {
+		total := c.size()
+		if total == 0 {
+			break
+		}
+		n := rand.IntN(total)
+		for i := range c.e.shards {
+			ks := c.e.shards[i].dbs[c.db]
+			if ks == nil {
+				continue
+			}
+			if n -= ks.keys.len(); n < 0 {
+				if it := ks.keys.random(); c.lookup(view(it.key)) != nil {
+					c.str(it.key)
+					return
+				}
+				break
+			}
+		}
+	}
+	c.null()
+}
+
+// size is the number of keys; all shards must be held.
+func (c *call) size() (n int) {
+	for i := range c.e.shards {
+		if ks := c.e.shards[i].dbs[c.db]; ks != nil {
+			n += ks.keys.len()
+		}
+	}
+	return n
+}
+
+func cmdDbsize(c *call) { c.int(int64(c.size())) }
+
+func cmdFlushdb(c *call)  { c.flush(c.db, c.db) }
+func cmdFlushall(c *call) { c.flush(0, Databases-1) }
+
+func (c *call) flush(first, last int) {
+	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "sync") && !is(c.args[1], "async") {
+		c.syntax()
+		return
+	}
+	for i := range c.e.shards {
+		sh := &c.e.shards[i]
+		for db := first; db <= last; db++ {
+			ks := sh.dbs[db]
+			if ks == nil {
+				continue
+			}
+			sh.touchWatched(db, ks, nil, c.time())
+			c.emptied(ks)
+			sh.dbs[db] = nil
+		}
+	}
+	c.invalidateAll()
+	c.dirty++
+	c.ok()
+}
+
+func cmdSwapdb(c *call) {
+	a, ok := parseInt(c.args[1])
+	if !ok {
+		c.err("ERR invalid first DB index")
+		return
+	}
+	b, ok := parseInt(c.args[2])
+	if !ok {
+		c.err("ERR invalid second DB index")
+		return
+	}
+	if a < 0 || b < 0 || a >= Databases || b >= Databases {
+		c.err("ERR DB index is out of range")
+		return
+	}
+	if a == b {
+		c.ok()
+		return
+	}
+	for i := range c.e.shards {
+		sh := &c.e.shards[i]
+		sh.touchWatched(int(a), sh.dbs[a], sh.dbs[b], c.time())
+		sh.touchWatched(int(b), sh.dbs[b], sh.dbs[a], c.time())
+		sh.dbs[a], sh.dbs[b] = sh.dbs[b], sh.dbs[a]
+		for dk := range sh.blocked {
+			if ks := sh.dbs[dk.db]; ks != nil && ks.keys.get(view(dk.key)) != nil {
+				c.ready = append(c.ready, readyKey(dk))
+			}
+		}
+	}
+	c.dirty++
+	c.ok()
+}

@@ -1,0 +1,214 @@
+package engine
+
+// lookup returns the item of key, or nil. A key whose time has passed is
+// deleted first.
+func (c *call) lookup(key []byte) *item {
+	sh := c.shard(key)
+	ks := sh.dbs[c.db]
+	if ks == nil {
+		return nil
+	}
+	it := ks.keys.get(key)
+	if it == nil {
+		return nil
+	}
+	if it.val.expire != 0 && it.val.expire < c.time() {
+		c.expireItem(sh, ks, it)
+		return nil
+	}
+	if it.val.obj != nil && it.val.obj.kind == kindHash {
+		if h := asHash(it); h.due(c) {
+			c.expireFields(it, h)
+			if h.len() == 0 {
+				return nil
+			}
+		}
+	}
+	if c.cmd.flags&flagWrite != 0 {
+		c.note(ks, it)
+	}
+	return it
+}
+
+// peek is lookup for commands that do not count as access.
+func (c *call) peek(key []byte) *item { return c.lookup(key) }
+
+// read is lookup for commands that count as reads in the statistics.
+func (c *call) read(key []byte) *item {
+	it := c.lookup(key)
+	if it == nil {
+		c.shard(key).counters.misses++
+		return nil
+	}
+	c.shard(key).counters.hits++
+	c.accessed(it)
+	return it
+}
+
+// write is lookup for commands that change what they find.
+func (c *call) write(key []byte) *item {
+	it := c.lookup(key)
+	if it != nil {
+		c.accessed(it)
+	}
+	return it
+}
+
+// isString checks the kind of it, which may be nil, and writes the error.
+func (c *call) isString(it *item) bool {
+	if it != nil && it.val.kind() != kindString {
+		c.wrongType()
+		return false
+	}
+	return true
+}
+
+// create adds key, which must not exist, with an object, or as a string when
+// obj is nil.
+func (c *call) create(key []byte, obj *object) *item {
+	sh := c.shard(key)
+	ks := sh.keyspace(c.db)
+	it, _ := ks.keys.add(key)
+	c.charge(ks, it, 0)
+	it.val.obj = obj
+	it.val.access = c.e.firstAccess()
+	c.notify(eventNew, "new", key)
+	if obj != nil {
+		c.signal(sh, it)
+	}
+	return it
+}
+
+// signal notes that blocked commands may have been waiting for it.
+func (c *call) signal(sh *shard, it *item) {
+	if len(sh.blocked) == 0 || it.val.obj == nil {
+		return
+	}
+	if _, ok := sh.blocked[dbKey{c.db, it.key}]; ok {
+		c.ready = append(c.ready, readyKey{c.db, it.key})
+	}
+}
+
+// setString makes key hold val, which the engine owns from then on, whatever
+// it held before. The time to live is taken away.
+func (c *call) setString(key, val []byte) *item {
+	it := c.lookup(key)
+	if it == nil {
+		it = c.create(key, nil)
+	} else {
+		c.clear(key, it)
+	}
+	it.val.str, it.val.obj, it.val.raw, it.val.plain = val, nil, false, false
+	return it
+}
+
+// storeString makes key hold a copy of val. The bytes of the old value are
+// used again when they fit.
+func (c *call) storeString(key, val []byte) *item {
+	it := c.lookup(key)
+	if it == nil {
+		it = c.create(key, nil)
+		it.val.str = clone(val)
+		return it
+	}
+	old := it.val.str
+	c.clear(key, it)
+	if cap(old) >= len(val) && cap(old) <= 2*len(val)+16 {
+		it.val.str = append(old[:0], val...)
+	} else {
+		it.val.str = clone(val)
+	}
+	c.accessed(it)
+	return it
+}
+
+// clear empties an item that is about to be given another value.
+func (c *call) clear(key []byte, it *item) {
+	ks := c.shard(key).dbs[c.db]
+	if it.aux >= 0 {
+		ks.expiring.drop(it)
+	}
+	ks.forgetFields(it)
+	it.val.str, it.val.obj, it.val.raw, it.val.plain = nil, nil, false, false
+}
+
+// remove deletes key, which must exist.
+func (c *call) remove(key []byte) *item {
+	ks := c.shard(key).dbs[c.db]
+	it := ks.keys.remove(key)
+	c.detach(ks, it)
+	return it
+}
+
+// detach takes an item that has left the dict out of what else refers to it.
+func (c *call) detach(ks *keyspace, it *item) {
+	c.note(ks, it)
+	it.val.state |= itemGone
+	ks.forgetFields(it)
+	if it.aux >= 0 {
+		at := it.val.expire
+		ks.expiring.drop(it)
+		it.val.expire = at
+	}
+}
+
+// removeEmpty deletes key, which a command has just emptied.
+func (c *call) removeEmpty(key []byte) {
+	c.remove(key)
+	c.notify(eventGeneric, "del", key)
+}
+
+// setExpire gives a key a deadline in Unix ms, or takes it away with 0.
+func (c *call) setExpire(key []byte, it *item, at int64) {
+	c.shard(key).keyspace(c.db).expiring.set(it, at)
+	if at != 0 {
+		c.e.sweeper.wake(c.e, at)
+	}
+}
+
+// changed must be called for each key that a command wrote to.
+func (c *call) changed(key []byte) {
+	c.dirty++
+	c.touch(c.shard(key), c.db, key)
+}
+
+func (c *call) touch(sh *shard, db int, key []byte) {
+	c.tell(sh, key)
+	if len(sh.watched) == 0 {
+		return
+	}
+	for s := range sh.watched[dbKey{db, text(key)}] {
+		s.stale.Store(true)
+	}
+}
+
+// tell tells those who are not sessions with WATCH that key has changed.
+func (c *call) tell(sh *shard, key []byte) {
+	if c.e.opts.Journal != nil {
+		c.touched = append(c.touched, key)
+	}
+	if c.e.tracking.n.Load() > 0 {
+		c.invalidate(sh, key)
+	}
+}
+
+// expireItem deletes an item whose time has passed.
+func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
+	ks.keys.remove(view(it.key))
+	c.detach(ks, it)
+	c.e.stats.expired.Add(1)
+	key := view(it.key)
+	c.tell(sh, key)
+	if len(sh.watched) > 0 {
+		sh.touchExpired(dbKey{c.db, it.key})
+	}
+	c.notify(eventExpired, "expired", key)
+	c.lapse([]byte("DEL"), key)
+}
+
+// clone returns a copy of b that the engine may keep.
+func clone(b []byte) []byte {
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}

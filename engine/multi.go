@@ -1,0 +1,276 @@
+package engine
+
+type queued struct {
+	cmd  *command
+	args [][]byte
+}
+
+// A watch is what a session has seen of a key that it watches.
+type watch bool
+
+const (
+	watchKey     watch = false
+	watchExpired watch = true // its time had passed already: to delete it is no change
+)
+
+// enqueue reports false when the transaction is larger than it may be.
+func (s *Session) enqueue(cmd *command, args [][]byte) bool {
+	size := perName
+	for _, a := range args {
+		size += len(a) + perName
+	}
+	if s.queued+size > s.e.bounds.transaction {
+		return false
+	}
+	s.queued += size
+	kept := make([][]byte, len(args))
+	for i, a := range args {
+		kept[i] = clone(a)
+	}
+	s.queue = append(s.queue, queued{cmd, kept})
+	return true
+}
+
+func (s *Session) discard() {
+	s.inMulti, s.abort, s.queue, s.queued = false, false, nil, 0
+	s.unwatch()
+}
+
+func cmdMulti(c *call) {
+	if c.s.inMulti {
+		c.err("ERR MULTI calls can not be nested")
+		return
+	}
+	c.s.inMulti = true
+	c.ok()
+}
+
+func cmdDiscard(c *call) {
+	if !c.s.inMulti {
+		c.err("ERR DISCARD without MULTI")
+		return
+	}
+	c.s.discard()
+	c.ok()
+}
+
+func cmdWatch(c *call) {
+	if c.s.inMulti {
+		c.err("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	for _, key := range c.args[1:] {
+		if !c.s.watch(c, key) {
+			c.err("ERR too many keys are watched: UNWATCH first")
+			return
+		}
+	}
+	c.ok()
+}
+
+// watch reports false when the session watches as much as it may.
+func (s *Session) watch(c *call, key []byte) bool {
+	i := shardOf(key)
+	sh := &s.e.shards[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	dk := dbKey{s.db, string(key)}
+	if _, ok := sh.watched[dk][s]; ok {
+		return true
+	}
+	if s.watchBytes += len(key) + perName; s.watchBytes > s.e.bounds.names {
+		s.watchBytes -= len(key) + perName
+		return false
+	}
+	if sh.watched == nil {
+		sh.watched = map[dbKey]map[*Session]watch{}
+	}
+	if sh.watched[dk] == nil {
+		sh.watched[dk] = map[*Session]watch{}
+	}
+	_, expired := sh.dbs[s.db].find(key, c.time())
+	sh.watched[dk][s] = watch(expired)
+	s.watching = append(s.watching, dk)
+	return true
+}
+
+func cmdUnwatch(c *call) {
+	if !c.s.executing {
+		c.s.unwatch()
+	}
+	c.ok()
+}
+
+func (s *Session) unwatch() {
+	for _, dk := range s.watching {
+		sh := &s.e.shards[shardOf(view(dk.key))]
+		sh.mu.Lock()
+		s.unwatchKey(sh, dk)
+		sh.mu.Unlock()
+	}
+	s.watching, s.watchBytes = nil, 0
+	s.stale.Store(false)
+}
+
+func (s *Session) unwatchKey(sh *shard, dk dbKey) {
+	delete(sh.watched[dk], s)
+	if len(sh.watched[dk]) == 0 {
+		delete(sh.watched, dk)
+	}
+}
+
+// find reports whether key is there, and whether its time has passed. ks may be
+// nil.
+func (ks *keyspace) find(key []byte, now int64) (there, expired bool) {
+	if ks == nil {
+		return false, false
+	}
+	it := ks.keys.get(key)
+	return it != nil, it != nil && it.val.expire != 0 && it.val.expire < now
+}
+
+// touchExpired tells the sessions that watch key that it was deleted because
+// its time has passed.
+func (sh *shard) touchExpired(dk dbKey) {
+	for s, w := range sh.watched[dk] {
+		if w == watchKey {
+			s.stale.Store(true)
+		}
+		sh.watched[dk][s] = watchKey // of what comes next
+	}
+}
+
+// touchWatched tells the sessions that watch keys of a database that from takes
+// the place of what it held, ks. Either may be nil.
+func (sh *shard) touchWatched(db int, ks, from *keyspace, now int64) {
+	for dk, sessions := range sh.watched {
+		if dk.db != db {
+			continue
+		}
+		there, _ := ks.find(view(dk.key), now)
+		will, expired := from.find(view(dk.key), now)
+		for s, w := range sessions {
+			if was := there && w == watchKey; was || will && !expired {
+				s.stale.Store(true)
+			}
+			sessions[s] = watch(expired)
+		}
+	}
+}
+
+// cmdExec locks the shards of everything that was queued or watched, and runs
+// it as one.
+func cmdExec(c *call) {
+	s := c.s
+	switch {
+	case !s.inMulti:
+		c.err("ERR EXEC without MULTI")
+		return
+	case s.abort:
+		s.discard()
+		c.err("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	var set shardSet
+	all := false
+	for _, q := range s.queue {
+		if why := c.e.unsavable(q.cmd); why != "" {
+			s.discard()
+			c.err("EXECABORT Transaction discarded because of: " + why)
+			return
+		}
+		all = all || !c.lockKeys(&set, q.cmd, q.args)
+	}
+	if all {
+		set.fill()
+	}
+	for _, w := range s.watching {
+		set.add(shardOf(view(w.key)))
+	}
+	c.held, c.all = set, all
+	c.e.lock(&set)
+	defer func() {
+		c.settle()
+		c.see()
+		c.e.unlock(&set)
+		c.released()
+	}()
+	fresh := !s.stale.Load()
+	for _, dk := range s.watching {
+		sh := &s.e.shards[shardOf(view(dk.key))]
+		if _, expired := sh.dbs[dk.db].find(view(dk.key), c.time()); expired && sh.watched[dk][s] == watchKey {
+			fresh = false
+		}
+		s.unwatchKey(sh, dk)
+	}
+	s.watching, s.watchBytes = nil, 0
+	s.stale.Store(false)
+	queue := s.queue
+	s.inMulti, s.queue, s.queued = false, nil, 0
+	if !fresh {
+		c.nullArray()
+		return
+	}
+	s.runQueue(c, queue)
+}
+
+func (s *Session) runQueue(c *call, queue []queued) {
+	s.executing = true
+	defer func() { s.executing = false }() // whatever happens
+	var all effects
+	var touched [][]byte
+	c.noBlock = true
+	c.array(len(queue))
+	for _, q := range queue {
+		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
+		c.dirty, c.logged, c.touched, c.reads = 0, false, nil, false
+		c.effects.reset()
+		if c.e.monitors.n.Load() > 0 {
+			c.monitor(q.args)
+		}
+		if why := all.overdone(c.e); why != "" && q.cmd.flags&(flagWrite|flagScript) != 0 {
+			c.err(why)
+		} else {
+			c.runQueued()
+		}
+		c.e.stats.dirty.Add(int64(c.dirty))
+		if c.journaled() {
+			c.settleEffects()
+			all.join(&c.effects)
+			touched = append(touched, c.touched...)
+		}
+	}
+	s.executing = false
+	c.effects, c.touched = all, touched
+	c.commit()
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
+	}
+	c.serve()
+}
+
+// runQueued runs one command of a transaction or a script. A panic ends that command only.
+func (c *call) runQueued() {
+	from := len(c.w)
+	defer func() {
+		if r := recover(); r != nil {
+			c.panicked(from, r)
+			c.salvage()
+		}
+	}()
+	if c.home != nil {
+		c.home.counters.commands++
+	} else {
+		c.e.stats.commands.Add(1)
+	}
+	c.cmd.handler(c)
+	if c.scripted {
+		return
+	}
+	if len(c.w) > from && c.w[from] == '-' {
+		c.e.errors.count(c.w[from:])
+	}
+	if c.s.tracker.Load() != nil {
+		c.remember()
+	}
+}

@@ -1,0 +1,74 @@
+package native
+
+import (
+	"bytes"
+	"maps"
+	"strconv"
+
+	"github.com/redoubt-go/redoubt/engine"
+)
+
+// functions are by the digests of the scripts that they were written after. One
+// is not changed without the other: a script whose digest is not here is run as
+// Lua, which is slower and never wrong.
+var functions = map[string]engine.Native{
+	"8b9b4dfab0432de7b6fd90a5032f91e5a9d5a994": gcra,    // ratelimit/lua/gcra.lua
+	"681dc189abfc120739437a52c659c9dff8526ac2": acquire, // lock/lua/acquire.lua
+	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
+	"728136f3fa2ec495e669f4c77a5cd0a5d1288a3b": release, // lock/lua/release.lua
+	"84beaae14cf70f5bc5105e06e1ab0cf7bd753815": info,    // lock/lua/info.lua
+}
+
+// All returns the functions by the digests of their scripts. The map is new:
+// it may be changed.
+func All() map[string]engine.Native { return maps.Clone(functions) }
+
+// exact is the largest number up to which all integers are exact in Lua. The
+// functions leave to Lua what is beyond a quarter of it, so that no sum of a
+// few numbers is.
+const exact = 1 << 51
+
+// integer reads an integer as it is written by %.0f. It reports false for
+// everything else that Lua would take for a number.
+func integer(b []byte) (int64, bool) {
+	digits, neg := bytes.CutPrefix(b, []byte("-"))
+	if len(digits) == 0 || len(digits) > 16 || digits[0] == '0' && (neg || len(digits) > 1) {
+		return 0, false
+	}
+	n := int64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(d-'0')
+	}
+	if neg {
+		n = -n
+	}
+	return n, n <= exact && n >= -exact
+}
+
+// integers reads the arguments at the positions given into the numbers.
+func integers(args [][]byte, into ...*int64) bool {
+	for i, p := range into {
+		n, ok := integer(args[i])
+		if !ok {
+			return false
+		}
+		*p = n
+	}
+	return true
+}
+
+func digits(n int64) []byte { return strconv.AppendInt(make([]byte, 0, 20), n, 10) }
+
+func word(s string) []byte { return []byte(s) }
+
+// optional reads a field of HMGET as `tonumber(field or 0)`.
+func optional(v *engine.Value) (n int64, ok bool) {
+	b, there := v.Bulk()
+	if !there {
+		return 0, true
+	}
+	return integer(b)
+}

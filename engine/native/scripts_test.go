@@ -1,0 +1,124 @@
+package native_test
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/engine/native"
+)
+
+// leftToLua are the module's scripts that have no function, by path, and why.
+var leftToLua = map[string]string{
+	"fence/lua/guard.lua":        "runs any command of the caller's",
+	"fence/lua/wrap.lua":         "runs the caller's own script, which is Lua",
+	"lock/lua/latch_down.lua":    "once a member or a wait",
+	"lock/lua/latch_set.lua":     "once a member or a wait",
+	"lock/lua/latch_wait.lua":    "once a member or a wait",
+	"lock/lua/multi_acquire.lua": "not shown hot by a profile",
+	"lock/lua/rw_claim.lua":      "once a second for a waiting writer",
+	"lock/lua/rw_extend.lua":     "not shown hot by a profile",
+	"lock/lua/rw_info.lua":       "for people",
+	"lock/lua/rw_read.lua":       "not shown hot by a profile",
+	"lock/lua/rw_release.lua":    "not shown hot by a profile",
+	"lock/lua/sem_acquire.lua":   "not shown hot by a profile",
+	"lock/lua/sem_extend.lua":    "not shown hot by a profile",
+	"lock/lua/sem_info.lua":      "for people",
+	"lock/lua/sem_release.lua":   "not shown hot by a profile",
+	"stock/lua/count.lua":        "for people",
+	"stock/lua/reserve.lua":      "not shown hot by a profile",
+	"stock/lua/settle.lua":       "not shown hot by a profile",
+}
+
+// TestEveryScriptIsAccountedFor wants a function for each script of the module,
+// written after the text that it has now, or a reason why it has none.
+// TestSameAsLua does the rest.
+func TestEveryScriptIsAccountedFor(t *testing.T) {
+	files := map[string]string{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bench" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".lua":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		sum := sha1.Sum(text)
+		files[filepath.ToSlash(rel)] = hex.EncodeToString(sum[:])
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 5 {
+		t.Fatalf("found only %v", files)
+	}
+	has := map[string]bool{}
+	for digest := range native.All() {
+		has[digest] = true
+	}
+	for _, f := range unaccounted(files, has, leftToLua) {
+		t.Error(f)
+	}
+}
+
+// unaccounted says what is wrong with files, the digests of scripts by path.
+func unaccounted(files map[string]string, has map[string]bool, left map[string]string) (faults []string) {
+	found := map[string]bool{}
+	for path, digest := range files {
+		found[digest] = true
+		reason, there := left[path]
+		switch {
+		case has[digest] && there:
+			faults = append(faults, path+" has a function: take it out of leftToLua")
+		case !has[digest] && reason == "":
+			faults = append(faults, path+" has no function for its digest "+digest+": make the one that it had follow it, or say in leftToLua why it has none")
+		}
+	}
+	for digest := range has {
+		if !found[digest] {
+			faults = append(faults, "the function of "+digest+" is that of no script")
+		}
+	}
+	for path := range left {
+		if files[path] == "" {
+			faults = append(faults, path+" in leftToLua is no script")
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
+func TestUnaccountedScriptsAreFound(t *testing.T) {
+	one := map[string]string{"a/lua/x.lua": "d1"}
+	for _, c := range []struct {
+		has  map[string]bool
+		left map[string]string
+		want string
+	}{
+		{map[string]bool{"d1": true}, nil, ""},
+		{nil, map[string]string{"a/lua/x.lua": "once an hour"}, ""},
+		{nil, nil, "a/lua/x.lua has no function"},
+		{nil, map[string]string{"a/lua/x.lua": ""}, "a/lua/x.lua has no function"},
+		{map[string]bool{"d1": true}, map[string]string{"a/lua/x.lua": "once an hour"}, "take it out of leftToLua"},
+		{map[string]bool{"d1": true, "d2": true}, nil, "the function of d2 is that of no script"},
+		{map[string]bool{"d1": true}, map[string]string{"b.lua": "gone"}, "b.lua in leftToLua is no script"},
+	} {
+		got := strings.Join(unaccounted(one, c.has, c.left), "\n")
+		if c.want == "" != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v, %v: %q, want %q", c.has, c.left, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"errors"
+	"math"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
+
+// cmdDump answers with the value in the form of Redis 7.0's RDB files. A hash
+// whose fields have a time to live is in that of Redis 7.4.
+func cmdDump(c *call) {
+	it := c.read(c.args[1])
+	if it == nil {
+		c.null()
+		return
+	}
+	c.bulk(rdb.Payload(nil, it.val.export()))
+}
+
+// export returns the value in a form that shares memory with it.
+func (v *value) export() *rdb.Value {
+	if v.obj == nil {
+		return &rdb.Value{Kind: rdb.String, Str: v.str}
+	}
+	out := &rdb.Value{}
+	switch o := v.obj.v.(type) {
+	case *list:
+		out.Kind = rdb.List
+		o.all(func(s string) bool { out.Elements = append(out.Elements, view(s)); return true })
+	case *set:
+		out.Kind = rdb.Set
+		o.each(func(m []byte) bool {
+			if o.big == nil {
+				m = clone(m)
+			}
+			out.Elements = append(out.Elements, m)
+			return true
+		})
+	case *zset:
+		out.Kind = rdb.Zset
+		for at := o.first(); at.ok(); at = at.next() {
+			out.Elements, out.Scores = append(out.Elements, view(at.member())), append(out.Scores, at.score())
+		}
+	case *hash:
+		out.Kind = rdb.Hash
+		o.each(func(name string, f field) bool {
+			out.Elements, out.Values = append(out.Elements, view(name)), append(out.Values, view(f.value))
+			if o.volatile > 0 {
+				out.Expires = append(out.Expires, f.expire)
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// imported makes what a key holds of v, which is no string. It returns nil when
+// a member or a field is there twice, or a field expires later than any command
+// can say: what is saved is commands.
+func (c *call) imported(v *rdb.Value) *object {
+	var o *object
+	var added int
+	switch v.Kind {
+	case rdb.List:
+		l := newList()
+		for _, s := range v.Elements {
+			l.v.(*list).pushBack(text(s))
+		}
+		return l
+	case rdb.Set:
+		o = c.newSet()
+		for _, m := range v.Elements {
+			o.v.(*set).add(m)
+		}
+		added = o.v.(*set).len()
+	case rdb.Zset:
+		o = c.newZset()
+		for i, m := range v.Elements {
+			o.v.(*zset).set(m, v.Scores[i])
+		}
+		added = o.v.(*zset).len()
+	default:
+		o = c.newHash()
+		h := o.v.(*hash)
+		for i, name := range v.Elements {
+			h.set(name, v.Values[i])
+			if v.Expires != nil {
+				if v.Expires[i] > mostFieldExpire {
+					return nil
+				}
+				h.setExpire(name, v.Expires[i])
+			}
+		}
+		added = h.len()
+	}
+	if added != len(v.Elements) {
+		return nil
+	}
+	return o
+}
+
+// restoreOptions are those of RESTORE.
+type restoreOptions struct {
+	replace, absolute bool
+	idle, freq        int64 // in seconds, and as OBJECT FREQ tells it; -1 when not given
+}
+
+func (c *call) parseRestore() (o restoreOptions, ok bool) {
+	o.idle, o.freq = -1, -1
+	for i := 4; i < len(c.args); i++ {
+		switch a, more := c.args[i], i+1 < len(c.args); {
+		case is(a, "replace"):
+			o.replace = true
+		case is(a, "absttl"):
+			o.absolute = true
+		case is(a, "idletime") && more && o.freq == -1:
+			if o.idle, ok = c.argInt(c.args[i+1]); !ok {
+				return o, false
+			}
+			if o.idle < 0 {
+				c.err("ERR Invalid IDLETIME value, must be >= 0")
+				return o, false
+			}
+			i++
+		case is(a, "freq") && more && o.idle == -1:
+			if o.freq, ok = c.argInt(c.args[i+1]); !ok {
+				return o, false
+			}
+			if o.freq < 0 || o.freq > 255 {
+				c.err("ERR Invalid FREQ value, must be >= 0 and <= 255")
+				return o, false
+			}
+			i++
+		default:
+			c.syntax()
+			return o, false
+		}
+	}
+	return o, true
+}
+
+func restoreError(err error) string {
+	if errors.Is(err, rdb.ErrChecksum) {
+		return "ERR DUMP payload version or checksum are wrong"
+	}
+	return "ERR Bad data format"
+}
+
+// cmdRestore answers RESTORE key ttl_ms payload [REPLACE] [ABSTTL]
+// [IDLETIME seconds] [FREQ n]. Which of the last two has an effect, the
+// policy of eviction says.
+func cmdRestore(c *call) {
+	o, ok := c.parseRestore()
+	if !ok {
+		return
+	}
+	key := c.args[1]
+	old := c.write(key)
+	if old != nil && !o.replace {
+		c.err("BUSYKEY Target key name already exists.")
+		return
+	}
+	at, ok := c.argInt(c.args[2])
+	if !ok {
+		return
+	}
+	if at < 0 || !o.absolute && at > math.MaxInt64-c.time() {
+		c.err("ERR Invalid TTL value, must be >= 0")
+		return
+	}
+	v, err := rdb.Parse(c.args[3])
+	if err != nil {
+		c.err(restoreError(err))
+		return
+	}
+	var obj *object
+	if v.Kind != rdb.String {
+		if obj = c.imported(v); obj == nil {
+			c.err(restoreError(rdb.ErrFormat))
+			return
+		}
+	} else if len(v.Str) > maxString {
+		c.err(restoreError(rdb.ErrFormat))
+		return
+	}
+	if old != nil {
+		c.remove(key)
+	}
+	if at != 0 && !o.absolute {
+		at += c.time()
+	}
+	c.ok()
+	if at != 0 && at <= c.time() {
+		if old != nil {
+			c.changed(key)
+			c.notify(eventGeneric, "del", key)
+			c.instead([]byte("DEL"), key)
+		}
+		return
+	}
+	from := item{val: value{obj: obj}}
+	if obj == nil {
+		from.val.str = clone(v.Str)
+	}
+	it := c.adopt(key, &from, at)
+	switch counts := c.e.memory.counts.Load(); {
+	case counts && o.freq >= 0:
+		it.val.access = c.e.minutes()<<8 | uint32(o.freq)
+	case !counts && o.idle > 0:
+		it.val.access -= uint32(min(o.idle, longestIdle) * ticksPerSecond) //nolint:gosec // it fits
+	}
+	c.changed(key)
+	c.notify(eventGeneric, "restore", key)
+	c.instead([]byte("RESTORE"), key, appendInt(nil, at), c.args[3], []byte("ABSTTL"), []byte("REPLACE"))
+}

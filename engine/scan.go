@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+)
+
+func cmdKeys(c *call) {
+	pattern := c.args[1]
+	all := string(pattern) == "*"
+	start, n := c.begin(), 0
+	for i := range c.e.shards {
+		ks := c.e.shards[i].dbs[c.db]
+		if ks == nil {
+			continue
+		}
+		ks.keys.each(func(it *item) bool {
+			if (all || match(pattern, view(it.key))) && (it.val.expire == 0 || it.val.expire >= c.time()) {
+				c.str(it.key)
+				n++
+			}
+			return true
+		})
+	}
+	c.end(start, n)
+}
+
+// scanOptions are what SCAN and its relatives take behind the cursor.
+type scanOptions struct {
+	pattern []byte
+	count   int
+	kind    string
+}
+
+func (o *scanOptions) matches(name string) bool {
+	return o.pattern == nil || match(o.pattern, view(name))
+}
+
+// scanArgs reads the cursor at args[at] and what follows it.
+func (c *call) scanArgs(at int) (cursor uint64, o scanOptions, ok bool) {
+	o.count = 10
+	cursor, err := strconv.ParseUint(string(c.args[at]), 10, 64)
+	if err != nil {
+		c.err("ERR invalid cursor")
+		return 0, o, false
+	}
+	for i := at + 1; i < len(c.args); i += 2 {
+		a := c.args[i]
+		switch {
+		case i+1 == len(c.args):
+			c.syntax()
+			return 0, o, false
+		case is(a, "count"):
+			n, ok := c.argInt(c.args[i+1])
+			if !ok {
+				return 0, o, false
+			}
+			if n < 1 {
+				c.syntax()
+				return 0, o, false
+			}
+			o.count = int(min(n, 1<<30))
+		case is(a, "match"):
+			o.pattern = c.args[i+1]
+			if string(o.pattern) == "*" {
+				o.pattern = nil
+			}
+		case is(a, "type") && at == 1:
+			o.kind = string(c.args[i+1])
+		default:
+			c.syntax()
+			return 0, o, false
+		}
+	}
+	return cursor, o, true
+}
+
+// scanDict goes on until f was called count times, or many buckets were empty.
+func scanDict[V any](d *dict[V], cursor uint64, count int, f func(*entry[V])) uint64 {
+	seen := 0
+	for range count * 10 {
+		cursor = d.scan(cursor, func(e *entry[V]) {
+			seen++
+			f(e)
+		})
+		if cursor == 0 || seen >= count {
+			break
+		}
+	}
+	return cursor
+}
+
+func (c *call) cursor(n uint64) { c.str(strconv.FormatUint(n, 10)) }
+
+// endScan puts the cursor and the head of an array of n elements in front of
+// what was written since at.
+func (c *call) endScan(at later, next uint64, n int) {
+	c.end(at, n)
+	body := slices.Clone(c.w[at:])
+	c.w = c.w[:at]
+	c.array(2)
+	c.cursor(next)
+	c.w = append(c.w, body...)
+}
+
+// cmdScan goes through one shard after the other, with the lock of one at a
+// time. The low byte of the cursor is the shard, the rest the cursor in it.
+func cmdScan(c *call) {
+	cursor, opts, ok := c.scanArgs(1)
+	if !ok {
+		return
+	}
+	start, n, seen := c.begin(), 0, 0
+	i, inner := int(cursor&(shardCount-1)), cursor/shardCount
+	for budget := opts.count * 10; i < shardCount && seen < opts.count && budget > 0; {
+		inner = c.scanShard(i, inner, func(it *item) {
+			seen++
+			if it.val.expire != 0 && it.val.expire < c.time() || !opts.matches(it.key) {
+				return
+			}
+			if opts.kind != "" && !is([]byte(opts.kind), it.val.kind().String()) {
+				return
+			}
+			c.str(it.key)
+			n++
+		}, &budget, &seen, opts.count)
+		if inner == 0 {
+			i++
+		}
+	}
+	next := uint64(0)
+	if i < shardCount {
+		next = inner*shardCount + uint64(i)
+	}
+	c.endScan(start, next, n)
+}
+
+func (c *call) scanShard(i int, cursor uint64, f func(*item), budget, seen *int, count int) uint64 {
+	sh := &c.e.shards[i]
+	if !c.held.has(i) {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		if c.e.strict {
+			c.s.seen = max(c.s.seen, sh.saved)
+		}
+	}
+	ks := sh.dbs[c.db]
+	if ks == nil {
+		return 0
+	}
+	for {
+		cursor = ks.keys.scan(cursor, f)
+		*budget--
+		if cursor == 0 || *seen >= count || *budget <= 0 {
+			return cursor
+		}
+	}
+}

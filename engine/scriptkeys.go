@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/lua"
+)
+
+// Which shards a script locks is decided before it runs, for it can't be undone
+// when it touches another key than those it declared. On Redis it may, so it
+// locks all, unless it is known to keep to its KEYS: by its text, or because a
+// Native stands for it. Rejected: to begin with the shards of KEYS and to take
+// the others when they are touched, which can't be done without giving up the
+// order of locks, or what was written; and to trust a script that has behaved
+// well so far.
+
+// keepsToKeys reports whether a command that runs a script needs only the shards
+// of the keys that it declares.
+func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
+	if c.e.opts.StrictKeys {
+		return true
+	}
+	n, why := declared(args)
+	switch {
+	case why != "":
+		return true // an error
+	case n == 0: // it isn't about any keys: it runs as on Redis
+		return false
+	}
+	if strings.HasPrefix(cmd.name, "evalsha") {
+		// One that is unknown may be loaded by the time that it runs, which is
+		// so for certain when the same transaction loads it.
+		sc := c.s.script(args[1])
+		return sc != nil && sc.keysOnly
+	}
+	load := c.s.load
+	if cmd != c.cmd {
+		// In a transaction it is loaded when its turn comes: what comes before it
+		// can ask for it by EVALSHA or SCRIPT EXISTS.
+		load = func(source []byte) (*script, error) { return c.e.cache.read(source, c.e) }
+	}
+	sc, err := load(args[1])
+	return err != nil || sc.keysOnly
+}
+
+// load is the cache's, which first looks at what the session ran last by EVAL.
+// A script is wanted twice, to lock and to run.
+func (s *Session) load(source []byte) (*script, error) {
+	flushes := s.e.cache.flushes.Load()
+	if last := s.lastEval; last != nil && last.source == text(source) && flushes == s.evalFlushes {
+		return last, nil
+	}
+	found, err := s.e.cache.load(source, false, s.e)
+	s.lastEval, s.evalFlushes = found, flushes
+	return found, err
+}
+
+// declared is how many keys EVAL is given, or the error.
+func declared(args [][]byte) (n int, why string) {
+	switch k, ok := parseInt(args[2]); {
+	case !ok:
+		return 0, errNotInt
+	case k > int64(len(args)-3):
+		return 0, "ERR Number of keys can't be greater than number of args"
+	case k < 0:
+		return 0, "ERR Number of keys can't be negative"
+	default:
+		return int(k), ""
+	}
+}
+
+// declares reports whether the text of a script shows that it uses no keys but
+// those in KEYS.
+func declares(p *lua.Proto) bool {
+	calls, ok := p.Calls()
+	for i := range calls {
+		ok = ok && usesKeys(&calls[i])
+	}
+	return ok
+}
+
+// usesKeys reports whether the command of a script, whatever it is given, uses
+// no keys but those in KEYS.
+func usesKeys(call *lua.Call) bool {
+	var words [][]byte // as far as they are known
+	for _, a := range call.Args {
+		if !a.Known {
+			break
+		}
+		words = append(words, []byte(a.Text))
+	}
+	if len(words) == 0 {
+		return false
+	}
+	cmd := find(words[0])
+	if cmd != nil && cmd.subIndex != nil {
+		if len(words) < 2 {
+			return false
+		}
+		cmd = cmd.resolve(words)
+	}
+	switch {
+	case cmd == nil:
+		return true // an error
+	case cmd.flags&(flagAllShards|flagEveryShard) != 0 || cmd.movable != nil:
+		return false
+	case cmd.first == 0 || cmd.flags&flagNoLock != 0:
+		return true
+	}
+	last := cmd.last
+	if last < 0 {
+		last += len(call.Args)
+		if call.Rest == lua.RestOther || call.Rest == lua.RestKeys && (cmd.last != -1 || cmd.step != 1) {
+			return false
+		}
+	}
+	for i := cmd.first; i <= last; i += cmd.step {
+		switch {
+		case i >= len(call.Args):
+			return call.Rest != lua.RestOther // too few for the command, or keys
+		case !call.Args[i].Key:
+			return false
+		}
+	}
+	return true
+}
+
+// mistaken is called when a script is refused a key. Unless that is what was
+// asked for, it was taken to be one that keeps to its keys, and isn't.
+func (e *Engine) mistaken(digest string) {
+	if log := e.opts.Logger; log != nil && !e.opts.StrictKeys {
+		log.Error("a script used a key that it was not expected to", slog.String("script", digest))
+	}
+}

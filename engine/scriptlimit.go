@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/lua"
+)
+
+const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+
+// A scriptRun is a script that is running.
+type scriptRun struct {
+	interrupt lua.Interrupt
+	wrote     atomic.Bool
+	began     time.Time
+	held      shardSet
+	all       bool
+	slow      bool // has run for longer than lua-time-limit
+}
+
+// scriptRuns knows which scripts run, and which of them do for too long. Time
+// is the system's: a script uses real time whatever the engine's clock says.
+type scriptRuns struct {
+	slow atomic.Int32 // how many are slow
+	mu   sync.Mutex
+	runs map[*scriptRun]struct{}
+	look *time.Timer   // nil when nobody will look
+	over chan struct{} // closed by stopAll
+}
+
+// begin notes a run, and sees to it that somebody looks when limit has passed,
+// 0 for never.
+func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
+	r.began = time.Now()
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.runs == nil {
+		rs.runs = map[*scriptRun]struct{}{}
+	}
+	rs.runs[r] = struct{}{}
+	if rs.stopped() {
+		r.interrupt.Set()
+	}
+	if rs.look == nil {
+		if d := limit(); d > 0 {
+			rs.look = time.AfterFunc(d, func() { rs.find(limit) })
+		}
+	}
+}
+
+func (rs *scriptRuns) end(r *scriptRun) {
+	rs.mu.Lock()
+	delete(rs.runs, r)
+	if r.slow {
+		r.slow = false
+		rs.slow.Add(-1)
+	}
+	rs.mu.Unlock()
+}
+
+// find marks the runs that are slow, and comes back when the next may be. The
+// timer is not stopped for a run that ends: scripts are short and many.
+func (rs *scriptRuns) find(limit func() time.Duration) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.look != nil {
+		rs.look.Stop()
+		rs.look = nil
+	}
+	d := limit()
+	if d <= 0 {
+		return
+	}
+	next := time.Duration(0)
+	for r := range rs.runs {
+		left := d - time.Since(r.began)
+		if left <= 0 && !r.slow {
+			r.slow = true
+			rs.slow.Add(1)
+		}
+		if left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	if next > 0 {
+		rs.look = time.AfterFunc(next, func() { rs.find(limit) })
+	}
+}
+
+// kill stops the slow runs that have not written.
+func (rs *scriptRuns) kill() (killed, unkillable int) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for r := range rs.runs {
+		switch {
+		case !r.slow:
+		case r.wrote.Load():
+			unkillable++
+		default:
+			r.interrupt.Set()
+			killed++
+		}
+	}
+	return killed, unkillable
+}
+
+// stopAll stops every run, whatever it has written, and those that begin later.
+func (rs *scriptRuns) stopAll() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !rs.stopped() {
+		close(rs.over)
+	}
+	for r := range rs.runs {
+		r.interrupt.Set()
+	}
+}
+
+func (rs *scriptRuns) stopped() bool {
+	select {
+	case <-rs.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// inTheWay reports whether a slow run holds one of set, or everything.
+func (rs *scriptRuns) inTheWay(set *shardSet) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for r := range rs.runs {
+		if r.slow && (r.all || set.minus(&r.held) != *set) {
+			return true
+		}
+	}
+	return false
+}
+
+// busyFor reports whether a command would have to wait for a slow script.
+func (c *call) busyFor(cmd *command) bool {
+	if cmd.flags&flagAllowBusy != 0 {
+		return false
+	}
+	var set shardSet
+	switch {
+	case cmd.name == "exec":
+		for _, q := range c.s.queue {
+			if !c.lockKeys(&set, q.cmd, q.args) {
+				set.fill()
+			}
+		}
+	case !c.lockKeys(&set, cmd, c.args):
+		set.fill()
+	}
+	return c.e.scripts.inTheWay(&set)
+}
+
+// scriptLimit is after how long a script is slow, 0 for never.
+func (e *Engine) scriptLimit() time.Duration {
+	e.config.mu.Lock()
+	text := e.config.values["lua-time-limit"]
+	e.config.mu.Unlock()
+	ms, _ := strconv.ParseInt(text, 10, 64) // CONFIG SET has checked it
+	return time.Duration(min(ms, int64(1)<<40)) * time.Millisecond
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// How much memory a key takes is known at any time without a walk: each form of
+// a value counts the bytes of its elements as they come and go, and size adds
+// what surrounds them. The counts are of what Go's allocator hands out, which
+// rounds up.
+
+const (
+	bucketBytes = 16 // of a dict for each entry: it is between half full and full, and holds a pointer each
+	itemBytes   = int64(unsafe.Sizeof(item{})) + bucketBytes
+	heapBytes   = int64(unsafe.Sizeof(due[*item]{})) // of an expiryHeap for each entry
+
+	listBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(list{}))
+	chunkHead  = int64(unsafe.Sizeof(chunk{}))
+	hashBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
+	setBytes   = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
+	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
+	skipBytes  = int64(unsafe.Sizeof(skiplist{}) + unsafe.Sizeof(zentry{}))
+	fieldBytes = int64(unsafe.Sizeof(entry[field]{})) + bucketBytes
+	smallBytes = int64(unsafe.Sizeof(smallField{}))
+	// A quarter of the nodes have links above the lowest level, and those a third
+	// of a link more than one on average.
+	nodeBytes = int64(unsafe.Sizeof(zentry{})) + bucketBytes + int64(unsafe.Sizeof(zlink{}))/3
+)
+
+// allocated returns how many bytes Go's allocator takes for n.
+func allocated(n int) int64 {
+	step := 8
+	switch {
+	case n > 1<<15:
+		step = 1 << 13
+	case n > 128:
+		step = 1 << (bits.Len(uint(n-1)) - 4) //nolint:gosec // n is more than 0
+	case n > 32:
+		step = 16
+	}
+	return int64((n + step - 1) &^ (step - 1))
+}
+
+// size estimates the bytes that a value takes, in O(1).
+func (v *value) size() int64 {
+	if v.obj == nil {
+		return allocated(cap(v.str))
+	}
+	switch o := v.obj.v.(type) { // quicker than a call of an interface
+	case *list:
+		return o.size()
+	case *hash:
+		return o.size()
+	case *set:
+		return o.size()
+	}
+	return v.obj.v.(*zset).size()
+}
+
+// footprint is what a key takes with its value, in O(1).
+func footprint(it *item) int64 {
+	n := itemBytes + allocated(len(it.key)) + it.val.size()
+	if it.aux >= 0 {
+		n += heapBytes
+	}
+	return n
+}
+
+// size counts the headers of chunks as if all but one, which the list has in it,
+// were at least half full.
+func (l *list) size() int64 {
+	return listBytes + int64(l.taken) + int64(l.taken/chunkBytes)*chunkHead
+}
+
+func (h *hash) size() int64 {
+	n := hashBytes + h.bytes + int64(h.volatile)*heapBytes
+	if h.big != nil {
+		return n + int64(h.big.len())*fieldBytes
+	}
+	return n + allocated(cap(h.packed)) + int64(cap(h.small))*smallBytes
+}
+
+// fieldSize is what the strings of a field take.
+func fieldSize(name, value int) int64 { return allocated(name) + allocated(value) }
+
+func (s *set) size() int64 {
+	if s.big != nil {
+		return setBytes + int64(unsafe.Sizeof(bigSet{})) + s.big.bytes + int64(s.big.len())*(int64(unsafe.Sizeof(entry[struct{}]{}))+bucketBytes)
+	}
+	return setBytes + allocated(cap(s.packed))
+}
+
+func (z *zset) size() int64 {
+	if z.large() {
+		return zsetBytes + skipBytes + z.list.bytes + int64(z.len())*nodeBytes
+	}
+	return zsetBytes + allocated(cap(z.packed))
+}

@@ -1,0 +1,30 @@
+package engine
+
+var connectionTable = []command{
+	{name: "auth", arity: -2, flagNames: "noscript|loading|stale|fast|no_auth|allow_busy", cats: "fast|connection", flags: flagNoLock, handler: cmdAuth},
+	{name: "hello", arity: -1, flagNames: "noscript|loading|stale|fast|no_auth|allow_busy", cats: "fast|connection", flags: flagNoLock, handler: cmdHello},
+	{name: "quit", arity: -1, flagNames: "noscript|loading|stale|fast|no_auth|allow_busy", cats: "fast|connection", flags: flagControl | flagNoLock | flagSubscribed, handler: cmdQuit},
+	{name: "reset", arity: 1, flagNames: "noscript|loading|stale|fast|no_auth|allow_busy", cats: "fast|connection", flags: flagControl | flagNoLock | flagSubscribed, handler: cmdReset},
+	{name: "monitor", arity: 1, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous", flags: flagNoLock, handler: cmdMonitor},
+	{name: "wait", arity: 3, flagNames: "noscript", cats: "slow|blocking|connection", flags: flagNoLock | flagQuick, handler: cmdWait},
+	{name: "client", arity: -2, flagNames: "", cats: "slow", flags: flagNoLock, subs: []command{
+		{name: "client|caching", arity: 3, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientCaching},
+		{name: "client|getname", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientGetname},
+		{name: "client|getredir", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientGetredir},
+		{name: "client|help", arity: 2, flagNames: "loading|stale", cats: "slow|connection", handler: cmdClientHelp},
+		{name: "client|id", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientID},
+		{name: "client|info", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientInfo},
+		{name: "client|kill", arity: -3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientKill},
+		{name: "client|list", arity: -2, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientList},
+		{name: "client|no-evict", arity: 3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientNoEvict},
+		{name: "client|no-touch", arity: 3, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientNoEvict},
+		{name: "client|pause", arity: -3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientPause},
+		{name: "client|reply", arity: 3, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientReply},
+		{name: "client|setinfo", arity: 4, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientSetinfo},
+		{name: "client|setname", arity: 3, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientSetname},
+		{name: "client|tracking", arity: -3, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientTracking},
+		{name: "client|trackinginfo", arity: 2, flagNames: "noscript|loading|stale", cats: "slow|connection", handler: cmdClientTrackinginfo},
+		{name: "client|unblock", arity: -3, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientUnblock},
+		{name: "client|unpause", arity: 2, flagNames: "admin|noscript|loading|stale", cats: "admin|slow|dangerous|connection", handler: cmdClientPause},
+	}},
+}

@@ -1,0 +1,126 @@
+package engine
+
+import "strings"
+
+// A scoreRange is an interval of scores.
+type scoreRange struct {
+	min, max     float64
+	minEx, maxEx bool
+}
+
+func (r *scoreRange) below(s float64) bool { return s < r.min || r.minEx && s == r.min }
+func (r *scoreRange) above(s float64) bool { return s > r.max || r.maxEx && s == r.max }
+
+// A lexRange is an interval of members, with -inf and +inf.
+type lexRange struct {
+	min, max       string
+	minEx, maxEx   bool
+	minInf, maxInf int // -1 or 1
+}
+
+func (r *lexRange) below(m string) bool {
+	if r.minInf != 0 {
+		return r.minInf > 0
+	}
+	n := strings.Compare(m, r.min)
+	return n < 0 || n == 0 && r.minEx
+}
+
+func (r *lexRange) above(m string) bool {
+	if r.maxInf != 0 {
+		return r.maxInf < 0
+	}
+	n := strings.Compare(m, r.max)
+	return n > 0 || n == 0 && r.maxEx
+}
+
+// A zinterval is a range by score, by member or by rank: members are in it
+// from the first that is not below to the last that is not above.
+type zinterval interface {
+	below(score float64, member string) bool
+	above(score float64, member string) bool
+	empty() bool // whatever the set
+}
+
+type byScore struct{ r *scoreRange }
+
+func (b byScore) below(score float64, _ string) bool { return b.r.below(score) }
+func (b byScore) above(score float64, _ string) bool { return b.r.above(score) }
+
+func (b byScore) empty() bool {
+	return b.r.min > b.r.max || b.r.min == b.r.max && (b.r.minEx || b.r.maxEx)
+}
+
+type byLex struct{ r *lexRange }
+
+func (b byLex) empty() bool {
+	if b.r.minInf != 0 || b.r.maxInf != 0 {
+		return b.r.minInf > 0 && b.r.maxInf <= 0 || b.r.maxInf < 0 && b.r.minInf >= 0
+	}
+	n := strings.Compare(b.r.min, b.r.max)
+	return n > 0 || n == 0 && (b.r.minEx || b.r.maxEx)
+}
+
+func (b byLex) below(_ float64, member string) bool { return b.r.below(member) }
+func (b byLex) above(_ float64, member string) bool { return b.r.above(member) }
+
+// outside says at once that nothing is in the interval.
+func (z *zset) outside(in zinterval) bool {
+	return z.len() == 0 || in.empty() || z.last().below(in) || z.first().above(in)
+}
+
+// begin returns the first place in the interval, none when it is empty. A small
+// set is searched from end to end, which is what Redis does: then members with
+// different scores, for which a range by member has no meaning, are found or
+// not just as there.
+func (z *zset) begin(in zinterval) zcursor {
+	if z.outside(in) {
+		return zcursor{}
+	}
+	var at zcursor
+	if z.large() {
+		at.e = z.list.seek(in.below)
+	} else {
+		for at = z.first(); at.ok() && at.below(in); {
+			at = at.next()
+		}
+	}
+	if !at.ok() || at.above(in) {
+		return zcursor{}
+	}
+	return at
+}
+
+// end returns the last place in the interval, none when it is empty.
+func (z *zset) end(in zinterval) zcursor {
+	if z.outside(in) {
+		return zcursor{}
+	}
+	at := z.last()
+	if !z.large() {
+		for at.ok() && at.above(in) {
+			at = at.prev()
+		}
+	} else if e := z.list.seek(func(score float64, member string) bool { return !in.above(score, member) }); e != nil {
+		at.e = e.val.prev
+	}
+	if !at.ok() || at.below(in) {
+		return zcursor{}
+	}
+	return at
+}
+
+// count returns how many members are in the interval.
+func (z *zset) count(in zinterval) (n int) {
+	from := z.begin(in)
+	if !from.ok() {
+		return 0
+	}
+	if to := z.end(in); z.large() && to.ok() {
+		return max(z.rank(to)-z.rank(from)+1, 0)
+	}
+	for at := from; at.ok() && !at.above(in); at = at.next() {
+		n++
+	}
+	return n
+}

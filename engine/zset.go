@@ -1,0 +1,238 @@
+package engine
+
+import "math/rand/v2"
+
+// A zset is a sorted set: members in the order of their scores, and of
+// themselves where these are equal. A small one is packed and searched from end
+// to end. What has become large stays so.
+type zset struct {
+	limits *limits
+	packed zpacked
+	list   *skiplist // not nil when the set is large
+	few    int32     // members that are packed
+}
+
+func (c *call) newZset() *object { return &object{kindZset, &zset{limits: c.e.config.limits.Load()}} }
+
+// A zcursor is a place in a sorted set, or none. It is valid until the set is
+// changed, and so are the strings that it gives.
+type zcursor struct {
+	e *zentry // in a large set
+	z *zset   // which is small
+	i int     // in its bytes
+}
+
+func (at zcursor) ok() bool { return at.e != nil || at.z != nil }
+
+func (at zcursor) member() string {
+	if at.e != nil {
+		return at.e.key
+	}
+	return at.z.packed.name(at.i)
+}
+
+func (at zcursor) score() float64 {
+	if at.e != nil {
+		return at.e.val.score
+	}
+	return at.z.packed.scoreAt(at.i)
+}
+
+// next returns the place of the next greater member.
+func (at zcursor) next() zcursor {
+	if at.e != nil {
+		return zcursor{e: at.e.val.next}
+	}
+	if at.i = at.z.packed.place(at.i).next; at.i == len(at.z.packed) {
+		return zcursor{}
+	}
+	return at
+}
+
+// prev returns the place of the next lesser member.
+func (at zcursor) prev() zcursor {
+	if at.e != nil {
+		return zcursor{e: at.e.val.prev}
+	}
+	if at.i == 0 {
+		return zcursor{}
+	}
+	at.i = at.z.packed.before(at.i)
+	return at
+}
+
+func (at zcursor) below(in zinterval) bool { return in.below(at.score(), at.member()) }
+func (at zcursor) above(in zinterval) bool { return in.above(at.score(), at.member()) }
+
+func (z *zset) large() bool { return z.list != nil }
+
+func (z *zset) len() int {
+	if z.large() {
+		return z.list.len()
+	}
+	return int(z.few)
+}
+
+// get returns the place of a member.
+func (z *zset) get(member []byte) zcursor {
+	if z.large() {
+		return zcursor{e: z.list.members.get(member)}
+	}
+	if i := z.packed.find(member); i >= 0 {
+		return zcursor{z: z, i: i}
+	}
+	return zcursor{}
+}
+
+func (z *zset) first() zcursor {
+	switch {
+	case z.large():
+		return zcursor{e: z.list.first()}
+	case z.few == 0:
+		return zcursor{}
+	}
+	return zcursor{z: z}
+}
+
+func (z *zset) last() zcursor {
+	switch {
+	case z.large():
+		return zcursor{e: z.list.tail}
+	case z.few == 0:
+		return zcursor{}
+	}
+	return zcursor{z: z, i: z.packed.before(len(z.packed))}
+}
+
+// at returns the place of a rank, none when there is none.
+func (z *zset) at(rank int) zcursor {
+	n := z.len()
+	switch {
+	case rank < 0 || rank >= n:
+		return zcursor{}
+	case z.large():
+		return zcursor{e: z.list.at(rank)}
+	}
+	at := z.first()
+	if rank < n/2 {
+		for ; rank > 0; rank-- {
+			at = at.next()
+		}
+		return at
+	}
+	for at = z.last(); rank < n-1; rank++ {
+		at = at.prev()
+	}
+	return at
+}
+
+// rank returns the position of a place, the least being 0.
+func (z *zset) rank(at zcursor) (n int) {
+	if z.large() {
+		return z.list.rank(at.e)
+	}
+	for i := 0; i < at.i; n++ {
+		i = z.packed.place(i).next
+	}
+	return n
+}
+
+// random returns the place of a member, each with the same probability.
+func (z *zset) random() zcursor {
+	if z.large() {
+		return zcursor{e: z.list.members.random()}
+	}
+	return z.at(rand.IntN(z.len()))
+}
+
+// enlarge gives up the small form.
+func (z *zset) enlarge() {
+	if z.large() {
+		return
+	}
+	list := newSkiplist()
+	for at := z.first(); at.ok(); at = at.next() {
+		list.add(view(at.member()), at.score())
+	}
+	z.list, z.packed, z.few = list, nil, 0
+}
+
+// add puts a member in that is not there.
+func (z *zset) add(member []byte, score float64) {
+	if !z.large() && (z.len() >= z.limits.zsetEntries || len(member) > z.limits.zsetValue) {
+		z.enlarge()
+	}
+	if z.large() {
+		z.list.add(member, score)
+		return
+	}
+	z.packed = z.packed.add(member, score)
+	z.few++
+}
+
+// move gives the member at a place another score.
+func (z *zset) move(at zcursor, score float64) {
+	switch {
+	case score == at.score():
+	case z.large():
+		z.list.move(at.e, score)
+	default:
+		z.packed = z.packed.move(at.i, score)
+	}
+}
+
+// set adds a member or gives it another score.
+func (z *zset) set(member []byte, score float64) {
+	if at := z.get(member); at.ok() {
+		z.move(at, score)
+	} else {
+		z.add(member, score)
+	}
+}
+
+// remove takes n members out, from a place on.
+func (z *zset) remove(at zcursor, n int) {
+	if !z.large() {
+		end := at.i
+		for range n {
+			end = z.packed.place(end).next
+		}
+		z.packed = zpacked(packed(z.packed).splice(at.i, end, 0))
+		z.few -= int32(n) //nolint:gosec // not more than few
+		return
+	}
+	for ; n > 0; n-- {
+		e := at.e
+		at = at.next()
+		z.list.remove(e)
+	}
+}
+
+// reserve makes an empty set ready for scores and members, if they fit.
+func (z *zset) reserve(scores []float64, pairs [][]byte) {
+	if z.large() || z.len() > 0 || len(scores) < 2 || len(scores) > z.limits.zsetEntries {
+		return
+	}
+	size := 0
+	for i, score := range scores {
+		size += scoredBytes(len(pairs[2*i+1]), score)
+	}
+	if size <= 1<<12 { // more is seldom a small one
+		z.packed = zpacked(packed(z.packed).reserve(size))
+	}
+}
+
+// clone returns a copy in the same form.
+func (z *zset) clone(limits *limits) *zset {
+	out := &zset{limits: limits}
+	if !z.large() {
+		out.packed = append(zpacked(packed(nil).reserve(len(z.packed))), z.packed...)
+		out.few = z.few
+		return out
+	}
+	out.enlarge()
+	for at := z.first(); at.ok(); at = at.next() {
+		out.list.add(view(at.member()), at.score())
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// version returns that of a payload's footer.
+func version(payload []byte) int {
+	if len(payload) < footer+1 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint16(payload[len(payload)-footer:]))
+}
+
+// stamp appends their footer to a type and its body.
+func stamp(b []byte, version int) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(version)) //nolint:gosec // a few dozen
+	return binary.LittleEndian.AppendUint64(b, checksum(b))
+}
+
+// Fit returns what DUMP gave in a form that RESTORE of a server takes which
+// knows the format up to the given version: 9 for Redis 5.0 to 6.2, 10 for 7.0,
+// 11 for 7.2 and Valkey before 9, 12 for 7.4 and later. It returns payload
+// itself when that is such a form. Payloads of Valkey 9 are understood, too.
+//
+// A value that has no such form gives an error that matches [ErrNewer], one that
+// can't be read the errors of [Parse].
+func Fit(payload []byte, most int) ([]byte, error) {
+	v := version(payload)
+	if v <= most {
+		return payload, nil
+	}
+	n := len(payload) - footer
+	if binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
+		return nil, ErrChecksum
+	}
+	t := payload[0]
+	if t == typeHashValkey && v >= valkeyOldest {
+		value, err := parseValkeyHash(payload[1:n])
+		if err != nil {
+			return nil, err
+		}
+		return Fit(Payload(nil, value), most)
+	}
+	if v > VersionFieldTTL && v < valkeyOldest && Unsupported(payload) != "" {
+		return nil, fmt.Errorf("%w: type %d in version %d", ErrNewer, t, v)
+	}
+	if oldest := since(t); oldest <= most {
+		return stamp(append([]byte(nil), payload[:n]...), oldest), nil
+	}
+	if what := Unsupported(payload); what != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNewer, what)
+	}
+	value, err := Parse(stamp(append([]byte(nil), payload[:n]...), VersionFieldTTL))
+	if err != nil {
+		return nil, err
+	}
+	if value.Expires != nil {
+		return nil, fmt.Errorf("%w: a hash whose fields have a time to live", ErrNewer)
+	}
+	plain := Payload(nil, value)
+	return stamp(plain[:len(plain)-footer], since(plain[0])), nil
+}
+
+// Check reports what is wrong with a payload. One that [Unsupported] names is
+// only checked for its footer.
+func Check(payload []byte) error {
+	if Unsupported(payload) == "" {
+		_, err := Parse(payload)
+		return err
+	}
+	n := len(payload) - footer
+	if n < 1 || binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
+		return ErrChecksum
+	}
+	return nil
+}
+
+// parseValkeyHash reads a hash of Valkey 9: field, value and deadline in Unix
+// ms, -1 for none.
+func parseValkeyHash(body []byte) (*Value, error) {
+	r := reader{b: body}
+	v := &Value{Kind: Hash}
+	for n := r.count(); n > 0 && !r.bad; n-- {
+		v.Elements = append(v.Elements, r.string())
+		v.Values = append(v.Values, r.string())
+		at := int64(0)
+		if p := r.take(8); p != nil {
+			at = int64(binary.LittleEndian.Uint64(p)) //nolint:gosec // two's complement
+		}
+		switch {
+		case at == -1:
+			at = 0
+		case at <= 0 || at > maxTime:
+			r.bad = true
+		}
+		v.Expires = append(v.Expires, at)
+	}
+	if r.bad || len(r.b) > 0 || len(v.Elements) == 0 {
+		return nil, fmt.Errorf("%w: type %d", ErrFormat, typeHashValkey)
+	}
+	return v, nil
+}
+
+// errEntry is what is wrong with a value, for the error of a file.
+func errEntry(err error) string {
+	if errors.Is(err, ErrFormat) {
+		return "its value is broken"
+	}
+	return err.Error()
+}

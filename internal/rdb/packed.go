@@ -1,0 +1,158 @@
+package rdb
+
+import "encoding/binary"
+
+// listpack reads Redis' compact list: the total length, the number of entries,
+// and the entries, each with its own length behind it, so that one can go
+// backward.
+func (r *reader) listpack(b []byte) (all [][]byte) {
+	const header = 6
+	if len(b) < header+1 || uint64(binary.LittleEndian.Uint32(b)) != uint64(len(b)) || b[len(b)-1] != 0xff {
+		r.bad = true
+		return nil
+	}
+	e := reader{b: b[header : len(b)-1]}
+	for len(e.b) > 0 && !e.bad {
+		before := len(e.b)
+		all = append(all, e.packedEntry())
+		switch size := before - len(e.b); {
+		case size < 1<<7:
+			e.take(1)
+		case size < 1<<14-1:
+			e.take(2)
+		case size < 1<<21-1:
+			e.take(3)
+		case size < 1<<28-1:
+			e.take(4)
+		default:
+			e.take(5)
+		}
+	}
+	r.bad = r.bad || e.bad
+	return all
+}
+
+func (r *reader) packedEntry() []byte {
+	b := r.byte()
+	switch {
+	case b&0x80 == 0:
+		return number(int64(b))
+	case b&0xc0 == 0x80:
+		return r.take(uint64(b & 0x3f))
+	case b&0xe0 == 0xc0:
+		n := int64(b&0x1f)<<8 | int64(r.byte())
+		return number(n << 51 >> 51) // 13 bits with a sign
+	case b&0xf0 == 0xe0:
+		return r.take(uint64(b&0x0f)<<8 | uint64(r.byte()))
+	}
+	switch b {
+	case 0xf0:
+		if p := r.take(4); p != nil {
+			return r.take(uint64(binary.LittleEndian.Uint32(p)))
+		}
+	case 0xf1:
+		return number(little(r.take(2)))
+	case 0xf2:
+		return number(little(r.take(3)))
+	case 0xf3:
+		return number(little(r.take(4)))
+	case 0xf4:
+		return number(little(r.take(8)))
+	}
+	r.bad = true
+	return nil
+}
+
+// ziplist reads the compact list of Redis before 7.0, whose entries begin with
+// the length of the one before.
+func (r *reader) ziplist(b []byte) (all [][]byte) {
+	const header = 10
+	if len(b) < header+1 || uint64(binary.LittleEndian.Uint32(b)) != uint64(len(b)) || b[len(b)-1] != 0xff {
+		r.bad = true
+		return nil
+	}
+	e := reader{b: b[header : len(b)-1]}
+	for len(e.b) > 0 && !e.bad {
+		if e.byte() == 0xfe {
+			e.take(4)
+		}
+		all = append(all, e.zipEntry())
+	}
+	r.bad = r.bad || e.bad
+	return all
+}
+
+func (r *reader) zipEntry() []byte {
+	b := r.byte()
+	switch b >> 6 {
+	case 0:
+		return r.take(uint64(b & 0x3f))
+	case 1:
+		return r.take(uint64(b&0x3f)<<8 | uint64(r.byte()))
+	case 2:
+		if p := r.take(4); p != nil {
+			return r.take(uint64(binary.BigEndian.Uint32(p)))
+		}
+		return nil
+	}
+	switch {
+	case b == 0xc0:
+		return number(little(r.take(2)))
+	case b == 0xd0:
+		return number(little(r.take(4)))
+	case b == 0xe0:
+		return number(little(r.take(8)))
+	case b == 0xf0:
+		return number(little(r.take(3)))
+	case b == 0xfe:
+		return number(little(r.take(1)))
+	case b >= 0xf1 && b <= 0xfd:
+		return number(int64(b&0x0f) - 1)
+	}
+	r.bad = true
+	return nil
+}
+
+// unpack undoes LZF: runs of up to 32 literal bytes, and references to up to
+// 264 bytes of the last 8 KiB.
+func unpack(b []byte, size uint64) ([]byte, bool) {
+	const most = 264          // bytes from one reference, which takes two or three
+	const longest = 512 << 20 // a string of Redis
+	if size > longest || size > uint64(len(b))*most/2 {
+		return nil, false
+	}
+	out := make([]byte, 0, size)
+	for len(b) > 0 {
+		c := int(b[0])
+		b = b[1:]
+		if c < 32 {
+			if c++; c > len(b) || uint64(len(out)+c) > size {
+				return nil, false
+			}
+			out = append(out, b[:c]...)
+			b = b[c:]
+			continue
+		}
+		n := c >> 5
+		if n == 7 {
+			if len(b) == 0 {
+				return nil, false
+			}
+			n += int(b[0])
+			b = b[1:]
+		}
+		if len(b) == 0 {
+			return nil, false
+		}
+		from := len(out) - (c&0x1f)<<8 - 1 - int(b[0])
+		b = b[1:]
+		n += 2
+		if from < 0 || uint64(len(out)+n) > size {
+			return nil, false
+		}
+		for i := range n { // the two may overlap
+			out = append(out, out[from+i])
+		}
+	}
+	return out, uint64(len(out)) == size
+}

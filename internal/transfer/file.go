@@ -1,0 +1,126 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
+
+// A File is an RDB file to take keys from. It is for one goroutine at a time.
+type File struct {
+	f         *os.File
+	path      string
+	size      int64
+	keys      int64
+	functions int64
+}
+
+// OpenFile opens an RDB file. It is read by [Move], twice.
+func OpenFile(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file that can be read twice", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{f: f, path: path, size: info.Size()}, nil
+}
+
+// Close closes the file.
+func (f *File) Close() { f.f.Close() }
+
+// Name is the path of the file.
+func (f *File) Name() string { return f.path }
+
+func (f *File) total() int64 { return f.keys }
+
+// read goes over the keys of the file.
+func (f *File) read(ctx context.Context, key func(r *rdb.FileReader, e rdb.Entry) error) (err error) {
+	defer func() {
+		if fe, ok := errors.AsType[*rdb.FileError](err); ok {
+			err = fmt.Errorf("%s: %w", f.path, fe)
+		}
+	}()
+	if _, err := f.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r, err := rdb.NewFileReader(f.f)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			f.functions = int64(r.Functions())
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := key(r, e); err != nil {
+			return err
+		}
+	}
+}
+
+// survey implements [Source]. All values are read, so that a file which is
+// damaged in any way is found out.
+func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int64), give func([]item) error) error {
+	var items []item
+	flush := func(r *rdb.FileReader) error {
+		progress(r.Offset(), f.size)
+		err := give(items)
+		items = items[:0]
+		return err
+	}
+	f.keys = 0
+	var last *rdb.FileReader
+	err := f.read(ctx, func(r *rdb.FileReader, e rdb.Entry) error {
+		if err := rdb.Check(e.Payload); err != nil {
+			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("the value of key %.100q, which ends here, is broken", e.Key)}
+		}
+		last = r
+		f.keys++
+		it := item{Entry: e, what: rdb.Unsupported(e.Payload)}
+		it.Payload = nil
+		if items = append(items, it); len(items) < pageKeys {
+			return nil
+		}
+		return flush(r)
+	})
+	if err == nil && last != nil {
+		err = flush(last)
+	}
+	return err
+}
+
+// each implements [Source].
+func (f *File) each(ctx context.Context, _ *int64, give func([]rdb.Entry) error) error {
+	var batch []rdb.Entry
+	bytes := 0
+	err := f.read(ctx, func(_ *rdb.FileReader, e rdb.Entry) error {
+		batch = append(batch, e)
+		if bytes += len(e.Payload); len(batch) < batchKeys && bytes < batchBytes {
+			return nil
+		}
+		err := give(batch)
+		batch, bytes = nil, 0
+		return err
+	})
+	if err == nil && len(batch) > 0 {
+		err = give(batch)
+	}
+	return err
+}

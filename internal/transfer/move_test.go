@@ -1,0 +1,299 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
+
+// Everything that a redis-server holds comes into an engine and back, by each
+// way: an RDB file of Redis, the live server, an RDB file of ours that Redis
+// loads, and RESTORE.
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	redis, _ := startRedis(t, "--dir", dir)
+	n := fill(redis)
+	want := redis.contents()
+	redis.must("SAVE")
+
+	fromFile := startEngine(t)
+	mustMove(t, rdbFile(t, filepath.Join(dir, "dump.rdb")), fromFile.server(AnyDatabase), Options{}, n)
+	same(t, "by an RDB file", want, fromFile.contents())
+
+	live := startEngine(t)
+	mustMove(t, redis.server(AnyDatabase), live.server(AnyDatabase), Options{}, n)
+	same(t, "from the live server", want, live.contents())
+	for _, key := range []string{"bits", "Sicily"} {
+		for _, db := range []string{"0", "3"} {
+			live.must("SELECT", db)
+			redis.must("SELECT", db)
+			if live.must("PFADD", "all", "x") != redis.must("PFADD", "all", "x") {
+				t.Error("PFADD differs")
+			}
+			if a, b := live.do("GEOPOS", key, "Palermo"), redis.do("GEOPOS", key, "Palermo"); key == "Sicily" && toString(a) != toString(b) {
+				t.Errorf("GEOPOS is %v, want %v", a, b)
+			}
+		}
+	}
+	want = live.contents()
+
+	out := filepath.Join(dir, "out.rdb")
+	file, err := CreateFile(out, rdb.Version, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mustMove(t, live.server(AnyDatabase), file, Options{}, n+2)
+	loaded, _ := startRedis(t, "--dir", dir, "--dbfilename", "out.rdb")
+	same(t, "loaded by Redis", want, loaded.contents())
+	// Values that count are alike for both, too.
+	for _, k := range loaded.must("KEYS", "*").([]any) {
+		if loaded.must("TYPE", k.(string)) == "string" && toString(loaded.do("PFCOUNT", k.(string))) != toString(live.do("PFCOUNT", k.(string))) {
+			t.Errorf("PFCOUNT %q differs", k)
+		}
+	}
+
+	restored, _ := startRedis(t)
+	mustMove(t, live.server(AnyDatabase), restored.server(AnyDatabase), Options{}, n+2)
+	same(t, "restored into Redis", want, restored.contents())
+}
+
+func toString(v any) string {
+	if err, ok := v.(error); ok {
+		return "error " + err.Error()[:5]
+	}
+	return strings.TrimSpace(strings.Join(strings.Fields(fmt.Sprint(v)), " "))
+}
+
+func TestOneDatabase(t *testing.T) {
+	from, to := startEngine(t), startEngine(t)
+	from.must("SET", "a", "0")
+	from.must("SELECT", "3")
+	from.must("SET", "a", "3")
+	if _, err := Move(t.Context(), from.server(AnyDatabase), to.server(5), Options{}); err == nil || !strings.Contains(err.Error(), "fall together into database 5") {
+		t.Errorf("two databases into one: %v", err)
+	}
+	mustMove(t, from.server(3), to.server(5), Options{}, 1)
+	mustMove(t, from.server(0), to.server(AnyDatabase), Options{}, 1)
+	to.must("SELECT", "5")
+	if got := to.must("GET", "a"); got != "3" {
+		t.Errorf("a is %v", got)
+	}
+	to.must("SELECT", "0")
+	if got := to.must("GET", "a"); got != "0" {
+		t.Errorf("a is %v", got)
+	}
+	if _, err := Move(t.Context(), from.server(3), to.server(16), Options{}); err == nil || !strings.Contains(err.Error(), "database 16") {
+		t.Errorf("a database that isn't there: %v", err)
+	}
+}
+
+func TestTakenKeys(t *testing.T) {
+	from, to := startEngine(t), startEngine(t)
+	for _, k := range []string{"a", "b", "c"} {
+		from.must("SET", k, "new")
+	}
+	to.must("SET", "b", "old")
+	to.must("SET", "d", "old")
+	result, err := Move(t.Context(), from.server(AnyDatabase), to.server(AnyDatabase), Options{})
+	taken, ok := errors.AsType[*TakenError](err)
+	if !ok || taken.Count != 1 || string(taken.Key) != "b" || result.Keys != 0 || to.must("DBSIZE") != int64(2) {
+		t.Fatalf("%+v, %v, %v keys", result, err, to.must("DBSIZE"))
+	}
+	// One that comes after the check.
+	late := startEngine(t)
+	server := late.server(AnyDatabase)
+	late.must("SET", "b", "old")
+	result, err = Move(t.Context(), from.server(AnyDatabase), server, Options{})
+	if _, ok := errors.AsType[*TakenError](err); !ok || late.must("GET", "b") != "old" || result.Keys != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	mustMove(t, from.server(AnyDatabase), to.server(AnyDatabase), Options{Replace: true}, 3)
+	if to.must("GET", "b") != "new" || to.must("GET", "d") != "old" {
+		t.Error("not replaced, or too much")
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	dir := t.TempDir()
+	redis, _ := startRedis(t, "--dir", dir)
+	redis.must("SET", "a", "1")
+	redis.must("XADD", "s", "*", "a", "b")
+	redis.must("XGROUP", "CREATE", "s", "g", "0")
+	redis.must("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+	redis.must("XADD", "s2", "*", "a", "b")
+	redis.must("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 1 end)")
+	redis.must("SAVE")
+	sources := map[string]func() Source{
+		"file": func() Source { return rdbFile(t, filepath.Join(dir, "dump.rdb")) },
+		"live": func() Source { return redis.server(AnyDatabase) },
+	}
+	for name, source := range sources {
+		to := startEngine(t)
+		_, err := Move(t.Context(), source(), to.server(AnyDatabase), Options{})
+		unsupported, ok := errors.AsType[*UnsupportedError](err)
+		if !ok || unsupported.Counts["stream"] != 2 || to.must("DBSIZE") != int64(0) || !strings.Contains(err.Error(), "2 streams") {
+			t.Errorf("%s: %v", name, err)
+		}
+		result := mustMove(t, source(), to.server(AnyDatabase), Options{SkipUnsupported: true}, 1)
+		if result.Skipped["stream"] != 2 || name == "file" && result.Functions != 1 {
+			t.Errorf("%s: %+v", name, result)
+		}
+		// Another Redis takes streams as they are, groups and all.
+		other, _ := startRedis(t)
+		mustMove(t, source(), other.server(AnyDatabase), Options{SkipUnsupported: name == "file"}, 3)
+		if toString(redis.must("XINFO", "STREAM", "s", "FULL")) != toString(other.must("XINFO", "STREAM", "s", "FULL")) {
+			t.Errorf("%s: the stream differs", name)
+		}
+	}
+}
+
+// Fields with a time to live are what Redis 7.0 has no form for.
+func TestFieldTTL(t *testing.T) {
+	from := startEngine(t)
+	from.must("SET", "a", "1")
+	from.must("HSET", "h", "f", "1", "g", "2")
+	from.must("HPEXPIRE", "h", "1000000", "FIELDS", "1", "f")
+	redis, _ := startRedis(t)
+	old := filepath.Join(t.TempDir(), "old.rdb")
+	targets := map[string]func() Target{
+		"redis": func() Target { return redis.server(AnyDatabase) },
+		"file": func() Target {
+			f, err := CreateFile(old, rdb.Version, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(f.Close)
+			return f
+		},
+	}
+	for name, target := range targets {
+		_, err := Move(t.Context(), from.server(AnyDatabase), target(), Options{Replace: true})
+		if err == nil || !strings.Contains(err.Error(), `1 hash whose fields have a time to live, like key "h" in database 0`) {
+			t.Errorf("%s: %v", name, err)
+		}
+		result := mustMove(t, from.server(AnyDatabase), target(), Options{Replace: true, SkipUnsupported: true}, 1)
+		if len(result.Skipped) != 1 {
+			t.Errorf("%s: %+v", name, result)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "new.rdb")
+	f, err := CreateFile(path, rdb.VersionFieldTTL, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mustMove(t, from.server(AnyDatabase), f, Options{}, 2)
+	back := startEngine(t)
+	mustMove(t, rdbFile(t, path), back.server(AnyDatabase), Options{}, 2)
+	for _, s := range []string{"HGETALL h", "HPEXPIRETIME h FIELDS 2 f g"} {
+		args := strings.Fields(s)
+		if got, want := toString(back.must(args...)), toString(from.must(args...)); got != want {
+			t.Errorf("%s is %v, want %v", s, got, want)
+		}
+	}
+}
+
+func TestDamagedFileWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	redis, _ := startRedis(t, "--dir", dir)
+	fill(redis)
+	redis.must("SAVE")
+	path := filepath.Join(dir, "dump.rdb")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{
+		"cut": good[:len(good)/2], "flipped": flip(good), "no RDB file": []byte("appendonly yes\n"), "empty": nil,
+		"no checksum and a broken value": []byte("REDIS0010\x00\x01a\x011\x10\x01h\x03abc\xff\x00\x00\x00\x00\x00\x00\x00\x00"),
+	} {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		to := startEngine(t)
+		result, err := Move(t.Context(), rdbFile(t, path), to.server(AnyDatabase), Options{Replace: true})
+		if fe, ok := errors.AsType[*rdb.FileError](err); !ok || !strings.HasPrefix(err.Error(), path+": ") || to.must("DBSIZE") != int64(0) || result.Keys != 0 {
+			t.Errorf("%s: %+v, %v, %v", name, result, err, fe)
+		}
+	}
+	if _, err := OpenFile(dir); err == nil {
+		t.Error("a directory was opened")
+	}
+}
+
+func flip(b []byte) []byte {
+	b = append([]byte(nil), b...)
+	b[len(b)/2] ^= 1
+	return b
+}
+
+func TestNewFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.rdb")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateFile(path, rdb.Version, false); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over another: %v", err)
+	}
+	if _, err := CreateFile(dir, rdb.Version, true); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("over a directory: %v", err)
+	}
+	f, err := CreateFile(path, rdb.Version, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is not finished leaves what was there, and nothing else.
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := Move(ctx, &stalling{[]rdb.Entry{entry("a", "1", 0)}}, f, Options{Progress: func(Progress) { cancel() }})
+	f.Close()
+	if !errors.Is(err, context.Canceled) || result.Keys != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	names, err := os.ReadDir(dir)
+	if text, _ := os.ReadFile(path); err != nil || len(names) != 1 || string(text) != "old" {
+		t.Errorf("%v, %q, %v", names, text, err)
+	}
+}
+
+// What is under way when the move is ended arrives and is counted, and what
+// expired on the way doesn't.
+func TestInterrupted(t *testing.T) {
+	to := startEngine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	from := &stalling{[]rdb.Entry{entry("a", "1", 0), entry("b", "2", time.Hour), entry("c", "3", -time.Hour)}}
+	result, err := Move(ctx, from, to.server(AnyDatabase), Options{Progress: func(Progress) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Keys != 2 || result.Expired != 1 || to.must("DBSIZE") != int64(2) {
+		t.Errorf("%+v, %v, %v keys", result, err, to.must("DBSIZE"))
+	}
+}
+
+// A target that has gone away is an error.
+func TestTargetGone(t *testing.T) {
+	redis, server := startRedis(t)
+	target := redis.server(AnyDatabase)
+	server.Kill()
+	from := &stalling{[]rdb.Entry{entry("a", "1", 0), entry("b", "2", 0)}}
+	_, err := Move(t.Context(), from, target, Options{})
+	if ne, ok := errors.AsType[*net.OpError](err); err == nil || !ok && !strings.Contains(err.Error(), "closed") {
+		t.Errorf("%v, %v", err, ne)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for version, want := range map[string]int{"6.2.14": 9, "7.0.15": 10, "7.2.4": 11, "7.4.0": 12, "8.2.1": 12, "valkey 7.2.5": 11, "valkey 8.1.0": 11, "valkey 9.0.0": 11, "": 9} {
+		if got := format(version, false); got != want {
+			t.Errorf("%q takes %d, want %d", version, got, want)
+		}
+	}
+}

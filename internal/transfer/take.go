@@ -1,0 +1,196 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+const (
+	pageKeys   = 1000    // that SCAN is asked for
+	batchBytes = 4 << 20 // of values that should be under way at once
+	batchKeys  = 500
+)
+
+// databases are those to take keys from, with how many there were.
+func (s *Server) databases() map[int]int64 {
+	if s.only == AnyDatabase {
+		return s.dbs
+	}
+	return map[int]int64{s.only: s.dbs[s.only]}
+}
+
+func (s *Server) total() (n int64) {
+	for _, keys := range s.databases() {
+		n += keys
+	}
+	return n
+}
+
+// scan gives the keys of all databases, page by page. SCAN may give one twice.
+func (s *Server) scan(ctx context.Context, f func(db int, keys []string) error) error {
+	for _, db := range slices.Sorted(maps.Keys(s.databases())) {
+		for cursor, more := "0", true; more; more = cursor != "0" {
+			if err := s.selectDB(ctx, db); err != nil {
+				return err
+			}
+			reply, err := s.c.do(ctx, "SCAN", cursor, "COUNT", strconv.Itoa(pageKeys))
+			if err != nil {
+				return err
+			}
+			page, _ := reply.([]any)
+			if len(page) != 2 {
+				return fmt.Errorf("%s: SCAN answers %.100q", s.c.name, reply)
+			}
+			list, _ := page[1].([]any)
+			keys := make([]string, 0, len(list))
+			for _, k := range list {
+				if k, ok := k.(string); ok {
+					keys = append(keys, k)
+				}
+			}
+			cursor, _ = page[0].(string)
+			if err := f(db, keys); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// survey implements [Source].
+func (s *Server) survey(ctx context.Context, types bool, progress func(done, total int64), f func([]item) error) error {
+	var done int64
+	return s.scan(ctx, func(db int, keys []string) error {
+		items := make([]item, len(keys))
+		for i, k := range keys {
+			items[i].DB, items[i].Key = db, []byte(k)
+			if types {
+				add(s.c, "TYPE", k)
+			}
+		}
+		err := s.c.flush(ctx, func(i int, reply any) error {
+			switch reply {
+			case "string", "list", "set", "zset", "hash", "none":
+			case "stream":
+				items[i].what = "stream"
+			default:
+				if err, ok := reply.(resp.Error); ok {
+					return fmt.Errorf("%s: TYPE: %w", s.c.name, err)
+				}
+				items[i].what = "value of a module"
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		done += int64(len(keys))
+		progress(done, max(done, s.total()))
+		return f(items)
+	})
+}
+
+var seed = maphash.MakeSeed()
+
+// unseen takes out the keys that were there before. Two of a billion keys may be
+// taken for one by their hashes; that one is lost is less than once in 37 such
+// moves, so that it is worth its memory, some 20 bytes a key.
+func (s *Server) unseen(db int, keys []string) []string {
+	if s.seen == nil {
+		s.seen = map[uint64]struct{}{}
+	}
+	return slices.DeleteFunc(keys, func(k string) bool {
+		h := maphash.String(seed, k) ^ uint64(db)*0x9e3779b97f4a7c15 //nolint:gosec // a number of a database
+		_, there := s.seen[h]
+		s.seen[h] = struct{}{}
+		return there
+	})
+}
+
+// each implements [Source].
+func (s *Server) each(ctx context.Context, gone *int64, f func([]rdb.Entry) error) error {
+	n := 16 // keys to ask for at once: few at first, and where values are large
+	return s.scan(ctx, func(db int, keys []string) error {
+		for keys = s.unseen(db, keys); len(keys) > 0; {
+			asked := min(n, len(keys))
+			batch, bytes, err := s.values(ctx, db, keys[:asked])
+			if err != nil {
+				return err
+			}
+			keys = keys[asked:]
+			*gone += int64(asked - len(batch))
+			if len(batch) > 0 {
+				n = min(2*n, batchKeys, max(1, batchBytes*len(batch)/max(1, bytes)))
+				if err := f(batch); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// values asks for values with their deadlines, and leaves out keys that are gone.
+// Each key has a transaction of its own: between two commands it could get
+// another value, and another deadline.
+func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb.Entry, bytes int, err error) {
+	deadline := "PTTL"
+	if s.times {
+		deadline = "PEXPIRETIME"
+	}
+	for _, k := range keys {
+		add(s.c, "MULTI")
+		add(s.c, deadline, k)
+		add(s.c, "DUMP", k)
+		add(s.c, "EXEC")
+	}
+	now := time.Now().UnixMilli() // from here on PTTL counts, so that no key lives too long
+	all := make([]rdb.Entry, len(keys))
+	err = s.c.flush(ctx, func(i int, reply any) error {
+		const commands = 4
+		k := i / commands
+		if err, failed := reply.(resp.Error); failed {
+			return fmt.Errorf("%s: key %.100q in database %d: %w", s.c.name, keys[k], db, err)
+		}
+		if i%commands != commands-1 {
+			return nil // OK or QUEUED
+		}
+		both, _ := reply.([]any)
+		if len(both) != 2 {
+			return fmt.Errorf("%s: key %.100q in database %d: EXEC answers %.100q", s.c.name, keys[k], db, reply)
+		}
+		for _, r := range both {
+			if err, failed := r.(resp.Error); failed {
+				return fmt.Errorf("%s: key %.100q in database %d: %w", s.c.name, keys[k], db, err)
+			}
+		}
+		payload, there := both[1].(string)
+		if !there {
+			return nil
+		}
+		e := &all[k]
+		e.DB, e.Key, e.Payload = db, []byte(keys[k]), []byte(payload)
+		bytes += len(payload)
+		if v, ok := both[0].(int64); ok && v >= 0 {
+			e.Deadline = max(1, v)
+			if !s.times {
+				e.Deadline = now + v
+			}
+		}
+		return nil
+	})
+	for _, e := range all {
+		if e.Payload != nil {
+			batch = append(batch, e)
+		}
+	}
+	return batch, bytes, err
+}
