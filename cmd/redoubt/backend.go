@@ -40,13 +40,20 @@ func (b *backend) close() (err error) {
 
 const embeddedName = "embedded"
 
-// embeddedPath returns what follows "embedded:", and whether it does.
-func embeddedPath(url string) (path string, ok bool) { return strings.CutPrefix(url, "embedded:") }
+// embeddedPath returns what follows "embedded:", and whether it does: the
+// directory of an engine in this process, "" for one in memory.
+func embeddedPath(url string) (path string, ok bool) {
+	scheme, path, ok := strings.Cut(url, ":")
+	if !ok || scheme != embeddedName {
+		return "", false
+	}
+	return path, true
+}
 
 // openBackend starts or reaches the back end that url names. Its errors name
 // the address and never the password.
 func openBackend(ctx context.Context, url string, s storage, prefix string, log *slog.Logger) (_ *backend, err error) {
-	if err := s.check(url); err != nil {
+	if err := s.settle(url); err != nil {
 		return nil, err
 	}
 	if _, ok := embeddedPath(url); ok {

@@ -18,10 +18,10 @@ func TestUsage(t *testing.T) {
 		{"serve --max-bulk=much", `"much" is no size`},
 		{"serve --log-level=loud", `log-level is "loud"; want debug, info, warn or error`},
 		{"serve --log-format=xml", `log-format is "xml"; want text or json`},
-		{"serve --backend=embedded:/data", "want embedded: alone, and --dir /data"},
+		{"serve --backend=embedded:/data --dir=/other", "backend is embedded:/data, but dir is /other; leave out one"},
 		{"serve --dir=/data --backend=redis://:s3cret@h:1", "dir is /data, but the back end is h:1, which saves its data itself"},
 		{"serve --fsync=always --backend=redis://h:1", "fsync is always, but the back end is h:1"},
-		{"serve --fsync=always", "nothing is saved without a directory; name one with --dir"},
+		{"serve --fsync=always", "nothing is saved without a directory; name one with --backend embedded:/path or --dir"},
 		{"serve --maxmemory=1GiB --backend=redis://h:1", "maxmemory is 1GiB, but the back end is h:1, which has its own"},
 		{"serve --maxmemory-policy=allkeys-lru", "there is no limit; set one with --maxmemory"},
 		{"serve --maxmemory=1GiB --maxmemory-policy=lru", `"lru" is none; want noeviction, allkeys-lru, `},
@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 		{"lock deploy --ttl=500ms -- true", "ttl is 500ms; want 1s to "},
 		{"lock deploy --grace=20s -- true", "too long for a lease of 30s: at most 14s"},
 		{"lock deploy --wait=-1s -- true", `"-1s" is neither a duration like 90s or 5m, nor 0, nor forever`},
-		{"lock deploy --backend=embedded: -- true", "would exclude nobody"},
+		{"lock deploy --backend=embedded: -- true", "would exclude nobody: what is in memory is this process's alone"},
 		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
 	} {
 		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)

@@ -80,13 +80,16 @@ func (s *storage) flags(flags *pflag.FlagSet) {
 	flags.Var(&s.evict, "maxmemory-policy", "what happens beyond maxmemory: noeviction, writes are refused; or keys go, locks and limits among them: allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, -lfu, -random, -ttl of keys with a time to live")
 }
 
-// check refuses settings that would have no effect, before somebody relies on
-// them.
-func (s *storage) check(backend string) error {
+// settle takes the directory from an embedded:/path, and refuses settings that
+// would have no effect, before somebody relies on them.
+func (s *storage) settle(backend string) error {
 	path, embedded := embeddedPath(backend)
+	if path != "" && s.dir == "" {
+		s.dir = path
+	}
 	switch {
-	case embedded && path != "":
-		return usagef("backend is embedded:%s; want embedded: alone, and --dir %s for where it saves its data", path, path)
+	case path != "" && s.dir != path:
+		return usagef("backend is %s, but dir is %s; leave out one of the two", backend, s.dir)
 	case s.dir != "" && !embedded:
 		return usagef("dir is %s, but the back end is %s, which saves its data itself; dir is for the embedded back end: leave out one of the two", s.dir, address(backend))
 	case s.fsync.given && !embedded:
@@ -96,7 +99,7 @@ func (s *storage) check(backend string) error {
 	case s.evict != "" && s.evict != "noeviction" && s.maxMemory == 0:
 		return usagef("maxmemory-policy is %s, but there is no limit; set one with --maxmemory", s.evict)
 	case s.fsync.given && s.dir == "":
-		return usagef("fsync is %s, but nothing is saved without a directory; name one with --dir", s.fsync)
+		return usagef("fsync is %s, but nothing is saved without a directory; name one with --backend embedded:/path or --dir", s.fsync)
 	}
 	return nil
 }

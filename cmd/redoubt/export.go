@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +20,13 @@ func newExport() *cobra.Command {
 		Use:   "export TARGET",
 		Short: "Bring keys from redoubt serve to an RDB file or a Redis",
 		Long: `Bring all keys of the redoubt serve on this machine, of --backend, or of the
-directory --dir of one that doesn't run, to TARGET.
+directory of one that doesn't run (--dir path or --backend embedded:/path), to
+TARGET.
 
 TARGET is the path of an RDB file, which Redis 7.0 and later and Valkey load at
-their start, or a running server: redis://[user:password@]host[:port], rediss://…
-or unix:///path, with /N behind the address for its database N. Values of all
+their start, a running server: redis://[user:password@]host[:port], rediss://…
+or unix:///path, with /N behind the address for its database N, or the directory
+embedded:/path of a redoubt serve that doesn't run. Values of all
 types, and when keys expire, arrive as they are.
 
 A hash whose fields expire is something that Redis before 7.4 doesn't know.
@@ -54,18 +56,18 @@ func (f *moveFlags) take(target string, version int, given bool, stdout, stderr 
 	if version < 9 || version > rdb.VersionFieldTTL {
 		return usagef("rdb-version is %d; want 9 to %d", version, rdb.VersionFieldTTL)
 	}
-	if f.dir != "" { // opening would make it
-		if _, err := os.Stat(f.dir); err != nil {
-			return usagef("dir: %w", err)
+	if path, _ := embeddedPath(f.backend); f.dir != "" || path != "" {
+		if err := sourceDir("dir", cmp.Or(f.dir, path)); err != nil {
+			return err
 		}
 	}
 	ctx, code, stop := untilInterrupted()
 	defer stop()
-	to, shut, err := f.openTarget(ctx, target, version)
+	to, shut, err := f.openTarget(ctx, target, version, stderr)
 	if err != nil {
 		return endedEarly(code(), err)
 	}
-	defer shut()
+	defer func() { err = errors.Join(err, shut()) }()
 	from, err := f.openHome(ctx, stderr, given)
 	if err != nil {
 		return endedEarly(code(), err)
@@ -74,7 +76,17 @@ func (f *moveFlags) take(target string, version int, given bool, stdout, stderr 
 	return f.move(ctx, code, from.Server, to, stdout, stderr)
 }
 
-func (f *moveFlags) openTarget(ctx context.Context, target string, version int) (transfer.Target, func(), error) {
+func (f *moveFlags) openTarget(ctx context.Context, target string, version int, stderr io.Writer) (transfer.Target, func() error, error) {
+	if dir, ok := embeddedPath(target); ok {
+		if dir == "" {
+			return nil, nil, usagef("TARGET is %w", errInMemory)
+		}
+		d, err := openDir(ctx, dir, stderr)
+		if err != nil {
+			return nil, nil, err
+		}
+		return d.Server, d.close, nil
+	}
 	path, err := filePath("TARGET", target)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +100,7 @@ func (f *moveFlags) openTarget(ctx context.Context, target string, version int) 
 		if err != nil {
 			return nil, nil, err
 		}
-		return s, s.Close, nil
+		return s, func() error { s.Close(); return nil }, nil
 	}
 	file, err := transfer.CreateFile(path, version, f.replace)
 	switch {
@@ -97,5 +109,5 @@ func (f *moveFlags) openTarget(ctx context.Context, target string, version int) 
 	case err != nil:
 		return nil, nil, usagef("TARGET: %w", err)
 	}
-	return file, file.Close, nil
+	return file, func() error { file.Close(); return nil }, nil
 }

@@ -16,12 +16,12 @@ func newImport() *cobra.Command {
 		Use:   "import SOURCE",
 		Short: "Bring keys from an RDB file or a Redis to redoubt serve",
 		Long: `Bring all keys of SOURCE to the redoubt serve on this machine, to --backend, or
-into the directory --dir of one that doesn't run.
+into the directory of one that doesn't run: --dir path or --backend embedded:/path.
 
-SOURCE is an RDB file of Redis (2.6 to 8.2) or Valkey, or a running server:
-redis://[user:password@]host[:port], rediss://… or unix:///path. A server gives
-the keys of all its databases, or of one with /N behind its address; it is only
-read from. Values of all types, and when keys expire, arrive as they are.
+SOURCE is an RDB file of Redis (2.6 to 8.2) or Valkey, a running server:
+redis://[user:password@]host[:port], rediss://… or unix:///path, or the directory
+of a redoubt serve that doesn't run: embedded:/path. A server gives the keys of all
+its databases, or of one with /N behind its address; it is only read from. Values of all types, and when keys expire, arrive as they are.
 
 Before anything is written, the file is read to its end and its checksum
 compared, and it is made sure that no key is there already. ^C ends the import
@@ -46,7 +46,7 @@ are there already, 128+n ended by signal n, 1 anything else.`,
 func (f *moveFlags) bring(source string, given bool, stdout, stderr io.Writer) (err error) {
 	ctx, code, stop := untilInterrupted()
 	defer stop()
-	from, shut, err := f.openSource(ctx, source)
+	from, shut, err := f.openSource(ctx, source, stderr)
 	if err != nil {
 		return endedEarly(code(), err)
 	}
@@ -71,7 +71,20 @@ func endedEarly(code int, err error) error {
 	return err
 }
 
-func (f *moveFlags) openSource(ctx context.Context, source string) (transfer.Source, func(), error) {
+func (f *moveFlags) openSource(ctx context.Context, source string, stderr io.Writer) (transfer.Source, func(), error) {
+	if dir, ok := embeddedPath(source); ok {
+		if dir == "" {
+			return nil, nil, usagef("SOURCE is %w", errInMemory)
+		}
+		if err := sourceDir("SOURCE", dir); err != nil {
+			return nil, nil, err
+		}
+		d, err := openDir(ctx, dir, stderr)
+		if err != nil {
+			return nil, nil, err
+		}
+		return d.Server, func() { _ = d.close() }, nil // nothing was written
+	}
 	path, err := filePath("SOURCE", source)
 	if err != nil {
 		return nil, nil, err

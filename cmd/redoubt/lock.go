@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/supervise"
 	"github.com/redoubt-go/redoubt/lock"
@@ -82,7 +83,7 @@ killed, and COMMAND with it; 75 others held the lock for as long as --wait;
 	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long others wait at most when this machine dies; the lock is renewed meanwhile")
 	flags.Var(&f.wait, "wait", "how long to wait while others hold the lock: a duration, 0 not at all, or forever")
 	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server, or embedded:/path: a directory that nobody else uses meanwhile")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the lock")
 	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
 	f.password.flags(flags, "password of the server, where the URL has none")
@@ -203,7 +204,7 @@ func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr
 // open connects and acquires. closeAll is never nil; it also waits until an
 // acquire that was interrupted has been taken back.
 func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (lease *lock.Lease, closeAll func(), err error) {
-	conn, err := openServer(ctx, f.backend, password)
+	conn, err := openServer(ctx, f.backend, password, stderr)
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -266,10 +267,16 @@ func by(b *lock.Busy) string {
 	return " by " + strconv.Quote(b.Label)
 }
 
+// A lockServer is where locks are.
+type lockServer interface {
+	redoubt.Conn
+	Close() error
+}
+
 // openServer connects, or says plainly what is to be done.
-func openServer(ctx context.Context, url, password string) (*goredis.Client, error) {
-	if scheme, ok := embeddedPath(url); ok {
-		return nil, usagef("a lock on embedded:%s would exclude nobody: it is inside this process. Start `redoubt serve`, or name a Redis with --backend redis://…", scheme)
+func openServer(ctx context.Context, url, password string, stderr io.Writer) (lockServer, error) {
+	if dir, ok := embeddedPath(url); ok {
+		return openLockDir(ctx, dir, stderr)
 	}
 	conn, err := goredis.Open(ctx, withPassword(url, password))
 	if err == nil {
@@ -279,6 +286,26 @@ func openServer(ctx context.Context, url, password string) (*goredis.Client, err
 		return nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(url), cause(err))
 	}
 	return nil, openFailure("server", url, err)
+}
+
+// openLockDir opens the engine of a directory. A lock that it confirmed is known
+// after a power cut, so that no fencing token comes twice.
+func openLockDir(ctx context.Context, dir string, stderr io.Writer) (lockServer, error) {
+	if dir == "" {
+		return nil, usagef("a lock on embedded: would exclude nobody: what is in memory is this process's alone. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
+	}
+	log, err := newLog(stderr, "warn", "text")
+	if err != nil {
+		return nil, err
+	}
+	store := storage{dir: dir, fsync: fsync{Policy: aof.Always}}
+	e, err := store.open(ctx, log)
+	if errors.Is(err, aof.ErrLocked) {
+		return nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one needs a lock at a time", err, dir)
+	} else if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // untilSignal returns a context that ends at the first signal that asks this

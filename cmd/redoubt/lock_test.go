@@ -57,6 +57,38 @@ func TestLocksExclude(t *testing.T) {
 	})
 }
 
+// TestLockInDirectory: without a server, in a directory, the tokens rise too, and
+// what was killed leaves a lock that lasts as long as it said.
+func TestLockInDirectory(t *testing.T) {
+	dir, log := filepath.Join(t.TempDir(), "locks"), filepath.Join(t.TempDir(), "log")
+	args := []string{"lock", "deploy", "--backend", "embedded:" + dir, "--ttl", "2s"}
+	with := func(argv ...string) []string { return append(slices.Clone(args), argv...) }
+	script := `echo $REDOUBT_FENCE >> "` + log + `"`
+	for range 2 {
+		if code, _, stderr := runToEnd(t, nil, with("--", "sh", "-c", script)...); code != 0 {
+			t.Fatalf("exit %d: %s", code, stderr)
+		}
+	}
+	p := start(t, nil, with("--", "sh", "-c", script+`; exec sleep 1000`)...)
+	lines(t, log, 3)
+	code, _, stderr := runToEnd(t, nil, with("--wait", "0", "--", "true")...)
+	if code != exitUnavailable {
+		t.Errorf("beside another: exit %d", code)
+	}
+	mustContain(t, "beside another", stderr, dir, "in use", "by process ")
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	began := time.Now()
+	if code, _, stderr := runToEnd(t, nil, with("--", "sh", "-c", script)...); code != 0 {
+		t.Errorf("after a kill: exit %d: %s", code, stderr)
+	} else if !strings.Contains(stderr, "waiting for lock") {
+		t.Errorf("the lock of a killed process was gone after %v", time.Since(began))
+	}
+	if fences := lines(t, log, 4); !slices.IsSorted(fences) || len(slices.Compact(fences)) != 4 {
+		t.Errorf("fencing tokens don't rise: %q", fences)
+	}
+}
+
 // holding starts a command that holds a lock, deaf to SIGTERM, with a child
 // and a daemon in a session of its own, and returns their pids.
 func holding(t *testing.T, args ...string) (*program, []int) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ type moveFlags struct {
 }
 
 func (f *moveFlags) flags(flags *pflag.FlagSet, other, what string) {
-	flags.StringVar(&f.backend, "backend", "redis://127.0.0.1:6380", "`URL` of the server that keys are "+what+": a `redoubt serve` or a Redis")
-	flags.StringVar(&f.dir, "dir", "", "`directory` of an embedded back end that keys are "+what+", instead of a server; nobody else may use it meanwhile")
+	flags.StringVar(&f.backend, "backend", "redis://127.0.0.1:6380", "`URL` of what keys are "+what+": a `redoubt serve`, a Redis, or the directory of embedded:/path")
+	flags.StringVar(&f.dir, "dir", "", "`directory` of an embedded back end that keys are "+what+", as with --backend embedded:/path; nobody else may use it meanwhile")
 	f.password.flags(flags, "password of the server, where the URL has none")
 	flags.StringVar(&f.otherPassword, other+"-password-file", "", "`file` that holds the password of "+strings.ToUpper(other)+", where its URL has none")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite what is there already; otherwise that is an error")
@@ -50,6 +51,8 @@ type home struct {
 	shown string
 }
 
+var errInMemory = errors.New("embedded:, which is in the memory of another process; name the server that it is in, like redis://127.0.0.1:6380, or a directory, as embedded:/path")
+
 // A namedEngine is called by its directory.
 type namedEngine struct {
 	*engine.Engine
@@ -60,13 +63,19 @@ func (e namedEngine) Name() string { return e.dir }
 
 // openHome opens what --backend or --dir name.
 func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) (*home, error) {
+	path, embedded := embeddedPath(f.backend)
+	switch {
+	case embedded && path == "" && f.dir == "":
+		return nil, usagef("backend is %w", errInMemory)
+	case path != "" && f.dir != "" && path != f.dir:
+		return nil, usagef("backend is %s, but dir is %s; leave out one of the two", f.backend, f.dir)
+	case embedded:
+		return openDir(ctx, cmp.Or(f.dir, path), stderr)
+	}
 	if f.dir == "" {
 		password, err := f.password.read()
 		if err != nil {
 			return nil, err
-		}
-		if path, ok := embeddedPath(f.backend); ok {
-			return nil, usagef("backend is embedded:%s, which is inside another process; name the server that it is in, like redis://127.0.0.1:6380, or its directory by --dir when it doesn't run", path)
 		}
 		s, err := openRemote(ctx, "server", withPassword(f.backend, password))
 		if err != nil {
@@ -74,27 +83,40 @@ func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) 
 		}
 		return &home{s, func() error { s.Close(); return nil }, s.Name()}, nil
 	}
-	if _, embedded := embeddedPath(f.backend); given && !embedded {
+	if given {
 		return nil, usagef("both backend and dir are given; leave out one of the two, or set it to nothing with --dir '' or --backend ''")
 	}
+	return openDir(ctx, f.dir, stderr)
+}
+
+// openDir opens the directory of an engine.
+func openDir(ctx context.Context, dir string, stderr io.Writer) (*home, error) {
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {
 		return nil, err
 	}
 	// Nobody waits for a single write here, and Close syncs. An import has
 	// nothing to compact: each key is written once.
-	store := storage{dir: f.dir, fsync: fsync{Policy: aof.Never}, compact: math.MaxInt64}
+	store := storage{dir: dir, fsync: fsync{Policy: aof.Never}, compact: math.MaxInt64}
 	e, err := store.open(ctx, log)
 	if errors.Is(err, aof.ErrLocked) {
-		return nil, failf(exitUnavailable, "%w. To go through that process, leave out dir, or set it to nothing with --dir ''", err)
+		return nil, failf(exitUnavailable, "%w. To go through that process name it, like redis://127.0.0.1:6380", err)
 	} else if err != nil {
 		return nil, err
 	}
-	s, err := transfer.NewServer(ctx, namedEngine{e, f.dir}, transfer.AnyDatabase)
+	s, err := transfer.NewServer(ctx, namedEngine{e, dir}, transfer.AnyDatabase)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return &home{s, func() error { s.Close(); return e.Close() }, f.dir}, nil
+	return &home{s, func() error { s.Close(); return e.Close() }, dir}, nil
+}
+
+// sourceDir refuses a directory that isn't there: opening would make it.
+func sourceDir(what, dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return usagef("%s: %w", what, err)
+	}
+	return nil
 }
 
 // openRemote connects to what a URL names.
@@ -128,7 +150,7 @@ func filePath(what, s string) (string, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	switch {
 	case s == "":
-		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, or the path of an RDB file", what)
+		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, embedded:/path, or the path of an RDB file", what)
 	case !ok:
 		return s, nil
 	case scheme == "redis" || scheme == "rediss" || scheme == "unix":
@@ -139,7 +161,7 @@ func filePath(what, s string) (string, error) {
 		}
 		return "", usagef("%s is %s; a file of another machine can't be read: want file:///path", what, s)
 	}
-	return "", usagef("%s has the scheme %q; want redis, rediss, unix or file, or the path of an RDB file", what, scheme)
+	return "", usagef("%s has the scheme %q; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, scheme)
 }
 
 // otherURL returns a SOURCE or TARGET with its password.

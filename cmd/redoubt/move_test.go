@@ -17,10 +17,10 @@ import (
 )
 
 // stocked starts a redis-server with a little of everything, saved to a file.
-func stocked(t *testing.T, args ...string) (r *redistest.Server, file string) {
+func stocked(t *testing.T) (r *redistest.Server, file string) {
 	t.Helper()
 	dir := t.TempDir()
-	r = redistest.Start(t, append([]string{"--dir", dir}, args...)...)
+	r = redistest.Start(t, "--dir", dir)
 	for _, line := range []string{
 		"SET a 1", "SET soon 2 EX 1000", "RPUSH l 1 2 x", "SADD s 1 2", "ZADD z 1.5 m", "HSET h f v", "PFADD p a b c",
 		"GEOADD g 13.361389 38.115556 Palermo", "SAVE",
@@ -87,6 +87,7 @@ func TestImportAndExport(t *testing.T) {
 		t.Errorf("%d keys", n)
 	}
 	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "export", out, "--dir", data, "--replace")
+	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "import", file, "--backend", "embedded:"+data)
 	durable.signal(syscall.SIGKILL)
 	durable.wait()
 	code, stdout, stderr := runToEnd(t, nil, "export", out, "--dir", data, "--replace", "--quiet")
@@ -97,6 +98,47 @@ func TestImportAndExport(t *testing.T) {
 	if got, want := loaded.CLI("DEBUG", "DIGEST"), r.CLI("DEBUG", "DIGEST"); got != want {
 		t.Errorf("by the directory the digest is %s, want %s", got, want)
 	}
+}
+
+// TestEmbeddedURLs: embedded:/path is a directory wherever there is a URL.
+func TestEmbeddedURLs(t *testing.T) {
+	r, file := stocked(t)
+	a, b := filepath.Join(t.TempDir(), "a b"), filepath.Join(t.TempDir(), "b")
+	moved(t, 0, []string{"imported 8 keys from " + file + " into " + a}, "import", file, "--backend", "embedded:"+a)
+	moved(t, 0, []string{"imported 8 keys from " + a + " into " + b}, "import", "embedded:"+a, "--dir", b)
+	moved(t, exitExists, []string{"8 keys are there already"}, "export", "embedded:"+b, "--backend", "embedded:"+a)
+	moved(t, 0, []string{"exported 8 keys from " + a + " to " + b}, "export", "embedded:"+b, "--backend", "embedded:"+a, "--replace")
+
+	backend := "--backend=embedded:" + b
+	s := startServe(t, backend)
+	if n := size(t, s.addr); n != stock {
+		t.Errorf("%d keys", n)
+	}
+	if n := configDir(t, s.addr); n != b {
+		t.Errorf("CONFIG GET dir is %s", n)
+	}
+	code, _, stderr := runToEnd(t, nil, "lock", "deploy", backend, "--", "true")
+	if code != exitUnavailable {
+		t.Errorf("exit %d", code)
+	}
+	mustContain(t, "lock beside serve", stderr, b, "in use", "by process", "redoubt serve --dir "+b)
+	s.signal(syscall.SIGTERM)
+	s.wait()
+
+	restored := redistest.Start(t)
+	moved(t, 0, nil, "export", restored.URL(), backend)
+	if n := restored.CLI("DBSIZE"); n != r.CLI("DBSIZE") {
+		t.Errorf("%s keys", n)
+	}
+}
+
+func configDir(t *testing.T, addr string) string {
+	t.Helper()
+	m, err := dial(t, addr).ConfigGet(t.Context(), "dir").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m["dir"]
 }
 
 func TestMoveRefuses(t *testing.T) {
@@ -121,12 +163,16 @@ func TestMoveRefuses(t *testing.T) {
 	}{
 		{[]string{"import"}, exitUsage, nil},
 		{[]string{"import", "", to}, exitUsage, []string{"SOURCE is empty; want redis://"}},
-		{[]string{"import", "http://x", to}, exitUsage, []string{`SOURCE has the scheme "http"; want redis, rediss, unix or file`}},
+		{[]string{"import", "http://x", to}, exitUsage, []string{`SOURCE has the scheme "http"; want redis, rediss, unix, embedded or file`}},
 		{[]string{"import", "file://other/x", to}, exitUsage, []string{"a file of another machine"}},
 		{[]string{"import", file + "x", to}, exitUsage, []string{"no such file"}},
 		{[]string{"import", filepath.Dir(file), to}, exitUsage, []string{"is no file"}},
-		{[]string{"import", file, "--backend=embedded:"}, exitUsage, []string{"inside another process"}},
+		{[]string{"import", file, "--backend=embedded:"}, exitUsage, []string{"in the memory of another process"}},
+		{[]string{"import", "embedded:", to}, exitUsage, []string{"SOURCE is embedded:, which is in the memory"}},
+		{[]string{"import", "embedded:" + file + "x", to}, exitUsage, []string{"SOURCE: ", "no such file"}},
 		{[]string{"import", file, to, "--dir=x"}, exitUsage, []string{"both backend and dir are given"}},
+		{[]string{"import", file, "--backend=embedded:/y", "--dir=x"}, exitUsage, []string{"backend is embedded:/y, but dir is x"}},
+		{[]string{"export", "x.rdb", "--backend=embedded:does not exist"}, exitUsage, []string{"no such file or directory"}},
 		{[]string{"import", file, "--dir", filepath.Join(file, "x")}, exitUnavailable, []string{"can't be used"}},
 		{[]string{"import", gone.URL(), to}, exitUnavailable, []string{"source " + gone.Addr() + " does not answer"}},
 		{[]string{"import", file, "--backend=redis://:s3cret@" + gone.Addr()}, exitUnavailable, []string{"server " + gone.Addr() + " does not answer", "start `redoubt serve`, or name another"}},

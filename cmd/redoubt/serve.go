@@ -42,8 +42,9 @@ func newServe() *cobra.Command {
 		Long: `Listen for Redis clients. Redoubt's own commands (see "redoubt commands") run
 here; every other command passes through to the back end.
 
-Without --backend the data is kept in this process. With --dir it is saved in a
-directory and there again after a restart; without, it is gone at the end.
+Without --backend the data is kept in this process. With --backend embedded:/path,
+or --dir path, it is saved in that directory and there again after a restart;
+without, it is gone at the end.
 
 SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
 what is in flight finish for up to --drain-timeout, and exits. A second signal
@@ -67,7 +68,7 @@ directory or an address can't be used.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port, or unix:/path; beyond this machine it needs a password")
-	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded:, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
+	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded: in memory, embedded:/path in that directory, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.storage.flags(flags)
