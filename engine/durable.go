@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -261,6 +262,26 @@ func (e *Engine) unsavable(cmd *command) string {
 		return misconf(err)
 	}
 	return ""
+}
+
+// mayLog says whether the command, nil when there is none, is about to change
+// something, so that it waits while the disk is behind. No lock is held. That a
+// read may log the end of a key is no reason: of each key that is once.
+func (c *call) mayLog(cmd *command) bool {
+	switch {
+	case cmd == nil:
+		return false
+	case !c.s.inMulti:
+		return cmd.writes()
+	case cmd.name != "exec":
+		return false // it is queued
+	}
+	return slices.ContainsFunc(c.s.queue, func(q queued) bool { return q.cmd.writes() })
+}
+
+// writes says whether a command or a script may write.
+func (cmd *command) writes() bool {
+	return cmd.flags&flagWrite != 0 || cmd.flags&flagScript != 0 && cmd.flags&flagReadonly == 0
 }
 
 // see notes what the reply depends on: it may not leave before that is on

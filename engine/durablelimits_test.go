@@ -75,6 +75,79 @@ func TestLargeEffects(t *testing.T) {
 	sameState(t, state(onDisk(t, disk, Options{})), want)
 }
 
+// A gatedFS is one whose writes behind the header of a file wait for a gate.
+type gatedFS struct {
+	aof.FS
+	gate chan struct{}
+}
+
+type gatedFile struct {
+	aof.File
+	gate chan struct{}
+}
+
+func (g gatedFS) Create(name string) (aof.File, error) {
+	f, err := g.FS.Create(name)
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return gatedFile{f, g.gate}, nil
+}
+
+func (f gatedFile) WriteAt(b []byte, at int64) (int, error) {
+	if at > 0 {
+		<-f.gate
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// TestOnlyWritersWaitForTheDisk: while the disk is behind what was written, reads
+// are answered and writes wait, until it has caught up.
+func TestOnlyWritersWaitForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := gatedFS{faultdisk.New(), make(chan struct{})}
+		e := onDisk(t, fs, Options{})
+		s := e.Session()
+		run(s, "SET k v")
+		time.Sleep(time.Second) // of the bubble: this write is stuck
+		large := strings.Repeat("x", 2<<20)
+		run(s, "SET large "+large)
+		for _, c := range [][2]string{
+			{"PING", "+PONG\r\n"}, {"GET k", "$1\r\nv\r\n"}, {"STRLEN large", ":2097152\r\n"}, {"EVAL_RO return{} 0", "*0\r\n"},
+			{"MULTI", "+OK\r\n"}, {"GET k", "+QUEUED\r\n"}, {"EXEC", "*1\r\n$1\r\nv\r\n"},
+		} {
+			want(t, s, c[0], c[1])
+		}
+		waiting := []string{"DEL none", "EVAL redis.call('SET','a','b') 0", "EXEC"}
+		done := make(chan string, len(waiting))
+		for _, cmd := range waiting {
+			go func() {
+				s := e.Session()
+				defer s.Close()
+				if cmd == "EXEC" {
+					run(s, "MULTI")
+					run(s, "SET b c")
+				}
+				run(s, cmd)
+				done <- cmd
+			}()
+		}
+		synctest.Wait()
+		select {
+		case cmd := <-done:
+			t.Errorf("%s did not wait", cmd)
+		default:
+		}
+		close(fs.gate)
+		for range waiting {
+			<-done
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestExpiryOnABrokenDisk wants reads of keys whose time passed to go on when
 // nothing can be saved any more.
 func TestExpiryOnABrokenDisk(t *testing.T) {

@@ -166,9 +166,6 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
 	c.ready, c.touched, c.logged = c.ready[:0], nil, false
 	c.effects.reset()
-	if s.e.log != nil {
-		s.e.log.Throttle()
-	}
 	c.dispatch()
 	return c.done()
 }
@@ -192,6 +189,9 @@ func (c *call) dispatch() {
 	s, args := c.s, c.args
 	cmd := s.find(args[0])
 	c.cmd = cmd
+	if s.e.log != nil && c.mayLog(cmd) {
+		s.e.log.Throttle()
+	}
 	if !c.admit(&cmd) {
 		return
 	}

@@ -1,6 +1,7 @@
 package aof_test
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -227,6 +228,61 @@ func (f gatedFile) WriteAt(b []byte, at int64) (int, error) {
 		<-f.gate
 	}
 	return f.File.WriteAt(b, at)
+}
+
+// TestFramesAreBounded holds that what gathers while a write is stuck is written
+// in frames that can be written, whole and in order.
+func TestFramesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		fs := gatedFS{disk, make(chan struct{})}
+		l, _, _ := open(t, fs, aof.Options{Fsync: aof.Always})
+		l.LimitFrames(1000)
+		large := [][][]byte{{[]byte("large"), make([]byte, 5000)}}
+		l.Append(0, number(0))
+		time.Sleep(time.Second) // of the bubble: the first is stuck
+		n := 1
+		for ; n < 200; n++ {
+			l.Append(0, number(n))
+		}
+		fs.gate <- struct{}{}
+		time.Sleep(time.Second) // of the bubble: the next is stuck, with others behind it
+		l.Append(0, large)
+		for end := n + 50; n < end; n++ {
+			l.Append(0, number(n))
+		}
+		end := l.Append(0, number(n))
+		told := make(chan error, 1)
+		l.After(end, func(err error) { told <- err })
+		close(fs.gate)
+		if err := <-told; err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		log := disk.Bytes("0000000001.log")
+		frames := bytes.Split(log, []byte("RDf1"))
+		for i, f := range frames {
+			if len(f) > 1100 && !bytes.Contains(f, []byte("large")) {
+				t.Errorf("frame %d of %d has %d bytes", i, len(frames), len(f))
+			}
+		}
+		var numbers []int
+		l, _, err := aof.Open(disk, aof.Options{}, func(r aof.Record) error {
+			if string(r.Commands[0][0]) != "large" {
+				numbers = append(numbers, numberOf(r))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(numbers, upTo(n+1)) {
+			t.Errorf("found %v", numbers)
+		}
+		l.Close() //nolint:errcheck // nothing was written
+	})
 }
 
 // TestThrottle holds that no more gathers in memory, while a write is stuck,

@@ -100,15 +100,18 @@ type Log struct {
 
 	mu struct {
 		sync.Mutex
-		pending []byte // a frame without its header filled in
-		end     uint64 // position behind the last record
+		pending []byte   // a frame without its header filled in
+		before  []framed // frames that are as long as they may be, to be written first
+		end     uint64   // position behind the last record
 		after   []waiter
 	}
 	changed *sync.Cond    // saved, stuck or backlog
 	saved   atomic.Uint64 // what is on disk, as far as the policy promises
-	backlog atomic.Int64  // bytes in pending
+	backlog atomic.Int64  // bytes in pending and before it
 	refusal atomic.Pointer[error]
 	stuck   atomic.Bool // pending can't be written
+
+	mostFrame int // bytes
 
 	wake     chan struct{}
 	full     chan struct{} // pending is worth a write now
@@ -122,6 +125,12 @@ type Log struct {
 	compactor compactor
 }
 
+// A framed is a frame and the position behind it.
+type framed struct {
+	b   []byte
+	end uint64
+}
+
 type waiter struct {
 	position uint64
 	f        func(error)
@@ -133,6 +142,10 @@ const (
 
 	worthWriting = 256 << 10
 	mostBacklog  = 1 << 20
+
+	// mostFrame is far from the 4 GiB that a frame can be, since it is read back
+	// in one piece. A record that is larger has a frame of its own.
+	mostFrame = 64 << 20
 )
 
 // Open takes the directory, gives replay every record that is there, in
@@ -153,7 +166,7 @@ func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	l := &Log{
 		fs: fs, opts: opts, lock: lock,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), rotate: make(chan chan<- error),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		stop: make(chan struct{}), done: make(chan struct{}), mostFrame: mostFrame,
 	}
 	l.changed = sync.NewCond(&l.mu)
 	l.mu.pending = make([]byte, headerSize)
@@ -175,9 +188,14 @@ func (l *Log) Append(db int, commands [][][]byte) uint64 {
 	before := len(l.mu.pending)
 	l.mu.pending = appendRecord(l.mu.pending, db, commands)
 	n := len(l.mu.pending)
+	if before > headerSize && n > l.mostFrame {
+		next := make([]byte, headerSize, headerSize+n-before)
+		l.mu.before = append(l.mu.before, framed{l.mu.pending[:before:before], l.mu.end})
+		l.mu.pending = append(next, l.mu.pending[before:]...)
+	}
 	l.mu.end += uint64(n - before)
 	end := l.mu.end
-	l.backlog.Store(int64(n))
+	l.backlog.Add(int64(n - before))
 	l.mu.Unlock()
 	if before == headerSize {
 		signal(l.wake)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -122,6 +123,9 @@ func (w *writer) drain() {
 	if w.dead {
 		return
 	}
+	if w.l.backlog.Load() > 0 {
+		signal(w.l.wake) // it came later, and Append signals for the first only
+	}
 	if w.l.opts.Fsync == EverySecond && w.syncing == nil && w.synced < w.offset {
 		w.sync.start(syncEvery)
 	}
@@ -139,12 +143,17 @@ func (w *writer) take() bool {
 	if len(l.mu.pending) == headerSize {
 		return false
 	}
-	w.tail, w.tailEnd = l.mu.pending, l.mu.end
-	l.mu.pending, w.spare = w.spare, nil
-	if l.mu.pending == nil {
-		l.mu.pending = make([]byte, headerSize, 4096)
+	if len(l.mu.before) > 0 {
+		w.tail, w.tailEnd = l.mu.before[0].b, l.mu.before[0].end
+		l.mu.before = slices.Delete(l.mu.before, 0, 1)
+	} else {
+		w.tail, w.tailEnd = l.mu.pending, l.mu.end
+		l.mu.pending, w.spare = w.spare, nil
+		if l.mu.pending == nil {
+			l.mu.pending = make([]byte, headerSize, 4096)
+		}
 	}
-	l.backlog.Store(0)
+	l.backlog.Add(-int64(len(w.tail) - headerSize))
 	l.changed.Broadcast()
 	return true
 }
@@ -154,7 +163,7 @@ func (w *writer) take() bool {
 // admitted before.
 func (w *writer) write() error {
 	if len(w.tail)-headerSize > math.MaxUint32 {
-		return errors.New("more than 4 GiB at once")
+		return errors.New("a change of more than 4 GiB")
 	}
 	sealFrame(w.tail, w.header.seed(), kindRecords, w.offset, w.synced)
 	_, err := w.file.WriteAt(w.tail, w.offset)
