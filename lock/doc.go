@@ -41,7 +41,7 @@
 // in the same script that finds the lock held, and the release publishes a
 // wake-up to the first in the queue: nobody polls. Whoever leaves the queue gives
 // its place to the last in it: so there are no gaps to search, and nobody falls
-// back. A minute after the last lease on a name ended nothing is left of it.
+// back. Two minutes after the last lease on a name ended nothing is left of it.
 //
 // Acquire and release are one round trip each, and the token comes with the
 // acquire. A hand-over to a waiter is one release, one acquire, and one more

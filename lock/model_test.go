@@ -20,6 +20,7 @@ import (
 type model struct {
 	id, label  string
 	ttl        time.Duration // of the lease, when it was set; 0: over
+	ranOut     bool          // it is over without having been released
 	fence      int64
 	last, void string
 	queue      []string // waiters, the next to be woken first
@@ -54,8 +55,8 @@ func (m *model) wake() (woken string) {
 
 func (m *model) release(id, waiter string, void bool) (released bool, woken string) {
 	switch {
-	case id == m.id && m.ttl > 0:
-		m.ttl, m.last, released = 0, id, true
+	case id == m.id && (m.ttl > 0 || m.ranOut):
+		m.ttl, m.ranOut, m.last, released = 0, false, id, true
 	case id == m.last && id != "":
 		released = true
 	case void:
@@ -179,7 +180,7 @@ func (e *episode) step() {
 		e.note("the lease runs out")
 		if e.ttl > 0 {
 			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "until", 1).Err())
-			e.ttl = 0
+			e.ttl, e.ranOut = 0, true
 		}
 	case n < 97:
 		e.note("a clock that is a day behind")
@@ -225,7 +226,7 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 			e.Errorf("fence %d after %d", a.Fence, e.fence)
 		}
 		want.Status, want.Fence, want.Label = lock.Acquired, a.Fence, label
-		e.id, e.ttl, e.fence, e.label = id, ttl, a.Fence, label
+		e.id, e.ttl, e.ranOut, e.fence, e.label = id, ttl, false, a.Fence, label
 		e.leave(waiter)
 		if a.TTL != ttl {
 			e.Errorf("acquired for %v, want %v", a.TTL, ttl)

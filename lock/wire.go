@@ -124,7 +124,8 @@ func releaseCmd(keys []string, id, waiter string, void bool) redoubt.Cmd {
 }
 
 // ReadRelease reads the reply to [ReleaseCmd]: false when the acquisition did
-// not hold the lock any more.
+// not hold the lock any more. One that ran out counts as released as long as
+// nobody has had the lock since.
 func ReadRelease(r redoubt.Reply) (released bool, err error) {
 	var n [1]int64
 	if err := r.Ints(n[:]); err != nil {

@@ -15,7 +15,7 @@ var functions = map[string]engine.Native{
 	"8b9b4dfab0432de7b6fd90a5032f91e5a9d5a994": gcra,    // ratelimit/lua/gcra.lua
 	"681dc189abfc120739437a52c659c9dff8526ac2": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
-	"728136f3fa2ec495e669f4c77a5cd0a5d1288a3b": release, // lock/lua/release.lua
+	"ce86174fa04c39a87b20a989f08f7ca037066239": release, // lock/lua/release.lua
 	"84beaae14cf70f5bc5105e06e1ab0cf7bd753815": info,    // lock/lua/info.lua
 }
 

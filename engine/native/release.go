@@ -11,32 +11,57 @@ func release(tx *engine.Tx) bool {
 	if len(waiter) > 0 && !isWaiter(waiter) {
 		return false
 	}
-	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordHead, wordTail)
+	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordTail)
 	v.Elements()
 	b, there := v.Bulk()
-	isHolder := same(b, there, id)
-	expiry, ok1 := optional(&v)
-	fence, ok2 := optional(&v)
-	b, there = v.Bulk()
-	isLast := same(b, there, id)
-	head, ok3 := optional(&v)
-	tail, ok4 := optional(&v)
-	if !ok1 || !ok2 || !ok3 || !ok4 {
+	mine := same(b, there, id)
+	until, untilThere := v.Bulk()
+	mine = mine && string(until) != "0"
+	expiry, fence, tail := int64(0), int64(0), int64(0)
+	ok1, ok2, ok3 := true, true, true
+	if untilThere {
+		expiry, ok1 = integer(until)
+	}
+	was, fenceThere := v.Bulk()
+	if fenceThere {
+		fence, ok2 = integer(was)
+	}
+	end, queued := v.Bulk()
+	if queued {
+		tail, ok3 = integer(end)
+	}
+	if !ok1 || !ok2 || !ok3 || mine && (!untilThere || !fenceThere) {
 		return false
 	}
-	holds := isHolder && expiry > now
+	long := mine && expiry-fence > 60_000_000
+	if mine && !queued && !long {
+		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
+		tx.Array(1)
+		tx.Int(1)
+		return true
+	}
+	now := tx.Micros()
+	v = tx.Do(wordHmget, key, wordLast, wordHead)
+	v.Elements()
+	b, there = v.Bulk()
+	isLast := same(b, there, id)
+	head, ok := optional(&v)
+	if !ok {
+		return false
+	}
 	q := queue{key: key, head: head, tail: tail}
 	at, ok := q.find(tx, waiter)
-	if !ok || (holds || expiry <= now) && !q.wakeable(tx) {
+	if !ok || (mine || expiry <= now) && !q.wakeable(tx) {
 		return false
 	}
 	keepMS := keep(60000, fence, now)
 	released := int64(0)
 	switch {
-	case holds:
+	case mine:
 		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
-		tx.Do(wordPexpire, key, keepMS)
+		if long {
+			tx.Do(wordPexpire, key, keepMS)
+		}
 		expiry, released = 0, 1
 	case isLast:
 		released = 1

@@ -3,24 +3,34 @@
 -- ARGV[1] id     bytes names the acquisition, empty: only leave the queue
 -- ARGV[2] waiter bytes leaves the queue, as in acquire.lua; may be empty
 -- ARGV[3] void   0|1   1: the acquire may be still under way, void it
--- Returns {released 0|1}
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail')
-local expiry = tonumber(held[2] or 0)
-local fence = tonumber(held[3] or 0)
-local head, tail = tonumber(held[5] or 0), tonumber(held[6] or 0)
-local keep_ms = 60000
-if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
-local released = 0
+-- Returns {released 0|1}: 1 also when it ran out and nobody has had the lock since
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail')
 
-if held[1] == ARGV[1] and expiry > now then
+-- Whose id this is has the lock, or had it last: then nobody has had it since. So
+-- the time doesn't matter. Nor does when the key expires, a minute after the end
+-- of the lease, unless that was long.
+local mine = held[1] == ARGV[1] and held[2] ~= '0'
+local long = mine and held[2] - held[3] > 60000000
+if mine then
   -- last marks an acquisition that is over: the same release again is answered
   -- as this one, and a copy of its acquire that is still under way does nothing.
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
-  redis.call('PEXPIRE', KEYS[1], keep_ms)
+  if not held[4] and not long then return {1} end
+end
+
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local expiry = tonumber(held[2] or 0)
+local fence = tonumber(held[3] or 0)
+local rest = redis.call('HMGET', KEYS[1], 'last', 'head')
+local head, tail = tonumber(rest[2] or 0), tonumber(held[4] or 0)
+local keep_ms = 60000
+if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
+local released = 0
+if mine then
+  if long then redis.call('PEXPIRE', KEYS[1], keep_ms) end
   expiry, released = 0, 1
-elseif held[4] == ARGV[1] then
+elseif rest[1] == ARGV[1] then
   released = 1
 elseif ARGV[3] == '1' then
   redis.call('HSET', KEYS[1], 'void', ARGV[1])
@@ -32,11 +42,11 @@ if ARGV[2] ~= '' then
   if place then
     -- Its place is for the last in the queue. So there are no gaps, which a
     -- release would have to search, and nobody who stays falls back.
-    if place ~= held[6] then
-      local last = redis.call('HGET', KEYS[1], held[6])
+    if place ~= held[4] then
+      local last = redis.call('HGET', KEYS[1], held[4])
       redis.call('HSET', KEYS[1], place, last, last, place)
     end
-    redis.call('HDEL', KEYS[1], held[6], ARGV[2])
+    redis.call('HDEL', KEYS[1], held[4], ARGV[2])
     tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
     if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
   end
