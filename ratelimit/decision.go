@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a call for more tokens than the burst.
+// Never is the RetryAfter of a call for more tokens than a limit ever has at
+// once.
 const Never time.Duration = -1
 
 // A Decision is the answer to one call. Being refused is no error.
@@ -13,40 +14,65 @@ type Decision struct {
 	// Allowed tells whether the tokens were taken. After Peek: whether there
 	// is a token to take.
 	Allowed bool
-	// Limit is the one that decided, its Burst filled in.
+	// Taken is how many tokens the call took: all that were asked for or none,
+	// and after TakeUpTo any number between. A peek takes none.
+	Taken int
+	// Limit is the one that the call has come closest to, its Burst filled in:
+	// of several, the one that refuses longest, or that has the fewest tokens
+	// left.
 	Limit Limit
-	// Remaining is how many tokens are left now: 0 to Limit.Burst.
+	// Violated is the place of the limit that refuses longest: 0 for the Limit
+	// of the options, from 1 on those of And, and -1 when allowed.
+	Violated int
+	// Remaining is how many tokens are left now, under every limit: 0 to the
+	// least Burst.
 	Remaining int
 	// RetryAfter is 0 when allowed, and [Never] when the call asked for more
 	// than Limit.Burst. Otherwise it is the time after which the same call is
-	// allowed, if nobody else takes tokens and the limit stays the same.
+	// allowed, if nobody else takes tokens and the limits stay the same.
 	RetryAfter time.Duration
-	// ResetAfter is the time after which all tokens are back, if nobody takes
-	// any.
+	// ResetAfter is the time after which all tokens are back, under every
+	// limit, if nobody takes any.
 	ResetAfter time.Duration
 }
 
 // decide turns the outcome of a call for n tokens into a Decision. A peek takes
 // nothing and answers for one token.
-func (l *Limiter) decide(o outcome, n int) Decision {
-	ahead := max(o.reset, 0)
-	d := Decision{
-		Allowed:    o.allowed,
-		Limit:      l.limit,
-		Remaining:  int(max(l.gcra.tolerance-ahead, 0) / l.gcra.interval),
-		ResetAfter: micros(ahead),
+func (t *terms) decide(o outcome, taken, n int64) Decision {
+	d := Decision{Allowed: o.first > 0, Taken: int(taken), Violated: -1, Remaining: math.MaxInt}
+	closest := 0
+	for i, g := range t.rates {
+		ahead := max(o.ahead[i], 0)
+		left := int(max(g.tolerance-ahead, 0) / g.interval)
+		if left < d.Remaining {
+			d.Remaining, closest = left, i
+		}
+		d.ResetAfter = max(d.ResetAfter, micros(ahead))
 	}
 	if n == 0 {
 		n, d.Allowed = 1, d.Remaining > 0
 	}
-	switch cost := l.gcra.cost(int64(n)); {
-	case d.Allowed:
-	case cost > l.gcra.tolerance:
-		d.RetryAfter = Never
-	default:
-		d.RetryAfter = micros(l.gcra.wait(o, cost))
+	if !d.Allowed {
+		d.RetryAfter, closest = t.retry(o, n)
+		d.Violated = closest
 	}
+	d.Limit = t.limits[closest]
 	return d
+}
+
+// retry returns how long after a refusal n tokens are allowed, and by which
+// limit it takes so long.
+func (t *terms) retry(o outcome, n int64) (after time.Duration, by int) {
+	for i, g := range t.rates {
+		cost := g.cost(n)
+		if cost > g.tolerance {
+			return Never, i
+		}
+		if wait := g.wait(o.ahead[i], cost); micros(wait) > after {
+			after, by = micros(wait), i
+		}
+	}
+	return after, by
 }
 
 // micros rounds a time up to whole microseconds, in which the server's clock

@@ -17,7 +17,8 @@
 //	}
 //
 // AllowN takes several tokens at once, all or none; Peek looks without taking;
-// Reset forgets what was taken.
+// Reset forgets what was taken. Options.And holds a name to further limits in the
+// same call, and Options.Scope gives each client a budget of its own.
 //
 // # How it works
 //
@@ -43,7 +44,7 @@
 // calls it keeps one number whatever the rate.
 //
 // The number is a plain string of decimal nanoseconds, as the redis-cell module
-// keeps it. One script reads it, decides by the server's TIME and writes it; it
+// keeps it; several limits are as many numbers, a blank between them. One script reads it, decides by the server's TIME and writes it; it
 // holds times as seconds and nanoseconds, two integers, because nanoseconds
 // since 1970 are more than Lua's numbers hold exactly.
 //
@@ -70,7 +71,9 @@
 //     nobody else takes tokens. (TestRetryAfterIsExact)
 //   - A call takes its tokens at most once: after a lost reply it is not sent
 //     again, and its error matches redoubt.ErrUnknownOutcome. (TestLostReplies)
-//   - When a limit changes, what was taken stays taken. (TestScenarios/change)
+//   - When a limit changes, what was taken stays taken. (TestScenarios/change,
+//     TestSeveralLimitsChange)
+//   - Of several limits a call takes from all or from none. (TestSeveralLimits)
 //   - Every key expires. (TestKeysExpire)
 //   - CL.THROTTLE on the same key decides alike, and keys that redis-cell has
 //     written go on. (TestBareKeysShareWithThrottle, TestThrottleVectors)

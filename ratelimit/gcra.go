@@ -24,15 +24,21 @@ type gcra struct {
 // one that gives back more than was taken gives back all.
 func (g gcra) cost(n int64) int64 { return mul(g.interval, n) }
 
-// args are the arguments of gcra.lua for an increment.
-func (g gcra) args(increment int64) []string {
+// args appends what scripts take for one limit: the increment, then the
+// tolerance.
+func (g gcra) args(to []string, increment int64) []string {
 	incS, incNS := split(increment)
 	tolS, tolNS := split(g.tolerance)
-	return []string{incS, incNS, tolS, tolNS}
+	return append(to, incS, incNS, tolS, tolNS)
 }
 
-// gcraCmd is the script as a command. A peek, which takes nothing, may be sent
-// again after a lost reply; anything else is sent once.
+// now is how long gcra.lua is to wait for tokens that are taken now or not at
+// all.
+var now = []string{"0", "0"}
+
+// gcraCmd is the script as a command, for a call with one limit. A peek, which
+// takes nothing, may be sent again after a lost reply; anything else is sent
+// once.
 func gcraCmd(key string, args []string, increment int64) redoubt.Cmd {
 	cmd := redoubt.Cmd{Script: gcraScript, Keys: []string{key}, Args: args}
 	if increment == 0 {
@@ -41,26 +47,33 @@ func gcraCmd(key string, args []string, increment int64) redoubt.Cmd {
 	return cmd
 }
 
-// outcome is the reply of gcra.lua.
+// outcome is the reply of a script.
 type outcome struct {
-	allowed bool
-	// reset is how far the TAT is ahead of now, after the call. It is
-	// negative when tokens were refused to a key that is past its time.
-	reset int64
+	// first is what the reply begins with: whether the call was allowed, or
+	// how many tokens it took.
+	first int64
+	// ahead is how far the TAT of each limit is ahead of now, after the call.
+	// It is negative when tokens were refused to a TAT that is past.
+	ahead [MaxLimits]int64
 }
 
-func readOutcome(r redoubt.Reply) (outcome, error) {
-	var v [3]int64
-	if err := r.Ints(v[:]); err != nil {
+// readOutcome reads an array of 1 + 2 × limits integers.
+func readOutcome(r redoubt.Reply, limits int) (o outcome, err error) {
+	var v [1 + 2*MaxLimits]int64
+	if err := r.Ints(v[:1+2*limits]); err != nil {
 		return outcome{}, err
 	}
-	return outcome{allowed: v[0] == 1, reset: add(mul(v[1], second), v[2])}, nil
+	o.first = v[0]
+	for i := range limits {
+		o.ahead[i] = add(mul(v[1+2*i], second), v[2+2*i])
+	}
+	return o, nil
 }
 
 // wait is how long after a refusal the same increment is allowed, if it is at
 // most the tolerance; a larger one never is.
-func (g gcra) wait(o outcome, increment int64) int64 {
-	return add(o.reset, increment-g.tolerance)
+func (g gcra) wait(ahead, increment int64) int64 {
+	return add(ahead, increment-g.tolerance)
 }
 
 // second in nanoseconds.

@@ -1,9 +1,9 @@
 package ratelimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -13,17 +13,31 @@ type Options struct {
 	// Limit is what each name is held to.
 	Limit Limit
 
+	// And are further limits that a call must keep to as well, like 10 a second
+	// and 1,000 an hour: it takes its tokens from all of them, or from none. At
+	// most [MaxLimits] limits in all. What was taken is kept by the place of a
+	// limit among the others, so that a limit may be changed or added at the
+	// end while it is in use.
+	And []Limit
+
+	// Scope says who shares what was taken. Defaults to Overall.
+	Scope Scope
+
 	// BareKeys uses names as keys, unchanged, instead of
 	// "<prefix>:{<name>}:gcra". That is how CL.THROTTLE names its keys: a
 	// Limiter with BareKeys shares limits with clients of that command, of
 	// redis-cell or of redoubt serve, and goes on with the keys that the
-	// module has written. A bare name may be longer than other names.
+	// module has written. A bare name may be longer than other names. It goes
+	// with Scope Overall only.
 	BareKeys bool
 }
 
-// A Limiter holds each of any number of names, like "user:42", to one limit. It
-// does so among all processes that use the server. Make one for each limit and
-// use it for every name.
+// MaxLimits is how many limits a call may be held to at once.
+const MaxLimits = 8
+
+// A Limiter holds each of any number of names, like "user:42", to one limit, or
+// to several at once. It does so among all processes that use the server. Make
+// one for each limit and use it for every name.
 //
 // [Limiter.Allow] is what most callers should use. All methods may be called by
 // many goroutines at once, and each costs one round trip. A Limiter keeps
@@ -33,83 +47,70 @@ type Options struct {
 // their limits: a limit can be changed while it is in use, and two limits that
 // should be apart need names that differ, "login:42" and "search:42".
 type Limiter struct {
-	client *redoubt.Client
-	bare   bool
-	limit  Limit
-	gcra   gcra
-	one    []string // arguments for one token
+	keyspace
+	bare  bool
+	terms terms
+	one   []string // arguments for one token
 }
 
 // New returns a Limiter on client. It sends nothing. The error joins all that
 // is wrong with the options.
 func New(client *redoubt.Client, opts Options) (*Limiter, error) {
-	limit := opts.Limit
-	if limit.Burst == 0 {
-		limit.Burst = limit.Rate
-	}
-	g, err := limit.gcra()
+	keys, err := newKeyspace(client, opts.Scope)
+	errs := []error{err}
 	if client == nil {
-		err = errors.Join(errors.New("ratelimit: client is nil"), err)
+		errs = append(errs, errors.New("ratelimit: client is nil"))
 	}
-	if err != nil {
+	if opts.BareKeys && opts.Scope != Overall {
+		errs = append(errs, errors.New("ratelimit: BareKeys goes with Scope Overall only: bare keys are shared"))
+	}
+	t, err := newTerms(opts.Limit, opts.And)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Limiter{client: client, bare: opts.BareKeys, limit: limit, gcra: g, one: g.args(g.interval)}, nil
+	return &Limiter{keyspace: keys, bare: opts.BareKeys, terms: t, one: t.args(now, 1)}, nil
 }
 
-// Allow takes one token of the limit called name, if there is one. See
-// [Limiter.AllowN].
-func (l *Limiter) Allow(ctx context.Context, name string) (Decision, error) {
-	return l.AllowN(ctx, name, 1)
+// terms are the limits that a call is decided by.
+type terms struct {
+	limits []Limit
+	rates  []gcra // of each limit
 }
 
-// AllowN takes n tokens of the limit called name, all of them or none. A
-// refusal takes nothing. n = 0 is [Limiter.Peek]; a negative n is an error.
-//
-// With an error nothing is known of the limit: whether to go on is for the
-// caller to choose. An error that matches redoubt.ErrUnknownOutcome says that
-// the tokens may have been taken: the call is never sent twice.
-func (l *Limiter) AllowN(ctx context.Context, name string, n int) (Decision, error) {
-	if n < 0 {
-		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 0", n)
+func newTerms(first Limit, and []Limit) (terms, error) {
+	if len(and) >= MaxLimits {
+		return terms{}, fmt.Errorf("ratelimit: %d limits at once; want at most %d", 1+len(and), MaxLimits)
 	}
-	key, err := l.key(name)
-	if err != nil {
-		return Decision{}, err
+	var t terms
+	var errs []error
+	for i, l := range append([]Limit{first}, and...) {
+		if l.Burst == 0 {
+			l.Burst = l.Rate
+		}
+		g, err := l.gcra()
+		if err != nil && i > 0 {
+			err = fmt.Errorf("limit %d of And: %w", i-1, err)
+		}
+		t.limits, t.rates, errs = append(t.limits, l), append(t.rates, g), append(errs, err)
 	}
-	cost, args := l.gcra.interval, l.one
-	if n != 1 {
-		cost = l.gcra.cost(int64(n))
-		args = l.gcra.args(cost)
-	}
-	o, err := readOutcome(l.client.Do(ctx, gcraCmd(key, args, cost)))
-	if err != nil {
-		return Decision{}, err
-	}
-	return l.decide(o, n), nil
+	return t, errors.Join(errs...)
 }
 
-// Peek answers what [Limiter.Allow] would, and takes nothing: Remaining counts
-// the token that Allow would take. It may be sent again after a lost reply.
-func (l *Limiter) Peek(ctx context.Context, name string) (Decision, error) {
-	return l.AllowN(ctx, name, 0)
-}
-
-// Reset gives the limit called name all its tokens back. It may be sent again
-// after a lost reply.
-func (l *Limiter) Reset(ctx context.Context, name string) error {
-	key, err := l.key(name)
-	if err != nil {
-		return err
+// args are those of gcra.lua for n tokens, behind the ones given.
+func (t *terms) args(lead []string, n int64) []string {
+	args := slices.Grow(slices.Clone(lead), 4*len(t.rates))
+	for _, g := range t.rates {
+		args = g.args(args, g.cost(n))
 	}
-	return l.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
+	return args
 }
 
-// key returns the key that holds the limit called name. The error matches
+// key returns the key of what was taken under name. The error matches
 // redoubt.ErrInvalidName.
 func (l *Limiter) key(name string) (string, error) {
 	if !l.bare {
-		return l.client.Key(name, "gcra")
+		return l.taken(name, "gcra")
 	}
 	if name == "" {
 		return "", fmt.Errorf("%w: it is empty", redoubt.ErrInvalidName)

@@ -80,7 +80,7 @@ func cellInterval(count, period int64) int64 {
 
 // Cmd returns the call as a command on key, which is used unchanged.
 func (t Throttle) Cmd(key string) redoubt.Cmd {
-	return gcraCmd(key, t.args(t.increment), t.increment)
+	return gcraCmd(key, t.args(now, t.increment), t.increment)
 }
 
 // Reply turns the reply to [Throttle.Cmd] into that of CL.THROTTLE: limited 0
@@ -90,15 +90,16 @@ func (t Throttle) Cmd(key string) redoubt.Cmd {
 // Seconds are cut, and one is added only for a part of at least a millisecond:
 // a limited caller may be told to retry after 0 s.
 func (t Throttle) Reply(r redoubt.Reply) ([5]int64, error) {
-	o, err := readOutcome(r)
+	o, err := readOutcome(r, 1)
 	if err != nil {
 		return [5]int64{}, err
 	}
-	reply := [5]int64{0, t.limit, t.remaining(o.reset), -1, cellSeconds(o.reset)}
-	if !o.allowed {
+	reset := o.ahead[0]
+	reply := [5]int64{0, t.limit, t.remaining(reset), -1, cellSeconds(reset)}
+	if o.first == 0 {
 		reply[0] = 1
 		if t.increment <= t.tolerance {
-			reply[3] = cellSeconds(t.wait(o, t.increment))
+			reply[3] = cellSeconds(t.wait(reset, t.increment))
 		}
 	}
 	return reply, nil

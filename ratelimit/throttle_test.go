@@ -250,7 +250,7 @@ func script(args []string, ahead int64) redoubt.Reply {
 		b, _ := new(big.Int).SetString(ns, 10)
 		return plus(times(a, num(1e9)), b)
 	}
-	inc, tolerance := pair(args[0], args[1]), pair(args[2], args[3])
+	inc, tolerance := pair(args[2], args[3]), pair(args[4], args[5])
 	allowed, reset := int64(1), plus(num(max(ahead, 0)), inc)
 	if more(reset, tolerance) {
 		allowed, reset = 0, num(ahead)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,9 +78,9 @@ func (w *world) limiter(t *testing.T, limit ratelimit.Limit) *ratelimit.Limiter 
 
 func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:gcra" }
 
-// clock is a Conn that runs the package's script with a time of its own, which
+// clock is a Conn that runs the package's scripts with a time of its own, which
 // stands still until it is set. Keys don't expire under it, since the server's
-// clock goes on: to the algorithm a key past its time is the same as no key.
+// clock goes on: to the algorithms a key past its time is the same as no key.
 type clock struct {
 	redoubt.Conn
 	µs atomic.Int64
@@ -89,25 +90,28 @@ func (c *clock) set(t time.Time) { c.µs.Store(t.UnixMicro()) }
 
 func (c *clock) advance(d time.Duration) { c.µs.Add(d.Microseconds()) }
 
-var frozenScript = func() *redoubt.Script {
-	source := ratelimit.Scripts()[0].Source()
-	for _, r := range [][2]string{
-		{`redis.call('TIME')`, `{ARGV[5], ARGV[6]}`},
-		{`, 'PX', string.format('%.0f', px))`, `)`},
-	} {
-		if strings.Count(source, r[0]) != 1 {
-			panic("gcra.lua does not contain " + r[0] + " once")
+// expiry is how the scripts let a key expire.
+var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
+
+// frozen are the scripts with the time as their last two keys.
+var frozen = func() map[*redoubt.Script]*redoubt.Script {
+	scripts := map[*redoubt.Script]*redoubt.Script{}
+	for _, s := range ratelimit.Scripts() {
+		source := s.Source()
+		if strings.Count(source, `redis.call('TIME')`) != 1 {
+			continue
 		}
-		source = strings.Replace(source, r[0], r[1], 1)
+		source = strings.Replace(source, `redis.call('TIME')`, `{KEYS[#KEYS - 1], KEYS[#KEYS]}`, 1)
+		scripts[s] = redoubt.NewScript("frozen."+s.Name(), expiry.ReplaceAllString(source, ""))
 	}
-	return redoubt.NewScript("frozen", source)
+	return scripts
 }()
 
 func (c *clock) freeze(cmd redoubt.Cmd) redoubt.Cmd {
-	if cmd.Script == ratelimit.Scripts()[0] {
+	if s := frozen[cmd.Script]; s != nil {
 		µs := c.µs.Load()
-		cmd.Script = frozenScript
-		cmd.Args = append(slices.Clip(cmd.Args),
+		cmd.Script = s
+		cmd.Keys = append(slices.Clip(cmd.Keys),
 			strconv.FormatInt(µs/1_000_000, 10), strconv.FormatInt(µs%1_000_000, 10))
 	}
 	return cmd

@@ -17,7 +17,7 @@ func BenchmarkDecisions(b *testing.B) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("rd:{user:%d}:tat", i)
 	}
-	args := []string{"0", "1000000", "1", "0"}
+	args := []string{"0", "0", "0", "1000000", "1", "0"}
 	for name, natives := range map[string]map[string]engine.Native{"lua": nil, "native": native.All()} {
 		e, err := engine.New(engine.Options{Natives: natives})
 		if err != nil {

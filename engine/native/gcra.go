@@ -19,17 +19,24 @@ const (
 	mostSeconds = 1 << 40
 )
 
-// gcra is ratelimit/lua/gcra.lua.
+// gcra is ratelimit/lua/gcra.lua for one limit; it leaves several to Lua.
 func gcra(tx *engine.Tx) bool {
-	if len(tx.Keys) != 1 || len(tx.Args) != 4 {
+	if len(tx.Keys) != 1 || len(tx.Args) != 6 {
 		return false
 	}
-	var incS, incNS, tolS, tolNS int64
-	if !integers(tx.Args, &incS, &incNS, &tolS, &tolNS) || incNS < 0 || incNS >= second || tolNS < 0 || tolNS >= second {
+	var waitS, waitNS, incS, incNS, tolS, tolNS int64
+	if !integers(tx.Args, &waitS, &waitNS, &incS, &incNS, &tolS, &tolNS) {
 		return false
 	}
-	if max(incS, -incS, tolS, -tolS) > mostSeconds {
-		return false
+	for _, s := range [...]int64{waitS, incS, tolS} {
+		if s > mostSeconds || s < -mostSeconds {
+			return false
+		}
+	}
+	for _, ns := range [...]int64{waitNS, incNS, tolNS} {
+		if ns < 0 || ns >= second {
+			return false
+		}
 	}
 	us := tx.Micros()
 	nowS, nowNS := us/1e6, us%1e6*1000
@@ -50,7 +57,14 @@ func gcra(tx *engine.Tx) bool {
 			ttlS, ttlNS = ttlS+1, ttlNS-second
 		}
 	}
-	if over := ttlS - tolS; over > 0 || over == 0 && ttlNS > tolNS {
+	lateS, lateNS := ttlS-tolS, ttlNS-tolNS
+	if lateNS < 0 {
+		lateS, lateNS = lateS-1, lateNS+second
+	}
+	if lateS < 0 {
+		lateS, lateNS = 0, 0
+	}
+	if lateS > waitS || lateS == waitS && lateNS > waitNS {
 		answer3(tx, 0, aheadS, aheadNS)
 		return true
 	}

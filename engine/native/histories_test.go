@@ -106,11 +106,15 @@ func (p picker) gcra(key string) [][]string {
 	}
 	switch p.IntN(40) {
 	case 0:
-		return [][]string{{"SET", key, p.of("x", p.odd(), "1732147200123456000", "1732147290000000001", "1732147200", "5")}}
+		return [][]string{{"SET", key, p.of("x", p.odd(), "1732147200123456000", "1732147290000000001", "1732147200", "5", "1732147290000000001 1732147200000000000")}}
 	case 1:
 		return [][]string{{"LPUSH", key, "x"}}
 	case 2, 3:
 		return [][]string{{"DEL", key}}
 	}
-	return [][]string{p.eval("ratelimit.gcra", key, inc, nanos, p.number(5), p.number(1_000_000_000))}
+	args := []string{p.of("0", "0", "0", "1", "3", "1000000000000"), p.of("0", "0", "1", "999999999"), inc, nanos, p.number(5), p.number(1_000_000_000)}
+	if p.one(8) {
+		args = append(args, inc, "0", p.number(9), "0")
+	}
+	return [][]string{p.eval("ratelimit.gcra", key, args...)}
 }

@@ -258,20 +258,20 @@ func FuzzSameAsLua(f *testing.F) {
 	known := map[string]bool{}
 	for _, sc := range scripts() {
 		known[sc.Name()] = true
-		f.Add(sc.Name(), "id", "1000", "61000", "", "PUBLISH ch1", uint8(5))
+		f.Add(sc.Name(), "id", "1000", "61000", "", "PUBLISH ch1", "0", uint8(6))
 	}
-	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", uint8(3))
-	f.Add("lock.extend", "id", "1000", "61000", "", "", uint8(3))
-	f.Add("lock.info", "", "", "", "", "", uint8(0))
-	f.Add("ratelimit.gcra", "0", "1000000", "1", "0", "", uint8(4))
+	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", "", uint8(3))
+	f.Add("lock.extend", "id", "1000", "61000", "", "", "", uint8(3))
+	f.Add("lock.info", "", "", "", "", "", "", uint8(0))
+	f.Add("ratelimit.gcra", "0", "0", "0", "1000000", "1", "0", uint8(6))
 	b := newBoth(f)
-	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5 string, n uint8) {
+	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5, a6 string, n uint8) {
 		if !known[name] {
 			return
 		}
 		for range 2 {
-			args := []string{"EVALSHA", script(name).Digest(), "1", "k", a1, a2, a3, a4, a5}
-			b.do(t, []string{"k"}, args[:4+min(int(n), 5)]...)
+			args := []string{"EVALSHA", script(name).Digest(), "1", "k", a1, a2, a3, a4, a5, a6}
+			b.do(t, []string{"k"}, args[:4+min(int(n), 6)]...)
 			b.clock.move(300 * time.Microsecond)
 		}
 		b.do(t, nil, "DEL", "k")

@@ -1,46 +1,69 @@
--- gcra.lua: take tokens from a limit by the generic cell rate algorithm.
+-- gcra.lua: take tokens from all of a list of limits, or from none, by the generic cell rate algorithm.
 -- Times are pairs of seconds and nanoseconds: one count of ns since 1970 is
 -- beyond 2^53, where Lua's numbers stop being exact.
--- KEYS[1] tat    string  decimal ns since 1970: the theoretical arrival time, as redis-cell keeps it
--- ARGV[1] inc_s  integer increment: emission interval times tokens, 0 to peek, negative to give back
--- ARGV[2] inc_ns integer 0 to 999999999, added to inc_s, also when that is negative
--- ARGV[3] tol_s  integer tolerance: emission interval times burst
--- ARGV[4] tol_ns integer 0 to 999999999
--- Returns {allowed 0|1, reset_s integer, reset_ns integer}: how far tat is ahead of now, after the
--- call; negative when tokens were refused to a key that is past its time
+-- KEYS[1] tats    string  decimal ns since 1970, one a limit, a blank between two: the theoretical arrival times. One alone is what redis-cell keeps
+-- ARGV[1] wait_s  integer seconds to wait for the tokens: 0 takes them now or not at all, more reserves them
+-- ARGV[2] wait_ns integer 0 to 999999999
+-- ARGV[3..] limits integers four a limit: inc_s, inc_ns, tol_s, tol_ns. inc: emission interval times tokens, 0 to peek, negative to give back (inc_ns is added, then too). tol: emission interval times burst
+-- Returns {allowed 0|1, ahead_s integer, ahead_ns integer, and two more a limit}: how far each tat is ahead
+-- of now, after the call; negative when tokens were refused to a tat that is past
 local t = redis.call('TIME')
 local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tat = redis.pcall('GET', KEYS[1])
-local ahead_s, ahead_ns = 0, 0
-if tat then
-  if tat.err then return tat end
-  local s, ns = string.match(tat, '^(%d+)(%d%d%d%d%d%d%d%d%d)$')
-  if not s then s, ns = '0', string.match(tat, '^%d+$') end
-  if not ns or #tat > 20 then
-    return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
+local tats, from = redis.pcall('GET', KEYS[1]), 1
+if tats and tats.err then return tats end
+
+local ahead, after = {0}, {1}
+local late_s, late_ns = 0, 0 -- how much later than now the tokens are there
+for i = 3, #ARGV, 4 do
+  local ahead_s, ahead_ns = 0, 0
+  if tats and (from == 1 or from <= #tats) then
+    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
+    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
+      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
+    end
+    -- By tonumber, because the ns may begin with 0: in arithmetic on strings,
+    -- some Luas take that for octal.
+    ahead_s, ahead_ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
+    if ahead_ns < 0 then ahead_s, ahead_ns = ahead_s - 1, ahead_ns + 1e9 end
+    from = rest
   end
-  -- By tonumber, because the ns may begin with 0: in arithmetic on strings,
-  -- some Luas take that for octal.
-  ahead_s, ahead_ns = tonumber(s) - now_s, tonumber(ns) - now_ns
-  if ahead_ns < 0 then ahead_s, ahead_ns = ahead_s - 1, ahead_ns + 1e9 end
-end
+  ahead[#ahead + 1] = ahead_s
+  ahead[#ahead + 1] = ahead_ns
 
--- How far tat would be ahead of now: max(now, tat) + inc - now.
-local ttl_s, ttl_ns = tonumber(ARGV[1]), tonumber(ARGV[2])
-if ahead_s >= 0 then
-  ttl_s, ttl_ns = ttl_s + ahead_s, ttl_ns + ahead_ns
-  if ttl_ns >= 1e9 then ttl_s, ttl_ns = ttl_s + 1, ttl_ns - 1e9 end
+  -- How far the tat would be ahead of now: max(now, tat) + inc - now.
+  local s, ns = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
+  if ahead_s >= 0 then
+    s, ns = s + ahead_s, ns + ahead_ns
+    if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
+  end
+  local over_s, over_ns = s - ARGV[i + 2], ns - ARGV[i + 3]
+  if over_ns < 0 then over_s, over_ns = over_s - 1, over_ns + 1e9 end
+  if over_s > late_s or (over_s == late_s and over_ns > late_ns) then late_s, late_ns = over_s, over_ns end
+  -- What is given back beyond what was taken is not stored up.
+  if s < 0 then s, ns = 0, 0 end
+  after[#after + 1] = s
+  after[#after + 1] = ns
 end
-local over_s = ttl_s - ARGV[3]
-if over_s > 0 or (over_s == 0 and ttl_ns > tonumber(ARGV[4])) then return {0, ahead_s, ahead_ns} end
+if late_s > tonumber(ARGV[1]) or (late_s == tonumber(ARGV[1]) and late_ns > tonumber(ARGV[2])) then return ahead end
+if ARGV[3] == '0' and ARGV[4] == '0' then return after end
 
--- What is given back beyond what was taken is not stored up.
-if ttl_s < 0 then ttl_s, ttl_ns = 0, 0 end
-if ARGV[1] ~= '0' or ARGV[2] ~= '0' then
-  local s, ns = now_s + ttl_s, now_ns + ttl_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
+local px, values = 1, {}
+for i = 2, #after, 2 do
+  local s, ns = after[i], after[i + 1]
+  if #after > 3 and (late_s > 0 or late_ns > 0) then
+    -- Tokens that one limit makes late are late for the others: they take them
+    -- then, and not now.
+    local inc = 2 * i - 1
+    local then_s, then_ns = late_s + ARGV[inc], late_ns + ARGV[inc + 1]
+    if then_ns >= 1e9 then then_s, then_ns = then_s + 1, then_ns - 1e9 end
+    if then_s > s or (then_s == s and then_ns > ns) then s, ns = then_s, then_ns end
+    after[i], after[i + 1] = s, ns
+  end
   -- Rounded up: a key that expires early forgets tokens that were taken.
-  local px = math.max(1, ttl_s * 1000 + math.ceil(ttl_ns / 1e6))
-  redis.call('SET', KEYS[1], string.format('%.0f%09.0f', s, ns), 'PX', string.format('%.0f', px))
+  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
+  s, ns = s + now_s, ns + now_ns
+  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
+  values[#values + 1] = string.format('%.0f%09.0f', s, ns)
 end
-return {1, ttl_s, ttl_ns}
+redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
+return after

@@ -1,0 +1,55 @@
+package ratelimit
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Scope says who shares a limit.
+type Scope uint8
+
+const (
+	// Overall: all who use the name on this server share one limit. This is
+	// the default.
+	Overall Scope = iota
+	// PerClient: each redoubt.Client, which is as a rule each process, has a
+	// limit of its own under the name, with the same settings. Its keys expire
+	// as others do.
+	PerClient
+)
+
+// keyspace makes the keys of a primitive.
+type keyspace struct {
+	client *redoubt.Client
+	suffix string // of each part that holds what was taken
+}
+
+// clientID is the key under which a Client shares its id in this package.
+type clientID struct{}
+
+func newKeyspace(client *redoubt.Client, scope Scope) (keyspace, error) {
+	switch scope {
+	case Overall:
+		return keyspace{client: client}, nil
+	case PerClient:
+		if client == nil {
+			return keyspace{}, nil // which New refuses
+		}
+		id := client.Shared(clientID{}, func() any {
+			var b [8]byte
+			_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+			return hex.EncodeToString(b[:])
+		}).(string)
+		return keyspace{client: client, suffix: ":" + id}, nil
+	}
+	return keyspace{}, fmt.Errorf("ratelimit: scope is %d; want Overall or PerClient", scope)
+}
+
+// taken returns the key of what was taken under name. The error matches
+// redoubt.ErrInvalidName.
+func (k keyspace) taken(name, part string) (string, error) {
+	return k.client.Key(name, part+k.suffix)
+}
