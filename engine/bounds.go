@@ -1,25 +1,30 @@
 package engine
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
 
 // bounds are how much a client may make the engine hold, or say at once,
 // beside the data itself. Beyond them a command answers an error. Redis has
 // none of these; the sizes of strings and of single commands are its own.
 type bounds struct {
-	reply       int // of one command or transaction, in bytes
-	transaction int // the commands of a MULTI, in bytes
-	effects     int // what one script or transaction changes, as it is logged, in bytes
-	names       int // of the subscriptions of a session, or of its WATCHed keys, in bytes
-	prefixes    int // of CLIENT TRACKING BCAST
-	tracked     int // names of keys that CLIENT TRACKING remembers, in bytes
-	clientName  int // CLIENT SETNAME and SETINFO, in bytes
-	loaded      int // SCRIPT LOAD, in bytes of source
-	evals       int // scripts that came by EVAL; the oldest are forgotten
-	evalBytes   int // of them, in bytes of source
+	reply       int   // of one command or transaction, in bytes
+	transaction int   // the commands of a MULTI, in bytes
+	effects     int   // what one script or transaction changes, as it is logged, in bytes
+	restored    int64 // what one RESTORE unpacks, in bytes
+	names       int   // of the subscriptions of a session, or of its WATCHed keys, in bytes
+	prefixes    int   // of CLIENT TRACKING BCAST
+	tracked     int   // names of keys that CLIENT TRACKING remembers, in bytes
+	clientName  int   // CLIENT SETNAME and SETINFO, in bytes
+	loaded      int   // SCRIPT LOAD, in bytes of source
+	evals       int   // scripts that came by EVAL; the oldest are forgotten
+	evalBytes   int   // of them, in bytes of source
 }
 
 var defaultBounds = bounds{
-	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
+	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
 	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
 }
 

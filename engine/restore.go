@@ -141,8 +141,11 @@ func (c *call) parseRestore() (o restoreOptions, ok bool) {
 }
 
 func restoreError(err error) string {
-	if errors.Is(err, rdb.ErrChecksum) {
+	switch {
+	case errors.Is(err, rdb.ErrChecksum):
 		return "ERR DUMP payload version or checksum are wrong"
+	case errors.Is(err, rdb.ErrTooLarge):
+		return "ERR the payload unpacks to more than a key may take at once: " + err.Error()
 	}
 	return "ERR Bad data format"
 }
@@ -169,7 +172,7 @@ func cmdRestore(c *call) {
 		c.err("ERR Invalid TTL value, must be >= 0")
 		return
 	}
-	v, err := rdb.Parse(c.args[3])
+	v, err := rdb.ParseAtMost(c.args[3], c.e.bounds.restored)
 	if err != nil {
 		c.err(restoreError(err))
 		return

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -97,6 +98,25 @@ func contents(t *testing.T, do func(...string) []byte) string {
 
 // Values go from the engine to redis-server and back, and from it to the
 // engine, and are the same.
+// TestRestoreIsBounded wants a small payload that unpacks to much to be refused.
+func TestRestoreIsBounded(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	v := &rdb.Value{Kind: rdb.List, Elements: make([][]byte, 40_000)} // a byte each
+	restore := func(key string) string {
+		out, _ := s.Do(nil, [][]byte{[]byte("RESTORE"), []byte(key), []byte("0"), rdb.Payload(nil, v)})
+		return string(out)
+	}
+	if got := restore("a"); got != "+OK\r\n" {
+		t.Error(got)
+	}
+	e.bounds.restored = 1 << 20
+	if got := restore("b"); !strings.Contains(got, "ERR the payload unpacks to more than") || !strings.Contains(got, "1048576 bytes") {
+		t.Error(got)
+	}
+	want(t, s, "EXISTS a b", ":1\r\n")
+}
+
 func TestDumpIsThatOfRedis(t *testing.T) {
 	p := newPair(t, resp.RESP2)
 	engine := func(args ...string) []byte { b, _ := p.s.Do(nil, argv(args...)); return b }

@@ -8,18 +8,25 @@ import (
 )
 
 // Parse reads what DUMP gave. The value may share memory with payload. Its
-// error matches [ErrChecksum] or [ErrFormat].
+// error matches [ErrChecksum], [ErrFormat], or [ErrTooLarge] when the value
+// would take more than [Largest].
 //
 // That members of a set or fields of a hash differ is not checked.
-func Parse(payload []byte) (*Value, error) {
+func Parse(payload []byte) (*Value, error) { return ParseAtMost(payload, Largest) }
+
+// ParseAtMost is [Parse] of values that take up to most bytes of memory, with
+// 32 for each element beside its own bytes.
+func ParseAtMost(payload []byte, most int64) (*Value, error) {
 	n := len(payload) - footer
 	if n < 1 || binary.LittleEndian.Uint16(payload[n:]) > VersionFieldTTL ||
 		binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
 		return nil, ErrChecksum
 	}
-	r := reader{b: payload[1:n]}
+	r := reader{b: payload[1:n], left: most}
 	v := r.value(payload[0])
 	switch {
+	case r.left < 0:
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, most)
 	case r.bad:
 		return nil, fmt.Errorf("%w: type %d", ErrFormat, payload[0])
 	case v.Kind != String && len(v.Elements) == 0:
@@ -31,8 +38,32 @@ func Parse(payload []byte) (*Value, error) {
 // A reader takes a value apart. After something was wrong, bad is set and what
 // it returns means nothing.
 type reader struct {
-	b   []byte
-	bad bool
+	b    []byte
+	bad  bool
+	left int64 // memory that may still be taken, in bytes
+}
+
+// perElement is what an element takes beside its bytes.
+const perElement = 32
+
+// spend counts memory before it is taken. It reports false when there is none
+// left: a few bytes can stand for many, packed by LZF or as empty elements.
+func (r *reader) spend(n uint64) bool {
+	switch {
+	case r.bad:
+		return false
+	case n > uint64(r.left): //nolint:gosec // not negative until bad
+		r.bad, r.left = true, -1
+		return false
+	}
+	r.left -= int64(n) //nolint:gosec // at most left
+	return true
+}
+
+// element counts an element of a list of some form.
+func (r *reader) element(b []byte) []byte {
+	r.spend(perElement + uint64(len(b)))
+	return b
 }
 
 func (r *reader) take(n uint64) []byte {
@@ -85,7 +116,9 @@ func (r *reader) count() uint64 {
 	return n
 }
 
-func (r *reader) string() []byte {
+func (r *reader) string() []byte { return r.element(r.text()) }
+
+func (r *reader) text() []byte {
 	n, special := r.length()
 	if !special {
 		return r.take(n)
@@ -104,7 +137,7 @@ func (r *reader) string() []byte {
 	case encLZF:
 		packed, ok := r.length()
 		size, ok2 := r.length()
-		if !ok && !ok2 {
+		if !ok && !ok2 && plausible(packed, size) && r.spend(size) {
 			if out, ok := unpack(r.take(packed), size); ok {
 				return out
 			}
@@ -308,7 +341,10 @@ func (r *reader) intset(b []byte) (all [][]byte) {
 		return nil
 	}
 	for ; len(b) > 0; b = b[width:] {
-		all = append(all, number(little(b[:width])))
+		all = append(all, r.element(number(little(b[:width]))))
+		if r.bad {
+			return nil
+		}
 	}
 	return all
 }

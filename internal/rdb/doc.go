@@ -31,7 +31,14 @@ var (
 	ErrChecksum = errors.New("rdb: version or checksum are wrong")
 	// ErrFormat is matched by the error of a value that can't be read.
 	ErrFormat = errors.New("rdb: bad data format")
+	// ErrTooLarge is matched by the error of a value that takes more memory than
+	// it may.
+	ErrTooLarge = errors.New("rdb: the value is larger than the limit")
 )
+
+// Largest is how much memory [Parse] lets a value take, in bytes. Packed by LZF,
+// and as elements of a byte or less, a payload of some MiB can say many GiB.
+const Largest = 4 << 30
 
 // A Kind is the type of a value.
 type Kind uint8

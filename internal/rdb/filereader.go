@@ -127,7 +127,7 @@ func (f *FileReader) entry(e *Entry, t byte, at int64) {
 	if f.err != nil {
 		return
 	}
-	r := reader{b: f.buf[1:]}
+	r := reader{b: f.buf[1:], left: Largest}
 	key := r.string()
 	if r.bad {
 		f.fail("a key is broken")

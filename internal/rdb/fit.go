@@ -81,7 +81,7 @@ func Check(payload []byte) error {
 // parseValkeyHash reads a hash of Valkey 9: field, value and deadline in Unix
 // ms, -1 for none.
 func parseValkeyHash(body []byte) (*Value, error) {
-	r := reader{b: body}
+	r := reader{b: body, left: Largest}
 	v := &Value{Kind: Hash}
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		v.Elements = append(v.Elements, r.string())
@@ -97,6 +97,9 @@ func parseValkeyHash(body []byte) (*Value, error) {
 			r.bad = true
 		}
 		v.Expires = append(v.Expires, at)
+	}
+	if r.left < 0 {
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, int64(Largest))
 	}
 	if r.bad || len(r.b) > 0 || len(v.Elements) == 0 {
 		return nil, fmt.Errorf("%w: type %d", ErrFormat, typeHashValkey)

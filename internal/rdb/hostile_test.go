@@ -2,6 +2,7 @@ package rdb
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"testing"
@@ -35,6 +36,75 @@ func TestHostileLengths(t *testing.T) {
 		}
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > size {
 			t.Errorf("%s: %d MB were taken for %d", name, taken>>20, len(payload)>>20)
+		}
+	}
+}
+
+// lzf packs n times the byte that is given.
+func lzf(b byte, n int) []byte {
+	packed := []byte{0, b}
+	for left := n - 1; left > 0; {
+		k := min(left, 264)
+		if left-k == 1 || left-k == 2 {
+			k -= 3
+		}
+		switch {
+		case k >= 9:
+			packed = append(packed, 7<<5, byte(k-9), 0)
+		case k >= 3:
+			packed = append(packed, byte(k-2)<<5, 0)
+		default:
+			packed = append(append(packed, byte(k-1)), bytes.Repeat([]byte{b}, k)...)
+		}
+		left -= k
+	}
+	out := append([]byte{0xc0 | encLZF}, appendLen(nil, uint64(len(packed)))...)
+	return append(appendLen(out, uint64(n)), packed...)
+}
+
+// bombs are sound payloads that take much more memory than they have bytes.
+func bombs(size int) map[string][]byte {
+	// A listpack of zeros: each takes a byte, and one for its length.
+	size |= 1
+	inner := append(binary.LittleEndian.AppendUint32(nil, uint32(size)), 0xff, 0xff) //nolint:gosec // small
+	packed := append(append([]byte{5}, inner...), 1, 0, 1)
+	at := len(inner) + 2
+	for ; at+2+264 < size-1; at += 264 {
+		packed = append(packed, 7<<5, 255, 1)
+	}
+	for ; at < size-1; at += 2 {
+		packed = append(packed, 1, 0, 1)
+	}
+	packed = append(packed, 0, 0xff)
+	list := append(append(append([]byte{0xc0 | encLZF}, appendLen(nil, uint64(len(packed)))...), appendLen(nil, uint64(size))...), packed...)
+	return map[string][]byte{
+		"strings":   seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf('x', size/64), 64)...))),
+		"listpack":  seal(typeSetListpack, string(list)),
+		"quicklist": seal(typeListQuicklist2, string(append([]byte{1, 2}, list...))),
+		"empty":     seal(typeList, string(append(appendLen(nil, uint64(size/40)), make([]byte, size/40)...))),
+	}
+}
+
+// TestBombs wants a payload that unpacks to more than the limit to be refused
+// before that much memory is taken, and to be read when the limit allows it.
+func TestBombs(t *testing.T) {
+	const size, limit = 3 << 20, 256 << 10
+	for name, payload := range bombs(size) {
+		if len(payload) > size/30 {
+			t.Fatalf("%s: %d bytes", name, len(payload))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ParseAtMost(payload, limit)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: %v, want ErrTooLarge", name, err)
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 5*limit { // slices grow by copying
+			t.Errorf("%s: %d KB were taken with a limit of %d", name, taken>>10, limit>>10)
+		}
+		if _, err := Parse(payload); err != nil {
+			t.Errorf("%s without the limit: %v", name, err)
 		}
 	}
 }

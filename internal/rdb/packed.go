@@ -11,10 +11,10 @@ func (r *reader) listpack(b []byte) (all [][]byte) {
 		r.bad = true
 		return nil
 	}
-	e := reader{b: b[header : len(b)-1]}
+	e := reader{b: b[header : len(b)-1], left: r.left}
 	for len(e.b) > 0 && !e.bad {
 		before := len(e.b)
-		all = append(all, e.packedEntry())
+		all = append(all, e.element(e.packedEntry()))
 		switch size := before - len(e.b); {
 		case size < 1<<7:
 			e.take(1)
@@ -28,7 +28,7 @@ func (r *reader) listpack(b []byte) (all [][]byte) {
 			e.take(5)
 		}
 	}
-	r.bad = r.bad || e.bad
+	r.bad, r.left = r.bad || e.bad, e.left
 	return all
 }
 
@@ -71,14 +71,14 @@ func (r *reader) ziplist(b []byte) (all [][]byte) {
 		r.bad = true
 		return nil
 	}
-	e := reader{b: b[header : len(b)-1]}
+	e := reader{b: b[header : len(b)-1], left: r.left}
 	for len(e.b) > 0 && !e.bad {
 		if e.byte() == 0xfe {
 			e.take(4)
 		}
-		all = append(all, e.zipEntry())
+		all = append(all, e.element(e.zipEntry()))
 	}
-	r.bad = r.bad || e.bad
+	r.bad, r.left = r.bad || e.bad, e.left
 	return all
 }
 
@@ -113,12 +113,17 @@ func (r *reader) zipEntry() []byte {
 	return nil
 }
 
+// plausible says whether so many packed bytes can be a string of size.
+func plausible(packed, size uint64) bool {
+	const most = 264          // bytes from one reference, which takes two or three
+	const longest = 512 << 20 // a string of Redis
+	return size <= longest && size <= packed*most/2
+}
+
 // unpack undoes LZF: runs of up to 32 literal bytes, and references to up to
 // 264 bytes of the last 8 KiB.
 func unpack(b []byte, size uint64) ([]byte, bool) {
-	const most = 264          // bytes from one reference, which takes two or three
-	const longest = 512 << 20 // a string of Redis
-	if size > longest || size > uint64(len(b))*most/2 {
+	if !plausible(uint64(len(b)), size) {
 		return nil, false
 	}
 	out := make([]byte, 0, size)

@@ -102,10 +102,13 @@ func FuzzParse(f *testing.F) {
 	f.Add(byte(typeListQuicklist), "\x01\x0e\x0e\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x01a\xff")
 	f.Add(byte(typeSetIntset), "\x0a\x02\x00\x00\x00\x01\x00\x00\x00\x01\x00")
 	f.Add(byte(typeHashTTL), "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01a\x01b")
+	for _, b := range bombs(64 << 10) {
+		f.Add(b[0], string(b[1:len(b)-footer]))
+	}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		v, err := Parse(seal(kind, body))
+		v, err := ParseAtMost(seal(kind, body), 1<<20)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
 				t.Fatal(err)
 			}
 			return
