@@ -19,6 +19,11 @@ var (
 	// ErrInvalidName is matched by the error for a name that can't be part of
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
+
+	// ErrInvalidPattern is matched by the error for a pattern that has no end,
+	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
+	ErrInvalidPattern = errors.New("redoubt: invalid pattern")
+	ErrInvalidCursor  = errors.New("redoubt: invalid cursor")
 )
 
 // UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause.

@@ -317,7 +317,7 @@ func appendDone(dst []byte, done bool, err error) []byte {
 }
 
 func planInfo(env *Env, args [][]byte) Plan {
-	cmd, err := lock.RWInfoCmd(env.Client, string(args[1]))
+	cmd, err := lock.InfoCmd(env.Client, string(args[1]))
 	if err != nil {
 		return nameFault(err)
 	}
@@ -325,7 +325,7 @@ func planInfo(env *Env, args [][]byte) Plan {
 }
 
 func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	info, err := lock.ReadRWInfo(r)
+	info, err := lock.ReadInfo(r)
 	if err != nil {
 		return appendError(dst, err)
 	}

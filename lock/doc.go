@@ -33,6 +33,7 @@
 //	label          for people
 //	last           the acquisition that was released last
 //	void           the acquisition that was given up last with an unknown outcome
+//	forced         the token of who lost the lock by force last
 //	head, tail     places in the queue: of the last one woken, of the last one that waits
 //	<place>        PUBLISH or SPUBLISH, a blank, and the channel of a client that waits
 //	<that waiter>  its place
@@ -61,6 +62,12 @@
 //
 // All kinds share what a lease is, how it is renewed, and how callers wait.
 //
+// # Who holds what
+//
+// Inspect tells who holds a name, since when, with which token, and how many wait.
+// List goes over all names that are held. ForceRelease takes a lock away from a
+// holder that has stopped and can't release it.
+//
 // # What is promised
 //
 // While the primary keeps its data and its clock:
@@ -81,6 +88,9 @@
 //     unless another was released or given up since. (TestLateAcquireIsVoid)
 //   - An extension never makes a lease shorter, in whatever order extensions
 //     and their replies arrive. (TestExtend)
+//   - ForceRelease ends the lease with the token that it names and no other, and
+//     its holder learns of it when it renews. (TestForceRelease,
+//     TestForcedLeaseIsOver, TestForceHitsAllReadersAndOnePermit)
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
 //     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
 //   - Of a semaphore at most limit permits are held at a time, with tokens that

@@ -209,3 +209,37 @@ func ExampleMulti() {
 	}
 	// Output: busy: account:3
 }
+
+// A holder hangs. Find out who it is, and take the lock away from it.
+func ExampleMutex_ForceRelease() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{Label: "worker-7"})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := locks.Acquire(ctx, "orders:42"); err != nil {
+		panic(err)
+	}
+
+	for l, err := range locks.List(ctx, "orders:*") {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(l.Name, "is held by", l.Info.Holders[0].Label)
+		released, err := locks.ForceRelease(ctx, l.Name, l.Info.Fence)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("released:", released)
+	}
+	info, err := locks.Inspect(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("now it is", info.Mode)
+	// Output:
+	// orders:42 is held by worker-7
+	// released: true
+	// now it is free
+}

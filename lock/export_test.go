@@ -22,6 +22,8 @@ var (
 	ReadWaiting = func(keys []string, r Request, waiter string) redoubt.Cmd {
 		return reading{}.acquire(keys, r, waiter)
 	}
+	ForcePermit = func(keys []string, id string) redoubt.Cmd { return forcePermitCmd(keys, member(id)) }
+
 	LatchWaitCmd = latchWaitCmd
 	Slot         = slot
 	RWEnd        = rwReleaseCmd

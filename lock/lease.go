@@ -249,7 +249,9 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 		return notHeld(l.err)
 	}
 	if !held {
-		l.end(fmt.Errorf("%w: the server says that it ran out or was taken away", ErrNotHeld))
+		if l.check() == nil {
+			l.end(fmt.Errorf("%w: the server says that it is over before its time: it was released by force, or the server lost its data", ErrNotHeld))
+		}
 		return l.err
 	}
 	// Answers may overtake each other. The server never makes a lease shorter,

@@ -150,7 +150,7 @@ func TestExtend(t *testing.T) {
 		}
 		info, err := m.Inspect(t.Context(), t.Name())
 		must(t, err)
-		if !info.Held || info.TTL < 55*time.Second || info.Fence != lease.Token() {
+		if len(info.Holders) != 1 || info.Holders[0].TTL < 55*time.Second || info.Fence != lease.Token() {
 			t.Errorf("the server says %+v", info)
 		}
 		for _, bad := range []time.Duration{0, -time.Second, time.Microsecond, lock.MaxTTL + 1} {
@@ -163,7 +163,7 @@ func TestExtend(t *testing.T) {
 		if left := time.Until(lease.Deadline()); left < 55*time.Second {
 			t.Errorf("after Extend(50ms) the deadline is in %v", left)
 		}
-		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.TTL < 55*time.Second {
+		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.Holders[0].TTL < 55*time.Second {
 			t.Errorf("after Extend(50ms) the server says %+v (%v)", info, err)
 		}
 		must(t, lease.Release(t.Context()))
@@ -348,7 +348,7 @@ func TestRepeatedRelease(t *testing.T) {
 		if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
-		if info, err := w.mutex(c, lock.Options{}).Inspect(t.Context(), t.Name()); err != nil || !info.Held || info.Fence != next.Token() {
+		if info, err := w.mutex(c, lock.Options{}).Inspect(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Fence != next.Token() {
 			t.Errorf("the other's lock is now %+v (%v)", info, err)
 		}
 		must(t, next.Release(t.Context()))

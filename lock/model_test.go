@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,14 +273,17 @@ func (e *episode) near(what string, got, want time.Duration) {
 
 // look compares the hash and what Inspect says with the model.
 func (e *episode) look() {
-	info, err := lock.ReadInfo(e.c.Do(e.Context(), lock.InfoCmd(e.key)))
+	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
 	must(e.T, err)
 	want := lock.Info{Fence: e.fence, Waiters: int64(len(e.queue))}
-	if e.ttl > 0 {
-		want.Held, want.TTL, want.Label = true, info.TTL, e.label
-		e.near("the time left to the holder", info.TTL, e.ttl)
+	left := time.Duration(0)
+	if e.ttl > 0 && len(info.Holders) == 1 {
+		left = info.Holders[0].TTL
+		want.Mode, want.Count = lock.Exclusive, 1
+		want.Holders = []lock.Holder{{Fence: e.fence, Since: time.UnixMicro(e.fence), TTL: left, Label: e.label}}
+		e.near("the time left to the holder", left, e.ttl)
 	}
-	if info != want {
+	if !reflect.DeepEqual(info, want) {
 		e.Errorf("info %+v, want %+v", info, want)
 	}
 
@@ -314,8 +318,8 @@ func (e *episode) look() {
 		return // there is no key
 	}
 	// It outlives the lease and the fence by a minute.
-	least := max(info.TTL, time.Until(time.UnixMicro(e.fence)), 0) + 50*time.Second
-	if left := e.w.rdb.PTTL(e.Context(), e.key).Val(); left < least {
-		e.Errorf("the key lives for %v, want %v", left, least)
+	least := max(left, time.Until(time.UnixMicro(e.fence)), 0) + 50*time.Second
+	if keeps := e.w.rdb.PTTL(e.Context(), e.key).Val(); keeps < least {
+		e.Errorf("the key lives for %v, want %v", keeps, least)
 	}
 }

@@ -184,7 +184,7 @@ func TestCancelledMultiGivesAllBack(t *testing.T) {
 		for _, name := range names {
 			eventually(t, "it is free", func() bool {
 				info, err := m.Inspect(t.Context(), name)
-				return err == nil && !info.Held && info.Waiters == 0
+				return err == nil && info.Mode == lock.Free && info.Waiters == 0
 			})
 		}
 	})

@@ -159,12 +159,3 @@ func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Att
 	}
 	return m.request(ctx, t, r)
 }
-
-// Inspect returns the state of the lock called name: one round trip.
-func (m *Mutex) Inspect(ctx context.Context, name string) (Info, error) {
-	key, err := Key(m.client, name)
-	if err != nil {
-		return Info{}, err
-	}
-	return ReadInfo(m.client.Do(ctx, InfoCmd(key)))
-}

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -34,10 +33,10 @@ import (
 // script of a Mutex knows what to think of them: in the lock's hash, id is a
 // random name of the group, shared is the same, and until is when the last of
 // them ends. Each reader is in a sorted set, "<prefix>:{<name>}:readers", id by
-// until; a score below 0 means that it is over, as with a [Semaphore]. Labels are
-// in the hash "<prefix>:{<name>}:labels". In the lock's hash are also claim,
-// until when the writer claim_by keeps new readers out, and claim_fence, the
-// fence that it saw.
+// until; a score below 0 means that it is over, as with a [Semaphore]. Since
+// when each reads, and its label, are in the hash "<prefix>:{<name>}:labels". In
+// the lock's hash are also claim, until when the writer claim_by keeps new readers
+// out, and claim_fence, the fence that it saw.
 type RWMutex struct{ *family }
 
 // NewRW returns an RWMutex on client. It sends nothing.
@@ -133,15 +132,6 @@ func (rw *RWMutex) AcquireSharedRequest(ctx context.Context, name string, r Requ
 		return Attempt{}, err
 	}
 	return rw.request(ctx, t, r)
-}
-
-// Inspect returns the state of the lock called name: one round trip.
-func (rw *RWMutex) Inspect(ctx context.Context, name string) (RWInfo, error) {
-	cmd, err := RWInfoCmd(rw.client, name)
-	if err != nil {
-		return RWInfo{}, err
-	}
-	return ReadRWInfo(rw.client.Do(ctx, cmd))
 }
 
 func (rw *RWMutex) target(name string, k kind) (target, error) {
@@ -242,62 +232,4 @@ func RWReleaseCmd(client *redoubt.Client, name, id string) (redoubt.Cmd, error) 
 		return redoubt.Cmd{}, err
 	}
 	return reading{}.release(keys, id, "", false), nil
-}
-
-// A Mode is how a lock is held.
-type Mode int8
-
-const (
-	// Free: nobody holds the lock.
-	Free Mode = 0
-	// Exclusive: a writer does, or who acquired a [Mutex].
-	Exclusive Mode = 1
-	// Shared: readers do.
-	Shared Mode = 2
-)
-
-func (m Mode) String() string {
-	switch m {
-	case Exclusive:
-		return "exclusive"
-	case Shared:
-		return "shared"
-	default:
-		return "free"
-	}
-}
-
-// RWInfo is the state of a lock. It never contains ids: who knows an id can
-// release the lock.
-type RWInfo struct {
-	// Mode is how the lock is held.
-	Mode Mode
-	// Count is how many hold it.
-	Count int64
-	// Fence is the fencing token of the writer, or of the last one; 0 when the
-	// lock has not been held for a minute.
-	Fence int64
-	// Waiters is the number of processes that wait.
-	Waiters int64
-	// Holders are those who hold it, at most [MaxHolders] of them, the one whose
-	// lease ends first first.
-	Holders []Holder
-}
-
-// RWInfoCmd asks for the state of the lock called name.
-func RWInfoCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
-	keys, err := rwKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return redoubt.Cmd{Script: rwInfoScript, Keys: keys, Args: []string{strconv.Itoa(MaxHolders)}, Flags: redoubt.ReadOnly}, nil
-}
-
-// ReadRWInfo reads the reply to [RWInfoCmd].
-func ReadRWInfo(r redoubt.Reply) (RWInfo, error) {
-	n, holders, err := intsAndHolders(r, 4)
-	if err != nil {
-		return RWInfo{}, err
-	}
-	return RWInfo{Mode: Mode(n[0]), Count: n[1], Fence: n[2], Waiters: n[3], Holders: holders}, nil
 }

@@ -21,6 +21,7 @@ type rwEpisode struct {
 	gone     map[string]int           // readers that are over: 1 released, 0 not, ranOut
 	claimBy  string                   // "": no claim
 	claimFor int64                    // the fence that the claim is for
+	forced   int64                    // the fence of who lost the lock by force
 }
 
 // ranOut is a reader that ran out: it is forgotten when others found a group
@@ -125,7 +126,7 @@ func (e *rwEpisode) step() {
 		e.end("void", id, "", "1")
 	case n < 85:
 		e.end("void", id, "", "2")
-	case n < 95:
+	case n < 93:
 		if len(e.queue) > 0 {
 			waiter = one(e.episode, e.queue)
 		}
@@ -135,6 +136,8 @@ func (e *rwEpisode) step() {
 			id = ""
 		}
 		e.end("leave", id, waiter, "0")
+	case n < 96:
+		e.force(e.fence - int64(n%3/2)) // or an older one
 	case n < 98:
 		e.note("all run out")
 		if e.left() > 0 {
@@ -289,8 +292,34 @@ func (e *rwEpisode) end(what, id, waiter, void string) {
 	}
 }
 
+// force takes the lock away from all who hold it with fence.
+func (e *rwEpisode) force(fence int64) {
+	e.note("force %d of %d", fence, e.fence)
+	var released bool
+	woken := e.woken(func() (err error) {
+		released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.RWEnd(e.keys, fmt.Sprint(fence), "", "3")))
+		return err
+	})
+	want := fence > 0 && e.forced == fence
+	if e.left() > 0 && fence == e.fence {
+		e.forced, want = fence, true
+		e.ttl = 0
+		for id := range e.reading {
+			delete(e.reading, id)
+			e.gone[id] = ranOut
+		}
+	}
+	who := ""
+	if e.left() == 0 {
+		who = e.wake()
+	}
+	if released != want || woken != who {
+		e.Errorf("force: %v and woke %q, want %v and %q", released, woken, want, who)
+	}
+}
+
 func (e *rwEpisode) look() {
-	info, err := lock.ReadRWInfo(e.c.Do(e.Context(), must1(lock.RWInfoCmd(e.c, e.Name()))))
+	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
 	must(e.T, err)
 	mode, count := lock.Free, 0
 	switch {
@@ -307,14 +336,5 @@ func (e *rwEpisode) look() {
 		if left := e.w.rdb.PTTL(e.Context(), e.key).Val(); left < e.left() {
 			e.Errorf("the key lives for %v, the lease for %v", left, e.left())
 		}
-	}
-	// A Mutex sees the readers as one holder.
-	one, err := lock.ReadInfo(e.c.Do(e.Context(), lock.InfoCmd(e.key)))
-	must(e.T, err)
-	if one.Held != (count > 0) {
-		e.Errorf("a Mutex says that held is %v", one.Held)
-	}
-	if one.Held {
-		e.near("the time left to the holder, for a Mutex", one.TTL, e.left())
 	}
 }

@@ -15,9 +15,6 @@ var extendSource string
 //go:embed lua/release.lua
 var releaseSource string
 
-//go:embed lua/info.lua
-var infoSource string
-
 //go:embed lua/sem_acquire.lua
 var semAcquireSource string
 
@@ -61,7 +58,6 @@ var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
 	releaseScript = redoubt.NewScript("lock.release", releaseSource)
-	infoScript    = redoubt.NewScript("lock.info", infoSource)
 
 	semAcquireScript = redoubt.NewScript("lock.sem_acquire", semAcquireSource)
 	semExtendScript  = redoubt.NewScript("lock.sem_extend", semExtendSource)
@@ -84,7 +80,7 @@ var (
 // ahead of use.
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
-		acquireScript, extendScript, releaseScript, infoScript,
+		acquireScript, extendScript, releaseScript,
 		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
 		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
 		latchSetScript, latchDownScript, latchWaitScript,

@@ -91,15 +91,6 @@ func (s *Semaphore) AcquireRequest(ctx context.Context, name string, limit int, 
 	return s.request(ctx, t, r)
 }
 
-// Inspect returns the state of the semaphore called name: one round trip.
-func (s *Semaphore) Inspect(ctx context.Context, name string) (SemaphoreInfo, error) {
-	cmd, err := SemaphoreInfoCmd(s.client, name)
-	if err != nil {
-		return SemaphoreInfo{}, err
-	}
-	return ReadSemaphoreInfo(s.client.Do(ctx, cmd))
-}
-
 func (s *Semaphore) target(name string, limit int) (target, error) {
 	if err := CheckLimit(limit); err != nil {
 		return target{}, err
@@ -116,8 +107,11 @@ func CheckLimit(limit int) error {
 	return nil
 }
 
+// semaphorePart ends the key of a semaphore.
+const semaphorePart = "sem"
+
 func semaphoreKeys(client *redoubt.Client, name string) ([]string, error) {
-	return keys(client, name, "sem", "permits")
+	return keys(client, name, semaphorePart, "permits")
 }
 
 // permit is the kind of a semaphore.
@@ -187,82 +181,4 @@ func PermitReleaseCmd(client *redoubt.Client, name, id string) (redoubt.Cmd, err
 		return redoubt.Cmd{}, err
 	}
 	return permit{}.release(keys, id, "", false), nil
-}
-
-// A Holder is one of those who hold a semaphore, or read under an [RWMutex].
-type Holder struct {
-	// Fence is its fencing token.
-	Fence int64
-	// TTL is the time left to it.
-	TTL time.Duration
-	// Label is its own.
-	Label string
-}
-
-// MaxHolders is how many holders are listed at most.
-const MaxHolders = 100
-
-// SemaphoreInfo is the state of a semaphore. It never contains ids: who knows an
-// id can give the permit back.
-type SemaphoreInfo struct {
-	// Taken is the number of permits that are held now.
-	Taken int64
-	// Fence is the last fencing token; 0 when no permit has been held for a
-	// minute.
-	Fence int64
-	// Waiters is the number of processes that wait.
-	Waiters int64
-	// Holders are those who hold permits, at most [MaxHolders] of them, the one
-	// whose permit ends first first.
-	Holders []Holder
-}
-
-// SemaphoreInfoCmd asks for the state of the semaphore called name.
-func SemaphoreInfoCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
-	keys, err := semaphoreKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return redoubt.Cmd{Script: semInfoScript, Keys: keys, Args: []string{strconv.Itoa(MaxHolders)}, Flags: redoubt.ReadOnly}, nil
-}
-
-// ReadSemaphoreInfo reads the reply to [SemaphoreInfoCmd].
-func ReadSemaphoreInfo(r redoubt.Reply) (info SemaphoreInfo, err error) {
-	n, holders, err := intsAndHolders(r, 3)
-	if err != nil {
-		return info, err
-	}
-	return SemaphoreInfo{Taken: n[0], Fence: n[1], Waiters: n[2], Holders: holders}, nil
-}
-
-// intsAndHolders reads an array of n integers and, last, an array of holders:
-// token, time left in µs and label in turn.
-func intsAndHolders(r redoubt.Reply, n int) (ints []int64, holders []Holder, err error) {
-	a, err := r.Array()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(a) != n+1 {
-		return nil, nil, fmt.Errorf("lock: reply has %d elements, want %d", len(a), n+1)
-	}
-	ints = make([]int64, n)
-	if err := (redoubt.Reply{Val: a[:n]}).Ints(ints); err != nil {
-		return nil, nil, err
-	}
-	list, err := redoubt.Reply{Val: a[n]}.Array()
-	for ; err == nil && len(list) > 0; list = list[3:] {
-		if len(list) < 3 {
-			return nil, nil, fmt.Errorf("lock: reply ends in %d elements of a holder, want 3", len(list))
-		}
-		var two [2]int64
-		if err := (redoubt.Reply{Val: list[:2]}).Ints(two[:]); err != nil {
-			return nil, nil, err
-		}
-		label, err := redoubt.Reply{Val: list[2]}.Text()
-		if err != nil {
-			return nil, nil, err
-		}
-		holders = append(holders, Holder{Fence: two[0], TTL: time.Duration(two[1]) * time.Microsecond, Label: label})
-	}
-	return ints, holders, err
 }

@@ -95,6 +95,8 @@ func (e *permitEpisode) step() {
 		e.end("release", id, "", limit, false)
 	case n < 78:
 		e.end("void", id, "", limit, true)
+	case n < 82 && len(e.held) > 0:
+		e.force(one(e.episode, sortedIDs(e.held)))
 	case n < 90:
 		if len(e.queue) > 0 {
 			waiter = one(e.episode, e.queue)
@@ -172,6 +174,27 @@ func (e *permitEpisode) end(what, id, waiter string, limit int, void bool) {
 	}
 	if released != want || woken != wake {
 		e.Errorf("%s: %v and woke %q, want %v and %q", what, released, woken, want, wake)
+	}
+}
+
+// force takes a permit away, and is repeated.
+func (e *permitEpisode) force(id string) {
+	e.note("force %s", id)
+	for i := range 2 {
+		var released bool
+		woken := e.woken(func() (err error) {
+			released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.ForcePermit(e.keys, id)))
+			return err
+		})
+		wake := ""
+		if i == 0 {
+			delete(e.held, id)
+			e.gone[id] = 0
+			wake = e.wake()
+		}
+		if !released || woken != wake {
+			e.Errorf("force: %v and woke %q, want %q", released, woken, wake)
+		}
 	}
 }
 

@@ -134,36 +134,6 @@ func ReadRelease(r redoubt.Reply) (released bool, err error) {
 	return n[0] == 1, nil
 }
 
-// Info is the state of a lock. It never contains ids: who knows an id can
-// release the lock.
-type Info struct {
-	// Held tells whether somebody holds the lock now.
-	Held bool
-	// Fence is the fencing token of the holder, or of the last one when the
-	// lock is free; 0 when the lock has not been held for a minute.
-	Fence int64
-	// TTL is the time left to the holder.
-	TTL time.Duration
-	// Label is the holder's.
-	Label string
-	// Waiters is the number of processes that wait.
-	Waiters int64
-}
-
-// InfoCmd asks for the state of the lock.
-func InfoCmd(key string) redoubt.Cmd {
-	return redoubt.Cmd{Script: infoScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
-}
-
-// ReadInfo reads the reply to [InfoCmd].
-func ReadInfo(r redoubt.Reply) (Info, error) {
-	n, label, err := intsAndText(r, 4)
-	if err != nil {
-		return Info{}, err
-	}
-	return Info{Held: n[0] == 1, Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond, Waiters: n[3], Label: label}, nil
-}
-
 // intsAndText reads an array of n integers and, last, a string.
 func intsAndText(r redoubt.Reply, n int) (ints []int64, text string, err error) {
 	a, err := r.Array()

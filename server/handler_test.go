@@ -118,11 +118,10 @@ func TestPanics(t *testing.T) {
 			c.await(command.Plan{Wait: func(context.Context) command.Outcome { panic("wait") }})
 		},
 		"test.translate": func(c *session) {
-			key, err := lock.Key(c.srv.env.Client, "x")
+			cmd, err := lock.InfoCmd(c.srv.env.Client, "x")
 			if err != nil {
 				panic(err)
 			}
-			cmd := lock.InfoCmd(key)
 			c.rewrite(command.Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, _ redoubt.Reply) []byte { panic("translate") }})
 		},
 	})

@@ -34,13 +34,13 @@ func (p picker) lock(key string) [][]string {
 	case 5, 6, 7:
 		return [][]string{p.eval("lock.release", key, id, p.waiter(), p.of("0", "1", "1"))}
 	case 8, 9:
-		return [][]string{p.eval("lock.info", key)}
+		return [][]string{{"HGETALL", key}}
 	case 10:
 		if p.one(4) { // a waiter whose acquire ends the key
 			keep = p.of("0", "-1")
 			return [][]string{{"HSET", key, "until", "0"}, acquire("id7", "PUBLISH dead"+p.of("0", "1", "2", "3", "4", "5"))}
 		}
-		return [][]string{p.spoil(key), p.eval("lock.info", key)}
+		return [][]string{p.spoil(key), {"HGETALL", key}}
 	case 11:
 		if !p.one(20) {
 			return nil
@@ -51,7 +51,7 @@ func (p picker) lock(key string) [][]string {
 			steps = append(steps, acquire(id, fmt.Sprint("PUBLISH dead", i)))
 			id = "another"
 		}
-		return append(steps, acquire(id, "PUBLISH ch1"), p.eval("lock.info", key), []string{"HSET", key, "until", "0"},
+		return append(steps, acquire(id, "PUBLISH ch1"), []string{"HGETALL", key}, []string{"HSET", key, "until", "0"},
 			p.eval("lock.release", key, "nobody", "PUBLISH dead20", "1"), p.eval("lock.release", key, "nobody", "", "0"))
 	default:
 		return [][]string{acquire(id, ""), acquire("id6", p.waiter()), p.eval("lock.release", key, id, "", "0")}

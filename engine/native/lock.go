@@ -146,37 +146,3 @@ func extend(tx *engine.Tx) bool {
 	answer3(tx, 1, fence, ttl)
 	return true
 }
-
-// info is lock/lua/info.lua.
-func info(tx *engine.Tx) bool {
-	if len(tx.Keys) != 1 {
-		return false
-	}
-	now := tx.Micros()
-	v := tx.Do(wordHmget, tx.Keys[0], wordUntil, wordFence, wordLabel, wordHead, wordTail)
-	v.Elements()
-	until, ok1 := optional(&v)
-	was, known := v.Bulk()
-	fence, ok2 := int64(0), true
-	if known {
-		fence, ok2 = integer(was)
-	}
-	label, named := v.Bulk()
-	head, ok3 := optional(&v)
-	tail, ok4 := optional(&v)
-	left := until - now
-	if !ok1 || !ok2 || !ok3 || !ok4 || left > 0 && (!known || !named) {
-		return false
-	}
-	held := int64(1)
-	if left <= 0 {
-		held, left, label = 0, 0, nil
-	}
-	tx.Array(5)
-	tx.Int(held)
-	tx.Int(fence)
-	tx.Int(left)
-	tx.Int(tail - head)
-	tx.Bulk(label)
-	return true
-}

@@ -16,7 +16,6 @@ var functions = map[string]engine.Native{
 	"681dc189abfc120739437a52c659c9dff8526ac2": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
 	"ce86174fa04c39a87b20a989f08f7ca037066239": release, // lock/lua/release.lua
-	"84beaae14cf70f5bc5105e06e1ab0cf7bd753815": info,    // lock/lua/info.lua
 }
 
 // All returns the functions by the digests of their scripts. The map is new:

@@ -262,7 +262,6 @@ func FuzzSameAsLua(f *testing.F) {
 	}
 	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", "", uint8(3))
 	f.Add("lock.extend", "id", "1000", "61000", "", "", "", uint8(3))
-	f.Add("lock.info", "", "", "", "", "", "", uint8(0))
 	f.Add("ratelimit.gcra", "0", "0", "0", "1000000", "1", "0", uint8(6))
 	b := newBoth(f)
 	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5, a6 string, n uint8) {

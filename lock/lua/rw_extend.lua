@@ -2,7 +2,7 @@
 -- It never makes it shorter: of two that overtake each other the longer holds.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go and rwmutex.go say
 -- KEYS[2] readers zset    {<name>}:readers, scores as rwmutex.go says
--- KEYS[3] labels  hash    {<name>}:labels, of the readers that have one, by id
+-- KEYS[3] labels  hash    {<name>}:labels, of the readers: since when, a blank, and the label, by id
 -- ARGV[1] id      bytes   names the acquisition
 -- ARGV[2] ttl_us  integer > 0, from now
 -- Returns {held 0|1, fence integer, ttl_us integer: the time left}

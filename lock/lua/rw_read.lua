@@ -1,7 +1,7 @@
 -- rw_read.lua: join the readers of a lock, or found a group of them, unless a writer holds or claims it.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go and rwmutex.go say
 -- KEYS[2] readers zset    {<name>}:readers, scores as rwmutex.go says
--- KEYS[3] labels  hash    {<name>}:labels, of the readers that have one, by id
+-- KEYS[3] labels  hash    {<name>}:labels, of the readers: since when, a blank, and the label, by id
 -- ARGV[1] id      bytes   names this acquisition, made by the client
 -- ARGV[2] ttl_us  integer > 0
 -- ARGV[3] label   bytes   shown to people, may be empty
@@ -47,7 +47,7 @@ if not busy then
   expiry = math.max(expiry, now + ARGV[2])
   redis.call('HSET', KEYS[1], 'until', string.format('%.0f', expiry))
   redis.call('ZADD', KEYS[2], string.format('%.0f', now + ARGV[2]), ARGV[1])
-  if ARGV[3] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
+  redis.call('HSET', KEYS[3], ARGV[1], table.concat({string.format('%.0f', now), ARGV[3]}, ' '))
   local keep_ms = string.format('%.0f', math.floor((math.max(expiry, fence) - now) / 1000) + 60000)
   redis.call('PEXPIRE', KEYS[1], keep_ms)
   redis.call('PEXPIRE', KEYS[2], keep_ms)

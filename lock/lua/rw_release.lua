@@ -1,14 +1,14 @@
--- rw_release.lua: end an acquisition of a writer or a reader, held or only tried, and wake one waiter if it can get in now.
+-- rw_release.lua: end an acquisition of a writer or a reader, held or only tried, or all with a fence, and wake one waiter if it can get in now.
 -- KEYS[1] lease   hash  {<name>}:lock, fields as doc.go and rwmutex.go say
 -- KEYS[2] readers zset  {<name>}:readers, scores as rwmutex.go says
--- KEYS[3] labels  hash  {<name>}:labels, of the readers that have one, by id
--- ARGV[1] id      bytes names the acquisition, empty: only leave the queue; a writer's claim ends with it
+-- KEYS[3] labels  hash  {<name>}:labels, of the readers: since when, a blank, and the label, by id
+-- ARGV[1] id      bytes names the acquisition, empty: only leave the queue; a writer's claim ends with it; to force: the fence
 -- ARGV[2] waiter  bytes leaves the queue, as in acquire.lua; may be empty
--- ARGV[3] void    0|1|2 1, 2: the acquire of a writer, a reader may be still under way, void it
+-- ARGV[3] how     0|1|2|3 1, 2: the acquire of a writer, a reader may be still under way, void it; 3: force
 -- Returns {released 0|1}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail', 'shared', 'claim_by')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail', 'shared', 'claim_by', 'forced')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 local head, tail = tonumber(held[5] or 0), tonumber(held[6] or 0)
@@ -16,8 +16,17 @@ local shared = expiry > now and held[1] == held[7]
 local mine = ARGV[1] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) or 0
 local released, over = 0, nil
 
+if ARGV[3] == '3' then
+  -- As if all had run out: their own releases find nothing. The fence is
+  -- remembered, so that the same again is answered as this one.
+  if held[3] == ARGV[1] and expiry > now then
+    redis.call('HSET', KEYS[1], 'until', 0, 'forced', ARGV[1])
+    expiry, released = 0, 1
+  elseif held[9] == ARGV[1] then
+    released = 1
+  end
 -- What is over is remembered, as in release.lua and sem_release.lua.
-if held[1] == ARGV[1] and expiry > now then
+elseif held[1] == ARGV[1] and expiry > now then
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
   expiry, released = 0, 1
 elseif shared and mine > now then
@@ -46,7 +55,7 @@ if over then
   redis.call('PEXPIRE', KEYS[2], keep_ms)
   redis.call('PEXPIRE', KEYS[3], keep_ms)
 end
-if released == 1 or ARGV[3] ~= '0' then
+if released == 1 or ARGV[3] == '1' or ARGV[3] == '2' then
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.floor((math.max(expiry, fence, now) - now) / 1000) + 60000))
 end
 

@@ -1,9 +1,9 @@
--- sem_release.lua: end an acquisition, held or only tried, and wake one waiter for the permit.
+-- sem_release.lua: end an acquisition, held, only tried or by force, and wake one waiter for the permit.
 -- KEYS[1] semaphore hash    {<name>}:sem, fields as semaphore.go says
 -- KEYS[2] permits   zset    {<name>}:permits, scores as semaphore.go says
 -- ARGV[1] permit    bytes   a '=' and the id that names the acquisition, empty: only leave the queue
 -- ARGV[2] waiter    bytes   leaves the queue, as in sem_acquire.lua; may be empty
--- ARGV[3] void      0|1     1: the acquire may be still under way, void it
+-- ARGV[3] how       0|1|2   1: the acquire may be still under way, void it; 2: force
 -- ARGV[4] limit     integer who leaves wakes the next if fewer permits than these are taken
 -- Returns {released 0|1}
 local t = redis.call('TIME')
@@ -18,6 +18,10 @@ if mine > now then
   local token = redis.call('HGET', KEYS[1], ARGV[1])
   redis.call('HDEL', KEYS[1], ARGV[1], token or '')
   over, released, wake = -2 * now - 1, 1, true
+  -- By force it is as if it had run out: its own release finds nothing.
+  if ARGV[3] == '2' then over = -2 * now end
+elseif mine < 0 and ARGV[3] == '2' then
+  released = 1 - mine % 2 -- the same again is answered as the first
 elseif mine < 0 then
   released = mine % 2
 elseif mine == 0 and ARGV[3] == '1' then

@@ -1,0 +1,220 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// forced are the kinds of lock with their ForceRelease, and who they shut out.
+var forced = map[string]func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)){
+	"mutex": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+		mutex := w.mutex(c, opts)
+		return mutex, mutex, mutex.ForceRelease
+	},
+	"writer": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+		rw := w.rw(c, opts)
+		return rw, rw, rw.ForceRelease
+	},
+	"reader, by a mutex": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+		rw := w.rw(c, opts)
+		return readers{rw}, rw, w.mutex(c, opts).ForceRelease
+	},
+	"permit": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+		s := limited{w.semaphore(c, opts), 1}
+		return s, s, s.ForceRelease
+	},
+}
+
+// A forced release hits who it names and nobody else, hands the lock to a waiter
+// with a larger token, and the holder learns of it when it renews.
+func TestForceRelease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, kind := range forced {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
+				m, _, _ := kind(w, w.client(), lock.Options{TTL: 3 * time.Second})
+				_, rival, force := kind(w, w.client(), lock.Options{})
+				must(t, try(t, rival, t.Name()).Release(t.Context())) // so that readers have a token
+
+				holder := try(t, m, t.Name())
+				work := holder.Context(t.Context())
+				got := make(chan *lock.Lease, 1)
+				go func() {
+					lease, err := rival.Acquire(t.Context(), t.Name())
+					if err != nil {
+						t.Error(err)
+					}
+					got <- lease
+				}()
+				eventually(t, "the other waits", func() bool { return w.queued(t.Name()) == 1 })
+
+				for _, other := range []int64{holder.Token() - 1, holder.Token() + 1} {
+					if ok, err := force(t.Context(), t.Name(), other); err != nil || ok {
+						t.Errorf("by another's token: %v, %v", ok, err)
+					}
+				}
+				must(t, holder.Err())
+				if ok, err := force(t.Context(), t.Name(), holder.Token()); err != nil || !ok {
+					t.Fatalf("ForceRelease: %v, %v", ok, err)
+				}
+				next := <-got
+				if next == nil {
+					t.FailNow()
+				}
+				if next.Token() <= holder.Token() {
+					t.Errorf("token %d after %d", next.Token(), holder.Token())
+				}
+				// Again: it has come too late for the next holder.
+				if _, err := force(t.Context(), t.Name(), holder.Token()); err != nil {
+					t.Error(err)
+				}
+				must(t, next.Extend(t.Context(), time.Minute))
+
+				<-work.Done()
+				if err := context.Cause(work); !errors.Is(err, lock.ErrNotHeld) || !strings.Contains(err.Error(), "by force") {
+					t.Errorf("the holder's context ended with %v", err)
+				}
+				if err := holder.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+					t.Errorf("Release of what was taken away: %v", err)
+				}
+				must(t, next.Extend(t.Context(), time.Minute)) // which that didn't touch
+				must(t, next.Release(t.Context()))
+				if ok, err := force(t.Context(), t.Name(), next.Token()); err != nil || ok {
+					t.Errorf("of a lock that is free: %v, %v", ok, err)
+				}
+			})
+		}
+	})
+}
+
+// The holder's own calls find nothing, also before anybody else has the lock: a
+// release doesn't say that all was well, and a late copy of the acquire takes
+// nothing.
+func TestForcedLeaseIsOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, kind := range forced {
+			t.Run(name, func(t *testing.T) {
+				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
+				m, rival, force := kind(w, w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
+				a := try(t, m, t.Name())
+				for i := range 2 { // as after a lost reply
+					want := i == 0 || name != "permit"
+					if ok, err := force(t.Context(), t.Name(), a.Token()); err != nil || ok != want {
+						t.Fatalf("ForceRelease: %v, %v", ok, err)
+					}
+				}
+				if err := a.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+					t.Errorf("Release: %v", err)
+				}
+				b := try(t, m, t.Name())
+				if ok, err := force(t.Context(), t.Name(), b.Token()); err != nil || !ok {
+					t.Fatalf("ForceRelease: %v, %v", ok, err)
+				}
+				if err := b.Extend(t.Context(), time.Hour); !errors.Is(err, lock.ErrNotHeld) || !strings.Contains(err.Error(), "by force") {
+					t.Errorf("Extend: %v", err)
+				}
+				must(t, try(t, rival, t.Name()).Release(t.Context()))
+			})
+		}
+	})
+}
+
+// All readers lose the lock at once; of permits only the one that is named.
+func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		opts := lock.Options{TTL: time.Minute, NoRenew: true}
+		rw := w.rw(w.client(), opts)
+		a, b := try(t, readers{rw}, t.Name()), try(t, readers{rw}, t.Name())
+		if ok, err := rw.ForceRelease(t.Context(), t.Name(), a.Token()); err != nil || !ok {
+			t.Fatalf("ForceRelease: %v, %v", ok, err)
+		}
+		for _, reader := range []*lock.Lease{a, b} {
+			if err := reader.Extend(t.Context(), time.Hour); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("a reader's Extend: %v", err)
+			}
+		}
+		must(t, try(t, rw, t.Name()).Release(t.Context()))
+
+		s := limited{w.semaphore(w.client(), opts), 700} // more than a page of them
+		var permits []*lock.Lease
+		for range 600 {
+			permits = append(permits, try(t, s, t.Name()))
+		}
+		gone := permits[333]
+		if ok, err := s.ForceRelease(t.Context(), t.Name(), gone.Token()); err != nil || !ok {
+			t.Fatalf("ForceRelease: %v, %v", ok, err)
+		}
+		for i, p := range permits {
+			if err := p.Extend(t.Context(), time.Hour); errors.Is(err, lock.ErrNotHeld) != (p == gone) {
+				t.Errorf("permit %d: %v", i, err)
+			}
+		}
+		if info, err := s.Inspect(t.Context(), t.Name()); err != nil || info.Taken != 599 {
+			t.Errorf("%d are taken, want 599 (%v)", info.Taken, err)
+		}
+	})
+}
+
+func TestForceReleaseRefuses(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for _, fence := range []int64{0, -1} {
+			_, err := w.mutex(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
+			_, serr := w.semaphore(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
+			for _, err := range []error{err, serr} {
+				if err == nil || !strings.Contains(err.Error(), "want the token of who holds it") {
+					t.Errorf("fence %d: %v", fence, err)
+				}
+			}
+		}
+		_, err := w.mutex(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
+		_, serr := w.semaphore(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
+		if !errors.Is(err, redoubt.ErrInvalidName) || !errors.Is(serr, redoubt.ErrInvalidName) {
+			t.Errorf("a bad name: %v, %v", err, serr)
+		}
+	})
+}
+
+// Who, since when, which token, how long, how many wait: of every kind.
+func TestInspect(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, kind := range forced {
+			t.Run(name, func(t *testing.T) {
+				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
+				m, rival, _ := kind(w, w.client(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
+				must(t, try(t, rival, t.Name()).Release(t.Context()))
+				before := w.rdb.Time(t.Context()).Val()
+				lease := try(t, m, t.Name())
+				after := w.rdb.Time(t.Context()).Val()
+				other, err := lock.New(w.client(), lock.Options{})
+				must(t, err)
+				info, err := other.Inspect(t.Context(), t.Name())
+				must(t, err)
+				holders, held := info.Holders, info.Mode != lock.Free
+				if name == "permit" {
+					info, err := w.semaphore(w.client(), lock.Options{}).Inspect(t.Context(), t.Name())
+					must(t, err)
+					holders, held = info.Holders, info.Taken == 1
+				}
+				if !held || len(holders) != 1 {
+					t.Fatalf("%v, %+v", held, holders)
+				}
+				h := holders[0]
+				if h.Label != "a b\nc" || h.Fence != lease.Token() || h.TTL > time.Minute || h.TTL < 30*time.Second {
+					t.Errorf("the holder is %+v", h)
+				}
+				if h.Since.Before(before) || h.Since.After(after) {
+					t.Errorf("since %v; acquired between %v and %v", h.Since, before, after)
+				}
+				must(t, lease.Release(t.Context()))
+			})
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package redoubt
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// scanCount is how many keys a server looks at for one page: a fraction of a
+// millisecond in which it does nothing else.
+const scanCount = 1000
+
+// Names finds names that have a key with the given part and of the given Redis
+// type, as those of [Client.Key]: one page of them, and the cursor of the next.
+// The first cursor is "0", or ""; the last page has "0". match is a pattern as of
+// Redis' KEYS, for the name; an empty one matches all.
+//
+// It goes over all keys of the server, of a cluster one primary after the other,
+// by SCAN and with its guarantees: a name that is there from the first page to
+// the last is found, one that comes or goes meanwhile may be, and one may be found
+// twice. A page looks at about 1,000 keys, so that nobody is held up, and may be
+// empty. One round trip; on a cluster one more to each primary.
+//
+// A cursor is good for the same servers only. When the primaries of a cluster
+// change between two pages, names may be missed.
+func (c *Client) Names(ctx context.Context, part, typ, match, cursor string) (names []string, next string, err error) {
+	pattern, err := c.pattern(match, part)
+	if err != nil {
+		return nil, "", err
+	}
+	if c.closed.Load() {
+		return nil, "", ErrClosed
+	}
+	at, node, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	conns := []Conn{c.conn}
+	if c.topology != nil {
+		if conns, err = c.topology.Primaries(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	if node >= len(conns) {
+		return nil, "0", nil
+	}
+	page, err := conns[node].Do(ctx, Cmd{
+		Name:  "SCAN",
+		Args:  []string{strconv.FormatUint(at, 10), "MATCH", pattern, "COUNT", strconv.Itoa(scanCount), "TYPE", typ},
+		Flags: ReadOnly,
+	}).Array()
+	if err != nil {
+		return nil, "", err
+	}
+	if len(page) != 2 {
+		return nil, "", fmt.Errorf("redoubt: reply of SCAN has %d elements, want 2", len(page))
+	}
+	if next, err = (Reply{Val: page[0]}).Text(); err != nil {
+		return nil, "", err
+	}
+	keys, err := Reply{Val: page[1]}.Array()
+	if err != nil {
+		return nil, "", err
+	}
+	for _, key := range keys {
+		text, _ := Reply{Val: key}.Text()
+		name, ok := strings.CutPrefix(text, c.prefix+":{")
+		if name, found := strings.CutSuffix(name, "}:"+part); ok && found {
+			names = append(names, name)
+		}
+	}
+	if next == "0" {
+		node++
+	}
+	if node > 0 && node < len(conns) {
+		next += "@" + strconv.Itoa(node)
+	}
+	return names, next, nil
+}
+
+// parseCursor reads a cursor of SCAN, behind which the number of the primary
+// stands unless it is the first.
+func parseCursor(cursor string) (at uint64, node int, err error) {
+	if cursor == "" {
+		return 0, 0, nil
+	}
+	scan, rest, many := strings.Cut(cursor, "@")
+	at, err = strconv.ParseUint(scan, 10, 64)
+	if many && err == nil {
+		node, err = strconv.Atoi(rest)
+	}
+	if err != nil || node < 0 {
+		return 0, 0, fmt.Errorf("%w: %q; want 0, or what the page before gave", ErrInvalidCursor, cursor)
+	}
+	return at, node, nil
+}
+
+// pattern is what the keys of the names that match have in common.
+func (c *Client) pattern(match, part string) (string, error) {
+	if match == "" {
+		match = "*"
+	}
+	if fault := unfinished(match); fault != "" {
+		return "", fmt.Errorf("%w: %q %s", ErrInvalidPattern, match, fault)
+	}
+	prefix := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(c.prefix)
+	return prefix + ":{" + match + "}:" + part, nil
+}
+
+// unfinished says what is without an end in a pattern, and would swallow what
+// follows it. It reads as Redis does.
+func unfinished(pattern string) (fault string) {
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			if i++; i == len(pattern) {
+				return "ends in a \\ that escapes nothing"
+			}
+		case !class && c == '[':
+			class = true
+			if strings.HasPrefix(pattern[i+1:], "^") {
+				i++
+			}
+		case class && c == ']':
+			class = false
+		case class && strings.HasPrefix(pattern[i+1:], "-"):
+			i += 2 // a range, whatever ends it
+		}
+	}
+	if class {
+		return "has a [ without a ]"
+	}
+	return ""
+}
