@@ -23,6 +23,13 @@
 //	}
 //	defer lease.Release(ctx)
 //
+// A lock that is busy is an answer with the holder's label and the time that its
+// lease lasts: [Busy.Err] makes an error of it, [Busy.Wait] waits after all.
+//
+// Go has no thread to ask who holds a lock, so re-entry is explicit: Do with a ctx
+// that carries the lease, as fn's does, runs in that lease, and [Lease.Enter] does
+// it by hand. Both count here and send nothing.
+//
 // # How it works
 //
 // A lock is one hash on the server, "<prefix>:{<name>}:lock":
@@ -77,6 +84,12 @@
 //   - A lease is over here before it is over on the server, whatever the
 //     network does: Done, Err and the Context tell so by the local deadline.
 //     (TestLeaseEndsWhenServerIsUnreachable, TestDeadlineCountsFromTheSending)
+//   - The Context of a lease ends with the reason why: released, run out, taken
+//     away. (TestContextSaysWhy)
+//   - A lease is entered again without a command, and not once its deadline has
+//     passed; the last one out releases the lock. (TestReentryCostsNothing,
+//     TestNoReentryAfterTheDeadline, TestReentryHasItsBounds,
+//     TestLastOneOutReleases)
 //   - Release and Extend never touch another's lease.
 //     (TestStaleLeaseIsRefused)
 //   - Tokens on one name rise strictly, and go on rising when the key has

@@ -51,6 +51,111 @@ func ExampleMutex_TryAcquire() {
 	// held by web-1 for another 10s
 }
 
+// A function that calls itself with the lock held: the calls further down run in
+// the lease that ctx carries.
+func ExampleMutex_Do_recursion() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{})
+	if err != nil {
+		panic(err)
+	}
+	tree := map[string][]string{"root": {"usr"}, "usr": {"bin", "lib"}}
+	var remove func(ctx context.Context, node string) error
+	remove = func(ctx context.Context, node string) error {
+		return locks.Do(ctx, "tree", func(ctx context.Context) error {
+			for _, child := range tree[node] {
+				if err := remove(ctx, child); err != nil {
+					return err
+				}
+			}
+			fmt.Println("removed", node)
+			return nil
+		})
+	}
+	if err := remove(ctx, "root"); err != nil {
+		panic(err)
+	}
+	_, busy, err := locks.TryAcquire(ctx, "tree")
+	fmt.Println("free again:", busy == nil, err)
+	// Output:
+	// removed bin
+	// removed lib
+	// removed usr
+	// removed root
+	// free again: true <nil>
+}
+
+// Recursion by hand, three deep: each call enters the lease and leaves it, and the
+// last one out releases the lock.
+func ExampleLease_Enter() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{})
+	if err != nil {
+		panic(err)
+	}
+	var countdown func(lease *lock.Lease, n int) error
+	countdown = func(lease *lock.Lease, n int) error {
+		leave, err := lease.Enter()
+		if err != nil {
+			return err // the lease is over
+		}
+		defer func() { _ = leave(ctx) }()
+		fmt.Println(n)
+		if n == 1 {
+			return nil
+		}
+		return countdown(lease, n-1)
+	}
+	lease, err := locks.Acquire(ctx, "rocket")
+	if err != nil {
+		panic(err)
+	}
+	if err := countdown(lease, 3); err != nil {
+		panic(err)
+	}
+	fmt.Println("held:", lease.Err() == nil)
+	if err := lease.Release(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println(lease.Err())
+	// Output:
+	// 3
+	// 2
+	// 1
+	// held: true
+	// lock: released
+}
+
+func ExampleBusy() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second, Label: "web-1"})
+	if err != nil {
+		panic(err)
+	}
+	holder, err := locks.Acquire(ctx, "invoice")
+	if err != nil {
+		panic(err)
+	}
+	_, busy, err := locks.TryAcquire(ctx, "invoice")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(errors.Is(busy.Err(), lock.ErrBusy)) // fail at once,
+
+	go func() { _ = holder.Release(ctx) }()
+	lease, err := busy.Wait(ctx) // or wait
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("acquired", lease.Name())
+	// Output:
+	// true
+	// acquired invoice
+}
+
 // Acquire waits, and ctx says for how long.
 func ExampleMutex_Acquire() {
 	client := connect()

@@ -103,8 +103,15 @@ func (f *family) newRequest() Request {
 	return Request{ID: NewID(), TTL: f.opts.TTL, Label: f.opts.Label}
 }
 
-// do is Do of every kind, after its acquire.
+// do is Do of every kind.
 func (f *family) do(ctx context.Context, t target, fn func(ctx context.Context) error) error {
+	outer, err := f.carriedBy(ctx, t)
+	if err != nil {
+		return err
+	}
+	if outer != nil {
+		return outer.enter(ctx, fn)
+	}
 	lease, err := f.lease(ctx, t)
 	if err != nil {
 		return err
@@ -137,7 +144,14 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 	case a.Status == Over:
 		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 	}
-	return nil, &Busy{Name: t.name, Remaining: a.TTL, Fence: a.Fence, Label: a.Label}, nil
+	return nil, f.busy(t, a), nil
+}
+
+func (f *family) busy(t target, a Attempt) *Busy {
+	return &Busy{
+		Name: t.name, Remaining: a.TTL, Fence: a.Fence, Label: a.Label,
+		wait: func(ctx context.Context) (*Lease, error) { return f.lease(ctx, t) },
+	}
 }
 
 // lease is Acquire of every kind.

@@ -33,6 +33,8 @@ type Lease struct {
 	timer    *time.Timer // fires at the deadline
 	err      error       // why the lease is over; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
+	entered  int  // how many are in it by Enter
+	left     bool // Release was called
 
 	// Of the lease on one name, not to be allocated apart.
 	one  hold
@@ -183,15 +185,17 @@ func (l *Lease) Err() error {
 // fire late.
 func (l *Lease) check() error {
 	if l.err == nil && !time.Now().Before(l.deadline) {
-		l.end(fmt.Errorf("%w: the lease ran out at its deadline%s", ErrNotHeld, l.first().renewal.why()))
+		l.end(fmt.Errorf("%w%s", ErrRanOut, l.first().renewal.why()))
 	}
 	return l.err
 }
 
 // Context returns a context derived from parent that ends when the lease is
-// over. Its cause (context.Cause) is then what [Lease.Err] returns.
+// over. Its cause (context.Cause) is then what [Lease.Err] returns: it matches
+// [ErrReleased], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
+// [Mutex.Do].
 func (l *Lease) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel := context.WithCancelCause(carry(parent, l))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.check(); err != nil {
@@ -245,13 +249,11 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return notHeld(l.err)
+	if err := l.check(); err != nil {
+		return notHeld(err)
 	}
 	if !held {
-		if l.check() == nil {
-			l.end(fmt.Errorf("%w: the server says that it is over before its time: it was released by force, or the server lost its data", ErrNotHeld))
-		}
+		l.end(ErrTaken)
 		return l.err
 	}
 	// Answers may overtake each other. The server never makes a lease shorter,
@@ -292,7 +294,8 @@ func (l *Lease) end(err error) {
 }
 
 // Release gives the lock back and wakes one waiter. The lease is over when
-// Release is called, whatever it returns. It returns an error that matches
+// Release is called, whatever it returns, unless somebody is in it by
+// [Lease.Enter]: then it lasts until the last of them leaves. Release returns an error that matches
 // [ErrNotHeld] when the lease was lost before: another may have held the lock
 // meanwhile. After any other error the lock is free at the latest when its TTL
 // ends, and Release may be called again. After a success it does nothing.
@@ -301,6 +304,14 @@ func (l *Lease) end(err error) {
 // 3 s. If ctx ends while Release runs, it goes on in the background for as long.
 // One round trip.
 func (l *Lease) Release(ctx context.Context) error {
+	l.mu.Lock()
+	l.left = true
+	l.mu.Unlock()
+	return l.part(ctx)
+}
+
+// release is Release once nobody is left in the lease.
+func (l *Lease) release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
 	l.end(ErrReleased)
@@ -342,7 +353,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	case errors.Is(lost, ErrNotHeld):
 		return lost // whatever the server says: the holder had to stop before
 	case gone:
-		return fmt.Errorf("%w: it ran out or was taken away before the release", ErrNotHeld)
+		return ErrTaken
 	}
 	return err
 }

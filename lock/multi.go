@@ -38,9 +38,31 @@ func NewMulti(client *redoubt.Client, opts Options) (*Multi, error) {
 	return &Multi{f}, nil
 }
 
-// Do runs fn while it holds all the locks called names, as [Mutex.Do] does.
+// Do runs fn while it holds all the locks called names, as [Mutex.Do] does. Of
+// the leases that ctx carries it enters those on any of the names, and acquires
+// what is missing: mind that those are then taken out of order.
 func (m *Multi) Do(ctx context.Context, names []string, fn func(ctx context.Context) error) error {
-	lease, err := m.Acquire(ctx, names)
+	targets, err := m.targets(names)
+	if err != nil {
+		return err
+	}
+	missing := names[:0:0]
+	for _, t := range targets {
+		outer, err := m.carriedBy(ctx, t)
+		if err != nil {
+			return err
+		}
+		if outer == nil {
+			missing = append(missing, t.name)
+			continue
+		}
+		inner := fn
+		fn = func(ctx context.Context) error { return outer.enter(ctx, inner) }
+	}
+	if len(missing) == 0 {
+		return fn(ctx)
+	}
+	lease, err := m.Acquire(ctx, missing)
 	if err != nil {
 		return err
 	}
@@ -64,6 +86,7 @@ func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, 
 		return nil, nil, err
 	case at >= 0:
 		m.giveBack(ctx, l)
+		busy.wait = func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, names) }
 		return nil, &busy, nil
 	}
 	m.finish(l)

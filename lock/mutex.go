@@ -3,15 +3,26 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 )
 
 var (
-	// ErrNotHeld is matched when a lease is over that was not released: it
-	// ran out, or the lock was forced away. Another may hold the lock now.
+	// ErrNotHeld is matched when a lease is over that was not released: by
+	// ErrRanOut, ErrTaken, or what the server says of a lease that this process
+	// did not make. Another may hold the lock now.
 	ErrNotHeld = errors.New("lock: not held")
+
+	// ErrRanOut is matched when a lease came to its deadline: it was not
+	// renewed, or the server could not be reached for as long. It is an
+	// ErrNotHeld.
+	ErrRanOut = fmt.Errorf("%w: the lease ran out at its deadline", ErrNotHeld)
+
+	// ErrTaken is matched when the server refused a lease before its deadline:
+	// it was released by force, or the server has lost it. It is an ErrNotHeld.
+	ErrTaken = fmt.Errorf("%w: the server says that it is over before its time: it was released by force, or the server lost its data", ErrNotHeld)
 
 	// ErrReleased is what [Lease.Err] gives after [Lease.Release].
 	ErrReleased = errors.New("lock: released")
@@ -90,25 +101,20 @@ func (m *Mutex) target(name string) (target, error) {
 // matches [ErrNotHeld] if the lease was lost while fn ran, for then another may
 // have run at the same time. The lock is released when fn panics too.
 //
-// It costs two round trips, and the renewals.
+// When ctx is one that such an fn got, or one from [Lease.Context], and carries a
+// lease on the same name, then Do runs fn in that lease and sends nothing: see
+// [Lease.Enter]. That goes for leases of any type of this package on the same
+// Client, and for goroutines too: those that share such a ctx are one holder. If
+// that lease was lost, Do returns an error that matches [ErrNotHeld]; if it is a
+// reader's, [ErrUpgrade].
+//
+// Otherwise it costs two round trips, and the renewals.
 func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) error {
 	t, err := m.target(name)
 	if err != nil {
 		return err
 	}
 	return m.do(ctx, t, fn)
-}
-
-// A Busy says who holds a lock that could not be acquired.
-type Busy struct {
-	// Name is the lock's.
-	Name string
-	// Remaining is how long the holder's lease lasts if it is not renewed.
-	Remaining time.Duration
-	// Fence is the holder's fencing token.
-	Fence int64
-	// Label is the holder's, as in [Options].
-	Label string
 }
 
 // TryAcquire acquires the lock called name if it is free. Exactly one of the

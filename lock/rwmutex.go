@@ -20,7 +20,9 @@ import (
 // in; those who read go on. The writer says each second that it still waits, so
 // one that died keeps readers out for 3 s at most. A reader must not acquire
 // again what it has, for a writer that came in between would wait for the first
-// lease and keep out the second; nor does a reader become a writer.
+// lease and keep out the second: Do and DoShared with the lease's own ctx enter it
+// instead. A writer may so read and write; a reader that would write gets
+// [ErrUpgrade].
 //
 // Writers' tokens rise as those of a Mutex. Readers carry the token of the last
 // writer: a resource that refuses smaller tokens than it has seen refuses

@@ -1,0 +1,40 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrBusy is matched by [Busy.Err].
+var ErrBusy = errors.New("lock: busy")
+
+// A Busy says who holds a lock that could not be acquired. It is an answer, no
+// fault: the caller does something else, fails with [Busy.Err], or waits after
+// all with [Busy.Wait].
+type Busy struct {
+	// Name is the lock's.
+	Name string
+	// Remaining is how long the holder's lease lasts if it is not renewed.
+	Remaining time.Duration
+	// Fence is the holder's fencing token.
+	Fence int64
+	// Label is the holder's, as in [Options].
+	Label string
+
+	wait func(ctx context.Context) (*Lease, error)
+}
+
+// Err returns an error that matches [ErrBusy] and says who holds the lock.
+func (b *Busy) Err() error {
+	by := ""
+	if b.Label != "" {
+		by = fmt.Sprintf(" by %q", b.Label)
+	}
+	return fmt.Errorf("%w: %q is held%s for another %v unless renewed", ErrBusy, b.Name, by, b.Remaining.Round(time.Millisecond))
+}
+
+// Wait acquires what was busy as the Acquire of the same type does: it waits
+// until ctx ends.
+func (b *Busy) Wait(ctx context.Context) (*Lease, error) { return b.wait(ctx) }

@@ -1,0 +1,119 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// ErrUpgrade is what a reader of an [RWMutex] gets that asks to become the
+// writer: it would wait for itself.
+var ErrUpgrade = errors.New("lock: a reader can't become the writer of what it reads")
+
+// Enter holds the lease once more, for a function that may be called with the
+// lock held, by recursion for instance. It counts here and sends nothing. The lock
+// is released when the lease has been released and every Enter left, in whatever
+// order: whoever is last calls the server, with its own ctx. leave returns what
+// [Lease.Release] would, and does nothing the second time.
+//
+// Enter returns an error that matches [ErrNotHeld] once the lease is over, be it
+// that its deadline has just passed here. [Mutex.Do] enters by itself when its ctx
+// carries the lease.
+func (l *Lease) Enter() (leave func(ctx context.Context) error, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.check(); err != nil {
+		return nil, notHeld(err)
+	}
+	l.entered++
+	left := false
+	return func(ctx context.Context) error {
+		l.mu.Lock()
+		if !left {
+			left = true
+			l.entered--
+		}
+		l.mu.Unlock()
+		return l.part(ctx)
+	}, nil
+}
+
+// part releases the lease if nobody is left in it.
+func (l *Lease) part(ctx context.Context) error {
+	l.mu.Lock()
+	lost := l.check()
+	last := l.left && l.entered == 0
+	l.mu.Unlock()
+	switch {
+	case last:
+		return l.release(ctx)
+	case errors.Is(lost, ErrNotHeld):
+		return lost
+	}
+	return nil
+}
+
+// enter runs fn in a lease that ctx carries already.
+func (l *Lease) enter(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	leave, err := l.Enter()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if lerr := leave(ctx); lerr != nil {
+			err = errors.Join(err, lerr)
+		}
+	}()
+	return fn(l.Context(ctx))
+}
+
+// carried is a lease that a context carries, before those that its parent carries.
+type carried struct {
+	lease *Lease
+	outer *carried
+}
+
+type carriedKey struct{}
+
+func carry(ctx context.Context, l *Lease) context.Context {
+	outer, _ := ctx.Value(carriedKey{}).(*carried)
+	return context.WithValue(ctx, carriedKey{}, &carried{l, outer})
+}
+
+// carriedBy returns the lease on t that ctx carries, nil if there is none. One
+// that has been given back is none: a goroutine that outlives it acquires anew.
+func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
+	c, _ := ctx.Value(carriedKey{}).(*carried)
+	for ; c != nil; c = c.outer {
+		if c.lease.family.client != f.client {
+			continue
+		}
+		holds := c.lease.all()
+		i := slices.IndexFunc(holds, func(h *hold) bool { return h.key() == t.key() })
+		if i < 0 || errors.Is(c.lease.Err(), ErrReleased) {
+			continue
+		}
+		switch access(holds[i].kind) {
+		case Exclusive:
+			return c.lease, nil
+		case Shared:
+			if access(t.kind) == Exclusive {
+				return nil, ErrUpgrade
+			}
+			return c.lease, nil
+		case Free: // a permit, of which each Do takes one
+		}
+	}
+	return nil, nil
+}
+
+// access is how a kind holds a lock: Free when it holds one of several permits.
+func access(k kind) Mode {
+	switch k.(type) {
+	case exclusive, writing:
+		return Exclusive
+	case reading:
+		return Shared
+	}
+	return Free
+}
