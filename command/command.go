@@ -135,7 +135,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, lockCommands, semaphoreCommands, fenceCommands, stockCommands)
+var table = slices.Concat(throttleCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {

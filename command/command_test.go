@@ -85,6 +85,8 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}},
 		"LOCK.RELEASE": {{"}", "id"}, {"n", ""}},
 		"LOCK.INFO":    {{"}"}, {long}},
+		"LOCK.FORCE":   {{"}", "1"}, {"n", "x"}, {"n", "0"}},
+		"LOCK.LS":      {{"MATCH"}, {"MATCH", "a", "MATCH", "b"}, {"CURSOR"}, {"COUNT", "1"}},
 		"SEM.ACQUIRE": {
 			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1000001", "1"}, {"n", "1", "x"}, {"n", "1", "0"},
 			{"n", "1", "1", "WAIT"}, {"n", "1", "1", "WAIT", "x"}, {"n", "1", "1", "WAIT", "-1"}, {"n", "1", "1", "ID", ""},
@@ -93,6 +95,8 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"SEM.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}, {"n", "", "1"}},
 		"SEM.RELEASE": {{"}", "id"}, {"n", ""}},
 		"SEM.INFO":    {{"}"}, {long}},
+		"SEM.FORCE":   {{"}", "1"}, {"n", "x"}, {"n", "-1"}},
+		"SEM.LS":      {{"CURSOR", "0", "CURSOR", "0"}},
 
 		"FENCE.DO": {
 			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "SET"}, {"n", "1", "", "k"}, {"n", "1", " ", "k"},
@@ -112,8 +116,11 @@ func TestErrorsAreDocumented(t *testing.T) {
 	later := []string{
 		"WRONGTYPE Operation against a key holding the wrong kind of value",
 		"ERR redoubt: this ID is over: it acquired the lock before",
-		"ERR redoubt: waiting works in the back end's own database only: SELECT it",
+		"ERR redoubt: this works in the back end's own database only: SELECT it",
 		"ERR redoubt: the server is shutting down",
+		"ERR redoubt: LOCK.LS takes several steps and has no place in a transaction",
+		"ERR redoubt: invalid pattern: \"[\" has a [ without a ]",
+		"ERR redoubt: invalid cursor: \"x\"; want 0, or what the page before gave",
 		"ERR redoubt: only 1 are available, with 2 reserved and 3 sold",
 		"ERR redoubt: there would be more than 1000000000000000",
 		"ERR redoubt: this ID has reserved 3, not 2",

@@ -37,7 +37,7 @@ func acquireErrors(own ...string) []string {
 		docID + ", also for OWNER",
 		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
 		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
-		"`ERR redoubt: waiting works in the back end's own database only: …`: WAIT after SELECT of another",
+		"`ERR redoubt: this works in the back end's own database only: …`: WAIT after SELECT of another",
 		"`ERR redoubt: the server is shutting down`: it drained while the command waited",
 	}, own...)...)
 }
@@ -131,9 +131,9 @@ var lockCommands = []*Command{
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{lockName},
-		Reply:    "Map: `mode`, `free`, `exclusive` or `shared`; `holders`, an array of maps with `label`, `fence` and `ttl_ms`, at most 100, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
+		Reply:    "Map: `mode`, `free`, `exclusive` or `shared`; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it acquired in ms since 1970, at most 100, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
 		Errors:   lockErrors(),
-		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
+		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan:     planInfo,
 	},
 }
@@ -329,7 +329,11 @@ func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 	if err != nil {
 		return appendError(dst, err)
 	}
-	dst = resp.AppendMap(dst, p, 4)
+	return appendLock(resp.AppendMap(dst, p, 4), p, info)
+}
+
+// appendLock appends the four pairs of LOCK.INFO.
+func appendLock(dst []byte, p resp.Protocol, info lock.Info) []byte {
 	dst = resp.AppendBulk(dst, "mode")
 	dst = resp.AppendBulk(dst, info.Mode.String())
 	return appendHolders(dst, p, info.Holders, info.Fence, info.Waiters)
@@ -340,13 +344,15 @@ func appendHolders(dst []byte, p resp.Protocol, holders []lock.Holder, fence, wa
 	dst = resp.AppendBulk(dst, "holders")
 	dst = resp.AppendArray(dst, len(holders))
 	for _, h := range holders {
-		dst = resp.AppendMap(dst, p, 3)
+		dst = resp.AppendMap(dst, p, 4)
 		dst = resp.AppendBulk(dst, "label")
 		dst = resp.AppendBulk(dst, h.Label)
 		dst = resp.AppendBulk(dst, "fence")
 		dst = resp.AppendInt(dst, h.Fence)
 		dst = resp.AppendBulk(dst, "ttl_ms")
 		dst = resp.AppendInt(dst, h.TTL.Milliseconds())
+		dst = resp.AppendBulk(dst, "since_ms")
+		dst = resp.AppendInt(dst, h.Since.UnixMilli())
 	}
 	dst = resp.AppendBulk(dst, "fence")
 	dst = resp.AppendInt(dst, fence)

@@ -95,9 +95,9 @@ var semaphoreCommands = []*Command{
 		Arity:      2,
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{semaphoreName},
-		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence` and `ttl_ms`, at most %d, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can give the permit back.", lock.MaxHolders),
+		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it was taken in ms since 1970, at most %d, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can give the permit back.", lock.MaxHolders),
 		Errors:     lockErrors(),
-		Examples:   []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
+		Examples:   []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			cmd, err := lock.SemaphoreInfoCmd(env.Client, string(args[1]))
 			if err != nil {
@@ -153,7 +153,11 @@ func appendSemaphoreInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 	if err != nil {
 		return appendError(dst, err)
 	}
-	dst = resp.AppendMap(dst, p, 4)
+	return appendSemaphore(resp.AppendMap(dst, p, 4), p, info)
+}
+
+// appendSemaphore appends the four pairs of SEM.INFO.
+func appendSemaphore(dst []byte, p resp.Protocol, info lock.SemaphoreInfo) []byte {
 	dst = resp.AppendBulk(dst, "taken")
 	dst = resp.AppendInt(dst, info.Taken)
 	return appendHolders(dst, p, info.Holders, info.Fence, info.Waiters)

@@ -53,7 +53,7 @@ func TestLock(t *testing.T) {
 			t.Fatalf("LOCK.INFO in RESP3: %#v", m)
 		}
 		holder, ok := m[3].([]any)[0].(resp.Map)
-		if !ok || len(holder) != 6 || holder[1] != "web-1" || holder[3] != fence || holder[5].(int64) <= 60_000 || holder[5].(int64) > 120_000 {
+		if !ok || len(holder) != 8 || holder[1] != "web-1" || holder[3] != fence || holder[5].(int64) <= 60_000 || holder[5].(int64) > 120_000 {
 			t.Errorf("holder: %#v", holder)
 		}
 
@@ -207,7 +207,7 @@ func TestWaitNeedsTheHomeDatabase(t *testing.T) {
 	_, addr := start(t, backend.URL())
 	w := dial(t, addr)
 	w.want("+OK\r\n", "SELECT 1")
-	if got := w.do("LOCK.ACQUIRE", "l", "1000", "WAIT", "0"); !strings.HasPrefix(got, "-ERR redoubt: waiting works in the back end's own database only") {
+	if got := w.do("LOCK.ACQUIRE", "l", "1000", "WAIT", "0"); !strings.HasPrefix(got, "-ERR redoubt: this works in the back end's own database only") {
 		t.Errorf("got %q", got)
 	}
 	id, _ := held(t, w.do("LOCK.ACQUIRE", "l", "60000"))

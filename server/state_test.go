@@ -18,7 +18,7 @@ func TestSelectThatFails(t *testing.T) {
 			t.Errorf("CLIENT INFO: %q, want db=%s", info, db)
 		}
 		got := w.do("LOCK.ACQUIRE", "l", "1", "WAIT", "0")
-		if refused := strings.HasPrefix(got, "-ERR redoubt: waiting works in the back end's own database only"); refused != (db != "0") {
+		if refused := strings.HasPrefix(got, "-ERR redoubt: this works in the back end's own database only"); refused != (db != "0") {
 			t.Errorf("in database %s: %q", db, got)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSelectThatFails(t *testing.T) {
 	// In one write.
 	w.write("SELECT 3\r\nLOCK.ACQUIRE l 1 WAIT 0\r\n")
 	w.expect("+OK\r\n")
-	if got := w.read(); !strings.HasPrefix(got, "-ERR redoubt: waiting works") {
+	if got := w.read(); !strings.HasPrefix(got, "-ERR redoubt: this works") {
 		t.Errorf("behind SELECT: %q", got)
 	}
 }
