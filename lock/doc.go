@@ -79,8 +79,10 @@
 //
 // While the primary keeps its data and its clock:
 //
-//   - At most one lease on a name is valid at a time.
-//     (TestMutualExclusion, TestTryAcquire)
+//   - At most one lease on a name is valid at a time, whatever befalls the network,
+//     and while scripts are flushed, slots move, a shard is dead, or a server that
+//     syncs its log is killed and comes back. (TestHistory, TestMutualExclusion,
+//     TestTryAcquire)
 //   - A lease is over here before it is over on the server, whatever the
 //     network does: Done, Err and the Context tell so by the local deadline.
 //     (TestLeaseEndsWhenServerIsUnreachable, TestDeadlineCountsFromTheSending)
@@ -92,8 +94,9 @@
 //     TestLastOneOutReleases)
 //   - Release and Extend never touch another's lease.
 //     (TestStaleLeaseIsRefused)
-//   - Tokens on one name rise strictly, and go on rising when the key has
-//     gone. (TestTokensRise)
+//   - Tokens on one name rise strictly, and go on rising when the key has gone, and
+//     through each of FLUSHALL, a failover, and a step of the server's clock by
+//     itself. (TestTokensRise, TestHistory)
 //   - A call repeated after a lost reply gives the same answer and the same
 //     token, a release until a later lease on the name was released too.
 //     (TestLostReplies, TestRepeatedRelease)
@@ -107,12 +110,12 @@
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
 //     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
 //   - Of a semaphore at most limit permits are held at a time, with tokens that
-//     rise; those of dead holders come back. (TestSemaphoreHistory,
+//     rise; those of dead holders come back. (TestHistory,
 //     TestSemaphoreFollowsTheModel, TestCallersDisagreeOnTheLimit,
 //     TestExpiredPermits)
 //   - No writer holds an RWMutex or a Mutex beside readers or another writer;
 //     readers carry the token of the last writer, and one that died is in the way
-//     no longer than its own lease. (TestReadersAndWriters, TestRWHistory,
+//     no longer than its own lease. (TestReadersAndWriters, TestHistory,
 //     TestRWFollowsTheModel, TestReadLeases, TestNoZombieReaders)
 //   - A writer that waits keeps new readers out; one that died does so for 3 s at
 //     most. (TestWriterPreference, TestDeadWriterKeepsNobodyOut)
@@ -122,7 +125,7 @@
 //   - A Multi holds all its names or, in the end, none; Multis whose sets overlap
 //     never wait for each other. (TestMultiTakesAllOrNone, TestMultiWaitsInOrder,
 //     TestCancelledMultiGivesAllBack, TestOverlappingMultisDoNotDeadlock,
-//     TestMultiOnACluster, TestMultiHistory)
+//     TestMultiOnACluster, TestHistory)
 //   - What is said above of the deadline, of lost replies, of wake-ups and of late
 //     acquires holds for every kind; semaphores and readers remember the last 128
 //     that are over. (TestEveryLeaseEndsWhenServerIsUnreachable,

@@ -1,22 +1,18 @@
 package lock_test
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -44,6 +40,12 @@ const (
 	busy = "busy"
 	// strange: so, but the client that acquired that lease never learnt of it.
 	strange = "strange"
+
+	// wrote: a fenced register let a write through. refused: it did not. tried:
+	// nobody knows. is: what is written in it.
+	wrote, refused, tried, is = "wrote", "refused", "tried", "is"
+	// lost is no operation: a call had no answer.
+	lost = "lost"
 )
 
 // held is the state of one lock: the fence of the holder, 0 when nobody holds
@@ -72,6 +74,66 @@ var lockModel = porcupine.Model{
 	DescribeOperation: describe,
 }
 
+// tokenModel is all that is left when the server loses what it acknowledged, or
+// its clock jumps: tokens that rise. Those of readers are those of writers.
+var tokenModel = porcupine.Model{
+	Partition: byName,
+	Init:      func() any { return int64(0) },
+	Step: func(state, input, _ any) (bool, any) {
+		s, e := state.(int64), input.(event)
+		if e.what != acquired || e.shared {
+			return true, s
+		}
+		return e.fence > s, e.fence
+	},
+	DescribeOperation: describe,
+}
+
+// registerModel is a register that lets no write through whose token is smaller
+// than the largest so far.
+var registerModel = porcupine.Model{
+	Partition: byName,
+	Init:      func() any { return int64(0) },
+	Step: func(state, input, _ any) (bool, any) {
+		s, e := state.(int64), input.(event)
+		switch e.what {
+		case wrote:
+			return e.fence >= s, e.fence
+		case refused:
+			return e.fence < s, s
+		case is:
+			return e.fence == s, s
+		default: // tried
+			return true, max(s, e.fence)
+		}
+	},
+	DescribeOperation: describe,
+}
+
+// contests are the kinds of lock that histories are of: what they promise, and
+// their exclusive and their shared way to acquire.
+var contests = map[string]struct {
+	model porcupine.Model
+	ways  func(c *redoubt.Client, opts lock.Options) ([2]taker, error)
+}{
+	"mutex": {lockModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
+		m, err := lock.New(c, opts)
+		return [2]taker{m, m}, err
+	}},
+	"rw": {rwModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
+		rw, err := lock.NewRW(c, opts)
+		return [2]taker{rw, readers{rw}}, err
+	}},
+	"semaphore": {semaphoreModel(historyLimit), func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
+		s, err := lock.NewSemaphore(c, opts)
+		return [2]taker{limited{s, historyLimit}, limited{s, historyLimit}}, err
+	}},
+	"multi": {semaphoreModel(1), func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
+		m, err := lock.NewMulti(c, opts)
+		return [2]taker{suffixed{m}, suffixed{m}}, err
+	}},
+}
+
 func byName(ops []porcupine.Operation) (parts [][]porcupine.Operation) {
 	byName := map[string][]porcupine.Operation{}
 	for _, op := range ops {
@@ -89,7 +151,8 @@ func describe(input, _ any) string {
 	return fmt.Sprintf("%s %d %.4s", e.what, e.fence%1e9, e.id)
 }
 
-// A history is what several processes did, with times since its beginning.
+// A history is what several processes did with locks of one kind, with times
+// since its beginning.
 type history struct {
 	began time.Time
 
@@ -106,22 +169,20 @@ func (h *history) add(process int, e event, call, ret time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, op)
-	if e.what == acquired {
+	switch e.what {
+	case lost:
+		h.lost++
+		return
+	case acquired:
 		h.known[event{name: e.name, fence: e.fence}] = true
 	}
-}
-
-func (h *history) fail() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lost++
+	h.ops = append(h.ops, op)
 }
 
 // check returns how often each thing happened.
-func (h *history) check(t *testing.T, model porcupine.Model) map[string]int {
+func (h *history) check(t *testing.T, what string, model porcupine.Model) map[string]int {
 	t.Helper()
-	counts := map[string]int{"lost": h.lost}
+	counts := map[string]int{lost: h.lost}
 	for i, op := range h.ops {
 		e := op.Input.(event)
 		if e.what == busy && !h.known[event{name: e.name, fence: e.fence}] {
@@ -132,199 +193,71 @@ func (h *history) check(t *testing.T, model porcupine.Model) map[string]int {
 	}
 	result, info := porcupine.CheckOperationsVerbose(model, h.ops, time.Minute)
 	if result != porcupine.Ok {
-		file := filepath.Join(t.ArtifactDir(), "history.html")
+		file := filepath.Join(t.ArtifactDir(), what+".html")
 		if err := porcupine.VisualizePath(model, info, file); err != nil {
 			t.Error(err)
 		}
-		t.Errorf("the history is not that of a lock: %s; with -artifacts it is kept in %s", result, file)
+		t.Errorf("the history of %s can't be: %s; with -artifacts it is kept in %s", what, result, file)
 	}
 	return counts
 }
 
-// A taker is one kind of lock, or one way to take it.
-type taker interface {
-	TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error)
-	Acquire(ctx context.Context, name string) (*lock.Lease, error)
-}
-
-// Several processes use a few locks over networks that delay, cut, hold back
-// and swallow. Whatever order the answers came in, there is an order in which
-// one lock could have given them.
-//
-// HISTORY=10m go test -run TestHistory -timeout 1h ./lock runs it for ten minutes
-// on each back end instead of two seconds.
-func TestHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		total := w.history(lockModel, func(opts lock.Options, c *redoubt.Client) [2]taker {
-			m := w.mutex(c, opts)
-			return [2]taker{m, m}
-		})
-		for _, what := range []string{acquired, extended, busy, "lost"} {
-			if total[what] == 0 {
-				t.Errorf("nothing was %s: the test shows nothing", what)
-			}
-		}
-	})
-}
-
-// history lets processes use what take returns: their exclusive and their shared
-// way to acquire. It checks what happened against model, and counts it.
-func (w *world) history(model porcupine.Model, take func(lock.Options, *redoubt.Client) [2]taker) (total map[string]int) {
-	t := w.t
-	length := 2 * time.Second
-	if s := os.Getenv("HISTORY"); s != "" {
-		var err error
-		length, err = time.ParseDuration(s)
-		must(t, err)
-	}
-	const n, ttl = 5, 150 * time.Millisecond
-	var processes []*process
-	for i := range n {
-		proxy := faultnet.New(t, w.Addr)
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: ttl})
-		t.Cleanup(func() { _ = rdb.Close() })
-		conn, err := goredis.Wrap(rdb)
-		must(t, err)
-		// Some renew their leases, some extend them by hand.
-		ways := take(lock.Options{TTL: ttl, NoRenew: i%2 == 0}, w.clientOn(conn))
-		processes = append(processes, &process{id: i, proxy: proxy, ways: ways, ttl: ttl, abandons: i%2 == 0})
-	}
-	total = map[string]int{}
-	began := time.Now()
-	for round := 0; time.Since(began) < length && !t.Failed(); round++ {
-		h := &history{began: time.Now(), known: map[event]bool{}}
-		names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
-		var wg sync.WaitGroup
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		for i, p := range processes {
-			seed := uint64(round*n + i)
-			wg.Go(func() { p.disturb(ctx, rand.New(rand.NewPCG(seed, 1))) })
-			wg.Go(func() { p.work(ctx, rand.New(rand.NewPCG(seed, 2)), h, names) })
-		}
-		wg.Wait()
-		cancel()
-		for what, n := range h.check(t, model) {
-			total[what] += n
+// doubles counts the leases of an exclusive lock that began, at their holders,
+// before one of another holder was over there.
+func (h *history) doubles() (n int) {
+	type lease struct{ name, id string }
+	ends := map[lease]int64{}
+	var began []porcupine.Operation
+	for _, op := range h.ops {
+		switch e := op.Input.(event); e.what {
+		case acquired:
+			began = append(began, op)
+		case ended:
+			ends[lease{e.name, e.id}] = op.Call
 		}
 	}
-	t.Log(total)
-	return total
-}
-
-// A process of the history has connections of its own.
-type process struct {
-	id       int
-	proxy    *faultnet.Proxy
-	ways     [2]taker // exclusive, shared
-	ttl      time.Duration
-	abandons bool
-}
-
-// pause waits for d, or until one of the two ends.
-func pause(d time.Duration, done ...<-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-done[0]:
-	case <-done[len(done)-1]:
-	}
-}
-
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
-
-// disturb disturbs the network of the process until ctx ends.
-func (p *process) disturb(ctx context.Context, rng *rand.Rand) {
-	heal := func() {
-		p.proxy.Heal()
-		p.proxy.Delay(0)
-	}
-	defer heal()
-	for ctx.Err() == nil {
-		switch rng.IntN(6) {
-		case 0:
-			p.proxy.Delay(upTo(rng, p.ttl/4))
-		case 1:
-			p.proxy.Cut()
-		case 2:
-			p.proxy.Blackhole(faultnet.ToClient)
-		case 3:
-			p.proxy.Blackhole(faultnet.ToServer)
-		case 4:
-			p.proxy.SwallowNextReply("EVALSHA")
+	slices.SortFunc(began, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	until := map[string]int64{}
+	for _, op := range began {
+		e := op.Input.(event)
+		end := ends[lease{e.name, e.id}]
+		if op.Return >= end {
+			continue // over before its holder knew of it
 		}
-		pause(upTo(rng, p.ttl), ctx.Done())
-		heal()
-		pause(upTo(rng, p.ttl), ctx.Done())
+		if op.Return < until[e.name] {
+			n++
+		}
+		until[e.name] = max(until[e.name], end)
 	}
+	return n
 }
 
-// work acquires, extends and releases until ctx ends.
-func (p *process) work(ctx context.Context, rng *rand.Rand, h *history, names []string) {
-	for ctx.Err() == nil {
-		name := names[rng.IntN(len(names))]
-		shared := rng.IntN(3) > 0
-		call := time.Now()
-		lease, other, err := p.acquire(ctx, rng, name, shared)
-		switch {
-		case err != nil:
-			h.fail()
-		case other != nil:
-			h.add(p.id, event{name: name, what: busy, fence: other.Fence}, call, time.Now())
-			pause(upTo(rng, p.ttl/10), ctx.Done())
-		default:
-			e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}
-			for _, fence := range lease.Tokens() {
-				e.fence = max(e.fence, fence)
-			}
-			if e.id == "" { // of several names
-				e.id = fmt.Sprint(e.fence)
-			}
-			h.add(p.id, e, call, time.Now())
-			p.hold(ctx, rng, h, lease, e)
+// Histories that are wrong are refused: the models can tell.
+func TestModelsFindFaults(t *testing.T) {
+	for what, c := range map[string]struct {
+		model porcupine.Model
+		ok    bool
+		steps []event
+	}{
+		"a second holder":             {lockModel, false, []event{{what: acquired, fence: 1}, {what: acquired, fence: 2}}},
+		"one after the other":         {lockModel, true, []event{{what: acquired, fence: 1}, {what: ended, fence: 1}, {what: acquired, fence: 2}}},
+		"a token that falls":          {lockModel, false, []event{{what: acquired, fence: 2}, {what: ended, fence: 2}, {what: acquired, fence: 1}}},
+		"two holders, lost data":      {tokenModel, true, []event{{what: acquired, fence: 1}, {what: acquired, fence: 2}}},
+		"the same token twice":        {tokenModel, false, []event{{what: acquired, fence: 1}, {what: acquired, fence: 1}}},
+		"a stale write":               {registerModel, false, []event{{what: wrote, fence: 2}, {what: wrote, fence: 1}}},
+		"a holder that is refused":    {registerModel, false, []event{{what: wrote, fence: 1}, {what: refused, fence: 1}}},
+		"a write that was lost":       {registerModel, false, []event{{what: wrote, fence: 1}, {what: wrote, fence: 2}, {what: is, fence: 1}}},
+		"a permit too many":           {semaphoreModel(1), false, []event{{what: acquired, id: "a", fence: 1}, {what: acquired, id: "b", fence: 2}}},
+		"a writer beside a reader":    {rwModel, false, []event{{what: acquired, fence: 5, id: "a", shared: true}, {what: acquired, fence: 6, id: "b"}}},
+		"two readers":                 {rwModel, true, []event{{what: acquired, fence: 5, id: "a", shared: true}, {what: acquired, fence: 5, id: "b", shared: true}}},
+		"a reader's token that falls": {rwModel, false, []event{{what: acquired, fence: 5, id: "a", shared: true}, {what: acquired, fence: 4, id: "b", shared: true}}},
+	} {
+		h := &history{}
+		for i, e := range c.steps {
+			h.ops = append(h.ops, porcupine.Operation{Input: e, Call: int64(2 * i), Return: int64(2*i + 1)})
+		}
+		if got := porcupine.CheckOperations(c.model, h.ops); got != c.ok {
+			t.Errorf("%s: accepted is %v", what, got)
 		}
 	}
-}
-
-func (p *process) acquire(ctx context.Context, rng *rand.Rand, name string, shared bool) (*lock.Lease, *lock.Busy, error) {
-	way := p.ways[0]
-	if shared {
-		way = p.ways[1]
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Millisecond+upTo(rng, 2*p.ttl))
-	defer cancel()
-	if rng.IntN(2) == 0 {
-		return way.TryAcquire(ctx, name)
-	}
-	lease, err := way.Acquire(ctx, name)
-	return lease, nil, err
-}
-
-// hold uses a lease and ends it.
-func (p *process) hold(ctx context.Context, rng *rand.Rand, h *history, lease *lock.Lease, e event) {
-	for rng.IntN(2) == 0 {
-		pause(upTo(rng, p.ttl/4), lease.Done())
-		call := time.Now()
-		if lease.Extend(ctx, p.ttl) == nil {
-			e.what = extended
-			h.add(p.id, e, call, time.Now())
-		}
-	}
-	way := rng.IntN(10)
-	if way < 6 {
-		pause(upTo(rng, p.ttl/4), lease.Done(), ctx.Done())
-	} else { // stays until the lease is over, if nobody renews it
-		pause(2*p.ttl, lease.Done())
-	}
-	call, ret := time.Now(), time.Time{}
-	if way < 9 || !p.abandons {
-		if lease.Release(ctx) == nil {
-			ret = time.Now()
-		}
-	}
-	if d := lease.Deadline(); d.Before(call) || way == 9 && p.abandons {
-		call = d
-	}
-	e.what = ended
-	h.add(p.id, e, call, ret)
 }

@@ -248,17 +248,3 @@ func TestCancelledWaitsOfEveryKindLeaveNothing(t *testing.T) {
 		eventually(t, "no goroutine is left", func() bool { return goleak.Find(before) == nil })
 	})
 }
-
-func TestMultiHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		total := w.history(semaphoreModel(1), func(opts lock.Options, c *redoubt.Client) [2]taker {
-			m := suffixed{newMulti(t, c, opts)}
-			return [2]taker{m, m}
-		})
-		for _, what := range []string{acquired, extended, "lost"} {
-			if total[what] == 0 {
-				t.Errorf("nothing was %s: the test shows nothing", what)
-			}
-		}
-	})
-}

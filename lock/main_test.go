@@ -12,12 +12,20 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
 // exampleRedis is a client of the examples' server.
 var exampleRedis *redis.Client
 
 func TestMain(m *testing.M) {
+	faults.Main()
+	if orders := os.Getenv(workerEnv); orders != "" {
+		if err := beWorker(orders); err != nil {
+			log.Fatal(err)
+		}
+		os.Exit(0)
+	}
 	srv, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)

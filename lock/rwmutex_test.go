@@ -3,8 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -317,38 +315,4 @@ var rwModel = porcupine.Model{
 		return ok, s
 	},
 	DescribeOperation: describe,
-}
-
-func TestRWHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		total := w.history(rwModel, func(opts lock.Options, c *redoubt.Client) [2]taker {
-			rw := w.rw(c, opts)
-			return [2]taker{rw, readers{rw}}
-		})
-		for _, what := range []string{acquired, extended, "lost"} {
-			if total[what] == 0 {
-				t.Errorf("nothing was %s: the test shows nothing", what)
-			}
-		}
-	})
-}
-
-// A history with readers beside a writer is refused: the model can tell.
-func TestRWModelFindsFaults(t *testing.T) {
-	op := func(call int64, e event) porcupine.Operation {
-		return porcupine.Operation{Input: e, Call: call, Return: call + 1}
-	}
-	for what, second := range map[string]event{
-		"":                            {what: acquired, fence: 5, id: "b", shared: true},
-		"a writer beside a reader":    {what: acquired, fence: 6, id: "b"},
-		"a reader's token that falls": {what: acquired, fence: 4, id: "b", shared: true},
-	} {
-		ok := porcupine.CheckOperations(rwModel, []porcupine.Operation{op(1, event{what: acquired, fence: 5, id: "a", shared: true}), op(3, second)})
-		if ok != (what == "") {
-			t.Errorf("%s: accepted is %v", what, ok)
-		}
-	}
-	if !slices.Equal(strings.Fields(holders{ids: "a c"}.with("b")), []string{"a", "b", "c"}) {
-		t.Error("holders are not sorted")
-	}
 }

@@ -254,17 +254,3 @@ func semaphoreModel(limit int) porcupine.Model {
 		DescribeOperation: describe,
 	}
 }
-
-func TestSemaphoreHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		total := w.history(semaphoreModel(historyLimit), func(opts lock.Options, c *redoubt.Client) [2]taker {
-			s := limited{w.semaphore(c, opts), historyLimit}
-			return [2]taker{s, s}
-		})
-		for _, what := range []string{acquired, extended, "lost"} {
-			if total[what] == 0 {
-				t.Errorf("nothing was %s: the test shows nothing", what)
-			}
-		}
-	})
-}

@@ -68,6 +68,12 @@ func (w *world) mutex(c *redoubt.Client, opts lock.Options) *lock.Mutex {
 
 func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:lock" }
 
+// A taker is one kind of lock, or one way to take it.
+type taker interface {
+	TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error)
+	Acquire(ctx context.Context, name string) (*lock.Lease, error)
+}
+
 // counting counts the commands of a Conn, renewals included.
 type counting struct {
 	redoubt.Conn

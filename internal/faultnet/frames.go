@@ -35,8 +35,8 @@ type frames struct {
 	answered int64
 }
 
-// request looks at bytes from the client. swallows is asked about each command.
-func (f *frames) request(data []byte, swallows func(command string) bool) {
+// request looks at bytes from the client. swallows is asked about each command's words.
+func (f *frames) request(data []byte, swallows func(args [][]byte) bool) {
 	if f.opaque.Load() {
 		return
 	}
@@ -57,7 +57,7 @@ func (f *frames) request(data []byte, swallows func(command string) bool) {
 				return
 			}
 			f.sent++
-			if f.target.Load() == 0 && swallows(name) {
+			if f.target.Load() == 0 && swallows(args) {
 				f.target.Store(f.sent)
 			}
 		}

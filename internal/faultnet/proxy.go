@@ -1,6 +1,7 @@
 package faultnet
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"net"
@@ -154,7 +155,8 @@ func (p *Proxy) Accept() {
 // came after it there may or may not have been run. Calls add up, one reply
 // each; Stats tell how many have been swallowed.
 //
-// With names, only requests of these commands count: "EVALSHA". Without, any
+// With names, only requests of these commands count: "GET", or with its first
+// argument, "EVALSHA 9d1d…", which tells one script from another. Without, any
 // does except AUTH, CLIENT, HELLO, PING, READONLY and SELECT, which clients
 // send by themselves when they connect. Connections that listen to published
 // messages or that don't speak RESP in the clear are left alone.
@@ -166,14 +168,15 @@ func (p *Proxy) SwallowNextReply(names ...string) {
 
 // swallows reports whether the reply to the command is to be swallowed, and
 // takes that order off the list.
-func (p *Proxy) swallows(command string) bool {
+func (p *Proxy) swallows(args [][]byte) bool {
+	command, withFirst := string(args[0]), string(bytes.Join(args[:min(2, len(args))], []byte(" ")))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.mu.orders, func(names []string) bool {
 		if len(names) == 0 {
-			return !slices.Contains(setUp, command)
+			return !slices.Contains(setUp, strings.ToUpper(command))
 		}
-		return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, command) })
+		return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, command) || strings.EqualFold(n, withFirst) })
 	})
 	if i < 0 {
 		return false

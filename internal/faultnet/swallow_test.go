@@ -80,9 +80,10 @@ func TestSwallowLargeReply(t *testing.T) {
 func TestSwallowCallsAddUp(t *testing.T) {
 	_, p := start(t)
 	a, b, c := dial(t, p.Addr()), dial(t, p.Addr()), dial(t, p.Addr())
-	p.SwallowNextReply("GET")
+	p.SwallowNextReply("get k")
 	p.SwallowNextReply("SET")
-	a.send("SET k v")
+	a.send("GET other\nSET k v")
+	a.want("$-1")
 	a.wantEnd()
 	b.send("SET k v\nGET k")
 	b.want("+OK")

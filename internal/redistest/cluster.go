@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,9 +42,11 @@ type Cluster struct {
 // all slots are served and all replicas are in sync, after some 2.5 s. The
 // nodes are killed when tb ends.
 //
+// args are options for every node, as in [Start].
+//
 // A primary that is silent for 2 s is taken for failing, and one of its
 // replicas takes over. With at least three masters, that is: they vote.
-func StartCluster(tb testing.TB, masters, replicasEach int) *Cluster {
+func StartCluster(tb testing.TB, masters, replicasEach int, args ...string) *Cluster {
 	tb.Helper()
 	if masters < 1 || replicasEach < 0 {
 		tb.Fatalf("redistest: a cluster of %d masters with %d replicas each", masters, replicasEach)
@@ -54,7 +57,7 @@ func StartCluster(tb testing.TB, masters, replicasEach int) *Cluster {
 	for i := range c.nodes {
 		wg.Go(func() {
 			var p *process
-			if p, errs[i] = startProcess(nodeArgs); errs[i] == nil {
+			if p, errs[i] = startProcess(slices.Concat(nodeArgs, args)); errs[i] == nil {
 				c.nodes[i] = &Server{tb: tb, p: p}
 			}
 		})

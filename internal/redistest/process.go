@@ -163,8 +163,8 @@ func (p *process) killLocked() error {
 	return nil
 }
 
-func (p *process) pause() error  { return p.signal(suspend) }
-func (p *process) resume() error { return p.signal(resume) }
+func (p *process) pause() error  { return p.signal(Suspend) }
+func (p *process) resume() error { return p.signal(Resume) }
 
 func (p *process) signal(send func(*os.Process) error) error {
 	p.mu.Lock()

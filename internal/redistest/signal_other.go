@@ -7,5 +7,8 @@ import (
 	"os"
 )
 
-func suspend(*os.Process) error { return errors.ErrUnsupported }
-func resume(*os.Process) error  { return errors.ErrUnsupported }
+// Suspend stops a process; not here.
+func Suspend(*os.Process) error { return errors.ErrUnsupported }
+
+// Resume lets it go on.
+func Resume(*os.Process) error { return errors.ErrUnsupported }

@@ -1,0 +1,18 @@
+// Package faults has the table of what can befall the servers and the network
+// that locks and stocks are kept on, for tests that check histories under all of
+// it: every fault on every kind of deployment that it can befall.
+//
+//	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
+//		site := faults.Site{Deployment: d, …}
+//		go work(ctx)
+//		f.Strike(ctx, t, &site, rng) // until ctx ends
+//	})
+//
+// A test binary that uses it calls [Main] first of all.
+//
+// What a clock step is differs. The [Engine]'s own clock is stepped, in a
+// process of its own. A redis-server has none that a test could set without
+// setting the machine's, so there the scripts are changed: what they take for
+// TIME is stepped for all callers at once, by a key that they read. The expiry of
+// keys, which only cleans up, is not.
+package faults

@@ -1,0 +1,356 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// Several processes use locks of every kind while a fault strikes. Whatever order
+// the answers came in, there is an order in which one lock could have given them.
+// What a fault takes from the server is not promised; then tokens rise all the
+// same.
+//
+// Holders of a mutex write to two registers that its token fences, now and then
+// also when their lease is over: one on the servers of the lock, and one on a
+// server that no fault strikes. Whatever the fault, that one never lets a smaller
+// token through than it has seen.
+//
+// HISTORY=10m go test -run TestHistory -timeout 20h ./lock runs each fault for ten
+// minutes on each deployment instead of one to four seconds.
+func TestHistory(t *testing.T) {
+	server, err := embedded.Start()
+	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
+		length := f.Round(d)
+		if s := os.Getenv("HISTORY"); s != "" {
+			var err error
+			length, err = time.ParseDuration(s)
+			must(t, err)
+		}
+		total, doubles := map[string]int{}, 0
+		missing := func() (what []string) {
+			for _, w := range []string{acquired, extended, wrote, refused} {
+				if total[w] == 0 {
+					what = append(what, w)
+				}
+			}
+			if f.Name == "FLUSHALL" && doubles == 0 {
+				what = append(what, "held twice")
+			}
+			return what
+		}
+		for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
+			if took := time.Since(began); took > 10*length || took > length && len(missing()) == 0 {
+				break
+			}
+			c := newCrew(t, d, f, server.Addr(), round)
+			c.run(t, rand.New(rand.NewPCG(round, 0)))
+			doubles += c.check(t, total)
+		}
+		t.Log(total, "double holds of a mutex:", doubles)
+		for _, what := range missing() {
+			t.Errorf("nothing was %s: the test shows nothing", what)
+		}
+		if doubles > 0 && !f.Loses {
+			t.Errorf("%d double holds of a mutex", doubles)
+		}
+	})
+}
+
+// The registers that a mutex fences.
+const beside, apart = "beside", "apart"
+
+// A crew is processes that use the same names for one round.
+type crew struct {
+	faults.Site
+
+	t         *testing.T
+	fault     faults.Fault
+	names     map[string][]string // by kind
+	workers   []*worker
+	dismiss   []func()            // end the workers that are processes of their own
+	histories map[string]*history // by kind, and of the registers
+}
+
+func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, server string, round uint64) *crew {
+	t.Helper()
+	began := time.Now()
+	c := &crew{t: t, fault: f, names: map[string][]string{}, histories: map[string]*history{}}
+	c.Site = faults.Site{Deployment: d, Prefix: fmt.Sprint(d.Kind, strings.ReplaceAll(f.Name, " ", ""), round), Flushing: func(flush func()) { flush() }}
+	for _, kind := range slices.Concat(slices.Collect(maps.Keys(contests)), []string{beside, apart}) {
+		c.histories[kind] = &history{began: began, known: map[event]bool{}}
+	}
+	for kind := range contests {
+		for _, name := range []string{kind + "1", kind + "2"} {
+			c.names[kind] = append(c.names[kind], name)
+			c.Tags = append(c.Tags, name)
+			if kind == "multi" { // as suffixed names them
+				c.Tags = append(c.Tags, name+"-c")
+			}
+		}
+	}
+	for _, s := range lock.Scripts() {
+		switch name := s.Name(); {
+		case strings.Contains(name, "acquire"), strings.Contains(name, "read"):
+			c.Take = append(c.Take, s)
+		case strings.Contains(name, "release"):
+			c.Give = append(c.Give, s)
+		}
+	}
+	for i := range 5 {
+		if f.Stops && i < 2 {
+			c.hire(i, server)
+			continue
+		}
+		n := d.Network(t)
+		c.Networks = append(c.Networks, n)
+		w, err := newWorker(i, n.Conn(t, d, f), server, c.Prefix)
+		must(t, err)
+		t.Cleanup(w.end)
+		w.add = func(kind string, e event, call, ret time.Time) { c.histories[kind].add(i, e, call, ret) }
+		c.workers = append(c.workers, w)
+	}
+	return c
+}
+
+// run lets all work while the fault strikes.
+func (c *crew) run(t *testing.T, rng *rand.Rand) {
+	ctx, cancel := context.WithTimeout(t.Context(), c.fault.Round(c.Deployment))
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, w := range c.workers {
+		seed := rng.Uint64()
+		wg.Go(func() { w.work(ctx, seed, c.names) })
+	}
+	c.fault.Strike(ctx, t, &c.Site, rng)
+	wg.Wait()
+	for _, dismiss := range c.dismiss {
+		dismiss()
+	}
+}
+
+// check counts what happened, and how often two held a mutex.
+func (c *crew) check(t *testing.T, total map[string]int) (doubles int) {
+	t.Helper()
+	for kind, h := range c.histories {
+		model := registerModel
+		if contest, ok := contests[kind]; ok {
+			model = contest.model
+			if c.fault.Loses {
+				model = tokenModel
+			}
+		} else if kind == beside && c.fault.Loses {
+			continue
+		}
+		for what, n := range h.check(t, kind, model) {
+			total[what] += n
+		}
+	}
+	return c.histories["mutex"].doubles()
+}
+
+// A worker is a process that uses locks of every kind, on connections of its own.
+type worker struct {
+	id        int
+	ways      map[string][2]taker
+	registers map[string]*register
+	add       func(kind string, e event, call, ret time.Time)
+	ends      []func() error
+}
+
+// A register is a key that a mutex of the same name protects.
+type register struct {
+	guard  *fence.Guard
+	client *redoubt.Client
+	prefix string
+}
+
+// newWorker returns a worker whose way to the locks is conn; server is apart from
+// them.
+func newWorker(id int, conn redoubt.Conn, server, prefix string) (*worker, error) {
+	w := &worker{id: id, ways: map[string][2]taker{}, registers: map[string]*register{}}
+	rdb := redis.NewClient(&redis.Options{Addr: server, MaxRetries: -1})
+	w.ends = append(w.ends, rdb.Close)
+	other, err := goredis.Wrap(rdb)
+	if err != nil {
+		return nil, err
+	}
+	for name, conn := range map[string]redoubt.Conn{beside: conn, apart: other} {
+		client, err := redoubt.New(conn, redoubt.Options{Prefix: prefix})
+		if err != nil {
+			return nil, err
+		}
+		w.ends = append(w.ends, client.Close)
+		guard, err := fence.New(client, fence.Options{})
+		if err != nil {
+			return nil, err
+		}
+		w.registers[name] = &register{guard, client, prefix}
+	}
+	for kind, contest := range contests {
+		// Some renew their leases, some extend them by hand.
+		w.ways[kind], err = contest.ways(w.registers[beside].client, lock.Options{TTL: faults.TTL, NoRenew: id%2 == 0})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *worker) end() {
+	for _, end := range slices.Backward(w.ends) {
+		_ = end()
+	}
+}
+
+// work uses all names of all kinds until ctx ends, and reads the registers.
+func (w *worker) work(ctx context.Context, seed uint64, names map[string][]string) {
+	var wg sync.WaitGroup
+	for i, kind := range slices.Sorted(maps.Keys(names)) {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				w.use(ctx, rng, kind, names[kind][rng.IntN(len(names[kind]))])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// pause waits for d, or until one of the two ends.
+func pause(d time.Duration, done ...<-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-done[0]:
+	case <-done[len(done)-1]:
+	}
+}
+
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+// use acquires, extends and releases once.
+func (w *worker) use(ctx context.Context, rng *rand.Rand, kind, name string) {
+	shared := rng.IntN(3) > 0
+	call := time.Now()
+	lease, other, err := w.acquire(ctx, rng, kind, name, shared)
+	switch {
+	case err != nil:
+		w.add(kind, event{what: lost}, call, call)
+	case other != nil:
+		w.add(kind, event{name: name, what: busy, fence: other.Fence}, call, time.Now())
+		pause(upTo(rng, faults.TTL/10), ctx.Done())
+	default:
+		e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}
+		for _, fence := range lease.Tokens() {
+			e.fence = max(e.fence, fence)
+		}
+		if e.id == "" { // of several names
+			e.id = fmt.Sprint(e.fence)
+		}
+		w.add(kind, e, call, time.Now())
+		w.hold(ctx, rng, kind, lease, e)
+	}
+}
+
+func (w *worker) acquire(ctx context.Context, rng *rand.Rand, kind, name string, shared bool) (*lock.Lease, *lock.Busy, error) {
+	way := w.ways[kind][0]
+	if shared {
+		way = w.ways[kind][1]
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond+upTo(rng, 2*faults.TTL))
+	defer cancel()
+	if rng.IntN(2) == 0 {
+		return way.TryAcquire(ctx, name)
+	}
+	lease, err := way.Acquire(ctx, name)
+	return lease, nil, err
+}
+
+// hold uses a lease and ends it.
+func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *lock.Lease, e event) {
+	abandons := w.id%2 == 0
+	for rng.IntN(2) == 0 {
+		pause(upTo(rng, faults.TTL/4), lease.Done())
+		call := time.Now()
+		if lease.Extend(ctx, faults.TTL) == nil {
+			e.what = extended
+			w.add(kind, e, call, time.Now())
+		}
+	}
+	way := rng.IntN(10)
+	w.write(ctx, kind, e)
+	if way < 8 {
+		pause(upTo(rng, faults.TTL/4), lease.Done(), ctx.Done())
+	} else { // stays until the lease is over, if nobody renews it
+		pause(2*faults.TTL, lease.Done())
+	}
+	call, ret := time.Now(), time.Time{}
+	if way < 9 || !abandons {
+		if lease.Release(ctx) == nil {
+			ret = time.Now()
+		}
+	}
+	if d := lease.Deadline(); d.Before(call) || way == 9 && abandons {
+		call = d
+	}
+	e.what = ended
+	w.add(kind, e, call, ret)
+	if kind == "mutex" && rng.IntN(2) == 0 { // it doesn't know, or doesn't look
+		pause(upTo(rng, faults.TTL), ctx.Done())
+		w.write(ctx, kind, e)
+	}
+}
+
+// write writes the token of a mutex to its registers.
+func (w *worker) write(ctx context.Context, kind string, e event) {
+	if kind != "mutex" {
+		return
+	}
+	for at, r := range w.registers {
+		ctx, cancel := context.WithTimeout(ctx, faults.TTL)
+		defer cancel()
+		call := time.Now()
+		// Without flags: it is sent once.
+		_, err := r.guard.Do(ctx, e.name, e.fence, redoubt.Cmd{
+			Name: "SET", Keys: []string{r.prefix + ":{" + e.name + "}:register"}, Args: []string{strconv.FormatInt(e.fence, 10)},
+		})
+		e, ret := event{name: e.name, fence: e.fence, what: wrote}, time.Now()
+		switch {
+		case errors.Is(err, fence.ErrStale):
+			e.what = refused
+		case errors.Is(err, redoubt.ErrUnknownOutcome):
+			e.what, ret = tried, time.Time{}
+		case err != nil:
+			continue
+		}
+		w.add(at, e, call, ret)
+
+		call = time.Now()
+		token, err := r.client.Do(ctx, redoubt.Cmd{Name: "GET", Keys: []string{r.prefix + ":{" + e.name + "}:register"}, Flags: redoubt.ReadOnly}).Text()
+		if n, perr := strconv.ParseInt(token, 10, 64); err == nil && perr == nil {
+			w.add(at, event{name: e.name, fence: n, what: is}, call, time.Now())
+		}
+	}
+}
