@@ -34,7 +34,7 @@
 // pipeline, share an fsync. A transaction and a script are in the log whole or
 // not at all. When the disk is full, or fails, writes are answered with a
 // MISCONF error and reads go on; when there is room again so do writes, without
-// anybody's doing. A write that was under way and could not be saved is
+// anybody's doing. So they are when the directory was removed, for good. A write that was under way and could not be saved is
 // answered with MISCONF too, and so is, under aof.Always, whatever depends on
 // it; it may still be saved later. Scripts and settings are not saved: load them
 // again.

@@ -28,7 +28,23 @@ func Dir(path string) (FS, error) {
 // the collector sees to it.
 type dir struct{ root *os.Root }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	root *os.Root
+	name string
+}
+
+func (f osFile) Linked() error {
+	there, err := f.root.Lstat(f.name)
+	if err != nil {
+		return err
+	}
+	self, err := f.Stat()
+	if err == nil && !os.SameFile(there, self) {
+		err = &fs.PathError{Op: "find", Path: f.name, Err: fs.ErrNotExist}
+	}
+	return err
+}
 
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()
@@ -46,7 +62,7 @@ func (d dir) open(name string, flags int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return osFile{f, d.root, name}, nil
 }
 
 func (d dir) Create(name string) (File, error) { return d.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC) }

@@ -34,6 +34,10 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// Linked says whether the file is still there by the name by which it was
+	// opened. The error matches [io/fs.ErrNotExist] when it is not: what is
+	// written to it would be gone when it is closed.
+	Linked() error
 	Truncate(size int64) error
 	// Sync makes what was written survive a power cut.
 	Sync() error

@@ -2,10 +2,12 @@ package aof_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +60,49 @@ func TestMovedDirectory(t *testing.T) {
 	}
 }
 
+// TestRemovedDirectory removes the directory, or the file, under an open log, and
+// wants writes to be refused and nobody to be told that they were saved.
+func TestRemovedDirectory(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // what is open can't be removed there
+	}
+	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
+		for name, remove := range map[string]func(path string) error{
+			"directory": os.RemoveAll,
+			"file":      func(path string) error { return os.Remove(filepath.Join(path, "0000000001.log")) },
+			"replaced": func(path string) error {
+				log := filepath.Join(path, "0000000001.log")
+				return errors.Join(os.Rename(log, log+".old"), os.WriteFile(log, nil, 0o600))
+			},
+		} {
+			t.Run(policy.String()+"/"+name, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "data")
+				disk, err := aof.Dir(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, _, _ := open(t, disk, aof.Options{Fsync: policy})
+				appendAll(t, l, 0, 5)
+				if err := remove(path); err != nil {
+					t.Fatal(err)
+				}
+				err = l.Wait(l.Append(0, number(5)))
+				if policy == aof.Always && !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("a write was confirmed: %v", err)
+				}
+				for deadline := time.Now().Add(20 * time.Second); l.Err() == nil; time.Sleep(time.Millisecond) { // a poll
+					if time.Now().After(deadline) {
+						t.Fatal("writes are not refused")
+					}
+				}
+				if err := l.Close(); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		}
+	}
+}
+
 // TestForeignFiles wants a compaction to say that files are not as it left them,
 // and nothing worse.
 func TestForeignFiles(t *testing.T) {
@@ -67,8 +112,7 @@ func TestForeignFiles(t *testing.T) {
 	if err := disk.Rename("0000000001.log", "0000000001.base"); err != nil {
 		t.Fatal(err)
 	}
-	var corrupt *aof.CorruptError
-	if err := l.Compact(t.Context()); !errors.As(err, &corrupt) || corrupt.File != "0000000001.log" {
+	if err := l.Compact(t.Context()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "0000000001.log") {
 		t.Errorf("Compact returned %v", err)
 	}
 	l.Close() //nolint:errcheck // what it says is not of interest

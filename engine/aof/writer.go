@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -165,6 +166,9 @@ func (w *writer) write() error {
 	if len(w.tail)-headerSize > math.MaxUint32 {
 		return errors.New("a change of more than 4 GiB")
 	}
+	if err := w.linked(); err != nil {
+		return err
+	}
 	sealFrame(w.tail, w.header.seed(), kindRecords, w.offset, w.synced)
 	_, err := w.file.WriteAt(w.tail, w.offset)
 	if err != nil && !w.noReserve {
@@ -185,6 +189,14 @@ func (w *writer) write() error {
 		w.spare = w.tail[:headerSize]
 	}
 	w.tail = nil
+	return nil
+}
+
+// linked returns an error when the file, or its directory, was removed.
+func (w *writer) linked() error {
+	if err := w.file.Linked(); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the file was removed, so that nothing would be there the next time; what is in memory can be read and exported: %w", err)
+	}
 	return nil
 }
 
@@ -264,6 +276,9 @@ func (w *writer) finish() error {
 	w.l.stuck.Store(false)
 	if w.drain(); w.l.stuck.Load() || w.dead {
 		return w.l.Err()
+	}
+	if err := w.linked(); err != nil {
+		return fmt.Errorf("aof: can't end the log: %w", err)
 	}
 	if err := w.syncNow(); err != nil {
 		return err

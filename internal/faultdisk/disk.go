@@ -209,7 +209,7 @@ func (d *Disk) Create(name string) (aof.File, error) {
 	if err := d.change(change{name: n}); err != nil {
 		return nil, err
 	}
-	return &file{d, n}, nil
+	return &file{d, n, name}, nil
 }
 
 // Open opens a file.
@@ -220,7 +220,7 @@ func (d *Disk) Open(name string) (aof.File, error) {
 	if n == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &file{d, n}, nil
+	return &file{d, n, name}, nil
 }
 
 // Rename gives a file another name, at once or not at all.
@@ -320,8 +320,18 @@ func (d *Disk) SetBytes(name string, b []byte) {
 }
 
 type file struct {
-	d *Disk
-	n *inode
+	d    *Disk
+	n    *inode
+	name string
+}
+
+func (f *file) Linked() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if f.d.mu.visible[f.name] != f.n {
+		return &fs.PathError{Op: "find", Path: f.name, Err: fs.ErrNotExist}
+	}
+	return nil
 }
 
 func (f *file) ReadAt(b []byte, at int64) (int, error) {
