@@ -43,7 +43,7 @@ func BenchmarkAllowParallel(b *testing.B) {
 
 // What the package itself costs a call: the rest is the Conn's.
 func BenchmarkAllowWithoutServer(b *testing.B) {
-	l := benchLimiter(b, newClient(b, answering{redoubt.Reply{Val: []any{int64(1), int64(0), int64(1000)}}}, "rd"))
+	l := benchLimiter(b, newClient(b, answering{redoubt.Reply{Val: []any{int64(1), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd"))
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -16,8 +16,10 @@
 //		return fmt.Errorf("too many requests: retry after %v", d.RetryAfter)
 //	}
 //
-// AllowN takes several tokens at once, all or none; Peek looks without taking;
-// Reset forgets what was taken. Options.And holds a name to further limits in the
+// AllowN takes several tokens at once, all or none, TakeUpTo as many as there
+// are, and AllowMany does it for many names; Peek looks without taking; Refund
+// gives back; Reset forgets what was taken. Wait returns when the token is there,
+// and Reserve says when that will be. Options.And holds a name to further limits in the
 // same call, and Options.Scope gives each client a budget of its own.
 //
 // # How it works
@@ -73,6 +75,14 @@
 //     again, and its error matches redoubt.ErrUnknownOutcome. (TestLostReplies)
 //   - When a limit changes, what was taken stays taken. (TestScenarios/change,
 //     TestSeveralLimitsChange)
+//   - Who waits is served in the order of arrival, never early; a wait that
+//     would pass its ctx's deadline returns at once and takes nothing, and one
+//     that is given up gives its place to the next. (TestTwentyCallersAreServedInOrder,
+//     TestWaitIsNeverEarly, TestWaitRefusesAtOnce, TestWaitGivenUp)
+//   - What is reserved or taken keeps to every limit at the time when it
+//     happens; a cancellation gives back what x/time/rate would.
+//     (TestReservationsKeepEveryLimit, TestReservationsLikeXTimeRate)
+//   - A refund never gives more than is out, and once for its id. (TestRefund)
 //   - Of several limits a call takes from all or from none. (TestSeveralLimits)
 //   - Every key expires. (TestKeysExpire)
 //   - CL.THROTTLE on the same key decides alike, and keys that redis-cell has
@@ -89,8 +99,9 @@
 // has used tokens gets any for up to s longer. In neither case is more given
 // than by a clock that had shown the latest time all along. (TestClockSteps)
 //
-// Fairness among callers: whoever comes first takes what there is, and a call
-// for many tokens can be starved by many calls for one.
+// Fairness among callers of Allow: whoever comes first takes what there is, and a
+// call for many tokens can be starved by many calls for one. Those who Wait are
+// served in turn, and while any waits Allow is refused.
 //
 // # Sources
 //

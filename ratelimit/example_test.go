@@ -2,10 +2,13 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -75,6 +78,121 @@ func ExampleLimiter_Peek() {
 	// Output:
 	// true 100 of 100
 	// true 100 of 100
+}
+
+// Twenty callers, one permit at a time: all are served, each after the one
+// before it.
+func ExampleLimiter_Wait() {
+	ctx, client := context.Background(), connect()
+
+	const interval = 10 * time.Millisecond
+	limits, err := ratelimit.New(client, ratelimit.Options{
+		Limit: ratelimit.Limit{Rate: 1, Period: interval},
+	})
+	if err != nil {
+		panic(err)
+	}
+	start := time.Now()
+	var callers sync.WaitGroup
+	var served atomic.Int64
+	for range 20 {
+		callers.Go(func() {
+			if err := limits.Wait(ctx, "partner-api"); err != nil {
+				panic(err)
+			}
+			served.Add(1)
+		})
+	}
+	callers.Wait()
+	fmt.Println(served.Load(), "served, 19 intervals have passed:", time.Since(start) >= 19*interval)
+
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	slow, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1)})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(slow.Wait(ctx, "report"))
+	err = slow.Wait(ctx, "report") // returns at once
+	fmt.Println(errors.Is(err, ratelimit.ErrTooLate))
+	// Output:
+	// 20 served, 19 intervals have passed: true
+	// <nil>
+	// true
+}
+
+// Places in a queue that moves on once an hour.
+func ExampleLimiter_Reserve() {
+	ctx, client := context.Background(), connect()
+
+	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1), MaxWait: 3 * time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	var last *ratelimit.Reservation
+	for range 5 {
+		r, err := limits.Reserve(ctx, "telescope", 1)
+		if err != nil {
+			panic(err)
+		}
+		if !r.Allowed {
+			fmt.Println("not within 3h: in", r.RetryAfter.Round(time.Minute))
+			continue
+		}
+		fmt.Println("in", r.Delay().Round(time.Minute))
+		last = r
+	}
+	if err := last.Cancel(ctx); err != nil {
+		panic(err)
+	}
+	r, err := limits.Reserve(ctx, "telescope", 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("after a cancellation: in", r.Delay().Round(time.Minute))
+	// Output:
+	// in 0s
+	// in 1h0m0s
+	// in 2h0m0s
+	// in 3h0m0s
+	// not within 3h: in 4h0m0s
+	// after a cancellation: in 3h0m0s
+}
+
+// 10 at once and 100 a day: a call takes from both or from neither.
+func Example_several() {
+	ctx, client := context.Background(), connect()
+
+	limits, err := ratelimit.New(client, ratelimit.Options{
+		Limit: ratelimit.Limit{Rate: 10, Period: time.Minute, Burst: 10},
+		And:   []ratelimit.Limit{{Rate: 100, Period: 24 * time.Hour, Burst: 12}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range []int{10, 3, 2} {
+		d, err := limits.AllowN(ctx, "user:42", n)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(n, "tokens:", d.Allowed, d.Remaining, "left")
+	}
+	d, err := limits.TakeUpTo(ctx, "user:7", 50)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("up to 50:", d.Taken)
+	d, err = limits.Refund(ctx, "user:7", 4, "order:1")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("after a refund of 4:", d.Remaining, "left")
+	// Output:
+	// 10 tokens: true 0 left
+	// 3 tokens: false 0 left
+	// 2 tokens: false 0 left
+	// up to 50: 10
+	// after a refund of 4: 4 left
 }
 
 // A handler that answers 429 to whoever is over the limit.

@@ -12,7 +12,7 @@ import (
 )
 
 // A reply is lost. Allow is not sent again, so that it takes one token and not
-// two; Peek and Reset are.
+// two; Peek, Refund and Reset are, and Refund gives once.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -28,6 +28,14 @@ func TestLostReplies(t *testing.T) {
 		d, err := l.Peek(t.Context(), "a")
 		if err != nil || d.Remaining != 8 {
 			t.Errorf("Peek: %s, %v; want 8 remaining", show(d), err)
+		}
+		_, err = l.Refund(t.Context(), "a", 1, "") // loads its script
+		must(t, err)
+		allow(t, l, "a", 5)
+		proxy.SwallowNextReply()
+		d, err = l.Refund(t.Context(), "a", 1, "")
+		if err != nil || d.Remaining != 5 {
+			t.Errorf("Refund: %s, %v; want 5 remaining", show(d), err)
 		}
 		proxy.SwallowNextReply()
 		must(t, l.Reset(t.Context(), "a"))

@@ -52,20 +52,22 @@ type outcome struct {
 	// first is what the reply begins with: whether the call was allowed, or
 	// how many tokens it took.
 	first int64
+	// now is the server's time, in µs since 1970.
+	now int64
 	// ahead is how far the TAT of each limit is ahead of now, after the call.
 	// It is negative when tokens were refused to a TAT that is past.
 	ahead [MaxLimits]int64
 }
 
-// readOutcome reads an array of 1 + 2 × limits integers.
+// readOutcome reads an array of 2 + 2 × limits integers.
 func readOutcome(r redoubt.Reply, limits int) (o outcome, err error) {
-	var v [1 + 2*MaxLimits]int64
-	if err := r.Ints(v[:1+2*limits]); err != nil {
+	var v [2 + 2*MaxLimits]int64
+	if err := r.Ints(v[:2+2*limits]); err != nil {
 		return outcome{}, err
 	}
-	o.first = v[0]
+	o.first, o.now = v[0], v[1]
 	for i := range limits {
-		o.ahead[i] = add(mul(v[1+2*i], second), v[2+2*i])
+		o.ahead[i] = add(mul(v[2+2*i], second), v[3+2*i])
 	}
 	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -22,6 +23,10 @@ type Options struct {
 
 	// Scope says who shares what was taken. Defaults to Overall.
 	Scope Scope
+
+	// MaxWait is how long Reserve and Wait wait at most for their tokens: those
+	// that come later are not taken. Defaults to 0, which is no bound.
+	MaxWait time.Duration
 
 	// BareKeys uses names as keys, unchanged, instead of
 	// "<prefix>:{<name>}:gcra". That is how CL.THROTTLE names its keys: a
@@ -48,9 +53,10 @@ const MaxLimits = 8
 // should be apart need names that differ, "login:42" and "search:42".
 type Limiter struct {
 	keyspace
-	bare  bool
-	terms terms
-	one   []string // arguments for one token
+	bare    bool
+	maxWait time.Duration
+	terms   terms
+	one     []string // arguments for one token
 }
 
 // New returns a Limiter on client. It sends nothing. The error joins all that
@@ -64,12 +70,15 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	if opts.BareKeys && opts.Scope != Overall {
 		errs = append(errs, errors.New("ratelimit: BareKeys goes with Scope Overall only: bare keys are shared"))
 	}
+	if opts.MaxWait < 0 {
+		errs = append(errs, fmt.Errorf("ratelimit: MaxWait is %v; want at least 0", opts.MaxWait))
+	}
 	t, err := newTerms(opts.Limit, opts.And)
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Limiter{keyspace: keys, bare: opts.BareKeys, terms: t, one: t.args(now, 1)}, nil
+	return &Limiter{keyspace: keys, bare: opts.BareKeys, maxWait: opts.MaxWait, terms: t, one: t.args(now, 1)}, nil
 }
 
 // terms are the limits that a call is decided by.

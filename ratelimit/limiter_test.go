@@ -310,6 +310,10 @@ func TestRoundTrips(t *testing.T) {
 			{"AllowN", func() error { _, err := l.AllowN(ctx, "a", 3); return err }, 0},
 			{"AllowN 0", func() error { _, err := l.AllowN(ctx, "a", 0); return err }, redoubt.ReadOnly},
 			{"Peek", func() error { _, err := l.Peek(ctx, "a"); return err }, redoubt.ReadOnly},
+			{"TakeUpTo", func() error { _, err := l.TakeUpTo(ctx, "a", 2); return err }, 0},
+			{"Refund", func() error { _, err := l.Refund(ctx, "a", 1, "id"); return err }, redoubt.Idempotent},
+			{"Reserve", func() error { _, err := l.Reserve(ctx, "a", 1); return err }, 0},
+			{"Wait", func() error { return l.Wait(ctx, "a") }, 0},
 			{"Reset", func() error { return l.Reset(ctx, "a") }, redoubt.Idempotent},
 		} {
 			conn.sent = nil

@@ -6,11 +6,21 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-//go:embed lua/gcra.lua
-var gcraSource string
+var (
+	//go:embed lua/gcra.lua
+	gcraSource string
+	//go:embed lua/upto.lua
+	uptoSource string
+	//go:embed lua/refund.lua
+	refundSource string
 
-var gcraScript = redoubt.NewScript("ratelimit.gcra", gcraSource)
+	gcraScript   = redoubt.NewScript("ratelimit.gcra", gcraSource)
+	uptoScript   = redoubt.NewScript("ratelimit.upto", uptoSource)
+	refundScript = redoubt.NewScript("ratelimit.refund", refundSource)
+)
 
 // Scripts returns the scripts of this package, for servers that load them
 // ahead of use.
-func Scripts() []*redoubt.Script { return []*redoubt.Script{gcraScript} }
+func Scripts() []*redoubt.Script {
+	return []*redoubt.Script{gcraScript, uptoScript, refundScript}
+}

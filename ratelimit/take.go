@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -20,9 +21,6 @@ func (l *Limiter) Allow(ctx context.Context, name string) (Decision, error) {
 // caller to choose. An error that matches redoubt.ErrUnknownOutcome says that
 // the tokens may have been taken: the call is never sent twice.
 func (l *Limiter) AllowN(ctx context.Context, name string, n int) (Decision, error) {
-	if n < 0 {
-		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 0", n)
-	}
 	return l.take(ctx, name, n)
 }
 
@@ -42,17 +40,59 @@ func (l *Limiter) Reset(ctx context.Context, name string) error {
 	return l.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
 }
 
-// take is the way to the server of every call for all of its tokens or none.
-func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error) {
+// TakeUpTo takes as many tokens of the limit called name as there are, at most
+// n, which is at least 1: Decision.Taken says how many. It is Allowed if that is
+// at least one; otherwise RetryAfter is when the next one comes. Like Allow it is
+// never sent twice.
+func (l *Limiter) TakeUpTo(ctx context.Context, name string, n int) (Decision, error) {
+	if n < 1 || int64(n) > maxUpTo {
+		return Decision{}, fmt.Errorf("ratelimit: n is %d; want 1 to %d", n, int64(maxUpTo))
+	}
 	key, err := l.key(name)
 	if err != nil {
 		return Decision{}, err
+	}
+	cmd := redoubt.Cmd{Script: uptoScript, Keys: []string{key}, Args: l.terms.args([]string{strconv.Itoa(n)}, 1)}
+	o, err := readOutcome(l.client.Do(ctx, cmd), len(l.terms.rates))
+	if err != nil {
+		return Decision{}, err
+	}
+	return l.terms.decide(o, o.first, 1), nil
+}
+
+// maxUpTo is the most that [Limiter.TakeUpTo] asks for, so that Lua's numbers
+// stay exact.
+const maxUpTo = 1 << 52
+
+// take is the way to the server of every call for all of its tokens or none.
+func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error) {
+	cmd, err := l.takeCmd(name, n)
+	if err != nil {
+		return Decision{}, err
+	}
+	return l.readTake(l.client.Do(ctx, cmd), n)
+}
+
+// takeCmd is the command that takes n tokens of the limit called name, all or
+// none.
+func (l *Limiter) takeCmd(name string, n int) (redoubt.Cmd, error) {
+	if n < 0 {
+		return redoubt.Cmd{}, fmt.Errorf("ratelimit: n is %d; want at least 0", n)
+	}
+	key, err := l.key(name)
+	if err != nil {
+		return redoubt.Cmd{}, err
 	}
 	args := l.one
 	if n != 1 {
 		args = l.terms.args(now, int64(n))
 	}
-	o, err := readOutcome(l.client.Do(ctx, gcraCmd(key, args, int64(n))), len(l.terms.rates))
+	return gcraCmd(key, args, int64(n)), nil
+}
+
+// readTake reads the reply to takeCmd.
+func (l *Limiter) readTake(r redoubt.Reply, n int) (Decision, error) {
+	o, err := readOutcome(r, len(l.terms.rates))
 	if err != nil {
 		return Decision{}, err
 	}

@@ -259,5 +259,5 @@ func script(args []string, ahead int64) redoubt.Reply {
 		reset = later(reset, zero)
 	}
 	s, ns := new(big.Int).DivMod(reset, num(1e9), new(big.Int)) // rounds down
-	return redoubt.Reply{Val: []any{allowed, s.Int64(), ns.Int64()}}
+	return redoubt.Reply{Val: []any{allowed, int64(0), s.Int64(), ns.Int64()}}
 }

@@ -30,6 +30,8 @@ var leftToLua = map[string]string{
 	"lock/lua/sem_extend.lua":    "not shown hot by a profile",
 	"lock/lua/sem_info.lua":      "for people",
 	"lock/lua/sem_release.lua":   "not shown hot by a profile",
+	"ratelimit/lua/refund.lua":   "once a failure, or a wait given up",
+	"ratelimit/lua/upto.lua":     "not shown hot by a profile",
 	"stock/lua/count.lua":        "for people",
 	"stock/lua/reserve.lua":      "not shown hot by a profile",
 	"stock/lua/settle.lua":       "not shown hot by a profile",

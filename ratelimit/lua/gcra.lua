@@ -5,14 +5,15 @@
 -- ARGV[1] wait_s  integer seconds to wait for the tokens: 0 takes them now or not at all, more reserves them
 -- ARGV[2] wait_ns integer 0 to 999999999
 -- ARGV[3..] limits integers four a limit: inc_s, inc_ns, tol_s, tol_ns. inc: emission interval times tokens, 0 to peek, negative to give back (inc_ns is added, then too). tol: emission interval times burst
--- Returns {allowed 0|1, ahead_s integer, ahead_ns integer, and two more a limit}: how far each tat is ahead
--- of now, after the call; negative when tokens were refused to a tat that is past
+-- Returns {allowed 0|1, now_us integer, ahead_s integer, ahead_ns integer, and two more a limit}: the time, and
+-- how far each tat is ahead of it, after the call; negative when tokens were refused to a tat that is past
 local t = redis.call('TIME')
 local now_s, now_ns = tonumber(t[1]), t[2] * 1000
 local tats, from = redis.pcall('GET', KEYS[1]), 1
 if tats and tats.err then return tats end
 
-local ahead, after = {0}, {1}
+local now_us = now_s * 1e6 + t[2]
+local ahead, after = {0, now_us}, {1, now_us}
 local late_s, late_ns = 0, 0 -- how much later than now the tokens are there
 for i = 3, #ARGV, 4 do
   local ahead_s, ahead_ns = 0, 0
@@ -48,12 +49,12 @@ if late_s > tonumber(ARGV[1]) or (late_s == tonumber(ARGV[1]) and late_ns > tonu
 if ARGV[3] == '0' and ARGV[4] == '0' then return after end
 
 local px, values = 1, {}
-for i = 2, #after, 2 do
+for i = 3, #after, 2 do
   local s, ns = after[i], after[i + 1]
-  if #after > 3 and (late_s > 0 or late_ns > 0) then
+  if #after > 4 and (late_s > 0 or late_ns > 0) then
     -- Tokens that one limit makes late are late for the others: they take them
     -- then, and not now.
-    local inc = 2 * i - 1
+    local inc = 2 * i - 3
     local then_s, then_ns = late_s + ARGV[inc], late_ns + ARGV[inc + 1]
     if then_ns >= 1e9 then then_s, then_ns = then_s + 1, then_ns - 1e9 end
     if then_s > s or (then_s == s and then_ns > ns) then s, ns = then_s, then_ns end

@@ -1,0 +1,46 @@
+package ratelimit
+
+import (
+	"context"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Request is one of the calls of [Limiter.AllowMany].
+type Request struct {
+	Name string
+	// N is how many tokens to take, all or none; 0 peeks.
+	N int
+}
+
+// A Result is the answer to one [Request]: that of [Limiter.AllowN].
+type Result struct {
+	Decision
+	Err error
+}
+
+// AllowMany does what [Limiter.AllowN] does for each of the requests, in one
+// round trip to each server that they touch, and returns one Result for each, in
+// order. Each is decided for itself, and after those before it: one that is
+// refused, or fails, leaves the others as they are.
+func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
+	results := make([]Result, len(requests))
+	cmds := make([]redoubt.Cmd, 0, len(requests))
+	sent := make([]int, 0, len(requests)) // the request of each command
+	for i, q := range requests {
+		cmd, err := l.takeCmd(q.Name, q.N)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		cmds, sent = append(cmds, cmd), append(sent, i)
+	}
+	if len(cmds) == 0 {
+		return results
+	}
+	for k, reply := range l.client.Pipeline(ctx, cmds) {
+		i := sent[k]
+		results[i].Decision, results[i].Err = l.readTake(reply, requests[i].N)
+	}
+	return results
+}

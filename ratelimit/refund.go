@@ -1,0 +1,74 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Refund gives n tokens of the limit called name back, at least 1: work that
+// was let through and then not done. At most what is out comes back; more is
+// dropped, so that there are never more than Burst.
+//
+// The id names the refund, like the id of the order that failed: again with
+// the same id it gives nothing, until all tokens that are out now are back and a
+// minute has passed. With an empty id each call is a refund of its own. Either
+// way it is safe to send again after a lost reply, and is. The Decision is that
+// of a [Limiter.Peek] after it.
+func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (Decision, error) {
+	if n < 1 {
+		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
+	}
+	if len(id) > maxID {
+		return Decision{}, fmt.Errorf("ratelimit: id has %d bytes; want at most %d", len(id), maxID)
+	}
+	if id == "" {
+		id = newID()
+	}
+	o, err := l.giveBack(ctx, &l.terms, name, n, id, "")
+	if err != nil {
+		return Decision{}, err
+	}
+	return l.terms.decide(o, 0, 0), nil
+}
+
+// maxID is the longest id of a refund, in bytes.
+const maxID = 512
+
+// giveBack runs refund.lua.
+func (l *Limiter) giveBack(ctx context.Context, t *terms, name string, n int, id, reserved string) (outcome, error) {
+	key, err := l.key(name)
+	if err != nil {
+		return outcome{}, err
+	}
+	refunds, err := l.refundsKey(name)
+	if err != nil {
+		return outcome{}, err
+	}
+	return readOutcome(l.client.Do(ctx, redoubt.Cmd{
+		Script: refundScript,
+		Keys:   []string{key, refunds},
+		Args:   t.args([]string{id, reserved}, int64(n)),
+		Flags:  redoubt.Idempotent,
+	}), len(t.rates))
+}
+
+// refundsKey returns the key of the ids of refunds.
+func (l *Limiter) refundsKey(name string) (string, error) {
+	if !l.bare {
+		return l.taken(name, "refunds")
+	}
+	// It must share the slot of the bare key: the hash tag is what stands in
+	// the first braces, or all of the key.
+	if _, tag, ok := strings.Cut(name, "{"); ok {
+		if end := strings.IndexByte(tag, '}'); end > 0 {
+			return name + ":refunds", nil
+		}
+	}
+	if strings.Contains(name, "}") {
+		return "", fmt.Errorf("%w: %q has a brace and no hash tag, so nothing can be given back on it", redoubt.ErrInvalidName, name)
+	}
+	return "{" + name + "}:refunds", nil
+}

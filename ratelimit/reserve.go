@@ -1,0 +1,142 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Reservation is for tokens that were taken ahead of time. Whoever has one
+// acts after its Delay, or cancels it. Its methods may be called by many
+// goroutines at once.
+type Reservation struct {
+	// Decision tells whether the tokens are reserved. If not, because they come
+	// later than Options.MaxWait, or never, RetryAfter is how long they take.
+	Decision
+
+	limiter *Limiter
+	terms   *terms
+	name    string
+	n       int
+	tats    string    // that it led to
+	at      time.Time // of the process's monotonic clock
+
+	mu struct {
+		sync.Mutex
+		id string // of the cancellation; empty before
+	}
+}
+
+// Reserve takes n tokens of the limit called name, at least 1, ahead of time if
+// they are not there yet: the caller must not act before [Reservation.Delay] has
+// passed. Reservations are served in the order in which they reach the server.
+// Tokens that come later than Options.MaxWait, or never, are not reserved.
+//
+// A call is never sent twice. After an error that matches
+// redoubt.ErrUnknownOutcome the tokens may have been taken.
+func (l *Limiter) Reserve(ctx context.Context, name string, n int) (*Reservation, error) {
+	return l.reserve(ctx, name, n, l.maxWait)
+}
+
+// forEver is more than any limit makes one wait.
+const forEver = math.MaxInt64
+
+func (l *Limiter) reserve(ctx context.Context, name string, n int, within time.Duration) (*Reservation, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
+	}
+	key, err := l.key(name)
+	if err != nil {
+		return nil, err
+	}
+	if within == 0 {
+		within = forEver
+	}
+	t := &l.terms
+	if t.never(int64(n)) {
+		within = 0
+	}
+	s, ns := split(int64(within))
+	cmd := redoubt.Cmd{Script: gcraScript, Keys: []string{key}, Args: t.args([]string{s, ns}, int64(n))}
+	o, err := readOutcome(l.client.Do(ctx, cmd), len(t.rates))
+	if err != nil {
+		return nil, err
+	}
+	return l.reservation(t, o, name, n), nil
+}
+
+// never tells whether n tokens are more than a limit ever has at once.
+func (t *terms) never(n int64) bool {
+	return slices.ContainsFunc(t.rates, func(g gcra) bool { return g.cost(n) > g.tolerance })
+}
+
+// reservation makes one of the outcome of a call that has just returned.
+func (l *Limiter) reservation(t *terms, o outcome, name string, n int) *Reservation {
+	r := &Reservation{limiter: l, terms: t, name: name, n: n, at: time.Now()}
+	r.Decision = t.decide(o, o.first*int64(n), int64(n))
+	if r.Allowed {
+		// The server reckoned the delay before its reply came, and the timer
+		// begins after: it is never early.
+		r.at = r.at.Add(t.delay(o))
+		r.tats = t.tats(o)
+	}
+	return r
+}
+
+// delay is how long after the call the tokens of an outcome are there.
+func (t *terms) delay(o outcome) (d time.Duration) {
+	for i, g := range t.rates {
+		d = max(d, micros(add(o.ahead[i], -g.tolerance)))
+	}
+	return d
+}
+
+// tats are the theoretical arrival times of an outcome, as the key has them.
+func (t *terms) tats(o outcome) string {
+	var b strings.Builder
+	for i := range t.rates {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		s, ns := o.ahead[i]/second+o.now/1e6, o.ahead[i]%second+o.now%1e6*1000
+		fmt.Fprintf(&b, "%d%09d", s+ns/second, ns%second)
+	}
+	return b.String()
+}
+
+// Delay returns how long it is still until the holder of the reservation may
+// act: 0 when it may now. It is meaningless if the tokens are not reserved.
+func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.at)) }
+
+// Cancel gives the tokens back, as far as that is still right, by the rule of
+// golang.org/x/time/rate: nothing once the reservation's time has come, and not
+// what others have reserved since, whose times stand. It may be repeated, and
+// is sent again after a lost reply. It costs one round trip.
+func (r *Reservation) Cancel(ctx context.Context) error {
+	if !r.Allowed {
+		return nil
+	}
+	r.mu.Lock()
+	if r.mu.id == "" {
+		r.mu.id = newID()
+	}
+	id := r.mu.id
+	r.mu.Unlock()
+	_, err := r.limiter.giveBack(ctx, r.terms, r.name, r.n, id, r.tats)
+	return err
+}
+
+// newID returns 128 random bits.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}

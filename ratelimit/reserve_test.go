@@ -1,0 +1,230 @@
+package ratelimit_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// The tests of golang.org/x/time/rate for reservations, with its names. A time
+// t is so many intervals from the start; one of "r t n -> at" reserves n tokens
+// at t, which are there at the time behind the arrow, or never; "name = r …"
+// gives it a name and "cancel name t" cancels it.
+func TestReservationsLikeXTimeRate(t *testing.T) {
+	for name, story := range map[string]string{
+		"TestReserve":       "burst 2, r 0 2 -> 0, r 0 2 -> 2, r 3 2 -> 4",
+		"TestReserveMax":    "burst 2, max 1, r 0 2 -> 0, r 0 1 -> 1, r 0 1 -> late, r 1 1 -> 2",
+		"TestCancelInvalid": "burst 2, r 0 2 -> 0, x = r 0 3 -> never, cancel x 0, r 0 2 -> 2",
+		"TestCancelLast":    "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, cancel x 1, r 1 2 -> 2",
+		"TestCancelTooLate": "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, cancel x 3, r 3 2 -> 4",
+		"TestCancel0Tokens": "burst 2, r 0 2 -> 0, x = r 0 1 -> 1, r 0 1 -> 2, cancel x 0, r 0 1 -> 3",
+		"TestCancel1Token":  "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, r 0 1 -> 3, cancel x 2, r 2 2 -> 4",
+		"TestCancelMulti":   "burst 4, r 0 4 -> 0, x = r 0 3 -> 3, r 0 1 -> 4, y = r 0 1 -> 5, cancel y 1, cancel x 1, r 1 3 -> 5",
+		// Not there: the same cancellation again, and one of what was reset.
+		"cancel twice":    "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, cancel x 0, cancel x 0, r 0 1 -> 1",
+		"cancel of reset": "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, reset, r 0 2 -> 0, cancel x 0, r 0 1 -> 1",
+	} {
+		t.Run(name, func(t *testing.T) { eachFrozen(t, func(t *testing.T, w *world) { playReservations(t, w, story) }) })
+	}
+}
+
+func playReservations(t *testing.T, w *world, story string) {
+	const d = time.Hour
+	t0 := time.Unix(1_760_000_000, 0)
+	opts := ratelimit.Options{Limit: ratelimit.Limit{Rate: 1, Period: d}}
+	limiter := func() *ratelimit.Limiter {
+		l, err := ratelimit.New(w.client, opts)
+		must(t, err)
+		return l
+	}
+	named := map[string]*ratelimit.Reservation{}
+	for step := range strings.SplitSeq(story, ", ") {
+		name, call, ok := strings.Cut(step, " = ")
+		if !ok {
+			call = step
+		}
+		var at, n int
+		var want string
+		switch {
+		case scan(call, "burst %d", &opts.Limit.Burst):
+		case scan(call, "max %d", &n):
+			opts.MaxWait = time.Duration(n) * d
+		case call == "reset":
+			must(t, limiter().Reset(t.Context(), "a"))
+		case scan(call, "cancel %s %d", &want, &at):
+			w.clock.set(t0.Add(time.Duration(at) * d))
+			must(t, named[want].Cancel(t.Context()))
+		case scan(call, "r %d %d -> %s", &at, &n, &want):
+			w.clock.set(t0.Add(time.Duration(at) * d))
+			r, err := limiter().Reserve(t.Context(), "a", n)
+			must(t, err)
+			named[name] = r
+			got := "late"
+			switch {
+			case r.Allowed:
+				got = fmt.Sprint(at + int(r.Delay().Round(d/60)/d))
+			case r.RetryAfter == ratelimit.Never:
+				got = "never"
+			}
+			if got != want || r.Allowed == (got == "late" || got == "never") || (r.Taken == n) != r.Allowed {
+				t.Errorf("%s: got %s (%+v)", step, got, r.Decision)
+			}
+		default:
+			t.Fatalf("what is %q?", call)
+		}
+	}
+}
+
+func scan(s, format string, into ...any) bool {
+	n, err := fmt.Sscanf(s, format, into...)
+	return err == nil && n == len(into)
+}
+
+// Whatever is taken at once or reserved, under one limit or several: each limit
+// lets through all that happens, at the time when it happens.
+func TestReservationsKeepEveryLimit(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		for i := range 40 {
+			// Minutes, so that the time that this test takes does not count.
+			limits := make([]ratelimit.Limit, 1+r.IntN(3))
+			for k := range limits {
+				limits[k] = ratelimit.Limit{Rate: 1, Period: time.Duration(1+r.IntN(40)) * time.Hour, Burst: 1 + r.IntN(9)}
+			}
+			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			must(t, err)
+			type event struct {
+				at time.Duration
+				n  int
+			}
+			var events []event
+			start, taken := w.clock.µs.Load(), 0
+			for range 50 {
+				w.clock.advance(time.Duration(r.IntN(20)) * time.Hour)
+				now := time.Duration(w.clock.µs.Load()-start) * time.Microsecond
+				n := 1 + r.IntN(3)
+				if r.IntN(3) == 0 {
+					if allow(t, l, fmt.Sprint("a", i), n).Allowed {
+						events = append(events, event{now, n})
+					}
+					continue
+				}
+				res, err := l.Reserve(t.Context(), fmt.Sprint("a", i), n)
+				must(t, err)
+				if res.Allowed {
+					events = append(events, event{now + res.Delay().Round(time.Hour), n})
+					taken++
+				}
+			}
+			slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+			for _, limit := range limits {
+				full := limit.Period * time.Duration(limit.Burst)
+				var tat time.Duration
+				for _, e := range events {
+					tat = max(tat, e.at) + limit.Period*time.Duration(e.n)
+					if tat-e.at > full {
+						t.Fatalf("%+v: %+v does not hold %+v at %v", limits, limit, events, e.at)
+					}
+				}
+			}
+			if taken == 0 && limits[0].Burst > 3 && len(limits) == 1 {
+				t.Errorf("%+v: nothing was ever reserved", limits)
+			}
+		}
+	})
+}
+
+// TakeUpTo takes what AllowN would, at most: the largest number that is allowed.
+func TestTakeUpTo(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		for i := range 200 {
+			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
+			if r.IntN(4) == 0 { // at the edge of what numbers hold
+				limits[0] = ratelimit.Limit{Rate: 1 + r.IntN(1_000_000), Period: time.Second, Burst: 1 + r.IntN(1<<51)}
+			}
+			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			if err != nil {
+				continue // more than 292 years
+			}
+			name := fmt.Sprint("a", i)
+			for range 6 {
+				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				before := peek(t, l, name)
+				n := 1 + r.IntN(2*limits[0].Burst)
+				d, err := l.TakeUpTo(t.Context(), name, n)
+				must(t, err)
+				if want := min(n, before.Remaining); d.Taken != want || d.Remaining != before.Remaining-want || d.Allowed != (want > 0) {
+					t.Fatalf("%+v: up to %d of %d: took %d: %s", limits, n, before.Remaining, d.Taken, show(d))
+				}
+				if after := peek(t, l, name); after.Remaining != d.Remaining || after.ResetAfter != d.ResetAfter {
+					t.Fatalf("%+v: %s; then %s", limits, show(d), show(after))
+				}
+				if !d.Allowed && d.RetryAfter <= 0 {
+					t.Fatalf("%+v: %s", limits, show(d))
+				}
+			}
+		}
+	})
+}
+
+// What is given back is at most what is out, and comes once for each id.
+func TestRefund(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		for _, bare := range []bool{false, true} {
+			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: ratelimit.PerHour(10), BareKeys: bare})
+			must(t, err)
+			name := fmt.Sprint(w.Prefix, bare)
+			refund := func(n int, id string, want int) {
+				t.Helper()
+				d, err := l.Refund(t.Context(), name, n, id)
+				must(t, err)
+				if d.Remaining != want || d.Taken != 0 || d.Allowed != (want > 0) {
+					t.Errorf("bare %v: refund of %d for %q: %s; want %d", bare, n, id, show(d), want)
+				}
+			}
+			refund(3, "early", 10) // nothing is out
+			allow(t, l, name, 6)
+			refund(3, "early", 4) // it was given, and is known
+			refund(2, "x", 6)
+			refund(2, "x", 6)
+			refund(2, "y", 8)
+			refund(1, "", 9)
+			refund(1, "", 10)
+			refund(100, "z", 10)
+			allow(t, l, name, 10)
+			w.clock.advance(59 * time.Minute)
+			refund(1, "x", 9)
+			w.clock.advance(3 * time.Minute)
+			allow(t, l, name, 10)
+			w.clock.advance(time.Minute)
+			refund(1, "x", 1) // forgotten: all that was out with it is long back
+		}
+	})
+}
+
+// AllowMany is the calls one after the other.
+func TestAllowMany(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.PerHour(2))
+		got := l.AllowMany(t.Context(), []ratelimit.Request{{"a", 1}, {"b", 2}, {"a", 1}, {"a", 1}, {"b", 0}, {"", 1}, {"c", 3}, {"c", -1}})
+		var text []string
+		for _, r := range got {
+			if text = append(text, fmt.Sprint(r.Allowed, " ", r.Remaining, " ", r.Taken)); r.Err != nil {
+				text[len(text)-1] = "error"
+			}
+		}
+		want := []string{"true 1 1", "true 0 2", "true 0 1", "false 0 0", "false 0 0", "error", "false 2 0", "error"}
+		if !slices.Equal(text, want) {
+			t.Errorf("%q", text)
+		}
+		if got := l.AllowMany(t.Context(), nil); len(got) != 0 {
+			t.Errorf("of nothing: %v", got)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrTooLate is matched by the error of a [Limiter.Wait] whose tokens come
+	// later than its ctx ends, or than Options.MaxWait. Nothing was taken.
+	ErrTooLate = errors.New("ratelimit: the tokens come too late")
+
+	// ErrExceedsBurst is matched by the error of a [Limiter.Wait] for more
+	// tokens than a limit ever has at once. Nothing was taken.
+	ErrExceedsBurst = errors.New("ratelimit: more tokens than the burst")
+)
+
+// cancelTimeout bounds what a wait that was given up does to give its place
+// back.
+const cancelTimeout = 3 * time.Second
+
+// Wait takes one token of the limit called name and returns when it is there.
+// See [Limiter.WaitN].
+func (l *Limiter) Wait(ctx context.Context, name string) error { return l.WaitN(ctx, name, 1) }
+
+// WaitN takes n tokens of the limit called name, at least 1, and returns nil
+// when they are there: never earlier, by the server's clock. All who wait, in
+// whatever process, are served in the order in which they reached the server: each
+// has a place of its own in the limit from its one round trip on, and waits for
+// it by a timer of this process.
+//
+// When ctx has a deadline and the tokens come later, WaitN returns at once with
+// an error that matches [ErrTooLate], and has taken nothing. For more tokens
+// than Burst it is [ErrExceedsBurst]. When ctx ends during the wait, WaitN
+// returns its error and gives its place back as [Reservation.Cancel] does, in
+// the background.
+func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
+	within := l.maxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		// At least a nanosecond: 0 is no bound.
+		if left := max(time.Until(deadline), 1); within == 0 || left < within {
+			within = left
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := l.reserve(ctx, name, n, within)
+	switch {
+	case err != nil:
+		return err
+	case r.RetryAfter == Never:
+		return fmt.Errorf("%w: %d of %d", ErrExceedsBurst, n, r.Limit.Burst)
+	case !r.Allowed:
+		return fmt.Errorf("%w: in %v", ErrTooLate, r.RetryAfter)
+	}
+	delay := r.Delay()
+	if delay == 0 {
+		return nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		back := context.WithoutCancel(ctx)
+		l.client.Go(func() {
+			back, cancel := context.WithTimeout(back, cancelTimeout)
+			defer cancel()
+			_ = r.Cancel(back) // or else the place stays empty
+		})
+		return ctx.Err()
+	}
+}
