@@ -107,6 +107,10 @@
 //   - ForceRelease ends the lease with the token that it names and no other, and
 //     its holder learns of it when it renews. (TestForceRelease,
 //     TestForcedLeaseIsOver, TestForceHitsAllReadersAndOnePermit)
+//   - Leases are renewed in time however many there are, before a third of their
+//     TTL has gone, and on a node of a cluster whatever the other nodes do.
+//     (TestRenewalsAreSpread, TestSlowNodesDelayNoOther, TestManyLocksOutliveAShard,
+//     TestNewLocksAfterALossAreRenewed, TestNothingIsRenewedAfterRelease)
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
 //     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
 //   - Of a semaphore at most limit permits are held at a time, with tokens that

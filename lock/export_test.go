@@ -38,6 +38,22 @@ func MaxPoll(d time.Duration) (back func()) {
 	return func() { maxPoll = old }
 }
 
+// Renew renews leases of one family as when they are due.
+func Renew(leases []*Lease) {
+	r, ttl := leases[0].family.renewer, leases[0].family.opts.TTL
+	holds := make([]*hold, len(leases))
+	for i, l := range leases {
+		holds[i] = &l.one
+		l.mu.Lock()
+		l.one.deadline = time.Now().Add(ttl / 2)
+		l.mu.Unlock()
+		r.mu.Lock()
+		r.take(&l.one.renewal.task)
+		r.mu.Unlock()
+	}
+	r.send(holds, ttl)
+}
+
 // Contexts is how many contexts end with the lease.
 func (l *Lease) Contexts() int {
 	l.mu.Lock()

@@ -54,7 +54,7 @@ type family struct {
 	client  *redoubt.Client
 	opts    Options
 	lines   *lines
-	renewer renewer
+	renewer *renewer
 }
 
 // newFamily checks opts and fills in the defaults.
@@ -73,9 +73,7 @@ func newFamily(client *redoubt.Client, opts Options) (*family, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	f := &family{client: client, opts: opts, lines: linesOf(client)}
-	f.renewer.client = client
-	return f, nil
+	return &family{client: client, opts: opts, lines: linesOf(client), renewer: renewerOf(client)}, nil
 }
 
 // keys returns the keys of name with the given parts.

@@ -29,12 +29,14 @@ type Lease struct {
 
 	mu       sync.Mutex
 	holds    []*hold
-	deadline time.Time   // the earliest of the holds'
-	timer    *time.Timer // fires at the deadline
-	err      error       // why the lease is over; nil while it is held
+	deadline time.Time // the earliest of the holds'
+	err      error     // why the lease is over; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
 	entered  int  // how many are in it by Enter
 	left     bool // Release was called
+
+	// Owned by the renewer, guarded by its mutex: looks at the deadline.
+	watch task
 
 	// Of the lease on one name, not to be allocated apart.
 	one  hold
@@ -84,7 +86,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) 
 	}
 	l.schedule()
 	if renew {
-		l.family.renewer.add(h, sent.Add(l.family.opts.TTL/3))
+		l.family.renewer.add(h, renewAt(sent, l.family.opts.TTL))
 	}
 }
 
@@ -95,11 +97,7 @@ func (l *Lease) schedule() {
 		return
 	}
 	l.deadline = first
-	if l.timer == nil {
-		l.timer = time.AfterFunc(time.Until(first), l.expire)
-	} else {
-		l.timer.Reset(time.Until(first))
-	}
+	l.family.renewer.watch(l, first)
 }
 
 // first returns the hold that ends first. l.mu is held.
@@ -181,8 +179,8 @@ func (l *Lease) Err() error {
 	return l.check()
 }
 
-// check is Err with l.mu held. The deadline decides, not the timer, which may
-// fire late.
+// check is Err with l.mu held. The deadline decides, not when the renewer looks
+// at it, which may be late.
 func (l *Lease) check() error {
 	if l.err == nil && !time.Now().Before(l.deadline) {
 		l.end(fmt.Errorf("%w%s", ErrRanOut, l.first().renewal.why()))
@@ -266,15 +264,12 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 	return l.check()
 }
 
-// expire is called by the timer. The deadline may have moved since.
+// expire is called by the renewer. The deadline may have moved since it was told.
 func (l *Lease) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return
-	}
 	if l.check() == nil {
-		l.timer.Reset(time.Until(l.deadline))
+		l.family.renewer.watch(l, l.deadline)
 	}
 }
 
@@ -284,7 +279,7 @@ func (l *Lease) end(err error) {
 		return
 	}
 	l.err = err
-	l.timer.Stop()
+	l.family.renewer.unwatch(l)
 	close(l.done)
 	for cancel := range l.onEnd {
 		(*cancel)(err)

@@ -260,9 +260,7 @@ func (m *Multi) sendOrCleanUp(ctx context.Context, cmds []redoubt.Cmd) {
 func (l *Lease) releases() (cmds []redoubt.Cmd) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.end(ErrReleased)
-	}
+	l.end(ErrReleased)
 	for _, h := range l.holds {
 		cmds = append(cmds, h.release(h.id))
 	}

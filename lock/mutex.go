@@ -46,8 +46,9 @@ type Options struct {
 	TTL time.Duration
 
 	// NoRenew leaves it to the caller to call [Lease.Extend]. By default a
-	// lease is renewed every third of its TTL until it is released, so that
-	// it lasts as long as the process lives and reaches the server.
+	// lease is renewed before a third of its TTL has gone, until it is
+	// released, so that it lasts as long as the process lives and reaches the
+	// server.
 	NoRenew bool
 
 	// Label is shown to whoever finds the lock busy, "host:pid" for instance.

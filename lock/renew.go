@@ -3,6 +3,7 @@ package lock
 import (
 	"container/heap"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -10,29 +11,46 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A renewer extends leases every third of their TTL. A timer fires when the
-// next is due; all that are due within a short time go together, in one
-// pipeline for each node of a cluster, each on its own: a dead node holds up
-// the renewals on no other.
+// A renewer keeps the time for all leases of a client, of every kind: it extends
+// them before they run out, and ends them at their deadlines. It has one timer,
+// and a heap of what is to come.
 //
-// Rejected: a goroutine and a timer a lease (10,000 locks are 10,000 single
-// commands every 10 s, and they drift under load).
+// What is due for one node of a cluster leaves together, in pipelines that are
+// bounded in commands and bytes. Each node has senders of its own, so that a dead
+// or slow one holds up the renewals on no other, and more than one, so that one
+// broken connection doesn't hold up those on a node that lives.
+//
+// A lease is renewed when between a quarter and a third of its TTL has gone, at
+// random: ten thousand that were acquired at once are not all renewed at once.
+//
+// Rejected: a goroutine and timers a lease (10,000 locks are 10,000 single
+// commands every 10 s, and they drift under load); one pipeline after the other
+// over all nodes (the last waits for the slowest of all).
 type renewer struct {
 	client *redoubt.Client
 
-	mu    sync.Mutex
-	due   renewals
-	timer *time.Timer // nil until the first lease
-	next  time.Time   // when timer fires; zero when it isn't set
+	mu     sync.Mutex
+	agenda agenda
+	timer  *time.Timer // nil until the first lease
+	next   time.Time   // when timer fires; zero when it isn't set
+	routes map[route]*queue
 }
 
-// renewal is a hold's entry in the renewer.
+// A task is something to do at a time: to renew hold or, when that is nil, to
+// see whether lease is over.
+type task struct {
+	at    time.Time
+	index int // in the agenda, counted from 1; 0: it is not there
+	lease *Lease
+	hold  *hold
+}
+
+// renewal is a hold's part in the renewer.
 type renewal struct {
-	at     time.Time
-	index  int   // in the heap, while queued
-	queued bool  // waits in the heap; otherwise it is being sent, or over
-	over   bool  // the lease is over
-	err    error // of the last attempt, nil after a success; guarded by Lease.mu
+	task
+
+	over bool  // it is not to be renewed any more
+	err  error // of the last attempt, nil after a success; guarded by Lease.mu
 }
 
 // why completes the sentence "the lease ran out at its deadline".
@@ -43,42 +61,103 @@ func (r *renewal) why() string {
 	return ": the last renewal failed: " + r.err.Error()
 }
 
+// A route is what can leave together: to one node, with one time-out.
+type route struct {
+	node string
+	ttl  time.Duration
+}
+
+// A queue is what is due on one route.
+type queue struct {
+	holds   []*hold
+	senders int
+}
+
+const (
+	// maxRenewals and maxRenewalBytes bound a pipeline of renewals: the server
+	// runs it as a piece.
+	maxRenewals     = 128
+	maxRenewalBytes = 64 << 10
+	// maxSenders is how many pipelines may be under way on one route.
+	maxSenders = 4
+)
+
+// renewerKey is where a client keeps its renewer.
+type renewerKey struct{}
+
+func renewerOf(client *redoubt.Client) *renewer {
+	return client.Shared(renewerKey{}, func() any {
+		return &renewer{client: client, routes: make(map[route]*queue)}
+	}).(*renewer)
+}
+
+// renewAt is when a lease is renewed that was confirmed at sent.
+func renewAt(sent time.Time, ttl time.Duration) time.Time {
+	return sent.Add(ttl/3 - rand.N(ttl/12+1))
+}
+
 // gather is how far ahead of its time a renewal may go along with others.
-const gather = 5 * time.Millisecond
+func gather(ttl time.Duration) time.Duration { return min(ttl/100, 100*time.Millisecond) }
 
-// maxRenewals bounds a pipeline of renewals.
-const maxRenewals = 512
-
+// add renews h at the given time.
 func (r *renewer) add(h *hold, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.renewal.over {
-		return
+	if !h.renewal.over {
+		h.renewal.hold, h.renewal.lease = h, h.lease
+		r.put(&h.renewal.task, at)
 	}
-	h.renewal.at, h.renewal.queued = at, true
-	heap.Push(&r.due, h)
-	r.arm()
 }
 
-// remove forgets a lease. The timer stays set: it may fire for nothing, which
+// remove forgets a hold. The timer stays set: it may fire for nothing, which
 // costs less than setting it anew for every lock and unlock.
 func (r *renewer) remove(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.renewal.over = true
-	if h.renewal.queued {
-		heap.Remove(&r.due, h.renewal.index)
-		h.renewal.queued = false
+	r.take(&h.renewal.task)
+}
+
+// watch looks at l at the given time, or earlier if it was to do so.
+func (r *renewer) watch(l *Lease, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.watch.index == 0 || at.Before(l.watch.at) {
+		l.watch.lease = l
+		r.put(&l.watch, at)
 	}
 }
 
-// arm sets the timer if it would fire later than the next renewal is due.
-// r.mu is held.
+func (r *renewer) unwatch(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.take(&l.watch)
+}
+
+// put enters e, or moves it. r.mu is held.
+func (r *renewer) put(e *task, at time.Time) {
+	e.at = at
+	if e.index > 0 {
+		heap.Fix(&r.agenda, e.index-1)
+	} else {
+		heap.Push(&r.agenda, e)
+	}
+	r.arm()
+}
+
+// take removes e if it is there. r.mu is held.
+func (r *renewer) take(e *task) {
+	if e.index > 0 {
+		heap.Remove(&r.agenda, e.index-1)
+	}
+}
+
+// arm sets the timer if it would fire later than something is due. r.mu is held.
 func (r *renewer) arm() {
-	if len(r.due) == 0 {
+	if len(r.agenda) == 0 {
 		return
 	}
-	at := r.due[0].renewal.at
+	at := r.agenda[0].at
 	if !r.next.IsZero() && !at.Before(r.next) {
 		return
 	}
@@ -90,35 +169,103 @@ func (r *renewer) arm() {
 	r.timer.Reset(time.Until(at))
 }
 
-// fire sends what is due.
+// fire does what is due.
 func (r *renewer) fire() {
+	var renew []*hold
+	var over []*Lease
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.next = time.Time{}
-	soon := time.Now().Add(gather)
-	byNode := make(map[string][]*hold)
-	for len(r.due) > 0 && !r.due[0].renewal.at.After(soon) {
-		h := heap.Pop(&r.due).(*hold)
-		h.renewal.queued = false
-		node := r.client.Node(h.key())
-		byNode[node] = append(byNode[node], h)
-	}
-	for _, holds := range byNode {
-		for batch := range slices.Chunk(holds, maxRenewals) {
-			go r.send(batch)
+	now := time.Now()
+	for len(r.agenda) > 0 {
+		e := r.agenda[0]
+		early := time.Duration(0)
+		if e.hold != nil {
+			early = gather(e.hold.ttl())
+		}
+		if e.at.Sub(now) > early {
+			break
+		}
+		heap.Pop(&r.agenda)
+		if e.hold != nil {
+			renew = append(renew, e.hold)
+		} else {
+			over = append(over, e.lease)
 		}
 	}
 	r.arm()
+	r.mu.Unlock()
+
+	r.renew(renew)
+	for _, l := range over {
+		l.expire()
+	}
 }
 
-// send renews leases in one pipeline and puts them back.
-func (r *renewer) send(holds []*hold) {
-	now, ttl := time.Now(), holds[0].lease.family.opts.TTL
-	var cmds []redoubt.Cmd
+// renew hands holds to the senders of their nodes.
+func (r *renewer) renew(holds []*hold) {
+	routes := make([]route, len(holds))
+	for i, h := range holds {
+		routes[i] = route{r.client.Node(h.key()), h.ttl()}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, to := range routes {
+		if r.routes[to] == nil {
+			r.routes[to] = new(queue)
+		}
+		r.routes[to].holds = append(r.routes[to].holds, holds[i])
+	}
+	for to, q := range r.routes {
+		for n := len(q.holds); n > 0 && q.senders < maxSenders; n -= maxRenewals {
+			q.senders++
+			go r.drain(to, q)
+		}
+	}
+}
+
+// drain sends what is due on one route until there is no more.
+func (r *renewer) drain(to route, q *queue) {
+	for {
+		r.mu.Lock()
+		batch := q.batch()
+		if len(batch) == 0 {
+			if q.senders--; q.senders == 0 {
+				delete(r.routes, to)
+			}
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		r.send(batch, to.ttl)
+	}
+}
+
+// batch takes what goes into one pipeline, and drops what is over. The renewer's
+// mutex is held.
+func (q *queue) batch() (batch []*hold) {
+	bytes, i := 0, 0
+	for ; i < len(q.holds) && len(batch) < maxRenewals && bytes < maxRenewalBytes; i++ {
+		if h := q.holds[i]; !h.renewal.over {
+			batch = append(batch, h)
+			for _, key := range h.keys {
+				bytes += len(key)
+			}
+		}
+	}
+	if q.holds = q.holds[i:]; len(q.holds) == 0 {
+		q.holds = nil
+	}
+	return batch
+}
+
+// send renews leases in one pipeline and enters them anew.
+func (r *renewer) send(holds []*hold, ttl time.Duration) {
+	now := time.Now()
+	cmds := make([]redoubt.Cmd, 0, len(holds))
 	holds = slices.DeleteFunc(holds, func(h *hold) bool {
 		// A lease that was extended by hand meanwhile need not be renewed yet.
-		if next := h.until().Add(-ttl * 2 / 3); next.After(now.Add(gather)) {
-			r.add(h, next)
+		if until := h.until(); until.Sub(now) > ttl*4/5 {
+			r.add(h, renewAt(until.Add(-ttl), ttl))
 			return true
 		}
 		cmds = append(cmds, h.kind.extend(h.keys, h.id, ttl))
@@ -137,9 +284,9 @@ func (r *renewer) send(holds []*hold) {
 		h.renewal.err = err
 		h.lease.mu.Unlock()
 		if err != nil {
-			r.add(h, time.Now().Add(ttl/20))
+			r.add(h, time.Now().Add(ttl/20+rand.N(ttl/20)))
 		} else if h.extended(now, held, granted) == nil {
-			r.add(h, now.Add(ttl/3))
+			r.add(h, renewAt(now, ttl))
 		}
 	}
 }
@@ -151,27 +298,30 @@ func (h *hold) until() time.Time {
 	return h.deadline
 }
 
-// renewals is a heap of leases by the time of their renewal.
-type renewals []*hold
+func (h *hold) ttl() time.Duration { return h.lease.family.opts.TTL }
 
-func (h renewals) Len() int           { return len(h) }
-func (h renewals) Less(i, j int) bool { return h[i].renewal.at.Before(h[j].renewal.at) }
+// An agenda is a heap of tasks by their times.
+type agenda []*task
 
-func (h renewals) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].renewal.index, h[j].renewal.index = i, j
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].index, a[j].index = i+1, j+1
 }
 
-func (h *renewals) Push(x any) {
-	next := x.(*hold)
-	next.renewal.index = len(*h)
-	*h = append(*h, next)
+func (a *agenda) Push(x any) {
+	e := x.(*task)
+	*a = append(*a, e)
+	e.index = len(*a)
 }
 
-func (h *renewals) Pop() any {
-	old := *h
+func (a *agenda) Pop() any {
+	old := *a
 	last := old[len(old)-1]
 	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
+	*a = old[:len(old)-1]
+	last.index = 0
 	return last
 }
