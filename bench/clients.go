@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -87,66 +82,6 @@ func benchRateLimit(ctx context.Context, cfg config) error {
 			{name: "redis_rate", op: peer(plain)},
 			{name: "redis_rate on AutoPipeline", op: peer(auto)},
 			{name: "redoubt/ratelimit, ctx can end", op: ours, canEnd: true},
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func benchLock(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(server.addr)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-
-	const ttl = 30 * time.Second
-	locks, err := lock.New(p.ours, lock.Options{TTL: ttl})
-	if err != nil {
-		return err
-	}
-	viaRedislock := func(c redislock.RedisClient) func(context.Context, int) error {
-		l := redislock.New(c)
-		return func(ctx context.Context, caller int) error {
-			got, err := l.Obtain(ctx, fmt.Sprint("redislock:", caller), ttl, nil)
-			if err != nil {
-				return err
-			}
-			return got.Release(ctx)
-		}
-	}
-	rs := redsync.New(redsyncredis.NewPool(p.plain))
-	ours := func(ctx context.Context, caller int) error {
-		lease, busy, err := locks.TryAcquire(ctx, fmt.Sprint("ours:", caller))
-		if err != nil {
-			return err
-		}
-		if busy != nil {
-			return errors.New("busy")
-		}
-		return lease.Release(ctx)
-	}
-	viaRedsync := func(ctx context.Context, caller int) error {
-		m := rs.NewMutex(fmt.Sprint("redsync:", caller), redsync.WithExpiry(ttl))
-		if err := m.LockContext(ctx); err != nil {
-			return err
-		}
-		_, err := m.UnlockContext(ctx)
-		return err
-	}
-	for _, callers := range cfg.callers {
-		if err := cfg.compare(ctx, "lock", p.admin, callers, []contender{
-			{name: "redoubt/lock", op: ours},
-			{name: "redislock", op: viaRedislock(p.plain)},
-			{name: "redislock on AutoPipeline", op: viaRedislock(p.auto)},
-			{name: "redsync", op: viaRedsync},
-			{name: "redoubt/lock, ctx can end", op: ours, canEnd: true},
 		}); err != nil {
 			return err
 		}

@@ -2,7 +2,9 @@
 // same run, interleaved rounds, medians. It writes one line a measurement to a
 // raw file and prints a table of medians and ratios.
 //
-//	go run . -suite clients   # ratelimit and lock against peers' libraries
+//	go run . -suite clients   # ratelimit against a peer's library
+//	go run . -suite locks     # lock and unlock of a free lock, against peers' libraries
+//	go run . -suite handover  # one lock that many processes wait for
 //	go run . -suite stock     # one item sold to many, against a lock around a count
 //	go run . -suite serve     # redoubt serve against the server behind it
 //	go run . -suite engine    # the embedded engine against redis-server
@@ -35,7 +37,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, stock, serve, engine, memory, or all")
+	suite := flag.String("suite", "all", "clients, locks, handover, stock, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -53,16 +55,17 @@ func main() {
 
 func run(ctx context.Context, suite, out string, cfg config) error {
 	suites := map[string][]func(context.Context, config) error{
-		"clients": {benchRateLimit, benchLock},
+		"clients": {benchRateLimit},
+		"locks":   {benchLocks},
 		"stock":   {benchStock},
 		"serve":   {benchServe},
 		"engine":  {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":  {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["clients"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["clients"], suites["locks"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, stock, serve, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want clients, locks, handover, stock, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -99,7 +102,7 @@ func machine(ctx context.Context) string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync"} {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis"} {
 				if strings.Contains(d.Path, want) {
 					deps = append(deps, d.Path+"@"+d.Version)
 				}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 // it can be cancelled, as a web request's can.
 type contender struct {
 	name   string
+	class  string // what it is compared as; see compare
 	op     func(ctx context.Context, caller int) error
 	canEnd bool
 }
@@ -33,7 +35,8 @@ type sample struct {
 }
 
 // compare measures every contender in turn, rounds times, and prints medians
-// with the ratio to each peer: the first contender is ours.
+// with the ratio to each peer, the median of those within a round: the first
+// contender is ours. Last comes the ratio to the best of each class.
 func (c config) compare(ctx context.Context, title string, rdb *redis.Client, callers int, cs []contender) error {
 	samples := make([][]sample, len(cs))
 	for round := range c.rounds {
@@ -50,15 +53,26 @@ func (c config) compare(ctx context.Context, title string, rdb *redis.Client, ca
 		}
 	}
 	c.progress("")
-	ours := median(samples[0], func(s sample) float64 { return s.perSecond })
+	best := map[string]float64{}
 	for i, ct := range cs {
 		rate := median(samples[i], func(s sample) float64 { return s.perSecond })
+		ratios := make([]float64, c.rounds)
+		for round := range ratios {
+			ratios[round] = samples[0][round].perSecond / samples[i][round].perSecond
+		}
+		ratio := medianOf(ratios)
+		if least, ok := best[ct.class]; ct.class != "" && (!ok || ratio < least) {
+			best[ct.class] = ratio
+		}
 		c.printf("%-10s %4d callers  %-34s %9.0f op/s  p50 %8v  p99 %8v  %5.2f commands/op  %5.1f server us/op  ours/this %.2f",
 			title, callers, ct.name, rate,
 			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p50) })).Round(time.Microsecond),
 			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p99) })).Round(time.Microsecond),
 			median(samples[i], func(s sample) float64 { return s.commands }),
-			median(samples[i], func(s sample) float64 { return s.serverUS }), ours/rate)
+			median(samples[i], func(s sample) float64 { return s.serverUS }), ratio)
+	}
+	for _, class := range slices.Sorted(maps.Keys(best)) {
+		c.printf("%-10s %4d callers  ours to the best of: %s: %.2f", title, callers, class, best[class])
 	}
 	return nil
 }
