@@ -39,6 +39,30 @@ func TestFarDeadlines(t *testing.T) {
 	sameState(t, state(onDisk(t, disk, Options{})), want)
 }
 
+// TestCompactChecks wants a compaction to find out that what it writes can't be
+// read back, before it deletes what can.
+func TestCompactChecks(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	run(s, "HSET h f v g w")
+	run(s, "RPUSH l 1 2 3")
+	run(s, "SET k v PX 1000000")
+	dump := func() error { return e.dumpAll(func(int, [][][]byte) error { return nil }) }
+	if err := dump(); err != nil {
+		t.Fatal(err)
+	}
+	item := func(key string) *item { return e.shards[shardOf([]byte(key))].dbs[0].keys.get([]byte(key)) }
+	asHash(item("h")).setExpire([]byte("f"), mostFieldExpire+1)
+	if err := dump(); err == nil || !strings.Contains(err.Error(), "HPEXPIREAT can't be repeated") {
+		t.Errorf("a deadline that no command takes: %v", err)
+	}
+	asHash(item("h")).setExpire([]byte("f"), 0)
+	asList(item("l")).n++
+	if err := dump(); err == nil || !strings.Contains(err.Error(), `key "l" is not the same`) {
+		t.Errorf("an element that is lost: %v", err)
+	}
+}
+
 // TestLargeEffects wants a script and a transaction that change too much at once
 // to be stopped, so that what is to be logged of them fits into memory, and what
 // they did until then to be there again.

@@ -137,7 +137,10 @@ func (l *Log) compact(ctx context.Context) error {
 	old := d.logs[:len(d.logs)-1] // but the one that is being written
 	number := old[len(old)-1]
 	tmp := baseName(number) + ".tmp"
-	size, err := l.fold(ctx, d.base, old, tmp, number)
+	size, emitted, err := l.fold(ctx, d.base, old, tmp, number)
+	if err == nil {
+		err = l.check(ctx, tmp, number, emitted)
+	}
 	if err == nil {
 		err = l.fs.Rename(tmp, baseName(number))
 	}
@@ -166,11 +169,23 @@ func (l *Log) compact(ctx context.Context) error {
 	return nil
 }
 
+// check reads a new base back, before it takes the place of what can be read.
+func (l *Log) check(ctx context.Context, tmp string, number uint64, emitted int64) error {
+	_, err := l.readWhole(tmp, number, func(Record) error {
+		emitted--
+		return ctx.Err()
+	})
+	if err == nil && emitted != 0 {
+		err = &CorruptError{File: tmp, Reason: fmt.Sprintf("%d records are missing", emitted)}
+	}
+	return err
+}
+
 // fold writes the base that stands for an older one and some logs.
-func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, number uint64) (size int64, err error) {
+func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, number uint64) (size, emitted int64, err error) {
 	f, h, err := l.create(tmp, number)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer f.Close()
 	size = headerSize
@@ -205,6 +220,7 @@ func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, 
 		return nil
 	}
 	emit := func(db int, commands [][][]byte) error {
+		emitted++
 		buf = appendRecord(buf, db, commands)
 		if len(buf) < worthWriting {
 			return nil
@@ -212,15 +228,15 @@ func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, 
 		return write(kindRecords)
 	}
 	if err := l.opts.Fold(each, emit); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(buf) > headerSize {
 		if err := write(kindRecords); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	if err := write(kindSeal); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return size, f.Sync()
+	return size, emitted, f.Sync()
 }

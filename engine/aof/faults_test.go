@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -174,6 +175,88 @@ func TestReplayedIsSafe(t *testing.T) {
 			t.Fatalf("%d of %d records that were read back are lost", len(numbers)-len(again), len(numbers))
 		}
 	}
+}
+
+// A spoilingFS is one that changes a byte of each base.
+type spoilingFS struct{ aof.FS }
+
+type spoilingFile struct{ aof.File }
+
+func (s spoilingFS) Create(name string) (aof.File, error) {
+	f, err := s.FS.Create(name)
+	if err != nil || !strings.Contains(name, ".base") {
+		return f, err
+	}
+	return spoilingFile{f}, nil
+}
+
+func (f spoilingFile) WriteAt(b []byte, at int64) (int, error) {
+	if at > 0 {
+		b = slices.Clone(b)
+		b[len(b)-1] ^= 1
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// TestSpoiledBase wants a base that can't be read back to take nothing's place.
+func TestSpoiledBase(t *testing.T) {
+	disk := faultdisk.New()
+	l, _, _ := open(t, spoilingFS{disk}, aof.Options{Fsync: aof.Always, Fold: keepLast(1 << 30)})
+	appendAll(t, l, 0, 5)
+	var corrupt *aof.CorruptError
+	if err := l.Compact(t.Context()); !errors.As(err, &corrupt) || !strings.Contains(corrupt.File, ".base") {
+		t.Errorf("Compact: %v, want a CorruptError of the base", err)
+	}
+	appendAll(t, l, 5, 9)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, numbers, _ := open(t, disk, aof.Options{})
+	if !slices.Equal(numbers, upTo(9)) {
+		t.Errorf("found %v, want 0 to 8", numbers)
+	}
+	l.Close() //nolint:errcheck // nothing was written
+}
+
+// TestFullDiskIsLeftAlone wants a disk that stays full not to be filled to the last
+// byte again and again, and one that has room again to be used before long.
+func TestFullDiskIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultdisk.New()
+		fs := &refillingFS{FS: disk}
+		l, _, _ := open(t, fs, aof.Options{Fsync: aof.Always})
+		disk.SetRoom(5000)
+		n := 0
+		for ; l.Err() == nil; n++ {
+			appendAll(t, l, n, n+1)
+		}
+		fs.made.Store(0)
+		time.Sleep(10 * time.Minute) // of the bubble
+		if made := fs.made.Load(); made < 10 || made > 90 {
+			t.Errorf("in ten minutes it was tried %d times to have a reserve", made)
+		}
+		disk.SetRoom(1 << 30)
+		time.Sleep(10 * time.Second) // of the bubble
+		if err := l.Err(); err != nil {
+			t.Errorf("there is room again: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A refillingFS counts how often a reserve is made.
+type refillingFS struct {
+	aof.FS
+	made atomic.Int64
+}
+
+func (c *refillingFS) Create(name string) (aof.File, error) {
+	if name == "reserve" {
+		c.made.Add(1)
+	}
+	return c.FS.Create(name)
 }
 
 // TestUnusedLog holds that a log which could not be made, when a compaction

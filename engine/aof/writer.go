@@ -13,9 +13,12 @@ import (
 const (
 	// gatherFor is how long records gather before they are written, unless
 	// the policy is Always.
-	gatherFor  = 5 * time.Millisecond
-	syncEvery  = time.Second
-	retryEvery = 500 * time.Millisecond
+	gatherFor = 5 * time.Millisecond
+	syncEvery = time.Second
+	// A full disk is tried after retryFirst, and then after twice as long each
+	// time, since each try may fill it to the last byte.
+	retryFirst = 500 * time.Millisecond
+	retryMost  = 8 * time.Second
 )
 
 // A writer is the goroutine that writes a log. All of it is its own.
@@ -32,6 +35,7 @@ type writer struct {
 	written uint64 // position behind what is written
 
 	gather, sync, retry timer
+	pause               time.Duration   // before the next retry
 	syncing             chan syncResult // nil unless a sync is under way
 	dead                bool            // after a failed fsync
 	noReserve           bool
@@ -66,8 +70,9 @@ func (w *writer) run() {
 	l := w.l
 	defer close(l.done)
 	w.gather, w.sync, w.retry = newTimer(), newTimer(), newTimer()
+	w.pause = retryFirst
 	if w.noReserve {
-		w.retry.start(retryEvery)
+		w.retryLater()
 	}
 	for {
 		select {
@@ -209,7 +214,14 @@ func (w *writer) refuse(err error, stuck bool) {
 		w.l.tell(err)
 	}
 	if !w.dead {
-		w.retry.start(retryEvery)
+		w.retryLater()
+	}
+}
+
+func (w *writer) retryLater() {
+	if !w.retry.on {
+		w.retry.start(w.pause)
+		w.pause = min(2*w.pause, retryMost)
 	}
 }
 
@@ -223,10 +235,10 @@ func (w *writer) again() {
 		return
 	}
 	if err := w.l.makeReserve(); err != nil {
-		w.retry.start(retryEvery)
+		w.retryLater()
 		return
 	}
-	w.noReserve = false
+	w.noReserve, w.pause = false, retryFirst
 	w.l.refuse(nil)
 }
 
