@@ -47,6 +47,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if os.Getenv(workerLibrary) != "" {
+		if err := runWorker(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, *suite, *out, config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -55,14 +62,15 @@ func main() {
 
 func run(ctx context.Context, suite, out string, cfg config) error {
 	suites := map[string][]func(context.Context, config) error{
-		"clients": {benchRateLimit},
-		"locks":   {benchLocks},
-		"stock":   {benchStock},
-		"serve":   {benchServe},
-		"engine":  {benchEngineSocket, benchEngineCalls, benchEngineCores},
-		"memory":  {benchMemory},
+		"clients":  {benchRateLimit},
+		"locks":    {benchLocks},
+		"handover": {benchHandover},
+		"stock":    {benchStock},
+		"serve":    {benchServe},
+		"engine":   {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"memory":   {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["clients"], suites["locks"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["clients"], suites["locks"], suites["handover"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
 		return fmt.Errorf("unknown suite %q: want clients, locks, handover, stock, serve, engine, memory or all", suite)
