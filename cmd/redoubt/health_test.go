@@ -5,12 +5,63 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/server"
 )
+
+// TestHealthOfRedis wants /healthz to say so when the back end answers and refuses
+// writes.
+func TestHealthOfRedis(t *testing.T) {
+	lost := filepath.Join(t.TempDir(), "lost")
+	if err := os.Mkdir(lost, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := redistest.Start(t, "--save", "900 1000", "--enable-protected-configs", "yes")
+	back, err := openBackend(t.Context(), r.URL(), storage{}, "rd", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = back.close() }()
+	var draining atomic.Bool
+	h, err := newHandler(func() server.Stats { return server.Stats{} }, back, &draining)
+	if err != nil {
+		t.Fatal(err)
+	}
+	becomes := func(code int, words ...string) {
+		t.Helper()
+		var w *httptest.ResponseRecorder
+		eventually(t, "/healthz is "+http.StatusText(code), func() bool {
+			w = httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+			return w.Code == code
+		})
+		mustContain(t, "/healthz", w.Body.String(), words...)
+	}
+	becomes(http.StatusOK)
+	r.CLI("CONFIG", "SET", "dir", lost)
+	if err := os.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	r.CLI("BGSAVE")
+	becomes(http.StatusServiceUnavailable, "back end "+r.Addr()+" refuses writes", "MISCONF")
+	r.CLI("CONFIG", "SET", "dir", t.TempDir())
+	r.CLI("BGSAVE")
+	becomes(http.StatusOK)
+	r.CLI("CONFIG", "SET", "min-replicas-to-write", "1")
+	becomes(http.StatusServiceUnavailable, "NOREPLICAS")
+	r.CLI("CONFIG", "SET", "min-replicas-to-write", "0")
+	r.CLI("REPLICAOF", "127.0.0.1", "1")
+	becomes(http.StatusServiceUnavailable, "READONLY")
+	if n := r.CLI("DBSIZE"); n != "0" {
+		t.Errorf("%s keys", n)
+	}
+}
 
 // TestHealthOfADirectory wants /healthz to say so when the data can't be saved,
 // although the engine answers, and to be well again with the disk.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +80,7 @@ func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool)
 	return mux, nil
 }
 
-// health asks the back end for a PING, and whether it can save what is written.
+// health asks the back end for a PING, and whether it takes writes.
 func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
 	if draining.Load() {
 		return fmt.Errorf("draining: this server is about to end")
@@ -94,5 +95,16 @@ func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
 			return fmt.Errorf("writes are refused, because they can't be saved: %w", err)
 		}
 	}
+	// To delete what is not there changes nothing, and is refused as other writes
+	// are. What else stands in its way, like a user without DEL, is not about health.
+	err := back.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{probeKey}, Flags: redoubt.Idempotent}).Err
+	for _, code := range []string{"MISCONF", "READONLY", "NOREPLICAS"} {
+		if err != nil && strings.HasPrefix(err.Error(), code+" ") {
+			return fmt.Errorf("back end %s refuses writes: %w", back.name, err)
+		}
+	}
 	return nil
 }
+
+// probeKey is never there: no key of Redoubt's has an empty name.
+const probeKey = "redoubt:{}:healthz"
