@@ -57,7 +57,7 @@ func TestHealthOfRedis(t *testing.T) {
 	becomes(http.StatusServiceUnavailable, "NOREPLICAS")
 	r.CLI("CONFIG", "SET", "min-replicas-to-write", "0")
 	r.CLI("REPLICAOF", "127.0.0.1", "1")
-	becomes(http.StatusServiceUnavailable, "READONLY")
+	becomes(http.StatusServiceUnavailable, "refuses writes")
 	if n := r.CLI("DBSIZE"); n != "0" {
 		t.Errorf("%s keys", n)
 	}
