@@ -57,7 +57,7 @@ func TestTransaction(t *testing.T) {
 func TestTransactionRefusals(t *testing.T) {
 	backend := redistest.Start(t)
 	_, addr := start(t, backend.URL())
-	for _, c := range []string{"SUBSCRIBE a", "PSUBSCRIBE a", "MONITOR", "HELLO 3", "AUTH x", "CLIENT TRACKING ON", "CLIENT REPLY OFF", "PSYNC ? -1", "SCRIPT DEBUG YES"} {
+	for _, c := range []string{"SUBSCRIBE a", "PSUBSCRIBE a", "MONITOR", "HELLO 3", "AUTH x", "CLIENT TRACKING ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP", "PSYNC ? -1", "SCRIPT DEBUG YES"} {
 		w := dial(t, addr)
 		w.want("+OK\r\n", "MULTI")
 		if got := w.do(strings.Fields(c)...); !strings.HasPrefix(got, "-ERR redoubt: ") {
@@ -66,6 +66,11 @@ func TestTransactionRefusals(t *testing.T) {
 		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 		w.want("+PONG\r\n", "PING")
 	}
+	w := dial(t, addr)
+	w.want("+OK\r\n", "MULTI")
+	w.want("+QUEUED\r\n", "CLIENT REPLY ON")
+	w.want("+QUEUED\r\n", "PING")
+	w.want("*2\r\n+OK\r\n+PONG\r\n", "EXEC")
 	// Neither does a wrong number of arguments get as far as the queue.
 	for _, c := range []string{"CLIENT GETNAME x", "CLIENT ID x", "CLIENT SETNAME"} {
 		w := dial(t, addr)
@@ -78,7 +83,7 @@ func TestTransactionRefusals(t *testing.T) {
 		w.want("$-1\r\n", "GET a")
 	}
 	// What is answered here is queued too.
-	w := dial(t, addr)
+	w = dial(t, addr)
 	w.want("+OK\r\n", "CLIENT SETNAME me")
 	w.want("+OK\r\n", "MULTI")
 	w.want("+QUEUED\r\n", "CLIENT GETNAME")
