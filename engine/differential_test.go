@@ -60,9 +60,9 @@ func (v vocabulary) word(name string) string {
 		}
 		return v.pick("-", "+", "[", "(", "[m", "(m1", "[m2", "(m25", "[x1", "(x", fmt.Sprint("[m", r.IntN(30)), fmt.Sprint("(x", r.IntN(30)))
 	case "t": // seconds far away
-		return v.pick("100", "1000", "5000", "0", "-1", "x", "9223372036854775807", "200")
+		return v.pick(v.away(""), v.away(""), v.away(""), "0", "-1", "x", "9223372036854775807", v.away(""))
 	case "T": // milliseconds far away
-		return v.pick("100000", "1000000", "5000000", "0", "-1", "x", "9223372036854775807")
+		return v.pick(v.away("000"), v.away("000"), v.away("000"), "0", "-1", "x", "9223372036854775807")
 	case "A": // a time in seconds
 		return v.pick(fmt.Sprint(time.Now().Unix()+500), fmt.Sprint(time.Now().Unix()+5000), "1", "0", "-5", "x", "33177117420")
 	case "side":
@@ -85,6 +85,11 @@ func (v vocabulary) word(name string) string {
 	}
 	panic("no word " + name)
 }
+
+// away is a time from now that hardly comes twice: of two deadlines at the same
+// distance, which a millisecond may have passed between on one side alone, GT and
+// LT could not say which is later.
+func (v vocabulary) away(zeros string) string { return fmt.Sprint(100+v.r.IntN(1_000_000)) + zeros }
 
 // fill replaces <x> in a template. [a|b|c] chooses one, which may be empty.
 func (v vocabulary) fill(template string) [][]byte {
