@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -120,10 +119,8 @@ func benchStock(ctx context.Context, cfg config) error {
 		}, nil
 	})
 	locker := redislock.New(p.plain)
-	for name, every := range map[string]time.Duration{
-		"lock-read-write, redislock": 100 * time.Millisecond, "lock-read-write, redislock at 1ms": time.Millisecond,
-	} {
-		err = errors.Join(err, locked(name, func(ctx context.Context, key string) (func(context.Context) error, error) {
+	for _, every := range []time.Duration{100 * time.Millisecond, time.Millisecond} {
+		err = errors.Join(err, locked(fmt.Sprintf("lock-read-write, redislock at %v", every), func(ctx context.Context, key string) (func(context.Context) error, error) {
 			l, err := locker.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(every)})
 			switch {
 			case errors.Is(err, redislock.ErrNotObtained) || ctx.Err() != nil:
@@ -137,8 +134,8 @@ func benchStock(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	for _, callers := range cfg.callers {
-		for _, how := range []string{"stock", "stock wave"} {
+	for _, callers := range []int{50, 256, 1} {
+		for _, how := range []string{sale, again} {
 			if err := cfg.compareSellers(ctx, how, callers, sellers); err != nil {
 				return err
 			}
@@ -147,34 +144,46 @@ func benchStock(ctx context.Context, cfg config) error {
 	return nil
 }
 
+// How buyers come.
+const (
+	// As many as there are come at once, each buys one unit and is gone, and the
+	// next come when all have theirs. That is what a flash sale is like.
+	sale = "sale"
+	// Every caller buys again and again. Whoever has had a lock mostly gets it
+	// again, while the others sleep: they compete for nothing most of the time.
+	again = "again"
+)
+
 // compareSellers measures every seller in turn, and prints medians with the ratio
-// to each: the first is ours. In "stock" every caller buys again and again, so
-// that whoever has had the lock mostly gets it again, while others sleep. In
-// "stock wave" as many come at once, each buys one unit and is gone, and the next
-// come when all have theirs: that is what a flash sale is like.
+// to each of ours, reserve and commit, and of Reserve alone, which is what a
+// buyer waits for: they are the first two.
 func (c config) compareSellers(ctx context.Context, how string, callers int, sellers []seller) error {
 	run := c.sell
-	if how == "stock wave" {
+	if how == sale {
 		run = c.sellInWaves
 	}
 	rates := make([][]float64, len(sellers))
 	for round := range c.rounds {
 		for i := range sellers {
 			k := (i + round) % len(sellers) // nobody is always first
+			c.progress("stock %s, %d buyers, round %d of %d, %s", how, callers, round+1, c.rounds, sellers[k].name)
 			rate, err := run(ctx, callers, sellers[k])
 			if err != nil {
 				return fmt.Errorf("%s: %w", sellers[k].name, err)
 			}
-			c.raw.Printf("raw\t%s\t%d callers\t%s\t%.0f sold/s", how, callers, sellers[k].name, rate)
+			c.raw.Printf("raw\tstock %s\t%d buyers\t%s\t%.0f sold/s", how, callers, sellers[k].name, rate)
 			rates[k] = append(rates[k], rate)
 		}
 	}
+	c.progress("")
 	for i, s := range sellers {
-		ratios := make([]float64, c.rounds)
-		for round := range ratios {
-			ratios[round] = rates[0][round] / rates[i][round]
+		var whole, alone []float64
+		for round := range c.rounds {
+			whole = append(whole, rates[0][round]/rates[i][round])
+			alone = append(alone, rates[1][round]/rates[i][round])
 		}
-		c.printf("%-10s %4d callers  %-34s %9.0f sold/s  ours/this %.2f", how, callers, s.name, medianOf(slices.Clone(rates[i])), medianOf(ratios))
+		c.printf("stock %-6s %4d buyers  %-34s %9.0f sold/s  ours/this %8.2f  Reserve alone/this %8.2f",
+			how, callers, s.name, medianOf(rates[i]), medianOf(whole), medianOf(alone))
 	}
 	return nil
 }
