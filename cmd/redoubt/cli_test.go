@@ -38,6 +38,17 @@ func TestUsage(t *testing.T) {
 		{"lock deploy --grace=20s -- true", "too long for a lease of 30s: at most 14s"},
 		{"lock deploy --wait=-1s -- true", `"-1s" is neither a duration like 90s or 5m, nor 0, nor forever`},
 		{"lock deploy --backend=embedded: -- true", "would exclude nobody: what is in memory is this process's alone"},
+		{"lock x --shared --semaphore=2 -- true", "exclude each other"},
+		{"lock x --semaphore=0 -- true", "limit is 0; want 1 to 1000000"},
+		{"lock run ls", "lock run: want NAME -- COMMAND"},
+		{"lock ls -- true", "redoubt lock run ls -- COMMAND"},
+		{"lock inspect -- true", "redoubt lock run inspect -- COMMAND"},
+		{"lock ls orders", "a pattern is given with --match"},
+		{"lock inspect", "want one NAME, not 0"},
+		{"lock release a b --force", "want one NAME, not 2"},
+		{"lock release a", "say --force"},
+		{"lock release a --force --fence=0", "fence is 0; want the token of who holds it"},
+		{"lock ls --backend=embedded:", "would exclude nobody"},
 		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
 	} {
 		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)

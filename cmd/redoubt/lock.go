@@ -16,36 +16,50 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine/aof"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/supervise"
 	"github.com/redoubt-go/redoubt/lock"
 )
-
-// localServe is where commands look for a server when --backend names none.
-const localServe = "redis://127.0.0.1:6380"
 
 // minLockTTL leaves the margins of package supervise enough milliseconds.
 const minLockTTL = time.Second
 
 type lockFlags struct {
-	backend  string
-	prefix   string
-	password secret
-	label    string
-	ttl      time.Duration
-	wait     durationOr
-	grace    durationOr
+	serverFlags
+
+	label string
+	ttl   time.Duration
+	wait  durationOr
+	grace durationOr
+
+	shared    bool
+	semaphore bool // --semaphore was given
+	permits   int
 }
 
+// newLock is `redoubt lock NAME -- COMMAND`, and has the commands about locks
+// below it.
 func newLock() *cobra.Command {
+	cmd := lockCommand("lock NAME [flags] -- COMMAND [ARGS…]")
+	cmd.Short = "Run a command while holding a lock; list, inspect and release locks"
+	run := lockCommand("run NAME [flags] -- COMMAND [ARGS…]")
+	run.Short = "The same as redoubt lock NAME, for a NAME that is a word like ls"
+	cmd.AddCommand(newLockLS(), newLockInspect(), newLockRelease(), run)
+	return cmd
+}
+
+func lockCommand(use string) *cobra.Command {
 	f := lockFlags{wait: durationOr{word: "forever", isWord: true}, grace: durationOr{word: "auto", isWord: true}}
 	cmd := &cobra.Command{
-		Use:   "lock NAME [flags] -- COMMAND [ARGS…]",
-		Short: "Run a command while holding a lock",
+		Use: use,
 		Long: `Run COMMAND while holding the lock called NAME: among all that use the same
 server, one at a time. The lock is held until COMMAND ends, however long that
 takes, and is then released. By default it waits for its turn.
+
+With --shared it holds the lock as a reader: beside other readers, and while no
+plain redoubt lock has it. With --semaphore N up to N commands run at a time.
+
+The words ls, inspect, release and run after lock are commands of their own: a
+lock that is called so is taken with redoubt lock run NAME.
 
 COMMAND finds the lock's name in REDOUBT_LOCK_NAME and the fencing token, a
 number that is larger for each later holder, in REDOUBT_FENCE.
@@ -62,6 +76,7 @@ Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
 killed, and COMMAND with it; 75 others held the lock for as long as --wait;
 126 COMMAND can't be executed; 127 there is no such COMMAND.`,
 		Example: `  redoubt lock deploy -- ./deploy.sh production
+  redoubt lock geocoder --semaphore 3 -- ./geocode batch-7
   redoubt lock nightly --wait 0 -- ./report || test $? -eq 75
   redoubt lock migrate --wait 5m --ttl 1m --backend redis://10.0.0.5:6379 -- ./migrate up`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +91,7 @@ killed, and COMMAND with it; 75 others held the lock for as long as --wait;
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.semaphore = cmd.Flags().Changed("semaphore")
 			return runUnderLock(f, args[0], args[1:], cmd.ErrOrStderr())
 		},
 	}
@@ -83,15 +99,24 @@ killed, and COMMAND with it; 75 others held the lock for as long as --wait;
 	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long others wait at most when this machine dies; the lock is renewed meanwhile")
 	flags.Var(&f.wait, "wait", "how long to wait while others hold the lock: a duration, 0 not at all, or forever")
 	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server, or embedded:/path: a directory that nobody else uses meanwhile")
-	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the lock")
 	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
-	f.password.flags(flags, "password of the server, where the URL has none")
+	flags.BoolVar(&f.shared, "shared", false, "hold the lock as a reader, beside all others that say so")
+	flags.IntVar(&f.permits, "semaphore", 0, "take one of `N` permits instead of the lock: N commands run at a time")
+	onThisLine(flags, "shared", "semaphore")
+	f.flags(flags)
 	return cmd
 }
 
 // runUnderLock returns nil when the command succeeded.
 func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) error {
+	if f.semaphore {
+		if f.shared {
+			return usagef("--shared and --semaphore exclude each other: give one")
+		}
+		if err := lock.CheckLimit(f.permits); err != nil {
+			return usagef("--semaphore: %w", err)
+		}
+	}
 	times, err := lockTimes(f)
 	if err != nil {
 		return err
@@ -133,12 +158,12 @@ func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) err
 		if lost == nil {
 			lost = errors.New("the server could not be reached to renew it")
 		}
-		return failf(exitLost, "lock %q: %s was ended: %w", name, argv[0], lost)
+		return failf(exitLost, "%s: %s was ended: %w", f.what(name), argv[0], lost)
 	case errors.Is(released, lock.ErrNotHeld):
 		// It ended by itself, and a moment too late to know.
-		return failf(exitLost, "lock %q was lost before %s ended: %w", name, argv[0], released)
+		return failf(exitLost, "%s was lost before %s ended: %w", f.what(name), argv[0], released)
 	case released != nil:
-		_, _ = fmt.Fprintf(stderr, "redoubt: lock %q was not released and stays for up to %v: %v\n", name, f.ttl, released)
+		_, _ = fmt.Fprintf(stderr, "redoubt: %s was not released and stays for up to %v: %v\n", f.what(name), f.ttl, released)
 	}
 	if out.Status != 0 {
 		return fail(out.Status, nil) // what there is to say the command has said
@@ -204,18 +229,9 @@ func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr
 // open connects and acquires. closeAll is never nil; it also waits until an
 // acquire that was interrupted has been taken back.
 func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (lease *lock.Lease, closeAll func(), err error) {
-	conn, err := openServer(ctx, f.backend, password, stderr)
+	client, closeAll, err := f.connect(ctx, password, stderr)
 	if err != nil {
 		return nil, func() {}, err
-	}
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix})
-	if err != nil {
-		_ = conn.Close()
-		return nil, func() {}, fail(exitUsage, err)
-	}
-	closeAll = func() {
-		_ = client.Close()
-		_ = conn.Close()
 	}
 	lease, err = acquire(ctx, client, f, name, stderr)
 	return lease, closeAll, err
@@ -230,82 +246,68 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 		host, _ := os.Hostname() // a label without it still tells something
 		f.label = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	locks, err := lock.New(client, lock.Options{TTL: f.ttl, Label: f.label})
+	try, err := f.kind(client)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
-	lease, busy, err := locks.TryAcquire(ctx, name)
+	lease, busy, err := try(ctx, name)
 	if err == nil && busy != nil {
 		if !f.wait.isWord && f.wait.d == 0 {
-			return nil, failf(exitBusy, "lock %q is held%s", name, by(busy))
+			return nil, failf(exitBusy, "%s is held%s", f.what(name), by(busy.Label))
 		}
-		_, _ = fmt.Fprintf(stderr, "redoubt: waiting for lock %q, held%s\n", name, by(busy))
+		_, _ = fmt.Fprintf(stderr, "redoubt: waiting for %s, held%s\n", f.what(name), by(busy.Label))
 		waiting := ctx
 		if !f.wait.isWord {
 			var cancel context.CancelFunc
 			waiting, cancel = context.WithTimeout(ctx, f.wait.d)
 			defer cancel()
 		}
-		lease, err = locks.Acquire(waiting, name)
+		lease, err = busy.Wait(waiting)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return nil, failf(exitBusy, "lock %q was not free within %v", name, f.wait.d)
+			return nil, failf(exitBusy, "%s was not free within %v", f.what(name), f.wait.d)
 		}
 	}
 	switch {
 	case errors.Is(err, redoubt.ErrInvalidName):
-		return nil, usagef("lock %q: %w", name, err)
+		return nil, usagef("%s: %w", f.what(name), err)
 	case err != nil:
-		return nil, failf(exitUnavailable, "lock %q: %w", name, err)
+		return nil, failf(exitUnavailable, "%s: %w", f.what(name), err)
 	}
 	return lease, nil
 }
 
-func by(b *lock.Busy) string {
-	if b.Label == "" {
+// kind returns how to acquire what the flags ask for.
+func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, string) (*lock.Lease, *lock.Busy, error), err error) {
+	opts := lock.Options{TTL: f.ttl, Label: f.label}
+	if f.semaphore {
+		s, err := lock.NewSemaphore(client, opts)
+		return func(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
+			return s.TryAcquire(ctx, name, f.permits)
+		}, err
+	}
+	// Not a Mutex: a writer that waits keeps new readers out.
+	rw, err := lock.NewRW(client, opts)
+	if f.shared {
+		return rw.TryAcquireShared, err
+	}
+	return rw.TryAcquire, err
+}
+
+// what is how messages call it.
+func (f lockFlags) what(name string) string { return kindOf(f.semaphore) + " " + strconv.Quote(name) }
+
+func kindOf(semaphore bool) string {
+	if semaphore {
+		return "semaphore"
+	}
+	return "lock"
+}
+
+func by(label string) string {
+	if label == "" {
 		return ""
 	}
-	return " by " + strconv.Quote(b.Label)
-}
-
-// A lockServer is where locks are.
-type lockServer interface {
-	redoubt.Conn
-	Close() error
-}
-
-// openServer connects, or says plainly what is to be done.
-func openServer(ctx context.Context, url, password string, stderr io.Writer) (lockServer, error) {
-	if dir, ok := embeddedPath(url); ok {
-		return openLockDir(ctx, dir, stderr)
-	}
-	conn, err := goredis.Open(ctx, withPassword(url, password))
-	if err == nil {
-		return conn, nil
-	}
-	if unreachable(err) {
-		return nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(url), cause(err))
-	}
-	return nil, openFailure("server", url, err)
-}
-
-// openLockDir opens the engine of a directory. A lock that it confirmed is known
-// after a power cut, so that no fencing token comes twice.
-func openLockDir(ctx context.Context, dir string, stderr io.Writer) (lockServer, error) {
-	if dir == "" {
-		return nil, usagef("a lock on embedded: would exclude nobody: what is in memory is this process's alone. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
-	}
-	log, err := newLog(stderr, "warn", "text")
-	if err != nil {
-		return nil, err
-	}
-	store := storage{dir: dir, fsync: fsync{Policy: aof.Always}}
-	e, err := store.open(ctx, log)
-	if errors.Is(err, aof.ErrLocked) {
-		return nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one needs a lock at a time", err, dir)
-	} else if err != nil {
-		return nil, err
-	}
-	return e, nil
+	return " by " + strconv.Quote(label)
 }
 
 // untilSignal returns a context that ends at the first signal that asks this

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"iter"
 	"os"
 	"strings"
 
@@ -51,21 +52,53 @@ more than the environment, the environment more than the file.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(), newLock(), newImport(), newExport(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
-	for _, cmd := range append(root.Commands(), root) {
-		cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })
+	for cmd := range within(root) {
 		cmd.Args = usageArgs(cmd.Args)
 	}
 	return root
 }
 
+// within goes over cmd and all commands below it.
+func within(cmd *cobra.Command) iter.Seq[*cobra.Command] {
+	return func(yield func(*cobra.Command) bool) {
+		if !yield(cmd) {
+			return
+		}
+		for _, sub := range cmd.Commands() {
+			for c := range within(sub) {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// onThisLine marks flags that are set on the command line only, because they say
+// what is wanted this time.
+func onThisLine(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).Annotations = map[string][]string{onlyOnLine: nil}
+	}
+}
+
+const onlyOnLine = "only on the command line"
+
+func isSetting(f *pflag.Flag) bool {
+	_, only := f.Annotations[onlyOnLine]
+	return !only && f.Name != "help"
+}
+
 // usageArgs makes the errors of a check of arguments usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if cmd.HasSubCommands() && len(args) > 0 {
+		if !cmd.HasParent() && len(args) > 0 {
 			return misusef("unknown command %q", args[0])
 		}
 		if err := check(cmd, args); err != nil {
-			return misusef("%s: %w", cmd.Name(), err)
+			_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+			return misusef("%s: %w", path, err)
 		}
 		return nil
 	}
@@ -75,16 +108,25 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 // commands may share one file, so that a setting of another is no error.
 func fill(root, cmd *cobra.Command) error {
 	flags := cmd.Flags()
-	from := settings.Sources{Env: os.LookupEnv, Prefix: envPrefix, Except: []string{"config", "help"}}
+	from := settings.Sources{Env: os.LookupEnv, Prefix: envPrefix, Except: []string{"config"}}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !isSetting(f) {
+			from.OnLine = append(from.OnLine, f.Name)
+		}
+	})
 	from.File, _ = flags.GetString("config")
 	if !flags.Changed("config") {
 		if file, ok := os.LookupEnv(settings.EnvName(envPrefix, "config")); ok {
 			from.File = file
 		}
 	}
-	for _, other := range root.Commands() {
-		if other.IsAvailableCommand() {
-			other.LocalFlags().VisitAll(func(f *pflag.Flag) { from.Others = append(from.Others, f.Name) })
+	for other := range within(root) {
+		if other != root && other.IsAvailableCommand() {
+			other.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if isSetting(f) {
+					from.Others = append(from.Others, f.Name)
+				}
+			})
 		}
 	}
 	if err := settings.Fill(flags, from); err != nil {

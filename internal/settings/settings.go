@@ -43,6 +43,8 @@ type Sources struct {
 	// Except are flags that can't be set in the file, like the one that
 	// names it.
 	Except []string
+	// OnLine are flags that can be set on the command line only.
+	OnLine []string
 }
 
 // Fill sets each flag that was not given on the command line from the
@@ -51,7 +53,7 @@ type Sources struct {
 func Fill(flags *pflag.FlagSet, from Sources) error {
 	file, errs := readFile(flags, from)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
+		if f.Changed || slices.Contains(from.OnLine, f.Name) {
 			return
 		}
 		name := EnvName(from.Prefix, f.Name)
@@ -99,7 +101,11 @@ func readFile(flags *pflag.FlagSet, from Sources) (map[string]setting, []error) 
 		return nil, []error{err}
 	}
 	allowed := slices.Clone(from.Others)
-	flags.VisitAll(func(f *pflag.Flag) { allowed = append(allowed, f.Name) })
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(from.OnLine, f.Name) {
+			allowed = append(allowed, f.Name)
+		}
+	})
 	slices.Sort(allowed)
 	allowed = slices.Compact(allowed)
 	allowed = slices.DeleteFunc(allowed, func(name string) bool { return slices.Contains(from.Except, name) })

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// A lockState is what there is to say of a lock or a semaphore. Its JSON is what
+// ls and inspect print.
+type lockState struct {
+	Name    string        `json:"name"`
+	Mode    string        `json:"mode"` // free, exclusive, shared, semaphore
+	Count   int64         `json:"count"`
+	Fence   int64         `json:"fence"`
+	Waiters int64         `json:"waiters"`
+	Holders []holderState `json:"holders"`
+}
+
+type holderState struct {
+	Label string    `json:"label"`
+	Fence int64     `json:"fence"`
+	Since time.Time `json:"since"`
+	TTL   int64     `json:"ttl_ms"`
+}
+
+func stateOf(name, mode string, count, fence, waiters int64, holders []lock.Holder) lockState {
+	s := lockState{Name: name, Mode: mode, Count: count, Fence: fence, Waiters: waiters, Holders: []holderState{}}
+	for _, h := range holders {
+		s.Holders = append(s.Holders, holderState{Label: h.Label, Fence: h.Fence, Since: h.Since.UTC(), TTL: h.TTL.Milliseconds()})
+	}
+	return s
+}
+
+func lockStateOf(name string, i lock.Info) lockState {
+	return stateOf(name, i.Mode.String(), i.Count, i.Fence, i.Waiters, i.Holders)
+}
+
+func semaphoreStateOf(name string, i lock.SemaphoreInfo) lockState {
+	return stateOf(name, "semaphore", i.Taken, i.Fence, i.Waiters, i.Holders)
+}
+
+func newLockLS() *cobra.Command {
+	var f serverFlags
+	var match string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the locks and semaphores that are held or waited for",
+		Long: `List the locks and semaphores that are held or waited for: how, by how many, by
+whom, since when by the server's clock, for how long unless renewed, how many
+processes wait, and the last fencing token.
+
+It looks at every key of the server, or of all primaries of a cluster, in small
+steps that hold nobody up.
+
+Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
+		Example: `  redoubt lock ls
+  redoubt lock ls --match 'orders:*' --json | jq -r '.[].name'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cmd.ArgsLenAtDash() >= 0:
+				return errors.New("it lists locks; to run a COMMAND under a lock called ls: redoubt lock run ls -- COMMAND")
+			case len(args) > 0:
+				return fmt.Errorf("unknown argument %q; a pattern is given with --match", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+				states, err := listLocks(ctx, client, match)
+				if err != nil {
+					return lockFault("listing", err)
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), states)
+				}
+				return printLocks(cmd.OutOrStdout(), states)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
+	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
+	onThisLine(flags, "match", "json")
+	f.flags(flags)
+	return cmd
+}
+
+// lockFault is an error of the library with its exit code.
+func lockFault(what string, err error) error {
+	if errors.Is(err, redoubt.ErrInvalidName) || errors.Is(err, redoubt.ErrInvalidPattern) {
+		return usagef("%s: %w", what, err)
+	}
+	return failf(exitUnavailable, "%s: %w", what, err)
+}
+
+// listLocks returns what is in use, by name.
+func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]lockState, error) {
+	locks, err := lock.NewRW(client, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	semaphores, err := lock.NewSemaphore(client, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	found := map[[2]string]lockState{} // a listing may find a name twice
+	if err := collect(found, "lock", locks.List(ctx, match), lockStateOf); err != nil {
+		return nil, err
+	}
+	if err := collect(found, "semaphore", semaphores.List(ctx, match), semaphoreStateOf); err != nil {
+		return nil, err
+	}
+	states := slices.AppendSeq([]lockState{}, maps.Values(found)) // in JSON an array, also without any
+	slices.SortFunc(states, func(a, b lockState) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Mode, b.Mode))
+	})
+	return states, nil
+}
+
+func collect[I lock.Info | lock.SemaphoreInfo](found map[[2]string]lockState, kind string, all iter.Seq2[lock.Listed[I], error], state func(string, I) lockState) error {
+	for l, err := range all {
+		if err != nil {
+			return err
+		}
+		found[[2]string{kind, l.Name}] = state(l.Name, l.Info)
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+func printLocks(w io.Writer, states []lockState) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tMODE\tHOLDERS\tHELD BY\tSINCE\tTTL\tWAITERS\tFENCE")
+	for _, s := range states {
+		by, since, ttl := "-", "-", "-"
+		if len(s.Holders) > 0 {
+			h := s.Holders[0]
+			by, since, ttl = h.by(), h.since(), h.ttl()
+			if s.Count > 1 {
+				by += fmt.Sprintf(" and %d more", s.Count-1)
+			}
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%d\n", printable(s.Name), s.Mode, s.Count, by, since, ttl, s.Waiters, s.Fence)
+	}
+	return table.Flush()
+}
+
+func (h holderState) by() string {
+	if h.Label == "" {
+		return "-"
+	}
+	return printable(h.Label)
+}
+
+func (h holderState) since() string { return h.Since.Local().Format(time.DateTime) }
+
+// ttl is rounded, for it changes while one reads.
+func (h holderState) ttl() string {
+	d := time.Duration(h.TTL) * time.Millisecond
+	if d > time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// printable quotes what would upset a table or a terminal.
+func printable(s string) string {
+	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func newLockInspect() *cobra.Command {
+	var f serverFlags
+	var semaphore, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect NAME",
+		Short: "Say who holds a lock or a semaphore, since when, and how many wait",
+		Long: `Say who holds the lock called NAME, or the semaphore with --semaphore: each
+holder's label, since when by the server's clock, for how long unless it renews,
+and its fencing token; and how many processes wait.
+
+Exit codes: 0 told, also of one that is free; 64 wrong usage; 69 no server.`,
+		Example: `  redoubt lock inspect deploy
+  redoubt lock inspect geocoder --semaphore --json`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+				s, err := inspectLock(ctx, client, args[0], semaphore)
+				if err != nil {
+					return lockFault(kindOf(semaphore)+" "+strconv.Quote(args[0]), err)
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), s)
+				}
+				return printLock(cmd.OutOrStdout(), s)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&semaphore, "semaphore", false, "NAME is that of a semaphore")
+	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
+	onThisLine(flags, "semaphore", "json")
+	f.flags(flags)
+	return cmd
+}
+
+func oneName(cmd *cobra.Command, args []string) error {
+	switch {
+	case cmd.ArgsLenAtDash() == 0 && len(args) > 0:
+		return fmt.Errorf("to run a COMMAND under a lock called %s: redoubt lock run %[1]s -- COMMAND", cmd.Name())
+	case len(args) != 1:
+		return fmt.Errorf("want one NAME, not %d", len(args))
+	}
+	return nil
+}
+
+func inspectLock(ctx context.Context, client *redoubt.Client, name string, semaphore bool) (lockState, error) {
+	if semaphore {
+		s, err := lock.NewSemaphore(client, lock.Options{})
+		if err != nil {
+			return lockState{}, err
+		}
+		info, err := s.Inspect(ctx, name)
+		return semaphoreStateOf(name, info), err
+	}
+	rw, err := lock.NewRW(client, lock.Options{})
+	if err != nil {
+		return lockState{}, err
+	}
+	info, err := rw.Inspect(ctx, name)
+	return lockStateOf(name, info), err
+}
+
+func printLock(w io.Writer, s lockState) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(table, "name\t%s\nmode\t%s\nholders\t%d\nwaiters\t%d\nlast fence\t%d\n", printable(s.Name), s.Mode, s.Count, s.Waiters, s.Fence)
+	if err := table.Flush(); err != nil || len(s.Holders) == 0 {
+		return err
+	}
+	_, _ = fmt.Fprintln(table, "\nHELD BY\tSINCE\tTTL\tFENCE")
+	for _, h := range s.Holders {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", h.by(), h.since(), h.ttl(), h.Fence)
+	}
+	if more := s.Count - int64(len(s.Holders)); more > 0 {
+		_, _ = fmt.Fprintf(table, "and %d more\n", more)
+	}
+	return table.Flush()
+}
