@@ -122,7 +122,7 @@ func union(a, b map[string]bool) (keys []string) {
 
 // globals are what scripts may use of what every Redis gives them. tostring
 // and tonumber's cousins that differ between Luas are left out on purpose.
-var globals = []string{"KEYS", "ARGV", "redis", "string", "table", "math", "tonumber", "type", "ipairs", "pairs", "unpack", "cjson"}
+var globals = []string{"KEYS", "ARGV", "redis", "string", "table", "math", "tonumber", "type", "ipairs", "pairs", "unpack", "cjson", "struct"}
 
 var (
 	formats     = regexp.MustCompile(`string\.format\(\s*([^,)]*)`)

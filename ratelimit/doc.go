@@ -22,9 +22,22 @@
 // and Reserve says when that will be. Options.And holds a name to further limits in the
 // same call, and Options.Scope gives each client a budget of its own.
 //
-// # How it works
+// # Which one
 //
-// The algorithm is GCRA, the generic cell rate algorithm. It keeps one number
+// There are four algorithms, each with a type of its own and the same methods:
+//
+//   - [Limiter], the generic cell rate algorithm (GCRA): a rate, with a burst.
+//     It spreads calls out, keeps one number a name, and is the only one on
+//     which callers can wait. Take it unless one of the others is asked for.
+//   - [Window], the sliding-window log: so many in any minute, exactly. It keeps
+//     the time of every call in the window.
+//   - [Quota], the fixed window of a calendar: so many a day or a month, in a
+//     time zone. Around its edge twice as many come through.
+//   - [Concurrency]: so many at the same time, each with a lease.
+//
+// # How GCRA works
+//
+// The algorithm of a Limiter is GCRA, the generic cell rate algorithm. It keeps one number
 // for each name, the theoretical arrival time (TAT): the moment at which all
 // tokens will be back. Three times decide:
 //
@@ -40,8 +53,14 @@
 //
 // It can be read in two ways. As a token bucket: the bucket holds Burst tokens
 // and is filled by one each T; τ − (TAT − now) is what is in it. As a leaky
-// bucket: each token taken pours T of water into a bucket that holds τ and
-// leaks evenly; TAT − now is how full it is. Unlike a fixed window, which lets
+// bucket, the funnel of many articles: each token taken pours one unit of water
+// into it, and TAT − now is how full it is, as the time in which it will have
+// run out. A funnel of capacity c with a leak rate of r units a second is the limit
+//
+//	ratelimit.Limit{Rate: r, Period: time.Second, Burst: c}
+//
+// and its quantity of n is AllowN with n; what the articles call the quota left
+// is Remaining (TestFunnel). Unlike a fixed window, which lets
 // through twice its limit around its edge, it has no edges, and unlike a log of
 // calls it keeps one number whatever the rate.
 //
@@ -52,7 +71,7 @@
 //
 // # Cost
 //
-// Every method is one round trip, and concurrent calls on one client share
+// Every method is one round trip, AllowMany one to each server, and concurrent calls on one client share
 // them (TestRoundTrips). The server runs TIME and GET, and SET when tokens are
 // taken (TestServerCommands). A name in
 // use is one key, "<prefix>:{<name>}:gcra", of some 70 bytes (TestStorage);
@@ -102,6 +121,22 @@
 // Fairness among callers of Allow: whoever comes first takes what there is, and a
 // call for many tokens can be starved by many calls for one. Those who Wait are
 // served in turn, and while any waits Allow is refused.
+//
+// # The other three
+//
+// A [Window] admits n calls if the n-th of those that would then be over the
+// limit has left it. Its log is a ring of 8-byte times that only admitted calls
+// are written to: it holds no more than the limit (TestWindowMemory), calls of the
+// same microsecond are as many as they are, and it decides as a list of all calls
+// would (TestWindowAgreesWithModel). A [Quota] counts as the calendar on the wall
+// does, whatever clocks do at midnight (TestQuotaAgreesWithCalendar), by the
+// server's clock (TestQuotaTimeIsTheServers); its edge is shown by
+// TestQuotaHasAnEdge. Of a [Concurrency] never more calls than the limit are under
+// way, unless one is still at work that has not been prolonged for a TTL
+// (TestConcurrencyLimit, TestConcurrencyLeases, TestConcurrencyDo).
+//
+// When the clock steps back, a Window and a Quota go on from the last call that
+// they have admitted.
 //
 // # Sources
 //

@@ -195,6 +195,78 @@ func Example_several() {
 	// after a refund of 4: 4 left
 }
 
+// At most three in any minute, whenever the minute begins.
+func ExampleWindow() {
+	ctx, client := context.Background(), connect()
+
+	window, err := ratelimit.NewWindow(client, ratelimit.WindowOptions{Limit: ratelimit.PerMinute(3)})
+	if err != nil {
+		panic(err)
+	}
+	for range 4 {
+		d, err := window.Allow(ctx, "sms:+4912345")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter.Round(time.Minute))
+	}
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 1m0s
+}
+
+// 1,000 a month and 2 a day, where the customer is.
+func ExampleQuota() {
+	ctx, client := context.Background(), connect()
+
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		panic(err)
+	}
+	quota, err := ratelimit.NewQuota(client, ratelimit.QuotaOptions{
+		Allowance: ratelimit.Allowance{Calls: 1000, Per: ratelimit.Month},
+		And:       []ratelimit.Allowance{{Calls: 2, Per: ratelimit.Day}},
+		Location:  paris,
+	})
+	if err != nil {
+		panic(err)
+	}
+	for range 3 {
+		d, err := quota.Allow(ctx, "customer:7")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(d.Allowed, d.Remaining, "left of", d.Limit.Rate)
+	}
+	// Output:
+	// true 1 left of 2
+	// true 0 left of 2
+	// false 0 left of 2
+}
+
+func ExampleConcurrency_Do() {
+	ctx, client := context.Background(), connect()
+
+	reports, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1})
+	if err != nil {
+		panic(err)
+	}
+	_, err = reports.Do(ctx, "tenant:7", func(ctx context.Context) error {
+		fmt.Println("one is under way")
+		d, err := reports.Do(ctx, "tenant:7", func(context.Context) error { panic("two at a time") })
+		fmt.Println("another:", d.Allowed)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	// Output:
+	// one is under way
+	// another: false
+}
+
 // A handler that answers 429 to whoever is over the limit.
 func ExampleLimiter_Allow_http() {
 	client := connect()

@@ -159,6 +159,35 @@ func TestIsTokenBucket(t *testing.T) {
 	})
 }
 
+// The funnel of the articles, as they write it in Lua: capacity, leak rate per
+// second, the water in it and the time of the last leak, here in exact numbers.
+// GCRA with the mapping of the documentation decides alike.
+func TestFunnel(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		for i := range 30 {
+			capacity, leak := 1+r.IntN(30), []int{1, 2, 5, 10, 50, 1000}[r.IntN(6)]
+			l := w.limiter(t, ratelimit.Limit{Rate: leak, Period: time.Second, Burst: capacity})
+			interval := int64(time.Second) / int64(leak)
+			water, last := int64(0), w.clock.µs.Load() // water in ns of leaking
+			for range 60 {
+				w.clock.advance(time.Duration(r.Int64N(3*interval/1000)) * time.Microsecond)
+				now := w.clock.µs.Load()
+				water, last = max(0, water-(now-last)*1000), now
+				quantity := 1 + r.IntN(3)
+				want := water+int64(quantity)*interval <= int64(capacity)*interval
+				if want {
+					water += int64(quantity) * interval
+				}
+				left := (int64(capacity)*interval - water) / interval
+				if d := allow(t, l, fmt.Sprint("a", i), quantity); d.Allowed != want || int64(d.Remaining) != left {
+					t.Fatalf("capacity %d, leak %d: %d: %s; want %v, %d left", capacity, leak, quantity, show(d), want, left)
+				}
+			}
+		}
+	})
+}
+
 // A step of the clock never gives more than the burst and what comes back from
 // the first call to the latest time that the clock has shown.
 func TestClockSteps(t *testing.T) {

@@ -1,0 +1,206 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// ConcurrencyOptions configure a [Concurrency]. Limit must be set.
+type ConcurrencyOptions struct {
+	// Limit is how many calls may be under way at a time, under each name: 1 to
+	// [MaxConcurrency].
+	Limit int
+
+	// TTL is after what time a call counts as over although nobody has said
+	// so, because its process has died. Defaults to 30 s.
+	TTL time.Duration
+
+	// Scope says whose calls are counted. Defaults to Overall.
+	Scope Scope
+}
+
+// MaxConcurrency is the largest limit of a [Concurrency].
+const MaxConcurrency = 1_000_000
+
+// ErrCallLost is the cause of the end of the ctx of [Concurrency.Do], and
+// matched by its error, when the server takes the call for over: it was not
+// prolonged in time.
+var ErrCallLost = errors.New("ratelimit: the call is not under way any more")
+
+// A Concurrency holds each of any number of names to a number of calls that are
+// under way at the same time. Each call has a lease of its own: what a dead
+// process leaves behind comes back when it ends. It never waits; package lock has
+// a semaphore that does.
+//
+// [Concurrency.Do] is what most callers should use. All methods may be called by
+// many goroutines at once. A Concurrency keeps nothing between calls and need
+// not be closed. The calls are a sorted set, "<prefix>:{<name>}:calls", which
+// expires with the last.
+type Concurrency struct {
+	keyspace
+	limit int
+	ttl   time.Duration
+}
+
+// NewConcurrency returns a Concurrency on client. It sends nothing. The error
+// joins all that is wrong with the options.
+func NewConcurrency(client *redoubt.Client, opts ConcurrencyOptions) (*Concurrency, error) {
+	keys, err := newKeyspace(client, opts.Scope)
+	errs := []error{err}
+	if client == nil {
+		errs = append(errs, errors.New("ratelimit: client is nil"))
+	}
+	if opts.Limit < 1 || opts.Limit > MaxConcurrency {
+		errs = append(errs, fmt.Errorf("ratelimit: limit is %d; want 1 to %d", opts.Limit, MaxConcurrency))
+	}
+	if opts.TTL == 0 {
+		opts.TTL = 30 * time.Second
+	}
+	if opts.TTL < time.Millisecond || opts.TTL > maxCallTTL {
+		errs = append(errs, fmt.Errorf("ratelimit: TTL is %v; want 1ms to %v", opts.TTL, maxCallTTL))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Concurrency{keyspace: keys, limit: opts.Limit, ttl: opts.TTL}, nil
+}
+
+const maxCallTTL = 10 * 365 * 24 * time.Hour
+
+// A Call is one that is under way. Its methods may be called by many goroutines
+// at once.
+type Call struct {
+	c   *Concurrency
+	key string
+	id  string
+}
+
+// Begin begins a call under name, if fewer than Limit are under way: otherwise
+// the Call is nil, and RetryAfter is when one of them is over at the latest.
+// Remaining is how many more may begin. It may be sent again after a lost reply.
+// It costs one round trip.
+func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, error) {
+	key, err := c.taken(name, "calls")
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	call := &Call{c: c, key: key, id: newID()}
+	var v [3]int64
+	err = c.client.Do(ctx, redoubt.Cmd{
+		Script: enterScript,
+		Keys:   []string{key},
+		Args:   []string{call.id, callMicros(c.ttl), strconv.Itoa(c.limit)},
+		Flags:  redoubt.Idempotent,
+	}).Ints(v[:])
+	if err != nil {
+		if errors.Is(err, redoubt.ErrUnknownOutcome) {
+			call.endLater(ctx)
+		}
+		return nil, Decision{}, err
+	}
+	d := Decision{
+		Allowed:    v[0] == 1,
+		Taken:      int(v[0]),
+		Limit:      Limit{Rate: c.limit, Period: c.ttl, Burst: c.limit},
+		Violated:   -1,
+		Remaining:  max(0, c.limit-int(v[1])),
+		RetryAfter: time.Duration(v[2]) * time.Microsecond,
+	}
+	if !d.Allowed {
+		d.Violated = 0
+		return nil, d, nil
+	}
+	return call, d, nil
+}
+
+// Extend makes the call last TTL from now, if it is still under way: otherwise
+// it reports false. It costs one round trip.
+func (c *Call) Extend(ctx context.Context) (bool, error) { return c.stay(ctx, callMicros(c.c.ttl)) }
+
+// End ends the call, so that another may begin. It may be repeated. It costs
+// one round trip.
+func (c *Call) End(ctx context.Context) error {
+	_, err := c.stay(ctx, "0")
+	return err
+}
+
+func (c *Call) stay(ctx context.Context, ttl string) (bool, error) {
+	var v [1]int64
+	err := c.c.client.Do(ctx, redoubt.Cmd{
+		Script: stayScript,
+		Keys:   []string{c.key},
+		Args:   []string{c.id, ttl},
+		Flags:  redoubt.Idempotent,
+	}).Ints(v[:])
+	return v[0] == 1, err
+}
+
+// endLater ends the call in the background. Should that fail, it is over with
+// its TTL.
+func (c *Call) endLater(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	c.c.client.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+		defer cancel()
+		_ = c.End(ctx)
+	})
+}
+
+// Do runs fn as a call under name, if fewer than Limit are under way, and
+// returns its error; otherwise the Decision is not Allowed and fn does not run.
+// The call is prolonged while fn runs. Should that fail for so long that the call
+// counts as over, the ctx of fn ends, and the error matches [ErrCallLost].
+func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.Context) error) (Decision, error) {
+	call, d, err := c.Begin(ctx, name)
+	if err != nil || call == nil {
+		return d, err
+	}
+	within, lost := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call.keep(within, lost)
+	}()
+	err = fn(within)
+	if errors.Is(context.Cause(within), ErrCallLost) {
+		err = errors.Join(ErrCallLost, err)
+	}
+	lost(nil)
+	<-done
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	_ = call.End(ctx) // or else it is over with its TTL
+	return d, err
+}
+
+// keep prolongs the call until ctx ends, and ends it when it can't.
+func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
+	every := time.NewTicker(c.c.ttl / 3)
+	defer every.Stop()
+	end := time.Now().Add(c.c.ttl)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		sent := time.Now()
+		try, cancel := context.WithTimeout(ctx, c.c.ttl/3)
+		held, err := c.Extend(try)
+		cancel()
+		if err == nil && held {
+			end = sent.Add(c.c.ttl)
+		}
+		if err == nil && !held || time.Now().After(end) {
+			lost(ErrCallLost)
+			return
+		}
+	}
+}
+
+func callMicros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
