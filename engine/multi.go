@@ -1,5 +1,7 @@
 package engine
 
+import "sync"
+
 type queued struct {
 	cmd  *command
 	args [][]byte
@@ -59,6 +61,7 @@ func cmdWatch(c *call) {
 		c.err("ERR WATCH inside MULTI is not allowed")
 		return
 	}
+	c.s.finishUnwatch()
 	for _, key := range c.args[1:] {
 		if !c.s.watch(c, key) {
 			c.err("ERR too many keys are watched: UNWATCH first")
@@ -101,14 +104,38 @@ func cmdUnwatch(c *call) {
 	c.ok()
 }
 
+// unwatch forgets the watched keys. Those that a slow script holds up are left for
+// later: nobody waits for it to be told BUSY.
 func (s *Session) unwatch() {
-	for _, dk := range s.watching {
+	s.unwatchBy(func(mu *sync.Mutex) bool {
+		if s.e.scripts.slow.Load() > 0 {
+			return mu.TryLock()
+		}
+		mu.Lock()
+		return true
+	})
+}
+
+// finishUnwatch forgets what unwatch has left. It may wait.
+func (s *Session) finishUnwatch() {
+	if s.unwatching {
+		s.unwatchBy(func(mu *sync.Mutex) bool { mu.Lock(); return true })
+	}
+}
+
+func (s *Session) unwatchBy(lock func(*sync.Mutex) bool) {
+	s.unwatching = true
+	for n := len(s.watching); n > 0; n-- {
+		dk := s.watching[n-1]
 		sh := &s.e.shards[shardOf(view(dk.key))]
-		sh.mu.Lock()
+		if !lock(&sh.mu) {
+			return
+		}
 		s.unwatchKey(sh, dk)
 		sh.mu.Unlock()
+		s.watching = s.watching[:n-1]
 	}
-	s.watching, s.watchBytes = nil, 0
+	s.watching, s.watchBytes, s.unwatching = nil, 0, false
 	s.stale.Store(false)
 }
 
@@ -171,6 +198,7 @@ func cmdExec(c *call) {
 		c.err("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	s.finishUnwatch()
 	var set shardSet
 	all := false
 	for _, q := range s.queue {

@@ -103,6 +103,45 @@ func TestScriptKill(t *testing.T) {
 	begins(t, runScript(s, "SCRIPT", "KILL"), "-NOTBUSY ")
 }
 
+// TestWatchedKeyOfASlowScript wants nobody who only watches a key to wait for the
+// script that holds it, and the watch to be over all the same.
+func TestWatchedKeyOfASlowScript(t *testing.T) {
+	e := open(t, Options{ScriptTimeout: 20 * time.Second})
+	s := e.Session()
+	begins(t, runScript(s, "CONFIG", "SET", "lua-time-limit", "10"), "+OK")
+	watchers := []*Session{e.Session(), e.Session(), e.Session()}
+	for _, w := range watchers {
+		begins(t, runScript(w, "WATCH", "{a}1", "{c}1"), "+OK")
+		begins(t, runScript(w, "MULTI"), "+OK")
+		begins(t, runScript(w, "GET", "{b}1"), "+QUEUED")
+	}
+	got := make(chan string)
+	go func() { got <- runScript(e.Session(), "EVAL", "while true do end", "1", "{a}1") }()
+	running(t, e)
+	began := time.Now()
+	begins(t, runScript(watchers[0], "EXEC"), "-EXECABORT Transaction discarded because of: BUSY")
+	begins(t, runScript(watchers[1], "DISCARD"), "+OK")
+	begins(t, runScript(watchers[2], "RESET"), "+RESET")
+	begins(t, runScript(watchers[2], "UNWATCH"), "+OK")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	begins(t, runScript(s, "SCRIPT", "KILL"), "+OK")
+	<-got
+	begins(t, runScript(s, "SET", "{a}1", "x"), "+OK")
+	for _, w := range watchers {
+		begins(t, runScript(w, "MULTI"), "+OK")
+		begins(t, runScript(w, "GET", "{b}1"), "+QUEUED")
+		begins(t, runScript(w, "EXEC"), "*1\r\n$-1")
+		begins(t, runScript(w, "WATCH", "{a}1"), "+OK")
+	}
+	begins(t, runScript(s, "SET", "{a}1", "y"), "+OK")
+	for _, w := range watchers {
+		begins(t, runScript(w, "MULTI"), "+OK")
+		begins(t, runScript(w, "EXEC"), "*-1")
+	}
+}
+
 func TestScriptThatWroteIsNotKilled(t *testing.T) {
 	e := open(t, Options{ScriptTimeout: 300 * time.Millisecond})
 	s := e.Session()

@@ -153,6 +153,9 @@ func (c *call) busyFor(cmd *command) bool {
 				set.fill()
 			}
 		}
+		for _, w := range c.s.watching {
+			set.add(shardOf(view(w.key)))
+		}
 	case !c.lockKeys(&set, cmd, c.args):
 		set.fill()
 	}

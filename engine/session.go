@@ -28,7 +28,8 @@ type Session struct {
 	watching  []dbKey
 	stale     atomic.Bool // a watched key was written to
 
-	watchBytes int // in watching
+	watchBytes int  // in watching
+	unwatching bool // what watching has is to be forgotten
 
 	subs      subscriptions
 	pushMu    sync.Mutex
@@ -125,6 +126,7 @@ func (s *Session) Close() {
 		w.Cancel()
 	}
 	s.unwatch()
+	s.finishUnwatch()
 	s.e.pubsub.drop(s)
 	s.e.monitors.remove(s)
 	s.track(nil)
