@@ -104,6 +104,7 @@ type pair struct {
 	o      *oracle
 	log    []string
 	failed int
+	slack  time.Duration
 }
 
 func newPair(t testing.TB, p resp.Protocol) *pair {
@@ -180,28 +181,35 @@ func normalize(name string, reply []byte) []byte {
 	return append(slices.Clone(head), strings.Join(groups, "")...)
 }
 
-// close to each other: numbers of milliseconds that both sides measured.
-func near(a, b []byte) bool {
+// near says whether two times that both sides measured, in unit, differ by no more
+// than slack, and by what rounding makes of it.
+func near(a, b []byte, slack, unit time.Duration) bool {
 	if len(a) < 4 || len(b) < 4 || a[0] != ':' || b[0] != ':' {
 		return false
 	}
 	x, ok1 := resp.ParseInt(a[1 : len(a)-2])
 	y, ok2 := resp.ParseInt(b[1 : len(b)-2])
-	return ok1 && ok2 && x > 0 && y > 0 && x-y < 200 && y-x < 200
+	most := int64(slack/unit) + 2
+	return ok1 && ok2 && x > 0 && y > 0 && x-y <= most && y-x <= most
 }
 
-var timed = map[string]bool{"pttl": true, "ttl": true, "expiretime": true, "pexpiretime": true, "object": true, "time": true}
+// timed are the commands that answer a time, in these units.
+var timed = map[string]time.Duration{
+	"pttl": time.Millisecond, "pexpiretime": time.Millisecond, "ttl": time.Second, "expiretime": time.Second, "object": time.Second,
+}
 
 func (p *pair) do(args [][]byte) {
 	p.log = append(p.log, quote(args))
+	began := time.Now()
 	got, wait := p.s.Do(nil, args)
 	if wait != nil {
 		<-wait.Done()
 		got = wait.Append(got)
 	}
 	want := p.o.do(args)
+	p.slack = max(p.slack, time.Since(began)) // the two ran at most so far apart
 	name := strings.ToLower(string(args[0]))
-	if bytes.Equal(normalize(name, got), normalize(name, want)) || timed[name] && near(got, want) {
+	if bytes.Equal(normalize(name, got), normalize(name, want)) || timed[name] > 0 && near(got, want, p.slack, timed[name]) {
 		return
 	}
 	from := max(0, len(p.log)-25)
