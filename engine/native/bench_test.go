@@ -3,10 +3,13 @@ package native_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/stock"
 )
 
 // BenchmarkDecisions runs one caller's decisions in the process, by
@@ -53,6 +56,49 @@ func BenchmarkDecisions(b *testing.B) {
 		})
 		if err := e.Close(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPairs runs one caller's locks and unlocks, and reservations and
+// sales, in the process by redoubt.Conn.
+func BenchmarkPairs(b *testing.B) {
+	item := stock.Keys{"rd:{item}:stock", "rd:{item}:due", "rd:{item}:over"}
+	for _, pair := range []struct {
+		name string
+		cmds func(i int) (first, second redoubt.Cmd)
+	}{
+		{"lock", func(i int) (first, second redoubt.Cmd) {
+			key, id := fmt.Sprintf("rd:{%d}:lock", i&1023), fmt.Sprintf("%032d", i)
+			return lock.AcquireCmd(key, id, time.Minute, ""), lock.ReleaseCmd(key, id)
+		}},
+		{"stock", func(i int) (first, second redoubt.Cmd) {
+			id := fmt.Sprintf("%032d", i)
+			return stock.ReserveCmd(item, id, 1, time.Minute), stock.CommitCmd(item, id)
+		}},
+	} {
+		for name, natives := range map[string]map[string]engine.Native{"lua": nil, "native": native.All()} {
+			b.Run(pair.name+"/"+name, func(b *testing.B) {
+				e, err := engine.New(engine.Options{Natives: natives})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = e.Close() }()
+				if r := e.Do(b.Context(), stock.SetCmd(item, stock.MaxUnits)); r.Err != nil {
+					b.Fatal(r.Err)
+				}
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					i++
+					first, second := pair.cmds(i)
+					for _, cmd := range []redoubt.Cmd{first, second} {
+						if r := e.Do(b.Context(), cmd); r.Err != nil {
+							b.Fatal(r.Err)
+						}
+					}
+				}
+			})
 		}
 	}
 }

@@ -16,6 +16,8 @@ var functions = map[string]engine.Native{
 	"681dc189abfc120739437a52c659c9dff8526ac2": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
 	"ce86174fa04c39a87b20a989f08f7ca037066239": release, // lock/lua/release.lua
+	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua
+	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // stock/lua/settle.lua
 }
 
 // All returns the functions by the digests of their scripts. The map is new:

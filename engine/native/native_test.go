@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/stock"
 )
 
 // A manual clock is moved by the test.
@@ -166,7 +169,7 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 		of(b.lua).Reset()
 	}
 	for _, k := range keys {
-		for _, look := range [][]string{{"TYPE", k}, {"GET", k}, {"PEXPIRETIME", k}} {
+		for _, look := range [][]string{{"TYPE", k}, {"GET", k}, {"PEXPIRETIME", k}, {"ZRANGE", k, "0", "-1", "WITHSCORES"}} {
 			if g, l := b.goes.do(look...), b.lua.do(look...); g != l {
 				t.Fatalf("after %q, %q\n is %q\nlua %q", args, look, g, l)
 			}
@@ -177,7 +180,9 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 	}
 }
 
-func scripts() []*redoubt.Script { return append(lock.Scripts(), ratelimit.Scripts()...) }
+func scripts() []*redoubt.Script {
+	return slices.Concat(lock.Scripts(), ratelimit.Scripts(), stock.Scripts())
+}
 
 func script(name string) *redoubt.Script {
 	for _, sc := range scripts() {
@@ -208,7 +213,10 @@ func (p picker) number(n int64) string {
 
 // histories are random calls of the scripts that have a function, and what else
 // may befall their keys.
-var histories = map[string]func(picker, string) [][]string{"lock": picker.lock, "gcra": picker.gcra}
+var histories = map[string]func(picker, string) [][]string{"lock": picker.lock, "gcra": picker.gcra, "stock": picker.stock}
+
+// steps is how many of each; what is compared after each differs in size.
+var steps = map[string]int{"lock": 20000, "gcra": 20000, "stock": 6000}
 
 // TestSameAsLua holds each function identical to its Lua: reply, log, messages,
 // keyspace events, what the key is and for how long. Each of them must have
@@ -225,14 +233,18 @@ func TestSameAsLua(t *testing.T) {
 				p := picker{rand.New(rand.NewPCG(seed, 1))}
 				b := newBoth(t)
 				calls := map[string]int{}
-				for range 20000 {
+				for range steps[name] {
 					key := p.of("{k}1", "{k}2", "k3")
 					b.clock.move(time.Duration(p.IntN(4)*p.IntN(400_000)) * time.Microsecond)
 					if p.one(500) {
 						b.clock.move(-2 * time.Second)
 					}
 					for _, args := range next(p, key) {
-						b.do(t, []string{key}, args...)
+						keys := []string{key}
+						if name == "stock" {
+							keys = append(keys, key+":due", key+":over")
+						}
+						b.do(t, keys, args...)
 						if args[0] == "EVALSHA" {
 							calls[args[1]]++
 						}
@@ -263,16 +275,24 @@ func FuzzSameAsLua(f *testing.F) {
 	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", "", uint8(3))
 	f.Add("lock.extend", "id", "1000", "61000", "", "", "", uint8(3))
 	f.Add("ratelimit.gcra", "0", "0", "0", "1000000", "1", "0", uint8(6))
+	f.Add("stock.count", "set", "9", "1000", "1000", "", "", uint8(4))
+	f.Add("stock.reserve", ":id", "1", "1000", "1000", "", "", uint8(4))
+	f.Add("stock.settle", ":id", "1", "1000", "", "", "", uint8(3))
 	b := newBoth(f)
 	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5, a6 string, n uint8) {
 		if !known[name] {
 			return
 		}
+		keys := []string{"k"}
+		if strings.HasPrefix(name, "stock.") {
+			keys = append(keys, "k:due", "k:over")
+			b.do(t, keys, "EVALSHA", script("stock.count").Digest(), "3", "k", "k:due", "k:over", "set", "5", "1000", "1000")
+		}
+		call := slices.Concat([]string{"EVALSHA", script(name).Digest(), fmt.Sprint(len(keys))}, keys, []string{a1, a2, a3, a4, a5, a6}[:min(int(n), 6)])
 		for range 2 {
-			args := []string{"EVALSHA", script(name).Digest(), "1", "k", a1, a2, a3, a4, a5, a6}
-			b.do(t, []string{"k"}, args[:4+min(int(n), 6)]...)
+			b.do(t, keys, call...)
 			b.clock.move(300 * time.Microsecond)
 		}
-		b.do(t, nil, "DEL", "k")
+		b.do(t, nil, "DEL", "k", "k:due", "k:over")
 	})
 }

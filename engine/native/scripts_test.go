@@ -37,8 +37,6 @@ var leftToLua = map[string]string{
 	"ratelimit/lua/upto.lua":     "not shown hot by a profile",
 	"ratelimit/lua/window.lua":   "not shown hot by a profile",
 	"stock/lua/count.lua":        "for people",
-	"stock/lua/reserve.lua":      "not shown hot by a profile",
-	"stock/lua/settle.lua":       "not shown hot by a profile",
 }
 
 // TestEveryScriptIsAccountedFor wants a function for each script of the module,
