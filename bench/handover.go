@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -170,16 +169,12 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 
 // sentCommands is how many commands for locks clients have sent: scripts, and for
 // redsync SET, which the other libraries' scripts call.
-func sentCommands(ctx context.Context, rdb *redis.Client, library string) (n float64) {
-	for line := range strings.Lines(rdb.Info(ctx, "commandstats").Val()) {
-		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		calls, _, _ := strings.Cut(rest, ",")
-		if name == "evalsha" || name == "eval" || name == "set" && library == "redsync" {
-			f, _ := strconv.ParseFloat(calls, 64)
-			n += f
-		}
+func sentCommands(ctx context.Context, rdb *redis.Client, library string) float64 {
+	scripts, sets := sent(ctx, rdb)
+	if library == "redsync" {
+		return scripts.number + sets.number
 	}
-	return n
+	return scripts.number
 }
 
 // pings measures round trips for a time, with a pause after each.

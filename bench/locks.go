@@ -179,5 +179,29 @@ func benchLocks(ctx context.Context, cfg config) error {
 			return err
 		}
 	}
-	return nil
+	return cfg.reenter(ctx, p)
+}
+
+// reenter measures a lock that is held being entered and left once more, with
+// its token asked for.
+func (c config) reenter(ctx context.Context, p *peers) error {
+	locks, err := lock.New(p.ours, lock.Options{TTL: lockTTL})
+	if err != nil {
+		return err
+	}
+	lease, err := locks.Acquire(ctx, "entered")
+	if err != nil {
+		return err
+	}
+	err = c.compare(ctx, "re-entry", p.admin, 1, []contender{{name: "redoubt/lock, Enter and Token", op: func(ctx context.Context, _ int) error {
+		leave, err := lease.Enter()
+		if err != nil {
+			return err
+		}
+		if lease.Token() == 0 {
+			return errors.New("no token")
+		}
+		return leave(ctx)
+	}}})
+	return errors.Join(err, lease.Release(ctx))
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scriptTimes prints how long the server spends in the commands of one acquire
-// and of one release, by its own count (INFO commandstats), for a lone caller and
-// for 256. What surrounds them, reading and writing sockets, is not in it.
+// scriptTimes prints how many commands one acquire and one release send, and how
+// long the server spends in them, by its own count (INFO commandstats), for a lone
+// caller and for 256. What surrounds them, reading and writing sockets, is not in it.
 func (c config) scriptTimes(ctx context.Context, rdb *redis.Client, lockers []locker) error {
 	for _, l := range lockers {
 		for _, callers := range []int{1, 256} {
-			var acquired, released []float64
+			var acquired, released []usage
 			for round := range c.rounds {
 				c.progress("server time of %s, %d callers, round %d of %d", l.name, callers, round+1, c.rounds)
 				releases := make([]func(context.Context) error, callers)
 				errs := make([]error, callers)
-				phase := func(do func(caller int) error) float64 {
-					scripts, sets := commandTimes(ctx, rdb)
+				phase := func(do func(caller int) error) usage {
+					scripts, sets := sent(ctx, rdb)
 					var wg sync.WaitGroup
 					for caller := range callers {
 						wg.Go(func() {
@@ -32,49 +32,64 @@ func (c config) scriptTimes(ctx context.Context, rdb *redis.Client, lockers []lo
 						})
 					}
 					wg.Wait()
-					scripts2, sets2 := commandTimes(ctx, rdb)
-					if scripts2 > scripts {
-						return scripts2 - scripts
+					scripts2, sets2 := sent(ctx, rdb)
+					if scripts2.number > scripts.number {
+						return scripts2.less(scripts)
 					}
-					return sets2 - sets
+					return sets2.less(sets)
 				}
-				var took, gave float64
+				var took, gave usage
 				times := 1024 / callers
 				for range times { // few are held at a time, as in life
-					took += phase(func(caller int) (err error) {
+					took = took.and(phase(func(caller int) (err error) {
 						releases[caller], err = l.acquire(ctx, fmt.Sprint("times:", caller))
 						return err
-					})
-					gave += phase(func(caller int) error { return releases[caller](ctx) })
+					}))
+					gave = gave.and(phase(func(caller int) error { return releases[caller](ctx) }))
 				}
-				took /= float64(times * callers)
-				gave /= float64(times * callers)
+				n := float64(times * callers)
+				took, gave = usage{took.number / n, took.us / n}, usage{gave.number / n, gave.us / n}
 				for _, err := range errs {
 					if err != nil {
 						return fmt.Errorf("%s: %w", l.name, err)
 					}
 				}
 				acquired, released = append(acquired, took), append(released, gave)
-				c.raw.Printf("raw\tserver time\t%d callers\t%s\tacquire %.2f us\trelease %.2f us", callers, l.name, took, gave)
+				c.raw.Printf("raw\tserver time\t%d callers\t%s\tacquire %.2f commands %.2f us\trelease %.2f commands %.2f us",
+					callers, l.name, took.number, took.us, gave.number, gave.us)
 			}
 			c.progress("")
-			c.printf("server us  %4d callers  %-34s acquire %5.1f  release %5.1f", callers, l.name, medianOf(acquired), medianOf(released))
+			number, us := func(c usage) float64 { return c.number }, func(c usage) float64 { return c.us }
+			c.printf("server us  %4d callers  %-34s acquire %4.2f commands %5.1f us  release %4.2f commands %5.1f us", callers, l.name,
+				median(acquired, number), median(acquired, us), median(released, number), median(released, us))
 		}
 	}
 	return nil
 }
 
-// commandTimes is how many µs the server has spent in scripts, with what they
-// call, and in SET, which counts where no script was called.
-func commandTimes(ctx context.Context, rdb *redis.Client) (scripts, sets float64) {
-	times := map[string]float64{}
+// A usage is how many commands a server has run, and its time in them.
+type usage struct{ number, us float64 }
+
+func (c usage) and(d usage) usage  { return usage{c.number + d.number, c.us + d.us} }
+func (c usage) less(d usage) usage { return usage{c.number - d.number, c.us - d.us} }
+
+// sent is what the server has run so far: the scripts, with what they call, and
+// SET, which counts where no script was called.
+func sent(ctx context.Context, rdb *redis.Client) (scripts, sets usage) {
+	all := map[string]usage{}
 	for line := range strings.Lines(rdb.Info(ctx, "commandstats").Val()) {
-		name, fields, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		for f := range strings.SplitSeq(strings.TrimSpace(fields), ",") {
-			if us, ok := strings.CutPrefix(f, "usec="); ok {
-				times[name], _ = strconv.ParseFloat(us, 64)
+		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+		var c usage
+		for f := range strings.SplitSeq(strings.TrimSpace(rest), ",") {
+			k, v, _ := strings.Cut(f, "=")
+			switch k {
+			case "calls":
+				c.number, _ = strconv.ParseFloat(v, 64)
+			case "usec":
+				c.us, _ = strconv.ParseFloat(v, 64)
 			}
 		}
+		all[name] = c
 	}
-	return times["evalsha"] + times["eval"], times["set"]
+	return all["evalsha"].and(all["eval"]), all["set"]
 }
