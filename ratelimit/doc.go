@@ -20,7 +20,8 @@
 // are, and AllowMany does it for many names; Peek looks without taking; Refund
 // gives back; Reset forgets what was taken. Wait returns when the token is there,
 // and Reserve says when that will be. Options.And holds a name to further limits in the
-// same call, and Options.Scope gives each client a budget of its own.
+// same call, Options.Stored takes the limits from the server, where they can be
+// changed for all, and Options.Scope gives each client a budget of its own.
 //
 // # Which one
 //
@@ -94,6 +95,8 @@
 //     again, and its error matches redoubt.ErrUnknownOutcome. (TestLostReplies)
 //   - When a limit changes, what was taken stays taken. (TestScenarios/change,
 //     TestSeveralLimitsChange)
+//   - Of many who define a stored limit the first does, and a change holds for
+//     all calls after it. (TestStoredLimitsAreShared, TestStoredLimitsDecideAlike)
 //   - Who waits is served in the order of arrival, never early; a wait that
 //     would pass its ctx's deadline returns at once and takes nothing, and one
 //     that is given up gives its place to the next. (TestTwentyCallersAreServedInOrder,

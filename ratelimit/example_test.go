@@ -195,6 +195,45 @@ func Example_several() {
 	// after a refund of 4: 4 left
 }
 
+// A limit that is kept on the server: the first process defines it, and it can
+// be changed for all of them.
+func ExampleLimiter_TrySet() {
+	ctx, client := context.Background(), connect()
+
+	limits, err := ratelimit.New(client, ratelimit.Options{Stored: true})
+	if err != nil {
+		panic(err)
+	}
+	_, err = limits.Allow(ctx, "partner-api")
+	fmt.Println(err)
+
+	for _, perHour := range []int{10, 20} {
+		first, err := limits.TrySet(ctx, "partner-api", ratelimit.PerHour(perHour))
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(perHour, "an hour:", first)
+	}
+	for _, perHour := range []int{0, 5} {
+		if perHour > 0 {
+			if err := limits.Set(ctx, "partner-api", ratelimit.PerHour(perHour)); err != nil {
+				panic(err)
+			}
+		}
+		d, err := limits.AllowN(ctx, "partner-api", 2)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(d.Remaining, "of", d.Limit.Burst)
+	}
+	// Output:
+	// ratelimit: no limit is defined under this name
+	// 10 an hour: true
+	// 20 an hour: false
+	// 8 of 10
+	// 2 of 5
+}
+
 // At most three in any minute, whenever the minute begins.
 func ExampleWindow() {
 	ctx, client := context.Background(), connect()

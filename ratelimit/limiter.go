@@ -9,7 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Options configure a [Limiter]. Limit must be set.
+// Options configure a [Limiter]. Limit must be set, or Stored.
 type Options struct {
 	// Limit is what each name is held to.
 	Limit Limit
@@ -20,6 +20,11 @@ type Options struct {
 	// limit among the others, so that a limit may be changed or added at the
 	// end while it is in use.
 	And []Limit
+
+	// Stored takes the limits from the server, in the same round trip: those that
+	// [Limiter.Set] or [Limiter.TrySet] has put there under each name. Limit and
+	// And are not set then. A name without any gives [ErrNotConfigured].
+	Stored bool
 
 	// Scope says who shares what was taken. Defaults to Overall.
 	Scope Scope
@@ -33,7 +38,7 @@ type Options struct {
 	// Limiter with BareKeys shares limits with clients of that command, of
 	// redis-cell or of redoubt serve, and goes on with the keys that the
 	// module has written. A bare name may be longer than other names. It goes
-	// with Scope Overall only.
+	// with Scope Overall only, and not with Stored.
 	BareKeys bool
 }
 
@@ -56,7 +61,8 @@ type Limiter struct {
 	bare    bool
 	maxWait time.Duration
 	terms   terms
-	one     []string // arguments for one token
+	one     []string      // arguments for one token
+	stored  *storedLimits // nil when the limits are terms
 }
 
 // New returns a Limiter on client. It sends nothing. The error joins all that
@@ -72,6 +78,15 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	}
 	if opts.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("ratelimit: MaxWait is %v; want at least 0", opts.MaxWait))
+	}
+	if opts.Stored {
+		if opts.Limit != (Limit{}) || len(opts.And) > 0 || opts.BareKeys {
+			errs = append(errs, errors.New("ratelimit: Stored does not go with Limit, And or BareKeys"))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		return &Limiter{keyspace: keys, maxWait: opts.MaxWait, stored: &storedLimits{}}, nil
 	}
 	t, err := newTerms(opts.Limit, opts.And)
 	errs = append(errs, err)

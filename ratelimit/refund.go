@@ -27,33 +27,20 @@ func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (De
 	if id == "" {
 		id = newID()
 	}
-	o, err := l.giveBack(ctx, &l.terms, name, n, id, "")
+	cmd, err := l.cmd(refund, name, n, id, "")
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.terms.decide(o, 0, 0), nil
+	cmd.Flags = redoubt.Idempotent
+	o, t, err := l.read(l.client.Do(ctx, cmd))
+	if err != nil {
+		return Decision{}, err
+	}
+	return t.decide(o, 0, 0), nil
 }
 
 // maxID is the longest id of a refund, in bytes.
 const maxID = 512
-
-// giveBack runs refund.lua.
-func (l *Limiter) giveBack(ctx context.Context, t *terms, name string, n int, id, reserved string) (outcome, error) {
-	key, err := l.key(name)
-	if err != nil {
-		return outcome{}, err
-	}
-	refunds, err := l.refundsKey(name)
-	if err != nil {
-		return outcome{}, err
-	}
-	return readOutcome(l.client.Do(ctx, redoubt.Cmd{
-		Script: refundScript,
-		Keys:   []string{key, refunds},
-		Args:   t.args([]string{id, reserved}, int64(n)),
-		Flags:  redoubt.Idempotent,
-	}), len(t.rates))
-}
 
 // refundsKey returns the key of the ids of refunds.
 func (l *Limiter) refundsKey(name string) (string, error) {

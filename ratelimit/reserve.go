@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,29 +52,19 @@ func (l *Limiter) reserve(ctx context.Context, name string, n int, within time.D
 	if n < 1 {
 		return nil, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
 	}
-	key, err := l.key(name)
-	if err != nil {
-		return nil, err
-	}
 	if within == 0 {
 		within = forEver
 	}
-	t := &l.terms
-	if t.never(int64(n)) {
-		within = 0
+	seconds, nanos := split(int64(within))
+	cmd, err := l.cmd(take, name, n, seconds, nanos)
+	if err != nil {
+		return nil, err
 	}
-	s, ns := split(int64(within))
-	cmd := redoubt.Cmd{Script: gcraScript, Keys: []string{key}, Args: t.args([]string{s, ns}, int64(n))}
-	o, err := readOutcome(l.client.Do(ctx, cmd), len(t.rates))
+	o, t, err := l.read(l.client.Do(ctx, cmd))
 	if err != nil {
 		return nil, err
 	}
 	return l.reservation(t, o, name, n), nil
-}
-
-// never tells whether n tokens are more than a limit ever has at once.
-func (t *terms) never(n int64) bool {
-	return slices.ContainsFunc(t.rates, func(g gcra) bool { return g.cost(n) > g.tolerance })
 }
 
 // reservation makes one of the outcome of a call that has just returned.
@@ -130,8 +119,17 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	id := r.mu.id
 	r.mu.Unlock()
-	_, err := r.limiter.giveBack(ctx, r.terms, r.name, r.n, id, r.tats)
-	return err
+	// By the limits that it was made under, also if others are stored now.
+	keys, err := r.limiter.keys(refund, nil, r.name)
+	if err != nil {
+		return err
+	}
+	return r.limiter.client.Do(ctx, redoubt.Cmd{
+		Script: refundScript,
+		Keys:   keys,
+		Args:   r.terms.args([]string{id, r.tats}, int64(r.n)),
+		Flags:  redoubt.Idempotent,
+	}).Err
 }
 
 // newID returns 128 random bits.

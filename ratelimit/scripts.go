@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -13,6 +14,8 @@ var (
 	uptoSource string
 	//go:embed lua/refund.lua
 	refundSource string
+	//go:embed lua/stored.lua
+	storedSource string
 	//go:embed lua/window.lua
 	windowSource string
 	//go:embed lua/quota.lua
@@ -25,6 +28,11 @@ var (
 	gcraScript   = redoubt.NewScript("ratelimit.gcra", gcraSource)
 	uptoScript   = redoubt.NewScript("ratelimit.upto", uptoSource)
 	refundScript = redoubt.NewScript("ratelimit.refund", refundSource)
+	// The same, with limits that are kept on the server.
+	storedGCRAScript   = stored(gcraScript)
+	storedUpToScript   = stored(uptoScript)
+	storedRefundScript = stored(refundScript)
+
 	windowScript = redoubt.NewScript("ratelimit.window", windowSource)
 	quotaScript  = redoubt.NewScript("ratelimit.quota", quotaSource)
 	enterScript  = redoubt.NewScript("ratelimit.enter", enterSource)
@@ -34,5 +42,19 @@ var (
 // Scripts returns the scripts of this package, for servers that load them
 // ahead of use.
 func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{gcraScript, uptoScript, refundScript, windowScript, quotaScript, enterScript, stayScript}
+	return []*redoubt.Script{
+		gcraScript, uptoScript, refundScript,
+		storedGCRAScript, storedUpToScript, storedRefundScript,
+		windowScript, quotaScript, enterScript, stayScript,
+	}
+}
+
+// stored puts a script into stored.lua.
+func stored(s *redoubt.Script) *redoubt.Script {
+	const place = "local run = nil "
+	before, after, ok := strings.Cut(storedSource, place)
+	if !ok {
+		panic("ratelimit: stored.lua has no place for a script")
+	}
+	return redoubt.NewScript(s.Name()+".stored", before+"local function run(KEYS, ARGV)\n"+s.Source()+"end\n"+after)
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redoubt-go/redoubt"
@@ -48,20 +49,19 @@ func (l *Limiter) TakeUpTo(ctx context.Context, name string, n int) (Decision, e
 	if n < 1 || int64(n) > maxUpTo {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want 1 to %d", n, int64(maxUpTo))
 	}
-	key, err := l.key(name)
+	cmd, err := l.cmd(upTo, name, 1, strconv.Itoa(n))
 	if err != nil {
 		return Decision{}, err
 	}
-	cmd := redoubt.Cmd{Script: uptoScript, Keys: []string{key}, Args: l.terms.args([]string{strconv.Itoa(n)}, 1)}
-	o, err := readOutcome(l.client.Do(ctx, cmd), len(l.terms.rates))
+	o, t, err := l.read(l.client.Do(ctx, cmd))
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.terms.decide(o, o.first, 1), nil
+	return t.decide(o, o.first, 1), nil
 }
 
-// maxUpTo is the most that [Limiter.TakeUpTo] asks for, so that Lua's numbers
-// stay exact.
+// maxUpTo is the most that a script multiplies by, so that Lua's numbers stay
+// exact.
 const maxUpTo = 1 << 52
 
 // take is the way to the server of every call for all of its tokens or none.
@@ -79,22 +79,64 @@ func (l *Limiter) takeCmd(name string, n int) (redoubt.Cmd, error) {
 	if n < 0 {
 		return redoubt.Cmd{}, fmt.Errorf("ratelimit: n is %d; want at least 0", n)
 	}
-	key, err := l.key(name)
-	if err != nil {
-		return redoubt.Cmd{}, err
+	cmd, err := l.cmd(take, name, n, now...)
+	if n == 0 {
+		cmd.Flags = redoubt.ReadOnly
 	}
-	args := l.one
-	if n != 1 {
-		args = l.terms.args(now, int64(n))
-	}
-	return gcraCmd(key, args, int64(n)), nil
+	return cmd, err
 }
 
 // readTake reads the reply to takeCmd.
 func (l *Limiter) readTake(r redoubt.Reply, n int) (Decision, error) {
-	o, err := readOutcome(r, len(l.terms.rates))
+	o, t, err := l.read(r)
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.terms.decide(o, o.first*int64(n), int64(n)), nil
+	return t.decide(o, o.first*int64(n), int64(n)), nil
+}
+
+// An operation is a script that works on a list of limits, without and with the
+// limits kept on the server.
+type operation struct {
+	script, stored *redoubt.Script
+	refunds        bool // the ids of refunds are its second key
+}
+
+var (
+	take   = operation{script: gcraScript, stored: storedGCRAScript}
+	upTo   = operation{script: uptoScript, stored: storedUpToScript}
+	refund = operation{script: refundScript, stored: storedRefundScript, refunds: true}
+)
+
+// cmd is the command that does op with n tokens of the limit called name. The
+// lead is what the script has before its limits.
+func (l *Limiter) cmd(op operation, name string, n int, lead ...string) (redoubt.Cmd, error) {
+	if l.stored != nil {
+		return l.storedCmd(op, name, n, lead)
+	}
+	keys, err := l.keys(op, nil, name)
+	args := l.one
+	if op != take || n != 1 || !slices.Equal(lead, now) {
+		args = l.terms.args(lead, int64(n))
+	}
+	return redoubt.Cmd{Script: op.script, Keys: keys, Args: args}, err
+}
+
+// keys appends the keys of what op works on.
+func (l *Limiter) keys(op operation, keys []string, name string) ([]string, error) {
+	key, err := l.key(name)
+	if err != nil || !op.refunds {
+		return append(keys, key), err
+	}
+	refunds, err := l.refundsKey(name)
+	return append(keys, key, refunds), err
+}
+
+// read reads the reply to cmd: the outcome, and the limits that it came by.
+func (l *Limiter) read(r redoubt.Reply) (outcome, *terms, error) {
+	if l.stored != nil {
+		return l.stored.read(r)
+	}
+	o, err := readOutcome(r, len(l.terms.rates))
+	return o, &l.terms, err
 }

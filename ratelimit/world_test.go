@@ -172,3 +172,16 @@ func show(d ratelimit.Decision) string {
 	}
 	return fmt.Sprintf("%s remaining=%d retry=%s reset=%s", verdict, d.Remaining, retry, d.ResetAfter)
 }
+
+// flusher is a Conn whose pipelines lose the server's scripts half way.
+type flusher struct {
+	redoubt.Conn
+	flushed int
+}
+
+func (c *flusher) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	half := len(cmds) / 2
+	c.flushed++
+	all := slices.Insert(slices.Clone(cmds), half, redoubt.Cmd{Name: "SCRIPT FLUSH"})
+	return slices.Delete(c.Conn.Pipeline(ctx, all), half, half+1)
+}

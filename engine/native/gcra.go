@@ -64,7 +64,8 @@ func gcra(tx *engine.Tx) bool {
 	if lateS < 0 {
 		lateS, lateNS = 0, 0
 	}
-	if lateS > waitS || lateS == waitS && lateNS > waitNS {
+	never := incS > tolS || incS == tolS && incNS > tolNS
+	if never || lateS > waitS || lateS == waitS && lateNS > waitNS {
 		answer4(tx, 0, us, aheadS, aheadNS)
 		return true
 	}

@@ -12,7 +12,7 @@ import (
 // is not changed without the other: a script whose digest is not here is run as
 // Lua, which is slower and never wrong.
 var functions = map[string]engine.Native{
-	"2e0f7bdecaf26d844bc7f53496ed1acd414663cf": gcra,    // ratelimit/lua/gcra.lua
+	"790442ae272612ca47cbf72a090e6183097370f2": gcra,    // ratelimit/lua/gcra.lua
 	"681dc189abfc120739437a52c659c9dff8526ac2": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
 	"ce86174fa04c39a87b20a989f08f7ca037066239": release, // lock/lua/release.lua

@@ -34,6 +34,7 @@ var leftToLua = map[string]string{
 	"ratelimit/lua/quota.lua":    "not shown hot by a profile",
 	"ratelimit/lua/refund.lua":   "once a failure, or a wait given up",
 	"ratelimit/lua/stay.lua":     "not shown hot by a profile",
+	"ratelimit/lua/stored.lua":   "limits that are kept on the server; a part of others",
 	"ratelimit/lua/upto.lua":     "not shown hot by a profile",
 	"ratelimit/lua/window.lua":   "not shown hot by a profile",
 	"stock/lua/count.lua":        "for people",

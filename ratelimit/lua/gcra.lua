@@ -14,7 +14,7 @@ if tats and tats.err then return tats end
 
 local now_us = now_s * 1e6 + t[2]
 local ahead, after = {0, now_us}, {1, now_us}
-local late_s, late_ns = 0, 0 -- how much later than now the tokens are there
+local late_s, late_ns, never = 0, 0, false -- how much later than now the tokens are there
 for i = 3, #ARGV, 4 do
   local ahead_s, ahead_ns = 0, 0
   if tats and (from == 1 or from <= #tats) then
@@ -32,20 +32,22 @@ for i = 3, #ARGV, 4 do
   ahead[#ahead + 1] = ahead_ns
 
   -- How far the tat would be ahead of now: max(now, tat) + inc - now.
-  local s, ns = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
+  local inc_s, inc_ns, tol_s, tol_ns = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local s, ns = inc_s, inc_ns
   if ahead_s >= 0 then
     s, ns = s + ahead_s, ns + ahead_ns
     if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
   end
-  local over_s, over_ns = s - ARGV[i + 2], ns - ARGV[i + 3]
+  local over_s, over_ns = s - tol_s, ns - tol_ns
   if over_ns < 0 then over_s, over_ns = over_s - 1, over_ns + 1e9 end
   if over_s > late_s or (over_s == late_s and over_ns > late_ns) then late_s, late_ns = over_s, over_ns end
+  never = never or inc_s > tol_s or (inc_s == tol_s and inc_ns > tol_ns)
   -- What is given back beyond what was taken is not stored up.
   if s < 0 then s, ns = 0, 0 end
   after[#after + 1] = s
   after[#after + 1] = ns
 end
-if late_s > tonumber(ARGV[1]) or (late_s == tonumber(ARGV[1]) and late_ns > tonumber(ARGV[2])) then return ahead end
+if never or late_s > tonumber(ARGV[1]) or (late_s == tonumber(ARGV[1]) and late_ns > tonumber(ARGV[2])) then return ahead end
 if ARGV[3] == '0' and ARGV[4] == '0' then return after end
 
 local px, values = 1, {}
