@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 	"time"
@@ -185,6 +186,60 @@ func (sh *shard) drop(w *Wait, dk dbKey) {
 		return
 	}
 	sh.blocked[dk] = slices.Delete(queue, i, i+1)
+}
+
+// mayServe says whether the command may make a key ready.
+func (c *call) mayServe() bool { return c.cmd.writes() || c.cmd.name == "exec" }
+
+// lockServing locks set, and more where serving those who wait for the keys needs
+// it, as BLMOVE does the shard of its destination: so that nobody comes between.
+// When the call only tries, and somebody holds them, it locks nothing and reports
+// false.
+func (c *call) lockServing(set *shardSet, keys func([][]byte) [][]byte) bool {
+	for {
+		if !c.try {
+			c.e.lock(set)
+		} else if !c.e.tryLock(set) {
+			return false
+		}
+		if c.all || !c.mayServe() || !c.e.anyBlocked(set) {
+			return true
+		}
+		held := *set
+		if !c.e.widen(set, c.db, keys(nil)) {
+			return true
+		}
+		c.e.unlock(&held)
+	}
+}
+
+func (e *Engine) anyBlocked(set *shardSet) (any bool) {
+	set.each(func(i int) { any = any || len(e.shards[i].blocked) > 0 })
+	return any
+}
+
+// widen adds to set, which is locked, the shards that are needed to serve those who
+// wait for keys, and for the keys that this makes ready in turn. It reports whether
+// there were any.
+func (e *Engine) widen(set *shardSet, db int, keys [][]byte) bool {
+	held := *set
+	for n := 0; n < len(keys); n++ {
+		i := shardOf(keys[n])
+		if !held.has(i) {
+			continue // who waits for it is found when it is locked
+		}
+		for _, w := range e.shards[i].blocked[dbKey{db, string(keys[n])}] {
+			for j := range set {
+				set[j] |= w.needs[j]
+			}
+			for _, at := range w.cmd.keys(nil, w.args) {
+				if !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, w.args[at]) }) {
+					keys = append(keys, w.args[at])
+				}
+			}
+		}
+	}
+	return *set != held
 }
 
 // serve redoes commands that wait for keys which became ready, in order, while

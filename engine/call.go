@@ -202,7 +202,6 @@ func (c *call) execute() {
 		c.executeOn(c.args[c.keyBuf[0]])
 		return
 	}
-	from := len(c.w)
 	var set shardSet
 	if all {
 		set.fill()
@@ -215,9 +214,18 @@ func (c *call) execute() {
 			set.add(shardOf(c.args[i]))
 		}
 	}
-	if !c.try {
-		c.e.lock(&set)
-	} else if !c.e.tryLock(&set) {
+	c.executeHolding(set)
+}
+
+// executeHolding is execute with at least the shards of set locked.
+func (c *call) executeHolding(set shardSet) {
+	from := len(c.w)
+	if !c.lockServing(&set, func(keys [][]byte) [][]byte {
+		for _, i := range c.keyBuf {
+			keys = append(keys, c.args[i])
+		}
+		return keys
+	}) {
 		c.busy, c.all = true, false
 		return
 	}
@@ -243,6 +251,15 @@ func (c *call) executeOn(key []byte) {
 	} else if !sh.tryLock() {
 		c.busy = true
 		return
+	}
+	if len(sh.blocked) > 0 && c.mayServe() {
+		var set shardSet
+		if set.add(i); c.e.widen(&set, c.db, [][]byte{key}) {
+			sh.mu.Unlock()
+			c.findKeys(c.cmd, c.args)
+			c.executeHolding(set)
+			return
+		}
 	}
 	c.home, c.homeKey = sh, key
 	c.held.add(i)

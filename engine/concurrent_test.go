@@ -87,6 +87,51 @@ func TestBlockedMoveAcrossShards(t *testing.T) {
 	}
 }
 
+// TestNobodyOvertakesAMove wants who waits in BLMOVE to get what is pushed, by a
+// command, a transaction or a script, although serving it takes a second shard and
+// others are there to take it in between.
+func TestNobodyOvertakesAMove(t *testing.T) {
+	e := open(t, Options{})
+	destination := &e.shards[shardOf([]byte("b"))]
+	for name, push := range map[string]func(s *Session){
+		"command": func(s *Session) { run(s, "RPUSH a x") },
+		"transaction": func(s *Session) {
+			run(s, "MULTI")
+			run(s, "RPUSH a x")
+			run(s, "EXEC")
+		},
+		"script": func(s *Session) { s.Do(nil, argv("EVAL", "return redis.call('RPUSH', KEYS[1], 'x')", "1", "a")) },
+	} {
+		_, move := e.Session().Do(nil, split("BLMOVE a b LEFT RIGHT 0"))
+		_, pop := e.Session().Do(nil, split("BLPOP b 0"))
+		if move == nil || pop == nil {
+			t.Fatal("nothing waits")
+		}
+		destination.mu.Lock() // as another command does, in the middle of the push
+		pushed := make(chan struct{})
+		go func() {
+			defer close(pushed)
+			s := e.Session()
+			defer s.Close()
+			push(s)
+		}()
+		thief := e.Session()
+		for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+			if got, _, _ := thief.do(nil, split("LPOP a"), true); strings.Contains(string(got), "x") {
+				destination.mu.Unlock()
+				t.Fatalf("%s: another came between", name)
+			}
+		}
+		destination.mu.Unlock()
+		<-pushed
+		<-move.Done()
+		<-pop.Done()
+		if got := string(pop.Append(nil)); got != "*2\r\n$1\r\nb\r\n$1\r\nx\r\n" {
+			t.Fatalf("%s: BLPOP of the destination got %q", name, got)
+		}
+	}
+}
+
 // TestTransfersKeepTheSum moves amounts between keys of many shards in
 // transactions while others look at all of them at once.
 func TestTransfersKeepTheSum(t *testing.T) {

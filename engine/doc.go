@@ -52,8 +52,9 @@
 //   - A transaction or a script is seen whole or not at all:
 //     TestTransfersKeepTheSum, TestScriptsAreAtomicTogether. A script never uses
 //     a key whose shard it does not hold: TestRandomScriptsKeepToTheirKeys.
-//   - Those who wait for a key are served in the order in which they came:
-//     TestBlockedAreServedInOrder.
+//   - Those who wait for a key are served in the order in which they came,
+//     by whoever makes it ready: TestBlockedAreServedInOrder,
+//     TestNobodyOvertakesAMove.
 //   - What was confirmed is there after a crash of the process, a power cut or a
 //     full disk, as far as the fsync policy says: TestKill, TestPowerCuts,
 //     TestFullDisk, TestAlwaysHoldsReplies, TestCompactUnderLoad.

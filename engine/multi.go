@@ -215,8 +215,16 @@ func cmdExec(c *call) {
 	for _, w := range s.watching {
 		set.add(shardOf(view(w.key)))
 	}
-	c.held, c.all = set, all
-	c.e.lock(&set)
+	c.all, c.try = all, false // the transaction is gone if it isn't run now
+	c.lockServing(&set, func(keys [][]byte) [][]byte {
+		for _, q := range s.queue {
+			for _, i := range q.cmd.keys(nil, q.args) {
+				keys = append(keys, q.args[i])
+			}
+		}
+		return keys
+	})
+	c.held = set
 	defer func() {
 		c.settle()
 		c.see()
