@@ -111,6 +111,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"STOCK.COMMIT": {{"}", "x"}, {"n", ""}},
 		"STOCK.CANCEL": {{"}", "x"}, {"n", long}},
 		"STOCK.INFO":   {{"}"}},
+		"STOCK.LS":     {{"NONE", "x"}},
 	}
 	// What the arguments alone don't show.
 	later := []string{

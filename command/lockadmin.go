@@ -175,11 +175,11 @@ func appendStepError(ctx context.Context, dst []byte, err error) []byte {
 	return appendLibraryError(dst, err)
 }
 
-// planLS is the plan of LOCK.LS and SEM.LS.
-func planLS[I lock.Info | lock.SemaphoreInfo](
+// planLS is the plan of LOCK.LS, SEM.LS and STOCK.LS.
+func planLS[Listed any](
 	env *Env, args [][]byte,
-	page func(ctx context.Context, client *redoubt.Client, match, cursor string) ([]lock.Listed[I], string, error),
-	appendOne func(dst []byte, p resp.Protocol, l lock.Listed[I]) []byte,
+	page func(ctx context.Context, client *redoubt.Client, match, cursor string) ([]Listed, string, error),
+	appendOne func(dst []byte, p resp.Protocol, l Listed) []byte,
 ) Plan {
 	var match, cursor string
 	var matches, goesOn bool

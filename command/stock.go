@@ -162,6 +162,27 @@ var stockCommands = []*Command{
 			return Plan{Cmd: &cmd, Translate: appendStock}
 		},
 	}),
+	{
+		Name:       "STOCK.LS",
+		Summary:    "Lists the items, a part in each call.",
+		Since:      "0.1.0",
+		Group:      "stock",
+		Complexity: lsComplexity,
+		Arity:      -1,
+		Flags:      []string{"write", "noscript"},
+		Args:       lsArgs,
+		Reply:      lsReply("STOCK.INFO"),
+		Errors:     lsErrors(),
+		Examples:   []Example{{"STOCK.LS MATCH sku:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"sku:42\"\n       3) \"total\"\n       4) (integer) 120\n       …"}},
+		Plan: func(env *Env, args [][]byte) Plan {
+			return planLS(env, args, stock.Page, func(dst []byte, p resp.Protocol, l stock.Listed) []byte {
+				dst = resp.AppendMap(dst, p, 8)
+				dst = resp.AppendBulk(dst, "name")
+				dst = resp.AppendBulk(dst, l.Name)
+				return appendItem(dst, l.Info)
+			})
+		},
+	},
 }
 
 // units reads a number of units between least and MaxUnits.
@@ -282,6 +303,11 @@ func appendStock(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 	if err != nil {
 		return appendError(dst, err)
 	}
+	return appendItem(resp.AppendMap(dst, p, 7), c.Info)
+}
+
+// appendItem appends the seven pairs of STOCK.INFO.
+func appendItem(dst []byte, c stock.Info) []byte {
 	next := int64(-1)
 	if c.Reservations > 0 {
 		next = c.Next.Milliseconds()
@@ -298,7 +324,6 @@ func appendStock(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 		{"expired", c.Expired},
 		{"next_ms", next},
 	}
-	dst = resp.AppendMap(dst, p, len(fields))
 	for _, f := range fields {
 		dst = resp.AppendInt(resp.AppendBulk(dst, f.name), f.n)
 	}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -32,6 +33,38 @@ func wantStock(t *testing.T, w *wire, name string, want ...int64) {
 	if want[4] == 0 && next != -1 || want[4] > 0 && (next <= 0 || next > 60_000) {
 		t.Errorf("next_ms is %d with %d reservations", next, want[4])
 	}
+}
+
+func TestStockList(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w := dial(t, addr)
+		_ = w.do("HELLO", "3")
+		for _, name := range []string{"sku:1", "sku:2", "other"} {
+			w.want(":5\r\n", "STOCK.SET "+b.Prefix+name+" 5")
+		}
+		w.want(array(bulk("o")), "STOCK.RESERVE "+b.Prefix+"sku:1 2 60000 ID o")
+		found := map[string]int64{}
+		for cursor := "0"; ; {
+			reply, ok := w.value("STOCK.LS", "CURSOR", cursor, "match", b.Prefix+"sku:*").([]any)
+			if !ok || len(reply) != 2 {
+				t.Fatalf("STOCK.LS: %#v", reply)
+			}
+			for _, item := range reply[1].([]any) {
+				m := item.(resp.Map)
+				if len(m) != 16 || m[0] != "name" || m[2] != "total" || m[4] != "available" {
+					t.Fatalf("STOCK.LS: %#v", m)
+				}
+				found[m[1].(string)] = m[5].(int64)
+			}
+			if cursor = reply[0].(string); cursor == "0" {
+				break
+			}
+		}
+		if want := map[string]int64{b.Prefix + "sku:1": 3, b.Prefix + "sku:2": 5}; !maps.Equal(found, want) {
+			t.Errorf("available are %v, want %v", found, want)
+		}
+	})
 }
 
 func TestStock(t *testing.T) {

@@ -30,6 +30,9 @@ var (
 	// ErrBelowZero is matched when an item has fewer units available than are
 	// to be taken away.
 	ErrBelowZero = errors.New("stock: fewer units are available than would be taken away")
+
+	// ErrTooMany is matched when there would be more than [MaxUnits].
+	ErrTooMany = errors.New("stock: there would be too many units")
 )
 
 const (
@@ -104,9 +107,10 @@ func (v *Inventory) Set(ctx context.Context, name string, total int64) (Info, er
 }
 
 // Add adds delta units to an item, or takes -delta away that are available. The
-// error matches [ErrBelowZero], and nothing is changed, when fewer are. It is
-// never sent twice: after an error that matches redoubt.ErrUnknownOutcome look
-// at the Total of [Inventory.Info].
+// error matches [ErrBelowZero], and nothing is changed, when fewer are, and
+// [ErrTooMany] when there would be more than [MaxUnits]. It is never sent twice:
+// after an error that matches redoubt.ErrUnknownOutcome look at the Total of
+// [Inventory.Info].
 func (v *Inventory) Add(ctx context.Context, name string, delta int64) (Info, error) {
 	if delta < -MaxUnits || delta > MaxUnits {
 		return Info{}, fmt.Errorf("stock: delta is %d; want %d to %d", delta, int64(-MaxUnits), int64(MaxUnits))
@@ -160,7 +164,7 @@ func (v *Inventory) count(ctx context.Context, name string, cmd func(Keys) redou
 		case c.Short:
 			return c.Info, fmt.Errorf("%w: %d available, %d reserved, %d sold", ErrBelowZero, c.Available, c.Reserved, c.Sold)
 		case c.Full:
-			return c.Info, fmt.Errorf("stock: %d in all and more would be over %d", c.Total, int64(MaxUnits))
+			return c.Info, fmt.Errorf("%w: %d in all, and at most %d can be", ErrTooMany, c.Total, int64(MaxUnits))
 		default:
 			return c.Info, nil
 		}

@@ -13,10 +13,13 @@ import (
 // Keys are the keys of one item. They share a hash tag.
 type Keys [3]string
 
+// stockPart ends the key that every item has.
+const stockPart = "stock"
+
 // KeysOf returns the keys of the item called name. An invalid name gives an
 // error that matches redoubt.ErrInvalidName.
 func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
-	for i, part := range [...]string{"stock", "due", "over"} {
+	for i, part := range [...]string{stockPart, "due", "over"} {
 		if keys[i], err = client.Key(name, part); err != nil {
 			return Keys{}, err
 		}

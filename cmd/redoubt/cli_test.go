@@ -49,6 +49,12 @@ func TestUsage(t *testing.T) {
 		{"lock release a", "say --force"},
 		{"lock release a --force --fence=0", "fence is 0; want the token of who holds it"},
 		{"lock ls --backend=embedded:", "would exclude nobody"},
+		{"stock nope", `stock: unknown command "nope"`},
+		{"stock info", "stock info: want NAME, not 0 arguments"},
+		{"stock set sku", "want NAME and N, not 1 arguments"},
+		{"stock set sku many", `N is "many"; want a whole number from 0 to 1000000000000000`},
+		{"stock set sku -- -1", `N is "-1"; want a whole number from 0 to`},
+		{"stock add sku -5", "to take units away: redoubt stock add NAME -- -N"},
 		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
 	} {
 		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,9 @@ var update = flag.Bool("update", false, "write the tables of flags into docs/cli
 
 const docsFile = "../../docs/cli.md"
 
+// likeAnother are commands with the flags of another: lock, stock info.
+var likeAnother = []string{"lock run", "stock set", "stock add"}
+
 // TestDocs holds the tables of flags in docs/cli.md to the flags.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docsFile)
@@ -28,7 +32,7 @@ func TestDocs(t *testing.T) {
 	want := string(text)
 	for cmd := range within(newRoot()) {
 		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-		if !cmd.LocalFlags().HasAvailableFlags() || path == "" || path == "lock run" { // which has those of lock
+		if !cmd.LocalFlags().HasAvailableFlags() || path == "" || slices.Contains(likeAnother, path) {
 			continue
 		}
 		section := regexp.MustCompile(`(?s)(<!-- flags of ` + path + `:[^>]*-->\n).*?(<!-- end -->)`)

@@ -32,7 +32,7 @@ func stocked(t *testing.T) (r *redistest.Server, file string) {
 	return r, filepath.Join(dir, "dump.rdb")
 }
 
-const stock = 8
+const stockedKeys = 8
 
 // moved runs redoubt and wants an exit code and, in what it prints, some words.
 func moved(t *testing.T, want int, words []string, args ...string) {
@@ -60,7 +60,7 @@ func TestImportAndExport(t *testing.T) {
 	dir := t.TempDir()
 
 	moved(t, 0, []string{"imported 8 keys from " + file + " into " + s.addr}, "import", file, "--backend", server)
-	if n := size(t, s.addr); n != stock {
+	if n := size(t, s.addr); n != stockedKeys {
 		t.Fatalf("%d keys", n)
 	}
 	moved(t, exitExists, []string{s.addr + ": 8 keys are there already, like ", "nothing was imported. --replace overwrites them"}, "import", r.URL(), "--backend", server)
@@ -83,7 +83,7 @@ func TestImportAndExport(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	moved(t, 0, []string{"into " + data}, "import", r.URL(), "--dir", data)
 	durable := startServe(t, "--dir", data)
-	if n := size(t, durable.addr); n != stock {
+	if n := size(t, durable.addr); n != stockedKeys {
 		t.Errorf("%d keys", n)
 	}
 	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "export", out, "--dir", data, "--replace")
@@ -111,7 +111,7 @@ func TestEmbeddedURLs(t *testing.T) {
 
 	backend := "--backend=embedded:" + b
 	s := startServe(t, backend)
-	if n := size(t, s.addr); n != stock {
+	if n := size(t, s.addr); n != stockedKeys {
 		t.Errorf("%d keys", n)
 	}
 	if n := configDir(t, s.addr); n != b {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/stock"
+)
+
+// An itemState is what there is of an item. Its JSON is what the stock commands
+// print.
+type itemState struct {
+	Name         string `json:"name"`
+	Total        int64  `json:"total"`
+	Available    int64  `json:"available"`
+	Reserved     int64  `json:"reserved"`
+	Sold         int64  `json:"sold"`
+	Reservations int64  `json:"reservations"`
+	Next         *int64 `json:"next_ms"` // null without reservations
+}
+
+func itemStateOf(name string, i stock.Info) itemState {
+	s := itemState{Name: name, Total: i.Total, Available: i.Available, Reserved: i.Reserved, Sold: i.Sold, Reservations: i.Reservations}
+	if i.Reservations > 0 {
+		s.Next = new(i.Next.Milliseconds())
+	}
+	return s
+}
+
+func newStock() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stock",
+		Short: "List, count and set what there is of the items that are reserved and sold",
+		Long: `List, count and set what there is of the items that are reserved and sold:
+total = available + reserved + sold units. Reservations that ran out are put back
+on sale first.
+
+Exit codes: 0 done, 1 refused because fewer units are available than would be
+taken away, or there would be too many; 64 wrong usage; 69 no server.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count what there is of an item", 0, nil),
+		newStockCommand("set NAME N", "Set how many units of an item there are in all, sold ones included", 0, (*stock.Inventory).Set),
+		newStockCommand("add NAME N", "Add units to an item; add NAME -- -N takes away such as are available", -stock.MaxUnits, (*stock.Inventory).Add))
+	return cmd
+}
+
+func newStockLS() *cobra.Command {
+	var f serverFlags
+	var match string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the items",
+		Long:    "List the items. It looks at every key of the server, or of all primaries of a\ncluster, in small steps that hold nobody up.",
+		Example: "  redoubt stock ls --match 'sku:*'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+				states, err := listItems(ctx, client, match)
+				if err != nil {
+					return lockFault("listing", err)
+				}
+				return printItems(cmd.OutOrStdout(), states, asJSON)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
+	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
+	onThisLine(flags, "match", "json")
+	f.flags(flags)
+	return cmd
+}
+
+func listItems(ctx context.Context, client *redoubt.Client, match string) ([]itemState, error) {
+	items, err := stock.New(client, stock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]itemState{} // a listing may find a name twice
+	for item, err := range items.List(ctx, match) {
+		if err != nil {
+			return nil, err
+		}
+		found[item.Name] = itemStateOf(item.Name, item.Info)
+	}
+	states := slices.AppendSeq([]itemState{}, maps.Values(found)) // in JSON an array, also without any
+	slices.SortFunc(states, func(a, b itemState) int { return cmp.Compare(a.Name, b.Name) })
+	return states, nil
+}
+
+func printItems(w io.Writer, states []itemState, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, states)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tTOTAL\tAVAILABLE\tRESERVED\tSOLD\tRESERVATIONS\tNEXT RUNS OUT IN")
+	for _, s := range states {
+		next := "-"
+		if s.Next != nil {
+			next = (time.Duration(*s.Next) * time.Millisecond).Round(time.Second).String()
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(s.Name), s.Total, s.Available, s.Reserved, s.Sold, s.Reservations, next)
+	}
+	return table.Flush()
+}
+
+// newStockCommand is a command on one item: with change one that takes a number
+// of least or more.
+func newStockCommand(use, short string, least int64, change func(*stock.Inventory, context.Context, string, int64) (stock.Info, error)) *cobra.Command {
+	var f serverFlags
+	var asJSON bool
+	want := strings.Fields(use)[1:]
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != len(want) {
+				return fmt.Errorf("want %s, not %d arguments", strings.Join(want, " and "), len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var n int64
+			if change != nil {
+				var err error
+				if n, err = strconv.ParseInt(args[1], 10, 64); err != nil || n < least || n > stock.MaxUnits {
+					return usagef("N is %q; want a whole number from %d to %d", args[1], least, int64(stock.MaxUnits))
+				}
+			}
+			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+				items, err := stock.New(client, stock.Options{})
+				if err != nil {
+					return err
+				}
+				var info stock.Info
+				if change == nil {
+					info, err = items.Info(ctx, args[0])
+				} else {
+					info, err = change(items, ctx, args[0], n)
+				}
+				if err != nil {
+					return stockFault(args[0], err)
+				}
+				s := itemStateOf(args[0], info)
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), s)
+				}
+				return printItems(cmd.OutOrStdout(), []itemState{s}, false)
+			})
+		},
+	}
+	if least < 0 {
+		cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+			return misusef("%w (to take units away: %s NAME -- -N)", err, cmd.CommandPath())
+		})
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
+	onThisLine(flags, "json")
+	f.flags(flags)
+	return cmd
+}
+
+func stockFault(name string, err error) error {
+	if errors.Is(err, stock.ErrBelowZero) || errors.Is(err, stock.ErrTooMany) {
+		return failf(exitFault, "item %q: %w", name, err)
+	}
+	return lockFault("item "+strconv.Quote(name), err)
+}
