@@ -130,38 +130,24 @@ func (f *family) attempt(ctx context.Context, t target, r Request, waiter string
 	return sent, a, err
 }
 
-// queue sends one acquire that queues waiter. It returns when ctx ends, but sees
-// the acquire to its end in the background: who left before the answer could not
-// leave the queue with certainty, for that might overtake the acquire.
-func (f *family) queue(ctx context.Context, t target, r Request, waiter string, line *line) (sent time.Time, a Attempt, err error) {
-	type answer struct {
+// queue sends one acquire that queues waiter.
+func (f *family) queue(ctx context.Context, t target, r Request, waiter string, line *line) (time.Time, Attempt, error) {
+	var got struct {
 		sent time.Time
 		a    Attempt
 		err  error
 	}
-	answers := make(chan answer)
-	line.underWay.Add(1)
-	f.client.Go(func() {
-		defer line.underWay.Done()
-		long, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
-		defer context.AfterFunc(ctx, func() { time.AfterFunc(cleanUpTimeout, cancel) })()
-		var got answer
-		got.sent, got.a, got.err = f.attempt(long, t, r, waiter)
-		select {
-		case answers <- got:
-		case <-ctx.Done():
-			if got.err == nil && got.a.Status == Acquired {
-				_ = f.client.Do(long, t.void(r.ID))
-			}
+	answered := line.queue(ctx, f.client, func(ctx context.Context) {
+		got.sent, got.a, got.err = f.attempt(ctx, t, r, waiter)
+	}, func(ctx context.Context) {
+		if got.err == nil && got.a.Status == Acquired {
+			_ = f.client.Do(ctx, t.void(r.ID))
 		}
 	})
-	select {
-	case got := <-answers:
-		return got.sent, got.a, got.err
-	case <-ctx.Done():
-		return sent, a, redoubt.UnknownOutcome(ctx.Err())
+	if !answered {
+		return time.Time{}, Attempt{}, redoubt.UnknownOutcome(ctx.Err())
 	}
+	return got.sent, got.a, got.err
 }
 
 // giveUp leaves the line without the lock.
@@ -179,9 +165,8 @@ func (f *family) giveUp(ctx context.Context, t target, id string, turn chan stru
 // until that is done, but who joins the line meanwhile is, or would lose the
 // place that it has just taken.
 func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, turn chan struct{}, claims bool, leave func(waiter string) redoubt.Cmd) {
-	waiter, first, last := l.waiter(key, turn)
-	if !first || waiter == "" || !last && !claims {
-		l.leave(key, turn)
+	waiter, last, out := l.quit(key, turn, claims)
+	if out {
 		return
 	}
 	underWay := l.underWay(key)
@@ -226,6 +211,33 @@ type line struct {
 	underWay sync.WaitGroup
 }
 
+// queue calls send, which puts the line into the server's queue, and returns
+// whether it came back before ctx ended. If not, send goes on in the background,
+// and late is called behind it: who left before the answer could not leave the
+// queue with certainty, for that might overtake it.
+func (l *line) queue(ctx context.Context, client *redoubt.Client, send, late func(ctx context.Context)) (answered bool) {
+	back := make(chan struct{})
+	l.underWay.Add(1)
+	client.Go(func() {
+		defer l.underWay.Done()
+		long, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(cleanUpTimeout, cancel) })()
+		send(long)
+		select {
+		case back <- struct{}{}:
+		case <-ctx.Done():
+			late(long)
+		}
+	})
+	select {
+	case <-back:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 func (l *lines) empty(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,16 +275,32 @@ func (l *lines) underWay(key string) *sync.WaitGroup {
 	return &l.byKey[key].underWay
 }
 
-// waiter returns how this line stands in the server's queue, and whether the
-// caller is the first in it, and the last; neither if the line was disbanded.
-func (l *lines) waiter(key string, turn chan struct{}) (waiter string, first, last bool) {
+// quit removes the caller from the line, if that is all that is to do. If not, it
+// stays, is first, and this is how the line stands in the server's queue, and
+// whether nobody stands behind. Both in one step: otherwise those behind might
+// leave in between, each leaving that place to another, and who is woken by it
+// later is a client in which nobody waits.
+func (l *lines) quit(key string, turn chan struct{}, claims bool) (waiter string, last, out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
 	if line == nil || !slices.Contains(line.turns, turn) {
-		return "", false, false
+		return "", false, true // disbanded
 	}
-	return line.waiter, line.turns[0] == turn, line.turns[len(line.turns)-1] == turn
+	last = len(line.turns) == 1
+	if line.turns[0] == turn && line.waiter != "" && (last || claims) {
+		return line.waiter, last, false
+	}
+	l.remove(key, turn)
+	return "", false, true
+}
+
+// first reports whether the caller stands first in the line, which it doesn't when
+// that was disbanded.
+func (l *lines) first(key string, turn chan struct{}) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byKey[key] != nil && l.byKey[key].turns[0] == turn
 }
 
 // disband gives all in the line their turn: what they wait for has come for all.
@@ -303,6 +331,11 @@ func (l *lines) passOn(key string) bool {
 func (l *lines) leave(key string, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.remove(key, turn)
+}
+
+// remove is leave with l.mu held.
+func (l *lines) remove(key string, turn chan struct{}) {
 	line := l.byKey[key]
 	if line == nil {
 		return // disbanded

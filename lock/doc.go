@@ -132,9 +132,9 @@
 //     TestMultiOnACluster, TestHistory)
 //   - What is said above of the deadline, of lost replies, of wake-ups and of late
 //     acquires holds for every kind; semaphores and readers remember the last 128
-//     that are over. (TestEveryLeaseEndsWhenServerIsUnreachable,
+//     that are over. (TestLeaseEndsWhenServerIsUnreachable,
 //     TestEveryKindSurvivesLostRepliesAndScripts, TestEveryKindWakesUp,
-//     TestLateCopiesOfEveryKindAreVoid, TestCancelledWaitsOfEveryKindLeaveNothing)
+//     TestLateCopiesOfEveryKindAreVoid, TestCancelledWaitsLeaveNothing)
 //
 // # What is not promised
 //

@@ -13,43 +13,6 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// The holder is cut off in either direction. Its lease must be over before
-// anybody else can get the lock, and the cause must say why.
-func TestLeaseEndsWhenServerIsUnreachable(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		for name, dir := range map[string]faultnet.Direction{
-			"to the server": faultnet.ToServer, "to the client": faultnet.ToClient, "both": faultnet.Both,
-		} {
-			t.Run(name, func(t *testing.T) {
-				const ttl = 600 * time.Millisecond
-				proxy := faultnet.New(t, w.Addr)
-				holder := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: ttl})
-				other := w.mutex(w.client(), lock.Options{})
-				lease := try(t, holder, t.Name())
-				ctx := lease.Context(t.Context())
-				proxy.Blackhole(dir)
-
-				next, err := other.Acquire(t.Context(), t.Name())
-				must(t, err)
-				if lease.Err() == nil || ctx.Err() == nil {
-					t.Fatal("two valid leases at once")
-				}
-				if err := lease.Err(); !errors.Is(err, lock.ErrNotHeld) {
-					t.Errorf("Err is %v", err)
-				}
-				if !errors.Is(context.Cause(ctx), lock.ErrNotHeld) {
-					t.Errorf("cause is %v", context.Cause(ctx))
-				}
-				if next.Token() <= lease.Token() {
-					t.Errorf("token %d after %d", next.Token(), lease.Token())
-				}
-				proxy.Heal()
-				must(t, next.Release(t.Context()))
-			})
-		}
-	})
-}
-
 // A reply is lost: the call is repeated, or its effect undone.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

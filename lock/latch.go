@@ -135,7 +135,7 @@ func (l *Latch) Wait(ctx context.Context, name string) error {
 			l.giveUp(ctx, key, turn)
 			return ctx.Err()
 		}
-		if _, first, _ := l.lines.waiter(key, turn); !first {
+		if !l.lines.first(key, turn) {
 			continue // the line was disbanded: it is at zero now
 		}
 		if err = l.wait(ctx, name, key); err == nil || errors.Is(err, ErrNotSet) {
@@ -154,11 +154,18 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 		return err
 	}
 	defer w.Close()
-	l.lines.queued(key, entry(w))
+	line := l.lines.queued(key, entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		left, ttl, err := l.look(ctx, key, entry(w))
+		var left int64
+		var ttl time.Duration
+		var err error
+		if !line.queue(ctx, l.client, func(ctx context.Context) {
+			left, ttl, err = l.look(ctx, key, entry(w))
+		}, func(context.Context) {}) {
+			return ctx.Err()
+		}
 		if err != nil || left == 0 {
 			return err
 		}

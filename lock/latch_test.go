@@ -156,17 +156,7 @@ func TestCancelledLatchWaitsLeaveNothing(t *testing.T) {
 		_ = l.Wait(warm, name)
 		cancel()
 		before := goleak.IgnoreCurrent()
-		var wg sync.WaitGroup
-		for i := range 200 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
-				defer cancel()
-				if err := l.Wait(ctx, name); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Wait returned %v", err)
-				}
-			})
-		}
-		wg.Wait()
+		cancelled(t, thorough(10_000, 1000), func(ctx context.Context, _ int) error { return l.Wait(ctx, name) })
 		eventually(t, "nobody is queued", func() bool {
 			for field := range w.rdb.HGetAll(t.Context(), latchKey(w, name)).Val() {
 				if strings.HasPrefix(field, "PUBLISH") {

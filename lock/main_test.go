@@ -20,12 +20,7 @@ var exampleRedis *redis.Client
 
 func TestMain(m *testing.M) {
 	faults.Main()
-	if orders := os.Getenv(workerEnv); orders != "" {
-		if err := beWorker(orders); err != nil {
-			log.Fatal(err)
-		}
-		os.Exit(0)
-	}
+	workIfHired()
 	srv, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -201,41 +199,6 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 		wg.Wait()
 		eventually(t, "nobody is queued", waiters(0))
 		must(t, lease.Release(t.Context()))
-	})
-}
-
-func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{})
-		lease := try(t, holder, t.Name())
-		c := w.client()
-		m := w.mutex(c, lock.Options{})
-		warm, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, _ = m.Acquire(warm, t.Name()) // the inbox and the pool's connections are open now
-		cancel()
-		before := goleak.IgnoreCurrent()
-		var wg sync.WaitGroup
-		for i := range 300 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
-				defer cancel()
-				if _, err := m.Acquire(ctx, t.Name()); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Acquire returned %v", err)
-				}
-			})
-		}
-		wg.Wait()
-		eventually(t, "nobody is queued", func() bool {
-			info, err := holder.Inspect(t.Context(), t.Name())
-			return err == nil && info.Waiters == 0
-		})
-		must(t, lease.Release(t.Context()))
-		if w.Server == nil {
-			return // the server's own goroutines are in this process
-		}
-		if err := goleak.Find(before); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -67,9 +67,10 @@
 // While the primary keeps its data:
 //
 //   - Never more is reserved and sold than there is, and nothing is lost:
-//     available + reserved + sold is what was set and added, whatever calls,
-//     lost replies, cancelled contexts and clock steps. (TestHistory,
-//     TestConcurrentBuyers, TestScriptsFollowTheModel)
+//     available + reserved + sold is what was set and added, whatever befalls the
+//     network, those who call and the server's clock, and while scripts are
+//     flushed, slots move or a shard is dead. (TestHistory, TestConcurrentBuyers,
+//     TestScriptsFollowTheModel)
 //   - A reservation ends once: committed, cancelled or run out. A commit after
 //     its time matches [ErrExpired], also when the units have not been needed
 //     since. (TestRepeatedCalls, TestHistory)
@@ -83,7 +84,7 @@
 //   - A reserve whose caller has left gives its units back.
 //     (TestUnknownOutcome, TestCancelledDoLeavesNothing)
 //   - With appendonly and appendfsync always, what was acknowledged is there
-//     after the server was killed. (TestKilledServer)
+//     after the server was killed. (TestKilledServer, TestHistory)
 //   - What is stored is bounded by the reservations of one TTL and the ends of
 //     an hour and some minutes. (TestNothingPilesUp)
 //

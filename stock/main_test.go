@@ -11,9 +11,14 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withServer{m}) }
+func TestMain(m *testing.M) {
+	faults.Main()
+	workIfHired()
+	goleak.VerifyTestMain(withServer{m})
+}
 
 // withServer runs the tests with a server for the examples.
 type withServer struct{ *testing.M }

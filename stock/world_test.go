@@ -23,7 +23,7 @@ import (
 type world struct {
 	redistest.Backend
 	t      *testing.T
-	rdb    *redis.Client // for looking at keys
+	rdb    redis.UniversalClient // for looking at keys
 	client *redoubt.Client
 	clock  *clock // nil when time runs
 }
@@ -56,7 +56,7 @@ func (w *world) dial(addr string) *redis.Client {
 	return rdb
 }
 
-func (w *world) wrap(rdb *redis.Client) redoubt.Conn {
+func (w *world) wrap(rdb redis.UniversalClient) redoubt.Conn {
 	w.t.Helper()
 	conn, err := goredis.Wrap(rdb)
 	must(w.t, err)
@@ -200,8 +200,15 @@ func (w *world) wants(t testing.TB, name string, want counts) {
 // lost, nothing is there twice, nothing is below zero.
 func (w *world) audit(t testing.TB, name string) {
 	t.Helper()
-	hash, err := w.rdb.HGetAll(t.Context(), w.key(name, "stock")).Result()
+	var all *redis.MapStringStringCmd
+	var queue *redis.ZSliceCmd
+	_, err := w.rdb.TxPipelined(t.Context(), func(tx redis.Pipeliner) error { // a late call may come between
+		all = tx.HGetAll(t.Context(), w.key(name, "stock"))
+		queue = tx.ZRangeWithScores(t.Context(), w.key(name, "due"), 0, -1)
+		return nil
+	})
 	must(t, err)
+	hash, due := all.Val(), queue.Val()
 	n := map[string]int64{}
 	for _, f := range []string{"total", "available", "sold", "next", "tidy"} {
 		n[f], _ = strconv.ParseInt(hash[f], 10, 64)
@@ -217,8 +224,6 @@ func (w *world) audit(t testing.TB, name string) {
 	if sum != n["total"] || n["available"] < 0 || n["sold"] < 0 {
 		t.Errorf("%s: %d of %v, with %d reservations", name, sum, n, len(hash))
 	}
-	due, err := w.rdb.ZRangeWithScores(t.Context(), w.key(name, "due"), 0, -1).Result()
-	must(t, err)
 	if len(due) > 0 && (n["next"] == 0 || float64(n["next"]) > due[0].Score) {
 		t.Errorf("%s: next is %d, and one runs out at %.0f", name, n["next"], due[0].Score)
 	}

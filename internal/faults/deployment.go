@@ -85,8 +85,30 @@ func (d *Deployment) Addrs() (addrs []string) {
 	return addrs
 }
 
-// Direct is a client without faults on its way.
+// Direct is a client past all faults.
 func (d *Deployment) Direct() redis.UniversalClient { return d.direct }
+
+// Texts runs a command on each primary, past all faults, and returns the texts
+// that they answered together.
+func (d *Deployment) Texts(t *testing.T, args ...any) (texts []string) {
+	t.Helper()
+	var mu sync.Mutex
+	must(t, d.eachPrimary(t.Context(), func(rdb *redis.Client) error {
+		reply, err := rdb.Do(t.Context(), args...).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		switch reply := reply.(type) {
+		case string:
+			texts = append(texts, reply)
+		case []any:
+			for _, text := range reply {
+				texts = append(texts, text.(string))
+			}
+		}
+		return err
+	}))
+	return texts
+}
 
 // eachPrimary calls f with each server that takes writes, without faults on its way.
 func (d *Deployment) eachPrimary(ctx context.Context, f func(rdb *redis.Client) error) error {
@@ -126,17 +148,17 @@ func (d *Deployment) Invitation() string {
 	return string(text)
 }
 
-// Join returns a Conn to the deployment of an [Deployment.Invitation], whose
+// Join returns a client of the deployment of an [Deployment.Invitation], whose
 // primaries must be those that it started with.
-func Join(invitation string) (redoubt.Conn, error) {
+func Join(invitation string) (redis.UniversalClient, error) {
 	var j joining
 	if err := json.Unmarshal([]byte(invitation), &j); err != nil {
 		return nil, err
 	}
 	if j.Kind == Cluster {
-		return goredis.Wrap(redis.NewClusterClient(&redis.ClusterOptions{Addrs: j.Addrs, MaxRetries: -1, ReadTimeout: TTL}))
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: j.Addrs, MaxRetries: -1}), nil
 	}
-	return goredis.Wrap(redis.NewClient(&redis.Options{Addr: j.Addrs[0], MaxRetries: -1, ReadTimeout: TTL}))
+	return redis.NewClient(&redis.Options{Addr: j.Addrs[0], MaxRetries: -1}), nil
 }
 
 // A Network is the way of one process to a deployment: a proxy before every
@@ -160,13 +182,14 @@ func (d *Deployment) Network(t *testing.T) *Network {
 	return n
 }
 
-// Conn returns a Conn over n, on which f can strike.
-func (n *Network) Conn(t *testing.T, d *Deployment, f Fault) redoubt.Conn {
+// Client is a client whose connections go this way.
+func (n *Network) Client() redis.UniversalClient { return n.rdb }
+
+// Conn returns a Conn over a client of d for those whom f strikes.
+func (d *Deployment) Conn(t *testing.T, rdb redis.UniversalClient, f Fault) redoubt.Conn {
 	t.Helper()
-	conn, err := goredis.Wrap(n.rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := goredis.Wrap(rdb)
+	must(t, err)
 	if f.steps != 0 && d.Kind != Engine {
 		return stepped{conn}
 	}
