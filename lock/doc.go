@@ -107,6 +107,8 @@
 //   - ForceRelease ends the lease with the token that it names and no other, and
 //     its holder learns of it when it renews. (TestForceRelease,
 //     TestForcedLeaseIsOver, TestForceHitsAllReadersAndOnePermit)
+//   - List finds every lock that is held from its beginning to its end.
+//     (TestList, TestListOnACluster)
 //   - Leases are renewed in time however many there are, before a third of their
 //     TTL has gone, and on a node of a cluster whatever the other nodes do.
 //     (TestRenewalsAreSpread, TestSlowNodesDelayNoOther, TestManyLocksOutliveAShard,

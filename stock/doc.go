@@ -85,6 +85,8 @@
 //     (TestUnknownOutcome, TestCancelledDoLeavesNothing)
 //   - With appendonly and appendfsync always, what was acknowledged is there
 //     after the server was killed. (TestKilledServer, TestHistory)
+//   - List finds every item that is there from its beginning to its end.
+//     (TestList, TestListOnACluster, TestListOfMuchThatRanOut)
 //   - What is stored is bounded by the reservations of one TTL and the ends of
 //     an hour and some minutes. (TestNothingPilesUp)
 //
