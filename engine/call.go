@@ -261,6 +261,15 @@ func (c *call) executeOn(key []byte) {
 			return
 		}
 	}
+	if c.manyExpired(sh, key) {
+		sh.mu.Unlock()
+		if c.try {
+			c.busy = true
+			return
+		}
+		c.e.expireInSteps(i, c.db, key)
+		sh.mu.Lock()
+	}
 	c.home, c.homeKey = sh, key
 	c.held.add(i)
 	sh.counters.commands++

@@ -1,5 +1,9 @@
 package engine
 
+import (
+	"runtime"
+)
+
 // A small hash looks through its fields for those that expire, a large one has
 // them in a heap of the entries of its dict.
 
@@ -52,11 +56,14 @@ func (h *hash) due(c *call) bool {
 	return at != 0 && at < c.time()
 }
 
-// removeExpired removes the fields whose time has passed and returns their
-// names.
-func (h *hash) removeExpired(now int64) (gone [][]byte) {
+// fieldStep is how many fields expire without letting others have the shard.
+const fieldStep = 256
+
+// removeExpired removes at most so many of the fields whose time has passed, of a
+// small hash all, and returns their names.
+func (h *hash) removeExpired(now int64, most int) (gone [][]byte) {
 	if h.big != nil {
-		for h.expiring.len() > 0 && h.expiring.at(0).at < now {
+		for h.expiring.len() > 0 && h.expiring.at(0).at < now && len(gone) < most {
 			gone = append(gone, view(h.expiring.at(0).v.key))
 			h.remove(gone[len(gone)-1])
 		}
@@ -78,12 +85,12 @@ func (h *hash) removeExpired(now int64) (gone [][]byte) {
 	return gone
 }
 
-// expireFields removes the fields whose time has passed, and the key when none
-// is left.
-func (c *call) expireFields(it *item, h *hash) {
+// expireFields removes at most so many of the fields whose time has passed, and the
+// key when none is left.
+func (c *call) expireFields(it *item, h *hash, most int) {
 	key := view(it.key)
 	c.note(c.shard(key).dbs[c.db], it)
-	gone := h.removeExpired(c.time())
+	gone := h.removeExpired(c.time(), most)
 	if len(gone) == 0 {
 		return
 	}
@@ -94,4 +101,42 @@ func (c *call) expireFields(it *item, h *hash) {
 	if h.len() == 0 {
 		c.removeEmpty(key)
 	}
+}
+
+// manyExpired says whether key is a hash of which more fields have expired than
+// are removed in one go. The shard is locked.
+func (c *call) manyExpired(sh *shard, key []byte) bool {
+	ks := sh.dbs[c.db]
+	if ks == nil || ks.fields.len() == 0 || ks.fields.at(0).at >= c.time() {
+		return false
+	}
+	it := ks.keys.get(key)
+	if it == nil || it.val.kind() != kindHash {
+		return false
+	}
+	h := asHash(it)
+	return h.big != nil && h.due(c) && h.expiring.len() > fieldStep
+}
+
+// expireInSteps removes the fields of a hash whose time has passed, and lets others
+// have the shard now and then. No shard is held.
+func (e *Engine) expireInSteps(i, db int, key []byte) {
+	for e.expireStep(i, db, key) {
+		runtime.Gosched()
+	}
+}
+
+// expireStep reports whether there is more to do.
+func (e *Engine) expireStep(i, db int, key []byte) (more bool) {
+	sh := &e.shards[i]
+	c := &call{e: e, db: db}
+	c.held.add(i)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !c.manyExpired(sh, key) {
+		return false
+	}
+	defer c.settleSweep("expiry", func() { more = false })
+	c.sweepFields(sh.dbs[db].keys.get(key))
+	return true
 }

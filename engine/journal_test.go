@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // A memoryJournal keeps what it is told.
@@ -15,6 +16,55 @@ func (j *memoryJournal) Append(e Effect) {
 		kept.Commands = append(kept.Commands, cloneArgs(cmd))
 	}
 	j.effects = append(j.effects, kept)
+}
+
+// TestManyFieldsExpireInSteps wants a hash of which many fields expire at the same
+// moment to lose them some at a time, whether by itself or before it is read.
+func TestManyFieldsExpireInSteps(t *testing.T) {
+	const n = 10_000
+	for _, read := range []string{"", "HLEN h", "HSET h f1 again", "HGETALL h"} {
+		clock, j := newFakeClock(), &memoryJournal{}
+		e := open(t, Options{Clock: clock, Journal: j})
+		s := e.Session()
+		run(s, "DEBUG SET-ACTIVE-EXPIRE 0")
+		fields := fmt.Sprint("FIELDS ", n)
+		for i := range n {
+			run(s, fmt.Sprintf("HSET h f%d v", i))
+			fields += fmt.Sprint(" f", i)
+		}
+		run(s, "HSET h stays v")
+		run(s, "HPEXPIRE h 1000 "+fields)
+		j.effects = nil
+		clock.advance(2 * time.Second)
+		left := "1"
+		switch read {
+		case "":
+			for i, more := shardOf([]byte("h")), true; more; {
+				_, more = e.sweepShard(i)
+			}
+		case "HSET h f1 again":
+			left = "2"
+			fallthrough
+		default:
+			run(s, read)
+		}
+		want(t, s, "HLEN h", ":"+left+"\r\n")
+		gone := 0
+		for _, effect := range j.effects {
+			of := 0
+			for _, cmd := range effect.Commands {
+				if string(cmd[0]) == "HDEL" {
+					of += len(cmd) - 2
+				}
+			}
+			if gone += of; of > 8*fieldStep {
+				t.Errorf("%q: %d fields expired at once", read, of)
+			}
+		}
+		if gone != n {
+			t.Errorf("%q: %d fields expired", read, gone)
+		}
+	}
 }
 
 // TestJournalRepeats runs random commands, repeats what the journal was told

@@ -1,5 +1,7 @@
 package engine
 
+import "math"
+
 // lookup returns the item of key, or nil. A key whose time has passed is
 // deleted first.
 func (c *call) lookup(key []byte) *item {
@@ -18,7 +20,7 @@ func (c *call) lookup(key []byte) *item {
 	}
 	if it.val.obj != nil && it.val.obj.kind == kindHash {
 		if h := asHash(it); h.due(c) {
-			c.expireFields(it, h)
+			c.expireFields(it, h, math.MaxInt) // what is many goes before, see manyExpired
 			if h.len() == 0 {
 				return nil
 			}

@@ -83,18 +83,10 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	c := &call{e: e}
 	c.held.add(i)
 	sh.mu.Lock()
-	defer func() {
-		if r := recover(); r != nil {
-			e.panicked("sweeper", "", r)
-			next, more = c.time()+time.Minute.Milliseconds(), false // not at once again
-		}
-		c.settle()
-		c.commit()
-		if len(c.broadcast) > 0 {
-			c.sendBroadcast()
-		}
-		sh.mu.Unlock()
-	}()
+	defer sh.mu.Unlock()
+	defer c.settleSweep("sweeper", func() {
+		next, more = c.time()+time.Minute.Milliseconds(), false // not at once again
+	})
 	next = math.MaxInt64
 	left := sweepStep
 	for db, ks := range sh.dbs {
@@ -124,11 +116,24 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	return next, false
 }
 
-// sweepFields removes expired fields of a hash.
+// settleSweep follows what a sweep has done, and calls end after a panic.
+func (c *call) settleSweep(who string, end func()) {
+	if r := recover(); r != nil {
+		c.e.panicked(who, "", r)
+		end()
+	}
+	c.settle()
+	c.commit()
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
+	}
+}
+
+// sweepFields removes expired fields of a hash, some at a time.
 func (c *call) sweepFields(it *item) {
 	h := asHash(it)
 	if h.due(c) {
-		c.expireFields(it, h)
+		c.expireFields(it, h, fieldStep)
 	}
 	if h.len() > 0 {
 		c.registerFields(it, h)
