@@ -85,6 +85,7 @@ type Env struct {
 
 	// Of those who wait.
 	locks      *lock.RWMutex
+	fair       *lock.Mutex
 	semaphores *lock.Semaphore
 }
 

@@ -80,7 +80,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LOCK.ACQUIRE": {
 			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "WAIT"}, {"n", "1", "WAIT", "x"}, {"n", "1", "WAIT", "-1"},
 			{"n", "1", "ID", ""}, {"n", "1", "OWNER", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
-			{"n", "1", "SHARED", "SHARED"}, {"n", "1", "FAIR"},
+			{"n", "1", "SHARED", "SHARED"}, {"n", "1", "FAIR", "SHARED"},
 		},
 		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}},
 		"LOCK.RELEASE": {{"}", "id"}, {"n", ""}},

@@ -72,10 +72,13 @@ var lockCommands = []*Command{
 		Arity:      -3,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "denyoom", "noscript", "blocking"},
-		Args:  append([]Arg{lockName}, acquireArgs...),
+		Args: append(append([]Arg{lockName}, acquireArgs...), Arg{Name: "mode", Type: "oneof", Use: Optional, Args: []Arg{
+			{Name: "shared", Type: "pure-token", Token: "SHARED", Summary: "together with other readers; without it, as the only one"},
+			{Name: "fair", Type: "pure-token", Token: "FAIR", Summary: "wait in the order in which those with FAIR asked; a release hands the lock to the first of them, and who comes without FAIR waits until there is none. One that died costs at most 3 s"},
+		}}),
 		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name, except that readers get that of the last writer; the time left in ms. Null when the lock was not acquired in time.",
 		Errors: acquireErrors(
-			"`ERR redoubt: FAIR is not supported yet`",
+			"`" + errFairShared + "`",
 		),
 		Examples: []Example{
 			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
@@ -195,6 +198,8 @@ func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault st
 	return ""
 }
 
+const errFairShared = "ERR redoubt: FAIR is not for SHARED locks"
+
 // A way is how something is acquired.
 type way struct {
 	now     redoubt.Cmd // without waiting
@@ -204,20 +209,24 @@ type way struct {
 
 func planAcquire(env *Env, args [][]byte) Plan {
 	a := acquire{name: string(args[1])}
-	shared := false
+	shared, fair := false, false
 	if fault := a.options(args[2:], func(word string) (bool, string) {
 		switch {
-		case word == "FAIR":
-			return false, "ERR redoubt: FAIR is not supported yet"
-		case word != "SHARED":
-			return false, ""
-		case shared:
+		case word == "SHARED" && !shared:
+			shared = true
+		case word == "FAIR" && !fair:
+			fair = true
+		case word == "SHARED", word == "FAIR":
 			return false, errSyntax
+		default:
+			return false, ""
 		}
-		shared = true
 		return true, ""
 	}); fault != "" {
 		return Plan{Err: fault}
+	}
+	if shared && fair {
+		return Plan{Err: errFairShared}
 	}
 	key, err := lock.Key(env.Client, a.name)
 	if err != nil {
@@ -228,6 +237,11 @@ func planAcquire(env *Env, args [][]byte) Plan {
 		take: func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
 			return env.locks.AcquireRequest(ctx, a.name, r)
 		},
+	}
+	if fair {
+		w.take = func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+			return env.fair.AcquireRequest(ctx, a.name, r)
+		}
 	}
 	if shared {
 		if w.now, err = lock.ReadCmd(env.Client, a.name, a.r); err != nil {

@@ -16,11 +16,15 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	fair, err := lock.New(client, lock.Options{NoRenew: true, Fair: true})
+	if err != nil {
+		return nil, err
+	}
 	semaphores, err := lock.NewSemaphore(client, lock.Options{NoRenew: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Client: client, locks: locks, semaphores: semaphores}, nil
+	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores}, nil
 }
 
 // undoTimeout bounds the release of a lock whose client has gone. Past it the

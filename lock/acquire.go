@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -51,6 +52,9 @@ func (r Request) check() error {
 func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
 	if err := ctx.Err(); err != nil {
 		return sent, a, err
+	}
+	if _, ok := t.kind.(fair); ok {
+		return f.acquireFair(ctx, t, r)
 	}
 	if f.lines.empty(t.key()) {
 		sent, a, err = f.attempt(ctx, t, r, "")
@@ -199,6 +203,8 @@ func linesOf(client *redoubt.Client) *lines {
 type lines struct {
 	mu    sync.Mutex
 	byKey map[string]*line
+
+	listening atomic.Bool // to be woken costs nothing any more
 }
 
 // A line is the callers that wait for one key, in order. The first has the

@@ -51,6 +51,12 @@
 // its place to the last in it: so there are no gaps to search, and nobody falls
 // back. Two minutes after the last lease on a name ended nothing is left of it.
 //
+// With [Options].Fair those who wait are served in the order in which they asked.
+// They are in a queue of their own, and a release hands the lock to the first in
+// it: it is never free in between. Who uses the same name without Fair, as Mutex,
+// RWMutex or Multi, gets it when nobody waits with it. A fair waiter whose process
+// is gone costs nothing, one that doesn't answer 3 s.
+//
 // Acquire and release are one round trip each, and the token comes with the
 // acquire. A hand-over to a waiter is one release, one acquire, and one more
 // command when others of the same client wait behind it.
@@ -115,6 +121,13 @@
 //     TestNewLocksAfterALossAreRenewed, TestNothingIsRenewedAfterRelease)
 //   - No wake-up is lost for longer than the lease that the waiter saw, at
 //     most 30 s. (TestWakeUp, TestCancelledWaiterPassesOn, TestNobodyWakesTheWaiter)
+//   - With Fair, those who wait are served in the order in which they queued,
+//     whatever their process, by two commands each; nobody who came later gets in
+//     between, and a dead one costs 3 s at most.
+//     (TestFairOrder, TestFairHistory, TestFairScriptsFollowTheModel,
+//     TestFairLetsNobodyIn, TestFairAndUnfair, TestFairOrderWhenTheHolderDies,
+//     TestFairHasTimeToComeWhenTheHolderDied, TestFairDeadHead,
+//     TestHistory, TestFairWaitsLeaveNothing)
 //   - Of a semaphore at most limit permits are held at a time, with tokens that
 //     rise; those of dead holders come back. (TestHistory,
 //     TestSemaphoreFollowsTheModel, TestCallersDisagreeOnTheLimit,
@@ -148,8 +161,11 @@
 // it has seen: [Lease.Token]. If that is not possible and a second holder would
 // do harm, use a consensus system instead.
 //
-// Fairness is not promised either: but for the preference of writers, whoever asks first after a release gets the
-// lock, waiter or not.
+// Fairness is not promised either without [Options].Fair: but for the preference of
+// writers, whoever asks first after a release gets the lock, waiter or not. With it,
+// the order is that in which the server was asked, and is kept as long as the server
+// keeps its data; who doesn't answer for 3 s, or lost the connection over which it
+// would be woken, may lose its place.
 //
 // # Sources
 //

@@ -110,7 +110,7 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 // access is how a kind holds a lock: Free when it holds one of several permits.
 func access(k kind) Mode {
 	switch k.(type) {
-	case exclusive, writing:
+	case exclusive, fair, writing:
 		return Exclusive
 	case reading:
 		return Shared

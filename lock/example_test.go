@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt/lock"
@@ -126,6 +127,47 @@ func ExampleLease_Enter() {
 	// 1
 	// held: true
 	// lock: released
+}
+
+// Those who wait are served in the order in which they asked.
+func ExampleOptions_fair() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{Fair: true})
+	if err != nil {
+		panic(err)
+	}
+	holder, err := locks.Acquire(ctx, "counter")
+	if err != nil {
+		panic(err)
+	}
+	var customers sync.WaitGroup
+	for i := range 3 {
+		customers.Go(func() {
+			err := locks.Do(ctx, "counter", func(context.Context) error {
+				fmt.Println("serving customer", i)
+				return nil
+			})
+			if err != nil {
+				panic(err)
+			}
+		})
+		for waiting := int64(0); waiting <= int64(i); { // before the next one comes
+			info, err := locks.Inspect(ctx, "counter")
+			if err != nil {
+				panic(err)
+			}
+			waiting = info.Waiters
+		}
+	}
+	if err := holder.Release(ctx); err != nil {
+		panic(err)
+	}
+	customers.Wait()
+	// Output:
+	// serving customer 0
+	// serving customer 1
+	// serving customer 2
 }
 
 func ExampleBusy() {

@@ -11,6 +11,10 @@ var (
 	AcquireWaiting = func(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
 		return acquireCmd([]string{key}, id, ttl, label, waiter)
 	}
+	FairCmd = func(key, id, waiter string) redoubt.Cmd {
+		return fair{}.acquire([]string{key}, Request{ID: id, TTL: time.Minute}, waiter)
+	}
+	FairVoidCmd   = func(key, id string) redoubt.Cmd { return fair{}.release([]string{key}, id, "", true) }
 	VoidCmd       = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
 	PermitWaiting = func(keys []string, limit int, r Request, waiter string) redoubt.Cmd {
 		return permit{limit}.acquire(keys, r, waiter)

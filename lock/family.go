@@ -66,6 +66,9 @@ func newFamily(client *redoubt.Client, opts Options) (*family, error) {
 	if client == nil {
 		errs = append(errs, errors.New("lock: client is nil"))
 	}
+	if opts.Fair {
+		errs = append(errs, errors.New("lock: Fair is for a Mutex"))
+	}
 	errs = append(errs, CheckTTL(opts.TTL))
 	if len(opts.Label) > MaxLabel {
 		errs = append(errs, fmt.Errorf("lock: label has %d bytes; want at most %d", len(opts.Label), MaxLabel))

@@ -115,7 +115,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, server string, 
 	}
 	for _, s := range lock.Scripts() {
 		switch name := s.Name(); {
-		case strings.Contains(name, "acquire"), strings.Contains(name, "read"):
+		case strings.Contains(name, "acquire"), strings.Contains(name, "read"), strings.Contains(name, "fair"):
 			c.Take = append(c.Take, s)
 		case strings.Contains(name, "release"):
 			c.Give = append(c.Give, s)

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -119,6 +120,12 @@ var contests = map[string]struct {
 	"mutex": {lockModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
 		m, err := lock.New(c, opts)
 		return [2]taker{m, m}, err
+	}},
+	"fair": {lockModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
+		m, err := lock.New(c, opts)
+		opts.Fair = true
+		f, ferr := lock.New(c, opts)
+		return [2]taker{m, f}, errors.Join(err, ferr)
 	}},
 	"rw": {rwModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
 		rw, err := lock.NewRW(c, opts)

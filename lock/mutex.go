@@ -54,6 +54,15 @@ type Options struct {
 	// Label is shown to whoever finds the lock busy, "host:pid" for instance.
 	// At most 256 bytes. Defaults to nothing.
 	Label string
+
+	// Fair makes those who wait in Acquire and Do get the lock in the order in
+	// which they asked, whatever their process. A release then hands the lock to
+	// the first of them, so that nobody comes in between, be it by TryAcquire;
+	// one that died costs at most 3 s. Each waiter queues by a command of its
+	// own. Callers that use the same name without Fair wait until no fair one
+	// does. For a [Mutex] only. By default whoever asks first after a release
+	// gets the lock, which is quicker.
+	Fair bool
 }
 
 // A Mutex is a family of locks on a server, each with a name, that share one
@@ -67,10 +76,13 @@ type Mutex struct{ *family }
 
 // New returns a Mutex on client. It sends nothing.
 func New(client *redoubt.Client, opts Options) (*Mutex, error) {
+	own := opts
+	opts.Fair = false
 	f, err := newFamily(client, opts)
 	if err != nil {
 		return nil, err
 	}
+	f.opts.Fair = own.Fair
 	return &Mutex{f}, nil
 }
 
@@ -91,6 +103,9 @@ func (exclusive) release(keys []string, id, waiter string, void bool) redoubt.Cm
 
 func (m *Mutex) target(name string) (target, error) {
 	keys, err := keys(m.client, name, lockPart)
+	if m.opts.Fair {
+		return target{fair{}, name, keys}, err
+	}
 	return target{exclusive{}, name, keys}, err
 }
 
@@ -138,7 +153,7 @@ func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, err
 // the background, at the latest by the TTL. A ctx that can't end waits for ever.
 //
 // It costs one round trip when the lock is free. Otherwise it waits for a
-// wake-up from the server, in no promised order: of all the callers that
+// wake-up from the server, in no promised order unless [Options] say Fair: of all the callers that
 // wait for one name with one Client only the first is known to the server, and
 // releasing the lock wakes one of those. A wake-up that got lost delays the
 // waiter to the end of the lease that it saw, at most 30 s.

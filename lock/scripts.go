@@ -12,6 +12,9 @@ var acquireSource string
 //go:embed lua/extend.lua
 var extendSource string
 
+//go:embed lua/fair.lua
+var fairSource string
+
 //go:embed lua/release.lua
 var releaseSource string
 
@@ -57,6 +60,7 @@ var multiAcquireSource string
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
+	fairScript    = redoubt.NewScript("lock.fair", fairSource)
 	releaseScript = redoubt.NewScript("lock.release", releaseSource)
 
 	semAcquireScript = redoubt.NewScript("lock.sem_acquire", semAcquireSource)
@@ -80,7 +84,7 @@ var (
 // ahead of use.
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
-		acquireScript, extendScript, releaseScript,
+		acquireScript, fairScript, extendScript, releaseScript,
 		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
 		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
 		latchSetScript, latchDownScript, latchWaitScript,

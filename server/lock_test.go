@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -124,6 +125,46 @@ func TestLockShared(t *testing.T) {
 		writer.want(":1\r\n", "LOCK.RELEASE "+name+" writer")
 		held(t, a.read())
 		a.want(":1\r\n", "LOCK.RELEASE "+name+" again")
+	})
+}
+
+// With FAIR clients are served in the order in which they asked, also one that
+// asked elsewhere; one that went away is not in the way.
+func TestLockFair(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		_, elsewhere := start(t, b.URL)
+		name := b.Prefix + "fair"
+		holder := dial(t, addr)
+		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "FAIR"))
+		waiting := func(n int64) {
+			t.Helper()
+			eventually(t, "it waits", func() bool {
+				m, _ := holder.value("LOCK.INFO", name).([]any)
+				return len(m) == 8 && m[7] == n
+			})
+		}
+		first, gone, second, hasty := dial(t, addr), dial(t, addr), dial(t, elsewhere), dial(t, addr)
+		for i, c := range []*wire{first, gone, second} {
+			c.send("LOCK.ACQUIRE", name, "60000", "FAIR", "WAIT", "0", "ID", fmt.Sprint("w", i))
+			waiting(int64(i + 1))
+		}
+		hasty.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 WAIT 20 FAIR")
+		waiting(3)
+		_ = gone.conn.Close()
+		waiting(2)
+		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
+		for i, c := range []*wire{first, second} {
+			hasty.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000")
+			got, next := held(t, c.read())
+			if want := fmt.Sprint("w", 2*i); got != want || next <= fence {
+				t.Errorf("%q has the lock with fence %d, want %q and more than %d", got, next, want, fence)
+			}
+			fence = next
+			c.want(":1\r\n", "LOCK.RELEASE "+name+" "+got)
+		}
+		id, _ = held(t, hasty.do("LOCK.ACQUIRE", name, "60000"))
+		hasty.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)
 	})
 }
 

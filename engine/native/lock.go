@@ -22,6 +22,7 @@ var (
 	wordLabel = word("label")
 	wordHead  = word("head")
 	wordTail  = word("tail")
+	wordFair  = word("fair_first")
 	wordOne   = word("1")
 	wordMinus = word("-1")
 	wordBlank = word(" ")
@@ -52,7 +53,7 @@ func acquire(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordHead, wordTail)
+	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordFair, wordHead, wordTail)
 	v.Elements()
 	b, there := v.Bulk()
 	isHolder := same(b, there, id)
@@ -63,6 +64,7 @@ func acquire(tx *engine.Tx) bool {
 		b, there = v.Bulk()
 		over = over || same(b, there, id)
 	}
+	_, fair := v.Bulk()
 	head, ok3 := optional(&v)
 	tail, ok4 := optional(&v)
 	switch {
@@ -74,6 +76,8 @@ func acquire(tx *engine.Tx) bool {
 	case over:
 		answerLock(tx, -1, fence, 0, nil)
 		return true
+	case fair: // some wait in order: for Lua
+		return false
 	}
 	q := queue{key: key, head: head, tail: tail}
 	at, ok := q.find(tx, waiter)

@@ -11,7 +11,7 @@ func release(tx *engine.Tx) bool {
 	if len(waiter) > 0 && !isWaiter(waiter) {
 		return false
 	}
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordTail)
+	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordTail, wordFair)
 	v.Elements()
 	b, there := v.Bulk()
 	mine := same(b, there, id)
@@ -29,6 +29,9 @@ func release(tx *engine.Tx) bool {
 	end, queued := v.Bulk()
 	if queued {
 		tail, ok3 = integer(end)
+	}
+	if _, fair := v.Bulk(); fair { // some wait in order: for Lua
+		return false
 	}
 	if !ok1 || !ok2 || !ok3 || mine && (!untilThere || !fenceThere) {
 		return false

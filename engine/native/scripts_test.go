@@ -17,6 +17,7 @@ import (
 var leftToLua = map[string]string{
 	"fence/lua/guard.lua":        "runs any command of the caller's",
 	"fence/lua/wrap.lua":         "runs the caller's own script, which is Lua",
+	"lock/lua/fair.lua":          "only while somebody holds the lock",
 	"lock/lua/latch_down.lua":    "once a member or a wait",
 	"lock/lua/latch_set.lua":     "once a member or a wait",
 	"lock/lua/latch_wait.lua":    "once a member or a wait",

@@ -8,7 +8,7 @@
 -- Returns {status 1 acquired|0 held by another|-1 this id is over, fence integer, ttl_us integer, label bytes}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void', 'fair_first')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 
@@ -16,6 +16,9 @@ local fence = tonumber(held[3] or 0)
 -- was released, ran out or was voided doesn't come back when a late copy arrives.
 if held[1] == ARGV[1] and expiry > now then return {1, fence, expiry - now, ARGV[4]} end
 if held[1] == ARGV[1] or held[4] == ARGV[1] or held[5] == ARGV[1] then return {-1, fence, 0, ''} end
+
+-- Who asks in order, with fair.lua, has 3 s to come when a holder died.
+if held[6] and expiry <= now then expiry = expiry + 3000000 end
 
 local place = ARGV[5] ~= '' and redis.call('HGET', KEYS[1], ARGV[5])
 if expiry > now then

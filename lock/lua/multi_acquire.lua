@@ -9,7 +9,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local left, fences, mine = tonumber(ARGV[2]), {}, {}
 for i, key in ipairs(KEYS) do
-  local held = redis.call('HMGET', key, 'id', 'until', 'fence', 'label', 'last', 'void')
+  local held = redis.call('HMGET', key, 'id', 'until', 'fence', 'label', 'last', 'void', 'fair_first')
   local expiry = tonumber(held[2] or 0)
   local fence = tonumber(held[3] or 0)
   if held[1] == ARGV[1] and expiry > now then -- the same again, after a lost reply
@@ -18,6 +18,8 @@ for i, key in ipairs(KEYS) do
     left = math.min(left, expiry - now)
   elseif held[1] == ARGV[1] or held[5] == ARGV[1] or held[6] == ARGV[1] then
     return {-1, i, 0, '', {fence}}
+  elseif held[7] and expiry <= now and expiry + 3000000 > now then -- as in acquire.lua
+    return {0, i, expiry + 3000000 - now, held[4], {fence}}
   elseif expiry > now then
     return {0, i, expiry - now, held[4], {fence}}
   else

@@ -1,10 +1,10 @@
 -- release.lua: end an acquisition, held or only tried, and wake one waiter if the lock is free.
 -- KEYS[1] lease  hash  {<name>}:lock, fields as doc.go says
 -- ARGV[1] id     bytes names the acquisition, empty: only leave the queue
--- ARGV[2] waiter bytes leaves the queue, as in acquire.lua; may be empty
+-- ARGV[2] waiter bytes leaves the queue, as in acquire.lua, or as the node of fair.lua; may be empty
 -- ARGV[3] void   0|1   1: the acquire may be still under way, void it
 -- Returns {released 0|1}: 1 also when it ran out and nobody has had the lock since
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail', 'fair_first')
 
 -- Whose id this is has the lock, or had it last: then nobody has had it since. So
 -- the time doesn't matter. Nor does when the key expires, a minute after the end
@@ -15,7 +15,7 @@ if mine then
   -- last marks an acquisition that is over: the same release again is answered
   -- as this one, and a copy of its acquire that is still under way does nothing.
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
-  if not held[4] and not long then return {1} end
+  if not held[4] and not held[5] and not long then return {1} end
 end
 
 local t = redis.call('TIME')
@@ -37,7 +37,7 @@ elseif ARGV[3] == '1' then
   if expiry <= now then redis.call('PEXPIRE', KEYS[1], keep_ms) end
 end
 
-if ARGV[2] ~= '' then
+if ARGV[2] ~= '' and string.sub(ARGV[2], 1, 1) ~= '=' then
   local place = redis.call('HGET', KEYS[1], ARGV[2])
   if place then
     -- Its place is for the last in the queue. So there are no gaps, which a
@@ -50,6 +50,58 @@ if ARGV[2] ~= '' then
     tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
     if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
   end
+end
+
+local first, tries = held[5], 0
+local layout = '>I2c0I2c0I2c0I2c0' -- as in fair.lua
+local node = first and string.sub(ARGV[2], 1, 1) == '=' and redis.call('HGET', KEYS[1], ARGV[2])
+if node then -- it leaves the list of those who ask in order
+  local _, _, before, behind = struct.unpack(layout, node)
+  redis.call('HDEL', KEYS[1], ARGV[2])
+  if first ~= ARGV[2] then
+    local waiter, payload, far = struct.unpack(layout, redis.call('HGET', KEYS[1], before))
+    redis.call('HSET', KEYS[1], before, struct.pack(layout, #waiter, waiter, #payload, payload, #far, far, #behind, behind))
+    if behind == '' then redis.call('HSET', KEYS[1], 'fair_last', before) end
+  end
+  if behind ~= '' then
+    local waiter, payload, _, far = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
+    redis.call('HSET', KEYS[1], behind, struct.pack(layout, #waiter, waiter, #payload, payload, #before, before, #far, far))
+  end
+  if first == ARGV[2] then
+    first = behind ~= '' and behind
+    if first then redis.call('HSET', KEYS[1], 'fair_first', first) end
+  end
+  redis.call('HINCRBY', KEYS[1], 'fair', -1)
+  if not first then redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last') end
+end
+-- Free, and some ask in order: the lock goes to the first of them whose process
+-- lives, who has 3 s to say that it does. The one behind it watches that.
+local dead = first and expiry <= now and redis.call('HGET', KEYS[1], 'dead')
+while first and expiry <= now and tries < 64 do
+  tries = tries + 1
+  local waiter, payload, _, behind = struct.unpack(layout, redis.call('HGET', KEYS[1], first))
+  redis.call('HDEL', KEYS[1], first)
+  if behind ~= '' then
+    redis.call('HSET', KEYS[1], 'fair_first', behind)
+    redis.call('HINCRBY', KEYS[1], 'fair', -1)
+  else
+    redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
+  end
+  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
+    fence = math.max(fence + 1, now)
+    expiry = now + 3000000
+    local token = string.format('%.0f', fence)
+    redis.call('HSET', KEYS[1], 'id', string.sub(first, 2), 'until', string.format('%.0f', expiry), 'fence', token,
+      'label', '', 'granted', token, 'granted_to', waiter)
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 63000 + math.floor((fence - now) / 1000)))
+    if behind ~= '' then
+      waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
+      publish, channel = string.match(waiter, '^(%u+) (.*)$')
+      redis.call(publish, channel, string.sub(payload, 1, -2))
+    end
+  end
+  first = behind ~= '' and behind
 end
 if expiry > now or head == tail then return {released} end
 

@@ -6,10 +6,10 @@
 -- Returns {mode 0 free|1 exclusive|2 shared, count integer, fence integer, waiters integer, holders array of fence, ttl_us, since_us and label in turn}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'label', 'shared', 'head', 'tail')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'label', 'shared', 'head', 'tail', 'fair')
 local left = tonumber(held[2] or 0) - now
 local fence = tonumber(held[3] or 0)
-local waiters = tonumber(held[7] or 0) - tonumber(held[6] or 0)
+local waiters = tonumber(held[7] or 0) - tonumber(held[6] or 0) + tonumber(held[8] or 0)
 if left <= 0 then return {0, 0, fence, waiters, {}} end
 if held[1] ~= held[5] then return {1, 1, fence, waiters, {fence, left, fence, held[4]}} end
 

@@ -10,7 +10,7 @@
 -- Returns {status 1 acquired|0 busy|-1 this id is over, fence integer, ttl_us integer, label bytes}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'label', 'shared', 'claim', 'claim_fence', 'head', 'tail')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'label', 'shared', 'claim', 'claim_fence', 'head', 'tail', 'fair_first')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 local shared = expiry > now and held[1] == held[5]
@@ -19,6 +19,9 @@ local mine = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
 -- The same acquisition again, after a lost reply: the same answer.
 if mine > now and shared then return {1, fence, mine - now, ARGV[3]} end
 if mine ~= 0 then return {-1, fence, 0, ''} end
+
+-- Who asks in order has 3 s to come, as in acquire.lua.
+if held[10] and expiry <= now then expiry = expiry + 3000000 end
 
 local place = ARGV[4] ~= '' and redis.call('HGET', KEYS[1], ARGV[4])
 local head, tail = tonumber(held[8] or 0), tonumber(held[9] or 0)

@@ -8,7 +8,7 @@
 -- Returns {released 0|1}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail', 'shared', 'claim_by', 'forced')
+local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'head', 'tail', 'shared', 'claim_by', 'forced', 'fair_first')
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 local head, tail = tonumber(held[5] or 0), tonumber(held[6] or 0)
@@ -76,7 +76,38 @@ if ARGV[2] ~= '' then
     if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
   end
 end
-if not wake or head == tail then return {released} end
+
+-- Free, and some ask in order: the first of them has the lock, as in release.lua.
+local first, tries, free = held[10], 0, expiry <= now
+local layout = '>I2c0I2c0I2c0I2c0' -- as in fair.lua
+local dead = first and expiry <= now and redis.call('HGET', KEYS[1], 'dead')
+while first and expiry <= now and tries < 64 do
+  tries = tries + 1
+  local waiter, payload, _, behind = struct.unpack(layout, redis.call('HGET', KEYS[1], first))
+  redis.call('HDEL', KEYS[1], first)
+  if behind ~= '' then
+    redis.call('HSET', KEYS[1], 'fair_first', behind)
+    redis.call('HINCRBY', KEYS[1], 'fair', -1)
+  else
+    redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
+  end
+  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
+    fence = math.max(fence + 1, now)
+    expiry = now + 3000000
+    local token = string.format('%.0f', fence)
+    redis.call('HSET', KEYS[1], 'id', string.sub(first, 2), 'until', string.format('%.0f', expiry), 'fence', token,
+      'label', '', 'granted', token, 'granted_to', waiter)
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 63000 + math.floor((fence - now) / 1000)))
+    if behind ~= '' then
+      waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
+      publish, channel = string.match(waiter, '^(%u+) (.*)$')
+      redis.call(publish, channel, string.sub(payload, 1, -2))
+    end
+  end
+  first = behind ~= '' and behind
+end
+if not wake or free and expiry > now or head == tail then return {released} end
 
 -- Wake the first in the queue whose process lives, as in release.lua.
 local stop, woken = math.min(tail, head + 64), 0

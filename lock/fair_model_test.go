@@ -1,0 +1,326 @@
+package lock_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// A fairModel is what the hash of one lock says of those who ask in order, in Go.
+type fairModel struct {
+	id         string
+	state      int // held, free, or just run out
+	fence      int64
+	granted    string // how the holder was woken that has not answered yet
+	dead       string
+	last, void string
+	queue      []string          // ids
+	entries    map[string]string // how to wake each
+}
+
+const (
+	freed = iota
+	taken
+	justRanOut // less than 3 s ago
+	ranOutLong // longer ago
+)
+
+// pop takes the first out of the queue.
+func (m *fairModel) pop() (id, entry string) {
+	id = m.queue[0]
+	m.queue = m.queue[1:]
+	return id, m.entries[id]
+}
+
+// grant hands a free lock to the first in the queue whose process lives, unless
+// that is self, and returns what is published.
+func (m *fairModel) grant(key, self string) (told []string) {
+	for len(m.queue) > 0 && m.queue[0] != self && m.state != taken {
+		id, entry := m.pop()
+		if entry == m.dead || !strings.Contains(entry, alive) {
+			continue
+		}
+		m.id, m.state, m.granted = id, taken, entry
+		told = append(told, entry+" "+key+" "+id+"!")
+		if len(m.queue) > 0 && m.queue[0] != self {
+			if next := m.entries[m.queue[0]]; strings.Contains(next, alive) {
+				told = append(told, next+" "+key+" "+m.queue[0])
+			}
+		}
+	}
+	return told
+}
+
+func (m *fairModel) over(id string) bool {
+	return id == m.last || id == m.void || id == m.id && m.granted == ""
+}
+
+func (m *fairModel) ask(key, id, entry string) (want lock.Status, told []string) {
+	switch {
+	case m.state == taken && id == m.id && m.granted == "":
+		return lock.Acquired, nil
+	case m.over(id):
+		return lock.Over, nil
+	}
+	if entry == m.dead {
+		m.dead = ""
+	}
+	if m.state == taken && id == m.id {
+		m.granted = ""
+		return lock.Acquired, nil
+	}
+	if m.state != taken {
+		if m.granted != "" && id != m.id {
+			m.dead = m.granted
+		}
+		told = m.grant(key, id)
+		if m.state != taken {
+			if len(m.queue) > 0 { // it is the first
+				m.pop()
+			}
+			m.id, m.state, m.granted = id, taken, ""
+			return lock.Acquired, told
+		}
+	}
+	if !slices.Contains(m.queue, id) {
+		m.queue = append(m.queue, id)
+		m.entries[id] = entry
+	}
+	return lock.Held, told
+}
+
+func (m *fairModel) end(key, id string, void bool) (released bool, told []string) {
+	switch {
+	case id == m.id && m.state != freed:
+		m.state, m.last, released = freed, id, true
+	case id == m.last:
+		released = true
+	case void:
+		m.void = id
+	}
+	if void {
+		m.queue = slices.DeleteFunc(m.queue, func(o string) bool { return o == id })
+	}
+	if m.state != taken {
+		told = m.grant(key, "")
+	}
+	return released, told
+}
+
+// The scripts hand a lock on as the model does, whatever comes in whatever order.
+func TestFairScriptsFollowTheModel(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for seed := range uint64(8) {
+			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+				e := newFairEpisode(t, w, seed)
+				for range 400 {
+					e.step()
+					e.look()
+					if t.Failed() {
+						t.Fatalf("the last steps:\n%s", strings.Join(e.log[max(0, len(e.log)-12):], "\n"))
+					}
+				}
+			})
+		}
+	})
+}
+
+type fairEpisode struct {
+	*testing.T
+	*fairModel
+
+	rng     *rand.Rand
+	w       *world
+	c       *redoubt.Client
+	key     string
+	mark    string
+	inbox   <-chan *redis.Message
+	entry   []string
+	counter int
+	log     []string
+}
+
+func newFairEpisode(t *testing.T, w *world, seed uint64) *fairEpisode {
+	e := &fairEpisode{T: t, fairModel: &fairModel{entries: map[string]string{}}, rng: rand.New(rand.NewPCG(seed, 3)), w: w, c: w.client()}
+	e.key = w.key(t.Name())
+	e.mark = w.Prefix + t.Name() + ":mark"
+	channels := []string{e.mark}
+	for i := range 4 {
+		channels = append(channels, fmt.Sprint(w.Prefix, t.Name(), alive, i))
+		e.entry = append(e.entry, "PUBLISH "+channels[i+1], fmt.Sprint("PUBLISH ", w.Prefix, t.Name(), ":gone:", i))
+	}
+	sub := w.rdb.Subscribe(t.Context(), channels...)
+	t.Cleanup(func() { _ = sub.Close() })
+	for range channels {
+		_, err := sub.Receive(t.Context())
+		must(t, err)
+	}
+	e.inbox = sub.Channel()
+	return e
+}
+
+// some is an id of somebody who has to do with the lock, or of a stranger.
+func (e *fairEpisode) some() string {
+	if n := len(e.queue); n > 0 && e.rng.IntN(3) > 0 {
+		return e.queue[e.rng.IntN(n)]
+	}
+	if e.id != "" && e.rng.IntN(3) > 0 {
+		return e.id
+	}
+	return fmt.Sprint("id", e.counter-e.rng.IntN(10))
+}
+
+func (e *fairEpisode) step() {
+	ctx, was := e.Context(), e.fence
+	switch n := e.rng.IntN(100); {
+	case n < 55:
+		id, entry := e.some(), e.entry[e.rng.IntN(len(e.entry))]
+		if n < 35 {
+			e.counter++
+			id = fmt.Sprint("id", e.counter)
+		} else if known := e.entries[id]; known != "" {
+			entry = known
+		}
+		e.log = append(e.log, fmt.Sprintf("ask %s %q", id, entry))
+		a, err := lock.ReadAttempt(e.c.Do(ctx, lock.FairCmd(e.key, id, entry)))
+		must(e.T, err)
+		want, told := e.ask(e.key, id, entry)
+		if a.Status != want {
+			e.Errorf("ask: %+v, want status %d", a, want)
+		}
+		e.fence = a.Fence
+		if want == lock.Acquired && e.state == taken && a.TTL < 59*time.Second {
+			e.Errorf("acquired for %v, want a minute", a.TTL)
+		}
+		e.told(told)
+	case n < 65:
+		id := fmt.Sprint("plain", e.rng.IntN(1000))
+		e.log = append(e.log, "a caller that doesn't ask in order, "+id)
+		a, err := lock.ReadAttempt(e.c.Do(ctx, lock.AcquireCmd(e.key, id, time.Minute, "")))
+		must(e.T, err)
+		want := lock.Held
+		switch {
+		case e.state == taken && id == e.id:
+			want = lock.Acquired
+		case e.over(id):
+			want = lock.Over
+		case e.state != taken && (e.state != justRanOut || len(e.queue) == 0):
+			want = lock.Acquired
+			e.id, e.state, e.granted = id, taken, ""
+		}
+		if a.Status != want {
+			e.Errorf("acquire: %+v, want status %d", a, want)
+		}
+		e.fence = a.Fence
+		e.told(nil)
+	case n < 88:
+		id, void := e.some(), e.rng.IntN(3) > 0
+		e.log = append(e.log, fmt.Sprintf("release %s, void: %v", id, void))
+		cmd := lock.ReleaseCmd(e.key, id)
+		if void {
+			cmd = lock.FairVoidCmd(e.key, id)
+		}
+		released, err := lock.ReadRelease(e.c.Do(ctx, cmd))
+		must(e.T, err)
+		want, told := e.end(e.key, id, void)
+		if released != want {
+			e.Errorf("released is %v, want %v", released, want)
+		}
+		e.fence, err = e.w.rdb.HGet(ctx, e.key, "fence").Int64()
+		if err != nil {
+			e.fence = 0
+		}
+		e.told(told)
+	default:
+		if e.state != taken {
+			return
+		}
+		ago := time.Millisecond
+		if e.state = justRanOut; n > 95 {
+			ago, e.state = 4*time.Second, ranOutLong
+		}
+		e.log = append(e.log, fmt.Sprint("the lease ran out ", ago, " ago"))
+		must(e.T, e.w.rdb.HSet(ctx, e.key, "until", time.Now().Add(-ago).UnixMicro()).Err())
+	}
+	if e.fence < was {
+		e.Errorf("the fence fell from %d to %d", was, e.fence)
+	}
+}
+
+// told compares what was published with what the model says.
+func (e *fairEpisode) told(want []string) {
+	e.Helper()
+	must(e.T, e.w.rdb.Publish(e.Context(), e.mark, "").Err())
+	var got []string
+	for m := range e.inbox {
+		if m.Channel == e.mark {
+			break
+		}
+		got = append(got, "PUBLISH "+m.Channel+" "+m.Payload)
+	}
+	if !slices.Equal(got, want) {
+		e.Errorf("published %q, want %q", got, want)
+	}
+}
+
+// look compares the hash with the model.
+func (e *fairEpisode) look() {
+	hash := e.w.rdb.HGetAll(e.Context(), e.key).Val()
+	if e.fence == 0 {
+		return
+	}
+	want := map[string]string{}
+	for i, id := range e.queue {
+		before, behind := "", ""
+		if i > 0 {
+			before = "=" + e.queue[i-1]
+		}
+		if i < len(e.queue)-1 {
+			behind = "=" + e.queue[i+1]
+		}
+		want["="+id] = fmt.Sprintf("%q", []string{e.entries[id], e.key + " " + id + "!", before, behind})
+		hash["="+id] = fmt.Sprintf("%q", node(hash["="+id], i == 0))
+	}
+	if n := len(e.queue); n > 0 {
+		want["fair_first"], want["fair_last"], want["fair"] = "="+e.queue[0], "="+e.queue[n-1], fmt.Sprint(n)
+	}
+	if e.dead != "" {
+		want["dead"] = e.dead
+	}
+	if e.id != hash["id"] {
+		e.Errorf("the holder is %q, want %q", hash["id"], e.id)
+	}
+	maps.DeleteFunc(hash, func(field, _ string) bool {
+		return slices.Contains([]string{"id", "until", "fence", "label", "last", "void", "granted", "granted_to"}, field)
+	})
+	if !maps.Equal(hash, want) {
+		e.Errorf("the queue on the server is %q, want %q", hash, want)
+	}
+	if left := e.w.rdb.PTTL(e.Context(), e.key).Val(); left < 59*time.Second {
+		e.Errorf("the key lives for %v, want a minute or more", left)
+	}
+}
+
+// node reads what stands for one that waits. What was before the first is gone.
+func node(packed string, first bool) (parts []string) {
+	for len(packed) >= 2 {
+		n := int(packed[0])<<8 | int(packed[1])
+		if 2+n > len(packed) {
+			break
+		}
+		parts, packed = append(parts, packed[2:2+n]), packed[2+n:]
+	}
+	if first && len(parts) == 4 {
+		parts[2] = ""
+	}
+	return parts
+}

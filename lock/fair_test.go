@@ -1,0 +1,432 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// A row is callers that queue one after the other, and the order in which they are
+// served.
+type row struct {
+	*world
+
+	name   string
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	served []int
+}
+
+// join lets caller i wait, and returns when it is queued as the n-th.
+func (r *row) join(ctx context.Context, m taker, i, n int) {
+	r.t.Helper()
+	r.wg.Go(func() {
+		lease, err := m.Acquire(ctx, r.name)
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				r.t.Errorf("caller %d: %v", i, err)
+			}
+			return
+		}
+		r.mu.Lock()
+		r.served = append(r.served, i)
+		r.mu.Unlock()
+		must(r.t, lease.Release(r.t.Context()))
+	})
+	r.waiting(n)
+}
+
+func (r *row) waiting(n int) {
+	r.t.Helper()
+	inspector := r.mutex(r.client(), lock.Options{})
+	eventually(r.t, fmt.Sprint(n, " wait"), func() bool {
+		info, err := inspector.Inspect(r.t.Context(), r.name)
+		return err == nil && info.Waiters == int64(n)
+	})
+}
+
+func (r *row) want(order ...int) {
+	r.t.Helper()
+	r.wg.Wait()
+	if !slices.Equal(r.served, order) {
+		r.t.Errorf("served in the order %v, want %v", r.served, order)
+	}
+}
+
+// clean wants nothing to be left in the lock's hash but what a free lock has.
+func (r *row) clean() {
+	r.t.Helper()
+	left := r.rdb.HKeys(r.t.Context(), r.key(r.name)).Val()
+	left = slices.DeleteFunc(left, func(f string) bool {
+		return slices.Contains([]string{"id", "until", "fence", "label", "last", "void", "dead"}, f)
+	})
+	if len(left) > 0 {
+		r.t.Errorf("left in the hash of a free lock: %q", left)
+	}
+}
+
+// Those who wait are served in the order in which they queued, whatever their
+// process, and some have left. Each is two commands, however many wait.
+func TestFairOrder(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const processes, callers = 4, 60
+		r := &row{world: w, name: t.Name()}
+		var mutexes []*lock.Mutex
+		for range processes {
+			mutexes = append(mutexes, w.mutex(w.client(), lock.Options{Fair: true}))
+		}
+		for _, m := range mutexes {
+			must(t, try(t, m, "warm").Release(t.Context()))
+		}
+		holder := try(t, w.mutex(w.client(), lock.Options{}), r.name)
+		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		var cancels []context.CancelFunc
+		for i := range callers {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cancels = append(cancels, cancel)
+			r.join(ctx, mutexes[rng.IntN(processes)], i, i+1)
+		}
+		var order []int
+		gone := map[int]bool{0: true, callers - 1: true} // both ends, and some between
+		for len(gone) < callers/3 {
+			gone[rng.IntN(callers)] = true
+		}
+		for i := range callers {
+			if gone[i] {
+				cancels[i]()
+			} else {
+				order = append(order, i)
+			}
+		}
+		r.waiting(len(order))
+		before := w.calls()
+		must(t, holder.Release(t.Context()))
+		r.want(order...)
+		if n := w.calls() - before; w.Server != nil && n > int64(2*len(order)+1) {
+			t.Errorf("%d commands for %d hand-overs, want 2 each", n, len(order))
+		}
+		r.clean()
+	})
+}
+
+// Nobody comes in between who asks later, be it without waiting.
+func TestFairLetsNobodyIn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		r := &row{world: w, name: t.Name()}
+		m := w.mutex(w.client(), lock.Options{Fair: true})
+		holder := try(t, m, r.name)
+		var order []int
+		for i := range 30 {
+			r.join(t.Context(), m, i, i+1)
+			order = append(order, i)
+		}
+		var stop atomic.Bool
+		var tries atomic.Int64
+		var bargers sync.WaitGroup
+		c := w.client()
+		rw := w.rw(c, lock.Options{})
+		for _, way := range []func() (*lock.Lease, *lock.Busy, error){
+			func() (*lock.Lease, *lock.Busy, error) { return m.TryAcquire(t.Context(), r.name) },
+			func() (*lock.Lease, *lock.Busy, error) { return rw.TryAcquire(t.Context(), r.name) },
+			func() (*lock.Lease, *lock.Busy, error) { return rw.TryAcquireShared(t.Context(), r.name) },
+			func() (*lock.Lease, *lock.Busy, error) {
+				return newMulti(t, c, lock.Options{}).TryAcquire(t.Context(), []string{r.name})
+			},
+		} {
+			bargers.Go(func() {
+				for !stop.Load() {
+					lease, _, err := way()
+					must(t, err)
+					tries.Add(1)
+					if lease != nil {
+						r.mu.Lock()
+						if len(r.served) < len(order) {
+							r.served = append(r.served, -1)
+						}
+						r.mu.Unlock()
+						must(t, lease.Release(t.Context()))
+					}
+				}
+			})
+		}
+		eventually(t, "they try", func() bool { return tries.Load() > 20 })
+		must(t, holder.Release(t.Context()))
+		r.wg.Wait()
+		stop.Store(true)
+		bargers.Wait()
+		r.want(order...)
+	})
+}
+
+// Who doesn't ask in order waits until nobody does, whatever it came for and
+// whoever releases the lock.
+func TestFairAndUnfair(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for what, way := range map[string]func(c *redoubt.Client) taker{
+			"mutex":  func(c *redoubt.Client) taker { return w.mutex(c, lock.Options{}) },
+			"writer": func(c *redoubt.Client) taker { return w.rw(c, lock.Options{}) },
+			"reader": func(c *redoubt.Client) taker { return readers{w.rw(c, lock.Options{})} },
+			"multi":  func(c *redoubt.Client) taker { return alone{newMulti(t, c, lock.Options{})} },
+		} {
+			t.Run(what, func(t *testing.T) {
+				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
+				r := &row{world: w, name: t.Name()}
+				holder := try(t, way(w.client()), r.name)
+				r.join(t.Context(), w.mutex(w.client(), lock.Options{}), 1, 1)
+				r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), 2, 2)
+				r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), 3, 3)
+				must(t, holder.Release(t.Context()))
+				r.want(2, 3, 1)
+			})
+		}
+	})
+}
+
+// alone is a Multi that takes one name.
+type alone struct{ m *lock.Multi }
+
+func (a alone) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	return a.m.Acquire(ctx, []string{name})
+}
+
+func (a alone) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
+	return a.m.TryAcquire(ctx, []string{name})
+}
+
+// The holder dies: its lease runs out, and the order is kept.
+func TestFairOrderWhenTheHolderDies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		r := &row{world: w, name: t.Name()}
+		try(t, w.mutex(w.client(), lock.Options{TTL: time.Second, NoRenew: true}), r.name)
+		for i := range 8 {
+			r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), i, i+1)
+		}
+		r.want(0, 1, 2, 3, 4, 5, 6, 7)
+	})
+}
+
+// When a holder died, those who ask in order have 3 s to come before anybody else.
+func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for what, m := range map[string]taker{
+			"mutex": w.mutex(c, lock.Options{}), "writer": w.rw(c, lock.Options{}),
+			"reader": readers{w.rw(c, lock.Options{})}, "multi": alone{newMulti(t, c, lock.Options{})},
+		} {
+			name := t.Name() + what
+			try(t, w.mutex(c, lock.Options{}), name)
+			must(t, c.Do(t.Context(), lock.FairCmd(w.key(name), "waits", "PUBLISH nobody")).Err)
+			ranOut := func(ago time.Duration) {
+				must(t, w.rdb.HSet(t.Context(), w.key(name), "until", time.Now().Add(-ago).UnixMicro()).Err())
+			}
+			ranOut(time.Millisecond)
+			_, busy, err := m.TryAcquire(t.Context(), name)
+			must(t, err)
+			if busy == nil || busy.Remaining > 3*time.Second {
+				t.Errorf("%s: %+v, want busy for 3 s at most", what, busy)
+			}
+			ranOut(3 * time.Second)
+			try(t, m, name)
+		}
+	})
+}
+
+// The processes of the first in the queue are gone: they cost nothing. That of the
+// next doesn't answer: it costs a heartbeat, once, though it has two callers in the
+// queue.
+func TestFairDeadHead(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		r := &row{world: w, name: t.Name()}
+		c := w.client()
+		proxy := faultnet.New(t, w.Addr)
+		frozen := w.mutex(w.clientAt(proxy.Addr()), lock.Options{Fair: true})
+		lively := w.mutex(w.client(), lock.Options{Fair: true})
+
+		holder := try(t, lively, r.name)
+		for i := range 20 {
+			must(t, c.Do(t.Context(), lock.FairCmd(w.key(r.name), lock.NewID(), fmt.Sprint("PUBLISH gone ", i))).Err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r.join(ctx, frozen, 1, 21)
+		r.join(t.Context(), lively, 2, 22)
+		r.join(ctx, frozen, 3, 23)
+		r.join(t.Context(), lively, 4, 24)
+		proxy.Blackhole(faultnet.Both)
+		released := time.Now()
+		must(t, holder.Release(t.Context()))
+		eventually(t, "the others are served", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.served) == 2
+		})
+		if took := time.Since(released); took > 5500*time.Millisecond {
+			t.Errorf("it took %v, want a heartbeat of 3 s", took)
+		}
+		cancel()
+		r.want(2, 4)
+		proxy.Heal()
+		// It is heard of again, and served again.
+		lease, err := frozen.Acquire(t.Context(), r.name)
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+// Several processes ask again and again, and give up now and then. Who was queued
+// before another asked gets the lock before it.
+func TestFairHistory(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const processes, callers, rounds = 3, 5, 12
+		type turn struct {
+			asked, queued time.Time // zero when it never had to queue
+			fence         int64
+		}
+		var mu sync.Mutex
+		var turns []turn
+		var wg sync.WaitGroup
+		var inside atomic.Int32
+		for p := range processes {
+			conn := newWatching(t, w)
+			m := w.mutex(w.clientOn(conn), lock.Options{Fair: true})
+			for i := range callers {
+				rng := rand.New(rand.NewPCG(uint64(p), uint64(i)))
+				wg.Go(func() {
+					for range rounds {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+						if rng.IntN(4) == 0 {
+							cancel()
+							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rng.IntN(5000))*time.Microsecond)
+						}
+						asked := time.Now()
+						lease, err := m.Acquire(ctx, t.Name())
+						cancel()
+						if err != nil {
+							if !errors.Is(err, context.DeadlineExceeded) {
+								t.Error(err)
+							}
+							continue
+						}
+						if inside.Add(1) != 1 {
+							t.Error("two holders at once")
+						}
+						mu.Lock()
+						turns = append(turns, turn{asked, conn.queued(lease.ID()), lease.Token()})
+						mu.Unlock()
+						inside.Add(-1)
+						must(t, lease.Release(t.Context()))
+					}
+				})
+			}
+		}
+		wg.Wait()
+		queued := 0
+		for _, a := range turns {
+			if a.queued.IsZero() {
+				continue
+			}
+			queued++
+			for _, b := range turns {
+				if a.queued.Before(b.asked) && a.fence > b.fence {
+					t.Fatalf("one asked %v after another was queued, and was served before it", b.asked.Sub(a.queued))
+				}
+			}
+		}
+		if queued < len(turns)/4 || len(turns) < processes*callers*rounds/2 {
+			t.Errorf("%d turns, of which %d queued: the test shows little", len(turns), queued)
+		}
+		(&row{world: w, name: t.Name()}).waiting(0)
+	})
+}
+
+func TestFairWaitsLeaveNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		r := &row{world: w, name: t.Name()}
+		lease := try(t, w.mutex(w.client(), lock.Options{}), r.name)
+		m := w.mutex(w.client(), lock.Options{Fair: true})
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
+				defer cancel()
+				if _, err := m.Acquire(ctx, r.name); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Acquire returned %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		r.waiting(0)
+		must(t, lease.Release(t.Context()))
+		r.clean()
+		must(t, try(t, m, r.name).Release(t.Context()))
+	})
+}
+
+func TestFairIsForAMutex(t *testing.T) {
+	c := connect()
+	opts := lock.Options{Fair: true}
+	_, rw := lock.NewRW(c, opts)
+	_, semaphore := lock.NewSemaphore(c, opts)
+	_, multi := lock.NewMulti(c, opts)
+	for _, err := range []error{rw, semaphore, multi} {
+		if err == nil || !strings.Contains(err.Error(), "Fair") {
+			t.Errorf("another kind with Fair gave %v", err)
+		}
+	}
+}
+
+// watching notes when a fair acquisition was queued.
+type watching struct {
+	*counting
+
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func newWatching(t *testing.T, w *world) *watching {
+	return &watching{counting: newCounting(t, w.dial(w.Addr)), at: map[string]time.Time{}}
+}
+
+func (c *watching) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.counting.Do(ctx, cmd)
+	c.note(cmd, r)
+	return r
+}
+
+func (c *watching) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := c.counting.Pipeline(ctx, cmds)
+	for i := range cmds {
+		c.note(cmds[i], replies[i])
+	}
+	return replies
+}
+
+func (c *watching) note(cmd redoubt.Cmd, r redoubt.Reply) {
+	if cmd.Script == nil || cmd.Script.Name() != "lock.fair" {
+		return
+	}
+	if a, err := lock.ReadAttempt(r); err == nil && a.Status == lock.Held {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.at[cmd.Args[0]].IsZero() {
+			c.at[cmd.Args[0]] = time.Now()
+		}
+	}
+}
+
+func (c *watching) queued(id string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at[id]
+}
