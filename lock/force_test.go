@@ -11,23 +11,28 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// forced are the kinds of lock with their ForceRelease, and who they shut out.
-var forced = map[string]func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)){
-	"mutex": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
-		mutex := w.mutex(c, opts)
-		return mutex, mutex, mutex.ForceRelease
+// A forcible is a kind of lock, one that it shuts out, and its ForceRelease.
+type forcible struct {
+	m, rival taker
+	force    func(ctx context.Context, name string, fence int64) (bool, error)
+}
+
+var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) forcible{
+	"mutex": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
+		m := w.mutex(c, opts)
+		return forcible{m, m, m.ForceRelease}
 	},
-	"writer": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+	"writer": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
 		rw := w.rw(c, opts)
-		return rw, rw, rw.ForceRelease
+		return forcible{rw, rw, rw.ForceRelease}
 	},
-	"reader, by a mutex": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+	"reader, by a mutex": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
 		rw := w.rw(c, opts)
-		return readers{rw}, rw, w.mutex(c, opts).ForceRelease
+		return forcible{readers{rw}, rw, w.mutex(c, opts).ForceRelease}
 	},
-	"permit": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker, force func(context.Context, string, int64) (bool, error)) {
+	"permit": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
 		s := limited{w.semaphore(c, opts), 1}
-		return s, s, s.ForceRelease
+		return forcible{s, s, s.ForceRelease}
 	},
 }
 
@@ -35,12 +40,13 @@ var forced = map[string]func(w *world, c *redoubt.Client, opts lock.Options) (m,
 // with a larger token, and the holder learns of it when it renews.
 func TestForceRelease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		for name, kind := range forced {
+		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				m, _, _ := kind(w, w.client(), lock.Options{TTL: 3 * time.Second})
-				_, rival, force := kind(w, w.client(), lock.Options{})
+				m := kind(w, w.client(), lock.Options{TTL: 3 * time.Second}).m
+				other := kind(w, w.client(), lock.Options{})
+				rival, force := other.rival, other.force
 				must(t, try(t, rival, t.Name()).Release(t.Context())) // so that readers have a token
 
 				holder := try(t, m, t.Name())
@@ -55,8 +61,8 @@ func TestForceRelease(t *testing.T) {
 				}()
 				eventually(t, "the other waits", func() bool { return w.queued(t.Name()) == 1 })
 
-				for _, other := range []int64{holder.Token() - 1, holder.Token() + 1} {
-					if ok, err := force(t.Context(), t.Name(), other); err != nil || ok {
+				for _, fence := range []int64{holder.Token() - 1, holder.Token() + 1} {
+					if ok, err := force(t.Context(), t.Name(), fence); err != nil || ok {
 						t.Errorf("by another's token: %v, %v", ok, err)
 					}
 				}
@@ -99,10 +105,11 @@ func TestForceRelease(t *testing.T) {
 // nothing.
 func TestForcedLeaseIsOver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		for name, kind := range forced {
+		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				m, rival, force := kind(w, w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
+				k := kind(w, w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
+				m, rival, force := k.m, k.rival, k.force
 				a := try(t, m, t.Name())
 				for i := range 2 { // as after a lost reply
 					want := i == 0 || name != "permit"
@@ -185,13 +192,13 @@ func TestForceReleaseRefuses(t *testing.T) {
 // Who, since when, which token, how long, how many wait: of every kind.
 func TestInspect(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		for name, kind := range forced {
+		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				m, rival, _ := kind(w, w.client(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
-				must(t, try(t, rival, t.Name()).Release(t.Context()))
+				k := kind(w, w.client(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
+				must(t, try(t, k.rival, t.Name()).Release(t.Context()))
 				before := w.rdb.Time(t.Context()).Val()
-				lease := try(t, m, t.Name())
+				lease := try(t, k.m, t.Name())
 				after := w.rdb.Time(t.Context()).Val()
 				other, err := lock.New(w.client(), lock.Options{})
 				must(t, err)

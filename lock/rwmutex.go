@@ -198,11 +198,12 @@ func (reading) release(keys []string, id, waiter string, void bool) redoubt.Cmd 
 	return rwReleaseCmd(keys, id, waiter, how)
 }
 
-func rwReleaseCmd(keys []string, id, waiter, void string) redoubt.Cmd {
+// rwReleaseCmd is rw_release.lua, which says what how may be.
+func rwReleaseCmd(keys []string, id, waiter, how string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: rwReleaseScript,
 		Keys:   keys,
-		Args:   []string{id, waiter, void},
+		Args:   []string{id, waiter, how},
 		Flags:  redoubt.Idempotent,
 	}
 }
