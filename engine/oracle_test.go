@@ -200,6 +200,12 @@ var timed = map[string]time.Duration{
 
 func (p *pair) do(args [][]byte) {
 	p.log = append(p.log, quote(args))
+	name := strings.ToLower(string(args[0]))
+	if strings.HasPrefix(name, "sort") {
+		// SORT of Redis 7.0 takes an errno for its own that an earlier command
+		// left, as ZADD k 1e400 m does. This one clears it, and does nothing else.
+		p.o.do(argv("ZUNION", "1", "none", "WEIGHTS", "1"))
+	}
 	began := time.Now()
 	got, wait := p.s.Do(nil, args)
 	if wait != nil {
@@ -208,7 +214,6 @@ func (p *pair) do(args [][]byte) {
 	}
 	want := p.o.do(args)
 	p.slack = max(p.slack, time.Since(began)) // the two ran at most so far apart
-	name := strings.ToLower(string(args[0]))
 	if bytes.Equal(normalize(name, got), normalize(name, want)) || timed[name] > 0 && near(got, want, p.slack, timed[name]) {
 		return
 	}
