@@ -12,8 +12,8 @@ import (
 //
 // A caller that finds a lane free runs its command at once, by itself. Callers
 // that come while all lanes are busy queue, and leave together as one pipeline
-// when a lane is free again: the busier the server, the larger the pipelines,
-// and no caller ever waits for company. A caller whose ctx ends leaves at once.
+// when a lane is free again, up to its share of all callers: the busier the
+// server, the larger the pipelines, and no caller ever waits for company. A caller whose ctx ends leaves at once.
 //
 // The number of lanes follows the round trip. On loopback two are best: one
 // pipeline is in flight while the next gathers. On a link of milliseconds few
@@ -33,6 +33,7 @@ type combiner struct {
 	mu      sync.Mutex
 	lanes   [maxLanes]lane
 	busy    int     // lanes in use
+	flying  int     // commands that are on lanes
 	queue   []*call // waiting for a lane, oldest first
 	watch   *time.Timer
 	watched bool // watch is set
@@ -75,12 +76,14 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	if b.busy < b.width() {
 		l, start := b.enter()
 		use := l.use
+		b.flying++
 		b.mu.Unlock()
 		r := b.conn.Do(ctx, cmd)
 		if r.Err == nil {
 			b.observe(time.Since(start))
 		}
 		b.mu.Lock()
+		b.flying--
 		b.exit(l, use)
 		b.dispatch()
 		b.mu.Unlock()
@@ -192,14 +195,20 @@ func (b *combiner) dispatch() {
 	}
 }
 
-// take removes the next batch from the queue. b.mu is held.
+// take removes the next batch from the queue, at most one lane's share of all
+// that is queued and under way. Without that one lane ends up with nearly all
+// callers and the others with one each, and server and client work in turns.
+// b.mu is held.
 func (b *combiner) take() []*call {
+	width := b.width()
+	most := min((b.flying+len(b.queue)+width-1)/width, maxBatch)
 	batch := b.queue
 	b.queue = nil
-	if len(batch) > maxBatch {
-		b.queue = append(b.queue, batch[maxBatch:]...)
-		batch = batch[:maxBatch:maxBatch]
+	if len(batch) > most {
+		b.queue = append(b.queue, batch[most:]...)
+		batch = batch[:most:most]
 	}
+	b.flying += len(batch)
 	return batch
 }
 
@@ -212,6 +221,7 @@ func (b *combiner) run(l *lane, use uint64, batch []*call) {
 		// then leave together, and not the quickest of them alone.
 		runtime.Gosched()
 		b.mu.Lock()
+		b.flying -= len(batch)
 		if l.use != use {
 			b.mu.Unlock()
 			return
@@ -220,6 +230,7 @@ func (b *combiner) run(l *lane, use uint64, batch []*call) {
 			b.exit(l, use)
 		} else {
 			l.since = time.Now()
+			b.dispatch()
 		}
 		b.mu.Unlock()
 	}
