@@ -30,6 +30,9 @@
 // that carries the lease, as fn's does, runs in that lease, and [Lease.Enter] does
 // it by hand. Both count here and send nothing.
 //
+// A lease goes to another process as text: [Lease.HandOver] ends it here, and
+// [Mutex.Resume] takes it up there.
+//
 // # How it works
 //
 // A lock is one hash on the server, "<prefix>:{<name>}:lock":
@@ -98,6 +101,10 @@
 //     passed; the last one out releases the lock. (TestReentryCostsNothing,
 //     TestNoReentryAfterTheDeadline, TestReentryHasItsBounds,
 //     TestLastOneOutReleases)
+//   - A lease that was handed over goes on where it is resumed, with a deadline
+//     counted from the sending of a confirmed extension, and not here; a stale
+//     handle is refused. (TestHandOver, TestStaleHandleIsRefused,
+//     TestResumedDeadlineCountsFromTheSending)
 //   - Release and Extend never touch another's lease.
 //     (TestStaleLeaseIsRefused)
 //   - Tokens on one name rise strictly, and go on rising when the key has gone, and

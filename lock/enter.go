@@ -90,7 +90,7 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 		}
 		holds := c.lease.all()
 		i := slices.IndexFunc(holds, func(h *hold) bool { return h.key() == t.key() })
-		if i < 0 || errors.Is(c.lease.Err(), ErrReleased) {
+		if err := c.lease.Err(); i < 0 || errors.Is(err, ErrReleased) || errors.Is(err, ErrHandedOver) {
 			continue
 		}
 		switch access(holds[i].kind) {

@@ -170,6 +170,48 @@ func ExampleOptions_fair() {
 	// serving customer 2
 }
 
+// A lease goes to another process, as text, and stays held on the way.
+func ExampleLease_HandOver() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	lease, err := locks.Acquire(ctx, "upload:7")
+	if err != nil {
+		panic(err)
+	}
+	handle, err := lease.HandOver()
+	if err != nil {
+		panic(err)
+	}
+	text, err := handle.MarshalText() // into a job, an environment variable, a pipe
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("here: ", lease.Err())
+
+	var received lock.Handle
+	if err := received.UnmarshalText(text); err != nil {
+		panic(err)
+	}
+	resumed, err := locks.Resume(ctx, received)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("there:", resumed.Err(), resumed.Token() == lease.Token())
+	if err := resumed.Release(ctx); err != nil {
+		panic(err)
+	}
+	_, err = locks.Resume(ctx, received)
+	fmt.Println("again:", errors.Is(err, lock.ErrNotHeld))
+	// Output:
+	// here:  lock: handed over
+	// there: <nil> true
+	// again: true
+}
+
 func ExampleBusy() {
 	ctx, client := context.Background(), connect()
 

@@ -171,8 +171,8 @@ func (l *Lease) Deadline() time.Time {
 // Done returns a channel that is closed when the lease is over.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Err returns nil while the lease is held, [ErrReleased] after Release, and
-// otherwise an error that matches [ErrNotHeld] and says why it was lost.
+// Err returns nil while the lease is held, [ErrReleased] after Release,
+// [ErrHandedOver] after HandOver, and otherwise an error that matches [ErrNotHeld] and says why it was lost.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +190,7 @@ func (l *Lease) check() error {
 
 // Context returns a context derived from parent that ends when the lease is
 // over. Its cause (context.Cause) is then what [Lease.Err] returns: it matches
-// [ErrReleased], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
+// [ErrReleased], [ErrHandedOver], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
 // [Mutex.Do].
 func (l *Lease) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(carry(parent, l))
@@ -290,9 +290,9 @@ func (l *Lease) end(err error) {
 
 // Release gives the lock back and wakes one waiter. The lease is over when
 // Release is called, whatever it returns, unless somebody is in it by
-// [Lease.Enter]: then it lasts until the last of them leaves. Release returns an error that matches
-// [ErrNotHeld] when the lease was lost before: another may have held the lock
-// meanwhile. After any other error the lock is free at the latest when its TTL
+// [Lease.Enter]: then it lasts until the last of them leaves. Release returns an
+// error that matches [ErrNotHeld] when the lease was lost before: another may have
+// held the lock meanwhile. After any other error the lock is free at the latest when its TTL
 // ends, and Release may be called again. After a success it does nothing.
 //
 // A ctx that has ended does not keep Release from trying: it is then given
@@ -365,5 +365,5 @@ func notHeld(err error) error {
 	if errors.Is(err, ErrNotHeld) {
 		return err
 	}
-	return fmt.Errorf("%w: it was released", ErrNotHeld)
+	return fmt.Errorf("%w: %w", ErrNotHeld, err)
 }

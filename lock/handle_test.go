@@ -1,0 +1,186 @@
+package lock_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// over sends h to another process and back, as text.
+func over(t *testing.T, h lock.Handle) (got lock.Handle) {
+	t.Helper()
+	text, err := json.Marshal(map[string]lock.Handle{"lease": h})
+	must(t, err)
+	var back map[string]lock.Handle
+	must(t, json.Unmarshal(text, &back))
+	return back["lease"]
+}
+
+// A lease goes on in another process: the first lets go of it without a word, the
+// second renews it and releases it.
+func TestHandOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 300 * time.Millisecond
+		conn := newCounting(t, w.dial(w.Addr))
+		first := w.mutex(w.clientOn(conn), lock.Options{TTL: time.Minute})
+		second, rival := w.mutex(w.client(), lock.Options{TTL: ttl}), w.mutex(w.client(), lock.Options{})
+		name := t.Name() + "\x00 ."
+
+		lease := try(t, first, name)
+		must(t, lease.Extend(t.Context(), time.Minute))
+		ctx := lease.Context(t.Context())
+		sent := conn.n.Load()
+		h, err := lease.HandOver()
+		must(t, err)
+		if h.TTL < 50*time.Second || h.TTL > time.Minute || h.Fence != lease.Token() || strings.Contains(h.String(), h.ID) {
+			t.Errorf("handle %v with %v", h, h.TTL)
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), lock.ErrHandedOver) || errors.Is(lease.Err(), lock.ErrNotHeld) {
+			t.Errorf("cause %v, Err %v", context.Cause(ctx), lease.Err())
+		}
+		must(t, lease.Release(t.Context()))
+		for what, err := range map[string]error{"Extend": lease.Extend(t.Context(), ttl), "HandOver": faultOf(lease.HandOver())} {
+			if !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("%s of a lease that was handed over: %v", what, err)
+			}
+		}
+		if n := conn.n.Load() - sent; n != 0 {
+			t.Errorf("%d commands after the hand-over", n)
+		}
+
+		resumed, err := second.Resume(t.Context(), over(t, h))
+		must(t, err)
+		if resumed.Token() != h.Fence || resumed.ID() != h.ID || resumed.Name() != name {
+			t.Errorf("resumed %q as %s with %d", resumed.Name(), resumed.ID(), resumed.Token())
+		}
+		busyFor(t, rival, name)
+		must(t, resumed.Release(t.Context()))
+		must(t, try(t, rival, name).Release(t.Context()))
+
+		// It is renewed where it is now.
+		lease = try(t, second, name)
+		h, err = lease.HandOver()
+		must(t, err)
+		if resumed, err = second.Resume(t.Context(), over(t, h)); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); time.Since(began) < 3*ttl; time.Sleep(5 * time.Millisecond) { // the pace of a poll
+			busyFor(t, rival, name)
+		}
+		must(t, resumed.Release(t.Context()))
+	})
+}
+
+func faultOf(_ lock.Handle, err error) error { return err }
+
+// What is over can't be resumed, whoever has the lock now.
+func TestStaleHandleIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		m := w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
+		other := w.mutex(w.client(), lock.Options{})
+		refused := func(what string, h lock.Handle) {
+			t.Helper()
+			if _, err := m.Resume(t.Context(), h); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("%s: Resume gave %v", what, err)
+			}
+		}
+		h, err := try(t, m, t.Name()).HandOver()
+		must(t, err)
+		holder, err := other.Acquire(t.Context(), t.Name()) // when it has run out
+		must(t, err)
+		refused("ran out, and another holds the lock", h)
+		must(t, holder.Release(t.Context()))
+		refused("ran out, and the lock is free", h)
+
+		h, err = try(t, other, t.Name()).HandOver()
+		must(t, err)
+		wrong := h
+		wrong.Fence--
+		refused("another token", wrong)
+		resumed, err := m.Resume(t.Context(), h)
+		must(t, err)
+		must(t, resumed.Release(t.Context()))
+		refused("released", h)
+	})
+}
+
+// The deadline is counted from the sending of the extension that took the lease up.
+func TestResumedDeadlineCountsFromTheSending(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := faultnet.New(t, w.Addr)
+		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: 10 * time.Second, NoRenew: true})
+		h, err := try(t, m, t.Name()).HandOver()
+		must(t, err)
+		proxy.Delay(100 * time.Millisecond)
+		lease, err := m.Resume(t.Context(), h)
+		must(t, err)
+		if left := time.Until(lease.Deadline()); left > 9800*time.Millisecond {
+			t.Errorf("the deadline is %v after the reply, which took 100 ms", left)
+		}
+		proxy.Heal()
+		proxy.Delay(0)
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+func TestOnlyAMutexHandsOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client()
+		rw, multi := w.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
+		both, _, err := multi.TryAcquire(t.Context(), []string{"a", "b"})
+		must(t, err)
+		for what, l := range map[string]*lock.Lease{
+			"permit": try(t, limited{w.semaphore(c, lock.Options{}), 1}, "s"),
+			"reader": try(t, readers{rw}, "r"),
+			"multi":  both,
+		} {
+			if _, err := l.HandOver(); err == nil || l.Err() != nil {
+				t.Errorf("%s: HandOver gave %v, and the lease is %v", what, err, l.Err())
+			}
+			must(t, l.Release(t.Context()))
+		}
+	})
+}
+
+func TestBadHandles(t *testing.T) {
+	for _, text := range []string{
+		"", "lease1", "lease2.YQ.YQ.1.1", "lease1.YQ.YQ.1", "lease1.YQ.YQ.1.1.1", "lease1..YQ.1.1", "lease1.YQ..1.1",
+		"lease1.YQ.YQ.x.1", "lease1.YQ.YQ.-1.1", "lease1.YQ.YQ.1.-1", "lease1.YQ.YQ.1.99999999999999999", "lease1.YR.YQ.1.1",
+		"lease1.Y Q.YQ.1.1", "lease1." + strings.Repeat("YWFh", 171) + ".YQ.1.1",
+	} {
+		h := lock.Handle{Name: "kept"}
+		if err := h.UnmarshalText([]byte(text)); err == nil || h.Name != "kept" {
+			t.Errorf("%.40q is taken for a handle: %v, %v", text, h, err)
+		}
+	}
+	if _, err := (lock.Handle{}).MarshalText(); err == nil {
+		t.Error("an empty handle has a text")
+	}
+	m, err := lock.New(connect(), lock.Options{})
+	must(t, err)
+	if _, err := m.Resume(t.Context(), lock.Handle{Name: "a"}); err == nil || errors.Is(err, lock.ErrNotHeld) {
+		t.Errorf("Resume of a handle without id: %v", err)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	f.Add("lease1.YQ.YQ.1.1")
+	f.Fuzz(func(t *testing.T, text string) {
+		var h, again lock.Handle
+		if h.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		back, err := h.MarshalText()
+		must(t, err)
+		if err := again.UnmarshalText(back); err != nil || again != h {
+			t.Errorf("%q is %+v, and then %+v (%v)", text, h, again, err)
+		}
+	})
+}
