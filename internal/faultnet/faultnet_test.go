@@ -38,8 +38,6 @@ func dial(t *testing.T, addr string) *client {
 	return &client{T: t, Conn: conn, Reader: bufio.NewReader(conn)}
 }
 
-func (c *client) Read(p []byte) (int, error) { return c.Reader.Read(p) }
-
 // send sends commands as inline text, "\n" between them, in one write.
 func (c *client) send(commands string) {
 	c.Helper()

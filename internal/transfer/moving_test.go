@@ -2,9 +2,44 @@ package transfer
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
 )
+
+// TestLargeValuesBehindSmallOnes wants values to be taken some bytes at a time, even
+// where many large ones follow many small ones.
+func TestLargeValuesBehindSmallOnes(t *testing.T) {
+	redis, _ := startRedis(t)
+	for name, from := range map[string]*store{"redis": redis, "engine": startEngine(t)} {
+		large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
+		for i := range 3000 {
+			from.must("SET", fmt.Sprint("small", i), "v")
+			if i%100 == 0 {
+				from.must("RPUSH", fmt.Sprint("large", i), large+fmt.Sprint(rand.Uint64()), large+fmt.Sprint(rand.Uint64()))
+			}
+		}
+		n, most := 0, 0
+		var gone int64
+		err := from.server(0).each(t.Context(), &gone, func(batch []rdb.Entry) error {
+			bytes := 0
+			for _, e := range batch {
+				bytes += strings.Count(string(e.Key), "large") * 2 << 20
+			}
+			n, most = n+len(batch), max(most, bytes)
+			return nil
+		})
+		if err != nil || n != 3030 {
+			t.Errorf("%s: %d keys, %v", name, n, err)
+		}
+		if most > batchBytes {
+			t.Errorf("%s: %d MiB at once", name, most>>20)
+		}
+	}
+}
 
 // TestKeysThatChange moves keys that get another value, with a time to live or
 // without, all the while: none may arrive with what belongs to another of its

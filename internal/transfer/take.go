@@ -117,31 +117,54 @@ func (s *Server) unseen(db int, keys []string) []string {
 
 // each implements [Source].
 func (s *Server) each(ctx context.Context, gone *int64, f func([]rdb.Entry) error) error {
-	n := 16 // keys to ask for at once: few at first, and where values are large
 	return s.scan(ctx, func(db int, keys []string) error {
-		for keys = s.unseen(db, keys); len(keys) > 0; {
-			asked := min(n, len(keys))
-			batch, bytes, err := s.values(ctx, db, keys[:asked])
-			if err != nil {
-				return err
-			}
-			keys = keys[asked:]
-			*gone += int64(asked - len(batch))
-			if len(batch) > 0 {
-				n = min(2*n, batchKeys, max(1, batchBytes*len(batch)/max(1, bytes)))
-				if err := f(batch); err != nil {
-					return err
+		keys = s.unseen(db, keys)
+		sizes, err := s.sizes(ctx, keys)
+		for err == nil && len(keys) > 0 {
+			asked := 1
+			for bytes := sizes[0]; asked < min(len(keys), batchKeys); asked++ {
+				if bytes += sizes[asked]; bytes > batchBytes {
+					break
 				}
 			}
+			var batch []rdb.Entry
+			if batch, err = s.values(ctx, db, keys[:asked]); err != nil {
+				return err
+			}
+			keys, sizes = keys[asked:], sizes[asked:]
+			*gone += int64(asked - len(batch))
+			if len(batch) > 0 {
+				err = f(batch)
+			}
+		}
+		return err
+	})
+}
+
+// sizes returns about how many bytes the values of keys have, so that many large
+// ones are not asked for at once.
+func (s *Server) sizes(ctx context.Context, keys []string) ([]int64, error) {
+	sizes := make([]int64, len(keys))
+	for _, k := range keys {
+		add(s.c, "MEMORY", "USAGE", k)
+	}
+	err := s.c.flush(ctx, func(i int, reply any) error {
+		switch v := reply.(type) {
+		case int64:
+			sizes[i] = v
+		case nil: // it is gone
+		default:
+			sizes[i] = batchBytes / 16 // not known: the server is old, or forbids it
 		}
 		return nil
 	})
+	return sizes, err
 }
 
 // values asks for values with their deadlines, and leaves out keys that are gone.
 // Each key has a transaction of its own: between two commands it could get
 // another value, and another deadline.
-func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb.Entry, bytes int, err error) {
+func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb.Entry, err error) {
 	deadline := "PTTL"
 	if s.times {
 		deadline = "PEXPIRETIME"
@@ -178,7 +201,6 @@ func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb
 		}
 		e := &all[k]
 		e.DB, e.Key, e.Payload = db, []byte(keys[k]), []byte(payload)
-		bytes += len(payload)
 		if v, ok := both[0].(int64); ok && v >= 0 {
 			e.Deadline = max(1, v)
 			if !s.times {
@@ -192,5 +214,5 @@ func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb
 			batch = append(batch, e)
 		}
 	}
-	return batch, bytes, err
+	return batch, err
 }
