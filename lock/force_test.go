@@ -22,6 +22,11 @@ var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) 
 		m := w.mutex(c, opts)
 		return forcible{m, m, m.ForceRelease}
 	},
+	"fair": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
+		opts.Fair = true
+		m := w.mutex(c, opts)
+		return forcible{m, m, m.ForceRelease}
+	},
 	"writer": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
 		rw := w.rw(c, opts)
 		return forcible{rw, rw, rw.ForceRelease}
@@ -59,7 +64,14 @@ func TestForceRelease(t *testing.T) {
 					}
 					got <- lease
 				}()
-				eventually(t, "the other waits", func() bool { return w.queued(t.Name()) == 1 })
+				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
+				eventually(t, "the other waits", func() bool {
+					of, err := locks.Inspect(t.Context(), t.Name())
+					must(t, err)
+					ofPermits, err := permits.Inspect(t.Context(), t.Name())
+					must(t, err)
+					return of.Waiters+ofPermits.Waiters == 1
+				})
 
 				for _, fence := range []int64{holder.Token() - 1, holder.Token() + 1} {
 					if ok, err := force(t.Context(), t.Name(), fence); err != nil || ok {

@@ -39,6 +39,8 @@ func TestUsage(t *testing.T) {
 		{"lock deploy --wait=-1s -- true", `"-1s" is neither a duration like 90s or 5m, nor 0, nor forever`},
 		{"lock deploy --backend=embedded: -- true", "would exclude nobody: what is in memory is this process's alone"},
 		{"lock x --shared --semaphore=2 -- true", "exclude each other"},
+		{"lock x --shared --fair -- true", "exclude each other"},
+		{"lock x --fair --semaphore=2 -- true", "exclude each other"},
 		{"lock x --semaphore=0 -- true", "limit is 0; want 1 to 1000000"},
 		{"lock run ls", "lock run: want NAME -- COMMAND"},
 		{"lock ls -- true", "redoubt lock run ls -- COMMAND"},

@@ -32,6 +32,7 @@ type lockFlags struct {
 	grace durationOr
 
 	shared    bool
+	fair      bool
 	semaphore bool // --semaphore was given
 	permits   int
 }
@@ -56,7 +57,8 @@ server, one at a time. The lock is held until COMMAND ends, however long that
 takes, and is then released. By default it waits for its turn.
 
 With --shared it holds the lock as a reader: beside other readers, and while no
-plain redoubt lock has it. With --semaphore N up to N commands run at a time.
+plain redoubt lock has it. With --fair those who wait are served in the order in
+which they asked. With --semaphore N up to N commands run at a time.
 
 The words ls, inspect, release and run after lock are commands of their own: a
 lock that is called so is taken with redoubt lock run NAME.
@@ -101,18 +103,19 @@ killed, and COMMAND with it; 75 others held the lock for as long as --wait;
 	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
 	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock as a reader, beside all others that say so")
+	flags.BoolVar(&f.fair, "fair", false, "take turns with all others that say so, in the order in which they asked")
 	flags.IntVar(&f.permits, "semaphore", 0, "take one of `N` permits instead of the lock: N commands run at a time")
-	onThisLine(flags, "shared", "semaphore")
+	onThisLine(flags, "shared", "fair", "semaphore")
 	f.flags(flags)
 	return cmd
 }
 
 // runUnderLock returns nil when the command succeeded.
 func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) error {
+	if f.shared && f.fair || f.semaphore && (f.shared || f.fair) {
+		return usagef("--shared, --fair and --semaphore exclude each other: give one")
+	}
 	if f.semaphore {
-		if f.shared {
-			return usagef("--shared and --semaphore exclude each other: give one")
-		}
 		if err := lock.CheckLimit(f.permits); err != nil {
 			return usagef("--semaphore: %w", err)
 		}
@@ -284,6 +287,11 @@ func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, strin
 		return func(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
 			return s.TryAcquire(ctx, name, f.permits)
 		}, err
+	}
+	if f.fair {
+		opts.Fair = true
+		m, err := lock.New(client, opts)
+		return m.TryAcquire, err
 	}
 	// Not a Mutex: a writer that waits keeps new readers out.
 	rw, err := lock.NewRW(client, opts)

@@ -215,3 +215,26 @@ func TestLockKinds(t *testing.T) {
 		two()
 	})
 }
+
+// TestLockFair: who waits with --fair is served in the order of asking, and before
+// one who came without.
+func TestLockFair(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string) {
+		_, let := holdUntil(t, url, "deploy", "--fair")
+		log := filepath.Join(t.TempDir(), "log")
+		var waiters []*program
+		for i, flag := range []string{"--shared=false", "--fair", "--fair", "--fair"} {
+			waiters = append(waiters, start(t, nil, "lock", "deploy", flag, "--backend", url, "--", "sh", "-c", `echo $1 >> "$2"`, "sh", strconv.Itoa(i), log))
+			eventually(t, "it waits", func() bool { return deployState(t, url).Waiters == int64(i+1) })
+		}
+		let()
+		for _, p := range waiters {
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit %d: %s", code, p.stderr.String())
+			}
+		}
+		if got := lines(t, log, 4); !slices.Equal(got, []string{"1", "2", "3", "0"}) {
+			t.Errorf("served in the order %q", got)
+		}
+	})
+}
