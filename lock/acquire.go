@@ -199,6 +199,10 @@ func linesOf(client *redoubt.Client) *lines {
 	return client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
 }
 
+// quorumLinesKey is where a client keeps those of the Quorums of which it is the
+// first master: they end differently.
+type quorumLinesKey struct{}
+
 // lines are the callers that wait with one client, by key.
 type lines struct {
 	mu    sync.Mutex
@@ -215,6 +219,8 @@ type line struct {
 
 	// underWay counts the commands on their way that put it there.
 	underWay sync.WaitGroup
+
+	wakeups *wakeups // of a [Quorum]
 }
 
 // queue calls send, which puts the line into the server's queue, and returns

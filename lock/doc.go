@@ -76,6 +76,9 @@
 //
 // A [Multi] acquires the locks of several names as one, all or none.
 //
+// A [Quorum] acquires a lock on a majority of several masters that know nothing of
+// each other, so that it outlives the others. Its type comment says what that takes.
+//
 // All kinds share what a lease is, how it is renewed, and how callers wait.
 //
 // # Who holds what
@@ -152,6 +155,17 @@
 //     never wait for each other. (TestMultiTakesAllOrNone, TestMultiWaitsInOrder,
 //     TestCancelledMultiGivesAllBack, TestOverlappingMultisDoNotDeadlock,
 //     TestMultiOnACluster, TestHistory)
+//   - A Quorum's lease lasts while a majority of the masters is there, whatever
+//     befalls the others and their clocks, and no two are valid at a time; masters
+//     that come back have it again. (TestQuorumWithEverySubset,
+//     TestQuorumOutlivesAMaster, TestQuorumOutlivesAClockStep,
+//     TestQuorumWithoutMajority, TestQuorumHistory)
+//   - Tokens of a Quorum rise strictly, whatever the clocks of the masters.
+//     (TestQuorumTokensRiseWhateverTheClocks, TestQuorumHistory)
+//   - A Quorum whose attempts are cut short leaves nothing, those that try at the
+//     same time all get their turn, and whoever waits for a holder sends nothing.
+//     (TestQuorumUndoesUnknownOutcomes, TestQuorumCancelledWaitsLeaveNothing,
+//     TestQuorumSplitVotesResolve, TestQuorumWakesUp)
 //   - What is said above of the deadline, of lost replies, of wake-ups and of late
 //     acquires holds for every kind; semaphores and readers remember the last 128
 //     that are over. (TestLeaseEndsWhenServerIsUnreachable,
@@ -168,6 +182,11 @@
 // it has seen: [Lease.Token]. If that is not possible and a second holder would
 // do harm, use a consensus system instead.
 //
+// A [Quorum] needs no failover, but masters that don't forget: one that restarts
+// empty grants what is held on the others, and is enough for a second majority when
+// the lease was on no more than a majority. See [Quorum] for what to do about it.
+// (TestQuorumTakenAway)
+//
 // Fairness is not promised either without [Options].Fair: but for the preference of
 // writers, whoever asks first after a release gets the lock, waiter or not. With it,
 // the order is that in which the server was asked, and is kept as long as the server
@@ -180,5 +199,7 @@
 // the Redis documentation (Distributed Locks with Redis); the fencing token is
 // described by M. Kleppmann, "How to do distributed locking" (2016), after
 // C. Gray and D. Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for
-// Distributed File Cache Consistency" (SOSP 1989).
+// Distributed File Cache Consistency" (SOSP 1989). A [Quorum] is the algorithm Redlock
+// of the same Redis documentation; that its tokens rise rests on what any two
+// majorities share: D. Gifford, "Weighted Voting for Replicated Data" (SOSP 1979).
 package lock

@@ -85,8 +85,8 @@ func carry(ctx context.Context, l *Lease) context.Context {
 func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 	c, _ := ctx.Value(carriedKey{}).(*carried)
 	for ; c != nil; c = c.outer {
-		if c.lease.family.client != f.client {
-			continue
+		if c.lease.family != f && (f.client == nil || c.lease.family.client != f.client) {
+			continue // elsewhere, or on the masters of another quorum
 		}
 		holds := c.lease.all()
 		i := slices.IndexFunc(holds, func(h *hold) bool { return h.key() == t.key() })
@@ -110,7 +110,7 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 // access is how a kind holds a lock: Free when it holds one of several permits.
 func access(k kind) Mode {
 	switch k.(type) {
-	case exclusive, fair, writing:
+	case exclusive, fair, writing, quorate:
 		return Exclusive
 	case reading:
 		return Shared

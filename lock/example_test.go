@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -431,4 +433,41 @@ func ExampleMutex_ForceRelease() {
 	// orders:42 is held by worker-7
 	// released: true
 	// now it is free
+}
+
+// Three masters that know nothing of each other; here they are engines in the
+// process. One dies, and the lock is still held.
+func ExampleQuorum() {
+	ctx := context.Background()
+	engines := make([]*engine.Engine, 3)
+	clients := make([]*redoubt.Client, 3)
+	for i := range engines {
+		var err error
+		if engines[i], err = engine.New(engine.Options{}); err != nil {
+			panic(err)
+		}
+		defer func() { _ = engines[i].Close() }()
+		if clients[i], err = redoubt.New(engines[i], redoubt.Options{}); err != nil {
+			panic(err)
+		}
+		defer func() { _ = clients[i].Close() }()
+	}
+
+	locks, err := lock.NewQuorum(clients, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	err = locks.Do(ctx, "ledger", func(ctx context.Context) error {
+		_ = engines[1].Close()
+		_, busy, err := locks.TryAcquire(ctx, "ledger")
+		if err != nil {
+			return err
+		}
+		fmt.Println("one master is gone, and the ledger is busy:", busy != nil)
+		return nil
+	})
+	fmt.Println("released:", err == nil)
+	// Output:
+	// one master is gone, and the ledger is busy: true
+	// released: true
 }

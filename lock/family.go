@@ -51,10 +51,11 @@ func (t target) leave(id, waiter string) redoubt.Cmd {
 // A family is what locks of every kind are made of: the client, the
 // configuration, the waiting, the renewals.
 type family struct {
-	client  *redoubt.Client
+	client  *redoubt.Client // nil for a [Quorum]
 	opts    Options
 	lines   *lines
 	renewer *renewer
+	masters []*family // of a Quorum: one for each
 }
 
 // newFamily checks opts and fills in the defaults.

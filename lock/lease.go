@@ -29,7 +29,9 @@ type Lease struct {
 
 	mu       sync.Mutex
 	holds    []*hold
-	deadline time.Time // the earliest of the holds'
+	need     int       // of a [Quorum]: how many of the holds keep the lease; 0: all
+	forming  bool      // not yet that many of them are confirmed
+	deadline time.Time // the earliest of the holds', or of a majority of them
 	err      error     // why the lease is over; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
 	entered  int  // how many are in it by Enter
@@ -43,11 +45,12 @@ type Lease struct {
 	ones [1]*hold
 }
 
-// A hold is a lease's part on the server: one name. Only the lease of a [Multi]
-// has more than one.
+// A hold is a lease's part on the server: one name on one master. The lease of a
+// [Multi] has one for each name, that of a [Quorum] one for each master.
 type hold struct {
 	target
 
+	family   *family // the lease's, or that of the master
 	lease    *Lease
 	id       string
 	fence    int64
@@ -79,7 +82,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) 
 	} else {
 		h = new(hold)
 	}
-	h.target, h.lease, h.id, h.fence, h.deadline = t, l, id, a.Fence, sent.Add(a.TTL-drift(a.TTL))
+	h.target, h.family, h.lease, h.id, h.fence, h.deadline = t, l.family, l, id, a.Fence, sent.Add(a.TTL-drift(a.TTL))
 	l.holds = append(l.holds, h)
 	if l.err != nil {
 		return // its release takes this along
@@ -92,6 +95,9 @@ func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) 
 
 // schedule sets the deadline by those of the holds. l.mu is held.
 func (l *Lease) schedule() {
+	if l.forming {
+		return
+	}
 	first := l.first().deadline
 	if first.Equal(l.deadline) {
 		return
@@ -100,8 +106,13 @@ func (l *Lease) schedule() {
 	l.family.renewer.watch(l, first)
 }
 
-// first returns the hold that ends first. l.mu is held.
+// first returns the hold that ends first or, of a quorum, the first that leaves no
+// majority when it ends. l.mu is held.
 func (l *Lease) first() *hold {
+	if l.need > 0 {
+		byEnd := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return b.deadline.Compare(a.deadline) })
+		return byEnd[l.need-1]
+	}
 	first := l.holds[0]
 	for _, h := range l.holds[1:] {
 		if h.deadline.Before(first.deadline) {
@@ -121,7 +132,7 @@ func (l *Lease) all() []*hold {
 // Name returns the lock's name. It is empty for a lease on several names: see
 // [Lease.Tokens].
 func (l *Lease) Name() string {
-	if holds := l.all(); len(holds) == 1 {
+	if holds := l.all(); len(holds) == 1 || l.need > 0 {
 		return holds[0].name
 	}
 	return ""
@@ -131,7 +142,7 @@ func (l *Lease) Name() string {
 // them can extend and release the lease. It is empty for a lease on several
 // names.
 func (l *Lease) ID() string {
-	if holds := l.all(); len(holds) == 1 {
+	if holds := l.all(); len(holds) == 1 || l.need > 0 {
 		return holds[0].id
 	}
 	return ""
@@ -146,7 +157,7 @@ func (l *Lease) ID() string {
 // token: that of the last writer. It is 0, which every resource refuses, for a
 // lease on several names: see [Lease.Tokens].
 func (l *Lease) Token() int64 {
-	if holds := l.all(); len(holds) == 1 {
+	if holds := l.all(); len(holds) == 1 || l.need > 0 {
 		return holds[0].fence
 	}
 	return 0
@@ -223,6 +234,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
 		return notHeld(err)
 	}
+	if l.need > 0 {
+		return l.extendQuorum(ctx, ttl)
+	}
 	holds := l.all()
 	cmds := make([]redoubt.Cmd, len(holds))
 	for i, h := range holds {
@@ -251,8 +265,13 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 		return notHeld(err)
 	}
 	if !held {
-		l.end(ErrTaken)
-		return l.err
+		h.deadline = time.Time{}
+		if l.need == 0 || !l.forming && !time.Now().Before(l.first().deadline) {
+			l.end(ErrTaken)
+			return l.err
+		}
+		l.schedule()
+		return nil
 	}
 	// Answers may overtake each other. The server never makes a lease shorter,
 	// so the latest deadline that any of them gave holds. One that comes after
@@ -310,6 +329,10 @@ func (l *Lease) release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
 	l.end(ErrReleased)
+	if l.need > 0 {
+		l.mu.Unlock()
+		return l.releaseQuorum(ctx, lost)
+	}
 	var holds []*hold
 	var cmds []redoubt.Cmd
 	for _, h := range l.holds {
@@ -356,7 +379,7 @@ func (l *Lease) release(ctx context.Context) error {
 // stopRenewal forgets the renewals. l.mu is held, or nobody knows the lease yet.
 func (l *Lease) stopRenewal() {
 	for _, h := range l.holds {
-		l.family.renewer.remove(h)
+		h.family.renewer.remove(h)
 	}
 }
 

@@ -283,10 +283,15 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 		h.lease.mu.Lock()
 		h.renewal.err = err
 		h.lease.mu.Unlock()
-		if err != nil {
+		switch {
+		case err == nil:
+			if h.extended(now, held, granted) == nil {
+				r.add(h, renewAt(now, ttl))
+			}
+		case h.until().After(time.Now()):
 			r.add(h, time.Now().Add(ttl/20+rand.N(ttl/20)))
-		} else if h.extended(now, held, granted) == nil {
-			r.add(h, renewAt(now, ttl))
+		default: // one of a quorum's masters, which has been away for long
+			r.add(h, renewAt(time.Now(), ttl))
 		}
 	}
 }

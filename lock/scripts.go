@@ -57,6 +57,9 @@ var latchWaitSource string
 //go:embed lua/multi_acquire.lua
 var multiAcquireSource string
 
+//go:embed lua/quorum_extend.lua
+var quorumExtendSource string
+
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
@@ -78,6 +81,7 @@ var (
 	latchDownScript    = redoubt.NewScript("lock.latch_down", latchDownSource)
 	latchWaitScript    = redoubt.NewScript("lock.latch_wait", latchWaitSource)
 	multiAcquireScript = redoubt.NewScript("lock.multi_acquire", multiAcquireSource)
+	quorumExtendScript = redoubt.NewScript("lock.quorum_extend", quorumExtendSource)
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -88,6 +92,6 @@ func Scripts() []*redoubt.Script {
 		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
 		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
 		latchSetScript, latchDownScript, latchWaitScript,
-		multiAcquireScript,
+		multiAcquireScript, quorumExtendScript,
 	}
 }

@@ -22,6 +22,7 @@ var leftToLua = map[string]string{
 	"lock/lua/latch_set.lua":     "once a member or a wait",
 	"lock/lua/latch_wait.lua":    "once a member or a wait",
 	"lock/lua/multi_acquire.lua": "not shown hot by a profile",
+	"lock/lua/quorum_extend.lua": "not shown hot by a profile",
 	"lock/lua/rw_claim.lua":      "once a second for a waiting writer",
 	"lock/lua/rw_extend.lua":     "not shown hot by a profile",
 	"lock/lua/rw_info.lua":       "for people",

@@ -1,0 +1,102 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// A clock is one that a test steps.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *clock) AfterFunc(d time.Duration, f func()) engine.Timer { return time.AfterFunc(d, f) }
+
+// A fickle Conn can be away.
+type fickle struct {
+	redoubt.Conn
+
+	away atomic.Bool
+}
+
+func (c *fickle) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if c.away.Load() {
+		return redoubt.Reply{Err: errors.New("away")}
+	}
+	return c.Conn.Do(ctx, cmd)
+}
+
+// clocks returns engines with clocks of their own.
+func clocks(t *testing.T, n int) (clocks []*clock, conns []redoubt.Conn, fickles []*fickle) {
+	t.Helper()
+	for range n {
+		c := new(clock)
+		e, err := engine.New(engine.Options{Clock: c})
+		must(t, err)
+		t.Cleanup(func() { _ = e.Close() })
+		f := &fickle{Conn: e}
+		clocks, conns, fickles = append(clocks, c), append(conns, f), append(fickles, f)
+	}
+	return clocks, conns, fickles
+}
+
+// The clocks of the masters are hours apart, and each lease has another majority.
+// Tokens rise all the same: the one of the master whose clock is ahead is known to
+// those of which the next majority consists.
+func TestQuorumTokensRiseWhateverTheClocks(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		clocks, conns, fickles := clocks(t, n)
+		for i, c := range clocks {
+			c.ahead.Store(int64(i) * int64(time.Hour))
+		}
+		q := newQuorum(t, conns, lock.Options{})
+		var last int64
+		for round := range 4 * n {
+			for i, f := range fickles { // a minority, another each time
+				f.away.Store((i+round)%n < n/2)
+			}
+			lease := try(t, q, "lock")
+			if lease.Token() <= last {
+				t.Fatalf("%d masters, round %d: token %d after %d", n, round, lease.Token(), last)
+			}
+			last = lease.Token()
+			for _, f := range fickles {
+				f.away.Store(false)
+			}
+			must(t, lease.Release(t.Context()))
+			for _, c := range conns { // it returns when a majority is free
+				eventually(t, "all are free", func() bool {
+					r := c.Do(t.Context(), redoubt.Cmd{Name: "HGET", Keys: []string{"rd:{lock}:lock"}, Args: []string{"until"}})
+					until, err := r.Text()
+					return r.IsNil() || err == nil && until == "0"
+				})
+			}
+		}
+	}
+}
+
+// The clock of one master jumps past the end of the lease: nobody gets a majority.
+func TestQuorumOutlivesAClockStep(t *testing.T) {
+	clocks, conns, _ := clocks(t, 3)
+	const ttl = time.Second
+	q, other := newQuorum(t, conns, lock.Options{TTL: ttl}), newQuorum(t, conns, lock.Options{TTL: ttl})
+	lease := try(t, q, "lock")
+	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 5 * time.Second, -5 * time.Second} {
+		clocks[1].ahead.Add(int64(step))
+		for began := time.Now(); time.Since(began) < ttl; {
+			if next, _, _ := other.TryAcquire(t.Context(), "lock"); next != nil {
+				t.Fatalf("a step of %v: another acquired it", step)
+			}
+			pause(ttl/50, t.Context().Done())
+		}
+		must(t, lease.Err())
+	}
+	must(t, lease.Release(t.Context()))
+}

@@ -1,0 +1,126 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// Processes use a few locks on independent masters. The way of each process to any
+// of them is delayed, cut, held back or swallows replies, to several at once too.
+// There is an order in which one lock could have given all answers, and tokens rise.
+func TestQuorumHistory(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for _, kind := range []string{"redis", "engine"} {
+			t.Run(fmt.Sprint(kind, n), func(t *testing.T) {
+				t.Parallel()
+				m := startMasters(t, kind, n)
+				total := map[string]int{}
+				for round := uint64(0); round < 3 || round < 20 && total[acquired] < 40; round++ {
+					h := &history{began: time.Now(), known: map[event]bool{}}
+					m.historyOf(h, round)
+					for what, n := range h.check(t, "quorum", lockModel) {
+						total[what] += n
+					}
+					if n := h.doubles(); n > 0 {
+						t.Errorf("%d double holds", n)
+					}
+				}
+				t.Log(total)
+				for _, what := range []string{acquired, extended, lost} {
+					if total[what] == 0 {
+						t.Errorf("nothing was %s: the test shows nothing", what)
+					}
+				}
+			})
+		}
+	}
+}
+
+func (m *masters) historyOf(h *history, round uint64) {
+	const processes, ttl = 4, 300 * time.Millisecond
+	names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
+	ctx, cancel := context.WithTimeout(m.t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range processes {
+		own := m.behindProxies(m.t) // so that the others see other masters
+		q := own.quorum(true, lock.Options{TTL: ttl, NoRenew: i%2 == 0})
+		for j, p := range own.proxies {
+			rng := rand.New(rand.NewPCG(round, uint64(100*i+j)))
+			wg.Go(func() { disturb(ctx, p, rng, ttl) })
+		}
+		rng := rand.New(rand.NewPCG(round, uint64(100*i+99)))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				contend(ctx, h, i, q, names[rng.IntN(len(names))], rng, ttl)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func disturb(ctx context.Context, p *faultnet.Proxy, rng *rand.Rand, ttl time.Duration) {
+	defer p.Heal()
+	for ctx.Err() == nil {
+		switch rng.IntN(6) {
+		case 0:
+			p.Delay(upTo(rng, ttl/6))
+		case 1:
+			p.Cut()
+		case 2:
+			p.Blackhole(faultnet.ToClient)
+		case 3:
+			p.Blackhole(faultnet.ToServer)
+		case 4:
+			p.SwallowNextReply("EVALSHA")
+		}
+		pause(upTo(rng, ttl), ctx.Done())
+		p.Heal()
+		p.Delay(0)
+		pause(upTo(rng, 8*ttl), ctx.Done())
+	}
+}
+
+// contend acquires a lock once, uses it and ends it.
+func contend(ctx context.Context, h *history, process int, q *lock.Quorum, name string, rng *rand.Rand, ttl time.Duration) {
+	within, cancel := context.WithTimeout(ctx, ttl/10+upTo(rng, 2*ttl))
+	defer cancel()
+	call := time.Now()
+	lease, err := q.Acquire(within, name)
+	e := event{name: name, what: lost}
+	if err != nil {
+		h.add(process, e, call, time.Now())
+		return
+	}
+	e = event{name: name, what: acquired, fence: lease.Token(), id: lease.ID()}
+	h.add(process, e, call, time.Now())
+	for rng.IntN(2) == 0 {
+		pause(upTo(rng, ttl/4), lease.Done(), ctx.Done())
+		call := time.Now()
+		if lease.Extend(ctx, ttl) == nil {
+			e.what = extended
+			h.add(process, e, call, time.Now())
+		}
+	}
+	stays := rng.IntN(5) == 0 // until the lease is over, if nobody renews it
+	if stays {
+		pause(2*ttl, lease.Done(), ctx.Done())
+	}
+	call = time.Now()
+	ret := time.Time{}
+	if err := lease.Release(ctx); err == nil {
+		ret = time.Now()
+	}
+	if d := lease.Deadline(); d.Before(call) {
+		call = d
+	}
+	e.what = ended
+	h.add(process, e, call, ret)
+}

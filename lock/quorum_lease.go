@@ -1,0 +1,96 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// extendQuorum is Extend of a lease on several masters: a majority has to confirm.
+func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
+	confirmed := 0
+	errs := []error{ErrNoMajority}
+	err := l.family.ask(ctx, l.family.patience(),
+		func(ctx context.Context, i int) error { return l.holds[i].prolong(ctx, ttl) },
+		func(i int, err error) bool {
+			switch {
+			case err == nil:
+				confirmed++
+			case errors.Is(err, ErrNotHeld): // there, but the lease may last
+				errs = append(errs, fmt.Errorf("master %d: %v", i, err)) //nolint:errorlint // it must not match
+			default:
+				errs = append(errs, fmt.Errorf("master %d: %w", i, err))
+			}
+			return confirmed >= l.need
+		})
+	switch over := l.Err(); {
+	case over != nil:
+		return notHeld(over)
+	case err != nil:
+		return redoubt.UnknownOutcome(err)
+	case confirmed < l.need:
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// releaseQuorum is release of a lease on several masters. It returns when a majority
+// has been released; the others are seen to in the background.
+func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+	}
+	held, answered := 0, 0
+	errs := []error{ErrNoMajority}
+	err := l.family.ask(ctx, cleanUpTimeout,
+		func(ctx context.Context, i int) error { return l.holds[i].free(ctx) },
+		func(i int, err error) bool {
+			switch {
+			case err == nil:
+				held++
+				answered++
+			case errors.Is(err, ErrNotHeld):
+				answered++
+			default:
+				errs = append(errs, fmt.Errorf("master %d: %w", i, err))
+			}
+			return held >= l.need
+		})
+	switch {
+	case errors.Is(lost, ErrNotHeld):
+		return lost
+	case held >= l.need:
+		return nil
+	case err != nil:
+		return redoubt.UnknownOutcome(err)
+	case len(l.holds)-answered+held >= l.need: // those that were not reached may have held it
+		return errors.Join(errs...)
+	}
+	return ErrTaken
+}
+
+// free releases the hold by itself.
+func (h *hold) free(ctx context.Context) error {
+	h.lease.mu.Lock()
+	released := h.released
+	h.lease.mu.Unlock()
+	if released {
+		return nil
+	}
+	held, err := ReadRelease(h.family.client.Do(ctx, h.release(h.id)))
+	if err != nil {
+		return err
+	}
+	if !held {
+		return ErrTaken
+	}
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	h.released = true
+	return nil
+}

@@ -1,0 +1,329 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// patience is how long a master may take to answer.
+func (f *family) patience() time.Duration { return min(f.opts.TTL/3, cleanUpTimeout) }
+
+// ask makes a call to each master at the same time and tells enough what became of
+// it, until that says that it is. It returns then, or when all have answered, or
+// with ctx's error when that ends. Calls that are under way then go on: their
+// contexts end after limit, not with ctx.
+func (f *family) ask(ctx context.Context, limit time.Duration, call func(ctx context.Context, i int) error, enough func(i int, err error) bool) error {
+	type answer struct {
+		i   int
+		err error
+	}
+	answers := make(chan answer, len(f.masters))
+	for i, m := range f.masters {
+		m.client.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+			defer cancel()
+			answers <- answer{i, call(ctx, i)}
+		})
+	}
+	for range f.masters {
+		select {
+		case a := <-answers:
+			if enough(a.i, a.err) {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// A vote is what one master said to one attempt.
+type vote struct {
+	sent     time.Time
+	attempt  Attempt
+	answered bool
+	err      error
+}
+
+func (v vote) granted() bool { return v.answered && v.attempt.Status == Acquired }
+func (v vote) held() bool    { return v.answered && v.attempt.Status == Held }
+
+// A ballot is one attempt to get a majority. It goes on until all masters have
+// answered, also when its caller has long left.
+type ballot struct {
+	q  *Quorum
+	ts []target
+	r  Request
+
+	mu    sync.Mutex
+	votes []vote
+	lost  bool // what is granted from now on is given back
+}
+
+// votes are those that were there when an attempt was decided.
+type votes []vote
+
+// attempt tries to acquire a majority once. Without lease and err others have too
+// many masters.
+func (q *Quorum) attempt(ctx context.Context, ts []target, w *wakeups) (*Lease, votes, error) {
+	b := &ballot{q: q, ts: ts, r: q.newRequest(), votes: make([]vote, len(ts))}
+	need, all := q.need(), len(ts)
+	granted, answered, seen := 0, 0, 0
+	err := q.ask(ctx, q.patience(),
+		func(ctx context.Context, i int) error { return b.acquire(ctx, i, w) },
+		func(i int, err error) bool {
+			seen++
+			if err == nil {
+				answered++
+				if b.vote(i).granted() {
+					granted++
+				}
+			}
+			// Lost, and whether by others or by masters that are away is certain.
+			lost := granted+all-seen < need && (answered >= need || answered+all-seen < need)
+			return granted >= need || lost
+		})
+	if granted < need {
+		votes := b.lose(ctx)
+		if err == nil && answered < need {
+			err = votes.noMajority()
+		}
+		return nil, votes, err
+	}
+	lease, err := b.confirm(ctx)
+	if err != nil {
+		b.lose(ctx)
+		return nil, nil, err
+	}
+	return lease, nil, nil
+}
+
+// acquire asks one master.
+func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
+	m := b.q.masters[i]
+	waiter := w.listen(ctx, i)
+	v := vote{sent: time.Now()}
+	v.attempt, v.err = ReadAttempt(m.client.Do(ctx, b.ts[i].kind.acquire(b.ts[i].keys, b.r, waiter)))
+	v.answered = v.err == nil
+	if v.held() {
+		w.queued(i)
+	}
+	b.mu.Lock()
+	b.votes[i] = v
+	lost := b.lost
+	b.mu.Unlock()
+	if lost {
+		b.giveBack(ctx, i, v)
+	}
+	return v.err
+}
+
+func (b *ballot) vote(i int) vote {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.votes[i]
+}
+
+// lose gives back what was granted, and returns the votes. It returns when that is
+// done, or ctx ends, and what is not done then goes on in the background.
+func (b *ballot) lose(ctx context.Context) votes {
+	b.mu.Lock()
+	b.lost = true
+	votes := slices.Clone(b.votes)
+	b.mu.Unlock()
+	_ = b.q.ask(ctx, cleanUpTimeout,
+		func(ctx context.Context, i int) error { b.giveBack(ctx, i, votes[i]); return nil },
+		func(int, error) bool { return false })
+	return votes
+}
+
+// giveBack undoes what one master may have granted.
+func (b *ballot) giveBack(ctx context.Context, i int, v vote) {
+	m, t := b.q.masters[i], b.ts[i]
+	switch {
+	case v.granted():
+		if m.client.Do(ctx, t.void(b.r.ID)).Err != nil {
+			m.cleanUp(ctx, t.void(b.r.ID))
+		}
+	case errors.Is(v.err, redoubt.ErrUnknownOutcome):
+		m.undo(ctx, t, b.r.ID)
+	}
+}
+
+// confirm makes the lease of a ballot that was won. Its token is the largest of the
+// majority, which the others of a majority are told before the lease counts; so are
+// those masters that have not granted it yet.
+func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
+	q, need := b.q, b.q.need()
+	b.mu.Lock()
+	votes := slices.Clone(b.votes)
+	b.mu.Unlock()
+	l := &Lease{family: q.family, done: make(chan struct{}), need: need, forming: true}
+	var fence int64
+	for _, v := range votes {
+		if v.granted() {
+			fence = max(fence, v.attempt.Fence)
+			if end := deadline(v); l.deadline.IsZero() || end.Before(l.deadline) {
+				l.deadline = end // until it is formed
+			}
+		}
+	}
+	for i, v := range votes {
+		t := b.ts[i]
+		t.kind = quorate{fence: fence, label: q.opts.Label}
+		h := &hold{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence}
+		if v.granted() && v.attempt.Fence == fence {
+			h.deadline = deadline(v)
+		}
+		l.holds = append(l.holds, h)
+	}
+	seen := 0
+	err := q.ask(ctx, q.patience(),
+		func(ctx context.Context, i int) error { return l.holds[i].confirm(ctx, q.opts.TTL) },
+		func(int, error) bool {
+			seen++
+			confirmed := l.confirmed()
+			return confirmed >= need || confirmed+len(votes)-seen < need
+		})
+	if err == nil {
+		err = l.form()
+	}
+	if err != nil {
+		// All may have it now.
+		b.mu.Lock()
+		for i := range b.votes {
+			b.votes[i].attempt.Status, b.votes[i].answered = Acquired, true
+		}
+		b.mu.Unlock()
+		return nil, err
+	}
+	return l, nil
+}
+
+func deadline(v vote) time.Time { return v.sent.Add(v.attempt.TTL - drift(v.attempt.TTL)) }
+
+// confirm extends the hold if its master has not confirmed the lease's token.
+func (h *hold) confirm(ctx context.Context, ttl time.Duration) error {
+	if !h.until().IsZero() {
+		return nil
+	}
+	return h.prolong(ctx, ttl)
+}
+
+// prolong extends the hold by itself.
+func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
+	sent := time.Now()
+	held, granted, err := ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
+	if err != nil {
+		return err
+	}
+	if err := h.extended(sent, held, granted); err != nil {
+		return err
+	}
+	if !held {
+		return ErrTaken
+	}
+	return nil
+}
+
+// confirmed is how many masters hold the lease.
+func (l *Lease) confirmed() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, h := range l.holds {
+		if h.deadline.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// form makes l a lease that lasts as long as a majority of its holds.
+func (l *Lease) form() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forming = false
+	l.schedule()
+	if err := l.check(); err != nil {
+		return fmt.Errorf("%w before a majority had confirmed it", err)
+	}
+	if l.family.opts.NoRenew {
+		return nil
+	}
+	ttl := l.family.opts.TTL
+	for _, h := range l.holds {
+		at := time.Now().Add(min(ttl/20, time.Second)) // those that have yet to grant it
+		if !h.deadline.IsZero() {
+			at = renewAt(h.deadline.Add(-ttl), ttl)
+		}
+		h.family.renewer.add(h, at)
+	}
+	return nil
+}
+
+// noMajority says which masters could not be reached.
+func (v votes) noMajority() error {
+	errs := []error{ErrNoMajority}
+	for i, vote := range v {
+		switch {
+		case vote.err != nil:
+			errs = append(errs, fmt.Errorf("master %d: %w", i, vote.err))
+		case !vote.answered:
+			errs = append(errs, fmt.Errorf("master %d: it has not answered in time", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// held returns the votes of the masters that one other has, the one who has most.
+func (v votes) held() (most []Attempt) {
+	by := make(map[int64][]Attempt)
+	for _, vote := range v {
+		if a := vote.attempt; vote.held() {
+			by[a.Fence] = append(by[a.Fence], a)
+			if len(by[a.Fence]) > len(most) {
+				most = by[a.Fence]
+			}
+		}
+	}
+	return most
+}
+
+// left is how long others keep so many masters that need are not free, if they renew
+// nothing and give nothing back. It is false when they may be about to give back:
+// when nobody has a majority, nor has the same as at the attempt before.
+func (v votes) left(need int, before votes) (time.Duration, bool) {
+	stay := v.held()
+	if len(stay) < need {
+		stay = nil
+		for i, vote := range v {
+			if vote.held() && i < len(before) && before[i].held() && before[i].attempt.Fence == vote.attempt.Fence {
+				stay = append(stay, vote.attempt)
+			}
+		}
+	}
+	if len(stay) < need {
+		return 0, false
+	}
+	slices.SortFunc(stay, func(a, b Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
+	return stay[len(stay)-need].TTL, true
+}
+
+// busy says who has most of the masters.
+func (v votes) busy() *Busy {
+	most := v.held()
+	if len(most) == 0 {
+		return &Busy{}
+	}
+	last := slices.MaxFunc(most, func(a, b Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
+	return &Busy{Remaining: last.TTL, Fence: last.Fence, Label: last.Label}
+}

@@ -1,0 +1,218 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// minSplit and maxSplit bound the random time after which those try again of whom
+// nobody got a majority. It doubles with each try.
+const (
+	minSplit = 2 * time.Millisecond
+	maxSplit = 256 * time.Millisecond
+)
+
+// wait is for the first caller in this process's line: it queues on all masters and
+// tries again at each wake-up.
+func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
+	w := q.lines.wakeups(ts[0].key(), func() *wakeups {
+		return &wakeups{q: q, ts: ts, c: make(chan struct{}, 1), places: make([]standing, len(ts))}
+	})
+	timer := time.NewTimer(maxPoll)
+	defer timer.Stop()
+	split := minSplit
+	var before votes
+	for {
+		select {
+		case <-w.c: // it is tried now anyway
+		default:
+		}
+		lease, votes, err := q.attempt(ctx, ts, w)
+		if ctx.Err() != nil && lease == nil {
+			return nil, ctx.Err()
+		}
+		if err == nil && lease != nil || err != nil && !errors.Is(err, ErrNotHeld) {
+			return lease, err
+		}
+		pause, held := votes.left(q.need(), before)
+		before = votes
+		woken := w.c
+		if held {
+			split = minSplit
+			pause = min(pause+time.Millisecond, maxPoll)
+		} else {
+			// Those who lose wake each other when they give back: only chance
+			// tells them apart.
+			woken = nil
+			pause = split/2 + rand.N(split)
+			split = min(2*split, maxSplit)
+		}
+		timer.Reset(pause)
+		select {
+		case <-woken:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// wakeups are those of one line from all masters, and its places in their queues.
+// nil waits for none.
+type wakeups struct {
+	q  *Quorum
+	ts []target
+	c  chan struct{} // has room for one
+
+	mu     sync.Mutex
+	ended  bool // the last in the line leaves
+	gone   bool // and has left
+	places []standing
+}
+
+// A standing is a place in the queue of one master.
+type standing struct {
+	w      *redoubt.Waiter
+	queued bool // it may be there
+	stop   chan struct{}
+}
+
+// listen returns how the line stands in the queue of a master; empty if it can't
+// be woken from there.
+func (w *wakeups) listen(ctx context.Context, i int) string {
+	if w == nil {
+		return ""
+	}
+	w.mu.Lock()
+	p := w.places[i]
+	w.mu.Unlock()
+	if p.w != nil {
+		return entry(p.w)
+	}
+	waiter, err := w.q.masters[i].client.Waiter(ctx, w.ts[i].name, w.ts[i].key())
+	if err != nil {
+		return ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.places[i].w != nil {
+		waiter.Close()
+		return ""
+	}
+	p = standing{w: waiter, stop: make(chan struct{})}
+	w.places[i] = p
+	go func() {
+		for {
+			select {
+			case <-p.stop:
+				return
+			case <-waiter.C:
+				select {
+				case w.c <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return entry(waiter)
+}
+
+// queued notes that the line stands in the queue of a master.
+func (w *wakeups) queued(i int) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.places[i].w == nil {
+		return
+	}
+	w.places[i].queued = true
+	// An answer that came too late, to a place that nobody takes over.
+	if w.ended && (!w.gone || w.q.lines.empty(w.ts[0].key())) {
+		w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", entry(w.places[i].w)))
+	}
+}
+
+// leave leaves the line. The last in it leaves the queues of the masters first:
+// whoever joins the line meanwhile waits for that, or would lose its places.
+func (q *Quorum) leave(ctx context.Context, ts []target, turn chan struct{}) {
+	key := ts[0].key()
+	if q.lines.leaveToOthers(key, turn) {
+		return
+	}
+	w := q.lines.takeWakeups(key)
+	if w == nil {
+		q.lines.leave(key, turn)
+		return
+	}
+	q.masters[0].client.Go(func() {
+		w.end(ctx)
+		q.lines.leave(key, turn)
+	})
+}
+
+// end leaves the queues and stops listening.
+func (w *wakeups) end(ctx context.Context) {
+	w.mu.Lock()
+	w.ended = true
+	places := slices.Clone(w.places)
+	w.mu.Unlock()
+	_ = w.q.ask(context.WithoutCancel(ctx), w.q.patience(), func(ctx context.Context, i int) error {
+		p := places[i]
+		if p.w == nil {
+			return nil
+		}
+		close(p.stop)
+		defer p.w.Close()
+		if !p.queued {
+			return nil
+		}
+		return w.q.masters[i].client.Do(ctx, w.ts[i].leave("", entry(p.w))).Err
+	}, func(int, error) bool { return false })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = true
+}
+
+// wakeups returns those of the line for key, and makes them if there are none yet.
+func (l *lines) wakeups(key string, create func() *wakeups) *wakeups {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	if line.wakeups == nil {
+		line.wakeups = create()
+	}
+	return line.wakeups
+}
+
+// takeWakeups removes those of the line for key, nil if there are none.
+func (l *lines) takeWakeups(key string) *wakeups {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.byKey[key].wakeups
+	l.byKey[key].wakeups = nil
+	return w
+}
+
+// leaveToOthers removes the caller from the line unless nobody else stands in it.
+func (l *lines) leaveToOthers(key string, turn chan struct{}) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	if len(line.turns) == 1 {
+		return false
+	}
+	i := slices.Index(line.turns, turn)
+	line.turns = slices.Delete(line.turns, i, i+1)
+	if i == 0 {
+		close(line.turns[0])
+	}
+	return true
+}

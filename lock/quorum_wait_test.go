@@ -1,0 +1,154 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// queued is how many entries wait for "lock" on all masters.
+func (m *masters) queued() (n int) {
+	for _, rdb := range m.rdbs {
+		fields, _ := rdb.HKeys(context.Background(), "rd:{lock}:lock").Result()
+		for _, f := range fields {
+			if strings.HasPrefix(f, "PUBLISH") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Whoever waits sends nothing while it waits, and is woken by the release.
+func TestQuorumWakesUp(t *testing.T) {
+	eachMasters(t, 3, func(t *testing.T, m *masters) {
+		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour}), "lock")
+		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 })
+		var counts []*counting
+		var conns []redoubt.Conn
+		for _, rdb := range m.rdbs {
+			counts = append(counts, newCounting(t, rdb))
+			conns = append(conns, counts[len(counts)-1])
+		}
+		q := newQuorum(t, conns, lock.Options{})
+		sent := func() (n int64) {
+			for _, c := range counts {
+				n += c.n.Load()
+			}
+			return n
+		}
+		const callers = 20
+		var wg sync.WaitGroup
+		var held atomic.Int64
+		for range callers {
+			wg.Go(func() {
+				err := q.Do(t.Context(), "lock", func(context.Context) error {
+					if held.Add(1) != 1 {
+						t.Error("held twice")
+					}
+					held.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "it waits on all masters", func() bool { return m.queued() == 3 })
+		before := sent()
+		eventually(t, "those who stand behind have asked once", func() bool {
+			pause(100*time.Millisecond, t.Context().Done())
+			quiet := before == sent()
+			before = sent()
+			return quiet
+		})
+		pause(300*time.Millisecond, t.Context().Done()) // time in which nothing is to happen
+		if n := sent() - before; n != 0 {
+			t.Errorf("%d commands while they wait", n)
+		}
+		released := time.Now()
+		must(t, lease.Release(t.Context()))
+		wg.Wait()
+		if took := time.Since(released); took > 10*time.Second {
+			t.Errorf("woken after %v", took)
+		}
+		eventually(t, "nobody is queued", func() bool { return m.queued() == 0 })
+	})
+}
+
+// Contenders who all try at once, each from a process of its own, all get their
+// turn, one at a time, with tokens that rise.
+func TestQuorumSplitVotesResolve(t *testing.T) {
+	eachMasters(t, 3, func(t *testing.T, m *masters) {
+		const contenders, turns = 6, 5
+		var wg sync.WaitGroup
+		var held atomic.Int64
+		var last int64
+		for range contenders {
+			q := m.quorum(false, lock.Options{TTL: 20 * time.Second})
+			wg.Go(func() {
+				for range turns {
+					lease, err := q.Acquire(t.Context(), "lock")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if held.Add(1) != 1 || lease.Token() <= last {
+						t.Errorf("held twice, or token %d after %d", lease.Token(), last)
+					}
+					last = lease.Token()
+					held.Add(-1)
+					if err := lease.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		began := time.Now()
+		wg.Wait()
+		t.Logf("%d turns in %v", contenders*turns, time.Since(began))
+		eventually(t, "nothing is left", func() bool {
+			free := try(t, m.quorum(false, lock.Options{}), "lock")
+			return free.Release(t.Context()) == nil && m.queued() == 0
+		})
+	})
+}
+
+// Waits that are cancelled leave nothing on any master, nor a goroutine.
+func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
+	eachMasters(t, 3, func(t *testing.T, m *masters) {
+		lease := try(t, m.quorum(false, lock.Options{}), "lock")
+		q := m.quorum(false, lock.Options{TTL: time.Hour})
+		cancelled := func(after time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			if _, err := q.Acquire(ctx, "lock"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Acquire returned %v", err)
+			}
+		}
+		cancelled(50 * time.Millisecond)
+		before := goleak.IgnoreCurrent()
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() { cancelled(time.Duration(i%20) * time.Millisecond) })
+		}
+		wg.Wait()
+		eventually(t, "nobody is queued", func() bool { return m.queued() == 0 })
+		must(t, lease.Release(t.Context()))
+		got, err := q.Acquire(t.Context(), "lock")
+		must(t, err)
+		must(t, got.Release(t.Context()))
+		if m.servers != nil { // otherwise their goroutines are in this process
+			eventually(t, "no goroutine is left", func() bool { return goleak.Find(before) == nil })
+		}
+	})
+}
