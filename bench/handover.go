@@ -111,7 +111,7 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 		}
 	}
 	tell("go")
-	for _, w := range workers { // each has tried once: the line stands
+	for _, w := range workers { // each has had it once: the line stands
 		if err := w.await("waiting"); err != nil {
 			return h, err
 		}

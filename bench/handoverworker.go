@@ -30,11 +30,15 @@ const (
 )
 
 // waitingLibraries take part in the suite "handover"; ours is first.
-var waitingLibraries = []string{"redoubt/lock", "rueidislock, majority 1", "redislock", "redsync"}
+var waitingLibraries = []string{"redoubt/lock", "redoubt/lock, Fair", "rueidislock, majority 1", "redislock", "redsync"}
 
 // heldFor is how long a holder keeps the lock: long enough that all others wait
 // for a wake-up, and none gets it by coming at the right moment.
 const heldFor = time.Millisecond
+
+// settle is how long a process whose callers never get the lock is waited for
+// before the measurement begins: by then all have asked once.
+const settle = 2 * time.Second
 
 // A hold is when the lock was had: from when the acquire returned to when the
 // release was called, on the clock that all processes of a machine share.
@@ -62,6 +66,7 @@ func runWorker(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var stopped atomic.Bool
+	had := make(chan struct{}, 1) // somebody here has had the lock
 	holds := make([][]hold, handoverWaiters)
 	errs := make(chan error, handoverWaiters)
 	var wg sync.WaitGroup
@@ -84,10 +89,17 @@ func runWorker(ctx context.Context) error {
 					return
 				}
 				holds[i] = append(holds[i], h)
+				select {
+				case had <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond) // all have had the time to queue
+	select {
+	case <-had:
+	case <-time.After(settle):
+	}
 	fmt.Println("waiting")
 	if !lines.Scan() {
 		return lines.Err()
@@ -158,7 +170,7 @@ func waiting(addr, library string) (func(context.Context) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	locks, err := lock.New(client, lock.Options{TTL: ttl})
+	locks, err := lock.New(client, lock.Options{TTL: ttl, Fair: library == "redoubt/lock, Fair"})
 	return func(ctx context.Context) (func(context.Context) error, error) {
 		lease, err := locks.Acquire(ctx, name)
 		if err != nil {
