@@ -168,7 +168,7 @@ func cmdHello(c *call) {
 	c.str("server")
 	c.str("redis")
 	c.str("version")
-	c.str(Compatible)
+	c.str(redisVersion)
 	c.str("proto")
 	c.int(int64(protocol))
 	c.str("id")

@@ -60,22 +60,22 @@ func (w *Wait) Append(dst []byte) []byte {
 // the reply was there already, which means that the command took effect.
 func (w *Wait) Cancel() bool { return w.finish(nil) }
 
-// Unblock ends the wait as CLIENT UNBLOCK does: as if time had run out, or
+// unblock ends the wait as CLIENT UNBLOCK does: as if time had run out, or
 // with an error.
-func (w *Wait) Unblock(how UnblockReason) bool {
-	if how == UnblockError {
+func (w *Wait) unblock(how unblockReason) bool {
+	if how == unblockError {
 		return w.finish(errorReply("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
 	}
 	return w.finish(w.expired)
 }
 
-// An UnblockReason says how a wait is ended from outside.
-type UnblockReason uint8
+// An unblockReason says how a wait is ended from outside.
+type unblockReason uint8
 
 // The two ways of CLIENT UNBLOCK.
 const (
-	UnblockTimeout UnblockReason = iota
-	UnblockError
+	unblockTimeout unblockReason = iota
+	unblockError
 )
 
 // finish sets the reply once. It reports false when there was one.

@@ -87,7 +87,7 @@ func (s *shardSet) minus(t *shardSet) (d shardSet) {
 
 func (s *shardSet) empty() bool { return *s == shardSet{} }
 
-func shardOf(key []byte) int { return int(Slot(key)) & (shardCount - 1) }
+func shardOf(key []byte) int { return int(keySlot(key)) & (shardCount - 1) }
 
 func (e *Engine) lock(set *shardSet)   { set.each(func(i int) { e.shards[i].mu.Lock() }) }
 func (e *Engine) unlock(set *shardSet) { set.each(func(i int) { e.shards[i].mu.Unlock() }) }

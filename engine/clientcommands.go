@@ -217,12 +217,12 @@ func cmdClientUnblock(c *call) {
 	if !ok {
 		return
 	}
-	how := UnblockTimeout
+	how := unblockTimeout
 	if len(c.args) == 4 {
 		switch {
 		case is(c.args[3], "timeout"):
 		case is(c.args[3], "error"):
-			how = UnblockError
+			how = unblockError
 		default:
 			c.err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 			return
@@ -233,7 +233,7 @@ func cmdClientUnblock(c *call) {
 	}
 	n := int64(0)
 	if s := c.e.clients.get(id); s != nil {
-		if w := s.wait.Load(); w != nil && w.Unblock(how) {
+		if w := s.wait.Load(); w != nil && w.unblock(how) {
 			n = 1
 		}
 	}

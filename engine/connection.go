@@ -45,7 +45,7 @@ func cmdSelect(c *call) {
 		c.err(errNotInt)
 		return
 	}
-	if n < 0 || n >= Databases {
+	if n < 0 || n >= databaseCount {
 		c.err("ERR DB index is out of range")
 		return
 	}

@@ -51,7 +51,8 @@
 //   - It is a Conn as any other: TestConformance.
 //   - A transaction or a script is seen whole or not at all:
 //     TestTransfersKeepTheSum, TestScriptsAreAtomicTogether. A script never uses
-//     a key whose shard it does not hold: TestRandomScriptsKeepToTheirKeys.
+//     a key whose shard it does not hold: TestRandomScriptsKeepToTheirKeys,
+//     TestScriptUndeclaredKeys, TestScriptsHoldWhatTheyNeed.
 //   - Those who wait for a key are served in the order in which they came,
 //     by whoever makes it ready: TestBlockedAreServedInOrder,
 //     TestNobodyOvertakesAMove.

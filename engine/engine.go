@@ -14,8 +14,8 @@ import (
 
 const (
 	shardCount = 256
-	// Databases is how many databases SELECT can choose from.
-	Databases = 16
+	// databaseCount is how many databases SELECT can choose from.
+	databaseCount = 16
 )
 
 // Options configure an [Engine]. The zero value is a store in memory that
@@ -128,7 +128,7 @@ type Engine struct {
 // A shard holds the keys of every 256th slot.
 type shard struct {
 	mu       sync.Mutex
-	dbs      [Databases]*keyspace
+	dbs      [databaseCount]*keyspace
 	watched  map[dbKey]map[*Session]watch
 	blocked  map[dbKey][]*Wait
 	counters counters

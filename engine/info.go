@@ -63,13 +63,13 @@ func cmdInfo(c *call) {
 	c.verbatim(b.String())
 }
 
-// Compatible is the version of Redis whose replies the engine gives.
-const Compatible = "7.0.15"
+// redisVersion is the version of Redis whose replies the engine gives.
+const redisVersion = "7.0.15"
 
 func (e *Engine) infoServer(_ *call, b *strings.Builder) {
 	up := int64(e.clock.Now().Sub(e.started).Seconds())
 	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nredoubt_engine:1\r\nos:%s %s\r\narch_bits:64\r\ngo_version:%s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:%d\r\n",
-		Compatible, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), up, up/86400)
+		redisVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), up, up/86400)
 }
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {
@@ -107,7 +107,7 @@ func (e *Engine) infoReplication(_ *call, b *strings.Builder) {
 }
 
 func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
-	var keys, expires [Databases]int
+	var keys, expires [databaseCount]int
 	e.eachShard(c, func(sh *shard) {
 		for db, ks := range sh.dbs {
 			if ks != nil {

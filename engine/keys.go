@@ -103,7 +103,7 @@ func (c *call) argDB(arg []byte) (int, bool) {
 		c.err(errNotInt)
 		return 0, false
 	}
-	if n < 0 || n >= Databases {
+	if n < 0 || n >= databaseCount {
 		c.err("ERR DB index is out of range")
 		return 0, false
 	}
@@ -117,7 +117,7 @@ func cmdMove(c *call) {
 		c.err("ERR value is not an integer or out of range")
 		return
 	}
-	if n < 0 || n >= Databases {
+	if n < 0 || n >= databaseCount {
 		c.err("ERR DB index is out of range")
 		return
 	}
@@ -263,7 +263,7 @@ func (c *call) size() (n int) {
 func cmdDbsize(c *call) { c.int(int64(c.size())) }
 
 func cmdFlushdb(c *call)  { c.flush(c.db, c.db) }
-func cmdFlushall(c *call) { c.flush(0, Databases-1) }
+func cmdFlushall(c *call) { c.flush(0, databaseCount-1) }
 
 func (c *call) flush(first, last int) {
 	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "sync") && !is(c.args[1], "async") {
@@ -298,7 +298,7 @@ func cmdSwapdb(c *call) {
 		c.err("ERR invalid second DB index")
 		return
 	}
-	if a < 0 || b < 0 || a >= Databases || b >= Databases {
+	if a < 0 || b < 0 || a >= databaseCount || b >= databaseCount {
 		c.err("ERR DB index is out of range")
 		return
 	}

@@ -2,8 +2,8 @@ package engine
 
 import "bytes"
 
-// Slots is the number of hash slots of a Redis cluster.
-const Slots = 16384
+// slotCount is the number of hash slots of a Redis cluster.
+const slotCount = 16384
 
 // crcTables are for CRC16-XMODEM (polynomial 0x1021, initial value 0), the
 // checksum of the Redis cluster specification: [n] has what a byte makes of the
@@ -29,13 +29,13 @@ var crcTables = func() (t [8][256]uint16) {
 	return t
 }()
 
-// Slot returns the cluster slot of key. When key contains a {tag} that is not
+// keySlot returns the cluster slot of key. When key contains a {tag} that is not
 // empty, only the tag counts, so that keys with one tag share a slot.
-func Slot(key []byte) uint16 {
+func keySlot(key []byte) uint16 {
 	if bytes.IndexByte(key, '{') >= 0 {
 		key = tagOf(key)
 	}
-	return crc16(key) % Slots
+	return crc16(key) % slotCount
 }
 
 // tagOf returns what of a key with a brace counts for its slot.

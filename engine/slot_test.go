@@ -18,9 +18,9 @@ func TestSlot(t *testing.T) {
 				}
 			}
 		}
-		return crc % Slots
+		return crc % slotCount
 	}
-	if got := Slot([]byte("123456789")); got != 0x31c3 {
+	if got := keySlot([]byte("123456789")); got != 0x31c3 {
 		t.Errorf("the specification's example has slot %#x, want 0x31c3", got)
 	}
 	for n := range 300 {
@@ -35,8 +35,8 @@ func TestSlot(t *testing.T) {
 		if n > 0 && b[0] == '}' {
 			continue
 		}
-		if got := Slot(b); got != want {
-			t.Fatalf("Slot(%q) = %d, want %d", b, got, want)
+		if got := keySlot(b); got != want {
+			t.Fatalf("keySlot(%q) = %d, want %d", b, got, want)
 		}
 		for i, c := range b {
 			if c == '}' {
@@ -47,14 +47,14 @@ func TestSlot(t *testing.T) {
 		if n == 0 {
 			want = slow(tagged) // an empty tag is none
 		}
-		if got := Slot(tagged); got != want {
-			t.Fatalf("Slot(%q) = %d, want %d", tagged, got, want)
+		if got := keySlot(tagged); got != want {
+			t.Fatalf("keySlot(%q) = %d, want %d", tagged, got, want)
 		}
 	}
 }
 
 func BenchmarkSlot(b *testing.B) {
 	for b.Loop() {
-		Slot(benchKey[1])
+		keySlot(benchKey[1])
 	}
 }
