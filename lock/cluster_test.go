@@ -15,6 +15,7 @@ import (
 // Locks in all slots of a cluster: exclusion, renewal, and wake-ups through
 // sharded pub/sub.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	mutex := func() *lock.Mutex {
 		t.Helper()
@@ -55,6 +56,7 @@ func TestCluster(t *testing.T) {
 // A lock in a slot that is half-way to another node: its key, and a key that is
 // not there yet.
 func TestMigratingSlot(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	conn, err := goredis.Open(t.Context(), cluster.URL())
 	must(t, err)

@@ -93,7 +93,7 @@
 //
 //   - At most one lease on a name is valid at a time, whatever befalls the network,
 //     and while scripts are flushed, slots move, a shard is dead, or a server that
-//     syncs its log is killed and comes back. (TestHistory, TestMutualExclusion,
+//     keeps a log is killed and comes back. (TestHistory, TestMutualExclusion,
 //     TestTryAcquire)
 //   - A lease is over here before it is over on the server, whatever the
 //     network does: Done, Err and the Context tell so by the local deadline.

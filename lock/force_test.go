@@ -44,6 +44,7 @@ var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) 
 // A forced release hits who it names and nobody else, hands the lock to a waiter
 // with a larger token, and the holder learns of it when it renews.
 func TestForceRelease(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {

@@ -147,6 +147,7 @@ func (c *recording) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.
 // Copies of everything that acquired, that arrive late, take nothing: after a
 // release, and after an attempt whose outcome nobody learnt.
 func TestLateCopiesOfEveryKindAreVoid(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, kind makeKind) {
 		conn := &recording{losing: &losing{counting: newCounting(t, w.dial(w.Addr))}}
 		m, _ := kind(w.clientOn(conn), lock.Options{TTL: time.Hour})

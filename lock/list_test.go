@@ -97,6 +97,7 @@ func TestList(t *testing.T) {
 }
 
 func TestListOnACluster(t *testing.T) {
+	t.Parallel()
 	conn, err := goredis.Open(t.Context(), redistest.StartCluster(t, 3, 0).URL())
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

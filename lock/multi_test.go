@@ -239,6 +239,7 @@ func TestOverlappingMultisDoNotDeadlock(t *testing.T) {
 
 // On a cluster the names lie on several servers.
 func TestMultiOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	var clients []*redoubt.Client
 	for range 3 {

@@ -230,6 +230,7 @@ func TestWriterPreference(t *testing.T) {
 // The writer that waits is gone without a word: readers wait for its claim to
 // end, and no longer.
 func TestDeadWriterKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
 		rw := w.rw(c, lock.Options{})

@@ -246,6 +246,7 @@ func cancelled(t *testing.T, n int, wait func(ctx context.Context, i int) error)
 //
 // rueidislock sends an acquire for each that waits, at each release.
 func TestThousandWaiters(t *testing.T) {
+	t.Parallel()
 	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
 		const clients, each = 50, 20
 		m := func(c *redoubt.Client) *lock.Mutex {
@@ -321,6 +322,7 @@ func scriptsRun(t *testing.T, d *faults.Deployment) (n int64) {
 //
 // Redisson had a subscription for each, ran out of them, and left channels.
 func TestThousandsOfLocksLeaveNoChannel(t *testing.T) {
+	t.Parallel()
 	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
 		n := thorough(5000, 500)
 		a, err := lock.New(client(), lock.Options{TTL: time.Minute, NoRenew: true})

@@ -12,6 +12,7 @@ import (
 
 // Items in all slots of a cluster.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	conn, err := goredis.Open(t.Context(), cluster.URL())
 	must(t, err)

@@ -242,6 +242,7 @@ func TestScriptFlush(t *testing.T) {
 // The server is killed and started again while many buy. Whatever was
 // acknowledged is there, and nothing else.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	const units = 4000
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})

@@ -80,7 +80,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 			c.deliver(name)
 		}
 	}}
-	for i := range 2 * int(f.Round(d)/time.Second) { // so many that an item's history is short
+	for i := range 2 * int(1+f.Round(d)/time.Second) { // so many that an item's history is short
 		name := fmt.Sprint("item", i)
 		c.names, c.Tags = append(c.names, name), append(c.Tags, name)
 		c.deliver(name)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,8 +24,10 @@ import (
 const engineDir, engineAddr = "FAULTS_ENGINE_DIR", "FAULTS_ENGINE_ADDR"
 
 // Main is the first thing that TestMain calls. It returns, unless the process
-// was started to be an engine.
+// was started to be an engine. As many tests run in parallel as can wait at the
+// same time, which is more than there are processors: -parallel says otherwise.
 func Main() {
+	_ = flag.Set("test.parallel", "6")
 	if dir := os.Getenv(engineDir); dir != "" {
 		fmt.Fprintln(os.Stderr, serve(dir, os.Getenv(engineAddr)))
 		os.Exit(1)
