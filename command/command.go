@@ -7,6 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -49,7 +50,7 @@ type Command struct {
 // An Arg describes an argument, or an option with its argument.
 type Arg struct {
 	Name string
-	// Type is key, string, integer, pure-token or oneof, as in COMMAND DOCS.
+	// Type is key, string, integer, pure-token, oneof or block, as in COMMAND DOCS.
 	Type string
 	// Unit of an integer, like ms.
 	Unit string
@@ -59,7 +60,7 @@ type Arg struct {
 	Use Use
 	// Summary says what it means, its bounds and its default.
 	Summary string
-	// Args are the alternatives of a oneof.
+	// Args are the alternatives of a oneof, or the parts of a block.
 	Args []Arg
 }
 
@@ -73,6 +74,8 @@ const (
 	Optional
 	// Multiple: once or more.
 	Multiple
+	// Any number of times, also none.
+	Any
 )
 
 // An Example is a call and what redis-cli prints for it.
@@ -87,6 +90,9 @@ type Env struct {
 	locks      *lock.RWMutex
 	fair       *lock.Mutex
 	semaphores *lock.Semaphore
+	// Of limits that are kept on the server.
+	stored *ratelimit.Limiter
+	quotas quotas
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -136,7 +142,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands)
+var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {

@@ -154,6 +154,11 @@ func appendArgs(dst []byte, p resp.Protocol, args []Arg) []byte {
 			dst = resp.AppendBulk(dst, "flags")
 			dst = resp.AppendSet(dst, p, 1)
 			dst = resp.AppendSimple(dst, "multiple")
+		case Any:
+			dst = resp.AppendBulk(dst, "flags")
+			dst = resp.AppendSet(dst, p, 2)
+			dst = resp.AppendSimple(dst, "optional")
+			dst = resp.AppendSimple(dst, "multiple")
 		}
 		if len(a.Args) > 0 {
 			dst = resp.AppendBulk(dst, "arguments")

@@ -45,6 +45,8 @@ func syntax(args []Arg) string {
 			s = "[" + s + "]"
 		case Multiple:
 			s += " [" + s + " …]"
+		case Any:
+			s = "[" + s + " …]"
 		}
 		b.WriteString(" " + s)
 	}
@@ -59,6 +61,12 @@ func (a Arg) syntax() string {
 			alternatives[i] = alt.syntax()
 		}
 		return strings.Join(alternatives, " | ")
+	case a.Type == "block":
+		parts := make([]string, len(a.Args))
+		for i, part := range a.Args {
+			parts[i] = part.syntax()
+		}
+		return strings.Join(parts, " ")
 	case a.Type == "pure-token":
 		return a.Token
 	case a.Token != "":

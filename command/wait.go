@@ -7,6 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -24,7 +25,11 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores}, nil
+	stored, err := ratelimit.New(client, ratelimit.Options{Stored: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored}, nil
 }
 
 // undoTimeout bounds the release of a lock whose client has gone. Past it the

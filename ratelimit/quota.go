@@ -141,26 +141,26 @@ func (q *Quota) Reset(ctx context.Context, name string) error {
 
 func (q *Quota) take(ctx context.Context, name string, most, least int) (Decision, error) {
 	for range 2 {
-		cmd, read, err := q.Cmd(name, most, least)
+		cmd, read, err := q.cmd(name, most, least)
 		if err != nil {
 			return Decision{}, err
 		}
 		r := q.client.Do(ctx, cmd)
-		if d, err := read(r); !errors.Is(err, errElsewhen) {
+		if d, err := read(r); !errors.Is(err, ErrElsewhen) {
 			return d, err
 		}
 	}
-	return Decision{}, errElsewhen
+	return Decision{}, ErrElsewhen
 }
 
-// errElsewhen is the error of a server in none of the periods that it was told
-// of. Nothing was taken, and the next call tells it of those around its time.
-var errElsewhen = errors.New("ratelimit: the clock of the server is days from the clock here: ask again")
+// ErrElsewhen is matched by the error of [Quota.AllowCmd]'s reply when the
+// server's clock is so far from the clock here that it was told of the wrong
+// periods. Nothing was taken, and the next call tells it of those around its time.
+var ErrElsewhen = errors.New("ratelimit: the server's clock is days from the clock here: ask again")
 
-// Cmd is the command that takes at most most calls from the quota called name,
-// and none if it would be fewer than least, and what reads its reply. They are
-// for servers, which pass commands on.
-func (q *Quota) Cmd(name string, most, least int) (redoubt.Cmd, func(redoubt.Reply) (Decision, error), error) {
+// cmd is the command that takes at most most calls from the quota called name,
+// and none if it would be fewer than least, and what reads its reply.
+func (q *Quota) cmd(name string, most, least int) (redoubt.Cmd, Read, error) {
 	if most < 0 {
 		return redoubt.Cmd{}, nil, fmt.Errorf("ratelimit: n is %d; want at least 0", most)
 	}
@@ -182,7 +182,7 @@ func (q *Quota) Cmd(name string, most, least int) (redoubt.Cmd, func(redoubt.Rep
 		var v [5]int64
 		if err := r.Ints(v[:]); err == nil && v[0] < 0 {
 			q.set(time.Until(time.Unix(v[2], 0)))
-			return Decision{}, errElsewhen
+			return Decision{}, ErrElsewhen
 		}
 		return readCount(r, n, p.limits)
 	}, nil

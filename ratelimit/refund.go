@@ -18,25 +18,11 @@ import (
 // way it is safe to send again after a lost reply, and is. The Decision is that
 // of a [Limiter.Peek] after it.
 func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (Decision, error) {
-	if n < 1 {
-		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
-	}
-	if len(id) > maxID {
-		return Decision{}, fmt.Errorf("ratelimit: id has %d bytes; want at most %d", len(id), maxID)
-	}
-	if id == "" {
-		id = newID()
-	}
-	cmd, err := l.cmd(refund, name, n, id, "")
+	cmd, read, err := l.RefundCmd(name, n, id)
 	if err != nil {
 		return Decision{}, err
 	}
-	cmd.Flags = redoubt.Idempotent
-	o, t, err := l.read(l.client.Do(ctx, cmd))
-	if err != nil {
-		return Decision{}, err
-	}
-	return t.decide(o, 0, 0), nil
+	return read(l.client.Do(ctx, cmd))
 }
 
 // maxID is the longest id of a refund, in bytes.

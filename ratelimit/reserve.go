@@ -5,12 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redoubt-go/redoubt"
 )
 
 // A Reservation is for tokens that were taken ahead of time. Whoever has one
@@ -45,26 +42,12 @@ func (l *Limiter) Reserve(ctx context.Context, name string, n int) (*Reservation
 	return l.reserve(ctx, name, n, l.maxWait)
 }
 
-// forEver is more than any limit makes one wait.
-const forEver = math.MaxInt64
-
 func (l *Limiter) reserve(ctx context.Context, name string, n int, within time.Duration) (*Reservation, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
-	}
-	if within == 0 {
-		within = forEver
-	}
-	seconds, nanos := split(int64(within))
-	cmd, err := l.cmd(take, name, n, seconds, nanos)
+	cmd, read, err := l.ReserveCmd(name, n, within)
 	if err != nil {
 		return nil, err
 	}
-	o, t, err := l.read(l.client.Do(ctx, cmd))
-	if err != nil {
-		return nil, err
-	}
-	return l.reservation(t, o, name, n), nil
+	return read(l.client.Do(ctx, cmd))
 }
 
 // reservation makes one of the outcome of a call that has just returned.
@@ -113,23 +96,21 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.Allowed {
 		return nil
 	}
-	r.mu.Lock()
-	if r.mu.id == "" {
-		r.mu.id = newID()
-	}
-	id := r.mu.id
-	r.mu.Unlock()
-	// By the limits that it was made under, also if others are stored now.
-	keys, err := r.limiter.keys(refund, nil, r.name)
+	cmd, err := r.limiter.cancelCmd(r.name, r.id(), r.tats, r.terms.args(nil, int64(r.n)))
 	if err != nil {
 		return err
 	}
-	return r.limiter.client.Do(ctx, redoubt.Cmd{
-		Script: refundScript,
-		Keys:   keys,
-		Args:   r.terms.args([]string{id, r.tats}, int64(r.n)),
-		Flags:  redoubt.Idempotent,
-	}).Err
+	return r.limiter.client.Do(ctx, cmd).Err
+}
+
+// id names the cancellation.
+func (r *Reservation) id() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.id == "" {
+		r.mu.id = newID()
+	}
+	return r.mu.id
 }
 
 // newID returns 128 random bits.

@@ -16,6 +16,10 @@ var (
 	refundSource string
 	//go:embed lua/stored.lua
 	storedSource string
+	//go:embed lua/define.lua
+	defineSource string
+	//go:embed lua/reset.lua
+	resetSource string
 	//go:embed lua/window.lua
 	windowSource string
 	//go:embed lua/quota.lua
@@ -33,6 +37,8 @@ var (
 	storedUpToScript   = stored(uptoScript)
 	storedRefundScript = stored(refundScript)
 
+	defineScript = redoubt.NewScript("ratelimit.define", defineSource)
+	resetScript  = redoubt.NewScript("ratelimit.reset", resetSource)
 	windowScript = redoubt.NewScript("ratelimit.window", windowSource)
 	quotaScript  = redoubt.NewScript("ratelimit.quota", quotaSource)
 	enterScript  = redoubt.NewScript("ratelimit.enter", enterSource)
@@ -45,7 +51,7 @@ func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
 		gcraScript, uptoScript, refundScript,
 		storedGCRAScript, storedUpToScript, storedRefundScript,
-		windowScript, quotaScript, enterScript, stayScript,
+		defineScript, resetScript, windowScript, quotaScript, enterScript, stayScript,
 	}
 }
 

@@ -24,20 +24,19 @@ var errNotStored = errors.New("ratelimit: the limits of this Limiter are its own
 // changes them or [Limiter.Unset] removes them. It is sent once: after an error
 // that matches redoubt.ErrUnknownOutcome, [Limiter.Get] tells what is stored.
 func (l *Limiter) TrySet(ctx context.Context, name string, limit Limit, and ...Limit) (bool, error) {
-	cmd, err := l.setCmd(name, limit, and)
+	cmd, err := l.TrySetCmd(name, limit, and...)
 	if err != nil {
 		return false, err
 	}
-	cmd.Args, cmd.Flags = append(cmd.Args, "NX"), 0
-	r := l.client.Do(ctx, cmd)
-	return !r.IsNil() && r.Err == nil, r.Err
+	stored, _, err := ReadLimits(l.client.Do(ctx, cmd))
+	return stored, err
 }
 
 // Set stores the limits of name, in the place of others. What was taken stays
 // taken: it is kept by the place of a limit among the others. Calls that come
 // after it, from any process, are held to the new limits.
 func (l *Limiter) Set(ctx context.Context, name string, limit Limit, and ...Limit) error {
-	cmd, err := l.setCmd(name, limit, and)
+	cmd, err := l.SetCmd(name, limit, and...)
 	if err != nil {
 		return err
 	}
@@ -47,23 +46,15 @@ func (l *Limiter) Set(ctx context.Context, name string, limit Limit, and ...Limi
 // Get returns the limits that are stored under name, at least one, or
 // [ErrNotConfigured].
 func (l *Limiter) Get(ctx context.Context, name string) ([]Limit, error) {
-	key, err := l.limitKey(name)
+	cmd, err := l.GetCmd(name)
 	if err != nil {
 		return nil, err
 	}
-	r := l.client.Do(ctx, redoubt.Cmd{Name: "GET", Keys: []string{key}, Flags: redoubt.ReadOnly})
-	if r.IsNil() {
-		return nil, ErrNotConfigured
+	_, limits, err := ReadLimits(l.client.Do(ctx, cmd))
+	if err == nil && limits == nil {
+		err = ErrNotConfigured
 	}
-	text, err := r.Text()
-	if err != nil {
-		return nil, err
-	}
-	t, err := parseTerms(text)
-	if err != nil {
-		return nil, err
-	}
-	return t.limits, nil
+	return limits, err
 }
 
 // Unset removes the limits that are stored under name. What was taken stays
@@ -83,18 +74,6 @@ func (l *Limiter) limitKey(name string) (string, error) {
 		return "", errNotStored
 	}
 	return l.client.Key(name, "limit")
-}
-
-func (l *Limiter) setCmd(name string, limit Limit, and []Limit) (redoubt.Cmd, error) {
-	key, err := l.limitKey(name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	t, err := newTerms(limit, and)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{t.String()}, Flags: redoubt.Idempotent}, nil
 }
 
 // storedCmd is cmd with the limits that are stored under name.

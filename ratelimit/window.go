@@ -103,11 +103,11 @@ func (w *Window) Allow(ctx context.Context, name string) (Decision, error) {
 // [Limiter.AllowN] a call is never sent twice, and the error of one whose reply
 // was lost matches redoubt.ErrUnknownOutcome.
 func (w *Window) AllowN(ctx context.Context, name string, n int) (Decision, error) {
-	cmd, err := w.Cmd(name, n, n)
+	cmd, err := w.cmd(name, n, n)
 	if err != nil {
 		return Decision{}, err
 	}
-	return w.Read(w.client.Do(ctx, cmd), n)
+	return readCount(w.client.Do(ctx, cmd), n, w.limits)
 }
 
 // TakeUpTo admits as many calls under name as there is room for, at most n,
@@ -116,12 +116,11 @@ func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, er
 	if n < 1 {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
 	}
-	cmd, err := w.Cmd(name, n, 0)
+	cmd, err := w.cmd(name, n, 0)
 	if err != nil {
 		return Decision{}, err
 	}
-	d, err := w.Read(w.client.Do(ctx, cmd), 1)
-	return d, err
+	return readCount(w.client.Do(ctx, cmd), 1, w.limits)
 }
 
 // Peek answers what [Window.Allow] would and admits nothing. It may be sent
@@ -140,10 +139,9 @@ func (w *Window) Reset(ctx context.Context, name string) error {
 	return w.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
 }
 
-// Cmd is the command that admits at most most calls under name, and none if it
-// would be fewer than least. [Window.Read] reads its reply. They are for servers,
-// which pass commands on.
-func (w *Window) Cmd(name string, most, least int) (redoubt.Cmd, error) {
+// cmd is the command that admits at most most calls under name, and none if it
+// would be fewer than least.
+func (w *Window) cmd(name string, most, least int) (redoubt.Cmd, error) {
 	if most < 0 {
 		return redoubt.Cmd{}, fmt.Errorf("ratelimit: n is %d; want at least 0", most)
 	}
@@ -158,11 +156,6 @@ func (w *Window) Cmd(name string, most, least int) (redoubt.Cmd, error) {
 		cmd.Flags = redoubt.ReadOnly
 	}
 	return cmd, nil
-}
-
-// Read reads the reply to [Window.Cmd] for at least n calls; 0 is a peek.
-func (w *Window) Read(r redoubt.Reply, n int) (Decision, error) {
-	return readCount(r, n, w.limits)
 }
 
 // readCount reads the reply of a script that counts: taken, by, left, retry_us

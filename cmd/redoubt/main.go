@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // for LIMIT.QUOTA, on machines that have no time zones
 
 	"github.com/redoubt-go/redoubt/internal/supervise"
 )

@@ -1,0 +1,276 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// maxLimitMS keeps periods within 292 years of nanoseconds.
+const maxLimitMS = math.MaxInt64 / int64(time.Millisecond)
+
+var (
+	limitKey    = Arg{Name: "key", Type: "key", Summary: fmt.Sprintf("the limit: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
+	limitTokens = Arg{Name: "n", Type: "integer", Summary: "tokens to take, all or none; 0 only looks"}
+	limitLists  = Arg{Name: "limits", Type: "block", Use: Multiple, Summary: fmt.Sprintf("at most %d; what was taken is kept by the place of a limit, so that it may be changed while it is in use", ratelimit.MaxLimits), Args: []Arg{
+		{Name: "limit", Type: "integer", Summary: "tokens that come back in each period, evenly spaced: at least 1"},
+		{Name: "period", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("1 to %d ms", maxLimitMS)},
+		{Name: "burst", Type: "integer", Summary: "tokens available at once: at least 1"},
+	}}
+	limitMax = Arg{Name: "max", Type: "integer", Unit: "ms", Token: "MAX", Use: Optional, Summary: "take no tokens that come later than this; 0, as without MAX, is no bound"}
+)
+
+const (
+	decisionReply = "Array of five integers: 1 allowed or 0 refused; tokens remaining; ms until the same call is allowed, 0 when it is, -1 when it never is; ms until all tokens are back; the place, from 0, of the limit that refuses longest, -1 when allowed. Times are rounded up."
+
+	docLimits  = "`ERR redoubt: …`, which says what is wrong with a limit and what is allowed"
+	docMax     = "`ERR redoubt: MAX is …; want 0 to …`"
+	docTokens  = "`ERR redoubt: n is …; want …`"
+	docNoLimit = "`NOTCONFIGURED redoubt: no limit is defined under this name`"
+)
+
+func limitErrors(own ...string) []string {
+	return append(own, docInteger, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the limit's key")
+}
+
+// limitCommand fills in what the commands of limits share.
+func limitCommand(c Command) *Command {
+	c.Since, c.Group = "0.1.0", "ratelimit"
+	c.FirstKey, c.LastKey, c.KeyStep = 1, 1, 1
+	if c.Complexity == "" {
+		c.Complexity = "O(N) with N limits"
+	}
+	return &c
+}
+
+// A limitCall is a command of this family without its name, as far as it has
+// been read.
+type limitCall struct {
+	name string
+	n    int64
+	rest [][]byte
+}
+
+// limitCallOf reads name and n.
+func limitCallOf(args [][]byte) (limitCall, string) {
+	n, ok := integer(args[2])
+	switch {
+	case !ok:
+		return limitCall{}, errInteger
+	case n < 0 || n > math.MaxInt:
+		return limitCall{}, fmt.Sprintf("ERR redoubt: n is %d; want at least 0", n)
+	}
+	return limitCall{string(args[1]), n, args[3:]}, ""
+}
+
+// max reads MAX, which may come next.
+func (c *limitCall) max() (time.Duration, string) {
+	if len(c.rest) < 2 || !strings.EqualFold(string(c.rest[0]), "MAX") {
+		return 0, ""
+	}
+	ms, fault := milliseconds("MAX", c.rest[1], 0, maxLimitMS)
+	c.rest = c.rest[2:]
+	return time.Duration(ms) * time.Millisecond, fault
+}
+
+// limits reads groups of so many integers: limit, period in ms and, of three,
+// burst.
+func (c *limitCall) limits(group int) ([]ratelimit.Limit, string) {
+	if len(c.rest) == 0 || len(c.rest)%group != 0 {
+		return nil, errSyntax
+	}
+	var limits []ratelimit.Limit
+	for rest := c.rest; len(rest) > 0; rest = rest[group:] {
+		n := [3]int64{}
+		for i := range group {
+			var ok bool
+			if n[i], ok = integer(rest[i]); !ok {
+				return nil, errInteger
+			}
+		}
+		switch {
+		case n[1] < 1 || n[1] > maxLimitMS:
+			return nil, fmt.Sprintf("ERR redoubt: period_ms is %d; want 1 to %d", n[1], maxLimitMS)
+		case n[0] > math.MaxInt || n[2] > math.MaxInt:
+			return nil, errInteger
+		case group == 3 && n[2] == 0: // which the library would take for a default
+			return nil, "ERR redoubt: burst is 0; want at least 1"
+		}
+		limits = append(limits, ratelimit.Limit{Rate: int(n[0]), Period: time.Duration(n[1]) * time.Millisecond, Burst: int(n[2])})
+	}
+	return limits, ""
+}
+
+// limiter returns one with the limits that follow, or with those stored when
+// none do and that is right.
+func (c *limitCall) limiter(env *Env, orStored bool, within time.Duration) (*ratelimit.Limiter, string) {
+	if orStored && len(c.rest) == 0 {
+		return env.stored, ""
+	}
+	limits, fault := c.limits(3)
+	if fault != "" {
+		return nil, fault
+	}
+	l, err := ratelimit.New(env.Client, ratelimit.Options{Limit: limits[0], And: limits[1:], MaxWait: within})
+	return l, libraryFault(err)
+}
+
+// libraryFault is the text of the error for bad input, on one line.
+func libraryFault(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "ERR redoubt: " + strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "ratelimit: ", "")
+}
+
+// planDecision is the plan of a command whose reply is a Decision.
+func planDecision(cmd redoubt.Cmd, read ratelimit.Read, err error) Plan {
+	switch {
+	case errors.Is(err, redoubt.ErrInvalidName):
+		return nameFault(err)
+	case err != nil:
+		return Plan{Err: libraryFault(err)}
+	}
+	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+		d, err := read(r)
+		if err != nil {
+			return appendLimitError(dst, err)
+		}
+		return appendDecision(resp.AppendArray(dst, 5), d)
+	}}
+}
+
+func appendLimitError(dst []byte, err error) []byte {
+	switch {
+	case errors.Is(err, ratelimit.ErrNotConfigured):
+		return resp.AppendError(dst, "NOTCONFIGURED redoubt: no limit is defined under this name")
+	case errors.Is(err, ratelimit.ErrElsewhen):
+		return resp.AppendError(dst, "TRYAGAIN redoubt: "+strings.TrimPrefix(err.Error(), "ratelimit: "))
+	}
+	return appendError(dst, err)
+}
+
+func appendDecision(dst []byte, d ratelimit.Decision) []byte {
+	dst = appendBool(dst, d.Allowed)
+	dst = resp.AppendInt(dst, int64(d.Remaining))
+	if d.RetryAfter == ratelimit.Never {
+		dst = resp.AppendInt(dst, -1)
+	} else {
+		dst = resp.AppendInt(dst, wholeMS(d.RetryAfter))
+	}
+	dst = resp.AppendInt(dst, wholeMS(d.ResetAfter))
+	return resp.AppendInt(dst, int64(d.Violated))
+}
+
+func appendBool(dst []byte, b bool) []byte {
+	if b {
+		return resp.AppendInt(dst, 1)
+	}
+	return resp.AppendInt(dst, 0)
+}
+
+// wholeMS rounds up: a ms less might be too early.
+func wholeMS(d time.Duration) int64 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
+}
+
+// quotas are the quotas that were asked for lately: what they know of calendars
+// is worth keeping.
+type quotas struct {
+	mu   sync.Mutex
+	byID map[string]*ratelimit.Quota
+}
+
+const maxQuotas = 1024
+
+func (q *quotas) get(env *Env, calls int64, per ratelimit.Period, zone string) (*ratelimit.Quota, error) {
+	id := fmt.Sprint(calls, " ", per, " ", zone)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if found := q.byID[id]; found != nil {
+		return found, nil
+	}
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, fmt.Errorf("time zone %q is not known; want a name like UTC or Europe/Paris", zone)
+	}
+	made, err := ratelimit.NewQuota(env.Client, ratelimit.QuotaOptions{
+		Allowance: ratelimit.Allowance{Calls: int(calls), Per: per}, Location: loc,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.byID == nil || len(q.byID) >= maxQuotas {
+		q.byID = map[string]*ratelimit.Quota{}
+	}
+	q.byID[id] = made
+	return made, nil
+}
+
+// planLimitWait waits for tokens on behalf of a client.
+func planLimitWait(env *Env, args [][]byte) Plan {
+	c, fault := limitCallOf(args)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	within, fault := c.max()
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	l, fault := c.limiter(env, false, within)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	if c.n < 1 {
+		return Plan{Err: fmt.Sprintf("ERR redoubt: n is %d; want at least 1", c.n)}
+	}
+	now := planDecision(l.AllowCmd(c.name, int(c.n)))
+	if now.Err != "" {
+		return now
+	}
+	return Plan{
+		Instead: func() Plan { return now },
+		Wait: func(ctx context.Context) Outcome {
+			d, err := waitFor(ctx, l, c.name, int(c.n))
+			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
+				if err != nil {
+					return appendLibraryError(dst, err)
+				}
+				return appendDecision(resp.AppendArray(dst, 5), d)
+			}}
+		},
+	}
+}
+
+func waitFor(ctx context.Context, l *ratelimit.Limiter, name string, n int) (ratelimit.Decision, error) {
+	r, err := l.Reserve(ctx, name, n)
+	if err != nil {
+		return ratelimit.Decision{}, err
+	}
+	if !r.Allowed {
+		return r.Decision, nil
+	}
+	timer := time.NewTimer(r.Delay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return r.Decision, nil
+	case <-ctx.Done():
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_ = r.Cancel(back) // or else the place stays empty
+		return ratelimit.Decision{}, errors.New("the server is shutting down")
+	}
+}
