@@ -39,6 +39,9 @@ type Cmd struct {
 	Script *Script
 	// Keys of a command must share a hash slot on a cluster.
 	Keys []string
+	// At is for a command without keys, like WAIT: it goes to the primary that
+	// owns this key, which is not sent. Empty: to any.
+	At string
 	// Args follow the keys. They are binary-safe.
 	Args []string
 	// Flags say how the command may be sent. Zero means: once, never again.

@@ -79,6 +79,7 @@ func (it *item) init(cmd redoubt.Cmd) {
 			args = append(args, second)
 		}
 	}
+	it.key = cmd.At
 	if len(cmd.Keys) > 0 {
 		it.key = cmd.Keys[0]
 		it.keyPos = int8(len(args)) //nolint:gosec // at most 3

@@ -64,7 +64,7 @@ func (c *Conn) route(ctx context.Context, it *item) bool {
 		return true
 	}
 	key := it.key
-	if it.keyPos == 0 {
+	if key == "" && it.keyPos == 0 {
 		key = strconv.Itoa(rand.IntN(1 << 14)) //nolint:gosec // any node will do
 	}
 	node, err := c.cluster.MasterForKey(ctx, key)

@@ -108,6 +108,8 @@
 //     counted from the sending of a confirmed extension, and not here; a stale
 //     handle is refused. (TestHandOver, TestStaleHandleIsRefused,
 //     TestResumedDeadlineCountsFromTheSending)
+//   - With Replicas, a lock is had only when as many have it, and is given back
+//     otherwise. (TestReplicas, TestReplicasOfNone, TestReplicasOnACluster)
 //   - Release and Extend never touch another's lease.
 //     (TestStaleLeaseIsRefused)
 //   - Tokens on one name rise strictly, and go on rising when the key has gone, and
@@ -177,8 +179,8 @@
 // Exclusion while a process is paused (SIGSTOP, a long GC pause, a suspended
 // virtual machine): it can't see that its deadline passes. Exclusion through a
 // failover: Redis replicates asynchronously, and a new primary may not know the
-// lock. Exclusion through a jump of the server's clock. Against all three a
-// resource can defend itself by refusing tokens smaller than the largest that
+// lock, though [Options].Replicas makes that less likely. Exclusion through a jump
+// of the server's clock. Against all three a resource can defend itself by refusing tokens smaller than the largest that
 // it has seen: [Lease.Token]. If that is not possible and a second holder would
 // do harm, use a consensus system instead.
 //

@@ -67,8 +67,8 @@ func newFamily(client *redoubt.Client, opts Options) (*family, error) {
 	if client == nil {
 		errs = append(errs, errors.New("lock: client is nil"))
 	}
-	if opts.Fair {
-		errs = append(errs, errors.New("lock: Fair is for a Mutex"))
+	if opts.Fair || opts.Replicas != 0 || opts.ReplicaTimeout != 0 {
+		errs = append(errs, errors.New("lock: Fair, Replicas and ReplicaTimeout are for a Mutex"))
 	}
 	errs = append(errs, CheckTTL(opts.TTL))
 	if len(opts.Label) > MaxLabel {
@@ -142,6 +142,9 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 	case err != nil:
 		return nil, nil, err
 	case a.Status == Acquired:
+		if err := f.replicated(ctx, t, r.ID); err != nil {
+			return nil, nil, err
+		}
 		return f.newLease(t, r.ID, sent, a), nil, nil
 	case a.Status == Over:
 		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
@@ -159,6 +162,9 @@ func (f *family) busy(t target, a Attempt) *Busy {
 // lease is Acquire of every kind.
 func (f *family) lease(ctx context.Context, t target) (*Lease, error) {
 	r, sent, a, err := f.take(ctx, t)
+	if err == nil {
+		err = f.replicated(ctx, t, r.ID)
+	}
 	if err != nil {
 		return nil, err
 	}

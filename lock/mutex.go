@@ -63,6 +63,20 @@ type Options struct {
 	// does. For a [Mutex] only. By default whoever asks first after a release
 	// gets the lock, which is quicker.
 	Fair bool
+
+	// Replicas is how many replicas must confirm, by WAIT, that they have the
+	// lease before TryAcquire, Acquire and Do return: fewer locks are lost when a
+	// primary fails, not none, for one that does not have it may be promoted. If
+	// they don't within ReplicaTimeout, the lock is given back, and the error
+	// matches [ErrNotReplicated]; so it always does on a server that has no such
+	// replicas, as the embedded engine. It costs one more round trip, in which the
+	// lease already runs; renewals don't wait. On a cluster, what is said is said
+	// of the primary that owns the name by the client's table. For a [Mutex] only.
+	// At most 100. Defaults to 0.
+	Replicas int
+	// ReplicaTimeout is from 1 ms to half the TTL, and has to be shorter than the
+	// client's own time-out for replies. Defaults to 1 s, or half the TTL.
+	ReplicaTimeout time.Duration
 }
 
 // A Mutex is a family of locks on a server, each with a name, that share one
@@ -76,13 +90,14 @@ type Mutex struct{ *family }
 
 // New returns a Mutex on client. It sends nothing.
 func New(client *redoubt.Client, opts Options) (*Mutex, error) {
+	fault := opts.checkReplicas()
 	own := opts
-	opts.Fair = false
+	opts.Fair, opts.Replicas, opts.ReplicaTimeout = false, 0, 0
 	f, err := newFamily(client, opts)
-	if err != nil {
+	if err := errors.Join(err, fault); err != nil {
 		return nil, err
 	}
-	f.opts.Fair = own.Fair
+	f.opts.Fair, f.opts.Replicas, f.opts.ReplicaTimeout = own.Fair, own.Replicas, own.ReplicaTimeout
 	return &Mutex{f}, nil
 }
 

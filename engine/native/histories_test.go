@@ -26,7 +26,9 @@ func (p picker) lock(key string) [][]string {
 		return p.eval("lock.acquire", key, id, ttl, keep, p.of("", "label"), waiter)
 	}
 	if p.one(30) { // some ask in order, until they have been served
-		fair := func(id, waiter string) []string { return p.eval("lock.fair", key, id, "1000", "61000", "", waiter, "="+id, key+id+"!") }
+		fair := func(id, waiter string) []string {
+			return p.eval("lock.fair", key, id, "1000", "61000", "", waiter, "="+id, key+id+"!")
+		}
 		steps := [][]string{acquire(id, ""), fair("id1", "PUBLISH ch1"), fair("id2", "PUBLISH dead1"), fair("id3", "PUBLISH ch1"),
 			acquire("id4", p.waiter()), p.eval("lock.release", key, id, p.of("=id1", "=id2", "=id3"), "1"), p.eval("lock.release", key, id, p.waiter(), "0")}
 		for _, id := range []string{"id1", "id2", "id3"} {

@@ -1,0 +1,134 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/lock"
+)
+
+// replicated says what comes of an acquire that wants n replicas.
+func replicated(t *testing.T, c *redoubt.Client, n int, name string) error {
+	t.Helper()
+	m, err := lock.New(c, lock.Options{Replicas: n, ReplicaTimeout: 100 * time.Millisecond})
+	must(t, err)
+	plain, err := lock.New(c, lock.Options{})
+	must(t, err)
+	lease, busy, err := m.TryAcquire(t.Context(), name)
+	if busy != nil {
+		t.Fatal(busy.Err())
+	}
+	if err == nil {
+		must(t, lease.Release(t.Context()))
+		return m.Do(t.Context(), name, func(context.Context) error { return nil })
+	}
+	must(t, try(t, plain, name).Release(t.Context())) // it was given back
+	if derr := m.Do(t.Context(), name, func(context.Context) error { return nil }); !errors.Is(derr, lock.ErrNotReplicated) {
+		t.Errorf("TryAcquire gave %v, and Do %v", err, derr)
+	}
+	must(t, try(t, plain, name).Release(t.Context()))
+	return err
+}
+
+// A lock that too few replicas know of is given back, and the error says so.
+func TestReplicas(t *testing.T) {
+	primary := redistest.Start(t)
+	host, port, _ := strings.Cut(primary.Addr(), ":")
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	w := &world{Backend: redistest.Backend{Addr: primary.Addr(), Server: primary}, t: t}
+	w.rdb = w.dial(primary.Addr())
+	c := w.client()
+	eventually(t, "the replica is there", func() bool {
+		return w.rdb.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1)
+	})
+	must(t, replicated(t, c, 1, t.Name()))
+	must(t, w.rdb.ScriptFlush(t.Context()).Err())
+	must(t, replicated(t, c, 1, t.Name()))
+	if err := replicated(t, c, 2, t.Name()); !errors.Is(err, lock.ErrNotReplicated) || !strings.Contains(err.Error(), "1 of 2") {
+		t.Errorf("two replicas of one: %v", err)
+	}
+	replica.Pause()
+	if err := replicated(t, c, 1, t.Name()); !errors.Is(err, lock.ErrNotReplicated) || !strings.Contains(err.Error(), "0 of 1") {
+		t.Errorf("a replica that doesn't answer: %v", err)
+	}
+	// Even the script is missing, and the connection new: nothing is confirmed
+	// that the replica has not got.
+	must(t, w.rdb.ScriptFlush(t.Context()).Err())
+	if err := replicated(t, w.client(), 1, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
+		t.Errorf("a replica that doesn't answer: %v", err)
+	}
+	replica.Resume()
+}
+
+func TestReplicasOfNone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		if err := replicated(t, w.client(), 1, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
+			t.Errorf("a server without replicas: %v", err)
+		}
+	})
+}
+
+// On a cluster those of the primary that owns the name are asked.
+func TestReplicasOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	c, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	// The replica of one primary is held up: its names fail, and no others do.
+	key, err := lock.Key(c, "a")
+	must(t, err)
+	owner := cluster.Primary(key)
+	for _, node := range cluster.Nodes() {
+		if port := portOf(owner.Addr()); strings.Contains(node.CLI("INFO", "replication"), "master_port:"+port) {
+			node.Pause()
+			defer node.Resume()
+		}
+	}
+	failed := 0
+	for _, name := range strings.SplitSeq("abcdefghij", "") {
+		key, err := lock.Key(c, name)
+		must(t, err)
+		err = replicated(t, c, 1, name)
+		if owned := cluster.Primary(key).Addr() == owner.Addr(); owned != errors.Is(err, lock.ErrNotReplicated) || !owned && err != nil {
+			t.Errorf("%q, on that primary: %v: %v", name, owned, err)
+		}
+		if err != nil {
+			failed++
+		}
+	}
+	if failed == 0 || failed == 10 {
+		t.Errorf("%d of 10 failed: the test shows nothing", failed)
+	}
+}
+
+func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+func TestBadReplicas(t *testing.T) {
+	c := connect()
+	for _, opts := range []lock.Options{
+		{Replicas: -1},
+		{Replicas: lock.MaxReplicas + 1},
+		{Replicas: 1, ReplicaTimeout: -1},
+		{Replicas: 1, ReplicaTimeout: time.Microsecond},
+		{Replicas: 1, ReplicaTimeout: 6 * time.Second, TTL: 10 * time.Second},
+	} {
+		if _, err := lock.New(c, opts); err == nil || !strings.Contains(err.Error(), "replica") {
+			t.Errorf("New with %+v: %v", opts, err)
+		}
+	}
+	if _, err := lock.New(c, lock.Options{Replicas: 1, TTL: time.Second}); err != nil {
+		t.Errorf("the default for a short TTL: %v", err)
+	}
+	if _, err := lock.NewRW(c, lock.Options{Replicas: 1}); err == nil {
+		t.Error("an RWMutex with Replicas")
+	}
+}
