@@ -94,7 +94,7 @@ func TestReplicasOnACluster(t *testing.T) {
 		}
 	}
 	failed := 0
-	for _, name := range strings.SplitSeq("abcdefghij", "") {
+	for name := range strings.SplitSeq("abcdefghij", "") {
 		key, err := lock.Key(c, name)
 		must(t, err)
 		err = replicated(t, c, 1, name)
