@@ -75,7 +75,8 @@ func entry(w *redoubt.Waiter) string { return w.Verb + " " + w.Channel }
 
 // ReadAttempt reads the reply to [AcquireCmd].
 func ReadAttempt(r redoubt.Reply) (Attempt, error) {
-	n, label, err := intsAndText(r, 3)
+	var n [3]int64
+	label, err := intsAndText(r, n[:])
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -134,21 +135,22 @@ func ReadRelease(r redoubt.Reply) (released bool, err error) {
 	return n[0] == 1, nil
 }
 
-// intsAndText reads an array of n integers and, last, a string.
-func intsAndText(r redoubt.Reply, n int) (ints []int64, text string, err error) {
+// intsAndText reads an array of integers, as many as ints has room for, and, last,
+// a string.
+func intsAndText(r redoubt.Reply, ints []int64) (text string, err error) {
 	a, err := r.Array()
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	if len(a) != n+1 {
-		return nil, "", fmt.Errorf("lock: reply has %d elements, want %d", len(a), n+1)
+	if len(a) != len(ints)+1 {
+		return "", fmt.Errorf("lock: reply has %d elements, want %d", len(a), len(ints)+1)
 	}
-	ints = make([]int64, n)
-	if err := (redoubt.Reply{Val: a[:n]}).Ints(ints); err != nil {
-		return nil, "", err
+	for i := range ints {
+		if ints[i], err = (redoubt.Reply{Val: a[i]}).Int(); err != nil {
+			return "", err
+		}
 	}
-	text, err = redoubt.Reply{Val: a[n]}.Text()
-	return ints, text, err
+	return redoubt.Reply{Val: a[len(ints)]}.Text()
 }
 
 func flag(is bool) string {
