@@ -149,3 +149,38 @@ func TestUnknownOutcomeIsUndone(t *testing.T) {
 		}
 	})
 }
+
+// failing fails two extensions of three without sending them.
+type failing struct {
+	*counting
+
+	failed, passed atomic.Int64
+}
+
+func (c *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if c.failed.Load() >= 2*(c.passed.Load()+1) {
+		c.passed.Add(1)
+		return c.counting.Pipeline(ctx, cmds)
+	}
+	c.failed.Add(1)
+	replies := make([]redoubt.Reply, len(cmds))
+	for i := range replies {
+		replies[i].Err = io.ErrUnexpectedEOF
+	}
+	return replies
+}
+
+// A renewal that fails is tried again, for as long as the lease lasts.
+//
+// goRedisson's ends with the first that fails, and says so to nobody.
+func TestFailedRenewalsAreRepeated(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn := &failing{counting: newCounting(t, w.dial(w.Addr))}
+		m := w.mutex(w.clientOn(conn), lock.Options{TTL: 2 * time.Second})
+		lease := try(t, m, t.Name())
+		first := lease.Deadline()
+		eventually(t, "it is renewed twice", func() bool { return conn.passed.Load() >= 2 && lease.Deadline().After(first) })
+		must(t, lease.Err())
+		must(t, lease.Release(t.Context()))
+	})
+}

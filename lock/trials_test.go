@@ -248,53 +248,61 @@ func cancelled(t *testing.T, n int, wait func(ctx context.Context, i int) error)
 func TestThousandWaiters(t *testing.T) {
 	t.Parallel()
 	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
-		const clients, each = 50, 20
-		m := func(c *redoubt.Client) *lock.Mutex {
-			m, err := lock.New(c, lock.Options{TTL: time.Minute, NoRenew: true})
-			must(t, err)
-			return m
-		}
-		holder := m(client())
-		lease := try(t, holder, "one")
-		var wg sync.WaitGroup
-		var inside, served atomic.Int64
-		for range clients {
-			m := m(client())
-			for range each {
-				wg.Go(func() {
-					err := m.Do(t.Context(), "one", func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two hold the lock")
-						}
-						served.Add(1)
-						inside.Add(-1)
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		}
-		eventually(t, "all wait", func() bool {
-			info, err := holder.Inspect(t.Context(), "one")
-			return err == nil && info.Waiters == clients
+		t.Run("unfair", func(t *testing.T) { thousand(t, d, client, "unfair", lock.Options{TTL: time.Minute, NoRenew: true}) })
+		t.Run("fair", func(t *testing.T) {
+			thousand(t, d, client, "fair", lock.Options{TTL: time.Minute, NoRenew: true, Fair: true})
 		})
-		before, began := scriptsRun(t, d), time.Now()
-		must(t, lease.Release(t.Context()))
-		wg.Wait()
-		took, n := time.Since(began), scriptsRun(t, d)-before
-		t.Logf("%d waiters in %d processes: %v, %d commands", served.Load(), clients, took, n)
-		if served.Load() != clients*each {
-			t.Errorf("%d of %d had the lock", served.Load(), clients*each)
-		}
-		if n > 3*clients*each && d.Kind != faults.Engine { // which doesn't count
-			t.Errorf("%d commands for %d hand-overs", n, clients*each)
-		}
-		if took > 30*time.Second {
-			t.Errorf("it took %v: somebody was not woken", took)
-		}
 	})
+}
+
+func thousand(t *testing.T, d *faults.Deployment, client func() *redoubt.Client, name string, opts lock.Options) {
+	t.Helper()
+	const clients, each = 50, 20
+	m := func(c *redoubt.Client) *lock.Mutex {
+		m, err := lock.New(c, opts)
+		must(t, err)
+		return m
+	}
+	holder := m(client())
+	lease := try(t, holder, name)
+	var wg sync.WaitGroup
+	var inside, served atomic.Int64
+	for range clients {
+		m := m(client())
+		for range each {
+			wg.Go(func() {
+				err := m.Do(t.Context(), name, func(context.Context) error {
+					if inside.Add(1) != 1 {
+						t.Error("two hold the lock")
+					}
+					served.Add(1)
+					inside.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	eventually(t, "all wait", func() bool {
+		info, err := holder.Inspect(t.Context(), name)
+		return err == nil && (info.Waiters == clients || info.Waiters == clients*each) // fair ones each for itself
+	})
+	before, began := scriptsRun(t, d), time.Now()
+	must(t, lease.Release(t.Context()))
+	wg.Wait()
+	took, n := time.Since(began), scriptsRun(t, d)-before
+	t.Logf("%d waiters in %d processes: %v, %d commands", served.Load(), clients, took, n)
+	if served.Load() != clients*each {
+		t.Errorf("%d of %d had the lock", served.Load(), clients*each)
+	}
+	if n > 3*clients*each && d.Kind != faults.Engine { // which doesn't count
+		t.Errorf("%d commands for %d hand-overs", n, clients*each)
+	}
+	if took > 30*time.Second {
+		t.Errorf("it took %v: somebody was not woken", took)
+	}
 }
 
 // scriptsRun is how many scripts the servers have run: all that a lock sends.
@@ -370,7 +378,7 @@ func TestThousandsOfLocksLeaveNoChannel(t *testing.T) {
 func TestAHundredTriesAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		w := &world{Backend: b, t: t}
-		for kind, room := range map[string]int64{"mutex": 1, "rw": 1, "semaphore": historyLimit, "multi": 1} {
+		for kind, room := range map[string]int64{"mutex": 1, "fair": 1, "rw": 1, "semaphore": historyLimit, "multi": 1} {
 			var got atomic.Int64
 			var ids sync.Map
 			var wg sync.WaitGroup
