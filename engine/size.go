@@ -15,13 +15,20 @@ const (
 	itemBytes   = int64(unsafe.Sizeof(item{})) + bucketBytes
 	heapBytes   = int64(unsafe.Sizeof(due[*item]{})) // of an expiryHeap for each entry
 
-	listBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(list{}))
-	chunkHead  = int64(unsafe.Sizeof(chunk{}))
-	hashBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
-	setBytes   = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
-	zsetBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
-	skipBytes  = int64(unsafe.Sizeof(skiplist{}) + unsafe.Sizeof(zentry{}))
-	fieldBytes = int64(unsafe.Sizeof(entry[field]{})) + bucketBytes
+	listBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(list{}))
+	chunkHead = int64(unsafe.Sizeof(chunk{}))
+	hashBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
+	setBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
+	zsetBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
+	skipBytes = int64(unsafe.Sizeof(skiplist{})+unsafe.Sizeof(zentry{})) + leastTable
+	// Go's allocator rounds these up to 16.
+	fieldBytes  = int64((unsafe.Sizeof(entry[field]{})+15)&^15) + bucketBytes
+	memberBytes = int64((unsafe.Sizeof(entry[struct{}]{})+15)&^15) + bucketBytes
+	// leastTable is what the smallest table of a dict takes beside the dict and what
+	// is counted with its entries. That matters where a hash or a set is large by the
+	// size of one element.
+	leastTable = int64(unsafe.Sizeof([]*item{})) + leastSize*8 - bucketBytes
+	dictBytes  = int64(unsafe.Sizeof(dict[field]{})) + leastTable
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
 	// A quarter of the nodes have links above the lowest level, and those a third
 	// of a link more than one on average.
@@ -76,7 +83,7 @@ func (l *list) size() int64 {
 func (h *hash) size() int64 {
 	n := hashBytes + h.bytes + int64(h.volatile)*heapBytes
 	if h.big != nil {
-		return n + int64(h.big.len())*fieldBytes
+		return n + dictBytes + int64(h.big.len())*fieldBytes
 	}
 	return n + allocated(cap(h.packed)) + int64(cap(h.small))*smallBytes
 }
@@ -86,7 +93,7 @@ func fieldSize(name, value int) int64 { return allocated(name) + allocated(value
 
 func (s *set) size() int64 {
 	if s.big != nil {
-		return setBytes + int64(unsafe.Sizeof(bigSet{})) + s.big.bytes + int64(s.big.len())*(int64(unsafe.Sizeof(entry[struct{}]{}))+bucketBytes)
+		return setBytes + int64(unsafe.Sizeof(bigSet{})) + leastTable + s.big.bytes + int64(s.big.len())*memberBytes
 	}
 	return setBytes + allocated(cap(s.packed))
 }
