@@ -27,6 +27,10 @@ type combiner struct {
 	conn Conn
 	max  int // lanes at most
 
+	// calls are those that are not in use. They are the combiner's own: a
+	// channel made in a bubble of testing/synctest is of no use outside.
+	calls sync.Pool
+
 	// rtt is the shortest round trip lately seen by a lone command.
 	rtt atomic.Int64
 
@@ -67,9 +71,11 @@ type call struct {
 	done  chan struct{}
 }
 
-var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
-
-func newCombiner(conn Conn) *combiner { return &combiner{conn: conn, max: maxLanes} }
+func newCombiner(conn Conn) *combiner {
+	b := &combiner{conn: conn, max: maxLanes}
+	b.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
+	return b
+}
 
 func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	b.mu.Lock()
@@ -89,7 +95,7 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 		b.mu.Unlock()
 		return r
 	}
-	c := calls.Get().(*call)
+	c := b.calls.Get().(*call)
 	c.ctx, c.cmd = ctx, cmd
 	b.queue = append(b.queue, c)
 	b.watchLanes()
@@ -99,7 +105,7 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	case <-c.done:
 		r := c.reply
 		*c = call{done: c.done}
-		calls.Put(c)
+		b.calls.Put(c)
 		return r
 	case <-ctx.Done():
 		return b.leave(c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -273,4 +274,32 @@ func TestBlockingNeverShares(t *testing.T) {
 	}
 	close(g.let)
 	wg.Wait()
+}
+
+// What a program does in a bubble of testing/synctest has no effect on what it does
+// outside.
+func TestCombinerInABubble(t *testing.T) {
+	crowd := func() {
+		g := newGate()
+		c, err := New(g, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if r := c.Do(context.Background(), Cmd{Name: "PING", Keys: []string{"k"}}); r.Err != nil {
+					t.Error(r.Err)
+				}
+			})
+		}
+		<-g.arrived // some wait in line meanwhile
+		close(g.let)
+		wg.Wait()
+		_ = c.Close()
+	}
+	for range 20 {
+		synctest.Test(t, func(*testing.T) { crowd() })
+		crowd()
+	}
 }
