@@ -106,7 +106,7 @@
 //     (TestReservationsKeepEveryLimit, TestReservationsLikeXTimeRate)
 //   - A refund never gives more than is out, and once for its id. (TestRefund)
 //   - Of several limits a call takes from all or from none. (TestSeveralLimits)
-//   - Every key expires. (TestKeysExpire)
+//   - Every key expires but stored limits. (TestKeysExpire, TestEveryKeyExpires)
 //   - CL.THROTTLE on the same key decides alike, and keys that redis-cell has
 //     written go on. (TestBareKeysShareWithThrottle, TestThrottleVectors)
 //
@@ -131,7 +131,8 @@
 // limit has left it. Its log is a ring of 8-byte times that only admitted calls
 // are written to: it holds no more than the limit (TestWindowMemory), calls of the
 // same microsecond are as many as they are, and it decides as a list of all calls
-// would (TestWindowAgreesWithModel). A [Quota] counts as the calendar on the wall
+// would (TestWindowAgreesWithModel), without the faults of the sorted sets that
+// articles build (TestWindowAgreesWithSortedSet, TestFaultsOfTheArticles). A [Quota] counts as the calendar on the wall
 // does, whatever clocks do at midnight (TestQuotaAgreesWithCalendar), by the
 // server's clock (TestQuotaTimeIsTheServers); its edge is shown by
 // TestQuotaHasAnEdge. Of a [Concurrency] never more calls than the limit are under

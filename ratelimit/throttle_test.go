@@ -96,7 +96,10 @@ func pause(r *rand.Rand) time.Duration {
 // which keys expire by the script's PX.
 func TestThrottleAgreesWithModel(t *testing.T) {
 	t.Parallel()
-	const calls = 15_000
+	calls := 60_000
+	if testing.Short() {
+		calls = 10_000
+	}
 	client, m := withTime(t)
 	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 	must(t, err)
