@@ -172,7 +172,7 @@
 //     acquires holds for every kind; semaphores and readers remember the last 128
 //     that are over. (TestLeaseEndsWhenServerIsUnreachable,
 //     TestEveryKindSurvivesLostRepliesAndScripts, TestEveryKindWakesUp,
-//     TestLateCopiesOfEveryKindAreVoid, TestCancelledWaitsLeaveNothing)
+//     TestLateCopiesOfEveryKindAreVoid, TestCrowds)
 //
 // # What is not promised
 //

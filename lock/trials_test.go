@@ -104,28 +104,36 @@ func blackhole(ctx context.Context, rng *rand.Rand, proxy *faultnet.Proxy, holde
 	return double, errors.Join(err, next.Extend(ctx, time.Minute), next.Release(ctx))
 }
 
-// deployed runs a test on every kind of deployment with what makes clients of it.
-func deployed(t *testing.T, run func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client)) {
+// Crowds of callers on every kind of deployment.
+func TestCrowds(t *testing.T) {
 	for _, kind := range []faults.Kind{faults.Engine, faults.Redis, faults.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			d := faults.Start(t, kind)
-			run(t, d, func() *redoubt.Client {
-				t.Helper()
-				rdb, err := faults.Join(d.Invitation())
-				must(t, err)
-				t.Cleanup(func() { _ = rdb.Close() })
-				if cluster, ok := rdb.(*redis.ClusterClient); ok { // it knows all nodes from now on
-					must(t, cluster.ForEachShard(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }))
-				}
-				conn, err := goredis.Wrap(rdb)
-				must(t, err)
-				c, err := redoubt.New(conn, redoubt.Options{})
-				must(t, err)
-				t.Cleanup(func() { _ = c.Close() })
-				return c
+			t.Run("cancelled", func(t *testing.T) { cancelledWaitsLeaveNothing(t, d) })
+			t.Run("waiters", func(t *testing.T) { thousandWaiters(t, d, lock.Options{TTL: time.Minute, NoRenew: true}) })
+			t.Run("fair waiters", func(t *testing.T) {
+				thousandWaiters(t, d, lock.Options{TTL: time.Minute, NoRenew: true, Fair: true})
 			})
+			t.Run("locks", func(t *testing.T) { locksLeaveNoChannel(t, d) })
 		})
 	}
+}
+
+// dialled returns a client of d, with connections of its own.
+func dialled(t *testing.T, d *faults.Deployment) *redoubt.Client {
+	t.Helper()
+	rdb, err := faults.Join(d.Invitation())
+	must(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	if cluster, ok := rdb.(*redis.ClusterClient); ok { // it knows all nodes from now on
+		must(t, cluster.ForEachShard(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }))
+	}
+	conn, err := goredis.Wrap(rdb)
+	must(t, err)
+	c, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // channels are those that anybody listens on.
@@ -151,65 +159,64 @@ func inboxes(d *faults.Deployment, clients int) int {
 // a queue and no goroutine is left of them.
 //
 // redsync cleans up with the caller's ctx, which has ended: the key stays.
-func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
-		holder, waiter := client(), client()
-		for kind, contest := range contests {
-			t.Run(kind, func(t *testing.T) {
-				name := "cancelled " + kind
-				take, err := contest.ways(holder, lock.Options{})
+func cancelledWaitsLeaveNothing(t *testing.T, d *faults.Deployment) {
+	t.Helper()
+	holder, waiter := dialled(t, d), dialled(t, d)
+	for kind, contest := range contests {
+		t.Run(kind, func(t *testing.T) {
+			name := "cancelled " + kind
+			take, err := contest.ways(holder, lock.Options{})
+			must(t, err)
+			wait, err := contest.ways(waiter, lock.Options{})
+			must(t, err)
+			var leases []*lock.Lease
+			for {
+				lease, busy, err := take[0].TryAcquire(t.Context(), name)
 				must(t, err)
-				wait, err := contest.ways(waiter, lock.Options{})
-				must(t, err)
-				var leases []*lock.Lease
-				for {
-					lease, busy, err := take[0].TryAcquire(t.Context(), name)
-					must(t, err)
-					if busy != nil {
-						break
-					}
-					leases = append(leases, lease)
+				if busy != nil {
+					break
 				}
-				cancelled(t, 100, func(ctx context.Context, i int) error { _, err := wait[i%2].Acquire(ctx, name); return err })
-				keys := d.Texts(t, "KEYS", "rd:*")
-				before := runtime.NumGoroutine()
+				leases = append(leases, lease)
+			}
+			cancelled(t, 100, func(ctx context.Context, i int) error { _, err := wait[i%2].Acquire(ctx, name); return err })
+			keys := d.Texts(t, "KEYS", "rd:*")
+			before := runtime.NumGoroutine()
 
-				cancelled(t, thorough(10_000, 1000), func(ctx context.Context, i int) error { _, err := wait[i%2].Acquire(ctx, name); return err })
-				eventually(t, "nobody is queued", func() bool {
-					for _, key := range d.Texts(t, "KEYS", "rd:*") {
-						if strings.HasSuffix(key, ":lock") || strings.HasSuffix(key, ":sem") {
-							if slices.ContainsFunc(fieldsOf(t, waiter, key), func(f string) bool { return strings.Contains(f, "PUBLISH") || f == "claim" }) {
-								return false
-							}
+			cancelled(t, thorough(10_000, 1000), func(ctx context.Context, i int) error { _, err := wait[i%2].Acquire(ctx, name); return err })
+			eventually(t, "nobody is queued", func() bool {
+				for _, key := range d.Texts(t, "KEYS", "rd:*") {
+					if strings.HasSuffix(key, ":lock") || strings.HasSuffix(key, ":sem") {
+						if slices.ContainsFunc(fieldsOf(t, waiter, key), func(f string) bool { return strings.Contains(f, "PUBLISH") || f == "claim" }) {
+							return false
 						}
 					}
-					return true
-				})
-				eventually(t, "no channel is left", func() bool { return len(channels(t, d)) <= inboxes(d, 2) })
-				for _, l := range leases {
-					must(t, l.Release(t.Context()))
 				}
-				lease, err := wait[0].Acquire(t.Context(), name)
-				must(t, err)
-				must(t, lease.Release(t.Context()))
-				for _, key := range d.Texts(t, "KEYS", "rd:*") {
-					if !slices.Contains(keys, key) && !strings.HasSuffix(key, ":permits") && !strings.HasSuffix(key, ":readers") {
-						t.Errorf("%s is left", key)
-					}
-					left, err := waiter.Do(t.Context(), redoubt.Cmd{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly}).Int()
-					must(t, err)
-					if left == -1 || left > (lock.DefaultTTL+61*time.Second).Milliseconds() {
-						t.Errorf("%s lives for another %d ms", key, left)
-					}
-				}
-				eventually(t, "no goroutine is left", func() bool {
-					stacks := make([]byte, 1<<22)
-					return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("redoubt/lock.(")) &&
-						runtime.NumGoroutine() < before+30 // those of connections that were not open yet
-				})
+				return true
 			})
-		}
-	})
+			eventually(t, "no channel is left", func() bool { return len(channels(t, d)) <= inboxes(d, 2) })
+			for _, l := range leases {
+				must(t, l.Release(t.Context()))
+			}
+			lease, err := wait[0].Acquire(t.Context(), name)
+			must(t, err)
+			must(t, lease.Release(t.Context()))
+			for _, key := range d.Texts(t, "KEYS", "rd:*") {
+				if !slices.Contains(keys, key) && !strings.HasSuffix(key, ":permits") && !strings.HasSuffix(key, ":readers") {
+					t.Errorf("%s is left", key)
+				}
+				left, err := waiter.Do(t.Context(), redoubt.Cmd{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly}).Int()
+				must(t, err)
+				if left == -1 || left > (lock.DefaultTTL+61*time.Second).Milliseconds() {
+					t.Errorf("%s lives for another %d ms", key, left)
+				}
+			}
+			eventually(t, "no goroutine is left", func() bool {
+				stacks := make([]byte, 1<<22)
+				return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("redoubt/lock.(")) &&
+					runtime.NumGoroutine() < before+30 // those of connections that were not open yet
+			})
+		})
+	}
 }
 
 func fieldsOf(t *testing.T, c *redoubt.Client, key string) (fields []string) {
@@ -245,30 +252,21 @@ func cancelled(t *testing.T, n int, wait func(ctx context.Context, i int) error)
 // commands on the server.
 //
 // rueidislock sends an acquire for each that waits, at each release.
-func TestThousandWaiters(t *testing.T) {
-	t.Parallel()
-	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
-		t.Run("unfair", func(t *testing.T) { thousand(t, d, client, "unfair", lock.Options{TTL: time.Minute, NoRenew: true}) })
-		t.Run("fair", func(t *testing.T) {
-			thousand(t, d, client, "fair", lock.Options{TTL: time.Minute, NoRenew: true, Fair: true})
-		})
-	})
-}
-
-func thousand(t *testing.T, d *faults.Deployment, client func() *redoubt.Client, name string, opts lock.Options) {
+func thousandWaiters(t *testing.T, d *faults.Deployment, opts lock.Options) {
 	t.Helper()
+	name := fmt.Sprint("wanted by many, fair: ", opts.Fair)
 	const clients, each = 50, 20
 	m := func(c *redoubt.Client) *lock.Mutex {
 		m, err := lock.New(c, opts)
 		must(t, err)
 		return m
 	}
-	holder := m(client())
+	holder := m(dialled(t, d))
 	lease := try(t, holder, name)
 	var wg sync.WaitGroup
 	var inside, served atomic.Int64
 	for range clients {
-		m := m(client())
+		m := m(dialled(t, d))
 		for range each {
 			wg.Go(func() {
 				err := m.Do(t.Context(), name, func(context.Context) error {
@@ -329,45 +327,43 @@ func scriptsRun(t *testing.T, d *faults.Deployment) (n int64) {
 // for each node of a cluster; no channel is left behind.
 //
 // Redisson had a subscription for each, ran out of them, and left channels.
-func TestThousandsOfLocksLeaveNoChannel(t *testing.T) {
-	t.Parallel()
-	deployed(t, func(t *testing.T, d *faults.Deployment, client func() *redoubt.Client) {
-		n := thorough(5000, 500)
-		a, err := lock.New(client(), lock.Options{TTL: time.Minute, NoRenew: true})
-		must(t, err)
-		b, err := lock.New(client(), lock.Options{TTL: time.Minute, NoRenew: true})
-		must(t, err)
-		var wg sync.WaitGroup
-		leases := make([]*lock.Lease, n)
-		for i := range leases {
-			leases[i] = try(t, a, fmt.Sprint("many", i))
-			wg.Go(func() {
-				if err := b.Do(t.Context(), fmt.Sprint("many", i), func(context.Context) error { return nil }); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		eventually(t, "it waits for the last", func() bool {
-			for i := range leases {
-				if info, err := a.Inspect(t.Context(), fmt.Sprint("many", i)); err != nil || info.Waiters != 1 {
-					return false
-				}
+func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
+	t.Helper()
+	n := thorough(5000, 300)
+	a, err := lock.New(dialled(t, d), lock.Options{TTL: time.Minute, NoRenew: true})
+	must(t, err)
+	b, err := lock.New(dialled(t, d), lock.Options{TTL: time.Minute, NoRenew: true})
+	must(t, err)
+	var wg sync.WaitGroup
+	leases := make([]*lock.Lease, n)
+	for i := range leases {
+		leases[i] = try(t, a, fmt.Sprint("many", i))
+		wg.Go(func() {
+			if err := b.Do(t.Context(), fmt.Sprint("many", i), func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
 			}
-			return true
 		})
-		if got := len(channels(t, d)); d.Kind != faults.Cluster && got != 1 {
-			t.Errorf("%d channels for one client that waits, want 1", got)
+	}
+	eventually(t, "it waits for the last", func() bool {
+		for i := range leases {
+			if info, err := a.Inspect(t.Context(), fmt.Sprint("many", i)); err != nil || info.Waiters != 1 {
+				return false
+			}
 		}
-		released := time.Now()
-		for _, l := range leases {
-			must(t, l.Release(t.Context()))
-		}
-		wg.Wait()
-		if took := time.Since(released); took > 30*time.Second {
-			t.Errorf("all had their lock after %v: somebody was not woken", took)
-		}
-		eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
+		return true
 	})
+	if got := len(channels(t, d)); d.Kind != faults.Cluster && got != 1 {
+		t.Errorf("%d channels for one client that waits, want 1", got)
+	}
+	released := time.Now()
+	for _, l := range leases {
+		must(t, l.Release(t.Context()))
+	}
+	wg.Wait()
+	if took := time.Since(released); took > 30*time.Second {
+		t.Errorf("all had their lock after %v: somebody was not woken", took)
+	}
+	eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
 }
 
 // A hundred try at once: as many as there is room for get a lease, under ids that
