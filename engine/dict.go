@@ -276,6 +276,9 @@ func (d *dict[V]) step() {
 // each calls f for every entry until f returns false. f must not change the
 // dict.
 func (d *dict[V]) each(f func(*entry[V]) bool) {
+	// Nothing is moved meanwhile: f may look into this dict, as SINTER k k does.
+	defer func(resize bool) { d.resize = d.resize || resize }(d.resize)
+	d.resize = false
 	for i := range d.tables {
 		for _, s := range d.tables[i].segments {
 			for _, e := range s {

@@ -141,3 +141,17 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
+
+// TestIntersectionWithItself wants a set or a sorted set that is being resized to be
+// all there when it is looked into while it is walked through.
+func TestIntersectionWithItself(t *testing.T) {
+	s := open(t, Options{}).Session()
+	for i := range 700 {
+		run(s, sprint("SADD s member%d", i))
+		run(s, sprint("ZADD z 1 member%d", i))
+		n := i + 1
+		for _, line := range []string{"SINTERCARD 2 s s", "ZINTERCARD 2 z z", "ZINTERCARD 2 s s", "SINTERSTORE x s s", "ZINTERSTORE x 2 s s"} {
+			want(t, s, line, sprint(":%d\r\n", n))
+		}
+	}
+}
