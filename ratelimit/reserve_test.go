@@ -139,6 +139,28 @@ func TestReservationsKeepEveryLimit(t *testing.T) {
 	})
 }
 
+// A limit that is added while others wait in line counts their tokens from when
+// they are taken, not from when they were reserved.
+func TestReservationsUnderAnAddedLimit(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		hourly := ratelimit.Limit{Rate: 1, Period: time.Hour}
+		l := w.limiter(t, hourly)
+		for range 101 {
+			_, err := l.Reserve(t.Context(), "a", 1)
+			must(t, err)
+		}
+		l, err := ratelimit.New(w.client, ratelimit.Options{Limit: hourly, And: []ratelimit.Limit{{Rate: 1, Period: 30 * time.Hour, Burst: 2}}})
+		must(t, err)
+		for _, want := range []time.Duration{101, 102, 131, 161} {
+			r, err := l.Reserve(t.Context(), "a", 1)
+			must(t, err)
+			if got := r.Delay().Round(time.Minute); got != want*time.Hour {
+				t.Errorf("after %v; want %v", got, want*time.Hour)
+			}
+		}
+	})
+}
+
 // TakeUpTo takes what AllowN would, at most: the largest number that is allowed.
 func TestTakeUpTo(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {

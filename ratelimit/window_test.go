@@ -126,6 +126,34 @@ func randomWindows(r *rand.Rand) []ratelimit.Limit {
 	return limits
 }
 
+// A ring that grows call by call, and goes round when it is full, loses none.
+func TestWindowGrows(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		const limit = 150
+		l := w.window(t, ratelimit.PerSecond(limit))
+		for i := range limit {
+			w.clock.advance(time.Millisecond)
+			d, err := l.Allow(t.Context(), "a")
+			must(t, err)
+			if !d.Allowed || d.Remaining != limit-i-1 {
+				t.Fatalf("call %d: %+v", i, d)
+			}
+		}
+		// Each leaves the window a second after it was made, and makes room for one.
+		for i := range 2 * limit {
+			d, err := l.Allow(t.Context(), "a")
+			must(t, err)
+			if want := time.Millisecond; d.Allowed || i%limit != 0 && d.RetryAfter != want {
+				t.Fatalf("too many %d: %+v", i, d)
+			}
+			w.clock.advance(d.RetryAfter)
+			if d, err = l.Allow(t.Context(), "a"); err != nil || !d.Allowed || d.Remaining != 0 {
+				t.Fatalf("again %d: %+v, %v", i, d, err)
+			}
+		}
+	})
+}
+
 func TestWindowTakeUpTo(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		l := w.window(t, ratelimit.PerMinute(5))
