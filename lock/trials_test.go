@@ -360,7 +360,9 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 		must(t, l.Release(t.Context()))
 	}
 	wg.Wait()
-	if took := time.Since(released); took > 30*time.Second {
+	took := time.Since(released)
+	t.Logf("%d locks: %v", n, took)
+	if took > 20*time.Second { // who isn't woken asks again after 30 s
 		t.Errorf("all had their lock after %v: somebody was not woken", took)
 	}
 	eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
