@@ -6,6 +6,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,11 +102,33 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 		}
 		n := d.Network(t)
 		c.Networks = append(c.Networks, n)
-		w := &worker{items: w.itemsOn(w.clientOn(d.Conn(t, n.Client(), f))), ids: shared, step: f.Steps()}
+		conn := d.Conn(t, n.Client(), f)
+		if f.Name == "FLUSHALL" {
+			conn = once{conn}
+		}
+		w := &worker{items: w.itemsOn(w.clientOn(conn)), ids: shared, step: f.Steps()}
 		w.add = func(e event, a answer, call, ret time.Time) { c.history.add(i, e, a, call, ret) }
 		c.workers = append(c.workers, w)
 	}
 	return c
+}
+
+// once is a Conn that sends nothing again. A FLUSHALL forgets what was done under
+// which id, so that a copy of a call that was done before has an effect of its own:
+// in a history each call would have to be as many as were sent.
+type once struct{ redoubt.Conn }
+
+func (c once) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	cmd.Flags = 0
+	return c.Conn.Do(ctx, cmd)
+}
+
+func (c once) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	cmds = slices.Clone(cmds)
+	for i := range cmds {
+		cmds[i].Flags = 0
+	}
+	return c.Conn.Pipeline(ctx, cmds)
 }
 
 // deliver puts units of an item on sale.
