@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -160,22 +161,33 @@ func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.C
 	if err != nil || call == nil {
 		return d, err
 	}
-	within, lost := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		call.keep(within, lost)
-	}()
+	within, end := call.Keep(ctx)
+	defer end()
 	err = fn(within)
 	if errors.Is(context.Cause(within), ErrCallLost) {
 		err = errors.Join(ErrCallLost, err)
 	}
-	lost(nil)
-	<-done
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-	defer cancel()
-	_ = call.End(ctx) // or else it is over with its TTL
 	return d, err
+}
+
+// Keep prolongs the call until end is called, which ends it and may be called
+// again. Should that fail for so long that the call counts as over, the ctx that
+// it returns ends, and its cause is [ErrCallLost]. It is for a call that is not a
+// function to give to [Concurrency.Do].
+func (c *Call) Keep(ctx context.Context) (within context.Context, end func()) {
+	within, lost := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.keep(within, lost)
+	}()
+	return within, sync.OnceFunc(func() {
+		lost(nil)
+		<-done
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		_ = c.End(ctx) // or else it is over with its TTL
+	})
 }
 
 // keep prolongs the call until ctx ends, and ends it when it can't.

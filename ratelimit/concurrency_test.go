@@ -150,3 +150,29 @@ func TestConcurrencyDo(t *testing.T) {
 		must(t, e.Close())
 	})
 }
+
+// TestCallKeep: a call that is kept lasts until it is ended, once.
+func TestCallKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.New(engine.Options{})
+		must(t, err)
+		client, err := redoubt.New(e, redoubt.Options{})
+		must(t, err)
+		c, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1})
+		must(t, err)
+		call, _ := begin(t, c)
+		ctx, end := call.Keep(t.Context())
+		<-time.After(10 * time.Minute) // by the clock of the bubble
+		if _, d := begin(t, c); d.Allowed || ctx.Err() != nil {
+			t.Errorf("after 10 minutes: %+v, %v", d, ctx.Err())
+		}
+		end()
+		next, _ := begin(t, c)
+		end()
+		if held, err := next.Extend(t.Context()); !held || err != nil || context.Cause(ctx) != context.Canceled {
+			t.Errorf("the next: %v, %v; cause %v", held, err, context.Cause(ctx))
+		}
+		must(t, client.Close())
+		must(t, e.Close())
+	})
+}

@@ -1,0 +1,130 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/ratelimit/policy"
+)
+
+// A Policy is one limit that requests are held to: its Name, its Limiter or
+// Concurrency, and whose limit it is, Key.
+type Policy = policy.Policy[*http.Request]
+
+// Failure says what becomes of requests while a limiter can't be asked.
+type Failure = policy.Failure
+
+const (
+	// Open lets them pass. This is the default.
+	Open = policy.Open
+	// Closed answers 503.
+	Closed = policy.Closed
+)
+
+// Options configure a [Middleware]. Policies must be set.
+type Options struct {
+	// Policies are asked in their order, at least one.
+	Policies []Policy
+
+	// Skip reports that no policy holds for a request, like one for a health
+	// check. Defaults to none.
+	Skip func(*http.Request) bool
+
+	// OnFailure says what becomes of a request when a limiter gives an error.
+	// Defaults to Open.
+	OnFailure Failure
+
+	// OnError is told of each such error, with the name of the policy. It may
+	// be called by many goroutines at once. Defaults to nothing.
+	OnError func(r *http.Request, policy string, err error)
+
+	// Timeout is how long a limiter has to answer before that counts as an
+	// error. Defaults to 1 s.
+	Timeout time.Duration
+
+	// Refused answers requests that are over a limit; the fields about it are
+	// set, the status is not. Defaults to 429 with problem details.
+	Refused http.Handler
+}
+
+// A Middleware limits the requests to a handler. Its methods may be called by
+// many goroutines at once.
+type Middleware struct {
+	set     *policy.Set[*http.Request]
+	refused http.Handler
+}
+
+// New returns a Middleware. It sends nothing. The error joins all that is wrong
+// with the options.
+func New(opts Options) (*Middleware, error) {
+	set, err := policy.New(policy.Options[*http.Request]{
+		Policies:  opts.Policies,
+		Skip:      opts.Skip,
+		OnFailure: opts.OnFailure,
+		OnError:   opts.OnError,
+		Timeout:   opts.Timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Middleware{set: set, refused: opts.Refused}, nil
+}
+
+// Wrap returns a handler that passes to next the requests that keep to the
+// policies. It costs at most one round trip for each policy. The ctx of a request
+// ends early when its place of a concurrency limit is lost.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := m.set.Admit(r.Context(), r)
+		defer a.End() // also when next panics
+		if policies, limits := a.Fields(); policies != "" {
+			// Another Middleware may have set its own: the fields are lists.
+			w.Header().Add(policy.PolicyField, policies)
+			w.Header().Add(policy.LimitField, limits)
+		}
+		if a.Verdict == policy.Allowed {
+			if a.Context != r.Context() {
+				r = r.WithContext(a.Context)
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		if a.RetryAfter != ratelimit.Never {
+			w.Header().Set("Retry-After", strconv.FormatInt(max(1, policy.Seconds(a.RetryAfter)), 10))
+		}
+		switch {
+		case a.Verdict == policy.Failed:
+			problem{
+				Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
+				Detail: "The rate limit can't be checked at the moment.",
+			}.write(w)
+		case m.refused != nil:
+			m.refused.ServeHTTP(w, r)
+		default:
+			problem{
+				Type:  "https://iana.org/assignments/http-problem-types#quota-exceeded",
+				Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: http.StatusTooManyRequests,
+				Violated: []string{a.Policy},
+			}.write(w)
+		}
+	})
+}
+
+// A problem is the body of RFC 9457, with the draft's member.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail,omitempty"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+func (p problem) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store") // it is about this moment
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // who has hung up reads nothing
+}

@@ -1,0 +1,234 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/ratelimit/policy"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSet(t *testing.T, opts policy.Options[string], policies ...policy.Policy[string]) *policy.Set[string] {
+	t.Helper()
+	opts.Policies = policies
+	s, err := policy.New(opts)
+	must(t, err)
+	return s
+}
+
+func client(t *testing.T) *redoubt.Client {
+	t.Helper()
+	e, err := engine.New(engine.Options{})
+	must(t, err)
+	c, err := redoubt.New(e, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, c.Close())
+		must(t, e.Close())
+	})
+	return c
+}
+
+func limiter(t *testing.T, c *redoubt.Client, perHour int) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(c, ratelimit.Options{Limit: ratelimit.PerHour(perHour)})
+	must(t, err)
+	return l
+}
+
+func itself(s string) string { return s }
+
+func TestRefusalGivesBack(t *testing.T) {
+	c := client(t)
+	calls, err := ratelimit.NewConcurrency(c, ratelimit.ConcurrencyOptions{Limit: 5})
+	must(t, err)
+	first, last := limiter(t, c, 10), limiter(t, c, 3)
+	s := newSet(t, policy.Options[string]{},
+		policy.Policy[string]{Name: "first", Limiter: first, Key: itself},
+		policy.Policy[string]{Name: "busy", Concurrency: calls},
+		policy.Policy[string]{Name: "last", Limiter: last})
+	var passed int
+	for range 8 {
+		a := s.Admit(t.Context(), "me")
+		if a.Verdict == policy.Allowed {
+			passed++
+			if len(a.Answers) != 3 {
+				t.Errorf("answers: %+v", a.Answers)
+			}
+		} else if a.Policy != "last" || a.RetryAfter <= 0 || len(a.Answers) != 1 || a.Answers[0].Policy != "last" {
+			t.Errorf("%+v", a)
+		}
+		defer a.End()
+	}
+	d, err := first.Peek(t.Context(), "first:me")
+	must(t, err)
+	call, busy, err := calls.Begin(t.Context(), "busy")
+	must(t, err)
+	if passed != 3 || d.Remaining != 7 || call == nil || busy.Remaining != 1 {
+		t.Errorf("%d passed; %d left of the first, %d places; want 3, 7 and 1", passed, d.Remaining, busy.Remaining)
+	}
+}
+
+// A fake limiter answers what it is told to.
+type fake struct {
+	d     ratelimit.Decision
+	err   error
+	names []string
+}
+
+func (f *fake) Allow(ctx context.Context, name string) (ratelimit.Decision, error) {
+	f.names = append(f.names, name)
+	if f.err == nil {
+		return f.d, ctx.Err()
+	}
+	return f.d, f.err
+}
+
+func TestFailure(t *testing.T) {
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		failure policy.Failure
+		want    policy.Verdict
+	}{{policy.Open, policy.Allowed}, {policy.Closed, policy.Failed}} {
+		var told []string
+		next := &fake{d: ratelimit.Decision{Allowed: true}}
+		s := newSet(t, policy.Options[string]{
+			OnFailure: c.failure,
+			OnError:   func(r, policy string, err error) { told = append(told, r+" "+policy+" "+err.Error()) },
+		}, policy.Policy[string]{Name: "broken", Limiter: &fake{err: boom}}, policy.Policy[string]{Name: "next", Limiter: next})
+		a := s.Admit(t.Context(), "me")
+		if a.Verdict != c.want || !slices.Equal(told, []string{"me broken boom"}) || (len(next.names) == 1) != (c.want == policy.Allowed) {
+			t.Errorf("%d: %+v, told %q, next asked %q", c.failure, a, told, next.names)
+		}
+	}
+}
+
+// TestWhoHangsUpDoesNotPass: not even where failures are open.
+func TestWhoHangsUpDoesNotPass(t *testing.T) {
+	s := newSet(t, policy.Options[string]{OnError: func(string, string, error) { t.Error("an ended request is no error of the limiter") }},
+		policy.Policy[string]{Name: "api", Limiter: &fake{}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := s.Admit(ctx, "me"); a.Verdict != policy.Failed {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestConcurrency: a place is held for long, and freed by End; when it is lost the
+// ctx ends.
+func TestConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t)
+		calls, err := ratelimit.NewConcurrency(c, ratelimit.ConcurrencyOptions{Limit: 1})
+		must(t, err)
+		s := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "busy", Concurrency: calls})
+		first := s.Admit(t.Context(), "a")
+		<-time.After(10 * time.Minute) // by the clock of the bubble
+		if second := s.Admit(t.Context(), "b"); second.Verdict != policy.Refused || second.RetryAfter != time.Second || first.Context.Err() != nil {
+			t.Errorf("after 10 minutes: %+v", second)
+		}
+		first.End()
+		first.End()
+		second := s.Admit(t.Context(), "b")
+		must(t, c.Do(t.Context(), redoubt.Cmd{Name: "DEL", Keys: []string{"rd:{busy}:calls"}}).Err)
+		<-second.Context.Done()
+		if !errors.Is(context.Cause(second.Context), ratelimit.ErrCallLost) {
+			t.Errorf("lost: %v", context.Cause(second.Context))
+		}
+		second.End()
+	})
+}
+
+func TestNames(t *testing.T) {
+	c := client(t)
+	l := limiter(t, c, 1)
+	s := newSet(t, policy.Options[string]{OnFailure: policy.Closed}, policy.Policy[string]{Name: "api", Limiter: l, Key: itself})
+	for _, key := range []string{"", "}", "{a}", "\x00\xff", strings.Repeat("x", 256), strings.Repeat("x", 100_000), strings.Repeat("x", 100_001)} {
+		for _, want := range []policy.Verdict{policy.Allowed, policy.Refused} {
+			if a := s.Admit(t.Context(), key); a.Verdict != want {
+				t.Errorf("%.20q: verdict %d, want %d", key, a.Verdict, want)
+			}
+		}
+	}
+	f := &fake{d: ratelimit.Decision{Allowed: true}}
+	newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "all", Limiter: f}).Admit(t.Context(), "me")
+	newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "all", Limiter: f, Key: itself}).Admit(t.Context(), "me")
+	if !slices.Equal(f.names, []string{"all", "all:me"}) {
+		t.Errorf("%q", f.names)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	_, err := policy.New(policy.Options[string]{
+		Policies: []policy.Policy[string]{
+			{Name: "a:b", Limiter: &fake{}}, {Name: "}", Limiter: &fake{}}, {Name: "größer", Limiter: &fake{}}, {Limiter: &fake{}},
+			{Name: "twice", Limiter: &fake{}}, {Name: "twice", Limiter: &fake{}}, {Name: "none"},
+			{Name: strings.Repeat("x", 65), Limiter: &fake{}},
+		},
+		OnFailure: 2,
+		Timeout:   -1,
+	})
+	for _, want := range []string{
+		`policy 0 is called "a:b"`, `policy 1 is called "}"`, "policy 2", "policy 3", "policy 7", `two policies are called "twice"`,
+		`policy "none": want either`, "OnFailure is 2", "Timeout is -1ns",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q", err, want)
+		}
+	}
+	if _, err := policy.New(policy.Options[string]{}); err == nil {
+		t.Error("no policies are no error")
+	}
+}
+
+func TestSkip(t *testing.T) {
+	f := &fake{}
+	odd := func(s string) bool { return s == "odd" }
+	for _, s := range []*policy.Set[string]{
+		newSet(t, policy.Options[string]{Skip: odd}, policy.Policy[string]{Name: "p", Limiter: f}),
+		newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "p", Limiter: f, Skip: odd}),
+	} {
+		if a := s.Admit(t.Context(), "odd"); a.Verdict != policy.Allowed || f.names != nil {
+			t.Errorf("skipped: %+v, asked %q", a, f.names)
+		}
+		if a := s.Admit(t.Context(), "even"); a.Verdict != policy.Refused {
+			t.Errorf("not skipped: %+v", a)
+		}
+		f.names = nil
+	}
+}
+
+func TestFields(t *testing.T) {
+	for _, c := range []struct {
+		d                ratelimit.Decision
+		policies, limits string
+	}{
+		{ratelimit.Decision{Allowed: true, Limit: ratelimit.Limit{Rate: 100, Period: time.Second, Burst: 200}, Remaining: 199, ResetAfter: 10 * time.Millisecond},
+			`"a\"\\";q=200;w=2`, `"a\"\\";r=199;t=1`},
+		{ratelimit.Decision{Limit: ratelimit.Limit{Rate: 3, Period: time.Second, Burst: 6}, RetryAfter: 1001 * time.Millisecond, ResetAfter: time.Hour},
+			`"a\"\\";q=6;w=2`, `"a\"\\";r=0;t=2`},
+		{ratelimit.Decision{Limit: ratelimit.Limit{Rate: 1000, Period: time.Second, Burst: 1}, RetryAfter: ratelimit.Never},
+			`"a\"\\";q=1;w=1`, `"a\"\\";r=0`},
+		{ratelimit.Decision{Allowed: true, Limit: ratelimit.Limit{Rate: 1e18, Period: time.Second, Burst: 1e18}, Remaining: 1e18},
+			`"a\"\\";q=999999999999999;w=1`, `"a\"\\";r=999999999999999;t=0`},
+	} {
+		a := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: `a"\`, Limiter: &fake{d: c.d}}).Admit(t.Context(), "me")
+		if p, l := a.Fields(); p != c.policies || l != c.limits {
+			t.Errorf("%+v:\n%s, want %s\n%s, want %s", c.d, p, c.policies, l, c.limits)
+		}
+	}
+}
