@@ -143,9 +143,11 @@ func (w *wire) send(args ...string) {
 
 // sendQuietly is send for goroutines that must not end the test: what goes
 // wrong shows in the reply.
-func (w *wire) sendQuietly(args ...string) {
+func (w *wire) sendQuietly(args ...string) { w.writeQuietly(resp.AppendCommand(nil, args...)) }
+
+func (w *wire) writeQuietly(raw []byte) {
 	_ = w.conn.SetWriteDeadline(time.Now().Add(patience))
-	_, _ = w.conn.Write(resp.AppendCommand(nil, args...))
+	_, _ = w.conn.Write(raw)
 }
 
 // next returns the bytes of the next reply.
