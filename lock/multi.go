@@ -208,7 +208,10 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 			err = rerr
 		case rerr != nil:
 			err = rerr
-		case got.Status == Over:
+		case got.Status == Over: // of one of them: one that was taken away, it may be
+			for _, t := range group {
+				undo = append(undo, t.void(ids[i]))
+			}
 			err = cmp.Or(err, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld))
 		case got.Status == Held && at < 0:
 			t := group[where-1]

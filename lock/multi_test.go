@@ -190,6 +190,52 @@ func TestCancelledMultiGivesAllBack(t *testing.T) {
 	})
 }
 
+// between is a Conn that loses the first reply of a script, and does something
+// before it sends that again.
+type between struct {
+	redoubt.Conn
+
+	script string
+	do     func()
+	once   sync.Once
+}
+
+func (b *between) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	reply := b.Conn.Do(ctx, cmd)
+	if cmd.Script != nil && cmd.Script.Name() == b.script {
+		b.once.Do(func() {
+			b.do()
+			reply = b.Conn.Do(ctx, cmd)
+		})
+	}
+	return reply
+}
+
+// One of several locks is taken away before its holder has heard that it has them:
+// the others are given back, and it acquires them anew.
+func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		names := []string{t.Name() + "}a", t.Name() + "}b"}
+		m := w.mutex(w.client(), lock.Options{})
+		conn, err := goredis.Wrap(w.rdb)
+		must(t, err)
+		multi := newMulti(t, w.clientOn(&between{Conn: conn, script: "lock.multi_acquire", do: func() {
+			released, err := m.ForceRelease(t.Context(), names[1], busyFor(t, m, names[1]).Fence)
+			if !released || err != nil {
+				t.Errorf("released: %t, %v", released, err)
+			}
+		}}), lock.Options{TTL: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		lease, err := multi.Acquire(ctx, names)
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+		for _, name := range names {
+			must(t, try(t, m, name).Release(t.Context()))
+		}
+	})
+}
+
 // Sets that overlap, in any order of their names: nobody waits for ever, and no
 // name has two holders.
 func testOverlap(t *testing.T, clients []*redoubt.Client, names []string) {
