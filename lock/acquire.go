@@ -199,9 +199,9 @@ func linesOf(client *redoubt.Client) *lines {
 	return client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
 }
 
-// quorumLinesKey is where a client keeps those of the Quorums of which it is the
-// first master: they end differently.
-type quorumLinesKey struct{}
+// quorumLinesKey is where the first client of a Quorum keeps its lines, which are
+// those of all Quorums on the same masters.
+type quorumLinesKey [MaxMasters]*redoubt.Client
 
 // lines are the callers that wait with one client, by key.
 type lines struct {

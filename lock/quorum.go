@@ -72,7 +72,9 @@ func NewQuorum(clients []*redoubt.Client, opts Options) (*Quorum, error) {
 	}
 	first := q.masters[0]
 	q.opts, q.renewer = first.opts, first.renewer
-	q.lines = first.client.Shared(quorumLinesKey{}, func() any { return new(lines) }).(*lines)
+	var key quorumLinesKey
+	copy(key[:], clients)
+	q.lines = first.client.Shared(key, func() any { return new(lines) }).(*lines)
 	return &Quorum{q}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -151,4 +152,37 @@ func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
 			eventually(t, "no goroutine is left", func() bool { return goleak.Find(before) == nil })
 		}
 	})
+}
+
+// Quorums on different masters, of which the first is the same, wait side by side.
+func TestQuorumsThatShareAMaster(t *testing.T) {
+	m := startMasters(t, "engine", 5)
+	var clients []*redoubt.Client
+	for _, rdb := range m.rdbs {
+		conn, err := goredis.Wrap(rdb)
+		must(t, err)
+		client, err := redoubt.New(conn, redoubt.Options{})
+		must(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	var quorums []*lock.Quorum
+	for _, n := range []int{3, 5} {
+		q, err := lock.NewQuorum(clients[:n], lock.Options{})
+		must(t, err)
+		quorums = append(quorums, q)
+	}
+	lease := try(t, m.quorum(false, lock.Options{}), "lock")
+	eventually(t, "all masters have it", func() bool { return m.holding(lease) == 5 })
+	var wg sync.WaitGroup
+	for _, q := range quorums {
+		wg.Go(func() {
+			if err := q.Do(t.Context(), "lock", func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, "it waits", func() bool { return m.queued() >= 3 })
+	}
+	must(t, lease.Release(t.Context()))
+	wg.Wait()
 }
