@@ -39,6 +39,10 @@ func TestLatchCounts(t *testing.T) {
 				t.Errorf("%s of a latch that is not set returned %v", what, err)
 			}
 		}
+		_, err := l.Set(t.Context(), "load", 1)
+		must(t, err)
+		_, err = l.CountDown(t.Context(), "load", "m") // the scripts are loaded
+		must(t, err)
 		proxy.SwallowNextReply()
 		if set, err := l.Set(t.Context(), name, 3); err != nil || !set {
 			t.Errorf("Set with a lost reply: %v, %v", set, err)
