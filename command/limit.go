@@ -254,8 +254,13 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 	}
 }
 
+// waitFor takes tokens and returns when they are there, or gives them back when
+// ctx ends. Only the reply tells what there is to give back, so that the call
+// itself does not end with ctx.
 func waitFor(ctx context.Context, l *ratelimit.Limiter, name string, n int) (ratelimit.Decision, error) {
-	r, err := l.Reserve(ctx, name, n)
+	asked, stop := outliving(ctx, undoTimeout)
+	defer stop()
+	r, err := l.Reserve(asked, name, n)
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}

@@ -70,6 +70,17 @@ func (env *Env) undo(ctx context.Context, release redoubt.Cmd) {
 	_ = env.Client.Do(ctx, release) // or else the lock ends with its TTL
 }
 
+// outliving returns a context that ends when stop is called, or d after ctx has
+// ended.
+func outliving(ctx context.Context, d time.Duration) (longer context.Context, stop func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() {
+		unhook()
+		cancel()
+	}
+}
+
 func appendLibraryError(dst []byte, err error) []byte {
 	if se, ok := errors.AsType[redoubt.ServerError](err); ok {
 		return appendError(dst, se)
