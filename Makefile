@@ -5,7 +5,7 @@ GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 # How long each fuzz target runs in `make check`.
 FUZZTIME ?= 5s
 
-TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod))
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod ratelimit/*/go.mod))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # The race detector needs a C compiler, and nothing else here does.
@@ -77,7 +77,9 @@ generated: ## The generated files are what make generate makes
 
 .PHONY: cross
 cross: ## Builds for the other systems
-	@set -e; for os in darwin windows; do echo "== go build, GOOS=$$os"; CGO_ENABLED=0 GOOS=$$os go build ./...; done
+	@set -e; for os in darwin windows; do for m in $(TESTED); do \
+		echo "== go build, GOOS=$$os, module $$m"; (cd $$m && CGO_ENABLED=0 GOOS=$$os go build ./...); \
+	done; done
 
 .PHONY: fuzz
 fuzz: ## Runs each fuzz target for FUZZTIME

@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 // heavy are the modules that must not reach a program which uses the library,
 // by any path.
 var heavy = []string{
-	"github.com/prometheus", "github.com/schollz", "github.com/spf13", "golang.org/x/term", "gopkg.in/yaml",
+	"github.com/prometheus", "github.com/schollz", "github.com/spf13", "golang.org/x/term", "google.golang.org/grpc", "gopkg.in/yaml",
 }
 
 // A listed is a package as go list describes it.
