@@ -156,7 +156,8 @@
 //   - A Multi holds all its names or, in the end, none; Multis whose sets overlap
 //     never wait for each other. (TestMultiTakesAllOrNone, TestMultiWaitsInOrder,
 //     TestCancelledMultiGivesAllBack, TestOverlappingMultisDoNotDeadlock,
-//     TestMultiOnACluster, TestHistory)
+//     TestMultiTakenAwayBeforeItsReply, TestLateMultiIsVoid, TestMultiOnACluster,
+//     TestHistory)
 //   - A Quorum's lease lasts while a majority of the masters is there, whatever
 //     befalls the others and their clocks, and no two are valid at a time; masters
 //     that come back have it again. (TestQuorumWithEverySubset,

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,6 +234,68 @@ func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
 		for _, name := range names {
 			must(t, try(t, m, name).Release(t.Context()))
 		}
+	})
+}
+
+// holdingBack is a Conn that keeps the next acquire of several names to itself,
+// and says that nobody knows what became of it.
+type holdingBack struct {
+	redoubt.Conn
+
+	kept chan redoubt.Cmd
+	next atomic.Bool
+}
+
+func (h *holdingBack) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if cmd.Script == nil || cmd.Script.Name() != "lock.multi_acquire" {
+		return h.Conn.Do(ctx, cmd)
+	}
+	h.kept <- cmd
+	if h.next.Load() {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(context.DeadlineExceeded)}
+	}
+	return h.Conn.Do(ctx, cmd)
+}
+
+// The acquire of several names that arrives behind its undoing, or another time when
+// others have had them since, takes nothing.
+func TestLateMultiIsVoid(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		names := []string{t.Name() + "}a", t.Name() + "}b"}
+		conn, err := goredis.Wrap(w.rdb)
+		must(t, err)
+		back := &holdingBack{Conn: conn, kept: make(chan redoubt.Cmd, 1)}
+		multi, m := newMulti(t, w.clientOn(back), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
+		arrives := func(late redoubt.Cmd) {
+			t.Helper()
+			reply, err := conn.Do(t.Context(), late).Array()
+			must(t, err)
+			if reply[0] != int64(lock.Over) {
+				t.Errorf("a late copy is answered %v", reply)
+			}
+			for _, name := range names {
+				must(t, try(t, m, name).Release(t.Context()))
+			}
+		}
+
+		lease, err := multi.Acquire(t.Context(), names)
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+		for _, name := range names {
+			try(t, m, name)
+			must(t, w.rdb.HSet(t.Context(), w.key(name), "until", 1).Err()) // it runs out
+		}
+		arrives(<-back.kept)
+
+		back.next.Store(true)
+		if _, err := multi.Acquire(t.Context(), names); !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("Acquire returned %v", err)
+		}
+		late := <-back.kept
+		for _, name := range names {
+			eventually(t, "it is undone", func() bool { return w.rdb.HGet(t.Context(), w.key(name), "void").Val() == late.Args[0] })
+		}
+		arrives(late)
 	})
 }
 
