@@ -100,7 +100,8 @@
 //   - Who waits is served in the order of arrival, never early; a wait that
 //     would pass its ctx's deadline returns at once and takes nothing, and one
 //     that is given up gives its place to the next. (TestTwentyCallersAreServedInOrder,
-//     TestWaitIsNeverEarly, TestWaitRefusesAtOnce, TestWaitGivenUp)
+//     TestWaitIsNeverEarly, TestWaitRefusesAtOnce, TestWaitGivenUp,
+//     TestWaitGivenUpBeforeItsReply)
 //   - What is reserved or taken keeps to every limit at the time when it
 //     happens; a cancellation gives back what x/time/rate would.
 //     (TestReservationsKeepEveryLimit, TestReservationsLikeXTimeRate)

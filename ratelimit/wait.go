@@ -33,9 +33,9 @@ func (l *Limiter) Wait(ctx context.Context, name string) error { return l.WaitN(
 //
 // When ctx has a deadline and the tokens come later, WaitN returns at once with
 // an error that matches [ErrTooLate], and has taken nothing. For more tokens
-// than Burst it is [ErrExceedsBurst]. When ctx ends during the wait, WaitN
-// returns its error and gives its place back as [Reservation.Cancel] does, in
-// the background.
+// than Burst it is [ErrExceedsBurst]. When ctx ends during the wait, be it before
+// the server's reply has come, WaitN returns its error and gives its place back as
+// [Reservation.Cancel] does, in the background.
 func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	within := l.maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -47,7 +47,7 @@ func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := l.reserve(ctx, name, n, within)
+	r, err := l.place(ctx, name, n, within)
 	switch {
 	case err != nil:
 		return err
@@ -66,12 +66,47 @@ func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		back := context.WithoutCancel(ctx)
-		l.client.Go(func() {
-			back, cancel := context.WithTimeout(back, cancelTimeout)
-			defer cancel()
-			_ = r.Cancel(back) // or else the place stays empty
-		})
+		l.client.Go(func() { r.giveBack(ctx) })
 		return ctx.Err()
 	}
+}
+
+// place reserves for one who waits. When ctx ends before the reply has come,
+// only the reply tells what there is to give back, so that the call goes on in
+// the background.
+func (l *Limiter) place(ctx context.Context, name string, n int, within time.Duration) (*Reservation, error) {
+	if ctx.Done() == nil {
+		return l.reserve(ctx, name, n, within)
+	}
+	asked, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var r *Reservation
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r, err = l.reserve(asked, name, n, within)
+	}()
+	select {
+	case <-done:
+		stop()
+		return r, err
+	case <-ctx.Done():
+		l.client.Go(func() {
+			late := time.AfterFunc(cancelTimeout, stop)
+			<-done
+			late.Stop()
+			stop()
+			if err == nil {
+				r.giveBack(ctx)
+			}
+		})
+		return nil, ctx.Err()
+	}
+}
+
+// giveBack cancels for one who has left.
+func (r *Reservation) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	_ = r.Cancel(ctx) // or else the place stays empty
 }

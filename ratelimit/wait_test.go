@@ -132,6 +132,46 @@ func TestWaitGivenUp(t *testing.T) {
 	})
 }
 
+// leaving is a Conn whose caller leaves while the reply to its command is on its
+// way.
+type leaving struct {
+	redoubt.Conn
+	leave func()
+}
+
+func (c leaving) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.Conn.Do(ctx, cmd)
+	c.leave()
+	if err := ctx.Err(); err != nil {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(err)}
+	}
+	return r
+}
+
+// So is the place of one who left before it knew of it.
+func TestWaitGivenUpBeforeItsReply(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		stays := w.limiter(t, ratelimit.PerHour(1))
+		must(t, stays.Wait(t.Context(), "a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var once sync.Once
+		var led ratelimit.Decision
+		w.client = newClient(t, leaving{wrap(t, w.rdb), func() {
+			once.Do(func() {
+				led = peek(t, stays, "a")
+				cancel()
+			})
+		}}, w.Prefix)
+		if err := w.limiter(t, ratelimit.PerHour(1)).Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		must(t, w.client.Close()) // what is left to do has been done
+		if d := peek(t, stays, "a"); led.ResetAfter <= time.Hour || d.ResetAfter > time.Hour {
+			t.Errorf("while it waits: %s; when it has left: %s", show(led), show(d))
+		}
+	})
+}
+
 // On real servers, with real time: nobody is early.
 func TestWaitIsNeverEarly(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
