@@ -64,7 +64,9 @@ func (l *Lease) enter(ctx context.Context, fn func(ctx context.Context) error) (
 			err = errors.Join(err, lerr)
 		}
 	}()
-	return fn(l.Context(ctx))
+	inner, cancel := l.context(ctx)
+	defer cancel(nil) // ctx may live much longer than fn runs
+	return fn(inner)
 }
 
 // carried is a lease that a context carries, before those that its parent carries.

@@ -204,12 +204,18 @@ func (l *Lease) check() error {
 // [ErrReleased], [ErrHandedOver], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
 // [Mutex.Do].
 func (l *Lease) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(carry(parent, l))
+	ctx, _ := l.context(parent)
+	return ctx
+}
+
+// context is Context, and what ends it before the lease is over.
+func (l *Lease) context(parent context.Context) (ctx context.Context, cancel context.CancelCauseFunc) {
+	ctx, cancel = context.WithCancelCause(carry(parent, l))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.check(); err != nil {
 		cancel(err)
-		return ctx
+		return ctx, cancel
 	}
 	if l.onEnd == nil {
 		l.onEnd = make(map[*context.CancelCauseFunc]struct{})
@@ -220,7 +226,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 		defer l.mu.Unlock()
 		delete(l.onEnd, &cancel)
 	})
-	return ctx
+	return ctx, cancel
 }
 
 // Extend makes the lease last at least ttl from now, at the server: it never

@@ -365,6 +365,16 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 		}
 		eventually(t, "the lease holds no context", func() bool { return lease.Contexts() == 0 })
 		must(t, lease.Release(t.Context()))
+
+		// Nor is anything left of a Do in a lease, however long that one lasts.
+		m := w.mutex(w.client(), lock.Options{})
+		lease = try(t, m, t.Name())
+		ctx := lease.Context(t.Context())
+		for range 100 {
+			must(t, m.Do(ctx, t.Name(), func(context.Context) error { return nil }))
+		}
+		eventually(t, "the lease holds one context", func() bool { return lease.Contexts() == 1 })
+		must(t, lease.Release(t.Context()))
 	})
 }
 
