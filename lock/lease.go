@@ -348,7 +348,10 @@ func (l *Lease) release(ctx context.Context) error {
 		}
 	}
 	l.mu.Unlock()
-	if len(cmds) == 0 {
+	if len(cmds) == 0 { // again
+		if errors.Is(lost, ErrNotHeld) {
+			return lost
+		}
 		return nil
 	}
 	if ctx.Err() != nil {

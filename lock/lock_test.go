@@ -378,6 +378,20 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 	})
 }
 
+// Whoever releases a lost lease is told each time, not only the first.
+func TestReleaseOfALostLeaseSaysSoAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		m := w.mutex(w.client(), lock.Options{TTL: 20 * time.Millisecond, NoRenew: true})
+		lease := try(t, m, t.Name())
+		<-lease.Done()
+		for range 2 {
+			if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrRanOut) {
+				t.Errorf("Release returned %v, want %v", err, lock.ErrRanOut)
+			}
+		}
+	})
+}
+
 func TestScriptFlush(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{})
