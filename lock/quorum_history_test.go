@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -22,7 +23,16 @@ func TestQuorumHistory(t *testing.T) {
 				t.Parallel()
 				m := startMasters(t, kind, n)
 				total := map[string]int{}
-				for round := uint64(0); round < 3 || round < 20 && total[acquired] < 40; round++ {
+				missing := func() (what []string) {
+					for _, w := range []string{acquired, extended, lost} {
+						if total[w] == 0 {
+							what = append(what, w)
+						}
+					}
+					return what
+				}
+				began := time.Now()
+				for round := uint64(0); round < 3 || round < 20 && total[acquired] < 40 || len(missing()) > 0 && time.Since(began) < faults.Patience; round++ {
 					h := &history{began: time.Now(), known: map[event]bool{}}
 					m.historyOf(h, round)
 					for what, n := range h.check(t, "quorum", lockModel) {
@@ -33,10 +43,8 @@ func TestQuorumHistory(t *testing.T) {
 					}
 				}
 				t.Log(total)
-				for _, what := range []string{acquired, extended, lost} {
-					if total[what] == 0 {
-						t.Errorf("nothing was %s: the test shows nothing", what)
-					}
+				for _, what := range missing() {
+					t.Errorf("nothing was %s: the test shows nothing", what)
 				}
 			})
 		}

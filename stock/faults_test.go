@@ -38,7 +38,7 @@ func TestHistory(t *testing.T) {
 		}
 		total := map[string]int{}
 		for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
-			if took := time.Since(began); took > 10*length || took > length && len(missing(f, total)) == 0 {
+			if took := time.Since(began); took > length && len(missing(f, total)) == 0 || took > length+faults.Patience {
 				break
 			}
 			c := newCrew(t, d, f, round)
