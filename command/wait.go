@@ -44,8 +44,14 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		wait, cancel = context.WithTimeout(ctx, a.wait)
 		defer cancel()
 	}
+	// Who made the id may ask again with it on another connection before the end of
+	// this one is noticed, and hold the lock.
+	a.r.Keep = !a.secret
 	got, err := w.take(wait, a.r)
 	if err != nil {
+		if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) && (a.secret || wait.Err() != nil) {
+			env.undo(ctx, w.release) // before the answer, after which it may be asked for again
+		}
 		if ctx.Err() == nil && wait.Err() != nil {
 			// Out of time. Should the last attempt have landed all the same,
 			// it has been taken back.
@@ -57,7 +63,7 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendLibraryError(dst, err) }}
 	}
 	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.r.ID, got) }}
-	if got.Status == lock.Acquired {
+	if got.Status == lock.Acquired && a.secret {
 		o.Undo = func() { env.undo(context.WithoutCancel(ctx), w.release) }
 	}
 	return o

@@ -33,6 +33,11 @@ type Request struct {
 	TTL time.Duration
 	// Label is shown to whoever finds the lock busy. At most [MaxLabel] bytes.
 	Label string
+	// Keep is for an ID that may be asked for again elsewhere while ctx ends here,
+	// as when a client changes its connection. What the ID has acquired by then is
+	// not given back, for it may be what the other has been told of: it lasts
+	// until it is released, or its TTL ends. By default it is given back.
+	Keep bool
 }
 
 func (r Request) check() error {
@@ -144,7 +149,7 @@ func (f *family) queue(ctx context.Context, t target, r Request, waiter string, 
 	answered := line.queue(ctx, f.client, func(ctx context.Context) {
 		got.sent, got.a, got.err = f.attempt(ctx, t, r, waiter)
 	}, func(ctx context.Context) {
-		if got.err == nil && got.a.Status == Acquired {
+		if got.err == nil && got.a.Status == Acquired && !r.Keep {
 			_ = f.client.Do(ctx, t.void(r.ID))
 		}
 	})

@@ -59,6 +59,12 @@ func (fair) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
 	return releaseCmd(keys, id, waiter, void)
 }
 
+// fairLeaveCmd takes an acquisition out of the queue, and gives the lock on if that
+// has just been handed to it, but not once it has acquired it.
+func fairLeaveCmd(keys []string, id string) redoubt.Cmd {
+	return redoubt.Cmd{Script: releaseScript, Keys: keys, Args: []string{id, member(id), "2"}, Flags: redoubt.Idempotent}
+}
+
 // arrival is the message that the lock is here for the acquisition id; without
 // its last byte, that it is the next in the queue.
 func arrival(key, id string) string { return key + " " + id + "!" }
@@ -125,7 +131,11 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	}
 	// After a lost reply it is the caller who knows whether to ask again.
 	if ctx.Err() != nil || err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome) {
-		f.leaveQueue(ctx, t, r.ID, own)
+		cmd := t.void(r.ID)
+		if r.Keep {
+			cmd = fairLeaveCmd(t.keys, r.ID)
+		}
+		f.leaveQueue(ctx, cmd, own)
 	}
 	return sent, a, err
 }
@@ -148,12 +158,12 @@ func (p place) sleep(ctx context.Context, timer *time.Timer) error {
 }
 
 // leaveQueue ends an acquisition that is queued, or has been given the lock
-// meanwhile, in the background: once the commands that may queue it have run.
-func (f *family) leaveQueue(ctx context.Context, t target, id string, line *line) {
+// meanwhile, by cmd in the background: once the commands that may queue it have run.
+func (f *family) leaveQueue(ctx context.Context, cmd redoubt.Cmd, line *line) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanUpTimeout)
 		defer cancel()
 		line.underWay.Wait()
-		_ = f.client.Do(ctx, t.void(id))
+		_ = f.client.Do(ctx, cmd)
 	})
 }

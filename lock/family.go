@@ -26,6 +26,9 @@ type kind interface {
 type claimer interface {
 	kind
 	claim(keys []string, id string) redoubt.Cmd
+	// unclaim takes the claim of id back, and waiter, if it is not empty, out of
+	// the queue. It releases nothing.
+	unclaim(keys []string, id, waiter string) redoubt.Cmd
 }
 
 // A target is what can be acquired: one name of one kind.
@@ -42,10 +45,10 @@ func (t target) void(id string) redoubt.Cmd    { return t.kind.release(t.keys, i
 
 // leave takes waiter out of the queue, and a claim of id back.
 func (t target) leave(id, waiter string) redoubt.Cmd {
-	if _, ok := t.kind.(claimer); !ok {
-		id = ""
+	if c, ok := t.kind.(claimer); ok {
+		return c.unclaim(t.keys, id, waiter)
 	}
-	return t.kind.release(t.keys, id, waiter, false)
+	return t.kind.release(t.keys, "", waiter, false)
 }
 
 // A family is what locks of every kind are made of: the client, the
@@ -193,7 +196,7 @@ func (f *family) request(ctx context.Context, t target, r Request) (Attempt, err
 		return Attempt{}, err
 	}
 	_, a, err := f.acquire(ctx, t, r)
-	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) && !r.Keep {
 		f.undo(ctx, t, r.ID)
 	}
 	return a, err

@@ -185,8 +185,8 @@ func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 // [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
 // the ID held the lock before. This is how LOCK.ACQUIRE waits.
 //
-// When ctx ends, what is left on the server is undone in the background. After
-// another error that matches
+// When ctx ends, what is left on the server is undone in the background, unless
+// the request says Keep. After another error that matches
 // redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
 // with the same ID, or release it.
 func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {

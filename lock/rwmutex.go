@@ -169,6 +169,10 @@ func (writing) claim(keys []string, id string) redoubt.Cmd {
 	}
 }
 
+func (writing) unclaim(keys []string, id, waiter string) redoubt.Cmd {
+	return rwReleaseCmd(keys, id, waiter, "4")
+}
+
 // reading is the kind of a reader.
 type reading struct{}
 

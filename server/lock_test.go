@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/resp"
@@ -275,4 +276,39 @@ func TestLockOfAClientThatHasGone(t *testing.T) {
 	eventually(t, "the lock is free", func() bool {
 		return strings.HasPrefix(other.do("LOCK.ACQUIRE", "l", "600000", "ID", "other"), "*3\r\n")
 	})
+}
+
+// A client that made its ID loses the connection while its acquire is under way,
+// and asks again on another: what it gets there is not taken back for the sake of
+// the first.
+func TestLockAskedForAgainStaysHeld(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL())
+	again := dial(t, addr)
+	for i, command := range []string{
+		"LOCK.ACQUIRE l0 60000 WAIT 0 ID mine",
+		"LOCK.ACQUIRE l1 60000 WAIT 0 ID mine SHARED",
+		"LOCK.ACQUIRE l2 60000 WAIT 0 ID mine FAIR",
+		"SEM.ACQUIRE s3 1 60000 WAIT 0 ID mine",
+	} {
+		words := strings.Fields(command)
+		first := dial(t, addr)
+		first.want("+PONG\r\n", "PING")
+		again.want("+PONG\r\n", "PING")
+		backend.Pause()
+		first.send(words...)
+		eventually(t, "it is under way", func() bool { return srv.Stats().Commands[server.Waited] == uint64(2*i+1) })
+		time.Sleep(20 * time.Millisecond) // with the server that stands still
+		_ = first.conn.Close()
+		again.send(words...)
+		eventually(t, "the client is gone", func() bool { return srv.Stats().Clients == 1 })
+		backend.Resume()
+		if id, _ := held(t, again.read()); id != "mine" {
+			t.Errorf("%s: the id is %q", command, id)
+		}
+		extend := strings.TrimSuffix(words[0], "ACQUIRE") + "EXTEND " + words[1] + " mine 60000"
+		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			again.want(":1\r\n", extend)
+		}
+	}
 }

@@ -8,7 +8,7 @@ func release(tx *engine.Tx) bool {
 		return false
 	}
 	key, id, waiter := tx.Keys[0], tx.Args[0], tx.Args[1]
-	if len(waiter) > 0 && !isWaiter(waiter) {
+	if len(waiter) > 0 && !isWaiter(waiter) || string(tx.Args[2]) == "2" {
 		return false
 	}
 	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordTail, wordFair)

@@ -2,7 +2,7 @@
 -- KEYS[1] lease  hash  {<name>}:lock, fields as doc.go says
 -- ARGV[1] id     bytes names the acquisition, empty: only leave the queue
 -- ARGV[2] waiter bytes leaves the queue, as in acquire.lua, or as the node of fair.lua; may be empty
--- ARGV[3] void   0|1   1: the acquire may be still under way, void it
+-- ARGV[3] void   0|1|2 1: the acquire may be still under way, void it; 2: end only what was granted and not taken
 -- Returns {released 0|1}: 1 also when it ran out and nobody has had the lock since
 local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail', 'fair_first')
 
@@ -10,6 +10,7 @@ local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail', 'fair_
 -- the time doesn't matter. Nor does when the key expires, a minute after the end
 -- of the lease, unless that was long.
 local mine = held[1] == ARGV[1] and held[2] ~= '0'
+if mine and ARGV[3] == '2' and redis.call('HGET', KEYS[1], 'granted') ~= held[3] then return {0} end
 local long = mine and held[2] - held[3] > 60000000
 if mine then
   -- last marks an acquisition that is over: the same release again is answered

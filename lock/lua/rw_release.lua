@@ -4,7 +4,7 @@
 -- KEYS[3] labels  hash  {<name>}:labels, of the readers: since when, a blank, and the label, by id
 -- ARGV[1] id      bytes names the acquisition, empty: only leave the queue; a writer's claim ends with it; to force: the fence
 -- ARGV[2] waiter  bytes leaves the queue, as in acquire.lua; may be empty
--- ARGV[3] how     0|1|2|3 1, 2: the acquire of a writer, a reader may be still under way, void it; 3: force
+-- ARGV[3] how     0|1|2|3|4 1, 2: the acquire of a writer, a reader may be still under way, void it; 3: force; 4: release nothing
 -- Returns {released 0|1}
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -16,6 +16,7 @@ local shared = expiry > now and held[1] == held[7]
 local mine = ARGV[1] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) or 0
 local released, over = 0, nil
 
+-- What is over is remembered, as in release.lua and sem_release.lua.
 if ARGV[3] == '3' then
   -- As if all had run out: their own releases find nothing. The fence is
   -- remembered, so that the same again is answered as this one.
@@ -25,7 +26,8 @@ if ARGV[3] == '3' then
   elseif held[9] == ARGV[1] then
     released = 1
   end
--- What is over is remembered, as in release.lua and sem_release.lua.
+elseif ARGV[3] == '4' then
+  released = 0
 elseif held[1] == ARGV[1] and expiry > now then
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
   expiry, released = 0, 1
