@@ -57,8 +57,8 @@ func (h *Handle) UnmarshalText(text []byte) error {
 	id, err2 := handleEncoding.DecodeString(parts[2])
 	fence, err3 := strconv.ParseInt(parts[3], 10, 64)
 	us, err4 := strconv.ParseInt(parts[4], 10, 64)
-	if us > MaxTTL.Microseconds() {
-		err4 = fmt.Errorf("ttl is %d µs; want at most %d", us, MaxTTL.Microseconds())
+	if us < 0 || us > MaxTTL.Microseconds() {
+		err4 = fmt.Errorf("ttl is %d µs; want 0 to %d", us, MaxTTL.Microseconds())
 	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return fmt.Errorf("lock: no handle: %w", err)

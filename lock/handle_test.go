@@ -152,7 +152,7 @@ func TestOnlyAMutexHandsOver(t *testing.T) {
 func TestBadHandles(t *testing.T) {
 	for _, text := range []string{
 		"", "lease1", "lease2.YQ.YQ.1.1", "lease1.YQ.YQ.1", "lease1.YQ.YQ.1.1.1", "lease1..YQ.1.1", "lease1.YQ..1.1",
-		"lease1.YQ.YQ.x.1", "lease1.YQ.YQ.-1.1", "lease1.YQ.YQ.1.-1", "lease1.YQ.YQ.1.99999999999999999", "lease1.YR.YQ.1.1",
+		"lease1.YQ.YQ.x.1", "lease1.YQ.YQ.-1.1", "lease1.YQ.YQ.1.-1", "lease1.YQ.YQ.1.99999999999999999", "lease1.YQ.YQ.1.-9223372036854775808", "lease1.YR.YQ.1.1",
 		"lease1.Y Q.YQ.1.1", "lease1." + strings.Repeat("YWFh", 171) + ".YQ.1.1",
 	} {
 		h := lock.Handle{Name: "kept"}
