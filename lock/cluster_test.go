@@ -25,7 +25,7 @@ func TestCluster(t *testing.T) {
 		client, err := redoubt.New(conn, redoubt.Options{})
 		must(t, err)
 		t.Cleanup(func() { _ = client.Close() })
-		m, err := lock.New(client, lock.Options{TTL: 2 * time.Second})
+		m, err := lock.New(client, lock.Options{})
 		must(t, err)
 		return m
 	}
@@ -46,7 +46,7 @@ func TestCluster(t *testing.T) {
 			released := time.Now()
 			must(t, lease.Release(t.Context()))
 			must(t, <-got)
-			if took := time.Since(released); took > 1500*time.Millisecond {
+			if took := time.Since(released); took > 15*time.Second { // the lease would run out after 30 s
 				t.Errorf("handed over after %v: the wake-up was lost", took)
 			}
 		})

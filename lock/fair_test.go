@@ -245,43 +245,56 @@ func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
 
 // The processes of the first in the queue are gone: they cost nothing. That of the
 // next doesn't answer: it costs a heartbeat, once, though it has two callers in the
-// queue.
+// queue. On a busy machine it may seem more: then it is tried anew.
 func TestFairDeadHead(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		r := &row{world: w, name: t.Name()}
-		c := w.client()
-		proxy := faultnet.New(t, w.Addr)
-		frozen := w.mutex(w.clientAt(proxy.Addr()), lock.Options{Fair: true})
-		lively := w.mutex(w.client(), lock.Options{Fair: true})
-
-		holder := try(t, lively, r.name)
-		for i := range 20 {
-			must(t, c.Do(t.Context(), lock.FairCmd(w.key(r.name), lock.NewID(), fmt.Sprint("PUBLISH gone ", i))).Err)
+		var took []time.Duration
+		for trial := range 3 {
+			took = append(took, deadHead(t, w, fmt.Sprint(t.Name(), trial)))
+			if took[trial] < 2*heartbeat {
+				return
+			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		r.join(ctx, frozen, 1, 21)
-		r.join(t.Context(), lively, 2, 22)
-		r.join(ctx, frozen, 3, 23)
-		r.join(t.Context(), lively, 4, 24)
-		proxy.Blackhole(faultnet.Both)
-		released := time.Now()
-		must(t, holder.Release(t.Context()))
-		eventually(t, "the others are served", func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return len(r.served) == 2
-		})
-		if took := time.Since(released); took > 5500*time.Millisecond {
-			t.Errorf("it took %v, want a heartbeat of 3 s", took)
-		}
-		cancel()
-		r.want(2, 4)
-		proxy.Heal()
-		// It is heard of again, and served again.
-		lease, err := frozen.Acquire(t.Context(), r.name)
-		must(t, err)
-		must(t, lease.Release(t.Context()))
+		t.Errorf("it took %v, want a heartbeat of %v", took, heartbeat)
 	})
+}
+
+const heartbeat = 3 * time.Second
+
+func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
+	t.Helper()
+	r := &row{world: w, name: name}
+	c := w.client()
+	proxy := faultnet.New(t, w.Addr)
+	frozen := w.mutex(w.clientAt(proxy.Addr()), lock.Options{Fair: true})
+	lively := w.mutex(w.client(), lock.Options{Fair: true})
+
+	holder := try(t, lively, r.name)
+	for i := range 20 {
+		must(t, c.Do(t.Context(), lock.FairCmd(w.key(r.name), lock.NewID(), fmt.Sprint("PUBLISH gone ", i))).Err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.join(ctx, frozen, 1, 21)
+	r.join(t.Context(), lively, 2, 22)
+	r.join(ctx, frozen, 3, 23)
+	r.join(t.Context(), lively, 4, 24)
+	proxy.Blackhole(faultnet.Both)
+	released := time.Now()
+	must(t, holder.Release(t.Context()))
+	eventually(t, "the others are served", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.served) == 2
+	})
+	took = time.Since(released)
+	cancel()
+	r.want(2, 4)
+	proxy.Heal()
+	// It is heard of again, and served again.
+	lease, err := frozen.Acquire(t.Context(), r.name)
+	must(t, err)
+	must(t, lease.Release(t.Context()))
+	return took
 }
 
 // Several processes ask again and again, and give up now and then. Who was queued
