@@ -307,7 +307,7 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 			t.Errorf("%s: the id is %q", command, id)
 		}
 		extend := strings.TrimSuffix(words[0], "ACQUIRE") + "EXTEND " + words[1] + " mine 60000"
-		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // the pace of a poll
 			again.want(":1\r\n", extend)
 		}
 	}
