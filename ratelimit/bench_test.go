@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -39,6 +40,42 @@ func BenchmarkAllowParallel(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A decision by tokens that are leased.
+func BenchmarkLeased(b *testing.B) {
+	h := benchLeased(b)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := h.Allow(ctx, "user:42"); err != nil || !d.Allowed {
+			b.Fatal(d, err)
+		}
+	}
+}
+
+func BenchmarkLeasedParallel(b *testing.B) {
+	h := benchLeased(b)
+	ctx := b.Context()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if d, err := h.Allow(ctx, "user:42"); err != nil || !d.Allowed {
+				b.Error(d, err)
+				return
+			}
+		}
+	})
+}
+
+// benchLeased never runs out of its tokens.
+func benchLeased(b *testing.B) *ratelimit.Leased {
+	b.Helper()
+	client := newClient(b, answering{redoubt.Reply{Val: []any{int64(1 << 40), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd")
+	h, err := ratelimit.NewLeased(benchLimiter(b, client), ratelimit.LeasedOptions{TTL: time.Hour})
+	must(b, err)
+	b.Cleanup(func() { _ = h.Close(context.Background()) })
+	return h
 }
 
 // What the package itself costs a call: the rest is the Conn's.

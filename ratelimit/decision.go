@@ -34,6 +34,9 @@ type Decision struct {
 	// ResetAfter is the time after which all tokens are back, under every
 	// limit, if nobody takes any.
 	ResetAfter time.Duration
+	// Degraded is why the answer is not the server's, but that of
+	// Options.OnFailure. It is nil as long as the server answers.
+	Degraded error
 }
 
 // decide turns the outcome of a call for n tokens into a Decision. A peek takes

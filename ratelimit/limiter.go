@@ -40,6 +40,25 @@ type Options struct {
 	// module has written. A bare name may be longer than other names. It goes
 	// with Scope Overall only, and not with Stored.
 	BareKeys bool
+
+	// DenyCache is how long this process answers by a refusal that it knows, at
+	// most: a call for as many tokens or more is refused without a round trip
+	// until RetryAfter has passed, so that a flood of calls that are refused
+	// costs one each RetryAfter. All that gives tokens back or changes limits on
+	// the same Client ends it, and Limiters with other limits don't see it;
+	// when another process does so, this one may refuse up to DenyCache longer.
+	// 0 to 1 s. Defaults to 0, which asks the server each time.
+	DenyCache time.Duration
+
+	// OnFailure is what Allow, AllowN, AllowMany and Peek answer when the
+	// server doesn't. Defaults to Error.
+	OnFailure Failure
+
+	// Timeout is how long those wait for the server before OnFailure decides.
+	// After one has waited in vain, the others don't wait for as long again,
+	// but for one that tries. Defaults to a second; it is not set when
+	// OnFailure is Error, where ctx decides.
+	Timeout time.Duration
 }
 
 // MaxLimits is how many limits a call may be held to at once.
@@ -50,8 +69,8 @@ const MaxLimits = 8
 // one for each limit and use it for every name.
 //
 // [Limiter.Allow] is what most callers should use. All methods may be called by
-// many goroutines at once, and each costs one round trip. A Limiter keeps
-// nothing between calls and need not be closed.
+// many goroutines at once, and each costs one round trip; concurrent calls of
+// Allow for one name go to the server as one. A Limiter need not be closed.
 //
 // Two Limiters on one server that use the same name share its state, whatever
 // their limits: a limit can be changed while it is in use, and two limits that
@@ -63,6 +82,12 @@ type Limiter struct {
 	terms   terms
 	one     []string      // arguments for one token
 	stored  *storedLimits // nil when the limits are terms
+
+	denials  *denials
+	denyFor  time.Duration
+	limitsID string // tells the limits from others; empty when they are stored
+	flights  flights
+	failure  failure
 }
 
 // New returns a Limiter on client. It sends nothing. The error joins all that
@@ -79,21 +104,29 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	if opts.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("ratelimit: MaxWait is %v; want at least 0", opts.MaxWait))
 	}
+	if opts.DenyCache < 0 || opts.DenyCache > maxDeny {
+		errs = append(errs, fmt.Errorf("ratelimit: DenyCache is %v; want 0 to %v", opts.DenyCache, maxDeny))
+	}
+	failure, err := newFailure(opts)
+	errs = append(errs, err)
+	l := &Limiter{keyspace: keys, bare: opts.BareKeys, maxWait: opts.MaxWait, denyFor: opts.DenyCache, failure: failure}
 	if opts.Stored {
 		if opts.Limit != (Limit{}) || len(opts.And) > 0 || opts.BareKeys {
 			errs = append(errs, errors.New("ratelimit: Stored does not go with Limit, And or BareKeys"))
 		}
-		if err := errors.Join(errs...); err != nil {
-			return nil, err
-		}
-		return &Limiter{keyspace: keys, maxWait: opts.MaxWait, stored: &storedLimits{}}, nil
+		l.stored = &storedLimits{}
+	} else {
+		l.terms, err = newTerms(opts.Limit, opts.And)
+		errs = append(errs, err)
 	}
-	t, err := newTerms(opts.Limit, opts.And)
-	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Limiter{keyspace: keys, bare: opts.BareKeys, maxWait: opts.MaxWait, terms: t, one: t.args(now, 1)}, nil
+	l.denials = denialsOf(client)
+	if !opts.Stored {
+		l.one, l.limitsID = l.terms.args(now, 1), l.terms.String()
+	}
+	return l, nil
 }
 
 // terms are the limits that a call is decided by.

@@ -38,9 +38,14 @@ func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 	if len(cmds) == 0 {
 		return results
 	}
-	for k, reply := range l.client.Pipeline(ctx, cmds) {
+	within, cancel := l.within(ctx)
+	defer cancel()
+	for k, reply := range l.client.Pipeline(within, cmds) {
 		i := sent[k]
 		results[i].Decision, results[i].Err = l.readTake(reply, requests[i].N)
+		if err := results[i].Err; err != nil {
+			results[i].Decision, results[i].Err = l.failed(ctx, requests[i].Name, requests[i].N, err)
+		}
 	}
 	return results
 }

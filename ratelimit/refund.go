@@ -22,6 +22,7 @@ func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (De
 	if err != nil {
 		return Decision{}, err
 	}
+	defer l.denials.forget(name)
 	return read(l.client.Do(ctx, cmd))
 }
 

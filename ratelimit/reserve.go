@@ -100,6 +100,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer r.limiter.denials.forget(r.name)
 	return r.limiter.client.Do(ctx, cmd).Err
 }
 

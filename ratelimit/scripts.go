@@ -12,6 +12,10 @@ var (
 	gcraSource string
 	//go:embed lua/upto.lua
 	uptoSource string
+	//go:embed lua/batch.lua
+	batchSource string
+	//go:embed lua/return.lua
+	returnSource string
 	//go:embed lua/refund.lua
 	refundSource string
 	//go:embed lua/stored.lua
@@ -32,10 +36,14 @@ var (
 	gcraScript   = redoubt.NewScript("ratelimit.gcra", gcraSource)
 	uptoScript   = redoubt.NewScript("ratelimit.upto", uptoSource)
 	refundScript = redoubt.NewScript("ratelimit.refund", refundSource)
+	batchScript  = redoubt.NewScript("ratelimit.batch", batchSource)
+	returnScript = redoubt.NewScript("ratelimit.return", returnSource)
 	// The same, with limits that are kept on the server.
 	storedGCRAScript   = stored(gcraScript)
 	storedUpToScript   = stored(uptoScript)
 	storedRefundScript = stored(refundScript)
+	storedBatchScript  = stored(batchScript)
+	storedReturnScript = stored(returnScript)
 
 	defineScript = redoubt.NewScript("ratelimit.define", defineSource)
 	resetScript  = redoubt.NewScript("ratelimit.reset", resetSource)
@@ -49,8 +57,8 @@ var (
 // ahead of use.
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
-		gcraScript, uptoScript, refundScript,
-		storedGCRAScript, storedUpToScript, storedRefundScript,
+		gcraScript, uptoScript, refundScript, batchScript, returnScript,
+		storedGCRAScript, storedUpToScript, storedRefundScript, storedBatchScript, storedReturnScript,
 		defineScript, resetScript, windowScript, quotaScript, enterScript, stayScript,
 	}
 }

@@ -28,6 +28,7 @@ func (l *Limiter) TrySet(ctx context.Context, name string, limit Limit, and ...L
 	if err != nil {
 		return false, err
 	}
+	defer l.denials.forget(name)
 	stored, _, err := ReadLimits(l.client.Do(ctx, cmd))
 	return stored, err
 }
@@ -40,6 +41,7 @@ func (l *Limiter) Set(ctx context.Context, name string, limit Limit, and ...Limi
 	if err != nil {
 		return err
 	}
+	defer l.denials.forget(name)
 	return l.client.Do(ctx, cmd).Err
 }
 
@@ -64,6 +66,7 @@ func (l *Limiter) Unset(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	defer l.denials.forget(name)
 	return l.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
 }
 
@@ -99,32 +102,32 @@ type storedTerms struct {
 	terms
 }
 
-func (s *storedLimits) read(r redoubt.Reply) (outcome, *terms, error) {
+func (s *storedLimits) reply(r redoubt.Reply) (redoubt.Reply, *terms) {
+	fail := func(err error) (redoubt.Reply, *terms) { return redoubt.Reply{Err: err}, nil }
 	if redoubt.IsCode(r.Err, "NOTCONFIGURED") {
-		return outcome{}, nil, ErrNotConfigured
+		return fail(ErrNotConfigured)
 	}
 	two, err := r.Array()
 	if err != nil {
-		return outcome{}, nil, err
+		return fail(err)
 	}
 	if len(two) != 2 {
-		return outcome{}, nil, fmt.Errorf("ratelimit: reply has %d elements, want 2", len(two))
+		return fail(fmt.Errorf("ratelimit: reply has %d elements, want 2", len(two)))
 	}
 	text, err := redoubt.Reply{Val: two[1]}.Text()
 	if err != nil {
-		return outcome{}, nil, err
+		return fail(err)
 	}
 	t := s.last.Load()
 	if t == nil || t.text != text {
 		parsed, err := parseTerms(text)
 		if err != nil {
-			return outcome{}, nil, err
+			return fail(err)
 		}
 		t = &storedTerms{text, parsed}
 		s.last.Store(t)
 	}
-	o, err := readOutcome(redoubt.Reply{Val: two[0]}, len(t.rates))
-	return o, &t.terms, err
+	return redoubt.Reply{Val: two[0]}, &t.terms
 }
 
 // String returns the limits as the server keeps them: for each rate, period in

@@ -38,6 +38,7 @@ func (l *Limiter) Reset(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	defer l.denials.forget(name)
 	return l.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
 }
 
@@ -49,15 +50,19 @@ func (l *Limiter) TakeUpTo(ctx context.Context, name string, n int) (Decision, e
 	if n < 1 || int64(n) > maxUpTo {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want 1 to %d", n, int64(maxUpTo))
 	}
-	cmd, err := l.cmd(upTo, name, 1, strconv.Itoa(n))
-	if err != nil {
-		return Decision{}, err
-	}
-	o, t, err := l.read(l.client.Do(ctx, cmd))
+	o, t, err := l.upTo(ctx, name, int64(n))
 	if err != nil {
 		return Decision{}, err
 	}
 	return t.decide(o, o.first, 1), nil
+}
+
+func (l *Limiter) upTo(ctx context.Context, name string, n int64) (outcome, *terms, error) {
+	cmd, err := l.cmd(upTo, name, 1, strconv.FormatInt(n, 10))
+	if err != nil {
+		return outcome{}, nil, err
+	}
+	return l.read(l.client.Do(ctx, cmd))
 }
 
 // maxUpTo is the most that a script multiplies by, so that Lua's numbers stay
@@ -70,7 +75,11 @@ func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.readTake(l.client.Do(ctx, cmd), n)
+	c := &caller{name: name, key: cmd.Keys[len(cmd.Keys)-1], n: n}
+	if d, ok := l.denied(name, c.key, n); ok {
+		return d, nil
+	}
+	return l.guard(ctx, c.name, c.n, func(ctx context.Context) (Decision, error) { return l.coalesce(ctx, c, cmd) })
 }
 
 // takeCmd is the command that takes n tokens of the limit called name, all or
@@ -103,9 +112,11 @@ type operation struct {
 }
 
 var (
-	take   = operation{script: gcraScript, stored: storedGCRAScript}
-	upTo   = operation{script: uptoScript, stored: storedUpToScript}
-	refund = operation{script: refundScript, stored: storedRefundScript, refunds: true}
+	take     = operation{script: gcraScript, stored: storedGCRAScript}
+	upTo     = operation{script: uptoScript, stored: storedUpToScript}
+	refund   = operation{script: refundScript, stored: storedRefundScript, refunds: true}
+	batch    = operation{script: batchScript, stored: storedBatchScript}
+	giveBack = operation{script: returnScript, stored: storedReturnScript}
 )
 
 // cmd is the command that does op with n tokens of the limit called name. The
@@ -134,9 +145,19 @@ func (l *Limiter) keys(op operation, keys []string, name string) ([]string, erro
 
 // read reads the reply to cmd: the outcome, and the limits that it came by.
 func (l *Limiter) read(r redoubt.Reply) (outcome, *terms, error) {
-	if l.stored != nil {
-		return l.stored.read(r)
+	r, t := l.reply(r)
+	if r.Err != nil {
+		return outcome{}, nil, r.Err
 	}
-	o, err := readOutcome(r, len(l.terms.rates))
-	return o, &l.terms, err
+	o, err := readOutcome(r, len(t.rates))
+	return o, t, err
+}
+
+// reply returns the reply of the script itself, or why there is none, and the
+// limits that it came by.
+func (l *Limiter) reply(r redoubt.Reply) (redoubt.Reply, *terms) {
+	if l.stored != nil {
+		return l.stored.reply(r)
+	}
+	return r, &l.terms
 }

@@ -1,0 +1,232 @@
+package ratelimit
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// maxCoalesced is the most tokens that a call in a batch takes, so that the
+	// products in batch.lua stay exact.
+	maxCoalesced = 100_000
+	// maxCallers bounds a batch, so that no script holds the server up.
+	maxCallers = 512
+	// stuckAfter is when a call is taken to be stuck, on a broken connection it
+	// may be, and those that wait for it go without it.
+	stuckAfter = 250 * time.Millisecond
+)
+
+// flights are the calls under way by key. A call for a key that has none under
+// way goes at once, by itself. Those that come meanwhile queue, and go together
+// as one call of batch.lua when it is over, in the order in which they came:
+// to the server it is as if they had come one by one. So a lone caller never
+// waits for company, and the more callers a key has the fewer round trips each
+// costs.
+type flights struct {
+	mu sync.Mutex
+	of map[string]*flight
+}
+
+type flight struct {
+	flying int       // calls under way
+	since  time.Time // when the last one left
+	queue  []*caller // oldest first
+}
+
+// A caller is one call for n tokens.
+type caller struct {
+	name, key string
+	n         int
+
+	// What follows is only for one that queues.
+	ctx   context.Context //nolint:containedctx // what the batch inherits values from
+	party *party          // that it left with, guarded by flights.mu
+	done  chan struct{}   // closed when there is an answer
+	d     Decision
+	err   error
+}
+
+// A party is the callers of a batch. When all have left, it is cancelled.
+type party struct {
+	waiting int
+	cancel  context.CancelFunc
+}
+
+// coalesce makes the call, by itself or with others.
+func (l *Limiter) coalesce(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decision, error) {
+	if c.n == 0 || c.n > maxCoalesced {
+		return l.alone(ctx, c, cmd)
+	}
+	fl := &l.flights
+	fl.mu.Lock()
+	f := fl.of[c.key]
+	if f == nil {
+		if fl.of == nil {
+			fl.of = map[string]*flight{}
+		}
+		fl.of[c.key] = &flight{flying: 1, since: time.Now()}
+		fl.mu.Unlock()
+		defer l.land(c.key)
+		return l.alone(ctx, c, cmd)
+	}
+	c.ctx, c.done = ctx, make(chan struct{})
+	f.queue = append(f.queue, c)
+	if time.Since(f.since) >= stuckAfter {
+		l.depart(c.key, f)
+	}
+	fl.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.d, c.err
+	case <-ctx.Done():
+		return l.leave(c)
+	}
+}
+
+// alone makes one call.
+func (l *Limiter) alone(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decision, error) {
+	sent, given := time.Time{}, l.denials.given(c.name)
+	if l.denyFor > 0 {
+		sent = time.Now()
+	}
+	o, t, err := l.read(l.client.Do(ctx, cmd))
+	if err != nil {
+		return Decision{}, err
+	}
+	d := t.decide(o, o.first*int64(c.n), int64(c.n))
+	l.remember(c, t, o, d, sent, given)
+	return d, nil
+}
+
+// land is the end of a call: those that queue go now.
+func (l *Limiter) land(key string) {
+	l.flights.mu.Lock()
+	defer l.flights.mu.Unlock()
+	f := l.flights.of[key]
+	f.flying--
+	if len(f.queue) > 0 {
+		l.depart(key, f)
+	} else if f.flying == 0 {
+		delete(l.flights.of, key)
+	}
+}
+
+// depart sends those that queue. flights.mu is held.
+func (l *Limiter) depart(key string, f *flight) {
+	n := min(len(f.queue), maxCallers)
+	all := f.queue[:n:n]
+	f.queue = f.queue[n:]
+	f.flying++
+	f.since = time.Now()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(all[0].ctx))
+	p := &party{waiting: n, cancel: cancel}
+	for _, c := range all {
+		c.party = p
+	}
+	l.client.Go(func() {
+		defer cancel()
+		defer l.land(key)
+		l.together(ctx, all)
+	})
+}
+
+// leave is for a caller whose ctx has ended. One that has not left yet takes
+// nothing.
+func (l *Limiter) leave(c *caller) (Decision, error) {
+	err := c.ctx.Err()
+	l.flights.mu.Lock()
+	defer l.flights.mu.Unlock()
+	select {
+	case <-c.done: // the answer came just now
+		return c.d, c.err
+	default:
+	}
+	if p := c.party; p != nil {
+		if p.waiting--; p.waiting == 0 {
+			p.cancel()
+		}
+		return Decision{}, redoubt.UnknownOutcome(err)
+	}
+	f := l.flights.of[c.key]
+	for i, q := range f.queue {
+		if q == c {
+			f.queue = append(f.queue[:i:i], f.queue[i+1:]...)
+			break
+		}
+	}
+	return Decision{}, err
+}
+
+// together makes a call for each of all, as one, and answers them.
+func (l *Limiter) together(ctx context.Context, all []*caller) {
+	// Those before them may have been refused.
+	rest := all[:0:0]
+	for _, c := range all {
+		if d, ok := l.denied(c.name, c.key, c.n); ok {
+			c.d = d
+			close(c.done)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	switch len(rest) {
+	case 0:
+		return
+	case 1:
+		c := rest[0]
+		cmd, err := l.takeCmd(c.name, c.n)
+		if err == nil {
+			c.d, err = l.alone(ctx, c, cmd)
+		}
+		c.err = err
+		close(c.done)
+		return
+	}
+	sent, given := time.Now(), l.denials.given(rest[0].name)
+	err := l.askBatch(ctx, rest, sent, given)
+	for _, c := range rest {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// askBatch sets the decisions of callers, who all want the same name.
+func (l *Limiter) askBatch(ctx context.Context, callers []*caller, sent time.Time, given uint64) error {
+	lead := make([]string, 1, 1+len(callers)+4*MaxLimits)
+	lead[0] = strconv.Itoa(len(callers))
+	for _, c := range callers {
+		lead = append(lead, strconv.Itoa(c.n))
+	}
+	cmd, err := l.cmd(batch, callers[0].name, 1, lead...)
+	if err != nil {
+		return err
+	}
+	r, t := l.reply(l.client.Do(ctx, cmd))
+	if r.Err != nil {
+		return r.Err
+	}
+	each := 1 + 2*len(t.rates)
+	v := make([]int64, 1+each*len(callers))
+	if err := r.Ints(v); err != nil {
+		return err
+	}
+	for i, c := range callers {
+		o := readAhead(v[0], v[1+i*each:1+(i+1)*each])
+		c.d = t.decide(o, o.first*int64(c.n), int64(c.n))
+		l.remember(c, t, o, c.d, sent, given)
+	}
+	return nil
+}
+
+// readAhead reads allowed, then ahead_s and ahead_ns of each limit.
+func readAhead(now int64, v []int64) outcome {
+	o := outcome{first: v[0], now: now}
+	for i := range len(v) / 2 {
+		o.ahead[i] = add(mul(v[1+2*i], second), v[2+2*i])
+	}
+	return o
+}

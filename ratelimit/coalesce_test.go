@@ -1,0 +1,270 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// gate is a Conn that holds commands until it is let go.
+type gate struct {
+	redoubt.Conn
+	mu   sync.Mutex
+	cmds []redoubt.Cmd
+	hold chan struct{} // what the next commands wait for; nil lets them through
+}
+
+func (g *gate) Pipelines() bool { return true }
+
+func (g *gate) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	g.mu.Lock()
+	g.cmds = append(g.cmds, cmd)
+	hold := g.hold
+	g.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return redoubt.Reply{Err: redoubt.UnknownOutcome(ctx.Err())}
+		}
+	}
+	return g.Conn.Do(ctx, cmd)
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hold, g.cmds = make(chan struct{}), nil
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.hold)
+	g.hold = nil
+}
+
+// sent are the names of the scripts that were run.
+func (g *gate) sent() (names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range g.cmds {
+		names = append(names, c.Script.Name())
+	}
+	return names
+}
+
+// poll waits until something is so.
+func poll(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(100 * time.Microsecond) { // paces the poll
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// Callers that come while a call for their name is under way go as one call,
+// and are answered as if they had come one by one, in their order: allowed and
+// refused, under one limit or several, own or stored.
+func TestCoalescedDecideAlike(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		r := dice(t)
+		g := &gate{Conn: w.clock}
+		held := newClient(t, g, w.Prefix)
+		for i := range 40 {
+			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
+			opts := ratelimit.Options{Limit: limits[0], And: limits[1:]}
+			apart, err := ratelimit.New(w.client, opts)
+			must(t, err)
+			if i%3 == 0 {
+				opts = ratelimit.Options{Stored: true}
+			}
+			l, err := ratelimit.New(held, opts)
+			must(t, err)
+			name := fmt.Sprint("a", i)
+			if opts.Stored {
+				must(t, l.Set(t.Context(), name, limits[0], limits[1:]...))
+			}
+			for range 5 {
+				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				costs := make([]int, 2+r.IntN(30))
+				for k := range costs {
+					costs[k] = 1 + r.IntN(3)
+					if r.IntN(6) == 0 {
+						costs[k] = 1 + r.IntN(limits[0].Burst+2)
+					}
+				}
+				want := make([]ratelimit.Decision, len(costs))
+				for k, n := range costs {
+					want[k] = allow(t, apart, name+"apart", n)
+				}
+				g.close()
+				got := make([]ratelimit.Decision, len(costs))
+				var wg sync.WaitGroup
+				for k, n := range costs {
+					wg.Go(func() {
+						var err error
+						if got[k], err = l.AllowN(t.Context(), name, n); err != nil {
+							t.Error(err)
+						}
+					})
+					poll(t, "the caller is in its place", func() bool {
+						return len(g.sent()) == 1 && ratelimit.Queued(l) == k
+					})
+				}
+				g.open()
+				wg.Wait()
+				for k := range costs {
+					if got[k] != want[k] {
+						t.Fatalf("%+v: call %d of %v:\n got %+v\nwant %+v", limits, k, costs, got[k], want[k])
+					}
+				}
+				if n := len(g.sent()); n != 2 {
+					t.Fatalf("%d callers made %d calls; want 2", len(costs), n)
+				}
+			}
+		}
+	})
+}
+
+// A lone caller's call goes at once and is a call of gcra.lua; a caller of
+// another name doesn't wait for it.
+func TestLoneCallersDoNotWait(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g := &gate{Conn: wrap(t, w.rdb)}
+		w.client = newClient(t, g, w.Prefix)
+		l := w.limiter(t, ratelimit.PerHour(10))
+		g.close()
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() { allow(t, l, fmt.Sprint("a", i), 1) })
+		}
+		poll(t, "all are under way", func() bool { return len(g.sent()) == 3 })
+		g.open()
+		wg.Wait()
+		if got := g.sent(); slices.Contains(got, "ratelimit.batch") {
+			t.Errorf("sent %q", got)
+		}
+	})
+}
+
+// A caller whose ctx ends before its call has left takes nothing; one that has
+// left may have. Neither takes the others with it.
+func TestCoalescedCancelled(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g := &gate{Conn: wrap(t, w.rdb)}
+		w.client = newClient(t, g, w.Prefix)
+		l := w.limiter(t, ratelimit.PerHour(10))
+		g.close()
+		first, stop := context.WithCancel(t.Context())
+		errs := make([]chan error, 4)
+		ctxs := []context.Context{first, nil, nil, nil}
+		cancels := []context.CancelFunc{stop, nil, nil, nil}
+		for i := range errs {
+			errs[i] = make(chan error, 1)
+			if i > 0 {
+				ctxs[i], cancels[i] = context.WithCancel(t.Context())
+			}
+			go func() {
+				_, err := l.Allow(ctxs[i], "a")
+				errs[i] <- err
+			}()
+			poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+		}
+		cancels[1]() // in the queue
+		if err := <-errs[1]; !errors.Is(err, context.Canceled) || errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("queued: %v", err)
+		}
+		cancels[0]() // under way, by itself
+		if err := <-errs[0]; !errors.Is(err, context.Canceled) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("under way: %v", err)
+		}
+		poll(t, "the others are under way", func() bool { return len(g.sent()) == 2 })
+		cancels[2]() // under way, with others
+		if err := <-errs[2]; !errors.Is(err, context.Canceled) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			t.Errorf("under way with others: %v", err)
+		}
+		g.open()
+		must(t, <-errs[3])
+		cancels[3]()
+		if d := peek(t, l, "a"); d.Remaining != 8 { // those of 2 and 3: 0 was held back, and 1 never left
+			t.Errorf("%s", show(d))
+		}
+
+		// When all have gone the batch is given up.
+		g.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				if _, err := l.Allow(ctx, "a"); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+			poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+		}
+		cancel()
+		wg.Wait()
+		poll(t, "nothing is left", func() bool { return ratelimit.Flights(l) == 0 })
+		g.open()
+	})
+}
+
+// A server that has lost its scripts gets the batch again.
+func TestCoalescedAfterScriptFlush(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g := &gate{Conn: wrap(t, w.rdb)}
+		w.client = newClient(t, g, w.Prefix)
+		l := w.limiter(t, ratelimit.PerHour(100))
+		for range 3 {
+			g.close()
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() { allow(t, l, "a", 1) })
+				poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+			}
+			must(t, w.rdb.ScriptFlush(t.Context()).Err())
+			g.open()
+			wg.Wait()
+		}
+		if d := peek(t, l, "a"); d.Remaining != 70 {
+			t.Errorf("%s", show(d))
+		}
+	})
+}
+
+// Callers that wait for one that is stuck go without it when another comes.
+func TestCoalescedBehindAStuckCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Conn: answering{redoubt.Reply{Val: []any{int64(1), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}}
+		client, err := redoubt.New(g, redoubt.Options{})
+		must(t, err)
+		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(10)})
+		must(t, err)
+		g.close()
+		stuck := g.hold
+		var wg sync.WaitGroup
+		wg.Go(func() { allow(t, l, "a", 1) })
+		synctest.Wait()
+		g.mu.Lock()
+		g.hold = nil // only the first is held
+		g.mu.Unlock()
+		time.Sleep(time.Second) // the time of the bubble
+		allow(t, l, "a", 1)
+		close(stuck)
+		wg.Wait()
+		must(t, client.Close())
+		if n := ratelimit.Flights(l); n != 0 {
+			t.Errorf("%d left", n)
+		}
+	})
+}

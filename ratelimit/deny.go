@@ -1,0 +1,151 @@
+package ratelimit
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// maxDeny is how long a refusal is remembered at most. It bounds what is wrong
+// with it after another process has given tokens back or changed the limits.
+const maxDeny = time.Second
+
+// maxDenials is how many refusals a Client remembers.
+const maxDenials = 1 << 14
+
+// denials remember refusals, for all Limiters of a Client. A TAT never goes
+// back but by a call that gives tokens back: so until a refused call would be
+// allowed, any call for as many tokens or more is refused as well.
+type denials struct {
+	seed maphash.Seed
+	// back counts the calls of this process that give tokens back or change
+	// limits, by the hash of the name: an answer to a call that one of them
+	// came after is not remembered.
+	back [256]atomic.Uint64
+
+	mu    sync.Mutex
+	known map[string][]denial // by name
+}
+
+// A denial holds for one key, which tells the scopes apart, and for one set of
+// limits: a Limiter with others asks the server.
+type denial struct {
+	key, limits string
+	terms       *terms
+	outcome     outcome
+	n           int64
+	sent, until time.Time
+}
+
+// maxDenialsOfName is for names that are held to several limits apart.
+const maxDenialsOfName = 4
+
+type denialsKey struct{}
+
+func denialsOf(c *redoubt.Client) *denials {
+	return c.Shared(denialsKey{}, func() any {
+		return &denials{seed: maphash.MakeSeed(), known: map[string][]denial{}}
+	}).(*denials)
+}
+
+func (d *denials) counter(name string) *atomic.Uint64 {
+	return &d.back[maphash.String(d.seed, name)%uint64(len(d.back))]
+}
+
+// given changes when tokens of name are given back in this process.
+func (d *denials) given(name string) uint64 { return d.counter(name).Load() }
+
+// denied returns the refusal that is known of a call, if one is.
+func (l *Limiter) denied(name, key string, n int) (Decision, bool) {
+	if l.denyFor == 0 || n == 0 {
+		return Decision{}, false
+	}
+	now := time.Now()
+	l.denials.mu.Lock()
+	i, r := l.denials.find(name, key, l.limitsID)
+	l.denials.mu.Unlock()
+	if i < 0 || int64(n) < r.n || !now.Before(r.until) {
+		return Decision{}, false
+	}
+	return r.terms.refuse(r.outcome, int64(n), now.Sub(r.sent)), true
+}
+
+// find returns the denial and its place among those of the name, or -1. d.mu is
+// held.
+func (d *denials) find(name, key, limits string) (int, denial) {
+	for i, r := range d.known[name] {
+		if r.key == key && r.limits == limits {
+			return i, r
+		}
+	}
+	return -1, denial{}
+}
+
+// remember keeps what the answer to a call for n tokens says of calls that
+// follow: that it was refused, or that it took the last token.
+func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time.Time, given uint64) {
+	if l.denyFor == 0 || c.n == 0 || (d.Allowed && d.Remaining > 0) {
+		return
+	}
+	least := int64(c.n)
+	if d.Allowed {
+		least = 1
+	}
+	after, _ := t.retry(o, least)
+	if after == Never || after > l.denyFor {
+		after = l.denyFor
+	}
+	r := denial{c.key, l.limitsID, t, o, least, sent, sent.Add(after)}
+	m := l.denials
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.given(c.name) != given {
+		return
+	}
+	i, old := m.find(c.name, c.key, l.limitsID)
+	switch all := m.known[c.name]; {
+	case i >= 0 && old.n < least && sent.Before(old.until) && slices.Equal(old.terms.limits, t.limits):
+		// The old one refuses more.
+	case i >= 0:
+		all[i] = r
+	case len(all) >= maxDenialsOfName:
+		all[0] = r
+	default:
+		if len(m.known) >= maxDenials && all == nil {
+			m.makeRoom(sent)
+		}
+		m.known[c.name] = append(all, r)
+	}
+}
+
+// makeRoom drops the names whose refusals are over among some, and one in any
+// case: a refusal that is forgotten costs a round trip. d.mu is held.
+func (d *denials) makeRoom(now time.Time) {
+	looked, dropped := 0, 0
+	for name, all := range d.known {
+		looked++
+		if !slices.ContainsFunc(all, func(r denial) bool { return now.Before(r.until) }) {
+			delete(d.known, name)
+			dropped++
+		}
+		if looked == 64 {
+			if dropped == 0 {
+				delete(d.known, name)
+			}
+			return
+		}
+	}
+}
+
+// forget is called when tokens of name were given back or its limits changed,
+// or may have been: its refusals are forgotten.
+func (d *denials) forget(name string) {
+	d.counter(name).Add(1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, name)
+}

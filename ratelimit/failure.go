@@ -1,0 +1,223 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Failure says what a [Limiter] answers when the server doesn't: when it can't
+// be reached, is too slow, or replies with an error. Such a Decision has its
+// Degraded set.
+//
+// It is not asked when the caller's own ctx has ended, nor for what is wrong
+// with the call, like [ErrNotConfigured]: those are errors in any case. Nor is
+// it for what has no sensible answer without the server: TakeUpTo, Reserve,
+// Wait, Refund and Reset.
+type Failure uint8
+
+const (
+	// Error: the error. This is the default.
+	Error Failure = iota
+	// Open: the call is allowed.
+	Open
+	// Closed: the call is refused, with a RetryAfter of Options.Timeout.
+	Closed
+	// Local: the same limits, kept in this process: so N processes allow
+	// up to N times as much. It begins with all tokens. It does not go with
+	// Options.Stored.
+	Local
+)
+
+const defaultTimeout = time.Second
+
+// errNoAnswer is the cause of a Decision while the server is taken to be away.
+var errNoAnswer = errors.New("ratelimit: the server has not answered in time")
+
+// failure is how a Limiter gets on without the server.
+type failure struct {
+	mode    Failure
+	timeout time.Duration
+	base    time.Time
+	// away is until when, counted from base, the server is not asked after it
+	// has not answered; 0 while it does.
+	away  *atomic.Int64
+	local *localLimits
+}
+
+func newFailure(opts Options) (failure, error) {
+	var errs []error
+	f := failure{mode: opts.OnFailure, timeout: opts.Timeout, base: time.Now(), away: new(atomic.Int64), local: &localLimits{}}
+	switch f.mode {
+	case Error:
+		if f.timeout != 0 {
+			errs = append(errs, errors.New("ratelimit: Timeout goes with an OnFailure other than Error"))
+		}
+	case Open, Closed, Local:
+		if f.timeout < 0 {
+			errs = append(errs, fmt.Errorf("ratelimit: Timeout is %v; want more than 0", f.timeout))
+		}
+		if f.timeout == 0 {
+			f.timeout = defaultTimeout
+		}
+		if f.mode == Local && opts.Stored {
+			errs = append(errs, errors.New("ratelimit: OnFailure Local does not go with Stored"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("ratelimit: OnFailure is %d; want Error, Open, Closed or Local", f.mode))
+	}
+	return f, errors.Join(errs...)
+}
+
+// within bounds a call by Options.Timeout.
+func (l *Limiter) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.failure.mode == Error {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, l.failure.timeout)
+}
+
+// guard asks the server, and OnFailure if that fails.
+func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(context.Context) (Decision, error)) (d Decision, err error) {
+	if l.failure.mode == Error {
+		return ask(ctx)
+	}
+	err = l.reach(ctx, func(ctx context.Context) error {
+		d, err = ask(ctx)
+		return err
+	})
+	if err != nil {
+		return l.failed(ctx, name, n, err)
+	}
+	return d, nil
+}
+
+// reach calls ask, with a bound of time, unless the server is taken to be away.
+func (l *Limiter) reach(ctx context.Context, ask func(context.Context) error) error {
+	f := &l.failure
+	if f.mode == Error {
+		return ask(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.isAway() {
+		return errNoAnswer
+	}
+	within, cancel := l.within(ctx)
+	defer cancel()
+	err := ask(within)
+	if err == nil && f.away.Load() != 0 {
+		f.away.Store(0)
+	}
+	return err
+}
+
+// isAway reports whether the server is not to be asked now. Once its time is
+// over, the first to come asks, and the others don't until that is answered.
+func (f *failure) isAway() bool {
+	away := f.away.Load()
+	if away == 0 {
+		return false
+	}
+	now := time.Since(f.base)
+	return int64(now) < away || !f.away.CompareAndSwap(away, int64(now+f.timeout))
+}
+
+// failed answers a call that the server has not answered.
+func (l *Limiter) failed(ctx context.Context, name string, n int, err error) (Decision, error) {
+	f := &l.failure
+	if f.mode == Error || errors.Is(err, ErrNotConfigured) || ctx.Err() != nil {
+		return Decision{}, err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.away.Store(int64(time.Since(f.base) + f.timeout))
+	}
+	return l.degraded(name, n, err)
+}
+
+// degraded answers without the server, because of err.
+func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
+	f := &l.failure
+	d := Decision{Allowed: f.mode == Open, Violated: -1}
+	if f.mode == Local {
+		key, err := l.key(name)
+		if err != nil {
+			return Decision{}, err
+		}
+		d = f.local.take(key, &l.terms, int64(n), time.Since(f.base))
+	} else if l.stored == nil {
+		d.Limit = l.terms.limits[0]
+	}
+	switch f.mode {
+	case Open:
+		d.Taken = n
+	case Closed:
+		d.RetryAfter = f.timeout
+	case Error, Local:
+	}
+	d.Degraded = err
+	return d, nil
+}
+
+// localLimits are limits that are kept in this process, by the arithmetic of
+// gcra.lua.
+type localLimits struct {
+	mu    sync.Mutex
+	tats  map[string]*[MaxLimits]int64 // ns
+	sweep int                          // at how many names to look for those that are full
+}
+
+// minSweep is how many names are kept without a look at them.
+const minSweep = 1024
+
+// take takes n tokens of every limit, or none.
+func (m *localLimits) take(key string, t *terms, n int64, now time.Duration) Decision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tats == nil {
+		m.tats, m.sweep = map[string]*[MaxLimits]int64{}, minSweep
+	}
+	tats := m.tats[key]
+	if tats == nil {
+		if len(m.tats) >= m.sweep {
+			m.forget(now)
+		}
+		tats = new([MaxLimits]int64)
+		m.tats[key] = tats
+	}
+	o, next := outcome{first: 1}, *tats
+	for i, g := range t.rates {
+		o.ahead[i] = max(tats[i]-int64(now), 0)
+		ahead := add(o.ahead[i], g.cost(n))
+		if ahead > g.tolerance {
+			o.first = 0
+		}
+		next[i] = add(int64(now), ahead)
+	}
+	if o.first == 1 {
+		*tats = next
+		for i := range t.rates {
+			o.ahead[i] = next[i] - int64(now)
+		}
+	}
+	return t.decide(o, o.first*n, n)
+}
+
+// forget drops the names that have all their tokens. It comes as often as the
+// names have doubled, so that it costs each of them little.
+func (m *localLimits) forget(now time.Duration) {
+	for key, tats := range m.tats {
+		full := true
+		for _, tat := range tats {
+			full = full && tat <= int64(now)
+		}
+		if full {
+			delete(m.tats, key)
+		}
+	}
+	m.sweep = max(minSweep, 2*len(m.tats))
+}

@@ -1,0 +1,427 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// LeasedOptions configure a [Leased].
+type LeasedOptions struct {
+	// Tokens is how many tokens one holder takes at once, at most: 1 to the
+	// Burst of the limit. Few operations on the server need many, an even share
+	// among holders needs few. Defaults to 100, or to Burst if that is less.
+	Tokens int
+	// TTL is how long they may be used after they were taken: at least a
+	// millisecond. Defaults to a second.
+	TTL time.Duration
+}
+
+const (
+	defaultLease = 100
+	minLeaseTTL  = time.Millisecond
+)
+
+// Leased answers for a [Limiter] without a round trip, most of the time: it
+// takes tokens from the server k at a time, before anybody uses them, and gives
+// them out in this process. That is about one round trip for k calls.
+//
+// The price is when, not how many. Each token that is used was taken from the
+// limit, so that over a long time the rate is the limit's; but it may be used up
+// to TTL later. In any time W, N holders together use no more than
+//
+//	B + r·W + min(N·k, r·TTL)
+//
+// where B is Burst, r the rate, and a Leased is one holder. Take the Limiter
+// itself where B + r·W must hold to the token.
+//
+// A holder takes no more than half of what is left, if it needs no more, so
+// that the others get theirs when tokens are short. What it doesn't use for
+// half a TTL goes back to the server, less what has come back there by itself
+// meanwhile. A holder that crashes takes at most k tokens with it.
+//
+// All methods may be called by many goroutines at once. Close a Leased after
+// use.
+type Leased struct {
+	limiter *Limiter
+	most    int64
+	ttl     time.Duration
+	base    time.Time // which times are counted from
+	seed    maphash.Seed
+	shards  [leaseShards]leaseShard
+	sweeps  struct {
+		sync.Mutex
+		timer   *time.Timer
+		closed  bool
+		returns sync.WaitGroup
+	}
+}
+
+const leaseShards = 64
+
+// leaseShard has a part of the names. A local decision is made under its lock,
+// which takes less time than a finer one would.
+type leaseShard struct {
+	mu     sync.Mutex
+	closed bool
+	leases map[string]*lease
+	_      [40]byte // shards on cache lines of their own
+}
+
+// lease is what a holder has of one name. Times are counted from Leased.base.
+type lease struct {
+	left    int64         // tokens to give out
+	until   time.Duration // when they lapse
+	granted int64         // when they were taken, by the server's clock in µs; of several calls the first
+	used    time.Duration // when the last one was given out
+
+	called chan struct{} // closed when the call that is under way is over; nil without one
+
+	// The last answer of the server.
+	terms   *terms
+	outcome outcome
+	at      time.Duration // when it was asked
+	last    Decision
+	// So many tokens more are refused by it, while nothing is given back in
+	// this process.
+	refused      int64
+	refusedUntil time.Duration
+	given        uint64
+}
+
+// NewLeased returns a Leased on limiter. It sends nothing. The error joins all
+// that is wrong with the options.
+func NewLeased(limiter *Limiter, opts LeasedOptions) (*Leased, error) {
+	if limiter == nil {
+		return nil, errors.New("ratelimit: limiter is nil")
+	}
+	burst := maxCoalesced
+	for _, l := range limiter.terms.limits { // none when they are stored
+		burst = min(burst, l.Burst)
+	}
+	if opts.Tokens == 0 {
+		opts.Tokens = min(defaultLease, burst)
+	}
+	if opts.TTL == 0 {
+		opts.TTL = time.Second
+	}
+	var errs []error
+	if opts.Tokens < 1 || opts.Tokens > burst {
+		errs = append(errs, fmt.Errorf("ratelimit: Tokens is %d; want 1 to %d, the burst", opts.Tokens, burst))
+	}
+	if opts.TTL < minLeaseTTL {
+		errs = append(errs, fmt.Errorf("ratelimit: TTL is %v; want at least %v", opts.TTL, minLeaseTTL))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	l := &Leased{limiter: limiter, most: int64(opts.Tokens), ttl: opts.TTL, base: time.Now(), seed: maphash.MakeSeed()}
+	for i := range l.shards {
+		l.shards[i].leases = map[string]*lease{}
+	}
+	return l, nil
+}
+
+// Allow takes one token of the limit called name, if there is one. See
+// [Leased.AllowN].
+func (l *Leased) Allow(ctx context.Context, name string) (Decision, error) {
+	return l.AllowN(ctx, name, 1)
+}
+
+// AllowN takes n tokens of the limit called name, all of them or none, from
+// those that are leased if there are so many, and otherwise with one round trip
+// for more of them. More than LeasedOptions.Tokens are asked of the Limiter, and
+// n = 0 is its Peek. A refusal holds until RetryAfter has passed, at most a
+// second, without a round trip: unlike one by the Limiter.
+//
+// Remaining and ResetAfter are what this holder knows: what the server said
+// last, with what is leased here. After an error, or [Leased.Close], see
+// [Options.OnFailure].
+func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, error) {
+	if n <= 0 || int64(n) > l.most {
+		return l.limiter.AllowN(ctx, name, n)
+	}
+	need := int64(n)
+	s := &l.shards[maphash.String(l.seed, name)%leaseShards]
+	for {
+		s.mu.Lock()
+		now := time.Since(l.base)
+		h := s.leases[name]
+		if h != nil && h.left >= need && now < h.until {
+			h.left -= need
+			h.used = now
+			d := h.last
+			d.Taken = n
+			d.Remaining += int(h.left)
+			d.ResetAfter = max(0, d.ResetAfter-(now-h.at))
+			s.mu.Unlock()
+			return d, nil
+		}
+		if s.closed {
+			s.mu.Unlock()
+			return Decision{}, redoubt.ErrClosed
+		}
+		if h == nil {
+			if _, err := l.limiter.key(name); err != nil {
+				s.mu.Unlock()
+				return Decision{}, err
+			}
+			h = &lease{}
+			s.leases[name] = h
+			l.sweepLater()
+		}
+		if called := h.called; called != nil {
+			s.mu.Unlock()
+			select {
+			case <-called:
+				continue
+			case <-ctx.Done():
+				return Decision{}, ctx.Err()
+			}
+		}
+		if h.left > 0 && now >= h.until {
+			l.giveBack([]unused{h.take(name)})
+		}
+		if now < h.refusedUntil && need-h.left >= h.refused && h.given == l.limiter.denials.given(name) {
+			d := h.refuse(need, now)
+			s.mu.Unlock()
+			return d, nil
+		}
+		return l.ask(ctx, s, h, name, need, now)
+	}
+}
+
+// Peek answers what [Limiter.Peek] does: it does not count what is leased.
+func (l *Leased) Peek(ctx context.Context, name string) (Decision, error) {
+	return l.limiter.Peek(ctx, name)
+}
+
+// ask takes more tokens from the server, for need of them to be there. s.mu is
+// held, and is not when it returns.
+func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, need int64, now time.Duration) (Decision, error) {
+	h.called = make(chan struct{})
+	least := need - h.left
+	most := min(max(least, h.share(l.limiter, now)), l.most-h.left)
+	given := l.limiter.denials.given(name)
+	s.mu.Unlock()
+
+	var o outcome
+	var t *terms
+	err := l.limiter.reach(ctx, func(ctx context.Context) (err error) {
+		o, t, err = l.limiter.upTo(ctx, name, most)
+		return err
+	})
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(h.called)
+	h.called = nil
+	if err != nil {
+		return l.limiter.failed(ctx, name, int(need), err)
+	}
+	if h.left > 0 && time.Since(l.base) >= h.until {
+		l.giveBack([]unused{h.take(name)}) // they have lapsed meanwhile
+	}
+	if h.left == 0 {
+		// It lapses by when it was asked for: the server took it later.
+		h.until, h.granted = now+l.ttl, o.now
+	}
+	h.left += o.first
+	h.terms, h.outcome, h.at, h.used, h.given = t, o, now, now, given
+	h.last = t.decide(o, o.first, 1)
+	h.last.Allowed, h.last.RetryAfter, h.last.Violated = true, 0, -1
+	if o.first < most {
+		after, _ := t.retry(o, max(least-o.first, 1))
+		if after == Never || after > maxDeny {
+			after = maxDeny
+		}
+		h.refused, h.refusedUntil = max(least-o.first, 1), now+after
+	} else {
+		h.refusedUntil = 0
+	}
+	if h.left < need {
+		return h.refuse(need, now), nil
+	}
+	if s.closed {
+		defer func() { l.giveBack([]unused{h.take(name)}) }()
+	}
+	h.left -= need
+	d := h.last
+	d.Taken = int(need)
+	d.Remaining += int(h.left)
+	return d, nil
+}
+
+// share is how many tokens to take for more than one call: half of what should
+// be left on the server.
+func (h *lease) share(l *Limiter, now time.Duration) int64 {
+	t, o, passed := h.terms, h.outcome, int64(now-h.at)
+	if t == nil {
+		t, o, passed = &l.terms, outcome{}, 0
+	}
+	half := int64(maxCoalesced)
+	for i, g := range t.rates {
+		half = min(half, (g.tolerance-max(o.ahead[i]-passed, 0))/g.interval/2)
+	}
+	return half
+}
+
+// refuse is the refusal of more tokens than there are.
+func (h *lease) refuse(need int64, now time.Duration) Decision {
+	d := h.terms.refuse(h.outcome, need-h.left, now-h.at)
+	d.Remaining += int(h.left)
+	return d
+}
+
+// refuse is the refusal of n tokens by the outcome of a call some time ago.
+func (t *terms) refuse(o outcome, n int64, passed time.Duration) Decision {
+	o.first = 0
+	// Cut to the server's microseconds, to which RetryAfter was rounded up.
+	passed = passed.Truncate(time.Microsecond)
+	for i := range t.rates {
+		o.ahead[i] -= int64(passed)
+	}
+	return t.decide(o, 0, n)
+}
+
+// unused are tokens to give back.
+type unused struct {
+	name    string
+	n       int64
+	granted int64
+}
+
+// take takes the tokens out of a lease.
+func (h *lease) take(name string) unused {
+	u := unused{name, h.left, h.granted}
+	h.left = 0
+	return u
+}
+
+// giveBack gives tokens back in the background.
+func (l *Leased) giveBack(all []unused) {
+	done := func() {}
+	l.sweeps.Lock()
+	if !l.sweeps.closed {
+		l.sweeps.returns.Add(1)
+		done = l.sweeps.returns.Done
+	}
+	l.sweeps.Unlock()
+	l.limiter.client.Go(func() {
+		defer done()
+		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+		defer cancel()
+		_ = l.returnAll(ctx, all) // or else they are lost, which only under-admits
+	})
+}
+
+// returnAll gives tokens back. It is sent once: what would be given twice would
+// be too much.
+func (l *Leased) returnAll(ctx context.Context, all []unused) error {
+	var cmds []redoubt.Cmd
+	var errs []error
+	for _, u := range all {
+		if u.n == 0 {
+			continue
+		}
+		cmd, err := l.limiter.cmd(giveBack, u.name, int(u.n), strconv.FormatInt(u.granted, 10))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		cmds = append(cmds, cmd)
+	}
+	if len(cmds) == 0 {
+		return errors.Join(errs...)
+	}
+	for _, r := range l.limiter.client.Pipeline(ctx, cmds) {
+		errs = append(errs, r.Err)
+	}
+	for _, u := range all {
+		l.limiter.denials.forget(u.name)
+	}
+	return errors.Join(errs...)
+}
+
+// sweepLater sets the timer, if it isn't set.
+func (l *Leased) sweepLater() {
+	l.sweeps.Lock()
+	defer l.sweeps.Unlock()
+	if l.sweeps.timer == nil && !l.sweeps.closed {
+		l.sweeps.timer = time.AfterFunc(l.ttl/2, l.sweep)
+	}
+}
+
+// sweep gives back what was not used for half a TTL, and forgets the names that
+// have nothing.
+func (l *Leased) sweep() {
+	now := time.Since(l.base)
+	var back []unused
+	kept := 0
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for name, h := range s.leases {
+			if h.called == nil && (now >= h.until || now-h.used >= l.ttl/2) {
+				if h.left > 0 {
+					back = append(back, h.take(name))
+				}
+				if now >= h.refusedUntil {
+					delete(s.leases, name)
+					continue
+				}
+			}
+			kept++
+		}
+		s.mu.Unlock()
+	}
+	l.sweeps.Lock()
+	l.sweeps.timer = nil
+	closed := l.sweeps.closed
+	l.sweeps.Unlock()
+	if len(back) > 0 {
+		l.giveBack(back)
+	}
+	if kept > 0 && !closed {
+		l.sweepLater()
+	}
+}
+
+// Close gives all tokens back that are leased and not used, and fails later
+// calls with redoubt.ErrClosed. When it returns nil they are back; an error, or
+// the end of ctx, leaves them out until they come back by themselves. Close may
+// be called more than once.
+func (l *Leased) Close(ctx context.Context) error {
+	l.sweeps.Lock()
+	l.sweeps.closed = true
+	if l.sweeps.timer != nil {
+		l.sweeps.timer.Stop()
+	}
+	l.sweeps.Unlock()
+	var back []unused
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		for name, h := range s.leases {
+			back = append(back, h.take(name))
+		}
+		clear(s.leases)
+		s.mu.Unlock()
+	}
+	err := l.returnAll(ctx, back)
+	done := make(chan struct{})
+	go func() { l.sweeps.returns.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = errors.Join(err, ctx.Err())
+	}
+	return err
+}
