@@ -188,7 +188,7 @@
 // A [Quorum] needs no failover, but masters that don't forget: one that restarts
 // empty grants what is held on the others, and is enough for a second majority when
 // the lease was on no more than a majority. See [Quorum] for what to do about it.
-// (TestQuorumTakenAway)
+// (TestQuorumTakenAway, TestQuorumTakenAwayByForce)
 //
 // Fairness is not promised either without [Options].Fair: but for the preference of
 // writers, whoever asks first after a release gets the lock, waiter or not. With it,

@@ -27,7 +27,9 @@ const MaxMasters = 15
 // majority of them have confirmed, each counted as for a [Mutex], from before the
 // call was sent and less one part in a hundred. Whoever gets no majority gives back
 // what it got. Each master is renewed for itself; one that came back, or whose part
-// of the lease was lost, is taken anew with the same id as long as the lease lasts.
+// of the lease was lost, is taken anew with the same id as long as the lease lasts,
+// unless it was taken away there by [Mutex.ForceRelease]: by force on a majority the
+// lease ends.
 //
 // The token is the largest that a master of the majority gave. Before the lease is
 // handed out, a majority has noted it. As any two majorities share a master, later

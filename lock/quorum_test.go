@@ -278,6 +278,37 @@ func TestQuorumTakenAway(t *testing.T) {
 	})
 }
 
+// Taken away by force on one master after the other: it isn't taken back there, and
+// is over when a majority is gone.
+func TestQuorumTakenAwayByForce(t *testing.T) {
+	eachMasters(t, 3, func(t *testing.T, m *masters) {
+		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour, NoRenew: true}), "lock")
+		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 })
+		for i, rdb := range m.rdbs {
+			conn, err := goredis.Wrap(rdb)
+			must(t, err)
+			client, err := redoubt.New(conn, redoubt.Options{})
+			must(t, err)
+			t.Cleanup(func() { _ = client.Close() })
+			mutex, err := lock.New(client, lock.Options{})
+			must(t, err)
+			info, err := mutex.Inspect(t.Context(), "lock")
+			must(t, err)
+			if released, err := mutex.ForceRelease(t.Context(), "lock", info.Fence); !released || err != nil {
+				t.Fatalf("master %d: %t, %v", i, released, err)
+			}
+			switch err := lease.Extend(t.Context(), time.Hour); {
+			case i == 0:
+				must(t, err)
+			case !errors.Is(err, lock.ErrNotHeld):
+				t.Errorf("without %d masters Extend returned %v", i+1, err)
+			}
+			eventually(t, "it is not taken back", func() bool { return m.holding(lease) == 2-i })
+		}
+		must(t, try(t, m.quorum(false, lock.Options{}), "lock").Release(t.Context()))
+	})
+}
+
 // An attempt whose outcome nobody learnt, on a majority or less, is undone.
 func TestQuorumUndoesUnknownOutcomes(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {

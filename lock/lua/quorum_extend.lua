@@ -12,8 +12,10 @@ local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void'
 local fence = tonumber(held[3] or 0)
 local left = tonumber(held[2] or 0) - now
 if left > 0 and held[1] ~= ARGV[1] then return {0, fence, 0} end
--- A copy that arrives after the release, or after the attempt was given up.
-if held[4] == ARGV[1] or held[5] == ARGV[1] then return {0, fence, 0} end
+-- A copy that arrives after the release, or after the attempt was given up; or it
+-- was taken away by force.
+local ended = held[1] == ARGV[1] and held[2] == '0'
+if ended or held[4] == ARGV[1] or held[5] == ARGV[1] then return {0, fence, 0} end
 
 left = math.max(left, tonumber(ARGV[2]))
 fence = math.max(fence, tonumber(ARGV[5]))
