@@ -14,6 +14,7 @@ var (
 	FairCmd = func(key, id, waiter string) redoubt.Cmd {
 		return fair{}.acquire([]string{key}, Request{ID: id, TTL: time.Minute}, waiter)
 	}
+	FairLeaveCmd  = func(key, id string) redoubt.Cmd { return fairLeaveCmd([]string{key}, id) }
 	FairVoidCmd   = func(key, id string) redoubt.Cmd { return fair{}.release([]string{key}, id, "", true) }
 	VoidCmd       = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
 	PermitWaiting = func(keys []string, limit int, r Request, waiter string) redoubt.Cmd {

@@ -443,3 +443,35 @@ func (c *watching) queued(id string) time.Time {
 	defer c.mu.Unlock()
 	return c.at[id]
 }
+
+// An ID that may have been asked for again elsewhere leaves: it gives on what was
+// handed to it, and not what it has acquired.
+func TestFairLeaveKeepsWhatIsAcquired(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, key := w.client(), w.key(t.Name())
+		do := func(cmd redoubt.Cmd, want lock.Status) {
+			t.Helper()
+			if a, err := lock.ReadAttempt(c.Do(t.Context(), cmd)); err != nil || a.Status != want {
+				t.Errorf("%+v (%v), want status %d", a, err, want)
+			}
+		}
+		leave := func(id string, want bool) {
+			t.Helper()
+			if ok, err := lock.ReadRelease(c.Do(t.Context(), lock.FairLeaveCmd(key, id))); err != nil || ok != want {
+				t.Errorf("%s leaves: %v (%v), want %v", id, ok, err, want)
+			}
+		}
+		waiter, err := c.Waiter(t.Context(), t.Name(), key)
+		must(t, err)
+		defer waiter.Close()
+		wake := waiter.Verb + " " + waiter.Channel
+		do(lock.FairCmd(key, "a", wake), lock.Acquired)
+		do(lock.FairCmd(key, "b", wake), lock.Held)
+		leave("a", false)
+		do(lock.FairCmd(key, "a", wake), lock.Acquired)
+		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, "a")).Err) // to b
+		leave("b", true)
+		do(lock.FairCmd(key, "c", wake), lock.Acquired)
+		leave("c", false)
+	})
+}
