@@ -88,18 +88,9 @@ func (d *denials) find(name, key, limits string) (int, denial) {
 // remember keeps what the answer to a call for n tokens says of calls that
 // follow: that it was refused, or that it took the last token.
 func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time.Time, given uint64) {
-	if l.denyFor == 0 || c.n == 0 || (d.Allowed && d.Remaining > 0) {
+	if l.denyFor == 0 || c.n == 0 {
 		return
 	}
-	least := int64(c.n)
-	if d.Allowed {
-		least = 1
-	}
-	after, _ := t.retry(o, least)
-	if after == Never || after > l.denyFor {
-		after = l.denyFor
-	}
-	r := denial{c.key, l.limitsID, t, o, least, sent, sent.Add(after)}
 	m := l.denials
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,9 +98,22 @@ func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time
 		return
 	}
 	i, old := m.find(c.name, c.key, l.limitsID)
+	least := int64(c.n)
+	if d.Allowed {
+		least = 1
+	}
+	if i >= 0 && sent.Before(old.until) && slices.Equal(old.terms.limits, t.limits) && (d.Allowed && d.Remaining > 0 || old.n < least) {
+		least = old.n // refused still, by what the server says now
+	}
+	if int64(d.Remaining) >= least {
+		return
+	}
+	after, _ := t.retry(o, least)
+	if after == Never || after > l.denyFor {
+		after = l.denyFor
+	}
+	r := denial{c.key, l.limitsID, t, o, least, sent, sent.Add(after)}
 	switch all := m.known[c.name]; {
-	case i >= 0 && old.n < least && sent.Before(old.until) && slices.Equal(old.terms.limits, t.limits):
-		// The old one refuses more.
 	case i >= 0:
 		all[i] = r
 	case len(all) >= maxDenialsOfName:

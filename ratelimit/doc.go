@@ -111,6 +111,35 @@
 //   - CL.THROTTLE on the same key decides alike, and keys that redis-cell has
 //     written go on. (TestBareKeysShareWithThrottle, TestThrottleVectors)
 //
+// # Beyond one round trip
+//
+// Concurrent calls of Allow for one name go to the server as one, whose outcome is
+// that of the calls one by one, in the order in which they came; a lone caller
+// never waits for others. (TestCoalescedDecideAlike, TestLoneCallersDoNotWait,
+// TestCoalescedCancelled)
+//
+// Options.DenyCache remembers refusals. Since a TAT moves only forward, a flood of
+// calls that are refused costs one round trip each RetryAfter, and at most
+// one a second (TestDeniedFlood, TestDeniedFloodOnServer). What this process gives back or
+// changes ends it at once; what another does is seen up to DenyCache later
+// (TestDenialsEnd).
+//
+// A [Leased] takes k tokens before they are used, and decides in this process,
+// without allocating (TestLeasedAllocatesNothing). N of them together use in any time W at
+// most
+//
+//	B + r·W + min(N·k, r·TTL)
+//
+// tokens: what is granted in that time is B + r·W, each may hold k from before, and
+// none holds any for longer than TTL. What is given back is less by what has come
+// back by itself meanwhile, or the bound would not hold. A crash only
+// under-admits. (TestLeasesKeepTheirBound, TestLeasesReturnNothingTwice, TestLeasedHolders,
+// TestLeasesGiveBack, TestLeasesSaveRoundTrips)
+//
+// Options.OnFailure says what holds while the server doesn't answer: an error,
+// all, nothing, or the same limit kept in this process; Decision.Degraded tells.
+// (TestOnFailure, TestOnFailureLocal)
+//
 // # What is not promised
 //
 // The limit through a failover: Redis replicates asynchronously, and what a new

@@ -339,3 +339,40 @@ func ExampleLimiter_Allow_http() {
 	// 204 ""
 	// 429 "2"
 }
+
+// Leases of tokens: a hundred calls cost a round trip or two.
+func ExampleLeased() {
+	client := connect()
+	defer func() { _ = client.Close() }()
+	ctx := context.Background()
+
+	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1000)})
+	if err != nil {
+		panic(err)
+	}
+	leased, err := ratelimit.NewLeased(limits, ratelimit.LeasedOptions{Tokens: 100, TTL: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	for range 30 {
+		if d, err := leased.Allow(ctx, "user:42"); err != nil || !d.Allowed {
+			panic("refused")
+		}
+	}
+	d, err := limits.Peek(ctx, "user:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("on the server:", d.Remaining)
+
+	if err := leased.Close(ctx); err != nil {
+		panic(err)
+	}
+	if d, err = limits.Peek(ctx, "user:42"); err != nil {
+		panic(err)
+	}
+	fmt.Println("given back:", d.Remaining)
+	// Output:
+	// on the server: 900
+	// given back: 970
+}

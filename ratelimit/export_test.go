@@ -1,5 +1,7 @@
 package ratelimit
 
+import "github.com/redoubt-go/redoubt"
+
 // Queued returns how many callers wait for a call that is under way.
 func Queued(l *Limiter) (n int) {
 	l.flights.mu.Lock()
@@ -15,4 +17,15 @@ func Flights(l *Limiter) int {
 	l.flights.mu.Lock()
 	defer l.flights.mu.Unlock()
 	return len(l.flights.of)
+}
+
+// MaxDenials is how many names are remembered as refused.
+const MaxDenials = maxDenials
+
+// Denials returns how many names are.
+func Denials(c *redoubt.Client) int {
+	d := denialsOf(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.known)
 }

@@ -1,0 +1,138 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// Without a server, be it dead or a black hole, each choice answers in bounded
+// time and says that it is degraded; when the server is back it decides again.
+func TestOnFailure(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const timeout = 200 * time.Millisecond
+		for _, fault := range []string{"dead", "blackhole"} {
+			for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
+				proxy := faultnet.New(t, w.Addr)
+				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 10 * time.Second})
+				t.Cleanup(func() { _ = rdb.Close() })
+				l, err := ratelimit.New(newClient(t, wrap(t, rdb), w.Prefix), ratelimit.Options{
+					Limit: ratelimit.PerHour(3), OnFailure: mode, Timeout: timeout,
+				})
+				must(t, err)
+				name := fault + string('0'+rune(mode))
+				if d := allow(t, l, name, 1); !d.Allowed || d.Degraded != nil {
+					t.Errorf("%s, %d: with a server: %+v", fault, mode, d)
+				}
+				if fault == "dead" {
+					proxy.Refuse()
+					proxy.Cut()
+				} else {
+					proxy.Blackhole(faultnet.ToClient | faultnet.ToServer)
+				}
+				start := time.Now()
+				allowed := 0
+				const calls = 20
+				for range calls {
+					d := allow(t, l, name, 1)
+					if d.Degraded == nil {
+						t.Errorf("%s, %d: not degraded: %+v", fault, mode, d)
+					}
+					if d.Allowed {
+						allowed++
+					} else if d.RetryAfter <= 0 {
+						t.Errorf("%s, %d: %+v", fault, mode, d)
+					}
+				}
+				if e := time.Since(start); e > calls/2*timeout {
+					t.Errorf("%s, %d: %d calls took %v", fault, mode, calls, e)
+				}
+				if want := map[ratelimit.Failure]int{ratelimit.Open: calls, ratelimit.Local: 3}[mode]; allowed != want {
+					t.Errorf("%s, %d: %d of %d were allowed; want %d", fault, mode, allowed, calls, want)
+				}
+				for _, res := range l.AllowMany(t.Context(), []ratelimit.Request{{Name: name + "m", N: 1}, {Name: "", N: 1}}) {
+					if (res.Err == nil) != (res.Degraded != nil) {
+						t.Errorf("%s, %d: AllowMany: %+v", fault, mode, res)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if _, err := l.Allow(ctx, name); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s, %d: the caller has gone: %v", fault, mode, err)
+				}
+				if fault == "dead" {
+					proxy.Accept()
+				} else {
+					proxy.Cut()
+					proxy.Heal()
+				}
+				poll(t, "the server decides again", func() bool { return peek(t, l, name).Degraded == nil })
+			}
+		}
+	})
+}
+
+// The local limit is the same one: a burst, then the rate.
+func TestOnFailureLocal(t *testing.T) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+		broken := &link{Conn: sent}
+		broken.cut.Store(true)
+		c, err := redoubt.New(broken, redoubt.Options{})
+		must(t, err)
+		r := dice(t)
+		for i := range 50 {
+			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
+			own, err := ratelimit.New(client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			must(t, err)
+			local, err := ratelimit.New(c, ratelimit.Options{Limit: limits[0], And: limits[1:], OnFailure: ratelimit.Local})
+			must(t, err)
+			name := "a" + strings.Repeat("a", i)
+			for range 30 {
+				n := r.IntN(3)
+				if r.IntN(4) == 0 {
+					n = r.IntN(limits[0].Burst + 2)
+				}
+				want, got := allow(t, own, name, n), allow(t, local, name, n)
+				if !errors.Is(got.Degraded, errCut) {
+					t.Fatalf("%+v", got)
+				}
+				got.Degraded = nil
+				if got != want {
+					t.Fatalf("%+v: %d tokens:\n local %+v\nserver %+v", limits, n, got, want)
+				}
+				time.Sleep(time.Duration(r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)/500+1)) * time.Microsecond) // the time of the bubble
+			}
+		}
+		must(t, c.Close())
+	})
+}
+
+func TestFailureOptions(t *testing.T) {
+	client, _ := withTime(t)
+	limit := ratelimit.PerSecond(1)
+	for _, bad := range []ratelimit.Options{
+		{Limit: limit, OnFailure: 9},
+		{Limit: limit, OnFailure: ratelimit.Open, Timeout: -1},
+		{Limit: limit, Timeout: time.Second},
+		{Stored: true, OnFailure: ratelimit.Local},
+		{Limit: limit, DenyCache: -1},
+		{Limit: limit, DenyCache: 2 * time.Second},
+	} {
+		if _, err := ratelimit.New(client, bad); err == nil {
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+	stored, err := ratelimit.New(client, ratelimit.Options{Stored: true, OnFailure: ratelimit.Open})
+	must(t, err)
+	if _, err := stored.Allow(t.Context(), "a"); !errors.Is(err, ratelimit.ErrNotConfigured) {
+		t.Errorf("no limit: %v", err)
+	}
+}
