@@ -169,7 +169,7 @@ func TestCallKeep(t *testing.T) {
 		end()
 		next, _ := begin(t, c)
 		end()
-		if held, err := next.Extend(t.Context()); !held || err != nil || context.Cause(ctx) != context.Canceled {
+		if held, err := next.Extend(t.Context()); !held || err != nil || !errors.Is(context.Cause(ctx), context.Canceled) {
 			t.Errorf("the next: %v, %v; cause %v", held, err, context.Cause(ctx))
 		}
 		must(t, client.Close())
