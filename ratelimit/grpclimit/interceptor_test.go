@@ -143,12 +143,14 @@ func TestStream(t *testing.T) {
 			{Name: "api", Limiter: limiter(t, client, ratelimit.PerHour(2)), Key: grpclimit.Method},
 			{Name: "busy", Concurrency: calls},
 		}})
+		var tail metadata.MD
 		watch := func() (head metadata.MD, end func(), err error) {
 			ctx, cancel := context.WithCancel(t.Context())
 			s, err := c.Watch(ctx, &healthpb.HealthCheckRequest{})
 			must(t, err)
 			if _, err = s.Recv(); err != nil {
 				cancel()
+				tail = s.Trailer()
 			}
 			head, _ = s.Header()
 			return head, cancel, err
@@ -159,6 +161,7 @@ func TestStream(t *testing.T) {
 		for range 3 { // which are given back to the first
 			_, _, err = watch()
 			refused(t, err, "busy", time.Second, time.Second)
+			wantMD(t, tail, "grpc-retry-pushback-ms", "1000")
 		}
 		end()
 		untilFree(t, func() error { // the server has yet to notice
@@ -172,6 +175,25 @@ func TestStream(t *testing.T) {
 			_, err := c.Check(t.Context(), &healthpb.HealthCheckRequest{})
 			return err
 		})
+	})
+}
+
+// TestLostPlaceEndsTheStream: the ctx of its handler ends.
+func TestLostPlaceEndsTheStream(t *testing.T) {
+	each(t, func(t *testing.T, client *redoubt.Client) {
+		calls, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1, TTL: 300 * time.Millisecond})
+		must(t, err)
+		c := serve(t, grpclimit.Options{Policies: []grpclimit.Policy{{Name: "busy", Concurrency: calls}}})
+		s, err := c.Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		must(t, err)
+		_, err = s.Recv()
+		must(t, err)
+		key, err := client.Key("busy", "calls")
+		must(t, err)
+		must(t, client.Do(t.Context(), redoubt.Cmd{Name: "DEL", Keys: []string{key}}).Err)
+		if _, err = s.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("%v, want Canceled", err)
+		}
 	})
 }
 

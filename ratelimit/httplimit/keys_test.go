@@ -106,7 +106,7 @@ func FuzzClientIP(f *testing.F) {
 func madeUp(t *testing.T, sent string) (faults []string) {
 	for field, added := range map[string][]string{
 		"X-Forwarded-For": {"198.51.100.1"},
-		"Forwarded":       {"for=198.51.100.1", `proto=https;for="198.51.100.1:7";host="x,y;for=2.2.2.2"`, `host="x\"y;for=2.2.2.2,\"";for=198.51.100.1`},
+		"Forwarded":       {"for=198.51.100.1", `proto=https;for="198.51.100.1:7";host="x,y;for=2.2.2.2"`, `host="x\"y;for=2.2.2.2,\"";for=198.51.100.1`, `for=198.51.100.1;host="x\"y;for=2.2.2.2"`},
 	} {
 		key := clientIP(t, httplimit.IPOptions{Trusted: prefixes(proxies), Field: field})
 		other := "Forwarded"

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -114,7 +113,7 @@ func (s *Set[R]) fails(r R, policy string, err error) bool {
 // ask asks one policy, and notes in a how to give back what it gave.
 func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error) {
 	name := p.name(r)
-	ctx, cancel := context.WithTimeoutCause(a.Context, s.opts.Timeout, errLate)
+	ctx, cancel := context.WithTimeout(a.Context, s.opts.Timeout)
 	defer cancel()
 	if p.Concurrency != nil {
 		call, d, err := p.Concurrency.Begin(ctx, name)
@@ -122,7 +121,7 @@ func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error)
 			within, end := call.Keep(a.Context)
 			a.Context, a.ends = within, append(a.ends, end)
 		}
-		return d, late(ctx, err)
+		return d, err
 	}
 	d, err := p.Limiter.Allow(ctx, name)
 	if back, ok := p.Limiter.(refunder); ok && err == nil && d.Allowed {
@@ -132,17 +131,7 @@ func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error)
 			_, _ = back.Refund(ctx, name, 1, "") // the limit is stricter for a while otherwise
 		})
 	}
-	return d, late(ctx, err)
-}
-
-var errLate = errors.New("ratelimit: the limiter did not answer in time")
-
-// late says of an error that the Timeout caused it.
-func late(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errLate) {
-		return errors.Join(errLate, err)
-	}
-	return err
+	return d, err
 }
 
 // stop gives back what was taken.
