@@ -97,7 +97,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"n", "1", "ID", ""}, {"n", "1", "OWNER", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
 			{"n", "1", "SHARED", "SHARED"}, {"n", "1", "FAIR", "SHARED"},
 		},
-		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}},
+		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}, {"n", "", "1"}},
 		"LOCK.RELEASE": {{"}", "id"}, {"n", ""}},
 		"LOCK.INFO":    {{"}"}, {long}},
 		"LOCK.FORCE":   {{"}", "1"}, {"n", "x"}, {"n", "0"}},

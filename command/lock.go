@@ -102,7 +102,7 @@ var lockCommands = []*Command{
 			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. A lease that lasts longer already stays as it is", maxTTL)},
 		},
 		Reply:    "Integer: 1 when the lease was held and now lasts at least ttl, 0 when it is not held any more.",
-		Errors:   lockErrors(docInteger, docTTL),
+		Errors:   lockErrors(docInteger, docTTL, docID),
 		Examples: []Example{{"LOCK.EXTEND orders:42 5f2b 30000", "(integer) 1"}},
 		Plan:     planExtend,
 	},
@@ -303,13 +303,10 @@ func planExtend(env *Env, args [][]byte) Plan {
 		return Plan{Err: fault}
 	}
 	cmd, err := lock.RWExtendCmd(env.Client, string(args[1]), string(args[2]), time.Duration(ttl)*time.Millisecond)
-	if err != nil {
-		return nameFault(err)
-	}
-	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		held, _, err := lock.ReadExtend(r)
 		return appendDone(dst, held, err)
-	}}
+	})
 }
 
 func planRelease(env *Env, args [][]byte) Plan {

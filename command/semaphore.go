@@ -142,8 +142,8 @@ func planOfID(id []byte, cmd redoubt.Cmd, err error, translate Translate) Plan {
 	switch {
 	case err != nil:
 		return nameFault(err)
-	case len(id) == 0:
-		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has 0 bytes; want 1 to %d", maxID)}
+	case len(id) == 0 || len(id) > maxID:
+		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(id), maxID)}
 	}
 	return Plan{Cmd: &cmd, Translate: translate}
 }

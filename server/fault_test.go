@@ -42,6 +42,8 @@ func TestFaults(t *testing.T) {
 			{"LOCK.ACQUIRE }a 1", "-ERR redoubt: invalid name: \"}a\" begins with '}'\r\n"},
 			{"LOCK.ACQUIRE a 1 LABEL " + strings.Repeat("x", 257), "-ERR redoubt: LABEL has 257 bytes; want at most 256\r\n"},
 			{"LOCK.ACQUIRE a 1 ID " + strings.Repeat("x", 257), "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
+			{"LOCK.EXTEND a " + strings.Repeat("x", 257) + " 1", "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
+			{"SEM.RELEASE a " + strings.Repeat("x", 257), "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
 			{"LOCK.EXTEND a b 0", "-ERR redoubt: ttl_ms is 0; want 1 to 31536000000\r\n"},
 			{"SYNC", "-ERR redoubt: SYNC is not supported through redoubt: replicate from the back end itself\r\n"},
 			{"ECHO", "-ERR wrong number of arguments for 'echo' command\r\n"},

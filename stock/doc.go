@@ -77,8 +77,9 @@
 //   - What ran out can be reserved again at once. (TestExpiredUnitsComeBack,
 //     TestMoreExpiredThanABatch)
 //   - Reserve, Commit, Cancel and Set may be repeated, and are sent again after a
-//     lost reply, with one effect and the same answer. (TestLostReplies,
-//     TestRepeatedCalls, TestScriptFlush)
+//     lost reply, with one effect and the same answer; but a Set that is sent again
+//     after another's Add has the last word. (TestLostReplies, TestRepeatedCalls,
+//     TestScriptFlush)
 //   - A reserve that arrives after its cancel takes nothing.
 //     (TestCancelInMidReserve)
 //   - A reserve whose caller has left gives its units back.
