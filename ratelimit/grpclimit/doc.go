@@ -8,7 +8,7 @@
 //	…
 //	grpc.NewServer(grpc.UnaryInterceptor(limited.Unary), grpc.StreamInterceptor(limited.Stream))
 //
-// The limiter is a ratelimit.Limiter, Window or Quota; a stream is one call,
+// The limiter is a ratelimit.Limiter, Leased, Window or Quota; a stream is one call,
 // whatever its messages. A policy may also be a ratelimit.Concurrency: then a call
 // holds a place until its handler returns. Several policies are asked in their
 // order, and what a refused call took of those before is given back.

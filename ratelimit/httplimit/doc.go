@@ -9,7 +9,7 @@
 //	…
 //	http.ListenAndServe(addr, limited.Wrap(mux))
 //
-// The limiter is a ratelimit.Limiter, Window or Quota. A policy may also be a
+// The limiter is a ratelimit.Limiter, Leased, Window or Quota. A policy may also be a
 // ratelimit.Concurrency: then a request holds a place until its handler returns
 // (TestConcurrentRequests); a handler that goes on for long after its client has
 // hung up may lose it to another.

@@ -9,7 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// A Limiter is what a policy asks: a [ratelimit.Limiter], a [ratelimit.Window],
+// A Limiter is what a policy asks: a [ratelimit.Limiter], a [ratelimit.Leased], a [ratelimit.Window],
 // a [ratelimit.Quota].
 type Limiter interface {
 	Allow(ctx context.Context, name string) (ratelimit.Decision, error)
