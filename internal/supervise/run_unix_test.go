@@ -109,13 +109,10 @@ func startHelper(t *testing.T, script, arg, ttl string, env ...string) *exec.Cmd
 // helperDeadline is when the lease of the helper that was given arg ends.
 func helperDeadline(t *testing.T, arg string) time.Time {
 	t.Helper()
-	text, err := os.ReadFile(arg + ".deadline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, rerr := os.ReadFile(arg + ".deadline")
 	deadline, err := time.Parse(time.RFC3339Nano, string(text))
-	if err != nil {
-		t.Fatal(err)
+	if rerr != nil || err != nil {
+		t.Fatal(rerr, err)
 	}
 	return deadline
 }
