@@ -148,10 +148,17 @@ func TestUpstream(t *testing.T) {
 				}
 			})
 			t.Cleanup(func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				if c.flushes == 0 {
-					t.Error("Flush was never called")
+				for began := time.Now(); ; time.Sleep(time.Millisecond) { // it comes after the replies
+					c.mu.Lock()
+					flushes := c.flushes
+					c.mu.Unlock()
+					if flushes > 0 {
+						return
+					}
+					if time.Since(began) > 10*time.Second {
+						t.Error("Flush was never called")
+						return
+					}
 				}
 			})
 			wg.Go(func() {
