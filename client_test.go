@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 // gate is a Conn whose calls wait until the test lets them go.
@@ -73,11 +75,7 @@ func (b *combiner) queued() int {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) { // the pace of a poll
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
+	await.Until(t, 10*time.Second, what, ok)
 }
 
 func TestKey(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 func do(t *testing.T, e *Engine, name string, args ...string) any {
@@ -57,11 +58,7 @@ func TestCallersLeaveWhileOthersHoldTheLock(t *testing.T) {
 // eventually waits until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
+	await.Until(t, 10*time.Second, what, ok)
 }
 
 func TestCallsShareNoState(t *testing.T) {

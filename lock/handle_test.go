@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -71,9 +72,10 @@ func TestHandOver(t *testing.T) {
 		if resumed, err = second.Resume(t.Context(), over(t, h)); err != nil {
 			t.Fatal(err)
 		}
-		for began := time.Now(); time.Since(began) < 3*ttl; time.Sleep(5 * time.Millisecond) { // the pace of a poll
+		await.Always(t, 3*ttl, "it is held", func() bool {
 			busyFor(t, rival, name)
-		}
+			return true
+		})
 		must(t, resumed.Release(t.Context()))
 	})
 }

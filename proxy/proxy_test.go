@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
@@ -148,18 +149,12 @@ func TestUpstream(t *testing.T) {
 				}
 			})
 			t.Cleanup(func() {
-				for began := time.Now(); ; time.Sleep(time.Millisecond) { // it comes after the replies
+				// It comes after the replies.
+				await.Until(t, 10*time.Second, "Flush is called", func() bool {
 					c.mu.Lock()
-					flushes := c.flushes
-					c.mu.Unlock()
-					if flushes > 0 {
-						return
-					}
-					if time.Since(began) > 10*time.Second {
-						t.Error("Flush was never called")
-						return
-					}
-				}
+					defer c.mu.Unlock()
+					return c.flushes > 0
+				})
 			})
 			wg.Go(func() {
 				deadline := time.After(patience)

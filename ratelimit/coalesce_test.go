@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -65,11 +66,7 @@ func (g *gate) sent() (names []string) {
 // poll waits until something is so.
 func poll(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(100 * time.Microsecond) { // paces the poll
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
+	await.Until(t, 20*time.Second, what, is)
 }
 
 // Callers that come while a call for their name is under way go as one call,

@@ -3,12 +3,14 @@ package server_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -298,7 +300,9 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 		backend.Pause()
 		first.send(words...)
 		eventually(t, "it is under way", func() bool { return srv.Stats().Commands[server.Waited] == uint64(2*i+1) })
-		time.Sleep(20 * time.Millisecond) // with the server that stands still
+		eventually(t, "the server that stands still has it", func() bool {
+			return slices.ContainsFunc(srv.Stats().Upstreams, func(u server.UpstreamStats) bool { return u.Waiting > 0 && u.Pending == 0 })
+		})
 		_ = first.conn.Close()
 		again.send(words...)
 		eventually(t, "the client is gone", func() bool { return srv.Stats().Clients == 1 })
@@ -307,8 +311,9 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 			t.Errorf("%s: the id is %q", command, id)
 		}
 		extend := strings.TrimSuffix(words[0], "ACQUIRE") + "EXTEND " + words[1] + " mine 60000"
-		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // the pace of a poll
+		await.Always(t, 400*time.Millisecond, "it is held", func() bool {
 			again.want(":1\r\n", extend)
-		}
+			return true
+		})
 	}
 }

@@ -164,6 +164,8 @@ func buyers(t *testing.T, w *world, n int) (committed []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	retry := func(call func() error) error {
+		pace := time.NewTicker(time.Millisecond)
+		defer pace.Stop()
 		for {
 			err := call()
 			_, refused := errors.AsType[redoubt.ServerError](err)
@@ -171,7 +173,10 @@ func buyers(t *testing.T, w *world, n int) (committed []string) {
 				errors.Is(err, stock.ErrExpired) || errors.Is(err, stock.ErrCancelled) || errors.Is(err, stock.ErrNotFound) {
 				return err
 			}
-			time.Sleep(time.Millisecond) // the pace of a retry while the server is down
+			select {
+			case <-ctx.Done():
+			case <-pace.C: // the server is down
+			}
 		}
 	}
 	for b := range n {

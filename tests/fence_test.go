@@ -10,13 +10,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	_ "github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 // eachSQL runs a test on every database that there is, with an empty table of
@@ -240,9 +240,5 @@ func TestFenceSQLOptions(t *testing.T) {
 // eventually polls until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) { // the pace of a poll
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	await.Until(t, patience, what, ok)
 }

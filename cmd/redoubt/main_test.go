@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 // binary is the program under test, built once.
@@ -134,13 +136,7 @@ func runToEnd(t *testing.T, env []string, args ...string) (code int, stdout, std
 // eventually polls until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond) // the pace of a poll
-	}
+	await.Until(t, 20*time.Second, what, ok)
 }
 
 // lines waits until a file has n lines.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
 )
 
@@ -90,11 +91,7 @@ func TestRemovedDirectory(t *testing.T) {
 				if policy == aof.Always && !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("a write was confirmed: %v", err)
 				}
-				for deadline := time.Now().Add(20 * time.Second); l.Err() == nil; time.Sleep(time.Millisecond) { // a poll
-					if time.Now().After(deadline) {
-						t.Fatal("writes are not refused")
-					}
-				}
+				await.Until(t, 20*time.Second, "writes are refused", func() bool { return l.Err() != nil })
 				if err := l.Close(); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("Close: %v", err)
 				}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 // TestMain lets the test binary be the guard, and the process that calls Run
@@ -120,13 +122,7 @@ func helperDeadline(t *testing.T, arg string) time.Time {
 // eventually polls until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond) // the pace of a poll
-	}
+	await.Until(t, 20*time.Second, what, ok)
 }
 
 // lines waits until a file has n lines.
