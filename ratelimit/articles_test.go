@@ -70,10 +70,10 @@ func TestWindowAgreesWithSortedSet(t *testing.T) {
 			limit, window := 1+r.IntN(40), time.Duration(10+r.IntN(500))*time.Millisecond
 			a := articles{w.rdb, fmt.Sprint(w.Prefix, "zset", i), int64(limit), window}
 			l := w.window(t, ratelimit.Limit{Rate: limit, Period: window})
-			w.clock.set(time.UnixMilli(1_760_000_000_000))
+			w.clock.Set(time.UnixMilli(1_760_000_000_000))
 			for call := range 150 {
-				w.clock.advance(time.Duration(1+r.Int64N(2*window.Milliseconds()/int64(limit)+1)) * time.Millisecond)
-				want := a.right(t.Context(), time.UnixMicro(w.clock.µs.Load()))
+				w.clock.Advance(time.Duration(1+r.Int64N(2*window.Milliseconds()/int64(limit)+1)) * time.Millisecond)
+				want := a.right(t.Context(), w.clock.Now())
 				d, err := l.Allow(t.Context(), fmt.Sprint("a", i))
 				must(t, err)
 				if d.Allowed != want {
@@ -104,7 +104,7 @@ func TestFaultsOfTheArticles(t *testing.T) {
 		on := func(name string, limit int) (articles, allow, string) {
 			l := w.window(t, ratelimit.Limit{Rate: limit, Period: second})
 			return articles{w.rdb, w.Prefix + name, int64(limit), second}, func(ctx context.Context, now time.Time) bool {
-				w.clock.set(now)
+				w.clock.Set(now)
 				d, err := l.Allow(ctx, name)
 				must(t, err)
 				return d.Allowed

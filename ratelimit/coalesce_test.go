@@ -92,7 +92,7 @@ func TestCoalescedDecideAlike(t *testing.T) {
 				must(t, l.Set(t.Context(), name, limits[0], limits[1:]...))
 			}
 			for range 5 {
-				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				costs := make([]int, 2+r.IntN(30))
 				for k := range costs {
 					costs[k] = 1 + r.IntN(3)

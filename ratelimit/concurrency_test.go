@@ -74,16 +74,16 @@ func TestConcurrencyLeases(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2, TTL: time.Minute})
 		dead, _ := begin(t, c)
-		w.clock.advance(20 * time.Second)
+		w.clock.Advance(20 * time.Second)
 		alive, _ := begin(t, c)
-		w.clock.advance(30 * time.Second)
+		w.clock.Advance(30 * time.Second)
 		if _, d := begin(t, c); d.Allowed || d.RetryAfter != 10*time.Second || d.Remaining != 0 {
 			t.Errorf("a third: %+v", d)
 		}
 		if ok, err := alive.Extend(t.Context()); err != nil || !ok {
 			t.Errorf("extend: %v, %v", ok, err)
 		}
-		w.clock.advance(10 * time.Second)
+		w.clock.Advance(10 * time.Second)
 		third, d := begin(t, c)
 		if third == nil || d.Remaining != 0 {
 			t.Errorf("when the first is over: %+v", d)
@@ -92,7 +92,7 @@ func TestConcurrencyLeases(t *testing.T) {
 			t.Errorf("extend of what is over: %v, %v", ok, err)
 		}
 		must(t, dead.End(t.Context())) // ends nobody else's
-		w.clock.advance(49 * time.Second)
+		w.clock.Advance(49 * time.Second)
 		if _, d := begin(t, c); d.Allowed {
 			t.Errorf("while the extended lasts: %+v", d)
 		}

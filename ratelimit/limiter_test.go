@@ -82,7 +82,7 @@ func TestNoTokenLost(t *testing.T) {
 		for i := range limits {
 			limit := randomLimit(r)
 			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
-			w.clock.advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
+			w.clock.Advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
 			for k := range limit.Burst {
 				d := allow(t, l, name, 1)
 				if !d.Allowed || d.Remaining != limit.Burst-k-1 || d.RetryAfter != 0 {
@@ -107,22 +107,22 @@ func TestRetryAfterIsExact(t *testing.T) {
 			limit := randomLimit(r)
 			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
 			allow(t, l, name, limit.Burst)
-			w.clock.advance(time.Duration(r.Int64N(1000)) * time.Microsecond)
+			w.clock.Advance(time.Duration(r.Int64N(1000)) * time.Microsecond)
 			n := 1 + r.IntN(limit.Burst)
 			refused := allow(t, l, name, n)
 			if refused.Allowed {
 				continue
 			}
-			w.clock.advance(refused.RetryAfter - time.Microsecond)
+			w.clock.Advance(refused.RetryAfter - time.Microsecond)
 			if d := allow(t, l, name, n); d.Allowed || d.RetryAfter != time.Microsecond {
 				t.Fatalf("%+v: %d tokens 1µs before %v: %s", limit, n, refused.RetryAfter, show(d))
 			}
-			w.clock.advance(time.Microsecond)
+			w.clock.Advance(time.Microsecond)
 			d := allow(t, l, name, n)
 			if !d.Allowed {
 				t.Fatalf("%+v: %d tokens after %v: %s", limit, n, refused.RetryAfter, show(d))
 			}
-			w.clock.advance(d.ResetAfter)
+			w.clock.Advance(d.ResetAfter)
 			if d := peek(t, l, name); d.Remaining != limit.Burst || d.ResetAfter != 0 {
 				t.Fatalf("%+v: after the reset: %s", limit, show(d))
 			}
@@ -143,7 +143,7 @@ func TestIsTokenBucket(t *testing.T) {
 			bucket := full
 			for range 40 {
 				pause := r.Int64N(2*interval/1000 + 2)
-				w.clock.advance(time.Duration(pause) * time.Microsecond)
+				w.clock.Advance(time.Duration(pause) * time.Microsecond)
 				bucket = min(full, bucket+pause*1000)
 				n := 1 + r.IntN(min(limit.Burst, 3))
 				want := bucket >= int64(n)*interval
@@ -169,10 +169,10 @@ func TestFunnel(t *testing.T) {
 			capacity, leak := 1+r.IntN(30), []int{1, 2, 5, 10, 50, 1000}[r.IntN(6)]
 			l := w.limiter(t, ratelimit.Limit{Rate: leak, Period: time.Second, Burst: capacity})
 			interval := int64(time.Second) / int64(leak)
-			water, last := int64(0), w.clock.µs.Load() // water in ns of leaking
+			water, last := int64(0), w.clock.Now().UnixMicro() // water in ns of leaking
 			for range 60 {
-				w.clock.advance(time.Duration(r.Int64N(3*interval/1000)) * time.Microsecond)
-				now := w.clock.µs.Load()
+				w.clock.Advance(time.Duration(r.Int64N(3*interval/1000)) * time.Microsecond)
+				now := w.clock.Now().UnixMicro()
 				water, last = max(0, water-(now-last)*1000), now
 				quantity := 1 + r.IntN(3)
 				want := water+int64(quantity)*interval <= int64(capacity)*interval
@@ -197,11 +197,11 @@ func TestClockSteps(t *testing.T) {
 		var first, latest int64
 		taken := 0
 		for range 2000 {
-			w.clock.advance(time.Duration(r.IntN(200)) * time.Millisecond)
+			w.clock.Advance(time.Duration(r.IntN(200)) * time.Millisecond)
 			if r.IntN(20) == 0 {
-				w.clock.advance(time.Duration(r.IntN(10_000)-5_000) * time.Millisecond)
+				w.clock.Advance(time.Duration(r.IntN(10_000)-5_000) * time.Millisecond)
 			}
-			latest = max(latest, w.clock.µs.Load())
+			latest = max(latest, w.clock.Now().UnixMicro())
 			if first == 0 {
 				first = latest
 			}

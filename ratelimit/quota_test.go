@@ -32,7 +32,7 @@ func TestQuotaAgreesWithCalendar(t *testing.T) {
 			loc := zone(t, zones[i%len(zones)])
 			// Summer 2009 to 2012: Apia leaves a day out, and clocks in St. John's are
 			// turned at 00:01.
-			w.clock.set(time.Date(2009, time.June, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.Int64N(int64(3 * 365 * 24 * time.Hour)))))
+			w.clock.Set(time.Date(2009, time.June, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.Int64N(int64(3 * 365 * 24 * time.Hour)))))
 			day, month := 1+r.IntN(10), 5+r.IntN(60)
 			q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{
 				Allowance: ratelimit.Allowance{Calls: day, Per: ratelimit.Day},
@@ -43,8 +43,8 @@ func TestQuotaAgreesWithCalendar(t *testing.T) {
 			used := map[string]int{}
 			today := ""
 			for range 150 {
-				w.clock.advance(time.Duration(r.Int64N(int64(8 * time.Hour))))
-				now := time.UnixMicro(w.clock.µs.Load()).In(loc)
+				w.clock.Advance(time.Duration(r.Int64N(int64(8 * time.Hour))))
+				now := w.clock.Now().In(loc)
 				// Where midnight comes twice the day has begun with the first.
 				today = max(today, now.Format("2006-01-02"))
 				n := r.IntN(4)
@@ -82,7 +82,7 @@ func TestQuotaHasAnEdge(t *testing.T) {
 		q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 10, Per: ratelimit.Day}})
 		must(t, err)
 		l := w.window(t, ratelimit.Limit{Rate: 10, Period: 24 * time.Hour})
-		w.clock.set(time.Date(2026, time.March, 1, 23, 59, 59, 0, time.UTC))
+		w.clock.Set(time.Date(2026, time.March, 1, 23, 59, 59, 0, time.UTC))
 		quota, window := 0, 0
 		for range 2 {
 			for range 15 {
@@ -93,7 +93,7 @@ func TestQuotaHasAnEdge(t *testing.T) {
 				must(t, err)
 				window += d.Taken
 			}
-			w.clock.advance(2 * time.Second)
+			w.clock.Advance(2 * time.Second)
 		}
 		if quota != 20 || window != 10 {
 			t.Errorf("within 2 s: %d of the quota, %d in the window; want 20 and 10", quota, window)
@@ -110,7 +110,7 @@ func TestQuotaClockStep(t *testing.T) {
 		for _, at := range []string{"01T23:59:59", "02T00:00:01", "01T23:59:58", "02T00:00:03", "03T00:00:00"} {
 			now, err := time.Parse("2006-01-02T15:04:05", "2026-05-"+at)
 			must(t, err)
-			w.clock.set(now)
+			w.clock.Set(now)
 			d, err := q.Allow(t.Context(), "a")
 			must(t, err)
 			left = append(left, d.Remaining)

@@ -57,10 +57,10 @@ func playReservations(t *testing.T, w *world, story string) {
 		case call == "reset":
 			must(t, limiter().Reset(t.Context(), "a"))
 		case scan(call, "cancel %s %d", &want, &at):
-			w.clock.set(t0.Add(time.Duration(at) * d))
+			w.clock.Set(t0.Add(time.Duration(at) * d))
 			must(t, named[want].Cancel(t.Context()))
 		case scan(call, "r %d %d -> %s", &at, &n, &want):
-			w.clock.set(t0.Add(time.Duration(at) * d))
+			w.clock.Set(t0.Add(time.Duration(at) * d))
 			r, err := limiter().Reserve(t.Context(), "a", n)
 			must(t, err)
 			named[name] = r
@@ -103,10 +103,10 @@ func TestReservationsKeepEveryLimit(t *testing.T) {
 				n  int
 			}
 			var events []event
-			start, taken := w.clock.µs.Load(), 0
+			start, taken := w.clock.Now().UnixMicro(), 0
 			for range 50 {
-				w.clock.advance(time.Duration(r.IntN(20)) * time.Hour)
-				now := time.Duration(w.clock.µs.Load()-start) * time.Microsecond
+				w.clock.Advance(time.Duration(r.IntN(20)) * time.Hour)
+				now := time.Duration(w.clock.Now().UnixMicro()-start) * time.Microsecond
 				n := 1 + r.IntN(3)
 				if r.IntN(3) == 0 {
 					if allow(t, l, fmt.Sprint("a", i), n).Allowed {
@@ -176,7 +176,7 @@ func TestTakeUpTo(t *testing.T) {
 			}
 			name := fmt.Sprint("a", i)
 			for range 6 {
-				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				before := peek(t, l, name)
 				n := 1 + r.IntN(2*limits[0].Burst)
 				d, err := l.TakeUpTo(t.Context(), name, n)
@@ -220,11 +220,11 @@ func TestRefund(t *testing.T) {
 			refund(1, "", 10)
 			refund(100, "z", 10)
 			allow(t, l, name, 10)
-			w.clock.advance(59 * time.Minute)
+			w.clock.Advance(59 * time.Minute)
 			refund(1, "x", 9)
-			w.clock.advance(3 * time.Minute)
+			w.clock.Advance(3 * time.Minute)
 			allow(t, l, name, 10)
-			w.clock.advance(time.Minute)
+			w.clock.Advance(time.Minute)
 			refund(1, "x", 1) // forgotten: all that was out with it is long back
 		}
 	})

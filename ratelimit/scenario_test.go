@@ -52,7 +52,7 @@ func playScenario(t *testing.T, w *world, file string) {
 		case "advance":
 			var d time.Duration
 			d, err = time.ParseDuration(word[1])
-			w.clock.advance(d)
+			w.clock.Advance(d)
 		case "allow":
 			tokens := 1
 			if len(word) > 2 {

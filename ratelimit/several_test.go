@@ -25,7 +25,7 @@ func TestSeveralLimits(t *testing.T) {
 			must(t, err)
 			name := fmt.Sprint("a", i)
 			for range 40 {
-				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000/int64(limits[0].Rate)+2)) * time.Microsecond)
+				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000/int64(limits[0].Rate)+2)) * time.Microsecond)
 				n := r.IntN(4)
 				each := make([]ratelimit.Decision, len(limits))
 				want, violated, remaining := true, -1, 1<<62

@@ -38,7 +38,7 @@ func TestStoredLimitsDecideAlike(t *testing.T) {
 			a, b := fmt.Sprint("own", i), fmt.Sprint("stored", i)
 			must(t, stored.Set(t.Context(), b, limits[0], limits[1:]...))
 			for step := range 25 {
-				w.clock.advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				n := r.IntN(4)
 				if r.IntN(3) == 0 {
 					n = 1 + r.IntN(limits[0].Burst+limits[0].Burst/8+1)

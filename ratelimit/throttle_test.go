@@ -42,7 +42,7 @@ func TestThrottleVectors(t *testing.T) {
 			case word[0] == "advance":
 				d, err := time.ParseDuration(word[1])
 				must(t, err)
-				w.clock.advance(d)
+				w.clock.Advance(d)
 			case word[0] == "DEL":
 				must(t, w.rdb.Del(t.Context(), w.Prefix+word[1]).Err())
 			case word[0] == "CL.THROTTLE":
@@ -166,8 +166,8 @@ func TestThrottleStepsAgreeWithModel(t *testing.T) {
 		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 		must(t, err)
 		for range batches {
-			w.clock.set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
-			now := num(w.clock.µs.Load() * 1000)
+			w.clock.Set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
+			now := num(w.clock.Now().UnixMicro() * 1000)
 			var (
 				cmds  []redoubt.Cmd
 				ths   []ratelimit.Throttle

@@ -91,13 +91,13 @@ func TestWindowAgreesWithModel(t *testing.T) {
 				}
 				switch r.IntN(12) {
 				case 0:
-					w.clock.advance(-time.Duration(r.Int64N(int64(2 * time.Second))))
+					w.clock.Advance(-time.Duration(r.Int64N(int64(2 * time.Second))))
 				case 1:
-					w.clock.advance(time.Duration(r.Int64N(int64(2 * time.Second))))
+					w.clock.Advance(time.Duration(r.Int64N(int64(2 * time.Second))))
 				case 2, 3, 4, 5, 6, 7:
-					w.clock.advance(time.Duration(1 + r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)+1000)))
+					w.clock.Advance(time.Duration(1 + r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)+1000)))
 				}
-				now := w.clock.µs.Load()
+				now := w.clock.Now().UnixMicro()
 				n := r.IntN(3)
 				if r.IntN(5) == 0 {
 					n = r.IntN(limits[0].Rate + 2)
@@ -132,7 +132,7 @@ func TestWindowGrows(t *testing.T) {
 		const limit = 150
 		l := w.window(t, ratelimit.PerSecond(limit))
 		for i := range limit {
-			w.clock.advance(time.Millisecond)
+			w.clock.Advance(time.Millisecond)
 			d, err := l.Allow(t.Context(), "a")
 			must(t, err)
 			if !d.Allowed || d.Remaining != limit-i-1 {
@@ -146,7 +146,7 @@ func TestWindowGrows(t *testing.T) {
 			if want := time.Millisecond; d.Allowed || i%limit != 0 && d.RetryAfter != want {
 				t.Fatalf("too many %d: %+v", i, d)
 			}
-			w.clock.advance(d.RetryAfter)
+			w.clock.Advance(d.RetryAfter)
 			if d, err = l.Allow(t.Context(), "a"); err != nil || !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("again %d: %+v, %v", i, d, err)
 			}

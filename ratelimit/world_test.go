@@ -8,15 +8,13 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -26,7 +24,7 @@ type world struct {
 	redistest.Backend
 	rdb    *redis.Client // for looking at keys
 	client *redoubt.Client
-	clock  *clock // nil when time runs
+	clock  *frozenclock.Conn // nil when time runs
 }
 
 // each runs a test on every back end, on its own clock.
@@ -40,8 +38,10 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = &clock{Conn: wrap(t, w.rdb)}
-		w.clock.set(time.Unix(1_760_000_000, 123_456_000))
+		// To the algorithms a key past its time is the same as no key.
+		w.clock = frozenclock.New(wrap(t, w.rdb), ratelimit.Scripts(), func(source string) string {
+			return expiry.ReplaceAllString(source, "")
+		})
 		w.client = newClient(t, w.clock, w.Prefix)
 		run(t, w)
 	})
@@ -78,56 +78,8 @@ func (w *world) limiter(t *testing.T, limit ratelimit.Limit) *ratelimit.Limiter 
 
 func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:gcra" }
 
-// clock is a Conn that runs the package's scripts with a time of its own, which
-// stands still until it is set. Keys don't expire under it, since the server's
-// clock goes on: to the algorithms a key past its time is the same as no key.
-type clock struct {
-	redoubt.Conn
-	µs atomic.Int64
-}
-
-func (c *clock) set(t time.Time) { c.µs.Store(t.UnixMicro()) }
-
-func (c *clock) advance(d time.Duration) { c.µs.Add(d.Microseconds()) }
-
 // expiry is how the scripts let a key expire.
 var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
-
-// frozen are the scripts with the time as their last two keys.
-var frozen = func() map[*redoubt.Script]*redoubt.Script {
-	scripts := map[*redoubt.Script]*redoubt.Script{}
-	for _, s := range ratelimit.Scripts() {
-		source := s.Source()
-		if strings.Count(source, `redis.call('TIME')`) != 1 {
-			continue
-		}
-		source = strings.Replace(source, `redis.call('TIME')`, `{KEYS[#KEYS - 1], KEYS[#KEYS]}`, 1)
-		scripts[s] = redoubt.NewScript("frozen."+s.Name(), expiry.ReplaceAllString(source, ""))
-	}
-	return scripts
-}()
-
-func (c *clock) freeze(cmd redoubt.Cmd) redoubt.Cmd {
-	if s := frozen[cmd.Script]; s != nil {
-		µs := c.µs.Load()
-		cmd.Script = s
-		cmd.Keys = append(slices.Clip(cmd.Keys),
-			strconv.FormatInt(µs/1_000_000, 10), strconv.FormatInt(µs%1_000_000, 10))
-	}
-	return cmd
-}
-
-func (c *clock) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	return c.Conn.Do(ctx, c.freeze(cmd))
-}
-
-func (c *clock) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	frozen := make([]redoubt.Cmd, len(cmds))
-	for i, cmd := range cmds {
-		frozen[i] = c.freeze(cmd)
-	}
-	return c.Conn.Pipeline(ctx, frozen)
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -100,7 +100,7 @@ func TestListOfMuchThatRanOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		reserveAll(t.Context(), t, items, 1200)
-		w.clock.set(time.Unix(1_760_003_600, 0))
+		w.clock.Set(time.Unix(1_760_003_600, 0))
 		for item, err := range items.List(t.Context(), "sku") {
 			if err != nil || item.Info.Available != 1200 || item.Info.Expired != 0 {
 				t.Errorf("%+v, %v", item, err)

@@ -212,7 +212,7 @@ func (e *episode) note(format string, args ...any) {
 func (e *episode) do(cmd redoubt.Cmd) redoubt.Reply { return e.w.client.Do(e.Context(), cmd) }
 
 func (e *episode) step() {
-	now := e.w.clock.µs.Load()
+	now := e.w.clock.Now().UnixMicro()
 	id := fmt.Sprint("id", e.rng.IntN(12))
 	switch p := e.rng.IntN(100); {
 	case p < 40:
@@ -257,14 +257,14 @@ func (e *episode) step() {
 	case p < 97:
 		d := time.Duration(e.rng.Int64N(int64(20 * time.Second)))
 		e.note("%v later", d)
-		e.w.clock.advance(d)
+		e.w.clock.Advance(d)
 	case p < 98:
 		e.note("an hour later")
-		e.w.clock.advance(stock.Remembered)
+		e.w.clock.Advance(stock.Remembered)
 	default:
 		d := time.Duration(e.rng.Int64N(int64(30 * time.Second)))
 		e.note("the clock is set back by %v", d)
-		e.w.clock.advance(-d)
+		e.w.clock.Advance(-d)
 	}
 }
 
@@ -285,7 +285,7 @@ func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
 		Total: e.total, Available: e.available, Sold: e.sold, Reserved: e.total - e.available - e.sold, Reservations: int64(len(e.held)),
 	}}
 	if first := e.first(); first > 0 {
-		want.Next = time.Duration(first-e.w.clock.µs.Load()) * time.Microsecond
+		want.Next = time.Duration(first-e.w.clock.Now().UnixMicro()) * time.Microsecond
 	}
 	if c != want {
 		e.Errorf("%s: %+v, want %+v", what, c, want)

@@ -58,7 +58,7 @@ func TestRepeatedCalls(t *testing.T) {
 					t.Errorf("%s: %v, want %v", what, err, wantErr)
 				}
 				w.wants(t, "a", want)
-				w.clock.advance(time.Second)
+				w.clock.Advance(time.Second)
 			}
 		}
 		take := func(id string) func() error {
@@ -87,15 +87,15 @@ func TestRepeatedCalls(t *testing.T) {
 		again("reserve of a cancelled one", counts{10, 6, 0, 4}, take("b"), stock.ErrCancelled)
 
 		must(t, take("c")())
-		w.clock.advance(time.Minute - time.Microsecond)
+		w.clock.Advance(time.Minute - time.Microsecond)
 		must(t, take("c")())
-		w.clock.advance(time.Microsecond)
+		w.clock.Advance(time.Microsecond)
 		again("commit of one that ran out", counts{10, 6, 0, 4}, commit("c"), stock.ErrExpired)
 		again("cancel of one that ran out", counts{10, 6, 0, 4}, cancel("c"), stock.ErrExpired)
 		again("reserve of one that ran out", counts{10, 6, 0, 4}, take("c"), stock.ErrExpired)
 
 		must(t, take("d")())
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		is(t, take("d")(), stock.ErrExpired) // before anybody returned it
 
 		// A reserve that comes after its cancel takes nothing.
@@ -114,25 +114,25 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 		must(t, err)
 		for i := range 10 {
 			reserve(t, v, "a", fmt.Sprint("first", i), 1)
-			w.clock.advance(time.Second)
+			w.clock.Advance(time.Second)
 		}
-		w.clock.advance(49 * time.Second)
+		w.clock.Advance(49 * time.Second)
 		if short := refused(t, v, "a", 1); short.Available != 0 || short.Reserved != 10 || short.Next != time.Second {
 			t.Errorf("a second before the first runs out: %+v", short)
 		}
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 		reserve(t, v, "a", "second", 1)
 		refused(t, v, "a", 1)
-		w.clock.advance(4 * time.Second)
+		w.clock.Advance(4 * time.Second)
 		reserve(t, v, "a", "third", 4)
 		refused(t, v, "a", 1)
-		w.clock.advance(3 * time.Second)
+		w.clock.Advance(3 * time.Second)
 		w.wants(t, "a", counts{10, 3, 7, 0})
 		_, err = v.Add(t.Context(), "a", -3)
 		must(t, err)
 		_, err = v.Add(t.Context(), "a", -1)
 		is(t, err, stock.ErrBelowZero)
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 		_, err = v.Set(t.Context(), "a", 6)
 		must(t, err)
 		w.wants(t, "a", counts{6, 0, 6, 0})
@@ -159,7 +159,7 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 					t.Fatal(a, err)
 				}
 			}
-			w.clock.advance(time.Minute)
+			w.clock.Advance(time.Minute)
 		}
 		fill("a")
 		reserve(t, v, "a", "all", many)
@@ -200,17 +200,17 @@ func TestNothingPilesUp(t *testing.T) {
 		card := func(part string) int64 { return w.rdb.ZCard(t.Context(), w.key("a", part)).Val() }
 		for i := range 300 {
 			reserve(t, v, "a", fmt.Sprint("abandoned", i), 1)
-			w.clock.advance(5 * time.Second) // 12 in a minute
+			w.clock.Advance(5 * time.Second) // 12 in a minute
 			if n := card("due"); n > 13 {
 				t.Fatalf("%d reservations after %d", n, i)
 			}
 		}
-		w.clock.advance(stock.Remembered)
+		w.clock.Advance(stock.Remembered)
 		for i := range 300 {
 			id := fmt.Sprint("sold", i)
 			reserve(t, v, "a", id, 1)
 			must(t, v.Commit(t.Context(), "a", id))
-			w.clock.advance(stock.Remembered / 10)
+			w.clock.Advance(stock.Remembered / 10)
 		}
 		if n := card("over"); n > 12 {
 			t.Errorf("%d ids are remembered, of 10 in the last hour", n)

@@ -1,13 +1,9 @@
 package stock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/stock"
 )
@@ -26,7 +23,7 @@ type world struct {
 	t      *testing.T
 	rdb    redis.UniversalClient // for looking at keys
 	client *redoubt.Client
-	clock  *clock // nil when time runs
+	clock  *frozenclock.Conn // nil when time runs
 }
 
 // each runs a test on every back end, on its own clock.
@@ -44,8 +41,7 @@ func newWorld(t *testing.T, b redistest.Backend) *world {
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = &clock{Conn: w.wrap(w.rdb)}
-		w.clock.set(time.Unix(1_760_000_000, 123_456_000))
+		w.clock = frozenclock.New(w.wrap(w.rdb), stock.Scripts(), nil)
 		w.client = w.clientOn(w.clock)
 		run(t, w)
 	})
@@ -87,52 +83,6 @@ func (w *world) itemsOn(c *redoubt.Client) *stock.Inventory {
 }
 
 func (w *world) key(name, part string) string { return w.Prefix + ":{" + name + "}:" + part }
-
-// clock is a Conn that runs the package's scripts with a time of its own, which
-// stands still until it is set.
-type clock struct {
-	redoubt.Conn
-	µs atomic.Int64
-}
-
-func (c *clock) set(t time.Time) { c.µs.Store(t.UnixMicro()) }
-
-func (c *clock) advance(d time.Duration) { c.µs.Add(d.Microseconds()) }
-
-var frozen = func() map[*redoubt.Script]*redoubt.Script {
-	const now = `redis.call('TIME')`
-	m := map[*redoubt.Script]*redoubt.Script{}
-	for _, s := range stock.Scripts() {
-		source := s.Source()
-		if strings.Count(source, now) != 1 {
-			panic(s.Name() + " does not contain " + now + " once")
-		}
-		m[s] = redoubt.NewScript("frozen", strings.Replace(source, now, `{ARGV[#ARGV - 1], ARGV[#ARGV]}`, 1))
-	}
-	return m
-}()
-
-func (c *clock) freeze(cmd redoubt.Cmd) redoubt.Cmd {
-	if s := frozen[cmd.Script]; s != nil {
-		µs := c.µs.Load()
-		cmd.Script = s
-		cmd.Args = append(slices.Clip(cmd.Args),
-			strconv.FormatInt(µs/1_000_000, 10), strconv.FormatInt(µs%1_000_000, 10))
-	}
-	return cmd
-}
-
-func (c *clock) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	return c.Conn.Do(ctx, c.freeze(cmd))
-}
-
-func (c *clock) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	frozen := make([]redoubt.Cmd, len(cmds))
-	for i, cmd := range cmds {
-		frozen[i] = c.freeze(cmd)
-	}
-	return c.Conn.Pipeline(ctx, frozen)
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
