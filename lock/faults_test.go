@@ -67,9 +67,11 @@ func TestHistory(t *testing.T) {
 			if took := time.Since(began); took > length && len(missing()) == 0 || took > length+faults.Patience {
 				break
 			}
-			c := newCrew(t, d, f, server.Addr(), round)
-			c.run(t, rand.New(rand.NewPCG(round, 0)))
-			doubles += c.check(t, total)
+			t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // so that its crew goes home
+				c := newCrew(t, d, f, server.Addr(), round)
+				c.run(t, rand.New(rand.NewPCG(round, 0)))
+				doubles += c.check(t, total)
+			})
 		}
 		t.Log(total, "double holds of a mutex:", doubles)
 		for _, what := range missing() {
@@ -180,6 +182,7 @@ type worker struct {
 	registers map[string]*register
 	add       func(kind string, e event, call, ret time.Time)
 	ends      []func() error
+	late      sync.WaitGroup // for those who write after their lease
 }
 
 // A register is a key that a mutex of the same name protects.
@@ -239,6 +242,7 @@ func (w *worker) work(ctx context.Context, seed uint64, names map[string][]strin
 		})
 	}
 	wg.Wait()
+	w.late.Wait()
 }
 
 // pause waits for d, or until one of the two ends.
@@ -283,7 +287,11 @@ func (w *worker) acquire(ctx context.Context, rng *rand.Rand, kind, name string,
 	if shared {
 		way = w.ways[kind][1]
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Millisecond+upTo(rng, 2*faults.TTL))
+	patience := 2 * faults.TTL
+	if rng.IntN(2) == 0 {
+		patience *= 4
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond+upTo(rng, patience))
 	defer cancel()
 	if rng.IntN(2) == 0 {
 		return way.TryAcquire(ctx, name)
@@ -322,8 +330,11 @@ func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *l
 	e.what = ended
 	w.add(kind, e, call, ret)
 	if kind == "mutex" && rng.IntN(2) == 0 { // it doesn't know, or doesn't look
-		pause(upTo(rng, faults.TTL), ctx.Done())
-		w.write(ctx, kind, e)
+		while := upTo(rng, 3*faults.TTL) // another writes
+		w.late.Go(func() {
+			pause(while, ctx.Done())
+			w.write(ctx, kind, e)
+		})
 	}
 }
 

@@ -41,11 +41,13 @@ func TestHistory(t *testing.T) {
 			if took := time.Since(began); took > length && len(missing(f, total)) == 0 || took > length+faults.Patience {
 				break
 			}
-			c := newCrew(t, d, f, round)
-			c.run(rand.New(rand.NewPCG(round, 0)))
-			for what, n := range c.history.counts {
-				total[what] += n
-			}
+			t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // so that its crew goes home
+				c := newCrew(t, d, f, round)
+				c.run(rand.New(rand.NewPCG(round, 0)))
+				for what, n := range c.history.counts {
+					total[what] += n
+				}
+			})
 		}
 		t.Log(total)
 		for _, what := range missing(f, total) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	readSize = 32 << 10 // bytes of a packet at most
-	queued   = 1024     // packets that a direction holds; then its sender blocks
+	queued   = 128      // packets that a direction holds; then its sender blocks
 )
 
 // A link is one connection through the proxy. Each direction has two
