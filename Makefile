@@ -96,5 +96,5 @@ redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [
 	go run ./internal/redissuite -source "$(SUITE)" $(UNITS)
 
 .PHONY: bench
-bench: ## Measures beside peers; ARGS="-suite clients"; raw output goes to bench/results
+bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results
 	cd bench && go run . $(ARGS)

@@ -154,7 +154,7 @@ func benchEngineCalls(ctx context.Context, cfg config) error {
 			return err
 		}
 		for _, callers := range []int{1, 256} {
-			if err := cfg.compare(ctx, work.title, rdb, callers, []contender{
+			if _, err := cfg.compare(ctx, work.title, redisMeter(rdb), callers, []contender{
 				{name: "engine in process", op: inProcess},
 				{name: "Redis over loopback", op: loopback},
 				{name: "engine in process, ctx can end", op: inProcess, canEnd: true},

@@ -175,7 +175,7 @@ func benchLocks(ctx context.Context, cfg config) error {
 		return err
 	}
 	for _, callers := range cfg.callers {
-		if err := cfg.compare(ctx, "lock", p.admin, callers, cs); err != nil {
+		if _, err := cfg.compare(ctx, "lock", redisMeter(p.admin), callers, cs); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (c config) reenter(ctx context.Context, p *peers) error {
 	if err != nil {
 		return err
 	}
-	err = c.compare(ctx, "re-entry", p.admin, 1, []contender{{name: "redoubt/lock, Enter and Token", op: func(ctx context.Context, _ int) error {
+	_, err = c.compare(ctx, "re-entry", redisMeter(p.admin), 1, []contender{{name: "redoubt/lock, Enter and Token", op: func(ctx context.Context, _ int) error {
 		leave, err := lease.Enter()
 		if err != nil {
 			return err

@@ -2,7 +2,7 @@
 // same run, interleaved rounds, medians. It writes one line a measurement to a
 // raw file and prints a table of medians and ratios.
 //
-//	go run . -suite clients   # ratelimit against a peer's library
+//	go run . -suite ratelimit # decisions of rate limits, against peers' libraries
 //	go run . -suite locks     # lock and unlock of a free lock, against peers' libraries
 //	go run . -suite handover  # one lock that many processes wait for
 //	go run . -suite stock     # one item sold to many, against a lock around a count
@@ -33,15 +33,18 @@ type config struct {
 	rounds   int
 	duration time.Duration
 	callers  []int
+	chosen   bool // rounds or duration were asked for
 	raw      *log.Logger
 }
 
 func main() {
-	suite := flag.String("suite", "all", "clients, locks, handover, stock, serve, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, stock, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
 	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rounds" || f.Name == "duration" })
 	if *out == "" {
 		*out = fmt.Sprintf("results/%s-%s.txt", *suite, time.Now().UTC().Format("2006-01-02"))
 	}
@@ -54,7 +57,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(ctx, *suite, *out, config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}}); err != nil {
+	if err := run(ctx, *suite, *out, config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}, chosen: chosen}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -62,18 +65,18 @@ func main() {
 
 func run(ctx context.Context, suite, out string, cfg config) error {
 	suites := map[string][]func(context.Context, config) error{
-		"clients":  {benchRateLimit},
-		"locks":    {benchLocks},
-		"handover": {benchHandover},
-		"stock":    {benchStock},
-		"serve":    {benchServe},
-		"engine":   {benchEngineSocket, benchEngineCalls, benchEngineCores},
-		"memory":   {benchMemory},
+		"ratelimit": {benchRateLimit},
+		"locks":     {benchLocks},
+		"handover":  {benchHandover},
+		"stock":     {benchStock},
+		"serve":     {benchServe},
+		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["clients"], suites["locks"], suites["handover"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want clients, locks, handover, stock, serve, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, stock, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -110,7 +113,7 @@ func machine(ctx context.Context) string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis"} {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time"} {
 				if strings.Contains(d.Path, want) {
 					deps = append(deps, d.Path+"@"+d.Version)
 				}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -24,31 +25,39 @@ type contender struct {
 	class  string // what it is compared as; see compare
 	op     func(ctx context.Context, caller int) error
 	canEnd bool
+	stride int // one call of so many is timed, where reading the clock would be much of it; 0 is all
 }
+
+// errUndecided is an operation that did not get done, of a library that says so.
+// It is counted, and is none of those per second.
+var errUndecided = errors.New("not done")
 
 // sample is one measurement.
 type sample struct {
 	perSecond float64
 	p50, p99  time.Duration
 	commands  float64 // commands on the server an operation, those of scripts included
+	scripts   float64 // scripts an operation
 	serverUS  float64 // the server's CPU an operation, µs
+	undecided float64 // calls that ended in errUndecided, of all
 }
 
 // compare measures every contender in turn, rounds times, and prints medians
 // with the ratio to each peer, the median of those within a round: the first
-// contender is ours. Last comes the ratio to the best of each class.
-func (c config) compare(ctx context.Context, title string, rdb *redis.Client, callers int, cs []contender) error {
+// contender is ours. Last comes the ratio to the best of each class. It returns the
+// samples of each contender, by round.
+func (c config) compare(ctx context.Context, title string, server meter, callers int, cs []contender) ([][]sample, error) {
 	samples := make([][]sample, len(cs))
 	for round := range c.rounds {
 		for i := range cs {
 			k := (i + round) % len(cs) // nobody is always first
 			c.progress("%s, %d callers, round %d of %d, %s", title, callers, round+1, c.rounds, cs[k].name)
-			s, err := measure(ctx, rdb, callers, c.duration, cs[k])
+			s, err := measure(ctx, server, callers, c.duration, cs[k])
 			if err != nil {
-				return fmt.Errorf("%s: %w", cs[k].name, err)
+				return nil, fmt.Errorf("%s: %w", cs[k].name, err)
 			}
-			c.raw.Printf("raw\t%s\t%d callers\t%s\t%.0f op/s\tp50 %v\tp99 %v\t%.2f commands/op\t%.1f server us/op",
-				title, callers, cs[k].name, s.perSecond, s.p50, s.p99, s.commands, s.serverUS)
+			c.raw.Printf("raw\t%s\t%d callers\t%s\t%.0f op/s\tp50 %v\tp99 %v\t%.3f commands/op\t%.3f scripts/op\t%.2f server us/op\t%.1f%% undecided",
+				title, callers, cs[k].name, s.perSecond, s.p50, s.p99, s.commands, s.scripts, s.serverUS, 100*s.undecided)
 			samples[k] = append(samples[k], s)
 		}
 	}
@@ -64,20 +73,25 @@ func (c config) compare(ctx context.Context, title string, rdb *redis.Client, ca
 		if least, ok := best[ct.class]; ct.class != "" && (!ok || ratio < least) {
 			best[ct.class] = ratio
 		}
-		c.printf("%-10s %4d callers  %-34s %9.0f op/s  p50 %8v  p99 %8v  %5.2f commands/op  %5.1f server us/op  ours/this %.2f",
+		undecided := ""
+		if u := median(samples[i], func(s sample) float64 { return s.undecided }); u > 0 {
+			undecided = fmt.Sprintf("  undecided %.1f%%", 100*u)
+		}
+		c.printf("%-10s %4d callers  %-34s %9.0f op/s  p50 %8v  p99 %8v  %6.3f commands/op %6.3f scripts/op %6.2f server us/op  ours/this %.2f%s",
 			title, callers, ct.name, rate,
-			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p50) })).Round(time.Microsecond),
-			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p99) })).Round(time.Microsecond),
+			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p50) })).Round(100*time.Nanosecond),
+			time.Duration(median(samples[i], func(s sample) float64 { return float64(s.p99) })).Round(100*time.Nanosecond),
 			median(samples[i], func(s sample) float64 { return s.commands }),
-			median(samples[i], func(s sample) float64 { return s.serverUS }), ratio)
+			median(samples[i], func(s sample) float64 { return s.scripts }),
+			median(samples[i], func(s sample) float64 { return s.serverUS }), ratio, undecided)
 	}
 	for _, class := range slices.Sorted(maps.Keys(best)) {
 		c.printf("%-10s %4d callers  ours to the best of: %s: %.2f", title, callers, class, best[class])
 	}
-	return nil
+	return samples, nil
 }
 
-func measure(ctx context.Context, rdb *redis.Client, callers int, d time.Duration, ct contender) (sample, error) {
+func measure(ctx context.Context, server meter, callers int, d time.Duration, ct contender) (sample, error) {
 	opCtx := context.Background()
 	if ct.canEnd {
 		var cancel context.CancelFunc
@@ -85,34 +99,47 @@ func measure(ctx context.Context, rdb *redis.Client, callers int, d time.Duratio
 		defer cancel()
 	}
 	for range 10 { // scripts are loaded, connections are open
-		if err := ct.op(opCtx, 0); err != nil {
+		if err := ct.op(opCtx, 0); err != nil && !errors.Is(err, errUndecided) {
 			return sample{}, err
 		}
 	}
-	commands, cpu := serverWork(ctx, rdb)
+	before := server(ctx)
 	latencies := make([][]time.Duration, callers)
+	dones, undones := make([]int, callers), make([]int, callers)
 	errs := make([]error, callers)
 	start := time.Now()
 	end := start.Add(d)
 	var wg sync.WaitGroup
 	for caller := range callers {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				before := time.Now()
-				if before.After(end) {
-					return
+			done, undone := 0, 0
+			defer func() { dones[caller], undones[caller] = done, undone }()
+			for i := 0; ctx.Err() == nil; i++ {
+				var before time.Time
+				timed := ct.stride == 0 || i%ct.stride == 0
+				if timed {
+					if before = time.Now(); before.After(end) {
+						return
+					}
 				}
-				if err := ct.op(opCtx, caller); err != nil {
+				switch err := ct.op(opCtx, caller); {
+				case errors.Is(err, errUndecided):
+					undone++
+				case err != nil:
 					errs[caller] = err
 					return
+				default:
+					done++
 				}
-				latencies[caller] = append(latencies[caller], time.Since(before))
+				if timed {
+					latencies[caller] = append(latencies[caller], time.Since(before))
+				}
 			}
 		})
 	}
 	wg.Wait()
 	took := time.Since(start)
-	commands2, cpu2 := serverWork(ctx, rdb)
+	after := server(ctx)
 	for _, err := range errs {
 		if err != nil {
 			return sample{}, err
@@ -120,28 +147,49 @@ func measure(ctx context.Context, rdb *redis.Client, callers int, d time.Duratio
 	}
 	all := slices.Concat(latencies...)
 	slices.Sort(all)
-	n := float64(len(all))
+	n, undone := 0., 0.
+	for caller := range callers {
+		n += float64(dones[caller])
+		undone += float64(undones[caller])
+	}
 	return sample{
 		perSecond: n / took.Seconds(),
 		p50:       all[len(all)/2], p99: all[len(all)*99/100],
-		commands: (commands2 - commands) / n,
-		serverUS: (cpu2 - cpu) * 1e6 / n,
+		commands:  (after.commands - before.commands) / n,
+		scripts:   (after.scripts - before.scripts) / n,
+		serverUS:  (after.cpu - before.cpu) * 1e6 / n,
+		undecided: undone / (n + undone),
 	}, nil
 }
 
-// serverWork reads how many commands the server has run and its CPU seconds.
-func serverWork(ctx context.Context, rdb *redis.Client) (commands, cpu float64) {
-	for line := range strings.Lines(rdb.Info(ctx, "stats", "cpu").Val()) {
-		k, v, _ := strings.Cut(strings.TrimSpace(line), ":")
-		f, _ := strconv.ParseFloat(v, 64)
-		switch k {
-		case "total_commands_processed":
-			commands = f
-		case "used_cpu_sys_main_thread", "used_cpu_user_main_thread":
-			cpu += f
+// A meter reads what a server has done so far.
+type meter func(ctx context.Context) work
+
+type work struct {
+	commands, scripts float64
+	cpu               float64 // s
+}
+
+// redisMeter asks a redis-server.
+func redisMeter(rdb *redis.Client) meter {
+	return func(ctx context.Context) work {
+		var w work
+		for line := range strings.Lines(rdb.Info(ctx, "stats", "cpu", "commandstats").Val()) {
+			k, v, _ := strings.Cut(strings.TrimSpace(line), ":")
+			f, _ := strconv.ParseFloat(v, 64)
+			switch k {
+			case "total_commands_processed":
+				w.commands = f
+			case "used_cpu_sys_main_thread", "used_cpu_user_main_thread":
+				w.cpu += f
+			case "cmdstat_eval", "cmdstat_evalsha":
+				calls, _, _ := strings.Cut(strings.TrimPrefix(v, "calls="), ",")
+				f, _ = strconv.ParseFloat(calls, 64)
+				w.scripts += f
+			}
 		}
+		return w
 	}
-	return commands, cpu
 }
 
 func median[T any](samples []T, get func(T) float64) float64 {
