@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -79,6 +80,7 @@ type lease struct {
 	left    int64         // tokens to give out
 	until   time.Duration // when they lapse
 	granted int64         // when they were taken, by the server's clock in µs; of several calls the first
+	by      *terms        // the limits that they were taken by
 	used    time.Duration // when the last one was given out
 
 	called chan struct{} // closed when the call that is under way is over; nil without one
@@ -186,14 +188,16 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 			}
 		}
 		if h.left > 0 && now >= h.until {
-			l.giveBack([]unused{h.take(name)})
+			l.giveBack(h.take(name))
 		}
 		if now < h.refusedUntil && need-h.left >= h.refused && h.given == l.limiter.denials.given(name) {
 			d := h.refuse(need, now)
 			s.mu.Unlock()
 			return d, nil
 		}
-		return l.ask(ctx, s, h, name, need, now)
+		if d, done, err := l.ask(ctx, s, h, name, need, now); done {
+			return d, err
+		}
 	}
 }
 
@@ -202,9 +206,10 @@ func (l *Leased) Peek(ctx context.Context, name string) (Decision, error) {
 	return l.limiter.Peek(ctx, name)
 }
 
-// ask takes more tokens from the server, for need of them to be there. s.mu is
-// held, and is not when it returns.
-func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, need int64, now time.Duration) (Decision, error) {
+// ask takes more tokens from the server, for need of them to be there. It is not
+// done when the server gave them and those that were there before have gone. s.mu
+// is held, and is not when it returns.
+func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, need int64, now time.Duration) (_ Decision, done bool, _ error) {
 	h.called = make(chan struct{})
 	least := need - h.left
 	most := min(max(least, h.share(l.limiter, now)), l.most-h.left)
@@ -223,16 +228,20 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	close(h.called)
 	h.called = nil
 	if err != nil {
-		return l.limiter.failed(ctx, name, int(need), err)
+		d, err := l.limiter.failed(ctx, name, int(need), err)
+		return d, true, err
 	}
-	if h.left > 0 && time.Since(l.base) >= h.until {
-		l.giveBack([]unused{h.take(name)}) // they have lapsed meanwhile
+	if h.left > 0 && (time.Since(l.base) >= h.until || !slices.Equal(h.by.limits, t.limits)) {
+		l.giveBack(h.take(name)) // they have lapsed meanwhile, or are of other limits
 	}
 	if h.left == 0 {
 		// It lapses by when it was asked for: the server took it later.
-		h.until, h.granted = now+l.ttl, o.now
+		h.until, h.granted, h.by = now+l.ttl, o.now, t
 	}
 	h.left += o.first
+	if s.closed {
+		defer func() { l.giveBack(h.take(name)) }()
+	}
 	h.terms, h.outcome, h.at, h.used, h.given = t, o, now, now, given
 	h.last = t.decide(o, o.first, 1)
 	h.last.Allowed, h.last.RetryAfter, h.last.Violated = true, 0, -1
@@ -245,17 +254,18 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	} else {
 		h.refusedUntil = 0
 	}
-	if h.left < need {
-		return h.refuse(need, now), nil
-	}
-	if s.closed {
-		defer func() { l.giveBack([]unused{h.take(name)}) }()
+	switch {
+	case h.left >= need:
+	case o.first == most:
+		return Decision{}, false, nil
+	default:
+		return h.refuse(need, now), true, nil
 	}
 	h.left -= need
 	d := h.last
 	d.Taken = int(need)
 	d.Remaining += int(h.left)
-	return d, nil
+	return d, true, nil
 }
 
 // share is how many tokens to take for more than one call: half of what should
@@ -295,17 +305,18 @@ type unused struct {
 	name    string
 	n       int64
 	granted int64
+	by      *terms
 }
 
 // take takes the tokens out of a lease.
 func (h *lease) take(name string) unused {
-	u := unused{name, h.left, h.granted}
+	u := unused{name, h.left, h.granted, h.by}
 	h.left = 0
 	return u
 }
 
 // giveBack gives tokens back in the background.
-func (l *Leased) giveBack(all []unused) {
+func (l *Leased) giveBack(all ...unused) {
 	done := func() {}
 	l.sweeps.Lock()
 	if !l.sweeps.closed {
@@ -321,8 +332,9 @@ func (l *Leased) giveBack(all []unused) {
 	})
 }
 
-// returnAll gives tokens back. It is sent once: what would be given twice would
-// be too much.
+// returnAll gives tokens back, as many as the limits were that they were taken by:
+// others may be stored now. It is sent once: what would be given twice would be too
+// much.
 func (l *Leased) returnAll(ctx context.Context, all []unused) error {
 	var cmds []redoubt.Cmd
 	var errs []error
@@ -330,12 +342,13 @@ func (l *Leased) returnAll(ctx context.Context, all []unused) error {
 		if u.n == 0 {
 			continue
 		}
-		cmd, err := l.limiter.cmd(giveBack, u.name, int(u.n), strconv.FormatInt(u.granted, 10))
+		key, err := l.limiter.key(u.name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		cmds = append(cmds, cmd)
+		args := u.by.args([]string{strconv.FormatInt(u.granted, 10)}, u.n)
+		cmds = append(cmds, redoubt.Cmd{Script: returnScript, Keys: []string{key}, Args: args})
 	}
 	if len(cmds) == 0 {
 		return errors.Join(errs...)
@@ -386,7 +399,7 @@ func (l *Leased) sweep() {
 	closed := l.sweeps.closed
 	l.sweeps.Unlock()
 	if len(back) > 0 {
-		l.giveBack(back)
+		l.giveBack(back...)
 	}
 	if kept > 0 && !closed {
 		l.sweepLater()

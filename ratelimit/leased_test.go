@@ -410,3 +410,63 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 		}
 	})
 }
+
+// A call that asks for more takes part in what others use meanwhile: it asks
+// again, and is not refused what the server has.
+func TestLeaseUsedMeanwhile(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		g := &gate{Conn: wrap(t, w.rdb)}
+		w.client = newClient(t, g, w.Prefix)
+		h := lease(t, w.limiter(t, ratelimit.PerHour(1000)), ratelimit.LeasedOptions{Tokens: 10, TTL: time.Minute})
+		take := func(n int) ratelimit.Decision {
+			d, err := h.AllowN(t.Context(), "a", n)
+			if err != nil {
+				t.Error(err)
+			}
+			return d
+		}
+		take(7) // 3 are left
+		g.close()
+		got := make(chan ratelimit.Decision)
+		go func() { got <- take(10) }()
+		poll(t, "it asks for 7 more", func() bool { return len(g.sent()) == 1 })
+		take(3)
+		g.open()
+		if d := <-got; !d.Allowed || d.Taken != 10 {
+			t.Errorf("%+v", d)
+		}
+		must(t, h.Close(t.Context()))
+	})
+}
+
+// Tokens go back as what they were when they were taken, whatever the limit has
+// become: one of 1000 a second is not worth one of 1 a second.
+func TestLeasesOfAChangedLimit(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		l := w.storedLimiter(t)
+		opts := ratelimit.LeasedOptions{Tokens: 100, TTL: time.Hour}
+		idle, busy := lease(t, l, opts), lease(t, l, opts)
+		must(t, l.Set(ctx, "a", ratelimit.PerSecond(1000)))
+		for _, h := range []*ratelimit.Leased{idle, busy} {
+			d, err := h.Allow(ctx, "a")
+			must(t, err)
+			if d, err = h.AllowN(ctx, "a", 90); err != nil || !d.Allowed { // 9 are left
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		must(t, l.Set(ctx, "a", ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 200}))
+		d, err := busy.AllowN(ctx, "a", 100) // 91 of them, and then 9 for those of the old limit
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err = l.TakeUpTo(ctx, "a", 1000); err != nil || d.Taken < 90 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		must(t, idle.Close(ctx))
+		must(t, busy.Close(ctx))
+		if d := peek(t, l, "a"); d.Remaining != 0 {
+			t.Errorf("%s", show(d))
+		}
+	})
+}

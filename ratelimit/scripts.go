@@ -43,7 +43,6 @@ var (
 	storedUpToScript   = stored(uptoScript)
 	storedRefundScript = stored(refundScript)
 	storedBatchScript  = stored(batchScript)
-	storedReturnScript = stored(returnScript)
 
 	defineScript = redoubt.NewScript("ratelimit.define", defineSource)
 	resetScript  = redoubt.NewScript("ratelimit.reset", resetSource)
@@ -58,7 +57,7 @@ var (
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
 		gcraScript, uptoScript, refundScript, batchScript, returnScript,
-		storedGCRAScript, storedUpToScript, storedRefundScript, storedBatchScript, storedReturnScript,
+		storedGCRAScript, storedUpToScript, storedRefundScript, storedBatchScript,
 		defineScript, resetScript, windowScript, quotaScript, enterScript, stayScript,
 	}
 }

@@ -112,11 +112,10 @@ type operation struct {
 }
 
 var (
-	take     = operation{script: gcraScript, stored: storedGCRAScript}
-	upTo     = operation{script: uptoScript, stored: storedUpToScript}
-	refund   = operation{script: refundScript, stored: storedRefundScript, refunds: true}
-	batch    = operation{script: batchScript, stored: storedBatchScript}
-	giveBack = operation{script: returnScript, stored: storedReturnScript}
+	take   = operation{script: gcraScript, stored: storedGCRAScript}
+	upTo   = operation{script: uptoScript, stored: storedUpToScript}
+	refund = operation{script: refundScript, stored: storedRefundScript, refunds: true}
+	batch  = operation{script: batchScript, stored: storedBatchScript}
 )
 
 // cmd is the command that does op with n tokens of the limit called name. The
