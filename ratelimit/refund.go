@@ -14,9 +14,9 @@ import (
 //
 // The id names the refund, like the id of the order that failed: again with
 // the same id it gives nothing, until all tokens that are out now are back and a
-// minute has passed. With an empty id each call is a refund of its own. Either
-// way it is safe to send again after a lost reply, and is. The Decision is that
-// of a [Limiter.Peek] after it.
+// minute has passed. With an empty id each call is a refund of its own, known for
+// a minute. Either way it is safe to send again after a lost reply, and is. The
+// Decision is that of a [Limiter.Peek] after it.
 func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (Decision, error) {
 	cmd, read, err := l.RefundCmd(name, n, id)
 	if err != nil {

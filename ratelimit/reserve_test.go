@@ -230,6 +230,56 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// A cancellation that is repeated before its time comes gives nothing, however
+// long after.
+func TestCancelLongAfter(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 1})
+		reserve := func(n int) (last *ratelimit.Reservation) {
+			for range n {
+				var err error
+				last, err = l.Reserve(t.Context(), "a", 1)
+				must(t, err)
+			}
+			return last
+		}
+		given := reserve(200)
+		must(t, given.Cancel(t.Context()))
+		reserve(1)
+		for range 3 {
+			w.clock.Advance(65 * time.Second)
+			before := peek(t, l, "a")
+			must(t, given.Cancel(t.Context()))
+			if d := peek(t, l, "a"); d != before {
+				t.Errorf("%s; after another cancellation %s", show(before), show(d))
+			}
+		}
+	})
+}
+
+// Who refunds all the time, as middleware does what it refuses, does not fill
+// the server with ids that nobody can name again.
+func TestRefundsAreForgotten(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.Limit{Rate: 1000, Period: 24 * time.Hour})
+		refunds := w.Prefix + ":{a}:refunds"
+		for range 50 {
+			allow(t, l, "a", 2)
+			for _, id := range []string{"", "x"} {
+				_, err := l.Refund(t.Context(), "a", 1, id)
+				must(t, err)
+			}
+			w.clock.Advance(10 * time.Second)
+		}
+		if n := w.rdb.ZCard(t.Context(), refunds).Val(); n > 8 {
+			t.Errorf("%d ids are known", n)
+		}
+		if ttl := w.rdb.ZScore(t.Context(), refunds, "x").Val(); ttl == 0 {
+			t.Error("an id with a name is forgotten")
+		}
+	})
+}
+
 // AllowMany is the calls one after the other.
 func TestAllowMany(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -104,7 +104,7 @@ func (l *Limiter) cancelCmd(name, id, tats string, limits []string) (redoubt.Cmd
 	return redoubt.Cmd{
 		Script: refundScript,
 		Keys:   keys,
-		Args:   slices.Concat([]string{id, tats}, limits),
+		Args:   slices.Concat([]string{id, tats, "0"}, limits),
 		Flags:  redoubt.Idempotent,
 	}, err
 }
@@ -117,10 +117,11 @@ func (l *Limiter) RefundCmd(name string, n int, id string) (redoubt.Cmd, Read, e
 	if len(id) > maxID {
 		return redoubt.Cmd{}, nil, fmt.Errorf("ratelimit: id has %d bytes; want at most %d", len(id), maxID)
 	}
+	once := "0"
 	if id == "" {
-		id = newID()
+		id, once = newID(), "1"
 	}
-	cmd, err := l.cmd(refund, name, n, id, "")
+	cmd, err := l.cmd(refund, name, n, id, "", once)
 	cmd.Flags = redoubt.Idempotent
 	return cmd, func(r redoubt.Reply) (Decision, error) {
 		o, t, err := l.read(r)
