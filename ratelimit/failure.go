@@ -72,14 +72,6 @@ func newFailure(opts Options) (failure, error) {
 	return f, errors.Join(errs...)
 }
 
-// within bounds a call by Options.Timeout.
-func (l *Limiter) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.failure.mode == Error {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, l.failure.timeout)
-}
-
 // guard asks the server, and OnFailure if that fails.
 func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(context.Context) (Decision, error)) (d Decision, err error) {
 	if l.failure.mode == Error {
@@ -107,7 +99,7 @@ func (l *Limiter) reach(ctx context.Context, ask func(context.Context) error) er
 	if f.isAway() {
 		return errNoAnswer
 	}
-	within, cancel := l.within(ctx)
+	within, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	err := ask(within)
 	if err == nil && f.away.Load() != 0 {

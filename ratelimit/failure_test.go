@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,86 @@ func TestOnFailure(t *testing.T) {
 			}
 		}
 	})
+}
+
+// hole is a Conn that never answers while it is on.
+type hole struct {
+	redoubt.Conn
+	on atomic.Bool
+}
+
+func (c *hole) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return c.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (c *hole) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if !c.on.Load() {
+		return c.Conn.Pipeline(ctx, cmds)
+	}
+	<-ctx.Done()
+	replies := make([]redoubt.Reply, len(cmds))
+	for i := range replies {
+		replies[i].Err = redoubt.UnknownOutcome(ctx.Err())
+	}
+	return replies
+}
+
+// After one call has waited in vain the others don't, but for one each Timeout,
+// which finds the server when it is back.
+func TestOnFailureWaitsOnce(t *testing.T) {
+	for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
+		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *counter) {
+			away := &hole{Conn: sent}
+			client, err := redoubt.New(away, redoubt.Options{})
+			must(t, err)
+			l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1000), OnFailure: mode})
+			must(t, err)
+			calls := map[string]func() ratelimit.Decision{
+				"Allow": func() ratelimit.Decision { return allow(t, l, "a", 1) },
+				"Peek":  func() ratelimit.Decision { return peek(t, l, "a") },
+				"Leased": func() ratelimit.Decision {
+					h := lease(t, l, ratelimit.LeasedOptions{})
+					d, err := h.Allow(t.Context(), "a")
+					must(t, err)
+					must(t, h.Close(t.Context()))
+					return d
+				},
+				"AllowMany": func() ratelimit.Decision {
+					r := l.AllowMany(t.Context(), []ratelimit.Request{{Name: "a", N: 1}, {Name: "b", N: 1}})
+					must(t, errors.Join(r[0].Err, r[1].Err))
+					return r[1].Decision
+				},
+			}
+			for name, call := range calls {
+				if d := call(); d.Degraded != nil {
+					t.Errorf("%s: with a server: %+v", name, d)
+				}
+				away.on.Store(true)
+				start := time.Now()
+				for range 100 {
+					if d := call(); d.Degraded == nil || d.Allowed == (mode == ratelimit.Closed) {
+						t.Errorf("%s: without a server: %+v", name, d)
+					}
+				}
+				if e := time.Since(start); e != time.Second {
+					t.Errorf("%s: 100 calls waited for %v; want one Timeout", name, e)
+				}
+				time.Sleep(time.Second) // the time of the bubble
+				start = time.Now()
+				if d := call(); d.Degraded == nil || time.Since(start) != time.Second {
+					t.Errorf("%s: the one that tries waited for %v: %+v", name, time.Since(start), d)
+				}
+				away.on.Store(false)
+				time.Sleep(time.Second) // the time of the bubble
+				for range 2 {
+					if d := call(); d.Degraded != nil {
+						t.Errorf("%s: the server is back: %+v", name, d)
+					}
+				}
+			}
+			must(t, client.Close())
+		})
+	}
 }
 
 // The local limit is the same one: a burst, then the rate.

@@ -38,10 +38,16 @@ func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 	if len(cmds) == 0 {
 		return results
 	}
-	within, cancel := l.within(ctx)
-	defer cancel()
-	for k, reply := range l.client.Pipeline(within, cmds) {
-		i := sent[k]
+	var replies []redoubt.Reply
+	err := l.reach(ctx, func(ctx context.Context) error {
+		replies = l.client.Pipeline(ctx, cmds)
+		return nil
+	})
+	for k, i := range sent {
+		reply := redoubt.Reply{Err: err}
+		if err == nil {
+			reply = replies[k]
+		}
 		results[i].Decision, results[i].Err = l.readTake(reply, requests[i].N)
 		if err := results[i].Err; err != nil {
 			results[i].Decision, results[i].Err = l.failed(ctx, requests[i].Name, requests[i].N, err)
