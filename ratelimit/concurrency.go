@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -79,6 +80,9 @@ type Call struct {
 	c   *Concurrency
 	key string
 	id  string
+	// until is when it counts as over at the earliest, by the clock here: TTL
+	// after it was last begun or prolonged, from before that was sent.
+	until atomic.Pointer[time.Time]
 }
 
 // Begin begins a call under name, if fewer than Limit are under way: otherwise
@@ -91,6 +95,7 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 		return nil, Decision{}, err
 	}
 	call := &Call{c: c, key: key, id: newID()}
+	call.lasts(time.Now())
 	var v [3]int64
 	err = c.client.Do(ctx, redoubt.Cmd{
 		Script: enterScript,
@@ -121,7 +126,20 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 
 // Extend makes the call last TTL from now, if it is still under way: otherwise
 // it reports false. It costs one round trip.
-func (c *Call) Extend(ctx context.Context) (bool, error) { return c.stay(ctx, callMicros(c.c.ttl)) }
+func (c *Call) Extend(ctx context.Context) (bool, error) {
+	sent := time.Now()
+	held, err := c.stay(ctx, callMicros(c.c.ttl))
+	if held && err == nil {
+		c.lasts(sent)
+	}
+	return held, err
+}
+
+// lasts notes that the call was begun or prolonged.
+func (c *Call) lasts(sent time.Time) {
+	until := sent.Add(c.c.ttl)
+	c.until.Store(&until)
+}
 
 // End ends the call, so that another may begin. It may be repeated. It costs
 // one round trip.
@@ -172,7 +190,7 @@ func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.C
 
 // Keep prolongs the call until end is called, which ends it and may be called
 // again. Should that fail for so long that the call counts as over, the ctx that
-// it returns ends, and its cause is [ErrCallLost]. It is for a call that is not a
+// it returns ends before, and its cause is [ErrCallLost]. It is for a call that is not a
 // function to give to [Concurrency.Do].
 func (c *Call) Keep(ctx context.Context) (within context.Context, end func()) {
 	within, lost := context.WithCancelCause(ctx)
@@ -190,25 +208,30 @@ func (c *Call) Keep(ctx context.Context) (within context.Context, end func()) {
 	})
 }
 
-// keep prolongs the call until ctx ends, and ends it when it can't.
+// keep prolongs the call until ctx ends, and ends it when the call counts as
+// over.
 func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
-	every := time.NewTicker(c.c.ttl / 3)
-	defer every.Stop()
-	end := time.Now().Add(c.c.ttl)
+	ttl := c.c.ttl
+	over := time.AfterFunc(time.Until(*c.until.Load()), func() { lost(ErrCallLost) })
+	defer over.Stop()
+	next := time.NewTimer(time.Until(*c.until.Load()) - ttl*2/3)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
+		case <-next.C:
 		}
-		sent := time.Now()
-		try, cancel := context.WithTimeout(ctx, c.c.ttl/3)
+		try, cancel := context.WithTimeout(ctx, ttl/3)
 		held, err := c.Extend(try)
 		cancel()
-		if err == nil && held {
-			end = sent.Add(c.c.ttl)
-		}
-		if err == nil && !held || time.Now().After(end) {
+		switch {
+		case err != nil:
+			next.Reset(ttl / 6)
+		case held:
+			over.Reset(time.Until(*c.until.Load()))
+			next.Reset(ttl / 3)
+		default:
 			lost(ErrCallLost)
 			return
 		}

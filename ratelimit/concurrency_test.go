@@ -176,3 +176,59 @@ func TestCallKeep(t *testing.T) {
 		must(t, e.Close())
 	})
 }
+
+// Who can't prolong a call hears of it before another may take its place, however
+// the server is silent: from the beginning, or after it has been prolonged.
+func TestCallLostInTime(t *testing.T) {
+	for silentAfter, ends := range map[time.Duration]time.Duration{
+		0: 30 * time.Second, time.Second: 30 * time.Second, 25 * time.Second: 50 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e, err := engine.New(engine.Options{})
+			must(t, err)
+			away := &hole{Conn: e}
+			client, err := redoubt.New(away, redoubt.Options{})
+			must(t, err)
+			c, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1, TTL: 30 * time.Second})
+			must(t, err)
+			start := time.Now()
+			_, err = c.Do(t.Context(), "a", func(ctx context.Context) error {
+				time.Sleep(silentAfter) // the time of the bubble
+				away.on.Store(true)
+				<-ctx.Done()
+				if e := time.Since(start); e != ends {
+					t.Errorf("silent after %v: ended after %v; want %v, 30 s after it was last prolonged", silentAfter, e, ends)
+				}
+				away.on.Store(false)
+				return nil
+			})
+			if !errors.Is(err, ratelimit.ErrCallLost) {
+				t.Error(err)
+			}
+			must(t, client.Close())
+			must(t, e.Close())
+		})
+	}
+}
+
+// A call that is kept late in its TTL is prolonged at once.
+func TestCallKeptLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.New(engine.Options{})
+		must(t, err)
+		client, err := redoubt.New(e, redoubt.Options{})
+		must(t, err)
+		c, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1, TTL: 30 * time.Second})
+		must(t, err)
+		call, _ := begin(t, c)
+		time.Sleep(29 * time.Second) // the time of the bubble
+		ctx, end := call.Keep(t.Context())
+		time.Sleep(2 * time.Second) // the time of the bubble
+		if _, d := begin(t, c); d.Allowed || ctx.Err() != nil {
+			t.Errorf("%+v, %v", d, ctx.Err())
+		}
+		end()
+		must(t, client.Close())
+		must(t, e.Close())
+	})
+}
