@@ -42,8 +42,8 @@ type Admission struct {
 	// [ratelimit.Never] if it never may.
 	RetryAfter time.Duration
 
-	// Answers are of the policies that were asked and answered, in their
-	// order: of a refused request that of the last alone, since what the others
+	// Answers are of the policies that were asked and answered by their limit,
+	// in their order: of a refused request that of the last alone, since what the others
 	// gave is given back.
 	Answers []Answer
 
@@ -87,6 +87,13 @@ func (s *Set[R]) Admit(ctx context.Context, r R) *Admission {
 				a.stop(Failed, p.Name, unknownRetry)
 				return a
 			}
+		case d.Degraded != nil && d.Violated < 0:
+			// It is the choice of Options.OnFailure, and tells nothing of the
+			// limit.
+			if !d.Allowed {
+				a.stop(Failed, p.Name, max(d.RetryAfter, unknownRetry))
+				return a
+			}
 		case d.Allowed:
 			a.Answers = append(a.Answers, Answer{p.Name, p.Concurrency != nil, d})
 		default:
@@ -124,7 +131,7 @@ func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error)
 		return d, err
 	}
 	d, err := p.Limiter.Allow(ctx, name)
-	if back, ok := p.Limiter.(refunder); ok && err == nil && d.Allowed {
+	if back, ok := p.Limiter.(refunder); ok && err == nil && d.Allowed && d.Degraded == nil {
 		a.undo = append(a.undo, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 			defer cancel()

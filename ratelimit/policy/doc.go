@@ -21,6 +21,8 @@
 //   - When a limiter fails the request passes or not, as the options say; one
 //     whose own ctx has ended never passes, so that nobody gets around a limit by
 //     hanging up early. (TestFailure, TestWhoHangsUpDoesNotPass)
+//   - What a limiter answers without its server, by ratelimit.Options.OnFailure, is
+//     not shown to callers as its limit, nor given back to it. (TestDegraded)
 //   - Of a concurrency limit the request holds its place until End, and is
 //     prolonged meanwhile. (TestConcurrency)
 //   - No key makes a name that the server refuses, nor one of another policy.

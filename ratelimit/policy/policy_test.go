@@ -117,6 +117,54 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// refunding is a fake that counts what is given back.
+type refunding struct {
+	fake
+	back int
+}
+
+func (f *refunding) Refund(_ context.Context, _ string, n int, _ string) (ratelimit.Decision, error) {
+	f.back += n
+	return ratelimit.Decision{}, nil
+}
+
+// TestDegraded: what a Limiter answers without its server took nothing there, so
+// that nothing is given back, and says nothing of the limit.
+func TestDegraded(t *testing.T) {
+	c := client(t)
+	must(t, c.Close())
+	limit := ratelimit.PerHour(2)
+	for _, mode := range []struct {
+		failure ratelimit.Failure
+		want    policy.Verdict
+		answers int
+	}{{ratelimit.Open, policy.Allowed, 0}, {ratelimit.Closed, policy.Failed, 0}, {ratelimit.Local, policy.Allowed, 0}} {
+		l, err := ratelimit.New(c, ratelimit.Options{Limit: limit, OnFailure: mode.failure})
+		must(t, err)
+		a := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "api", Limiter: l}).Admit(t.Context(), "me")
+		policies, limits := a.Fields()
+		if a.Verdict != mode.want || policies+limits != "" || (a.RetryAfter > 0) == (a.Verdict == policy.Allowed) {
+			t.Errorf("%d: %+v, %s, %s", mode.failure, a, policies, limits)
+		}
+	}
+	l, err := ratelimit.New(c, ratelimit.Options{Limit: limit, OnFailure: ratelimit.Local})
+	must(t, err)
+	s := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "api", Limiter: l})
+	for i, want := range []policy.Verdict{policy.Allowed, policy.Allowed, policy.Refused} {
+		if a := s.Admit(t.Context(), "me"); a.Verdict != want {
+			t.Errorf("local, request %d: %+v", i, a)
+		}
+	}
+	for _, degraded := range []error{nil, errors.New("no server")} {
+		first := &refunding{fake: fake{d: ratelimit.Decision{Allowed: true, Taken: 1, Violated: -1, Degraded: degraded}}}
+		a := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "first", Limiter: first},
+			policy.Policy[string]{Name: "last", Limiter: &fake{d: ratelimit.Decision{RetryAfter: 1}}}).Admit(t.Context(), "me")
+		if a.Verdict != policy.Refused || (first.back == 1) != (degraded == nil) {
+			t.Errorf("degraded by %v: %d given back", degraded, first.back)
+		}
+	}
+}
+
 // TestWhoHangsUpDoesNotPass: not even where failures are open.
 func TestWhoHangsUpDoesNotPass(t *testing.T) {
 	s := newSet(t, policy.Options[string]{OnError: func(string, string, error) { t.Error("an ended request is no error of the limiter") }},
