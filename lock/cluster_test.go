@@ -64,7 +64,7 @@ func TestMigratingSlot(t *testing.T) {
 	client, err := redoubt.New(conn, redoubt.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	m, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+	m, err := lock.New(client, lock.Options{TTL: time.Minute})
 	must(t, err)
 	key, err := lock.Key(client, "orders")
 	must(t, err)
@@ -81,12 +81,12 @@ func TestMigratingSlot(t *testing.T) {
 	to.CLI("CLUSTER", "SETSLOT", slot, "IMPORTING", from.CLI("CLUSTER", "MYID"))
 	from.CLI("CLUSTER", "SETSLOT", slot, "MIGRATING", to.CLI("CLUSTER", "MYID"))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, busy, err := m.TryAcquire(ctx, "orders"); err != nil || busy == nil {
 		t.Errorf("a held lock: busy %v, error %v", busy, err)
 	}
-	must(t, lease.Extend(ctx, time.Minute))
+	must(t, lease.Extend(ctx, time.Hour))
 	must(t, lease.Release(ctx))
 	from.CLI("DEL", key)
 	lease, _, err = m.TryAcquire(ctx, "orders")

@@ -207,9 +207,11 @@ func (a alone) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.
 
 // The holder dies: its lease runs out, and the order is kept.
 func TestFairOrderWhenTheHolderDies(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
+		t.Parallel()
 		r := &row{world: w, name: t.Name()}
-		try(t, w.mutex(w.client(), lock.Options{TTL: time.Second, NoRenew: true}), r.name)
+		try(t, w.mutex(w.client(), lock.Options{TTL: 6 * time.Second, NoRenew: true}), r.name)
 		for i := range 8 {
 			r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), i, i+1)
 		}

@@ -176,7 +176,7 @@ func (c *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 func TestFailedRenewalsAreRepeated(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := &failing{counting: newCounting(t, w.dial(w.Addr))}
-		m := w.mutex(w.clientOn(conn), lock.Options{TTL: 2 * time.Second})
+		m := w.mutex(w.clientOn(conn), lock.Options{TTL: 9 * time.Second})
 		lease := try(t, m, t.Name())
 		first := lease.Deadline()
 		eventually(t, "it is renewed twice", func() bool { return conn.passed.Load() >= 2 && lease.Deadline().After(first) })

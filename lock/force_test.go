@@ -50,7 +50,7 @@ func TestForceRelease(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				m := kind(w, w.client(), lock.Options{TTL: 3 * time.Second}).m
+				m := kind(w, w.client(), lock.Options{TTL: time.Minute}).m
 				other := kind(w, w.client(), lock.Options{})
 				rival, force := other.rival, other.force
 				must(t, try(t, rival, t.Name()).Release(t.Context())) // so that readers have a token
@@ -96,6 +96,7 @@ func TestForceRelease(t *testing.T) {
 				}
 				must(t, next.Extend(t.Context(), time.Minute))
 
+				lock.Renew([]*lock.Lease{holder})
 				<-work.Done()
 				if err := context.Cause(work); !errors.Is(err, lock.ErrTaken) {
 					t.Errorf("the holder's context ended with %v", err)

@@ -117,13 +117,14 @@ func TestStaleHandleIsRefused(t *testing.T) {
 func TestResumedDeadlineCountsFromTheSending(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: 10 * time.Second, NoRenew: true})
+		const ttl = time.Minute
+		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
 		h, err := try(t, m, t.Name()).HandOver()
 		must(t, err)
 		proxy.Delay(100 * time.Millisecond)
 		lease, err := m.Resume(t.Context(), h)
 		must(t, err)
-		if left := time.Until(lease.Deadline()); left > 9800*time.Millisecond {
+		if left := time.Until(lease.Deadline()); left > ttl-ttl/100-100*time.Millisecond {
 			t.Errorf("the deadline is %v after the reply, which took 100 ms", left)
 		}
 		proxy.Heal()

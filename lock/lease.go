@@ -268,6 +268,9 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.check(); err != nil {
+		if held && l.need > 0 { // it may have taken a master anew
+			h.family.cleanUp(context.Background(), h.void(h.id))
+		}
 		return notHeld(err)
 	}
 	if !held {

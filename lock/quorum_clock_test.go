@@ -81,8 +81,9 @@ func TestQuorumTokensRiseWhateverTheClocks(t *testing.T) {
 
 // The clock of one master jumps past the end of the lease: nobody gets a majority.
 func TestQuorumOutlivesAClockStep(t *testing.T) {
+	t.Parallel()
 	clocks, conns, _ := clocks(t, 3)
-	const ttl = time.Second
+	const ttl = 6 * time.Second
 	q, other := newQuorum(t, conns, lock.Options{TTL: ttl}), newQuorum(t, conns, lock.Options{TTL: ttl})
 	lease := try(t, q, "lock")
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 5 * time.Second, -5 * time.Second} {

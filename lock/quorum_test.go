@@ -129,7 +129,7 @@ func (m *masters) behindProxies(t *testing.T) *masters {
 
 func (m *masters) acquireWithout(subset int) {
 	t, name, n, away := m.t, m.t.Name(), len(m.proxies), 0
-	q, other := m.quorum(true, lock.Options{TTL: 3 * time.Second}), m.quorum(false, lock.Options{})
+	q, other := m.quorum(true, lock.Options{TTL: 10 * time.Second}), m.quorum(false, lock.Options{})
 	must(t, try(t, q, name+"before").Release(t.Context())) // all are connected
 	for i, p := range m.proxies {
 		if subset>>i&1 == 1 {
@@ -174,7 +174,7 @@ func (m *masters) acquireWithout(subset int) {
 // stopped, or is cut off in either direction. The lease goes on, nobody else gets
 // one, and in the end all masters have it.
 func TestQuorumOutlivesAMaster(t *testing.T) {
-	const ttl = 1500 * time.Millisecond
+	const ttl = 6 * time.Second
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		t.Parallel()
 		q, other := m.quorum(true, lock.Options{TTL: ttl}), m.quorum(false, lock.Options{TTL: ttl})

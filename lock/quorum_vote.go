@@ -65,7 +65,8 @@ type ballot struct {
 
 	mu    sync.Mutex
 	votes []vote
-	lost  bool // what is granted from now on is given back
+	lease *Lease // of a ballot that was won
+	lost  bool   // what is granted from now on is given back
 }
 
 // votes are those that were there when an attempt was decided.
@@ -113,14 +114,16 @@ func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
 	v := vote{sent: time.Now()}
 	v.attempt, v.err = ReadAttempt(m.client.Do(ctx, b.ts[i].kind.acquire(b.ts[i].keys, b.r, waiter)))
 	v.answered = v.err == nil
-	if v.held() {
+	if v.held() || errors.Is(v.err, redoubt.ErrUnknownOutcome) {
 		w.queued(i)
 	}
 	b.mu.Lock()
 	b.votes[i] = v
-	lost := b.lost
+	lost, lease := b.lost, b.lease
 	b.mu.Unlock()
-	if lost {
+	// The release of a lease voids what is still under way, but the master remembers
+	// only the last that was voided: so what comes after the end is given back.
+	if lost || lease != nil && lease.Err() != nil {
 		b.giveBack(ctx, i, v)
 	}
 	return v.err
@@ -185,6 +188,9 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 		}
 		l.holds = append(l.holds, h)
 	}
+	b.mu.Lock()
+	b.lease = l
+	b.mu.Unlock()
 	seen := 0
 	err := q.ask(ctx, q.patience(),
 		func(ctx context.Context, i int) error { return l.holds[i].confirm(ctx, q.opts.TTL) },
@@ -223,6 +229,7 @@ func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 	sent := time.Now()
 	held, granted, err := ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
 	if err != nil {
+		h.undoLate(err)
 		return err
 	}
 	if err := h.extended(sent, held, granted); err != nil {
@@ -232,6 +239,14 @@ func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 		return ErrTaken
 	}
 	return nil
+}
+
+// undoLate undoes an extension that may have taken a master anew once the lease was
+// over, as its reply is lost.
+func (h *hold) undoLate(err error) {
+	if h.lease.need > 0 && errors.Is(err, redoubt.ErrUnknownOutcome) && h.lease.Err() != nil {
+		h.family.undo(context.Background(), h.target, h.id)
+	}
 }
 
 // confirmed is how many masters hold the lease.

@@ -123,21 +123,25 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 	return entry(waiter)
 }
 
-// queued notes that the line stands in the queue of a master.
+// queued notes that the line stands in the queue of a master, or may do so.
 func (w *wakeups) queued(i int) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.places[i].w == nil {
+	p := &w.places[i]
+	p.queued = p.w != nil
+	late, gone := p.queued && w.ended, w.gone
+	w.mu.Unlock()
+	if !late {
 		return
 	}
-	w.places[i].queued = true
-	// An answer that came too late, to a place that nobody takes over.
-	if w.ended && (!w.gone || w.q.lines.empty(w.ts[0].key())) {
-		w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", entry(w.places[i].w)))
+	// The answer came after the line had left: its place is for the line that came
+	// after it, or for nobody.
+	if gone && w.q.lines.inheritPlace(w.ts[0].key(), i) {
+		return
 	}
+	w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", entry(p.w)))
 }
 
 // leave leaves the line. The last in it leaves the queues of the masters first:
@@ -190,6 +194,23 @@ func (l *lines) wakeups(key string, create func() *wakeups) *wakeups {
 		line.wakeups = create()
 	}
 	return line.wakeups
+}
+
+// inheritPlace gives a place in the queue of a master to the line for key, if
+// there is one.
+func (l *lines) inheritPlace(key string, i int) bool {
+	l.mu.Lock()
+	line := l.byKey[key]
+	var w *wakeups
+	if line != nil {
+		w = line.wakeups
+	}
+	l.mu.Unlock()
+	if w == nil {
+		return line != nil // it asks each master, and learns of the place
+	}
+	w.queued(i)
+	return true
 }
 
 // takeWakeups removes those of the line for key, nil if there are none.

@@ -283,6 +283,9 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 		h.lease.mu.Lock()
 		h.renewal.err = err
 		h.lease.mu.Unlock()
+		if err != nil {
+			h.undoLate(err)
+		}
 		switch {
 		case err == nil:
 			if h.extended(now, held, granted) == nil {

@@ -122,5 +122,5 @@ func try(t *testing.T, m taker, name string) *lock.Lease {
 // eventually polls until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	await.Until(t, 10*time.Second, what, ok)
+	await.Until(t, 30*time.Second, what, ok)
 }

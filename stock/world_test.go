@@ -102,7 +102,7 @@ func is(t testing.TB, err, want error) {
 // eventually polls until ok holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	await.Until(t, 10*time.Second, what, ok)
+	await.Until(t, 30*time.Second, what, ok)
 }
 
 // reserve reserves n units under id, which must succeed.
