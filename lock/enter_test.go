@@ -104,8 +104,10 @@ func TestReentryCostsNothing(t *testing.T) {
 
 // One that enters is refused as soon as the deadline has passed here.
 func TestNoReentryAfterTheDeadline(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
+		t.Parallel()
+		m := w.mutex(w.client(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
 		lease := try(t, m, t.Name())
 		leave, err := lease.Enter()
 		must(t, err)

@@ -26,8 +26,10 @@ func over(t *testing.T, h lock.Handle) (got lock.Handle) {
 // A lease goes on in another process: the first lets go of it without a word, the
 // second renews it and releases it.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		const ttl = 300 * time.Millisecond
+		t.Parallel()
+		const ttl = 9 * time.Second
 		conn := newCounting(t, w.dial(w.Addr))
 		first := w.mutex(w.clientOn(conn), lock.Options{TTL: time.Minute})
 		second, rival := w.mutex(w.client(), lock.Options{TTL: ttl}), w.mutex(w.client(), lock.Options{})
@@ -72,7 +74,7 @@ func TestHandOver(t *testing.T) {
 		if resumed, err = second.Resume(t.Context(), over(t, h)); err != nil {
 			t.Fatal(err)
 		}
-		await.Always(t, 3*ttl, "it is held", func() bool {
+		await.Always(t, ttl*5/4, "it is held", func() bool {
 			busyFor(t, rival, name)
 			return true
 		})
@@ -84,8 +86,10 @@ func faultOf(_ lock.Handle, err error) error { return err }
 
 // What is over can't be resumed, whoever has the lock now.
 func TestStaleHandleIsRefused(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
+		t.Parallel()
+		m := w.mutex(w.client(), lock.Options{TTL: 3 * time.Second, NoRenew: true})
 		other := w.mutex(w.client(), lock.Options{})
 		refused := func(what string, h lock.Handle) {
 			t.Helper()

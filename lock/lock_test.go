@@ -145,15 +145,15 @@ func TestRenewal(t *testing.T) {
 
 func TestExtend(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: time.Second, NoRenew: true})
+		m := w.mutex(w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
 		lease := try(t, m, t.Name())
-		must(t, lease.Extend(t.Context(), time.Minute))
-		if left := time.Until(lease.Deadline()); left < 55*time.Second {
-			t.Errorf("after Extend(1m) the deadline is in %v", left)
+		must(t, lease.Extend(t.Context(), time.Hour))
+		if left := time.Until(lease.Deadline()); left < 59*time.Minute {
+			t.Errorf("after Extend(1h) the deadline is in %v", left)
 		}
 		info, err := m.Inspect(t.Context(), t.Name())
 		must(t, err)
-		if len(info.Holders) != 1 || info.Holders[0].TTL < 55*time.Second || info.Fence != lease.Token() {
+		if len(info.Holders) != 1 || info.Holders[0].TTL < 59*time.Minute || info.Fence != lease.Token() {
 			t.Errorf("the server says %+v", info)
 		}
 		for _, bad := range []time.Duration{0, -time.Second, time.Microsecond, lock.MaxTTL + 1} {
@@ -163,16 +163,16 @@ func TestExtend(t *testing.T) {
 		}
 		// A shorter one, which may have been overtaken, changes nothing.
 		must(t, lease.Extend(t.Context(), 50*time.Millisecond))
-		if left := time.Until(lease.Deadline()); left < 55*time.Second {
+		if left := time.Until(lease.Deadline()); left < 58*time.Minute {
 			t.Errorf("after Extend(50ms) the deadline is in %v", left)
 		}
-		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.Holders[0].TTL < 55*time.Second {
+		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.Holders[0].TTL < 58*time.Minute {
 			t.Errorf("after Extend(50ms) the server says %+v (%v)", info, err)
 		}
 		must(t, lease.Release(t.Context()))
 
 		m = w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
-		lease = try(t, m, t.Name())
+		lease = take(t, m, t.Name())
 		<-lease.Done()
 		if err := lease.Extend(t.Context(), time.Minute); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("Extend of a lease that ran out gave %v", err)
@@ -231,8 +231,10 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestLeaseContext(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: 100 * time.Millisecond, NoRenew: true})
+		t.Parallel()
+		m := w.mutex(w.client(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
 		lease := try(t, m, t.Name())
 		ctx := lease.Context(t.Context())
 		if ctx.Err() != nil {
@@ -245,8 +247,7 @@ func TestLeaseContext(t *testing.T) {
 		if late := lease.Context(t.Context()); !errors.Is(context.Cause(late), lock.ErrNotHeld) {
 			t.Error("a context of a lost lease is alive")
 		}
-		released, err := m.Acquire(t.Context(), t.Name()) // the server's deadline is a little later
-		must(t, err)
+		released := take(t, w.mutex(w.client(), lock.Options{}), t.Name()) // the server's deadline is a little later
 		ctx = released.Context(t.Context())
 		must(t, released.Release(t.Context()))
 		if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrReleased) {
@@ -256,8 +257,10 @@ func TestLeaseContext(t *testing.T) {
 }
 
 func TestDo(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: 200 * time.Millisecond})
+		t.Parallel()
+		m := w.mutex(w.client(), lock.Options{TTL: 9 * time.Second})
 		boom := errors.New("boom")
 		if err := m.Do(t.Context(), t.Name(), func(context.Context) error { return boom }); !errors.Is(err, boom) {
 			t.Errorf("Do returned %v, want what fn returned", err)
@@ -385,7 +388,7 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 func TestReleaseOfALostLeaseSaysSoAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{TTL: 20 * time.Millisecond, NoRenew: true})
-		lease := try(t, m, t.Name())
+		lease := take(t, m, t.Name())
 		<-lease.Done()
 		for range 2 {
 			if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrRanOut) {

@@ -132,7 +132,7 @@ func TestNoZombieReaders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		dead := w.rw(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
 		rw := w.rw(w.client(), lock.Options{})
-		zombie, live := try(t, readers{dead}, t.Name()), try(t, readers{rw}, t.Name())
+		zombie, live := take(t, readers{dead}, t.Name()), try(t, readers{rw}, t.Name())
 		<-zombie.Done()
 		eventually(t, "one reads", func() bool {
 			info, err := rw.Inspect(t.Context(), t.Name())
@@ -145,7 +145,7 @@ func TestNoZombieReaders(t *testing.T) {
 		must(t, live.Release(t.Context()))
 
 		// Alone: nobody releases anything, and a writer gets in.
-		zombie = try(t, readers{dead}, t.Name())
+		zombie = take(t, readers{dead}, t.Name())
 		lease, err := rw.Acquire(t.Context(), t.Name())
 		must(t, err)
 		if zombie.Err() == nil {

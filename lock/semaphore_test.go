@@ -144,7 +144,7 @@ func TestExpiredPermits(t *testing.T) {
 		s := limited{w.semaphore(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true}), n}
 		var old []*lock.Lease
 		for range n {
-			old = append(old, try(t, s, t.Name()))
+			old = append(old, take(t, s, t.Name()))
 		}
 		for _, l := range old {
 			<-l.Done()

@@ -60,7 +60,7 @@ func TestWaiterSeesLeaseRunOut(t *testing.T) {
 		holder := w.mutex(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
 		conn := newCounting(t, w.dial(w.Addr))
 		waiter := w.mutex(w.clientOn(conn), lock.Options{})
-		first := try(t, holder, t.Name())
+		first := take(t, holder, t.Name())
 		lease, err := waiter.Acquire(t.Context(), t.Name())
 		must(t, err)
 		if time.Now().Before(first.Deadline()) {

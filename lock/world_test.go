@@ -119,6 +119,15 @@ func try(t *testing.T, m taker, name string) *lock.Lease {
 	return lease
 }
 
+// take acquires with a TTL so short that the first lease may be over when its
+// reply comes.
+func take(t *testing.T, m taker, name string) *lock.Lease {
+	t.Helper()
+	lease, err := m.Acquire(t.Context(), name)
+	must(t, err)
+	return lease
+}
+
 // eventually polls until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
