@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"ratelimit":           {"."},
 	"fence":               {"."},
 	"stock":               {"."},
+	"queue":               {"."},
 	"redoubttest":         {"."},
 	"ratelimit/policy":    {"ratelimit"},
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},

@@ -1,0 +1,222 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// MaxID is the longest id, and the longest group and unique key, in bytes.
+	MaxID = 255
+	// MaxPayload is the longest payload, in bytes.
+	MaxPayload = 64 << 20
+	// MaxAttempts is the largest number of attempts.
+	MaxAttempts = 65535
+	// MaxBatch is how many messages one call may put.
+	MaxBatch = 10_000
+	// MaxTime bounds delays, leases and all other times.
+	MaxTime = 10 * 365 * 24 * time.Hour
+
+	maxHeaders = 65535 // bytes
+)
+
+// A Lane is a priority. Of what is ready, the lane with the largest number goes
+// first. The zero value is the normal one.
+type Lane int8
+
+// The lanes.
+const (
+	Low    Lane = -1
+	Normal Lane = 0
+	High   Lane = 1
+	Urgent Lane = 2
+)
+
+const lanes = 4
+
+// A Message is one message as it is put, whatever is in its payload.
+type Message struct {
+	// ID names the message: 1 to [MaxID] bytes. A put that is repeated with the
+	// same id does nothing while the message is in the queue. Defaults to
+	// [NewID].
+	ID string
+	// Payload is what the message says, of any bytes: at most [MaxPayload].
+	Payload []byte
+	// Delay is the time until the message is due. Not both with At.
+	Delay time.Duration
+	// At is when it is due, by the server's clock; past times are now.
+	At time.Time
+	// Attempts is how often it may fail until it is dead: 1 to [MaxAttempts], or
+	// [Unlimited].
+	Attempts int
+	// Unique drops a message when one with the same key was put in the last
+	// UniqueFor, even if that is done by now. At most [MaxID] bytes.
+	Unique    string
+	UniqueFor time.Duration
+	// Lane is its priority. Defaults to Normal.
+	Lane Lane
+	// Group lets only one message of a group be at work, in the order in which
+	// they became due. Empty: none. At most [MaxID] bytes.
+	Group string
+	// Headers travel with the payload, 65535 bytes in all.
+	Headers map[string]string
+}
+
+// Unlimited is a number of attempts: the message never dies.
+const Unlimited = -1
+
+func (m *Message) check() error {
+	errs := []error{CheckID(m.ID), checkTime("delay", m.Delay, 0)}
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
+	if len(m.Payload) > MaxPayload {
+		bad("payload has %d bytes; want at most %d", len(m.Payload), MaxPayload)
+	}
+	if m.Delay != 0 && !m.At.IsZero() {
+		bad("both delay and at are set; want one")
+	}
+	if !m.At.IsZero() && (m.At.Year() < 1970 || m.At.Year() > 2200) {
+		bad("at is %v; want a year from 1970 to 2200", m.At)
+	}
+	if m.Attempts != Unlimited && (m.Attempts < 1 || m.Attempts > MaxAttempts) {
+		bad("attempts is %d; want 1 to %d, or Unlimited", m.Attempts, MaxAttempts)
+	}
+	if m.Lane < Low || m.Lane > Urgent {
+		bad("lane is %d; want %d to %d", m.Lane, Low, Urgent)
+	}
+	if len(m.Group) > MaxID {
+		bad("group has %d bytes; want at most %d", len(m.Group), MaxID)
+	}
+	switch {
+	case m.Unique == "" && m.UniqueFor != 0:
+		bad("unique key is empty, and has a time")
+	case len(m.Unique) > MaxID:
+		bad("unique key has %d bytes; want at most %d", len(m.Unique), MaxID)
+	case m.Unique != "":
+		errs = append(errs, checkTime("time of the unique key", m.UniqueFor, time.Millisecond))
+	}
+	if n := len(packHeaders(m.Headers)); n > maxHeaders {
+		bad("headers have %d bytes; want at most %d", n, maxHeaders)
+	}
+	return errors.Join(errs...)
+}
+
+// CheckID returns an error for an id that has not 1 to [MaxID] bytes.
+func CheckID(id string) error {
+	if id == "" || len(id) > MaxID {
+		return fmt.Errorf("queue: id has %d bytes; want 1 to %d", len(id), MaxID)
+	}
+	return nil
+}
+
+func checkTime(what string, d, least time.Duration) error {
+	if d < least || d > MaxTime {
+		return fmt.Errorf("queue: %s is %v; want %v to %v", what, d, least, MaxTime)
+	}
+	return nil
+}
+
+// An envelope is a message as it is stored: a byte of the rank of its lane, 4 if
+// it has a group and 8 if it has headers; two bytes of attempts, 0 for no limit;
+// the group behind a byte of its length; the headers behind two of theirs; and the
+// payload. The scripts read it as far as the group.
+const (
+	withGroup   = 4
+	withHeaders = 8
+)
+
+func (m *Message) envelope() string {
+	headers := packHeaders(m.Headers)
+	b := make([]byte, 3, 3+1+len(m.Group)+2+len(headers)+len(m.Payload))
+	b[0] = byte(Urgent - m.Lane)
+	if m.Attempts != Unlimited {
+		binary.BigEndian.PutUint16(b[1:], uint16(m.Attempts)) //nolint:gosec // checked
+	}
+	if m.Group != "" {
+		b[0] |= withGroup
+		b = append(append(b, byte(len(m.Group))), m.Group...) //nolint:gosec // checked
+	}
+	if len(headers) > 0 {
+		b[0] |= withHeaders
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(headers))), headers...) //nolint:gosec // checked
+	}
+	return string(append(b, m.Payload...))
+}
+
+// packHeaders writes each text behind its length, sorted by key.
+func packHeaders(headers map[string]string) (b []byte) {
+	for _, key := range slices.Sorted(maps.Keys(headers)) {
+		for _, text := range []string{key, headers[key]} {
+			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		}
+	}
+	return b
+}
+
+var errEnvelope = errors.New("queue: a message is not of this form; was it written by something else?")
+
+// openEnvelope reads what envelope wrote.
+func openEnvelope(id, envelope string) (m Message, err error) {
+	b := []byte(envelope)
+	if len(b) < 3 || b[0] >= 2*withHeaders {
+		return m, errEnvelope
+	}
+	flags := b[0]
+	m = Message{ID: id, Lane: Urgent - Lane(flags%lanes), Attempts: int(binary.BigEndian.Uint16(b[1:]))} //nolint:gosec // < 4
+	if m.Attempts == 0 {
+		m.Attempts = Unlimited
+	}
+	b = b[3:]
+	if flags&withGroup != 0 {
+		if len(b) == 0 || len(b) <= int(b[0]) {
+			return m, errEnvelope
+		}
+		n := 1 + int(b[0])
+		m.Group, b = string(b[1:n]), b[n:]
+	}
+	if flags&withHeaders != 0 {
+		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
+			return m, errEnvelope
+		}
+		n := 2 + int(binary.BigEndian.Uint16(b))
+		if m.Headers, err = openHeaders(b[2:n]); err != nil {
+			return m, err
+		}
+		b = b[n:]
+	}
+	m.Payload = b
+	return m, nil
+}
+
+func openHeaders(b []byte) (map[string]string, error) {
+	headers := map[string]string{}
+	for len(b) > 0 {
+		var pair [2]string
+		for i := range pair {
+			n, used := binary.Uvarint(b)
+			if used <= 0 || uint64(len(b)-used) < n { //nolint:gosec // not negative
+				return nil, errEnvelope
+			}
+			pair[i] = string(b[used : used+int(n)]) //nolint:gosec // at most the length
+			b = b[used+int(n):]                     //nolint:gosec // as above
+		}
+		headers[pair[0]] = pair[1]
+	}
+	return headers, nil
+}
+
+// KeysOf returns the keys of the queue called name. An invalid name gives an
+// error that matches redoubt.ErrInvalidName.
+func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
+	for i, part := range parts {
+		if keys[i], err = client.Key(name, part); err != nil {
+			return Keys{}, err
+		}
+	}
+	return keys, nil
+}

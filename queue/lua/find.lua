@@ -1,0 +1,36 @@
+-- find.lua: look at one message, wherever it is.
+-- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
+-- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
+-- KEYS[3] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[4] dead    zset    ids by when they died
+-- KEYS[5] fails   hash    ids to how often they failed, and the last reason
+-- KEYS[6] leases  zset    receipts by when their lease ends, in ms since 1970
+-- KEYS[7] result  string  what the message has left behind
+-- ARGV[1] id      bytes
+-- Returns {state text: none|ready|due|running|dead|waiting|done, score text, fails text, envelope, or the result when it is done}
+local id = ARGV[1]
+local envelope = redis.call('HGET', KEYS[1], id)
+if not envelope then
+  local result = redis.call('GET', KEYS[7])
+  return {result and 'done' or 'none', '', '', result or ''}
+end
+local state, score = 'waiting', redis.call('ZSCORE', KEYS[2], id)
+if score then
+  state = 'ready'
+else
+  score = redis.call('ZSCORE', KEYS[3], id)
+  if score then
+    state = 'due'
+  else
+    score = redis.call('ZSCORE', KEYS[4], id)
+    if score then
+      state = 'dead'
+    else
+      local leases = redis.call('ZRANGE', KEYS[6], 0, -1, 'WITHSCORES')
+      for i = 1, #leases, 2 do
+        if string.sub(leases[i], 17) == id then state, score = 'running', leases[i + 1] end
+      end
+    end
+  end
+end
+return {state, score or '', redis.call('HGET', KEYS[5], id) or '', envelope}

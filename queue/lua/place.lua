@@ -1,0 +1,71 @@
+-- place.lua: give the scripts of a queue the functions that put a message into its line.
+-- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
+-- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
+-- KEYS[3] groups  zset    all of score 0: a group, a place in its line, an id. The first of a group has the turn
+-- Returns {functions}, which scripts.go puts where a script says `local queue = nil`
+local queue, found = {}, {}
+
+-- A message becomes ready when its group, if it has one, has nobody in front of it.
+-- us is since when it is ready, in us since 2020: 0 is the front of its lane.
+function queue.ready(id, envelope, us)
+  found[#found + 1] = string.format('%.0f', string.byte(envelope) % 4 * 2251799813685248 + us)
+  found[#found + 1] = id
+end
+
+-- Before anybody reads what is ready, and at the end.
+function queue.flush()
+  for i = 1, #found, 4000 do
+    redis.call('ZADD', KEYS[2], unpack(found, i, math.min(i + 3999, #found)))
+  end
+  found = {}
+end
+
+local function grouped(envelope) return string.byte(envelope) % 8 > 3 end
+
+-- The line of a message's group, as a range of KEYS[3], and what its members begin with.
+local function line(envelope)
+  local group = string.sub(envelope, 4, 4 + string.byte(envelope, 4))
+  return group, table.concat({'[', group}), table.concat({'(', group, '\255'})
+end
+
+-- Makes a message ready, or puts it at the end of its group's line.
+function queue.place(id, envelope, us)
+  if grouped(envelope) then
+    local group, from, to = line(envelope)
+    local first = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 1)[1]
+    if not first or string.sub(first, #group + 7) ~= id then
+      local last = redis.call('ZREVRANGEBYLEX', KEYS[3], to, from, 'LIMIT', 0, 1)[1]
+      local place = last and struct.unpack('>I6', last, #group + 1) + 1 or 1
+      redis.call('ZADD', KEYS[3], 0, table.concat({group, struct.pack('>I6', place), id}))
+      if last then return end
+    end
+  end
+  queue.ready(id, envelope, us)
+end
+
+-- The next of the group has the turn when the first of it is gone.
+function queue.leave(id, envelope, us)
+  if not grouped(envelope) then return end
+  local group, from, to = line(envelope)
+  local two = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 2)
+  if not two[1] or string.sub(two[1], #group + 7) ~= id then return end
+  redis.call('ZREM', KEYS[3], two[1])
+  if not two[2] then return end
+  local next_id = string.sub(two[2], #group + 7)
+  queue.ready(next_id, redis.call('HGET', KEYS[1], next_id) or envelope, us)
+end
+
+-- Takes messages that wait for their turn out of the line of this one's group.
+function queue.skip(envelope, ids)
+  if not grouped(envelope) then return end
+  local group, from, to = line(envelope)
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], from, to)) do
+    local id = string.sub(member, #group + 7)
+    if ids[id] then
+      redis.call('ZREM', KEYS[3], member)
+      ids[id] = nil
+    end
+  end
+end
+
+return queue

@@ -1,0 +1,203 @@
+-- pump.lua: settle messages, bring back those that are due or abandoned, and take some.
+-- A receipt is the 16 bytes of the take and the id.
+-- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
+-- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
+-- KEYS[3] groups  zset    a group, a place in its line, an id
+-- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[5] dead    zset    ids by when they died
+-- KEYS[6] fails   hash    ids to how often they failed, and the last reason
+-- KEYS[7] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
+-- KEYS[9] config  hash    paused, concurrency, interval_us and burst of the rate, tat_us: its theoretical arrival time
+-- KEYS[10] taken  string  when the lease ends of what this consumer took last
+-- KEYS[11..] results string what a message has left behind, one for each of ARGV's results
+-- ARGV[1] take    bytes   16 bytes: names this take. Repeated, it gives the same messages
+-- ARGV[2] n       integer take at most so many; 0 only settles, -1 also wakes another consumer, for this one leaves
+-- ARGV[3] lease_ms integer > 0
+-- ARGV[4] acks    integer how many
+-- ARGV[5] results integer how many
+-- ARGV[6..] settled bytes the receipts of the acks; of the results three each: receipt, keep_ms, value; of what failed four each:
+-- receipt; fail: counts|dead|snooze: doesn't count|back: at once, doesn't count; delay_ms, -1 a second doubled with each failure; reason
+-- Returns {now_ms integer, next_ms integer: pump again after so long, -1 never, ready integer, again 0|1: the take is repeated,
+-- refused array of integers: the positions of receipts that were not held, taken array: four a message: id, fails text, since_ms, envelope}
+local queue = nil -- the functions of place.lua
+local t = redis.call('TIME')
+local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
+local n, acks, results = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local special = redis.call('EXISTS', KEYS[3], KEYS[6]) > 0 -- groups, or failures
+
+local function ids_of(receipts)
+  local ids = {}
+  for i, receipt in ipairs(receipts) do ids[i] = string.sub(receipt, 17) end
+  return ids
+end
+
+-- How often a message failed, by its entry in KEYS[6].
+local function count(entry) return entry and tonumber(string.match(entry, '^%d+')) or 0 end
+
+-- Notes the n-th failure of a message, which dies of it or is due again at a time in
+-- ms; 0 is at once, in front of all others.
+local function fail(id, envelope, n, reason, now, us, again)
+  local attempts = struct.unpack('>I2', envelope, 2)
+  redis.call('HSET', KEYS[6], id, table.concat({string.format('%.0f', n), ' ', reason}))
+  if not again or attempts > 0 and n >= attempts then
+    redis.call('ZADD', KEYS[5], string.format('%.0f', now), id)
+    queue.leave(id, envelope, us)
+  elseif again == 0 then
+    queue.ready(id, envelope, 0)
+  else
+    redis.call('ZADD', KEYS[7], string.format('%.0f', again), id)
+  end
+end
+
+-- Settle.
+local refused, receipts = {}, {}
+local nacks = 6 + acks + 3 * results
+for i = 6, 5 + acks do receipts[#receipts + 1] = ARGV[i] end
+for i = 6 + acks, nacks - 1, 3 do receipts[#receipts + 1] = ARGV[i] end
+for i = nacks, #ARGV, 4 do receipts[#receipts + 1] = ARGV[i] end
+if #receipts > 0 then
+  local ends = redis.call('ZMSCORE', KEYS[8], unpack(receipts))
+  local held, done, failed = {}, {}, {}
+  for i, receipt in ipairs(receipts) do
+    if not ends[i] then
+      refused[#refused + 1] = i
+    else
+      held[#held + 1] = receipt
+      if i <= acks + results then done[#done + 1] = string.sub(receipt, 17) end
+      if i > acks and i <= acks + results then
+        local at = 6 + acks + 3 * (i - acks - 1)
+        redis.call('SET', KEYS[10 + i - acks], ARGV[at + 2], 'PX', ARGV[at + 1])
+      elseif i > acks + results then
+        failed[#failed + 1] = i
+      end
+    end
+  end
+  if #held > 0 then redis.call('ZREM', KEYS[8], unpack(held)) end
+  if #done > 0 then
+    if special then
+      for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(done))) do
+        if envelope then queue.leave(done[i], envelope, us) end
+      end
+      redis.call('HDEL', KEYS[6], unpack(done))
+    end
+    redis.call('HDEL', KEYS[1], unpack(done))
+  end
+  for _, i in ipairs(failed) do
+    local at = nacks + 4 * (i - acks - results - 1)
+    local id, how, delay = string.sub(ARGV[at], 17), ARGV[at + 1], tonumber(ARGV[at + 2])
+    local envelope, fails = redis.call('HGET', KEYS[1], id), redis.call('HGET', KEYS[6], id)
+    if not envelope then
+      refused[#refused + 1] = i -- it was acknowledged as well
+    elseif how == 'back' then
+      queue.ready(id, envelope, 0)
+    elseif how == 'snooze' then
+      redis.call('ZADD', KEYS[7], string.format('%.0f', now + delay), id)
+    else
+      local times = count(fails) + 1
+      if delay < 0 then delay = math.min(1000 * 2 ^ (times - 1), 600000) end
+      fail(id, envelope, times, ARGV[at + 3], now, us, how == 'fail' and now + delay)
+      special = true
+    end
+  end
+end
+
+-- What is abandoned comes back in front, for it has waited before.
+local function time_of(first) return tonumber(first[2]) end
+local lease_end = time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
+if lease_end and lease_end <= now then
+  local lapsed = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', string.format('%.0f', now), 'LIMIT', 0, 256)
+  local ids = ids_of(lapsed)
+  redis.call('ZREM', KEYS[8], unpack(lapsed))
+  local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids)), redis.call('HMGET', KEYS[6], unpack(ids))
+  for i, id in ipairs(ids) do
+    if envelopes[i] then fail(id, envelopes[i], count(fails[i]) + 1, 'its lease ran out', now, us, 0) end
+  end
+  special, lease_end = true, time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
+end
+
+-- What is due is ready since then.
+local due = time_of(redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES'))
+if due and due <= now then
+  local found = redis.call('ZRANGEBYSCORE', KEYS[7], '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 256)
+  local ids, since = {}, {}
+  for i = 1, #found, 2 do
+    ids[#ids + 1] = found[i]
+    since[#since + 1] = found[i + 1] * 1000 - 1577836800000000
+  end
+  redis.call('ZREM', KEYS[7], unpack(ids))
+  for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(ids))) do
+    if envelope then queue.place(ids[i], envelope, since[i]) end
+  end
+  due = time_of(redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES'))
+end
+queue.flush()
+
+-- How many may be taken.
+local config = redis.call('HMGET', KEYS[9], 'paused', 'concurrency', 'interval_us', 'burst', 'tat_us')
+local room, interval, tat, token = 1000000, tonumber(config[3]), us, nil
+if config[2] then room = config[2] - redis.call('ZCARD', KEYS[8]) end
+if interval then
+  tat = math.max(tonumber(config[5] or 0), us)
+  room = math.min(room, math.floor((us - tat) / interval + config[4]))
+end
+if config[1] then room = 0 end
+
+-- The same take again, after a lost reply: the same messages.
+local taken, ids, since, again, left = {}, {}, {}, 0, nil
+local prior = n > 0 and redis.call('GET', KEYS[10])
+if prior then
+  for _, receipt in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], prior, prior)) do
+    if string.sub(receipt, 1, 16) == ARGV[1] then ids[#ids + 1], again = string.sub(receipt, 17), 1 end
+  end
+end
+if again == 0 and n > 0 and room > 0 then
+  local popped = redis.call('ZPOPMIN', KEYS[2], math.min(n, room))
+  for i = 1, #popped, 2 do
+    ids[#ids + 1] = popped[i]
+    since[#since + 1] = math.floor((popped[i + 1] % 2251799813685248 + 1577836800000000) / 1000)
+  end
+  if #ids < n and #ids < room then left = 0 end
+end
+if #ids > 0 then
+  local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids)), {}
+  if special then fails = redis.call('HMGET', KEYS[6], unpack(ids)) end
+  local leases, lease = {}, string.format('%.0f', now + ARGV[3])
+  for i, id in ipairs(ids) do
+    if envelopes[i] then
+      leases[#leases + 1] = lease
+      leases[#leases + 1] = table.concat({ARGV[1], id})
+      taken[#taken + 1] = id
+      taken[#taken + 1] = fails[i] or ''
+      taken[#taken + 1] = since[i] or 0
+      taken[#taken + 1] = envelopes[i]
+    end
+  end
+  if again == 0 and #leases > 0 then
+    redis.call('ZADD', KEYS[8], unpack(leases))
+    redis.call('SET', KEYS[10], lease, 'PX', ARGV[3])
+    lease_end = math.min(lease_end or tonumber(lease), tonumber(lease))
+    room = room - #leases / 2
+    if interval then
+      tat = tat + interval * #leases / 2
+      redis.call('HSET', KEYS[9], 'tat_us', string.format('%.0f', tat))
+    end
+  end
+elseif prior then
+  redis.call('DEL', KEYS[10])
+end
+
+-- While something can be taken, another consumer is woken.
+left = left or redis.call('ZCARD', KEYS[2])
+if left > 0 and room > 0 or n < 0 and (left > 0 or due or lease_end) then
+  redis.call('ZADD', KEYS[4], 0, '1')
+else
+  redis.call('DEL', KEYS[4])
+end
+if interval and left > 0 and room < 1 and not config[1] then token = now + math.ceil((tat - us + interval - interval * config[4]) / 1000) end
+
+local at = nil
+for _, ms in ipairs({due or false, lease_end or false, token or false}) do
+  if ms and (not at or ms < at) then at = ms end
+end
+return {now, at and math.max(at - now, 0) or -1, left, again, refused, taken}

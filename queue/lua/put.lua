@@ -1,0 +1,65 @@
+-- put.lua: put messages into a queue, each unless its id is in it already.
+-- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
+-- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
+-- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
+-- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[5] dead    zset    ids by when they died
+-- KEYS[6] fails   hash    ids to how often they failed, and the last reason
+-- KEYS[7] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order
+-- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
+-- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue|id bytes of the one that has its unique key}
+local queue = nil -- the functions of place.lua
+local t = redis.call('TIME')
+local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
+local statuses, later, last, ready, unique = {now}, {}, {}, false, 7
+for i = 1, #ARGV, 4 do
+  local id, when, envelope, status = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 3], 1
+  if tonumber(ARGV[i + 2]) > 0 then
+    unique = unique + 1
+    if not redis.call('SET', KEYS[unique], id, 'NX', 'PX', ARGV[i + 2]) then
+      local owner = redis.call('GET', KEYS[unique])
+      if owner ~= id then status = owner end
+    end
+  end
+  if status == 1 and redis.call('HSETNX', KEYS[1], id, envelope) == 0 then
+    if redis.call('ZREM', KEYS[5], id) == 1 then -- dead: this one takes its place
+      redis.call('HSET', KEYS[1], id, envelope)
+      redis.call('HDEL', KEYS[6], id)
+    else
+      status = 0
+    end
+  end
+  if status == 1 then
+    if when < 0 then when = now - when end
+    if when > now then
+      later[#later + 1] = string.format('%.0f', when)
+      later[#later + 1] = id
+    else
+      -- Behind all that are ready in its lane, also when the clock stands or went back.
+      local rank = string.byte(envelope) % 4
+      if not last[rank] then
+        local low = rank * 2251799813685248
+        local top = redis.call('ZREVRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 2251799813685247),
+          string.format('%.0f', low), 'WITHSCORES', 'LIMIT', 0, 1)
+        last[rank] = math.max(us - 1, top[2] and top[2] - low or 0)
+      end
+      last[rank], ready = last[rank] + 1, true
+      queue.place(id, envelope, last[rank])
+    end
+  end
+  statuses[#statuses + 1] = status
+end
+queue.flush()
+
+-- Who sleeps until the first that is due has to hear of an earlier one.
+local wake = ready
+if #later > 0 then
+  local first = redis.call('ZRANGE', KEYS[7], 0, 0)[1]
+  for i = 1, #later, 4000 do
+    redis.call('ZADD', KEYS[7], unpack(later, i, math.min(i + 3999, #later)))
+  end
+  wake = wake or redis.call('ZRANGE', KEYS[7], 0, 0)[1] ~= first
+end
+if wake then redis.call('ZADD', KEYS[4], 0, '1') end
+return statuses

@@ -1,0 +1,11 @@
+package queue_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/redoubt-go/redoubt/internal/exampleserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(exampleserver.M{M: m}) }

@@ -1,0 +1,263 @@
+package queue
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Keys are the keys of one queue: those of parts. They share a hash tag.
+type Keys [9]string
+
+// queuePart ends the key that every queue has that has a message.
+const queuePart = "queue"
+
+var parts = [len(Keys{})]string{
+	queuePart, "queue:ready", "queue:groups", "queue:wake", "queue:dead", "queue:fails", "queue:due", "queue:leases", "queue:config",
+}
+
+const (
+	keyQueue = iota
+	keyReady
+	_ // groups
+	keyWake
+	keyDead
+	keyFails
+	keyDue
+	keyLeases
+	keyConfig
+)
+
+// hashed is the key of something that has a text of the caller's for a name.
+func (k Keys) hashed(part, text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return k[keyQueue] + ":" + part + ":" + base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+func (k Keys) result(id string) string { return k.hashed("result", id) }
+
+var ids struct {
+	base [7]byte
+	n    atomic.Uint64
+}
+
+func init() {
+	_, _ = rand.Read(ids.base[:]) // never fails: crypto/rand ends the process instead
+}
+
+// NewID returns the name of a new message: 16 letters, digits, - and _.
+func NewID() string {
+	var b [15]byte
+	copy(b[:], ids.base[:])
+	binary.BigEndian.PutUint64(b[7:], ids.n.Add(1)<<24) // the last 40 bits
+	return base64.RawURLEncoding.EncodeToString(b[:12])
+}
+
+// takeLen is the length of what a receipt begins with: the name of a take.
+const takeLen = 16
+
+// TakeOf returns the name of a take for [Pump], 16 bytes, for an id that a client
+// chose; an empty one gives one of its own.
+func TakeOf(id string) string {
+	var b [12]byte
+	if id == "" {
+		_, _ = rand.Read(b[:])
+	} else {
+		sum := sha256.Sum256([]byte(id))
+		copy(b[:], sum[:])
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Receipt names the hold on one message that a take gave.
+func Receipt(take, id string) string { return take + id }
+
+// IDOf is the message that a receipt is of. It is empty for what is no receipt.
+func IDOf(receipt string) string {
+	if len(receipt) <= takeLen {
+		return ""
+	}
+	return receipt[takeLen:]
+}
+
+// The functions below are the operations on a queue as commands, and the readers
+// of their replies. [Queue] and the QUEUE commands are built on them.
+
+// PutCmd puts messages, whose IDs are set. Its error says what is wrong with them.
+// Repeated it does nothing while the messages are in the queue.
+func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
+	if len(messages) == 0 || len(messages) > MaxBatch {
+		return redoubt.Cmd{}, fmt.Errorf("queue: %d messages; want 1 to %d", len(messages), MaxBatch)
+	}
+	var errs []error
+	names := slices.Clone(keys[:keyLeases])
+	args := make([]string, 0, 4*len(messages))
+	for i := range messages {
+		m := &messages[i]
+		if err := m.check(); err != nil {
+			if len(messages) > 1 {
+				err = fmt.Errorf("message %d: %w", i, err)
+			}
+			if errs = append(errs, err); len(errs) == 10 {
+				break
+			}
+			continue
+		}
+		unique := "0"
+		if m.Unique != "" {
+			names = append(names, keys.hashed("unique", m.Unique))
+			unique = millis(m.UniqueFor)
+		}
+		args = append(args, m.ID, m.when(), unique, m.envelope())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return redoubt.Cmd{}, err
+	}
+	return redoubt.Cmd{Script: putScript, Keys: names, Args: args, Flags: redoubt.Idempotent}, nil
+}
+
+func (m *Message) when() string {
+	switch {
+	case m.Delay > 0:
+		return "-" + millis(m.Delay)
+	case !m.At.IsZero():
+		// Up: not before the time that was named.
+		return decimal((m.At.UnixMicro() + 999) / 1000)
+	}
+	return "0"
+}
+
+// A Placed is what became of one message that was put.
+type Placed struct {
+	// ID is that of the message which is in the queue: the one that was put, or
+	// the one that has its unique key.
+	ID string
+	// Status says whether it was put now.
+	Status PutStatus
+}
+
+// PutStatus is what became of a message that was put.
+type PutStatus int8
+
+const (
+	// Added: the message is in the queue from now on.
+	Added PutStatus = 1
+	// Exists: a message with its id is in the queue already, maybe the same.
+	Exists PutStatus = 0
+	// Duplicate: its unique key belongs to another, whose ID is given.
+	Duplicate PutStatus = -1
+)
+
+// ReadPut reads the reply to [PutCmd] for the same messages.
+func ReadPut(r redoubt.Reply, messages []Message) ([]Placed, error) {
+	a, err := r.Array()
+	if err != nil {
+		return nil, err
+	}
+	if len(a) != len(messages)+1 {
+		return nil, fmt.Errorf("queue: reply has %d elements, want %d", len(a), len(messages)+1)
+	}
+	placed := make([]Placed, len(messages))
+	for i, v := range a[1:] {
+		switch v := v.(type) {
+		case int64:
+			placed[i] = Placed{messages[i].ID, PutStatus(v)} //nolint:gosec // 0 or 1
+		case string:
+			placed[i] = Placed{v, Duplicate}
+		}
+	}
+	return placed, nil
+}
+
+// ExtendCmd makes leases last at least lease from now, those of receipts that are
+// held, at most [MaxSettle].
+func ExtendCmd(keys Keys, lease time.Duration, receipts ...string) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: extendScript, Keys: keys[keyLeases : keyLeases+1],
+		Args: append([]string{millis(lease)}, receipts...), Flags: redoubt.Idempotent,
+	}
+}
+
+// ReadFlags reads the reply to [ExtendCmd] and [RequeueCmd]: which were held, or
+// dead.
+func ReadFlags(r redoubt.Reply) ([]bool, error) {
+	a, err := r.Array()
+	if err != nil {
+		return nil, err
+	}
+	flags := make([]bool, len(a))
+	for i, v := range a {
+		flags[i] = v == int64(1)
+	}
+	return flags, nil
+}
+
+// CancelCmd removes messages that are pending or running, at most [MaxSettle].
+func CancelCmd(keys Keys, ids ...string) redoubt.Cmd { return cancelCmd(keys, "live", ids) }
+
+// DeleteCmd removes messages that are dead, at most [MaxSettle].
+func DeleteCmd(keys Keys, ids ...string) redoubt.Cmd { return cancelCmd(keys, "dead", ids) }
+
+func cancelCmd(keys Keys, which string, ids []string) redoubt.Cmd {
+	return redoubt.Cmd{Script: cancelScript, Keys: keys[:keyConfig], Args: append([]string{which}, ids...)}
+}
+
+// Was is what a message was when it was to be removed.
+type Was int8
+
+const (
+	// Absent: it is not in the queue. For [DeleteCmd]: it is not dead.
+	Absent Was = iota
+	// Pending: ready, not due yet, or waiting for the turn of its group.
+	Pending
+	// Running: a consumer has it.
+	Running
+	// Dead: it is dead. [CancelCmd] leaves it alone.
+	Dead
+)
+
+// ReadCancel reads the reply to [CancelCmd] and [DeleteCmd].
+func ReadCancel(r redoubt.Reply) ([]Was, error) {
+	a, err := r.Array()
+	if err != nil {
+		return nil, err
+	}
+	was := make([]Was, len(a))
+	for i, v := range a {
+		n, _ := v.(int64)
+		was[i] = Was(n) //nolint:gosec // 0 to 3
+	}
+	return was, nil
+}
+
+// RequeueCmd gives messages that are dead all their attempts again, at most
+// [MaxSettle]. [ReadFlags] reads the reply.
+func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyDue], Args: ids}
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// millis rounds up: not before the time that was named.
+func millis(d time.Duration) string {
+	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
+}
+
+func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// failure reads what is stored of a failed message.
+func failure(entry string) (n int, reason string) {
+	count, reason, _ := strings.Cut(entry, " ")
+	n, _ = strconv.Atoi(count)
+	return n, reason
+}

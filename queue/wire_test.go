@@ -1,0 +1,465 @@
+package queue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// lines runs a test on every back end, with a clock that stands until the test
+// moves it.
+func lines(t *testing.T, run func(t *testing.T, l *line)) {
+	eachFrozen(t, func(t *testing.T, w *world) { run(t, w.line(t, "q")) })
+}
+
+func TestPutTakeAck(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b", "c")
+		l.ids("0") // not before the others, although the clock stands
+		l.wants(counts{ready: 4})
+		r := l.takes(2, "a", "b")
+		l.wants(counts{ready: 2, running: 2})
+		l.ack(r["a"], r["b"])
+		r = l.takes(9, "c", "0")
+		l.ack(r["c"])
+		l.ack(r["0"])
+		l.empty()
+	})
+}
+
+func TestPutIsIdempotentUntilAcked(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		first := l.put(queue.Message{ID: "a"}, queue.Message{ID: "a"}, queue.Message{ID: "b", Delay: time.Hour})
+		want := []queue.Placed{{"a", queue.Added}, {"a", queue.Exists}, {"b", queue.Added}}
+		if !slices.Equal(first, want) {
+			t.Fatalf("%v, want %v", first, want)
+		}
+		if again := l.put(queue.Message{ID: "b"}); again[0].Status != queue.Exists {
+			t.Fatalf("put again: %v", again)
+		}
+		r := l.takes(5, "a")
+		if again := l.put(queue.Message{ID: "a"}); again[0].Status != queue.Exists {
+			t.Fatalf("put while it is at work: %v", again)
+		}
+		l.ack(r["a"])
+		l.wants(counts{due: 1})
+		l.ids("a")
+		l.wants(counts{due: 1, ready: 1})
+	})
+}
+
+func TestNeverBeforeDue(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		at := l.clock.Now().Add(50*time.Millisecond + 1)
+		l.put(queue.Message{ID: "later", Delay: time.Minute}, queue.Message{ID: "at", At: at}, queue.Message{ID: "past", At: at.Add(-time.Hour)})
+		if p := l.pump(queue.Pump{N: 5}); len(p.Taken) != 1 || p.Taken[0].ID != "past" || p.Next != 50*time.Millisecond+time.Millisecond {
+			t.Fatalf("%+v", p)
+		}
+		l.clock.Advance(50 * time.Millisecond)
+		l.takes(5)
+		l.clock.Advance(time.Millisecond)
+		l.takes(5, "at")
+		l.clock.Advance(58 * time.Second)
+		l.takes(5)
+		// A short delay after a long one is the next.
+		l.put(queue.Message{ID: "soon", Delay: 10 * time.Millisecond})
+		if p := l.pump(queue.Pump{}); p.Next != 10*time.Millisecond {
+			t.Fatalf("next after %v", p.Next)
+		}
+		l.clock.Advance(10 * time.Millisecond)
+		l.takes(5, "soon")
+	})
+}
+
+// Who sleeps hears of what is due earlier than what it knows of.
+func TestMarkerOfAnEarlierDueTime(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		marked := func() bool { return l.rdb.Del(t.Context(), l.key("q", "wake")).Val() == 1 }
+		for i, c := range []struct {
+			delay time.Duration
+			want  bool
+		}{{time.Hour, true}, {2 * time.Hour, false}, {time.Minute, true}, {time.Minute + time.Second, false}} {
+			l.put(queue.Message{ID: fmt.Sprint(i), Delay: c.delay})
+			if got := marked(); got != c.want {
+				t.Errorf("%v: marked %v", c.delay, got)
+			}
+		}
+	})
+}
+
+func TestRepeatedTake(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b", "c")
+		p := queue.Pump{Take: "take-take-take-1", N: 2}
+		first := l.pump(p)
+		again := l.pump(p)
+		if len(first.Taken) != 2 || !again.Again || len(again.Taken) != 2 || again.Taken[0].Receipt != first.Taken[0].Receipt || again.Taken[1].ID != "b" {
+			t.Fatalf("first %+v, again %+v", first, again)
+		}
+		l.wants(counts{ready: 1, running: 2})
+		l.takes(5, "c")
+		l.clock.Advance(time.Minute)
+		if p := l.pump(p); p.Again || len(p.Taken) != 2 || p.Taken[0].Failures != 1 {
+			t.Fatalf("after the lease: %+v", p)
+		}
+	})
+}
+
+func TestLateAndStaleSettle(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b")
+		late := l.takes(2, "a", "b")
+		l.clock.Advance(2 * time.Minute)
+		l.ack(late["a"]) // nobody has taken it since
+		fresh := l.takes(2, "b")
+		for _, p := range []queue.Pump{
+			{Acks: []string{late["b"]}},
+			{Failed: []queue.Failed{{Receipt: late["b"], How: queue.Fail}}},
+			{Results: []queue.Result{{Receipt: late["b"], Value: "x", Keep: time.Minute}}},
+			{Acks: []string{"nonsense"}},
+		} {
+			if got := l.pump(p); !slices.Equal(got.Refused, []int{0}) {
+				t.Errorf("%+v: refused %v", p, got.Refused)
+			}
+		}
+		l.wants(counts{running: 1})
+		l.ack(fresh["b"])
+		l.empty()
+	})
+}
+
+func TestPoison(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("x", "y")
+		for i := range 3 { // its consumers die
+			if p := l.pump(queue.Pump{N: 1}); p.Taken[0].ID != "x" || p.Taken[0].Failures != i {
+				t.Fatalf("%+v", p.Taken[0])
+			}
+			l.clock.Advance(time.Minute)
+		}
+		r := l.takes(5, "y")
+		l.wants(counts{dead: 1, running: 1})
+		for i := range 3 {
+			l.fails(queue.Fail, -1, r["y"])
+			if i == 2 {
+				break
+			}
+			want := time.Second << i
+			if p := l.pump(queue.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
+				t.Fatalf("failure %d: %+v", i, p)
+			}
+			l.clock.Advance(want)
+			r = l.takes(1, "y")
+		}
+		l.wants(counts{dead: 2})
+		cmd, err := queue.ListCmd(l.keys, queue.Buried, 0, 10)
+		must(t, err)
+		dead, all, err := queue.ReadList(l.do(cmd), queue.Buried)
+		must(t, err)
+		if all != 2 || dead[0].ID != "x" || dead[0].LastReason != "its lease ran out" || dead[1].LastReason != "why" || dead[1].Failures != 3 {
+			t.Fatalf("dead: %+v", dead)
+		}
+		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "x", "z")))
+		must(t, err)
+		if !slices.Equal(requeued, []bool{true, false}) {
+			t.Fatalf("requeued %v", requeued)
+		}
+		l.wants(counts{ready: 1, dead: 1})
+		if placed := l.put(queue.Message{ID: "y"}); placed[0].Status != queue.Added {
+			t.Fatalf("put over a dead one: %v", placed)
+		}
+		l.wants(counts{ready: 2})
+		r = l.takes(5, "x", "y")
+		l.fails(queue.Bury, 0, r["x"])
+		l.ack(r["y"])
+		if was := l.cancel(queue.CancelCmd, "x"); was[0] != queue.Dead {
+			t.Fatalf("cancel of a dead one: %v", was)
+		}
+		l.wants(counts{dead: 1})
+		if was := l.cancel(queue.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.Dead, queue.Absent}) {
+			t.Fatalf("delete: %v", was)
+		}
+		l.empty()
+	})
+}
+
+func TestSnoozeAndBackCountNothing(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b")
+		for range 5 {
+			r := l.takes(1, "a")
+			l.fails(queue.Back, 0, r["a"]) // and is in front again
+		}
+		for range 5 {
+			r := l.takes(1, "a")
+			l.fails(queue.Defer, time.Minute, r["a"])
+			r = l.takes(2, "b")
+			l.fails(queue.Back, 0, r["b"])
+			l.clock.Advance(time.Minute)
+			l.pump(queue.Pump{})
+			l.takes(0)
+			r = l.takes(1, "b")
+			l.fails(queue.Defer, 0, r["b"]) // behind a, which is due since then
+		}
+		if p := l.pump(queue.Pump{N: 2}); p.Taken[0].Failures != 0 {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func TestLanes(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		for i, lane := range []queue.Lane{queue.Normal, queue.Low, queue.Urgent, queue.High, queue.Normal, queue.Urgent} {
+			l.put(queue.Message{ID: fmt.Sprint(i), Lane: lane})
+		}
+		if s := l.stats(); s.ReadyIn[queue.Urgent] != 2 || s.ReadyIn[queue.Low] != 1 || s.Ready != 6 {
+			t.Errorf("%+v", s)
+		}
+		l.takes(6, "2", "5", "3", "0", "4", "1")
+	})
+}
+
+func TestGroups(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		put := func(id, group string, delay time.Duration) {
+			l.put(queue.Message{ID: id, Group: group, Delay: delay})
+		}
+		put("a3", "a", 2*time.Second)
+		put("a1", "a", 0)
+		put("a2", "a", 0)
+		put("b1", "aa", 0)
+		put("n", "", 0)
+		l.wants(counts{ready: 3, waiting: 1, due: 1})
+		r := l.takes(9, "a1", "b1", "n")
+		// The first keeps its turn until it is done, or dead.
+		l.fails(queue.Fail, 3*time.Second, r["a1"])
+		l.takes(9)
+		l.clock.Advance(2 * time.Second)
+		l.takes(9)
+		l.wants(counts{waiting: 2, due: 1, running: 2})
+		l.clock.Advance(time.Second)
+		r2 := l.takes(9, "a1")
+		l.ack(r2["a1"])
+		r2 = l.takes(9, "a2")
+		l.fails(queue.Bury, 0, r2["a2"])
+		r3 := l.takes(9, "a3")
+		l.put(queue.Message{ID: "a4", Group: "a"})
+		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "a2")))
+		must(t, err)
+		if !requeued[0] {
+			t.Fatal("not requeued")
+		}
+		l.wants(counts{waiting: 2, running: 3})
+		l.clock.Advance(time.Minute) // those who have them die
+		l.pump(queue.Pump{})
+		l.wants(counts{waiting: 2, ready: 3})
+		_ = r3
+		got := l.takes(9, "a3", "b1", "n")
+		l.ack(got["a3"], got["b1"], got["n"])
+		for _, id := range []string{"a4", "a2"} {
+			got := l.takes(9, id)
+			l.ack(got[id])
+		}
+		l.empty()
+	})
+}
+
+func TestCancel(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.put(queue.Message{ID: "running"}, queue.Message{ID: "ready"}, queue.Message{ID: "due", Delay: time.Minute})
+		r := l.takes(1, "running")
+		for i := range 6 {
+			l.put(queue.Message{ID: fmt.Sprint("g", i), Group: "g"})
+		}
+		l.wants(counts{ready: 2, due: 1, running: 1, waiting: 5})
+		was := l.cancel(queue.CancelCmd, "running", "ready", "due", "nobody", "g2", "g0", "g3", "g2")
+		want := []queue.Was{queue.Running, queue.Pending, queue.Pending, queue.Absent, queue.Pending, queue.Pending, queue.Pending, queue.Absent}
+		if !slices.Equal(was, want) {
+			t.Fatalf("%v, want %v", was, want)
+		}
+		l.wants(counts{ready: 1, waiting: 2})
+		held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, time.Minute, r["running"])))
+		must(t, err)
+		if held[0] {
+			t.Error("the lease of a cancelled message is held")
+		}
+		// The same id again is another message, which a late ack leaves alone.
+		l.ids("running")
+		if p := l.pump(queue.Pump{Acks: []string{r["running"]}}); len(p.Refused) != 1 {
+			t.Error("the ack of a cancelled message was taken")
+		}
+		got := l.takes(2, "g1", "running")
+		l.ack(got["running"], got["g1"])
+		for _, id := range []string{"g4", "g5"} {
+			got := l.takes(1, id)
+			l.ack(got[id])
+		}
+		l.empty()
+	})
+}
+
+func TestUnique(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		m := func(id string) queue.Message { return queue.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
+		first := l.put(m("a"), m("b"), m("a"), queue.Message{ID: "c", Unique: "other", UniqueFor: time.Hour})
+		want := []queue.Placed{{"a", queue.Added}, {"a", queue.Duplicate}, {"a", queue.Exists}, {"c", queue.Added}}
+		if !slices.Equal(first, want) {
+			t.Fatalf("%v, want %v", first, want)
+		}
+		r := l.takes(5, "a", "c")
+		l.ack(r["a"], r["c"])
+		if again := l.put(m("d")); again[0] != (queue.Placed{ID: "a", Status: queue.Duplicate}) {
+			t.Fatalf("after the ack: %v", again)
+		}
+		for _, key := range l.rdb.Keys(t.Context(), l.key("q", "unique:*")).Val() {
+			if ttl := l.rdb.PTTL(t.Context(), key).Val(); ttl < 50*time.Minute || ttl > time.Hour {
+				t.Errorf("%s lasts %v", key, ttl)
+			}
+			must(t, l.rdb.Del(t.Context(), key).Err())
+		}
+		l.empty()
+	})
+}
+
+func TestPauseAndLimits(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		must(t, l.do(queue.PauseCmd(l.keys)).Err)
+		l.ids("a", "b", "c", "d", "e")
+		l.takes(9)
+		if s := l.stats(); !s.Paused {
+			t.Error("not paused")
+		}
+		if p := l.pump(queue.Pump{N: 1}); p.Next >= 0 {
+			t.Errorf("next after %v while it is paused", p.Next)
+		}
+		must(t, l.do(queue.ResumeCmd(l.keys)).Err)
+		l.wants(counts{ready: 5})
+		limit := func(limits queue.Limits) {
+			cmd, err := queue.LimitCmd(l.keys, limits)
+			must(t, err)
+			must(t, l.do(cmd).Err)
+		}
+		limit(queue.Limits{Concurrency: 2})
+		r := l.takes(9, "a", "b")
+		l.takes(9)
+		l.ack(r["b"])
+		if l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
+			t.Error("nobody hears of the free place")
+		}
+		r = l.takes(9, "c")
+		limit(queue.Limits{Rate: 2, Per: time.Second, Burst: 1})
+		l.takes(9, "d")
+		if p := l.pump(queue.Pump{N: 9}); len(p.Taken) > 0 || p.Next != 500*time.Millisecond {
+			t.Errorf("beyond the rate: %+v", p)
+		}
+		l.clock.Advance(500 * time.Millisecond)
+		l.takes(9, "e")
+		limit(queue.Limits{})
+		if n := l.rdb.Exists(t.Context(), l.key("q", "config")).Val(); n != 0 {
+			t.Error("settings are left")
+		}
+		_ = r
+	})
+}
+
+// A batch beyond what Lua's unpack can hold, half of it delayed.
+func TestBatch(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		messages := make([]queue.Message, queue.MaxBatch)
+		for i := range messages {
+			messages[i].ID = fmt.Sprintf("%05d", i)
+			if i%2 == 1 {
+				messages[i].Delay = time.Minute
+			}
+		}
+		for i, p := range l.put(messages...) {
+			if p.Status != queue.Added {
+				t.Fatalf("%d: %+v", i, p)
+			}
+		}
+		l.wants(counts{ready: 5000, due: 5000})
+		next, receipts := 0, []string{}
+		drain := func() {
+			for {
+				got := l.pump(queue.Pump{N: queue.MaxSettle, Acks: receipts})
+				receipts = receipts[:0]
+				for _, m := range got.Taken {
+					if m.ID != fmt.Sprintf("%05d", next) {
+						t.Fatalf("%s, want %05d", m.ID, next)
+					}
+					next += 2
+					receipts = append(receipts, m.Receipt)
+				}
+				if len(receipts) == 0 && got.Next != 0 {
+					return
+				}
+			}
+		}
+		drain()
+		next = 1
+		l.clock.Advance(time.Minute)
+		drain()
+		if next != 10001 {
+			t.Fatalf("%d", next)
+		}
+		l.empty()
+	})
+}
+
+func TestResults(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.put(queue.Message{ID: "a", Headers: map[string]string{"trace": "1", "b": ""}}, queue.Message{ID: "b"})
+		find := func(id string) queue.Listed {
+			t.Helper()
+			f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, id)), id)
+			must(t, err)
+			return f
+		}
+		if f := find("a"); f.State != queue.Ready || !f.When.Equal(l.clock.Now()) || f.Headers["trace"] != "1" || len(f.Headers) != 2 {
+			t.Errorf("%+v", f)
+		}
+		r := l.takes(1, "a")
+		if f := find("a"); f.State != queue.Leased || !f.When.Equal(l.clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
+			t.Errorf("%+v", f)
+		}
+		l.pump(queue.Pump{Results: []queue.Result{{Receipt: r["a"], Value: "out", Keep: time.Hour}}})
+		if f := find("a"); f.State != queue.Done || string(f.Result) != "out" {
+			t.Errorf("%+v", f)
+		}
+		r = l.takes(1, "b")
+		l.fails(queue.Fail, time.Minute, r["b"])
+		if f := find("b"); f.State != queue.Due || f.Failures != 1 || f.LastReason != "why" {
+			t.Errorf("%+v", f)
+		}
+		if f := find("c"); f.State != queue.None {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestExtend(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b")
+		r := l.takes(2, "a", "b")
+		l.ack(r["b"])
+		extend := func(d time.Duration) []bool {
+			held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, d, r["a"], r["b"])))
+			must(t, err)
+			return held
+		}
+		if held := extend(time.Hour); !slices.Equal(held, []bool{true, false}) {
+			t.Fatalf("%v", held)
+		}
+		extend(time.Second) // not shorter
+		l.clock.Advance(59 * time.Minute)
+		l.takes(1)
+		l.clock.Advance(time.Minute)
+		l.takes(1, "a")
+		if held := extend(time.Hour); held[0] {
+			t.Fatal("another has it")
+		}
+	})
+}

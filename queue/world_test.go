@@ -1,0 +1,219 @@
+package queue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// world is one back end with a client on it.
+type world struct {
+	redistest.Backend
+	t      *testing.T
+	rdb    redis.UniversalClient // for looking at keys
+	client *redoubt.Client
+	clock  *frozenclock.Conn // nil when time runs
+}
+
+// each runs a test on every back end, on its own clock.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+func newWorld(t *testing.T, b redistest.Backend) *world {
+	w := &world{Backend: b, t: t}
+	w.rdb = w.dial(b.Addr)
+	w.client = w.clientOn(w.wrap(w.rdb))
+	return w
+}
+
+// eachFrozen runs a test on every back end, with a clock that the test sets.
+func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
+	each(t, func(t *testing.T, w *world) {
+		w.clock = frozenclock.New(w.wrap(w.rdb), queue.Scripts(), nil)
+		w.client = w.clientOn(w.clock)
+		run(t, w)
+	})
+}
+
+func (w *world) dial(addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	w.t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func (w *world) wrap(rdb redis.UniversalClient) redoubt.Conn {
+	w.t.Helper()
+	conn, err := goredis.Wrap(rdb)
+	must(w.t, err)
+	return conn
+}
+
+func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
+	w.t.Helper()
+	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (w *world) key(name, part string) string {
+	if part != "" {
+		part = ":" + part
+	}
+	return w.Prefix + ":{" + name + "}:queue" + part
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A line is a queue of a test, used by its commands.
+type line struct {
+	*world
+	t    *testing.T
+	keys queue.Keys
+	name string
+	take int
+}
+
+func (w *world) line(t *testing.T, name string) *line {
+	t.Helper()
+	keys, err := queue.KeysOf(w.client, name)
+	must(t, err)
+	return &line{world: w, t: t, keys: keys, name: name}
+}
+
+func (l *line) do(cmd redoubt.Cmd) redoubt.Reply { return l.client.Do(l.t.Context(), cmd) }
+
+// put puts messages, whose attempts are 3 unless they say otherwise, and whose
+// payload is their id.
+func (l *line) put(messages ...queue.Message) []queue.Placed {
+	l.t.Helper()
+	for i := range messages {
+		if messages[i].Attempts == 0 {
+			messages[i].Attempts = 3
+		}
+		if messages[i].Payload == nil {
+			messages[i].Payload = []byte(messages[i].ID)
+		}
+	}
+	cmd, err := queue.PutCmd(l.keys, messages)
+	must(l.t, err)
+	placed, err := queue.ReadPut(l.do(cmd), messages)
+	must(l.t, err)
+	return placed
+}
+
+func (l *line) ids(ids ...string) {
+	l.t.Helper()
+	messages := make([]queue.Message, len(ids))
+	for i, id := range ids {
+		messages[i].ID = id
+	}
+	l.put(messages...)
+}
+
+// pump runs p, with a lease of a minute and a take of its own unless it has others.
+func (l *line) pump(p queue.Pump) queue.Pumped {
+	l.t.Helper()
+	if p.Lease == 0 {
+		p.Lease = time.Minute
+	}
+	if p.Take == "" {
+		l.take++
+		p.Take = fmt.Sprintf("take%012d", l.take)
+	}
+	if p.Consumer == "" {
+		p.Consumer = "c"
+	}
+	got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)), p.Take)
+	must(l.t, err)
+	for _, m := range got.Taken {
+		if string(m.Payload) != m.ID {
+			l.t.Errorf("the payload of %s is %q", m.ID, m.Payload)
+		}
+	}
+	return got
+}
+
+// takes takes n messages, which must be those with these ids, and returns them.
+func (l *line) takes(n int, ids ...string) map[string]string {
+	l.t.Helper()
+	receipts := map[string]string{}
+	var got []string
+	for _, m := range l.pump(queue.Pump{N: n}).Taken {
+		got = append(got, m.ID)
+		receipts[m.ID] = m.Receipt
+	}
+	if !slices.Equal(got, ids) {
+		l.t.Fatalf("took %q, want %q", got, ids)
+	}
+	return receipts
+}
+
+// ack acknowledges messages that must be held.
+func (l *line) ack(receipts ...string) {
+	l.t.Helper()
+	if p := l.pump(queue.Pump{Acks: receipts}); len(p.Refused) > 0 {
+		l.t.Fatalf("refused: %v", p.Refused)
+	}
+}
+
+func (l *line) fails(how queue.How, delay time.Duration, receipt string) {
+	l.t.Helper()
+	if p := l.pump(queue.Pump{Failed: []queue.Failed{{Receipt: receipt, How: how, Delay: delay, Reason: "why"}}}); len(p.Refused) > 0 {
+		l.t.Fatalf("refused: %v", p.Refused)
+	}
+}
+
+func (l *line) stats() queue.Stats {
+	l.t.Helper()
+	s, err := queue.ReadStats(l.do(queue.StatsCmd(l.keys)))
+	must(l.t, err)
+	return s
+}
+
+// counts are the numbers of [queue.Stats].
+type counts struct{ ready, due, running, waiting, dead int }
+
+func (l *line) wants(want counts) {
+	l.t.Helper()
+	s := l.stats()
+	if got := (counts{s.Ready, s.Due, s.Running, s.Waiting, s.Dead}); got != want {
+		l.t.Fatalf("%+v, want %+v", got, want)
+	}
+	// While something can be taken, a consumer can hear of it.
+	marked := l.rdb.Exists(l.t.Context(), l.key(l.name, "wake")).Val() == 1
+	if want.ready > 0 && !marked && !s.Paused && s.Limits == (queue.Limits{}) {
+		l.t.Fatal("nobody would be woken")
+	}
+}
+
+// empty wants no key to be left, but the note of the last take.
+func (l *line) empty() {
+	l.t.Helper()
+	l.pump(queue.Pump{N: 1})
+	if left := l.rdb.Keys(l.t.Context(), l.key(l.name, "")+"*").Val(); len(left) > 0 {
+		l.t.Fatalf("these keys are left: %q", left)
+	}
+}
+
+func (l *line) cancel(which func(queue.Keys, ...string) redoubt.Cmd, ids ...string) []queue.Was {
+	l.t.Helper()
+	was, err := queue.ReadCancel(l.do(which(l.keys, ids...)))
+	must(l.t, err)
+	return was
+}
