@@ -77,7 +77,7 @@ func TestCoalescedDecideAlike(t *testing.T) {
 		r := dice(t)
 		g := &gate{Conn: w.clock}
 		held := newClient(t, g, w.Prefix)
-		for i := range 40 {
+		for i := range thorough(40, 15) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
 			opts := ratelimit.Options{Limit: limits[0], And: limits[1:]}
 			apart, err := ratelimit.New(w.client, opts)
@@ -91,9 +91,9 @@ func TestCoalescedDecideAlike(t *testing.T) {
 			if opts.Stored {
 				must(t, l.Set(t.Context(), name, limits[0], limits[1:]...))
 			}
-			for range 5 {
+			for range 4 {
 				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
-				costs := make([]int, 2+r.IntN(30))
+				costs := make([]int, 2+r.IntN(20))
 				for k := range costs {
 					costs[k] = 1 + r.IntN(3)
 					if r.IntN(6) == 0 {

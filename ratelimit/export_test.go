@@ -1,6 +1,11 @@
 package ratelimit
 
-import "github.com/redoubt-go/redoubt"
+import (
+	"math"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
 
 // Queued returns how many callers wait for a call that is under way.
 func Queued(l *Limiter) (n int) {
@@ -21,6 +26,17 @@ func Flights(l *Limiter) int {
 
 // MaxDenials is how many names are remembered as refused.
 const MaxDenials = maxDenials
+
+// Deny remembers a call for a token of each name as refused.
+func Deny(l *Limiter, names ...string) {
+	now := time.Now()
+	o := outcome{ahead: [MaxLimits]int64{math.MaxInt64 / 2}}
+	for _, name := range names {
+		key, _ := l.key(name)
+		c := &caller{name: name, key: key, n: 1}
+		l.remember(c, &l.terms, o, l.terms.decide(o, 0, 1), now, l.denials.given(name))
+	}
+}
 
 // Denials returns how many names are.
 func Denials(c *redoubt.Client) int {

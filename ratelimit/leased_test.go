@@ -50,12 +50,8 @@ func (u *usage) keeps(t *testing.T, limit ratelimit.Limit, holders int, opts rat
 // that of the bubble.
 func TestLeasesKeepTheirBound(t *testing.T) {
 	r := dice(t)
-	runs := 60
-	if testing.Short() {
-		runs = 10
-	}
 	beyond := 0
-	for range runs {
+	for range thorough(60, 25) {
 		rate := 1 + r.IntN(50)
 		limit := ratelimit.Limit{Rate: rate, Period: time.Second, Burst: 1 + r.IntN(100)}
 		opts := ratelimit.LeasedOptions{Tokens: 1 + r.IntN(limit.Burst)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,29 +72,35 @@ func TestRealTime(t *testing.T) {
 	})
 }
 
-// Every instant burst is allowed to the last token and no further.
+// Every instant burst is allowed to the last token and no further, one by one and
+// all at once.
 func TestNoTokenLost(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
-		limits := 4000
-		if testing.Short() {
-			limits = 300
-		}
-		for i := range limits {
+		peek(t, w.limiter(t, ratelimit.PerSecond(1)), "the script is loaded") // or else the first call runs after the others
+		for i := range 4000 {
 			limit := randomLimit(r)
-			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			name := fmt.Sprint("a", i)
 			w.clock.Advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
-			for k := range limit.Burst {
-				d := allow(t, l, name, 1)
-				if !d.Allowed || d.Remaining != limit.Burst-k-1 || d.RetryAfter != 0 {
-					t.Fatalf("%+v: token %d: %s", limit, k+1, show(d))
+			calls := slices.Repeat([]ratelimit.Request{{Name: name, N: 1}}, limit.Burst+1)
+			calls = append(calls, ratelimit.Request{Name: name + "n", N: limit.Burst})
+			got := w.limiter(t, limit).AllowMany(t.Context(), calls)
+			for k, d := range got {
+				must(t, d.Err)
+				switch {
+				case k < limit.Burst:
+					if !d.Allowed || d.Remaining != limit.Burst-k-1 || d.RetryAfter != 0 {
+						t.Fatalf("%+v: token %d: %s", limit, k+1, show(d.Decision))
+					}
+				case k == limit.Burst:
+					if d.Allowed || d.RetryAfter <= 0 {
+						t.Fatalf("%+v: one too many: %s", limit, show(d.Decision))
+					}
+				default:
+					if !d.Allowed || d.Remaining != 0 {
+						t.Fatalf("%+v: all at once: %s", limit, show(d.Decision))
+					}
 				}
-			}
-			if d := allow(t, l, name, 1); d.Allowed || d.RetryAfter <= 0 {
-				t.Fatalf("%+v: one too many: %s", limit, show(d))
-			}
-			if d := allow(t, l, name+"n", limit.Burst); !d.Allowed || d.Remaining != 0 {
-				t.Fatalf("%+v: all at once: %s", limit, show(d))
 			}
 		}
 	})

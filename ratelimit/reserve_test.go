@@ -165,7 +165,7 @@ func TestReservationsUnderAnAddedLimit(t *testing.T) {
 func TestTakeUpTo(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
-		for i := range 200 {
+		for i := range thorough(200, 100) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
 			if r.IntN(4) == 0 { // at the edge of what numbers hold
 				limits[0] = ratelimit.Limit{Rate: 1 + r.IntN(1_000_000), Period: time.Second, Burst: 1 + r.IntN(1<<51)}

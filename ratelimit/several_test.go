@@ -14,7 +14,7 @@ import (
 func TestSeveralLimits(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
-		for i := range 60 {
+		for i := range thorough(60, 24) {
 			limits := make([]ratelimit.Limit, 1+r.IntN(ratelimit.MaxLimits))
 			apart := make([]*ratelimit.Limiter, len(limits))
 			for k := range limits {

@@ -26,7 +26,7 @@ func TestStoredLimitsDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
 		stored := w.storedLimiter(t)
-		for i := range 120 {
+		for i := range thorough(120, 50) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
 			if r.IntN(4) == 0 { // at the edge of what numbers hold
 				limits[0] = ratelimit.Limit{Rate: 1 + r.IntN(1_000_000), Period: time.Second, Burst: 1 + r.IntN(1<<51)}

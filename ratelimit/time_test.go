@@ -45,8 +45,6 @@ func withTime(t *testing.T) (*redoubt.Client, *engineTime) {
 	return newClient(t, e, "rd"), c
 }
 
-func exists(t *testing.T, client *redoubt.Client, key string) bool { return pttl(t, client, key) != -2 }
-
 // pttl is -1 for a key that does not expire and -2 for none.
 func pttl(t *testing.T, client *redoubt.Client, key string) int64 {
 	t.Helper()

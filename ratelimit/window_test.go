@@ -75,16 +75,12 @@ func (l *logOf) take(now int64, limits []ratelimit.Limit, n int) ratelimit.Decis
 func TestWindowAgreesWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
-		names, calls := 60, 100
-		if testing.Short() {
-			names = 15
-		}
-		for i := range names {
+		for i := range thorough(60, 25) {
 			var model logOf
 			name := fmt.Sprint("a", i)
 			limits := randomWindows(r)
 			l := w.window(t, limits[0], limits[1:]...)
-			for range calls {
+			for range 100 {
 				if r.IntN(60) == 0 {
 					limits = randomWindows(r)
 					l = w.window(t, limits[0], limits[1:]...)

@@ -19,6 +19,15 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
+// thorough says how many times something is repeated: RATELIMIT=full shows more,
+// for longer.
+func thorough(full, short int) int {
+	if os.Getenv("RATELIMIT") == "full" {
+		return full
+	}
+	return short
+}
+
 // world is one back end with a client on it.
 type world struct {
 	redistest.Backend
