@@ -38,6 +38,7 @@ const (
 	flagTakes        // replies with what it takes out
 	flagDenyOOM      // may need more memory: refused when there is too little
 	flagQuick        // takes microseconds, or waits without holding anything
+	flagQuickIfShort // takes microseconds when it has few arguments
 )
 
 func commandTable() map[string]*command {
@@ -81,6 +82,8 @@ func index(t map[string]*command, cmd *command) {
 	switch name { // what Redis does not call fast, because it frees the old value at once
 	case "set", "del", "setex", "psetex", "getset", "publish":
 		cmd.flags |= flagQuick
+	case "mset", "msetnx":
+		cmd.flags |= flagQuickIfShort
 	}
 	switch name {
 	case "lpop", "rpop", "lmpop", "blmpop", "blpop", "brpop", "spop", "zpopmin", "zpopmax", "zmpop", "bzmpop", "bzpopmin", "bzpopmax", "getdel", "getset", "hgetdel":

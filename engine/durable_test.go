@@ -233,6 +233,9 @@ func TestAlwaysHoldsReplies(t *testing.T) {
 		s := e.Session()
 		s.SyncLater()
 		want(t, s, "SET k w", "+OK\r\n") // at once
+		if s.Synced() {
+			t.Error("Synced, before the write was")
+		}
 		synced := make(chan error, 1)
 		go func() { synced <- s.Sync() }()
 		synctest.Wait()
@@ -249,6 +252,9 @@ func TestAlwaysHoldsReplies(t *testing.T) {
 		<-waiting.Done()
 		if err := <-synced; err != nil {
 			t.Error(err)
+		}
+		if want(t, s, "GET k", "$1\r\nw\r\n"); !s.Synced() {
+			t.Error("not Synced, once it was")
 		}
 	})
 }

@@ -32,3 +32,39 @@ func (s *Session) Run(ctx context.Context, dst []byte, args [][]byte) []byte {
 	}
 	return w.Append(out)
 }
+
+// Quick reports whether a command takes microseconds, unless it has to wait.
+func (s *Session) Quick(args [][]byte) bool {
+	if len(args) > 64 {
+		return false
+	}
+	cmd := s.find(args[0])
+	switch {
+	case cmd == nil, cmd.flags&(flagQuick|flagQuickIfShort) != 0: // the former is an error
+		return true
+	case cmd.flags&flagScript != 0:
+		return len(args) > 1 && s.e.opts.Natives[text(args[1])] != nil
+	}
+	return false
+}
+
+// TryRun is [Session.Run] for those who can't wait, neither for the reply nor
+// for others who hold the keys: then nothing is run or appended, and ran is
+// false.
+func (s *Session) TryRun(dst []byte, args [][]byte) (out []byte, ran bool) {
+	if s.e.log != nil && s.e.log.Throttles() {
+		return dst, false
+	}
+	out, w, ran := s.do(dst, args, true)
+	if w == nil {
+		return out, ran
+	}
+	if w.Cancel() {
+		return out, false
+	}
+	<-w.Done() // it has just come
+	return w.Append(out), true
+}
+
+// Synced reports whether [Session.Sync] would return at once.
+func (s *Session) Synced() bool { return s.seen == 0 || s.e.log.Saved(s.seen) }

@@ -158,6 +158,9 @@ func (c *session) special(h *handler, args [][]byte, raw []byte) {
 		c.fail("ERR wrong number of arguments for '" + h.name + "' command")
 		return
 	}
+	if h.command == nil {
+		c.stepAside() // rare, and may ask the back end
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			c.panicked(v)

@@ -16,7 +16,8 @@
 //     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
 //     connection until it closes or sends RESET.
 //   - A back end in this process ([Options.Sessions]) runs what passes through,
-//     and scripts, in the goroutine that read them, without a connection.
+//     and scripts, in the goroutine that read them, without a connection. On Linux
+//     that is one for many clients.
 //     (TestDifferentialHere)
 //   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
 //     TRACKING in RESP2, where invalidations would not come. POST and Host:
@@ -38,6 +39,8 @@
 //     commands in flight at first, then as many as MaxOutput holds replies of
 //     the size seen lately. The worst case, large replies after small ones, is
 //     MaxPipeline times the largest reply. (TestSlowStart)
+//   - One client's command holds up no other client that doesn't use the same
+//     keys. (TestNobodyIsHeldUp)
 //   - A client that takes nothing for the write time-out is closed.
 //     (TestTakenNoMore)
 package server

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -16,10 +17,17 @@ type Session interface {
 	// Run runs a command and appends its reply to dst. When the command has to
 	// wait it waits, until ctx ends. The arguments are only read, and not kept.
 	Run(ctx context.Context, dst []byte, args [][]byte) []byte
+	// Quick reports whether a command takes microseconds, unless it has to wait.
+	Quick(args [][]byte) bool
+	// TryRun is Run for those who can't wait. When the command would have to,
+	// nothing is run or appended, and ran is false.
+	TryRun(dst []byte, args [][]byte) (out []byte, ran bool)
 	// Sync waits until what the replies so far depend on is as safe as the
 	// back end promises. After an error none of those since the last Sync may
 	// leave; its text is the error reply that takes their place.
 	Sync() error
+	// Synced reports whether Sync would return at once.
+	Synced() bool
 	// SetProtocol changes the version in which replies are written.
 	SetProtocol(p resp.Protocol)
 	// Close forgets the session.
@@ -27,7 +35,7 @@ type Session interface {
 }
 
 // A local is what a client needs to have its commands run here, in the
-// goroutine that reads them. Its replies come at once, so they are in order
+// goroutine that reads them: a poller's, or one of its own. Its replies come at once, so they are in order
 // without the ring of slots. The zero value is a client whose commands are sent
 // to its upstream.
 type local struct {
@@ -66,17 +74,56 @@ func (c *session) runHere(args [][]byte) {
 	}
 	c.span.n++
 	c.next++
-	l.replies = l.session.Run(c.ctx, l.replies, args)
+	l.replies = c.execute(l.replies, args)
 	if len(l.replies) >= handOver {
 		c.sendSpan()
 		c.out.Flush()
 	}
 }
 
+// execute runs a command and appends its reply to dst.
+func (c *session) execute(dst []byte, args [][]byte) []byte {
+	if c.turn == 0 {
+		return c.local.session.Run(c.ctx, dst, args)
+	}
+	s, p := c.local.session, c.poller
+	quick := s.Quick(args)
+	if !quick {
+		if p.slow.has(args) {
+			c.stepAside()
+			began := time.Now()
+			dst = s.Run(c.ctx, dst, args)
+			if time.Since(began) < tick/2 {
+				p.slow.forget(args)
+			}
+			return dst
+		}
+		p.guard()
+	}
+	dst, ran := s.TryRun(dst, args)
+	if !ran {
+		c.stepAside()
+		return s.Run(c.ctx, dst, args)
+	}
+	if !quick && p.role.Load() != c.turn { // the watchdog has taken the lead
+		c.turn = 0
+		p.slow.add(args)
+	}
+	return dst
+}
+
+// sync is the session's Sync.
+func (c *session) sync() error {
+	if c.turn != 0 && !c.local.session.Synced() {
+		c.stepAside()
+	}
+	return c.local.session.Sync()
+}
+
 // deliver hands over the replies to the n commands from tag on.
 func (c *session) deliver(tag uint64, n int) {
 	l := &c.local
-	if err := l.session.Sync(); err != nil {
+	if err := c.sync(); err != nil {
 		l.replies = resp.AppendError(l.replies[:0], err.Error())
 		c.quit = c.quit || n > 1 // an error takes the place of many: there is no telling them apart
 	}
@@ -92,8 +139,8 @@ func (c *session) runLine(raw []byte) []byte {
 	if n, err := l.scanner.Next(raw); err != nil || n != len(raw) {
 		return resp.AppendError(nil, "ERR redoubt: internal error")
 	}
-	reply := l.session.Run(c.ctx, nil, l.scanner.Args())
-	if err := l.session.Sync(); err != nil {
+	reply := c.execute(nil, l.scanner.Args())
+	if err := c.sync(); err != nil {
 		return resp.AppendError(nil, err.Error())
 	}
 	return reply

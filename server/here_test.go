@@ -87,7 +87,12 @@ func (s unsafeSession) Run(_ context.Context, dst []byte, _ [][]byte) []byte {
 	s.runs.Add(1)
 	return append(dst, "+DONE\r\n"...)
 }
-func (unsafeSession) Sync() error               { return errors.New("MISCONF not saved") }
+func (unsafeSession) Sync() error         { return errors.New("MISCONF not saved") }
+func (unsafeSession) Quick([][]byte) bool { return false }
+func (unsafeSession) Synced() bool        { return false }
+func (s unsafeSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
+	return s.Run(context.Background(), dst, args), true
+}
 func (unsafeSession) SetProtocol(resp.Protocol) {}
 func (unsafeSession) Close()                    {}
 
@@ -133,9 +138,12 @@ func (s waitingSession) Run(ctx context.Context, dst []byte, _ [][]byte) []byte 
 	<-ctx.Done()
 	return dst
 }
-func (waitingSession) Sync() error               { return nil }
-func (waitingSession) SetProtocol(resp.Protocol) {}
-func (waitingSession) Close()                    {}
+func (waitingSession) Sync() error                                  { return nil }
+func (waitingSession) Quick([][]byte) bool                          { return false }
+func (waitingSession) Synced() bool                                 { return true }
+func (waitingSession) TryRun(dst []byte, _ [][]byte) ([]byte, bool) { return dst, false }
+func (waitingSession) SetProtocol(resp.Protocol)                    {}
+func (waitingSession) Close()                                       {}
 
 // heldSession runs a command once it is let.
 type heldSession struct{ begun, let chan struct{} }
@@ -145,7 +153,12 @@ func (s heldSession) Run(_ context.Context, dst []byte, _ [][]byte) []byte {
 	<-s.let
 	return append(dst, "+DONE\r\n"...)
 }
-func (heldSession) Sync() error               { return nil }
+func (heldSession) Sync() error         { return nil }
+func (heldSession) Quick([][]byte) bool { return false }
+func (heldSession) Synced() bool        { return true }
+func (s heldSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
+	return s.Run(context.Background(), dst, args), true
+}
 func (heldSession) SetProtocol(resp.Protocol) {}
 func (heldSession) Close()                    {}
 

@@ -28,7 +28,8 @@ type Options struct {
 
 	// Sessions opens a session for a client when the back end is inside of this
 	// process. Then what the client sends is run at once, by the goroutine that
-	// reads it, while Backend serves those that need a connection of their own.
+	// reads it, which on Linux is one for many clients, while Backend serves
+	// those that need a connection of their own.
 	// The connection is only to be asked for its addresses. Defaults to nil:
 	// everything is sent through Backend.
 	Sessions func(client net.Conn) Session

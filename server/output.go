@@ -48,6 +48,7 @@ type output struct {
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
 	onLost  func(u undo, raw []byte) // a reply that came too late for the client
+	onSlow  func()                   // what is written has to wait from now on
 
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
@@ -241,6 +242,9 @@ func (o *output) Flush() {
 		o.mu.Unlock()
 		n, err := o.conn.TryWrite(buf)
 		if err == nil && n < len(buf) {
+			if o.onSlow != nil {
+				o.onSlow()
+			}
 			go o.writeSlowly(buf, n)
 			return
 		}

@@ -46,6 +46,12 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // sessions, accept loops and tick
 
+	pollers  []*poller
+	watchdog watchdog
+	leaders  sync.WaitGroup // goroutines of the pollers
+	unwatch  chan struct{}
+	ended    sync.Once
+
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
@@ -86,6 +92,7 @@ func New(opts Options) (*Server, error) {
 	if _, err := s.upstream(resp.RESP2); err != nil {
 		return nil, err
 	}
+	s.startPollers()
 	s.wg.Add(1)
 	go s.tick()
 	return s, nil
@@ -230,14 +237,27 @@ func (s *Server) accept(conn net.Conn) {
 	s.sessions[c.id] = c
 	s.wg.Add(1)
 	s.mu.Unlock()
-	go func() {
-		defer s.wg.Done()
-		c.serve()
-		s.mu.Lock()
-		delete(s.sessions, c.id)
-		s.stats.ended.add(&c.traffic)
-		s.mu.Unlock()
-	}()
+	if c.poller == nil {
+		go s.serve(c)
+	} else if err := c.poller.add(c); err != nil {
+		c.leave()
+		c.goOn()
+	}
+}
+
+// serve is the goroutine of a client that has one of its own.
+func (s *Server) serve(c *session) {
+	c.serve()
+	s.gone(c)
+}
+
+// gone forgets a session that has ended.
+func (s *Server) gone(c *session) {
+	s.mu.Lock()
+	delete(s.sessions, c.id)
+	s.stats.ended.add(&c.traffic)
+	s.mu.Unlock()
+	s.wg.Done()
 }
 
 // clients returns the sessions now.
@@ -342,6 +362,7 @@ func (s *Server) Close() error {
 		}
 	}
 	s.wg.Wait()
+	s.endPollers()
 	return nil
 }
 

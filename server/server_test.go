@@ -92,7 +92,7 @@ func each(t *testing.T, run func(t *testing.T, b redistest.Backend)) {
 }
 
 // here returns the URL of a new engine in this process.
-func here(t *testing.T) string {
+func here(t testing.TB) string {
 	t.Helper()
 	s, err := embedded.Start()
 	if err != nil {

@@ -44,6 +44,8 @@ type session struct {
 	scratch   []byte
 	commands  [kinds]uint64 // not yet in traffic
 	local     local
+	filled    bool // the last read took all that there was room for
+	presence
 
 	// span is commands that pass through: they lie one behind the other in buf,
 	// or have been run here.
@@ -89,30 +91,45 @@ const (
 )
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{
-		srv: s, id: s.lastID.Add(1), conn: socket.New(conn), born: time.Now(),
-		buf: make([]byte, firstRead), protocol: resp.RESP2, authed: s.opts.Password == "",
-	}
+	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2, authed: s.opts.Password == ""}
 	c.upstream = s.upstreams[0].get()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
 	if !c.authed {
 		c.scanner.Unauthenticated = resp.NotAuthenticated
 	}
+	c.connect(conn)
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
-	c.out.onPanic, c.out.onLost = c.panicked, s.takeBack
+	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.leave
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	c.openLocal(conn)
+	c.openLocal(c.conn)
 	c.active.Store(s.clock.Load())
 	return c
 }
 
+var past = time.Unix(1, 0)
+
 var errGone = errors.New("the client closed the connection")
+
+// connect gives the session its connection, as a poller needs it or as a
+// goroutine of its own does.
+func (c *session) connect(conn net.Conn) {
+	if len(c.srv.pollers) > 0 {
+		if bare, err := socket.Bare(conn); err == nil {
+			c.conn, c.poller = bare, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
+			return
+		}
+	}
+	c.conn, c.buf = socket.New(conn), make([]byte, firstRead)
+}
 
 // serve reads commands until the client or the server ends it.
 func (c *session) serve() {
-	err := c.loop()
+	c.close(c.loop())
+}
+
+func (c *session) close(err error) {
 	c.finish(err)
 	c.cancel(err)
 	c.undedicate()
@@ -124,9 +141,7 @@ func (c *session) loop() error {
 	for {
 		c.sent.Store(c.next + 1) // not idle while a command runs here
 		ok := c.process()
-		c.sendSpan()
-		c.flush()
-		c.count()
+		c.answer()
 		switch {
 		case !ok, c.quit:
 			return nil
@@ -139,6 +154,13 @@ func (c *session) loop() error {
 			return err
 		}
 	}
+}
+
+// answer lets the replies so far leave.
+func (c *session) answer() {
+	c.sendSpan()
+	c.flush()
+	c.count()
 }
 
 // finish lets the client have the replies that it still waits for.
@@ -184,6 +206,7 @@ func (c *session) read() error {
 		}
 	}
 	n, err := c.conn.Read(c.buf[c.to:])
+	c.filled = n == len(c.buf)-c.to
 	if n == 0 && err != nil {
 		if c.draining.Load() {
 			return ErrClosed
@@ -375,7 +398,7 @@ func (c *session) kill(cause error) {
 func (c *session) drain() {
 	c.draining.Store(true)
 	c.cancel(ErrClosed)
-	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	_ = c.conn.SetReadDeadline(past)
 }
 
 // listening reports whether messages may come unasked.

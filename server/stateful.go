@@ -19,6 +19,7 @@ func (c *session) dedicate() bool {
 	if c.dedicated != nil {
 		return true
 	}
+	c.leave()
 	if !c.settle() {
 		return false
 	}

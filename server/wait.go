@@ -12,6 +12,7 @@ import (
 // await runs a handler that waits. Meanwhile the connection is read, so that
 // the handler's ctx ends when the client goes away.
 func (c *session) await(p command.Plan) {
+	c.leave()
 	if !c.settle() {
 		return
 	}
@@ -91,11 +92,11 @@ func (c *session) watchConn(cancel context.CancelCauseFunc) (gone func() bool, s
 		}
 	}()
 	stop = func() {
-		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+		_ = c.conn.SetReadDeadline(past)
 		<-done
 		_ = c.conn.SetReadDeadline(time.Time{})
 		if c.draining.Load() {
-			_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+			_ = c.conn.SetReadDeadline(past)
 		}
 	}
 	return func() bool { return ended }, stop

@@ -294,9 +294,12 @@ func (l *Log) notice(err error) {
 	}
 }
 
+// Throttles reports whether Throttle might wait.
+func (l *Log) Throttles() bool { return l.backlog.Load() >= mostBacklog }
+
 // Throttle waits while much was appended that the disk has not taken.
 func (l *Log) Throttle() {
-	if l.backlog.Load() < mostBacklog {
+	if !l.Throttles() {
 		return
 	}
 	l.mu.Lock()

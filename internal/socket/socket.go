@@ -28,6 +28,7 @@ type Conn struct {
 	net.Conn
 
 	raw   syscall.RawConn // nil: Conn is no socket of this process
+	bare  *bare           // not nil: no poller of Go's knows the socket
 	read  transfer
 	write transfer
 }
@@ -46,6 +47,12 @@ type transfer struct {
 // connection, is used as it is.
 func New(c net.Conn) *Conn {
 	s := &Conn{Conn: c}
+	s.use(c)
+	return s
+}
+
+// use makes calls on c.
+func (s *Conn) use(c net.Conn) {
 	if sc, ok := c.(syscall.Conn); ok && supported {
 		if raw, err := sc.SyscallConn(); err == nil {
 			s.raw = raw
@@ -53,7 +60,28 @@ func New(c net.Conn) *Conn {
 	}
 	s.read.run = s.read.receive
 	s.write.run = s.write.send
-	return s
+}
+
+// ErrWouldBlock is returned by Read on what [Bare] made when nothing has come.
+var ErrWouldBlock = errors.New("socket: nothing to read")
+
+// GiveBack undoes [Bare]: Go's poller waits for the socket again, and a [Poll]
+// that did doesn't. Nobody else may read or write meanwhile.
+func (s *Conn) GiveBack() error {
+	c, err := s.bare.giveBack()
+	if err != nil {
+		return err
+	}
+	s.bare = nil
+	s.use(c)
+	return nil
+}
+
+// Release closes what [Bare] made, once nobody reads or writes any more.
+func (s *Conn) Release() {
+	if s.bare != nil {
+		s.bare.release()
+	}
 }
 
 func (t *transfer) receive(fd uintptr) bool {
@@ -101,6 +129,9 @@ func (t *transfer) take(call string, err error) (int, error) {
 
 // Read implements net.Conn.
 func (s *Conn) Read(p []byte) (int, error) {
+	if s.bare != nil {
+		return s.bare.read(p)
+	}
 	if s.raw == nil || len(p) == 0 {
 		return s.Conn.Read(p)
 	}
@@ -124,6 +155,9 @@ func (s *Conn) Write(p []byte) (int, error) {
 // TryWrite writes as much of p as the socket takes without waiting, perhaps
 // nothing. What is no socket of this process takes nothing.
 func (s *Conn) TryWrite(p []byte) (int, error) {
+	if s.bare != nil {
+		return s.bare.tryWrite(p)
+	}
 	if s.raw == nil {
 		return 0, nil
 	}

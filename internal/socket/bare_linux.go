@@ -1,0 +1,172 @@
+package socket
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bare takes a socket away from Go's poller, so that a [Poll] can wait for it
+// instead: a socket that both wait for wakes both. It closes c and uses a
+// duplicate of its descriptor. What is no socket of this process gives an error
+// and is left as it is.
+//
+// On the Conn that it returns Read and Write don't wait: they return
+// [ErrWouldBlock] instead. Deadlines do nothing, except that a read deadline in
+// the past ends what can be read. Close ends the connection, and Release, which
+// is the owner's, lets go of the descriptor. The addresses are those of c.
+func Bare(c net.Conn) (*Conn, error) {
+	switch c.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	default:
+		return nil, errors.ErrUnsupported
+	}
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd uintptr
+	var errno syscall.Errno
+	if err := raw.Control(func(of uintptr) {
+		fd, _, errno = syscall.Syscall(syscall.SYS_FCNTL, of, syscall.F_DUPFD_CLOEXEC, 0)
+	}); err != nil {
+		return nil, err
+	}
+	if errno != 0 {
+		return nil, os.NewSyscallError("fcntl", errno)
+	}
+	b := &bare{fd: int(fd), local: c.LocalAddr(), remote: c.RemoteAddr()}
+	_ = c.Close() // the duplicate lives on
+	return &Conn{Conn: b, bare: b}, nil
+}
+
+// A bare is a descriptor, until it is given back to package net.
+type bare struct {
+	fd            int
+	local, remote net.Addr
+
+	mu       sync.Mutex // guards what follows, and the end of fd
+	poll     *Poll      // that waits for it
+	back     net.Conn   // what it has become
+	released bool
+}
+
+func (b *bare) read(p []byte) (int, error) {
+	for {
+		n, err := read(uintptr(b.fd), p)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			return 0, ErrWouldBlock
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+func (b *bare) tryWrite(p []byte) (int, error) {
+	t := transfer{buf: p, try: true}
+	t.send(uintptr(b.fd))
+	return t.take("write", nil)
+}
+
+// giveBack makes b a connection of package net again.
+func (b *bare) giveBack() (net.Conn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.released {
+		return nil, net.ErrClosed
+	}
+	b.leavePoll()
+	f := os.NewFile(uintptr(b.fd), "socket")
+	back, err := net.FileConn(f)
+	_ = f.Close()
+	b.released, b.fd = true, -1
+	if err != nil {
+		return nil, err
+	}
+	b.back = back
+	return back, nil
+}
+
+func (b *bare) leavePoll() {
+	if b.poll != nil {
+		b.poll.remove(b.fd)
+		b.poll = nil
+	}
+}
+
+func (b *bare) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.released {
+		b.released = true
+		b.leavePoll()
+		_ = syscall.Close(b.fd)
+		b.fd = -1
+	}
+}
+
+// Close implements net.Conn. Its owner may be using the descriptor, which
+// therefore stays.
+func (b *bare) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.back != nil:
+		return b.back.Close()
+	case b.released:
+		return net.ErrClosed
+	}
+	return syscall.Shutdown(b.fd, syscall.SHUT_RDWR)
+}
+
+// SetReadDeadline implements net.Conn.
+func (b *bare) SetReadDeadline(t time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.back != nil:
+		return b.back.SetReadDeadline(t)
+	case b.released:
+		return net.ErrClosed
+	case !t.IsZero() && t.Before(time.Now()):
+		return syscall.Shutdown(b.fd, syscall.SHUT_RD) // which the poll notices
+	}
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (b *bare) SetWriteDeadline(t time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.back != nil {
+		return b.back.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (b *bare) SetDeadline(t time.Time) error {
+	return errors.Join(b.SetReadDeadline(t), b.SetWriteDeadline(t))
+}
+
+// Read implements net.Conn. A Conn doesn't call it.
+func (b *bare) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Write implements net.Conn. A Conn calls it when it should have been given back.
+func (b *bare) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// LocalAddr implements net.Conn.
+func (b *bare) LocalAddr() net.Addr { return b.local }
+
+// RemoteAddr implements net.Conn.
+func (b *bare) RemoteAddr() net.Addr { return b.remote }

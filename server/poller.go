@@ -1,0 +1,377 @@
+package server
+
+import (
+	"errors"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+// A poller serves the clients whose commands run in this process, on Linux. One
+// goroutine, the leader, waits for all of them, runs what has come from each in
+// turn, and then writes the replies.
+//
+// A goroutine for each client, which is what Go is made for and what all other
+// clients have, costs a switch of goroutines and a read that finds nothing for
+// most commands, and writes each reply before the next command is read, so that
+// client and server wake each other all the time: a fifth of the processor time
+// of short commands, of which the kernel has most in any case.
+//
+// What one client asks for must not hold up the others:
+//
+//   - What may wait gives the lead to another goroutine first: see stepAside. The
+//     rest of the turn goes on beside it, and then the client returns.
+//   - Whose turn takes longer than a tick of the watchdog has lost the lead too.
+//   - A client that holds more than its turn, such as one that subscribes, waits
+//     for a lock, or takes its replies slowly, is given a goroutine of its own for
+//     good: see leave.
+type poller struct {
+	srv  *Server
+	poll *socket.Poll
+
+	// role tells who leads. It is odd during a turn, and only then the lead can
+	// be lost: whoever adds one ends the turn, and if that is not the leader,
+	// there is another from now on.
+	role atomic.Uint64
+
+	// Of the leader.
+	events   []socket.Event
+	pending  []socket.Event // of events
+	answered []*session     // their turn is over, and their replies have not left
+	again    []*session     // who have sent more than a turn takes
+	due      []*session     // who had, before what is pending came
+
+	guarded atomic.Uint64                  // commands that may take long
+	watched struct{ role, guarded uint64 } // at the watchdog's last tick, whose it is
+
+	mu      sync.Mutex // guards clients
+	clients map[uint64]*session
+	slow    slowCommands
+}
+
+// A presence is what a session has in a poller.
+type presence struct {
+	poller *poller // nil: the session has a goroutine of its own
+	turn   uint64  // the poller's role in a turn that began with the lead, or 0
+	left   bool    // it goes on in a goroutine of its own when the turn is over
+	more   bool    // the last turn did not take all
+	last   bool    // the client sends no more than what is there
+	state  atomic.Uint32
+}
+
+// The states of a session in a poller. Whoever makes it run owns it until it rests.
+const (
+	resting uint32 = iota
+	running
+	runningAgain // something has come meanwhile
+)
+
+// begin reports whether the caller owns the session now. If not, its owner is
+// told that something has come.
+func (c *session) begin() bool {
+	for {
+		if c.state.CompareAndSwap(resting, running) {
+			return true
+		}
+		if c.state.CompareAndSwap(running, runningAgain) || c.state.Load() == runningAgain {
+			return false
+		}
+	}
+}
+
+// startPollers starts pollers where there are such.
+func (s *Server) startPollers() {
+	if s.opts.Sessions == nil {
+		return
+	}
+	// One does as much as one Redis. A second for two cores gained nothing beside
+	// clients on the same machine, and made the batches of both smaller.
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		poll, err := socket.NewPoll()
+		if err != nil {
+			break
+		}
+		s.pollers = append(s.pollers, &poller{srv: s, poll: poll, clients: make(map[uint64]*session), slow: slowCommands{seed: maphash.MakeSeed()}})
+	}
+	if len(s.pollers) == 0 {
+		return
+	}
+	for _, p := range s.pollers {
+		s.leaders.Go(p.lead)
+	}
+	s.watchdog.call, s.unwatch = make(chan struct{}, 1), make(chan struct{})
+	s.leaders.Go(s.watch)
+}
+
+// endPollers ends them, after their last session.
+func (s *Server) endPollers() {
+	s.ended.Do(func() {
+		for _, p := range s.pollers {
+			_ = p.poll.Close()
+		}
+		if s.unwatch != nil {
+			close(s.unwatch)
+		}
+	})
+	s.leaders.Wait()
+}
+
+// add begins to serve a session.
+func (p *poller) add(c *session) error {
+	c.poller = p
+	p.mu.Lock()
+	p.clients[c.id] = c
+	p.mu.Unlock()
+	return p.poll.Add(c.conn, c.id)
+}
+
+func (p *poller) forget(c *session) {
+	p.mu.Lock()
+	delete(p.clients, c.id)
+	p.mu.Unlock()
+}
+
+func (p *poller) find(id uint64) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clients[id]
+}
+
+// lead is the leader. It returns when it has lost the lead, or the poll is closed.
+func (p *poller) lead() {
+	buf := make([]byte, turnRead)
+	for {
+		for c := p.next(); c != nil; c = p.next() {
+			if !p.run(c, buf) {
+				return
+			}
+			if len(p.answered) == maxUnanswered {
+				p.answer()
+			}
+		}
+		p.answer()
+		if !p.wait() {
+			return
+		}
+	}
+}
+
+// maxUnanswered bounds how many turns a reply waits for.
+const maxUnanswered = 64
+
+// next returns the session whose turn it is, which the caller owns, or nil
+// after the last.
+func (p *poller) next() *session {
+	for len(p.pending) > 0 {
+		e := p.pending[0]
+		p.pending = p.pending[1:]
+		if c := p.find(e.ID); c != nil && c.begin() {
+			c.last = c.last || e.Last
+			return c
+		}
+	}
+	for len(p.due) > 0 {
+		c := p.due[0]
+		p.due = p.due[1:]
+		if !c.begin() {
+			continue
+		}
+		if c.more {
+			return c
+		}
+		p.rest(c, nil) // it has had another turn since
+	}
+	return nil
+}
+
+// wait waits for the next turns. It reports false at the end.
+func (p *poller) wait() bool {
+	var err error
+	if len(p.again) == 0 {
+		p.events, err = p.poll.Wait(p.events[:0])
+	} else {
+		p.events, err = p.poll.Look(p.events[:0])
+		p.due, p.again = append([]*session(nil), p.again...), p.again[:0]
+	}
+	p.pending = p.events
+	return err == nil
+}
+
+// run is the turn of a session, with the lead. It reports whether the caller
+// leads still.
+func (p *poller) run(c *session, buf []byte) (leads bool) {
+	turn := p.role.Add(1)
+	c.turn = turn
+	over, err := c.takeTurn(buf, c.last)
+	c.turn = 0
+	leads = p.role.CompareAndSwap(turn, turn+1)
+	switch {
+	case over && leads:
+		p.srv.leaders.Go(func() { c.end(err) }) // which may wait
+	case over:
+		c.end(err)
+	case leads:
+		p.answered = append(p.answered, c)
+		if c.more {
+			p.again = append(p.again, c)
+		}
+	default:
+		c.answer()
+		p.rest(c, buf)
+	}
+	return leads
+}
+
+// take makes another goroutine lead, unless the turn has ended.
+func (p *poller) take(turn uint64) {
+	if p.role.CompareAndSwap(turn, turn+1) {
+		p.srv.leaders.Go(p.lead)
+	}
+}
+
+// answer lets the replies to all turns so far leave: together, so that a client
+// is not woken for each. Those that have to be on disk first wait for that
+// elsewhere, also together.
+func (p *poller) answer() {
+	var unsaved []*session
+	for i, c := range p.answered {
+		p.answered[i] = nil
+		if c.span.n > 0 && !c.local.session.Synced() {
+			unsaved = append(unsaved, c)
+			continue
+		}
+		c.answer()
+		p.rest(c, nil)
+	}
+	p.answered = p.answered[:0]
+	if len(unsaved) > 0 {
+		p.srv.leaders.Go(func() {
+			for _, c := range unsaved {
+				c.answer()
+				p.rest(c, nil)
+			}
+		})
+	}
+}
+
+// rest ends the ownership of a session. When something has come meanwhile it
+// runs that: here if there is a buffer.
+func (p *poller) rest(c *session, buf []byte) {
+	for {
+		switch {
+		case c.quit:
+			c.end(nil)
+			return
+		case c.left:
+			c.goOn()
+			return
+		case buf != nil && c.more:
+		case c.state.CompareAndSwap(running, resting):
+			return
+		case buf == nil:
+			p.srv.leaders.Go(func() { p.rest(c, make([]byte, turnRead)) })
+			return
+		}
+		c.state.Store(running)
+		if over, err := c.takeTurn(buf, true); over {
+			c.end(err)
+			return
+		}
+		c.answer()
+	}
+}
+
+// turnRead is how much is read in one turn.
+const turnRead = 16 << 10
+
+// takeTurn runs what has come, and leaves the replies to answer. It reports
+// whether the session is over, and why. With all there may be an end behind
+// what has come.
+func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
+	c.more = false
+	if c.killed.Load() {
+		return true, errGone
+	}
+	lent := c.from == c.to
+	switch {
+	case lent:
+		c.buf, c.from, c.to = buf, 0, 0
+	case c.to-c.from >= maxRead:
+		c.stepAside() // a large command, which will be copied
+	}
+	switch err = c.read(); {
+	case err == nil:
+		c.sent.Store(c.next + 1) // not idle
+		over, c.more = !c.process() || c.quit, c.filled || all
+		if !over && c.draining.Load() {
+			over, err = true, ErrClosed
+		}
+	case errors.Is(err, socket.ErrWouldBlock):
+		err = nil
+	default:
+		over = true
+	}
+	if lent {
+		c.keep(buf)
+	}
+	return over, err
+}
+
+// keep leaves buf to its owner.
+func (c *session) keep(buf []byte) {
+	switch rest := c.buf[c.from:c.to]; {
+	case len(rest) == 0:
+		c.buf, c.from, c.to = nil, 0, 0
+	case &c.buf[0] == &buf[0]:
+		c.buf = make([]byte, max(firstRead, 2*len(rest)))
+		c.from, c.to = 0, copy(c.buf, rest)
+	}
+}
+
+// stepAside gives the lead to another goroutine, because what the caller does
+// next may wait, or take long.
+func (c *session) stepAside() {
+	if c.turn != 0 {
+		c.poller.take(c.turn)
+		c.turn = 0
+	}
+}
+
+// leave makes the connection one of package net again: the session gets a
+// goroutine of its own, which is the caller's until the turn is over. It is for
+// what waits for more than the turn.
+func (c *session) leave() {
+	if c.poller == nil || c.left {
+		return
+	}
+	c.stepAside()
+	c.left = true
+	if err := c.conn.GiveBack(); err != nil {
+		c.kill(err)
+		return
+	}
+	if c.draining.Load() { // which may not have met the new connection
+		_ = c.conn.SetReadDeadline(past)
+	}
+}
+
+// goOn serves a session that has left the poller.
+func (c *session) goOn() {
+	c.poller.forget(c)
+	if c.buf == nil {
+		c.buf = make([]byte, firstRead)
+	}
+	go c.srv.serve(c)
+}
+
+// end ends a session that the poller has.
+func (c *session) end(err error) {
+	c.poller.forget(c)
+	c.answer()
+	c.close(err)
+	c.conn.Release()
+	c.srv.gone(c)
+}
