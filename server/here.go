@@ -109,6 +109,9 @@ func (c *session) execute(dst []byte, args [][]byte) []byte {
 		c.turn = 0
 		p.slow.add(args)
 	}
+	if len(dst) >= handOver {
+		c.stepAside() // it takes as long to write
+	}
 	return dst
 }
 

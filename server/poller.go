@@ -32,8 +32,8 @@ type poller struct {
 	srv  *Server
 	poll *socket.Poll
 
-	// role tells who leads. It is odd during a turn, and only then the lead can
-	// be lost: whoever adds one ends the turn, and if that is not the leader,
+	// role tells who leads. It is odd during a turn, and while replies are
+	// written, and only then the lead can be lost: whoever adds one ends the turn, and if that is not the leader,
 	// there is another from now on.
 	role atomic.Uint64
 
@@ -41,6 +41,8 @@ type poller struct {
 	events   []socket.Event
 	pending  []socket.Event // of events
 	answered []*session     // their turn is over, and their replies have not left
+	commands int            // whose replies these are
+	spare    []*session     // for answered
 	again    []*session     // who have sent more than a turn takes
 	due      []*session     // who had, before what is pending came
 
@@ -143,24 +145,29 @@ func (p *poller) find(id uint64) *session {
 // lead is the leader. It returns when it has lost the lead, or the poll is closed.
 func (p *poller) lead() {
 	buf := make([]byte, turnRead)
+	if !p.answer() { // what the last leader left: it doesn't wait for the turns to come
+		return
+	}
 	for {
 		for c := p.next(); c != nil; c = p.next() {
 			if !p.run(c, buf) {
 				return
 			}
-			if len(p.answered) == maxUnanswered {
-				p.answer()
+			if (len(p.answered) == maxTurns || p.commands >= maxCommands) && !p.answer() {
+				return
 			}
 		}
-		p.answer()
-		if !p.wait() {
+		if !p.answer() || !p.wait() {
 			return
 		}
 	}
 }
 
-// maxUnanswered bounds how many turns a reply waits for.
-const maxUnanswered = 64
+// A reply waits for this many turns, and commands in them.
+const (
+	maxTurns    = 64
+	maxCommands = 256
+)
 
 // next returns the session whose turn it is, which the caller owns, or nil
 // after the last.
@@ -215,6 +222,7 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 		c.end(err)
 	case leads:
 		p.answered = append(p.answered, c)
+		p.commands += c.span.n
 		if c.more {
 			p.again = append(p.again, c)
 		}
@@ -233,12 +241,36 @@ func (p *poller) take(turn uint64) {
 }
 
 // answer lets the replies to all turns so far leave: together, so that a client
-// is not woken for each. Those that have to be on disk first wait for that
-// elsewhere, also together.
-func (p *poller) answer() {
+// is not woken for each. It is like a turn: it reports whether the caller leads
+// still.
+func (p *poller) answer() (leads bool) {
+	if len(p.answered) == 0 {
+		return true
+	}
+	batch := p.batch()
+	turn := p.role.Add(1)
+	p.answerAll(batch)
+	if !p.role.CompareAndSwap(turn, turn+1) {
+		return false
+	}
+	p.spare = batch[:0]
+	return true
+}
+
+// batch takes the sessions whose replies have not left from the leader, who calls it.
+func (p *poller) batch() []*session {
+	b := p.answered
+	p.answered, p.spare = p.spare, nil
+	p.commands = 0
+	return b
+}
+
+// answerAll lets the replies of sessions leave that the caller owns. Those that
+// have to be on disk first wait for that elsewhere, also together.
+func (p *poller) answerAll(batch []*session) {
 	var unsaved []*session
-	for i, c := range p.answered {
-		p.answered[i] = nil
+	for i, c := range batch {
+		batch[i] = nil
 		if c.span.n > 0 && !c.local.session.Synced() {
 			unsaved = append(unsaved, c)
 			continue
@@ -246,7 +278,6 @@ func (p *poller) answer() {
 		c.answer()
 		p.rest(c, nil)
 	}
-	p.answered = p.answered[:0]
 	if len(unsaved) > 0 {
 		p.srv.leaders.Go(func() {
 			for _, c := range unsaved {
@@ -334,9 +365,18 @@ func (c *session) keep(buf []byte) {
 // stepAside gives the lead to another goroutine, because what the caller does
 // next may wait, or take long.
 func (c *session) stepAside() {
-	if c.turn != 0 {
-		c.poller.take(c.turn)
-		c.turn = 0
+	turn, p := c.turn, c.poller
+	if turn == 0 {
+		return
+	}
+	c.turn = 0
+	if p.role.CompareAndSwap(turn, turn+1) {
+		batch := p.batch()
+		p.srv.leaders.Go(p.lead)
+		p.answerAll(batch)
+		// The next leader goes first. Another thread would take it over only
+		// once it is awake, and has a processor.
+		runtime.Gosched()
 	}
 }
 

@@ -20,7 +20,7 @@ func many() int { return runtime.GOMAXPROCS(0) + 1 }
 
 // faultySession has a back end that can't go on for a while, in one of three ways.
 type faultySession struct {
-	begun chan string   // "SLOW", "HELD" or "SAVE" has come
+	begun chan string   // one that can't go on, or STUCK, which claims to be quick, has come
 	let   chan struct{} // they can go on
 	open  *bool         // the last command was SAVE
 }
@@ -36,7 +36,7 @@ func (s faultySession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
 
 func (s faultySession) Run(_ context.Context, dst []byte, args [][]byte) []byte {
 	switch name := string(args[0]); name {
-	case "SLOW", "HELD":
+	case "SLOW", "HELD", "STUCK":
 		s.begun <- name
 		<-s.let
 	case "SAVE":
@@ -93,6 +93,46 @@ func TestNobodyIsHeldUp(t *testing.T) {
 				one.want("+DONE\r\n", "GET a") // it goes on as before
 			}
 		})
+	}
+}
+
+// A reply doesn't wait for the turns of others that come after it: neither when
+// the lead passes on before they do, by the watchdog or because a command is
+// known to be slow.
+func TestReplyBeforeTheNextTurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // one poller
+	begun, let := make(chan string, 8), make(chan struct{})
+	_, addr := start(t, here(t), func(o *server.Options) {
+		o.Sessions = func(net.Conn) server.Session {
+			return faultySession{begun: begun, let: let, open: new(bool)}
+		}
+	})
+	first, quick, slow, stuck := dial(t, addr), dial(t, addr), dial(t, addr), dial(t, addr)
+	for _, w := range []*wire{first, quick, slow, stuck} {
+		w.want("+DONE\r\n", "GET a")
+	}
+	await := func(want string) {
+		t.Helper()
+		if got := <-begun; got != want {
+			t.Fatalf("%s has begun, not %s", got, want)
+		}
+	}
+	for range 3 { // from the second time on it is known to be slow
+		first.write("*1\r\n$5\r\nSTUCK\r\n")
+		await("STUCK") // and the leader with it, until all that follows is there
+		quick.write("*2\r\n$3\r\nGET\r\n$1\r\na\r\n")
+		slow.write("*2\r\n$4\r\nSLOW\r\n$1\r\na\r\n")
+		stuck.write("*1\r\n$5\r\nSTUCK\r\n")
+		let <- struct{}{}
+		first.expect("+DONE\r\n")
+		for range 2 {
+			<-begun // SLOW and STUCK
+		}
+		quick.expect("+DONE\r\n")
+		let <- struct{}{}
+		let <- struct{}{}
+		slow.expect("+DONE\r\n")
+		stuck.expect("+DONE\r\n")
 	}
 }
 

@@ -108,6 +108,9 @@ func (p *Poll) told(dst []Event) ([]Event, error) {
 
 func (p *Poll) collect(fd uintptr) (done bool) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
+	for errno == syscall.EINTR { // not on Linux itself, when it doesn't wait
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
+	}
 	if errno != 0 {
 		p.n, p.err = 0, os.NewSyscallError("epoll_wait", errno)
 		return true
