@@ -233,41 +233,26 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 	return leads
 }
 
-// take makes another goroutine lead, unless the turn has ended.
-func (p *poller) take(turn uint64) {
-	if p.role.CompareAndSwap(turn, turn+1) {
+// take makes another goroutine lead, unless the turn has ended. It reports
+// whether it did.
+func (p *poller) take(turn uint64) (taken bool) {
+	if taken = p.role.CompareAndSwap(turn, turn+1); taken {
 		p.srv.leaders.Go(p.lead)
 	}
+	return taken
 }
 
 // answer lets the replies to all turns so far leave: together, so that a client
-// is not woken for each. It is like a turn: it reports whether the caller leads
-// still.
+// is not woken for each. Those that have to be on disk first wait for that
+// elsewhere, also together. It is like a turn: it reports whether the caller
+// leads still.
 func (p *poller) answer() (leads bool) {
 	if len(p.answered) == 0 {
 		return true
 	}
-	batch := p.batch()
+	batch := p.answered
+	p.answered, p.spare, p.commands = p.spare, nil, 0
 	turn := p.role.Add(1)
-	p.answerAll(batch)
-	if !p.role.CompareAndSwap(turn, turn+1) {
-		return false
-	}
-	p.spare = batch[:0]
-	return true
-}
-
-// batch takes the sessions whose replies have not left from the leader, who calls it.
-func (p *poller) batch() []*session {
-	b := p.answered
-	p.answered, p.spare = p.spare, nil
-	p.commands = 0
-	return b
-}
-
-// answerAll lets the replies of sessions leave that the caller owns. Those that
-// have to be on disk first wait for that elsewhere, also together.
-func (p *poller) answerAll(batch []*session) {
 	var unsaved []*session
 	for i, c := range batch {
 		batch[i] = nil
@@ -286,6 +271,11 @@ func (p *poller) answerAll(batch []*session) {
 			}
 		})
 	}
+	if !p.role.CompareAndSwap(turn, turn+1) {
+		return false
+	}
+	p.spare = batch[:0]
+	return true
 }
 
 // rest ends the ownership of a session. When something has come meanwhile it
@@ -365,19 +355,15 @@ func (c *session) keep(buf []byte) {
 // stepAside gives the lead to another goroutine, because what the caller does
 // next may wait, or take long.
 func (c *session) stepAside() {
-	turn, p := c.turn, c.poller
-	if turn == 0 {
+	if c.turn == 0 {
 		return
 	}
-	c.turn = 0
-	if p.role.CompareAndSwap(turn, turn+1) {
-		batch := p.batch()
-		p.srv.leaders.Go(p.lead)
-		p.answerAll(batch)
+	if c.poller.take(c.turn) {
 		// The next leader goes first. Another thread would take it over only
 		// once it is awake, and has a processor.
 		runtime.Gosched()
 	}
+	c.turn = 0
 }
 
 // leave makes the connection one of package net again: the session gets a

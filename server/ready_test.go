@@ -255,7 +255,8 @@ func TestReadyClientsAreServed(t *testing.T) {
 			if shown++; shown < 6 {
 				t.Logf("  %v at %s: late %v, one %v, threads %v", a.took, a.at.Format("05.000"), late, one, threads)
 			}
-			if name == "loop" && a.took-late > most && a.took-one > most {
+			// Each of its threads may have waited in turn.
+			if name == "loop" && a.took-late > most && a.took-threads > most {
 				t.Errorf("a client was not served for %v; a goroutine was %v late, one thread waited %v, all %v", a.took, late, one, threads)
 			}
 		}
