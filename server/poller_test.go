@@ -111,13 +111,14 @@ func TestRepliesBeforeTheNextTurn(t *testing.T) {
 	late := 0
 	for range rounds {
 		begun, let := make(chan string, 8), make(chan struct{})
-		var srv *server.Server
+		var of atomic.Pointer[server.Server]
 		var written atomic.Uint64 // when the last STOP began
 		srv, addr := start(t, here(t), func(o *server.Options) {
 			o.Sessions = func(net.Conn) server.Session {
-				return faultySession{begun: begun, let: let, open: new(bool), onStop: func() { written.Store(srv.Stats().BytesOut) }}
+				return faultySession{begun: begun, let: let, open: new(bool), onStop: func() { written.Store(of.Load().Stats().BytesOut) }}
 			}
 		})
+		of.Store(srv)
 		first, quick, slow, last := dial(t, addr), dial(t, addr), dial(t, addr), dial(t, addr)
 		first.write("STOP\r\n")
 		<-begun // and the leader stops with it until all that follows is there
