@@ -22,8 +22,9 @@ import (
 //
 // What one client asks for must not hold up the others:
 //
-//   - What may wait gives the lead to another goroutine first: see stepAside. The
-//     rest of the turn goes on beside it, and then the client returns.
+//   - What may wait, or writes much, gives the lead to another goroutine first:
+//     see stepAside. The rest of the turn goes on beside it, and then the client
+//     returns.
 //   - Whose turn takes longer than a tick of the watchdog has lost the lead too.
 //   - A client that holds more than its turn, such as one that subscribes, waits
 //     for a lock, or takes its replies slowly, is given a goroutine of its own for
