@@ -39,6 +39,7 @@ const (
 	flagDenyOOM      // may need more memory: refused when there is too little
 	flagQuick        // takes microseconds, or waits without holding anything
 	flagQuickIfShort // takes microseconds when it has few arguments
+	flagPops         // takes as many elements as its second argument says
 )
 
 func commandTable() map[string]*command {
@@ -84,6 +85,10 @@ func index(t map[string]*command, cmd *command) {
 		cmd.flags |= flagQuick
 	case "mset", "msetnx":
 		cmd.flags |= flagQuickIfShort
+	}
+	switch name {
+	case "lpop", "rpop", "spop", "zpopmin", "zpopmax":
+		cmd.flags |= flagPops
 	}
 	switch name {
 	case "lpop", "rpop", "lmpop", "blmpop", "blpop", "brpop", "spop", "zpopmin", "zpopmax", "zmpop", "bzmpop", "bzpopmin", "bzpopmax", "getdel", "getset", "hgetdel":

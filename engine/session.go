@@ -192,6 +192,10 @@ func (c *call) dispatch() {
 	cmd := s.find(args[0])
 	c.cmd = cmd
 	if s.e.log != nil && c.mayLog(cmd) {
+		if c.try && s.e.log.Throttles() {
+			c.busy = true
+			return
+		}
 		s.e.log.Throttle()
 	}
 	if !c.admit(&cmd) {

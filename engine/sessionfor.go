@@ -33,14 +33,19 @@ func (s *Session) Run(ctx context.Context, dst []byte, args [][]byte) []byte {
 	return w.Append(out)
 }
 
-// Quick reports whether a command takes microseconds, unless it has to wait.
+// Quick reports whether a command takes microseconds, unless it has to wait or
+// replies with a large value.
 func (s *Session) Quick(args [][]byte) bool {
 	if len(args) > 64 {
 		return false
 	}
 	cmd := s.find(args[0])
 	switch {
-	case cmd == nil, cmd.flags&(flagQuick|flagQuickIfShort) != 0: // the former is an error
+	case cmd == nil: // an error
+		return true
+	case cmd.flags&flagPops != 0 && len(args) > 2:
+		return len(args[2]) <= 2 // digits
+	case cmd.flags&(flagQuick|flagQuickIfShort) != 0:
 		return true
 	case cmd.flags&flagScript != 0:
 		return len(args) > 1 && s.e.opts.Natives[text(args[1])] != nil
@@ -52,9 +57,6 @@ func (s *Session) Quick(args [][]byte) bool {
 // for others who hold the keys: then nothing is run or appended, and ran is
 // false.
 func (s *Session) TryRun(dst []byte, args [][]byte) (out []byte, ran bool) {
-	if s.e.log != nil && s.e.log.Throttles() {
-		return dst, false
-	}
 	out, w, ran := s.do(dst, args, true)
 	if w == nil {
 		return out, ran

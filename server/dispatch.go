@@ -21,6 +21,8 @@ type handler struct {
 	beforeAuth bool
 	// arity as in Redis, for those answered here; 0: not checked.
 	arity int
+	// quick: asks nobody.
+	quick bool
 }
 
 const maxName = 32 // longer than any name in the map of handlers
@@ -54,8 +56,8 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).quitNow, beforeAuth: true}, "quit")
 	add(handler{run: (*session).reset, beforeAuth: true, arity: 1}, "reset")
 	add(handler{run: (*session).client, arity: -2}, "client")
-	add(handler{run: (*session).ping}, "ping")
-	add(handler{run: (*session).echo, arity: 2}, "echo")
+	add(handler{run: (*session).ping, quick: true}, "ping")
+	add(handler{run: (*session).echo, arity: 2, quick: true}, "echo")
 	add(handler{run: (*session).commandInfo}, "command")
 	add(handler{run: (*session).selectDB, arity: 2}, "select")
 
@@ -158,7 +160,7 @@ func (c *session) special(h *handler, args [][]byte, raw []byte) {
 		c.fail("ERR wrong number of arguments for '" + h.name + "' command")
 		return
 	}
-	if h.command == nil {
+	if h.command == nil && !h.quick {
 		c.stepAside() // rare, and may ask the back end
 	}
 	defer func() {

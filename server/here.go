@@ -17,7 +17,8 @@ type Session interface {
 	// Run runs a command and appends its reply to dst. When the command has to
 	// wait it waits, until ctx ends. The arguments are only read, and not kept.
 	Run(ctx context.Context, dst []byte, args [][]byte) []byte
-	// Quick reports whether a command takes microseconds, unless it has to wait.
+	// Quick reports whether a command takes microseconds, unless it has to wait
+	// or replies with a large value.
 	Quick(args [][]byte) bool
 	// TryRun is Run for those who can't wait. When the command would have to,
 	// nothing is run or appended, and ran is false.
@@ -35,9 +36,9 @@ type Session interface {
 }
 
 // A local is what a client needs to have its commands run here, in the
-// goroutine that reads them: a poller's, or one of its own. Its replies come at once, so they are in order
-// without the ring of slots. The zero value is a client whose commands are sent
-// to its upstream.
+// goroutine that reads them: a poller's, or one of its own. Its replies come at
+// once, so they are in order without the ring of slots. The zero value is a
+// client whose commands are sent to its upstream.
 type local struct {
 	session Session
 	replies []byte // to the commands of the span
@@ -86,18 +87,20 @@ func (c *session) execute(dst []byte, args [][]byte) []byte {
 	if c.turn == 0 {
 		return c.local.session.Run(c.ctx, dst, args)
 	}
-	s, p := c.local.session, c.poller
-	quick := s.Quick(args)
-	if !quick {
-		if p.slow.has(args) {
-			c.stepAside()
-			began := time.Now()
-			dst = s.Run(c.ctx, dst, args)
-			if time.Since(began) < tick/2 {
-				p.slow.forget(args)
-			}
-			return dst
+	s, p, before := c.local.session, c.poller, len(dst)
+	if p.slow.has(args) {
+		c.stepAside()
+		began := time.Now()
+		dst = s.Run(c.ctx, dst, args)
+		if time.Since(began) < aside/2 && len(dst)-before < large/2 {
+			p.slow.forget(args)
 		}
+		return dst
+	}
+	quick := s.Quick(args)
+	var began time.Time
+	if !quick {
+		began = time.Now()
 		p.guard()
 	}
 	dst, ran := s.TryRun(dst, args)
@@ -105,8 +108,7 @@ func (c *session) execute(dst []byte, args [][]byte) []byte {
 		c.stepAside()
 		return s.Run(c.ctx, dst, args)
 	}
-	if !quick && p.role.Load() != c.turn { // the watchdog has taken the lead
-		c.turn = 0
+	if !quick && time.Since(began) >= aside || len(dst)-before >= large {
 		p.slow.add(args)
 	}
 	if len(dst) >= handOver {

@@ -25,7 +25,8 @@ import (
 //   - What may wait, or writes much, gives the lead to another goroutine first:
 //     see stepAside. The rest of the turn goes on beside it, and then the client
 //     returns.
-//   - Whose turn takes longer than a tick of the watchdog has lost the lead too.
+//   - Whose turn takes longer than a tick of the watchdog has lost the lead too,
+//     and what has taken long steps aside the next time.
 //   - A client that holds more than its turn, such as one that subscribes, waits
 //     for a lock, or takes its replies slowly, is given a goroutine of its own for
 //     good: see leave.
@@ -34,8 +35,8 @@ type poller struct {
 	poll *socket.Poll
 
 	// role tells who leads. It is odd during a turn, and while replies are
-	// written, and only then the lead can be lost: whoever adds one ends the turn, and if that is not the leader,
-	// there is another from now on.
+	// written, and only then the lead can be lost: whoever adds one ends the
+	// turn, and if that is not the leader, there is another from now on.
 	role atomic.Uint64
 
 	// Of the leader.
@@ -337,6 +338,9 @@ func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
 		over = true
 	}
 	if lent {
+		if !c.here() {
+			c.sendSpan() // of bytes in buf: a connection of its own has them copied
+		}
 		c.keep(buf)
 	}
 	return over, err
@@ -376,10 +380,12 @@ func (c *session) leave() {
 	}
 	c.stepAside()
 	c.left = true
-	if err := c.conn.GiveBack(); err != nil {
+	conn, err := c.conn.GiveBack()
+	if err != nil {
 		c.kill(err)
 		return
 	}
+	keepAlive(conn)
 	if c.draining.Load() { // which may not have met the new connection
 		_ = c.conn.SetReadDeadline(past)
 	}

@@ -210,13 +210,18 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
+// keepAlive replaces the periods that package net has set.
+func keepAlive(conn net.Conn) {
+	if tc, ok := conn.(*net.TCPConn); ok {
+		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Minute, Interval: 75 * time.Second, Count: 4})
+	}
+}
+
 var tooManyClients = []byte("-ERR max number of clients reached\r\n")
 
 func (s *Server) accept(conn net.Conn) {
 	s.stats.accepted.Add(1)
-	if tc, ok := conn.(*net.TCPConn); ok {
-		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Minute, Interval: 75 * time.Second, Count: 4})
-	}
+	keepAlive(conn)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -70,14 +70,19 @@ func (s *Server) look() (busy bool) {
 	return busy
 }
 
-// slowCommands remembers commands that took longer than a tick, so that the
-// next time nobody waits for them. There are places for a few; what is
-// forgotten is noticed again.
+// slowCommands remembers commands that took long, so that the next time nobody
+// waits for them. There are places for a few; what is forgotten is noticed again.
 type slowCommands struct {
 	any   atomic.Bool
 	seed  maphash.Seed
 	marks [16]atomic.Uint64
 }
+
+// What is slow: to step aside for less would take as long.
+const (
+	aside = 200 * time.Microsecond
+	large = 1 << 20 // bytes of a reply
+)
 
 // mark tells commands apart by their name and first argument, which is a key, a
 // pattern or the digest of a script.
@@ -106,4 +111,10 @@ func (s *slowCommands) add(args [][]byte) {
 func (s *slowCommands) forget(args [][]byte) {
 	place, mark := s.mark(args)
 	place.CompareAndSwap(mark, 0)
+	for i := range s.marks {
+		if s.marks[i].Load() != 0 {
+			return
+		}
+	}
+	s.any.Store(false)
 }

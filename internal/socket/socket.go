@@ -66,15 +66,18 @@ func (s *Conn) use(c net.Conn) {
 var ErrWouldBlock = errors.New("socket: nothing to read")
 
 // GiveBack undoes [Bare]: Go's poller waits for the socket again, and a [Poll]
-// that did doesn't. Nobody else may read or write meanwhile.
-func (s *Conn) GiveBack() error {
+// that did doesn't. Nobody else may read or write meanwhile. It returns the
+// connection that c now is made of, whose options are those of a new one. After
+// an error, of which there being too many files is the likeliest, the connection
+// is closed.
+func (s *Conn) GiveBack() (net.Conn, error) {
 	c, err := s.bare.giveBack()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.bare = nil
 	s.use(c)
-	return nil
+	return c, nil
 }
 
 // Release closes what [Bare] made, once nobody reads or writes any more.

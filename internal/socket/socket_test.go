@@ -225,7 +225,7 @@ func TestPollTellsOfTheEnd(t *testing.T) {
 
 func TestGiveBack(t *testing.T) {
 	bare, far, p := polled(t)
-	if err := bare.GiveBack(); err != nil {
+	if _, err := bare.GiveBack(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := far.Write([]byte("hello")); err != nil {

@@ -1,0 +1,283 @@
+package server_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// heap returns how many bytes objects take, dead ones too.
+func heap() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// A client that asks for much and reads slowly gets it all, and never has more
+// waiting for it in memory than its limit, whatever serves it.
+func TestSlowReaderTakesLittleMemory(t *testing.T) {
+	const (
+		size  = 256 << 10
+		asked = 1024
+		most  = 64 << 20 // a quarter of the replies; the limit is a 64th of that
+	)
+	srv, addr := start(t, here(t), func(o *server.Options) { o.MaxOutput = 1 << 20 })
+	for name, addr := range map[string]string{"loop": addr, "plain": alsoPlain(t, srv)} {
+		t.Run(name, func(t *testing.T) {
+			w := dial(t, addr)
+			value := strings.Repeat("v", size)
+			w.want("+OK\r\n", "SET k "+value)
+			runtime.GC()
+			before, peak := heap(), uint64(0)
+			w.write(strings.Repeat(string(resp.AppendCommand(nil, "GET", "k")), asked))
+			already, sent, quiet := srv.Stats().BytesOut, uint64(0), 0
+			eventually(t, "nothing more is sent or gathered", func() bool {
+				last, highest := sent, peak
+				sent, peak = srv.Stats().BytesOut-already, max(peak, heap())
+				if quiet++; sent != last || peak > highest+size {
+					quiet = 0
+				}
+				return quiet > 50
+			})
+			if sent > asked*size/2 {
+				t.Fatalf("%d bytes were sent to a client that reads nothing", sent)
+			}
+			want, got := []byte(bulk(value)), make([]byte, len(bulk(value)))
+			_ = w.conn.SetReadDeadline(time.Now().Add(time.Minute))
+			for i := range asked {
+				if _, err := io.ReadFull(w.conn, got); err != nil || !bytes.Equal(got, want) {
+					t.Fatalf("reply %d: %.40q, %v", i, got, err)
+				}
+				peak = max(peak, heap())
+			}
+			t.Logf("at most %d MiB more while %d went through", (peak-before)>>20, asked*size>>20)
+			if peak > before+most {
+				t.Errorf("%d bytes more were in memory, want less than %d", peak-before, most)
+			}
+			w.want("+PONG\r\n", "PING")
+		})
+	}
+}
+
+// Clients that do nothing take no goroutine each, and delay nobody; and when all
+// have gone nothing of them is left.
+func TestManyIdleClients(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		// Elsewhere each has a goroutine.
+		t.Skip("only on Linux")
+	}
+	const idle, busy, rounds = 500, 8, 200
+	srv, addr := start(t, here(t))
+	first := dial(t, addr)
+	first.want("+PONG\r\n", "PING")
+	files, goroutines := descriptors(t), runtime.NumGoroutine()
+	all := make([]*wire, idle)
+	for i := range all {
+		all[i] = dial(t, addr)
+		all[i].want("+PONG\r\n", "PING")
+	}
+	if n := runtime.NumGoroutine() - goroutines; n > idle/10 {
+		t.Errorf("%d goroutines for %d idle clients", n, idle)
+	}
+	var wg sync.WaitGroup
+	for k := range busy {
+		wg.Go(func() {
+			w := dial(t, addr)
+			for i := range rounds {
+				w.sendQuietly("INCR", fmt.Sprint("n", k))
+				if got, err := w.next(); got != fmt.Sprintf(":%d\r\n", i+1) {
+					t.Errorf("client %d: %q, %v", k, got, err)
+					return
+				}
+				// Somebody who has been idle for long is served as well.
+				if i%10 == k {
+					o := all[(i*busy+k)%idle]
+					o.sendQuietly("PING", "idle")
+					if got, err := o.next(); got != bulk("idle") {
+						t.Errorf("an idle client: %q, %v", got, err)
+					}
+				}
+			}
+			_ = w.conn.Close()
+		})
+	}
+	wg.Wait()
+	for _, w := range all {
+		_ = w.conn.Close()
+	}
+	eventually(t, "they have gone", func() bool { return srv.Stats().Clients == 1 })
+	eventually(t, "their descriptors are closed", func() bool { return descriptors(t) <= files })
+	eventually(t, "their goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+}
+
+// A guest is a client that knows what every reply must be.
+type guest struct {
+	rng  *rand.Rand
+	name string
+	next int               // the number of the next command
+	has  map[string]string // its keys
+	n    int               // its counter
+}
+
+// command returns some command, and its replies.
+func (g *guest) command() (raw []byte, replies []string) {
+	g.next++
+	key := fmt.Sprintf("%s:%d", g.name, g.rng.IntN(4))
+	add := func(reply string, args ...string) {
+		raw = resp.AppendCommand(raw, args...)
+		replies = append(replies, reply)
+	}
+	get := func() string {
+		if v, ok := g.has[key]; ok {
+			return bulk(v)
+		}
+		return "$-1\r\n"
+	}
+	incr := func() string {
+		g.n++
+		return ":" + strconv.Itoa(g.n) + "\r\n"
+	}
+	counter := g.name + ":n"
+	switch g.rng.IntN(40) {
+	case 0: // takes a connection of its own
+		add("+OK\r\n", "MULTI")
+		add("+QUEUED\r\n", "GET", key)
+		add("+QUEUED\r\n", "INCR", counter)
+		add(array(get(), incr()), "EXEC")
+	case 1:
+		add(":1\r\n", "RPUSH", g.name+":l", "v")
+		add(array(bulk(g.name+":l"), bulk("v")), "BLPOP", g.name+":l", "0")
+	case 2: // takes long
+		n := 1000 << g.rng.IntN(7)
+		add(":"+strconv.Itoa(n)+"\r\n", "EVAL", "local n = 0 for i = 1, ARGV[1] do n = n + 1 end return n", "1", key, strconv.Itoa(n))
+	case 3, 4:
+		g.has[key] = strings.Repeat(strconv.Itoa(g.next%10), g.rng.IntN(200_000))
+		add("+OK\r\n", "SET", key, g.has[key])
+	case 5, 6:
+		add("$6\r\nnobody\r\n", "EVAL", "return 'nobody'", "0")
+	case 7:
+		raw = append(raw, "PING\r\n"...)
+		replies = append(replies, "+PONG\r\n")
+	case 8, 9, 10:
+		add(incr(), "INCR", counter)
+	case 11, 12, 13, 14:
+		add(bulk(strconv.Itoa(g.next)), "ECHO", strconv.Itoa(g.next))
+	case 15, 16:
+		add("*0\r\n", "LRANGE", g.name+":nothing", "0", "-1")
+	case 17, 18, 19, 20, 21, 22, 23, 24, 25, 26:
+		g.has[key] = strconv.Itoa(g.next)
+		add("+OK\r\n", "SET", key, g.has[key])
+	default:
+		add(get(), "GET", key)
+	}
+	return raw, replies
+}
+
+// visit connects, sends commands cut anywhere, checks every reply, and leaves in
+// one way or another.
+func (g *guest) visit(t *testing.T, addr string) bool {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	w := &wire{tb: t, conn: conn}
+	defer conn.Close()
+	for range 1 + g.rng.IntN(6) {
+		var raw []byte
+		var want []string
+		for range 1 + g.rng.IntN(1<<g.rng.IntN(7)) {
+			r, w := g.command()
+			raw, want = append(raw, r...), append(want, w...)
+		}
+		cuts := make([]int, g.rng.IntN(4))
+		for i := range cuts {
+			cuts[i] = g.rng.IntN(len(raw))
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for _, cut := range cuts {
+				cut = min(cut, len(raw))
+				w.writeQuietly(raw[:cut])
+				raw = raw[cut:]
+				runtime.Gosched()
+			}
+			w.writeQuietly(raw)
+		})
+		for i, reply := range want {
+			if got, err := w.next(); got != reply {
+				t.Errorf("%s: reply %d of %d: %.60q (%v), want %.60q", g.name, i, len(want), got, err, reply)
+				_ = conn.Close()
+				wg.Wait()
+				return false
+			}
+		}
+		wg.Wait()
+	}
+	switch g.rng.IntN(4) {
+	case 0:
+		w.sendQuietly("QUIT")
+		if got, err := w.next(); got != "+OK\r\n" {
+			t.Errorf("QUIT: %q, %v", got, err)
+		}
+	case 1: // its last command and its end come together
+		w.sendQuietly("ECHO", "last")
+		_ = conn.(*net.TCPConn).CloseWrite()
+		if got, err := w.next(); got != bulk("last") {
+			t.Errorf("the last command: %q, %v", got, err)
+		}
+	case 2: // a reset, with replies under way
+		w.sendQuietly("GET", g.name+":1")
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		return true
+	default:
+		return true
+	}
+	if got, err := w.next(); err == nil {
+		t.Errorf("behind the end: %q", got)
+	}
+	return true
+}
+
+// Clients of all kinds come, send in pieces, and go, all at once: each gets its
+// own replies in its own order. In a longer form with ENGINE_FAULTS=full.
+func TestClientsOfAllKinds(t *testing.T) {
+	length := 500 * time.Millisecond
+	if os.Getenv("ENGINE_FAULTS") == "full" {
+		length = 30 * time.Second
+	}
+	srv, addr := start(t, here(t))
+	before := descriptors(t)
+	var stop atomic.Bool
+	var visits atomic.Int64
+	var wg sync.WaitGroup
+	seed := rand.Uint64()
+	for k := range 24 {
+		wg.Go(func() {
+			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprint("guest", k), has: map[string]string{}}
+			for !stop.Load() && !t.Failed() && g.visit(t, addr) {
+				visits.Add(1)
+			}
+		})
+	}
+	time.Sleep(length) //nolint:forbidigo // how long they come
+	stop.Store(true)
+	wg.Wait()
+	t.Logf("%d visits, seed %d", visits.Load(), seed)
+	eventually(t, "they have gone", func() bool { return srv.Stats().Clients == 0 })
+	eventually(t, "their descriptors are closed", func() bool { return descriptors(t) <= before })
+}
