@@ -1,0 +1,399 @@
+package bloom_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// What is in is never denied, what is not nearly always, and Add says which is which.
+func TestAddAndMayContain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
+		in, out := numbered("in", 3000), numbered("out", 3000)
+		if n := maybe(t, f, slices.Concat(in, out)...); n != 0 {
+			t.Errorf("an empty filter may contain %d items", n)
+		}
+		if n := add(t, f, in...); n < 2950 {
+			t.Errorf("%d of 3000 items are new", n)
+		}
+		if n := add(t, f, in...); n != 0 {
+			t.Errorf("%d items are new again", n)
+		}
+		all(t, f, in...)
+		if n := maybe(t, f, out...); n > 60 {
+			t.Errorf("%d of 3000 are false positives, of 30 asked for", n)
+		}
+		// The same for another process, one by one, with odd items.
+		other := w.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
+		for _, item := range []string{"", "\x00", "ü", strings.Repeat("x", 5000)} {
+			isNew, err := f.Add(t.Context(), item)
+			must(t, err)
+			again, err := other.Add(t.Context(), item)
+			must(t, err)
+			may, err := other.MayContain(t.Context(), item)
+			must(t, err)
+			if again || !may {
+				t.Errorf("%.10q: new %v, then %v, and then may be in: %v", item, isNew, again, may)
+			}
+		}
+		if n := add(t, f, "twice", "twice", "twice"); n != 1 {
+			t.Errorf("an item that comes three times is new %d times", n)
+		}
+		if n := len(f.ShardKeys()); n != 1 {
+			t.Errorf("%d shards for 3,000 items", n)
+		}
+	})
+}
+
+// The error rate is what was asked for, at the capacity, for no more than 9.95 bits an
+// item at one in a hundred.
+func TestErrorRate(t *testing.T) {
+	for _, c := range []struct {
+		n       int64
+		rate    float64
+		most    float64 // bits an item
+		callers int
+	}{
+		{100_000, 0.01, 9.95, 300_000},
+		{50_000, 0.03, 7.5, 200_000},
+		{20_000, 0.25, 3, 50_000},
+		{20_000, 0.001, 15.6, 100_000},
+	} {
+		l, err := bloom.NewLocal(bloom.Spec{Capacity: c.n, ErrorRate: c.rate})
+		must(t, err)
+		for i := range c.n {
+			l.Add(fmt.Sprint("in", i))
+		}
+		wrong := 0
+		for i := range c.callers {
+			if l.MayContain(fmt.Sprint("out", i)) {
+				wrong++
+			}
+		}
+		got := float64(wrong) / float64(c.callers)
+		// Three standard deviations of so many calls.
+		if slack := 3 * math.Sqrt(c.rate/float64(c.callers)); got > c.rate+slack || got < 0.9*c.rate-slack {
+			t.Errorf("%v: the error rate is %.5f", c.rate, got)
+		}
+		info := l.Info()
+		if bits := float64(info.Bytes*8) / float64(c.n); bits > c.most {
+			t.Errorf("%v: %.3f bits an item, want at most %v", c.rate, bits, c.most)
+		}
+		if math.Abs(info.ErrorRate-got) > 0.05*got+3*math.Sqrt(c.rate/float64(c.callers)) {
+			t.Errorf("%v: Info estimates an error rate of %.5f, it is %.5f", c.rate, info.ErrorRate, got)
+		}
+		if d := math.Abs(float64(info.Items - c.n)); d > 0.01*float64(c.n) {
+			t.Errorf("%v: Info estimates %d items, want %d", c.rate, info.Items, c.n)
+		}
+	}
+}
+
+// TestHundredMillion fills a filter on a server with 10^8 items at 3%, in 93 MB, and
+// asks for 10^7 others. It takes a quarter of an hour.
+func TestHundredMillion(t *testing.T) {
+	if os.Getenv("BLOOM") != "full" {
+		return // TestErrorRate and the Examples are its short form
+	}
+	w := newWorld(t, redistest.Backend{Addr: redistest.Start(t).Addr(), Prefix: "t"})
+	const n, step = 100_000_000, 100_000
+	f := w.open("f", bloom.Spec{Capacity: n, ErrorRate: 0.03})
+	wrong := 0
+	for from := 0; from < n; from += step {
+		add(t, f, numbered(fmt.Sprint("in", from/step, "-"), step)...)
+	}
+	for from := 0; from < n/10; from += step {
+		all(t, f, numbered(fmt.Sprint("in", from/step, "-"), step)...)
+		wrong += maybe(t, f, numbered(fmt.Sprint("out", from/step, "-"), step)...)
+	}
+	info, err := f.Info(t.Context())
+	must(t, err)
+	got := float64(wrong) / (n / 10)
+	t.Logf("false positives: %.4f%%, bits an item: %.3f, keys: %d, estimated: %+v", 100*got, float64(8*info.Bytes)/n, info.Shards, info)
+	if got > 0.03 {
+		t.Errorf("the error rate is %v", got)
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			spec bloom.Spec
+			want string
+		}{
+			{bloom.Spec{Capacity: 0, ErrorRate: 0.01}, "capacity is 0; want 1 to 10000000000"},
+			{bloom.Spec{Capacity: -1, ErrorRate: 0.01}, "capacity is -1"},
+			{bloom.Spec{Capacity: bloom.MaxCapacity + 1, ErrorRate: 0.01}, "capacity is 10000000001"},
+			{bloom.Spec{Capacity: 1}, "error rate is 0; want 1e-06 to 0.5"},
+			{bloom.Spec{Capacity: 1, ErrorRate: 0.51}, "error rate is 0.51"},
+			{bloom.Spec{Capacity: 1, ErrorRate: math.NaN()}, "error rate is NaN"},
+			{bloom.Spec{Capacity: 1, ErrorRate: math.Inf(1)}, "error rate is +Inf"},
+			{bloom.Spec{Capacity: 0, ErrorRate: 1}, "capacity is 0; want 1 to 10000000000\nbloom: error rate is 1"},
+		} {
+			if _, err := w.filters.Open(t.Context(), "bad", c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: the error is %v, want %q", c.spec, err, c.want)
+			}
+			if _, err := bloom.NewLocal(c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("local %+v: the error is %v, want %q", c.spec, err, c.want)
+			}
+		}
+		for _, name := range []string{"", "}", strings.Repeat("x", bloom.MaxName+1)} {
+			_, err := w.filters.Open(t.Context(), name, bloom.Spec{Capacity: 1, ErrorRate: 0.1})
+			is(t, err, redoubt.ErrInvalidName)
+		}
+		_, err := w.filters.Open(t.Context(), "none", bloom.Spec{})
+		is(t, err, bloom.ErrNotFound)
+		if n := w.keysOf(t); n != 0 {
+			t.Errorf("%d keys were written", n)
+		}
+		w.open(strings.Repeat("x", bloom.MaxName), bloom.Spec{Capacity: 1, ErrorRate: 0.5})
+
+		f := w.open("f", bloom.Spec{Capacity: 100, ErrorRate: 0.1})
+		add(t, f, "a")
+		before := w.keysOf(t)
+		for _, spec := range []bloom.Spec{{Capacity: 101, ErrorRate: 0.1}, {Capacity: 100, ErrorRate: 0.01}} {
+			_, err := w.filters.Open(t.Context(), "f", spec)
+			is(t, err, bloom.ErrMismatch)
+			if !strings.Contains(err.Error(), "it is for 100 items at 0.1, not for "+spec.String()) {
+				t.Error(err)
+			}
+		}
+		f = w.open("f", bloom.Spec{})
+		if f.Spec() != (bloom.Spec{Capacity: 100, ErrorRate: 0.1}) || maybe(t, f, "a") != 1 || w.keysOf(t) != before {
+			t.Error("the filter has changed")
+		}
+		must(t, w.rdb.Del(t.Context(), f.FilterKey()).Err())
+		must(t, w.rdb.Set(t.Context(), f.FilterKey(), "text", 0).Err())
+		if _, err := w.filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1, ErrorRate: 0.1}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("a filter's key of another type gives %v", err)
+		}
+	})
+}
+
+// A shard that is lost denies nothing, for those who have the filter open, for those
+// who open it, and for what is added later.
+func TestLostKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		// Some shards of 2 MiB or more.
+		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
+		f := w.open("f", spec)
+		items := numbered("in", 300)
+		add(t, f, items...)
+		keys := f.ShardKeys()
+		if len(keys) != 3 {
+			t.Fatalf("%d shards", len(keys))
+		}
+		must(t, w.rdb.Del(t.Context(), keys[1]).Err())
+		later := numbered("later", 300)
+		add(t, f, later...)
+		for _, f := range []*bloom.Filter{f, w.open("f", spec)} {
+			all(t, f, items...)
+			all(t, f, later...)
+			if n := maybe(t, f, numbered("out", 900)...); n < 200 || n > 400 {
+				t.Errorf("%d of 900 may be in, want those of one shard in three", n)
+			}
+		}
+		info, err := f.Info(t.Context())
+		must(t, err)
+		if info.Lost != 1 || info.Shards != 3 || math.Abs(info.ErrorRate-1.0/3) > 0.01 || math.Abs(float64(info.Items)-600) > 150 {
+			t.Errorf("%+v", info)
+		}
+		if n := w.rdb.Exists(t.Context(), keys[1]).Val(); n != 0 {
+			t.Error("the key is back, without what was in it")
+		}
+		// The description goes too.
+		must(t, w.rdb.Del(t.Context(), f.FilterKey()).Err())
+		all(t, f, items...)
+		for _, k := range keys {
+			must(t, w.rdb.Del(t.Context(), k).Err())
+		}
+		all(t, f, numbered("out", 100)...)
+		_, err = f.Add(t.Context(), "x")
+		is(t, err, bloom.ErrNotFound)
+	})
+}
+
+func TestInfo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.open("f", bloom.Spec{Capacity: 10_000, ErrorRate: 0.01})
+		info, err := f.Info(t.Context())
+		must(t, err)
+		if info.FillRatio != 0 || info.Items != 0 || info.ErrorRate != 0 || info.Spec != f.Spec() || info.Shards != 1 || info.Lost != 0 {
+			t.Errorf("empty: %+v", info)
+		}
+		add(t, f, numbered("in", 10_000)...)
+		info, err = f.Info(t.Context())
+		must(t, err)
+		if info.FillRatio < 0.4 || info.FillRatio > 0.5 || math.Abs(float64(info.Items)-10_000) > 300 ||
+			info.ErrorRate < 0.008 || info.ErrorRate > 0.012 || info.Bytes*8 > 100_100 {
+			t.Errorf("full: %+v", info)
+		}
+	})
+}
+
+func TestDeleteAndList(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
+		f := w.open("a", spec)
+		w.open("ab", spec)
+		w.open("b", spec)
+		add(t, f, "x")
+		var names []string
+		for name, err := range w.filters.List(t.Context(), "a*") {
+			must(t, err)
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		if fmt.Sprint(names) != "[a ab]" {
+			t.Errorf("listed %q", names)
+		}
+		for _, want := range []bool{true, false} {
+			deleted, err := w.filters.Delete(t.Context(), "a")
+			must(t, err)
+			if deleted != want {
+				t.Errorf("deleted: %v, want %v", deleted, want)
+			}
+		}
+		all(t, f, "y") // maybe, for who has not heard
+		if n := maybe(t, w.open("a", spec), "x", "y"); n != 0 {
+			t.Errorf("the new filter may contain %d items", n)
+		}
+		for _, name := range []string{"a", "ab", "b"} {
+			_, err := w.filters.Delete(t.Context(), name)
+			must(t, err)
+		}
+		if n := w.keysOf(t); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// Of many who add the same items each item is new to one of them.
+func TestConcurrentAdders(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
+		var fresh atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				f, err := w.filters.Open(t.Context(), "f", spec) // which one of them makes
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range 100 {
+					isNew, err := f.Add(t.Context(), fmt.Sprint(i))
+					if err != nil {
+						t.Error(err)
+					}
+					if isNew {
+						fresh.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := fresh.Load(); n != 100 {
+			t.Errorf("%d were new, want 100", n)
+		}
+	})
+}
+
+// Many items take one round trip, whatever the shards.
+func TestRoundTrips(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		counted := &counter{Conn: w.conn}
+		_, filters := w.on(counted)
+		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01})
+		must(t, err)
+		items := numbered("in", 1000)
+		for what, do := range map[string]func() error{
+			"AddMany":        func() error { _, err := f.AddMany(t.Context(), items); return err },
+			"MayContainMany": func() error { _, err := f.MayContainMany(t.Context(), items); return err },
+			"Add":            func() error { _, err := f.Add(t.Context(), "x"); return err },
+			"MayContain":     func() error { _, err := f.MayContain(t.Context(), "x"); return err },
+		} {
+			counted.n.Store(0)
+			must(t, do())
+			if n := counted.n.Load(); n != 1 {
+				t.Errorf("%s took %d round trips", what, n)
+			}
+		}
+	})
+}
+
+// A filter made half-way is finished by who opens it next.
+func TestOpenGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
+		f := w.open("f", spec)
+		must(t, w.rdb.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
+		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[2]).Err())
+		f = w.open("f", spec)
+		if n := maybe(t, f, numbered("x", 100)...); n != 0 {
+			t.Errorf("%d items may be in what was never made", n)
+		}
+		if got := w.rdb.HGet(t.Context(), f.FilterKey(), "ready").Val(); got != "1" {
+			t.Errorf("ready is %q", got)
+		}
+	})
+}
+
+// Shards of one filter lie in different slots.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	filters, err := bloom.New(client, bloom.Options{})
+	must(t, err)
+	f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 20_000_000, ErrorRate: 0.01})
+	must(t, err)
+	nodes := map[string]bool{}
+	for _, k := range f.ShardKeys() {
+		nodes[client.Node(k)] = true
+	}
+	if len(nodes) < 2 {
+		t.Errorf("%d shards are on %d nodes", len(f.ShardKeys()), len(nodes))
+	}
+	items := numbered("in", 1000)
+	add(t, f, items...)
+	all(t, f, items...)
+	if n := maybe(t, f, numbered("out", 1000)...); n > 5 {
+		t.Errorf("%d false positives", n)
+	}
+	must(t, f.Grow(t.Context(), bloom.Spec{Capacity: 30_000_000, ErrorRate: 0.01}, listed(items), bloom.RebuildOptions{}))
+	all(t, f, items...)
+	m, err := f.Mirror(t.Context(), bloom.MirrorOptions{MaxAge: time.Minute})
+	must(t, err)
+	defer func() { _ = m.Close() }()
+	for _, i := range items {
+		if !m.MayContain(i) {
+			t.Fatalf("the mirror denies %s", i)
+		}
+	}
+	s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 10_000, ErrorRate: 0.01})
+	must(t, err)
+	_, err = s.Add(t.Context(), "x")
+	must(t, err)
+	may, err := s.MayContain(t.Context(), "x")
+	must(t, err)
+	if !may {
+		t.Error("the sliding filter denies x")
+	}
+}

@@ -1,0 +1,111 @@
+package bloom
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// filterPart ends the key that every filter has.
+const filterPart = "bloom"
+
+// MaxName is the longest name of a filter, in bytes: shorter than those of other
+// primitives, because a shard's name is made of it.
+const MaxName = redoubt.MaxName - 64
+
+// keys are where a filter is on the server.
+type keys struct {
+	client *redoubt.Client
+	name   string
+	filter string // the hash that describes it
+}
+
+func keysOf(client *redoubt.Client, name string) (keys, error) {
+	if len(name) > MaxName {
+		return keys{}, fmt.Errorf("%w: it has %d bytes; want 1 to %d", redoubt.ErrInvalidName, len(name), MaxName)
+	}
+	filter, err := client.Key(name, filterPart)
+	return keys{client: client, name: name, filter: filter}, err
+}
+
+// shard returns the key of one shard. It has a hash tag of its own: shards are in
+// different slots. What is between its last two colons and behind them has no
+// colon, so that no other name has the same key.
+func (k keys) shard(generation string, n int) string {
+	return k.part(generation, n, "bits")
+}
+
+// log returns the key beside a shard that mirrors read.
+func (k keys) log(generation string, n int) string {
+	return k.part(generation, n, "log")
+}
+
+func (k keys) part(generation string, n int, part string) string {
+	key, err := k.client.Key(k.name+":"+generation+":"+strconv.Itoa(n), part)
+	if err != nil {
+		panic("bloom: " + err.Error()) // keysOf has checked the name
+	}
+	return key
+}
+
+// newID returns 16 hexadecimal digits that no other generation has, so that keys
+// which an interrupted call left are never taken for those of another.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
+
+// call builds the call of a script.
+func call(s *redoubt.Script, flags redoubt.Flags, keys []string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: s, Keys: keys, Args: args, Flags: flags}
+}
+
+func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// atOnce bounds what one pipeline asks for, so that replies don't pile up.
+const atOnce = 4096
+
+// anyTime is later than any clock says: for keys of an id that is new, where nothing
+// can have been lost before.
+const anyTime = 1 << 52
+
+// make makes the shards of a generation that are not there, until a time of the
+// server's clock. With a ttl they go by themselves.
+func (k keys) make(ctx context.Context, g generation, until int64, ttl time.Duration) error {
+	cmds := make([]redoubt.Cmd, g.shards)
+	for i := range cmds {
+		cmds[i] = call(makeScript, redoubt.Idempotent, []string{k.shard(g.id, i)}, decimal(g.shardLen()), decimal(until), decimal(ttl.Milliseconds()))
+	}
+	// One after the other: to fill megabytes with zeros holds up a server, and many
+	// such commands in one pipeline would hold it up for all of them together.
+	for _, c := range cmds {
+		var there [1]int64
+		if err := k.client.Do(ctx, c).Ints(there[:]); err != nil {
+			return err
+		}
+		if there[0] == 0 {
+			return fmt.Errorf("bloom: making the keys of %q took longer than %v: try again", k.name, makeTime)
+		}
+	}
+	return nil
+}
+
+// drop deletes the shards of a generation.
+func (k keys) drop(ctx context.Context, g generation) error {
+	var cmds []redoubt.Cmd
+	for i := range g.shards {
+		cmds = append(cmds, redoubt.Cmd{Name: "UNLINK", Keys: []string{k.shard(g.id, i), k.log(g.id, i)}, Flags: redoubt.Idempotent})
+	}
+	for _, r := range k.client.Pipeline(ctx, cmds) {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
+}

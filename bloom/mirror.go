@@ -1,0 +1,257 @@
+package bloom
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// MirrorOptions configure a [Mirror]. The zero value is ready to use.
+type MirrorOptions struct {
+	// Every is how often what others have added is fetched: a round trip to each
+	// server. From 1 ms to an hour. Defaults to 1 s.
+	Every time.Duration
+	// MaxAge is after how long without news the mirror no longer vouches for
+	// anything and answers "maybe". At least Every. Defaults to ten times Every.
+	MaxAge time.Duration
+}
+
+// A Mirror is a copy of a [Filter] in the memory of this process, for answers
+// without a round trip. An item whose Add, by whatever process, returned more than
+// MaxAge ago is never answered with false. Its methods may be called by many
+// goroutines at once. Close ends it.
+type Mirror struct {
+	filter *Filter
+	opts   MirrorOptions
+	now    atomic.Pointer[copied]
+	fresh  atomic.Int64 // when the last fetch that succeeded began, in ns since began
+	began  time.Time    // with a monotonic clock
+	err    atomic.Pointer[error]
+	end    context.CancelFunc
+	ended  chan struct{}
+}
+
+// copied is a generation in memory.
+type copied struct {
+	id string
+	bitmap
+
+	lost []atomic.Bool // shards that are not there
+	logs []readLog     // used by the goroutine that fetches alone
+}
+
+// A readLog is how far the log of a shard was read.
+type readLog struct {
+	id   string
+	from int64
+}
+
+// Mirror fetches the filter and keeps a copy of it fresh until the copy's Close. ctx
+// is for the first fetch, which takes a round trip for each megabyte or so.
+//
+// Those who add to a filter that has mirrors write a little more: as long as one
+// asks, each shard has a log of at most a megabyte beside it, in which new items are
+// kept, and which goes a minute after the last mirror has asked.
+func (f *Filter) Mirror(ctx context.Context, opts MirrorOptions) (*Mirror, error) {
+	if opts.Every == 0 {
+		opts.Every = time.Second
+	}
+	if opts.MaxAge == 0 {
+		opts.MaxAge = 10 * opts.Every
+	}
+	var errs []error
+	if opts.Every < time.Millisecond || opts.Every > time.Hour {
+		errs = append(errs, fmt.Errorf("bloom: Every is %v; want 1ms to 1h", opts.Every))
+	}
+	if opts.MaxAge < opts.Every {
+		errs = append(errs, fmt.Errorf("bloom: MaxAge is %v; want at least Every, which is %v", opts.MaxAge, opts.Every))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m := &Mirror{filter: f, opts: opts, began: time.Now(), ended: make(chan struct{})}
+	if err := m.fetch(ctx); err != nil {
+		return nil, err
+	}
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
+	m.end = end
+	go m.follow(background)
+	return m, nil
+}
+
+// Close ends the mirror and waits for that. From then on it answers "maybe" once
+// MaxAge is over. It may be called more than once.
+func (m *Mirror) Close() error {
+	m.end()
+	<-m.ended
+	return nil
+}
+
+// MayContain reports whether an item may have been added. False is certain but for
+// items that were added in the last moment: see [Mirror].
+func (m *Mirror) MayContain(item string) bool {
+	if m.Age() > m.opts.MaxAge {
+		return true
+	}
+	c := m.now.Load()
+	s := c.spot(item)
+	return c.lost[s.shard].Load() || c.has(&s)
+}
+
+// Add adds an item to the filter, and to this mirror at once: see [Filter.Add].
+func (m *Mirror) Add(ctx context.Context, item string) (isNew bool, err error) {
+	isNew, err = m.filter.Add(ctx, item)
+	c := m.now.Load()
+	s := c.spot(item)
+	c.set(&s) // after an error too, since it may be in
+	return isNew, err
+}
+
+// Age is how old the copy is: items that were added before are all in it.
+func (m *Mirror) Age() time.Duration {
+	return time.Since(m.began) - time.Duration(m.fresh.Load())
+}
+
+// Err returns the error of the last fetch, or nil when it succeeded.
+func (m *Mirror) Err() error {
+	if e := m.err.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+func (m *Mirror) follow(ctx context.Context) {
+	defer close(m.ended)
+	tick := time.NewTicker(m.opts.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			err := m.fetch(ctx)
+			m.err.Store(&err)
+		}
+	}
+}
+
+// fetch brings the copy up to date.
+func (m *Mirror) fetch(ctx context.Context) error {
+	began := time.Since(m.began)
+	for {
+		s := m.filter.now.Load()
+		c := m.now.Load()
+		if c == nil || c.id != s.current.id {
+			g := s.current
+			c = &copied{id: g.id, bitmap: newBitmap(g.layout), lost: make([]atomic.Bool, g.shards), logs: make([]readLog, g.shards)}
+		}
+		lost, err := m.update(ctx, c)
+		if err != nil {
+			return err
+		}
+		if lost {
+			fresh, err := m.filter.refresh(ctx, s)
+			if err == nil && fresh.current.id != c.id {
+				continue // it was rebuilt
+			}
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		m.now.Store(c)
+		m.fresh.Store(int64(began))
+		return nil
+	}
+}
+
+// logTTL is for how long logs are kept without a mirror that asks, at least.
+const logTTL = time.Minute
+
+// update brings c up to date.
+func (m *Mirror) update(ctx context.Context, c *copied) (lost bool, err error) {
+	ttl := max(logTTL, 2*m.opts.Every)
+	cmds := make([]redoubt.Cmd, c.shards)
+	for i := range cmds {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+		cmds[i] = call(logScript, redoubt.Idempotent, []string{m.filter.shard(c.id, i), m.filter.log(c.id, i)},
+			string(id[:]), decimal(c.shardLen()), c.logs[i].id, decimal(c.logs[i].from), decimal(ttl.Milliseconds()))
+	}
+	for i, r := range m.filter.client.Pipeline(ctx, cmds) {
+		a, err := r.Array()
+		if err != nil {
+			return false, err
+		}
+		if len(a) != 3 {
+			return false, fmt.Errorf("bloom: reply of log.lua has %d elements, want 3", len(a))
+		}
+		id, _ := a[1].(string)
+		news, _ := a[2].(string)
+		if a[0] == int64(0) {
+			c.lost[i].Store(true)
+			c.logs[i] = readLog{}
+			lost = true
+			continue
+		}
+		at := readLog{id: id, from: c.logs[i].from}
+		if id != c.logs[i].id {
+			at.from = 16
+			// The log is another: what it doesn't have is in the shard.
+			if err := m.load(ctx, c, i); err != nil {
+				return false, err
+			}
+		}
+		for item := range len(news) / (4 * c.hashes) {
+			c.setLogged(i, news[item*4*c.hashes:])
+		}
+		at.from += int64(len(news))
+		c.logs[i] = at
+		c.lost[i].Store(false)
+	}
+	return lost, nil
+}
+
+// setLogged sets the bits of an item as add.lua logs it.
+func (c *copied) setLogged(shard int, positions string) {
+	s := spot{shard: shard, n: c.hashes}
+	for i := range s.n {
+		bit := int64(binary.LittleEndian.Uint32([]byte(positions[4*i : 4*i+4])))
+		s.block, s.bits[i] = bit/blockBits, uint16(bit%blockBits)
+	}
+	c.set(&s)
+}
+
+const (
+	// piece is how much of a shard a command asks for, so that nobody waits for
+	// long behind it, and pieces how many of them a pipeline.
+	piece  = 128 << 10
+	pieces = 8
+)
+
+// load reads a whole shard.
+func (m *Mirror) load(ctx context.Context, c *copied, shard int) error {
+	for from := int64(0); from < c.shardLen(); {
+		var cmds []redoubt.Cmd
+		first := from
+		for ; from < c.shardLen() && len(cmds) < pieces; from += piece {
+			cmds = append(cmds, redoubt.Cmd{
+				Name: "GETRANGE", Keys: []string{m.filter.shard(c.id, shard)},
+				Args: []string{decimal(from), decimal(min(from+piece, c.shardLen()) - 1)}, Flags: redoubt.ReadOnly,
+			})
+		}
+		for i, r := range m.filter.client.Pipeline(ctx, cmds) {
+			text, err := r.Text()
+			if err != nil {
+				return err
+			}
+			c.merge(shard, first+int64(i)*piece, text)
+		}
+	}
+	return nil
+}

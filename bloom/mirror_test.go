@@ -1,0 +1,144 @@
+package bloom_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/internal/await"
+)
+
+// A mirror has what was there before and what others add, without a round trip.
+func TestMirror(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
+		f := w.open("f", spec)
+		before := numbered("before", 300)
+		add(t, f, before...)
+		counted := &counter{Conn: w.conn}
+		_, filters := w.on(counted)
+		g, err := filters.Open(t.Context(), "f", spec)
+		must(t, err)
+		m, err := g.Mirror(t.Context(), bloom.MirrorOptions{Every: 2 * time.Millisecond, MaxAge: 10 * time.Minute})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		for _, i := range before {
+			if !m.MayContain(i) {
+				t.Fatalf("%s is denied", i)
+			}
+		}
+		if m.MayContain("later0") {
+			t.Error("what was not added may be in")
+		}
+		later := numbered("later", 300)
+		add(t, f, later...)
+		for _, i := range later {
+			await.Until(t, 30*time.Second, i+" arrives", func() bool { return m.MayContain(i) })
+		}
+		isNew, err := m.Add(t.Context(), "own")
+		must(t, err)
+		if !isNew || !m.MayContain("own") || maybe(t, f, "own") != 1 {
+			t.Error("its own item is not in at once")
+		}
+		must(t, m.Close())
+		must(t, m.Close())
+		counted.n.Store(0)
+		for _, i := range later {
+			m.MayContain(i)
+		}
+		if n := counted.n.Load(); n != 0 {
+			t.Errorf("%d round trips", n)
+		}
+	})
+}
+
+// A mirror follows a rebuild, and denies nothing that it must not on the way.
+func TestMirrorFollowsARebuild(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.0001}
+		f := w.open("f", spec)
+		kept := numbered("kept", 1000)
+		add(t, f, kept...)
+		add(t, f, "dropped")
+		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 10 * time.Minute})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		var stop atomic.Bool
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			for !stop.Load() {
+				for _, i := range kept {
+					if !m.MayContain(i) {
+						t.Errorf("%s is denied", i)
+						return
+					}
+				}
+			}
+		})
+		must(t, w.open("f", spec).Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{}))
+		await.Until(t, 30*time.Second, "the mirror drops what was dropped", func() bool { return !m.MayContain("dropped") })
+		stop.Store(true)
+		asking.Wait()
+		add(t, f, "late")
+		await.Until(t, 30*time.Second, "the mirror has what was added since", func() bool { return m.MayContain("late") })
+	})
+}
+
+// A log that was lost, or has become too long, is read over.
+func TestMirrorLogs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.open("f", bloom.Spec{Capacity: 100_000, ErrorRate: 0.01})
+		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 10 * time.Minute})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		log := strings.TrimSuffix(f.ShardKeys()[0], "bits") + "log"
+		arrives := func(item string) {
+			t.Helper()
+			add(t, f, item)
+			await.Until(t, 30*time.Second, item+" arrives", func() bool { return m.MayContain(item) })
+		}
+		arrives("one")
+		if n := w.rdb.StrLen(t.Context(), log).Val(); n != 16+4*6 {
+			t.Errorf("the log has %d bytes after one item", n)
+		}
+		must(t, w.rdb.Del(t.Context(), log).Err())
+		arrives("two")
+		must(t, w.rdb.SetRange(t.Context(), log, 1<<20+100, "x").Err())
+		arrives("three")
+		await.Until(t, 30*time.Second, "the log is small again", func() bool { return w.rdb.StrLen(t.Context(), log).Val() < 1000 })
+		arrives("four")
+		if ttl := w.rdb.PTTL(t.Context(), log).Val(); ttl <= 0 || ttl > time.Minute {
+			t.Errorf("the log lasts %v", ttl)
+		}
+		// A shard that is lost is one that vouches for nothing.
+		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
+		await.Until(t, 30*time.Second, "the loss is noticed", func() bool { return m.MayContain("never") })
+	})
+}
+
+// A mirror that hears nothing any more vouches for nothing.
+func TestMirrorWithoutNews(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		silent := &cut{Conn: w.conn}
+		_, filters := w.on(silent)
+		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
+		must(t, err)
+		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 200 * time.Millisecond})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		await.Until(t, 30*time.Second, "it vouches", func() bool { return !m.MayContain("x") && m.Err() == nil })
+		silent.cut.Store(true)
+		await.Until(t, 30*time.Second, "it vouches no more", func() bool { return m.MayContain("x") && m.Err() != nil && m.Age() > 200*time.Millisecond })
+		silent.cut.Store(false)
+		await.Until(t, 30*time.Second, "it vouches again", func() bool { return !m.MayContain("x") && m.Err() == nil })
+
+		for _, o := range []bloom.MirrorOptions{{Every: -1}, {Every: 2 * time.Hour}, {Every: time.Second, MaxAge: time.Millisecond}} {
+			if _, err := f.Mirror(t.Context(), o); err == nil || !strings.Contains(err.Error(), "want") {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package bloom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+)
+
+// After a rebuild the filter has what the iterator gave, for those too who had it
+// open, and nothing else; the keys of the old generation are gone.
+func TestRebuild(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.01}
+		f, other := w.open("f", spec), w.open("f", spec)
+		kept, dropped := numbered("kept", 5000), numbered("dropped", 5000)
+		add(t, f, kept...)
+		add(t, f, dropped...)
+		before := w.keysOf(t)
+		var reports []bloom.Progress
+		must(t, f.Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{Progress: func(p bloom.Progress) { reports = append(reports, p) }}))
+		for _, f := range []*bloom.Filter{f, w.open("f", spec)} {
+			all(t, f, kept...)
+			if n := maybe(t, f, dropped...); n > 100 {
+				t.Errorf("%d of 5000 dropped items may be in", n)
+			}
+		}
+		// Who has not heard adds to the right generation, and looks there.
+		add(t, other, "late")
+		all(t, f, "late")
+		all(t, other, kept...)
+		if n := maybe(t, other, dropped...); n > 100 {
+			t.Errorf("another process finds %d of 5000 dropped items", n)
+		}
+		if n := w.keysOf(t); n != before {
+			t.Errorf("%d keys, before the rebuild %d", n, before)
+		}
+		last := reports[len(reports)-1]
+		if len(reports) != 3 || reports[0].Items != 2048 || reports[0].Done || !last.Done || last.Items != 5000 || last.Elapsed <= 0 {
+			t.Errorf("reported %+v", reports)
+		}
+	})
+}
+
+func TestGrow(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		small, large := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}, bloom.Spec{Capacity: 50_000, ErrorRate: 0.001}
+		f, other := w.open("f", small), w.open("f", small)
+		items := numbered("in", 1000)
+		add(t, f, items...)
+		if err := f.Grow(t.Context(), bloom.Spec{Capacity: -1}, listed(nil), bloom.RebuildOptions{}); err == nil {
+			t.Error("grown to less than nothing")
+		}
+		must(t, f.Grow(t.Context(), large, listed(items), bloom.RebuildOptions{}))
+		if f.Spec() != large {
+			t.Errorf("the spec is %v", f.Spec())
+		}
+		_, err := w.filters.Open(t.Context(), "f", small)
+		is(t, err, bloom.ErrMismatch)
+		w.open("f", large)
+		add(t, other, "late")
+		all(t, f, "late")
+		all(t, other, items...)
+		if other.Spec() != large {
+			t.Errorf("the spec is %v to another process", other.Spec())
+		}
+	})
+}
+
+// Whatever is added while rebuilds come one after the other, some of which fail, is
+// there after each of them, and always; and is new once.
+func TestAddsDuringRebuilds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
+		builder := w.open("f", spec)
+		// The source of truth: an item is in it before it is added to the filter.
+		var mu sync.Mutex
+		var kept []string
+		stop := make(chan struct{})
+		var adders sync.WaitGroup
+		var fresh, missed, count atomic.Int64
+		for a := range 4 {
+			f := w.open("f", spec)
+			reader := w.open("f", spec)
+			adders.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					item := fmt.Sprint(a, ":", i)
+					mu.Lock()
+					kept = append(kept, item)
+					mu.Unlock()
+					isNew, err := f.Add(t.Context(), item)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if isNew {
+						fresh.Add(1)
+					}
+					count.Add(1)
+					if may, err := reader.MayContain(t.Context(), item); err != nil || !may {
+						missed.Add(1)
+					}
+				}
+			})
+		}
+		rebuilds := 0
+		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end) || rebuilds < 6; rebuilds++ {
+			err := builder.Rebuild(t.Context(), func(yield func(string, error) bool) {
+				mu.Lock()
+				now := slices.Clip(kept)
+				mu.Unlock()
+				for i, item := range now {
+					if rebuilds%3 == 1 && i > len(now)/2 {
+						yield("", errors.New("broken off"))
+						return
+					}
+					if !yield(item, nil) {
+						return
+					}
+				}
+			}, bloom.RebuildOptions{})
+			if rebuilds%3 == 1 != (err != nil && strings.Contains(err.Error(), "broken off")) {
+				t.Errorf("rebuild %d: %v", rebuilds, err)
+			}
+		}
+		close(stop)
+		adders.Wait()
+		all(t, builder, kept...)
+		if n := missed.Load(); n != 0 {
+			t.Errorf("%d of %d were denied after they were added", n, count.Load())
+		}
+		// At the end of a rebuild the old keys are gone for a moment, and one that the
+		// iterator has given already is not new then.
+		if n := count.Load() - fresh.Load(); n > int64(rebuilds)*8+10 {
+			t.Errorf("%d of %d were not new, in %d rebuilds", n, count.Load(), rebuilds)
+		}
+		if n := w.keysOf(t); n != 2 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// A rebuild whose process is gone is in the way for a minute, and then is taken over.
+func TestDeadBuilder(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(clock)
+		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
+		f, err := filters.Open(t.Context(), "f", spec)
+		must(t, err)
+		add(t, f, "early")
+		held, dead := make(chan struct{}), make(chan error)
+		ctx, die := context.WithCancel(t.Context())
+		silent := &cut{Conn: clock}
+		_, silenced := w.on(silent)
+		f2, err := silenced.Open(t.Context(), "f", spec)
+		must(t, err)
+		go func() {
+			dead <- f2.Rebuild(ctx, func(yield func(string, error) bool) {
+				close(held)
+				<-ctx.Done()
+				yield("early", nil)
+			}, bloom.RebuildOptions{})
+		}()
+		<-held
+		is(t, f.Rebuild(t.Context(), listed(nil), bloom.RebuildOptions{}), bloom.ErrRebuilding)
+		info, err := f.Info(t.Context())
+		must(t, err)
+		if !info.Rebuilding {
+			t.Error("Info doesn't tell of the rebuild")
+		}
+		add(t, f, "meanwhile") // to both
+		// It dies: nothing of it reaches the server any more.
+		silent.cut.Store(true)
+		die()
+		if err := <-dead; err == nil {
+			t.Error("a rebuild has survived")
+		}
+		is(t, f.Rebuild(t.Context(), listed(nil), bloom.RebuildOptions{}), bloom.ErrRebuilding)
+		add(t, f, "later")
+		clock.Advance(61 * time.Second)
+		must(t, f.Rebuild(t.Context(), listed([]string{"early", "meanwhile", "later"}), bloom.RebuildOptions{}))
+		all(t, f, "early", "meanwhile", "later")
+		if n := w.keysOf(t); n != 2 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// When the process that rebuilds dies once all items are in, others end it.
+func TestOthersEndARebuild(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
+		silent := &cut{Conn: w.conn, after: "bloom.advance"}
+		_, silenced := w.on(silent)
+		f, err := silenced.Open(t.Context(), "f", spec)
+		must(t, err)
+		other := w.open("f", spec)
+		add(t, other, "in")
+		silent.armed.Store(true)
+		if err := f.Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}); err == nil {
+			t.Error("it has not died")
+		}
+		opened := w.open("f", spec)
+		all(t, opened, "in")
+		add(t, other, "late")
+		all(t, opened, "late")
+		if n := maybe(t, opened, "out"); n != 0 {
+			t.Error("the new generation is not in use")
+		}
+		if n := w.keysOf(t); n != 2 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package bloom_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+)
+
+const week = 7 * 24 * time.Hour
+
+// What was added within the window is there, what was added more than a period before
+// is not, whatever the times, for who added it and for others.
+func TestSliding(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(clock)
+		spec := bloom.SlidingSpec{Window: week, Periods: 7, Capacity: 70_000, ErrorRate: 0.001}
+		open := func() *bloom.Sliding {
+			s, err := filters.OpenSliding(t.Context(), "seen", spec)
+			must(t, err)
+			return s
+		}
+		s, other := open(), open()
+		added := map[string]time.Time{}
+		rnd := rand.New(rand.NewPCG(1, 2))
+		ask := func(f *bloom.Sliding, item string) bool {
+			may, err := f.MayContain(t.Context(), item)
+			must(t, err)
+			return may
+		}
+		wrong := 0
+		for i := range 60 {
+			clock.Advance(time.Duration(rnd.Int64N(int64(16 * time.Hour))))
+			s.Sync()
+			other.Sync()
+			item := fmt.Sprint(rnd.IntN(40))
+			age := clock.Now().Sub(added[item])
+			isNew, err := s.Add(t.Context(), item)
+			must(t, err)
+			if age <= week && isNew || age > 8*24*time.Hour && !isNew {
+				t.Errorf("step %d: %s is new: %v, and was last added %v before", i, item, isNew, age)
+			}
+			added[item] = clock.Now()
+			for _, f := range []*bloom.Sliding{s, other, open()} {
+				for item, at := range added {
+					if rnd.IntN(6) > 0 {
+						continue // some of them, to be quick
+					}
+					switch age, may := clock.Now().Sub(at), ask(f, item); {
+					case age <= week-2*time.Second && !may:
+						t.Fatalf("step %d: %s is denied %v after it was added", i, item, age)
+					case age > 8*24*time.Hour && may:
+						wrong++
+					}
+				}
+			}
+		}
+		if wrong > 3 {
+			t.Errorf("%d items were there long after they had gone", wrong)
+		}
+		// Everything goes by itself.
+		if ttl := w.rdb.PTTL(t.Context(), w.Prefix+":{seen}:sliding").Val(); ttl < week || ttl > 10*24*time.Hour {
+			t.Errorf("the description lasts %v", ttl)
+		}
+		for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":{seen:*", 100).Iterator(); it.Next(t.Context()); {
+			if ttl := w.rdb.PTTL(t.Context(), it.Val()).Val(); ttl < week || ttl > 10*24*time.Hour {
+				t.Errorf("%s lasts %v", it.Val(), ttl)
+			}
+		}
+		deleted, err := filters.DeleteSliding(t.Context(), "seen")
+		must(t, err)
+		again, err := filters.DeleteSliding(t.Context(), "seen")
+		must(t, err)
+		if !deleted || again {
+			t.Errorf("deleted %v, and then %v", deleted, again)
+		}
+	})
+}
+
+// A clock that was wrong is corrected by the server's.
+func TestSlidingByTheServersClock(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(clock)
+		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
+		must(t, err)
+		_, err = s.Add(t.Context(), "a")
+		must(t, err)
+		clock.Advance(10 * time.Hour) // unknown to s
+		isNew, err := s.Add(t.Context(), "a")
+		must(t, err)
+		if !isNew {
+			t.Error("an item of ten hours before is not new")
+		}
+	})
+}
+
+// A period's key that is lost denies nothing.
+func TestSlidingLostKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
+		must(t, err)
+		_, err = s.Add(t.Context(), "a")
+		must(t, err)
+		for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":*:bits", 100).Iterator(); it.Next(t.Context()); {
+			must(t, w.rdb.Del(t.Context(), it.Val()).Err())
+		}
+		isNew, err := s.Add(t.Context(), "b")
+		must(t, err)
+		for _, item := range []string{"a", "b", "c"} {
+			may, err := s.MayContain(t.Context(), item)
+			must(t, err)
+			if !may || isNew {
+				t.Errorf("%s is denied, or b was new: %v", item, isNew)
+			}
+		}
+	})
+}
+
+func TestSlidingSpecs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		good := bloom.SlidingSpec{Window: time.Hour, Periods: 4, Capacity: 100, ErrorRate: 0.01}
+		for want, change := range map[string]func(s *bloom.SlidingSpec){
+			"-1 periods; want 1 to 64":                       func(s *bloom.SlidingSpec) { s.Periods = -1 },
+			"65 periods":                                     func(s *bloom.SlidingSpec) { s.Periods = 65 },
+			"window is 3s; want 4s":                          func(s *bloom.SlidingSpec) { s.Window = 3 * time.Second },
+			"window is 0s":                                   func(s *bloom.SlidingSpec) { s.Window = 0 },
+			"which 4 periods don't divide":                   func(s *bloom.SlidingSpec) { s.Window += time.Microsecond },
+			"capacity is 3; want 4, one for each period":     func(s *bloom.SlidingSpec) { s.Capacity = 3 },
+			"error rate is 1e-06; want 4.9999999999999996e-": func(s *bloom.SlidingSpec) { s.ErrorRate = 1e-6 },
+			"error rate is NaN":                              func(s *bloom.SlidingSpec) { s.ErrorRate = math.NaN() },
+		} {
+			spec := good
+			change(&spec)
+			if _, err := w.filters.OpenSliding(t.Context(), "s", spec); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: the error is %v, want %q", spec, err, want)
+			}
+		}
+		_, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		is(t, err, bloom.ErrNotFound)
+		if n := w.keysOf(t); n != 0 {
+			t.Errorf("%d keys were written", n)
+		}
+		_, err = w.filters.OpenSliding(t.Context(), "s", good)
+		must(t, err)
+		other := good
+		other.Capacity++
+		_, err = w.filters.OpenSliding(t.Context(), "s", other)
+		is(t, err, bloom.ErrMismatch)
+		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		must(t, err)
+		if s.Spec() != good {
+			t.Errorf("the spec is %v", s.Spec())
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package bloom_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// world is one back end with filters on it.
+type world struct {
+	redistest.Backend
+	t       testing.TB
+	rdb     *redis.Client // for looking at keys
+	conn    redoubt.Conn
+	client  *redoubt.Client
+	filters *bloom.Filters
+}
+
+// each runs a test on every back end.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+func newWorld(t testing.TB, b redistest.Backend) *world {
+	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
+	t.Cleanup(func() { _ = w.rdb.Close() })
+	var err error
+	w.conn, err = goredis.Wrap(w.rdb)
+	must(t, err)
+	w.client, w.filters = w.on(w.conn)
+	return w
+}
+
+// on returns the filters of another process.
+func (w *world) on(conn redoubt.Conn) (*redoubt.Client, *bloom.Filters) {
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = client.Close() })
+	filters, err := bloom.New(client, bloom.Options{})
+	must(w.t, err)
+	return client, filters
+}
+
+// open opens a filter as another process would: nothing is known of it.
+func (w *world) open(name string, spec bloom.Spec) *bloom.Filter {
+	w.t.Helper()
+	f, err := w.filters.Open(w.t.Context(), name, spec)
+	must(w.t, err)
+	return f
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want, which may be nil.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// numbered returns n items.
+func numbered(what string, n int) []string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprint(what, i)
+	}
+	return items
+}
+
+// add adds items, and returns how many were new.
+func add(t testing.TB, f *bloom.Filter, items ...string) (fresh int) {
+	t.Helper()
+	areNew, err := f.AddMany(t.Context(), items)
+	must(t, err)
+	for _, n := range areNew {
+		if n {
+			fresh++
+		}
+	}
+	return fresh
+}
+
+// maybe counts for how many items the answer is not a certain no.
+func maybe(t testing.TB, f *bloom.Filter, items ...string) (n int) {
+	t.Helper()
+	may, err := f.MayContainMany(t.Context(), items)
+	must(t, err)
+	for _, m := range may {
+		if m {
+			n++
+		}
+	}
+	return n
+}
+
+// all fails the test unless every item may be in f.
+func all(t testing.TB, f *bloom.Filter, items ...string) {
+	t.Helper()
+	if n := maybe(t, f, items...); n != len(items) {
+		t.Fatalf("%d of %d items are denied", len(items)-n, len(items))
+	}
+}
+
+// keysOf counts the keys of the test.
+func (w *world) keysOf(t testing.TB) (n int) {
+	t.Helper()
+	for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":*", 1000).Iterator(); it.Next(t.Context()); {
+		n++
+	}
+	return n
+}
