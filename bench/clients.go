@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
@@ -18,15 +20,15 @@ type peers struct {
 	close func()
 }
 
-func newPeers(addr string) (*peers, error) {
+func newPeers(ctx context.Context, addr string) (*peers, error) {
 	open := func() *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
 	p := &peers{admin: open(), plain: open()}
-	mine, autoBase := open(), open()
-	conn, err := goredis.Wrap(mine)
+	autoBase := open()
+	mine, err := goredis.Open(ctx, "redis://"+addr)
 	if err != nil {
 		return nil, err
 	}
-	if p.ours, err = redoubt.New(conn, redoubt.Options{}); err != nil {
+	if p.ours, err = redoubt.New(mine, redoubt.Options{}); err != nil {
 		return nil, err
 	}
 	if p.auto, err = autoBase.AutoPipeline(); err != nil {
@@ -35,9 +37,10 @@ func newPeers(addr string) (*peers, error) {
 	p.close = func() {
 		_ = p.ours.Close()
 		_ = p.auto.Close()
-		for _, c := range []*redis.Client{p.admin, p.plain, mine, autoBase} {
+		for _, c := range []*redis.Client{p.admin, p.plain, autoBase} {
 			_ = c.Close()
 		}
+		_ = mine.Close()
 	}
 	return p, nil
 }

@@ -162,7 +162,7 @@ func waiting(addr, library string) (func(context.Context) (func(context.Context)
 			}, nil
 		}, err
 	}
-	conn, err := goredis.Wrap(rdb)
+	conn, err := goredis.Open(context.Background(), "redis://"+addr) // ends with the process
 	if err != nil {
 		return nil, err
 	}

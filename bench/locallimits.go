@@ -30,7 +30,7 @@ func limitsLocally(ctx context.Context, cfg config, g *goals) error {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func benchLocks(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func limitsOnServe(ctx context.Context, cfg config, g *goals) error {
 
 // limitsOn measures our limiters and those of the peers, but some, on a server.
 func (c config) limitsOn(ctx context.Context, where string, server target, newMeter func(*redis.Client) meter, without map[string]bool, g *goals) error {
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func limitsInProcess(ctx context.Context, cfg config, g *goals) error {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func refusedCalls(ctx context.Context, cfg config, g *goals) error {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}

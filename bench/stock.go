@@ -35,7 +35,7 @@ func benchStock(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer stop()
-	p, err := newPeers(server.addr)
+	p, err := newPeers(ctx, server.addr)
 	if err != nil {
 		return err
 	}

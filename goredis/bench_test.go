@@ -27,6 +27,11 @@ func BenchmarkDo(b *testing.B) {
 	keys, args := []string{"k"}, []string{"100", "200", "300", "1"}
 	cmd := redoubt.Cmd{Script: script, Keys: keys, Args: args}
 	background := context.Background()
+	own, err := goredis.Open(background, "unix://"+s.Socket())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer own.Close()
 	if r := c.Do(background, cmd); r.Err != nil {
 		b.Fatal(r.Err)
 	}
@@ -34,6 +39,15 @@ func BenchmarkDo(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := rdb.EvalSha(background, script.Digest(), keys, 100, 200, 300, 1).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("DoCancellable, own client", func(b *testing.B) {
+		b.ReportAllocs()
+		var reply [3]int64
+		for b.Loop() {
+			if err := own.Do(b.Context(), cmd).Ints(reply[:]); err != nil {
 				b.Fatal(err)
 			}
 		}

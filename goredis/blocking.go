@@ -154,6 +154,12 @@ func (s *blockers) close() {
 
 func newBlocker(origin *redis.Client) *blocker {
 	b := new(blocker)
+	b.client = redis.NewClient(blockerOptions(origin, b))
+	return b
+}
+
+// blockerOptions are those of b's client.
+func blockerOptions(origin *redis.Client, b *blocker) *redis.Options {
 	opts := *origin.Options()
 	dial := opts.Dialer
 	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -173,8 +179,7 @@ func newBlocker(origin *redis.Client) *blocker {
 	opts.ClientSideCache, opts.ClientSideCacheConfig = nil, nil
 	opts.PushNotificationProcessor = nil
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	b.client = redis.NewClient(&opts)
-	return b
+	return &opts
 }
 
 // took notes the connection, so that it can be cut.

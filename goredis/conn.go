@@ -37,6 +37,7 @@ type Conn struct {
 	blockers blockers
 	hubs     hubs
 	warm     warmth
+	lone     lone
 }
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
@@ -83,9 +84,13 @@ func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 		c.run(ctx, it)
 		return it.reply
 	}
+	v := c.doLone(ctx, it)
+	if v == finished {
+		return it.reply
+	}
 	done := make(chan struct{})
 	go func() {
-		c.run(ctx, it)
+		c.runOn(ctx, it, v)
 		close(done)
 	}()
 	select {

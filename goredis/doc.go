@@ -26,6 +26,10 @@
 // it does; that goroutine ends with the client's own time-out. What it may still
 // send is a private copy.
 //
+// The goroutine costs as much as the call. A client of [Open] on one server saves
+// it: up to four calls at a time run each alone on a connection outside the pool,
+// which is closed when the context ends. Hooks of [Client.Redis] don't see them.
+//
 // # Clusters
 //
 // A command goes to the primary that owns its first key, and follows MOVED and

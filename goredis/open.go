@@ -60,6 +60,7 @@ func Open(ctx context.Context, url string) (*Client, error) {
 func (c *Client) Close() error {
 	c.hubs.close()
 	c.blockers.close()
+	c.lone.close()
 	if err := c.rdb.Close(); err != nil && err != redis.ErrClosed { //nolint:errorlint // go-redis returns it bare
 		return err
 	}
@@ -67,7 +68,8 @@ func (c *Client) Close() error {
 }
 
 // Redis returns the go-redis client, for commands that are not ours to send. It
-// is closed by [Client.Close].
+// is closed by [Client.Close]. Not all of our commands pass it: see the package's
+// documentation.
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
 // connect makes the client and has it answer.
@@ -90,6 +92,9 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 		return nil, err
 	}
 	if t.single == nil || !t.detect || !c.inCluster(ctx) {
+		if t.single != nil {
+			c.lone.origin = c.single
+		}
 		return c, nil
 	}
 	_ = c.Close()
