@@ -20,6 +20,8 @@ var (
 	cancelSource string
 	//go:embed lua/requeue.lua
 	requeueSource string
+	//go:embed lua/drain.lua
+	drainSource string
 	//go:embed lua/list.lua
 	listSource string
 	//go:embed lua/find.lua
@@ -33,6 +35,7 @@ var (
 	pumpScript    = placing("queue.pump", pumpSource)
 	cancelScript  = placing("queue.cancel", cancelSource)
 	requeueScript = placing("queue.requeue", requeueSource)
+	drainScript   = placing("queue.drain", drainSource)
 	extendScript  = redoubt.NewScript("queue.extend", extendSource)
 	listScript    = redoubt.NewScript("queue.list", listSource)
 	findScript    = redoubt.NewScript("queue.find", findSource)
@@ -44,7 +47,7 @@ var (
 // ahead of use.
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
-		putScript, pumpScript, cancelScript, requeueScript, extendScript, listScript, findScript, configScript, statsScript,
+		putScript, pumpScript, cancelScript, requeueScript, drainScript, extendScript, listScript, findScript, configScript, statsScript,
 	}
 }
 

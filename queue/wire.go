@@ -216,14 +216,14 @@ func cancelCmd(keys Keys, which string, ids []string) redoubt.Cmd {
 type Was int8
 
 const (
-	// Absent: it is not in the queue. For [DeleteCmd]: it is not dead.
-	Absent Was = iota
-	// Pending: ready, not due yet, or waiting for the turn of its group.
-	Pending
-	// Running: a consumer has it.
-	Running
-	// Dead: it is dead. [CancelCmd] leaves it alone.
-	Dead
+	// WasAbsent: it is not in the queue. For [DeleteCmd]: it is not dead.
+	WasAbsent Was = iota
+	// WasPending: ready, not due yet, or waiting for the turn of its group.
+	WasPending
+	// WasRunning: a consumer has it.
+	WasRunning
+	// WasDead: it is dead. [CancelCmd] leaves it alone.
+	WasDead
 )
 
 // ReadCancel reads the reply to [CancelCmd] and [DeleteCmd].
@@ -244,6 +244,24 @@ func ReadCancel(r redoubt.Reply) ([]Was, error) {
 // [MaxSettle]. [ReadFlags] reads the reply.
 func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyDue], Args: ids}
+}
+
+// DrainCmd removes at most n messages that are pending, 1 to [MaxSettle]: it begins
+// with skip 0 and goes on with what [ReadDrain] says.
+func DrainCmd(keys Keys, n, skip int) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: drainScript,
+		Keys:   append(keys[:keyDead:keyDead], keys[keyDue], keys[keyFails]),
+		Args:   []string{strconv.Itoa(n), strconv.Itoa(skip)},
+	}
+}
+
+// ReadDrain reads the reply to [DrainCmd]: how many were removed, and whether there
+// may be more.
+func ReadDrain(r redoubt.Reply) (removed, skip int, more bool, err error) {
+	var n [3]int64
+	err = r.Ints(n[:])
+	return int(n[0]), int(n[1]), n[2] == 1, err
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

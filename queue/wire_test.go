@@ -175,11 +175,11 @@ func TestPoison(t *testing.T) {
 		r = l.takes(5, "x", "y")
 		l.fails(queue.Bury, 0, r["x"])
 		l.ack(r["y"])
-		if was := l.cancel(queue.CancelCmd, "x"); was[0] != queue.Dead {
+		if was := l.cancel(queue.CancelCmd, "x"); was[0] != queue.WasDead {
 			t.Fatalf("cancel of a dead one: %v", was)
 		}
 		l.wants(counts{dead: 1})
-		if was := l.cancel(queue.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.Dead, queue.Absent}) {
+		if was := l.cancel(queue.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.WasDead, queue.WasAbsent}) {
 			t.Fatalf("delete: %v", was)
 		}
 		l.empty()
@@ -276,7 +276,7 @@ func TestCancel(t *testing.T) {
 		}
 		l.wants(counts{ready: 2, due: 1, running: 1, waiting: 5})
 		was := l.cancel(queue.CancelCmd, "running", "ready", "due", "nobody", "g2", "g0", "g3", "g2")
-		want := []queue.Was{queue.Running, queue.Pending, queue.Pending, queue.Absent, queue.Pending, queue.Pending, queue.Pending, queue.Absent}
+		want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasPending, queue.WasAbsent, queue.WasPending, queue.WasPending, queue.WasPending, queue.WasAbsent}
 		if !slices.Equal(was, want) {
 			t.Fatalf("%v, want %v", was, want)
 		}

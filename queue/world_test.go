@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/queue"
@@ -34,6 +35,12 @@ func newWorld(t *testing.T, b redistest.Backend) *world {
 	w.rdb = w.dial(b.Addr)
 	w.client = w.clientOn(w.wrap(w.rdb))
 	return w
+}
+
+// evicting returns a world whose server may evict keys.
+func evicting(t *testing.T) *world {
+	s := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	return newWorld(t, redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "e", Server: s})
 }
 
 // eachFrozen runs a test on every back end, with a clock that the test sets.
@@ -78,6 +85,12 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// eventually polls until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	await.Until(t, 30*time.Second, what, ok)
 }
 
 // A line is a queue of a test, used by its commands.

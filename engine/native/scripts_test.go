@@ -42,6 +42,7 @@ var leftToLua = map[string]string{
 	"lock/lua/sem_release.lua":   "not shown hot by a profile",
 	"queue/lua/cancel.lua":       "not shown hot by a profile",
 	"queue/lua/config.lua":       "for people",
+	"queue/lua/drain.lua":        "for people",
 	"queue/lua/extend.lua":       "once in a third of a lease, for all messages of a consumer",
 	"queue/lua/find.lua":         "for people",
 	"queue/lua/list.lua":         "for people",

@@ -1,0 +1,347 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A consumer is one call of Run. One goroutine pumps: each call of the server
+// settles all that has finished meanwhile and fills the free places, so that under
+// load many messages share a round trip and nobody waits for company. It pumps when
+// something has finished, when the waiter is woken, and when the time has come that
+// the last reply named. A second goroutine waits for the marker (wait.go), a third
+// extends leases (keep.go).
+type consumer struct {
+	client  *redoubt.Client
+	opts    *Options
+	name    string
+	keys    Keys
+	id      string // 8 bytes: a take is named by it and a number
+	grace   time.Duration
+	timeout time.Duration
+	batch   int // how many messages one call of work gets
+	work    func(ctx context.Context, jobs []*Job) []error
+
+	finished chan struct{} // something has
+	woken    chan struct{}
+	arm      chan struct{}
+	waiting  atomic.Bool
+
+	mu   sync.Mutex // guards the rest
+	free int        // places
+	busy int        // messages that handlers have
+	held map[string]*hold
+	done []settled
+}
+
+// A hold is a message that a handler has.
+type hold struct {
+	end    context.CancelCauseFunc
+	proven time.Time // when the call was made that proves the lease
+	lost   bool      // the server said so
+}
+
+// A settled message is one whose handler has returned.
+type settled struct {
+	job    *Job
+	failed *Failed // nil when it is done
+}
+
+func newConsumer(client *redoubt.Client, opts *Options, name string, grace, timeout time.Duration) (*consumer, error) {
+	keys, err := KeysOf(client, name)
+	if err != nil {
+		return nil, err
+	}
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	if grace == NoGrace {
+		grace = 0
+	}
+	if err := errors.Join(checkTime("grace", grace, 0), checkTime("timeout", timeout, 0)); err != nil {
+		return nil, err
+	}
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	return &consumer{
+		client: client, opts: opts, name: name, keys: keys, id: base64.RawURLEncoding.EncodeToString(id[:]),
+		grace: grace, timeout: timeout,
+		finished: make(chan struct{}, 1), woken: make(chan struct{}, 1), arm: make(chan struct{}, 1),
+		held: make(map[string]*hold),
+	}, nil
+}
+
+// take returns the name of the n-th take.
+func (c *consumer) take(n uint64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n<<16)
+	return c.id + base64.RawURLEncoding.EncodeToString(b[:6])
+}
+
+// settleTimeout is how long a consumer that stops tries to settle what was done
+// last.
+const settleTimeout = 10 * time.Second
+
+func (c *consumer) run(ctx context.Context) error {
+	handlers, endHandlers := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endHandlers(nil)
+	helpers, stopHelpers := context.WithCancel(context.WithoutCancel(ctx))
+	var helping sync.WaitGroup
+	defer helping.Wait()
+	defer stopHelpers()
+	taking, stopTaking := context.WithCancel(helpers)
+	defer stopTaking()
+	helping.Go(func() { c.wait(taking) })
+	helping.Go(func() { c.keep(helpers) })
+	helping.Go(func() {
+		if err := CheckEviction(taking, c.client, c.name); errors.Is(err, ErrEviction) {
+			c.trouble(ctx, err)
+		}
+	})
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop, pauses, giveUp := ctx.Done(), pauses{}, time.Time{}
+	for takes := uint64(1); ; takes++ {
+		select {
+		case <-timer.C:
+		case <-c.finished:
+		case <-c.woken:
+		case <-stop:
+		}
+		if stop != nil && ctx.Err() != nil {
+			stop = nil
+			stopTaking()
+			defer time.AfterFunc(c.grace, func() { endHandlers(ErrShutdown) }).Stop()
+		}
+		p := c.collect(stop == nil)
+		p.Take = c.take(takes)
+		for {
+			next, err := c.pump(handlers, p, stop == nil)
+			if err == nil {
+				pauses.n, giveUp = 0, time.Time{}
+				timer.Reset(next)
+				break
+			}
+			c.trouble(ctx, err)
+			_, refused := errors.AsType[redoubt.ServerError](err)
+			closed := errors.Is(err, redoubt.ErrClosed)
+			if closed || refused && takes == 1 && !p.again {
+				endHandlers(ErrShutdown)
+				c.awaitHandlers()
+				return err
+			}
+			p.again = true
+			if ctx.Err() != nil {
+				if giveUp.IsZero() {
+					giveUp = time.Now().Add(c.grace + settleTimeout)
+				}
+				if time.Now().After(giveUp) {
+					endHandlers(ErrShutdown)
+					c.awaitHandlers()
+					return fmt.Errorf("queue: what was done last is not settled: %w", err)
+				}
+			}
+			pauses.sleep(nil)
+		}
+		if p.N == Leave {
+			return nil
+		}
+		if stop == nil && c.idle() {
+			c.kick() // once more, to leave
+		}
+	}
+}
+
+// A collected pump remembers whose receipts it has.
+type collected struct {
+	Pump
+	jobs  []*Job // in the order of the receipts
+	again bool   // it may have been run
+}
+
+// collect takes what has finished, as much as fits into one call.
+func (c *consumer) collect(stopping bool) *collected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &collected{Pump: Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free, MaxSettle)}}
+	n := min(len(c.done), MaxSettle)
+	var kept, failed []*Job
+	for _, s := range c.done[:n] {
+		switch {
+		case s.failed != nil:
+			p.Failed = append(p.Failed, *s.failed)
+			failed = append(failed, s.job)
+		case c.opts.Keep > 0:
+			p.Results = append(p.Results, Result{Receipt: s.job.receipt, Value: string(s.job.result), Keep: c.opts.Keep})
+			kept = append(kept, s.job)
+		default:
+			p.Acks = append(p.Acks, s.job.receipt)
+			p.jobs = append(p.jobs, s.job)
+		}
+	}
+	p.jobs = append(append(p.jobs, kept...), failed...)
+	rest := copy(c.done, c.done[n:])
+	clear(c.done[rest:])
+	c.done = c.done[:rest]
+	if stopping {
+		if p.N = 0; c.busy == 0 && rest == 0 {
+			p.N = Leave
+		}
+	}
+	if rest > 0 {
+		c.kick()
+	}
+	return p
+}
+
+func (c *consumer) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy == 0
+}
+
+func (c *consumer) kick() {
+	select {
+	case c.finished <- struct{}{}:
+	default:
+	}
+}
+
+// pumpTimeout bounds one call: then it is made again.
+const pumpTimeout = 10 * time.Second
+
+// pump makes one call and hands out what it brings. It returns the time until the
+// next is due at the latest.
+func (c *consumer) pump(ctx context.Context, p *collected, stopping bool) (next time.Duration, err error) {
+	sent := time.Now()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, max(c.opts.Lease, time.Second)))
+	got, err := ReadPump(c.client.Do(call, PumpCmd(c.keys, p.Pump)), p.Take)
+	cancel()
+	if err != nil {
+		return 0, err
+	}
+	if !p.again { // else it was refused because it had been settled
+		for _, i := range got.Refused {
+			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
+		}
+	}
+	if stopping {
+		c.handBack(got.Taken)
+	} else {
+		c.start(ctx, &got, sent)
+	}
+	c.mu.Lock()
+	free := c.free
+	c.mu.Unlock()
+	if free > 0 && !stopping && !c.waiting.Swap(true) {
+		c.arm <- struct{}{}
+	}
+	if got.Next < 0 {
+		return MaxTime, nil
+	}
+	return got.Next, nil
+}
+
+// handBack returns what was taken while the consumer was being stopped.
+func (c *consumer) handBack(taken []Taken) {
+	if len(taken) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range taken {
+		t := &taken[i]
+		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &Failed{Receipt: t.Receipt, How: Back}})
+	}
+	c.kick()
+}
+
+// start calls the handler for what was taken.
+func (c *consumer) start(ctx context.Context, got *Pumped, sent time.Time) {
+	for taken := got.Taken; len(taken) > 0; {
+		n := min(c.batch, len(taken))
+		jobs := make([]*Job, n)
+		for i := range jobs {
+			jobs[i] = newJob(c.name, got.Now, &taken[i])
+		}
+		taken = taken[n:]
+		handler, end := context.WithCancelCause(ctx)
+		c.mu.Lock()
+		c.free -= n
+		c.busy += n
+		for _, job := range jobs {
+			c.held[job.receipt] = &hold{end: end, proven: sent}
+		}
+		c.mu.Unlock()
+		go c.call(handler, end, jobs)
+	}
+}
+
+// call runs the handler and notes what is to become of the messages.
+func (c *consumer) call(ctx context.Context, end context.CancelCauseFunc, jobs []*Job) {
+	for _, job := range jobs {
+		c.opts.Events(ctx, Event{Kind: Started, Queue: c.name, Job: job})
+	}
+	began := time.Now()
+	errs := c.limited(ctx, jobs)
+	took := time.Since(began)
+	stopped := errors.Is(context.Cause(ctx), ErrShutdown)
+	end(nil)
+
+	ends := make([]settled, len(jobs))
+	events := make([]Event, len(jobs))
+	for i, job := range jobs {
+		ends[i].job = job
+		events[i] = Event{Kind: Completed, Queue: c.name, Job: job, Err: errs[i], Took: took}
+		if errs[i] != nil {
+			f, kind := outcome(job, errs[i], stopped, c.opts.Backoff)
+			ends[i].failed, events[i].Kind, events[i].Delay = &f, kind, f.Delay
+		}
+	}
+	c.mu.Lock()
+	for i, job := range jobs {
+		if c.held[job.receipt].lost {
+			events[i].Kind, events[i].Delay = Lost, 0
+		} else {
+			c.done = append(c.done, ends[i])
+		}
+		delete(c.held, job.receipt)
+	}
+	c.free += len(jobs)
+	c.busy -= len(jobs)
+	c.mu.Unlock()
+	c.kick()
+	for _, e := range events {
+		c.opts.Events(ctx, e)
+	}
+}
+
+func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
+	if c.timeout == 0 {
+		return c.work(ctx, jobs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.work(ctx, jobs)
+}
+
+// awaitHandlers returns when all handlers have.
+func (c *consumer) awaitHandlers() {
+	for !c.idle() {
+		<-c.finished
+	}
+}
+
+func (c *consumer) trouble(ctx context.Context, err error) {
+	c.opts.Events(ctx, Event{Kind: Trouble, Queue: c.name, Err: err})
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// A Job is a message at work, whatever type its value is of.
+type Job struct {
+	// Queue is the name of its queue.
+	Queue string
+	// ID names it.
+	ID string
+	// Attempt counts from 1: one more than it has failed.
+	Attempt int
+	// Attempts is how often it may fail, or [Unlimited].
+	Attempts int
+	// LastReason is why it failed last.
+	LastReason string
+	// Lane, Group and Headers are as they were put.
+	Lane    Lane
+	Group   string
+	Headers map[string]string
+	// Payload is the value before it is decoded.
+	Payload []byte
+	// Waited is the time from when it was due until it was taken, by the server's
+	// clock; 0 if that is not known.
+	Waited time.Duration
+
+	receipt string
+	result  []byte
+}
+
+// SetResult sets what the message leaves behind when it is done: see
+// [Options.Keep]. Without that nothing is kept.
+func (j *Job) SetResult(result []byte) { j.result = result }
+
+func newJob(name string, now time.Time, t *Taken) *Job {
+	j := &Job{
+		Queue: name, ID: t.ID, Attempt: t.Failures + 1, Attempts: t.Attempts, LastReason: t.LastReason,
+		Lane: t.Lane, Group: t.Group, Headers: t.Headers, Payload: t.Payload, receipt: t.Receipt,
+	}
+	if !t.Since.IsZero() {
+		j.Waited = max(now.Sub(t.Since), 0)
+	}
+	return j
+}
+
+// A Delivery is a message at work with its value.
+type Delivery[T any] struct {
+	*Job
+	Value T
+}
+
+// A Handler works on one message. What it returns says how the message goes on:
+// nil if it is done, an error if it failed, or one of [After], [Dead] and [Snooze].
+// ctx ends with a cause that matches [ErrLeaseLost] when the message is not the
+// handler's any more, and with [ErrShutdown] when the consumer stops and its grace
+// is over.
+type Handler[T any] func(ctx context.Context, d *Delivery[T]) error
+
+// A BatchHandler works on several messages at once. What it returns says how each
+// goes on, in their order; nil, or a nil in it, that it is done. ctx ends when the
+// lease of any is lost.
+type BatchHandler[T any] func(ctx context.Context, batch []*Delivery[T]) []error
+
+// A Middleware runs around each call of a handler, of whatever type: it calls next
+// and returns its error, or another.
+type Middleware func(ctx context.Context, job *Job, next func(ctx context.Context) error) error
+
+// caught calls f and turns a panic into an error.
+func caught(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// handle calls h for one message, inside the middleware.
+func (q *Queue[T]) handle(ctx context.Context, h Handler[T], middleware []Middleware, job *Job) error {
+	return caught(func() error {
+		next := func(ctx context.Context) error {
+			d := &Delivery[T]{Job: job}
+			if err := q.decode(job, &d.Value); err != nil {
+				return err
+			}
+			return h(ctx, d)
+		}
+		for _, m := range slices.Backward(middleware) {
+			inner := next
+			next = func(ctx context.Context) error { return m(ctx, job, inner) }
+		}
+		return next(ctx)
+	})
+}
+
+func (q *Queue[T]) decode(job *Job, v *T) error {
+	if err := q.opts.Codec.Decode(job.Payload, v); err != nil {
+		return fmt.Errorf("queue: decode message %s: %w", job.ID, err)
+	}
+	return nil
+}
+
+// handleBatch calls h for several messages and returns an error, or nil, for each.
+// Messages that can't be decoded fail by themselves.
+func (q *Queue[T]) handleBatch(ctx context.Context, h BatchHandler[T], jobs []*Job) []error {
+	errs := make([]error, len(jobs))
+	batch, at := make([]*Delivery[T], 0, len(jobs)), make([]int, 0, len(jobs))
+	for i, job := range jobs {
+		d := &Delivery[T]{Job: job}
+		if errs[i] = caught(func() error { return q.decode(job, &d.Value) }); errs[i] == nil {
+			batch, at = append(batch, d), append(at, i)
+		}
+	}
+	if len(batch) == 0 {
+		return errs
+	}
+	var returned []error
+	err := caught(func() error {
+		returned = h(ctx, batch)
+		if len(returned) != 0 && len(returned) != len(batch) {
+			return fmt.Errorf("queue: the handler returned %d errors for %d messages", len(returned), len(batch))
+		}
+		return nil
+	})
+	for i, j := range at {
+		if errs[j] = err; err == nil && len(returned) > 0 {
+			errs[j] = returned[i]
+		}
+	}
+	return errs
+}

@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// keep extends the leases of messages that handlers have for long, and ends the
+// contexts of those whose lease is lost: another consumer has them, they were
+// cancelled, or the server could not be reached until the lease was nearly over by
+// this process's clock.
+func (c *consumer) keep(ctx context.Context) {
+	every := min(c.opts.Lease/6, 2500*time.Millisecond)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, receipts := range c.aging(every) {
+			sent := time.Now()
+			call, cancel := context.WithTimeout(ctx, every)
+			held, err := ReadFlags(c.client.Do(call, ExtendCmd(c.keys, c.opts.Lease, receipts...)))
+			cancel()
+			if err == nil {
+				c.extended(receipts, held, sent)
+			}
+		}
+		c.loseOverdue(every)
+	}
+}
+
+// aging returns the receipts that are due for an extension, as many together as one
+// call takes.
+func (c *consumer) aging(age time.Duration) (chunks [][]string) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for receipt, h := range c.held {
+		if h.lost || now.Sub(h.proven) < age {
+			continue
+		}
+		if n := len(chunks); n == 0 || len(chunks[n-1]) == MaxSettle {
+			chunks = append(chunks, nil)
+		}
+		last := &chunks[len(chunks)-1]
+		*last = append(*last, receipt)
+	}
+	return chunks
+}
+
+func (c *consumer) extended(receipts []string, held []bool, sent time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, receipt := range receipts {
+		h := c.held[receipt]
+		switch {
+		case h == nil || i >= len(held): // its handler has returned
+		case held[i]:
+			h.proven = sent
+		default:
+			h.lost = true
+			h.end(ErrLeaseLost)
+		}
+	}
+}
+
+// loseOverdue ends the contexts of those whose lease would be over before the next
+// look. What their handlers return is settled all the same: the server may know
+// better.
+func (c *consumer) loseOverdue(margin time.Duration) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.held {
+		if now.Add(margin).Sub(h.proven) > c.opts.Lease {
+			h.end(ErrLeaseLost)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+func TestDrain(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		q := l.queue(t, queue.Options{})
+		l.ids("running", "dead")
+		l.put(queue.Message{ID: "head", Group: "running"})
+		r := l.takes(3, "running", "dead", "head")
+		l.fails(queue.Bury, 0, r["dead"])
+		var messages []queue.Message
+		for i := range 3000 {
+			messages = append(messages,
+				queue.Message{ID: fmt.Sprint("ready", i)},
+				queue.Message{ID: fmt.Sprint("due", i), Delay: time.Hour},
+				queue.Message{ID: fmt.Sprint("group", i), Group: fmt.Sprint(i % 1500)})
+		}
+		for i := range 10 {
+			messages = append(messages, queue.Message{ID: fmt.Sprint("behind", i), Group: "running"})
+		}
+		l.put(messages...)
+		l.wants(counts{ready: 4500, due: 3000, waiting: 1510, running: 2, dead: 1})
+		n, err := q.Drain(t.Context(), "q")
+		must(t, err)
+		if n != 9010 {
+			t.Errorf("%d were removed", n)
+		}
+		l.wants(counts{running: 2, dead: 1})
+		l.ack(r["running"], r["head"])
+		if n, err := q.DeleteAll(t.Context(), "q"); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		l.empty()
+	})
+}
+
+func TestListAndNames(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		q := l.queue(t, queue.Options{})
+		var requests []queue.Request[string]
+		for i := range 250 {
+			requests = append(requests, queue.Request[string]{ID: fmt.Sprintf("%03d", i), Value: fmt.Sprint(i)})
+		}
+		_, err := q.PutMany(t.Context(), "q", requests)
+		must(t, err)
+		_, err = q.Put(t.Context(), "other", "x")
+		must(t, err)
+		i := 0
+		for m, err := range q.List(t.Context(), "q", queue.Ready) {
+			must(t, err)
+			v, err := q.Value(m)
+			must(t, err)
+			if m.ID != requests[i].ID || v != requests[i].Value {
+				t.Fatalf("%d: %+v", i, m)
+			}
+			i++
+		}
+		if i != 250 {
+			t.Errorf("listed %d", i)
+		}
+		for _, err := range q.List(t.Context(), "q", queue.Waiting) {
+			if err == nil || err.Error() != `queue: state is "waiting"; want ready, due, running or dead` {
+				t.Errorf("%v", err)
+			}
+		}
+		var names []string
+		for name, err := range queue.Names(t.Context(), l.client, "") {
+			must(t, err)
+			names = append(names, name)
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"other", "q"}) {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+func TestBadArguments(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		_, err := queue.New[string](nil, queue.Options{Lease: 1, Attempts: -2, Keep: -1})
+		want := "queue: client is nil\nqueue: lease is 1ns; want 100ms to 24h0m0s\nqueue: keep is -1ns; want 0s to 87600h0m0s\n" +
+			"queue: attempts is -2; want 1 to 65535, or Unlimited"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		q := w.queue(t, queue.Options{})
+		h := func(context.Context, *queue.Delivery[string]) error { return nil }
+		for want, err := range map[string]error{
+			"queue: concurrency is 1001; want 1 to 1000":              q.Run(t.Context(), "q", h, queue.RunOptions{Concurrency: 1001}),
+			"queue: grace is -2ns; want 0s to 87600h0m0s":             q.Run(t.Context(), "q", h, queue.RunOptions{Grace: -2}),
+			"redoubt: invalid name: it is empty; want 1 to 512 bytes": q.Run(t.Context(), "", h, queue.RunOptions{}),
+			"queue: burst is -1; want 0 to 1000000":                   q.Limit(t.Context(), "q", queue.Limits{Burst: -1}),
+		} {
+			if err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		if _, err := q.PutMany(t.Context(), "q", nil); err == nil {
+			t.Error("no messages are fine")
+		}
+		must(t, w.rdb.Set(t.Context(), w.key("bad", "leases"), "x", 0).Err())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := q.Run(ctx, "bad", h, queue.RunOptions{}); err == nil || errors.Is(err, ctx.Err()) && ctx.Err() != nil {
+			t.Errorf("a key of another type: %v", err)
+		}
+	})
+}
+
+func TestEvictionIsReported(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		must(t, queue.CheckEviction(t.Context(), w.client, "q"))
+	})
+	// In a server of its own: others would lose their keys.
+	t.Run("evicting", func(t *testing.T) {
+		w := evicting(t)
+		if err := queue.CheckEviction(t.Context(), w.client, "q"); !errors.Is(err, queue.ErrEviction) {
+			t.Errorf("%v", err)
+		}
+		var log events
+		run(t, w.queue(t, queue.Options{Events: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
+		eventually(t, "it is reported", func() bool {
+			errs := log.trouble()
+			return len(errs) == 1 && errors.Is(errs[0], queue.ErrEviction)
+		})
+	})
+}
