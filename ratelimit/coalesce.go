@@ -166,7 +166,7 @@ func (l *Limiter) together(ctx context.Context, all []*caller) {
 	// Those before them may have been refused.
 	rest := all[:0:0]
 	for _, c := range all {
-		if d, ok := l.denied(c.name, c.key, c.n); ok {
+		if d, ok := l.denied(c.name, c.n); ok {
 			c.d = d
 			close(c.done)
 		} else {

@@ -31,14 +31,14 @@ type denials struct {
 	known map[string][]denial // by name
 }
 
-// A denial holds for one key, which tells the scopes apart, and for one set of
-// limits: a Limiter with others asks the server.
+// A denial holds for one way to make keys of names, which tells the scopes apart, and
+// for one set of limits: a Limiter with others asks the server.
 type denial struct {
-	key, limits string
-	terms       *terms
-	outcome     outcome
-	n           int64
-	sent, until time.Time
+	keys, limits string
+	terms        *terms
+	outcome      outcome
+	n            int64
+	sent, until  time.Time
 }
 
 // maxDenialsOfName is for names that are held to several limits apart.
@@ -59,14 +59,15 @@ func (d *denials) counter(name string) *atomic.Uint64 {
 // given changes when tokens of name are given back in this process.
 func (d *denials) given(name string) uint64 { return d.counter(name).Load() }
 
-// denied returns the refusal that is known of a call, if one is.
-func (l *Limiter) denied(name, key string, n int) (Decision, bool) {
+// denied returns the refusal that is known of a call, if one is. It makes no key of
+// the name, and allocates nothing.
+func (l *Limiter) denied(name string, n int) (Decision, bool) {
 	if l.denyFor == 0 || n == 0 {
 		return Decision{}, false
 	}
 	now := time.Now()
 	l.denials.mu.Lock()
-	i, r := l.denials.find(name, key, l.limitsID)
+	i, r := l.denials.find(name, l.keysID(), l.limitsID)
 	l.denials.mu.Unlock()
 	if i < 0 || int64(n) < r.n || !now.Before(r.until) {
 		return Decision{}, false
@@ -76,9 +77,9 @@ func (l *Limiter) denied(name, key string, n int) (Decision, bool) {
 
 // find returns the denial and its place among those of the name, or -1. d.mu is
 // held.
-func (d *denials) find(name, key, limits string) (int, denial) {
+func (d *denials) find(name, keys, limits string) (int, denial) {
 	for i, r := range d.known[name] {
-		if r.key == key && r.limits == limits {
+		if r.keys == keys && r.limits == limits {
 			return i, r
 		}
 	}
@@ -97,7 +98,7 @@ func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time
 	if m.given(c.name) != given {
 		return
 	}
-	i, old := m.find(c.name, c.key, l.limitsID)
+	i, old := m.find(c.name, l.keysID(), l.limitsID)
 	least := int64(c.n)
 	if d.Allowed {
 		least = 1
@@ -112,7 +113,7 @@ func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time
 	if after == Never || after > l.denyFor {
 		after = l.denyFor
 	}
-	r := denial{c.key, l.limitsID, t, o, least, sent, sent.Add(after)}
+	r := denial{l.keysID(), l.limitsID, t, o, least, sent, sent.Add(after)}
 	switch all := m.known[c.name]; {
 	case i >= 0:
 		all[i] = r

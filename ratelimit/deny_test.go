@@ -35,6 +35,23 @@ func denying(t *testing.T, client *redoubt.Client, limit ratelimit.Limit) *ratel
 	return l
 }
 
+// A refusal that is known allocates nothing.
+func TestDenialsAllocateNothing(t *testing.T) {
+	client, _ := withTime(t)
+	l := denying(t, client, ratelimit.Limit{Rate: 1, Period: time.Hour})
+	ctx := t.Context()
+	if d, err := l.Allow(ctx, "user:42"); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		if d, err := l.Allow(ctx, "user:42"); err != nil || d.Allowed {
+			t.Fatal(d, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // A flood of calls that are refused costs one call each RetryAfter, and gets all the
 // tokens there are, each as soon as it is there.
 func TestDeniedFlood(t *testing.T) {

@@ -120,7 +120,8 @@
 //
 // Options.DenyCache remembers refusals. Since a TAT moves only forward, a flood of
 // calls that are refused costs one round trip each RetryAfter, and at most
-// one a second (TestDeniedFlood, TestDeniedFloodOnServer). What this process gives back or
+// one a second, and allocates nothing (TestDeniedFlood, TestDeniedFloodOnServer,
+// TestDenialsAllocateNothing). What this process gives back or
 // changes ends it at once; what another does is seen up to DenyCache later
 // (TestDenialsEnd).
 //
@@ -134,7 +135,9 @@
 // none holds any for longer than TTL. What is given back is less by what has come
 // back by itself meanwhile, or the bound would not hold. A crash only
 // under-admits. (TestLeasesKeepTheirBound, TestLeasesReturnNothingTwice, TestLeasedHolders,
-// TestLeasesGiveBack, TestLeasesSaveRoundTrips)
+// TestLeasesGiveBack, TestLeasesSaveRoundTrips) Those who come while more tokens are
+// on the way get theirs in turn, and one call asks for all of them
+// (TestLeasedServesInTurn).
 //
 // Options.OnFailure says what holds while the server doesn't answer: an error,
 // all, nothing, or the same limit kept in this process; Decision.Degraded tells.

@@ -15,8 +15,8 @@ import (
 
 // LeasedOptions configure a [Leased].
 type LeasedOptions struct {
-	// Tokens is how many tokens one holder takes at once, at most: 1 to the
-	// Burst of the limit. Few operations on the server need many, an even share
+	// Tokens is how many tokens one holder takes ahead of use, at most: 1 to the
+	// Burst of the limit. Those that callers wait for come on top. Few operations on the server need many, an even share
 	// among holders needs few. Defaults to 100, or to Burst if that is less.
 	Tokens int
 	// TTL is how long they may be used after they were taken: at least a
@@ -83,7 +83,8 @@ type lease struct {
 	by      *terms        // the limits that they were taken by
 	used    time.Duration // when the last one was given out
 
-	called chan struct{} // closed when the call that is under way is over; nil without one
+	asking bool       // a call for more is under way
+	queue  []*waiting // who waits for it, oldest first
 
 	// The last answer of the server.
 	terms   *terms
@@ -151,54 +152,35 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 	}
 	need := int64(n)
 	s := &l.shards[maphash.String(l.seed, name)%leaseShards]
-	for {
-		s.mu.Lock()
-		now := time.Since(l.base)
-		h := s.leases[name]
-		if h != nil && h.left >= need && now < h.until {
-			h.left -= need
-			h.used = now
-			d := h.last
-			d.Taken = n
-			d.Remaining += int(h.left)
-			d.ResetAfter = max(0, d.ResetAfter-(now-h.at))
-			s.mu.Unlock()
-			return d, nil
-		}
-		if s.closed {
-			s.mu.Unlock()
-			return Decision{}, redoubt.ErrClosed
-		}
-		if h == nil {
-			if _, err := l.limiter.key(name); err != nil {
-				s.mu.Unlock()
-				return Decision{}, err
-			}
-			h = &lease{}
-			s.leases[name] = h
-			l.sweepLater()
-		}
-		if called := h.called; called != nil {
-			s.mu.Unlock()
-			select {
-			case <-called:
-				continue
-			case <-ctx.Done():
-				return Decision{}, ctx.Err()
-			}
-		}
-		if h.left > 0 && now >= h.until {
-			l.giveBack(h.take(name))
-		}
-		if now < h.refusedUntil && need-h.left >= h.refused && h.given == l.limiter.denials.given(name) {
-			d := h.refuse(need, now)
-			s.mu.Unlock()
-			return d, nil
-		}
-		if d, done, err := l.ask(ctx, s, h, name, need, now); done {
-			return d, err
-		}
+	s.mu.Lock()
+	now := time.Since(l.base)
+	h := s.leases[name]
+	if h != nil && h.left >= need && now < h.until {
+		d := h.give(need, now)
+		s.mu.Unlock()
+		return d, nil
 	}
+	if s.closed {
+		s.mu.Unlock()
+		return Decision{}, redoubt.ErrClosed
+	}
+	if h == nil {
+		if _, err := l.limiter.key(name); err != nil {
+			s.mu.Unlock()
+			return Decision{}, err
+		}
+		h = &lease{}
+		s.leases[name] = h
+		l.sweepLater()
+	}
+	if !h.asking {
+		h.asking = true
+		return l.turn(ctx, s, h, name, need)
+	}
+	w := &waiting{n: need, done: make(chan struct{})}
+	h.queue = append(h.queue, w)
+	s.mu.Unlock()
+	return l.wait(ctx, s, h, name, w)
 }
 
 // Peek answers what [Limiter.Peek] does: it does not count what is leased.
@@ -206,13 +188,16 @@ func (l *Leased) Peek(ctx context.Context, name string) (Decision, error) {
 	return l.limiter.Peek(ctx, name)
 }
 
-// ask takes more tokens from the server, for need of them to be there. It is not
-// done when the server gave them and those that were there before have gone. s.mu
-// is held, and is not when it returns.
+// ask takes more tokens from the server, for need of them to be there, and for those
+// who wait. It is not done when the server gave them and those that were there before
+// have gone. s.mu is held, and is let go meanwhile.
 func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, need int64, now time.Duration) (_ Decision, done bool, _ error) {
-	h.called = make(chan struct{})
 	least := need - h.left
-	most := min(max(least, h.share(l.limiter, now)), l.most-h.left)
+	wanted := least
+	for _, w := range h.queue {
+		wanted += w.n
+	}
+	most := max(wanted, min(h.share(l.limiter, now), l.most-h.left))
 	given := l.limiter.denials.given(name)
 	s.mu.Unlock()
 
@@ -224,24 +209,18 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	})
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(h.called)
-	h.called = nil
+	if h.left > 0 && (time.Since(l.base) >= h.until || err == nil && !slices.Equal(h.by.limits, t.limits)) {
+		l.giveBack(h.take(name)) // they have lapsed meanwhile, or are of other limits
+	}
 	if err != nil {
 		d, err := l.limiter.failed(ctx, name, int(need), err)
 		return d, true, err
-	}
-	if h.left > 0 && (time.Since(l.base) >= h.until || !slices.Equal(h.by.limits, t.limits)) {
-		l.giveBack(h.take(name)) // they have lapsed meanwhile, or are of other limits
 	}
 	if h.left == 0 {
 		// It lapses by when it was asked for: the server took it later.
 		h.until, h.granted, h.by = now+l.ttl, o.now, t
 	}
 	h.left += o.first
-	if s.closed {
-		defer func() { l.giveBack(h.take(name)) }()
-	}
 	h.terms, h.outcome, h.at, h.used, h.given = t, o, now, now, given
 	h.last = t.decide(o, o.first, 1)
 	h.last.Allowed, h.last.RetryAfter, h.last.Violated = true, 0, -1
@@ -256,16 +235,22 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	}
 	switch {
 	case h.left >= need:
+		return h.give(need, now), true, nil
 	case o.first == most:
 		return Decision{}, false, nil
-	default:
-		return h.refuse(need, now), true, nil
 	}
-	h.left -= need
+	return h.refuse(need, now), true, nil
+}
+
+// give gives out tokens, which are there.
+func (h *lease) give(n int64, now time.Duration) Decision {
+	h.left -= n
+	h.used = now
 	d := h.last
-	d.Taken = int(need)
+	d.Taken = int(n)
 	d.Remaining += int(h.left)
-	return d, true, nil
+	d.ResetAfter = max(0, d.ResetAfter-(now-h.at))
+	return d
 }
 
 // share is how many tokens to take for more than one call: half of what should
@@ -381,7 +366,7 @@ func (l *Leased) sweep() {
 		s := &l.shards[i]
 		s.mu.Lock()
 		for name, h := range s.leases {
-			if h.called == nil && (now >= h.until || now-h.used >= l.ttl/2) {
+			if !h.asking && (now >= h.until || now-h.used >= l.ttl/2) {
 				if h.left > 0 {
 					back = append(back, h.take(name))
 				}

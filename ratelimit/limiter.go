@@ -163,6 +163,14 @@ func (t *terms) args(lead []string, n int64) []string {
 	return args
 }
 
+// keysID tells apart the keys that Limiters of a Client make of the same name.
+func (l *Limiter) keysID() string {
+	if l.bare {
+		return "bare"
+	}
+	return l.suffix
+}
+
 // key returns the key of what was taken under name. The error matches
 // redoubt.ErrInvalidName.
 func (l *Limiter) key(name string) (string, error) {

@@ -71,14 +71,14 @@ const maxUpTo = 1 << 52
 
 // take is the way to the server of every call for all of its tokens or none.
 func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error) {
+	if d, ok := l.denied(name, n); ok {
+		return d, nil
+	}
 	cmd, err := l.takeCmd(name, n)
 	if err != nil {
 		return Decision{}, err
 	}
 	c := &caller{name: name, key: cmd.Keys[len(cmd.Keys)-1], n: n}
-	if d, ok := l.denied(name, c.key, n); ok {
-		return d, nil
-	}
 	return l.guard(ctx, c.name, c.n, func(ctx context.Context) (Decision, error) { return l.coalesce(ctx, c, cmd) })
 }
 

@@ -1,0 +1,122 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/ratelimit"
+)
+
+// distant is a Conn whose server takes a millisecond to reach.
+type distant struct{ redoubt.Conn }
+
+func (d distant) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	time.Sleep(time.Millisecond) // the time of the bubble
+	return d.Conn.Do(ctx, cmd)
+}
+
+// Of callers who wait for more tokens none takes those of another, and the second
+// call asks for all of them. What it brings for somebody who has left goes back.
+func TestLeasedServesInTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *counter) {
+		client := newClient(t, distant{sent}, "rd")
+		opts := ratelimit.Options{Limit: ratelimit.PerHour(100)}
+		l, err := ratelimit.New(client, opts)
+		must(t, err)
+		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 2, TTL: time.Hour})
+		start := time.Now()
+		var mu sync.Mutex
+		var order []int
+		var after []time.Duration
+		call := func(ctx context.Context, i int) {
+			d, err := h.Allow(ctx, "a")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && d.Allowed:
+				order, after = append(order, i), append(after, time.Since(start))
+			case !errors.Is(err, context.Canceled):
+				t.Error(i, d, err)
+			}
+		}
+		for i := range 8 {
+			go call(t.Context(), i)
+			synctest.Wait() // it has left, or queues
+		}
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		const ms = time.Millisecond
+		if want := []time.Duration{ms, ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms}; !slices.Equal(after, want) {
+			t.Errorf("8 callers with leases of 2 had theirs after %v; want %v", after, want)
+		}
+		if n := sent.n.Load(); n != 2 {
+			t.Errorf("%d calls of the server; want 2", n)
+		}
+		// Those who have their answer at the same time are woken in any order.
+		if slices.Sort(order[:2]); !slices.Equal(order[:2], []int{0, 1}) {
+			t.Errorf("served in the order %v", order)
+		}
+
+		// Of five, two are served, and a call for three is on the way when two leave.
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 6 {
+			if i < 3 {
+				go call(t.Context(), i)
+			} else {
+				go call(ctx, i)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(3 * ms / 2)
+		cancel()
+		time.Sleep(10 * ms)
+		synctest.Wait()
+		if len(order) != 11 {
+			t.Errorf("%d were served; want 11", len(order))
+		}
+		exact, err := ratelimit.New(near, opts)
+		must(t, err)
+		d, err := exact.Peek(t.Context(), "a")
+		must(t, err)
+		if d.Remaining != 100-11-2 {
+			t.Errorf("%d are left; want %d: 11 are used and 2 are leased", d.Remaining, 100-11-2)
+		}
+		must(t, h.Close(t.Context()))
+		must(t, client.Close())
+	})
+}
+
+// One who waits and has its turn to ask when it leaves gives it to the next, and
+// so does a call that fails.
+func TestLeasedPassesTheTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *counter) {
+		client := newClient(t, distant{sent}, "rd")
+		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
+		must(t, err)
+		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 1, TTL: time.Hour})
+		first, give := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 4 {
+			ctx, want := t.Context(), error(nil)
+			if i < 2 {
+				ctx, want = first, context.Canceled
+			}
+			wg.Go(func() {
+				if d, err := h.Allow(ctx, "a"); !errors.Is(err, want) || d.Allowed != (want == nil) {
+					t.Errorf("caller %d: %+v, %v; want %v", i, d, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		give()
+		wg.Wait()
+		must(t, h.Close(t.Context()))
+		must(t, client.Close())
+	})
+}
