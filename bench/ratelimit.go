@@ -27,7 +27,7 @@ var limitCallers = []int{1, 16, 64, 256}
 // It has so many measurements that each is short: all of it takes five minutes.
 func benchRateLimit(ctx context.Context, cfg config) error {
 	if !cfg.chosen {
-		cfg.rounds, cfg.duration = 5, 200*time.Millisecond
+		cfg.rounds, cfg.duration = 5, 170*time.Millisecond
 	}
 	var g goals
 	for _, part := range []func(context.Context, config, *goals) error{
