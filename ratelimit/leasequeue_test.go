@@ -73,9 +73,9 @@ func TestLeasedServesInTurn(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		time.Sleep(3 * ms / 2)
+		time.Sleep(3 * ms / 2) // the time of the bubble
 		cancel()
-		time.Sleep(10 * ms)
+		time.Sleep(10 * ms) // the time of the bubble
 		synctest.Wait()
 		if len(order) != 11 {
 			t.Errorf("%d were served; want 11", len(order))
