@@ -49,7 +49,7 @@ func TestLeasedServesInTurn(t *testing.T) {
 			go call(t.Context(), i)
 			synctest.Wait() // it has left, or queues
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the time of the bubble
 		synctest.Wait()
 		const ms = time.Millisecond
 		if want := []time.Duration{ms, ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms}; !slices.Equal(after, want) {
