@@ -28,3 +28,6 @@ func (f *Sliding) Sync() {
 	s.clock -= 2 * syncEvery.Microseconds()
 	f.now.Store(&s)
 }
+
+// Logarithm is what links are sized by.
+var Logarithm = logarithm

@@ -39,6 +39,9 @@ type Command struct {
 	Errors []string
 	// Examples are calls and what redis-cli prints for them.
 	Examples []Example
+	// Module says that the command is one of a Redis module: a server behind that
+	// has it runs it itself.
+	Module bool
 	// Notes follow the table in the documentation.
 	Notes []string
 
@@ -142,7 +145,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands)
+var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands, bloomCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {
@@ -155,7 +158,7 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), stockScripts())
+	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), stockScripts(), bloomScripts())
 }
 
 // Keys returns the positions of the keys in args, its name first.

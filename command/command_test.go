@@ -127,6 +127,18 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"STOCK.CANCEL": {{"}", "x"}, {"n", long}},
 		"STOCK.INFO":   {{"}"}},
 		"STOCK.LS":     {{"NONE", "x"}},
+
+		"BF.RESERVE": {
+			{"k", "0.1", "1", "2", "3", "4", "5"}, {"k", "x", "1"}, {"k", "1", "1"}, {"k", "0.1", "x"}, {"k", "0.1", "0"}, {"k", "0.1", "1", "EXPANSION"},
+			{"k", "0.1", "1", "EXPANSION", "x"}, {"k", "0.1", "1", "EXPANSION", "-1"}, {"k", "0.1", "1", "EXPANSION", "1", "NONSCALING"},
+			{"k", "0.000000001", "1073741824"},
+		},
+		"BF.INSERT": {
+			{"k", "NOCREATE", "ITEMS"}, {"k", "CAPACITY", "0", "ITEMS", "x"}, {"k", "ERROR", "1", "ITEMS", "x"}, {"k", "EXPANSION", "-1", "ITEMS", "x"},
+			{"k", "DONTEXIST", "ITEMS", "x"}, {"k", "ERROR", "0.000000001", "CAPACITY", "1073741824", "ITEMS", "x"},
+		},
+		"BF.INFO":      {{"k", "ITEMS", "x"}},
+		"BF.LOADCHUNK": {{"k", "x", "y"}},
 	}
 	// What the arguments alone don't show.
 	later := []string{
@@ -144,6 +156,17 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"TRYAGAIN redoubt: the server's clock is days from the clock here: ask again",
 		"ERR redoubt: the key holds no log of calls",
 		"ERR redoubt: the key holds no quota",
+		"ERR item exists",
+		"ERR not found",
+		"ERR non scaling filter is full",
+		"ERR problem inserting into filter",
+		"ERR received bad data",
+		"ERR invalid offset - no link found",
+		"ERR invalid chunk - Too big for current filter",
+		"Invalid information value",
+		"Second argument must be numeric",
+		"ERR redoubt: the filter would take more than 512 MB, which is the longest string",
+		"ERR redoubt: the dump is of a filter from before RedisBloom 1.1",
 		"STALE redoubt: the token is 1, and 2 has been seen",
 		"TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command",
 	}

@@ -272,8 +272,13 @@ func (c *session) settleScript() bool {
 }
 
 // extension runs a command of the table.
-func (c *session) extension(args [][]byte, _ []byte) {
+func (c *session) extension(args [][]byte, raw []byte) {
 	h := c.srv.lookup(args[0])
+	if h.command.Module && c.srv.module(c.ctx) {
+		c.commands[Passed]++
+		c.forward(raw, nil)
+		return
+	}
 	c.srv.stats.extension[h.index].Add(1)
 	if fault := h.command.CheckArity(len(args)); fault != "" {
 		c.commands[Local]++

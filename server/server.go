@@ -57,6 +57,13 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	sessions  map[uint64]*session
 
+	// The back end has RedisBloom, unless asked is false: then it is not known.
+	modules struct {
+		sync.Mutex
+
+		asked, bloom bool
+	}
+
 	identityMu sync.Mutex
 	identity   [2][]any // the back end's last answer to HELLO, in RESP2 and RESP3
 }

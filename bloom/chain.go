@@ -1,0 +1,252 @@
+package bloom
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+)
+
+// This file is the scaling filter of RedisBloom, as the BF commands keep it: a chain
+// of classic Bloom filters, each of which has room for more items than the one before
+// and half its error rate. Its sizes, positions and dumps are those of the module.
+//
+// A chain is one string under the client's key:
+//
+//	the bits of all links, each link's as in the module's memory
+//	53 bytes for each link, as in the header of a dump
+//	20 bytes for the chain, as at the beginning of that header
+//	the logarithm of the last link's error rate, two doubles that are added
+//	"RdBloom1"
+//
+// What grows is at the end, so that the bits of a link never move, and one GETRANGE
+// from the end finds everything. The logarithm is there because the size of the next
+// link depends on every bit of it, and not every back end has the same log.
+
+const (
+	linkBytes  = 53
+	chainBytes = 20
+	chainMagic = "RdBloom1"
+	tailBytes  = chainBytes + 16 + len(chainMagic)
+
+	// Options of the module: bits are not rounded to a power of two, hashes have 64
+	// bits, no second link.
+	noRound    = 1
+	force64    = 4
+	nonScaling = 8
+
+	// maxString is how long a string may be on Redis.
+	maxString = 512 << 20
+	// MaxChainErrorRate is what larger error rates of a chain become.
+	MaxChainErrorRate = 0.25
+	// maxChainHashes is more than any error rate above 0 needs.
+	maxChainHashes = 1100
+)
+
+var (
+	// ErrTooLarge is matched when a chain would take more than a string can hold.
+	ErrTooLarge = errors.New("bloom: the filter would take more than 512 MB, which is the longest string")
+
+	// ErrBadDump is matched when the header of a dump is not one.
+	ErrBadDump = errors.New("bloom: received bad data")
+
+	// ErrOldDump is matched for the header of a dump that RedisBloom has supported,
+	// and not made, since version 1.1: with hashes of 32 bits or sizes that are powers
+	// of two.
+	ErrOldDump = errors.New("bloom: the dump is of a filter from before RedisBloom 1.1")
+)
+
+// A ChainSpec says what a chain is for, as the arguments of BF.RESERVE do. They are
+// not checked again.
+type ChainSpec struct {
+	// ErrorRate is above 0 and at most MaxChainErrorRate.
+	ErrorRate float64
+	// Capacity is of the first link.
+	Capacity int64
+	// Expansion is how many times as large each link is as the one before.
+	Expansion int64
+	// Fixed says that there is no second link.
+	Fixed bool
+}
+
+// A link is one filter of a chain.
+type link struct {
+	bytes, bits, size uint64
+	rate, perItem     float64 // error rate, bits an item
+	hashes            uint32
+	entries           uint64
+	n2                uint8
+}
+
+// A chain is what is at the end of the string.
+type chain struct {
+	size    uint64
+	options uint32
+	growth  uint32
+	links   []link
+}
+
+// Both are those of the module, which are not ln(2) and its square in the last places.
+const (
+	moduleLn2        = 0.693147180559945
+	moduleLn2Squared = 0.480453013918201
+)
+
+// newLink sizes a link, given the logarithm of its error rate.
+func newLink(entries uint64, rate, log float64) link {
+	l := link{rate: rate, entries: entries, perItem: -(log / moduleLn2Squared)}
+	l.bits = max(uint64(float64(entries)*l.perItem), 1)
+	l.bytes = (l.bits + 63) / 64 * 8
+	l.bits = l.bytes * 8
+	l.hashes = uint32(math.Ceil(moduleLn2 * l.perItem))
+	return l
+}
+
+// newChain returns an empty chain.
+func newChain(s ChainSpec) chain {
+	c := chain{options: noRound | force64, growth: uint32(s.Expansion)} //nolint:gosec // at most 32768
+	rate := s.ErrorRate
+	if s.Fixed {
+		c.options |= nonScaling
+	} else {
+		rate *= 0.5
+	}
+	log, _ := logarithm(rate)
+	c.links = []link{newLink(uint64(s.Capacity), rate, log)} //nolint:gosec // at least 1
+	return c
+}
+
+// dataLen is the length of all links.
+func (c chain) dataLen() (n uint64) {
+	for _, l := range c.links {
+		n += l.bytes
+	}
+	return n
+}
+
+// tail is what stands behind the bits in the string.
+func (c chain) tail() (string, error) {
+	if n := c.dataLen() + uint64(len(c.links)*linkBytes+tailBytes); n > maxString {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
+	}
+	var b []byte
+	for _, l := range c.links {
+		b = l.append(b)
+	}
+	b = c.append(b)
+	high, low := logarithm(c.links[len(c.links)-1].rate)
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(high))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(low))
+	return string(append(b, chainMagic...)), nil
+}
+
+func (c chain) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, c.size)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.links))) //nolint:gosec // as many as have room in a string
+	b = binary.LittleEndian.AppendUint32(b, c.options)
+	return binary.LittleEndian.AppendUint32(b, c.growth)
+}
+
+func (l link) append(b []byte) []byte {
+	for _, v := range []uint64{l.bytes, l.bits, l.size, math.Float64bits(l.rate), math.Float64bits(l.perItem)} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	b = binary.LittleEndian.AppendUint32(b, l.hashes)
+	b = binary.LittleEndian.AppendUint64(b, l.entries)
+	return append(b, l.n2)
+}
+
+// header is the first part of a dump.
+func (c chain) header() string {
+	b := c.append(nil)
+	for _, l := range c.links {
+		b = l.append(b)
+	}
+	return string(b)
+}
+
+// parseChain reads the 20 bytes of a chain and its links, which stand apart in a string.
+func parseChain(head, links string) chain {
+	b, at := []byte(head), []byte(links)
+	c := chain{size: binary.LittleEndian.Uint64(b), options: binary.LittleEndian.Uint32(b[12:]), growth: binary.LittleEndian.Uint32(b[16:])}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(at[i:]) }
+	for ; len(at) >= linkBytes; at = at[linkBytes:] {
+		c.links = append(c.links, link{
+			bytes: word(0), bits: word(8), size: word(16),
+			rate: math.Float64frombits(word(24)), perItem: math.Float64frombits(word(32)),
+			hashes: binary.LittleEndian.Uint32(at[40:]), entries: word(44), n2: at[52],
+		})
+	}
+	return c
+}
+
+// parseTail reads what tail has written.
+func parseTail(s string) (chain, bool) {
+	if len(s) < tailBytes || s[len(s)-len(chainMagic):] != chainMagic {
+		return chain{}, false
+	}
+	head, links := s[len(s)-tailBytes:], s[:len(s)-tailBytes]
+	n := binary.LittleEndian.Uint32([]byte(head[8:12]))
+	return parseChain(head, links), uint64(len(links)) == uint64(n)*linkBytes
+}
+
+// parseHeader reads the first part of a dump, with the checks that the module makes.
+func parseHeader(s string) (chain, error) {
+	if len(s) < chainBytes {
+		return chain{}, ErrBadDump
+	}
+	n := uint64(binary.LittleEndian.Uint32([]byte(s[8:12])))
+	if n == 0 || uint64(len(s)-chainBytes) != n*linkBytes {
+		return chain{}, ErrBadDump
+	}
+	c := parseChain(s[:chainBytes], s[chainBytes:])
+	items := uint64(0)
+	for _, l := range c.links {
+		if !(l.rate > 0 && l.rate < 1) || l.n2 > 63 || l.n2 != 0 && l.bits < 1<<l.n2 || l.bits == 0 ||
+			l.bytes > math.MaxUint64/8 || l.bits != l.bytes*8 || l.hashes > maxChainHashes || float64(l.hashes) != math.Ceil(moduleLn2*l.perItem) ||
+			l.size > math.MaxUint64-items {
+			return chain{}, ErrBadDump
+		}
+		if l.bytes > maxString {
+			return chain{}, ErrTooLarge
+		}
+		items += l.size
+	}
+	switch {
+	case c.options&^(noRound|2|force64|nonScaling) != 0 || c.size != items:
+		return chain{}, ErrBadDump
+	case c.options&^nonScaling != noRound|force64:
+		return chain{}, ErrOldDump
+	}
+	return c, nil
+}
+
+// logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles,
+// the first of which is the nearest double: what a good C library's log gives, of
+// which Go's is off by a last place now and then.
+func logarithm(x float64) (high, low float64) {
+	mantissa, exponent := math.Frexp(x)
+	sum := new(big.Float).Mul(ln2, big.NewFloat(float64(exponent)))
+	sum.Add(sum, bigLog(mantissa))
+	high, _ = sum.Float64()
+	low, _ = sum.Sub(sum, big.NewFloat(high)).Float64()
+	return high, low
+}
+
+const precision = 160
+
+var ln2 = new(big.Float).Neg(bigLog(0.5))
+
+// bigLog is the logarithm of x in [0.5, 1): twice the area tangent of (x-1)/(x+1).
+func bigLog(x float64) *big.Float {
+	number := func(f float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(f) }
+	z := number(0).Quo(number(x-1), number(0).Add(number(x), number(1)))
+	square, power, sum := number(0).Mul(z, z), number(2), number(0)
+	power.Mul(power, z)
+	for n := 1.0; n < 110; n += 2 { // z² is at most 1/9
+		sum.Add(sum, number(0).Quo(power, number(n)))
+		power.Mul(power, square)
+	}
+	return sum
+}

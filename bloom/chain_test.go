@@ -1,0 +1,371 @@
+package bloom_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/bloom"
+)
+
+// An oracle is RedisBloom's scaling filter written after its documentation, the
+// published algorithm and the dumps that it makes, in memory and bit by bit, with the C
+// library's log.
+type oracle struct {
+	log    func(float64) float64
+	fixed  bool
+	growth uint64
+	links  []*oracleLink
+}
+
+type oracleLink struct {
+	rate, perItem float64
+	hashes        int
+	entries, size uint64
+	bits          []bool
+}
+
+func newOracle(s bloom.ChainSpec, log func(float64) float64) *oracle {
+	o := &oracle{log: log, fixed: s.Fixed, growth: uint64(s.Expansion)}
+	rate := s.ErrorRate
+	if !s.Fixed {
+		rate /= 2
+	}
+	o.grow(uint64(s.Capacity), rate)
+	return o
+}
+
+func (o *oracle) grow(entries uint64, rate float64) {
+	l := &oracleLink{rate: rate, entries: entries}
+	l.perItem = math.Abs(o.log(rate) / 0.480453013918201)
+	l.hashes = int(math.Ceil(l.perItem * 0.693147180559945))
+	n := uint64(l.perItem * float64(entries))
+	if n == 0 {
+		n = 1
+	}
+	if n%64 != 0 {
+		n += 64 - n%64
+	}
+	l.bits = make([]bool, n)
+	o.links = append(o.links, l)
+}
+
+func (l *oracleLink) positions(item string) (at []uint64) {
+	a := slowMurmur([]byte(item), 0xc6a4a7935bd1e995)
+	b := slowMurmur([]byte(item), a)
+	for i := range l.hashes {
+		at = append(at, (a+uint64(i)*b)%uint64(len(l.bits)))
+	}
+	return at
+}
+
+func (o *oracle) has(item string) bool {
+	for _, l := range o.links {
+		all := true
+		for _, p := range l.positions(item) {
+			all = all && l.bits[p]
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *oracle) add(item string) int64 {
+	if o.has(item) {
+		return bloom.ItemOld
+	}
+	l := o.links[len(o.links)-1]
+	if l.size >= l.entries {
+		if o.fixed {
+			return bloom.ItemFull
+		}
+		if l.entries*o.growth == 0 || l.rate/2 == 0 {
+			return bloom.ItemNoLink
+		}
+		o.grow(l.entries*o.growth, l.rate/2)
+		l = o.links[len(o.links)-1]
+	}
+	for _, p := range l.positions(item) {
+		l.bits[p] = true
+	}
+	l.size++
+	return bloom.ItemNew
+}
+
+// dump returns what BF.SCANDUMP gives: the header and the bits of each link.
+func (o *oracle) dump() (parts []string) {
+	put := func(b []byte, words ...uint64) []byte {
+		for _, w := range words {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+		return b
+	}
+	var head []byte
+	total, options := uint64(0), uint32(1|4)
+	for _, l := range o.links {
+		n := uint64(len(l.bits))
+		head = put(head, n/8, n, l.size, math.Float64bits(l.rate), math.Float64bits(l.perItem))
+		head = binary.LittleEndian.AppendUint32(head, uint32(l.hashes))
+		head = append(put(head, l.entries), 0)
+		total += l.size
+	}
+	if o.fixed {
+		options |= 8
+	}
+	front := binary.LittleEndian.AppendUint32(put(nil, total), uint32(len(o.links)))
+	front = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(front, options), uint32(o.growth))
+	parts = append(parts, string(front)+string(head))
+	for _, l := range o.links {
+		data := make([]byte, len(l.bits)/8)
+		for i, set := range l.bits {
+			if set {
+				data[i/8] |= 1 << (i % 8)
+			}
+		}
+		parts = append(parts, string(data))
+	}
+	return parts
+}
+
+// dump reads a dump from a server, with the iterator of each part.
+func (w *world) dump(key string) (parts []string, iters []int64) {
+	w.t.Helper()
+	status, info, err := bloom.ReadHeader(w.client.Do(w.t.Context(), bloom.ChainHeaderCmd(key)))
+	must(w.t, err)
+	if status != bloom.ChainDone {
+		w.t.Fatalf("%s: status %d", key, status)
+	}
+	parts, iters = append(parts, info.Header), append(iters, 1)
+	for iter := int64(1); ; {
+		status, data, err := bloom.ReadPart(w.client.Do(w.t.Context(), bloom.ChainReadCmd(key, iter)))
+		must(w.t, err)
+		if status == bloom.ChainNowhere {
+			return parts, iters
+		}
+		iter += int64(len(data))
+		parts, iters = append(parts, data), append(iters, iter)
+	}
+}
+
+// cLog is the C library's log, by way of redis-server's Lua.
+func cLog(t *testing.T, w *world) func(float64) float64 {
+	return func(x float64) float64 {
+		text, err := w.rdb.Eval(t.Context(), "return string.format('%.17g', math.log(tonumber(ARGV[1])))", nil, strconv.FormatFloat(x, 'g', -1, 64)).Text()
+		must(t, err)
+		f, err := strconv.ParseFloat(text, 64)
+		must(t, err)
+		return f
+	}
+}
+
+// Whatever is added to and asked of a chain, the answers, the sizes and every byte of a
+// dump are those of the oracle; and the dump loads.
+func TestChainIsRedisBlooms(t *testing.T) {
+	var log func(float64) float64
+	each(t, func(t *testing.T, w *world) {
+		if w.Name == "redis" {
+			c, known := cLog(t, w), map[float64]float64{}
+			log = func(x float64) float64 {
+				if _, ok := known[x]; !ok {
+					known[x] = c(x)
+				}
+				return known[x]
+			}
+		} // the other back ends come after it, and know what it said
+		ctx, rnd := t.Context(), rand.New(rand.NewPCG(5, 6))
+		inserts := 0
+		for n := range 25 {
+			s := bloom.ChainSpec{
+				ErrorRate: []float64{0.01, 0.001, 0.25, 0.05, 1e-9, 0.1, rnd.Float64() / 4}[rnd.IntN(7)],
+				Capacity:  1 + rnd.Int64N(40), Expansion: rnd.Int64N(5),
+			}
+			s.Fixed = s.Expansion == 0 || rnd.IntN(6) == 0
+			key, o := fmt.Sprint(w.Prefix, n), newOracle(s, log)
+			if n%2 == 0 {
+				cmd, err := bloom.ChainReserveCmd(key, s)
+				must(t, err)
+				for _, want := range []bloom.ChainStatus{bloom.ChainDone, bloom.ChainMissing} {
+					status, err := bloom.ReadStatus(w.client.Do(ctx, cmd))
+					must(t, err)
+					if status != want {
+						t.Fatalf("%+v: status %d, want %d", s, status, want)
+					}
+				}
+			}
+			for range 6 {
+				items := make([]string, 1+rnd.IntN(30))
+				for i := range items {
+					items[i] = strconv.Itoa(rnd.IntN(200))
+				}
+				if rnd.IntN(2) == 0 {
+					got, err := bloom.ReadExists(w.client.Do(ctx, bloom.ChainExistsCmd(key, items)))
+					must(t, err)
+					for i, item := range items {
+						if o.has(item) != (got[i] == 1) {
+							t.Fatalf("%+v: %s is in: %d", s, item, got[i])
+						}
+					}
+					continue
+				}
+				cmd, err := bloom.ChainInsertCmd(key, &s, items)
+				must(t, err)
+				status, got, err := bloom.ReadInserted(w.client.Do(ctx, cmd))
+				must(t, err)
+				var want []int64
+				for _, item := range items {
+					if want = append(want, o.add(item)); want[len(want)-1] == bloom.ItemFull {
+						break
+					}
+				}
+				inserts += len(got)
+				if status != bloom.ChainDone || fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("%+v: %q gave %d %v, want %v", s, items, status, got, want)
+				}
+			}
+			if w.rdb.Exists(ctx, key).Val() == 0 {
+				continue // it was only asked
+			}
+			parts, iters := w.dump(key)
+			want := o.dump()
+			for i := range want {
+				if len(parts) != len(want) || parts[i] != want[i] {
+					t.Fatalf("%+v: part %d of a dump is\n%x, want\n%x", s, i, parts[i], want[i])
+				}
+			}
+			for i, part := range parts {
+				cmd, err := bloom.ChainLoadCmd(key+"copy", iters[i], part)
+				must(t, err)
+				status, _, err := bloom.ReadPart(w.client.Do(ctx, cmd))
+				must(t, err)
+				if status != bloom.ChainDone && (i > 0 || status != bloom.ChainMade) {
+					t.Fatalf("loading part %d: %d", i, status)
+				}
+			}
+			if a, b := w.rdb.Get(ctx, key).Val(), w.rdb.Get(ctx, key+"copy").Val(); a[:len(a)-24] != b[:len(b)-24] {
+				t.Fatalf("%+v: the loaded filter is another", s)
+			}
+		}
+		if inserts < 500 {
+			t.Errorf("only %d items were inserted", inserts)
+		}
+	})
+}
+
+// The size of a link depends on the last bit of a logarithm: ours is that of the C
+// library, for a filter's error rate and for those of the links that follow.
+func TestLogarithm(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		if w.Name != "redis" {
+			return // it has no C library
+		}
+		var args []any
+		var want []string
+		rnd := rand.New(rand.NewPCG(7, 8))
+		for i := range 400 {
+			x := rnd.Float64()
+			switch i % 4 {
+			case 0:
+				x = math.Pow(10, -float64(i%10)) * float64(1+i%9) / 10
+			case 1:
+				x = math.Round(x*1000) / 1000
+			}
+			for range 20 {
+				if x /= 2; x > 0 {
+					args = append(args, strconv.FormatFloat(x, 'g', -1, 64))
+					high, _ := bloom.Logarithm(x)
+					want = append(want, strconv.FormatFloat(high, 'g', -1, 64))
+				}
+			}
+		}
+		got, err := w.rdb.Eval(t.Context(), "local r = {} for i, x in ipairs(ARGV) do r[i] = string.format('%.17g', math.log(tonumber(x))) end return r", nil, args...).StringSlice()
+		must(t, err)
+		differ := 0
+		for i := range got {
+			g, _ := strconv.ParseFloat(got[i], 64)
+			if strconv.FormatFloat(g, 'g', -1, 64) != want[i] {
+				differ++
+				t.Logf("log(%s) is %s in C, and %s here", args[i], got[i], want[i])
+			}
+		}
+		// C's log is not the nearest double for one number in some hundred.
+		if differ > len(got)/100 {
+			t.Errorf("%d of %d differ", differ, len(got))
+		}
+	})
+}
+
+// Many links, whose descriptions one read from the end doesn't bring.
+func TestChainOfManyLinks(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, c := range []struct{ expansion, links int64 }{{1, 23}, {2, 5}, {4, 4}} {
+			key := fmt.Sprint(w.Prefix, c.expansion)
+			s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 4, Expansion: c.expansion}
+			items := numbered("", 100)
+			for i := range items {
+				cmd, err := bloom.ChainInsertCmd(key, &s, items[i:i+1])
+				must(t, err)
+				_, _, err = bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+				must(t, err)
+			}
+			got, err := bloom.ReadExists(w.client.Do(t.Context(), bloom.ChainExistsCmd(key, items)))
+			must(t, err)
+			for i, in := range got {
+				if in != 1 {
+					t.Errorf("expansion %d: %s is denied", c.expansion, items[i])
+				}
+			}
+			_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+			must(t, err)
+			if int64(info.Links) < c.links-1 || int64(info.Links) > c.links+1 || info.Items < 90 {
+				t.Errorf("expansion %d: %+v", c.expansion, info)
+			}
+		}
+	})
+}
+
+func TestChainTooLarge(t *testing.T) {
+	_, err := bloom.ChainReserveCmd("k", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2})
+	is(t, err, bloom.ErrTooLarge)
+	s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2}
+	_, err = bloom.ChainInsertCmd("k", &s, []string{"x"})
+	is(t, err, bloom.ErrTooLarge)
+	// The second link would be.
+	each(t, func(t *testing.T, w *world) {
+		key := w.Prefix + "k"
+		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 20_000, Expansion: 32_768}
+		for from := 0; from < 25_000; from += 1000 {
+			cmd, err := bloom.ChainInsertCmd(key, &s, numbered(fmt.Sprint(from, ":"), 1000))
+			must(t, err)
+			_, became, err := bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+			must(t, err)
+			last := became[len(became)-1]
+			if want := map[bool]int64{false: bloom.ItemNew, true: bloom.ItemTooLong}[from >= 20_000]; last != want && last != bloom.ItemOld {
+				t.Fatalf("after %d items: %d, want %d", from, last, want)
+			}
+		}
+	})
+}
+
+// What is no header is refused as one, and never a panic.
+func FuzzChainHeader(f *testing.F) {
+	good := newOracle(bloom.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
+	f.Add([]byte(good))
+	f.Add([]byte(good[:20]))
+	f.Add([]byte(strings.Repeat("\xff", 73)))
+	f.Fuzz(func(t *testing.T, header []byte) {
+		cmd, err := bloom.ChainLoadCmd("k", 1, string(header))
+		if err != nil && !errors.Is(err, bloom.ErrBadDump) && !errors.Is(err, bloom.ErrOldDump) && !errors.Is(err, bloom.ErrTooLarge) {
+			t.Fatal(err)
+		}
+		if tail := cmd.Args[3]; err == nil && len(tail) < len(header) {
+			t.Fatalf("%d bytes behind the bits for a header of %d", len(tail), len(header))
+		}
+	})
+}

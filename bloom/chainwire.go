@@ -1,0 +1,241 @@
+package bloom
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+//go:embed lua/chain_reserve.lua
+var chainReserveSource string
+
+//go:embed lua/chain_insert.lua
+var chainInsertSource string
+
+//go:embed lua/chain_exists.lua
+var chainExistsSource string
+
+//go:embed lua/chain_header.lua
+var chainHeaderSource string
+
+//go:embed lua/chain_chunk.lua
+var chainChunkSource string
+
+var (
+	chainReserveScript = redoubt.NewScript("bloom.chain_reserve", chainReserveSource)
+	chainInsertScript  = redoubt.NewScript("bloom.chain_insert", chainInsertSource)
+	chainExistsScript  = redoubt.NewScript("bloom.chain_exists", chainExistsSource)
+	chainHeaderScript  = redoubt.NewScript("bloom.chain_header", chainHeaderSource)
+	chainChunkScript   = redoubt.NewScript("bloom.chain_chunk", chainChunkSource)
+)
+
+// ChainScripts returns the scripts of chains, for servers that load them ahead of use.
+func ChainScripts() []*redoubt.Script {
+	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainExistsScript, chainHeaderScript, chainChunkScript}
+}
+
+// The functions below are the BF commands of RedisBloom as commands for a server
+// without it, and the readers of their replies. They are for servers: Go programs want
+// a [Filter], which takes less memory and time.
+
+// ChainStatus is what became of a command on a chain.
+type ChainStatus int
+
+const (
+	// ChainMade: a chain was made of the header of a dump.
+	ChainMade ChainStatus = 2
+	// ChainDone: it did what it says.
+	ChainDone ChainStatus = 1
+	// ChainMissing: there is none. As an answer to [ChainReserveCmd]: there is one.
+	ChainMissing ChainStatus = 0
+	// ChainWrongType: the key holds something else.
+	ChainWrongType ChainStatus = -1
+	// ChainNowhere: no link has this part of a dump.
+	ChainNowhere ChainStatus = -2
+	// ChainTooLong: a part of a dump goes beyond the end of a link.
+	ChainTooLong ChainStatus = -3
+)
+
+// What became of an item in [ChainInsertCmd].
+const (
+	ItemNew     = 1
+	ItemOld     = 0
+	ItemNoLink  = -1 // the next link would have no room or no error rate
+	ItemFull    = -2 // the chain is full and fixed; no more items were looked at
+	ItemTooLong = -3 // the next link would make the string too long
+)
+
+// ChainReserveCmd makes a chain. A spec for more than a string can hold gives an error
+// that matches [ErrTooLarge].
+func ChainReserveCmd(key string, s ChainSpec) (redoubt.Cmd, error) {
+	c := newChain(s)
+	tail, err := c.tail()
+	return call(chainReserveScript, 0, []string{key}, tail, decimal(int64(c.dataLen()))), err //nolint:gosec // tail has checked it
+}
+
+// ChainInsertCmd adds items, to a chain that is made of s unless it is there; with nil
+// none is made. The error is that of [ChainReserveCmd].
+func ChainInsertCmd[T string | []byte](key string, s *ChainSpec, items []T) (redoubt.Cmd, error) {
+	args := make([]string, 3, 3+len(items))
+	args[1], args[2] = "0", decimal(maxString)
+	if s != nil {
+		c := newChain(*s)
+		tail, err := c.tail()
+		if err != nil {
+			return redoubt.Cmd{}, err
+		}
+		args[0], args[1] = tail, decimal(int64(c.dataLen())) //nolint:gosec // tail has checked it
+	}
+	return call(chainInsertScript, 0, []string{key}, appendHashes(args, items)...), nil
+}
+
+// ReadInserted reads the reply to [ChainInsertCmd]: what became of each item.
+func ReadInserted(r redoubt.Reply) (ChainStatus, []int64, error) {
+	n, err := readInts(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(n) == 0 {
+		return 0, nil, fmt.Errorf("bloom: reply of chain_insert.lua is empty")
+	}
+	return ChainStatus(n[0]), n[1:], nil
+}
+
+// ChainExistsCmd looks for items.
+func ChainExistsCmd[T string | []byte](key string, items []T) redoubt.Cmd {
+	return call(chainExistsScript, redoubt.ReadOnly, []string{key}, appendHashes(nil, items)...)
+}
+
+// ReadExists reads the reply to [ChainExistsCmd]: 1 for each item that may be in.
+func ReadExists(r redoubt.Reply) ([]int64, error) { return readInts(r) }
+
+// ReadStatus reads the reply to [ChainReserveCmd].
+func ReadStatus(r redoubt.Reply) (ChainStatus, error) {
+	var n [1]int64
+	err := r.Ints(n[:])
+	return ChainStatus(n[0]), err
+}
+
+// ChainHeaderCmd reads what a chain is.
+func ChainHeaderCmd(key string) redoubt.Cmd {
+	return call(chainHeaderScript, redoubt.ReadOnly, []string{key})
+}
+
+// ChainInfo is what a chain is.
+type ChainInfo struct {
+	// Capacity of all links together, Items that were added.
+	Capacity, Items int64
+	// Size is the memory that RedisBloom would take, in bytes.
+	Size int64
+	// Links is how many filters there are.
+	Links int
+	// Expansion and Fixed are as in [ChainSpec].
+	Expansion int64
+	Fixed     bool
+	// Header is the first part of a dump.
+	Header string
+}
+
+// ReadHeader reads the reply to [ChainHeaderCmd].
+func ReadHeader(r redoubt.Reply) (ChainStatus, ChainInfo, error) {
+	status, tail, err := readPart(r)
+	if err != nil || status != ChainDone {
+		return status, ChainInfo{}, err
+	}
+	c, ok := parseTail(tail)
+	if !ok {
+		return ChainWrongType, ChainInfo{}, nil
+	}
+	i := ChainInfo{Items: signed(c.size), Size: 32, Links: len(c.links), Expansion: int64(c.growth), Fixed: c.options&nonScaling != 0, Header: c.header()}
+	for _, l := range c.links {
+		i.Capacity += signed(l.entries)
+		i.Size += 64 + signed(l.bytes)
+	}
+	return status, i, nil
+}
+
+// signed is how C prints it.
+func signed(n uint64) int64 { return int64(n) } //nolint:gosec // as it says
+
+// ChunkBytes is the largest part of a dump.
+const ChunkBytes = 16 << 20
+
+// ChainReadCmd reads the part of a dump that comes after the one that gave iter.
+func ChainReadCmd(key string, iter int64) redoubt.Cmd {
+	return call(chainChunkScript, redoubt.ReadOnly, []string{key}, position(iter), decimal(ChunkBytes), "", "", "0")
+}
+
+// ChainLoadCmd writes a part of a dump, as BF.LOADCHUNK takes it: iter is what came
+// with it, and 1 with a header, of which a chain is made unless there is one. The error
+// of a header matches [ErrBadDump], [ErrOldDump] or [ErrTooLarge]; the command says then
+// whether there is a chain, in which case that doesn't matter.
+func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
+	at, tail, length := position(-1), "", int64(0)
+	var err error
+	if iter >= int64(len(data)) {
+		at = position(iter - int64(len(data)))
+	}
+	if iter == 1 {
+		var c chain
+		if c, err = parseHeader(data); err == nil {
+			tail, err = c.tail()
+			length = int64(c.dataLen()) //nolint:gosec // tail has checked it
+		}
+	}
+	return call(chainChunkScript, 0, []string{key}, at, "0", data, tail, decimal(length)), err
+}
+
+// position is where a part begins, given that it is counted from 1. What a double
+// doesn't hold is nowhere.
+func position(iter int64) string {
+	if iter < 1 || iter > maxString {
+		return "-1"
+	}
+	return decimal(iter - 1)
+}
+
+// ReadPart reads the reply to [ChainReadCmd] and [ChainLoadCmd].
+func ReadPart(r redoubt.Reply) (ChainStatus, string, error) { return readPart(r) }
+
+func readPart(r redoubt.Reply) (ChainStatus, string, error) {
+	a, err := r.Array()
+	if err != nil {
+		return 0, "", err
+	}
+	if len(a) != 2 {
+		return 0, "", fmt.Errorf("bloom: reply has %d elements, want 2", len(a))
+	}
+	status, err := redoubt.Reply{Val: a[0]}.Int()
+	if err != nil {
+		return 0, "", err
+	}
+	text, err := redoubt.Reply{Val: a[1]}.Text()
+	if status < math.MinInt32 || status > math.MaxInt32 {
+		return 0, "", fmt.Errorf("bloom: status %d", status)
+	}
+	return ChainStatus(status), text, err
+}
+
+func readInts(r redoubt.Reply) ([]int64, error) {
+	a, err := r.Array()
+	if err != nil {
+		return nil, err
+	}
+	n := make([]int64, len(a))
+	return n, redoubt.Reply{Val: a}.Ints(n)
+}
+
+// appendHashes appends the two hashes of each item. The second has the first as seed.
+func appendHashes[T string | []byte](args []string, items []T) []string {
+	for _, item := range items {
+		var b [16]byte
+		first := murmur64A(string(item), 0xc6a4a7935bd1e995)
+		binary.LittleEndian.PutUint64(b[:], first)
+		binary.LittleEndian.PutUint64(b[8:], murmur64A(string(item), first))
+		args = append(args, string(b[:]))
+	}
+	return args
+}
