@@ -2,8 +2,10 @@ package fence
 
 import (
 	_ "embed"
+	"runtime"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -20,18 +22,22 @@ var guardScript = redoubt.NewScript("fence.guard", guardSource)
 // ahead of use.
 func Scripts() []*redoubt.Script { return []*redoubt.Script{guardScript} }
 
-// wrapped has the guarded form of each script that was run through a Guard:
-// *redoubt.Script → *redoubt.Script.
+// wrapped has the guarded form of each script that was run through a Guard, as long
+// as the program has that script: weak.Pointer[redoubt.Script] → *redoubt.Script.
 var wrapped sync.Map
 
 // wrap returns s as one script with the check of the token before it. It is made
-// once for each script, of which a program has few.
+// once for each script.
 func wrap(s *redoubt.Script) *redoubt.Script {
-	if w, ok := wrapped.Load(s); ok {
+	key := weak.Make(s)
+	if w, ok := wrapped.Load(key); ok {
 		return w.(*redoubt.Script)
 	}
 	const place = "  -- the script\n"
 	before, after, _ := strings.Cut(wrapSource, place)
-	w, _ := wrapped.LoadOrStore(s, redoubt.NewScript("fence("+s.Name()+")", before+s.Source()+"\n"+after))
+	w, there := wrapped.LoadOrStore(key, redoubt.NewScript("fence("+s.Name()+")", before+s.Source()+"\n"+after))
+	if !there {
+		runtime.AddCleanup(s, func(key weak.Pointer[redoubt.Script]) { wrapped.Delete(key) }, key)
+	}
 	return w.(*redoubt.Script)
 }
