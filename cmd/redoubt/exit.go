@@ -12,7 +12,7 @@ import (
 const (
 	exitFault       = 1   // anything without a code of its own
 	exitUsage       = 64  // EX_USAGE: flags, arguments, configuration
-	exitData        = 65  // EX_DATAERR: a directory or a file of data is damaged
+	exitData        = 65  // EX_DATAERR: a directory or a file of data is damaged, or a key holds something else
 	exitUnavailable = 69  // EX_UNAVAILABLE: no server answers, or it refuses us
 	exitLost        = 70  // EX_SOFTWARE: the lock was lost, the command was ended
 	exitOS          = 71  // EX_OSERR: the guard failed, the command was ended

@@ -270,11 +270,8 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 			return nil, failf(exitBusy, "%s was not free within %v", f.what(name), f.wait.d)
 		}
 	}
-	switch {
-	case errors.Is(err, redoubt.ErrInvalidName):
-		return nil, usagef("%s: %w", f.what(name), err)
-	case err != nil:
-		return nil, failf(exitUnavailable, "%s: %w", f.what(name), err)
+	if err != nil {
+		return nil, lockFault(f.what(name), err)
 	}
 	return lease, nil
 }

@@ -48,7 +48,8 @@ total = available + reserved + sold units. Reservations that ran out are put bac
 on sale first.
 
 Exit codes: 0 done, 1 refused because fewer units are available than would be
-taken away, or there would be too many; 64 wrong usage; 69 no server.`,
+taken away, or there would be too many; 64 wrong usage; 65 the key
+holds something else; 69 no server.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q", args[0])

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -51,6 +53,17 @@ func TestStock(t *testing.T) {
 		}
 		if code, _, stderr := runToEnd(t, nil, "stock", "info", "--backend", url, "}"); code != exitUsage {
 			t.Errorf("a bad name: exit %d, %q", code, stderr)
+		}
+		conn, err := goredis.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if r := conn.Do(t.Context(), redoubt.Cmd{Name: "SET", Keys: []string{"rd:{text}:stock"}, Args: []string{"x"}}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if code, _, stderr := runToEnd(t, nil, "stock", "info", "--backend", url, "text"); code != exitData || !strings.Contains(stderr, `item "text": its key holds something else`) {
+			t.Errorf("a key of another type: exit %d, %q", code, stderr)
 		}
 	}
 	eachServer(t, check)
