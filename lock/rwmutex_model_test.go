@@ -127,7 +127,7 @@ func (e *rwEpisode) step() {
 	case n < 85:
 		e.end("void", id, "", "2")
 	case n < 93:
-		if len(e.queue) > 0 {
+		if len(e.queue) > 0 && e.rng.IntN(3) > 0 { // else it may have been woken
 			waiter = one(e.episode, e.queue)
 		}
 		if e.rng.IntN(2) == 0 {
@@ -280,6 +280,9 @@ func (e *rwEpisode) end(what, id, waiter, void string) {
 	wake := e.left() == 0
 	if id != "" && id == e.claimBy {
 		e.claimBy = ""
+		wake = wake || len(e.reading) > 0
+	}
+	if id == "" && waiter != "" && !slices.Contains(e.queue, waiter) {
 		wake = wake || len(e.reading) > 0
 	}
 	e.leave(waiter)

@@ -76,6 +76,8 @@ if ARGV[2] ~= '' then
     redis.call('HDEL', KEYS[1], held[6], ARGV[2])
     tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
     if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
+  elseif ARGV[1] == '' then
+    wake = wake or shared -- it was woken, and does not join: the next may
   end
 end
 
