@@ -87,8 +87,8 @@ func carry(ctx context.Context, l *Lease) context.Context {
 func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 	c, _ := ctx.Value(carriedKey{}).(*carried)
 	for ; c != nil; c = c.outer {
-		if c.lease.family != f && (f.client == nil || c.lease.family.client != f.client) {
-			continue // elsewhere, or on the masters of another quorum
+		if !c.lease.family.sameServers(f) {
+			continue
 		}
 		holds := c.lease.all()
 		i := slices.IndexFunc(holds, func(h *hold) bool { return h.key() == t.key() })
@@ -107,6 +107,11 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 		}
 	}
 	return nil, nil
+}
+
+// sameServers reports whether both are on the same client, or on the same masters.
+func (f *family) sameServers(o *family) bool {
+	return f.client == o.client && slices.EqualFunc(f.masters, o.masters, func(a, b *family) bool { return a.client == b.client })
 }
 
 // access is how a kind holds a lock: Free when it holds one of several permits.

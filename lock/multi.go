@@ -72,7 +72,8 @@ func (m *Multi) Do(ctx context.Context, names []string, fn func(ctx context.Cont
 // TryAcquire acquires all the locks called names if all are free. Exactly one of
 // the three results is set: the lease; who holds the first lock that is busy, and
 // then nothing is held; or an error, as of [Mutex.TryAcquire]. It costs one round
-// trip, and another when a lock is busy, to give back what was taken.
+// trip, on a cluster to all nodes concerned at the same time, and another, when a lock
+// is busy, to give back what was taken in other slots.
 func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, error) {
 	targets, err := m.targets(names)
 	if err != nil {
@@ -88,6 +89,10 @@ func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, 
 		m.giveBack(ctx, l)
 		busy.wait = func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, names) }
 		return nil, &busy, nil
+	}
+	if l.Err() != nil {
+		m.drop(ctx, l)
+		return nil, nil, errTooLate
 	}
 	m.finish(l)
 	return l, nil, nil
@@ -212,7 +217,7 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 			for _, t := range group {
 				undo = append(undo, t.void(ids[i]))
 			}
-			err = cmp.Or(err, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld))
+			err = cmp.Or(err, errTooLate)
 		case got.Status == Held && at < 0:
 			t := group[where-1]
 			first, at, busy = start, start+where-1, Busy{Name: t.name, Remaining: got.TTL, Fence: got.Fence, Label: got.Label}

@@ -141,3 +141,29 @@ func TestQuorumLeavesTheQueueAfterLostReplies(t *testing.T) {
 		must(t, lease.Release(t.Context()))
 	})
 }
+
+// A Do within the Do of another Quorum on the same masters is in the same lease.
+func TestQuorumsOnTheSameMastersEnterEachOther(t *testing.T) {
+	_, conns, _ := clocks(t, 3)
+	var clients []*redoubt.Client
+	for _, conn := range conns {
+		client, err := redoubt.New(conn, redoubt.Options{})
+		must(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	a, err := lock.NewQuorum(clients, lock.Options{})
+	must(t, err)
+	b, err := lock.NewQuorum(clients, lock.Options{})
+	must(t, err)
+	fewer, err := lock.NewQuorum(clients[:1], lock.Options{})
+	must(t, err)
+	must(t, a.Do(t.Context(), "lock", func(ctx context.Context) error {
+		if lease, busy, err := fewer.TryAcquire(ctx, "lock"); lease != nil || busy == nil {
+			t.Errorf("on one of the masters: %v, %v", lease, err)
+		}
+		within, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return b.Do(within, "lock", func(context.Context) error { return nil })
+	}))
+}
