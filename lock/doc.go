@@ -98,6 +98,8 @@
 //   - A lease is over here before it is over on the server, whatever the
 //     network does: Done, Err and the Context tell so by the local deadline.
 //     (TestLeaseEndsWhenServerIsUnreachable, TestDeadlineCountsFromTheSending)
+//   - No lease is handed out that is over when its reply comes: it is given back.
+//     (TestNoLeaseIsOverOnArrival, TestLeaseThatIsOverOnArrivalIsGivenBack)
 //   - The Context of a lease ends with the reason why: released, run out, taken
 //     away. (TestContextSaysWhy)
 //   - A lease is entered again without a command, and not once its deadline has
@@ -139,7 +141,7 @@
 //     (TestFairOrder, TestFairHistory, TestFairScriptsFollowTheModel,
 //     TestFairLetsNobodyIn, TestFairAndUnfair, TestFairOrderWhenTheHolderDies,
 //     TestFairHasTimeToComeWhenTheHolderDied, TestFairDeadHead,
-//     TestHistory, TestFairWaitsLeaveNothing)
+//     TestHistory, TestFairWaitsLeaveNothing, TestFairLeavesTheQueueAfterALostReply)
 //   - Of a semaphore at most limit permits are held at a time, with tokens that
 //     rise; those of dead holders come back. (TestHistory,
 //     TestSemaphoreFollowsTheModel, TestCallersDisagreeOnTheLimit,
@@ -168,7 +170,8 @@
 //   - A Quorum whose attempts are cut short leaves nothing, those that try at the
 //     same time all get their turn, and whoever waits for a holder sends nothing.
 //     (TestQuorumUndoesUnknownOutcomes, TestQuorumCancelledWaitsLeaveNothing,
-//     TestQuorumSplitVotesResolve, TestQuorumWakesUp)
+//     TestQuorumSplitVotesResolve, TestQuorumWakesUp,
+//     TestQuorumGivesBackWhatComesLate, TestQuorumLeavesTheQueueAfterLostReplies)
 //   - What is said above of the deadline, of lost replies, of wake-ups and of late
 //     acquires holds for every kind; semaphores and readers remember the last 128
 //     that are over. (TestLeaseEndsWhenServerIsUnreachable,

@@ -17,6 +17,7 @@ var (
 	FairLeaveCmd  = func(key, id string) redoubt.Cmd { return fairLeaveCmd([]string{key}, id) }
 	FairVoidCmd   = func(key, id string) redoubt.Cmd { return fair{}.release([]string{key}, id, "", true) }
 	VoidCmd       = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
+	QuorumExtend  = func(key, id string, ttl time.Duration) redoubt.Cmd { return quorate{}.extend([]string{key}, id, ttl) }
 	PermitWaiting = func(keys []string, limit int, r Request, waiter string) redoubt.Cmd {
 		return permit{limit}.acquire(keys, r, waiter)
 	}

@@ -129,8 +129,13 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 			sent, a, err = f.queue(ctx, t, r, entry(p.granted), own)
 		}
 	}
-	// After a lost reply it is the caller who knows whether to ask again.
-	if ctx.Err() != nil || err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome) {
+	if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+		// It is the caller who knows whether to ask again: what it has acquired
+		// stays. A place in the queue would be handed the lock for nobody.
+		if f.client.Do(ctx, fairLeaveCmd(t.keys, r.ID)).Err != nil {
+			f.leaveQueue(ctx, fairLeaveCmd(t.keys, r.ID), own)
+		}
+	} else if ctx.Err() != nil || err != nil {
 		cmd := t.void(r.ID)
 		if r.Keep {
 			cmd = fairLeaveCmd(t.keys, r.ID)

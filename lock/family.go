@@ -148,12 +148,16 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 		if err := f.replicated(ctx, t, r.ID); err != nil {
 			return nil, nil, err
 		}
-		return f.newLease(t, r.ID, sent, a), nil, nil
+		lease, err := f.newLease(ctx, t, r.ID, sent, a)
+		return lease, nil, err
 	case a.Status == Over:
-		return nil, nil, fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
+		return nil, nil, errTooLate
 	}
 	return nil, f.busy(t, a), nil
 }
+
+// errTooLate is what an attempt gives whose lease was over before its reply came.
+var errTooLate = fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 
 func (f *family) busy(t target, a Attempt) *Busy {
 	return &Busy{
@@ -164,14 +168,22 @@ func (f *family) busy(t target, a Attempt) *Busy {
 
 // lease is Acquire of every kind.
 func (f *family) lease(ctx context.Context, t target) (*Lease, error) {
-	r, sent, a, err := f.take(ctx, t)
-	if err == nil {
-		err = f.replicated(ctx, t, r.ID)
+	for {
+		r, sent, a, err := f.take(ctx, t)
+		if err == nil {
+			err = f.replicated(ctx, t, r.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		lease, err := f.newLease(ctx, t, r.ID, sent, a)
+		if lease != nil {
+			return lease, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return f.newLease(t, r.ID, sent, a), nil
 }
 
 // take waits until t is acquired.

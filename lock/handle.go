@@ -137,9 +137,5 @@ func (m *Mutex) Resume(ctx context.Context, h Handle) (*Lease, error) {
 	if n[0] != 1 || h.Fence != 0 && n[1] != h.Fence {
 		return nil, fmt.Errorf("%w: it was over before it was resumed", ErrNotHeld)
 	}
-	l := m.newLease(t, h.ID, sent, Attempt{Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond})
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return m.newLease(ctx, t, h.ID, sent, Attempt{Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond})
 }

@@ -65,11 +65,17 @@ type hold struct {
 // different speeds.
 func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 
-// newLease returns the lease on t that an attempt sent at sent acquired.
-func (f *family) newLease(t target, id string, sent time.Time, a Attempt) *Lease {
+// newLease returns the lease on t that an attempt sent at sent acquired. One whose
+// reply came after its deadline, as that of an attempt that had to be sent again
+// may, is given back: there is no lease then, but an error.
+func (f *family) newLease(ctx context.Context, t target, id string, sent time.Time, a Attempt) (*Lease, error) {
 	l := &Lease{family: f, done: make(chan struct{})}
 	l.add(t, id, sent, a, !f.opts.NoRenew)
-	return l
+	if l.Err() != nil {
+		f.cleanUp(ctx, t.release(id))
+		return nil, errTooLate
+	}
+	return l, nil
 }
 
 // add makes the lease one on t too.
