@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -253,6 +254,42 @@ func TestSlowSubscriber(t *testing.T) {
 		other.do("PUBLISH", "x", message)
 	}
 	t.Error("100 MB wait for a subscriber that takes nothing")
+}
+
+// Large replies that wait leave a subscriber room for its messages; what counts
+// is how many of these wait.
+func TestMessagesBesideLargeReplies(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		srv, addr := start(t, b.URL, func(o *server.Options) { o.MaxOutput = 1 << 20 })
+		w, other := dial(t, addr), dial(t, addr)
+		_ = w.do("HELLO", "3")
+		w.want(">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
+		value := strings.Repeat("v", 20<<20)
+		other.want("+OK\r\n", "SET big "+value)
+		w.send("GET", "big")
+		w.buf = make([]byte, 1<<10) // of the reply, which is on its way
+		if _, err := io.ReadFull(w.conn, w.buf); err != nil {
+			t.Fatal(err)
+		}
+		message := strings.Repeat("m", 300<<10)
+		for range 3 {
+			other.want(":1\r\n", "PUBLISH x "+message)
+		}
+		if got := w.read(); got != bulk(value) {
+			t.Fatalf("%.40q", got)
+		}
+		for range 3 {
+			w.expect(">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n" + bulk(message))
+		}
+		w.send("GET", "big") // which it never takes
+		for range 100 {
+			if srv.Stats().Clients == 1 {
+				return
+			}
+			other.do("PUBLISH", "x", message)
+		}
+		t.Error("30 MB wait for a subscriber that takes nothing")
+	})
 }
 
 // stat returns what follows name in the back end's statistics.

@@ -54,8 +54,8 @@ type Options struct {
 	MaxPipeline int
 	// MaxOutput is how many bytes may wait for one client. At the limit no more
 	// commands are read from it; the replies to those in flight still come,
-	// however large, and wait too. A client that does not take the messages it
-	// subscribed to is closed at four times the limit. Defaults to 64 MiB.
+	// however large, and wait too. A client for which so many bytes of messages
+	// wait that it subscribed to is closed. Defaults to 64 MiB.
 	MaxOutput int
 	// IdleTimeout closes clients that have sent nothing for this long, except
 	// those that wait for something: a reply, messages, MONITOR. Defaults to

@@ -53,7 +53,9 @@ type output struct {
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
 	waiting   int
-	buf       []byte // replies in order, to be written
+	buf       []byte // replies in order, and messages between them, to be written
+	messages  int    // bytes of messages in buf
+	leaving   int    // and in what is being written
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
@@ -221,10 +223,11 @@ func (o *output) Push(raw []byte) (flush bool) {
 	if o.err != nil || o.ending && o.head.Load() == o.last {
 		return false
 	}
-	if len(o.buf) > 4*o.max {
-		o.failLocked(fmt.Errorf("messages wait for the client: %d bytes, more than 4 times the limit", len(o.buf)))
+	if n := o.messages + o.leaving; n > o.max {
+		o.failLocked(fmt.Errorf("%d bytes of messages wait for the client, more than the limit of %d", n, o.max))
 		return false
 	}
+	o.messages += len(raw)
 	o.buf = append(o.buf, raw...)
 	return o.schedule()
 }
@@ -260,12 +263,14 @@ func (o *output) take() []byte {
 	o.writing = true
 	buf := o.buf
 	o.buf, o.spare = o.spare[:0], nil
+	o.messages, o.leaving = 0, o.messages
 	return buf
 }
 
 // wrote follows a write of what take gave. The caller holds mu.
 func (o *output) wrote(buf []byte, n int, err error) {
 	o.traffic.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
+	o.leaving = 0
 	if cap(buf) <= maxIdleOutput {
 		o.spare = buf[:0]
 	}

@@ -25,6 +25,7 @@ func (c *session) dedicate() bool {
 	}
 	c.out.Flush() // connecting may take long
 	opts := c.srv.proxyOptions(c.protocol)
+	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
 	var setup [][]string
 	if name := c.shownName(); name != "" {
 		setup = append(setup, []string{"CLIENT", "SETNAME", name})
