@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"redoubttest":         {"."},
 	"ratelimit/policy":    {"ratelimit"},
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
-	"command":             {".", "bloom", "fence", "lock", "ratelimit", "resp", "stock"},
+	"command":             {".", "bloom", "fence", "lock", "queue", "ratelimit", "resp", "stock"},
 	"command/docgen":      {"command"},
 	"proxy":               {".", "resp", "internal/socket"},
 	"server":              {".", "command", "proxy", "resp", "internal/socket"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -93,6 +94,7 @@ type Env struct {
 	locks      *lock.RWMutex
 	fair       *lock.Mutex
 	semaphores *lock.Semaphore
+	bells      bells
 	// Of limits that are kept on the server.
 	stored *ratelimit.Limiter
 	quotas quotas
@@ -145,7 +147,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, stockCommands, bloomCommands)
+var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {
@@ -158,7 +160,7 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), stockScripts(), bloomScripts())
+	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts())
 }
 
 // Keys returns the positions of the keys in args, its name first.

@@ -117,6 +117,38 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "SET"}, {"n", "1", "", "k"}, {"n", "1", " ", "k"},
 			slices.Concat([]string{"n", "1", "DEL"}, make([]string, 4000)),
 		},
+		"QUEUE.PUT": {
+			{"}", "x"}, {"n", "x", "ID"}, {"n", "x", "ID", ""}, {"n", "x", "ID", long}, {"n", "x", "DELAY", "1", "AT", "1"}, {"n", "x", "DELAY", "-1"},
+			{"n", "x", "DELAY", "y"}, {"n", "x", "AT", "-1"}, {"n", "x", "ATTEMPTS", "0"}, {"n", "x", "ATTEMPTS", "y"}, {"n", "x", "LANE", "3"},
+			{"n", "x", "GROUP", ""}, {"n", "x", "UNIQUE", "k"}, {"n", "x", "UNIQUE", "", "1"}, {"n", "x", "UNIQUE", "k", "0"},
+			{"n", "x", "LANE", "1", "lane", "1"}, {"n", "x", "NONE", "1"}, {"n", strings.Repeat("x", 64<<20+1)},
+		},
+		"QUEUE.TAKE": {
+			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1001", "1"}, {"n", "1", "0"}, {"n", "1", "1", "BLOCK"}, {"n", "1", "1", "BLOCK", "-1"},
+			{"n", "1", "1", "ID", ""}, {"n", "1", "1", "ID", "a", "ID", "b"}, {"n", "1", "1", "BLOCK", "0", "BLOCK", "0"}, {"n", "1", "1", "NONE", "1"},
+		},
+		"QUEUE.ACK": {{"}", strings.Repeat("x", 17)}, {"n", "x"}, slices.Concat([]string{"n"}, slices.Repeat([]string{strings.Repeat("x", 17)}, 1001))},
+		"QUEUE.NACK": {
+			{"}", strings.Repeat("x", 17)}, {"n", long}, {"n", strings.Repeat("x", 17), "DELAY"}, {"n", strings.Repeat("x", 17), "DELAY", "-1"}, {"n", strings.Repeat("x", 17), "DELAY", "y"},
+			{"n", strings.Repeat("x", 17), "DEAD", "DELAY", "1"}, {"n", strings.Repeat("x", 17), "DEAD", "SNOOZE"}, {"n", strings.Repeat("x", 17), "SNOOZE", "DEAD"},
+			{"n", strings.Repeat("x", 17), "REASON", strings.Repeat("x", 1025)}, {"n", strings.Repeat("x", 17), "REASON", "a", "REASON", "b"},
+		},
+		"QUEUE.EXTEND":  {{"}", strings.Repeat("x", 17), "1"}, {"n", "x", "1"}, {"n", strings.Repeat("x", 17), "0"}, {"n", strings.Repeat("x", 17), "y"}},
+		"QUEUE.CANCEL":  {{"}", "x"}, {"n", ""}, {"n", "x", long}, slices.Concat([]string{"n"}, slices.Repeat([]string{"x"}, 1001))},
+		"QUEUE.REQUEUE": {{"}", "x"}, {"n", ""}, slices.Concat([]string{"n"}, slices.Repeat([]string{"x"}, 1001))},
+		"QUEUE.DELETE":  {{"}", "x"}, {"n", ""}, slices.Concat([]string{"n"}, slices.Repeat([]string{"x"}, 1001))},
+		"QUEUE.DEAD":    {{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "FROM"}, {"n", "1", "FROM", "-1"}, {"n", "1", "NONE", "1"}},
+		"QUEUE.LIST":    {{"}", "DUE", "1"}, {"n", "DONE", "1"}, {"n", "DUE", "x"}, {"n", "DUE", "0"}, {"n", "DUE", "1", "FROM"}, {"n", "DUE", "1", "FROM", "-1"}},
+		"QUEUE.FIND":    {{"}", "x"}, {"n", ""}},
+		"QUEUE.STATS":   {{"}"}},
+		"QUEUE.LS":      {{"NONE", "x"}},
+		"QUEUE.PAUSE":   {{"}"}},
+		"QUEUE.RESUME":  {{"}"}},
+		"QUEUE.LIMIT": {
+			{"}", "NONE"}, {"n", "x"}, {"n", "NONE", "1"}, {"n", "CONCURRENCY", "0"}, {"n", "CONCURRENCY", "x"}, {"n", "RATE", "1"}, {"n", "RATE", "0", "1"}, {"n", "RATE", "1", "0"},
+			{"n", "BURST", "1"}, {"n", "RATE", "1", "1", "BURST", "0"}, {"n", "RATE", "10000", "1"}, {"n", "CONCURRENCY", "1", "CONCURRENCY", "1"},
+		},
+
 		"STOCK.SET": {{"}", "1"}, {"n", "x"}, {"n", "-1"}},
 		"STOCK.ADD": {{"}", "1"}, {"n", "1.5"}, {"n", "1000000000000001"}},
 		"STOCK.RESERVE": {
@@ -167,6 +199,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"Second argument must be numeric",
 		"ERR redoubt: the filter would take more than 512 MB, which is the longest string",
 		"ERR redoubt: the dump is of a filter from before RedisBloom 1.1",
+		"ERR redoubt: a message is not of this form; was it written by something else?",
 		"STALE redoubt: the token is 1, and 2 has been seen",
 		"TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command",
 	}
@@ -224,6 +257,10 @@ func FuzzPlan(f *testing.F) {
 	f.Add(4, "name")
 	f.Add(5, "name 1")
 	f.Add(7, "name 1 1000 ID x")
+	f.Add(29, "name payload DELAY 1000 UNIQUE key 1000 LANE 1 GROUP g")
+	f.Add(30, "name 10 1000 BLOCK 0 ID x")
+	f.Add(32, "name receipt-receipt-receipt SNOOZE DELAY 5 REASON x")
+	f.Add(45, "name CONCURRENCY 1 RATE 1 1000 BURST 2")
 	client, err := redoubt.New(deaf{}, redoubt.Options{})
 	if err != nil {
 		f.Fatal(err)

@@ -44,6 +44,10 @@ func (k Keys) hashed(part, text string) string {
 	return k[keyQueue] + ":" + part + ":" + base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
+// Wake is the key of the marker, which BZPOPMIN waits for: while it is there a [Pump]
+// may find something.
+func (k Keys) Wake() string { return k[keyWake] }
+
 func (k Keys) result(id string) string { return k.hashed("result", id) }
 
 var ids struct {

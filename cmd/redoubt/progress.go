@@ -21,6 +21,7 @@ type progress struct {
 	w    io.Writer // nil: nothing is told
 	bars bool
 	verb string // like "importing"
+	unit string // like "keys"
 	bar  *progressbar.ProgressBar
 	now  transfer.Progress // what the bar is of
 	next time.Time
@@ -32,7 +33,7 @@ func newProgress(w io.Writer, quiet bool, verb string) *progress {
 	}
 	f, ok := w.(*os.File)
 	bars := ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor
-	return &progress{w: w, bars: bars, verb: verb, next: time.Now().Add(lineEvery)}
+	return &progress{w: w, bars: bars, verb: verb, unit: "keys", next: time.Now().Add(lineEvery)}
 }
 
 // update is called often and by one goroutine.
@@ -47,7 +48,7 @@ func (p *progress) update(now transfer.Progress) {
 		if now.Checking {
 			_, _ = fmt.Fprintf(p.w, "redoubt: checking: %d%%\n", percent)
 		} else {
-			_, _ = fmt.Fprintf(p.w, "redoubt: %s: %d of %d keys (%d%%)\n", p.verb, now.Done, now.Total, percent)
+			_, _ = fmt.Fprintf(p.w, "redoubt: %s: %d of %d %s (%d%%)\n", p.verb, now.Done, now.Total, p.unit, percent)
 		}
 	}
 }
@@ -63,7 +64,7 @@ func (p *progress) draw(now transfer.Progress) {
 			options = append(options, progressbar.OptionSetDescription("checking"))
 		} else {
 			options = append(options, progressbar.OptionSetDescription(p.verb),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("keys"))
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.unit))
 		}
 		p.bar = progressbar.NewOptions64(max(1, now.Total), options...)
 	}

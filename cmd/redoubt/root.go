@@ -35,8 +35,8 @@ func (silent) Printf(context.Context, string, ...any) {}
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redoubt",
-		Short: "Locks and rate limits for services, on Redis",
-		Long: `Redoubt gives locks and rate limits to services, on Redis.
+		Short: "Locks, rate limits and queues for services, on Redis",
+		Long: `Redoubt gives locks, rate limits and queues to services, on Redis.
 
 Every flag may also be set in the environment, as REDOUBT_LISTEN for --listen,
 and in a YAML file named by --config, as "listen: 127.0.0.1:6380". A flag counts
@@ -50,7 +50,7 @@ more than the environment, the environment more than the file.`,
 	}
 	root.PersistentFlags().String("config", "", "`file` of settings, in YAML")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newLock(), newLimit(), newStock(), newImport(), newExport(), newCommands(), newVersion())
+	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newImport(), newExport(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })
 	for cmd := range within(root) {

@@ -1,0 +1,379 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/transfer"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// bulkFlags are those of a command on messages that are named, or on all.
+type bulkFlags struct {
+	serverFlags
+
+	all, quiet bool
+}
+
+func (f *bulkFlags) bulk(cmd *cobra.Command, all string) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, all)
+	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	onThisLine(flags, "all")
+	f.flags(flags)
+}
+
+// check refuses both and neither of ids and --all.
+func (f *bulkFlags) check(ids []string) error {
+	switch {
+	case f.all && len(ids) > 0:
+		return usagef("both IDs and --all are given; leave out one of the two")
+	case !f.all && len(ids) == 0:
+		return usagef("want the ID of a message, or --all")
+	}
+	for _, id := range ids {
+		if err := queue.CheckID(id); err != nil {
+			return fail(exitUsage, err)
+		}
+	}
+	return nil
+}
+
+func nameAndIDs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("want a NAME")
+	}
+	return nil
+}
+
+func newQueueDead() *cobra.Command {
+	var f bulkFlags
+	var count int
+	var remove, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "dead NAME [ID...]",
+		Short: "List messages that failed for good, or delete them",
+		Long: `List messages of the queue called NAME that failed for good, the first to die first:
+when, how often they failed, why the last time, and what they say. With --delete
+delete those that are named, or with --all every one.
+
+Exit codes: 0 listed, or deleted; 1 some that are named are not dead; 64 wrong usage;
+69 no server; 128+n ended by signal n.`,
+		Example: `  redoubt queue dead mail --json | jq -r .reason | sort | uniq -c
+  redoubt queue dead mail --delete welcome:42`,
+		Args: nameAndIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !remove {
+				if f.all || len(args) > 1 {
+					return usagef("IDs and --all say what to delete: add --delete")
+				}
+				if count < 1 || count > queue.MaxSettle {
+					return usagef("count is %d; want 1 to %d", count, queue.MaxSettle)
+				}
+				return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
+					return listDead(ctx, client, args[0], count, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				})
+			}
+			return f.each(cmd, args, "deleting", "deleted", func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error) {
+				was, err := q.Delete(ctx, args[0], ids...)
+				dead := make([]bool, len(was))
+				for i, w := range was {
+					dead[i] = w == queue.WasDead
+				}
+				return dead, err
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&count, "count", 100, "list at most so many")
+	flags.BoolVar(&remove, "delete", false, "delete them instead")
+	flags.BoolVar(&asJSON, "json", false, "print a JSON object on each line")
+	onThisLine(flags, "count", "delete", "json")
+	f.bulk(cmd, "with --delete: every dead message")
+	return cmd
+}
+
+func listDead(ctx context.Context, client *redoubt.Client, name string, count int, asJSON bool, out, stderr io.Writer) error {
+	list, all, err := deadPage(ctx, client, name, count)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		_, _ = fmt.Fprintln(table, "ID\tDIED\tFAILED\tREASON\tPAYLOAD")
+	}
+	for _, m := range list {
+		if asJSON {
+			s := messageStateOf(m.Message)
+			s.Failures, s.Reason, s.Died = m.Failures, m.LastReason, new(m.When.UTC())
+			if err := printLine(out, s); err != nil {
+				return err
+			}
+			continue
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", printable(m.ID), m.When.Local().Format(time.DateTime), m.Failures, short(m.LastReason), short(string(m.Payload)))
+	}
+	if all > len(list) {
+		_, _ = fmt.Fprintf(stderr, "redoubt: %d more are dead; --count shows them\n", all-len(list))
+	}
+	return table.Flush()
+}
+
+// short is the beginning of a text, for a table.
+func short(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most-1]) + "…"
+	}
+	if s == "" {
+		return "-"
+	}
+	return printable(s)
+}
+
+func deadPage(ctx context.Context, client *redoubt.Client, name string, count int) ([]queue.Listed, int, error) {
+	keys, err := queue.KeysOf(client, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	cmd, err := queue.ListCmd(keys, queue.Buried, 0, count)
+	if err != nil {
+		return nil, 0, err
+	}
+	return queue.ReadList(client.Do(ctx, cmd), queue.Buried)
+}
+
+func newQueueRequeue() *cobra.Command {
+	var f bulkFlags
+	cmd := &cobra.Command{
+		Use:   "requeue NAME ID...",
+		Short: "Give dead messages all their attempts again",
+		Long: `Give dead messages of the queue called NAME all their attempts again: those that
+are named, or with --all every one that is dead now.
+
+Exit codes: 0 requeued; 1 some that are named are not dead; 64 wrong usage; 69 no
+server; 128+n ended by signal n.`,
+		Example: `  redoubt queue requeue mail welcome:42
+  redoubt queue requeue mail --all`,
+		Args: nameAndIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.each(cmd, args, "requeueing", "requeued", func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error) {
+				return q.Requeue(ctx, args[0], ids...)
+			})
+		},
+	}
+	f.bulk(cmd, "every dead message")
+	return cmd
+}
+
+// each does something with dead messages, those of args or all, in steps.
+func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, do func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error)) error {
+	name, ids := args[0], args[1:]
+	if err := f.check(ids); err != nil {
+		return err
+	}
+	return f.withQueue(cmd, name, func(_ context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error {
+		ctx, code, stop := untilInterrupted()
+		defer stop()
+		p := newProgress(cmd.ErrOrStderr(), f.quiet, verb)
+		p.unit = "messages"
+		defer p.done()
+		next := f.chunks(ctx, client, name, ids)
+		done, seen := 0, 0
+		var missed []string
+		for {
+			chunk, total, err := next()
+			if err == nil && len(chunk) > 0 {
+				var was []bool
+				was, err = do(ctx, q, chunk)
+				for i, yes := range was {
+					if yes {
+						done++
+					} else {
+						missed = append(missed, chunk[i])
+					}
+				}
+			}
+			seen += len(chunk)
+			p.update(transfer.Progress{Done: int64(seen), Total: int64(max(total, seen))})
+			if code() != 0 {
+				p.done()
+				return failf(code(), "interrupted: %s %s", messages(done), past)
+			}
+			if err != nil {
+				p.done()
+				return queueFault(name, fmt.Errorf("%s %s before this: %w", messages(done), past, err))
+			}
+			if len(chunk) == 0 {
+				break
+			}
+		}
+		p.done()
+		if len(missed) > 0 && !f.all {
+			return failf(exitFault, "%s %s; not dead: %s", messages(done), past, someOf(missed))
+		}
+		if f.quiet {
+			return nil
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", messages(done), past)
+		return err
+	})
+}
+
+// chunks gives ids step by step, and how many there are in all. For --all it gives
+// those in front until as many have come as were dead in the beginning.
+func (f *bulkFlags) chunks(ctx context.Context, client *redoubt.Client, name string, ids []string) func() ([]string, int, error) {
+	if !f.all {
+		total := len(ids)
+		steps := slices.Collect(slices.Chunk(ids, queue.MaxSettle))
+		return func() (chunk []string, _ int, _ error) {
+			if len(steps) > 0 {
+				chunk, steps = steps[0], steps[1:]
+			}
+			return chunk, total, nil
+		}
+	}
+	total, given := -1, 0
+	return func() ([]string, int, error) {
+		if total == given {
+			return nil, total, nil
+		}
+		list, all, err := deadPage(ctx, client, name, queue.MaxSettle)
+		if total < 0 {
+			total = all
+		}
+		list = list[:min(len(list), max(0, total-given))]
+		chunk := make([]string, len(list))
+		for i, m := range list {
+			chunk[i] = m.ID
+		}
+		given += len(chunk)
+		return chunk, total, err
+	}
+}
+
+func someOf(ids []string) string {
+	text := ""
+	for i, id := range ids[:min(5, len(ids))] {
+		if i > 0 {
+			text += ", "
+		}
+		text += printable(id)
+	}
+	if len(ids) > 5 {
+		text += fmt.Sprintf(" and %d more", len(ids)-5)
+	}
+	return text
+}
+
+func newQueueCancel() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "cancel NAME ID...",
+		Short: "Remove messages that are not done",
+		Long: `Remove messages from the queue called NAME that are not done. Of one that is running
+the library's Run ends the handler's context; what it does until then is done.
+
+Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no server.`,
+		Example: `  redoubt queue cancel orders cancel:7`,
+		Args:    nameAndIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := (&bulkFlags{}).check(args[1:]); err != nil {
+				return usagef("want the ID of a message")
+			}
+			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
+				was, err := q.Cancel(ctx, args[0], args[1:]...)
+				missed := 0
+				for i, w := range was {
+					text := map[queue.Was]string{
+						queue.WasAbsent: "is not there", queue.WasPending: "cancelled", queue.WasRunning: "cancelled while it runs",
+						queue.WasDead: "is dead, and stays: redoubt queue dead --delete removes it",
+					}[w]
+					if w == queue.WasAbsent || w == queue.WasDead {
+						missed++
+					}
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", printable(args[1+i]), text)
+				}
+				if err == nil && missed > 0 {
+					return fail(exitFault, nil)
+				}
+				return err
+			})
+		},
+	}
+	f.flags(cmd.Flags())
+	return cmd
+}
+
+func newQueueDrain() *cobra.Command {
+	var f serverFlags
+	var force, quiet bool
+	cmd := &cobra.Command{
+		Use:   "drain NAME --force",
+		Short: "Remove all messages that wait to be taken",
+		Long: `Remove all messages from the queue called NAME that are ready, due later, or wait for
+others of their group. Those at work and the dead are left. It asks nothing: --force
+is required instead.
+
+Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
+		Example: `  redoubt queue drain mail --force`,
+		Args:    oneQueue,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return usagef("what is removed is gone; if that is wanted, say --force")
+			}
+			return f.withQueue(cmd, args[0], func(_ context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error {
+				ctx, code, stop := untilInterrupted()
+				defer stop()
+				n, err := drainQueue(ctx, client, q, args[0], newProgress(cmd.ErrOrStderr(), quiet, "draining"))
+				switch {
+				case code() != 0:
+					return failf(code(), "interrupted: %s removed", messages(n))
+				case err != nil:
+					return fmt.Errorf("%s removed before this: %w", messages(n), err)
+				case quiet:
+					return nil
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", messages(n))
+				return err
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&force, "force", false, "required: what is removed is gone")
+	flags.BoolVar(&quiet, "quiet", false, "tell nothing but errors")
+	onThisLine(flags, "force")
+	f.flags(flags)
+	return cmd
+}
+
+func drainQueue(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]byte], name string, p *progress) (n int, err error) {
+	p.unit = "messages"
+	defer p.done()
+	stats, err := q.Stats(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	total := stats.Ready + stats.Due + stats.Waiting
+	keys, err := queue.KeysOf(client, name)
+	if err != nil {
+		return 0, err
+	}
+	for skip, more := 0, true; more; {
+		var removed int
+		if removed, skip, more, err = queue.ReadDrain(client.Do(ctx, queue.DrainCmd(keys, queue.MaxSettle, skip))); err != nil {
+			return n, err
+		}
+		n += removed
+		p.update(transfer.Progress{Done: int64(n), Total: int64(max(n, total))})
+	}
+	return n, nil
+}

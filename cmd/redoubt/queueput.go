@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/transfer"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// putChunk is how many messages of a file go into one call.
+const putChunk = 1000
+
+type putFlags struct {
+	serverFlags
+
+	id, at, group, unique, lines string
+	delay, uniqueFor             time.Duration
+	attempts, lane               int
+	quiet                        bool
+}
+
+func newQueuePut() *cobra.Command {
+	var f putFlags
+	cmd := &cobra.Command{
+		Use:   "put NAME [PAYLOAD]",
+		Short: "Put a message into a queue, or one for each line of a file",
+		Long: `Put PAYLOAD as a message into the queue called NAME, or what comes on the standard
+input when there is no PAYLOAD, and print its id. With --lines put one message for
+each line of a file that isn't empty, or of the standard input for --lines -.
+
+With --id it can be repeated: a message that is in the queue already is not put
+again. With --lines the id of each is what --id says and the number of its line.
+
+Exit codes: 0 put, or there already; 64 wrong usage; 69 no server; 128+n ended by
+signal n.`,
+		Example: `  redoubt queue put mail '{"to":"a@b.example"}' --delay 15m
+  redoubt queue put mail --lines addresses.txt --id newsletter-7:`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return fmt.Errorf("want NAME and at most one PAYLOAD, not %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.id, "id", "", "names the message")
+	flags.DurationVar(&f.delay, "delay", 0, "not to be taken before this time has passed")
+	flags.StringVar(&f.at, "at", "", "not to be taken before this `time`, like 2026-01-02T15:04:05Z")
+	flags.IntVar(&f.attempts, "attempts", queue.DefaultAttempts, "how often it may fail until it is dead; -1 is no end")
+	flags.IntVar(&f.lane, "lane", 0, "its priority: -1 low, 0 normal, 1 high, 2 urgent")
+	flags.StringVar(&f.group, "group", "", "at work one at a time with others of this group, in order")
+	flags.StringVar(&f.unique, "unique", "", "drop it when one with this `key` was put in the last --unique-for")
+	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique is kept")
+	flags.StringVar(&f.lines, "lines", "", "`file` with a message on each line; - is the standard input")
+	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "lines")
+	f.flags(flags)
+	return cmd
+}
+
+func (f *putFlags) run(cmd *cobra.Command, args []string) error {
+	r := queue.Request[[]byte]{
+		ID: f.id, Delay: f.delay, Attempts: f.attempts, Lane: queue.Lane(max(-128, min(127, f.lane))), Group: f.group, Unique: f.unique, //nolint:gosec // bounded
+	}
+	if f.attempts == 0 {
+		return usagef("attempts is 0; want 1 to %d, or -1", queue.MaxAttempts)
+	}
+	if f.unique != "" {
+		r.UniqueFor = f.uniqueFor
+	}
+	if f.at != "" {
+		at, err := time.Parse(time.RFC3339, f.at)
+		if err != nil {
+			return usagef("at is %q; want a time like 2026-01-02T15:04:05Z", f.at)
+		}
+		r.At = at
+	}
+	switch {
+	case f.lines != "" && len(args) > 1:
+		return usagef("both PAYLOAD and --lines are given; leave out one of the two")
+	case f.lines != "" && f.unique != "":
+		return usagef("--unique would drop all lines but the first")
+	case len(args) > 1:
+		r.Value = []byte(args[1])
+	case f.lines == "":
+		payload, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), queue.MaxPayload+1))
+		if err != nil {
+			return failf(exitFault, "standard input: %w", err)
+		}
+		r.Value = payload
+	}
+	return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
+		if f.lines != "" {
+			return f.putLines(cmd, q, args[0], r)
+		}
+		placed, err := q.PutRequest(ctx, args[0], r)
+		if err != nil {
+			return putFault(args[0], err)
+		}
+		if f.quiet {
+			return nil
+		}
+		if placed.Status == queue.Duplicate {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: dropped: the message %s has the key %q\n", printable(placed.ID), f.unique)
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), placed.ID)
+		return err
+	})
+}
+
+// putFault is an error of a put: about the message, or the server.
+func putFault(name string, err error) error {
+	if _, ok := errors.AsType[redoubt.ServerError](err); ok || unreachable(err) || errors.Is(err, redoubt.ErrUnknownOutcome) {
+		return queueFault(name, err)
+	}
+	return usagef("queue %q: %w", name, err)
+}
+
+func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name string, r queue.Request[[]byte]) error {
+	in, total := cmd.InOrStdin(), int64(0)
+	if f.lines != "-" {
+		file, err := os.Open(f.lines)
+		if err != nil {
+			return usagef("lines: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		info, err := file.Stat()
+		if err != nil {
+			return usagef("lines: %w", err)
+		}
+		in, total = file, info.Size()
+	}
+	ctx, code, stop := untilInterrupted()
+	defer stop()
+	p := newProgress(cmd.ErrOrStderr(), f.quiet, "putting")
+	p.unit = "bytes"
+	defer p.done()
+	began := time.Now()
+	var read int64
+	put, there, line := 0, 0, 0
+	var requests []queue.Request[[]byte]
+	flush := func() error {
+		if len(requests) == 0 {
+			return nil
+		}
+		placed, err := q.PutMany(ctx, name, requests)
+		for _, m := range placed {
+			if m.Status == queue.Added {
+				put++
+			} else {
+				there++
+			}
+		}
+		requests = requests[:0]
+		p.update(transfer.Progress{Done: read, Total: max(read, total)})
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, queue.MaxPayload+1)
+	var err error
+	for err == nil && ctx.Err() == nil && lines.Scan() {
+		line++
+		read += int64(len(lines.Bytes())) + 1
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		one := r
+		one.Value = append([]byte(nil), lines.Bytes()...)
+		if f.id != "" {
+			one.ID = f.id + strconv.Itoa(line)
+		}
+		if requests = append(requests, one); len(requests) == putChunk {
+			err = flush()
+		}
+	}
+	if err == nil && ctx.Err() == nil {
+		err = errors.Join(lines.Err(), flush())
+	}
+	p.done()
+	done := fmt.Sprintf("put %s into %q", messages(put), name)
+	if there > 0 {
+		done += fmt.Sprintf("; %d were there already", there)
+	}
+	switch {
+	case code() != 0:
+		return failf(code(), "interrupted: %s", done)
+	case errors.Is(err, bufio.ErrTooLong):
+		return usagef("line %d has more than %d bytes; %s", line+1, queue.MaxPayload, done)
+	case err != nil:
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s before this:\n", done)
+		return putFault(name, err)
+	case f.quiet:
+		return nil
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %v\n", done, time.Since(began).Round(10*time.Millisecond))
+	return err
+}
+
+func messages(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+type takeFlags struct {
+	serverFlags
+
+	count  int
+	wait   durationOr
+	asJSON bool
+}
+
+func newQueueTake() *cobra.Command {
+	f := takeFlags{wait: durationOr{word: "forever"}}
+	cmd := &cobra.Command{
+		Use:   "take NAME",
+		Short: "Take messages from a queue and print them",
+		Long: `Take messages from the queue called NAME, print what each says on a line of its own,
+or as JSON, and remove it once it is printed. What can't be printed is handed back.
+
+It is for people and for small scripts: what fails after this has ended is not tried
+again. A program uses the library's Run, or QUEUE.TAKE and QUEUE.ACK.
+
+Exit codes: 0 as many as wanted, or at least one; 64 wrong usage; 69 no server; 75
+there was none; 128+n ended by signal n.`,
+		Example: `  redoubt queue take mail --wait 1m
+  redoubt queue take mail --count 100 --json | jq -r .payload`,
+		Args: oneQueue,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.count < 1 {
+				return usagef("count is %d; want at least 1", f.count)
+			}
+			return f.withQueue(cmd, args[0], func(_ context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
+				return f.take(client, args[0], cmd.OutOrStdout())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.count, "count", 1, "take at most so many")
+	flags.Var(&f.wait, "wait", "how long to wait for the first, or forever")
+	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object on each line")
+	onThisLine(flags, "count", "wait", "json")
+	f.flags(flags)
+	return cmd
+}
+
+const (
+	takeLease = 30 * time.Second
+	takeMost  = 100 // in one call, that nothing is held for long
+	takeSlice = 10 * time.Second
+)
+
+func (f *takeFlags) take(client *redoubt.Client, name string, out io.Writer) error {
+	keys, err := queue.KeysOf(client, name)
+	if err != nil {
+		return err
+	}
+	ctx, code, stop := untilInterrupted()
+	defer stop()
+	until := time.Now().Add(f.wait.d)
+	waited := false
+	defer func() {
+		if waited { // a marker may have come to a connection that nobody reads
+			_, _ = settle(client, keys, queue.Pump{N: queue.Leave}) // or else others look at the end of their slices
+		}
+	}()
+	for left := f.count; left > 0; {
+		p := queue.Pump{Take: queue.TakeOf(""), N: min(left, takeMost), Lease: takeLease}
+		p.Consumer = p.Take
+		pumped, err := queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)), p.Take)
+		switch {
+		case code() != 0:
+			var back queue.Pump
+			for _, m := range pumped.Taken {
+				back.Failed = append(back.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Back})
+			}
+			_, _ = settle(client, keys, back) // or else they come back when the lease is over
+			return fail(code(), nil)
+		case err != nil:
+			return err
+		}
+		if len(pumped.Taken) > 0 {
+			if err := f.print(client, keys, pumped.Taken, out); err != nil {
+				return err
+			}
+			left -= len(pumped.Taken)
+			continue
+		}
+		rest := time.Until(until)
+		if f.wait.isWord {
+			rest = takeSlice
+		}
+		if left < f.count {
+			return nil
+		}
+		if rest <= 0 {
+			return failf(exitBusy, "queue %q has no message to take", name)
+		}
+		waited = true
+		if pumped.Next >= 0 {
+			rest = min(rest, pumped.Next)
+		}
+		awaitMessage(ctx, client, keys, min(rest, takeSlice))
+	}
+	return nil
+}
+
+// awaitMessage returns when a message may be there, or after d, by this process's clock.
+func awaitMessage(ctx context.Context, client *redoubt.Client, keys queue.Keys, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = client.Do(ctx, redoubt.Cmd{
+		Name: "BZPOPMIN", Keys: []string{keys.Wake()}, Args: []string{strconv.Itoa(int(takeSlice/time.Second) + 1)}, Flags: redoubt.Blocking,
+	})
+}
+
+// print prints messages, acknowledges those that are printed and hands back the
+// others.
+func (f *takeFlags) print(client *redoubt.Client, keys queue.Keys, taken []queue.Taken, out io.Writer) (err error) {
+	var p queue.Pump
+	for _, m := range taken {
+		if err == nil {
+			err = f.printOne(m, out)
+		}
+		if err == nil {
+			p.Acks = append(p.Acks, m.Receipt)
+		} else {
+			p.Failed = append(p.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Back})
+		}
+	}
+	pumped, settled := settle(client, keys, p)
+	switch {
+	case err != nil:
+		return failf(exitFault, "%w: %s handed back", err, messages(len(p.Failed)))
+	case settled != nil:
+		return failf(exitUnavailable, "what was printed may come again: %w", settled)
+	case len(pumped.Refused) > 0:
+		return failf(exitFault, "%s took too long to print, and will come again", messages(len(pumped.Refused)))
+	}
+	return nil
+}
+
+func (f *takeFlags) printOne(m queue.Taken, out io.Writer) error {
+	if !f.asJSON {
+		_, err := fmt.Fprintf(out, "%s\n", m.Payload)
+		return err
+	}
+	s := messageStateOf(m.Message)
+	s.Attempt, s.Reason = m.Failures+1, m.LastReason
+	return printLine(out, s)
+}
+
+// printLine prints JSON on one line.
+func printLine(out io.Writer, v any) error {
+	line := json.NewEncoder(out)
+	line.SetEscapeHTML(false)
+	return line.Encode(v)
+}
+
+// settle outlives a signal.
+func settle(client *redoubt.Client, keys queue.Keys, p queue.Pump) (queue.Pumped, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	p.Take, p.Lease, p.Consumer = queue.TakeOf(""), takeLease, "-"
+	return queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)), p.Take)
+}

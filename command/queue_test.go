@@ -1,0 +1,149 @@
+package command_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// answer runs a command as a server does, and returns its reply.
+func answer(ctx context.Context, env *command.Env, words ...string) (any, error) {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	var raw []byte
+	switch p := command.Lookup(words[0]).Plan(env, args); {
+	case p.Err != "":
+		return nil, redoubt.ServerError(p.Err)
+	case p.Wait != nil:
+		raw = p.Wait(ctx).Append(nil, resp.RESP2)
+	default:
+		raw = p.Translate(nil, resp.RESP2, env.Client.Do(ctx, *p.Cmd))
+	}
+	v, _, err := resp.Parse(raw)
+	return v, err
+}
+
+func reply(t *testing.T, env *command.Env, words ...string) any {
+	t.Helper()
+	v, err := answer(t.Context(), env, words...)
+	if err != nil {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return v
+}
+
+// The commands work where a queue's keys share a slot and the queues none, as behind
+// a client of a cluster.
+func TestQueueOnACluster(t *testing.T) {
+	conn, err := goredis.Open(t.Context(), redistest.StartCluster(t, 3, 0).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	env := newEnv(t, conn)
+	names := []string{"a", "b", "c", "d"}
+	type taken struct {
+		name  string
+		reply any
+	}
+	got := make(chan taken)
+	for _, name := range names {
+		go func() {
+			v, _ := answer(t.Context(), env, "QUEUE.TAKE", name, "1", "60000", "BLOCK", "0")
+			got <- taken{name, v}
+		}()
+	}
+	for _, name := range names {
+		if id := reply(t, env, "QUEUE.PUT", name, "to "+name, "DELAY", "20", "ID", name); id != name {
+			t.Errorf("put: %v", id)
+		}
+	}
+	for range names {
+		var a taken
+		select {
+		case a = <-got:
+		case <-time.After(20 * time.Second):
+			t.Fatal("a message did not come")
+		}
+		list, _ := a.reply.([]any)
+		if len(list) != 1 {
+			t.Fatalf("%s: %v", a.name, a.reply)
+		}
+		m := list[0].([]any)
+		if m[1] != a.name || m[2] != int64(1) || m[3] != "to "+a.name {
+			t.Errorf("%s: %v", a.name, m)
+		}
+		if n := reply(t, env, "QUEUE.ACK", a.name, m[0].(string)); n != int64(1) {
+			t.Errorf("ack: %v", n)
+		}
+	}
+}
+
+// marks is a Conn that waits with a pop of the marker until it is told to go on.
+type marks struct {
+	redoubt.Conn
+	begun  chan struct{} // it waits
+	popped chan struct{} // a marker is on its way
+	arrive chan struct{} // and arrives
+}
+
+func (c marks) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if cmd.Name == "BZPOPMIN" {
+		select {
+		case c.begun <- struct{}{}:
+		default:
+		}
+	}
+	r := c.Conn.Do(ctx, cmd)
+	if cmd.Name == "BZPOPMIN" && r.Val != nil {
+		c.popped <- struct{}{}
+		<-c.arrive
+	}
+	return r
+}
+
+// A marker that comes when nobody waits here any more is put back, for those who
+// wait elsewhere.
+func TestMarkerIsHandedOn(t *testing.T) {
+	conn, err := goredis.Open(t.Context(), redistest.Start(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	c := marks{conn, make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})}
+	here, elsewhere := newEnv(t, c), newEnv(t, conn)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_, _ = answer(ctx, here, "QUEUE.TAKE", "q", "1", "60000", "BLOCK", "0")
+	}()
+	<-c.begun
+	reply(t, elsewhere, "QUEUE.PUT", "q", "x", "DELAY", "3600000", "ID", "later") // a marker
+	<-c.popped
+	leave()
+	<-left
+	keys, err := queue.KeysOf(elsewhere.Client, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func() bool {
+		n, err := elsewhere.Client.Do(t.Context(), redoubt.Cmd{Name: "EXISTS", Keys: []string{keys.Wake()}, Flags: redoubt.ReadOnly}).Int()
+		return err == nil && n == 1
+	}
+	if there() {
+		t.Fatal("the marker was not popped")
+	}
+	close(c.arrive)
+	await.Until(t, 20*time.Second, "the marker is back", there)
+}

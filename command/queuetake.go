@@ -1,0 +1,169 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A take is the arguments of QUEUE.TAKE.
+type take struct {
+	keys   queue.Keys
+	pump   queue.Pump
+	block  time.Duration // 0: for ever
+	blocks bool
+	secret bool // the take was named here: nobody knows it before the reply
+}
+
+func planTake(env *Env, args [][]byte) Plan {
+	t := take{secret: true}
+	count, fault := milliseconds("count", args[2], 1, queue.MaxSettle)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	lease, fault := milliseconds("lease_ms", args[3], 1, maxQueueTime)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	id := ""
+	for rest := args[4:]; len(rest) > 0; rest = rest[2:] {
+		switch {
+		case len(rest) == 1:
+			return Plan{Err: errSyntax}
+		case bytes.EqualFold(rest[0], []byte("BLOCK")) && !t.blocks:
+			n, fault := milliseconds("BLOCK", rest[1], 0, maxQueueTime)
+			if fault != "" {
+				return Plan{Err: fault}
+			}
+			t.block, t.blocks = time.Duration(n)*time.Millisecond, true
+		case bytes.EqualFold(rest[0], []byte("ID")) && t.secret:
+			if len(rest[1]) < 1 || len(rest[1]) > maxID {
+				return Plan{Err: fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(rest[1]), maxID)}
+			}
+			id, t.secret = string(rest[1]), false
+		default:
+			return Plan{Err: errSyntax}
+		}
+	}
+	var err error
+	if t.keys, err = queue.KeysOf(env.Client, string(args[1])); err != nil {
+		return nameFault(err)
+	}
+	t.pump = queue.Pump{Take: queue.TakeOf(id), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
+	t.pump.Consumer = t.pump.Take
+	now := func() Plan { return env.takeNow(t) }
+	if !t.blocks {
+		return now()
+	}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.take(ctx, t) }}
+}
+
+// takeNow is a rewrite.
+func (env *Env) takeNow(t take) Plan {
+	if t.secret {
+		t.pump.Consumer = noConsumer // a rewrite is sent once
+	}
+	cmd := queue.PumpCmd(t.keys, t.pump)
+	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+		pumped, err := queue.ReadPump(r, t.pump.Take)
+		if err != nil {
+			return appendQueueError(dst, err)
+		}
+		return appendTaken(dst, pumped.Taken)
+	}}
+	if t.secret {
+		p.Undo = func(ctx context.Context, r redoubt.Reply) {
+			if pumped, err := queue.ReadPump(r, t.pump.Take); err == nil {
+				env.handBack(ctx, t.keys, pumped.Taken)
+			}
+		}
+	}
+	return p
+}
+
+func appendTaken(dst []byte, taken []queue.Taken) []byte {
+	dst = resp.AppendArray(dst, len(taken))
+	for _, t := range taken {
+		dst = resp.AppendArray(dst, 4)
+		dst = resp.AppendBulk(dst, t.Receipt)
+		dst = resp.AppendBulk(dst, t.ID)
+		dst = resp.AppendInt(dst, int64(t.Failures)+1)
+		dst = resp.AppendBulk(dst, t.Payload)
+	}
+	return dst
+}
+
+// take waits for messages on behalf of a client.
+func (env *Env) take(ctx context.Context, t take) Outcome {
+	taken, err := env.await(ctx, t)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
+				return resp.AppendError(dst, "ERR redoubt: the server is shutting down")
+			}}
+		}
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendQueueError(dst, err) }}
+	}
+	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendTaken(dst, taken) }}
+	if t.secret {
+		o.Undo = func() { env.handBack(context.WithoutCancel(ctx), t.keys, taken) }
+	}
+	return o
+}
+
+func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
+	var over <-chan time.Time
+	if t.block > 0 {
+		timer := time.NewTimer(t.block)
+		defer timer.Stop()
+		over = timer.C
+	}
+	p, err := env.pump(ctx, t)
+	if err != nil || len(p.Taken) > 0 {
+		return p.Taken, err
+	}
+	e := env.bells.listen(env.Client, t.keys)
+	owes := false
+	defer func() { e.leave(owes) }()
+	for {
+		e.expect(t.lookAgain(p.Next))
+		select {
+		case <-e.c:
+		case <-over:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		e.looks()
+		if p, err = env.pump(ctx, t); err != nil || len(p.Taken) > 0 {
+			owes = err != nil
+			return p.Taken, err
+		}
+	}
+}
+
+// lookAgain is when to look again at the latest: also in time for the end of a lease
+// that another takes meanwhile, which nobody is woken for should that one die.
+func (t take) lookAgain(next time.Duration) time.Duration {
+	lease := max(t.pump.Lease, 100*time.Millisecond)
+	if next < 0 {
+		return lease
+	}
+	return min(next, lease)
+}
+
+// pump looks for messages, and to the end: what it takes for a client that leaves
+// meanwhile can be handed back.
+func (env *Env) pump(ctx context.Context, t take) (queue.Pumped, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.Pumped{}, err
+	}
+	ctx, stop := outliving(ctx, undoTimeout)
+	defer stop()
+	return queue.ReadPump(env.Client.Do(ctx, queue.PumpCmd(t.keys, t.pump)), t.pump.Take)
+}
