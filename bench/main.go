@@ -6,6 +6,7 @@
 //	go run . -suite locks     # lock and unlock of a free lock, against peers' libraries
 //	go run . -suite handover  # one lock that many processes wait for
 //	go run . -suite stock     # one item sold to many, against a lock around a count
+//	go run . -suite bloom     # Bloom filters against a script and pipelines of bit commands
 //	go run . -suite serve     # redoubt serve against the server behind it
 //	go run . -suite engine    # the embedded engine against redis-server
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
@@ -38,7 +39,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, stock, serve, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, stock, bloom, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -69,14 +70,15 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"locks":     {benchLocks},
 		"handover":  {benchHandover},
 		"stock":     {benchStock},
+		"bloom":     {benchBloom},
 		"serve":     {benchServe},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["stock"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["stock"], suites["bloom"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, stock, serve, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, stock, bloom, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

@@ -71,7 +71,7 @@ func (fs *Filters) Open(ctx context.Context, name string, spec Spec) (*Filter, e
 		return nil, err
 	}
 	if spec != (Spec{}) && s.current.spec != spec && (s.next == nil || s.next.spec != spec) {
-		return nil, fmt.Errorf("%w: it is for %v, not for %v; Rebuild changes that", ErrMismatch, s.current.spec, spec)
+		return nil, fmt.Errorf("%w: it is for %v, not for %v; Grow changes that", ErrMismatch, s.current.spec, spec)
 	}
 	return f, nil
 }
@@ -133,7 +133,7 @@ type Filter struct {
 
 	now     atomic.Pointer[state]
 	reading sync.Mutex   // held by the one who reads the state anew
-	read_   atomic.Int64 // when the state was last read, in ns since 1970
+	asked   atomic.Int64 // when the state was last read, in ns since 1970
 }
 
 // A state is what is known of a filter.

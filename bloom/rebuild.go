@@ -101,7 +101,9 @@ func (f *Filter) rebuild(ctx context.Context, spec Spec, items iter.Seq2[string,
 	if _, err := f.refresh(ctx, nil); err != nil {
 		return err
 	}
-	b.report(true)
+	p := b.soFar()
+	p.Done = true
+	b.progress(p)
 	return nil
 }
 
@@ -117,8 +119,9 @@ type builder struct {
 	progress func(Progress)
 }
 
-func (b *builder) report(done bool) { //nolint:revive // a field of what is reported
-	b.progress(Progress{Items: b.items, Elapsed: time.Since(b.began), Done: done})
+// soFar is how far it is.
+func (b *builder) soFar() Progress {
+	return Progress{Items: b.items, Elapsed: time.Since(b.began)}
 }
 
 // begin makes the keys of the new generation, tells of it, and seals those of the
@@ -138,6 +141,9 @@ func (b *builder) begin(ctx context.Context) error {
 		s.current.text(), b.next.text(), b.id, decimal(aliveFor.Microseconds()))).Array()
 	if err != nil {
 		return errors.Join(err, b.abort(ctx))
+	}
+	if len(a) != 4 {
+		return errors.Join(fmt.Errorf("bloom: reply of begin.lua has %d elements, want 4", len(a)), b.abort(ctx))
 	}
 	status, _ := a[0].(int64)
 	b.seal, _ = a[1].(int64)
@@ -211,7 +217,7 @@ func (b *builder) fill(ctx context.Context, items iter.Seq2[string, error]) erro
 				return err
 			}
 			batch = batch[:0]
-			b.report(false)
+			b.progress(b.soFar())
 		}
 	}
 	if err := b.add(ctx, batch); err != nil {

@@ -19,35 +19,45 @@ import (
 // open, and nothing else; the keys of the old generation are gone.
 func TestRebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.01}
-		f, other := w.open("f", spec), w.open("f", spec)
-		kept, dropped := numbered("kept", 5000), numbered("dropped", 5000)
-		add(t, f, kept...)
-		add(t, f, dropped...)
-		before := w.keysOf(t)
-		var reports []bloom.Progress
-		must(t, f.Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{Progress: func(p bloom.Progress) { reports = append(reports, p) }}))
-		for _, f := range []*bloom.Filter{f, w.open("f", spec)} {
-			all(t, f, kept...)
-			if n := maybe(t, f, dropped...); n > 100 {
-				t.Errorf("%d of 5000 dropped items may be in", n)
-			}
-		}
-		// Who has not heard adds to the right generation, and looks there.
-		add(t, other, "late")
-		all(t, f, "late")
-		all(t, other, kept...)
-		if n := maybe(t, other, dropped...); n > 100 {
-			t.Errorf("another process finds %d of 5000 dropped items", n)
-		}
-		if n := w.keysOf(t); n != before {
-			t.Errorf("%d keys, before the rebuild %d", n, before)
-		}
-		last := reports[len(reports)-1]
-		if len(reports) != 3 || reports[0].Items != 2048 || reports[0].Done || !last.Done || last.Items != 5000 || last.Elapsed <= 0 {
-			t.Errorf("reported %+v", reports)
+		for n := range 2 {
+			rebuild(t, w, fmt.Sprint("f", n), n == 1)
 		}
 	})
+}
+
+func rebuild(t *testing.T, w *world, name string, lost bool) {
+	spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.01}
+	f, other := w.open(name, spec), w.open(name, spec)
+	kept, dropped := numbered("kept", 5000), numbered("dropped", 5000)
+	add(t, f, kept...)
+	add(t, f, dropped...)
+	before := w.keysOf(t)
+	if lost { // a key that is lost comes back
+		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
+		all(t, f, numbered("out", 10)...)
+	}
+	var reports []bloom.Progress
+	must(t, f.Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{Progress: func(p bloom.Progress) { reports = append(reports, p) }}))
+	for _, f := range []*bloom.Filter{f, w.open(name, spec)} {
+		all(t, f, kept...)
+		if n := maybe(t, f, dropped...); n > 100 {
+			t.Errorf("%d of 5000 dropped items may be in", n)
+		}
+	}
+	// Who has not heard adds to the right generation, and looks there.
+	add(t, other, "late")
+	all(t, f, "late")
+	all(t, other, kept...)
+	if n := maybe(t, other, dropped...); n > 100 {
+		t.Errorf("another process finds %d of 5000 dropped items", n)
+	}
+	if n := w.keysOf(t); n != before {
+		t.Errorf("%d keys, before the rebuild %d", n, before)
+	}
+	last := reports[len(reports)-1]
+	if len(reports) != 3 || reports[0].Items != 2048 || reports[0].Done || !last.Done || last.Items != 5000 || last.Elapsed <= 0 {
+		t.Errorf("reported %+v", reports)
+	}
 }
 
 func TestGrow(t *testing.T) {

@@ -89,7 +89,7 @@ func (f *Filter) learn(ctx context.Context, s *state) (*state, error) {
 		s = &state{current: *s.next, seal: s.seal, ready: true}
 	}
 	f.now.Store(s)
-	f.read_.Store(time.Now().UnixNano())
+	f.asked.Store(time.Now().UnixNano())
 	return s, nil
 }
 
@@ -135,12 +135,12 @@ func (f *Filter) refreshNow(ctx context.Context, old *state) (*state, error) {
 	if s := f.now.Load(); s != old {
 		return s, nil
 	}
-	if time.Now().UnixNano()-f.read_.Load() < int64(lookAgain) {
+	if time.Now().UnixNano()-f.asked.Load() < int64(lookAgain) {
 		return old, nil
 	}
 	s, err := f.refresh(ctx, old)
 	if errors.Is(err, ErrNotFound) {
-		f.read_.Store(time.Now().UnixNano())
+		f.asked.Store(time.Now().UnixNano())
 	}
 	return s, err
 }

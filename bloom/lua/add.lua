@@ -19,14 +19,15 @@ if length < tonumber(ARGV[1]) then return {0, now} end
 if length > ARGV[1] + ARGV[2] then return {-1, now} end
 
 local hashes = tonumber(ARGV[5])
-local positions = string.rep('I4', hashes)
+local positions, ops = table.concat({'<', string.rep('I4', hashes)}), {}
+for j = 1, hashes do
+  local o = 4 * j
+  ops[o - 3], ops[o - 2], ops[o - 1], ops[o] = 'SET', 'u1', 0, '1'
+end
 local reply, added = {1, now}, {}
 for i = 6, #ARGV do
-  local at, ops = {struct.unpack(positions, ARGV[i])}, {}
-  for j = 1, hashes do
-    local o = 4 * j
-    ops[o - 3], ops[o - 2], ops[o - 1], ops[o] = 'SET', 'u1', at[j], '1'
-  end
+  local at = {struct.unpack(positions, ARGV[i])}
+  for j = 1, hashes do ops[4 * j - 1] = at[j] end
   local new = 0
   for _, old in ipairs(redis.call('BITFIELD', KEYS[1], unpack(ops))) do
     if old == 0 then
