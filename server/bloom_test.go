@@ -259,6 +259,10 @@ func TestBloomModuleBehind(t *testing.T) {
 	w.want("+the module's BF.ADD k x\r\n", "BF.ADD k x")
 	w.want("+the module's BF.RESERVE k x 1\r\n", "BF.RESERVE k x 1")
 	w.want("+the module's BF.CARD\r\n", "BF.CARD")
+	// And tells of them itself.
+	if got := w.do("COMMAND", "INFO", "BF.RESERVE"); got != "*1\r\n*2\r\n$10\r\nbf.reserve\r\n:-4\r\n" {
+		t.Errorf("COMMAND INFO: %q", got)
+	}
 }
 
 // withModule serves something that says it has RedisBloom.

@@ -19,7 +19,7 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 	if len(args) > 1 {
 		sub = strings.ToLower(string(args[1]))
 	}
-	p, table := c.protocol, c.srv.table
+	p, table := c.protocol, c.srv.own(c.ctx)
 	switch {
 	case len(args) == 1:
 		c.forward(raw, func(dst, raw []byte) []byte {
@@ -41,7 +41,7 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 	case sub == "docs":
 		wanted := table
 		if len(args) > 2 {
-			wanted = named(args[2:])
+			wanted = named(table, args[2:])
 		}
 		c.forward(raw, func(dst, raw []byte) []byte {
 			if !isDocs(raw) {
@@ -84,11 +84,11 @@ func appendInfos(dst []byte, p resp.Protocol, of []*command.Command) []byte {
 	return dst
 }
 
-// named returns the extension commands among names, each once.
-func named(names [][]byte) []*command.Command {
+// named returns the commands of table among names, each once.
+func named(table []*command.Command, names [][]byte) []*command.Command {
 	var found []*command.Command
 	for _, n := range names {
-		if e := command.Lookup(string(n)); e != nil && !slices.Contains(found, e) {
+		if e := command.Lookup(string(n)); slices.Contains(table, e) && !slices.Contains(found, e) {
 			found = append(found, e)
 		}
 	}
@@ -216,7 +216,7 @@ func pick(raw []byte, names [][]byte, p resp.Protocol) []byte {
 // commandInfoOf answers COMMAND INFO [name …]: the back end answers null for
 // names that it does not know, ours among them.
 func (c *session) commandInfoOf(args [][]byte, raw []byte) {
-	p, table := c.protocol, c.srv.table
+	p, table := c.protocol, c.srv.own(c.ctx)
 	if len(args) == 2 {
 		c.forward(raw, func(dst, raw []byte) []byte {
 			return addElements(dst, raw, len(table), func(dst []byte) []byte { return appendInfos(dst, p, table) })
@@ -225,7 +225,7 @@ func (c *session) commandInfoOf(args [][]byte, raw []byte) {
 	}
 	changes := make([]translate, len(args)-2)
 	for i, name := range args[2:] {
-		if e := command.Lookup(string(name)); e != nil {
+		if e := command.Lookup(string(name)); slices.Contains(table, e) {
 			changes[i] = func(dst, _ []byte) []byte { return e.AppendInfo(dst, p) }
 		}
 	}

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"slices"
 
+	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -26,4 +28,12 @@ func (s *Server) module(ctx context.Context) bool {
 	known, _ := v.([]any)
 	m.asked, m.bloom = true, len(known) == 1 && known[0] != nil
 	return m.bloom
+}
+
+// own returns the commands of the table that the back end doesn't have.
+func (s *Server) own(ctx context.Context) []*command.Command {
+	if !s.module(ctx) {
+		return s.table
+	}
+	return slices.DeleteFunc(slices.Clone(s.table), func(c *command.Command) bool { return c.Module })
 }
