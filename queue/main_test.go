@@ -6,6 +6,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(exampleserver.M{M: m}) }
+func TestMain(m *testing.M) {
+	faults.Main()
+	workIfHired()
+	goleak.VerifyTestMain(exampleserver.M{M: m})
+}

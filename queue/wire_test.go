@@ -53,7 +53,7 @@ func TestPutIsIdempotentUntilAcked(t *testing.T) {
 
 func TestNeverBeforeDue(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		at := l.clock.Now().Add(50*time.Millisecond + 1)
+		at := l.clock.Now().Add(50*time.Millisecond + time.Microsecond)
 		l.put(queue.Message{ID: "later", Delay: time.Minute}, queue.Message{ID: "at", At: at}, queue.Message{ID: "past", At: at.Add(-time.Hour)})
 		if p := l.pump(queue.Pump{N: 5}); len(p.Taken) != 1 || p.Taken[0].ID != "past" || p.Next != 50*time.Millisecond+time.Millisecond {
 			t.Fatalf("%+v", p)
@@ -71,6 +71,27 @@ func TestNeverBeforeDue(t *testing.T) {
 		}
 		l.clock.Advance(10 * time.Millisecond)
 		l.takes(5, "soon")
+	})
+}
+
+// Due times are whole milliseconds: a delay that ends within one ends with it.
+func TestDelaysAreNotCutShort(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.clock.Advance(time.Microsecond)
+		const delay = 10 * time.Millisecond
+		l.put(queue.Message{ID: "a", Delay: delay})
+		for _, step := range []queue.How{queue.Fail, queue.Defer, ""} {
+			l.clock.Advance(delay - time.Microsecond)
+			l.takes(1)
+			l.clock.Advance(time.Millisecond)
+			r := l.takes(1, "a")
+			if step == "" {
+				l.ack(r["a"])
+				break
+			}
+			l.fails(step, delay, r["a"])
+		}
+		l.empty()
 	})
 }
 

@@ -47,6 +47,7 @@ func evicting(t *testing.T) *world {
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
 		w.clock = frozenclock.New(w.wrap(w.rdb), queue.Scripts(), nil)
+		w.clock.Set(w.clock.Now().Truncate(time.Millisecond)) // due times are whole ms
 		w.client = w.clientOn(w.clock)
 		run(t, w)
 	})

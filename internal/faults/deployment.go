@@ -145,8 +145,11 @@ type joining struct {
 }
 
 // Invitation is for [Join], in another process.
-func (d *Deployment) Invitation() string {
-	text, err := json.Marshal(joining{d.Kind, d.Addrs()})
+func (d *Deployment) Invitation() string { return InvitationTo(d.Kind, d.Addrs()...) }
+
+// InvitationTo is for [Join] to servers that are of no Deployment.
+func InvitationTo(kind Kind, addrs ...string) string {
+	text, err := json.Marshal(joining{kind, addrs})
 	if err != nil {
 		panic(err)
 	}

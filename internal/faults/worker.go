@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +19,31 @@ const workerEnv = "FAULTS_WORKER"
 // dismiss ends it, and returns when it has.
 func Hire(t *testing.T, orders any, line func(text string) error) (p *os.Process, dismiss func()) {
 	t.Helper()
+	p, in, ended := start(t, orders, line)
+	return p, func() {
+		_ = in.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("a worker: %v", err)
+		}
+	}
+}
+
+// Doom starts a process as [Hire] does. kill ends it by SIGKILL, and returns when
+// line was given all that it had printed.
+func Doom(t *testing.T, orders any, line func(text string) error) (kill func()) {
+	t.Helper()
+	p, _, ended := start(t, orders, line)
+	return func() {
+		must(t, p.Kill())
+		err := <-ended
+		if _, killed := errors.AsType[*exec.ExitError](err); !killed {
+			t.Errorf("a worker: %v", err)
+		}
+	}
+}
+
+func start(t *testing.T, orders any, line func(text string) error) (p *os.Process, in io.Closer, ended <-chan error) {
+	t.Helper()
 	text, err := json.Marshal(orders)
 	must(t, err)
 	self, err := os.Executable()
@@ -25,12 +51,12 @@ func Hire(t *testing.T, orders any, line func(text string) error) (p *os.Process
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	in, err = cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	ended := make(chan error, 1)
+	end := make(chan error, 1)
 	go func() {
 		var first error
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -41,14 +67,9 @@ func Hire(t *testing.T, orders any, line func(text string) error) (p *os.Process
 		if err := cmd.Wait(); first == nil {
 			first = err
 		}
-		ended <- first
+		end <- first
 	}()
-	return cmd.Process, func() {
-		_ = in.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("a worker: %v", err)
-		}
-	}
+	return cmd.Process, in, end
 }
 
 // Hired reports whether this process was hired, and reads its orders. ctx ends

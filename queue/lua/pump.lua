@@ -50,6 +50,9 @@ local function fail(id, envelope, n, reason, now, us, again)
   end
 end
 
+-- The time after a delay, in ms, rounded up: not before the delay is over.
+local function after(delay) return delay > 0 and t[1] * 1000 + math.ceil(t[2] / 1000) + delay or now end
+
 -- Settle.
 local refused, receipts = {}, {}
 local nacks = 6 + acks + 3 * results
@@ -92,11 +95,11 @@ if #receipts > 0 then
     elseif how == 'back' then
       queue.ready(id, envelope, 0)
     elseif how == 'snooze' then
-      redis.call('ZADD', KEYS[7], string.format('%.0f', now + delay), id)
+      redis.call('ZADD', KEYS[7], string.format('%.0f', after(delay)), id)
     else
       local times = count(fails) + 1
       if delay < 0 then delay = math.min(1000 * 2 ^ (times - 1), 600000) end
-      fail(id, envelope, times, ARGV[at + 3], now, us, how == 'fail' and now + delay)
+      fail(id, envelope, times, ARGV[at + 3], now, us, how == 'fail' and after(delay))
       special = true
     end
   end

@@ -31,7 +31,7 @@ for i = 1, #ARGV, 4 do
     end
   end
   if status == 1 then
-    if when < 0 then when = now - when end
+    if when < 0 then when = math.ceil(t[2] / 1000) + t[1] * 1000 - when end -- up: not before the time is over
     if when > now then
       later[#later + 1] = string.format('%.0f', when)
       later[#later + 1] = id
