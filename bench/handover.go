@@ -94,7 +94,7 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 		}
 	}()
 	for range handoverProcesses {
-		w, err := startWorker(ctx, addr, library)
+		w, err := startWorker(ctx, workerAddr+"="+addr, workerLibrary+"="+library)
 		if err != nil {
 			return h, err
 		}
@@ -202,13 +202,14 @@ type worker struct {
 	once sync.Once
 }
 
-func startWorker(ctx context.Context, addr, library string) (*worker, error) {
+// startWorker starts this program with more of an environment.
+func startWorker(ctx context.Context, env ...string) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), workerAddr+"="+addr, workerLibrary+"="+library)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

@@ -76,7 +76,11 @@ func (g *goals) print(c config) {
 				goal{fmt.Sprintf("leased to redis_rate, commands on Redis, %d names, %d callers", names, callers), g.ratio(p, leased, peer, commands), atMost, 0.02})
 		}
 	}
-	for _, e := range append(all, g.list...) {
+	c.printGoals(append(all, g.list...))
+}
+
+func (c config) printGoals(list []goal) {
+	for _, e := range list {
 		met := "met"
 		if e.bound == atLeast && e.is < e.want || e.bound == atMost && e.is > e.want {
 			met = "MISSED"

@@ -5,6 +5,7 @@
 //	go run . -suite ratelimit # decisions of rate limits, against peers' libraries
 //	go run . -suite locks     # lock and unlock of a free lock, against peers' libraries
 //	go run . -suite handover  # one lock that many processes wait for
+//	go run . -suite queue     # messages put, consumed, due and given back, against peers' libraries
 //	go run . -suite stock     # one item sold to many, against a lock around a count
 //	go run . -suite bloom     # Bloom filters against a script and pipelines of bit commands
 //	go run . -suite serve     # redoubt serve against the server behind it
@@ -36,10 +37,11 @@ type config struct {
 	callers  []int
 	chosen   bool // rounds or duration were asked for
 	raw      *log.Logger
+	dir      string // of the raw file
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, stock, bloom, serve, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -51,6 +53,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if os.Getenv(workerQueue) != "" {
+		if err := runQueueWorker(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv(workerLibrary) != "" {
 		if err := runWorker(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)
@@ -69,16 +78,17 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"ratelimit": {benchRateLimit},
 		"locks":     {benchLocks},
 		"handover":  {benchHandover},
+		"queue":     {benchQueue},
 		"stock":     {benchStock},
 		"bloom":     {benchBloom},
 		"serve":     {benchServe},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["stock"], suites["bloom"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, stock, bloom, serve, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -88,7 +98,7 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	cfg.raw = log.New(file, "", 0)
+	cfg.raw, cfg.dir = log.New(file, "", 0), filepath.Dir(out)
 	cfg.printf("# %s", machine(ctx))
 	for _, f := range todo {
 		if err := f(ctx, cfg); err != nil {
@@ -115,7 +125,7 @@ func machine(ctx context.Context) string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time"} {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time", "asynq", "delayqueue"} {
 				if strings.Contains(d.Path, want) {
 					deps = append(deps, d.Path+"@"+d.Version)
 				}

@@ -25,7 +25,8 @@ type contender struct {
 	class  string // what it is compared as; see compare
 	op     func(ctx context.Context, caller int) error
 	canEnd bool
-	stride int // one call of so many is timed, where reading the clock would be much of it; 0 is all
+	before func(ctx context.Context) error // each measurement, if it is set
+	stride int                             // one call of so many is timed, where reading the clock would be much of it; 0 is all
 }
 
 // errUndecided is an operation that did not get done, of a library that says so.
@@ -97,6 +98,11 @@ func measure(ctx context.Context, server meter, callers int, d time.Duration, ct
 		var cancel context.CancelFunc
 		opCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
+	}
+	if ct.before != nil {
+		if err := ct.before(ctx); err != nil {
+			return sample{}, err
+		}
 	}
 	for range 10 { // scripts are loaded, connections are open
 		if err := ct.op(opCtx, 0); err != nil && !errors.Is(err, errUndecided) {
