@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -261,15 +262,13 @@ func (f *bulkFlags) chunks(ctx context.Context, client *redoubt.Client, name str
 }
 
 func someOf(ids []string) string {
-	text := ""
-	for i, id := range ids[:min(5, len(ids))] {
-		if i > 0 {
-			text += ", "
-		}
-		text += printable(id)
+	some := make([]string, min(5, len(ids)))
+	for i := range some {
+		some[i] = printable(ids[i])
 	}
-	if len(ids) > 5 {
-		text += fmt.Sprintf(" and %d more", len(ids)-5)
+	text := strings.Join(some, ", ")
+	if more := len(ids) - len(some); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
