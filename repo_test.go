@@ -48,6 +48,7 @@ var mayImport = map[string][]string{
 	"fence":               {"."},
 	"stock":               {"."},
 	"queue":               {"."},
+	"queue/queuetest":     {".", "engine"},
 	"bloom":               {"."},
 	"redoubttest":         {"."},
 	"ratelimit/policy":    {"ratelimit"},

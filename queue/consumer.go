@@ -224,16 +224,9 @@ const pumpTimeout = 10 * time.Second
 // next is due at the latest.
 func (c *consumer) pump(ctx context.Context, p *collected, stopping bool) (next time.Duration, err error) {
 	sent := time.Now()
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, max(c.opts.Lease, time.Second)))
-	got, err := ReadPump(c.client.Do(call, PumpCmd(c.keys, p.Pump)), p.Take)
-	cancel()
+	got, err := c.exchange(ctx, p)
 	if err != nil {
 		return 0, err
-	}
-	if !p.again { // else it was refused because it had been settled
-		for _, i := range got.Refused {
-			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
-		}
 	}
 	if stopping {
 		c.handBack(got.Taken)
@@ -250,6 +243,19 @@ func (c *consumer) pump(ctx context.Context, p *collected, stopping bool) (next 
 		return MaxTime, nil
 	}
 	return got.Next, nil
+}
+
+// exchange makes one call.
+func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, max(c.opts.Lease, time.Second)))
+	defer cancel()
+	got, err := ReadPump(c.client.Do(ctx, PumpCmd(c.keys, p.Pump)), p.Take)
+	if err == nil && !p.again { // else it was refused because it had been settled
+		for _, i := range got.Refused {
+			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
+		}
+	}
+	return got, err
 }
 
 // handBack returns what was taken while the consumer was being stopped.
@@ -275,16 +281,22 @@ func (c *consumer) start(ctx context.Context, got *Pumped, sent time.Time) {
 			jobs[i] = newJob(c.name, got.Now, &taken[i])
 		}
 		taken = taken[n:]
-		handler, end := context.WithCancelCause(ctx)
-		c.mu.Lock()
-		c.free -= n
-		c.busy += n
-		for _, job := range jobs {
-			c.held[job.receipt] = &hold{end: end, proven: sent}
-		}
-		c.mu.Unlock()
+		handler, end := c.hold(ctx, jobs, sent)
 		go c.call(handler, end, jobs)
 	}
+}
+
+// hold notes that a handler is to have messages, and returns its context.
+func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (context.Context, context.CancelCauseFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free -= len(jobs)
+	c.busy += len(jobs)
+	for _, job := range jobs {
+		c.held[job.receipt] = &hold{end: end, proven: sent}
+	}
+	return ctx, end
 }
 
 // call runs the handler and notes what is to become of the messages.

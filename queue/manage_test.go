@@ -122,7 +122,7 @@ func TestEvictionIsReported(t *testing.T) {
 	})
 	// In a server of its own: others would lose their keys.
 	t.Run("evicting", func(t *testing.T) {
-		w := evicting(t)
+		w := newWorld(t, ownServer(t, "--maxmemory-policy", "allkeys-lru"))
 		if err := queue.CheckEviction(t.Context(), w.client, "q"); !errors.Is(err, queue.ErrEviction) {
 			t.Errorf("%v", err)
 		}

@@ -86,6 +86,7 @@ func outcome(job *Job, err error, stopped bool, backoff Backoff) (f Failed, kind
 	f.Reason = err.Error()
 	f.Reason = f.Reason[:min(len(f.Reason), maxReason)]
 	if f.How == Bury || job.Attempts != Unlimited && job.Attempt >= job.Attempts {
+		f.Delay = 0
 		return f, Died
 	}
 	return f, Retried

@@ -37,15 +37,15 @@ func (c *consumer) wait(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			p.sleep(ctx.Done())
-		} else {
-			p.n = 0
-		}
 		c.waiting.Store(false)
 		select {
 		case c.woken <- struct{}{}:
 		default:
+		}
+		if err != nil {
+			p.sleep(ctx.Done())
+		} else {
+			p.n = 0
 		}
 	}
 }

@@ -156,7 +156,8 @@ type PutStatus int8
 const (
 	// Added: the message is in the queue from now on.
 	Added PutStatus = 1
-	// Exists: a message with its id is in the queue already, maybe the same.
+	// Exists: a message with its id is in the queue already, maybe the same; or was,
+	// and still has its unique key.
 	Exists PutStatus = 0
 	// Duplicate: its unique key belongs to another, whose ID is given.
 	Duplicate PutStatus = -1

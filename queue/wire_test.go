@@ -335,6 +335,9 @@ func TestUnique(t *testing.T) {
 		if again := l.put(m("d")); again[0] != (queue.Placed{ID: "a", Status: queue.Duplicate}) {
 			t.Fatalf("after the ack: %v", again)
 		}
+		if again := l.put(m("a")); again[0] != (queue.Placed{ID: "a", Status: queue.Exists}) {
+			t.Fatalf("the same after the ack: %v", again)
+		}
 		for _, key := range l.rdb.Keys(t.Context(), l.key("q", "unique:*")).Val() {
 			if ttl := l.rdb.PTTL(t.Context(), key).Val(); ttl < 50*time.Minute || ttl > time.Hour {
 				t.Errorf("%s lasts %v", key, ttl)

@@ -37,10 +37,10 @@ func newWorld(t *testing.T, b redistest.Backend) *world {
 	return w
 }
 
-// evicting returns a world whose server may evict keys.
-func evicting(t *testing.T) *world {
-	s := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	return newWorld(t, redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "e", Server: s})
+// ownServer starts a server for one test.
+func ownServer(t *testing.T, args ...string) redistest.Backend {
+	s := redistest.Start(t, args...)
+	return redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "own", Server: s}
 }
 
 // eachFrozen runs a test on every back end, with a clock that the test sets.

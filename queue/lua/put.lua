@@ -8,7 +8,7 @@
 -- KEYS[7] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order
 -- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
--- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue|id bytes of the one that has its unique key}
+-- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
 local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
@@ -18,8 +18,8 @@ for i = 1, #ARGV, 4 do
   if tonumber(ARGV[i + 2]) > 0 then
     unique = unique + 1
     if not redis.call('SET', KEYS[unique], id, 'NX', 'PX', ARGV[i + 2]) then
-      local owner = redis.call('GET', KEYS[unique])
-      if owner ~= id then status = owner end
+      status = redis.call('GET', KEYS[unique])
+      if status == id then status = 0 end -- put before, and maybe done by now
     end
   end
   if status == 1 and redis.call('HSETNX', KEYS[1], id, envelope) == 0 then

@@ -1,0 +1,236 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// flaky loses replies of the pump: what it did is done.
+type flaky struct {
+	redoubt.Conn
+	mu   sync.Mutex
+	lose int
+}
+
+func (f *flaky) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := f.Conn.Do(ctx, cmd)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if taken, _ := r.Val.([]any); f.lose > 0 && cmd.Script != nil && cmd.Script.Name() == "queue.pump" && len(taken) == 6 && len(taken[5].([]any)) > 0 {
+		f.lose--
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(errors.New("connection reset"))}
+	}
+	return r
+}
+
+// What a lost reply had taken comes with the next one, at once and as the same
+// attempt; and what it settled is no loss.
+func TestLostPumpReply(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var log events
+		conn := &flaky{Conn: w.wrap(w.rdb), lose: 3}
+		q, err := queue.New[string](w.clientOn(conn), queue.Options{Events: log.add})
+		must(t, err)
+		for i := range 20 {
+			_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: fmt.Sprint(i)})
+			must(t, err)
+		}
+		began := time.Now()
+		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
+			if d.Attempt != 1 {
+				t.Errorf("attempt %d of %s", d.Attempt, d.ID)
+			}
+			return nil
+		}, queue.RunOptions{Concurrency: 5})
+		w.gone(t)
+		if took := time.Since(began); took > queue.DefaultLease {
+			t.Errorf("it took %v", took)
+		}
+		for i := range 20 {
+			if kinds := log.of(fmt.Sprint(i)); !slices.Equal(kinds, []queue.EventKind{queue.Completed}) {
+				t.Errorf("%d: %v", i, kinds)
+			}
+		}
+		if n := len(log.trouble()); n != 3 {
+			t.Errorf("%d troubles were told", n)
+		}
+	})
+}
+
+// The connection that waits is killed, or the scripts are flushed: the next message is handled without waiting for the end of a slice.
+func TestWaiterIsDisturbed(t *testing.T) {
+	w := newWorld(t, ownServer(t))
+	q := w.queue(t, queue.Options{})
+	handled := make(chan string, 10)
+	run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
+		handled <- d.ID
+		return nil
+	}, queue.RunOptions{})
+	blocked := func() string {
+		for line := range strings.Lines(w.rdb.ClientList(t.Context()).Val()) {
+			if strings.Contains(line, "cmd=bzpopmin") && strings.Contains(line, "flags=b") {
+				id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+				return id
+			}
+		}
+		return ""
+	}
+	for i, disturb := range []func(){
+		func() {},
+		func() { must(t, w.rdb.Do(t.Context(), "CLIENT", "KILL", "ID", blocked()).Err()) },
+		func() { must(t, w.rdb.ScriptFlush(t.Context()).Err()) },
+	} {
+		eventually(t, "a connection waits", func() bool { return blocked() != "" })
+		disturb()
+		began := time.Now()
+		id := fmt.Sprint(i)
+		_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: id})
+		must(t, err)
+		select {
+		case got := <-handled:
+			if got != id {
+				t.Fatalf("%s was handled, want %s", got, id)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s was not handled", id)
+		}
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("%s took %v", id, took)
+		}
+	}
+}
+
+// While it has nothing to do, a consumer asks three times in ten seconds at most:
+// here the slice is a second, the lease's.
+func TestIdleConsumerIsQuiet(t *testing.T) {
+	w := newWorld(t, ownServer(t))
+	q := w.queue(t, queue.Options{Lease: time.Second})
+	run(t, q, func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
+	calls := func() (n int64) {
+		for line := range strings.Lines(w.rdb.Info(t.Context(), "commandstats").Val()) {
+			var c int64
+			for _, name := range []string{"evalsha", "bzpopmin"} {
+				if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%d", &c); err == nil {
+					n += c
+				}
+			}
+		}
+		return n
+	}
+	eventually(t, "it waits", func() bool { return calls() >= 2 })
+	before := calls()
+	time.Sleep(3 * time.Second) // what is counted is calls in a time
+	if n := calls() - before; n > 9 {
+		t.Errorf("%d calls in three slices", n)
+	}
+}
+
+// The consumer that was to work is dead: another one has its message within a lease
+// and a little, however long it sleeps otherwise.
+func TestRedelivery(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.line(t, "q")
+		q := w.queue(t, queue.Options{Lease: time.Second})
+		handled := make(chan int, 10)
+		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
+			handled <- d.Attempt
+			return nil
+		}, queue.RunOptions{})
+		// This one takes it and is never heard of again.
+		for i := 0; ; i++ {
+			l.put(queue.Message{ID: fmt.Sprint(i), Payload: []byte(`"a"`)})
+			if cmd := queue.PumpCmd(l.keys, queue.Pump{Consumer: "dead", Take: queue.TakeOf(""), N: 1, Lease: time.Second}); len(taken(t, l, cmd)) == 1 {
+				break
+			}
+			<-handled
+		}
+		began := time.Now()
+		select {
+		case attempt := <-handled:
+			if attempt != 2 {
+				t.Errorf("attempt %d", attempt)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("nobody has it")
+		}
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		w.gone(t)
+	})
+}
+
+func taken(t *testing.T, l *line, cmd redoubt.Cmd) []any {
+	t.Helper()
+	reply, err := l.do(cmd).Array()
+	must(t, err)
+	list, _ := reply[5].([]any)
+	return list[:len(list)/4]
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	q, err := queue.New[int](client, queue.Options{Backoff: queue.Constant(time.Millisecond)})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	got := map[string]int{}
+	for i := range 6 {
+		name := fmt.Sprint("q", i)
+		all.Go(func() {
+			if err := q.Run(ctx, name, func(_ context.Context, d *queue.Delivery[int]) error {
+				if d.Value%10 == 0 && d.Attempt == 1 {
+					return errors.New("again")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got[name]++
+				return nil
+			}, queue.RunOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		requests := make([]queue.Request[int], 100)
+		for i := range requests {
+			requests[i] = queue.Request[int]{Value: i, Delay: time.Duration(i%3) * 20 * time.Millisecond, Group: fmt.Sprint(i % 7), Unique: fmt.Sprint(i), UniqueFor: time.Second}
+		}
+		_, err := q.PutMany(t.Context(), name, requests)
+		must(t, err)
+	}
+	eventually(t, "all are done", func() bool {
+		for i := range 6 {
+			s, err := q.Stats(t.Context(), fmt.Sprint("q", i))
+			must(t, err)
+			if s.Ready+s.Due+s.Running+s.Waiting > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	cancel()
+	all.Wait()
+	for name, n := range got {
+		if n != 100 || len(got) != 6 {
+			t.Errorf("%s: %d", name, n)
+		}
+	}
+}

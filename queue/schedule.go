@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Schedule says when something happens next: the first time after t, or the zero
+// time if never again. [ParseCron] and [Every] return one, and so do other packages
+// for cron. It must be the same in all processes that schedule an entry.
+type Schedule interface {
+	Next(t time.Time) time.Time
+}
+
+// An Entry is a message that is put again and again.
+type Entry[T any] struct {
+	// ID names the entry: 1 to 200 bytes. Its messages have it in front of theirs.
+	ID string
+	// Schedule says when.
+	Schedule Schedule
+	// Request is what is put; its ID, Delay, At and Unique are set by the entry.
+	Request Request[T]
+}
+
+// scheduleLook is how often a scheduler looks whether what is next is still there.
+const scheduleLook = time.Minute
+
+// Schedule puts the messages of entries into the queue called name, until ctx ends.
+// Any number of processes may do so for the same entries: each time of an entry is
+// one message, whose id is made of both, and is put once. No scheduler's own clock
+// counts: they ask for the server's.
+//
+// The next message of each entry is in the queue ahead of its time, so that it is
+// there then also when all schedulers are dead. What would have been due while there
+// was neither is not made up for. The next message of an entry that is given up is
+// still due once: cancel it if that matters.
+//
+// It costs a round trip when a message is put, and one a minute. Troubles with the
+// server are told to [Options.Events] and tried again; the error is about the
+// arguments, or matches redoubt.ErrClosed. When ctx ends it returns nil.
+func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T]) error {
+	keys, err := KeysOf(q.client, name)
+	errs := []error{err}
+	seen := map[string]bool{}
+	for i, e := range entries {
+		switch {
+		case e.ID == "" || len(e.ID) > 200:
+			errs = append(errs, fmt.Errorf("queue: id of entry %d has %d bytes; want 1 to 200", i, len(e.ID)))
+		case seen[e.ID]:
+			errs = append(errs, fmt.Errorf("queue: two entries have the id %q", e.ID))
+		case e.Schedule == nil:
+			errs = append(errs, fmt.Errorf("queue: entry %q has no schedule", e.ID))
+		case e.Request.ID != "" || e.Request.Delay != 0 || !e.Request.At.IsZero() || e.Request.Unique != "" || e.Request.UniqueFor != 0:
+			errs = append(errs, fmt.Errorf("queue: entry %q has a request with an id, a time or a unique key; those are the schedule's", e.ID))
+		}
+		seen[e.ID] = true
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	var p pauses
+	for {
+		next, err := q.putNext(ctx, name, keys, entries)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, redoubt.ErrClosed):
+			return err
+		case err != nil:
+			q.opts.Events(ctx, Event{Kind: Trouble, Queue: name, Err: err})
+			p.sleep(ctx.Done())
+			continue
+		}
+		p.n = 0
+		t := time.NewTimer(min(next, scheduleLook))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// putNext puts the next message of each entry, unless it is there, and returns the
+// time until the first of them.
+func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries []Entry[T]) (time.Duration, error) {
+	var clock [2]int64
+	err := q.client.Do(ctx, redoubt.Cmd{Name: "TIME", At: keys[keyQueue], Flags: redoubt.ReadOnly}).Ints(clock[:])
+	if err != nil {
+		return 0, err
+	}
+	now, first := time.Unix(clock[0], clock[1]*1000), scheduleLook
+	var requests []Request[T]
+	for _, e := range entries {
+		next := e.Schedule.Next(now)
+		if next.IsZero() || next.Sub(now) > MaxTime/2 {
+			continue
+		}
+		r := e.Request
+		r.ID = e.ID + "@" + strconv.FormatInt(next.UnixMilli(), 10)
+		r.At = next
+		// A scheduler that was stopped between asking for the time and putting comes
+		// too late to put again what is done by then.
+		r.Unique, r.UniqueFor = "schedule "+r.ID, next.Sub(now)+time.Hour
+		requests = append(requests, r)
+		first = min(first, next.Sub(now)+time.Millisecond)
+	}
+	if len(requests) == 0 {
+		return first, nil
+	}
+	_, err = q.PutMany(ctx, name, requests)
+	return first, err
+}
+
+// Every returns the schedule of all multiples of d since 1970, from a second up.
+func Every(d time.Duration) (Schedule, error) {
+	if err := checkTime("interval", d, time.Second); err != nil {
+		return nil, err
+	}
+	return every(d), nil
+}
+
+type every time.Duration
+
+func (e every) Next(t time.Time) time.Time {
+	ns, d := t.UnixNano(), int64(e)
+	return time.Unix(0, ns-ns%d+d).In(t.Location())
+}
