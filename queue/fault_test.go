@@ -138,7 +138,7 @@ func TestIdleConsumerIsQuiet(t *testing.T) {
 
 // The consumer that was to work is dead: another one has its message within a lease
 // and a little, however long it sleeps otherwise.
-func TestRedelivery(t *testing.T) {
+func TestAbandonedMessage(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		l := w.line(t, "q")
 		q := w.queue(t, queue.Options{Lease: time.Second})
