@@ -2,6 +2,7 @@ package lock
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -60,21 +61,31 @@ var multiAcquireSource string
 //go:embed lua/quorum_extend.lua
 var quorumExtendSource string
 
+// Parts of several scripts.
+var (
+	//go:embed lua/part_grant.lua
+	grantPart string
+	//go:embed lua/part_leave.lua
+	leavePart string
+	//go:embed lua/part_wake.lua
+	wakePart string
+)
+
 var (
 	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
 	extendScript  = redoubt.NewScript("lock.extend", extendSource)
-	fairScript    = redoubt.NewScript("lock.fair", fairSource)
-	releaseScript = redoubt.NewScript("lock.release", releaseSource)
+	fairScript    = withParts("lock.fair", fairSource)
+	releaseScript = withParts("lock.release", releaseSource)
 
 	semAcquireScript = redoubt.NewScript("lock.sem_acquire", semAcquireSource)
 	semExtendScript  = redoubt.NewScript("lock.sem_extend", semExtendSource)
-	semReleaseScript = redoubt.NewScript("lock.sem_release", semReleaseSource)
+	semReleaseScript = withParts("lock.sem_release", semReleaseSource)
 	semInfoScript    = redoubt.NewScript("lock.sem_info", semInfoSource)
 
 	rwReadScript    = redoubt.NewScript("lock.rw_read", rwReadSource)
 	rwClaimScript   = redoubt.NewScript("lock.rw_claim", rwClaimSource)
 	rwExtendScript  = redoubt.NewScript("lock.rw_extend", rwExtendSource)
-	rwReleaseScript = redoubt.NewScript("lock.rw_release", rwReleaseSource)
+	rwReleaseScript = withParts("lock.rw_release", rwReleaseSource)
 	rwInfoScript    = redoubt.NewScript("lock.rw_info", rwInfoSource)
 
 	latchSetScript     = redoubt.NewScript("lock.latch_set", latchSetSource)
@@ -94,4 +105,12 @@ func Scripts() []*redoubt.Script {
 		latchSetScript, latchDownScript, latchWaitScript,
 		multiAcquireScript, quorumExtendScript,
 	}
+}
+
+// withParts returns a script whose lines "-- part: NAME" are replaced by
+// part_NAME.lua.
+func withParts(name, source string) *redoubt.Script {
+	return redoubt.NewScript(name, strings.NewReplacer(
+		"-- part: grant\n", grantPart, "-- part: leave\n", leavePart, "-- part: wake\n", wakePart,
+	).Replace(source))
 }

@@ -33,33 +33,7 @@ if granted and not mine and expiry <= now then
 end
 
 -- Free, for its holder died: the first in the queue is next, as in release.lua.
-local tries = 0
-while first and expiry <= now and first ~= me and tries < 64 do
-  tries = tries + 1
-  local waiter, payload, _, behind = struct.unpack(layout, redis.call('HGET', KEYS[1], first))
-  redis.call('HDEL', KEYS[1], first)
-  if behind ~= '' then
-    redis.call('HSET', KEYS[1], 'fair_first', behind)
-    redis.call('HINCRBY', KEYS[1], 'fair', -1)
-  else
-    redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
-  end
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
-    fence = math.max(fence + 1, now)
-    expiry = now + 3000000
-    local token = string.format('%.0f', fence)
-    redis.call('HSET', KEYS[1], 'id', string.sub(first, 2), 'until', string.format('%.0f', expiry), 'fence', token,
-      'label', '', 'granted', token, 'granted_to', waiter)
-    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 63000 + math.floor((fence - now) / 1000)))
-    if behind ~= '' and behind ~= me then
-      waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
-      publish, channel = string.match(waiter, '^(%u+) (.*)$')
-      redis.call(publish, channel, string.sub(payload, 1, -2))
-    end
-  end
-  first = behind ~= '' and behind
-end
+-- part: grant
 
 if take or expiry <= now and (not first or first == me) then
   if first == me then

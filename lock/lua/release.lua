@@ -39,21 +39,11 @@ elseif ARGV[3] == '1' then
 end
 
 if ARGV[2] ~= '' and string.sub(ARGV[2], 1, 1) ~= '=' then
-  local place = redis.call('HGET', KEYS[1], ARGV[2])
-  if place then
-    -- Its place is for the last in the queue. So there are no gaps, which a
-    -- release would have to search, and nobody who stays falls back.
-    if place ~= held[4] then
-      local last = redis.call('HGET', KEYS[1], held[4])
-      redis.call('HSET', KEYS[1], place, last, last, place)
-    end
-    redis.call('HDEL', KEYS[1], held[4], ARGV[2])
-    tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
-    if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
-  end
+  local waiter = ARGV[2]
+  -- part: leave
 end
 
-local first, tries = held[5], 0
+local first = held[5]
 local layout = '>I2c0I2c0I2c0I2c0' -- as in fair.lua
 local node = first and string.sub(ARGV[2], 1, 1) == '=' and redis.call('HGET', KEYS[1], ARGV[2])
 if node then -- it leaves the list of those who ask in order
@@ -75,52 +65,9 @@ if node then -- it leaves the list of those who ask in order
   redis.call('HINCRBY', KEYS[1], 'fair', -1)
   if not first then redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last') end
 end
--- Free, and some ask in order: the lock goes to the first of them whose process
--- lives, who has 3 s to say that it does. The one behind it watches that.
 local dead = first and expiry <= now and redis.call('HGET', KEYS[1], 'dead')
-while first and expiry <= now and tries < 64 do
-  tries = tries + 1
-  local waiter, payload, _, behind = struct.unpack(layout, redis.call('HGET', KEYS[1], first))
-  redis.call('HDEL', KEYS[1], first)
-  if behind ~= '' then
-    redis.call('HSET', KEYS[1], 'fair_first', behind)
-    redis.call('HINCRBY', KEYS[1], 'fair', -1)
-  else
-    redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
-  end
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
-    fence = math.max(fence + 1, now)
-    expiry = now + 3000000
-    local token = string.format('%.0f', fence)
-    redis.call('HSET', KEYS[1], 'id', string.sub(first, 2), 'until', string.format('%.0f', expiry), 'fence', token,
-      'label', '', 'granted', token, 'granted_to', waiter)
-    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 63000 + math.floor((fence - now) / 1000)))
-    if behind ~= '' then
-      waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
-      publish, channel = string.match(waiter, '^(%u+) (.*)$')
-      redis.call(publish, channel, string.sub(payload, 1, -2))
-    end
-  end
-  first = behind ~= '' and behind
-end
+local me
+-- part: grant
 if expiry > now or head == tail then return {released} end
-
--- Free: wake the first in the queue. One whose process is gone has no
--- subscriber, so the next is tried; after 64 of them the rest find out by
--- themselves when the lease that they saw ends.
-local stop, woken = math.min(tail, head + 64), 0
-while woken == 0 and head < stop do
-  head = head + 1
-  local place = string.format('%.0f', head)
-  local waiter = redis.call('HGET', KEYS[1], place)
-  redis.call('HDEL', KEYS[1], place, waiter)
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  woken = redis.call(publish, channel, KEYS[1])
-end
-if head == tail then
-  redis.call('HDEL', KEYS[1], 'head', 'tail')
-else
-  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
-end
+-- part: wake
 return {released}

@@ -67,65 +67,16 @@ if ARGV[1] ~= '' and held[8] == ARGV[1] then
   wake = wake or shared -- readers that were kept out
 end
 if ARGV[2] ~= '' then
-  local place = redis.call('HGET', KEYS[1], ARGV[2])
-  if place then -- it is for the last in the queue, as in release.lua
-    if place ~= held[6] then
-      local last = redis.call('HGET', KEYS[1], held[6])
-      redis.call('HSET', KEYS[1], place, last, last, place)
-    end
-    redis.call('HDEL', KEYS[1], held[6], ARGV[2])
-    tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
-    if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
-  elseif ARGV[1] == '' then
-    wake = wake or shared -- it was woken, and does not join: the next may
-  end
+  local waiter = ARGV[2]
+  -- part: leave
+  if not place and ARGV[1] == '' then wake = wake or shared end -- it was woken, and does not join: the next may
 end
 
--- Free, and some ask in order: the first of them has the lock, as in release.lua.
-local first, tries, free = held[10], 0, expiry <= now
+local first, free = held[10], expiry <= now
 local layout = '>I2c0I2c0I2c0I2c0' -- as in fair.lua
 local dead = first and expiry <= now and redis.call('HGET', KEYS[1], 'dead')
-while first and expiry <= now and tries < 64 do
-  tries = tries + 1
-  local waiter, payload, _, behind = struct.unpack(layout, redis.call('HGET', KEYS[1], first))
-  redis.call('HDEL', KEYS[1], first)
-  if behind ~= '' then
-    redis.call('HSET', KEYS[1], 'fair_first', behind)
-    redis.call('HINCRBY', KEYS[1], 'fair', -1)
-  else
-    redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
-  end
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
-    fence = math.max(fence + 1, now)
-    expiry = now + 3000000
-    local token = string.format('%.0f', fence)
-    redis.call('HSET', KEYS[1], 'id', string.sub(first, 2), 'until', string.format('%.0f', expiry), 'fence', token,
-      'label', '', 'granted', token, 'granted_to', waiter)
-    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 63000 + math.floor((fence - now) / 1000)))
-    if behind ~= '' then
-      waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
-      publish, channel = string.match(waiter, '^(%u+) (.*)$')
-      redis.call(publish, channel, string.sub(payload, 1, -2))
-    end
-  end
-  first = behind ~= '' and behind
-end
+local me
+-- part: grant
 if not wake or free and expiry > now or head == tail then return {released} end
-
--- Wake the first in the queue whose process lives, as in release.lua.
-local stop, woken = math.min(tail, head + 64), 0
-while woken == 0 and head < stop do
-  head = head + 1
-  local first = string.format('%.0f', head)
-  local waiter = redis.call('HGET', KEYS[1], first)
-  redis.call('HDEL', KEYS[1], first, waiter)
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  woken = redis.call(publish, channel, KEYS[1])
-end
-if head == tail then
-  redis.call('HDEL', KEYS[1], 'head', 'tail')
-else
-  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
-end
+-- part: wake
 return {released}

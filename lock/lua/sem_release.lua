@@ -42,32 +42,9 @@ local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
 local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
 if ARGV[2] ~= '' then
   wake = wake or redis.call('ZCOUNT', KEYS[2], string.format('%.0f', now + 1), '+inf') < tonumber(ARGV[4])
-  local place = redis.call('HGET', KEYS[1], ARGV[2])
-  if place then -- it is for the last in the queue, as in release.lua
-    if place ~= ends[2] then
-      local moved = redis.call('HGET', KEYS[1], ends[2])
-      redis.call('HSET', KEYS[1], place, moved, moved, place)
-    end
-    redis.call('HDEL', KEYS[1], ends[2], ARGV[2])
-    tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
-    if tail == head then redis.call('HDEL', KEYS[1], 'head', 'tail') end
-  end
+  local waiter = ARGV[2]
+  -- part: leave
 end
 if not wake or head == tail then return {released} end
-
--- Wake the first in the queue whose process lives, as in release.lua.
-local stop, woken = math.min(tail, head + 64), 0
-while woken == 0 and head < stop do
-  head = head + 1
-  local first = string.format('%.0f', head)
-  local waiter = redis.call('HGET', KEYS[1], first)
-  redis.call('HDEL', KEYS[1], first, waiter)
-  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  woken = redis.call(publish, channel, KEYS[1])
-end
-if head == tail then
-  redis.call('HDEL', KEYS[1], 'head', 'tail')
-else
-  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
-end
+-- part: wake
 return {released}

@@ -1,0 +1,20 @@
+-- part_wake.lua: wake the first in the queue, the part of several scripts.
+-- KEYS[1] queue hash {<name>}:lock or :sem, with head and tail and two fields a waiter
+-- Uses head, tail: those of the queue, in which somebody waits
+-- Returns {head as it is then}
+-- One whose process is gone has no subscriber, so the next is tried; after 64 of
+-- them the rest find out by themselves when the lease that they saw ends.
+local stop, woken = math.min(tail, head + 64), 0
+while woken == 0 and head < stop do
+  head = head + 1
+  local place = string.format('%.0f', head)
+  local waiter = redis.call('HGET', KEYS[1], place)
+  redis.call('HDEL', KEYS[1], place, waiter)
+  local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  woken = redis.call(publish, channel, KEYS[1])
+end
+if head == tail then
+  redis.call('HDEL', KEYS[1], 'head', 'tail')
+else
+  redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head))
+end
