@@ -171,7 +171,8 @@ return {redis.call('INCRBY', KEYS[1], ARGV[1]), ends}`)
 const manyNames = 1024
 
 // contenders of the limiters, whose callers all ask for one name, or go through
-// many from different ones on.
+// many from different ones on, in steps of their own: in equal steps those who
+// wait for a name gather, and go on together as if there were one name.
 func contenders(ls []limiter, f flood, names, callers int) []contender {
 	all := make([]string, names)
 	for i := range all {
@@ -194,7 +195,7 @@ func contenders(ls []limiter, f flood, names, callers int) []contender {
 		}
 		cs[i] = contender{name: l.name, class: l.class, stride: l.stride, op: func(ctx context.Context, caller int) error {
 			n := &next[caller].n
-			*n++
+			*n += 2*caller + 1
 			allowed, err := l.allow(ctx, mine[*n%names])
 			if err == nil && allowed != f.allowed {
 				err = fmt.Errorf("allowed is %v in a flood that is %s", allowed, f.name)
