@@ -134,6 +134,8 @@ func (c *consumer) run(ctx context.Context) error {
 			}
 			c.trouble(ctx, err)
 			_, refused := errors.AsType[redoubt.ServerError](err)
+			// One that loads its data, say, was asked again until the call's time was over.
+			refused = refused && !errors.Is(err, context.DeadlineExceeded)
 			closed := errors.Is(err, redoubt.ErrClosed)
 			if closed || refused && takes == 1 && !p.again {
 				endHandlers(ErrShutdown)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
@@ -186,6 +187,43 @@ func TestRedelivery(t *testing.T) {
 		if after > lease+10*time.Second { // a second, on a machine that is not busy
 			t.Errorf("given to another only after %v", after)
 		}
+	})
+}
+
+// loading is a Conn whose server is loading its data for the first calls.
+type loading struct {
+	redoubt.Conn
+	calls atomic.Int64
+}
+
+func (c *loading) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if cmd.Script != nil && c.calls.Add(-1) >= 0 {
+		return redoubt.Reply{Err: fmt.Errorf("%w; last: %w", context.DeadlineExceeded, redoubt.ServerError("LOADING Redis is loading the dataset in memory"))}
+	}
+	return c.Conn.Do(ctx, cmd)
+}
+
+func (c *loading) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Reply {
+	replies := make([]redoubt.Reply, len(cs))
+	for i, cmd := range cs {
+		replies[i] = c.Do(ctx, cmd)
+	}
+	return replies
+}
+
+// A consumer that starts while the server loads its data waits for it, and returns
+// at once only when it is refused for good.
+func TestRunWhileTheServerLoads(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		_, err := w.queue(t, queue.Options{}).Put(t.Context(), "q", "")
+		must(t, err)
+		conn := &loading{Conn: w.wrap(w.rdb)}
+		conn.calls.Store(3)
+		w.client = w.clientOn(conn)
+		var handled atomic.Int64
+		stop := run(t, w.queue(t, queue.Options{}), counting(t, &handled), queue.RunOptions{})
+		eventually(t, "the message is handled", func() bool { return handled.Load() == 1 })
+		must(t, stop())
 	})
 }
 
