@@ -68,7 +68,7 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 		next, err := q.putNext(ctx, name, keys, entries)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end that was asked for
 		case errors.Is(err, redoubt.ErrClosed):
 			return err
 		case err != nil:

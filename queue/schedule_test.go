@@ -94,7 +94,7 @@ func TestScheduleOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
-		defer e.Close()
+		defer func() { _ = e.Close() }()
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)
 		defer client.Close()

@@ -62,7 +62,7 @@ func TestRunInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
-		defer e.Close()
+		defer func() { _ = e.Close() }()
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)
 		defer client.Close()
