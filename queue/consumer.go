@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,14 +302,21 @@ func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (conte
 	return ctx, end
 }
 
-// call runs the handler and notes what is to become of the messages.
+// call runs the handler.
 func (c *consumer) call(ctx context.Context, end context.CancelCauseFunc, jobs []*Job) {
 	for _, job := range jobs {
 		c.opts.Events(ctx, Event{Kind: Started, Queue: c.name, Job: job})
 	}
-	began := time.Now()
-	errs := c.limited(ctx, jobs)
-	took := time.Since(began)
+	// Deferred, since the handler may end its goroutine: then this is what it returned.
+	errs, began := slices.Repeat([]error{errGoexit}, len(jobs)), time.Now()
+	defer func() { c.settle(ctx, end, jobs, errs, time.Since(began)) }()
+	errs = c.limited(ctx, jobs)
+}
+
+var errGoexit = errors.New("queue: the handler called runtime.Goexit")
+
+// settle notes what is to become of messages whose handler has returned.
+func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs []*Job, errs []error, took time.Duration) {
 	stopped := errors.Is(context.Cause(ctx), ErrShutdown)
 	end(nil)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -371,6 +372,30 @@ func TestEveryHandlerPanics(t *testing.T) {
 			t.Errorf("deleted %d, %v", deleted, err)
 		}
 		w.gone(t)
+		must(t, stop())
+	})
+}
+
+// A handler that ends its goroutine, as t.FailNow does, has failed.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		q := w.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})
+		stop := run(t, q, func(context.Context, *queue.Delivery[string]) error {
+			runtime.Goexit()
+			return nil
+		}, queue.RunOptions{Concurrency: 1})
+		_, err := q.Put(t.Context(), "q", "")
+		must(t, err)
+		eventually(t, "it is dead", func() bool {
+			s, err := q.Stats(t.Context(), "q")
+			return err == nil && s.Dead == 1
+		})
+		for l, err := range q.List(t.Context(), "q", queue.Buried) {
+			must(t, err)
+			if !strings.Contains(l.LastReason, "Goexit") {
+				t.Errorf("%+v", l)
+			}
+		}
 		must(t, stop())
 	})
 }
