@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,30 @@ func TestDenialsEnd(t *testing.T) {
 			t.Errorf("another limit: %s", show(d))
 		}
 		must(t, far.Close())
+	})
+}
+
+// A refusal whose reply comes after tokens were given back is not remembered.
+func TestDenialIsOvertaken(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var refunded atomic.Bool
+		var l *ratelimit.Limiter
+		w.client = newClient(t, leaving{wrap(t, w.rdb), func() {
+			if refunded.CompareAndSwap(false, true) {
+				_, err := l.Refund(t.Context(), "a", 1, "")
+				must(t, err)
+			}
+		}}, w.Prefix)
+		first, err := ratelimit.New(newClient(t, wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: ratelimit.PerHour(1)})
+		must(t, err)
+		allow(t, first, "a", 1)
+		l = denying(t, w.client, ratelimit.PerHour(1))
+		if d := allow(t, l, "a", 1); d.Allowed {
+			t.Errorf("with no token: %s", show(d))
+		}
+		if d := allow(t, l, "a", 1); !d.Allowed {
+			t.Errorf("after the refund: %s", show(d))
+		}
 	})
 }
 

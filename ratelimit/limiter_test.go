@@ -274,6 +274,25 @@ func TestStorage(t *testing.T) {
 	})
 }
 
+// A key is there until its time has come: with it go tokens that were taken.
+func TestKeysLastLongEnough(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour + 500*time.Microsecond})
+		for i := range 30 {
+			name := fmt.Sprint("a", i)
+			allow(t, l, name, 1)
+			tat, err := w.rdb.Get(t.Context(), w.key(name)).Int64()
+			must(t, err)
+			expires, err := w.rdb.Do(t.Context(), "PEXPIRETIME", w.key(name)).Int64()
+			must(t, err)
+			// It goes when the clock shows a later ms than this.
+			if left := (expires+1)*int64(time.Millisecond) - tat; left < 0 {
+				t.Fatalf("expires %v early", time.Duration(-left))
+			}
+		}
+	})
+}
+
 // No key lives for ever: not at rates above 1000 a second, not after a refund,
 // not one that the module had left without expiry.
 func TestKeysExpire(t *testing.T) {
