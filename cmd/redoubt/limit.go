@@ -56,7 +56,8 @@ func newLimit() *cobra.Command {
 		Long: `Take from a rate limit, look at it, or forget what was taken. Its state is that of
 the library's ratelimit.Limiter under the same name.
 
-Exit codes: 0 allowed, or done; 64 wrong usage; 69 no server; 75 over the limit.`,
+Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key holds
+something else; 69 no server; 75 over the limit.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q", args[0])
@@ -138,7 +139,7 @@ func newLimitTry() *cobra.Command {
 It does not wait.
 
 Exit codes: 0 taken; 64 wrong usage, also more at once than the limit ever has;
-69 no server; 75 over the limit, and nothing was taken.`,
+65 the key holds something else; 69 no server; 75 over the limit, and nothing was taken.`,
 		Example: `  redoubt limit try mail:42 --rate 10/h --burst 3 && ./send-mail
   redoubt limit try api --rate 100/s --n 5 --json | jq .retry_after_ms`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
@@ -166,7 +167,8 @@ func newLimitPeek() *cobra.Command {
 		Short: "Say what a limit has left",
 		Long: `Say what the limit called NAME has left, and take nothing.
 
-Exit codes: 0 there is at least one; 64 wrong usage; 69 no server; 75 there is none.`,
+Exit codes: 0 there is at least one; 64 wrong usage; 65 the key
+holds something else; 69 no server; 75 there is none.`,
 		Example: `  redoubt limit peek mail:42 --rate 10/h --burst 3`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
 		return l.Peek(ctx, name)
@@ -181,7 +183,7 @@ func newLimitReset() *cobra.Command {
 		Long: `Forget what was taken from the limit called NAME, so that it has all again. A
 limit that the server keeps for NAME stays.
 
-Exit codes: 0 done, 64 wrong usage, 69 no server.`,
+Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no server.`,
 		Example: `  redoubt limit reset mail:42`,
 		Args:    oneLimit,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -74,9 +74,9 @@ On macOS and the BSDs this covers COMMAND, not what it started; on Windows a
 COMMAND outlives a redoubt that is killed.
 
 Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
-69 no server; 70 the lock was lost and COMMAND ended; 71 the guard process was
-killed, and COMMAND with it; 75 others held the lock for as long as --wait;
-126 COMMAND can't be executed; 127 there is no such COMMAND.`,
+65 the key holds something else; 69 no server; 70 the lock was lost and COMMAND
+ended; 71 the guard process was killed, and COMMAND with it; 75 others held the lock
+for as long as --wait; 126 COMMAND can't be executed; 127 there is no such COMMAND.`,
 		Example: `  redoubt lock deploy -- ./deploy.sh production
   redoubt lock geocoder --semaphore 3 -- ./geocode batch-7
   redoubt lock nightly --wait 0 -- ./report || test $? -eq 75

@@ -209,7 +209,8 @@ func newLockInspect() *cobra.Command {
 holder's label, since when by the server's clock, for how long unless it renews,
 and its fencing token; and how many processes wait.
 
-Exit codes: 0 told, also of one that is free; 64 wrong usage; 69 no server.`,
+Exit codes: 0 told, also of one that is free; 64 wrong usage; 65 the key holds something
+else; 69 no server.`,
 		Example: `  redoubt lock inspect deploy
   redoubt lock inspect geocoder --semaphore --json`,
 		Args: oneName,
