@@ -134,8 +134,9 @@
 // tokens: what is granted in that time is B + r·W, each may hold k from before, and
 // none holds any for longer than TTL. What is given back is less by what has come
 // back by itself meanwhile, or the bound would not hold. A crash only
-// under-admits. (TestLeasesKeepTheirBound, TestLeasesReturnNothingTwice, TestLeasedHolders,
-// TestLeasesGiveBack, TestLeasesSaveRoundTrips) Those who come while more tokens are
+// under-admits. (TestLeasesKeepTheirBound, TestLeasesLapse, TestLeasesReturnNothingTwice,
+// TestLeasesOfAChangedLimit, TestLeasedHolders, TestLeasesGiveBack,
+// TestLeasesSaveRoundTrips) Those who come while more tokens are
 // on the way get theirs in turn, and one call asks for all of them
 // (TestLeasedServesInTurn).
 //

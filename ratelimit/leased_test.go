@@ -210,6 +210,29 @@ func TestLeasedHolders(t *testing.T) {
 	})
 }
 
+// However busy a lease is, its tokens lapse a TTL after they were asked for.
+func TestLeasesLapse(t *testing.T) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
+		must(t, err)
+		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 40, TTL: time.Minute})
+		for _, c := range []struct {
+			after time.Duration
+			asks  bool
+		}{{0, true}, {20 * time.Second, false}, {20 * time.Second, false}, {20*time.Second - 1, false}, {1, true}} {
+			time.Sleep(c.after) // the time of the bubble
+			before := sent.n.Load()
+			if d, err := h.Allow(t.Context(), "a"); err != nil || !d.Allowed {
+				t.Errorf("%+v, %v", d, err)
+			}
+			if asks := sent.n.Load() != before; asks != c.asks {
+				t.Errorf("after %v more: asks the server: %v", c.after, asks)
+			}
+		}
+		must(t, h.Close(t.Context()))
+	})
+}
+
 // A hundred calls cost at most two round trips with leases of a hundred.
 func TestLeasesSaveRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
