@@ -44,7 +44,7 @@ func TestReminder(t *testing.T) {
 	for _, c := range []struct {
 		step time.Duration
 		want int
-	}{{time.Hour - 1, 0}, {time.Millisecond, 1}, {59 * time.Second, 0}, {time.Second, 1}} {
+	}{{time.Hour - time.Millisecond, 0}, {time.Millisecond, 1}, {59 * time.Second, 0}, {time.Second, 1}} {
 		w.Advance(c.step)
 		if n := work(); n != c.want {
 			t.Errorf("%v later: %d calls, want %d", w.Now().Sub(began), n, c.want)
