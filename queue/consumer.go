@@ -38,8 +38,8 @@ type consumer struct {
 	waiting  atomic.Bool
 
 	mu   sync.Mutex // guards the rest
-	free int        // places
-	busy int        // messages that handlers have
+	free int        // places: how many calls of work may begin
+	busy int        // calls of work that have not returned
 	held map[string]*hold
 	done []settled
 }
@@ -176,7 +176,7 @@ type collected struct {
 func (c *consumer) collect(stopping bool) *collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := &collected{Pump: Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free, MaxSettle)}}
+	p := &collected{Pump: Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, MaxSettle)}}
 	n := min(len(c.done), MaxSettle)
 	var kept, failed []*Job
 	for _, s := range c.done[:n] {
@@ -294,8 +294,8 @@ func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (conte
 	ctx, end := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.free -= len(jobs)
-	c.busy += len(jobs)
+	c.free--
+	c.busy++
 	for _, job := range jobs {
 		c.held[job.receipt] = &hold{end: end, proven: sent}
 	}
@@ -339,8 +339,8 @@ func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs
 		}
 		delete(c.held, job.receipt)
 	}
-	c.free += len(jobs)
-	c.busy -= len(jobs)
+	c.free++
+	c.busy--
 	c.mu.Unlock()
 	c.kick()
 	for _, e := range events {

@@ -96,7 +96,7 @@ func (q *Queue[T]) RunBatch(ctx context.Context, name string, h BatchHandler[T],
 	if err != nil {
 		return err
 	}
-	c.free, c.batch = opts.Size*opts.Concurrency, opts.Size
+	c.free, c.batch = opts.Concurrency, opts.Size
 	c.work = func(ctx context.Context, jobs []*Job) []error { return q.handleBatch(ctx, h, jobs) }
 	return c.run(ctx)
 }
