@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -129,8 +130,11 @@ func (l *Limiter) depart(key string, f *flight) {
 	}
 	l.client.Go(func() {
 		defer cancel()
-		defer l.land(key)
 		l.together(ctx, all)
+		// Let those who now have their answers come back first: they then leave
+		// together, and not the quickest of them alone.
+		runtime.Gosched()
+		l.land(key)
 	})
 }
 
