@@ -22,6 +22,8 @@ const (
 	bellLinger = time.Second
 	// bellPause is between two slices of which the first failed.
 	bellPause = 250 * time.Millisecond
+	// shortLease is the shortest that a bell rings for without having heard of it.
+	shortLease = 100 * time.Millisecond
 )
 
 // bells wake clients that wait for messages: one bell for a queue, however many
@@ -48,13 +50,14 @@ type bell struct {
 
 // An ear is one who waits.
 type ear struct {
-	bell *bell
-	c    chan struct{} // look for a message
-	rung bool          // and has not been read; guarded by bells.mu
+	bell  *bell
+	lease time.Duration
+	c     chan struct{} // look for a message
+	rung  bool          // and has not been read; guarded by bells.mu
 }
 
-// listen begins to wait.
-func (bs *bells) listen(client *redoubt.Client, keys queue.Keys) *ear {
+// listen begins to wait, on behalf of one who takes messages for a lease.
+func (bs *bells) listen(client *redoubt.Client, keys queue.Keys, lease time.Duration) *ear {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	b := bs.of[keys.Wake()]
@@ -66,7 +69,7 @@ func (bs *bells) listen(client *redoubt.Client, keys queue.Keys) *ear {
 		bs.of[keys.Wake()] = b
 		client.Go(b.run)
 	}
-	e := &ear{bell: b, c: make(chan struct{}, 1)}
+	e := &ear{bell: b, lease: max(lease, shortLease), c: make(chan struct{}, 1)}
 	b.ears = append(b.ears, e)
 	b.change()
 	return e
@@ -80,13 +83,36 @@ func (e *ear) looks() {
 	e.rung = false
 }
 
-// expect says that a look found nothing, and that another is due after a time.
-func (e *ear) expect(after time.Duration) {
-	at := time.Now().Add(after)
-	b := e.bell
-	b.bells.mu.Lock()
-	defer b.bells.mu.Unlock()
-	if b.next.IsZero() || at.Before(b.next) {
+// expect is called after each look, with what it said of when another may find
+// something, negative if it said nothing.
+func (e *ear) expect(next time.Duration) {
+	e.bell.bells.mu.Lock()
+	defer e.bell.bells.mu.Unlock()
+	e.bell.expect(next)
+}
+
+// heard tells those who wait what the look of one said who doesn't.
+func (bs *bells) heard(keys queue.Keys, next time.Duration) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if b := bs.of[keys.Wake()]; b != nil {
+		b.expect(next)
+	}
+}
+
+// expect lets the bell ring in time for what is next, and at the latest for the end
+// of a lease that is taken elsewhere meanwhile, which nobody is woken for should its
+// owner die. That one is as long as those here, it is assumed. bells.mu is held.
+func (b *bell) expect(next time.Duration) {
+	for _, e := range b.ears {
+		if next < 0 || e.lease < next {
+			next = e.lease
+		}
+	}
+	if next < 0 {
+		return
+	}
+	if at := time.Now().Add(next); b.next.IsZero() || at.Before(b.next) {
 		b.next = at
 		b.change()
 	}

@@ -74,6 +74,7 @@ func (env *Env) takeNow(t take) Plan {
 		if err != nil {
 			return appendQueueError(dst, err)
 		}
+		env.bells.heard(t.keys, pumped.Next)
 		return appendTaken(dst, pumped.Taken)
 	}}
 	if t.secret {
@@ -124,14 +125,18 @@ func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
 		over = timer.C
 	}
 	p, err := env.pump(ctx, t)
-	if err != nil || len(p.Taken) > 0 {
-		return p.Taken, err
+	if err != nil {
+		return nil, err
 	}
-	e := env.bells.listen(env.Client, t.keys)
+	if len(p.Taken) > 0 {
+		env.bells.heard(t.keys, p.Next)
+		return p.Taken, nil
+	}
+	e := env.bells.listen(env.Client, t.keys, t.pump.Lease)
+	e.expect(p.Next)
 	owes := false
 	defer func() { e.leave(owes) }()
 	for {
-		e.expect(t.lookAgain(p.Next))
 		select {
 		case <-e.c:
 		case <-over:
@@ -140,21 +145,17 @@ func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
 			return nil, ctx.Err()
 		}
 		e.looks()
-		if p, err = env.pump(ctx, t); err != nil || len(p.Taken) > 0 {
-			owes = err != nil
-			return p.Taken, err
+		if p, err = env.pump(ctx, t); err != nil {
+			owes = true
+			return nil, err
+		}
+		// Also when it took some: others wait for what is due next, and for the end of
+		// its lease should it die.
+		e.expect(p.Next)
+		if len(p.Taken) > 0 {
+			return p.Taken, nil
 		}
 	}
-}
-
-// lookAgain is when to look again at the latest: also in time for the end of a lease
-// that another takes meanwhile, which nobody is woken for should that one die.
-func (t take) lookAgain(next time.Duration) time.Duration {
-	lease := max(t.pump.Lease, 100*time.Millisecond)
-	if next < 0 {
-		return lease
-	}
-	return min(next, lease)
 }
 
 // pump looks for messages, and to the end: what it takes for a client that leaves
