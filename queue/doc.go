@@ -76,8 +76,8 @@
 //     (TestLateAndStaleSettle, TestCancel)
 //   - No message kills consumers for ever: a lease that runs out is a failure.
 //     (TestPoison)
-//   - A put that is repeated does nothing while the message is in the queue, and
-//     with a unique key as long as that lasts. (TestPutIsIdempotentUntilAcked,
+//   - A put that is repeated does nothing while the message is in the queue, a dead
+//     one excepted, which it replaces, and with a unique key as long as that lasts. (TestPutIsIdempotentUntilAcked,
 //     TestUnique)
 //   - Within a lane those that were ready first are taken first.
 //     (TestPutTakeAck, TestLanes)

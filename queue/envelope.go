@@ -43,8 +43,8 @@ const lanes = 4
 // A Message is one message as it is put, whatever is in its payload.
 type Message struct {
 	// ID names the message: 1 to [MaxID] bytes. A put that is repeated with the
-	// same id does nothing while the message is in the queue. Defaults to
-	// [NewID].
+	// same id does nothing while the message is in the queue, unless it is dead:
+	// then the new one takes its place. Defaults to [NewID].
 	ID string
 	// Payload is what the message says, of any bytes: at most [MaxPayload].
 	Payload []byte

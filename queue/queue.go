@@ -124,7 +124,8 @@ type Request[T any] struct {
 	Value T
 	// ID names the message, the number of the order for instance: at most [MaxID]
 	// bytes. A put that is repeated with the same ID does nothing while the message
-	// is in the queue. Defaults to [NewID].
+	// is in the queue, unless it is dead: then the new one takes its place. Defaults
+	// to [NewID].
 	ID string
 	// Delay is the time until the message is due. At is when it is, by the server's
 	// clock. Not both; without one it is due now.

@@ -98,7 +98,7 @@ func IDOf(receipt string) string {
 // of their replies. [Queue] and the QUEUE commands are built on them.
 
 // PutCmd puts messages, whose IDs are set. Its error says what is wrong with them.
-// Repeated it does nothing while the messages are in the queue.
+// Repeated it does nothing while the messages are in the queue and not dead.
 func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	if len(messages) == 0 || len(messages) > MaxBatch {
 		return redoubt.Cmd{}, fmt.Errorf("queue: %d messages; want 1 to %d", len(messages), MaxBatch)
