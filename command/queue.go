@@ -99,7 +99,7 @@ var queueCommands = []*Command{
 		Summary:    "Takes messages for a time, or waits until there is one.",
 		Complexity: "O(log(N)) with N messages, for each that is taken, and for at most 512 that became due or were abandoned",
 		Arity:      -4,
-		Flags:      []string{"write", "denyoom", "noscript", "blocking"},
+		Flags:      []string{"write", "noscript", "blocking"},
 		Args: []Arg{
 			queueName,
 			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many: 1 to %d", queue.MaxSettle)},
@@ -152,7 +152,7 @@ var queueCommands = []*Command{
 		Summary:    "Says that a message is not done: it is tried again later, or is dead.",
 		Complexity: "O(log(N)) with N messages",
 		Arity:      -3,
-		Flags:      []string{"write", "denyoom", "noscript", "fast"},
+		Flags:      []string{"write", "noscript", "fast"},
 		Args: []Arg{
 			queueName, receiptArg,
 			{Name: "delay", Type: "integer", Unit: "ms", Token: "DELAY", Use: Optional, Summary: fmt.Sprintf("try again after this time: 0 to %d ms. Defaults to a second, doubled with each failure up to ten minutes; for SNOOZE to 0", maxQueueTime)},
