@@ -95,6 +95,7 @@ type Env struct {
 	fair       *lock.Mutex
 	semaphores *lock.Semaphore
 	bells      bells
+	takers     takers
 	// Of limits that are kept on the server.
 	stored *ratelimit.Limiter
 	quotas quotas

@@ -2,6 +2,10 @@ package command_test
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,4 +150,58 @@ func TestMarkerIsHandedOn(t *testing.T) {
 	}
 	close(c.arrive)
 	await.Until(t, 20*time.Second, "the marker is back", there)
+}
+
+// What makes a lost reply harmless costs a key for each who takes at once, not one
+// for each take.
+func TestTakesLeaveFewKeys(t *testing.T) {
+	s := redistest.Start(t)
+	conn, err := goredis.Open(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	env := newEnv(t, conn)
+	const each, atOnce = 50, 4
+	for i := range each * atOnce {
+		reply(t, env, "QUEUE.PUT", "q", strconv.Itoa(i))
+	}
+	var mu sync.Mutex
+	seen := map[any]bool{}
+	var group sync.WaitGroup
+	for range atOnce {
+		group.Go(func() {
+			for range each {
+				v, err := answer(t.Context(), env, "QUEUE.TAKE", "q", "1", "60000", "BLOCK", "0")
+				list, _ := v.([]any)
+				if err != nil || len(list) != 1 {
+					t.Errorf("QUEUE.TAKE: %v, %v", v, err)
+					return
+				}
+				m := list[0].([]any)
+				mu.Lock()
+				if seen[m[3]] {
+					t.Errorf("%v came twice", m[3])
+				}
+				seen[m[3]] = true
+				mu.Unlock()
+				if n, err := answer(t.Context(), env, "QUEUE.ACK", "q", m[0].(string)); n != int64(1) || err != nil {
+					t.Errorf("QUEUE.ACK: %v, %v", n, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if keys := strings.Fields(s.CLI("KEYS", "*:take:*")); len(keys) < 1 || len(keys) > atOnce {
+		t.Errorf("%d keys after %d takes: %q", len(keys), each*atOnce, keys)
+	}
+}
+
+// A full server lets nothing be put, but emptied.
+func TestQueueIsEmptiedWhenFull(t *testing.T) {
+	for name, want := range map[string]bool{"QUEUE.PUT": true, "QUEUE.TAKE": false, "QUEUE.ACK": false, "QUEUE.NACK": false, "QUEUE.CANCEL": false, "QUEUE.DELETE": false} {
+		if got := slices.Contains(command.Lookup(name).Flags, "denyoom"); got != want {
+			t.Errorf("%s has denyoom: %v, want %v", name, got, want)
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -166,5 +168,46 @@ func (env *Env) pump(ctx context.Context, t take) (queue.Pumped, error) {
 	}
 	ctx, stop := outliving(ctx, undoTimeout)
 	defer stop()
-	return queue.ReadPump(env.Client.Do(ctx, queue.PumpCmd(t.keys, t.pump)), t.pump.Take)
+	name := ""
+	if t.secret {
+		name = env.takers.borrow()
+		t.pump.Consumer = name
+	}
+	r := env.Client.Do(ctx, queue.PumpCmd(t.keys, t.pump))
+	if t.secret && r.Err == nil {
+		env.takers.giveBack(name)
+	}
+	return queue.ReadPump(r, t.pump.Take)
+}
+
+// takers are names of consumers, each for one pump at a time: the server keeps a key
+// for each, of the last that it took.
+type takers struct {
+	mu    sync.Mutex
+	of    string // this process; guarded by mu, as are the others
+	names int    // how many there have been
+	free  []string
+}
+
+func (ts *takers) borrow() string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if last := len(ts.free) - 1; last >= 0 {
+		name := ts.free[last]
+		ts.free = ts.free[:last]
+		return name
+	}
+	if ts.of == "" {
+		ts.of = queue.TakeOf("")
+	}
+	ts.names++
+	return ts.of + strconv.Itoa(ts.names)
+}
+
+// giveBack is not for a name whose pump may still be on its way: it would forget what
+// the next one took.
+func (ts *takers) giveBack(name string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.free = append(ts.free, name)
 }
