@@ -36,19 +36,22 @@ type consumer struct {
 	woken    chan struct{}
 	arm      chan struct{}
 	waiting  atomic.Bool
+	handling sync.WaitGroup // goroutines of handlers
 
 	mu   sync.Mutex // guards the rest
 	free int        // places: how many calls of work may begin
 	busy int        // calls of work that have not returned
 	held map[string]*hold
 	done []settled
+	ends time.Time // the grace, once the consumer stops
 }
 
 // A hold is a message that a handler has.
 type hold struct {
-	end    context.CancelCauseFunc
-	proven time.Time // when the call was made that proves the lease
-	lost   bool      // the server said so
+	end     context.CancelCauseFunc
+	proven  time.Time // when the call was made that proves the lease
+	lost    bool      // the server said so
+	overdue bool      // the lease was nearly over, by this process's clock
 }
 
 // A settled message is one whose handler has returned.
@@ -93,25 +96,23 @@ func (c *consumer) take(n uint64) string {
 const settleTimeout = 10 * time.Second
 
 func (c *consumer) run(ctx context.Context) error {
-	handlers, endHandlers := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer endHandlers(nil)
 	helpers, stopHelpers := context.WithCancel(context.WithoutCancel(ctx))
 	var helping sync.WaitGroup
 	defer helping.Wait()
 	defer stopHelpers()
+	handlers, endHandlers := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer c.handling.Wait()
+	defer endHandlers(ErrShutdown)
 	taking, stopTaking := context.WithCancel(helpers)
-	defer stopTaking()
+	defer context.AfterFunc(ctx, stopTaking)()
 	helping.Go(func() { c.wait(taking) })
 	helping.Go(func() { c.keep(helpers) })
-	helping.Go(func() {
-		if err := CheckEviction(taking, c.client, c.name); errors.Is(err, ErrEviction) {
-			c.trouble(ctx, err)
-		}
-	})
+	helping.Go(func() { c.checkEviction(taking) })
+	helping.Go(func() { c.endInTime(ctx, helpers, endHandlers) })
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	stop, pauses, giveUp := ctx.Done(), pauses{}, time.Time{}
+	stop, pauses := ctx.Done(), pauses{}
 	for takes := uint64(1); ; takes++ {
 		select {
 		case <-timer.C:
@@ -119,17 +120,16 @@ func (c *consumer) run(ctx context.Context) error {
 		case <-c.woken:
 		case <-stop:
 		}
-		if stop != nil && ctx.Err() != nil {
+		stopping := ctx.Err() != nil
+		if stopping {
 			stop = nil
-			stopTaking()
-			defer time.AfterFunc(c.grace, func() { endHandlers(ErrShutdown) }).Stop()
 		}
-		p := c.collect(stop == nil)
+		p := c.collect(stopping)
 		p.Take = c.take(takes)
 		for {
-			next, err := c.pump(handlers, p, stop == nil)
+			next, err := c.pump(ctx, handlers, p)
 			if err == nil {
-				pauses.n, giveUp = 0, time.Time{}
+				pauses.n = 0
 				timer.Reset(next)
 				break
 			}
@@ -137,39 +137,65 @@ func (c *consumer) run(ctx context.Context) error {
 			_, refused := errors.AsType[redoubt.ServerError](err)
 			// One that loads its data, say, was asked again until the call's time was over.
 			refused = refused && !errors.Is(err, context.DeadlineExceeded)
-			closed := errors.Is(err, redoubt.ErrClosed)
-			if closed || refused && takes == 1 && !p.again {
-				endHandlers(ErrShutdown)
-				c.awaitHandlers()
+			if errors.Is(err, redoubt.ErrClosed) || refused && takes == 1 && p.tries == 1 {
 				return err
 			}
-			p.again = true
-			if ctx.Err() != nil {
-				if giveUp.IsZero() {
-					giveUp = time.Now().Add(c.grace + settleTimeout)
-				}
-				if time.Now().After(giveUp) {
-					endHandlers(ErrShutdown)
-					c.awaitHandlers()
-					return fmt.Errorf("queue: what was done last is not settled: %w", err)
-				}
+			if c.givesUp(p) {
+				return fmt.Errorf("queue: what was done last is not settled: %w", err)
 			}
 			pauses.sleep(nil)
 		}
 		if p.N == Leave {
 			return nil
 		}
-		if stop == nil && c.idle() {
+		if stopping && c.idle() {
 			c.kick() // once more, to leave
 		}
 	}
 }
 
+// endInTime ends the contexts of handlers when the grace is over that begins when ctx
+// ends, whatever the pump waits for.
+func (c *consumer) endInTime(ctx, helpers context.Context, endHandlers context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+	case <-helpers.Done():
+		return
+	}
+	c.mu.Lock()
+	c.ends = time.Now().Add(c.grace)
+	c.mu.Unlock()
+	grace := time.NewTimer(c.grace)
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+		endHandlers(ErrShutdown)
+	case <-helpers.Done():
+	}
+}
+
+// givesUp says whether a pump was tried for long enough: the time counts from the end
+// of the grace, or from the first try if that was later.
+func (c *consumer) givesUp(p *collected) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ends.IsZero() {
+		return false
+	}
+	from := c.ends
+	if p.first.After(from) {
+		from = p.first
+	}
+	return time.Since(from) >= settleTimeout
+}
+
 // A collected pump remembers whose receipts it has.
 type collected struct {
 	Pump
-	jobs  []*Job // in the order of the receipts
-	again bool   // it may have been run
+	jobs   []*Job    // in the order of the receipts
+	tries  int       // how many failed: it may have been run
+	first  time.Time // when it was sent first
+	proven time.Time // when the call was made that took what it took
 }
 
 // collect takes what has finished, as much as fits into one call.
@@ -220,21 +246,18 @@ func (c *consumer) kick() {
 	}
 }
 
-// pumpTimeout bounds one call: then it is made again.
-const pumpTimeout = 10 * time.Second
-
-// pump makes one call and hands out what it brings. It returns the time until the
-// next is due at the latest.
-func (c *consumer) pump(ctx context.Context, p *collected, stopping bool) (next time.Duration, err error) {
-	sent := time.Now()
+// pump makes one call and hands out what it brings: to handlers, unless ctx has
+// ended. It returns the time until the next is due at the latest.
+func (c *consumer) pump(ctx, handlers context.Context, p *collected) (next time.Duration, err error) {
 	got, err := c.exchange(ctx, p)
 	if err != nil {
 		return 0, err
 	}
+	stopping := ctx.Err() != nil
 	if stopping {
 		c.handBack(got.Taken)
 	} else {
-		c.start(ctx, &got, sent)
+		c.start(handlers, &got, p.proven)
 	}
 	c.mu.Lock()
 	free := c.free
@@ -248,17 +271,55 @@ func (c *consumer) pump(ctx context.Context, p *collected, stopping bool) (next 
 	return got.Next, nil
 }
 
-// exchange makes one call.
+const (
+	// pumpTimeout bounds one call: then it is made again.
+	pumpTimeout = 10 * time.Second
+	// lastTimeout bounds what is left of it once the consumer stops.
+	lastTimeout = settleTimeout / 4
+)
+
+// exchange makes one call, which may go on for a little when ctx has ended. The first
+// try leaves time for others within the lease of what it may have taken; further ones
+// last longer, for a server that is slow.
 func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, max(c.opts.Lease, time.Second)))
+	sent := time.Now()
+	if p.first.IsZero() {
+		p.first = sent
+	}
+	stopped := ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, c.opts.Lease/3<<min(p.tries, 10)))
 	defer cancel()
+	defer context.AfterFunc(stopped, func() { time.AfterFunc(lastTimeout, cancel) })()
 	got, err := ReadPump(c.client.Do(ctx, PumpCmd(c.keys, p.Pump)), p.Take)
-	if err == nil && !p.again { // else it was refused because it had been settled
+	if err != nil {
+		p.tries++
+		return got, err
+	}
+	if p.proven = sent; got.Again {
+		p.proven = p.first // a take that is repeated does not renew the lease
+	}
+	if p.tries == 0 { // else it was refused because it had been settled
 		for _, i := range got.Refused {
 			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
 		}
 	}
-	return got, err
+	c.bury(ctx, got.Unreadable)
+	return got, nil
+}
+
+// bury makes messages dead that nobody can read.
+func (c *consumer) bury(ctx context.Context, unreadable []Taken) {
+	if len(unreadable) == 0 {
+		return
+	}
+	for i := range unreadable {
+		job := newJob(c.name, time.Time{}, &unreadable[i])
+		c.mu.Lock()
+		c.done = append(c.done, settled{job, &Failed{Receipt: job.receipt, How: Bury, Reason: errEnvelope.Error()}})
+		c.mu.Unlock()
+		c.opts.Events(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: errEnvelope})
+	}
+	c.kick()
 }
 
 // handBack returns what was taken while the consumer was being stopped.
@@ -285,7 +346,7 @@ func (c *consumer) start(ctx context.Context, got *Pumped, sent time.Time) {
 		}
 		taken = taken[n:]
 		handler, end := c.hold(ctx, jobs, sent)
-		go c.call(handler, end, jobs)
+		c.handling.Go(func() { c.call(handler, end, jobs) })
 	}
 }
 
@@ -317,7 +378,7 @@ var errGoexit = errors.New("queue: the handler called runtime.Goexit")
 
 // settle notes what is to become of messages whose handler has returned.
 func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs []*Job, errs []error, took time.Duration) {
-	stopped := errors.Is(context.Cause(ctx), ErrShutdown)
+	cause := context.Cause(ctx)
 	end(nil)
 
 	ends := make([]settled, len(jobs))
@@ -326,8 +387,8 @@ func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs
 		ends[i].job = job
 		events[i] = Event{Kind: Completed, Queue: c.name, Job: job, Err: errs[i], Took: took}
 		if errs[i] != nil {
-			f, kind := outcome(job, errs[i], stopped, c.opts.Backoff)
-			ends[i].failed, events[i].Kind, events[i].Delay = &f, kind, f.Delay
+			f, kind, err := safeOutcome(job, errs[i], c.goesBack(cause, job), c.opts.Backoff)
+			ends[i].failed, events[i].Kind, events[i].Delay, events[i].Err = &f, kind, f.Delay, err
 		}
 	}
 	c.mu.Lock()
@@ -348,6 +409,18 @@ func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs
 	}
 }
 
+// goesBack says whether a message is to be handed back whose handler's context had
+// ended for this cause: the consumer stops, or another of its batch was lost.
+func (c *consumer) goesBack(cause error, job *Job) bool {
+	if !errors.Is(cause, ErrLeaseLost) {
+		return errors.Is(cause, ErrShutdown)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[job.receipt]
+	return !h.lost && !h.overdue
+}
+
 func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
 	if c.timeout == 0 {
 		return c.work(ctx, jobs)
@@ -355,13 +428,6 @@ func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	return c.work(ctx, jobs)
-}
-
-// awaitHandlers returns when all handlers have.
-func (c *consumer) awaitHandlers() {
-	for !c.idle() {
-		<-c.finished
-	}
 }
 
 func (c *consumer) trouble(ctx context.Context, err error) {

@@ -74,8 +74,9 @@
 //     (TestNeverBeforeDue)
 //   - A settle of one who does not have the message any more is refused.
 //     (TestLateAndStaleSettle, TestCancel)
-//   - No message kills consumers for ever: a lease that runs out is a failure.
-//     (TestPoison)
+//   - No message kills consumers for ever: a lease that runs out is a failure, and
+//     what can't be read is dead. (TestPoison, TestOutcomePanics,
+//     TestUnreadableMessage)
 //   - A put that is repeated does nothing while the message is in the queue, a dead
 //     one excepted, which it replaces, and with a unique key as long as that lasts. (TestPutIsIdempotentUntilAcked,
 //     TestUnique)
@@ -85,9 +86,10 @@
 //     that failed keeps its turn. (TestGroups)
 //   - A handler's place is free when it has returned, and not before; its context
 //     ends when its message is not its own any more. (TestLeaseIsExtendedAndLost,
-//     TestShutdown)
+//     TestShutdown, TestBatchesAtOnce, TestLostTakeWithinItsLease)
 //   - A consumer that stops hands back what it has not finished, and no attempt is
-//     counted. (TestShutdown)
+//     counted; its grace is kept whatever the server does. (TestShutdown,
+//     TestTakenWhenStopped, TestGraceWithoutServer)
 //   - Each time of a schedule is put once, by however many schedulers.
 //     (TestScheduleOnce)
 //

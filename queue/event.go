@@ -21,7 +21,8 @@ const (
 	Died EventKind = "died"
 	// Snoozed: it comes back after Delay, without a failure.
 	Snoozed EventKind = "snoozed"
-	// HandedBack: the consumer stops, and another can take it at once.
+	// HandedBack: the consumer stops, or a message of the same batch was lost.
+	// Another consumer can take it at once.
 	HandedBack EventKind = "handed back"
 	// Lost: the lease is lost, and what the handler returned is ignored.
 	Lost EventKind = "lost"

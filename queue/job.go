@@ -64,7 +64,8 @@ type Handler[T any] func(ctx context.Context, d *Delivery[T]) error
 
 // A BatchHandler works on several messages at once. What it returns says how each
 // goes on, in their order; nil, or a nil in it, that it is done. ctx ends when the
-// lease of any is lost.
+// lease of any is lost; then those of the others that are not done are handed back,
+// and no attempt is counted.
 type BatchHandler[T any] func(ctx context.Context, batch []*Delivery[T]) []error
 
 // A Middleware runs around each call of a handler, of whatever type: it calls next

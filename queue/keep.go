@@ -76,6 +76,7 @@ func (c *consumer) loseOverdue(margin time.Duration) {
 	defer c.mu.Unlock()
 	for _, h := range c.held {
 		if now.Add(margin).Sub(h.proven) > c.opts.Lease {
+			h.overdue = true
 			h.end(ErrLeaseLost)
 		}
 	}

@@ -61,15 +61,30 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // maxReason is how much of an error's text is kept with a failed message.
 const maxReason = 1000
 
-// outcome is what is to become of job, whose handler returned err. stopped: its
-// context had been ended by [ErrShutdown].
-func outcome(job *Job, err error, stopped bool, backoff Backoff) (f Failed, kind EventKind) {
+// safeOutcome is outcome, whatever the methods of err and backoff do, which are the
+// user's: a nil in an error of a pointer type panics. It returns the error that counts.
+func safeOutcome(job *Job, err error, back bool, backoff Backoff) (f Failed, kind EventKind, counts error) {
+	counts = err
+	panicked := caught(func() error {
+		f, kind = outcome(job, err, back, backoff)
+		return nil
+	})
+	if panicked != nil {
+		counts = panicked
+		f, kind = outcome(job, panicked, back, Exponential(time.Second, 10*time.Minute))
+	}
+	return f, kind, counts
+}
+
+// outcome is what is to become of job, whose handler returned err. back: it is not
+// the message's fault.
+func outcome(job *Job, err error, back bool, backoff Backoff) (f Failed, kind EventKind) {
 	f.Receipt = job.receipt
 	var after *AfterError
 	var dead *DeadError
 	var snooze *SnoozeError
 	switch {
-	case stopped:
+	case back:
 		f.How = Back
 		return f, HandedBack
 	case errors.As(err, &snooze):

@@ -57,8 +57,8 @@ type BatchOptions struct {
 // Leases are extended while handlers run. A server that can't be reached is tried
 // again and again; what happens meanwhile is told to [Options.Events]. The error is
 // about the arguments, or what the server refuses at the first call, or it matches
-// redoubt.ErrClosed; or what was done last could not be settled and will be done
-// again.
+// redoubt.ErrClosed; or what was done last could not be settled until 10 s after the
+// grace period, and will be done again.
 //
 // It costs a connection that waits, one round trip for all that is finished and
 // taken at a time, and about one call in five seconds while there is nothing to do.
@@ -123,4 +123,19 @@ func CheckEviction(ctx context.Context, client *redoubt.Client, name string) err
 		}
 	}
 	return nil
+}
+
+// checkEviction reports a server that may evict keys. It asks until it has an answer.
+func (c *consumer) checkEviction(ctx context.Context) {
+	for p := (pauses{}); ctx.Err() == nil; p.sleep(ctx.Done()) {
+		call, cancel := context.WithTimeout(ctx, pumpTimeout)
+		err := CheckEviction(call, c.client, c.name)
+		cancel()
+		if errors.Is(err, ErrEviction) {
+			c.trouble(ctx, err)
+		}
+		if err == nil || errors.Is(err, ErrEviction) {
+			return
+		}
+	}
 }

@@ -101,6 +101,9 @@ type Pumped struct {
 	Refused []int
 	// Taken are the messages.
 	Taken []Taken
+	// Unreadable are those that were taken and can't be read, with their id, receipt
+	// and failures only: [Bury] them.
+	Unreadable []Taken
 }
 
 // A Taken is a message on lease.
@@ -142,10 +145,12 @@ func ReadPump(r redoubt.Reply, take string) (p Pumped, err error) {
 		since, _ := taken[2].(int64)
 		envelope, _ := taken[3].(string)
 		t := Taken{Receipt: Receipt(take, id)}
-		if t.Message, err = openEnvelope(id, envelope); err != nil {
-			return p, err
-		}
 		t.Failures, t.LastReason = failure(entry)
+		if t.Message, err = openEnvelope(id, envelope); err != nil {
+			t.Message = Message{ID: id, Attempts: Unlimited}
+			p.Unreadable = append(p.Unreadable, t)
+			continue
+		}
 		if since > frontMillis {
 			t.Since = time.UnixMilli(since)
 		}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // Work handles what is due now in the queue called name, one message after the
@@ -35,8 +34,7 @@ func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts Run
 	for takes := uint64(1); ; takes++ {
 		p := c.collect(ctx.Err() != nil)
 		p.Take = c.take(takes)
-		sent := time.Now()
-		got, err := c.exchange(handlers, p)
+		got, err := c.exchange(ctx, p)
 		switch {
 		case err != nil:
 			return n, err
@@ -44,11 +42,12 @@ func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts Run
 			return n, ctx.Err()
 		case ctx.Err() != nil:
 			c.handBack(got.Taken)
+		case len(got.Unreadable) > 0: // they are to be buried
 		case len(got.Taken) == 0 && got.Next != 0:
 			return n, nil
 		case len(got.Taken) > 0:
 			job := newJob(c.name, got.Now, &got.Taken[0])
-			handler, end := c.hold(handlers, []*Job{job}, sent)
+			handler, end := c.hold(handlers, []*Job{job}, p.proven)
 			c.call(handler, end, []*Job{job})
 			n++
 		}
