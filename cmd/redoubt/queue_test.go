@@ -233,3 +233,45 @@ func TestProgressOfMessages(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// Also the cancelling of many, which goes in steps.
+func TestProgressOfCancel(t *testing.T) {
+	conn, err := goredis.Open(t.Context(), redistest.Start(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	client, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]string, 2*queue.MaxSettle)
+	requests := make([]queue.Request[[]byte], len(ids)-1)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("m%04d", i)
+		if i < len(requests) {
+			requests[i] = queue.Request[[]byte]{ID: ids[i]}
+		}
+	}
+	if _, err := q.PutMany(t.Context(), "mail", requests); err != nil {
+		t.Fatal(err)
+	}
+	var out, told bytes.Buffer
+	p := newProgress(&told, false, "cancelling")
+	p.next = time.Time{}
+	if missed, err := cancelMessages(t.Context(), q, "mail", ids, p, &out); missed != 1 || err != nil {
+		t.Errorf("%d missed, %v", missed, err)
+	}
+	if told.String() != "redoubt: cancelling: 1000 of 2000 messages (50%)\n" {
+		t.Errorf("told %q", told.String())
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != len(ids)+1 || lines[0] != "m0000 cancelled" || lines[len(ids)-1] != "m1999 is not there" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-2:])
+	}
+}

@@ -281,27 +281,23 @@ func newQueueCancel() *cobra.Command {
 		Long: `Remove messages from the queue called NAME that are not done. Of one that is running
 the library's Run ends the handler's context; what it does until then is done.
 
-Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no server.`,
+Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no server;
+128+n ended by signal n.`,
 		Example: `  redoubt queue cancel orders cancel:7`,
 		Args:    nameAndIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := (&bulkFlags{}).check(args[1:]); err != nil {
 				return usagef("want the ID of a message")
 			}
-			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
-				was, err := q.Cancel(ctx, args[0], args[1:]...)
-				missed := 0
-				for i, w := range was {
-					text := map[queue.Was]string{
-						queue.WasAbsent: "is not there", queue.WasPending: "cancelled", queue.WasRunning: "cancelled while it runs",
-						queue.WasDead: "is dead, and stays: redoubt queue dead --delete removes it",
-					}[w]
-					if w == queue.WasAbsent || w == queue.WasDead {
-						missed++
-					}
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", printable(args[1+i]), text)
-				}
-				if err == nil && missed > 0 {
+			return f.withQueue(cmd, args[0], func(_ context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
+				ctx, code, stop := untilInterrupted()
+				defer stop()
+				p := newProgress(cmd.ErrOrStderr(), false, "cancelling")
+				missed, err := cancelMessages(ctx, q, args[0], args[1:], p, cmd.OutOrStdout())
+				switch {
+				case code() != 0:
+					return failf(code(), "interrupted: what is not listed may still be there")
+				case err == nil && missed > 0:
 					return fail(exitFault, nil)
 				}
 				return err
@@ -310,6 +306,34 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 	}
 	f.flags(cmd.Flags())
 	return cmd
+}
+
+// cancelMessages prints what each message was, and counts those that it could not
+// cancel.
+func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, ids []string, p *progress, out io.Writer) (missed int, err error) {
+	p.unit = "messages"
+	defer p.done()
+	done := 0
+	for chunk := range slices.Chunk(ids, queue.MaxSettle) {
+		was, err := q.Cancel(ctx, name, chunk...)
+		p.done() // the bar may share its terminal with what follows
+		for i, w := range was {
+			text := map[queue.Was]string{
+				queue.WasAbsent: "is not there", queue.WasPending: "cancelled", queue.WasRunning: "cancelled while it runs",
+				queue.WasDead: "is dead, and stays: redoubt queue dead --delete removes it",
+			}[w]
+			if w == queue.WasAbsent || w == queue.WasDead {
+				missed++
+			}
+			_, _ = fmt.Fprintf(out, "%s %s\n", printable(chunk[i]), text)
+		}
+		if err != nil {
+			return missed, err
+		}
+		done += len(chunk)
+		p.update(transfer.Progress{Done: int64(done), Total: int64(len(ids))})
+	}
+	return missed, nil
 }
 
 func newQueueDrain() *cobra.Command {
