@@ -278,7 +278,7 @@ func (c *crew) check(total map[string]int) {
 		if !c.fault.Loses {
 			l.checkLines(t)
 		}
-		total["dead"] += l.checkPoison(t)
+		total["dead"] += l.checkPoison(t, c.fault.Loses)
 		total["done"] += len(l.done)
 		total["done again"] += l.doubles()
 		for id := range l.done {

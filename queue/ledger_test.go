@@ -212,15 +212,16 @@ func (l *ledger) checkLines(t *testing.T) {
 	}
 }
 
-// checkPoison wants no message to have come more often than it may fail.
-func (l *ledger) checkPoison(t *testing.T) (n int) {
+// checkPoison wants no message to have come more often than it may fail, unless the
+// server may have lost that it failed.
+func (l *ledger) checkPoison(t *testing.T, loses bool) (n int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, times := range l.began {
 		if strings.HasPrefix(id, poison) {
 			n++
-			if len(times) > poisonAttempts {
+			if len(times) > poisonAttempts && !loses {
 				t.Errorf("%s came %d times", id, len(times))
 			}
 		}
