@@ -229,9 +229,7 @@ func TestLeaseIsExtendedAndLost(t *testing.T) {
 			t.Fatalf("ended by %v", err)
 		}
 		w.gone(t)
-		if got := log.of(id); !slices.Equal(got, []queue.EventKind{queue.Lost}) {
-			t.Errorf("%v", got)
-		}
+		eventually(t, "its loss is told, and nothing else", func() bool { return slices.Equal(log.of(id), []queue.EventKind{queue.Lost}) })
 
 		// A consumer that stops hands back what its handlers don't finish.
 		_, err = q.Put(t.Context(), "q", "y")
