@@ -80,8 +80,8 @@ func (f cronField) parse(text string) (bits uint64, err error) {
 		span, stepText, stepped := strings.Cut(item, "/")
 		step := 1
 		if stepped {
-			if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
-				return 0, fmt.Errorf("%q has the step %q; want a number from 1 up", item, stepText)
+			if step, err = strconv.Atoi(stepText); err != nil || step < 1 || step > f.last-f.first+1 {
+				return 0, fmt.Errorf("%q has the step %q; want 1 to %d", item, stepText, f.last-f.first+1)
 			}
 		}
 		from, to := f.first, f.last

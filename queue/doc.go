@@ -75,15 +75,20 @@
 //   - A settle of one who does not have the message any more is refused.
 //     (TestLateAndStaleSettle, TestCancel)
 //   - No message kills consumers for ever: a lease that runs out is a failure, and
-//     what can't be read is dead. (TestPoison, TestOutcomePanics,
+//     what can't be read is dead. One with unlimited attempts whose lease runs out is
+//     in front again after its first failure, and later after each further one, up to
+//     ten minutes. (TestPoison, TestPoisonWithoutEnd, TestOutcomePanics,
 //     TestUnreadableMessage)
 //   - A put that is repeated does nothing while the message is in the queue, a dead
-//     one excepted, which it replaces, and with a unique key as long as that lasts. (TestPutIsIdempotentUntilAcked,
+//     one excepted, which it replaces, and with a unique key as long as that lasts.
+//     (TestPutIsIdempotentUntilAcked,
 //     TestUnique)
 //   - Within a lane those that were ready first are taken first.
-//     (TestPutTakeAck, TestLanes)
+//     (TestPutTakeAck, TestLanes) Those that became due in the same ms go by id: ids
+//     of [NewID] of one process in the order in which they were made, ids of your own
+//     in that of their bytes. (TestIDsAreInOrder)
 //   - Of a group one message is at work, in the order in which they became ready; one
-//     that failed keeps its turn. (TestGroups)
+//     that failed keeps its turn. (TestGroups, TestGroupsWhileNobodyLooks)
 //   - A handler's place is free when it has returned, and not before; its context
 //     ends when its message is not its own any more. (TestLeaseIsExtendedAndLost,
 //     TestShutdown, TestBatchesAtOnce, TestLostTakeWithinItsLease)

@@ -57,12 +57,15 @@ func TestParseCron(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]string{
+		"0 0 1/9223372036854775807 * *": `day of the month: "1/9223372036854775807" has the step "9223372036854775807"; want 1 to 31`,
+
 		"* * * *":        "has 4 fields",
 		"60 * * * *":     `minute: "60" is not from 0 to 59`,
 		"* * * foo *":    `month: "foo" is not from 1 to 12`,
 		"* * 5-3 * *":    `day of the month: "5-3" goes backwards`,
 		"*/0 * * * *":    `minute: "*/0" has the step "0"`,
 		"0 0 30 2 *":     "never comes",
+		"*/61 * * * *":   `minute: "*/61" has the step "61"; want 1 to 60`,
 		"@every 1ms":     "interval is 1ms; want 1s",
 		"@every tuesday": "invalid duration",
 	} {
@@ -73,7 +76,7 @@ func TestParseCron(t *testing.T) {
 }
 
 func FuzzParseCron(f *testing.F) {
-	for _, spec := range []string{"* * * * *", "*/5 1-3,7 ? JAN-MAR/2 sun", "@every 1h", "0 0 31 2,4 *"} {
+	for _, spec := range []string{"* * * * *", "*/5 1-3,7 ? JAN-MAR/2 sun", "@every 1h", "0 0 31 2,4 *", "0 0 1/9223372036854775807 * *"} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -21,8 +22,12 @@ func NewTopic[T any](q *Queue[T]) *Topic[T] { return &Topic[T]{q} }
 // Queue is the name of a subscriber's queue, which [Queue.Run] works on.
 func (*Topic[T]) Queue(topic, subscriber string) string { return topic + "/" + subscriber }
 
-// Subscribe makes a subscriber get what is put from now on. It may be repeated.
+// Subscribe makes a subscriber get what is put from now on. It may be repeated. A
+// subscriber's name has no "/" in it.
 func (t *Topic[T]) Subscribe(ctx context.Context, topic, subscriber string) error {
+	if strings.Contains(subscriber, "/") { // or "b/c" of "a" would be "c" of "a/b"
+		return fmt.Errorf("queue: subscriber %q has a / in its name", subscriber)
+	}
 	if _, err := KeysOf(t.q.client, t.Queue(topic, subscriber)); err != nil {
 		return err
 	}

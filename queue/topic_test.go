@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/queue"
@@ -51,6 +52,10 @@ func TestTopic(t *testing.T) {
 		work("billing", "2 v")
 		if err := topic.Subscribe(ctx, "orders", ""); err == nil {
 			t.Error("an empty name is fine")
+		}
+		// The queue of "b/c" of the topic "a" would be that of "c" of "a/b".
+		if err := topic.Subscribe(ctx, "orders", "b/c"); err == nil || !strings.Contains(err.Error(), `"b/c"`) {
+			t.Errorf("b/c: %v", err)
 		}
 	})
 }

@@ -23,17 +23,17 @@ type Keys [9]string
 const queuePart = "queue"
 
 var parts = [len(Keys{})]string{
-	queuePart, "queue:ready", "queue:groups", "queue:wake", "queue:dead", "queue:fails", "queue:due", "queue:leases", "queue:config",
+	queuePart, "queue:ready", "queue:groups", "queue:due", "queue:dead", "queue:fails", "queue:wake", "queue:leases", "queue:config",
 }
 
 const (
 	keyQueue = iota
 	keyReady
 	_ // groups
-	keyWake
+	keyDue
 	keyDead
 	keyFails
-	keyDue
+	keyWake
 	keyLeases
 	keyConfig
 )
@@ -59,12 +59,17 @@ func init() {
 	_, _ = rand.Read(ids.base[:]) // never fails: crypto/rand ends the process instead
 }
 
-// NewID returns the name of a new message: 16 letters, digits, - and _.
+// idText is base64 whose letters are in the order of their bytes, so that texts are in
+// that of what they stand for.
+var idText = base64.NewEncoding("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz").WithPadding(base64.NoPadding)
+
+// NewID returns the name of a new message: 16 letters, digits, - and _. Those of one
+// process are in the order of their bytes.
 func NewID() string {
 	var b [15]byte
 	copy(b[:], ids.base[:])
 	binary.BigEndian.PutUint64(b[7:], ids.n.Add(1)<<24) // the last 40 bits
-	return base64.RawURLEncoding.EncodeToString(b[:12])
+	return idText.EncodeToString(b[:12])
 }
 
 // takeLen is the length of what a receipt begins with: the name of a take.
@@ -248,7 +253,7 @@ func ReadCancel(r redoubt.Reply) ([]Was, error) {
 // RequeueCmd gives messages that are dead all their attempts again, at most
 // [MaxSettle]. [ReadFlags] reads the reply.
 func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyDue], Args: ids}
+	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyLeases], Args: ids}
 }
 
 // DrainCmd removes at most n messages that are pending, 1 to [MaxSettle]: it begins
@@ -256,7 +261,7 @@ func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd {
 func DrainCmd(keys Keys, n, skip int) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: drainScript,
-		Keys:   append(keys[:keyDead:keyDead], keys[keyDue], keys[keyFails]),
+		Keys:   append(keys[:keyDead:keyDead], keys[keyWake], keys[keyFails], keys[keyLeases]),
 		Args:   []string{strconv.Itoa(n), strconv.Itoa(skip)},
 	}
 }

@@ -230,9 +230,11 @@ func LimitCmd(keys Keys, l Limits) (redoubt.Cmd, error) {
 		if l.Per == 0 {
 			l.Per = time.Second
 		}
-		interval, burst = decimal((l.Per / time.Duration(l.Rate)).Microseconds()), strconv.Itoa(max(l.Burst, 1))
+		// Up: not more than was asked for.
+		each := time.Duration(l.Rate) * time.Microsecond
+		interval, burst = decimal(int64((l.Per+each-1)/each)), strconv.Itoa(max(l.Burst, 1))
 	}
-	return configCmd(keys, "concurrency", concurrency, "interval_us", interval, "burst", burst, "tat_us", ""), nil
+	return configCmd(keys, "concurrency", concurrency, "interval_us", interval, "burst", burst), nil
 }
 
 // PauseCmd stops that messages are taken, ResumeCmd lets it go on.

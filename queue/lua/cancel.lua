@@ -2,10 +2,10 @@
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
--- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
--- KEYS[7] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
 -- ARGV[1] which   live|dead remove what is to be done, or what is dead
 -- ARGV[2..] ids   bytes   at most 1000
@@ -22,7 +22,7 @@ for i = 2, #ARGV do
     if ARGV[1] == 'dead' then redis.call('ZREM', KEYS[5], id) end
   elseif envelope and ARGV[1] == 'live' then
     what = 1
-    if redis.call('ZREM', KEYS[2], id) + redis.call('ZREM', KEYS[7], id) == 0 then
+    if redis.call('ZREM', KEYS[2], id) + redis.call('ZREM', KEYS[4], id) == 0 then
       -- Receipts begin with the take: only by going over them is that of an id found.
       if not receipts then
         receipts = {}
@@ -48,5 +48,9 @@ end
 for _, line in pairs(waiting) do queue.skip(line[1], line[2]) end
 for id, envelope in pairs(gone) do queue.leave(id, envelope, us) end
 queue.flush()
-if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('ZADD', KEYS[4], 0, '1') else redis.call('DEL', KEYS[4]) end
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('ZADD', KEYS[7], 0, '1')
+elseif redis.call('EXISTS', KEYS[4], KEYS[8]) == 0 then
+  redis.call('DEL', KEYS[7])
+end
 return was

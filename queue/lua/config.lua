@@ -3,8 +3,12 @@
 -- KEYS[2] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[3] wake    zset    the marker that wakes one consumer
 -- ARGV[1..] fields bytes  two each: field, value; an empty value takes the field away
+-- Another rate begins anew.
 -- Returns {settings integer: how many there are}
 for i = 1, #ARGV, 2 do
+  if (ARGV[i] == 'interval_us' or ARGV[i] == 'burst') and (redis.call('HGET', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then
+    redis.call('HDEL', KEYS[1], 'tat_us')
+  end
   if ARGV[i + 1] == '' then
     redis.call('HDEL', KEYS[1], ARGV[i])
   else

@@ -2,13 +2,14 @@
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    all of score 0: a group, a place in its line, an id. The first of a group has the turn
+-- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- Returns {functions}, which scripts.go puts where a script says `local queue = nil`
 local queue, found = {}, {}
 
 -- A message becomes ready when its group, if it has one, has nobody in front of it.
 -- us is since when it is ready, in us since 2020: 0 is the front of its lane.
 function queue.ready(id, envelope, us)
-  found[#found + 1] = string.format('%.0f', string.byte(envelope) % 4 * 2251799813685248 + us)
+  found[#found + 1] = string.format('%.0f', (string.byte(envelope) or 0) % 4 * 2251799813685248 + us)
   found[#found + 1] = id
 end
 
@@ -20,7 +21,10 @@ function queue.flush()
   found = {}
 end
 
-local function grouped(envelope) return string.byte(envelope) % 8 > 3 end
+-- What is no envelope, for something else wrote it, has no group.
+function queue.grouped(envelope)
+  return (string.byte(envelope) or 0) % 8 > 3 and #envelope >= 4 + (string.byte(envelope, 4) or 0) and #envelope > 4
+end
 
 -- The line of a message's group, as a range of KEYS[3], and what its members begin with.
 local function line(envelope)
@@ -30,12 +34,12 @@ end
 
 -- Makes a message ready, or puts it at the end of its group's line.
 function queue.place(id, envelope, us)
-  if grouped(envelope) then
+  if queue.grouped(envelope) then
     local group, from, to = line(envelope)
     local first = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 1)[1]
     if not first or string.sub(first, #group + 7) ~= id then
       local last = redis.call('ZREVRANGEBYLEX', KEYS[3], to, from, 'LIMIT', 0, 1)[1]
-      local place = last and struct.unpack('>I6', last, #group + 1) + 1 or 1
+      local place = last and #last > #group + 6 and struct.unpack('>I6', last, #group + 1) + 1 or 1
       redis.call('ZADD', KEYS[3], 0, table.concat({group, struct.pack('>I6', place), id}))
       if last then return end
     end
@@ -43,9 +47,24 @@ function queue.place(id, envelope, us)
   queue.ready(id, envelope, us)
 end
 
+-- Brings what is due by now, in ms, of the key of those that are due KEYS[4], into its lines, at most 256: since then it is ready.
+-- Returns when the next is due, nil if none is.
+function queue.promote(now)
+  local due = tonumber(redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2])
+  if not due or due > now then return due end
+  local found = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 256)
+  local ids = {}
+  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  redis.call('ZREM', KEYS[4], unpack(ids))
+  for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(ids))) do
+    if envelope then queue.place(ids[i], envelope, found[2 * i] * 1000 - 1577836800000000) end
+  end
+  return tonumber(redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2])
+end
+
 -- The next of the group has the turn when the first of it is gone.
 function queue.leave(id, envelope, us)
-  if not grouped(envelope) then return end
+  if not queue.grouped(envelope) then return end
   local group, from, to = line(envelope)
   local two = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 2)
   if not two[1] or string.sub(two[1], #group + 7) ~= id then return end
@@ -57,7 +76,7 @@ end
 
 -- Takes messages that wait for their turn out of the line of this one's group.
 function queue.skip(envelope, ids)
-  if not grouped(envelope) then return end
+  if not queue.grouped(envelope) then return end
   local group, from, to = line(envelope)
   for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], from, to)) do
     local id = string.sub(member, #group + 7)

@@ -3,10 +3,10 @@
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id
--- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
--- KEYS[7] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
 -- KEYS[9] config  hash    paused, concurrency, interval_us and burst of the rate, tat_us: its theoretical arrival time
 -- KEYS[10] taken  string  when the lease ends of what this consumer took last
@@ -35,18 +35,23 @@ end
 -- How often a message failed, by its entry in KEYS[6].
 local function count(entry) return entry and tonumber(string.match(entry, '^%d+')) or 0 end
 
+-- The time after the n-th failure, where nobody says it, in ms.
+local function backoff(n) return math.min(1000 * 2 ^ (n - 1), 600000) end
+
 -- Notes the n-th failure of a message, which dies of it or is due again at a time in
 -- ms; 0 is at once, in front of all others.
 local function fail(id, envelope, n, reason, now, us, again)
-  local attempts = struct.unpack('>I2', envelope, 2)
+  local attempts = (string.byte(envelope, 2) or 0) * 256 + (string.byte(envelope, 3) or 0)
   redis.call('HSET', KEYS[6], id, table.concat({string.format('%.0f', n), ' ', reason}))
   if not again or attempts > 0 and n >= attempts then
     redis.call('ZADD', KEYS[5], string.format('%.0f', now), id)
     queue.leave(id, envelope, us)
-  elseif again == 0 then
+  elseif again == 0 and (attempts > 0 or n < 2) then
     queue.ready(id, envelope, 0)
+  elseif again == 0 then -- it never dies: others get their turn first
+    redis.call('ZADD', KEYS[4], string.format('%.0f', now + backoff(n)), id)
   else
-    redis.call('ZADD', KEYS[7], string.format('%.0f', again), id)
+    redis.call('ZADD', KEYS[4], string.format('%.0f', again), id)
   end
 end
 
@@ -61,11 +66,12 @@ for i = 6 + acks, nacks - 1, 3 do receipts[#receipts + 1] = ARGV[i] end
 for i = nacks, #ARGV, 4 do receipts[#receipts + 1] = ARGV[i] end
 if #receipts > 0 then
   local ends = redis.call('ZMSCORE', KEYS[8], unpack(receipts))
-  local held, done, failed = {}, {}, {}
+  local held, done, failed, met = {}, {}, {}, {}
   for i, receipt in ipairs(receipts) do
-    if not ends[i] then
+    if not ends[i] or met[receipt] then
       refused[#refused + 1] = i
     else
+      met[receipt] = true
       held[#held + 1] = receipt
       if i <= acks + results then done[#done + 1] = string.sub(receipt, 17) end
       if i > acks and i <= acks + results then
@@ -91,14 +97,14 @@ if #receipts > 0 then
     local id, how, delay = string.sub(ARGV[at], 17), ARGV[at + 1], tonumber(ARGV[at + 2])
     local envelope, fails = redis.call('HGET', KEYS[1], id), redis.call('HGET', KEYS[6], id)
     if not envelope then
-      refused[#refused + 1] = i -- it was acknowledged as well
+      refused[#refused + 1] = i -- something else took it away
     elseif how == 'back' then
       queue.ready(id, envelope, 0)
     elseif how == 'snooze' then
-      redis.call('ZADD', KEYS[7], string.format('%.0f', after(delay)), id)
+      redis.call('ZADD', KEYS[4], string.format('%.0f', after(delay)), id)
     else
       local times = count(fails) + 1
-      if delay < 0 then delay = math.min(1000 * 2 ^ (times - 1), 600000) end
+      if delay < 0 then delay = backoff(times) end
       fail(id, envelope, times, ARGV[at + 3], now, us, how == 'fail' and after(delay))
       special = true
     end
@@ -119,21 +125,7 @@ if lease_end and lease_end <= now then
   special, lease_end = true, time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
 end
 
--- What is due is ready since then.
-local due = time_of(redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES'))
-if due and due <= now then
-  local found = redis.call('ZRANGEBYSCORE', KEYS[7], '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 256)
-  local ids, since = {}, {}
-  for i = 1, #found, 2 do
-    ids[#ids + 1] = found[i]
-    since[#since + 1] = found[i + 1] * 1000 - 1577836800000000
-  end
-  redis.call('ZREM', KEYS[7], unpack(ids))
-  for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(ids))) do
-    if envelope then queue.place(ids[i], envelope, since[i]) end
-  end
-  due = time_of(redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES'))
-end
+local due = queue.promote(now)
 queue.flush()
 
 -- How many may be taken.
@@ -190,12 +182,13 @@ elseif prior then
   redis.call('DEL', KEYS[10])
 end
 
--- While something can be taken, another consumer is woken.
+-- While something can be taken, another consumer is woken. Who only settles leaves the
+-- marker to those who learn from their pump when to come again.
 left = left or redis.call('ZCARD', KEYS[2])
 if left > 0 and room > 0 or n < 0 and (left > 0 or due or lease_end) then
-  redis.call('ZADD', KEYS[4], 0, '1')
-else
-  redis.call('DEL', KEYS[4])
+  redis.call('ZADD', KEYS[7], 0, '1')
+elseif n > 0 or left == 0 and not due and not lease_end then
+  redis.call('DEL', KEYS[7])
 end
 if interval and left > 0 and room < 1 and not config[1] then token = now + math.ceil((tat - us + interval - interval * config[4]) / 1000) end
 

@@ -2,22 +2,24 @@
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
--- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
--- KEYS[7] due     zset    ids by when they are due, in ms since 1970
+-- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order
 -- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
 -- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
 local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
-local statuses, later, last, ready, unique = {now}, {}, {}, false, 7
+local statuses, later, last, ready, unique, promoted, behind = {now}, {}, {}, false, 7, false, false
 for i = 1, #ARGV, 4 do
-  local id, when, envelope, status = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 3], 1
+  local id, when, envelope, status, claimed = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 3], 1, false
   if tonumber(ARGV[i + 2]) > 0 then
     unique = unique + 1
-    if not redis.call('SET', KEYS[unique], id, 'NX', 'PX', ARGV[i + 2]) then
+    if redis.call('SET', KEYS[unique], id, 'NX', 'PX', ARGV[i + 2]) then
+      claimed = true
+    else
       status = redis.call('GET', KEYS[unique])
       if status == id then status = 0 end -- put before, and maybe done by now
     end
@@ -28,11 +30,19 @@ for i = 1, #ARGV, 4 do
       redis.call('HDEL', KEYS[6], id)
     else
       status = 0
+      if claimed then redis.call('DEL', KEYS[unique]) end -- it was put without the key
     end
   end
   if status == 1 then
     if when < 0 then when = math.ceil(t[2] / 1000) + t[1] * 1000 - when end -- up: not before the time is over
-    if when > now then
+    local after_due = when <= now and queue.grouped(envelope)
+    if after_due and not promoted then -- what is due stands in front of it in its group
+      local next_due = queue.promote(now)
+      queue.flush()
+      promoted, ready, behind = true, true, next_due and next_due <= now
+    end
+    if after_due and behind then when = now end
+    if when > now or after_due and behind then
       later[#later + 1] = string.format('%.0f', when)
       later[#later + 1] = id
     else
@@ -55,11 +65,11 @@ queue.flush()
 -- Who sleeps until the first that is due has to hear of an earlier one.
 local wake = ready
 if #later > 0 then
-  local first = redis.call('ZRANGE', KEYS[7], 0, 0)[1]
+  local first = redis.call('ZRANGE', KEYS[4], 0, 0)[1]
   for i = 1, #later, 4000 do
-    redis.call('ZADD', KEYS[7], unpack(later, i, math.min(i + 3999, #later)))
+    redis.call('ZADD', KEYS[4], unpack(later, i, math.min(i + 3999, #later)))
   end
-  wake = wake or redis.call('ZRANGE', KEYS[7], 0, 0)[1] ~= first
+  wake = wake or redis.call('ZRANGE', KEYS[4], 0, 0)[1] ~= first
 end
-if wake then redis.call('ZADD', KEYS[4], 0, '1') end
+if wake then redis.call('ZADD', KEYS[7], 0, '1') end
 return statuses

@@ -2,23 +2,32 @@
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
--- KEYS[4] wake    zset    the marker that wakes one consumer
+-- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
+-- KEYS[7] wake    zset    the marker that wakes one consumer
 -- ARGV[1..] ids   bytes   at most 1000
 -- Returns {requeued 0|1 of each}
 local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
-local us = t[1] * 1000000 + t[2] - 1577836800000000
-local requeued = {}
+local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
+local requeued, promoted, behind = {}, false, false
 for i, id in ipairs(ARGV) do
   requeued[i] = redis.call('ZREM', KEYS[5], id)
   local envelope = requeued[i] == 1 and redis.call('HGET', KEYS[1], id)
   if envelope then
     redis.call('HDEL', KEYS[6], id)
-    queue.place(id, envelope, us)
+    if queue.grouped(envelope) and not promoted then -- what is due stands in front of it in its group
+      local next_due = queue.promote(now)
+      promoted, behind = true, next_due and next_due <= now
+    end
+    if behind and queue.grouped(envelope) then
+      redis.call('ZADD', KEYS[4], string.format('%.0f', now), id)
+    else
+      queue.place(id, envelope, us + i - 1) -- in the order in which they are named
+    end
   end
 end
 queue.flush()
-if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('ZADD', KEYS[4], 0, '1') end
+if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('ZADD', KEYS[7], 0, '1') end
 return requeued

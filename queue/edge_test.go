@@ -1,0 +1,176 @@
+package queue_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// Whose id is in the queue already was not put, and leaves its unique key alone.
+func TestUniqueKeyOfWhatExists(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("x")
+		m := func(id string) queue.Message { return queue.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
+		got := append(l.put(m("x")), l.put(m("y"), m("x"), m("z"))...)
+		want := []queue.Placed{{"x", queue.Exists}, {"y", queue.Added}, {"y", queue.Duplicate}, {"y", queue.Duplicate}}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
+// The marker stays until somebody looks who knows then when to look again.
+func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		wants := func(what string, want bool) {
+			t.Helper()
+			if got := l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() == 1; got != want {
+				t.Fatalf("%s: marked %v", what, got)
+			}
+		}
+		touch := func(what string, want bool) {
+			t.Helper()
+			l.pump(queue.Pump{Acks: []string{"0123456789abcdefnobody"}})
+			wants(what+", after an ack", want)
+			l.cancel(queue.CancelCmd, "nobody")
+			wants(what+", after a cancel", want)
+		}
+		drain := func() {
+			must(t, l.do(queue.DrainCmd(l.keys, 1, 0)).Err)
+		}
+		l.put(queue.Message{ID: "a", Delay: time.Hour}, queue.Message{ID: "b", Delay: time.Hour})
+		touch("due later", true)
+		drain()
+		wants("one of two drained", true)
+		drain()
+		wants("both drained", false)
+
+		l.ids("a")
+		r := l.takes(1, "a")
+		wants("nothing left", false)
+		l.pump(queue.Pump{N: queue.Leave})
+		wants("a consumer leaves", true)
+		touch("on lease", true)
+		drain()
+		wants("nothing to drain", true)
+		l.ack(r["a"])
+		wants("nothing", false)
+	})
+}
+
+// What is in the place of a message and is none fails like one, and harms no other.
+func TestStrangeEnvelopes(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		for _, envelope := range []string{"", "\x02", "\x06", "\x06\x00", "\x06\x00\x03", "\x06\x00\x03\x09ab"} {
+			for _, step := range []string{"ready", "due", "running", "drain", "cancel", "requeue"} {
+				l.rdb.Del(t.Context(), l.rdb.Keys(t.Context(), l.key("q", "")+"*").Val()...)
+				delay := time.Duration(0)
+				if step == "due" {
+					delay = time.Second
+				}
+				l.put(queue.Message{ID: "a", Delay: delay}, queue.Message{ID: "bad", Delay: delay, Group: "g"},
+					queue.Message{ID: "c", Delay: delay, Group: "g"})
+				pump := func() {
+					t.Helper()
+					l.take++
+					p := queue.Pump{Consumer: "c", Take: queue.TakeOf(""), N: 9, Lease: time.Second}
+					if err := l.do(queue.PumpCmd(l.keys, p)).Err; err != nil {
+						t.Fatalf("%q, %s: %v", envelope, step, err)
+					}
+				}
+				spoil := func() { must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", envelope).Err()) }
+				var cmds []redoubt.Cmd
+				switch step {
+				case "running":
+					pump()
+				case "drain":
+					cmds = append(cmds, queue.DrainCmd(l.keys, 9, 0))
+				case "cancel":
+					cmds = append(cmds, queue.CancelCmd(l.keys, "bad", "c"))
+				case "requeue":
+					for range 3 {
+						pump()
+						l.clock.Advance(time.Second)
+					}
+					pump()
+					cmds = append(cmds, queue.RequeueCmd(l.keys, "bad", "a"), queue.FindCmd(l.keys, "bad"))
+				}
+				spoil()
+				for _, cmd := range cmds {
+					if err := l.do(cmd).Err; err != nil {
+						t.Fatalf("%q, %s: %v", envelope, step, err)
+					}
+				}
+				for range 5 {
+					l.clock.Advance(time.Second)
+					pump()
+				}
+				if step == "drain" {
+					continue
+				}
+				f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "a")), "a")
+				must(t, err)
+				if s := l.stats(); f.State != queue.Buried && step != "requeue" && f.State != queue.Leased || s.Waiting > 1 {
+					t.Errorf("%q, %s: a is %s; %+v", envelope, step, f.State, s)
+				}
+			}
+		}
+	})
+}
+
+// A receipt counts once in a call.
+func TestReceiptTwice(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("a", "b", "c")
+		r := l.takes(9, "a", "b", "c")
+		failed := queue.Failed{Receipt: r["b"], How: queue.Fail, Delay: time.Second}
+		buried := queue.Failed{Receipt: r["b"], How: queue.Bury}
+		p := l.pump(queue.Pump{Acks: []string{r["a"], r["a"]}, Failed: []queue.Failed{failed, buried, {Receipt: r["a"], How: queue.Back}}})
+		if !slices.Equal(p.Refused, []int{1, 3, 4}) {
+			t.Errorf("refused %v", p.Refused)
+		}
+		l.wants(counts{due: 1, running: 1})
+		p = l.pump(queue.Pump{
+			Acks:    []string{r["c"]},
+			Results: []queue.Result{{Receipt: r["c"], Value: "x", Keep: time.Minute}},
+		})
+		if !slices.Equal(p.Refused, []int{1}) {
+			t.Errorf("refused %v", p.Refused)
+		}
+		f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "c")), "c")
+		must(t, err)
+		if f.State != queue.None {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// A rate is never more than was asked for, and to set it again gives no new burst.
+func TestRateIsNotExceeded(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		limit := func(limits queue.Limits) {
+			t.Helper()
+			cmd, err := queue.LimitCmd(l.keys, limits)
+			must(t, err)
+			must(t, l.do(cmd).Err)
+		}
+		limit(queue.Limits{Rate: 600_000})
+		if got := l.stats().Limits; got.Rate != 1 || got.Per != 2*time.Microsecond {
+			t.Errorf("600000 a second is %d in %v", got.Rate, got.Per)
+		}
+		l.ids("a", "b", "c")
+		slow := queue.Limits{Rate: 1, Per: time.Minute}
+		limit(slow)
+		l.takes(9, "a")
+		limit(slow)
+		l.takes(9)
+		slow.Concurrency = 5
+		limit(slow)
+		l.takes(9)
+		limit(queue.Limits{Rate: 1, Per: time.Minute, Burst: 2}) // another limit begins anew
+		l.takes(9, "b", "c")
+	})
+}

@@ -1,0 +1,101 @@
+package queue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// What became due while nobody looked is in front of what is put after that.
+func TestGroupsWhileNobodyLooks(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const many = 300 // more than one call brings into the line
+		want := make([]string, 0, many+3)
+		messages := make([]queue.Message, many)
+		for i := range messages {
+			messages[i] = queue.Message{ID: fmt.Sprintf("due%03d", i), Group: "g", Delay: time.Second}
+			want = append(want, messages[i].ID)
+		}
+		l.put(queue.Message{ID: "dead", Group: "g"})
+		l.fails(queue.Bury, 0, l.takes(1, "dead")["dead"])
+		l.put(messages...)
+		l.clock.Advance(time.Hour)
+		l.put(queue.Message{ID: "put", Group: "g"})
+		l.clock.Advance(time.Millisecond)
+		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "dead")))
+		must(t, err)
+		if !requeued[0] {
+			t.Fatal("not requeued")
+		}
+		l.clock.Advance(time.Millisecond)
+		l.put(queue.Message{ID: "last", Group: "g"})
+		if l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
+			t.Error("nobody would be woken")
+		}
+		var acks []string
+		for _, id := range append(want, "put", "dead", "last") {
+			p := l.pump(queue.Pump{N: 9, Acks: acks})
+			if len(p.Taken) != 1 || p.Taken[0].ID != id {
+				t.Fatalf("%+v, want %s", p.Taken, id)
+			}
+			acks = []string{p.Taken[0].Receipt}
+		}
+		l.ack(acks...)
+		l.empty()
+	})
+}
+
+// What is due in the same ms is ordered by id, and those of one process are in the
+// order in which they were made.
+func TestIDsAreInOrder(t *testing.T) {
+	ids := make([]string, 1<<13) // more than two letters' worth
+	for i := range ids {
+		ids[i] = queue.NewID()
+	}
+	if !slices.IsSorted(ids) || len(ids[0]) != 16 {
+		t.Errorf("not in order: %q …", ids[:70])
+	}
+}
+
+func TestRequeuedKeepTheirOrder(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.ids("c", "a", "b")
+		for id, receipt := range l.takes(3, "c", "a", "b") {
+			_ = id
+			l.fails(queue.Bury, 0, receipt)
+		}
+		must(t, l.do(queue.RequeueCmd(l.keys, "b", "c", "a")).Err)
+		l.takes(9, "b", "c", "a")
+	})
+}
+
+// A message that may fail for ever and kills its consumers lets others go first.
+func TestPoisonWithoutEnd(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.put(queue.Message{ID: "poison", Attempts: queue.Unlimited}, queue.Message{ID: "good"})
+		for range 2 {
+			l.takes(1, "poison")
+			l.clock.Advance(time.Minute)
+		}
+		l.ack(l.takes(9, "good")["good"])
+		for n := 2; n < 1030; n++ { // 2^1024 is no number any more
+			want := 10 * time.Minute
+			if n <= 10 {
+				want = time.Second << (n - 1)
+			}
+			if p := l.pump(queue.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
+				t.Fatalf("failure %d: %+v, want next after %v", n, p, want)
+			}
+			l.clock.Advance(want)
+			l.takes(1, "poison")
+			l.clock.Advance(time.Minute)
+			if n == 12 {
+				n = 1020
+				l.rdb.HSet(t.Context(), l.key("q", "fails"), "poison", "1020 x")
+			}
+		}
+	})
+}
