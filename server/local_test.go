@@ -87,6 +87,7 @@ func TestClientCommands(t *testing.T) {
 	a.want("+OK\r\n", "CLIENT SETINFO LIB-NAME mine")
 	a.want("+OK\r\n", "CLIENT SETINFO lib-ver 1.2")
 	b.want("+OK\r\n", "CLIENT SETNAME ben")
+	c.want("+PONG\r\n", "PING") // it has been accepted
 	id, _ := a.value("CLIENT", "ID").(int64)
 	list, _ := b.value("CLIENT", "LIST").(string)
 	lines := strings.Split(strings.TrimSpace(list), "\n")
