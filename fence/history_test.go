@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -98,12 +98,6 @@ func (h *history) add(process int, e event, a answer, call, ret time.Time) {
 // HISTORY=10m go test -run TestHistory -timeout 1h ./fence runs it for ten
 // minutes on each back end instead of two seconds.
 func TestHistory(t *testing.T) {
-	length := 2 * time.Second
-	if s := os.Getenv("HISTORY"); s != "" {
-		var err error
-		length, err = time.ParseDuration(s)
-		must(t, err)
-	}
 	each(t, func(t *testing.T, w *world) {
 		const n = 4
 		var processes []*process
@@ -113,25 +107,14 @@ func TestHistory(t *testing.T) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			processes = append(processes, &process{id: i, proxy: proxy, rdb: rdb, guard: w.guardOn(rdb, fence.Options{})})
 		}
-		total := map[string]int{}
-		missing := func() (what []string) {
-			for _, w := range []string{"unknown", "accepted", "stale"} {
-				if total[w] == 0 {
-					what = append(what, w)
-				}
-			}
-			return what
-		}
-		for round, began := 0, time.Now(); !t.Failed(); round++ {
-			if took := time.Since(began); took > length && len(missing()) == 0 || took > length+time.Minute {
-				break
-			}
+		wanted := []string{"unknown", "accepted", "stale"}
+		faults.Rounds(t, 2*time.Second, wanted, func(t *testing.T, round uint64, total map[string]int) {
 			h := &history{began: time.Now(), counts: map[string]int{}}
 			name := fmt.Sprint(w.Prefix, "r", round)
 			var wg sync.WaitGroup
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			for i, p := range processes {
-				seed := uint64(round*n + i)
+				seed := round*n + uint64(i)
 				wg.Go(func() { p.disturb(ctx, rand.New(rand.NewPCG(seed, 1))) })
 				wg.Go(func() { p.work(ctx, rand.New(rand.NewPCG(seed, 2)), h, name) })
 			}
@@ -146,11 +129,7 @@ func TestHistory(t *testing.T) {
 			for what, n := range h.counts {
 				total[what] += n
 			}
-		}
-		t.Log(total)
-		for _, what := range missing() {
-			t.Errorf("nothing was %s: the test shows nothing", what)
-		}
+		})
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,45 +40,18 @@ func TestHistory(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-		length := f.Round(d)
-		if s := os.Getenv("HISTORY"); s != "" {
-			var err error
-			length, err = time.ParseDuration(s)
-			must(t, err)
+		wanted := []string{acquired}
+		switch f.Name {
+		case faults.All[0].Name: // the others are about the fault
+			wanted = append(wanted, extended, busy, lost, wrote, refused)
+		case "FLUSHALL":
+			wanted = append(wanted, twice)
 		}
-		total, doubles := map[string]int{}, 0
-		missing := func() (what []string) {
-			wanted := []string{acquired}
-			if f.Name == faults.All[0].Name { // the others are about the fault
-				wanted = append(wanted, extended, busy, lost, wrote, refused)
-			}
-			for _, w := range wanted {
-				if total[w] == 0 {
-					what = append(what, w)
-				}
-			}
-			if f.Name == "FLUSHALL" && doubles == 0 {
-				what = append(what, "held twice")
-			}
-			return what
-		}
-		for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
-			if took := time.Since(began); took > length && len(missing()) == 0 || took > length+faults.Patience {
-				break
-			}
-			t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // so that its crew goes home
-				c := newCrew(t, d, f, server.Addr(), round)
-				c.run(t, rand.New(rand.NewPCG(round, 0)))
-				doubles += c.check(t, total)
-			})
-		}
-		t.Log(total, "double holds of a mutex:", doubles)
-		for _, what := range missing() {
-			t.Errorf("nothing was %s: the test shows nothing", what)
-		}
-		if doubles > 0 && !f.Loses {
-			t.Errorf("%d double holds of a mutex", doubles)
-		}
+		faults.Rounds(t, f.Round(d), wanted, func(t *testing.T, round uint64, total map[string]int) {
+			c := newCrew(t, d, f, server.Addr(), round)
+			c.run(t, rand.New(rand.NewPCG(round, 0)))
+			c.check(t, total)
+		})
 	})
 }
 
@@ -155,8 +127,11 @@ func (c *crew) run(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// check counts what happened, and how often two held a mutex.
-func (c *crew) check(t *testing.T, total map[string]int) (doubles int) {
+// twice counts how often two held a mutex.
+const twice = "held twice"
+
+// check counts what happened.
+func (c *crew) check(t *testing.T, total map[string]int) {
 	t.Helper()
 	for kind, h := range c.histories {
 		model := registerModel
@@ -172,7 +147,11 @@ func (c *crew) check(t *testing.T, total map[string]int) (doubles int) {
 			total[what] += n
 		}
 	}
-	return c.histories["mutex"].doubles()
+	doubles := c.histories["mutex"].doubles()
+	total[twice] += doubles
+	if doubles > 0 && !c.fault.Loses {
+		t.Errorf("%d double holds of a mutex", doubles)
+	}
 }
 
 // A worker is a process that uses locks of every kind, on connections of its own.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -26,33 +25,9 @@ import (
 // minutes on each deployment instead of one to four seconds.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-		length := f.Round(d)
-		if s := os.Getenv("HISTORY"); s != "" {
-			var err error
-			length, err = time.ParseDuration(s)
-			must(t, err)
-		}
-		total := map[string]int{}
-		missing := func() (what []string) {
-			for _, w := range []string{"done", "put late", "dead"} {
-				if total[w] == 0 {
-					what = append(what, w)
-				}
-			}
-			return what
-		}
-		for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
-			if took := time.Since(began); took > length && len(missing()) == 0 || took > length+faults.Patience {
-				break
-			}
-			t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // so that its crew goes home
-				newCrew(t, d, f, round).run(rand.New(rand.NewPCG(round, 0)), total)
-			})
-		}
-		t.Log(total)
-		for _, what := range missing() {
-			t.Errorf("nothing was %s: the test shows nothing", what)
-		}
+		faults.Rounds(t, f.Round(d), []string{"done", "put late", "dead"}, func(t *testing.T, round uint64, total map[string]int) {
+			newCrew(t, d, f, round).run(rand.New(rand.NewPCG(round, 0)), total)
+		})
 	})
 }
 

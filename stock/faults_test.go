@@ -30,29 +30,13 @@ import (
 // ten minutes on each deployment instead of one to four seconds.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-		length := f.Round(d)
-		if s := os.Getenv("HISTORY"); s != "" {
-			var err error
-			length, err = time.ParseDuration(s)
-			must(t, err)
-		}
-		total := map[string]int{}
-		for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
-			if took := time.Since(began); took > length && len(missing(f, total)) == 0 || took > length+faults.Patience {
-				break
+		faults.Rounds(t, f.Round(d), wanted(f), func(t *testing.T, round uint64, total map[string]int) {
+			c := newCrew(t, d, f, round)
+			c.run(rand.New(rand.NewPCG(round, 0)))
+			for what, n := range c.history.counts {
+				total[what] += n
 			}
-			t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // so that its crew goes home
-				c := newCrew(t, d, f, round)
-				c.run(rand.New(rand.NewPCG(round, 0)))
-				for what, n := range c.history.counts {
-					total[what] += n
-				}
-			})
-		}
-		t.Log(total)
-		for _, what := range missing(f, total) {
-			t.Errorf("there was no %q: the test shows nothing", what)
-		}
+		})
 	})
 }
 

@@ -21,10 +21,6 @@ import (
 // TTL is that of the leases in histories. Faults last about as long.
 const TTL = 150 * time.Millisecond
 
-// Patience is how much longer than it should a history may go on until it shows
-// something: on a machine that is busy, few leases outlive what befalls them.
-const Patience = 2 * time.Minute
-
 // A Kind is a kind of deployment.
 type Kind string
 

@@ -3,12 +3,14 @@
 // it: every fault on every kind of deployment that it can befall.
 //
 //	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-//		site := faults.Site{Deployment: d, …}
-//		go work(ctx)
-//		f.Strike(ctx, t, &site, rng) // until ctx ends
+//		faults.Rounds(t, f.Round(d), wanted, func(t *testing.T, round uint64, total map[string]int) {
+//			site := faults.Site{Deployment: d, …}
+//			go work(ctx)
+//			f.Strike(ctx, t, &site, rng) // until ctx ends
+//		})
 //	})
 //
-// A test binary that uses it calls [Main] first of all.
+// A test binary that uses [Each] calls [Main] first of all.
 //
 // What a clock step is differs. The [Engine]'s own clock is stepped, in a
 // process of its own. A redis-server has none that a test could set without

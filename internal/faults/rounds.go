@@ -1,0 +1,44 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// Patience is how much longer than it should a history may go on until it shows
+// something: on a machine that is busy, few leases outlive what befalls them.
+const Patience = 2 * time.Minute
+
+// Rounds runs one round of a history after another, each as a subtest, so that what
+// it started goes home with it. It ends after length, or what HISTORY says instead,
+// but goes on for up to [Patience] until all that is wanted has happened: run counts
+// in total what has.
+func Rounds(t *testing.T, length time.Duration, wanted []string, run func(t *testing.T, round uint64, total map[string]int)) {
+	t.Helper()
+	if s := os.Getenv("HISTORY"); s != "" {
+		var err error
+		length, err = time.ParseDuration(s)
+		must(t, err)
+	}
+	total := map[string]int{}
+	missing := func() (what []string) {
+		for _, w := range wanted {
+			if total[w] == 0 {
+				what = append(what, w)
+			}
+		}
+		return what
+	}
+	for round, began := uint64(0), time.Now(); !t.Failed(); round++ {
+		if took := time.Since(began); took > length && len(missing()) == 0 || took > length+Patience {
+			break
+		}
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) { run(t, round, total) })
+	}
+	t.Log(total)
+	for _, what := range missing() {
+		t.Errorf("there was no %q: the test shows nothing", what)
+	}
+}
