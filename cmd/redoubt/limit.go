@@ -58,13 +58,8 @@ the library's ratelimit.Limiter under the same name.
 
 Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key holds
 something else; 69 no server; 75 over the limit.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noSuchCommand,
+		RunE: showHelp,
 	}
 	cmd.AddCommand(newLimitTry(), newLimitPeek(), newLimitReset())
 	return cmd

@@ -58,11 +58,7 @@ func semaphoreStateOf(name string, i lock.SemaphoreInfo) lockState {
 }
 
 func newLockLS() *cobra.Command {
-	var f serverFlags
-	var match string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "ls",
+	return newLS(&cobra.Command{
 		Short: "List the locks and semaphores that are held or waited for",
 		Long: `List the locks and semaphores that are held or waited for: how, by how many, by
 whom, since when by the server's clock, for how long unless renewed, how many
@@ -83,18 +79,26 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-				states, err := listLocks(ctx, client, match)
-				if err != nil {
-					return lockFault("listing", err)
-				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), states)
-				}
-				return printLocks(cmd.OutOrStdout(), states)
-			})
-		},
+	}, listLocks, printLocks)
+}
+
+// newLS makes cmd, which says what it is about, list things by name.
+func newLS[State any](cmd *cobra.Command, list func(ctx context.Context, client *redoubt.Client, match string) ([]State, error), table func(io.Writer, []State) error) *cobra.Command {
+	var f serverFlags
+	var match string
+	var asJSON bool
+	cmd.Use = "ls"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+			states, err := list(ctx, client, match)
+			if err != nil {
+				return lockFault("listing", err)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), states)
+			}
+			return table(cmd.OutOrStdout(), states)
+		})
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")

@@ -62,13 +62,8 @@ library's queue.Queue and of the QUEUE commands.
 
 Exit codes: 0 done, 1 not all could be done, 64 wrong usage, 69 no server, 75 there
 was no message to take.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noSuchCommand,
+		RunE: showHelp,
 	}
 	cmd.AddCommand(newQueueLS(), newQueueStats(), newQueuePut(), newQueueTake(), newQueueDead(), newQueueRequeue(), newQueueCancel(),
 		newQueueSwitch("pause NAME", "Let nothing more be taken from a queue, by anybody",
@@ -105,11 +100,7 @@ func oneQueue(_ *cobra.Command, args []string) error {
 }
 
 func newQueueLS() *cobra.Command {
-	var f serverFlags
-	var match string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "ls",
+	return newLS(&cobra.Command{
 		Short: "List the queues that have messages",
 		Long: `List the queues that have a message, in whatever state: how many are ready, due
 later, running, waiting for others of their group, and dead; for how long the
@@ -122,25 +113,7 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt queue ls
   redoubt queue ls --match 'mail*' --json | jq '.[] | select(.dead > 0) | .name'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-				states, err := listQueues(ctx, client, match)
-				if err != nil {
-					return lockFault("listing", err)
-				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), states)
-				}
-				return printQueues(cmd.OutOrStdout(), states)
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
-	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
-	onThisLine(flags, "match", "json")
-	f.flags(flags)
-	return cmd
+	}, listQueues, printQueues)
 }
 
 func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -44,9 +45,7 @@ more than the environment, the environment more than the file.`,
 		SilenceErrors: true, // report prints them
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
+		RunE:          showHelp,
 	}
 	root.PersistentFlags().String("config", "", "`file` of settings, in YAML")
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -57,6 +56,16 @@ more than the environment, the environment more than the file.`,
 		cmd.Args = usageArgs(cmd.Args)
 	}
 	return root
+}
+
+// showHelp and noSuchCommand are for a command that has only others below it.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+func noSuchCommand(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return nil
 }
 
 // within goes over cmd and all commands below it.

@@ -50,13 +50,8 @@ on sale first.
 Exit codes: 0 done, 1 refused because fewer units are available than would be
 taken away, or there would be too many; 64 wrong usage; 65 the key
 holds something else; 69 no server.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noSuchCommand,
+		RunE: showHelp,
 	}
 	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count what there is of an item", 0, nil),
 		newStockCommand("set NAME N", "Set how many units of an item there are in all, sold ones included", 0, (*stock.Inventory).Set),
@@ -65,31 +60,12 @@ holds something else; 69 no server.`,
 }
 
 func newStockLS() *cobra.Command {
-	var f serverFlags
-	var match string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "ls",
+	return newLS(&cobra.Command{
 		Short:   "List the items",
 		Long:    "List the items. It looks at every key of the server, or of all primaries of a\ncluster, in small steps that hold nobody up.",
 		Example: "  redoubt stock ls --match 'sku:*'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-				states, err := listItems(ctx, client, match)
-				if err != nil {
-					return lockFault("listing", err)
-				}
-				return printItems(cmd.OutOrStdout(), states, asJSON)
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
-	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
-	onThisLine(flags, "match", "json")
-	f.flags(flags)
-	return cmd
+	}, listItems, printItems)
 }
 
 func listItems(ctx context.Context, client *redoubt.Client, match string) ([]itemState, error) {
@@ -109,10 +85,7 @@ func listItems(ctx context.Context, client *redoubt.Client, match string) ([]ite
 	return states, nil
 }
 
-func printItems(w io.Writer, states []itemState, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, states)
-	}
+func printItems(w io.Writer, states []itemState) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "NAME\tTOTAL\tAVAILABLE\tRESERVED\tSOLD\tRESERVATIONS\tNEXT RUNS OUT IN")
 	for _, s := range states {
@@ -166,7 +139,7 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), s)
 				}
-				return printItems(cmd.OutOrStdout(), []itemState{s}, false)
+				return printItems(cmd.OutOrStdout(), []itemState{s})
 			})
 		},
 	}
