@@ -199,7 +199,6 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"Second argument must be numeric",
 		"ERR redoubt: the filter would take more than 512 MB, which is the longest string",
 		"ERR redoubt: the dump is of a filter from before RedisBloom 1.1",
-		"ERR redoubt: a message is not of this form; was it written by something else?",
 		"STALE redoubt: the token is 1, and 2 has been seen",
 		"TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command",
 	}

@@ -26,16 +26,15 @@ const (
 )
 
 var (
-	queueName   = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the queue: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
-	receiptArg  = Arg{Name: "receipt", Type: "string", Summary: "from QUEUE.TAKE"}
-	messageIDs  = Arg{Name: "id", Type: "string", Use: Multiple, Summary: fmt.Sprintf("of messages, at most %d", queue.MaxSettle)}
-	leaseArg    = Arg{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the messages are this consumer's unless it is extended: 1 to %d ms. What is not acknowledged by then is given to another, and counts as failed once", maxQueueTime)}
-	docMessage  = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", queue.MaxID)
-	docReceipt  = fmt.Sprintf("`ERR redoubt: receipt has … bytes; want 17 to %d`", 16+queue.MaxID)
-	docLease    = fmt.Sprintf("`ERR redoubt: lease_ms is …; want 1 to %d`", maxQueueTime)
-	docMany     = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", queue.MaxSettle)
-	docDelay    = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
-	docEnvelope = "`ERR redoubt: a message is not of this form; was it written by something else?`"
+	queueName  = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the queue: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
+	receiptArg = Arg{Name: "receipt", Type: "string", Summary: "from QUEUE.TAKE"}
+	messageIDs = Arg{Name: "id", Type: "string", Use: Multiple, Summary: fmt.Sprintf("of messages, at most %d", queue.MaxSettle)}
+	leaseArg   = Arg{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the messages are this consumer's unless it is extended: 1 to %d ms. What is not acknowledged by then is given to another, and counts as failed once", maxQueueTime)}
+	docMessage = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", queue.MaxID)
+	docReceipt = fmt.Sprintf("`ERR redoubt: receipt has … bytes; want 17 to %d`", 16+queue.MaxID)
+	docLease   = fmt.Sprintf("`ERR redoubt: lease_ms is …; want 1 to %d`", maxQueueTime)
+	docMany    = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", queue.MaxSettle)
+	docDelay   = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
 )
 
 // queueErrors is what the commands of queues share, after those of their own.
@@ -113,7 +112,7 @@ var queueCommands = []*Command{
 			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", queue.MaxSettle),
 			fmt.Sprintf("`ERR redoubt: BLOCK is …; want 0 to %d`", maxQueueTime),
 			"`ERR redoubt: this works in the back end's own database only: …`: BLOCK after SELECT of another",
-			shuttingDown, docEnvelope,
+			shuttingDown,
 		),
 		Examples: []Example{
 			{"QUEUE.TAKE mail 1 30000 BLOCK 5000", "1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\""},
@@ -121,6 +120,7 @@ var queueCommands = []*Command{
 		},
 		Notes: []string{
 			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its messages handed back at once, in front of all others, unless it made the ID: then it can ask again with it on another connection. Messages of which the reply is lost later come back when the lease is over.",
+			"What something else wrote into the queue, and is no message, is not given to anybody: it is dead, see QUEUE.DEAD.",
 		},
 		Plan: planTake,
 	}),
@@ -427,16 +427,22 @@ func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	return resp.AppendInt(dst, n)
 }
 
-// handBack gives messages back whose client has gone.
-func (env *Env) handBack(ctx context.Context, keys queue.Keys, taken []queue.Taken) {
-	if len(taken) == 0 {
+// giveBack gives messages back that no client gets.
+func (env *Env) giveBack(ctx context.Context, keys queue.Keys, failed []queue.Failed) {
+	if len(failed) == 0 {
 		return
 	}
-	p := queue.Pump{Consumer: noConsumer, Take: queue.TakeOf(""), Lease: time.Second}
-	for _, t := range taken {
-		p.Failed = append(p.Failed, queue.Failed{Receipt: t.Receipt, How: queue.Back})
-	}
+	p := queue.Pump{Consumer: noConsumer, Take: queue.TakeOf(""), Lease: time.Second, Failed: failed}
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
 	_ = env.Client.Do(ctx, queue.PumpCmd(keys, p)) // or else they come back when the lease is over
+}
+
+// backs are for messages whose client has gone.
+func backs(taken []queue.Taken) []queue.Failed {
+	failed := make([]queue.Failed, len(taken))
+	for i := range taken {
+		failed[i] = queue.Failed{Receipt: taken[i].Receipt, How: queue.Back}
+	}
+	return failed
 }

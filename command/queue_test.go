@@ -205,3 +205,74 @@ func TestQueueIsEmptiedWhenFull(t *testing.T) {
 		}
 	}
 }
+
+// What something else wrote into a queue is not given to clients, but dead; and
+// those that look at it are told so.
+func TestTakeOfUnreadable(t *testing.T) {
+	s := redistest.Start(t)
+	conn, err := goredis.Open(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	env := newEnv(t, conn)
+	keys, err := queue.KeysOf(env.Client, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(ids ...string) {
+		for _, id := range ids {
+			reply(t, env, "QUEUE.PUT", "q", "x", "ID", id)
+			if strings.HasPrefix(id, "bad") {
+				s.CLI("HSET", keys[0], id, "?")
+			}
+		}
+	}
+	takes := func(want string, more ...string) {
+		t.Helper()
+		list, _ := reply(t, env, append([]string{"QUEUE.TAKE", "q", "1", "60000"}, more...)...).([]any)
+		got := ""
+		for _, v := range list {
+			m := v.([]any)
+			got = m[1].(string)
+			reply(t, env, "QUEUE.ACK", "q", m[0].(string))
+		}
+		if got != want {
+			t.Errorf("QUEUE.TAKE %q: took %q, want %q", more, got, want)
+		}
+	}
+	dead := func() (ids string) {
+		list, _ := reply(t, env, "QUEUE.DEAD", "q", "10").([]any)
+		for _, m := range list[1].([]any) {
+			ids += fields(m)["id"].(string) + " "
+		}
+		return ids
+	}
+	put("bad1", "good1")
+	takes("")
+	await.Until(t, 20*time.Second, "it is dead", func() bool { return dead() == "bad1 " })
+	takes("good1")
+	put("bad2", "bad3", "good2")
+	takes("good2", "BLOCK", "20000")
+	if got := dead(); got != "bad1 bad2 bad3 " {
+		t.Errorf("dead: %s", got)
+	}
+	m := fields(reply(t, env, "QUEUE.FIND", "q", "bad2"))
+	if m["unreadable"] != int64(1) || m["payload"] != "?" || m["state"] != "dead" || m["failures"] != int64(1) {
+		t.Errorf("%v", m)
+	}
+	put("good3")
+	if m := fields(reply(t, env, "QUEUE.FIND", "q", "good3")); m["unreadable"] != int64(0) {
+		t.Errorf("%v", m)
+	}
+}
+
+// fields reads a map as of RESP2.
+func fields(v any) map[string]any {
+	list, _ := v.([]any)
+	m := map[string]any{}
+	for pair := range slices.Chunk(list, 2) {
+		m[pair[0].(string)] = pair[1]
+	}
+	return m
+}

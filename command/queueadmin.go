@@ -19,7 +19,7 @@ import (
 const maxFrom = int64(1_000_000_000_000)
 
 var (
-	messageReply = "maps of `id`; `state`; `when_ms`, since when it is ready, when it is due, when its lease ends, or when it died, in ms since 1970, 0 when there is no such time; `failures`, of `attempts`, where -1 has no end; `reason`, of the last failure; `lane`; `group`; `headers`, a map; `payload`"
+	messageReply = "maps of `id`; `state`; `when_ms`, since when it is ready, when it is due, when its lease ends, or when it died, in ms since 1970, 0 when there is no such time; `failures`, of `attempts`, where -1 has no end; `reason`, of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 0, or 1 for what something else wrote and is no message: its payload is all that was written"
 	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many: 1 to %d", queue.MaxSettle)}
 	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "leave out so many in front. Defaults to 0"}
 
@@ -35,6 +35,15 @@ var (
 
 var listStates = []queue.State{queue.Ready, queue.Due, queue.Leased, queue.Buried}
 
+// queueSwitch is a command on a queue that says OK.
+func queueSwitch(name, summary string, cmd func(queue.Keys) redoubt.Cmd) *Command {
+	return queueCommand(Command{
+		Name: name, Summary: summary, Complexity: "O(1)", Arity: 2, Flags: []string{"write", "denyoom", "noscript", "fast"},
+		Args: []Arg{queueName}, Reply: "OK.", Errors: queueErrors(), Examples: []Example{{name + " mail", "OK"}},
+		Plan: func(env *Env, args [][]byte) Plan { return env.planQueue(args[1], cmd, appendOK) },
+	})
+}
+
 var queueAdminCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.DEAD",
@@ -44,7 +53,7 @@ var queueAdminCommands = []*Command{
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, countArg, fromArg},
 		Reply:      "Array of two: how many there are in all; an array of " + messageReply + ".",
-		Errors:     queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom, docEnvelope),
+		Errors:     queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom),
 		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return env.planList(args[1], queue.Buried, args[2], args[3:])
@@ -63,7 +72,7 @@ var queueAdminCommands = []*Command{
 			{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "as QUEUE.DEAD"},
 		}}, countArg, fromArg},
 		Reply:    "Array of two: how many there are in all; an array of " + messageReply + ".",
-		Errors:   queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom, docEnvelope),
+		Errors:   queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom),
 		Examples: []Example{{"QUEUE.LIST mail DUE 10", "1) (integer) 0\n2) (empty array)"}},
 		Notes:    []string{"Messages that wait for another of their group are in no list: QUEUE.STATS counts them."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -83,7 +92,7 @@ var queueAdminCommands = []*Command{
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, {Name: "id", Type: "string", Summary: "of the message"}},
 		Reply:      "Map, one of the " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. One that is done and has left a result has the state `done` and that for its payload. Null when there is no such message.",
-		Errors:     queueErrors(docMessage, docEnvelope),
+		Errors:     queueErrors(docMessage),
 		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			id := string(args[2])
@@ -186,34 +195,8 @@ var queueAdminCommands = []*Command{
 			})
 		},
 	},
-	queueCommand(Command{
-		Name:       "QUEUE.PAUSE",
-		Summary:    "Stops that messages are taken. What is taken goes on, and messages can be put.",
-		Complexity: "O(1)",
-		Arity:      2,
-		Flags:      []string{"write", "denyoom", "noscript", "fast"},
-		Args:       []Arg{queueName},
-		Reply:      "OK.",
-		Errors:     queueErrors(),
-		Examples:   []Example{{"QUEUE.PAUSE mail", "OK"}},
-		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planQueue(args[1], queue.PauseCmd, appendOK)
-		},
-	}),
-	queueCommand(Command{
-		Name:       "QUEUE.RESUME",
-		Summary:    "Lets messages be taken again after QUEUE.PAUSE.",
-		Complexity: "O(1)",
-		Arity:      2,
-		Flags:      []string{"write", "denyoom", "noscript", "fast"},
-		Args:       []Arg{queueName},
-		Reply:      "OK.",
-		Errors:     queueErrors(),
-		Examples:   []Example{{"QUEUE.RESUME mail", "OK"}},
-		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planQueue(args[1], queue.ResumeCmd, appendOK)
-		},
-	}),
+	queueSwitch("QUEUE.PAUSE", "Stops that messages are taken. What is taken goes on, and messages can be put.", queue.PauseCmd),
+	queueSwitch("QUEUE.RESUME", "Lets messages be taken again after QUEUE.PAUSE.", queue.ResumeCmd),
 	queueCommand(Command{
 		Name:       "QUEUE.LIMIT",
 		Summary:    "Limits how many messages are at work at once, and how fast they are taken, by all consumers together.",
@@ -288,7 +271,7 @@ func appendMessage(dst []byte, p resp.Protocol, l queue.Listed) []byte {
 	if !l.When.IsZero() {
 		when = l.When.UnixMilli()
 	}
-	dst = resp.AppendMap(dst, p, 10)
+	dst = resp.AppendMap(dst, p, 11)
 	text("id", l.ID)
 	text("state", string(l.State))
 	number("when_ms", when)
@@ -302,19 +285,24 @@ func appendMessage(dst []byte, p resp.Protocol, l queue.Listed) []byte {
 		text(name, l.Headers[name])
 	}
 	text("payload", string(l.Payload))
+	number("unreadable", flag(l.Unreadable))
 	return dst
+}
+
+func flag(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // statsPairs is how many pairs appendStats appends.
 const statsPairs = 15
 
 func appendStats(dst []byte, s queue.Stats) []byte {
-	next, paused, interval := int64(-1), int64(0), int64(0)
+	next, interval := int64(-1), int64(0)
 	if s.Next >= 0 {
 		next = s.Next.Milliseconds()
-	}
-	if s.Paused {
-		paused = 1
 	}
 	if s.Limits.Rate > 0 {
 		interval = (s.Limits.Per / time.Duration(s.Limits.Rate)).Microseconds()
@@ -334,7 +322,7 @@ func appendStats(dst []byte, s queue.Stats) []byte {
 		{"low", int64(s.ReadyIn[queue.Low])},
 		{"oldest_ms", s.Oldest.Milliseconds()},
 		{"next_ms", next},
-		{"paused", paused},
+		{"paused", flag(s.Paused)},
 		{"concurrency", int64(s.Limits.Concurrency)},
 		{"interval_us", interval},
 		{"burst", int64(s.Limits.Burst)},

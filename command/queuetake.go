@@ -77,12 +77,15 @@ func (env *Env) takeNow(t take) Plan {
 			return appendQueueError(dst, err)
 		}
 		env.bells.heard(t.keys, pumped.Next)
+		if bad := pumped.Burials(); len(bad) > 0 {
+			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
+		}
 		return appendTaken(dst, pumped.Taken)
 	}}
 	if t.secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
 			if pumped, err := queue.ReadPump(r, t.pump.Take); err == nil {
-				env.handBack(ctx, t.keys, pumped.Taken)
+				env.giveBack(ctx, t.keys, append(pumped.Burials(), backs(pumped.Taken)...))
 			}
 		}
 	}
@@ -114,7 +117,7 @@ func (env *Env) take(ctx context.Context, t take) Outcome {
 	}
 	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendTaken(dst, taken) }}
 	if t.secret {
-		o.Undo = func() { env.handBack(context.WithoutCancel(ctx), t.keys, taken) }
+		o.Undo = func() { env.giveBack(context.WithoutCancel(ctx), t.keys, backs(taken)) }
 	}
 	return o
 }
@@ -173,11 +176,11 @@ func (env *Env) pump(ctx context.Context, t take) (queue.Pumped, error) {
 		name = env.takers.borrow()
 		t.pump.Consumer = name
 	}
-	r := env.Client.Do(ctx, queue.PumpCmd(t.keys, t.pump))
-	if t.secret && r.Err == nil {
+	p, err := queue.Take(ctx, env.Client, t.keys, t.pump)
+	if t.secret && err == nil {
 		env.takers.giveBack(name)
 	}
-	return queue.ReadPump(r, t.pump.Take)
+	return p, err
 }
 
 // takers are names of consumers, each for one pump at a time: the server keeps a key

@@ -303,19 +303,19 @@ func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
 			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
 		}
 	}
-	c.bury(ctx, got.Unreadable)
+	c.bury(ctx, &got)
 	return got, nil
 }
 
 // bury makes messages dead that nobody can read.
-func (c *consumer) bury(ctx context.Context, unreadable []Taken) {
-	if len(unreadable) == 0 {
+func (c *consumer) bury(ctx context.Context, got *Pumped) {
+	if len(got.Unreadable) == 0 {
 		return
 	}
-	for i := range unreadable {
-		job := newJob(c.name, time.Time{}, &unreadable[i])
+	for i, f := range got.Burials() {
+		job := newJob(c.name, got.Now, &got.Unreadable[i])
 		c.mu.Lock()
-		c.done = append(c.done, settled{job, &Failed{Receipt: job.receipt, How: Bury, Reason: errEnvelope.Error()}})
+		c.done = append(c.done, settled{job, &f})
 		c.mu.Unlock()
 		c.opts.Events(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: errEnvelope})
 	}

@@ -160,6 +160,15 @@ func packHeaders(headers map[string]string) (b []byte) {
 
 var errEnvelope = errors.New("queue: a message is not of this form; was it written by something else?")
 
+// openAny reads what envelope wrote. What something else wrote is all payload.
+func openAny(id, envelope string) (m Message, readable bool) {
+	m, err := openEnvelope(id, envelope)
+	if err != nil {
+		return Message{ID: id, Payload: []byte(envelope), Attempts: Unlimited}, false
+	}
+	return m, true
+}
+
 // openEnvelope reads what envelope wrote.
 func openEnvelope(id, envelope string) (m Message, err error) {
 	b := []byte(envelope)

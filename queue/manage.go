@@ -169,7 +169,10 @@ func (q *Queue[T]) Find(ctx context.Context, name, id string) (Listed, error) {
 
 // Value decodes what a message says that was looked at.
 func (q *Queue[T]) Value(l Listed) (v T, err error) {
-	if err := q.opts.Codec.Decode(l.Payload, &v); err != nil {
+	if err = errEnvelope; !l.Unreadable {
+		err = q.opts.Codec.Decode(l.Payload, &v)
+	}
+	if err != nil {
 		return v, fmt.Errorf("queue: decode message %s: %w", l.ID, err)
 	}
 	return v, nil

@@ -84,6 +84,66 @@ func TestListAndNames(t *testing.T) {
 	})
 }
 
+// What something else wrote into a queue is seen, and can be removed, in each state.
+func TestLookAtUnreadable(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const foreign = "\x12\x00\x00x"
+		q := l.queue(t, queue.Options{})
+		spoil := func() { must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", foreign).Err()) }
+		looks := func(state queue.State) {
+			t.Helper()
+			var got []string
+			for m, err := range q.List(t.Context(), "q", state) {
+				must(t, err)
+				if got = append(got, m.ID); m.ID != "bad" {
+					continue
+				}
+				found, err := q.Find(t.Context(), "q", "bad")
+				must(t, err)
+				for _, m := range []queue.Listed{m, found} {
+					if !m.Unreadable || m.State != state || m.ID != "bad" || string(m.Payload) != foreign || m.When.IsZero() {
+						t.Errorf("%s: %+v", state, m)
+					}
+				}
+				if _, err := q.Value(m); err == nil {
+					t.Error("it has a value")
+				}
+			}
+			if !slices.Equal(got, []string{"a", "bad", "z"}) {
+				t.Errorf("%s: %q", state, got)
+			}
+		}
+		l.put(queue.Message{ID: "a", Delay: time.Second}, queue.Message{ID: "bad", Delay: time.Second}, queue.Message{ID: "z", Delay: time.Second})
+		spoil()
+		looks(queue.Due)
+		l.clock.Advance(time.Second)
+		l.pump(queue.Pump{})
+		l.wants(counts{ready: 3})
+		must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", "\x01").Err())
+		p := l.pump(queue.Pump{N: 9})
+		if len(p.Taken) != 2 || len(p.Unreadable) != 1 || string(p.Unreadable[0].Payload) != "\x01" {
+			t.Fatalf("%+v", p)
+		}
+		spoil()
+		looks(queue.Leased)
+		failed := p.Burials()
+		for _, m := range p.Taken {
+			failed = append(failed, queue.Failed{Receipt: m.Receipt, How: queue.Bury})
+		}
+		l.pump(queue.Pump{Failed: failed})
+		looks(queue.Buried)
+		if n, err := q.RequeueAll(t.Context(), "q"); n != 3 || err != nil {
+			t.Errorf("requeued %d, %v", n, err)
+		}
+		p = l.pump(queue.Pump{N: 9})
+		l.pump(queue.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Failed: p.Burials()})
+		if n, err := q.DeleteAll(t.Context(), "q"); n != 1 || err != nil {
+			t.Errorf("deleted %d, %v", n, err)
+		}
+		l.empty()
+	})
+}
+
 func TestBadArguments(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := queue.New[string](nil, queue.Options{Lease: 1, Attempts: -2, Keep: -1})

@@ -59,13 +59,14 @@ type Listed struct {
 	LastReason string
 	// Result is what it has left behind, when it is done.
 	Result []byte
+	// Unreadable: it is no message, for something else wrote it. The payload is all
+	// that was written.
+	Unreadable bool
 }
 
 func listed(state State, id, score, entry, envelope string) (l Listed, err error) {
-	if l.Message, err = openEnvelope(id, envelope); err != nil {
-		return l, err
-	}
-	l.State = state
+	m, readable := openAny(id, envelope)
+	l = Listed{Message: m, State: state, Unreadable: !readable}
 	l.Failures, l.LastReason = failure(entry)
 	n, err := strconv.ParseFloat(score, 64)
 	switch ms := int64(n); {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -101,9 +102,30 @@ type Pumped struct {
 	Refused []int
 	// Taken are the messages.
 	Taken []Taken
-	// Unreadable are those that were taken and can't be read, with their id, receipt
-	// and failures only: [Bury] them.
+	// Unreadable are those that were taken and are no messages, for something else
+	// wrote them, with all that was written as their payload: see [Pumped.Burials].
 	Unreadable []Taken
+}
+
+// Burials make the messages dead that can't be read: they are for the next [Pump].
+func (p *Pumped) Burials() []Failed {
+	failed := make([]Failed, len(p.Unreadable))
+	for i := range p.Unreadable {
+		failed[i] = Failed{Receipt: p.Unreadable[i].Receipt, How: Bury, Reason: errEnvelope.Error()}
+	}
+	return failed
+}
+
+// Take runs a Pump that takes and settles nothing. What it takes that can't be read it
+// makes dead and takes the next instead, in another round trip.
+func Take(ctx context.Context, client *redoubt.Client, keys Keys, p Pump) (Pumped, error) {
+	for {
+		got, err := ReadPump(client.Do(ctx, PumpCmd(keys, p)), p.Take)
+		if len(got.Unreadable) == 0 {
+			return got, err
+		}
+		p.Failed = got.Burials() // the same take again has the others, or takes some
+	}
 }
 
 // A Taken is a message on lease.
@@ -146,15 +168,15 @@ func ReadPump(r redoubt.Reply, take string) (p Pumped, err error) {
 		envelope, _ := taken[3].(string)
 		t := Taken{Receipt: Receipt(take, id)}
 		t.Failures, t.LastReason = failure(entry)
-		if t.Message, err = openEnvelope(id, envelope); err != nil {
-			t.Message = Message{ID: id, Attempts: Unlimited}
-			p.Unreadable = append(p.Unreadable, t)
-			continue
-		}
 		if since > frontMillis {
 			t.Since = time.UnixMilli(since)
 		}
-		p.Taken = append(p.Taken, t)
+		var readable bool
+		if t.Message, readable = openAny(id, envelope); readable {
+			p.Taken = append(p.Taken, t)
+		} else {
+			p.Unreadable = append(p.Unreadable, t)
+		}
 	}
 	return p, nil
 }

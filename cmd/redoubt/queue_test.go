@@ -180,6 +180,34 @@ func TestQueue(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { check(t, redistest.StartCluster(t, 3, 0).URL()) })
 }
 
+// What something else wrote into a queue is not printed as a message, but listed
+// among the dead.
+func TestQueueTakeOfUnreadable(t *testing.T) {
+	s := redistest.Start(t)
+	q := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := runToEnd(t, nil, append([]string{"queue", "--backend", s.URL()}, args...)...)
+		if code != 0 {
+			t.Fatalf("%q: exit %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	for _, id := range []string{"bad", "good"} {
+		q("put", "mail", "hello", "--id", id)
+	}
+	s.CLI("HSET", strings.TrimSpace(s.CLI("KEYS", "*:queue")), "bad", "?")
+	if out := q("take", "mail"); out != "hello\n" {
+		t.Errorf("took %q", out)
+	}
+	var m messageState
+	if out := q("dead", "mail", "--json"); json.Unmarshal([]byte(out), &m) != nil || m.ID != "bad" || *m.Payload != "?" || !m.Unreadable {
+		t.Errorf("dead: %s", out)
+	}
+	if out := q("dead", "mail"); !strings.Contains(out, "a message is not of this form") {
+		t.Errorf("dead: %s", out)
+	}
+}
+
 // A take waits until there is a message, also one that is due later, and until a
 // signal.
 func TestQueueTakeWaits(t *testing.T) {

@@ -114,7 +114,7 @@ func listDead(ctx context.Context, client *redoubt.Client, name string, count in
 	for _, m := range list {
 		if asJSON {
 			s := messageStateOf(m.Message)
-			s.Failures, s.Reason, s.Died = m.Failures, m.LastReason, new(m.When.UTC())
+			s.Failures, s.Reason, s.Died, s.Unreadable = m.Failures, m.LastReason, new(m.When.UTC()), m.Unreadable
 			if err := printLine(out, s); err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out io.Writer) err
 	for left := f.count; left > 0; {
 		p := queue.Pump{Take: queue.TakeOf(""), N: min(left, takeMost), Lease: takeLease}
 		p.Consumer = p.Take
-		pumped, err := queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)), p.Take)
+		pumped, err := queue.Take(ctx, client, keys, p)
 		switch {
 		case code() != 0:
 			var back queue.Pump
