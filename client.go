@@ -124,6 +124,20 @@ func (c *Client) Node(key string) string {
 	return c.topology.Node(key)
 }
 
+// Primaries returns a Conn for each primary of a cluster, after a fresh look at it,
+// and elsewhere the one Conn of the Client. What is sent on them is not merged with
+// the commands of others, and follows no redirects. It is for what goes over all
+// keys of a deployment.
+func (c *Client) Primaries(ctx context.Context) ([]Conn, error) {
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	if c.topology == nil {
+		return []Conn{c.conn}, nil
+	}
+	return c.topology.Primaries(ctx)
+}
+
 // MaxName is the longest name of a lock, a limit or a queue, in bytes.
 const MaxName = 512
 

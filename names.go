@@ -29,18 +29,13 @@ func (c *Client) Names(ctx context.Context, part, typ, match, cursor string) (na
 	if err != nil {
 		return nil, "", err
 	}
-	if c.closed.Load() {
-		return nil, "", ErrClosed
-	}
 	at, node, err := parseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	conns := []Conn{c.conn}
-	if c.topology != nil {
-		if conns, err = c.topology.Primaries(ctx); err != nil {
-			return nil, "", err
-		}
+	conns, err := c.Primaries(ctx)
+	if err != nil {
+		return nil, "", err
 	}
 	if node >= len(conns) {
 		return nil, "0", nil
@@ -101,11 +96,21 @@ func (c *Client) pattern(match, part string) (string, error) {
 	if match == "" {
 		match = "*"
 	}
-	if fault := unfinished(match); fault != "" {
-		return "", fmt.Errorf("%w: %q %s", ErrInvalidPattern, match, fault)
+	if err := CheckPattern(match); err != nil {
+		return "", err
 	}
 	prefix := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(c.prefix)
 	return prefix + ":{" + match + "}:" + part, nil
+}
+
+// CheckPattern returns an error that matches [ErrInvalidPattern] for a pattern, as of
+// Redis' KEYS, that has no end: a server takes such a one for something else than
+// was meant.
+func CheckPattern(pattern string) error {
+	if fault := unfinished(pattern); fault != "" {
+		return fmt.Errorf("%w: %q %s", ErrInvalidPattern, pattern, fault)
+	}
+	return nil
 }
 
 // unfinished says what is without an end in a pattern, and would swallow what

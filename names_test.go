@@ -107,6 +107,7 @@ func TestNames(t *testing.T) {
 		}
 		defer conn.Close()
 		checkNames(t, conn, b.Prefix+"[*]") // which is no pattern
+		checkPrimaries(t, conn, 1)
 	})
 }
 
@@ -117,6 +118,24 @@ func TestNamesOnACluster(t *testing.T) {
 	}
 	defer conn.Close()
 	checkNames(t, conn, "rd")
+	checkPrimaries(t, conn, 3)
+}
+
+// checkPrimaries wants a Conn for each primary: their keys are those of the whole.
+func checkPrimaries(t *testing.T, conn redoubt.Conn, want int) {
+	t.Helper()
+	c, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns, err := c.Primaries(t.Context())
+	if err != nil || len(conns) != want {
+		t.Fatalf("%d primaries, %v; want %d", len(conns), err, want)
+	}
+	_ = c.Close()
+	if _, err := c.Primaries(t.Context()); !errors.Is(err, redoubt.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
 }
 
 func TestNamesRefuses(t *testing.T) {
@@ -128,6 +147,9 @@ func TestNamesRefuses(t *testing.T) {
 		if _, _, err := c.Names(t.Context(), "lock", "hash", match, ""); !errors.Is(err, redoubt.ErrInvalidPattern) {
 			t.Errorf("pattern %s: %v", match, err)
 		}
+	}
+	if err := redoubt.CheckPattern("[a"); !errors.Is(err, redoubt.ErrInvalidPattern) {
+		t.Errorf("CheckPattern: %v", err)
 	}
 	for _, match := range []string{"]", "[]", "[]]", `\[`, "[^-]", "[a-]]", "[[]", `[\]]`, "a-"} {
 		if _, _, err := c.Names(t.Context(), "lock", "hash", match, ""); err != nil {

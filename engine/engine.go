@@ -100,6 +100,7 @@ type Engine struct {
 	opts     Options
 	clock    Clock
 	started  time.Time
+	runID    string // another one each time: cursors of SCAN don't outlive the process
 	shards   [shardCount]shard
 	pubsub   pubsub
 	config   config
@@ -173,6 +174,7 @@ func create(opts Options) *Engine {
 		e.clock = systemClock{}
 	}
 	e.started = e.clock.Now()
+	e.runID = newRunID()
 	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
 	e.config.init()
 	e.initMemory()

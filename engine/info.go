@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"runtime"
@@ -68,8 +70,15 @@ const redisVersion = "7.0.15"
 
 func (e *Engine) infoServer(_ *call, b *strings.Builder) {
 	up := int64(e.clock.Now().Sub(e.started).Seconds())
-	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nredoubt_engine:1\r\nos:%s %s\r\narch_bits:64\r\ngo_version:%s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:%d\r\n",
-		redisVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), up, up/86400)
+	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nredoubt_engine:1\r\nos:%s %s\r\narch_bits:64\r\ngo_version:%s\r\nprocess_id:%d\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\nuptime_in_days:%d\r\n",
+		redisVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), e.runID, up, up/86400)
+}
+
+// newRunID returns what INFO names a server by: 40 hexadecimal digits.
+func newRunID() string {
+	var id [20]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(id[:])
 }
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {

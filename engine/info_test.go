@@ -66,3 +66,16 @@ func TestCommandsAreCountedAsByRedis(t *testing.T) {
 		t.Error("a reset of statistics forgets what was changed")
 	}
 }
+
+// Who has a cursor of SCAN knows by the run_id whether it is still good.
+func TestRunID(t *testing.T) {
+	id := func(e *Engine) string {
+		_, after, _ := strings.Cut(runScript(e.Session(), "INFO", "server"), "run_id:")
+		id, _, _ := strings.Cut(after, "\r\n")
+		return id
+	}
+	one, other := open(t, Options{}), open(t, Options{})
+	if len(id(one)) != 40 || id(one) != id(one) || id(one) == id(other) {
+		t.Errorf("run ids are %q and %q; want 40 digits that stay, and differ", id(one), id(other))
+	}
+}
