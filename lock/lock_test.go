@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -121,7 +122,7 @@ func TestRenewal(t *testing.T) {
 		for i := range leases {
 			leases[i] = try(t, m, fmt.Sprint(t.Name(), i))
 		}
-		for start := time.Now(); time.Since(start) < ttl*5/4; {
+		await.Always(t, ttl*5/4, "they are held", func() bool {
 			for i, l := range leases {
 				if err := l.Err(); err != nil {
 					t.Fatalf("lease %d was lost: %v", i, err)
@@ -130,8 +131,8 @@ func TestRenewal(t *testing.T) {
 			if l, _, err := other.TryAcquire(t.Context(), leases[0].Name()); err != nil || l != nil {
 				t.Fatalf("another got a renewed lock (%v)", err)
 			}
-			time.Sleep(20 * time.Millisecond) // the pace of a poll
-		}
+			return true
+		})
 		for _, l := range leases {
 			must(t, l.Release(t.Context()))
 		}

@@ -31,8 +31,9 @@ func BenchmarkAlways(b *testing.B) {
 			plain := alsoPlain(b, srv)
 			rate := func(addr string) float64 {
 				var stop atomic.Bool
-				var n atomic.Int64
+				var sent, n atomic.Int64
 				var wg sync.WaitGroup
+				began := time.Now()
 				for k := range clients {
 					conn, err := net.Dial("tcp", addr)
 					if err != nil {
@@ -40,13 +41,13 @@ func BenchmarkAlways(b *testing.B) {
 					}
 					wg.Go(func() {
 						defer conn.Close()
-						n.Add(int64(len(ask(conn, func(int) []string { return []string{"SET", fmt.Sprint("k", k), "v"} }, 0, &stop))))
+						set := func(int) []string {
+							stop.CompareAndSwap(false, sent.Add(1) >= int64(100*clients))
+							return []string{"SET", fmt.Sprint("k", k), "v"}
+						}
+						n.Add(int64(len(ask(conn, set, 0, &stop))))
 					})
 				}
-				const length = 200 * time.Millisecond
-				began := time.Now()
-				time.Sleep(length) //nolint:forbidigo // how long it is measured
-				stop.Store(true)
 				wg.Wait()
 				return float64(n.Load()) / time.Since(began).Seconds()
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -132,8 +133,11 @@ type answer struct {
 	took time.Duration
 }
 
-// ask sends a command over and over until stop, each some time after the reply.
+// ask sends a command over and over until stop, each after the reply to the one
+// before, and at most one in each pause.
 func ask(conn net.Conn, command func(i int) []string, pause time.Duration, stop *atomic.Bool) (all []answer) {
+	pace := time.NewTicker(max(pause, 1))
+	defer pace.Stop()
 	buf := make([]byte, 64<<10)
 	var line []byte
 	for i := 0; !stop.Load(); i++ {
@@ -153,7 +157,7 @@ func ask(conn net.Conn, command func(i int) []string, pause time.Duration, stop 
 		}
 		all = append(all, answer{at, time.Since(at)})
 		if pause > 0 {
-			time.Sleep(pause) //nolint:forbidigo // the pace of a client
+			<-pace.C
 		}
 	}
 	return all
@@ -205,16 +209,20 @@ func TestReadyClientsAreServed(t *testing.T) {
 		client(time.Millisecond, func(i int) []string { return []string{"SET", "large", strings.Repeat("v", 100_000)} })
 		run(func() { // sends ahead and reads later
 			line := strings.Repeat(string(resp.AppendCommand(nil, "GET", "large")), 64)
+			pace := time.NewTicker(3 * time.Millisecond)
+			defer pace.Stop()
 			for !stop.Load() {
 				conn := connect(addr)
 				_, _ = conn.Write([]byte(line))
-				time.Sleep(3 * time.Millisecond) //nolint:forbidigo // a client that is slow
+				<-pace.C
 				_ = conn.(*net.TCPConn).CloseWrite()
 				_, _ = io.Copy(io.Discard, conn)
 				conn.Close()
 			}
 		})
 		run(func() {
+			pace := time.NewTicker(time.Millisecond)
+			defer pace.Stop()
 			for i := 0; !stop.Load(); i++ {
 				conn := connect(addr)
 				_, _ = conn.Write([]byte("MULTI\r\nPING\r\nEXEC\r\nQUIT\r\n"))
@@ -222,7 +230,7 @@ func TestReadyClientsAreServed(t *testing.T) {
 					_, _ = io.Copy(io.Discard, conn)
 				}
 				conn.Close()
-				time.Sleep(time.Millisecond) //nolint:forbidigo // a client that is slow
+				<-pace.C
 			}
 		})
 		var mu sync.Mutex
@@ -237,9 +245,11 @@ func TestReadyClientsAreServed(t *testing.T) {
 				mu.Unlock()
 			})
 		}
-		time.Sleep(length) //nolint:forbidigo // how long it is measured
-		stop.Store(true)
-		wg.Wait()
+		func() {
+			defer wg.Wait()
+			defer stop.Store(true)
+			await.Always(t, length, "all connect", func() bool { return !t.Failed() })
+		}()
 		slices.SortFunc(all, func(a, b answer) int { return int(a.took - b.took) })
 		at := func(part float64) time.Duration {
 			return all[int(part*float64(len(all)-1))].took.Round(10 * time.Microsecond)
