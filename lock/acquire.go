@@ -101,19 +101,21 @@ func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time,
 		}
 		// A little later than the end of the lease: not to come too early.
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
-		if err := f.sleep(ctx, t, r.ID, w.C, timer.C); err != nil {
+		if err := f.sleep(ctx, t, r.ID, line, w.C, timer.C); err != nil {
 			return sent, a, err
 		}
 	}
 }
 
 // sleep returns when it is time for another try, and claims meanwhile.
-func (f *family) sleep(ctx context.Context, t target, id string, woken <-chan struct{}, poll <-chan time.Time) error {
+func (f *family) sleep(ctx context.Context, t target, id string, line *line, woken <-chan struct{}, poll <-chan time.Time) error {
 	var beat <-chan time.Time
 	claim := func() {}
 	if c, ok := t.kind.(claimer); ok {
 		// Should it fail, the lock is acquired all the same, though later.
-		claim = func() { _ = f.client.Do(ctx, c.claim(t.keys, id)) }
+		claim = func() {
+			line.queue(ctx, f.client, func(ctx context.Context) { _ = f.client.Do(ctx, c.claim(t.keys, id)) }, func(context.Context) {})
+		}
 		ticker := time.NewTicker(claimAgain)
 		defer ticker.Stop()
 		beat = ticker.C
@@ -182,6 +184,7 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 	client.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanUpTimeout)
 		defer cancel()
+		underWay.Wait()
 		if !last {
 			_ = client.Do(ctx, leave(""))
 			if l.passOn(key) {
@@ -189,7 +192,6 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 			}
 			// Those behind have left meanwhile, and the place to this one.
 		}
-		underWay.Wait()
 		_ = client.Do(ctx, leave(waiter))
 		l.leave(key, turn)
 	})
@@ -222,13 +224,13 @@ type line struct {
 	turns  []chan struct{} // closed when the caller is first
 	waiter string          // how this line stands in the server's queue, once it does
 
-	// underWay counts the commands on their way that put it there.
+	// underWay counts the commands on their way that put it there, or claim.
 	underWay sync.WaitGroup
 
 	wakeups *wakeups // of a [Quorum]
 }
 
-// queue calls send, which puts the line into the server's queue, and returns
+// queue calls send, which puts the line into the server's queue or claims, and returns
 // whether it came back before ctx ended. If not, send goes on in the background,
 // and late is called behind it: who left before the answer could not leave the
 // queue with certainty, for that might overtake it.

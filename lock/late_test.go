@@ -106,6 +106,74 @@ func (c *early) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
+// A straggler Conn sends claims late, even when their caller has gone, and meanwhile what else it
+// is given.
+type straggler struct {
+	redoubt.Conn
+	redoubt.Subscriber
+
+	claimed, released atomic.Int64
+	claiming          chan struct{}
+}
+
+func (c *straggler) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if cmd.Script == nil || cmd.Script.Name() != "lock.rw_claim" {
+		r := c.Conn.Do(ctx, cmd)
+		if cmd.Script != nil && cmd.Script.Name() == "lock.rw_release" {
+			c.released.Add(1)
+		}
+		return r
+	}
+	c.claiming <- struct{}{}
+	reply := make(chan redoubt.Reply, 1)
+	go func() {
+		pause(200*time.Millisecond, nil)
+		reply <- c.Conn.Do(context.WithoutCancel(ctx), cmd)
+		c.claimed.Add(1)
+	}()
+	select {
+	case r := <-reply:
+		return r
+	case <-ctx.Done():
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(ctx.Err())}
+	}
+}
+
+func (c *straggler) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := make([]redoubt.Reply, len(cmds))
+	for i, cmd := range cmds {
+		replies[i] = c.Do(ctx, cmd)
+	}
+	return replies
+}
+
+// A writer gives up while its claim is on its way: that keeps no reader out once it
+// has arrived, for the claim is taken back behind it.
+func TestLateClaimIsTakenBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		reader := w.rw(w.client(), lock.Options{})
+		lease, err := reader.AcquireShared(t.Context(), t.Name())
+		must(t, err)
+		conn := &straggler{Conn: newCounting(t, w.rdb).Conn, claiming: make(chan struct{}, 100)}
+		conn.Subscriber = newCounting(t, w.rdb)
+		writer := w.rw(w.clientOn(conn), lock.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-conn.claiming; cancel() }()
+		if _, err := writer.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
+			t.Fatalf("the writer's Acquire returned %v", err)
+		}
+		eventually(t, "the claim has arrived, and what takes it back", func() bool {
+			return conn.claimed.Load() > 0 && conn.released.Load() > 0
+		})
+		another, busy, err := reader.TryAcquireShared(t.Context(), t.Name())
+		must(t, err)
+		if another == nil {
+			t.Fatalf("a reader is kept out for another %v", busy.Remaining)
+		}
+		must(t, errors.Join(another.Release(t.Context()), lease.Release(t.Context())))
+	})
+}
+
 // A fair acquisition whose reply was lost, and whose caller is still there, has no
 // place in the queue any more: the lock would be handed to it for nobody.
 func TestFairLeavesTheQueueAfterALostReply(t *testing.T) {
