@@ -45,6 +45,7 @@ func writeUntilKilled(dir, fsync string) error {
 			_, parts := elements([]byte(run(s, fmt.Sprintf("MGET a%d", w))))
 			n := 0
 			fmt.Sscanf(string(parts[0]), "$%d\r\n%d", new(int), &n) //nolint:errcheck // none at first
+			pace := time.NewTicker(500 * time.Microsecond)          // keeps what has to be compared small
 			for n++; ; n++ {
 				if reply := step(s, w, n); reply[0] != '*' {
 					failed <- fmt.Errorf("step %d: %s", n, reply)
@@ -52,7 +53,7 @@ func writeUntilKilled(dir, fsync string) error {
 				if _, err := fmt.Fprintln(os.Stdout, w, n); err != nil {
 					failed <- err
 				}
-				time.Sleep(500 * time.Microsecond) // keeps what has to be compared small
+				<-pace.C
 			}
 		}()
 	}

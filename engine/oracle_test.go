@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -43,17 +44,14 @@ func startOracle(t testing.TB) string {
 		_ = cmd.Process.Kill() // and what it died of is known
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	await.Until(t, 10*time.Second, "redis-server answers", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
-			return addr
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("redis-server did not answer: %v", err)
-		}
-		time.Sleep(10 * time.Millisecond) // paces the poll
-	}
+		return err == nil
+	})
+	return addr
 }
 
 func dialOracle(t testing.TB, addr string) *oracle {

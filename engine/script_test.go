@@ -74,12 +74,7 @@ func begins(t *testing.T, got, prefix string) {
 // running returns when a script is slow.
 func running(t *testing.T, e *Engine) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); e.scripts.slow.Load() == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("no script became slow")
-		}
-		time.Sleep(time.Millisecond) // paces the poll
-	}
+	eventually(t, "a script is slow", func() bool { return e.scripts.slow.Load() > 0 })
 }
 
 func TestScriptKill(t *testing.T) {

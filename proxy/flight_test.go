@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -102,7 +102,9 @@ func TestFlights(t *testing.T) {
 }
 
 // Where a round trip is long, nothing waits for another's.
-func TestALongLinkTakesAllAtOnce(t *testing.T) {
+func TestALongLinkTakesAllAtOnce(t *testing.T) { synctest.Test(t, longLinkTakesAllAtOnce) }
+
+func longLinkTakesAllAtOnce(t *testing.T) {
 	w := &wire{}
 	p := &pinger{u: upstream(t, proxy.Options{Backend: w}), c: newCollector()}
 	if err := p.u.Ready(t.Context()); err != nil {
@@ -110,16 +112,15 @@ func TestALongLinkTakesAllAtOnce(t *testing.T) {
 	}
 	p.send(t)
 	w.take(t, 1)
-	time.Sleep(time.Millisecond) // the length of the link
+	time.Sleep(time.Millisecond) // the bubble's: the length of the link
 	w.answer(t, 1)
 	p.c.want(t, 1, "+PONG\r\n")
 	for range 10 {
 		p.send(t)
 	}
-	for deadline := time.Now().Add(patience); p.u.Stats().Pending > 0; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("commands wait for the replies to others")
-		}
+	synctest.Wait()
+	if p.u.Stats().Pending > 0 {
+		t.Fatal("commands wait for the replies to others")
 	}
 	w.answer(t, 10)
 	p.c.want(t, 11, "+PONG\r\n")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
 )
 
@@ -161,12 +162,7 @@ func TestReplayedIsSafe(t *testing.T) {
 	for i := range 2000 { // enough for the writer not to wait
 		l.Append(0, number(i))
 	}
-	for deadline := time.Now().Add(20 * time.Second); len(disk.Bytes("0000000001.log")) < 1000; {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is written")
-		}
-		time.Sleep(time.Millisecond) // a poll
-	}
+	await.Until(t, 20*time.Second, "much is written", func() bool { return len(disk.Bytes("0000000001.log")) >= 1000 })
 	disk.Kill()
 	_, numbers, _ := open(t, disk, aof.Options{Fsync: aof.Always})
 	for seed := range uint64(20) {
