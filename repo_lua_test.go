@@ -2,6 +2,7 @@ package redoubt_test
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/lua"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
 // The rules of scripts. They hold what a test run can miss: a script that is
@@ -25,22 +27,15 @@ func TestScriptsFollowTheRules(t *testing.T) {
 			}
 			continue // its body is looked at in the scripts that have it
 		}
-		text = partLine.ReplaceAllStringFunc(text, func(line string) string {
-			part := path.Dir(name) + "/part_" + partLine.FindStringSubmatch(line)[1] + ".lua"
-			if scripts[part] == "" {
-				t.Errorf("%s: there is no %s", name, part)
-			}
-			return scripts[part]
-		})
+		text, err := luafile.Text(os.DirFS("."), name)
+		if err != nil {
+			t.Error(err)
+		}
 		for _, f := range scriptFaults(name, text) {
 			t.Error(f)
 		}
 	}
 }
-
-// partLine stands where a script has what it shares with others, as a line: a
-// function would cost the server what it costs to make one.
-var partLine = regexp.MustCompile(`(?m)^ *-- part: (\w+)\n`)
 
 // scriptFaults returns what is wrong with the script at path.
 func scriptFaults(name, text string) (faults []string) {
@@ -53,10 +48,7 @@ func scriptFaults(name, text string) (faults []string) {
 var (
 	firstLine  = regexp.MustCompile(`^-- (\S+): \S.*\.$`)
 	headerLine = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+)(\.\.)?\]\s+\S+\s+\S+`)
-	// A script may be put together with another file, which it then names where only
-	// that one uses a key.
-	usedElsewhere = regexp.MustCompile(`\(\w+\.lua\)$`)
-	mentioned     = regexp.MustCompile(`\b(KEYS|ARGV)\b(?:\[(\d+)\])?`)
+	mentioned  = regexp.MustCompile(`\b(KEYS|ARGV)\b(?:\[(\d+)\])?`)
 	// A comment, or a string, which may contain two dashes.
 	commentOrString = regexp.MustCompile(`--[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"`)
 )
@@ -73,7 +65,7 @@ func headerFaults(name, text string) (faults []string) {
 	if m := firstLine.FindStringSubmatch(header[0]); m == nil || m[1] != name {
 		faults = append(faults, fmt.Sprintf("the first line is %q: make it `-- %s: ` and one sentence that says what the script does, with a full stop", header[0], name))
 	}
-	declared, elsewhere := map[string]bool{}, map[string]bool{}
+	declared := map[string]bool{}
 	next, open := map[string]int{"KEYS": 1, "ARGV": 1}, map[string]bool{}
 	returns := 0
 	for _, line := range header {
@@ -85,7 +77,6 @@ func headerFaults(name, text string) (faults []string) {
 			}
 			next[kind], open[kind] = n+1, m[3] != ""
 			declared[kind+"["+m[2]+"]"] = true
-			elsewhere[kind+"["+m[2]+"]"] = usedElsewhere.MatchString(line)
 		case strings.HasPrefix(line, "-- KEYS") || strings.HasPrefix(line, "-- ARGV"):
 			faults = append(faults, fmt.Sprintf("header line %q: write `-- KEYS[1] name type meaning`", line))
 		case strings.HasPrefix(line, "-- Returns "):
@@ -113,10 +104,8 @@ func headerFaults(name, text string) (faults []string) {
 	}
 	for _, k := range union(declared, used) {
 		switch {
-		case !used[k] && !elsewhere[k]:
+		case !used[k]:
 			faults = append(faults, k+" is in the header and not used: take it out of both, or use it")
-		case used[k] && elsewhere[k]:
-			faults = append(faults, k+" is used here, and not only in the file that its header line names")
 		case !declared[k]:
 			faults = append(faults, k+" is used and not in the header: say there what it is")
 		}
@@ -192,8 +181,6 @@ func TestScriptFaultsAreFound(t *testing.T) {
 		head + "-- ARGV[1..] v bytes each\n" + tail + use + "for i = 1, #ARGV do redis.call('GET', ARGV[i]) end\n": "",
 		head + tail + use + "local s = string.format('%.0f%09.0f', 1, 2)\n":                                        "",
 		head + tail + use + "local s = '-- not a .. comment'\n":                                                    "",
-		head + "-- KEYS[2] l string what (y.lua)\n" + tail + use:                                                   "",
-		head + "-- KEYS[2] l string what (y.lua)\n" + tail + use + "return KEYS[2]\n":                              "KEYS[2] is used here",
 		head + "-- free text\n" + tail + "-- goes on here\n" + use:                                                 "",
 
 		"-- y.lua: do a thing.\n-- KEYS[1] k string what\n" + tail + use: "the first line is",

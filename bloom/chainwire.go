@@ -1,35 +1,20 @@
 package bloom
 
 import (
-	_ "embed"
 	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
-//go:embed lua/chain_reserve.lua
-var chainReserveSource string
-
-//go:embed lua/chain_insert.lua
-var chainInsertSource string
-
-//go:embed lua/chain_exists.lua
-var chainExistsSource string
-
-//go:embed lua/chain_header.lua
-var chainHeaderSource string
-
-//go:embed lua/chain_chunk.lua
-var chainChunkSource string
-
 var (
-	chainReserveScript = redoubt.NewScript("bloom.chain_reserve", chainReserveSource)
-	chainInsertScript  = redoubt.NewScript("bloom.chain_insert", chainInsertSource)
-	chainExistsScript  = redoubt.NewScript("bloom.chain_exists", chainExistsSource)
-	chainHeaderScript  = redoubt.NewScript("bloom.chain_header", chainHeaderSource)
-	chainChunkScript   = redoubt.NewScript("bloom.chain_chunk", chainChunkSource)
+	chainReserveScript = luafile.Script(files, "bloom.chain_reserve")
+	chainInsertScript  = luafile.Script(files, "bloom.chain_insert")
+	chainExistsScript  = luafile.Script(files, "bloom.chain_exists")
+	chainHeaderScript  = luafile.Script(files, "bloom.chain_header")
+	chainChunkScript   = luafile.Script(files, "bloom.chain_chunk")
 )
 
 // ChainScripts returns the scripts of chains, for servers that load them ahead of use.

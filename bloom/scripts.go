@@ -1,44 +1,24 @@
 package bloom
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
-//go:embed lua/open.lua
-var openSource string
-
-//go:embed lua/make.lua
-var makeSource string
-
-//go:embed lua/add.lua
-var addSource string
-
-//go:embed lua/seal.lua
-var sealSource string
-
-//go:embed lua/begin.lua
-var beginSource string
-
-//go:embed lua/advance.lua
-var advanceSource string
-
-//go:embed lua/log.lua
-var logSource string
-
-//go:embed lua/slide.lua
-var slideSource string
+//go:embed lua/*.lua
+var files embed.FS
 
 var (
-	openScript    = redoubt.NewScript("bloom.open", openSource)
-	makeScript    = redoubt.NewScript("bloom.make", makeSource)
-	addScript     = redoubt.NewScript("bloom.add", addSource)
-	sealScript    = redoubt.NewScript("bloom.seal", sealSource)
-	beginScript   = redoubt.NewScript("bloom.begin", beginSource)
-	advanceScript = redoubt.NewScript("bloom.advance", advanceSource)
-	logScript     = redoubt.NewScript("bloom.log", logSource)
-	slideScript   = redoubt.NewScript("bloom.slide", slideSource)
+	openScript    = luafile.Script(files, "bloom.open")
+	makeScript    = luafile.Script(files, "bloom.make")
+	addScript     = luafile.Script(files, "bloom.add")
+	sealScript    = luafile.Script(files, "bloom.seal")
+	beginScript   = luafile.Script(files, "bloom.begin")
+	advanceScript = luafile.Script(files, "bloom.advance")
+	logScript     = luafile.Script(files, "bloom.log")
+	slideScript   = luafile.Script(files, "bloom.slide")
 )
 
 // Scripts returns the scripts of the filters of this package. Those of the BF

@@ -1,98 +1,37 @@
 package lock
 
 import (
-	_ "embed"
-	"strings"
+	"embed"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
-//go:embed lua/acquire.lua
-var acquireSource string
-
-//go:embed lua/extend.lua
-var extendSource string
-
-//go:embed lua/fair.lua
-var fairSource string
-
-//go:embed lua/release.lua
-var releaseSource string
-
-//go:embed lua/sem_acquire.lua
-var semAcquireSource string
-
-//go:embed lua/sem_extend.lua
-var semExtendSource string
-
-//go:embed lua/sem_release.lua
-var semReleaseSource string
-
-//go:embed lua/sem_info.lua
-var semInfoSource string
-
-//go:embed lua/rw_read.lua
-var rwReadSource string
-
-//go:embed lua/rw_claim.lua
-var rwClaimSource string
-
-//go:embed lua/rw_extend.lua
-var rwExtendSource string
-
-//go:embed lua/rw_release.lua
-var rwReleaseSource string
-
-//go:embed lua/rw_info.lua
-var rwInfoSource string
-
-//go:embed lua/latch_set.lua
-var latchSetSource string
-
-//go:embed lua/latch_down.lua
-var latchDownSource string
-
-//go:embed lua/latch_wait.lua
-var latchWaitSource string
-
-//go:embed lua/multi_acquire.lua
-var multiAcquireSource string
-
-//go:embed lua/quorum_extend.lua
-var quorumExtendSource string
-
-// Parts of several scripts.
-var (
-	//go:embed lua/part_grant.lua
-	grantPart string
-	//go:embed lua/part_leave.lua
-	leavePart string
-	//go:embed lua/part_wake.lua
-	wakePart string
-)
+//go:embed lua/*.lua
+var files embed.FS
 
 var (
-	acquireScript = redoubt.NewScript("lock.acquire", acquireSource)
-	extendScript  = redoubt.NewScript("lock.extend", extendSource)
-	fairScript    = withParts("lock.fair", fairSource)
-	releaseScript = withParts("lock.release", releaseSource)
+	acquireScript = luafile.Script(files, "lock.acquire")
+	extendScript  = luafile.Script(files, "lock.extend")
+	fairScript    = luafile.Script(files, "lock.fair")
+	releaseScript = luafile.Script(files, "lock.release")
 
-	semAcquireScript = redoubt.NewScript("lock.sem_acquire", semAcquireSource)
-	semExtendScript  = redoubt.NewScript("lock.sem_extend", semExtendSource)
-	semReleaseScript = withParts("lock.sem_release", semReleaseSource)
-	semInfoScript    = redoubt.NewScript("lock.sem_info", semInfoSource)
+	semAcquireScript = luafile.Script(files, "lock.sem_acquire")
+	semExtendScript  = luafile.Script(files, "lock.sem_extend")
+	semReleaseScript = luafile.Script(files, "lock.sem_release")
+	semInfoScript    = luafile.Script(files, "lock.sem_info")
 
-	rwReadScript    = redoubt.NewScript("lock.rw_read", rwReadSource)
-	rwClaimScript   = redoubt.NewScript("lock.rw_claim", rwClaimSource)
-	rwExtendScript  = redoubt.NewScript("lock.rw_extend", rwExtendSource)
-	rwReleaseScript = withParts("lock.rw_release", rwReleaseSource)
-	rwInfoScript    = redoubt.NewScript("lock.rw_info", rwInfoSource)
+	rwReadScript    = luafile.Script(files, "lock.rw_read")
+	rwClaimScript   = luafile.Script(files, "lock.rw_claim")
+	rwExtendScript  = luafile.Script(files, "lock.rw_extend")
+	rwReleaseScript = luafile.Script(files, "lock.rw_release")
+	rwInfoScript    = luafile.Script(files, "lock.rw_info")
 
-	latchSetScript     = redoubt.NewScript("lock.latch_set", latchSetSource)
-	latchDownScript    = redoubt.NewScript("lock.latch_down", latchDownSource)
-	latchWaitScript    = redoubt.NewScript("lock.latch_wait", latchWaitSource)
-	multiAcquireScript = redoubt.NewScript("lock.multi_acquire", multiAcquireSource)
-	quorumExtendScript = redoubt.NewScript("lock.quorum_extend", quorumExtendSource)
+	latchSetScript     = luafile.Script(files, "lock.latch_set")
+	latchDownScript    = luafile.Script(files, "lock.latch_down")
+	latchWaitScript    = luafile.Script(files, "lock.latch_wait")
+	multiAcquireScript = luafile.Script(files, "lock.multi_acquire")
+	quorumExtendScript = luafile.Script(files, "lock.quorum_extend")
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -105,12 +44,4 @@ func Scripts() []*redoubt.Script {
 		latchSetScript, latchDownScript, latchWaitScript,
 		multiAcquireScript, quorumExtendScript,
 	}
-}
-
-// withParts returns a script whose lines "-- part: NAME" are replaced by
-// part_NAME.lua.
-func withParts(name, source string) *redoubt.Script {
-	return redoubt.NewScript(name, strings.NewReplacer(
-		"-- part: grant\n", grantPart, "-- part: leave\n", leavePart, "-- part: wake\n", wakePart,
-	).Replace(source))
 }

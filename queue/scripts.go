@@ -1,46 +1,26 @@
 package queue
 
 import (
-	_ "embed"
-	"strings"
+	"embed"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
-var (
-	//go:embed lua/place.lua
-	placeSource string
-	//go:embed lua/put.lua
-	putSource string
-	//go:embed lua/pump.lua
-	pumpSource string
-	//go:embed lua/extend.lua
-	extendSource string
-	//go:embed lua/cancel.lua
-	cancelSource string
-	//go:embed lua/requeue.lua
-	requeueSource string
-	//go:embed lua/drain.lua
-	drainSource string
-	//go:embed lua/list.lua
-	listSource string
-	//go:embed lua/find.lua
-	findSource string
-	//go:embed lua/config.lua
-	configSource string
-	//go:embed lua/stats.lua
-	statsSource string
+//go:embed lua/*.lua
+var files embed.FS
 
-	putScript     = placing("queue.put", putSource)
-	pumpScript    = placing("queue.pump", pumpSource)
-	cancelScript  = placing("queue.cancel", cancelSource)
-	requeueScript = placing("queue.requeue", requeueSource)
-	drainScript   = placing("queue.drain", drainSource)
-	extendScript  = redoubt.NewScript("queue.extend", extendSource)
-	listScript    = redoubt.NewScript("queue.list", listSource)
-	findScript    = redoubt.NewScript("queue.find", findSource)
-	configScript  = redoubt.NewScript("queue.config", configSource)
-	statsScript   = redoubt.NewScript("queue.stats", statsSource)
+var (
+	putScript     = luafile.Script(files, "queue.put")
+	pumpScript    = luafile.Script(files, "queue.pump")
+	cancelScript  = luafile.Script(files, "queue.cancel")
+	requeueScript = luafile.Script(files, "queue.requeue")
+	drainScript   = luafile.Script(files, "queue.drain")
+	extendScript  = luafile.Script(files, "queue.extend")
+	listScript    = luafile.Script(files, "queue.list")
+	findScript    = luafile.Script(files, "queue.find")
+	configScript  = luafile.Script(files, "queue.config")
+	statsScript   = luafile.Script(files, "queue.stats")
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -49,14 +29,4 @@ func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
 		putScript, pumpScript, cancelScript, requeueScript, drainScript, extendScript, listScript, findScript, configScript, statsScript,
 	}
-}
-
-// placing gives a script the functions of place.lua.
-func placing(name, source string) *redoubt.Script {
-	const place = "local queue = nil"
-	before, after, ok := strings.Cut(source, place)
-	if !ok {
-		panic("queue: " + name + " has no place for the functions of place.lua")
-	}
-	return redoubt.NewScript(name, before+"local queue = (function()\n"+placeSource+"end)()"+after)
 }

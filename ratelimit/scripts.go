@@ -1,55 +1,36 @@
 package ratelimit
 
 import (
-	_ "embed"
+	"embed"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
 var (
-	//go:embed lua/gcra.lua
-	gcraSource string
-	//go:embed lua/upto.lua
-	uptoSource string
-	//go:embed lua/batch.lua
-	batchSource string
-	//go:embed lua/return.lua
-	returnSource string
-	//go:embed lua/refund.lua
-	refundSource string
+	//go:embed lua/*.lua
+	files embed.FS
 	//go:embed lua/stored.lua
 	storedSource string
-	//go:embed lua/define.lua
-	defineSource string
-	//go:embed lua/reset.lua
-	resetSource string
-	//go:embed lua/window.lua
-	windowSource string
-	//go:embed lua/quota.lua
-	quotaSource string
-	//go:embed lua/enter.lua
-	enterSource string
-	//go:embed lua/stay.lua
-	staySource string
 
-	gcraScript   = redoubt.NewScript("ratelimit.gcra", gcraSource)
-	uptoScript   = redoubt.NewScript("ratelimit.upto", uptoSource)
-	refundScript = redoubt.NewScript("ratelimit.refund", refundSource)
-	batchScript  = redoubt.NewScript("ratelimit.batch", batchSource)
-	returnScript = redoubt.NewScript("ratelimit.return", returnSource)
+	gcraScript   = luafile.Script(files, "ratelimit.gcra")
+	uptoScript   = luafile.Script(files, "ratelimit.upto")
+	refundScript = luafile.Script(files, "ratelimit.refund")
+	batchScript  = luafile.Script(files, "ratelimit.batch")
+	returnScript = luafile.Script(files, "ratelimit.return")
 	// The same, with limits that are kept on the server.
 	storedGCRAScript   = stored(gcraScript)
 	storedUpToScript   = stored(uptoScript)
 	storedRefundScript = stored(refundScript)
 	storedBatchScript  = stored(batchScript)
 
-	defineScript = redoubt.NewScript("ratelimit.define", defineSource)
-	resetScript  = redoubt.NewScript("ratelimit.reset", resetSource)
-	windowScript = redoubt.NewScript("ratelimit.window", windowSource)
-	quotaScript  = redoubt.NewScript("ratelimit.quota", quotaSource)
-	enterScript  = redoubt.NewScript("ratelimit.enter", enterSource)
-	stayScript   = redoubt.NewScript("ratelimit.stay", staySource)
+	defineScript = luafile.Script(files, "ratelimit.define")
+	resetScript  = luafile.Script(files, "ratelimit.reset")
+	windowScript = luafile.Script(files, "ratelimit.window")
+	quotaScript  = luafile.Script(files, "ratelimit.quota")
+	enterScript  = luafile.Script(files, "ratelimit.enter")
+	stayScript   = luafile.Script(files, "ratelimit.stay")
 )
 
 // Scripts returns the scripts of this package, for servers that load them

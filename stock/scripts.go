@@ -1,24 +1,19 @@
 package stock
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
-//go:embed lua/reserve.lua
-var reserveSource string
-
-//go:embed lua/settle.lua
-var settleSource string
-
-//go:embed lua/count.lua
-var countSource string
+//go:embed lua/*.lua
+var files embed.FS
 
 var (
-	reserveScript = redoubt.NewScript("stock.reserve", reserveSource)
-	settleScript  = redoubt.NewScript("stock.settle", settleSource)
-	countScript   = redoubt.NewScript("stock.count", countSource)
+	reserveScript = luafile.Script(files, "stock.reserve")
+	settleScript  = luafile.Script(files, "stock.settle")
+	countScript   = luafile.Script(files, "stock.count")
 )
 
 // Scripts returns the scripts of this package, for servers that load them

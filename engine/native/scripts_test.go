@@ -1,19 +1,17 @@
 package native_test
 
 import (
-	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
 // leftToLua are the module's scripts that have no function, by path, and why.
@@ -57,7 +55,7 @@ var leftToLua = map[string]string{
 	"queue/lua/extend.lua":        "once in a third of a lease, for all messages of a consumer",
 	"queue/lua/find.lua":          "for people",
 	"queue/lua/list.lua":          "for people",
-	"queue/lua/place.lua":         "a part of others",
+	"queue/lua/part_place.lua":    "a part of others",
 	"queue/lua/pump.lua":          "many messages at once, which share what a script costs",
 	"queue/lua/put.lua":           "not shown hot by a profile",
 	"queue/lua/requeue.lua":       "for people",
@@ -76,9 +74,6 @@ var leftToLua = map[string]string{
 	"stock/lua/count.lua":         "for people",
 }
 
-// partLine stands where a script has what it shares with others.
-var partLine = regexp.MustCompile(`(?m)^ *-- part: (\w+)\n`)
-
 // TestEveryScriptIsAccountedFor wants a function for each script of the module,
 // written after the text that it has now, or a reason why it has none.
 // TestSameAsLua does the rest.
@@ -94,22 +89,14 @@ func TestEveryScriptIsAccountedFor(t *testing.T) {
 		case filepath.Ext(path) != ".lua":
 			return nil
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		text = partLine.ReplaceAllFunc(text, func(line []byte) []byte {
-			part, rerr := os.ReadFile(filepath.Join(filepath.Dir(path), "part_"+string(partLine.FindSubmatch(line)[1])+".lua"))
-			err = errors.Join(err, rerr)
-			// What stands before the line stays before the part.
-			return slices.Concat(line[:bytes.Index(line, []byte("--"))], part)
-		})
-		if err != nil {
-			return err
-		}
 		rel, err := filepath.Rel(root, path)
-		sum := sha1.Sum(text)
-		files[filepath.ToSlash(rel)] = hex.EncodeToString(sum[:])
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		text, err := luafile.Text(os.DirFS(root), rel)
+		sum := sha1.Sum([]byte(text))
+		files[rel] = hex.EncodeToString(sum[:])
 		return err
 	})
 	if err != nil {

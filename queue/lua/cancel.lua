@@ -1,7 +1,7 @@
 -- cancel.lua: remove messages from a queue, wherever they are in it.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
--- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
+-- KEYS[3] groups  zset    a group, a place in its line, an id
 -- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
@@ -10,8 +10,8 @@
 -- ARGV[1] which   live|dead remove what is to be done, or what is dead
 -- ARGV[2..] ids   bytes   at most 1000
 -- Returns {what each was: 0 not there|1 pending|2 running|3 dead}: removed if which says so
-local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
+-- part: place
 local us = t[1] * 1000000 + t[2] - 1577836800000000
 local was, gone, receipts, waiting = {}, {}, nil, {}
 for i = 2, #ARGV do

@@ -9,8 +9,8 @@
 -- ARGV[1] n       integer 1 to 1000: how many to look at
 -- ARGV[2] skip    integer how many that are first in their groups were met before: 0 at first
 -- Returns {removed integer, skip integer, more 0|1: call again with this skip}
-local queue = nil -- the functions of place.lua
 local n, skip = tonumber(ARGV[1]), tonumber(ARGV[2])
+-- part: place
 local ids = {}
 
 -- All but the first of each group wait for it.

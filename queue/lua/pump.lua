@@ -20,8 +20,8 @@
 -- receipt; fail: counts|dead|snooze: doesn't count|back: at once, doesn't count; delay_ms, -1 a second doubled with each failure; reason
 -- Returns {now_ms integer, next_ms integer: pump again after so long, -1 never, ready integer, again 0|1: the take is repeated,
 -- refused array of integers: the positions of receipts that were not held, taken array: four a message: id, fails text, since_ms, envelope}
-local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
+-- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 local n, acks, results = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local special = redis.call('EXISTS', KEYS[3], KEYS[6]) > 0 -- groups, or failures

@@ -1,7 +1,7 @@
 -- put.lua: put messages into a queue, each unless its id is in it already.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
--- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
+-- KEYS[3] groups  zset    a group, a place in its line, an id
 -- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
@@ -9,8 +9,8 @@
 -- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order
 -- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
 -- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
-local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
+-- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 local statuses, later, last, ready, unique, promoted, behind = {now}, {}, {}, false, 7, false, false
 for i = 1, #ARGV, 4 do

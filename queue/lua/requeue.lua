@@ -1,15 +1,15 @@
 -- requeue.lua: give dead messages all their attempts again.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
--- KEYS[3] groups  zset    a group, a place in its line, an id (place.lua)
+-- KEYS[3] groups  zset    a group, a place in its line, an id
 -- KEYS[4] due     zset    ids by when they are due, in ms since 1970
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
 -- KEYS[7] wake    zset    the marker that wakes one consumer
 -- ARGV[1..] ids   bytes   at most 1000
 -- Returns {requeued 0|1 of each}
-local queue = nil -- the functions of place.lua
 local t = redis.call('TIME')
+-- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 local requeued, promoted, behind = {}, false, false
 for i, id in ipairs(ARGV) do

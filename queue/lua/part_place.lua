@@ -1,9 +1,9 @@
--- place.lua: give the scripts of a queue the functions that put a message into its line.
+-- part_place.lua: functions that put a message into its line, the part of several scripts.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    all of score 0: a group, a place in its line, an id. The first of a group has the turn
 -- KEYS[4] due     zset    ids by when they are due, in ms since 1970
--- Returns {functions}, which scripts.go puts where a script says `local queue = nil`
+-- Returns {queue: the functions}
 local queue, found = {}, {}
 
 -- A message becomes ready when its group, if it has one, has nobody in front of it.
@@ -86,5 +86,3 @@ function queue.skip(envelope, ids)
     end
   end
 end
-
-return queue
