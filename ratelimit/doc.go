@@ -136,7 +136,7 @@
 // back by itself meanwhile, or the bound would not hold. A crash only
 // under-admits. (TestLeasesKeepTheirBound, TestLeasesLapse, TestLeasesReturnNothingTwice,
 // TestLeasesOfAChangedLimit, TestLeasedHolders, TestLeasesGiveBack,
-// TestLeasesSaveRoundTrips) Those who come while more tokens are
+// TestLeaseMadeDuringASweep, TestLeasedCloseWaits, TestLeasesSaveRoundTrips) Those who come while more tokens are
 // on the way get theirs in turn, and one call asks for all of them
 // (TestLeasedServesInTurn).
 //

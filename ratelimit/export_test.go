@@ -45,3 +45,21 @@ func Denials(c *redoubt.Client) int {
 	defer d.mu.Unlock()
 	return len(d.known)
 }
+
+// SweepDue tells whether a sweep of h is to come.
+func SweepDue(h *Leased) bool {
+	h.sweeps.Lock()
+	defer h.sweeps.Unlock()
+	return h.sweeps.timer != nil
+}
+
+// DuringSweep calls f while a sweep of h has begun.
+func DuringSweep(h *Leased, f func()) {
+	s := &h.shards[0]
+	s.mu.Lock()
+	swept := make(chan struct{})
+	go func() { defer close(swept); h.sweep() }()
+	f()
+	s.mu.Unlock()
+	<-swept
+}

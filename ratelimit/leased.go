@@ -302,6 +302,11 @@ func (h *lease) take(name string) unused {
 
 // giveBack gives tokens back in the background.
 func (l *Leased) giveBack(all ...unused) {
+	l.background(func() { l.tryReturn(all) })
+}
+
+// background runs f, which [Leased.Close] waits for.
+func (l *Leased) background(f func()) {
 	done := func() {}
 	l.sweeps.Lock()
 	if !l.sweeps.closed {
@@ -311,10 +316,15 @@ func (l *Leased) giveBack(all ...unused) {
 	l.sweeps.Unlock()
 	l.limiter.client.Go(func() {
 		defer done()
-		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
-		defer cancel()
-		_ = l.returnAll(ctx, all) // or else they are lost, which only under-admits
+		f()
 	})
+}
+
+// tryReturn gives tokens back, or else they are lost, which only under-admits.
+func (l *Leased) tryReturn(all []unused) {
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+	defer cancel()
+	_ = l.returnAll(ctx, all)
 }
 
 // returnAll gives tokens back, as many as the limits were that they were taken by:
@@ -352,13 +362,16 @@ func (l *Leased) sweepLater() {
 	l.sweeps.Lock()
 	defer l.sweeps.Unlock()
 	if l.sweeps.timer == nil && !l.sweeps.closed {
-		l.sweeps.timer = time.AfterFunc(l.ttl/2, l.sweep)
+		l.sweeps.timer = time.AfterFunc(l.ttl/2, func() { l.background(l.sweep) })
 	}
 }
 
 // sweep gives back what was not used for half a TTL, and forgets the names that
 // have nothing.
 func (l *Leased) sweep() {
+	l.sweeps.Lock()
+	l.sweeps.timer = nil // a lease that is made from here on may be missed, and sets it again
+	l.sweeps.Unlock()
 	now := time.Since(l.base)
 	var back []unused
 	kept := 0
@@ -379,16 +392,10 @@ func (l *Leased) sweep() {
 		}
 		s.mu.Unlock()
 	}
-	l.sweeps.Lock()
-	l.sweeps.timer = nil
-	closed := l.sweeps.closed
-	l.sweeps.Unlock()
-	if len(back) > 0 {
-		l.giveBack(back...)
-	}
-	if kept > 0 && !closed {
+	if kept > 0 {
 		l.sweepLater()
 	}
+	l.tryReturn(back)
 }
 
 // Close gives all tokens back that are leased and not used, and fails later
@@ -396,12 +403,6 @@ func (l *Leased) sweep() {
 // the end of ctx, leaves them out until they come back by themselves. Close may
 // be called more than once.
 func (l *Leased) Close(ctx context.Context) error {
-	l.sweeps.Lock()
-	l.sweeps.closed = true
-	if l.sweeps.timer != nil {
-		l.sweeps.timer.Stop()
-	}
-	l.sweeps.Unlock()
 	var back []unused
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -413,6 +414,13 @@ func (l *Leased) Close(ctx context.Context) error {
 		clear(s.leases)
 		s.mu.Unlock()
 	}
+	// Now nobody takes tokens out of a lease whose return was not waited for.
+	l.sweeps.Lock()
+	l.sweeps.closed = true
+	if l.sweeps.timer != nil {
+		l.sweeps.timer.Stop()
+	}
+	l.sweeps.Unlock()
 	err := l.returnAll(ctx, back)
 	done := make(chan struct{})
 	go func() { l.sweeps.returns.Wait(); close(done) }()

@@ -21,6 +21,11 @@ func (d distant) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return d.Conn.Do(ctx, cmd)
 }
 
+func (d distant) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	time.Sleep(time.Millisecond) // the time of the bubble
+	return d.Conn.Pipeline(ctx, cmds)
+}
+
 // Of callers who wait for more tokens none takes those of another, and the second
 // call asks for all of them. What it brings for somebody who has left goes back.
 func TestLeasedServesInTurn(t *testing.T) {
@@ -117,6 +122,51 @@ func TestLeasedPassesTheTurn(t *testing.T) {
 		give()
 		wg.Wait()
 		must(t, h.Close(t.Context()))
+		must(t, client.Close())
+	})
+}
+
+// A lease that is made while others are looked at is looked at the next time.
+func TestLeaseMadeDuringASweep(t *testing.T) {
+	client, _ := withTime(t)
+	l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
+	must(t, err)
+	h := lease(t, l, ratelimit.LeasedOptions{TTL: time.Hour})
+	_, err = h.Allow(t.Context(), "a")
+	must(t, err)
+	ratelimit.DuringSweep(h, func() {
+		poll(t, "a lease made now sets the timer", func() bool { return !ratelimit.SweepDue(h) })
+	})
+	if !ratelimit.SweepDue(h) {
+		t.Error("there is a lease, and no sweep is to come")
+	}
+	must(t, h.Close(t.Context()))
+}
+
+// Close waits for tokens that are on their way back.
+func TestLeasedCloseWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *counter) {
+		client := newClient(t, distant{sent}, "rd")
+		opts := ratelimit.Options{Limit: ratelimit.PerHour(100)}
+		l, err := ratelimit.New(client, opts)
+		must(t, err)
+		exact, err := ratelimit.New(near, opts)
+		must(t, err)
+		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 10, TTL: 2 * time.Minute})
+		_, err = h.Allow(t.Context(), "a")
+		must(t, err)
+		before := sent.n.Load()
+		time.Sleep(time.Minute - time.Millisecond/2) // the time of the bubble, to half a ms after half a TTL
+		synctest.Wait()
+		if n := sent.n.Load(); n != before {
+			t.Fatal("they have gone back already")
+		}
+		must(t, h.Close(t.Context()))
+		d, err := exact.Peek(t.Context(), "a")
+		must(t, err)
+		if d.Remaining != 99 {
+			t.Errorf("after Close %d are left; want 99", d.Remaining)
+		}
 		must(t, client.Close())
 	})
 }
