@@ -28,7 +28,9 @@
 //
 // The goroutine costs as much as the call. A client of [Open] on one server saves
 // it: up to four calls at a time run each alone on a connection outside the pool,
-// which is closed when the context ends. Hooks of [Client.Redis] don't see them.
+// which is closed when the context ends. Hooks of [Client.Redis] don't see them;
+// those of a client given to [Wrap] see every call.
+// (TestCallsAloneOnTheirConnections, TestHooksOfAWrappedClientSeeEveryCall)
 //
 // # Clusters
 //

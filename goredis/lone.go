@@ -2,12 +2,9 @@ package goredis
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/redoubt-go/redoubt"
 )
 
 // maxLone is how many connections there are for calls of their own: a
@@ -99,14 +96,12 @@ func (c *Conn) doLone(ctx context.Context, it *item) verdict {
 	it.node = c.single
 	leave := context.AfterFunc(ctx, b.cut)
 	it.err = b.client.Process(ctx, it)
-	kept := leave()
-	v := c.judge(ctx, it)
-	if kept && v == finished && !errors.Is(it.reply.Err, redoubt.ErrUnknownOutcome) || kept && it.missed {
-		c.lone.put(b)
+	if leave() {
+		c.lone.put(b) // go-redis has let go of the connection itself if it failed
 	} else {
 		c.lone.drop(b)
 	}
-	return v
+	return c.judge(ctx, it)
 }
 
 // runOn is run after an attempt with the given verdict.
