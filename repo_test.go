@@ -55,8 +55,9 @@ var mayImport = map[string][]string{
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
 	"command":             {".", "bloom", "fence", "lock", "queue", "ratelimit", "resp", "stock"},
 	"command/docgen":      {"command"},
-	"proxy":               {".", "resp", "internal/socket"},
-	"server":              {".", "command", "proxy", "resp", "internal/socket"},
+	"proxy":               {".", "resp", "internal/socket", "proxy/ring"},
+	"proxy/ring":          {},
+	"server":              {".", "command", "proxy", "proxy/ring", "resp", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,
