@@ -1,17 +1,20 @@
 package engine
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/hyll"
 )
+
+const errHLLCorrupt = "INVALIDOBJ Corrupted HLL object detected"
 
 // hllOf checks that it holds a HyperLogLog and writes the error.
 func (c *call) hllOf(it *item) bool {
 	if !c.isString(it) {
 		return false
 	}
-	if !isHLL(it.val.str) {
+	if !hyll.Is(it.val.str) {
 		c.err("WRONGTYPE Key is not a valid HyperLogLog string value.")
 		return false
 	}
@@ -24,14 +27,14 @@ func cmdPfadd(c *call) {
 	updated := false
 	if it == nil {
 		it = c.create(key, nil)
-		it.val.str, it.val.raw = newHLL(), true
+		it.val.str, it.val.raw = hyll.New(), true
 		updated = true
 	} else if !c.hllOf(it) {
 		return
 	}
 	for _, element := range c.args[2:] {
-		register, count := hllPosition(element)
-		b, changed, ok := hllSet(it.val.str, register, count)
+		register, count := hyll.Position(element)
+		b, changed, ok := hyll.Set(it.val.str, register, count)
 		it.val.str = b
 		if !ok {
 			c.err(errHLLCorrupt)
@@ -40,7 +43,7 @@ func cmdPfadd(c *call) {
 		updated = updated || changed
 	}
 	if updated {
-		hllStale(it.val.str)
+		hyll.Stale(it.val.str)
 		c.changed(key)
 		c.notify(eventString, "pfadd", key)
 	}
@@ -49,7 +52,7 @@ func cmdPfadd(c *call) {
 
 func cmdPfcount(c *call) {
 	if len(c.args) > 2 {
-		var union [hllRegisters]byte
+		var union [hyll.Registers]byte
 		if _, ok := c.hllUnion(&union, c.args[1:]); !ok {
 			return
 		}
@@ -57,7 +60,7 @@ func cmdPfcount(c *call) {
 		for _, v := range union {
 			histogram[v&63]++
 		}
-		c.int(int64(hllEstimate(&histogram)))
+		c.int(int64(hyll.Estimate(&histogram)))
 		return
 	}
 	key := c.args[1]
@@ -69,23 +72,22 @@ func cmdPfcount(c *call) {
 	if !c.hllOf(it) {
 		return
 	}
-	cached := it.val.str[8:16]
-	if cached[7]&0x80 == 0 {
-		c.int(int64(binary.LittleEndian.Uint64(cached)))
+	if n, ok := hyll.Cached(it.val.str); ok {
+		c.int(int64(n))
 		return
 	}
-	n, ok := hllCount(it.val.str)
+	n, ok := hyll.Count(it.val.str)
 	if !ok {
 		c.err(errHLLCorrupt)
 		return
 	}
-	binary.LittleEndian.PutUint64(cached, n)
+	hyll.Cache(it.val.str, n)
 	c.changed(key)
 	c.int(int64(n))
 }
 
 // hllUnion takes the greatest of each register over keys.
-func (c *call) hllUnion(union *[hllRegisters]byte, keys [][]byte) (dense, ok bool) {
+func (c *call) hllUnion(union *[hyll.Registers]byte, keys [][]byte) (dense, ok bool) {
 	for _, key := range keys {
 		it := c.read(key)
 		if it == nil {
@@ -94,8 +96,8 @@ func (c *call) hllUnion(union *[hllRegisters]byte, keys [][]byte) (dense, ok boo
 		if !c.hllOf(it) {
 			return false, false
 		}
-		dense = dense || it.val.str[4] == hllDense
-		if !hllMax(union, it.val.str) {
+		dense = dense || hyll.Dense(it.val.str)
+		if !hyll.Max(union, it.val.str) {
 			c.err(errHLLCorrupt)
 			return false, false
 		}
@@ -104,7 +106,7 @@ func (c *call) hllUnion(union *[hllRegisters]byte, keys [][]byte) (dense, ok boo
 }
 
 func cmdPfmerge(c *call) {
-	var union [hllRegisters]byte
+	var union [hyll.Registers]byte
 	dense, ok := c.hllUnion(&union, c.args[1:])
 	if !ok {
 		return
@@ -113,20 +115,20 @@ func cmdPfmerge(c *call) {
 	it := c.write(key)
 	if it == nil {
 		it = c.create(key, nil)
-		it.val.str, it.val.raw = newHLL(), true
+		it.val.str, it.val.raw = hyll.New(), true
 	}
 	if dense {
-		if it.val.str, ok = hllToDense(it.val.str); !ok {
+		if it.val.str, ok = hyll.ToDense(it.val.str); !ok {
 			c.err(errHLLCorrupt)
 			return
 		}
 	}
 	for i, v := range union {
 		if v > 0 {
-			it.val.str, _, _ = hllSet(it.val.str, i, v)
+			it.val.str, _, _ = hyll.Set(it.val.str, i, v)
 		}
 	}
-	hllStale(it.val.str)
+	hyll.Stale(it.val.str)
 	c.changed(key)
 	c.notify(eventString, "pfadd", key)
 	c.ok()
@@ -155,42 +157,42 @@ func cmdPfdebug(c *call) {
 	b := it.val.str
 	switch {
 	case is(sub, "getreg"), is(sub, "todense"):
-		d, ok := hllToDense(b)
+		d, ok := hyll.ToDense(b)
 		if !ok {
 			c.err(errHLLCorrupt)
 			return
 		}
 		it.val.str = d
-		if b[4] == hllSparse {
+		if !hyll.Dense(b) {
 			c.changed(c.args[2])
 		}
 		if is(sub, "todense") {
-			c.boolInt(b[4] == hllSparse)
+			c.boolInt(!hyll.Dense(b))
 			return
 		}
-		c.array(hllRegisters)
-		for i := range hllRegisters {
-			c.int(int64(denseGet(d[hllHeader:], i)))
+		c.array(hyll.Registers)
+		for i := range hyll.Registers {
+			c.int(int64(hyll.Get(d, i)))
 		}
 	case is(sub, "decode"):
-		if b[4] != hllSparse {
+		if hyll.Dense(b) {
 			c.err("ERR HLL encoding is not sparse")
 			return
 		}
 		var out []string
-		hllEach(b, func(_ int, r hllRun) {
+		hyll.Each(b, func(_ int, r hyll.Run) {
 			switch {
-			case r.val > 0:
-				out = append(out, fmt.Sprintf("v:%d,%d", r.val, r.n))
-			case r.size == 1:
-				out = append(out, fmt.Sprintf("z:%d", r.n))
+			case r.Val > 0:
+				out = append(out, fmt.Sprintf("v:%d,%d", r.Val, r.N))
+			case r.Size == 1:
+				out = append(out, fmt.Sprintf("z:%d", r.N))
 			default:
-				out = append(out, fmt.Sprintf("Z:%d", r.n))
+				out = append(out, fmt.Sprintf("Z:%d", r.N))
 			}
 		})
 		c.str(strings.Join(out, " "))
 	case is(sub, "encoding"):
-		c.status([]string{"dense", "sparse"}[b[4]])
+		c.status(map[bool]string{true: "dense", false: "sparse"}[hyll.Dense(b)])
 	default:
 		c.err("ERR Unknown PFDEBUG subcommand '" + string(sub) + "'")
 	}

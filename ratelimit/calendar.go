@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"fmt"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/calendar"
 )
 
 // A Period is one of a calendar, in a time zone.
@@ -49,30 +51,7 @@ func (p Period) starts(t time.Time) (starts [4]time.Time) {
 		case Year:
 			y, m, d = y+k, time.January, 1
 		}
-		starts[i] = midnight(y, m, d, t.Location())
+		starts[i] = calendar.Midnight(y, m, d, t.Location())
 	}
 	return starts
-}
-
-// midnight returns the first instant of a day. Where clocks are turned at
-// midnight that is not 00:00, or there are two of it, and time.Date promises
-// neither the one nor the other.
-func midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
-	// At this instant it is midnight somewhere; here within a day of it.
-	utc := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-	before, after := utc.Add(-24*time.Hour).In(loc), utc.Add(24*time.Hour).In(loc)
-	var first time.Time
-	for _, near := range []time.Time{before, after} {
-		_, offset := near.Zone()
-		t := utc.Add(-time.Duration(offset) * time.Second).In(loc)
-		_, is := t.Zone()
-		if is == offset && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	if !first.IsZero() {
-		return first
-	}
-	_, turned := before.ZoneBounds() // midnight is skipped
-	return turned
 }

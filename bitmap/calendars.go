@@ -1,0 +1,252 @@
+package bitmap
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// calendarPart ends the key of a calendar.
+const calendarPart = "calendar"
+
+// MaxDays is how many days a call may name.
+const MaxDays = 4096
+
+// CalendarOptions configure [Calendars]. The zero value is ready to use.
+type CalendarOptions struct {
+	// Location is the time zone that decides what day it is: see
+	// [Calendars.Today] and [Calendars.In]. Defaults to UTC.
+	Location *time.Location
+	// TTL is how long a calendar is kept after the last Mark or Unmark, in whole
+	// milliseconds. Defaults to 0: for ever.
+	TTL time.Duration
+}
+
+// Calendars are calendars on a server in which days are marked: the days on which a
+// user signed in, say, with one for each user. Make one and use it for every name. It
+// keeps nothing and need not be closed. All methods may be called by many goroutines
+// at once.
+type Calendars struct {
+	client *redoubt.Client
+	loc    *time.Location
+	ttl    time.Duration
+}
+
+// NewCalendars returns the Calendars of client. It sends nothing.
+func NewCalendars(client *redoubt.Client, opts CalendarOptions) (*Calendars, error) {
+	var errs []error
+	if client == nil {
+		errs = append(errs, errors.New("bitmap: client is nil"))
+	}
+	errs = append(errs, checkTTL(opts.TTL))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if opts.Location == nil {
+		opts.Location = time.UTC
+	}
+	return &Calendars{client: client, loc: opts.Location, ttl: opts.TTL}, nil
+}
+
+// maxTTL keeps a deadline far below what a server takes.
+const maxTTL = 200 * 365 * 24 * time.Hour
+
+func checkTTL(ttl time.Duration) error {
+	if ttl < 0 || ttl > maxTTL || ttl%time.Millisecond != 0 {
+		return fmt.Errorf("bitmap: TTL is %v; want 0, for ever, or whole milliseconds up to %v", ttl, maxTTL)
+	}
+	return nil
+}
+
+// In returns the same calendars, for whose users the day begins at midnight of loc.
+// Nil is UTC.
+func (cs *Calendars) In(loc *time.Location) *Calendars {
+	other := *cs
+	if other.loc = loc; loc == nil {
+		other.loc = time.UTC
+	}
+	return &other
+}
+
+// Today returns what day it is in the time zone, by the clock of this process. It
+// sends nothing.
+func (cs *Calendars) Today() Day { return DateOf(time.Now().In(cs.loc)) }
+
+// Mark marks days of the calendar called name, all of them or, with an error, none.
+// It returns the calendar as it is then and how many of the days were not marked
+// before. From 1 to [MaxDays] days. One round trip.
+//
+// It is sent once. After an error that matches redoubt.ErrUnknownOutcome the days may
+// be marked; marking them again does no harm, but then they don't count as changed.
+func (cs *Calendars) Mark(ctx context.Context, name string, days ...Day) (c Calendar, changed int, err error) {
+	return cs.write(ctx, name, 1, days)
+}
+
+// Unmark takes marks away: the opposite of Mark, and otherwise like it.
+func (cs *Calendars) Unmark(ctx context.Context, name string, days ...Day) (c Calendar, changed int, err error) {
+	return cs.write(ctx, name, 0, days)
+}
+
+func (cs *Calendars) write(ctx context.Context, name string, bit int, days []Day) (Calendar, int, error) {
+	if len(days) == 0 || len(days) > MaxDays {
+		return Calendar{}, 0, fmt.Errorf("bitmap: %d days; want 1 to %d", len(days), MaxDays)
+	}
+	days = slices.Compact(slices.Sorted(slices.Values(days)))
+	if err := errors.Join(days[0].check(), days[len(days)-1].check()); err != nil {
+		return Calendar{}, 0, err
+	}
+	args := []string{strconv.Itoa(bit), cs.keep(), decimal(roomFrom(days[0])), "0"}
+	for _, d := range days {
+		args = append(args, decimal(d-MinDay))
+	}
+	r, err := cs.send(ctx, name, args)
+	return r.calendar, r.changed, err
+}
+
+func (cs *Calendars) keep() string { return strconv.FormatInt(cs.ttl.Milliseconds(), 10) }
+
+// roomFrom is from which day on a calendar has room whose first day is d: the
+// beginning of its year, so that marking the days before it moves nothing.
+func roomFrom(d Day) Day {
+	year, _, _ := d.Date()
+	return (Date(year, time.January, 1) - MinDay) &^ 7
+}
+
+// A Today says what became of [Calendars.MarkToday].
+type Today struct {
+	// Day is the day that was marked.
+	Day Day
+	// New is whether it was not marked before.
+	New bool
+	// Calendar is the calendar as it is now, that day included.
+	Calendar Calendar
+}
+
+// MarkToday marks the day that it is in the time zone by the server's clock, so that
+// neither a user's clock nor one of many machines' decides. One round trip, and
+// another when the clock of this process is more than a day from the server's. For the
+// rest it is like Mark.
+func (cs *Calendars) MarkToday(ctx context.Context, name string) (Today, error) {
+	near := cs.Today()
+	for range 3 {
+		if err := errors.Join((near - 1).check(), (near + 2).check()); err != nil {
+			return Today{}, fmt.Errorf("today, by the clock: %w", err)
+		}
+		args := []string{"1", cs.keep(), decimal(roomFrom(near - 1)), "1"}
+		for d := near - 1; d <= near+2; d++ {
+			args = append(args, decimal(d-MinDay), strconv.FormatInt(d.Start(cs.loc).Unix(), 10))
+		}
+		r, err := cs.send(ctx, name, args)
+		if err != nil || r.changed >= 0 {
+			return Today{Day: r.day, New: r.changed == 1, Calendar: r.calendar}, err
+		}
+		near = DateOf(r.now.In(cs.loc))
+	}
+	return Today{}, errors.New("bitmap: the server's clock is not to be believed: it jumps by days")
+}
+
+// A marked is the reply of calendar_mark.lua.
+type marked struct {
+	changed  int // -1: it is none of the days
+	day      Day
+	calendar Calendar
+	now      time.Time
+}
+
+func (cs *Calendars) send(ctx context.Context, name string, args []string) (m marked, err error) {
+	key, err := cs.client.Key(name, calendarPart)
+	if err != nil {
+		return m, err
+	}
+	a, err := cs.client.Do(ctx, redoubt.Cmd{Script: calendarMark, Keys: []string{key}, Args: args}).Array()
+	if err != nil {
+		return m, err
+	}
+	if len(a) != 3 {
+		return m, fmt.Errorf("bitmap: reply of calendar_mark.lua has %d elements, want 3", len(a))
+	}
+	changed, err := redoubt.Reply{Val: a[0]}.Int()
+	if err != nil {
+		return m, err
+	}
+	if changed < 0 {
+		s, err := redoubt.Reply{Val: a[2]}.Int()
+		return marked{changed: -1, now: time.Unix(s, 0)}, err
+	}
+	day, err := redoubt.Reply{Val: a[1]}.Int()
+	if err != nil {
+		return m, err
+	}
+	c, err := parseCalendar(name, redoubt.Reply{Val: a[2]})
+	return marked{changed: int(changed), day: Day(day) + MinDay, calendar: c}, err
+}
+
+// Load returns the calendar called name, an empty one if no day was ever marked. One
+// round trip, one GET: 4 bytes, and 46 for each year from the first mark to the last.
+func (cs *Calendars) Load(ctx context.Context, name string) (Calendar, error) {
+	all, err := cs.LoadMany(ctx, []string{name})
+	if err != nil {
+		return Calendar{}, err
+	}
+	return all[0], nil
+}
+
+// LoadMany is Load for several names. One round trip to each server.
+func (cs *Calendars) LoadMany(ctx context.Context, names []string) ([]Calendar, error) {
+	cmds := make([]redoubt.Cmd, len(names))
+	for i, name := range names {
+		key, err := cs.client.Key(name, calendarPart)
+		if err != nil {
+			return nil, err
+		}
+		cmds[i] = redoubt.Cmd{Name: "GET", Keys: []string{key}, Flags: redoubt.ReadOnly}
+	}
+	all := make([]Calendar, len(names))
+	for i, r := range send(ctx, cs.client, cmds) {
+		var err error
+		if all[i], err = parseCalendar(names[i], r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func parseCalendar(name string, r redoubt.Reply) (Calendar, error) {
+	if r.IsNil() {
+		return Calendar{}, nil
+	}
+	text, err := r.Text()
+	if err != nil || text == "" {
+		return Calendar{}, err
+	}
+	const most = 4 + int(MaxDay-MinDay)/8 + 1
+	if len(text) < 4 || len(text) > most {
+		return Calendar{}, fmt.Errorf("bitmap: the key of %q holds no calendar: it has %d bytes; want 4 to %d", name, len(text), most)
+	}
+	base := binary.BigEndian.Uint32([]byte(text[:4]))
+	if base%8 != 0 || base > uint32(MaxDay-MinDay) {
+		return Calendar{}, fmt.Errorf("bitmap: the key of %q holds no calendar", name)
+	}
+	return Calendar{base: Day(base) + MinDay, bits: text[4:]}, nil
+}
+
+// Delete deletes the calendar called name. It reports whether there was one. One round
+// trip.
+func (cs *Calendars) Delete(ctx context.Context, name string) (deleted bool, err error) {
+	return unlink(ctx, cs.client, name, calendarPart)
+}
+
+// List goes over the names of calendars that match: a pattern as of Redis' KEYS, where
+// an empty one matches all. A loop over it ends with the first error. It looks at every
+// key of the server, or of all primaries of a cluster, in steps of a round trip for
+// about 1,000 keys: see [redoubt.Client.Names].
+func (cs *Calendars) List(ctx context.Context, match string) iter.Seq2[string, error] {
+	return list(ctx, cs.client, calendarPart, "string", match)
+}

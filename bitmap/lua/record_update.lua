@@ -1,0 +1,15 @@
+-- record_update.lua: change fields of a record, all or none.
+-- KEYS[1] record string  {<name>}:record: its fields, as those of BITFIELD
+-- ARGV[1] ttl_ms integer for how long it is kept from now on; 0: as it is
+-- ARGV[2..] op   text    arguments of BITFIELD: SET and INCRBY, each with an OVERFLOW before it
+-- Returns {refused integer: the first op that would overflow, from 1, and nothing was changed; 0 all are done, record bytes}
+local before = redis.call('GET', KEYS[1])
+for i, value in ipairs(redis.call('BITFIELD', KEYS[1], unpack(ARGV, 2))) do
+  -- The values are not to be looked at: a double does not hold them.
+  if not value then
+    if before then redis.call('SET', KEYS[1], before, 'KEEPTTL') else redis.call('DEL', KEYS[1]) end
+    return {i, before or ''}
+  end
+end
+if ARGV[1] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return {0, redis.call('GET', KEYS[1])}

@@ -1,0 +1,369 @@
+package bitmap_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bitmap"
+)
+
+const shard = 1 << 18
+
+func (w *world) maps() *bitmap.Maps {
+	w.t.Helper()
+	ms, err := bitmap.New(w.client, bitmap.Options{})
+	must(w.t, err)
+	return ms
+}
+
+// A set is a map as it should be.
+type set map[uint64]bool
+
+func (s set) sorted() []uint64 { return slices.Sorted(maps.Keys(s)) }
+
+// near returns an offset near the limits of bytes, of shards, of 2^32, and of a map.
+func near(rng *rand.Rand) uint64 {
+	places := []uint64{0, 8, shard, 2 * shard, 100 * shard, 1 << 32, 1<<32 + 40*shard, 1 << 53, bitmap.MaxOffset - 10}
+	return places[rng.IntN(len(places))] + uint64(rng.IntN(11))
+}
+
+// What a map answers is what a set of numbers would.
+func TestMapAgreesWithModel(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ms, rng, model := w.maps(), rand.New(rand.NewPCG(3, 4)), set{}
+		for step := range 150 {
+			var offsets []uint64
+			want := int64(0)
+			on := rng.IntN(3) > 0
+			for range 1 + rng.IntN(10) {
+				o := near(rng)
+				if offsets = append(offsets, o); model[o] != on {
+					want++
+				}
+				if model[o] = true; !on {
+					delete(model, o)
+				}
+			}
+			do := ms.Set
+			if !on {
+				do = ms.Clear
+			}
+			changed, err := do(t.Context(), "m", offsets...)
+			must(t, err)
+			if changed != want {
+				t.Fatalf("step %d: %d of %v changed, want %d", step, changed, offsets, want)
+			}
+			if step%5 == 0 {
+				agrees(t, ms, "m", model, rng)
+			}
+		}
+		deleted, err := ms.Delete(t.Context(), "m")
+		must(t, err)
+		if !deleted || w.keys() != 0 {
+			t.Errorf("deleted: %v, and %d keys are left", deleted, w.keys())
+		}
+		agrees(t, ms, "m", set{}, rng)
+	})
+}
+
+// agrees compares a map with a set.
+func agrees(t *testing.T, ms *bitmap.Maps, name string, model set, rng *rand.Rand) {
+	t.Helper()
+	n, err := ms.Count(t.Context(), name)
+	must(t, err)
+	if n != int64(len(model)) {
+		t.Fatalf("%d bits are set, want %d", n, len(model))
+	}
+	sorted := model.sorted()
+	for range 5 {
+		from, to := near(rng), near(rng)
+		if from > to {
+			from, to = to, from
+		}
+		var want []uint64
+		for _, o := range sorted {
+			if o >= from && o <= to {
+				want = append(want, o)
+			}
+		}
+		n, err := ms.CountRange(t.Context(), name, from, to)
+		must(t, err)
+		var got []uint64
+		for o, err := range ms.Range(t.Context(), name, from, to) {
+			must(t, err)
+			got = append(got, o)
+		}
+		if n != int64(len(want)) || !slices.Equal(got, want) {
+			t.Fatalf("from %d to %d: %d, %v; want %v", from, to, n, got, want)
+		}
+		first, ok, err := ms.First(t.Context(), name, from)
+		must(t, err)
+		i, _ := slices.BinarySearch(sorted, from)
+		if ok != (i < len(sorted)) || ok && first != sorted[i] {
+			t.Fatalf("the first at %d or after it is %d, %v", from, first, ok)
+		}
+	}
+	var offsets []uint64
+	for range 20 {
+		offsets = append(offsets, near(rng))
+	}
+	set, err := ms.GetMany(t.Context(), name, offsets)
+	must(t, err)
+	for i, o := range offsets {
+		if set[i] != model[o] {
+			t.Fatalf("bit %d is %v", o, set[i])
+		}
+	}
+	one, err := ms.Get(t.Context(), name, offsets[0])
+	must(t, err)
+	if one != set[0] {
+		t.Fatalf("bit %d by itself is %v", offsets[0], one)
+	}
+}
+
+// Many bits leave together, and a new shard costs three round trips more, once.
+func TestMapRoundTrips(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ms := w.maps()
+		var offsets []uint64
+		for i := range uint64(5000) {
+			offsets = append(offsets, i*100)
+		}
+		set := func() (n int64) {
+			n, err := ms.Set(t.Context(), "m", offsets...)
+			must(t, err)
+			return n
+		}
+		if n := w.tripsOf(func() {
+			if changed := set(); changed != 5000 {
+				t.Errorf("%d changed", changed)
+			}
+		}); n != 4 {
+			t.Errorf("a Set that makes shards took %d round trips, want 4", n)
+		}
+		if n := w.tripsOf(func() {
+			if changed := set(); changed != 0 {
+				t.Errorf("%d changed again", changed)
+			}
+		}); n != 1 {
+			t.Errorf("a Set took %d round trips, want 1", n)
+		}
+		if n := w.tripsOf(func() { _, _ = ms.GetMany(t.Context(), "m", offsets) }); n != 1 {
+			t.Errorf("GetMany took %d round trips, want 1", n)
+		}
+		if n := w.tripsOf(func() { _, _ = ms.CountRange(t.Context(), "m", 3, 490_001) }); n != 2 {
+			t.Errorf("CountRange took %d round trips, want 2", n)
+		}
+		if n := w.tripsOf(func() { _, _, _ = ms.First(t.Context(), "m", 77) }); n != 2 {
+			t.Errorf("First took %d round trips, want 2", n)
+		}
+		if n := w.tripsOf(func() { _, _ = ms.CountOf(t.Context(), bitmap.And, "m", "m") }); n != 2 {
+			t.Errorf("CountOf took %d round trips, want 2", n)
+		}
+	})
+}
+
+// A map is as large as its shards, which are 32 KiB, wherever its bits are.
+func TestMapIsSparse(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ms := w.maps()
+		_, err := ms.Set(t.Context(), "m", 1<<40, 1<<50, bitmap.MaxOffset)
+		must(t, err)
+		total := int64(0)
+		for _, n := range []uint64{1 << 40 / shard, 1 << 50 / shard, bitmap.MaxOffset / shard} {
+			total += w.rdb.StrLen(t.Context(), w.key(fmt.Sprint("m:", n), "bits")).Val()
+		}
+		if total == 0 || total > 3*32<<10 || w.keys() != 4 {
+			t.Errorf("three bits take %d bytes in %d keys", total, w.keys())
+		}
+		// To clear what is not set makes nothing.
+		_, err = ms.Clear(t.Context(), "m", 1<<30)
+		must(t, err)
+		if w.keys() != 4 {
+			t.Errorf("there are %d keys", w.keys())
+		}
+	})
+}
+
+// A map expires as a whole, with what is set in it later.
+func TestMapExpires(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ms := w.maps()
+		at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		if ok, err := ms.ExpireAt(t.Context(), "m", at); ok || err != nil {
+			t.Errorf("there is no map: %v, %v", ok, err)
+		}
+		_, err := ms.Set(t.Context(), "m", 1)
+		must(t, err)
+		ok, err := ms.ExpireAt(t.Context(), "m", at)
+		must(t, err)
+		_, err = ms.Set(t.Context(), "m", 2, shard, 5*shard)
+		must(t, err)
+		expiries := func() (expires int) {
+			keys := []string{w.key("m", "map"), w.key("m:0", "bits"), w.key("m:1", "bits"), w.key("m:5", "bits")}
+			for _, k := range keys {
+				if left := w.rdb.PTTL(t.Context(), k).Val(); left > 0 && left <= time.Until(at)+time.Second {
+					expires++
+				}
+			}
+			return expires
+		}
+		if n := expiries(); !ok || n != 4 {
+			t.Errorf("%d of 4 keys expire", n)
+		}
+		// A map that is made of others keeps its end.
+		_, err = ms.Set(t.Context(), "other", 3, shard+3, 5*shard+3)
+		must(t, err)
+		_, err = ms.Combine(t.Context(), "m", bitmap.Or, "m", "other")
+		must(t, err)
+		if n := expiries(); n != 4 {
+			t.Errorf("%d of 4 keys expire when it was made anew", n)
+		}
+		ok, err = ms.ExpireAt(t.Context(), "m", time.Time{})
+		must(t, err)
+		if n := expiries(); !ok || n != 0 {
+			t.Errorf("%d of 4 keys expire, want none", n)
+		}
+		_, err = ms.ExpireAt(t.Context(), "m", time.Now().Add(-time.Second))
+		must(t, err)
+		n, err := ms.Count(t.Context(), "m")
+		must(t, err)
+		if n != 0 {
+			t.Errorf("%d bits are set in what has expired", n)
+		}
+	})
+}
+
+// A map is deleted while others set bits in it. What is there in the end is all counted.
+func TestMapDeletedInUse(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ms := w.maps()
+		var done atomic.Bool
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(7, uint64(g)))
+				for !done.Load() {
+					if _, err := ms.Set(t.Context(), "m", uint64(rng.IntN(8))*shard+uint64(rng.IntN(1000)), uint64(rng.IntN(8))*shard); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for range 50 {
+			_, err := ms.Delete(t.Context(), "m")
+			must(t, err)
+		}
+		done.Store(true)
+		wg.Wait()
+		want := int64(0)
+		for n := range 8 {
+			want += w.rdb.BitCount(t.Context(), w.key(fmt.Sprint("m:", n), "bits"), nil).Val()
+		}
+		n, err := ms.Count(t.Context(), "m")
+		must(t, err)
+		if n != want {
+			t.Errorf("%d bits are counted, and %d are set", n, want)
+		}
+	})
+}
+
+// A process that dies while it makes a shard leaves none that is not known.
+func TestMapMakerDies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for calls := range 4 {
+			name := fmt.Sprint("m", calls)
+			dies := &dying{Conn: w.conn, left: int64(calls)}
+			ms, err := bitmap.New(w.on(dies), bitmap.Options{})
+			must(t, err)
+			_, err = ms.Set(t.Context(), name, 3, shard)
+			is(t, err, redoubt.ErrUnknownOutcome)
+			ms = w.maps()
+			set, err := ms.GetMany(t.Context(), name, []uint64{3, shard})
+			must(t, err)
+			n, err := ms.Count(t.Context(), name)
+			must(t, err)
+			if want := int64(0); set[0] || set[1] {
+				if want = 2; n != want {
+					t.Errorf("after %d calls %d bits count, want %d", calls, n, want)
+				}
+			}
+			_, err = ms.Set(t.Context(), name, 3, shard)
+			must(t, err)
+			if n, err = ms.Count(t.Context(), name); n != 2 || err != nil {
+				t.Errorf("%d bits count, %v", n, err)
+			}
+		}
+	})
+}
+
+// dying is a Conn whose process dies after some calls.
+type dying struct {
+	redoubt.Conn
+	left int64
+}
+
+func (d *dying) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return d.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (d *dying) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if d.left--; d.left >= 0 {
+		return d.Conn.Pipeline(ctx, cmds)
+	}
+	replies := make([]redoubt.Reply, len(cmds))
+	for i := range replies {
+		replies[i].Err = redoubt.UnknownOutcome(context.DeadlineExceeded)
+	}
+	return replies
+}
+
+func TestMapBadInput(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		_, err := bitmap.New(nil, bitmap.Options{})
+		says(t, err, "client is nil")
+		ms := w.maps()
+		_, err = ms.Set(t.Context(), "m", 1, bitmap.MaxOffset+1)
+		says(t, err, "offset 9223372036854775808 is out of range; want 0 to 9223372036854775807")
+		_, err = ms.GetMany(t.Context(), "m", []uint64{1 << 63})
+		says(t, err, "out of range")
+		_, err = ms.CountRange(t.Context(), "m", 5, 4)
+		says(t, err, "the range from 5 to 4 is empty")
+		for _, err := range ms.Range(t.Context(), "m", 0, 1<<63) {
+			says(t, err, "out of range")
+		}
+		_, err = ms.Set(t.Context(), string(make([]byte, bitmap.MaxMapName+1)), 1)
+		is(t, err, redoubt.ErrInvalidName)
+		_, err = ms.Combine(t.Context(), "x", 9, "a", "")
+		says(t, err, "Operation(9) is no operation", "it is empty")
+		_, err = ms.Combine(t.Context(), "x", bitmap.And)
+		says(t, err, "0 maps are to be combined; want 1 to 256")
+		_, err = ms.Combine(t.Context(), "x", bitmap.Xor, "a", "x")
+		says(t, err, `"x" is a source of its own Xor`)
+		_, err = ms.ExpireAt(t.Context(), "m", time.Unix(-1, 0))
+		says(t, err, "is no time to expire")
+		if w.keys() != 0 {
+			t.Errorf("there are %d keys", w.keys())
+		}
+		must(t, w.rdb.LPush(t.Context(), w.key("l:0", "bits"), "x").Err())
+		_, err = ms.Get(t.Context(), "l", 1)
+		says(t, err, "WRONGTYPE")
+		_, err = ms.Set(t.Context(), "l", 1)
+		says(t, err, "WRONGTYPE")
+		must(t, w.rdb.Set(t.Context(), w.key("s", "map"), "x", 0).Err())
+		_, err = ms.Set(t.Context(), "s", 1)
+		says(t, err, "WRONGTYPE")
+		if w.keys() != 2 {
+			t.Errorf("there are %d keys", w.keys())
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package bitmap
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+func decimal[N ~int | ~int32 | ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// send runs one command with what other callers send just now, and several by
+// themselves.
+func send(ctx context.Context, client *redoubt.Client, cmds []redoubt.Cmd) []redoubt.Reply {
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		return []redoubt.Reply{client.Do(ctx, cmds[0])}
+	}
+	return client.Pipeline(ctx, cmds)
+}
+
+// unlink deletes the one key of a name.
+func unlink(ctx context.Context, client *redoubt.Client, name, part string) (deleted bool, err error) {
+	key, err := client.Key(name, part)
+	if err != nil {
+		return false, err
+	}
+	n, err := client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: []string{key}, Flags: redoubt.Idempotent}).Int()
+	return n > 0, err
+}
+
+// list goes over names, page by page.
+func list(ctx context.Context, client *redoubt.Client, part, typ, match string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for cursor := ""; cursor != "0"; {
+			names, next, err := client.Names(ctx, part, typ, match, cursor)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, name := range names {
+				if !yield(name, nil) {
+					return
+				}
+			}
+			cursor = next
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package hyll
+
+// Encode returns the bytes of registers: sparse where Redis would have it so.
+func Encode(registers *[Registers]byte) []byte {
+	b := make([]byte, header, header+512)
+	copy(b, "HYLL")
+	b[4] = sparse
+	Stale(b)
+	for i := 0; i < Registers; {
+		v, n := registers[i], 1
+		for i+n < Registers && registers[i+n] == v {
+			n++
+		}
+		i += n
+		switch {
+		case v == 0:
+			b = appendZeros(b, n)
+		case v <= 32:
+			for ; n > 0; n -= 4 {
+				b = appendValue(b, int(v), min(n, 4))
+			}
+		}
+		if v > 32 || len(b) > sparseMax {
+			return encodeDense(registers)
+		}
+	}
+	return b
+}
+
+func encodeDense(registers *[Registers]byte) []byte {
+	b := make([]byte, denseSize)
+	copy(b, "HYLL")
+	b[4] = dense
+	Stale(b)
+	for i, v := range registers {
+		densePut(b[header:], i, v)
+	}
+	return b
+}
+
+// EstimateOf returns the cardinality of registers.
+func EstimateOf(registers *[Registers]byte) uint64 {
+	var histogram [64]int
+	for _, v := range registers {
+		histogram[v&63]++
+	}
+	return Estimate(&histogram)
+}
+
+// Element returns 8 bytes that raise the register to count, 1 to 51, when they are
+// added: the hash goes backwards, for it loses nothing of 8 bytes.
+func Element(register int, count byte) string {
+	h := uint64(register) | 1<<(13+count) // of 51 it has no bit
+	h ^= h >> 47
+	h *= inverse
+	h ^= h >> 47
+	const begin = seed ^ 8*multiplier&(1<<64-1)
+	k := (h*inverse ^ begin) * inverse
+	k ^= k >> 47
+	k *= inverse
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(k >> (8 * i))
+	}
+	return string(b[:])
+}
+
+// inverse is what multiplies with multiplier to 1, modulo 2^64.
+var inverse = func() uint64 {
+	x := uint64(multiplier)
+	for range 6 { // each step doubles the bits that are right, of which three are
+		x *= 2 - multiplier*x
+	}
+	return x
+}()
