@@ -1,0 +1,431 @@
+// Package poolfile reads twemproxy's configuration: pools of servers, in YAML.
+//
+// Every key, default and rule is that of nutcracker 0.5, whose words the errors
+// use, but each says in which line it is and what is allowed, and all are
+// returned, not the first alone. A file that nutcracker takes is taken, with
+// these differences: client_connections counts, which nutcracker parses and
+// forgets; a number must fit in 31 bits, and permissions must be octal, which
+// nutcracker doesn't look at.
+package poolfile
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/redoubt-go/redoubt/proxy/ring"
+)
+
+// A File is what a file says.
+type File struct {
+	// Pools are in the order of the file.
+	Pools []Pool
+	// Warnings are about what is allowed and hardly meant.
+	Warnings []string
+}
+
+// A Pool is a number of servers that clients see as one, and where they find it.
+type Pool struct {
+	Name string
+	Line int // in the file
+
+	// Network and Address are what to listen on, as net.Listen takes them, and
+	// Perm the permissions of a unix socket, 0 for the default.
+	Network, Address string
+	Perm             uint32
+
+	Hash         ring.Hash
+	Distribution ring.Distribution
+	HashTag      string
+
+	Timeout                    time.Duration // for a server's answer; negative: none
+	Backlog, ClientConnections int
+	Redis                      bool // else memcached
+	RedisAuth                  string
+	RedisDB                    int
+	TCPKeepalive, Reuseport    bool
+	Preconnect, AutoEjectHosts bool
+	ServerConnections          int
+	ServerRetryTimeout         time.Duration
+	ServerFailureLimit         int
+	Servers                    []Server
+}
+
+// A Server is one of a pool.
+type Server struct {
+	ring.Server
+	// Network and Address are as net.Dial takes them.
+	Network, Address string
+	Line             int
+}
+
+// ServersOf returns the servers as a ring takes them.
+func (pool *Pool) ServersOf() []ring.Server {
+	servers := make([]ring.Server, len(pool.Servers))
+	for i, s := range pool.Servers {
+		servers[i] = s.Server
+	}
+	return servers
+}
+
+// An Error says what is wrong with a line of a file.
+type Error struct {
+	File string
+	Line int // 0: of the file as a whole
+	Text string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: conf: %s", e.File, e.Text)
+	}
+	return fmt.Sprintf("%s:%d: conf: %s", e.File, e.Line, e.Text)
+}
+
+// Parse reads a file's text. name is for the errors: those that errors.As finds
+// are of type *Error, joined, in the order of the lines.
+func Parse(name string, text []byte) (File, error) {
+	p := parser{name: name}
+	p.file(text)
+	if len(p.errs) > 0 {
+		slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+		errs := make([]error, len(p.errs))
+		for i, e := range p.errs {
+			errs[i] = e
+		}
+		return File{}, errors.Join(errs...)
+	}
+	return p.out, nil
+}
+
+type parser struct {
+	name string
+	out  File
+	errs []*Error
+}
+
+func (p *parser) fail(line int, format string, args ...any) {
+	p.errs = append(p.errs, &Error{p.name, line, fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) warn(line int, format string, args ...any) {
+	p.out.Warnings = append(p.out.Warnings, fmt.Sprintf("%s:%d: ", p.name, line)+fmt.Sprintf(format, args...))
+}
+
+func (p *parser) file(text []byte) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		p.fail(0, "there are no pools")
+		return
+	case err != nil:
+		p.syntax(err)
+		return
+	}
+	var another yaml.Node
+	if err := d.Decode(&another); err == nil {
+		p.fail(another.Line, "there is a second document; want one")
+	} else if !errors.Is(err, io.EOF) {
+		p.syntax(err)
+	}
+	root := doc.Content[0]
+	if !p.plain(root, yaml.MappingNode, "pools, each a name with directives below it") {
+		return
+	}
+	names, listeners := map[string]string{}, map[string]string{}
+	for i := 0; i < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if !p.plain(key, yaml.ScalarNode, "a pool's name") || !p.plain(value, yaml.MappingNode, "directives, indented below the pool's name") {
+			continue
+		}
+		pool := p.pool(key, value)
+		if _, ok := names[pool.Name]; ok {
+			p.fail(key.Line, "there are pools with same name %q", pool.Name)
+		}
+		if other, ok := listeners[pool.Address]; ok && pool.Address != "" {
+			p.fail(key.Line, "pools %q and %q have the same listen address %q", other, pool.Name, pool.Address)
+		}
+		names[pool.Name], listeners[pool.Address] = pool.Name, pool.Name
+		p.out.Pools = append(p.out.Pools, pool)
+	}
+	if len(root.Content) == 0 {
+		p.fail(root.Line, "there are no pools")
+	}
+}
+
+// syntax reports what the YAML library says, which names the line in its text.
+func (p *parser) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		number, what, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			line, text = n, what
+		}
+	}
+	p.fail(line, "this is no YAML: %s", text)
+}
+
+// plain reports whether n is of a kind, and written without what nutcracker
+// doesn't take.
+func (p *parser) plain(n *yaml.Node, kind yaml.Kind, want string) bool {
+	kinds := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		p.fail(n.Line, "alias and anchor are disallowed")
+	case n.Style&yaml.TaggedStyle != 0:
+		p.fail(n.Line, "tag is disallowed")
+	case n.Style&yaml.FlowStyle != 0:
+		p.fail(n.Line, "flow style, with brackets or braces, is disallowed; write one entry a line")
+	case n.Kind != kind:
+		p.fail(n.Line, "there is %s; want %s", kinds[n.Kind], want)
+	default:
+		return true
+	}
+	return false
+}
+
+// directives are all that a pool may have, in the order of nutcracker.
+var directives = []string{
+	"listen", "hash", "hash_tag", "distribution", "timeout", "backlog", "client_connections", "redis", "tcpkeepalive",
+	"reuseport", "redis_auth", "redis_db", "preconnect", "auto_eject_hosts", "server_connections", "server_retry_timeout",
+	"server_failure_limit", "servers",
+}
+
+func (p *parser) pool(key, body *yaml.Node) Pool {
+	pool := Pool{
+		Name: key.Value, Line: key.Line,
+		Hash: ring.FNV64a, Distribution: ring.Ketama, Timeout: -1, Backlog: 512,
+		ServerConnections: 1, ServerRetryTimeout: 30 * time.Second, ServerFailureLimit: 2,
+	}
+	if pool.Name == "" {
+		p.fail(key.Line, "a pool's name is empty")
+	}
+	lines := map[string]int{}
+	for i := 0; i < len(body.Content); i += 2 {
+		k, v := body.Content[i], body.Content[i+1]
+		if !p.plain(k, yaml.ScalarNode, "a directive") {
+			continue
+		}
+		if !slices.Contains(directives, k.Value) {
+			p.fail(k.Line, "directive %q is unknown; want one of %s", k.Value, strings.Join(directives, ", "))
+			continue
+		}
+		if lines[k.Value] != 0 {
+			p.fail(k.Line, "directive %q is a duplicate of line %d", k.Value, lines[k.Value])
+			continue
+		}
+		lines[k.Value] = k.Line
+		if k.Value == "servers" {
+			p.servers(&pool, v)
+		} else if p.plain(v, yaml.ScalarNode, "one for directive "+strconv.Quote(k.Value)) {
+			p.directive(&pool, k, v)
+		}
+	}
+	if lines["listen"] == 0 {
+		p.fail(key.Line, "directive \"listen\" is missing in pool %q", pool.Name)
+	}
+	if len(pool.Servers) == 0 && lines["servers"] == 0 {
+		p.fail(key.Line, "pool %q has no servers", pool.Name)
+	}
+	if !pool.Redis && pool.RedisAuth != "" {
+		p.fail(lines["redis_auth"], "directive \"redis_auth\" is only valid for a redis pool; want redis: true beside it")
+	}
+	if pool.Hash == ring.CRC32 && pool.Distribution == ring.Ketama && len(pool.Servers) > 1 {
+		p.warn(lines["hash"], "pool %q: crc32 has 15 bits, so that ketama sends nearly all keys to one server; crc32a has 32", pool.Name)
+	}
+	if pool.ClientConnections > 0 {
+		p.warn(lines["client_connections"], "pool %q: at most %d clients are let in, where nutcracker takes any number", pool.Name, pool.ClientConnections)
+	}
+	if pool.Distribution == ring.Random && len(pool.Servers) > 1 {
+		p.warn(lines["distribution"], "pool %q: random sends a key now to one server and now to another, and looks at no weight", pool.Name)
+	}
+	return pool
+}
+
+func (p *parser) directive(pool *Pool, k, v *yaml.Node) {
+	var err string
+	number := func(least int) (n int) {
+		n, err = parseNumber(v.Value)
+		if err == "" && n < least {
+			err = fmt.Sprintf("cannot be %d", n)
+		}
+		return n
+	}
+	milliseconds := func() time.Duration { return time.Duration(number(0)) * time.Millisecond }
+	boolean := func() bool {
+		if v.Value != "true" && v.Value != "false" {
+			err = `is not "true" or "false"`
+		}
+		return v.Value == "true"
+	}
+	switch k.Value {
+	case "listen":
+		err = pool.listen(v.Value)
+	case "hash":
+		if pool.Hash = ring.Hash(v.Value); !slices.Contains(ring.Hashes, pool.Hash) {
+			err = fmt.Sprintf("is not a valid hash; want one of %v", ring.Hashes)
+		}
+	case "distribution":
+		if pool.Distribution = ring.Distribution(v.Value); !slices.Contains(ring.Distributions, pool.Distribution) {
+			err = fmt.Sprintf("is not a valid distribution; want one of %v", ring.Distributions)
+		}
+	case "hash_tag":
+		if pool.HashTag = v.Value; len(v.Value) != 2 {
+			err = `is not a valid hash tag string with two characters, like "{}"`
+		}
+	case "redis_auth":
+		pool.RedisAuth = v.Value
+	case "timeout":
+		pool.Timeout = milliseconds()
+	case "server_retry_timeout":
+		pool.ServerRetryTimeout = milliseconds()
+	case "backlog":
+		pool.Backlog = number(0)
+	case "client_connections":
+		pool.ClientConnections = number(0)
+	case "redis_db":
+		pool.RedisDB = number(0)
+	case "server_connections":
+		pool.ServerConnections = number(1)
+	case "server_failure_limit":
+		pool.ServerFailureLimit = number(0)
+	case "redis":
+		pool.Redis = boolean()
+	case "tcpkeepalive":
+		pool.TCPKeepalive = boolean()
+	case "reuseport":
+		pool.Reuseport = boolean()
+	case "preconnect":
+		pool.Preconnect = boolean()
+	case "auto_eject_hosts":
+		pool.AutoEjectHosts = boolean()
+	}
+	if err != "" {
+		p.fail(v.Line, "directive %q %s: %q", k.Value, err, v.Value)
+	}
+}
+
+func parseNumber(s string) (n int, err string) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, "is not a number"
+	}
+	n, e := strconv.Atoi(s)
+	if e != nil || n > math.MaxInt32 {
+		return 0, fmt.Sprintf("is not a number of at most %d", math.MaxInt32)
+	}
+	return n, ""
+}
+
+func (pool *Pool) listen(s string) (err string) {
+	if path, perm, found := cutLast(s, " "); strings.HasPrefix(s, "/") {
+		pool.Network, pool.Address = "unix", s
+		if found {
+			n, e := strconv.ParseUint(perm, 8, 32)
+			if e != nil || n > 0o777 {
+				return `has an invalid file permission in "socket_path permission" format string`
+			}
+			pool.Address, pool.Perm = path, uint32(n)
+		}
+		return ""
+	}
+	host, port, found := cutLast(s, ":")
+	if !found {
+		return `has an invalid "hostname:port" format string`
+	}
+	if !isPort(port) {
+		return `has an invalid port in "hostname:port" format string`
+	}
+	pool.Network, pool.Address = "tcp", net.JoinHostPort(host, port)
+	return ""
+}
+
+func isPort(s string) bool {
+	n, err := parseNumber(s)
+	return err == "" && n >= 1 && n <= math.MaxUint16
+}
+
+// cutLast cuts s around the last sep.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func (p *parser) servers(pool *Pool, v *yaml.Node) {
+	if !p.plain(v, yaml.SequenceNode, "servers, each behind a dash") {
+		return
+	}
+	lines := map[string]int{}
+	for _, n := range v.Content {
+		if !p.plain(n, yaml.ScalarNode, `a server, as "hostname:port:weight [name]"`) {
+			continue
+		}
+		s, err := parseServer(n.Value)
+		if err != "" {
+			p.fail(n.Line, "directive \"servers\" %s: %q", err, n.Value)
+			continue
+		}
+		if s.Line = n.Line; lines[s.Name] != 0 {
+			p.fail(n.Line, "pool %q has servers with same name %q, the other in line %d", pool.Name, s.Name, lines[s.Name])
+		}
+		lines[s.Name] = n.Line
+		pool.Servers = append(pool.Servers, s)
+	}
+	if len(v.Content) == 0 {
+		p.fail(v.Line, "pool %q has no servers", pool.Name)
+	}
+}
+
+// ketamaPort is not part of a server's name, as libmemcached has it.
+const ketamaPort = "11211"
+
+func parseServer(text string) (s Server, err string) {
+	const format = `"hostname:port:weight [name]" or "/path/unix_socket:weight [name]" format string`
+	rest, name, named := cutLast(text, " ")
+	addr, weight, found := cutLast(rest, ":")
+	if !found {
+		return s, "has an invalid " + format
+	}
+	if s.Weight, err = parseNumber(weight); err != "" {
+		return s, "has an invalid weight in " + format
+	}
+	if s.Weight == 0 {
+		return s, "has a zero weight in " + format
+	}
+	if strings.HasPrefix(text, "/") {
+		if strings.Contains(addr, ":") {
+			return s, "has an invalid " + format
+		}
+		// nutcracker takes the colon behind the path for part of the name.
+		s.Network, s.Address, s.Name = "unix", addr, addr+":"
+	} else {
+		host, port, found := cutLast(addr, ":")
+		if !found {
+			return s, "has an invalid " + format
+		}
+		if !isPort(port) {
+			return s, "has an invalid port in " + format
+		}
+		s.Network, s.Address, s.Name = "tcp", net.JoinHostPort(host, port), addr
+		if n, _ := parseNumber(port); strconv.Itoa(n) == ketamaPort {
+			s.Name = host
+		}
+	}
+	if named {
+		s.Name = name
+	}
+	return s, ""
+}
