@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bitmap"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -155,6 +157,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	nodes := map[string]bool{}
+	await.Until(t, 30*time.Second, "the nodes are known", func() bool { return client.Node("a") != "" })
 	for n := range 40 {
 		key, err := client.Key(fmt.Sprint("a:", n), "bits")
 		must(t, err)

@@ -23,6 +23,8 @@ var leftToLua = map[string]string{
 	"bitmap/lua/map_index.lua":     "once a shard",
 	"bitmap/lua/map_set.lua":       "not shown hot by a profile",
 	"bitmap/lua/record_update.lua": "not shown hot by a profile",
+	"hll/lua/merge.lua":            "PFMERGE is most of it",
+	"hll/lua/union.lua":            "PFMERGE is most of it",
 
 	"bloom/lua/add.lua":           "not shown hot by a profile",
 	"bloom/lua/advance.lua":       "a few times a rebuild",

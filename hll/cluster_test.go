@@ -1,0 +1,59 @@
+package hll_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/hll"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// On a cluster pages are on all nodes, and are counted together all the same.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	conn, err := goredis.Open(t.Context(), cluster.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	v, err := hll.New(client, hll.Options{})
+	must(t, err)
+	v.SetClock((&clock{now: noon}).Now)
+	nodes, pages, keys := map[string]bool{}, []string{}, []string{}
+	for p := range 30 {
+		pages = append(pages, fmt.Sprint("p", p))
+		key, err := client.Key(pages[p], "visitors:2026-11-21")
+		must(t, err)
+		keys = append(keys, key)
+		for d := range 3 {
+			for i := range 300 {
+				must(t, v.AddAt(pages[p], fmt.Sprint(p*100+d*100+i), noon.AddDate(0, 0, -d)))
+			}
+		}
+	}
+	must(t, v.Close(t.Context()))
+	got, err := v.Last(t.Context(), 3, pages...)
+	must(t, err)
+	if want := 3400.0; math.Abs(float64(got.Visitors)/want-1) > 0.03 || got.Views != 27_000 {
+		t.Errorf("%+v, want %.0f visitors and 27,000 views", got, want)
+	}
+	await.Until(t, 30*time.Second, "the nodes are known", func() bool { return client.Node(keys[0]) != "" })
+	for _, key := range keys {
+		nodes[client.Node(key)] = true
+	}
+	if len(nodes) != 3 {
+		t.Errorf("the pages are on %d nodes", len(nodes))
+	}
+	n, err := hll.CountKeys(t.Context(), client, keys...)
+	must(t, err)
+	if want := 3200.0; math.Abs(float64(n)/want-1) > 0.03 {
+		t.Errorf("the keys have %d, want %.0f", n, want)
+	}
+}

@@ -1,0 +1,271 @@
+package hll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/hyll"
+)
+
+const (
+	// MaxPeriods is how many periods, times pages, a call may ask for.
+	MaxPeriods = 100_000
+
+	// atOnce is how many sketches a server merges in one command, which takes it a
+	// millisecond or so.
+	atOnce = 64
+)
+
+// A Count is what was counted.
+type Count struct {
+	// Visitors is how many different visitors there were, by estimate: of a hundred
+	// estimates 68 are within 0.81 %, and 99 within 2.1 %.
+	Visitors int64
+	// Views is how many visits there were, exactly.
+	Views int64
+}
+
+// Count returns what was counted of a page in the period that a time is in. One round
+// trip. What was not flushed yet, here or elsewhere, is not in it.
+func (v *Visitors) Count(ctx context.Context, page string, at time.Time) (Count, error) {
+	return v.Between(ctx, at, at, page)
+}
+
+// Last returns what was counted in the last n periods, of which the current one is the
+// last: with 7 and [Daily] since midnight six days ago. See Between.
+func (v *Visitors) Last(ctx context.Context, n int, pages ...string) (Count, error) {
+	now := v.now()
+	if n < 1 || n > MaxPeriods {
+		return Count{}, fmt.Errorf("hll: the last %d periods; want 1 to %d", n, MaxPeriods)
+	}
+	to := v.opts.Period.at(now, v.opts.Location)
+	return v.count(ctx, to.n-int64(n)+1, to.n, pages)
+}
+
+// Between returns what was counted in the periods from that of one time to that of
+// another, both included, of all pages together: who visited several, or came on several
+// days, is one visitor. One round trip to each server for every 512 periods and pages.
+//
+// The periods of a page are merged on its server; a page is 12 KiB on the way then, at
+// most. Pages, which are in different slots, are merged here.
+func (v *Visitors) Between(ctx context.Context, from, to time.Time, pages ...string) (Count, error) {
+	first, last, err := v.spans(from, to)
+	if err != nil {
+		return Count{}, err
+	}
+	return v.count(ctx, first, last, pages)
+}
+
+func (v *Visitors) spans(from, to time.Time) (first, last int64, err error) {
+	if err := errors.Join(checkTime(from), checkTime(to)); err != nil {
+		return 0, 0, err
+	}
+	if from.After(to) {
+		return 0, 0, fmt.Errorf("hll: the time from %v to %v is empty", from, to)
+	}
+	return v.opts.Period.at(from, v.opts.Location).n, v.opts.Period.at(to, v.opts.Location).n, nil
+}
+
+func (v *Visitors) check(pages []string, periods int64) error {
+	var errs []error
+	for _, p := range pages {
+		_, err := v.client.Key(p, "")
+		errs = append(errs, err)
+	}
+	if len(pages) == 0 {
+		errs = append(errs, errors.New("hll: there is no page"))
+	}
+	if periods*int64(max(len(pages), 1)) > MaxPeriods {
+		errs = append(errs, fmt.Errorf("hll: %d periods of %d pages; want %d together at most", periods, len(pages), MaxPeriods))
+	}
+	return errors.Join(errs...)
+}
+
+func (v *Visitors) count(ctx context.Context, first, last int64, pages []string) (c Count, err error) {
+	if err := v.check(pages, last-first+1); err != nil {
+		return c, err
+	}
+	pages = slices.Compact(slices.Sorted(slices.Values(pages)))
+	var sketches, views []redoubt.Cmd
+	for _, page := range pages {
+		var visitors []string
+		for n := first; n <= last; n++ {
+			k := v.keys(place{page, n})
+			visitors = append(visitors, k.visitors)
+			views = append(views, viewsOf(k))
+		}
+		for some := range slices.Chunk(visitors, atOnce) {
+			if len(some) == 1 {
+				sketches = append(sketches, redoubt.Cmd{Name: "GET", Keys: some, Flags: redoubt.ReadOnly})
+				continue
+			}
+			keys := append([]string{v.key(page, "work")}, some...)
+			sketches = append(sketches, redoubt.Cmd{Script: unionScript, Keys: keys, Flags: redoubt.Idempotent})
+		}
+	}
+	// One page that a single command is enough for is counted there.
+	if len(sketches) == 1 {
+		keys := sketches[0].Keys
+		sketches[0] = redoubt.Cmd{Name: "PFCOUNT", Keys: keys[max(0, len(keys)-int(last-first+1)):], Flags: redoubt.Idempotent}
+	}
+	replies := v.pipeline(ctx, append(sketches, views...))
+	for _, r := range replies[len(sketches):] {
+		n, err := parseViews(r)
+		if err != nil {
+			return Count{}, err
+		}
+		c.Views += n
+	}
+	if len(sketches) == 1 {
+		c.Visitors, err = replies[0].Int()
+		return c, err
+	}
+	var s Sketch
+	for i, r := range replies[:len(sketches)] {
+		if sketches[i].Script != nil && r.Err == nil {
+			a, err := r.Array()
+			if err != nil || len(a) != 1 {
+				return Count{}, errors.Join(err, errors.New("hll: reply of union.lua is no sketch"))
+			}
+			r = redoubt.Reply{Val: a[0]}
+		}
+		if err := s.merge(r); err != nil {
+			return Count{}, err
+		}
+	}
+	c.Visitors = s.Count()
+	return c, nil
+}
+
+// pipeline runs commands, so many at once that their replies are some megabytes at most.
+func (v *Visitors) pipeline(ctx context.Context, cmds []redoubt.Cmd) (replies []redoubt.Reply) {
+	for some := range slices.Chunk(cmds, 512) {
+		replies = append(replies, v.client.Pipeline(ctx, some)...)
+	}
+	return replies
+}
+
+func viewsOf(k pageKeys) redoubt.Cmd {
+	return redoubt.Cmd{Name: "HGET", Keys: []string{k.views}, Args: []string{"n"}, Flags: redoubt.ReadOnly}
+}
+
+func parseViews(r redoubt.Reply) (int64, error) {
+	if r.IsNil() {
+		return 0, nil
+	}
+	return r.Int()
+}
+
+// A Point is the count of one period.
+type Point struct {
+	// Start is when the period begins.
+	Start time.Time
+	Count
+}
+
+// Series returns what was counted of a page in each period from that of one time to that
+// of another, both included: what a graph shows. One round trip for every 256 periods.
+func (v *Visitors) Series(ctx context.Context, page string, from, to time.Time) ([]Point, error) {
+	first, last, err := v.spans(from, to)
+	if err == nil {
+		err = v.check([]string{page}, last-first+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var cmds []redoubt.Cmd
+	var points []Point
+	for n := first; n <= last; n++ {
+		k := v.keys(place{page, n})
+		cmds = append(cmds, redoubt.Cmd{Name: "PFCOUNT", Keys: []string{k.visitors}, Flags: redoubt.Idempotent}, viewsOf(k))
+		points = append(points, Point{Start: time.Unix(v.opts.Period.nth(n, v.opts.Location).start, 0).In(v.opts.Location)})
+	}
+	replies := v.pipeline(ctx, cmds)
+	for i := range points {
+		if points[i].Visitors, err = replies[2*i].Int(); err != nil {
+			return nil, err
+		}
+		if points[i].Views, err = parseViews(replies[2*i+1]); err != nil {
+			return nil, err
+		}
+	}
+	return points, nil
+}
+
+// A Sketch is a HyperLogLog in memory, of 16 KiB. The zero value is empty and ready to
+// use. It must not be used by several goroutines at once.
+type Sketch struct {
+	registers [hyll.Registers]byte
+}
+
+// Add adds an item. It counts once, however often it is added.
+func (s *Sketch) Add(item string) {
+	register, count := hyll.Position([]byte(item))
+	s.registers[register] = max(s.registers[register], count)
+}
+
+// Merge adds all items of another.
+func (s *Sketch) Merge(other *Sketch) {
+	for i, v := range other.registers {
+		s.registers[i] = max(s.registers[i], v)
+	}
+}
+
+// Count returns how many different items were added, by estimate: see [Count].
+func (s *Sketch) Count() int64 { return int64(hyll.EstimateOf(&s.registers)) }
+
+// MarshalBinary returns the sketch as Redis keeps it: a string that SET makes a key of
+// which PFADD, PFCOUNT and PFMERGE know.
+func (s *Sketch) MarshalBinary() ([]byte, error) { return hyll.Encode(&s.registers), nil }
+
+// UnmarshalBinary makes the sketch that of a string that Redis has made, or MarshalBinary.
+func (s *Sketch) UnmarshalBinary(data []byte) error {
+	var registers [hyll.Registers]byte
+	if !hyll.Is(data) || !hyll.Max(&registers, data) {
+		return fmt.Errorf("hll: %d bytes that are no HyperLogLog of Redis", len(data))
+	}
+	s.registers = registers
+	return nil
+}
+
+// merge adds what a key holds.
+func (s *Sketch) merge(r redoubt.Reply) error {
+	if r.IsNil() {
+		return nil
+	}
+	text, err := r.Text()
+	if err != nil {
+		return err
+	}
+	if data := []byte(text); !hyll.Is(data) || !hyll.Max(&s.registers, data) {
+		return fmt.Errorf("hll: a key holds %d bytes that are no HyperLogLog of Redis", len(data))
+	}
+	return nil
+}
+
+// CountKeys is PFCOUNT for keys that PFADD has made, which may be in different slots: it
+// returns how many different items they have together. The keys are what they are, without
+// the client's prefix. One round trip to each server, which gives 12 KiB for each key at
+// most.
+func CountKeys(ctx context.Context, client *redoubt.Client, keys ...string) (int64, error) {
+	if len(keys) == 0 {
+		return 0, errors.New("hll: there is no key")
+	}
+	var s Sketch
+	for some := range slices.Chunk(keys, atOnce) {
+		cmds := make([]redoubt.Cmd, len(some))
+		for i, k := range some {
+			cmds[i] = redoubt.Cmd{Name: "GET", Keys: []string{k}, Flags: redoubt.ReadOnly}
+		}
+		for i, r := range client.Pipeline(ctx, cmds) {
+			if err := s.merge(r); err != nil {
+				return 0, fmt.Errorf("hll: key %q: %w", some[i], err)
+			}
+		}
+	}
+	return s.Count(), nil
+}

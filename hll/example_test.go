@@ -1,0 +1,134 @@
+package hll_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redoubt-go/redoubt/hll"
+)
+
+// Different visitors of a page today, and of two pages in the last week.
+func Example() {
+	ctx, client := context.Background(), connect()
+
+	visitors, err := hll.New(client, hll.Options{})
+	if err != nil {
+		panic(err)
+	}
+	for range 3 {
+		if err := visitors.Add("/pricing", "ann"); err != nil {
+			panic(err)
+		}
+	}
+	if err := visitors.Add("/pricing", "bob"); err != nil {
+		panic(err)
+	}
+	if err := visitors.AddAt("/docs", "bob", time.Now().Add(-3*24*time.Hour)); err != nil {
+		panic(err)
+	}
+	// It happens every second; here it is waited for.
+	if err := visitors.Close(ctx); err != nil {
+		panic(err)
+	}
+	today, err := visitors.Count(ctx, "/pricing", time.Now())
+	if err != nil {
+		panic(err)
+	}
+	week, err := visitors.Last(ctx, 7, "/pricing", "/docs")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("today:", today.Visitors, "visitors,", today.Views, "views")
+	fmt.Println("both pages, 7 days:", week.Visitors, "visitors,", week.Views, "views")
+	// Output:
+	// today: 2 visitors, 4 views
+	// both pages, 7 days: 2 visitors, 5 views
+}
+
+// 100,000 visitors, measured.
+func Example_error() {
+	ctx, client := context.Background(), connect()
+
+	visitors, err := hll.New(client, hll.Options{})
+	if err != nil {
+		panic(err)
+	}
+	for i := range 150_000 {
+		if err := visitors.Add("/", fmt.Sprint("user-", i%100_000)); err != nil {
+			panic(err)
+		}
+	}
+	if err := visitors.Close(ctx); err != nil {
+		panic(err)
+	}
+	c, err := visitors.Last(ctx, 1, "/")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d views, the visitors are off by %.2f%%\n", c.Views, 100*(float64(c.Visitors)/100_000-1))
+	// Output: 150000 views, the visitors are off by 0.16%
+}
+
+// The day of a graph, hour by hour.
+func ExampleVisitors_Series() {
+	ctx, client := context.Background(), connect()
+
+	visitors, err := hll.New(client, hll.Options{Period: hll.Hourly})
+	if err != nil {
+		panic(err)
+	}
+	hour := time.Now().UTC().Truncate(time.Hour)
+	for i := range 9 {
+		if err := visitors.AddAt("/", fmt.Sprint("user-", i%4), hour.Add(-time.Duration(i/3)*time.Hour)); err != nil {
+			panic(err)
+		}
+	}
+	if err := visitors.Close(ctx); err != nil {
+		panic(err)
+	}
+	points, err := visitors.Series(ctx, "/", hour.Add(-3*time.Hour), hour)
+	if err != nil {
+		panic(err)
+	}
+	for _, p := range points {
+		fmt.Println(hour.Sub(p.Start), "ago:", p.Visitors, "visitors,", p.Views, "views")
+	}
+	// Output:
+	// 3h0m0s ago: 0 visitors, 0 views
+	// 2h0m0s ago: 3 visitors, 3 views
+	// 1h0m0s ago: 3 visitors, 3 views
+	// 0s ago: 3 visitors, 3 views
+}
+
+// Keys that PFADD has made, in whatever slots.
+func ExampleCountKeys() {
+	ctx, client := context.Background(), connect()
+
+	n, err := hll.CountKeys(ctx, client, "visitors:monday", "visitors:tuesday")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(n)
+	// Output: 0
+}
+
+// A sketch in memory. What MarshalBinary returns is the value of a key for PFCOUNT.
+func ExampleSketch() {
+	var here, there hll.Sketch
+	for i := range 1000 {
+		here.Add(fmt.Sprint(i))
+		there.Add(fmt.Sprint(i + 500))
+	}
+	data, err := there.MarshalBinary()
+	if err != nil {
+		panic(err)
+	}
+	var s hll.Sketch
+	if err := s.UnmarshalBinary(data); err != nil {
+		panic(err)
+	}
+	s.Merge(&here)
+	fmt.Println(s.Count() > 1450, s.Count() < 1550)
+	// Output: true true
+}

@@ -1,0 +1,212 @@
+package hll
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// A pipeline has this many tallies or bytes, about.
+	inPipeline    = 128
+	pipelineBytes = 512 << 10
+
+	// flushFor is how long a flush in the background may take.
+	flushFor = 10 * time.Second
+)
+
+// A flusher sends what was counted. One flush runs at a time.
+type flusher struct {
+	kick chan struct{} // holds one when a flush is wanted at once
+	end  context.CancelFunc
+	done chan struct{}
+
+	turn    chan struct{} // holds one while nobody flushes
+	batch   int64         // the last that was begun; for who has the turn
+	pending map[place]*sent
+}
+
+// A sent is a tally that is on its way. It does not change any more, and keeps the number
+// of its batch until the server has answered: so it counts once, however often it comes
+// there.
+type sent struct {
+	tally *tally
+	batch int64
+}
+
+func (f *flusher) start(v *Visitors) {
+	ctx, end := context.WithCancel(context.Background())
+	*f = flusher{
+		kick: make(chan struct{}, 1), end: end, done: make(chan struct{}),
+		turn: make(chan struct{}, 1), pending: map[place]*sent{},
+	}
+	f.turn <- struct{}{}
+	go func() {
+		defer close(f.done)
+		tick := time.NewTicker(v.opts.FlushEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			case <-f.kick:
+			}
+			within, cancel := context.WithTimeout(ctx, flushFor)
+			err := f.run(within, v)
+			cancel()
+			if err != nil && ctx.Err() == nil && v.opts.OnError != nil {
+				v.opts.OnError(err)
+			}
+			if err != nil {
+				// Not at once again, though there is still too much.
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		}
+	}()
+}
+
+// soon has a flush begin.
+func (f *flusher) soon() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends the goroutine.
+func (f *flusher) stop() {
+	f.end()
+	<-f.done
+}
+
+// run sends everything.
+func (f *flusher) run(ctx context.Context, v *Visitors) error {
+	select {
+	case <-f.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { f.turn <- struct{}{} }()
+	for {
+		behind := f.gather(v)
+		if err := f.sendAll(ctx, v); err != nil || !behind {
+			return err
+		}
+	}
+}
+
+// sendAll sends what is pending.
+func (f *flusher) sendAll(ctx context.Context, v *Visitors) error {
+	var errs []error
+	var places []place
+	bytes := int64(0)
+	leave := func() {
+		errs = append(errs, f.send(ctx, v, places)...)
+		places, bytes = places[:0], 0
+	}
+	for p, s := range f.pending {
+		places = append(places, p)
+		if bytes += p.bytes(s.tally); len(places) == inPipeline || bytes >= pipelineBytes {
+			leave()
+		}
+	}
+	leave()
+	return errors.Join(errs...)
+}
+
+// gather takes what was counted. What was counted in a place of which something is on
+// its way stays behind: the server takes batches of a place in their order.
+func (f *flusher) gather(v *Visitors) (behind bool) {
+	f.batch++
+	for i := range v.stripes {
+		st := &v.stripes[i]
+		st.mu.Lock()
+		open := st.open
+		if len(open) == 0 {
+			st.mu.Unlock()
+			continue
+		}
+		st.open = make(map[place]*tally)
+		for p := range f.pending {
+			if t := open[p]; t != nil {
+				st.open[p] = t
+				delete(open, p)
+				behind = true
+			}
+		}
+		st.mu.Unlock()
+		for p, t := range open {
+			f.pending[p] = &sent{tally: t, batch: f.batch}
+		}
+	}
+	return behind
+}
+
+// send sends what is pending in some places.
+func (f *flusher) send(ctx context.Context, v *Visitors, places []place) (errs []error) {
+	if len(places) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return []error{err}
+	}
+	cmds := make([]redoubt.Cmd, len(places))
+	for i, p := range places {
+		s := f.pending[p]
+		form, data := s.tally.payload()
+		keys := v.keys(p)
+		cmds[i] = redoubt.Cmd{
+			Script: mergeScript, Keys: []string{keys.visitors, keys.views, keys.work}, Flags: redoubt.Idempotent,
+			Args: append([]string{
+				v.process, decimal(s.batch), decimal(s.tally.views), decimal(v.until(v.opts.Period.nth(p.period, v.opts.Location))), form,
+			}, data...),
+		}
+	}
+	said := map[string]bool{}
+	for i, r := range v.client.Pipeline(ctx, cmds) {
+		p := places[i]
+		if r.Err == nil || hopeless(r.Err) {
+			v.bytes.Add(-p.bytes(f.pending[p].tally))
+			delete(f.pending, p)
+		}
+		if r.Err != nil && !said[r.Err.Error()] {
+			said[r.Err.Error()] = true
+			errs = append(errs, r.Err)
+		}
+	}
+	return errs
+}
+
+// hopeless reports whether an error comes again however often something is sent.
+func hopeless(err error) bool {
+	return redoubt.IsCode(err, "WRONGTYPE") || redoubt.IsCode(err, "INVALIDOBJ")
+}
+
+func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// pageKeys are the keys of a place.
+type pageKeys struct{ visitors, views, work string }
+
+func (v *Visitors) keys(p place) pageKeys {
+	label := v.opts.Period.label(p.period)
+	return pageKeys{
+		visitors: v.key(p.page, "visitors:"+label),
+		views:    v.key(p.page, "views:"+label),
+		work:     v.key(p.page, "work"),
+	}
+}
+
+func (v *Visitors) key(page, part string) string {
+	key, err := v.client.Key(page, part)
+	if err != nil {
+		panic("hll: " + err.Error()) // it was checked
+	}
+	return key
+}

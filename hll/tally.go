@@ -1,0 +1,117 @@
+package hll
+
+import (
+	"math/bits"
+
+	"github.com/redoubt-go/redoubt/internal/hyll"
+)
+
+// A tally is what was counted of one page in one period and is not on the server yet.
+// It begins as a small hash table of the registers that are not zero, and becomes all
+// 16,384 of them when that would take half as much.
+type tally struct {
+	views int64
+	few   []uint32 // register<<8 | count; its size is a power of 2; 0 is free
+	n     int      // how many registers are not zero, while there are few
+	all   *[hyll.Registers]byte
+}
+
+const (
+	fewAtFirst = 8
+	fewAtMost  = 2048
+)
+
+func newTally() *tally { return &tally{few: make([]uint32, fewAtFirst)} }
+
+// growth returns how many bytes more another register would take; mostly none.
+func (t *tally) growth() int {
+	switch {
+	case t.all != nil || 4*(t.n+1) <= 3*len(t.few):
+		return 0
+	case len(t.few) == fewAtMost:
+		return hyll.Registers - 4*fewAtMost
+	}
+	return 4 * len(t.few)
+}
+
+// size is what the registers take.
+func (t *tally) size() int {
+	if t.all != nil {
+		return hyll.Registers
+	}
+	return 4 * len(t.few)
+}
+
+// add raises the register of a hash.
+func (t *tally) add(h uint64) {
+	register := int(h % hyll.Registers)
+	// The sentinel ends the zeros, of which the rest of the hash has 50.
+	t.raise(register, byte(bits.TrailingZeros64(h>>14|1<<50))+1)
+}
+
+func (t *tally) raise(register int, count byte) {
+	if t.all != nil {
+		if t.all[register] < count {
+			t.all[register] = count
+		}
+		return
+	}
+	mask := len(t.few) - 1
+	for i := register & mask; ; i = (i + 1) & mask {
+		switch e := t.few[i]; {
+		case e == 0:
+			if 4*(t.n+1) > 3*len(t.few) {
+				t.grow()
+				t.raise(register, count)
+				return
+			}
+			t.few[i] = uint32(register)<<8 | uint32(count)
+			t.n++
+			return
+		case int(e>>8) == register:
+			if byte(e) < count {
+				t.few[i] = e&^0xff | uint32(count)
+			}
+			return
+		}
+	}
+}
+
+// grow makes room for more registers.
+func (t *tally) grow() {
+	old := t.few
+	if len(old) == fewAtMost {
+		t.few, t.all = nil, new([hyll.Registers]byte)
+	} else {
+		t.few, t.n = make([]uint32, 2*len(old)), 0
+	}
+	for _, e := range old {
+		if e != 0 {
+			t.raise(int(e>>8), byte(e))
+		}
+	}
+}
+
+// inElements is up to how many registers are sent as elements for PFADD. A PFMERGE into
+// a dense key goes over all its registers, and costs a server what PFADD of so many does.
+const inElements = 128
+
+// payload returns what the tally adds on the server: elements, or one sketch.
+func (t *tally) payload() (form string, args []string) {
+	if t.all == nil && t.n <= inElements {
+		for _, e := range t.few {
+			if e != 0 {
+				args = append(args, hyll.Element(int(e>>8), byte(e)))
+			}
+		}
+		return "elements", args
+	}
+	registers := t.all
+	if registers == nil {
+		registers = new([hyll.Registers]byte)
+		for _, e := range t.few {
+			registers[e>>8] = max(registers[e>>8], byte(e))
+		}
+	}
+	return "sketch", []string{string(hyll.Encode(registers))}
+}

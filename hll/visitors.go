@@ -1,0 +1,268 @@
+package hll
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/hyll"
+)
+
+var (
+	// ErrFull is matched when a visit is not counted because [Options.MaxBytes] of what
+	// could not be sent are waiting.
+	ErrFull = errors.New("hll: too much is waiting to be sent")
+
+	// ErrForgotten is matched when a visit is not counted because its period is longer
+	// ago than [Options.Keep].
+	ErrForgotten = errors.New("hll: the period is forgotten already")
+)
+
+// Options configure [Visitors]. The zero value is ready to use.
+type Options struct {
+	// Period is for how long visits are counted together. All programs that use the
+	// same pages must say the same. Defaults to [Daily].
+	Period Period
+	// Location is the time zone in which a day begins at midnight; the same for all
+	// programs, too. Defaults to UTC.
+	Location *time.Location
+	// Keep is how long a period is kept after its end, in whole seconds, up to 100
+	// years. Defaults to 90 days.
+	Keep time.Duration
+	// FlushEvery is how often what was counted is sent: from 10 ms to an hour. What was
+	// counted since is lost when the process dies. Defaults to a second.
+	FlushEvery time.Duration
+	// FlushBytes is how much memory what was counted may take before it is sent at once:
+	// up to MaxBytes. Defaults to 4 MiB, which is what 250 pages take that have
+	// thousands of visitors each, and some 20,000 with few.
+	FlushBytes int
+	// MaxBytes is how much it may take at all, while the server can't be reached: from
+	// 64 KiB to 1 TiB. Beyond it visits are refused with [ErrFull]. Defaults to 64 MiB.
+	MaxBytes int
+	// OnError is called with each error of a flush in the background, from one
+	// goroutine, and must not block. What could not be sent is kept and sent again. What
+	// the server refuses for good, because the key holds something else, is dropped, and
+	// the error matches neither redoubt.ErrUnknownOutcome nor a context's.
+	OnError func(error)
+}
+
+const (
+	defaultKeep       = 90 * day * time.Second
+	defaultFlushEvery = time.Second
+	defaultFlushBytes = 4 << 20
+	defaultMaxBytes   = 64 << 20
+	minMaxBytes       = 64 << 10
+	maxKeep           = 100 * 365 * day * time.Second
+)
+
+// or returns v, or what stands for a zero.
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func (o Options) check() error {
+	var errs []error
+	if o.Period > Hourly {
+		errs = append(errs, fmt.Errorf("hll: %v is no period; want Daily or Hourly", o.Period))
+	}
+	if o.Keep < time.Second || o.Keep > maxKeep || o.Keep%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("hll: Keep is %v; want whole seconds from 1s to %v", o.Keep, maxKeep))
+	}
+	if o.FlushEvery < 10*time.Millisecond || o.FlushEvery > time.Hour {
+		errs = append(errs, fmt.Errorf("hll: FlushEvery is %v; want 10ms to 1h", o.FlushEvery))
+	}
+	if o.MaxBytes < minMaxBytes || int64(o.MaxBytes) > 1<<40 {
+		errs = append(errs, fmt.Errorf("hll: MaxBytes is %d; want %d to %d", o.MaxBytes, minMaxBytes, int64(1)<<40))
+	}
+	if o.FlushBytes < 1 || o.FlushBytes > o.MaxBytes {
+		errs = append(errs, fmt.Errorf("hll: FlushBytes is %d; want 1 to MaxBytes, %d", o.FlushBytes, o.MaxBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Visitors count who visits which page when: how many different visitors, by
+// HyperLogLog, and how many views. What they count is gathered in this process and sent
+// together. Make one and use it for all pages; [Visitors.Close] it in the end. All
+// methods may be called by many goroutines at once.
+type Visitors struct {
+	client  *redoubt.Client
+	opts    Options
+	process string           // names this process in the views of a page
+	now     func() time.Time // the clock
+
+	current atomic.Pointer[span] // the period of the last visit
+	seed    maphash.Seed
+	stripes [64]stripe
+	bytes   atomic.Int64 // what all tallies take, those in pending too
+	closed  atomic.Bool
+
+	flush flusher
+}
+
+// A stripe has a part of the pages, so that callers don't wait for each other.
+type stripe struct {
+	mu   sync.Mutex
+	open map[place]*tally // guarded by mu
+	_    [48]byte         // on a cache line of its own
+}
+
+// A place is where visits are counted.
+type place struct {
+	page   string
+	period int64
+}
+
+// tallyBytes is what a tally takes beside its registers and the name of its page.
+const tallyBytes = 160
+
+func (p place) bytes(t *tally) int64 { return int64(tallyBytes + len(p.page) + t.size()) }
+
+// New returns the Visitors of client, and starts a goroutine that sends what they count.
+func New(client *redoubt.Client, opts Options) (*Visitors, error) {
+	opts.Keep = or(opts.Keep, defaultKeep)
+	opts.FlushEvery = or(opts.FlushEvery, defaultFlushEvery)
+	opts.MaxBytes = or(opts.MaxBytes, defaultMaxBytes)
+	opts.FlushBytes = or(opts.FlushBytes, min(defaultFlushBytes, opts.MaxBytes))
+	opts.Location = or(opts.Location, time.UTC)
+	err := opts.check()
+	if client == nil {
+		err = errors.Join(errors.New("hll: client is nil"), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	v := &Visitors{client: client, opts: opts, process: hex.EncodeToString(id[:]), now: time.Now, seed: maphash.MakeSeed()}
+	for i := range v.stripes {
+		v.stripes[i].open = map[place]*tally{}
+	}
+	v.flush.start(v)
+	return v, nil
+}
+
+// Add counts a visit of a page by a visitor, now, by the clock of this process. It sends
+// nothing: the visit is on the server after the next flush, at most [Options.FlushEvery]
+// later. An error says that it is not counted: the name of the page can't be one, what
+// waits to be sent is too much (it matches [ErrFull]), or the Visitors are closed
+// (redoubt.ErrClosed).
+func (v *Visitors) Add(page, visitor string) error { return v.AddAt(page, visitor, v.now()) }
+
+// AddAt counts a visit at another time than now, as it is read from a log, say. One in a
+// period that is not kept any more gives an error that matches [ErrForgotten].
+func (v *Visitors) AddAt(page, visitor string, at time.Time) error {
+	s := v.current.Load()
+	if now := at.Unix(); s == nil || now < s.start || now >= s.end {
+		var err error
+		if s, err = v.enter(at); err != nil {
+			return err
+		}
+	}
+	h := hyll.Hash([]byte(visitor))
+	p := place{page: page, period: s.n}
+	st := &v.stripes[maphash.String(v.seed, page)%uint64(len(v.stripes))]
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if v.closed.Load() {
+		return redoubt.ErrClosed
+	}
+	t := st.open[p]
+	if t == nil {
+		var err error
+		if t, err = v.open(st, p); err != nil {
+			return err
+		}
+	}
+	if more := t.growth(); more > 0 {
+		if err := v.room(int64(more)); err != nil {
+			return err
+		}
+		before := t.size()
+		t.add(h)
+		v.took(int64(t.size() - before))
+	} else {
+		t.add(h)
+	}
+	t.views++
+	return nil
+}
+
+// enter finds the period of a time.
+func (v *Visitors) enter(at time.Time) (*span, error) {
+	if err := checkTime(at); err != nil {
+		return nil, err
+	}
+	s := v.opts.Period.at(at, v.opts.Location)
+	now := v.now()
+	if until := time.Unix(v.until(s), 0); !now.Before(until) {
+		return nil, fmt.Errorf("%w: that of %v was kept until %v", ErrForgotten, at, until)
+	}
+	if n := now.Unix(); n >= s.start && n < s.end {
+		v.current.Store(&s)
+	}
+	return &s, nil
+}
+
+// until is when a period is forgotten, in s since 1970.
+func (v *Visitors) until(s span) int64 { return s.end + int64(v.opts.Keep/time.Second) }
+
+// open begins a tally. st.mu is held.
+func (v *Visitors) open(st *stripe, p place) (*tally, error) {
+	if _, err := v.client.Key(p.page, ""); err != nil {
+		return nil, err
+	}
+	t := newTally()
+	if err := v.room(p.bytes(t)); err != nil {
+		return nil, err
+	}
+	p.page = strings.Clone(p.page) // it may be a part of something large
+	st.open[p] = t
+	v.took(p.bytes(t))
+	return t, nil
+}
+
+// room reports whether there is room for some bytes more.
+func (v *Visitors) room(more int64) error {
+	if now := v.bytes.Load(); now+more > int64(v.opts.MaxBytes) {
+		return fmt.Errorf("%w: %d bytes; Options.MaxBytes is %d", ErrFull, now, v.opts.MaxBytes)
+	}
+	return nil
+}
+
+// took notes that some bytes more are taken.
+func (v *Visitors) took(more int64) {
+	if v.bytes.Add(more) >= int64(v.opts.FlushBytes) {
+		v.flush.soon()
+	}
+}
+
+// Flush sends what was counted so far. It returns when all of it is on the server, or
+// with the errors of what is not, which is kept and sent again. A round trip to each
+// server for every 128 pages, or half a megabyte.
+func (v *Visitors) Flush(ctx context.Context) error { return v.flush.run(ctx, v) }
+
+// Close sends what was counted and ends the goroutine of the Visitors. Visits that come
+// later are refused with redoubt.ErrClosed. What can't be sent before ctx ends is lost,
+// and the error says how much that is. Close may be called more than once, and tries again
+// then.
+func (v *Visitors) Close(ctx context.Context) error {
+	v.closed.Store(true) // who counts just now has a stripe, and gather waits for that
+	v.flush.stop()
+	err := v.flush.run(ctx, v)
+	if left := v.bytes.Load(); err != nil {
+		err = fmt.Errorf("hll: %d bytes of what was counted are not sent: %w", left, err)
+	}
+	return err
+}

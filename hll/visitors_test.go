@@ -1,0 +1,477 @@
+package hll_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/hll"
+	"github.com/redoubt-go/redoubt/internal/await"
+)
+
+func count(t *testing.T, v *hll.Visitors, page string, at time.Time) hll.Count {
+	t.Helper()
+	c, err := v.Count(t.Context(), page, at)
+	must(t, err)
+	return c
+}
+
+// What is gathered here and merged there is, register for register, what PFADD makes.
+func TestSameAsPfadd(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		for _, n := range []int{1, 5, 127, 128, 129, 700, 2000, 20_000} {
+			page, plain := fmt.Sprint("p", n), w.Prefix+":plain"
+			pipe := w.rdb.Pipeline()
+			for i := range n {
+				visitor := fmt.Sprint("visitor-", i)
+				must(t, v.Add(page, visitor))
+				pipe.PFAdd(t.Context(), plain, visitor)
+				if i%(n/3+1) == 0 { // in several batches
+					must(t, v.Flush(t.Context()))
+				}
+			}
+			must(t, v.Flush(t.Context()))
+			_, err := pipe.Exec(t.Context())
+			must(t, err)
+			ours := w.Prefix + ":{" + page + "}:visitors:2026-11-21"
+			// The union has as many as either, so they are the same.
+			got, want := w.rdb.PFCount(t.Context(), ours).Val(), w.rdb.PFCount(t.Context(), plain).Val()
+			both := w.rdb.PFCount(t.Context(), ours, plain).Val()
+			var a, b hll.Sketch
+			must(t, a.UnmarshalBinary([]byte(w.rdb.Get(t.Context(), ours).Val())))
+			must(t, b.UnmarshalBinary([]byte(w.rdb.Get(t.Context(), plain).Val())))
+			if a != b || got != want || both != want {
+				t.Errorf("%d visitors: %d, of PFADD %d, together %d", n, got, want, both)
+			}
+			if c := count(t, v, page, noon); c != (hll.Count{Visitors: want, Views: int64(n)}) {
+				t.Errorf("%d visitors are counted as %+v", n, c)
+			}
+			must(t, w.rdb.Del(t.Context(), plain).Err())
+		}
+		for _, k := range w.keys() {
+			if strings.HasSuffix(k, ":work") {
+				t.Errorf("%s is left", k)
+			}
+		}
+	})
+}
+
+// The standard error is 1.04/√16384 = 0.81 %, of more visitors than there are registers;
+// of fewer it is less.
+func TestError(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		const pages, visitors = 40, 20_000
+		for p := range pages {
+			for i := range visitors {
+				must(t, v.Add(fmt.Sprint("page-", p), fmt.Sprint(p, "/", i)))
+			}
+		}
+		must(t, v.Flush(t.Context()))
+		sum, worst := 0.0, 0.0
+		for p := range pages {
+			off := float64(count(t, v, fmt.Sprint("page-", p), noon).Visitors)/visitors - 1
+			sum += off * off
+			worst = max(worst, math.Abs(off))
+		}
+		rms := math.Sqrt(sum / pages)
+		t.Logf("%d pages of %d visitors: the error is %.2f %% (RMS), the worst %.2f %%", pages, visitors, 100*rms, 100*worst)
+		if rms > 0.0081*1.25 || rms < 0.0081*0.75 || worst > 0.0081*3.5 {
+			t.Error("that is not 0.81 % ± noise")
+		}
+	})
+}
+
+// A visitor of several pages, or on several days, is one visitor; views are all counted.
+func TestUnions(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		rng := rand.New(rand.NewPCG(1, 2))
+		type visit struct{ page, day, visitor int }
+		var visits []visit
+		for range 6000 {
+			x := visit{rng.IntN(3), rng.IntN(10), rng.IntN(2000)}
+			visits = append(visits, x)
+			must(t, v.AddAt(fmt.Sprint("p", x.page), fmt.Sprint(x.visitor), noon.AddDate(0, 0, -x.day)))
+		}
+		must(t, v.Flush(t.Context()))
+		for _, c := range []struct{ pages, from, to int }{{1, 0, 0}, {1, 6, 0}, {1, 9, 3}, {2, 0, 0}, {3, 9, 0}, {3, 5, 5}} {
+			different, views := map[int]bool{}, int64(0)
+			for _, x := range visits {
+				if x.page < c.pages && x.day <= c.from && x.day >= c.to {
+					different[x.visitor] = true
+					views++
+				}
+			}
+			var pages []string
+			for p := range c.pages {
+				pages = append(pages, fmt.Sprint("p", p))
+			}
+			pages = append(pages, pages[0]) // named twice, counted once
+			got, err := v.Between(t.Context(), noon.AddDate(0, 0, -c.from), noon.AddDate(0, 0, -c.to), pages...)
+			must(t, err)
+			if off := math.Abs(float64(got.Visitors)/float64(len(different)) - 1); off > 0.03 || got.Views != views {
+				t.Errorf("%+v: %+v, want %d visitors and %d views", c, got, len(different), views)
+			}
+			if c.to == 0 {
+				last, err := v.Last(t.Context(), c.from+1, pages...)
+				must(t, err)
+				if last != got {
+					t.Errorf("the last %d days have %+v, want %+v", c.from+1, last, got)
+				}
+			}
+		}
+		// A series is the days one by one.
+		points, err := v.Series(t.Context(), "p0", noon.AddDate(0, 0, -3), noon)
+		must(t, err)
+		for i, p := range points {
+			at := noon.AddDate(0, 0, i-3)
+			if want := count(t, v, "p0", at); p.Count != want || !p.Start.Equal(at.Add(-12*time.Hour)) {
+				t.Errorf("point %d is %+v, want %+v", i, p, want)
+			}
+		}
+		if len(points) != 4 {
+			t.Errorf("there are %d points", len(points))
+		}
+		// More periods than a server merges at once: the same, from more sketches.
+		long, err := v.Last(t.Context(), 150, "p0")
+		must(t, err)
+		short, err := v.Last(t.Context(), 10, "p0")
+		must(t, err)
+		if long != short || short.Views == 0 {
+			t.Errorf("150 days have %+v, 10 of them %+v", long, short)
+		}
+	})
+}
+
+// Keys that PFADD has made count together, in whatever slots.
+func TestCountKeys(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, b := w.Prefix+":{a}", w.Prefix+":{b}"
+		var s hll.Sketch
+		for i := range 3000 {
+			must(t, w.rdb.PFAdd(t.Context(), []string{a, b}[i%2], i, i+1).Err())
+			s.Add(fmt.Sprint(i))
+			s.Add(fmt.Sprint(i + 1))
+		}
+		got, err := hll.CountKeys(t.Context(), w.client, a, b, w.Prefix+":none")
+		must(t, err)
+		if want := w.rdb.PFCount(t.Context(), a, b).Val(); got != want || s.Count() != want {
+			t.Errorf("%d, and %d, want %d", got, s.Count(), want)
+		}
+		// A sketch is a key's value, and the reverse.
+		data, err := s.MarshalBinary()
+		must(t, err)
+		must(t, w.rdb.Set(t.Context(), a, data, 0).Err())
+		if n := w.rdb.PFCount(t.Context(), a, b).Val(); n != got {
+			t.Errorf("the sketch counts %d as a key, want %d", n, got)
+		}
+		var other hll.Sketch
+		other.Merge(&s)
+		if other != s {
+			t.Error("a merged sketch is another")
+		}
+		must(t, w.rdb.Set(t.Context(), a, "text", 0).Err())
+		_, err = hll.CountKeys(t.Context(), w.client, a, b)
+		says(t, err, "no HyperLogLog", a)
+		says(t, s.UnmarshalBinary([]byte("HYLL")), "4 bytes that are no HyperLogLog")
+		_, err = hll.CountKeys(t.Context(), w.client)
+		says(t, err, "there is no key")
+	})
+}
+
+// A day begins at midnight of the time zone, an hour with the hour.
+func TestPeriods(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		tokyo, err := time.LoadLocation("Asia/Tokyo")
+		must(t, err)
+		paris, err := time.LoadLocation("Europe/Paris")
+		must(t, err)
+		for i, c := range []struct {
+			opts      hll.Options
+			at, label string
+		}{
+			{hll.Options{}, "2026-11-21T23:59:59Z", "2026-11-21"},
+			{hll.Options{}, "2026-11-22T00:00:00Z", "2026-11-22"},
+			{hll.Options{Location: tokyo}, "2026-11-21T14:59:59Z", "2026-11-21"},
+			{hll.Options{Location: tokyo}, "2026-11-21T15:00:00Z", "2026-11-22"},
+			{hll.Options{Location: paris}, "2026-10-25T22:59:59Z", "2026-10-25"}, // 25 hours long
+			{hll.Options{Location: paris}, "2026-10-25T23:00:00Z", "2026-10-26"},
+			{hll.Options{Period: hll.Hourly, Location: tokyo}, "2026-11-21T14:59:59Z", "2026-11-21T14"},
+			{hll.Options{Period: hll.Hourly}, "2026-11-21T15:00:00Z", "2026-11-21T15"},
+		} {
+			at, err := time.Parse(time.RFC3339, c.at)
+			must(t, err)
+			v, clock := w.visitors(c.opts)
+			page := fmt.Sprint("p", i)
+			// The clock comes from the period before, whose visits are not these.
+			clock.Set(at.Add(-25 * time.Hour))
+			must(t, v.Add(page, "before"))
+			clock.Set(at)
+			must(t, v.Add(page, "x"))
+			must(t, v.Add(page, "y"))
+			must(t, v.Flush(t.Context()))
+			key := w.Prefix + ":{" + page + "}:visitors:" + c.label
+			if n := w.rdb.PFCount(t.Context(), key).Val(); n != 2 {
+				t.Errorf("%v: %d visitors in %s, want 2", c, n, key)
+			}
+			if last, err := v.Last(t.Context(), 1, page); err != nil || last.Visitors != 2 {
+				t.Errorf("%v: the last period has %+v, %v", c, last, err)
+			}
+		}
+	})
+}
+
+// A period is kept for as long as Keep says, and what is older is refused.
+func TestKeep(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, clock := w.visitors(hll.Options{Keep: 48 * time.Hour})
+		now := time.Now()
+		clock.Set(now)
+		must(t, v.Add("p", "x"))
+		must(t, v.Flush(t.Context()))
+		midnight := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		keys := w.keys()
+		for _, k := range keys {
+			if until := time.Unix(int64(w.rdb.ExpireTime(t.Context(), k).Val()/time.Second), 0); !until.Equal(midnight.Add(48 * time.Hour)) {
+				t.Errorf("%s is kept until %v", k, until)
+			}
+		}
+		if len(keys) != 2 {
+			t.Errorf("the keys are %v", keys)
+		}
+		is(t, v.AddAt("p", "x", midnight.Add(-72*time.Hour-time.Second)), hll.ErrForgotten)
+		must(t, v.AddAt("p", "x", midnight.Add(-72*time.Hour)))
+	})
+}
+
+// What was counted is sent after FlushEvery, or earlier when it takes FlushBytes.
+func TestFlushes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		often, _ := w.visitors(hll.Options{FlushEvery: 20 * time.Millisecond})
+		must(t, often.Add("often", "x"))
+		await.Until(t, 30*time.Second, "a flush by time", func() bool { return count(t, often, "often", noon).Visitors == 1 })
+		large, _ := w.visitors(hll.Options{FlushBytes: 10_000})
+		must(t, large.Add("large-0", "x"))
+		await.Always(t, 50*time.Millisecond, "nothing is sent", func() bool { return count(t, large, "large-0", noon).Visitors == 0 })
+		for i := range 100 {
+			must(t, large.Add(fmt.Sprint("large-", i), "x"))
+		}
+		await.Until(t, 30*time.Second, "a flush by size", func() bool { return count(t, large, "large-0", noon).Visitors == 1 })
+
+		closed, _ := w.visitors(hll.Options{})
+		must(t, closed.Add("closed", "x"))
+		must(t, closed.Close(t.Context()))
+		must(t, closed.Close(t.Context()))
+		if c := count(t, closed, "closed", noon); c != (hll.Count{Visitors: 1, Views: 1}) {
+			t.Errorf("Close has sent %+v", c)
+		}
+		is(t, closed.Add("closed", "y"), redoubt.ErrClosed)
+	})
+}
+
+// A batch counts once, though its commands or its replies are lost, and what comes
+// meanwhile is neither lost nor counted with it.
+func TestLostBatches(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		want := hll.Count{}
+		for step, how := range []int32{losesCommands, losesReplies, losesReplies, whole, losesCommands, losesReplies, whole} {
+			w.conn.broken.Store(how)
+			for i := range 3 {
+				must(t, v.Add("p", fmt.Sprint(step, i)))
+				must(t, v.Add("p", fmt.Sprint(step, i)))
+			}
+			want.Visitors, want.Views = want.Visitors+3, want.Views+6
+			err := v.Flush(t.Context())
+			if (err != nil) != (how != whole) {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			if how == whole {
+				if c := count(t, v, "p", noon); c != want {
+					t.Errorf("step %d: %+v, want %+v", step, c, want)
+				}
+				if n := v.Bytes(); n != 0 {
+					t.Errorf("%d bytes wait still", n)
+				}
+			}
+		}
+		// Close says what is lost.
+		w.conn.broken.Store(losesCommands)
+		must(t, v.Add("p", "last"))
+		err := v.Close(t.Context())
+		is(t, err, redoubt.ErrUnknownOutcome)
+		says(t, err, "bytes of what was counted are not sent")
+		w.conn.broken.Store(whole)
+		must(t, v.Close(t.Context()))
+		want.Visitors, want.Views = want.Visitors+1, want.Views+1
+		if c := count(t, v, "p", noon); c != want {
+			t.Errorf("%+v, want %+v", c, want)
+		}
+	})
+}
+
+// Many goroutines count while others flush: not a view is lost or counted twice.
+func TestConcurrent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
+		other, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				of := []*hll.Visitors{v, other}[g%2]
+				for i := range 5000 {
+					if err := of.Add(fmt.Sprint("p", i%3), fmt.Sprint(i)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		must(t, v.Close(t.Context()))
+		must(t, other.Close(t.Context()))
+		c, err := v.Last(t.Context(), 1, "p0", "p1", "p2")
+		must(t, err)
+		if c.Views != 40_000 || math.Abs(float64(c.Visitors)/5000-1) > 0.03 {
+			t.Errorf("%+v, want 40,000 views by 5,000", c)
+		}
+	})
+}
+
+// While the server is away memory is bounded, and the errors say so.
+func TestFull(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		errs := make(chan error, 100)
+		v, _ := w.visitors(hll.Options{MaxBytes: 64 << 10, FlushEvery: 10 * time.Millisecond, OnError: func(err error) {
+			select {
+			case errs <- err:
+			default:
+			}
+		}})
+		w.conn.broken.Store(losesCommands)
+		counted := int64(0)
+		for i := range 1000 {
+			err := v.Add(fmt.Sprint("p", i), "x")
+			if err == nil {
+				counted++
+				continue
+			}
+			is(t, err, hll.ErrFull)
+		}
+		if counted < 100 || counted > 400 || v.Bytes() > 64<<10 {
+			t.Errorf("%d pages are counted, in %d bytes", counted, v.Bytes())
+		}
+		// One page that is full already takes what needs no room.
+		must(t, v.Add("p0", "x"))
+		select {
+		case err := <-errs:
+			is(t, err, redoubt.ErrUnknownOutcome)
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody hears of it")
+		}
+		w.conn.broken.Store(whole)
+		must(t, v.Flush(t.Context()))
+		var pages []string
+		for i := range 1000 {
+			pages = append(pages, fmt.Sprint("p", i))
+		}
+		c, err := v.Last(t.Context(), 1, pages...)
+		must(t, err)
+		if c.Visitors != 1 || c.Views != counted+1 {
+			t.Errorf("%+v, want 1 visitor and %d views", c, counted+1)
+		}
+	})
+}
+
+// A page whose key holds something else keeps none of the others up.
+func TestHopelessPage(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		bad, other := w.Prefix+":{bad}:visitors:2026-11-21", w.Prefix+":{text}:visitors:2026-11-21"
+		must(t, w.rdb.LPush(t.Context(), bad, "x").Err())
+		must(t, w.rdb.Set(t.Context(), other, "text", 0).Err())
+		for i := range 500 {
+			must(t, v.Add("bad", fmt.Sprint(i)))
+			must(t, v.Add("text", fmt.Sprint(i)))
+			must(t, v.Add("good", "x"))
+		}
+		err := v.Flush(t.Context())
+		says(t, err, "WRONGTYPE")
+		if c := count(t, v, "good", noon); c != (hll.Count{Visitors: 1, Views: 500}) || v.Bytes() != 0 {
+			t.Errorf("%+v is counted, and %d bytes wait", c, v.Bytes())
+		}
+		if keys := w.keys(); len(keys) != 4 {
+			t.Errorf("the keys are %v", keys)
+		}
+		if got := w.rdb.Get(t.Context(), other).Val(); got != "text" {
+			t.Errorf("the text is %q", got)
+		}
+	})
+}
+
+// Pages leave together, and are asked for together.
+func TestRoundTrips(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, _ := w.visitors(hll.Options{})
+		trips := func(f func()) int64 {
+			before := w.conn.trips.Load()
+			f()
+			return w.conn.trips.Load() - before
+		}
+		var pages []string
+		for i := range 100 {
+			pages = append(pages, fmt.Sprint("p", i))
+			must(t, v.Add(pages[i], "x"))
+		}
+		if n := trips(func() { must(t, v.Flush(t.Context())) }); n != 1 {
+			t.Errorf("Flush took %d round trips", n)
+		}
+		for what, f := range map[string]func() error{
+			"Count":   func() error { _, err := v.Count(t.Context(), "p0", noon); return err },
+			"Last":    func() error { _, err := v.Last(t.Context(), 30, "p0"); return err },
+			"Between": func() error { _, err := v.Between(t.Context(), noon, noon, pages...); return err },
+			"Series":  func() error { _, err := v.Series(t.Context(), "p0", noon.AddDate(0, 0, -30), noon); return err },
+		} {
+			if n := trips(func() { must(t, f()) }); n != 1 {
+				t.Errorf("%s took %d round trips", what, n)
+			}
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		_, err := hll.New(nil, hll.Options{Period: 7, Keep: time.Millisecond, FlushEvery: -1, MaxBytes: 1, FlushBytes: 2})
+		says(t, err, "client is nil", "Period(7) is no period; want Daily or Hourly", "Keep is 1ms; want whole seconds",
+			"FlushEvery is -1ns; want 10ms to 1h", "MaxBytes is 1; want 65536", "FlushBytes is 2; want 1 to MaxBytes")
+		v, _ := w.visitors(hll.Options{})
+		is(t, v.Add("", "x"), redoubt.ErrInvalidName)
+		is(t, v.Add(strings.Repeat("x", 513), "x"), redoubt.ErrInvalidName)
+		says(t, v.AddAt("p", "x", time.Unix(0, 0)), "want one from 1970-01-02")
+		says(t, v.AddAt("p", "x", time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)), "want one from 1970-01-02")
+		_, err = v.Between(t.Context(), noon, noon.Add(-time.Second), "p")
+		says(t, err, "is empty")
+		_, err = v.Last(t.Context(), 0, "p")
+		says(t, err, "the last 0 periods; want 1 to 100000")
+		_, err = v.Last(t.Context(), 60_000, "p", "")
+		is(t, err, redoubt.ErrInvalidName)
+		says(t, err, "60000 periods of 2 pages; want 100000 together at most")
+		_, err = v.Last(t.Context(), 1)
+		says(t, err, "there is no page")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		must(t, v.Add("p", "x"))
+		is(t, v.Flush(ended), context.Canceled)
+		if keys := w.keys(); len(keys) != 0 {
+			t.Errorf("the keys are %v", keys)
+		}
+	})
+}

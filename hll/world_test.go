@@ -1,0 +1,159 @@
+package hll_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/hll"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// world is one back end with visitors on it.
+type world struct {
+	redistest.Backend
+	t      testing.TB
+	rdb    *redis.Client // for looking at keys
+	conn   *link
+	client *redoubt.Client
+}
+
+// each runs a test on every back end.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+func newWorld(t testing.TB, b redistest.Backend) *world {
+	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
+	t.Cleanup(func() { _ = w.rdb.Close() })
+	conn, err := goredis.Wrap(w.rdb)
+	must(t, err)
+	w.conn = &link{Conn: conn}
+	w.client, err = redoubt.New(w.conn, redoubt.Options{Prefix: b.Prefix})
+	must(t, err)
+	t.Cleanup(func() { _ = w.client.Close() })
+	return w
+}
+
+// noon is a time that all tests of periods begin at.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// visitors returns Visitors whose clock stands at noon, and that flush when they are told.
+func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
+	w.t.Helper()
+	if opts.FlushEvery == 0 {
+		opts.FlushEvery = time.Hour
+	}
+	v, err := hll.New(w.client, opts)
+	must(w.t, err)
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = v.Close(ctx)
+	})
+	c := &clock{now: noon}
+	v.SetClock(c.Now)
+	return v, c
+}
+
+// A clock stands still.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// keys returns the keys of the test.
+func (w *world) keys() (keys []string) {
+	w.t.Helper()
+	it := w.rdb.Scan(w.t.Context(), 0, w.Prefix+":*", 1000).Iterator()
+	for it.Next(w.t.Context()) {
+		keys = append(keys, it.Val())
+	}
+	must(w.t, it.Err())
+	return keys
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// says fails the test unless err says all of parts.
+func says(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if err == nil || !strings.Contains(err.Error(), p) {
+			t.Errorf("the error is %v; want one with %q", err, p)
+		}
+	}
+}
+
+// A link counts round trips, and breaks.
+type link struct {
+	redoubt.Conn
+	trips, cmds atomic.Int64
+	// broken says what becomes of pipelines: the commands are lost, or their replies.
+	broken atomic.Int32
+	// sent is called with each pipeline; it may be nil.
+	sent atomic.Pointer[func(cmds []redoubt.Cmd)]
+}
+
+const (
+	whole int32 = iota
+	losesCommands
+	losesReplies
+)
+
+func (l *link) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return l.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (l *link) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	l.trips.Add(1)
+	l.cmds.Add(int64(len(cmds)))
+	if f := l.sent.Load(); f != nil {
+		(*f)(cmds)
+	}
+	how := l.broken.Load()
+	replies := make([]redoubt.Reply, len(cmds))
+	if how != losesCommands {
+		replies = l.Conn.Pipeline(ctx, cmds)
+	}
+	if how != whole {
+		for i := range replies {
+			replies[i] = redoubt.Reply{Err: redoubt.UnknownOutcome(context.DeadlineExceeded)}
+		}
+	}
+	return replies
+}
