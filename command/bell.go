@@ -158,7 +158,7 @@ func (b *bell) mark() {
 	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
 	defer cancel()
 	// Or else they look at the end of their slices.
-	_ = b.client.Do(ctx, queue.PumpCmd(b.keys, queue.Pump{Consumer: noConsumer, Take: queue.TakeOf(""), N: queue.Leave, Lease: time.Second}))
+	_ = b.client.Do(ctx, queue.PumpCmd(b.keys, queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), N: queue.Leave, Lease: time.Second}))
 }
 
 // run ends when nobody has waited for a while.

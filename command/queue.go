@@ -104,7 +104,7 @@ var queueCommands = []*Command{
 			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many: 1 to %d", queue.MaxSettle)},
 			leaseArg,
 			{Name: "block", Type: "integer", Unit: "ms", Token: "BLOCK", Use: Optional, Summary: fmt.Sprintf("while there is none, wait this long: 0 to %d ms; 0 waits for ever. Without BLOCK the command doesn't wait. Inside MULTI it never waits", maxQueueTime)},
-			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others", maxID)},
+			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others, or the same anew, with receipts of their own", maxID)},
 		},
 		Reply: "Array, empty when there is no message in time. Each element is an array of four: the receipt, which is what ACK, NACK and EXTEND take; the id; the attempt, 1 for the first; the payload.",
 		Errors: queueErrors(
@@ -365,10 +365,10 @@ func attempts(b []byte) (int, string) {
 
 // planSettled is the plan of a command that settles n receipts.
 func planSettled(env *Env, name []byte, n int, p queue.Pump) Plan {
-	p.Consumer, p.Take, p.Lease = noConsumer, queue.TakeOf(""), time.Second
+	p.Consumer, p.Take, p.Lease = noConsumer, queue.NewTake(), time.Second
 	return env.planQueue(name, func(keys queue.Keys) redoubt.Cmd { return queue.PumpCmd(keys, p) },
 		func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-			pumped, err := queue.ReadPump(r, p.Take)
+			pumped, err := queue.ReadPump(r)
 			if err != nil {
 				return appendQueueError(dst, err)
 			}
@@ -432,7 +432,7 @@ func (env *Env) giveBack(ctx context.Context, keys queue.Keys, failed []queue.Fa
 	if len(failed) == 0 {
 		return
 	}
-	p := queue.Pump{Consumer: noConsumer, Take: queue.TakeOf(""), Lease: time.Second, Failed: failed}
+	p := queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), Lease: time.Second, Failed: failed}
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
 	_ = env.Client.Do(ctx, queue.PumpCmd(keys, p)) // or else they come back when the lease is over

@@ -276,3 +276,42 @@ func fields(v any) map[string]any {
 	}
 	return m
 }
+
+// An ID that is used again after its lease does not let the first settle for the
+// second.
+func TestTakeIDUsedAgain(t *testing.T) {
+	conn, err := goredis.Open(t.Context(), redistest.Start(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	env := newEnv(t, conn)
+	reply(t, env, "QUEUE.PUT", "q", "hello")
+	take := func(lease string, more ...string) (receipt string, attempt int64) {
+		t.Helper()
+		list, _ := reply(t, env, append([]string{"QUEUE.TAKE", "q", "1", lease, "ID", "me"}, more...)...).([]any)
+		if len(list) != 1 {
+			t.Fatalf("took %v", list)
+		}
+		m := list[0].([]any)
+		return m[0].(string), m[2].(int64)
+	}
+	first, _ := take("1")
+	second, attempt := first, int64(1)
+	await.Until(t, 20*time.Second, "the lease is over", func() bool {
+		second, attempt = take("60000")
+		return attempt == 2
+	})
+	if again, _ := take("60000"); again != second {
+		t.Errorf("%q, repeated %q", second, again)
+	}
+	if again, _ := take("60000", "BLOCK", "1000"); again != second {
+		t.Errorf("%q, repeated with BLOCK %q", second, again)
+	}
+	if n := reply(t, env, "QUEUE.ACK", "q", first); n != int64(0) || first == second {
+		t.Errorf("the first has settled %v; receipts %q, %q", n, first, second)
+	}
+	if n := reply(t, env, "QUEUE.ACK", "q", second); n != int64(1) {
+		t.Errorf("the second has settled %v", n)
+	}
+}

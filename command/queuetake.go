@@ -56,8 +56,10 @@ func planTake(env *Env, args [][]byte) Plan {
 	if t.keys, err = queue.KeysOf(env.Client, string(args[1])); err != nil {
 		return nameFault(err)
 	}
-	t.pump = queue.Pump{Take: queue.TakeOf(id), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
-	t.pump.Consumer = t.pump.Take
+	t.pump = queue.Pump{Take: queue.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
+	if !t.secret {
+		t.pump.Consumer, t.pump.Repeats = queue.ConsumerOf(id), true
+	}
 	now := func() Plan { return env.takeNow(t) }
 	if !t.blocks {
 		return now()
@@ -72,7 +74,7 @@ func (env *Env) takeNow(t take) Plan {
 	}
 	cmd := queue.PumpCmd(t.keys, t.pump)
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		pumped, err := queue.ReadPump(r, t.pump.Take)
+		pumped, err := queue.ReadPump(r)
 		if err != nil {
 			return appendQueueError(dst, err)
 		}
@@ -84,7 +86,7 @@ func (env *Env) takeNow(t take) Plan {
 	}}
 	if t.secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
-			if pumped, err := queue.ReadPump(r, t.pump.Take); err == nil {
+			if pumped, err := queue.ReadPump(r); err == nil {
 				env.giveBack(ctx, t.keys, append(pumped.Burials(), backs(pumped.Taken)...))
 			}
 		}
@@ -201,7 +203,7 @@ func (ts *takers) borrow() string {
 		return name
 	}
 	if ts.of == "" {
-		ts.of = queue.TakeOf("")
+		ts.of = queue.NewTake()
 	}
 	ts.names++
 	return ts.of + strconv.Itoa(ts.names)

@@ -290,7 +290,7 @@ func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, c.opts.Lease/3<<min(p.tries, 10)))
 	defer cancel()
 	defer context.AfterFunc(stopped, func() { time.AfterFunc(lastTimeout, cancel) })()
-	got, err := ReadPump(c.client.Do(ctx, PumpCmd(c.keys, p.Pump)), p.Take)
+	got, err := ReadPump(c.client.Do(ctx, PumpCmd(c.keys, p.Pump)))
 	if err != nil {
 		p.tries++
 		return got, err

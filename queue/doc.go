@@ -73,7 +73,7 @@
 //   - Not before it is due, whatever the clocks of clients say.
 //     (TestNeverBeforeDue)
 //   - A settle of one who does not have the message any more is refused.
-//     (TestLateAndStaleSettle, TestCancel)
+//     (TestLateAndStaleSettle, TestTakeThatRepeats, TestCancel)
 //   - No message kills consumers for ever: a lease that runs out is a failure, and
 //     what can't be read is dead. One with unlimited attempts whose lease runs out is
 //     in front again after its first failure, and later after each further one, up to

@@ -76,7 +76,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 				pump := func() {
 					t.Helper()
 					l.take++
-					p := queue.Pump{Consumer: "c", Take: queue.TakeOf(""), N: 9, Lease: time.Second}
+					p := queue.Pump{Consumer: "c", Take: queue.NewTake(), N: 9, Lease: time.Second}
 					if err := l.do(queue.PumpCmd(l.keys, p)).Err; err != nil {
 						t.Fatalf("%q, %s: %v", envelope, step, err)
 					}
@@ -172,5 +172,60 @@ func TestRateIsNotExceeded(t *testing.T) {
 		l.takes(9)
 		limit(queue.Limits{Rate: 1, Per: time.Minute, Burst: 2}) // another limit begins anew
 		l.takes(9, "b", "c")
+	})
+}
+
+// A consumer that does not know the name of its last take gets again what it has of
+// it; what it takes after that has other receipts, also the same message.
+func TestTakeThatRepeats(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		take := func(id string, failures int) queue.Pumped {
+			t.Helper()
+			p := l.pump(queue.Pump{Repeats: true, N: 1})
+			if len(p.Taken) != 1 || p.Taken[0].ID != id || p.Taken[0].Failures != failures {
+				t.Fatalf("%+v, want %s", p, id)
+			}
+			return p
+		}
+		stale := func(receipt string) {
+			t.Helper()
+			for _, p := range []queue.Pump{
+				{Acks: []string{receipt}},
+				{Failed: []queue.Failed{{Receipt: receipt, How: queue.Fail}}},
+				{Results: []queue.Result{{Receipt: receipt, Keep: time.Minute}}},
+			} {
+				if got := l.pump(p); !slices.Equal(got.Refused, []int{0}) {
+					t.Errorf("%+v: refused %v", p, got.Refused)
+				}
+			}
+			held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, time.Hour, receipt)))
+			must(t, err)
+			if held[0] {
+				t.Error("a stale receipt was extended")
+			}
+		}
+		l.ids("a", "b")
+		first := take("a", 0).Taken[0].Receipt
+		if p := take("a", 0); !p.Again || p.Taken[0].Receipt != first {
+			t.Fatalf("again: %+v, want the receipt %s", p, first)
+		}
+		l.clock.Advance(time.Minute) // the lease is over
+		second := take("a", 1).Taken[0].Receipt
+		stale(first)
+		l.fails(queue.Back, 0, second)
+		third := take("a", 1).Taken[0].Receipt
+		stale(first)
+		stale(second)
+		l.ack(third)
+		last := take("b", 0)
+		if last.Again {
+			t.Errorf("%+v", last)
+		}
+		l.ack(last.Taken[0].Receipt)
+		l.ids("a")
+		last = take("a", 0)
+		stale(third)
+		l.ack(last.Taken[0].Receipt)
+		l.empty()
 	})
 }

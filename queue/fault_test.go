@@ -148,7 +148,7 @@ func TestAbandonedMessage(t *testing.T) {
 		// This one takes it and is never heard of again.
 		for i := 0; ; i++ {
 			l.put(queue.Message{ID: fmt.Sprint(i), Payload: []byte(`"a"`)})
-			if cmd := queue.PumpCmd(l.keys, queue.Pump{Consumer: "dead", Take: queue.TakeOf(""), N: 1, Lease: time.Second}); len(taken(t, l, cmd)) == 1 {
+			if cmd := queue.PumpCmd(l.keys, queue.Pump{Consumer: "dead", Take: queue.NewTake(), N: 1, Lease: time.Second}); len(taken(t, l, cmd)) == 1 {
 				break
 			}
 			<-handled

@@ -171,7 +171,7 @@ func TestRedelivery(t *testing.T) {
 		other := w.line(t, "q")
 		other.put(queue.Message{ID: "a", Payload: []byte(`"a"`)})
 		// Taken, and then nothing is heard of it any more.
-		cmd := queue.PumpCmd(other.keys, queue.Pump{Consumer: "dead", Take: queue.TakeOf(""), N: 1, Lease: lease})
+		cmd := queue.PumpCmd(other.keys, queue.Pump{Consumer: "dead", Take: queue.NewTake(), N: 1, Lease: lease})
 		taken := time.Now()
 		must(t, other.do(cmd).Err)
 		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {

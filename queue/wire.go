@@ -40,8 +40,7 @@ const (
 
 // hashed is the key of something that has a text of the caller's for a name.
 func (k Keys) hashed(part, text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return k[keyQueue] + ":" + part + ":" + base64.RawURLEncoding.EncodeToString(sum[:12])
+	return k[keyQueue] + ":" + part + ":" + shortHash(text)
 }
 
 // Wake is the key of the marker, which BZPOPMIN waits for: while it is there a [Pump]
@@ -75,21 +74,21 @@ func NewID() string {
 // takeLen is the length of what a receipt begins with: the name of a take.
 const takeLen = 16
 
-// TakeOf returns the name of a take for [Pump], 16 bytes, for an id that a client
-// chose; an empty one gives one of its own.
-func TakeOf(id string) string {
+// NewTake returns a name for the take of a [Pump], which no other has.
+func NewTake() string {
 	var b [12]byte
-	if id == "" {
-		_, _ = rand.Read(b[:])
-	} else {
-		sum := sha256.Sum256([]byte(id))
-		copy(b[:], sum[:])
-	}
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Receipt names the hold on one message that a take gave.
-func Receipt(take, id string) string { return take + id }
+// ConsumerOf returns the name of a consumer for a [Pump] that [Pump.Repeats], for an
+// id that a client chose.
+func ConsumerOf(id string) string { return shortHash(id) }
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
 
 // IDOf is the message that a receipt is of. It is empty for what is no receipt.
 func IDOf(receipt string) string {

@@ -14,10 +14,13 @@ const MaxSettle = 1000
 
 // A Pump settles messages and takes others in one step: any part may be empty.
 type Pump struct {
-	// Consumer names whoever takes, in letters and digits; Take is 16 bytes and
-	// names what it takes: see [TakeOf]. While a consumer repeats its last take it
-	// gets the same messages.
+	// Consumer names whoever takes, in letters, digits, - and _. Take names what it
+	// takes, and is of no other Pump: see [NewTake]. While a consumer repeats its
+	// last take it gets the same messages.
 	Consumer, Take string
+	// Repeats is for a consumer that does not know the name of its last take: it gets
+	// what it took last and still has, and takes others only if that is nothing.
+	Repeats bool
 	// N is how many to take. Leave is for a consumer that takes none and leaves.
 	N int
 	// Lease is for how long.
@@ -70,8 +73,12 @@ const (
 // until their lease has run out.
 func PumpCmd(keys Keys, p Pump) redoubt.Cmd {
 	names := append(keys[:len(keys):len(keys)], keys[keyQueue]+":take:"+p.Consumer)
-	args := make([]string, 0, 5+len(p.Acks)+3*len(p.Results)+4*len(p.Failed))
-	args = append(args, p.Take, decimal(int64(p.N)), millis(p.Lease), decimal(int64(len(p.Acks))), decimal(int64(len(p.Results))))
+	args := make([]string, 0, 6+len(p.Acks)+3*len(p.Results)+4*len(p.Failed))
+	repeats := "0"
+	if p.Repeats {
+		repeats = "1"
+	}
+	args = append(args, p.Take, decimal(int64(p.N)), millis(p.Lease), decimal(int64(len(p.Acks))), decimal(int64(len(p.Results))), repeats)
 	args = append(args, p.Acks...)
 	for _, r := range p.Results {
 		names = append(names, keys.result(IDOf(r.Receipt)))
@@ -120,7 +127,7 @@ func (p *Pumped) Burials() []Failed {
 // makes dead and takes the next instead, in another round trip.
 func Take(ctx context.Context, client *redoubt.Client, keys Keys, p Pump) (Pumped, error) {
 	for {
-		got, err := ReadPump(client.Do(ctx, PumpCmd(keys, p)), p.Take)
+		got, err := ReadPump(client.Do(ctx, PumpCmd(keys, p)))
 		if len(got.Unreadable) == 0 {
 			return got, err
 		}
@@ -140,8 +147,8 @@ type Taken struct {
 	Since time.Time
 }
 
-// ReadPump reads the reply to [PumpCmd] with the same take.
-func ReadPump(r redoubt.Reply, take string) (p Pumped, err error) {
+// ReadPump reads the reply to [PumpCmd].
+func ReadPump(r redoubt.Reply) (p Pumped, err error) {
 	a, err := r.Array()
 	if err != nil {
 		return p, err
@@ -162,17 +169,17 @@ func ReadPump(r redoubt.Reply, take string) (p Pumped, err error) {
 	taken, _ := a[5].([]any)
 	p.Taken = make([]Taken, 0, len(taken)/4)
 	for ; len(taken) >= 4; taken = taken[4:] {
-		id, _ := taken[0].(string)
+		receipt, _ := taken[0].(string)
 		entry, _ := taken[1].(string)
 		since, _ := taken[2].(int64)
 		envelope, _ := taken[3].(string)
-		t := Taken{Receipt: Receipt(take, id)}
+		t := Taken{Receipt: receipt}
 		t.Failures, t.LastReason = failure(entry)
 		if since > frontMillis {
 			t.Since = time.UnixMilli(since)
 		}
 		var readable bool
-		if t.Message, readable = openAny(id, envelope); readable {
+		if t.Message, readable = openAny(IDOf(receipt), envelope); readable {
 			p.Taken = append(p.Taken, t)
 		} else {
 			p.Unreadable = append(p.Unreadable, t)

@@ -153,7 +153,7 @@ func (l *line) pump(p queue.Pump) queue.Pumped {
 	if p.Consumer == "" {
 		p.Consumer = "c"
 	}
-	got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)), p.Take)
+	got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)))
 	must(l.t, err)
 	for _, m := range got.Taken {
 		if string(m.Payload) != m.ID {

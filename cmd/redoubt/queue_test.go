@@ -49,12 +49,12 @@ func kill(t *testing.T, url, name string, n int) {
 		t.Fatal(err)
 	}
 	for n > 0 {
-		p := queue.Pump{Take: queue.TakeOf(""), Consumer: "test", N: min(n, queue.MaxSettle), Lease: time.Minute}
-		pumped, err := queue.ReadPump(client.Do(t.Context(), queue.PumpCmd(keys, p)), p.Take)
+		p := queue.Pump{Take: queue.NewTake(), Consumer: "test", N: min(n, queue.MaxSettle), Lease: time.Minute}
+		pumped, err := queue.ReadPump(client.Do(t.Context(), queue.PumpCmd(keys, p)))
 		if err != nil || len(pumped.Taken) == 0 {
 			t.Fatalf("%d left: %v", n, err)
 		}
-		p = queue.Pump{Take: queue.TakeOf(""), Consumer: "test", Lease: time.Minute}
+		p = queue.Pump{Take: queue.NewTake(), Consumer: "test", Lease: time.Minute}
 		for _, m := range pumped.Taken {
 			p.Failed = append(p.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Bury, Reason: "no such address"})
 		}

@@ -77,7 +77,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out io.Writer) err
 		}
 	}()
 	for left := f.count; left > 0; {
-		p := queue.Pump{Take: queue.TakeOf(""), N: min(left, takeMost), Lease: takeLease}
+		p := queue.Pump{Take: queue.NewTake(), N: min(left, takeMost), Lease: takeLease}
 		p.Consumer = p.Take
 		pumped, err := queue.Take(ctx, client, keys, p)
 		switch {
@@ -173,6 +173,6 @@ func printLine(out io.Writer, v any) error {
 func settle(client *redoubt.Client, keys queue.Keys, p queue.Pump) (queue.Pumped, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	p.Take, p.Lease, p.Consumer = queue.TakeOf(""), takeLease, "-"
-	return queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)), p.Take)
+	p.Take, p.Lease, p.Consumer = queue.NewTake(), takeLease, "-"
+	return queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)))
 }

@@ -9,17 +9,18 @@
 -- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
 -- KEYS[9] config  hash    paused, concurrency, interval_us and burst of the rate, tat_us: its theoretical arrival time
--- KEYS[10] taken  string  when the lease ends of what this consumer took last
+-- KEYS[10] taken  string  what this consumer took last: the 16 bytes of the take, and when the lease ends
 -- KEYS[11..] results string what a message has left behind, one for each of ARGV's results
--- ARGV[1] take    bytes   16 bytes: names this take. Repeated, it gives the same messages
+-- ARGV[1] take    bytes   16 bytes that no other take has. Repeated, it gives the same messages
 -- ARGV[2] n       integer take at most so many; 0 only settles, -1 also wakes another consumer, for this one leaves
 -- ARGV[3] lease_ms integer > 0
 -- ARGV[4] acks    integer how many
 -- ARGV[5] results integer how many
--- ARGV[6..] settled bytes the receipts of the acks; of the results three each: receipt, keep_ms, value; of what failed four each:
+-- ARGV[6] repeats 0|1     1: gives what this consumer took last and still has, if anything, under the name it was taken by
+-- ARGV[7..] settled bytes the receipts of the acks; of the results three each: receipt, keep_ms, value; of what failed four each:
 -- receipt; fail: counts|dead|snooze: doesn't count|back: at once, doesn't count; delay_ms, -1 a second doubled with each failure; reason
 -- Returns {now_ms integer, next_ms integer: pump again after so long, -1 never, ready integer, again 0|1: the take is repeated,
--- refused array of integers: the positions of receipts that were not held, taken array: four a message: id, fails text, since_ms, envelope}
+-- refused array of integers: the positions of receipts that were not held, taken array: four a message: receipt, fails text, since_ms, envelope}
 local t = redis.call('TIME')
 -- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
@@ -60,9 +61,9 @@ local function after(delay) return delay > 0 and t[1] * 1000 + math.ceil(t[2] / 
 
 -- Settle.
 local refused, receipts = {}, {}
-local nacks = 6 + acks + 3 * results
-for i = 6, 5 + acks do receipts[#receipts + 1] = ARGV[i] end
-for i = 6 + acks, nacks - 1, 3 do receipts[#receipts + 1] = ARGV[i] end
+local nacks = 7 + acks + 3 * results
+for i = 7, 6 + acks do receipts[#receipts + 1] = ARGV[i] end
+for i = 7 + acks, nacks - 1, 3 do receipts[#receipts + 1] = ARGV[i] end
 for i = nacks, #ARGV, 4 do receipts[#receipts + 1] = ARGV[i] end
 if #receipts > 0 then
   local ends = redis.call('ZMSCORE', KEYS[8], unpack(receipts))
@@ -75,7 +76,7 @@ if #receipts > 0 then
       held[#held + 1] = receipt
       if i <= acks + results then done[#done + 1] = string.sub(receipt, 17) end
       if i > acks and i <= acks + results then
-        local at = 6 + acks + 3 * (i - acks - 1)
+        local at = 7 + acks + 3 * (i - acks - 1)
         redis.call('SET', KEYS[10 + i - acks], ARGV[at + 2], 'PX', ARGV[at + 1])
       elseif i > acks + results then
         failed[#failed + 1] = i
@@ -139,11 +140,12 @@ end
 if config[1] then room = 0 end
 
 -- The same take again, after a lost reply: the same messages.
-local taken, ids, since, again, left = {}, {}, {}, 0, nil
+local taken, ids, since, again, left, take = {}, {}, {}, 0, nil, ARGV[1]
 local prior = n > 0 and redis.call('GET', KEYS[10])
-if prior then
-  for _, receipt in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], prior, prior)) do
-    if string.sub(receipt, 1, 16) == ARGV[1] then ids[#ids + 1], again = string.sub(receipt, 17), 1 end
+if prior and (ARGV[6] == '1' or string.sub(prior, 1, 16) == take) then
+  local last, ends = string.sub(prior, 1, 16), string.sub(prior, 17)
+  for _, receipt in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], ends, ends)) do
+    if string.sub(receipt, 1, 16) == last then ids[#ids + 1], again, take = string.sub(receipt, 17), 1, last end
   end
 end
 if again == 0 and n > 0 and room > 0 then
@@ -160,9 +162,10 @@ if #ids > 0 then
   local leases, lease = {}, string.format('%.0f', now + ARGV[3])
   for i, id in ipairs(ids) do
     if envelopes[i] then
+      local receipt = table.concat({take, id})
       leases[#leases + 1] = lease
-      leases[#leases + 1] = table.concat({ARGV[1], id})
-      taken[#taken + 1] = id
+      leases[#leases + 1] = receipt
+      taken[#taken + 1] = receipt
       taken[#taken + 1] = fails[i] or ''
       taken[#taken + 1] = since[i] or 0
       taken[#taken + 1] = envelopes[i]
@@ -170,7 +173,7 @@ if #ids > 0 then
   end
   if again == 0 and #leases > 0 then
     redis.call('ZADD', KEYS[8], unpack(leases))
-    redis.call('SET', KEYS[10], lease, 'PX', ARGV[3])
+    redis.call('SET', KEYS[10], table.concat({take, lease}), 'PX', ARGV[3])
     lease_end = math.min(lease_end or tonumber(lease), tonumber(lease))
     room = room - #leases / 2
     if interval then
