@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A Schedule says when something happens next: the first time after t, or the zero
-// time if never again. [ParseCron] and [Every] return one, and so do other packages
+// A Schedule says when something happens next: the first time after t, and not t
+// itself, or the zero time if never again. [ParseCron] and [Every] return one, and so do other packages
 // for cron. It must be the same in all processes that schedule an entry.
 type Schedule interface {
 	Next(t time.Time) time.Time
@@ -42,7 +42,8 @@ const scheduleLook = time.Minute
 //
 // It costs a round trip when a message is put, and one a minute. Troubles with the
 // server are told to [Options.Events] and tried again; the error is about the
-// arguments, or matches redoubt.ErrClosed. When ctx ends it returns nil.
+// arguments, a schedule whose next time is not after the one it was asked about
+// among them, or matches redoubt.ErrClosed. When ctx ends it returns nil.
 func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T]) error {
 	keys, err := KeysOf(q.client, name)
 	errs := []error{err}
@@ -69,7 +70,7 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end that was asked for
-		case errors.Is(err, redoubt.ErrClosed):
+		case errors.Is(err, redoubt.ErrClosed), errors.Is(err, errStands):
 			return err
 		case err != nil:
 			q.opts.Events(ctx, Event{Kind: Trouble, Queue: name, Err: err})
@@ -87,6 +88,9 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 	}
 }
 
+// errStands is about a schedule that would be asked again and again at once.
+var errStands = errors.New("queue: a schedule does not go on")
+
 // putNext puts the next message of each entry, unless it is there, and returns the
 // time until the first of them.
 func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries []Entry[T]) (time.Duration, error) {
@@ -101,6 +105,9 @@ func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries 
 		next := e.Schedule.Next(now)
 		if next.IsZero() || next.Sub(now) > MaxTime/2 {
 			continue
+		}
+		if !next.After(now) {
+			return 0, fmt.Errorf("%w: the next of entry %q after %v is %v", errStands, e.ID, now, next)
 		}
 		r := e.Request
 		r.ID = e.ID + "@" + strconv.FormatInt(next.UnixMilli(), 10)

@@ -5,11 +5,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -94,15 +92,8 @@ func FuzzParseCron(f *testing.F) {
 // Three schedulers, of which one dies and one sleeps, and a consumer: each time
 // comes once, and not early. The clock is that of the bubble.
 func TestScheduleOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.Open(t.Context(), engine.Options{})
-		must(t, err)
-		defer func() { _ = e.Close() }()
-		client, err := redoubt.New(e, redoubt.Options{})
-		must(t, err)
-		defer client.Close()
-		q, err := queue.New[string](client, queue.Options{})
-		must(t, err)
+	bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
+		q := queueOn(t, client, queue.Options{})
 		minutely, err := queue.ParseCron("* * * * *", nil)
 		must(t, err)
 		often, err := queue.Every(10 * time.Second)
@@ -162,6 +153,42 @@ func TestBadEntries(t *testing.T) {
 			queue.Entry[string]{ID: "a", Schedule: every, Request: queue.Request[string]{ID: "x"}})
 		if err == nil || strings.Count(err.Error(), "queue: ") != 2 {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// standing is a schedule whose next time is always the same.
+type standing struct {
+	at    time.Time
+	asked int
+	stop  func() // when it was asked too often
+}
+
+func (s *standing) Next(time.Time) time.Time {
+	if s.asked++; s.asked == 100 {
+		s.stop()
+	}
+	return s.at
+}
+
+// A schedule that does not go on is an error, not a loop.
+func TestScheduleThatStands(t *testing.T) {
+	bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
+		q := queueOn(t, client, queue.Options{})
+		every, err := queue.Every(time.Minute)
+		must(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		once := &standing{at: time.Now().Add(90 * time.Second), stop: stop}
+		err = q.Schedule(ctx, "q", queue.Entry[string]{ID: "fine", Schedule: every}, queue.Entry[string]{ID: "once", Schedule: once})
+		if err == nil || !strings.Contains(err.Error(), `entry "once"`) || time.Now().Before(once.at) {
+			t.Errorf("%v", err)
+		}
+		// What it had said before was put.
+		s, err := q.Stats(t.Context(), "q")
+		must(t, err)
+		if s.Ready+s.Due != 3 {
+			t.Errorf("%+v", s)
 		}
 	})
 }
