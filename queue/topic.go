@@ -83,7 +83,7 @@ func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id stri
 		r.ID = NewID()
 	}
 	if r.Unique == "" {
-		r.Unique, r.UniqueFor = "topic "+r.ID, topicUnique
+		r.Unique, r.UniqueFor = "topic "+shortHash(r.ID), topicUnique // the ID itself may be as long as a key
 	}
 	subscribers, err := t.Subscribers(ctx, topic)
 	if err != nil {

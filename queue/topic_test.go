@@ -50,6 +50,15 @@ func TestTopic(t *testing.T) {
 		put("2", 1)
 		work("mail")
 		work("billing", "2 v")
+		// An ID as long as they may be; a longer one is named as such.
+		long := strings.Repeat("x", queue.MaxID)
+		put(long, 1)
+		work("billing", long+" v")
+		put(long, 1)
+		work("billing")
+		if _, _, err := topic.Put(ctx, "orders", queue.Request[string]{ID: long + "x"}); err == nil || err.Error() != "queue: id has 256 bytes; want 1 to 255" {
+			t.Errorf("%v", err)
+		}
 		if err := topic.Subscribe(ctx, "orders", ""); err == nil {
 			t.Error("an empty name is fine")
 		}
