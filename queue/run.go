@@ -37,6 +37,8 @@ type RunOptions struct {
 }
 
 // BatchOptions configure one consumer of batches. The zero value is ready to use.
+// There is no [Middleware], which is about one message: what is to run around a batch
+// is a [BatchHandler] that calls another.
 type BatchOptions struct {
 	// Size is how many messages a handler gets at most. It gets those that are
 	// there: nobody waits until a batch is full. At most 1000. Defaults to 100.
