@@ -15,6 +15,7 @@ local ids = {}
 
 -- All but the first of each group wait for it.
 local from = math.max(skip - 1, 0)
+local all = n + skip - from -- one of them was met before
 local members, waiting, last = redis.call('ZRANGE', KEYS[3], from, skip + n - 1), {}, nil
 for i, member in ipairs(members) do
   local group = string.sub(member, 1, 1 + (string.byte(member) or 0))
@@ -28,7 +29,7 @@ for i, member in ipairs(members) do
 end
 if #waiting > 0 then redis.call('ZREM', KEYS[3], unpack(waiting)) end
 
-if #members < n then
+if #members < all then
   local popped = redis.call('ZPOPMIN', KEYS[2], n - #ids)
   if #popped == 0 then popped = redis.call('ZPOPMIN', KEYS[4], n - #ids) end
   local firsts = {}
@@ -47,4 +48,4 @@ if #ids > 0 then
   redis.call('HDEL', KEYS[6], unpack(ids))
 end
 if redis.call('EXISTS', KEYS[2], KEYS[4], KEYS[7]) == 0 then redis.call('DEL', KEYS[5]) end
-return {#ids, skip, (#ids > 0 or #members >= n) and 1 or 0}
+return {#ids, skip, (#ids > 0 or #members >= all) and 1 or 0}

@@ -193,7 +193,10 @@ if left > 0 and room > 0 or n < 0 and (left > 0 or due or lease_end) then
 elseif n > 0 or left == 0 and not due and not lease_end then
   redis.call('DEL', KEYS[7])
 end
-if interval and left > 0 and room < 1 and not config[1] then token = now + math.ceil((tat - us + interval - interval * config[4]) / 1000) end
+if interval and left > 0 and not config[1] then
+  local wait = tat - us + interval - interval * config[4]
+  if wait > 0 then token = now + math.ceil(wait / 1000) end -- else it is not the rate that they wait for
+end
 
 local at = nil
 for _, ms in ipairs({due or false, lease_end or false, token or false}) do
