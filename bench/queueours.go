@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/queue"
@@ -14,13 +12,12 @@ import (
 // ourQueue is package queue.
 type ourQueue struct {
 	client *redoubt.Client
-	rdb    *redis.Client
+	conn   *goredis.Client
 	queue  *queue.Queue[[]byte]
 }
 
 func openOurQueue(addr string, lease time.Duration) (queueUser, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	conn, err := goredis.Wrap(rdb)
+	conn, err := goredis.Open(context.Background(), "redis://"+addr)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +26,7 @@ func openOurQueue(addr string, lease time.Duration) (queueUser, error) {
 		return nil, err
 	}
 	q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}, Lease: lease})
-	return &ourQueue{client, rdb, q}, err
+	return &ourQueue{client, conn, q}, err
 }
 
 const queueName = "q"
@@ -70,5 +67,5 @@ func (u *ourQueue) consume(workers int, handle func(string)) (func() error, erro
 
 func (u *ourQueue) close() {
 	_ = u.client.Close()
-	_ = u.rdb.Close()
+	_ = u.conn.Close()
 }

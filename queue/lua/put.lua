@@ -10,8 +10,25 @@
 -- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
 -- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
 local t = redis.call('TIME')
--- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
+
+-- Where the last of a lane stands: who comes is behind all, also when the clock stands or went back.
+local function last_of(lane)
+  local low = lane * 2251799813685248
+  local top = redis.call('ZREVRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 2251799813685248),
+    string.format('%.0f', low), 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  return math.max(us - 1, top and top - low or 0)
+end
+
+-- One for now, with neither a key nor a group, needs none of the rest.
+local lane = #ARGV == 4 and ARGV[2] == '0' and ARGV[3] == '0' and (string.byte(ARGV[4]) or 0) % 8
+if lane and lane < 4 and redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[4]) == 1 then
+  redis.call('ZADD', KEYS[2], string.format('%.0f', lane * 2251799813685248 + last_of(lane) + 1), ARGV[1])
+  redis.call('ZADD', KEYS[7], 0, '1')
+  return {now, 1}
+end
+
+-- part: place
 local statuses, later, last, ready, unique, promoted, behind = {now}, {}, {}, false, 7, false, false
 for i = 1, #ARGV, 4 do
   local id, when, envelope, status, claimed = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 3], 1, false
@@ -46,14 +63,8 @@ for i = 1, #ARGV, 4 do
       later[#later + 1] = string.format('%.0f', when)
       later[#later + 1] = id
     else
-      -- Behind all that are ready in its lane, also when the clock stands or went back.
       local rank = string.byte(envelope) % 4
-      if not last[rank] then
-        local low = rank * 2251799813685248
-        local top = redis.call('ZREVRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 2251799813685247),
-          string.format('%.0f', low), 'WITHSCORES', 'LIMIT', 0, 1)
-        last[rank] = math.max(us - 1, top[2] and top[2] - low or 0)
-      end
+      last[rank] = last[rank] or last_of(rank)
       last[rank], ready = last[rank] + 1, true
       queue.place(id, envelope, last[rank])
     end
