@@ -193,13 +193,10 @@ func (c *call) mayServe() bool { return c.cmd.writes() || c.cmd.name == "exec" }
 
 // lockServing locks set, and more where serving those who wait for the keys needs
 // it, as BLMOVE does the shard of its destination: so that nobody comes between.
-// When the call only tries, and somebody holds them, it locks nothing and reports
-// false.
+// When lockShard fails for one of them it locks nothing and reports false.
 func (c *call) lockServing(set *shardSet, keys func([][]byte) [][]byte) bool {
 	for {
-		if !c.try {
-			c.e.lock(set)
-		} else if !c.e.tryLock(set) {
+		if !c.e.lockAll(set, c.lockShard) {
 			return false
 		}
 		if c.all || !c.mayServe() || !c.e.anyBlocked(set) {

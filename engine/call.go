@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math/bits"
-	"runtime"
 
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -88,36 +87,6 @@ func (s *shardSet) minus(t *shardSet) (d shardSet) {
 func (s *shardSet) empty() bool { return *s == shardSet{} }
 
 func shardOf(key []byte) int { return int(keySlot(key)) & (shardCount - 1) }
-
-func (e *Engine) lock(set *shardSet)   { set.each(func(i int) { e.shards[i].mu.Lock() }) }
-func (e *Engine) unlock(set *shardSet) { set.each(func(i int) { e.shards[i].mu.Unlock() }) }
-
-// tryLock locks the shard, unless somebody holds it for longer than a command
-// takes.
-func (sh *shard) tryLock() bool {
-	for range 3 {
-		if sh.mu.TryLock() {
-			return true
-		}
-		runtime.Gosched()
-	}
-	return false
-}
-
-// tryLock locks all of set or nothing.
-func (e *Engine) tryLock(set *shardSet) bool {
-	var locked shardSet
-	ok := true
-	set.each(func(i int) {
-		if ok = ok && e.shards[i].tryLock(); ok {
-			locked.add(i)
-		}
-	})
-	if !ok {
-		e.unlock(&locked)
-	}
-	return ok
-}
 
 // shard returns the shard of key, which the call must hold.
 func (c *call) shard(key []byte) *shard {
@@ -226,7 +195,8 @@ func (c *call) executeHolding(set shardSet) {
 		}
 		return keys
 	}) {
-		c.busy, c.all = true, false
+		c.all = false
+		c.notLocked()
 		return
 	}
 	c.held = set
@@ -246,10 +216,8 @@ func (c *call) executeOn(key []byte) {
 	from := len(c.w)
 	i := shardOf(key)
 	sh := &c.e.shards[i]
-	if !c.try {
-		sh.mu.Lock()
-	} else if !sh.tryLock() {
-		c.busy = true
+	if !c.lockShard(sh) {
+		c.notLocked()
 		return
 	}
 	if len(sh.blocked) > 0 && c.mayServe() {
@@ -268,7 +236,10 @@ func (c *call) executeOn(key []byte) {
 			return
 		}
 		c.e.expireInSteps(i, c.db, key)
-		sh.mu.Lock()
+		if !c.lockShard(sh) {
+			c.notLocked()
+			return
+		}
 	}
 	c.home, c.homeKey = sh, key
 	c.held.add(i)
@@ -281,6 +252,23 @@ func (c *call) executeOn(key []byte) {
 	}()
 	defer c.rescue(from)
 	c.run()
+}
+
+// lockShard reports false when the call only tries, or would wait for a slow script.
+func (c *call) lockShard(sh *shard) bool {
+	if c.try {
+		return sh.tryLock()
+	}
+	return sh.lockUnlessSlow()
+}
+
+// notLocked is for a call that could not have the locks that it needs.
+func (c *call) notLocked() {
+	if c.try {
+		c.busy = true
+		return
+	}
+	c.err(busy)
 }
 
 // run calls the handler, then what follows from the changes it made.

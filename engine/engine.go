@@ -128,7 +128,7 @@ type Engine struct {
 
 // A shard holds the keys of every 256th slot.
 type shard struct {
-	mu       sync.Mutex
+	mu       shardLock
 	dbs      [databaseCount]*keyspace
 	watched  map[dbKey]map[*Session]watch
 	blocked  map[dbKey][]*Wait
@@ -180,7 +180,7 @@ func create(opts Options) *Engine {
 	e.initMemory()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}
-	e.scripts.over = make(chan struct{})
+	e.scripts.over, e.scripts.shards = make(chan struct{}), &e.shards
 	e.sweeper.init()
 	e.stirrer.init()
 	return e

@@ -1,7 +1,5 @@
 package engine
 
-import "sync"
-
 type queued struct {
 	cmd  *command
 	args [][]byte
@@ -107,7 +105,7 @@ func cmdUnwatch(c *call) {
 // unwatch forgets the watched keys. Those that a slow script holds up are left for
 // later: nobody waits for it to be told BUSY.
 func (s *Session) unwatch() {
-	s.unwatchBy(func(mu *sync.Mutex) bool {
+	s.unwatchBy(func(mu *shardLock) bool {
 		if s.e.scripts.slow.Load() > 0 {
 			return mu.TryLock()
 		}
@@ -119,11 +117,11 @@ func (s *Session) unwatch() {
 // finishUnwatch forgets what unwatch has left. It may wait.
 func (s *Session) finishUnwatch() {
 	if s.unwatching {
-		s.unwatchBy(func(mu *sync.Mutex) bool { mu.Lock(); return true })
+		s.unwatchBy(func(mu *shardLock) bool { mu.Lock(); return true })
 	}
 }
 
-func (s *Session) unwatchBy(lock func(*sync.Mutex) bool) {
+func (s *Session) unwatchBy(lock func(*shardLock) bool) {
 	s.unwatching = true
 	for n := len(s.watching); n > 0; n-- {
 		dk := s.watching[n-1]
@@ -216,14 +214,19 @@ func cmdExec(c *call) {
 		set.add(shardOf(view(w.key)))
 	}
 	c.all, c.try = all, false // the transaction is gone if it isn't run now
-	c.lockServing(&set, func(keys [][]byte) [][]byte {
+	if !c.lockServing(&set, func(keys [][]byte) [][]byte {
 		for _, q := range s.queue {
 			for _, i := range q.cmd.keys(nil, q.args) {
 				keys = append(keys, q.args[i])
 			}
 		}
 		return keys
-	})
+	}) {
+		c.all = false
+		s.discard()
+		c.err(busyExec)
+		return
+	}
 	c.held = set
 	defer func() {
 		c.settle()

@@ -9,7 +9,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
-const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+const (
+	busy     = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	busyExec = "EXECABORT Transaction discarded because of: " + busy
+)
 
 // A scriptRun is a script that is running.
 type scriptRun struct {
@@ -18,17 +21,18 @@ type scriptRun struct {
 	began     time.Time
 	held      shardSet
 	all       bool
-	slow      bool // has run for longer than lua-time-limit
+	slow      chan struct{} // not nil once it has run for longer than lua-time-limit, closed at its end
 }
 
 // scriptRuns knows which scripts run, and which of them do for too long. Time
 // is the system's: a script uses real time whatever the engine's clock says.
 type scriptRuns struct {
-	slow atomic.Int32 // how many are slow
-	mu   sync.Mutex
-	runs map[*scriptRun]struct{}
-	look *time.Timer   // nil when nobody will look
-	over chan struct{} // closed by stopAll
+	shards *[shardCount]shard
+	slow   atomic.Int32 // how many are slow
+	mu     sync.Mutex
+	runs   map[*scriptRun]struct{}
+	look   *time.Timer   // nil when nobody will look
+	over   chan struct{} // closed by stopAll
 }
 
 // begin notes a run, and sees to it that somebody looks when limit has passed,
@@ -54,15 +58,18 @@ func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 func (rs *scriptRuns) end(r *scriptRun) {
 	rs.mu.Lock()
 	delete(rs.runs, r)
-	if r.slow {
-		r.slow = false
-		rs.slow.Add(-1)
-	}
 	rs.mu.Unlock()
+	if r.slow == nil {
+		return
+	}
+	r.held.each(func(i int) { rs.shards[i].mu.shut() })
+	close(r.slow)
+	r.slow = nil
+	rs.slow.Add(-1)
 }
 
-// find marks the runs that are slow, and comes back when the next may be. The
-// timer is not stopped for a run that ends: scripts are short and many.
+// find marks the runs that are slow, opens their locks, and comes back when the next
+// may be. The timer is not stopped for a run that ends: scripts are short and many.
 func (rs *scriptRuns) find(limit func() time.Duration) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -77,9 +84,10 @@ func (rs *scriptRuns) find(limit func() time.Duration) {
 	next := time.Duration(0)
 	for r := range rs.runs {
 		left := d - time.Since(r.began)
-		if left <= 0 && !r.slow {
-			r.slow = true
+		if left <= 0 && r.slow == nil {
+			r.slow = make(chan struct{})
 			rs.slow.Add(1)
+			r.held.each(func(i int) { rs.shards[i].mu.open(r.slow) })
 		}
 		if left > 0 && (next == 0 || left < next) {
 			next = left
@@ -96,7 +104,7 @@ func (rs *scriptRuns) kill() (killed, unkillable int) {
 	defer rs.mu.Unlock()
 	for r := range rs.runs {
 		switch {
-		case !r.slow:
+		case r.slow == nil:
 		case r.wrote.Load():
 			unkillable++
 		default:
@@ -133,7 +141,7 @@ func (rs *scriptRuns) inTheWay(set *shardSet) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for r := range rs.runs {
-		if r.slow && (r.all || set.minus(&r.held) != *set) {
+		if r.slow != nil && (r.all || set.minus(&r.held) != *set) {
 			return true
 		}
 	}

@@ -280,7 +280,7 @@ func (c *call) admit(p **command) bool {
 		msg = "ERR Command not allowed inside a transaction"
 	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
 		if msg = busy; cmd.name == "exec" && s.inMulti {
-			msg = "EXECABORT Transaction discarded because of: " + busy
+			msg = busyExec
 			s.discard()
 		}
 	} else if why := s.e.unsavable(cmd); why != "" {
