@@ -339,18 +339,64 @@ func TestChainTooLarge(t *testing.T) {
 	// The second link would be.
 	each(t, func(t *testing.T, w *world) {
 		key := w.Prefix + "k"
-		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 20_000, Expansion: 32_768}
-		for from := 0; from < 25_000; from += 1000 {
-			cmd, err := bloom.ChainInsertCmd(key, &s, numbered(fmt.Sprint(from, ":"), 1000))
+		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1000, Expansion: 1 << 20}
+		for from := 0; from < 1500; from += 100 {
+			cmd, err := bloom.ChainInsertCmd(key, &s, numbered(fmt.Sprint(from, ":"), 100))
 			must(t, err)
 			_, became, err := bloom.ReadInserted(w.client.Do(t.Context(), cmd))
 			must(t, err)
 			last := became[len(became)-1]
-			if want := map[bool]int64{false: bloom.ItemNew, true: bloom.ItemTooLong}[from >= 20_000]; last != want && last != bloom.ItemOld {
+			if want := map[bool]int64{false: bloom.ItemNew, true: bloom.ItemTooLong}[from >= 1000]; last != want && last != bloom.ItemOld {
 				t.Fatalf("after %d items: %d, want %d", from, last, want)
 			}
 		}
 	})
+}
+
+// Each check of a header.
+func TestChainHeaders(t *testing.T) {
+	word := func(at int, v uint64) func([]byte) []byte {
+		return func(h []byte) []byte { binary.LittleEndian.PutUint64(h[at:], v); return h }
+	}
+	half := func(at int, v uint32) func([]byte) []byte {
+		return func(h []byte) []byte { binary.LittleEndian.PutUint32(h[at:], v); return h }
+	}
+	both := func(a, b func([]byte) []byte) func([]byte) []byte { return func(h []byte) []byte { return a(b(h)) } }
+	const (
+		items, links, options                          = 0, 8, 12
+		bytes, bits, size, rate, perItem, hashes, byN2 = 20, 28, 36, 44, 52, 60, 72
+	)
+	for what, c := range map[string]struct {
+		change func([]byte) []byte
+		want   error
+	}{
+		"as it was":            {func(h []byte) []byte { return h }, nil},
+		"short":                {func(h []byte) []byte { return h[:19] }, bloom.ErrBadDump},
+		"without links":        {both(half(links, 0), func(h []byte) []byte { return h[:20] }), bloom.ErrBadDump},
+		"with a link less":     {half(links, 2), bloom.ErrBadDump},
+		"with half a link":     {func(h []byte) []byte { return h[:60] }, bloom.ErrBadDump},
+		"more items":           {word(items, 1), bloom.ErrBadDump},
+		"more items of a link": {word(size, 1), bloom.ErrBadDump},
+		"rate 0":               {word(rate, 0), bloom.ErrBadDump},
+		"rate 1":               {word(rate, math.Float64bits(1)), bloom.ErrBadDump},
+		"rate not a number":    {word(rate, math.Float64bits(math.NaN())), bloom.ErrBadDump},
+		"fewer bits":           {word(bits, 64), bloom.ErrBadDump},
+		"no bits":              {both(word(bytes, 0), word(bits, 0)), bloom.ErrBadDump},
+		"bits beyond 64 bits":  {both(word(bytes, 1<<61+8), word(bits, 64)), bloom.ErrBadDump},
+		"another hash":         {half(hashes, 9), bloom.ErrBadDump},
+		"too many hashes":      {both(half(hashes, 1387), word(perItem, math.Float64bits(2000))), bloom.ErrBadDump},
+		"a power above 63":     {func(h []byte) []byte { h[byN2] = 64; return h }, bloom.ErrBadDump},
+		"a power above bits":   {func(h []byte) []byte { h[byN2] = 20; return h }, bloom.ErrBadDump},
+		"unknown option":       {half(options, 1|4|16), bloom.ErrBadDump},
+		"hashes of 32 bits":    {half(options, 1), bloom.ErrOldDump},
+		"powers of two":        {half(options, 4), bloom.ErrOldDump},
+		"513 MB":               {both(word(bytes, 513<<20), word(bits, 8*513<<20)), bloom.ErrTooLarge},
+	} {
+		good := newOracle(bloom.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
+		if _, err := bloom.ChainLoadCmd("k", 1, string(c.change([]byte(good)))); !errors.Is(err, c.want) {
+			t.Errorf("a header %s: %v, want %v", what, err, c.want)
+		}
+	}
 }
 
 // What is no header is refused as one, and never a panic.

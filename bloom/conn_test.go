@@ -24,6 +24,30 @@ func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	return c.Conn.Pipeline(ctx, cmds)
 }
 
+// A hooked is a Conn that tells of each command before it sends it, and may lose
+// replies to those that are sent alone.
+type hooked struct {
+	redoubt.Conn
+	before func(cmd redoubt.Cmd)
+	loses  func(cmd redoubt.Cmd) bool // nil: none
+}
+
+func (h *hooked) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	h.before(cmd)
+	r := h.Conn.Do(ctx, cmd)
+	if h.loses != nil && h.loses(cmd) {
+		return redoubt.Reply{Err: errCut}
+	}
+	return r
+}
+
+func (h *hooked) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	for _, cmd := range cmds {
+		h.before(cmd)
+	}
+	return h.Conn.Pipeline(ctx, cmds)
+}
+
 // listed gives items to a rebuild.
 func listed(items []string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

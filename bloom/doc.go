@@ -79,7 +79,7 @@
 //
 //   - An item whose Add returned is never denied, by whomever it was added, while and
 //     after the filter is rebuilt. (TestAddAndMayContain, TestAddsDuringRebuilds,
-//     TestRebuild)
+//     TestRebuild, TestNobodyMissesTheEndOfARebuild)
 //   - Of those who add an item at the same time one hears that it is new.
 //     (TestConcurrentAdders)
 //   - The error rate is at most the one asked for, at the capacity. (TestErrorRate,
@@ -87,16 +87,19 @@
 //   - Many items are one round trip to each server. (TestRoundTrips)
 //   - A mirror denies nothing that was added more than MaxAge before, and denies
 //     nothing at all when it hears nothing for as long. (TestMirror,
-//     TestMirrorFollowsARebuild, TestMirrorLogs, TestMirrorWithoutNews)
+//     TestMirrorFollowsARebuild, TestMirrorLogs, TestMirrorsAge, TestMirrorWithoutNews)
 //   - A sliding filter denies nothing that was added within its window, and keeps
-//     nothing for longer than a period more. (TestSliding, TestSlidingByTheServersClock)
+//     nothing for longer than a period more. (TestSliding, TestSlidingByTheServersClock,
+//     TestSlidingClocksApart)
 //
 // And while it does not:
 //
-//   - A key that is lost denies nothing. (TestLostKey, TestSlidingLostKey)
+//   - A key that is lost denies nothing, and an error neither. (TestLostKey,
+//     TestSlidingLostKey, TestMaybeWithAnError)
 //   - A process that dies while it makes or rebuilds a filter leaves one that works, and
-//     no keys that another doesn't remove. (TestOpenGoesOn, TestDeadBuilder,
-//     TestOthersEndARebuild)
+//     no keys that another doesn't remove. (TestOpenGoesOn, TestMakingAFilterTakesItsTime,
+//     TestDeadBuilder, TestOthersEndARebuild, TestRebuildOfUnknownOutcome,
+//     TestTakenOverRebuild, TestLongRebuild)
 //
 // # What is not promised
 //

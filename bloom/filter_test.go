@@ -1,10 +1,12 @@
 package bloom_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -74,11 +77,11 @@ func TestErrorRate(t *testing.T) {
 		l, err := bloom.NewLocal(bloom.Spec{Capacity: c.n, ErrorRate: c.rate})
 		must(t, err)
 		for i := range c.n {
-			l.Add(fmt.Sprint("in", i))
+			l.Add("in" + strconv.FormatInt(i, 10))
 		}
 		wrong := 0
 		for i := range c.callers {
-			if l.MayContain(fmt.Sprint("out", i)) {
+			if l.MayContain("out" + strconv.Itoa(i)) {
 				wrong++
 			}
 		}
@@ -265,6 +268,15 @@ func TestDeleteAndList(t *testing.T) {
 				t.Errorf("deleted: %v, want %v", deleted, want)
 			}
 		}
+		_, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		must(t, err)
+		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		must(t, err)
+		_, err = s.Add(t.Context(), "x")
+		must(t, err)
+		if deleted, err := w.filters.DeleteSliding(t.Context(), "s"); err != nil || !deleted {
+			t.Errorf("the sliding filter is deleted: %v, %v", deleted, err)
+		}
 		all(t, f, "y") // maybe, for who has not heard
 		if n := maybe(t, w.open("a", spec), "x", "y"); n != 0 {
 			t.Errorf("the new filter may contain %d items", n)
@@ -329,6 +341,90 @@ func TestRoundTrips(t *testing.T) {
 			if n := counted.n.Load(); n != 1 {
 				t.Errorf("%s took %d round trips", what, n)
 			}
+		}
+	})
+}
+
+// Add is not repeated, which would say that an item is not new; looking is.
+func TestAddIsSentOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		adds, looks := 0, 0
+		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+			switch {
+			case cmd.Script != nil && cmd.Script.Name() == "bloom.add":
+				if adds++; cmd.Flags&(redoubt.Idempotent|redoubt.ReadOnly) != 0 {
+					t.Error("an item may be added twice")
+				}
+			case cmd.Name == "GETRANGE":
+				if looks++; cmd.Flags&redoubt.ReadOnly == 0 {
+					t.Error("a look is not a read")
+				}
+			}
+		}})
+		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 100, ErrorRate: 0.01})
+		must(t, err)
+		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		must(t, err)
+		add(t, f, "a", "b")
+		maybe(t, f, "a", "b")
+		_, err = s.Add(t.Context(), "a")
+		must(t, err)
+		_, err = s.MayContain(t.Context(), "a")
+		must(t, err)
+		if adds != 2 || looks != 3 {
+			t.Errorf("%d adds and %d looks were seen", adds, looks)
+		}
+	})
+}
+
+// With an error the answer is "maybe", and not "new".
+func TestMaybeWithAnError(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		broken := &cut{Conn: w.conn}
+		_, filters := w.on(broken)
+		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 100, ErrorRate: 0.01})
+		must(t, err)
+		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		must(t, err)
+		_, err = s.Add(t.Context(), "a") // makes a period
+		must(t, err)
+		broken.cut.Store(true)
+		for what, ask := range map[string]func(context.Context, string) (bool, error){"the filter": f.MayContain, "the sliding filter": s.MayContain} {
+			may, err := ask(t.Context(), "x")
+			is(t, err, errCut)
+			if !may {
+				t.Errorf("%s denies an item it could not ask for", what)
+			}
+		}
+		for what, add := range map[string]func(context.Context, string) (bool, error){"the filter": f.Add, "the sliding filter": s.Add} {
+			isNew, err := add(t.Context(), "x")
+			is(t, err, redoubt.ErrUnknownOutcome)
+			if isNew {
+				t.Errorf("%s calls new what it could not add", what)
+			}
+		}
+	})
+}
+
+// A key that was there is not made again, of zeros, by who began to make the filter long
+// ago.
+func TestMakingAFilterTakesItsTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
+		f := w.open("f", spec)
+		must(t, w.rdb.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
+		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(&hooked{Conn: clock, before: func(cmd redoubt.Cmd) {
+			if cmd.Script != nil && cmd.Script.Name() == "bloom.make" {
+				clock.Advance(11 * time.Minute)
+			}
+		}})
+		if _, err := filters.Open(t.Context(), "f", spec); err == nil || !strings.Contains(err.Error(), "took longer than 10m0s") {
+			t.Errorf("the error is %v", err)
+		}
+		if n := w.rdb.Exists(t.Context(), f.ShardKeys()[0]).Val(); n != 0 {
+			t.Error("the key is made anew")
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/internal/await"
 )
@@ -113,9 +114,47 @@ func TestMirrorLogs(t *testing.T) {
 		if ttl := w.rdb.PTTL(t.Context(), log).Val(); ttl <= 0 || ttl > time.Minute {
 			t.Errorf("the log lasts %v", ttl)
 		}
-		// A shard that is lost is one that vouches for nothing.
-		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
+		must(t, w.rdb.PExpire(t.Context(), log, 20*time.Second).Err())
+		await.Until(t, 15*time.Second, "the log is kept while it is read", func() bool { return w.rdb.PTTL(t.Context(), log).Val() > 40*time.Second })
+		// A shard that is lost is one that vouches for nothing, until it is back.
+		shard := f.ShardKeys()[0]
+		must(t, w.rdb.Rename(t.Context(), shard, shard+"away").Err())
 		await.Until(t, 30*time.Second, "the loss is noticed", func() bool { return m.MayContain("never") })
+		must(t, w.rdb.Rename(t.Context(), shard+"away", shard).Err())
+		await.Until(t, 30*time.Second, "it is back", func() bool { return !m.MayContain("never") && m.MayContain("four") })
+	})
+}
+
+// The age of a mirror is from when the last fetch began: what is added while the server
+// takes its time may not be in what it answers.
+func TestMirrorsAge(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const slow = 50 * time.Millisecond
+		fetches, ages := 0, make(chan func(time.Duration), 1)
+		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+			if cmd.Script == nil || cmd.Script.Name() != "bloom.log" {
+				return
+			}
+			switch fetches++; fetches {
+			case 2:
+				<-time.After(slow)
+			case 3:
+				(<-ages)(slow)
+			}
+		}})
+		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
+		must(t, err)
+		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 10 * time.Minute})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		checked := make(chan struct{})
+		ages <- func(least time.Duration) {
+			defer close(checked)
+			if age := m.Age(); age < least {
+				t.Errorf("after a fetch of %v the age is %v", least, age)
+			}
+		}
+		<-checked
 	})
 }
 

@@ -101,6 +101,7 @@ type Sliding struct {
 	keys
 
 	spec SlidingSpec
+	part layout // of a period's keys, where the filter is made
 	now  atomic.Pointer[slide]
 	mu   sync.Mutex // held by the one who reads anew
 }
@@ -139,6 +140,9 @@ func (fs *Filters) OpenSliding(ctx context.Context, name string, spec SlidingSpe
 	}
 	k.filter, _ = fs.client.Key(name, slidingPart)
 	f := &Sliding{keys: k, spec: spec}
+	if spec != (SlidingSpec{}) {
+		f.part = layoutFor(spec.part()) // takes longer than a round trip
+	}
 	if _, err := f.refresh(ctx, nil, nil); err != nil {
 		return nil, err
 	}
@@ -155,7 +159,7 @@ func (f *Sliding) refresh(ctx context.Context, old *slide, made *int64) (*slide,
 	}
 	text, period, oldest, ttl := "", "", "0", time.Duration(0)
 	if f.spec != (SlidingSpec{}) {
-		text = f.spec.text(newID(), layoutFor(f.spec.part()))
+		text = f.spec.text(newID(), f.part)
 		ttl = f.keep()
 	}
 	if made != nil {
@@ -178,7 +182,7 @@ func (f *Sliding) refresh(ctx context.Context, old *slide, made *int64) (*slide,
 		return nil, err
 	}
 	if f.spec == (SlidingSpec{}) {
-		f.spec = spec
+		f.spec, f.part = spec, l
 	}
 	if spec != f.spec {
 		return nil, fmt.Errorf("%w: it is for %v, not for %v", ErrMismatch, spec, f.spec)

@@ -73,6 +73,19 @@ func TestSliding(t *testing.T) {
 				t.Errorf("%s lasts %v", it.Val(), ttl)
 			}
 		}
+		// Its description lasts as long as somebody adds, and doesn't grow.
+		key := w.Prefix + ":{seen}:sliding"
+		must(t, w.rdb.PExpire(t.Context(), key, time.Hour).Err())
+		clock.Advance(2 * 24 * time.Hour)
+		s.Sync()
+		_, err := s.Add(t.Context(), "late")
+		must(t, err)
+		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl < week {
+			t.Errorf("the description lasts %v after an item was added", ttl)
+		}
+		if n := w.rdb.HLen(t.Context(), key).Val(); n > 1+7+2 {
+			t.Errorf("the description has %d fields, want one for each of 7 periods, and a few", n)
+		}
 		deleted, err := filters.DeleteSliding(t.Context(), "seen")
 		must(t, err)
 		again, err := filters.DeleteSliding(t.Context(), "seen")
@@ -101,10 +114,50 @@ func TestSlidingByTheServersClock(t *testing.T) {
 	})
 }
 
+// Servers whose clocks are a second apart deny nothing that was added within the window,
+// be the item's server before the others or behind.
+func TestSlidingClocksApart(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(clock)
+		spec := bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.001}
+		open := func() *bloom.Sliding {
+			s, err := filters.OpenSliding(t.Context(), "s", spec)
+			must(t, err)
+			return s
+		}
+		can := func(s *bloom.Sliding, item, when string) {
+			t.Helper()
+			may, err := s.MayContain(t.Context(), item)
+			must(t, err)
+			if !may {
+				t.Errorf("%s it is denied", when)
+			}
+		}
+		end := clock.Now().Truncate(time.Hour).Add(time.Hour) // of a period
+		clock.Set(end.Add(-500 * time.Millisecond))
+		asks := open()
+		clock.Set(end.Add(-100 * time.Millisecond))
+		adds := open()
+		_, err := adds.Add(t.Context(), "behind")
+		must(t, err)
+		clock.Set(end.Add(400 * time.Millisecond))
+		adds = open()
+		_, err = adds.Add(t.Context(), "before")
+		must(t, err)
+		can(asks, "before", "by a clock almost a second behind")
+
+		clock.Set(end.Add(spec.Window + 899*time.Millisecond))
+		can(open(), "behind", "at the end of the window, by a clock a second before,")
+	})
+}
+
 // A period's key that is lost denies nothing.
 func TestSlidingLostKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
+		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		_, filters := w.on(clock)
+		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a")
 		must(t, err)
@@ -119,6 +172,13 @@ func TestSlidingLostKey(t *testing.T) {
 			if !may || isNew {
 				t.Errorf("%s is denied, or b was new: %v", item, isNew)
 			}
+		}
+		clock.Advance(2 * time.Hour) // a period whose key is there follows
+		s.Sync()
+		isNew, err = s.Add(t.Context(), "d")
+		must(t, err)
+		if isNew {
+			t.Error("d is called new, though it may have been in the key that is lost")
 		}
 	})
 }
