@@ -235,6 +235,32 @@ func TestBloomCounts(t *testing.T) {
 	})
 }
 
+// An error rate above 0.25 counts as that, the largest expansion is one, and what INFO
+// tells is of all filters together.
+func TestBloomSizes(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w := dial(t, addr)
+		k := b.Prefix
+		for _, c := range []struct{ command, want string }{
+			{"BF.RESERVE " + k + "r .9 1000 NONSCALING", "+OK"},
+			{"BF.INFO " + k + "r SIZE", "*1 :464"}, // 32 + 64 + 1000 * 2.885 bits, in words
+			{"BF.INSERT " + k + "i NONSCALING ERROR .9 CAPACITY 1000 ITEMS x", "*1 :1"},
+			{"BF.INFO " + k + "i SIZE", "*1 :464"},
+			{"BF.RESERVE " + k + "x .01 10 EXPANSION 32768", "+OK"},
+			{"BF.INSERT " + k + "y EXPANSION 32768 ITEMS x", "*1 :1"},
+			{"BF.INFO " + k + "y EXPANSION", "*1 :32768"},
+			{"BF.RESERVE " + k + "m .01 1", "+OK"},
+			{"BF.MADD " + k + "m a b c", "*3 :1 :1 :1"},
+			{"BF.INFO " + k + "m", "*10 +Capacity :3 +Size :176 +Number of filters :2 +Number of items inserted :3 +Expansion rate :2"},
+		} {
+			if got := oneLine(w.do(strings.Fields(c.command)...)); got != c.want {
+				t.Errorf("%s: %s, want %s", c.command, got, c.want)
+			}
+		}
+	})
+}
+
 func TestBloomInTransaction(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
