@@ -15,7 +15,7 @@ local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1
 -- Where the last of a lane stands: who comes is behind all, also when the clock stands or went back.
 local function last_of(lane)
   local low = lane * 2251799813685248
-  local top = redis.call('ZREVRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 2251799813685248),
+  local top = redis.call('ZREVRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 2251799813685247),
     string.format('%.0f', low), 'WITHSCORES', 'LIMIT', 0, 1)[2]
   return math.max(us - 1, top and top - low or 0)
 end
