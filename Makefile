@@ -28,6 +28,12 @@ test: redis-server ## Vets and tests everything; needs redis-server, installs it
 		echo "== go test $(RACE), module $$m"; (cd $$m && go test $(RACE) -timeout 20m ./...); \
 	done
 
+.PHONY: test-native
+test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-server of Redis 7.4, Valkey 9 or newer
+	@test -x "$(SERVER)" || { echo "Say which server: make test-native SERVER=/path/to/redis-server"; exit 1; }
+	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
+	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./server
+
 .PHONY: redis-server
 redis-server:
 	@if command -v redis-server >/dev/null && command -v redis-cli >/dev/null; then exit 0; fi; \

@@ -10,6 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
 // A Command describes one command and knows how to run it.
@@ -99,6 +100,8 @@ type Env struct {
 	// Of limits that are kept on the server.
 	stored *ratelimit.Limiter
 	quotas quotas
+	// Of hashes whose fields expire.
+	hashes *ttlhash.Hashes
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -148,7 +151,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands)
+var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands, hashCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {
@@ -161,7 +164,7 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts())
+	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts(), hashScripts())
 }
 
 // Keys returns the positions of the keys in args, its name first.

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -169,8 +170,21 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"k", "NOCREATE", "ITEMS"}, {"k", "CAPACITY", "0", "ITEMS", "x"}, {"k", "ERROR", "1", "ITEMS", "x"}, {"k", "EXPANSION", "-1", "ITEMS", "x"},
 			{"k", "DONTEXIST", "ITEMS", "x"}, {"k", "ERROR", "0.000000001", "CAPACITY", "1073741824", "ITEMS", "x"},
 		},
-		"BF.INFO":      {{"k", "ITEMS", "x"}},
-		"BF.LOADCHUNK": {{"k", "x", "y"}},
+		"BF.INFO": {{"k", "ITEMS", "x"}},
+
+		"TTLHASH.SET": {
+			{"}", "f", "v", "1"}, {"n", "f", "v", "x"}, {"n", "f", "v", "0"}, {"n", "f", "v", "-2"}, {"n", "f", "v", "3153600000001"}, {"n", long + long, "v", "1"},
+			{"n", "f", "v", "1", "GT"}, {"n", "f", "v", "1", "NX", "XX"},
+		},
+		"TTLHASH.GET":    {{"}", "f"}, {"n", long + long}},
+		"TTLHASH.MGET":   {{"}", "f"}, {"n", long + long}, slices.Concat([]string{"n"}, make([]string, 129))},
+		"TTLHASH.TTL":    {{"}", "f"}, {"n", long + long}, slices.Concat([]string{"n"}, make([]string, 129))},
+		"TTLHASH.EXPIRE": {{"}", "f", "1"}, {"n", "f", "x"}, {"n", "f", "0"}, {"n", long + long, "1"}, {"n", "f", "1", "YX"}, {"n", "f", "1", "NX", "GT"}},
+		"TTLHASH.DEL":    {{"}", "f"}, {"n", long + long}, slices.Concat([]string{"n"}, make([]string, 129))},
+		"TTLHASH.LEN":    {{"}"}},
+		"TTLHASH.SWEEP":  {{"}"}},
+		"TTLHASH.SCAN":   {{"}", "0"}, {"n", "x"}, {"n", "0", "MATCH"}, {"n", "0", "COUNT", "x"}, {"n", "0", "COUNT", "0"}, {"n", "0", "NONE", "1"}},
+		"BF.LOADCHUNK":   {{"k", "x", "y"}},
 	}
 	// What the arguments alone don't show.
 	later := []string{
@@ -245,6 +259,10 @@ func documents(entry, text string) bool {
 }
 
 type deaf struct{ redoubt.Conn }
+
+func (deaf) Do(context.Context, redoubt.Cmd) redoubt.Reply {
+	return redoubt.Reply{Err: redoubt.ErrClosed}
+}
 
 // FuzzPlan: whatever the arguments, there is a plan and no panic, and what is
 // refused is refused with an error that fits one line.

@@ -9,6 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
 // NewEnv returns an Env on client.
@@ -29,7 +30,11 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored}, nil
+	hashes, err := ttlhash.New(client, ttlhash.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored, hashes: hashes}, nil
 }
 
 // undoTimeout bounds the release of a lock whose client has gone. Past it the

@@ -82,6 +82,14 @@ var leftToLua = map[string]string{
 	"ratelimit/lua/upto.lua":      "not shown hot by a profile",
 	"ratelimit/lua/window.lua":    "not shown hot by a profile",
 	"stock/lua/count.lua":         "for people",
+	"ttlhash/lua/delete.lua":      "not shown hot by a profile",
+	"ttlhash/lua/expire.lua":      "not shown hot by a profile",
+	"ttlhash/lua/get.lua":         "not shown hot by a profile",
+	"ttlhash/lua/migrate.lua":     "once a field",
+	"ttlhash/lua/part_index.lua":  "a part of others",
+	"ttlhash/lua/scan.lua":        "for people",
+	"ttlhash/lua/set.lua":         "not shown hot by a profile",
+	"ttlhash/lua/sweep.lua":       "many fields at once, which share what a script costs",
 }
 
 // TestEveryScriptIsAccountedFor wants a function for each script of the module,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -103,8 +104,14 @@ func (s *Server) CLI(args ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
+// serverEnv names another redis-server, or valkey-server, for the tests.
+const serverEnv = "REDIS_SERVER"
+
 // lookPath finds a program of Redis, or says how to get it.
 func lookPath(name string) (string, error) {
+	if other := os.Getenv(serverEnv); other != "" && name == "redis-server" {
+		name = other
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("redistest: %s is not installed, and the tests need version 7 or newer: "+

@@ -1,0 +1,179 @@
+package ttlhash
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Sweep deletes the fields of a hash whose deadline is over, in one round trip for each
+// 512, and returns how many. Who only reads and writes need not call it: see the package
+// comment.
+func (h *Hashes) Sweep(ctx context.Context, name string) (n int, err error) {
+	for {
+		s, err := h.sweep(ctx, name)
+		n += s.Swept
+		if err != nil || !s.More {
+			return n, err
+		}
+	}
+}
+
+// Len returns how many fields a hash has, after a sweep of up to 512. It also counts
+// what is over and not yet deleted: a field for at most a 64th of its TTL longer, or
+// 128 ms, if no more than 512 are over.
+func (h *Hashes) Len(ctx context.Context, name string) (int, error) {
+	s, err := h.sweep(ctx, name)
+	return s.Fields, err
+}
+
+func (h *Hashes) sweep(ctx context.Context, name string) (s Sweep, err error) {
+	keys, err := h.keys(name)
+	if err != nil {
+		return Sweep{}, err
+	}
+	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return SweepCmd(keys, how) },
+		func(r redoubt.Reply) (int64, error) {
+			s, err = ReadSweep(r)
+			return s.now, err
+		})
+	return s, err
+}
+
+// An Event says that a field is over.
+type Event struct {
+	// Field and Value are what was there.
+	Field, Value string
+	// Deadline is when it was over, by the server's clock.
+	Deadline time.Time
+	// ID goes up from event to event of a hash.
+	ID string
+}
+
+const (
+	// KeptEvents is how many events of a hash are kept, and EventsKept for how long
+	// after the last.
+	KeptEvents = 10_000
+	EventsKept = time.Hour
+	// EventGrace is for how long after its deadline a field waits for somebody who
+	// sweeps it, and makes an event of it, before the hash is gone.
+	EventGrace = time.Minute
+	// pollEvery is how often Expired looks for fields that were not there before.
+	pollEvery = time.Second
+)
+
+// Expired goes over the events of a hash whose fields were set with [Options.Events],
+// from after the event called after on, or from now on if that is empty, and waits for
+// more, until ctx ends or the loop does. All who loop get all events. The end of ctx
+// and every error end the loop with the error.
+//
+// It sweeps the hash itself, when something is due and at least once a second, so an
+// event comes within a second of the deadline. An event is made at most once: of a
+// field that is swept, never of one that is deleted or replaced. None is made of
+// fields that nobody sweeps within [EventGrace] after the last deadline of the hash,
+// and those are lost that nobody reads before [KeptEvents] others came or
+// [EventsKept] is over. Who stores the ID with what the event led to, and goes on from
+// there, misses nothing else.
+func (h *Hashes) Expired(ctx context.Context, name, after string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := h.expired(ctx, name, after, func(e Event) bool { return yield(e, nil) }); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Event) bool) error {
+	keys, err := h.keys(name)
+	if err != nil {
+		return err
+	}
+	last, err := h.position(ctx, keys, after)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		native, err := h.native(ctx, keys)
+		if err != nil {
+			return err
+		}
+		const page = 100
+		replies := h.client.Pipeline(ctx, []redoubt.Cmd{SweepCmd(keys, h.how(native)), {
+			Name: "ZRANGEBYSCORE", Keys: keys[2:], Args: []string{"(" + decimal(last), "+inf", "LIMIT", "0", strconv.Itoa(page)}, Flags: redoubt.ReadOnly,
+		}})
+		s, err := ReadSweep(replies[0])
+		if err != nil {
+			return err
+		}
+		found, err := replies[1].Array()
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			e, id, err := readEvent(f)
+			if err != nil {
+				return err
+			}
+			if last = id; !yield(e) {
+				return nil
+			}
+		}
+		wait := pollEvery
+		if s.next > 0 {
+			wait = min(wait, max(0, time.Duration(s.next*1000-s.now)*time.Microsecond+time.Millisecond))
+		}
+		if s.More || len(found) == page {
+			wait = 0
+		}
+		timer.Reset(wait)
+	}
+}
+
+// position returns the number of the event called after, or of the last.
+func (h *Hashes) position(ctx context.Context, keys Keys, after string) (int64, error) {
+	if after != "" {
+		n, err := strconv.ParseInt(after, 10, 64)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("ttlhash: %q is no ID of an event", after)
+		}
+		return n, nil
+	}
+	found, err := h.client.Do(ctx, redoubt.Cmd{
+		Name: "ZREVRANGE", Keys: keys[2:], Args: []string{"0", "0"}, Flags: redoubt.ReadOnly,
+	}).Array()
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	_, id, err := readEvent(found[0])
+	return id, err
+}
+
+// readEvent reads a member of the events: 7 bytes of its number, 6 of the deadline in
+// ms, 2 of the length of the field, field, value.
+func readEvent(member any) (e Event, id int64, err error) {
+	m, _ := member.(string)
+	if len(m) < 15 {
+		return Event{}, 0, fmt.Errorf("%w: an event", ErrForeign)
+	}
+	var b [16]byte
+	copy(b[1:8], m[:7])
+	copy(b[10:], m[7:13])
+	id = int64(binary.BigEndian.Uint64(b[:8]))        //nolint:gosec // below 2^53
+	deadline := int64(binary.BigEndian.Uint64(b[8:])) //nolint:gosec // below 2^47
+	length := int(binary.BigEndian.Uint16([]byte(m[13:15])))
+	if len(m) < 15+length {
+		return Event{}, 0, fmt.Errorf("%w: an event", ErrForeign)
+	}
+	return Event{Field: m[15 : 15+length], Value: m[15+length:], Deadline: time.UnixMilli(deadline), ID: decimal(id)}, id, nil
+}

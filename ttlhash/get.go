@@ -1,0 +1,179 @@
+package ttlhash
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Get returns the value of a field. ok is false when it is not there, or its deadline
+// is over. It is one HGET, of which the reader looks at the deadline by what it knows of
+// the server's clock: a field is never denied before its deadline, and may be given for
+// a round trip after it.
+func (h *Hashes) Get(ctx context.Context, name, field string) (value string, ok bool, err error) {
+	i, ok, err := h.GetItem(ctx, name, field)
+	return i.Value, ok, err
+}
+
+// GetItem is [Hashes.Get] with the time that is left to the field.
+func (h *Hashes) GetItem(ctx context.Context, name, field string) (item Item, ok bool, err error) {
+	keys, err := h.keysFor(name, []string{field})
+	if err != nil {
+		return Item{}, false, err
+	}
+	r, now := h.read(ctx, keys, redoubt.Cmd{Name: "HGET", Keys: keys[:1], Args: []string{field}, Flags: redoubt.ReadOnly})
+	if r.Err != nil || r.IsNil() {
+		return Item{}, false, r.Err
+	}
+	return h.item(name, field, r.Val, now)
+}
+
+// GetMany returns those of the fields that are there, by field. It takes up to 4,096
+// fields in a round trip.
+func (h *Hashes) GetMany(ctx context.Context, name string, fields ...string) (map[string]Item, error) {
+	keys, err := h.keys(name)
+	for _, f := range fields {
+		if e := CheckField(f); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	items := make(map[string]Item, len(fields))
+	for len(fields) > 0 {
+		some := fields[:min(len(fields), 4096)]
+		fields = fields[len(some):]
+		r, now := h.read(ctx, keys, redoubt.Cmd{Name: "HMGET", Keys: keys[:1], Args: some, Flags: redoubt.ReadOnly})
+		values, err := r.Array()
+		if err == nil && len(values) != len(some) {
+			err = fmt.Errorf("ttlhash: reply of HMGET has %d elements, want %d", len(values), len(some))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range values {
+			if v == nil {
+				continue
+			}
+			item, ok, err := h.item(name, some[i], v, now)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				items[some[i]] = item
+			}
+		}
+	}
+	return items, nil
+}
+
+// TTL returns how long a field is still there, [Never] for one without a deadline. ok
+// is false when it is not there. It does not read the value.
+func (h *Hashes) TTL(ctx context.Context, name, field string) (ttl time.Duration, ok bool, err error) {
+	keys, err := h.keysFor(name, []string{field})
+	if err != nil {
+		return 0, false, err
+	}
+	items, err := ReadGot(h.client.Do(ctx, GetCmd(keys, false, []string{field})))
+	if err != nil || items[0] == nil {
+		return 0, false, err
+	}
+	return items[0].TTL, true, nil
+}
+
+// All goes over the items of a hash whose fields match: a pattern as of Redis' KEYS,
+// where an empty one matches all. It is made of HSCAN, of about 500 fields in a round
+// trip, and has its guarantees: what is there from the beginning to the end is found,
+// what comes or goes meanwhile may be, and a field may come twice. A loop ends with
+// the first error.
+func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		keys, err := h.keys(name)
+		if match == "" {
+			match = "*"
+		}
+		for cursor := ""; err == nil && cursor != "0"; {
+			if cursor == "" {
+				cursor = "0"
+			}
+			var page []any
+			r, now := h.read(ctx, keys, redoubt.Cmd{
+				Name: "HSCAN", Keys: keys[:1], Args: []string{cursor, "MATCH", match, "COUNT", "500"}, Flags: redoubt.ReadOnly,
+			})
+			cursor, page, err = ReadScanned(r)
+			for i := 0; err == nil && i+1 < len(page); i += 2 {
+				field, _ := page[i].(string)
+				var item Item
+				var ok bool
+				if item, ok, err = h.item(name, field, page[i+1], now); ok && !yield(item, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(Item{}, err)
+		}
+	}
+}
+
+// List goes over the names of hashes that match: a pattern as of Redis' KEYS, where an
+// empty one matches all. It looks at every key of the server, or of all primaries of a
+// cluster, in steps of a round trip for about 1,000 keys: see [redoubt.Client.Names].
+// A loop over it ends with the first error.
+func (h *Hashes) List(ctx context.Context, match string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for cursor := ""; cursor != "0"; {
+			names, next, err := h.client.Names(ctx, hashPart, "hash", match, cursor)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, name := range names {
+				if !yield(name, nil) {
+					return
+				}
+			}
+			cursor = next
+		}
+	}
+}
+
+// item makes one of what is on the server.
+func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, error) {
+	text, _ := value.(string)
+	payload, ttl, ok, err := open(text, now)
+	if err != nil {
+		return Item{}, false, fmt.Errorf("%w: %q of %q", err, field, name)
+	}
+	if !ok {
+		return Item{}, false, nil
+	}
+	if ttl != Never {
+		ttl = max(ttl.Truncate(time.Millisecond), time.Millisecond)
+	}
+	return Item{Field: field, Value: payload, TTL: ttl}, true, nil
+}
+
+// read runs a command that reads, and returns what the server's time was at least when
+// it ran. When that is not known well enough the command goes together with TIME.
+func (h *Hashes) read(ctx context.Context, keys Keys, cmd redoubt.Cmd) (redoubt.Reply, int64) {
+	c := &h.node(keys).clock
+	sent := time.Now()
+	now, age, ok := c.least(sent)
+	if ok && (age < syncEvery || age < 10*syncEvery && !c.syncing.CompareAndSwap(false, true)) {
+		return h.client.Do(ctx, cmd), now
+	}
+	defer c.syncing.Store(false)
+	replies := h.client.Pipeline(ctx, []redoubt.Cmd{{Name: "TIME", At: keys[0], Flags: redoubt.ReadOnly}, cmd})
+	var t [2]int64
+	if err := replies[0].Ints(t[:]); err != nil {
+		return redoubt.Reply{Err: err}, 0
+	}
+	now = t[0]*1_000_000 + t[1]
+	c.set(sent, time.Now(), now)
+	return replies[1], now
+}

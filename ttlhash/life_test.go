@@ -1,0 +1,208 @@
+package ttlhash_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/ttlhash"
+)
+
+// When everybody is dead the last field's end is that of all keys: after fields were
+// extended, shortened, deleted, with events and without.
+func TestNothingIsLeft(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		for name, opts := range map[string]ttlhash.Options{"plain": {}, "events": {Events: true}} {
+			h := w.with(opts)
+			var items []ttlhash.Item
+			for i := range 100 {
+				items = append(items, ttlhash.Item{Field: fmt.Sprint(i), Value: "v", TTL: time.Duration(1+i) * 3 * time.Millisecond})
+			}
+			must(t, h.SetMany(ctx, name, items))
+			for i := range 20 {
+				_, err := h.Expire(ctx, name, 500*time.Millisecond, ttlhash.Always, fmt.Sprint(80+i))
+				must(t, err)
+			}
+			_, err := h.Expire(ctx, name, 50*time.Millisecond, ttlhash.Always, "85")
+			must(t, err)
+			_, err = h.Delete(ctx, name, "86")
+			must(t, err)
+			if left := w.left(name); !slices.Contains(left, "ttlhash") {
+				t.Errorf("there are %v", left)
+			}
+		}
+		left := func(name string) string { return strings.Join(w.left(name), " ") }
+		await.Until(t, time.Minute, "nothing is left of a hash", func() bool { return left("plain") == "" })
+		// Events wait for somebody who makes them; in time they go too.
+		for _, part := range []string{"ttlhash", "ttlindex", "ttlevents"} {
+			key := w.key("events", part)
+			if n := w.rdb.Exists(ctx, key).Val(); n == 1 && part != "ttlhash" || n == 1 && !w.native {
+				if ttl := w.rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 2*ttlhash.EventGrace && part != "ttlevents" || ttl > ttlhash.EventsKept {
+					t.Errorf("%s is left for %v", part, ttl)
+				}
+			}
+		}
+		if w.native {
+			longest := time.Duration(0)
+			for _, f := range w.rdb.HKeys(ctx, w.key("events", "ttlhash")).Val() {
+				ms, err := w.rdb.HPTTL(ctx, w.key("events", "ttlhash"), f).Result()
+				must(t, err)
+				if longest = max(longest, time.Duration(ms[0])*time.Millisecond); ms[0] < 0 {
+					t.Errorf("%s is left for ever", f)
+				}
+			}
+			if longest > ttlhash.EventGrace+time.Second {
+				t.Errorf("a field is left for %v", longest)
+			}
+		}
+	})
+}
+
+// A field without a deadline keeps the hash; those that have one go all the same, with
+// the next writes.
+func TestForEver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.set("h", "goes", "v", 20*time.Millisecond)
+		w.set("h", "stays", "v", ttlhash.Never)
+		if ttl := w.rdb.PTTL(ctx, w.key("h", "ttlhash")).Val(); ttl != -1 {
+			t.Errorf("the hash has a ttl of %v", ttl)
+		}
+		await.Until(t, time.Minute, "a write sweeps", func() bool {
+			w.set("h", "other", "v", time.Minute)
+			return w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val() == 2
+		})
+		w.expect("stays", "v")
+	})
+}
+
+// Each write sweeps: at least two fields that are over, if there are so many.
+func TestWritesSweep(t *testing.T) {
+	emulating(t, func(t *testing.T, w *world) {
+		c := w.freeze()
+		ctx := t.Context()
+		for i := range 500 {
+			w.set("h", fmt.Sprint(i), "v", time.Duration(1+i*7919%500_000)*time.Millisecond)
+		}
+		w.set("h", "keeps", "v", 100*time.Hour)
+		c.Advance(time.Hour)
+		for n, last := 0, int64(501); n < 250; n++ {
+			if n%2 == 0 {
+				w.set("h", "one", "v", time.Hour)
+			} else {
+				_, err := w.hashes.Delete(ctx, "h", "one")
+				must(t, err)
+			}
+			now := w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val()
+			if gone := last - now; now > 2 && (gone < 1 || gone > 33) {
+				t.Fatalf("write %d: %d fields after %d", n, now, last)
+			}
+			last = now
+		}
+		if n := w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val(); n > 2 {
+			t.Errorf("%d fields are left", n)
+		}
+	})
+}
+
+// The index does not grow by what is set again, and not without bound by what is
+// deleted or shortened.
+func TestIndexIsInProportion(t *testing.T) {
+	emulating(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		chunks := func() int64 { return w.rdb.ZCard(ctx, w.key("h", "ttlindex")).Val() }
+		c := w.freeze()
+		h := w.hashes
+		for i := range 500 {
+			w.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
+			c.Advance(time.Second)
+		}
+		if n := chunks(); n > 20 {
+			t.Errorf("%d chunks for 10 fields that are set again and again", n)
+		}
+		must(t, h.Clear(ctx, "h"))
+		most := int64(0)
+		for i := range 700 {
+			w.set("h", fmt.Sprint("g", i%3), "v", time.Duration(10+i%50)*time.Hour)
+			if i%2 == 0 {
+				_, err := h.Delete(ctx, "h", fmt.Sprint("g", i%3))
+				must(t, err)
+			}
+			w.set("h", "stays", "v", 100*time.Hour)
+			c.Advance(time.Minute)
+			most = max(most, chunks())
+		}
+		if most > 70 || most < 20 {
+			t.Errorf("up to %d chunks for four fields", most)
+		}
+		w.expect("stays", "v")
+	})
+}
+
+// A million fields of 100 bytes take less than a million strings with PX: natively and
+// emulated. By default with fewer; TTLHASH=full takes a million.
+func TestBytes(t *testing.T) {
+	n := 100_000
+	if os.Getenv("TTLHASH") == "full" {
+		n = 1_000_000
+	}
+	server := redistest.Start(t)
+	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})
+	ctx := t.Context()
+	used := func() int {
+		t.Helper()
+		info := w.rdb.Info(ctx, "memory").Val()
+		_, info, _ = strings.Cut(info, "used_memory:")
+		info, _, _ = strings.Cut(info, "\r\n")
+		b, err := strconv.Atoi(info)
+		must(t, err)
+		return b
+	}
+	value := strings.Repeat("x", 100)
+	measure := func(fill func(from, to int)) float64 {
+		must(t, w.rdb.FlushAll(ctx).Err())
+		before := used()
+		for from := 0; from < n; from += 1000 {
+			fill(from, from+1000)
+		}
+		return float64(used()-before) / float64(n)
+	}
+	name := func(i int) string { return fmt.Sprintf("user:%08d", i) }
+	ttl := func(i int) time.Duration { return time.Hour + time.Duration(i%1_000_000)*time.Millisecond }
+	texts := measure(func(from, to int) {
+		pipe := w.rdb.Pipeline()
+		for i := from; i < to; i++ {
+			pipe.Set(ctx, name(i), value, ttl(i))
+		}
+		_, err := pipe.Exec(ctx)
+		must(t, err)
+	})
+	fill := func(h *ttlhash.Hashes) func(from, to int) {
+		return func(from, to int) {
+			items := make([]ttlhash.Item, 0, 1000)
+			for i := from; i < to; i++ {
+				items = append(items, ttlhash.Item{Field: name(i), Value: value, TTL: ttl(i)})
+			}
+			must(t, h.SetMany(ctx, "h", items))
+		}
+	}
+	emulated := measure(fill(w.with(ttlhash.Options{Emulate: true})))
+	t.Logf("%d of 100 bytes: strings with PX %.1f bytes each, emulated fields %.1f", n, texts, emulated)
+	if emulated >= texts {
+		t.Errorf("emulated fields take %.1f bytes, strings %.1f", emulated, texts)
+	}
+	if w.native {
+		native := measure(fill(w.hashes))
+		t.Logf("native fields %.1f", native)
+		if native >= texts {
+			t.Errorf("native fields take %.1f bytes, strings %.1f", native, texts)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+-- scan.lua: read some of the fields, by the server's own clock.
+-- KEYS[1] hash   hash    {<name>}:ttlhash, as doc.go says
+-- ARGV[1] cursor integer as of HSCAN
+-- ARGV[2] match  text    a pattern for fields
+-- ARGV[3] count  integer about how many to look at
+-- Returns {cursor text, {field bytes, value bytes of each}}
+local t = redis.call('TIME')
+local now, reply = math.floor((t[1] * 1000000 + t[2]) / 1000), {}
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+for i = 1, #page[2], 2 do
+  local value = page[2][i + 1]
+  if #value >= 8 then
+    local deadline = struct.unpack('>I6', value) % 2 ^ 47
+    if deadline == 0 or deadline > now then
+      reply[#reply + 1] = page[2][i]
+      reply[#reply + 1] = string.sub(value, 9)
+    end
+  end
+end
+return {page[1], reply}

@@ -1,0 +1,261 @@
+package ttlhash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+var (
+	// ErrForeign is matched when a field of the hash was not written by this
+	// package.
+	ErrForeign = errors.New("ttlhash: something else has written the field")
+
+	// ErrNotNative is matched when fields can't be left to a server that does not
+	// expire fields: one before Redis 7.4 or Valkey 9.
+	ErrNotNative = errors.New("ttlhash: the server does not expire fields")
+)
+
+const (
+	// Never is the TTL of a field without a deadline.
+	Never = time.Duration(math.MaxInt64)
+	// MinTTL and MaxTTL bound a TTL. It is a whole number of milliseconds.
+	MinTTL = time.Millisecond
+	MaxTTL = 100 * 365 * 24 * time.Hour
+	// MaxField is the longest field, in bytes.
+	MaxField = 1024
+	// MaxTogether is how many fields one atomic call takes.
+	MaxTogether = 128
+)
+
+// Options configure [Hashes]. The zero value is ready to use.
+type Options struct {
+	// Events makes the end of each field that is set an event: see
+	// [Hashes.Expired]. Such a field is in the index also on a server that expires
+	// fields by itself, since that tells nobody which field it was.
+	Events bool
+	// Emulate writes as for a server that doesn't expire fields, whether this one
+	// does or not: while replicas, or a server that may take over, are older.
+	Emulate bool
+}
+
+// Hashes are the hashes on a server whose fields expire, each with a name. Make one
+// and use it for every hash. All methods may be called by many goroutines at once. It
+// has nothing to close.
+//
+// Each call is one round trip unless it says otherwise. Calls that write are sent
+// once; an error that matches redoubt.ErrUnknownOutcome says that it may have had its
+// effect, and it may be repeated.
+type Hashes struct {
+	client *redoubt.Client
+	opts   Options
+	nodes  sync.Map // name of a node → *node
+}
+
+// New returns the Hashes of client. It sends nothing.
+func New(client *redoubt.Client, opts Options) (*Hashes, error) {
+	if client == nil {
+		return nil, errors.New("ttlhash: client is nil")
+	}
+	return &Hashes{client: client, opts: opts}, nil
+}
+
+// An Item is a field with its value and the time that it has left.
+type Item struct {
+	Field, Value string
+	// TTL is in whole milliseconds from [MinTTL] to [MaxTTL], or [Never].
+	TTL time.Duration
+}
+
+func (i Item) check() error { return errors.Join(CheckField(i.Field), CheckTTL(i.TTL)) }
+
+// Set sets a field for ttl, or for ever if that is [Never], whatever it had before.
+func (h *Hashes) Set(ctx context.Context, name, field, value string, ttl time.Duration) error {
+	_, err := h.set(ctx, name, AnyWay, []Item{{field, value, ttl}})
+	return err
+}
+
+// SetMany sets items; of a field that comes twice the last. Up to [MaxTogether] are
+// set atomically; more go in parts, in one round trip for each 4,096, and after an
+// error some may be set.
+func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
+	keys, err := h.keys(name)
+	for _, i := range items {
+		err = errors.Join(err, i.check())
+	}
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	items = lastOfEach(items)
+	if len(items) <= MaxTogether {
+		_, err := h.set(ctx, name, AnyWay, items)
+		return err
+	}
+	native, err := h.native(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for len(items) > 0 {
+		var cmds []redoubt.Cmd
+		for ; len(items) > 0 && len(cmds) < 32; items = items[min(MaxTogether, len(items)):] {
+			cmds = append(cmds, SetCmd(keys, h.how(native), AnyWay, items[:min(MaxTogether, len(items))]))
+		}
+		for _, r := range h.client.Pipeline(ctx, cmds) {
+			if _, _, e := ReadSet(r); e != nil {
+				err = errors.Join(err, e)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastOfEach drops the items that a later one replaces.
+func lastOfEach(items []Item) []Item {
+	if len(items) < 2 {
+		return items
+	}
+	at := make(map[string]int, len(items))
+	kept := make([]Item, 0, len(items))
+	for _, i := range items {
+		if k, there := at[i.Field]; there {
+			kept[k] = i
+			continue
+		}
+		at[i.Field] = len(kept)
+		kept = append(kept, i)
+	}
+	return kept
+}
+
+// Presence says what must be so for items to be set.
+type Presence uint8
+
+const (
+	// AnyWay sets whatever is there.
+	AnyWay Presence = iota
+	// Absent sets if none of the fields is there.
+	Absent
+	// Present sets if all of the fields are there.
+	Present
+)
+
+// String returns the word that the script has for it.
+func (p Presence) String() string { return [...]string{"any", "absent", "present"}[p] }
+
+// SetIfAbsent sets items if none of their fields is there, and otherwise nothing. It
+// reports whether it set them. At most [MaxTogether].
+func (h *Hashes) SetIfAbsent(ctx context.Context, name string, items ...Item) (set bool, err error) {
+	return h.set(ctx, name, Absent, items)
+}
+
+// SetIfPresent sets items if all of their fields are there, and otherwise nothing. It
+// reports whether it set them. At most [MaxTogether].
+func (h *Hashes) SetIfPresent(ctx context.Context, name string, items ...Item) (set bool, err error) {
+	return h.set(ctx, name, Present, items)
+}
+
+func (h *Hashes) set(ctx context.Context, name string, when Presence, items []Item) (bool, error) {
+	keys, err := h.keys(name)
+	for _, i := range items {
+		err = errors.Join(err, i.check())
+	}
+	if len(items) < 1 || len(items) > MaxTogether {
+		err = errors.Join(err, fmt.Errorf("ttlhash: there are %d items; want 1 to %d", len(items), MaxTogether))
+	}
+	if err != nil {
+		return false, err
+	}
+	items = lastOfEach(items)
+	var set bool
+	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return SetCmd(keys, how, when, items) },
+		func(r redoubt.Reply) (now int64, err error) {
+			set, now, err = ReadSet(r)
+			return now, err
+		})
+	return set, err
+}
+
+// Delete deletes fields. It returns how many were there.
+func (h *Hashes) Delete(ctx context.Context, name string, fields ...string) (n int, err error) {
+	n, _, err = h.delete(ctx, name, false, fields)
+	return n, err
+}
+
+// Take deletes a field and returns its value. ok is false when it was not there: of
+// those who take a field one gets it.
+func (h *Hashes) Take(ctx context.Context, name, field string) (value string, ok bool, err error) {
+	_, values, err := h.delete(ctx, name, true, []string{field})
+	if err != nil {
+		return "", false, err
+	}
+	value, ok = values[0].(string)
+	return value, ok, nil
+}
+
+func (h *Hashes) delete(ctx context.Context, name string, want bool, fields []string) (n int, values []any, err error) {
+	keys, err := h.keysFor(name, fields)
+	if err != nil {
+		return 0, nil, err
+	}
+	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return DeleteCmd(keys, how, want, fields) },
+		func(r redoubt.Reply) (now int64, err error) {
+			n, values, now, err = ReadDeleted(r)
+			return now, err
+		})
+	return n, values, err
+}
+
+// Clear deletes the hash with all its fields, and events that nobody has read. It is no
+// event for the fields.
+func (h *Hashes) Clear(ctx context.Context, name string) error {
+	keys, err := h.keys(name)
+	if err != nil {
+		return err
+	}
+	return h.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Err
+}
+
+func (h *Hashes) keys(name string) (Keys, error) { return KeysOf(h.client, name) }
+
+// keysFor checks the fields as well.
+func (h *Hashes) keysFor(name string, fields []string) (Keys, error) {
+	keys, err := h.keys(name)
+	if len(fields) < 1 || len(fields) > MaxTogether {
+		err = errors.Join(err, fmt.Errorf("ttlhash: there are %d fields; want 1 to %d", len(fields), MaxTogether))
+	}
+	for _, f := range fields {
+		err = errors.Join(err, CheckField(f))
+	}
+	return keys, err
+}
+
+func (h *Hashes) how(native bool) How { return How{Native: native, Event: h.opts.Events} }
+
+// write runs a script that writes, as the server is.
+func (h *Hashes) write(ctx context.Context, keys Keys, cmd func(How) redoubt.Cmd, read func(redoubt.Reply) (now int64, err error)) error {
+	native, err := h.native(ctx, keys)
+	if err != nil {
+		return err
+	}
+	c := &h.node(keys).clock
+	sent := time.Now()
+	now, err := read(h.client.Do(ctx, cmd(h.how(native))))
+	if native && unknownCommand(err) {
+		// An older server has taken over. The script may have written the field
+		// without its deadline; this writes it anew.
+		h.node(keys).is.Store(emulated)
+		now, err = read(h.client.Do(ctx, cmd(h.how(false))))
+	}
+	if err == nil {
+		c.set(sent, time.Now(), now)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package ttlhash
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// What writes is never sent twice: in between another may have written. What reads, and
+// what is the same twice, may be.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	var k Keys
+	for _, c := range []redoubt.Cmd{
+		SetCmd(k, How{}, AnyWay, nil), ExpireCmd(k, How{}, Always, time.Second, true, nil), DeleteCmd(k, How{}, true, nil),
+	} {
+		if c.Flags.Resendable() {
+			t.Errorf("%s may be sent twice", c.Script.Name())
+		}
+	}
+	for _, c := range []redoubt.Cmd{GetCmd(k, true, nil), ScanCmd(k, "0", "*", 1), SweepCmd(k, How{}), migrateCmd(k, 0)} {
+		if !c.Flags.Resendable() {
+			t.Errorf("%s may not be sent twice", c.Script.Name())
+		}
+	}
+}
+
+// Whatever is in a hash or among the events gives a value or an error.
+func FuzzStored(f *testing.F) {
+	f.Add("", int64(0))
+	f.Add("\x01\x99\x00\x00\x00\x00\x00\x01payload", int64(1_700_000_000_000_000))
+	f.Add("\x06\x5f\x00\x00\x00\x00\x00\x01\x99\x00\x00\x00\x00\x00\x01fv", int64(0))
+	f.Fuzz(func(t *testing.T, stored string, now int64) {
+		if payload, ttl, ok, err := open(stored, now&(1<<53-1)); err == nil && (len(payload) != len(stored)-headerBytes || ok != (ttl > 0)) {
+			t.Errorf("%q: %q, %v %v", stored, payload, ttl, ok)
+		}
+		if e, id, err := readEvent(stored); err == nil && (len(e.Field)+len(e.Value) != len(stored)-15 || id < 0) {
+			t.Errorf("%q: %+v %d", stored, e, id)
+		}
+	})
+}

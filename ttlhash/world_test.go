@@ -1,0 +1,218 @@
+package ttlhash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/ttlhash"
+)
+
+// world is one back end with hashes on it.
+type world struct {
+	redistest.Backend
+	t      testing.TB
+	rdb    *redis.Client // for looking at keys
+	conn   redoubt.Conn
+	client *redoubt.Client
+	native bool // fields are left to the server
+	hashes *ttlhash.Hashes
+}
+
+// each runs a test on every back end, and on those that expire fields both with that
+// and with the emulation.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		w := newWorld(t, b)
+		if os.Getenv("TTLHASH") == "native" && !w.native {
+			t.Fatal("the server does not expire fields: it is older than Redis 7.4 or Valkey 9")
+		}
+		if !w.native {
+			run(t, w)
+			return
+		}
+		t.Run("native", func(t *testing.T) { run(t, newWorld(t, b)) })
+		t.Run("emulated", func(t *testing.T) {
+			b.Prefix += "e"
+			run(t, newWorld(t, b).emulated())
+		})
+	})
+}
+
+// emulating runs a test with the emulation on every back end.
+func emulating(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b).emulated()) })
+}
+
+// onNative runs a test on the back ends that expire fields.
+func onNative(t *testing.T, run func(t *testing.T, w *world)) {
+	each(t, func(t *testing.T, w *world) {
+		if w.native {
+			run(t, w)
+		}
+	})
+}
+
+func newWorld(t testing.TB, b redistest.Backend) *world {
+	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
+	t.Cleanup(func() { _ = w.rdb.Close() })
+	var err error
+	w.conn, err = goredis.Wrap(w.rdb)
+	must(t, err)
+	w.native = w.rdb.Do(t.Context(), "HPEXPIRETIME", w.Prefix, "FIELDS", 1, "f").Err() == nil
+	w.client, w.hashes = w.on(w.conn, ttlhash.Options{})
+	return w
+}
+
+func (w *world) emulated() *world {
+	w.native = false
+	w.hashes = w.with(ttlhash.Options{Emulate: true})
+	return w
+}
+
+// on returns the hashes of another process.
+func (w *world) on(conn redoubt.Conn, opts ttlhash.Options) (*redoubt.Client, *ttlhash.Hashes) {
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = client.Close() })
+	opts.Emulate = opts.Emulate || !w.native
+	hashes, err := ttlhash.New(client, opts)
+	must(w.t, err)
+	return client, hashes
+}
+
+func (w *world) with(opts ttlhash.Options) *ttlhash.Hashes {
+	_, h := w.on(w.conn, opts)
+	return h
+}
+
+// freeze makes the scripts' time, and what TIME answers, stand still, an hour ahead.
+func (w *world) freeze() *timed {
+	c := &timed{Conn: frozenclock.New(w.conn, ttlhash.Scripts(), nil)}
+	c.Set(time.Now().Add(time.Hour).Truncate(time.Millisecond))
+	w.conn = c
+	w.client, w.hashes = w.on(w.conn, ttlhash.Options{})
+	return c
+}
+
+// A timed is a Conn on which TIME is frozen as well.
+type timed struct{ *frozenclock.Conn }
+
+func (c *timed) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	now := c.Now()
+	replies := c.Conn.Pipeline(ctx, cmds)
+	for i, cmd := range cmds {
+		if cmd.Name == "TIME" {
+			replies[i] = redoubt.Reply{Val: []any{now.Unix(), int64(now.Nanosecond() / 1000)}}
+		}
+	}
+	return replies
+}
+
+// A counter counts round trips, and scripts among them.
+type counter struct {
+	redoubt.Conn
+	trips, scripts atomic.Int64
+}
+
+func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	c.count(cmd)
+	return c.Conn.Do(ctx, cmd)
+}
+
+func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	c.count(cmds...)
+	return c.Conn.Pipeline(ctx, cmds)
+}
+
+func (c *counter) count(cmds ...redoubt.Cmd) {
+	c.trips.Add(1)
+	for _, cmd := range cmds {
+		if cmd.Script != nil {
+			c.scripts.Add(1)
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// says fails the test unless err says want.
+func says(t testing.TB, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("the error is %v, want %q", err, want)
+	}
+}
+
+func (w *world) set(name, field, value string, ttl time.Duration) {
+	w.t.Helper()
+	must(w.t, w.hashes.Set(w.t.Context(), name, field, value, ttl))
+}
+
+// get returns "-" for what is not there.
+func (w *world) get(field string) string {
+	w.t.Helper()
+	v, ok, err := w.hashes.Get(w.t.Context(), "h", field)
+	must(w.t, err)
+	if !ok {
+		return "-"
+	}
+	return v
+}
+
+// expect looks at fields of h.
+func (w *world) expect(fieldsAndValues ...string) {
+	w.t.Helper()
+	for i := 0; i < len(fieldsAndValues); i += 2 {
+		if got := w.get(fieldsAndValues[i]); got != fieldsAndValues[i+1] {
+			w.t.Fatalf("%s is %q, want %q", fieldsAndValues[i], got, fieldsAndValues[i+1])
+		}
+	}
+}
+
+func (w *world) key(name, part string) string { return fmt.Sprintf("%s:{%s}:%s", w.Prefix, name, part) }
+
+// left returns the keys of a hash that there are.
+func (w *world) left(name string) (parts []string) {
+	w.t.Helper()
+	for _, part := range []string{"ttlhash", "ttlindex", "ttlevents"} {
+		n, err := w.rdb.Exists(w.t.Context(), w.key(name, part)).Result()
+		must(w.t, err)
+		if n == 1 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// now is the server's time.
+func (w *world) now() time.Time {
+	w.t.Helper()
+	now, err := w.rdb.Time(w.t.Context()).Result()
+	must(w.t, err)
+	return now
+}
