@@ -348,3 +348,45 @@ func TestLongRebuild(t *testing.T) {
 		all(t, f, "in")
 	})
 }
+
+// A rebuild that begins from what another has just replaced is not one.
+func TestRebuildBehindAnother(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
+		began := false
+		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+			if cmd.Script != nil && cmd.Script.Name() == "bloom.begin" && !began {
+				began = true
+				must(t, w.open("f", spec).Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}))
+			}
+		}})
+		f, err := filters.Open(t.Context(), "f", spec)
+		must(t, err)
+		is(t, f.Rebuild(t.Context(), listed(nil), bloom.RebuildOptions{}), bloom.ErrRebuilding)
+		all(t, w.open("f", spec), "in")
+		if n := w.keysOf(t); n != 2 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// A filter that is deleted while it is rebuilt leaves nothing.
+func TestDeleteDuringARebuild(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := w.open("f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
+		err := f.Rebuild(t.Context(), func(yield func(string, error) bool) {
+			deleted, err := w.filters.Delete(t.Context(), "f")
+			must(t, err)
+			if !deleted {
+				t.Error("it was not there")
+			}
+			yield("in", nil)
+		}, bloom.RebuildOptions{})
+		if err == nil || !strings.Contains(err.Error(), "is lost") {
+			t.Errorf("the rebuild gives %v", err)
+		}
+		if n := w.keysOf(t); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}

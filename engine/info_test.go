@@ -75,7 +75,8 @@ func TestRunID(t *testing.T) {
 		return id
 	}
 	one, other := open(t, Options{}), open(t, Options{})
-	if len(id(one)) != 40 || id(one) != id(one) || id(one) == id(other) {
-		t.Errorf("run ids are %q and %q; want 40 digits that stay, and differ", id(one), id(other))
+	first, again, others := id(one), id(one), id(other)
+	if len(first) != 40 || first != again || first == others {
+		t.Errorf("run ids are %q, then %q, and of another %q; want 40 digits that stay, and differ", first, again, others)
 	}
 }

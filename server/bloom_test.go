@@ -181,6 +181,9 @@ func TestBloomDumpAndLoad(t *testing.T) {
 				if iter = fmt.Sprint(reply[0]); iter == "0" {
 					break
 				}
+				if n := len(reply[1].(string)); name == "large" && parts == 1 && n != 16<<20 {
+					t.Errorf("the first part of the bits has %d bytes, want 16 MiB", n)
+				}
 				if got := w.do("BF.LOADCHUNK", to+name, iter, reply[1].(string)); got != "+OK\r\n" {
 					t.Fatalf("part %d: %q", parts, got)
 				}
@@ -250,6 +253,7 @@ func TestBloomSizes(t *testing.T) {
 			{"BF.RESERVE " + k + "x .01 10 EXPANSION 32768", "+OK"},
 			{"BF.INSERT " + k + "y EXPANSION 32768 ITEMS x", "*1 :1"},
 			{"BF.INFO " + k + "y EXPANSION", "*1 :32768"},
+			{"BF.INSERT " + k + "z EXPANSION 0 CAPACITY 1 ITEMS a b", "*2 :1 -ERR non scaling filter is full"},
 			{"BF.RESERVE " + k + "m .01 1", "+OK"},
 			{"BF.MADD " + k + "m a b c", "*3 :1 :1 :1"},
 			{"BF.INFO " + k + "m", "*10 +Capacity :3 +Size :176 +Number of filters :2 +Number of items inserted :3 +Expansion rate :2"},
