@@ -128,7 +128,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCallsOfLongScripts wants an answer soon, whatever it is.
+// TestCallsOfLongScripts wants an answer soon, whatever it is: a quarter of a second
+// by itself, and many times that under the race detector on a busy machine.
 func TestCallsOfLongScripts(t *testing.T) {
 	var b strings.Builder
 	for i := range 150 {
@@ -149,7 +150,7 @@ func TestCallsOfLongScripts(t *testing.T) {
 		if got := show(p); got != want {
 			t.Errorf("%.40q… is %q, want %q", script, got, want)
 		}
-		if d := time.Since(began); d > 5*time.Second {
+		if d := time.Since(began); d > 20*time.Second {
 			t.Errorf("%.40q… took %v", script, d)
 		}
 	}
