@@ -128,7 +128,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCallsOfLongScripts wants an answer soon, whatever it is: a quarter of a second
+// TestCallsOfLongScripts wants an answer soon, whatever it is: half a second
 // by itself, and many times that under the race detector on a busy machine.
 func TestCallsOfLongScripts(t *testing.T) {
 	var b strings.Builder
