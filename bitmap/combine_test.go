@@ -133,14 +133,22 @@ func TestCluster(t *testing.T) {
 			both[o] = true
 		}
 	}
-	n, err := ms.CountOf(t.Context(), bitmap.And, "a", "b")
+	// Who doesn't know that it is a cluster learns it by the way.
+	unaware, err := redoubt.New(struct{ redoubt.Conn }{conn}, redoubt.Options{})
 	must(t, err)
-	if n != int64(len(both)) {
-		t.Errorf("%d bits are in both, want %d", n, len(both))
+	t.Cleanup(func() { _ = unaware.Close() })
+	for name, client := range map[string]*redoubt.Client{"both": client, "both, too": unaware} {
+		ms, err := bitmap.New(client, bitmap.Options{})
+		must(t, err)
+		n, err := ms.CountOf(t.Context(), bitmap.And, "a", "b")
+		must(t, err)
+		if n != int64(len(both)) {
+			t.Errorf("%d bits are in both, want %d", n, len(both))
+		}
+		_, err = ms.Combine(t.Context(), name, bitmap.And, "a", "b")
+		must(t, err)
+		agrees(t, ms, name, both, rng)
 	}
-	_, err = ms.Combine(t.Context(), "both", bitmap.And, "a", "b")
-	must(t, err)
-	agrees(t, ms, "both", both, rng)
 	cs, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{})
 	must(t, err)
 	var names []string

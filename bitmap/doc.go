@@ -75,7 +75,8 @@
 //   - A map answers as a set of numbers would, and a combination of maps as one of sets,
 //     on a cluster too. (TestMapAgreesWithModel, TestCombineAgreesWithModel, TestCluster)
 //   - Every bit that is set is counted, though the map was deleted meanwhile, or who made
-//     its shard has died. (TestMapDeletedInUse, TestMapMakerDies)
+//     its shard has died. (TestMapDeletedInUse, TestMapDeletedBetween,
+//     TestMapMakerDies)
 //   - A map expires as a whole. (TestMapExpires)
 //   - Many calendars, bits or records are one round trip to each server.
 //     (TestCalendarRoundTrips, TestMapRoundTrips, TestRecordSchemaGrows)

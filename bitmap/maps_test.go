@@ -277,6 +277,59 @@ func TestMapDeletedInUse(t *testing.T) {
 	})
 }
 
+// Between any two steps of a deletion another sets a bit, and the reverse.
+func TestMapDeletedBetween(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		others := w.maps()
+		for step := range 5 {
+			for what, run := range map[string]func(slow *bitmap.Maps, name string, other func(func())){
+				"set between": func(slow *bitmap.Maps, name string, other func(func())) {
+					other(func() { must(t, second(others.Set(t.Context(), name, 2))) })
+					must(t, second(slow.Delete(t.Context(), name)))
+				},
+				"deleted between": func(slow *bitmap.Maps, name string, other func(func())) {
+					must(t, second(others.Delete(t.Context(), name)))
+					other(func() { must(t, second(others.Delete(t.Context(), name))) })
+					must(t, second(slow.Set(t.Context(), name, 3)))
+				},
+			} {
+				name := fmt.Sprint(what, step)
+				must(t, second(others.Set(t.Context(), name, 1)))
+				conn := &between{Conn: w.conn, step: step}
+				slow, err := bitmap.New(w.on(conn), bitmap.Options{})
+				must(t, err)
+				run(slow, name, func(f func()) { conn.f = f })
+				want := w.rdb.BitCount(t.Context(), w.key(name+":0", "bits"), nil).Val()
+				n, err := others.Count(t.Context(), name)
+				must(t, err)
+				if n != want {
+					t.Errorf("%s before call %d: %d bits are counted, and %d are set", what, step, n, want)
+				}
+			}
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// between is a Conn that lets another do something before one of its calls.
+type between struct {
+	redoubt.Conn
+	step int
+	f    func()
+}
+
+func (b *between) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return b.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (b *between) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if b.step--; b.step == -1 {
+		b.f()
+	}
+	return b.Conn.Pipeline(ctx, cmds)
+}
+
 // A process that dies while it makes a shard leaves none that is not known.
 func TestMapMakerDies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

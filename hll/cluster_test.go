@@ -23,9 +23,8 @@ func TestCluster(t *testing.T) {
 	client, err := redoubt.New(conn, redoubt.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	v, err := hll.New(client, hll.Options{})
+	v, err := hll.NewWithClock(client, hll.Options{}, (&clock{now: noon}).Now)
 	must(t, err)
-	v.SetClock((&clock{now: noon}).Now)
 	nodes, pages, keys := map[string]bool{}, []string{}, []string{}
 	for p := range 30 {
 		pages = append(pages, fmt.Sprint("p", p))

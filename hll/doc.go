@@ -26,7 +26,7 @@
 // put together, and it is the same as if all visitors had been in one.
 //
 // So each process keeps registers of its own for the pages of the moment, raises them in
-// about 100 ns a visit, and sends them every second, or when they take too much memory:
+// less than 100 ns a visit, and sends them every second, or when they take too much memory:
 // one script for each page that was visited. Few registers go as elements for PFADD, 8 bytes
 // each that are made to have the hash that is wanted; many as a sketch in the encoding of
 // Redis, by SET and PFMERGE. What is on the server is at any time what PFADD of every
@@ -58,7 +58,7 @@
 //     (TestLostBatches, TestConcurrent)
 //   - What was counted is sent within FlushEvery, at FlushBytes, and by Close. (TestFlushes)
 //   - A day is one of the time zone, and is kept for as long as Keep says. (TestPeriods,
-//     TestKeep)
+//     TestPeriodTurns, TestKeep)
 //   - While the server is away, what waits takes MaxBytes at most; a page whose key holds
 //     something else keeps no other up. (TestFull, TestHopelessPage)
 //   - Bad input is refused, and nothing is written. (TestBadInput)

@@ -1,9 +1,18 @@
 package hll
 
-import "time"
+import (
+	"time"
 
-// SetClock sets the clock of v. It is called before anything else.
-func (v *Visitors) SetClock(now func() time.Time) { v.now = now }
+	"github.com/redoubt-go/redoubt"
+)
+
+// NewWithClock is New with a clock of the test's.
+func NewWithClock(client *redoubt.Client, opts Options, now func() time.Time) (*Visitors, error) {
+	return newVisitors(client, opts, now)
+}
+
+// Turn has v look at the clock.
+func (v *Visitors) Turn() { v.turn() }
 
 // Bytes returns what all that waits to be sent takes.
 func (v *Visitors) Bytes() int64 { return v.bytes.Load() }

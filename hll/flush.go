@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -44,8 +45,20 @@ func (f *flusher) start(v *Visitors) {
 		turn: make(chan struct{}, 1), pending: map[place]*sent{},
 	}
 	f.turn <- struct{}{}
-	go func() {
-		defer close(f.done)
+	var both sync.WaitGroup
+	both.Go(func() {
+		turn := time.NewTimer(v.turn())
+		defer turn.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-turn.C:
+				turn.Reset(v.turn())
+			}
+		}
+	})
+	both.Go(func() {
 		tick := time.NewTicker(v.opts.FlushEvery)
 		defer tick.Stop()
 		for {
@@ -69,7 +82,8 @@ func (f *flusher) start(v *Visitors) {
 				}
 			}
 		}
-	}()
+	})
+	go func() { both.Wait(); close(f.done) }()
 }
 
 // soon has a flush begin.
@@ -80,7 +94,7 @@ func (f *flusher) soon() {
 	}
 }
 
-// stop ends the goroutine.
+// stop ends the goroutines.
 func (f *flusher) stop() {
 	f.end()
 	<-f.done
@@ -128,15 +142,10 @@ func (f *flusher) gather(v *Visitors) (behind bool) {
 	for i := range v.stripes {
 		st := &v.stripes[i]
 		st.mu.Lock()
-		open := st.open
-		if len(open) == 0 {
-			st.mu.Unlock()
-			continue
-		}
-		st.open = make(map[place]*tally)
+		open := st.take()
 		for p := range f.pending {
 			if t := open[p]; t != nil {
-				st.open[p] = t
+				st.put(p, t)
 				delete(open, p)
 				behind = true
 			}

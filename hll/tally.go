@@ -92,9 +92,11 @@ func (t *tally) grow() {
 	}
 }
 
-// inElements is up to how many registers are sent as elements for PFADD. A PFMERGE into
-// a dense key goes over all its registers, and costs a server what PFADD of so many does.
-const inElements = 128
+// inElements is up to how many registers are sent as elements for PFADD. A PFMERGE goes
+// over all registers, and costs a server what PFADD of so many does in a script. More go as
+// a dense sketch, also where a sparse one were shorter: to merge into a sparse key Redis
+// looks for the place of each register from the beginning.
+const inElements = 512
 
 // payload returns what the tally adds on the server: elements, or one sketch.
 func (t *tally) payload() (form string, args []string) {
@@ -113,5 +115,5 @@ func (t *tally) payload() (form string, args []string) {
 			registers[e>>8] = max(registers[e>>8], byte(e))
 		}
 	}
-	return "sketch", []string{string(hyll.Encode(registers))}
+	return "sketch", []string{string(hyll.EncodeDense(registers))}
 }

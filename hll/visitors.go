@@ -47,10 +47,10 @@ type Options struct {
 	// MaxBytes is how much it may take at all, while the server can't be reached: from
 	// 64 KiB to 1 TiB. Beyond it visits are refused with [ErrFull]. Defaults to 64 MiB.
 	MaxBytes int
-	// OnError is called with each error of a flush in the background, from one
-	// goroutine, and must not block. What could not be sent is kept and sent again. What
-	// the server refuses for good, because the key holds something else, is dropped, and
-	// the error matches neither redoubt.ErrUnknownOutcome nor a context's.
+	// OnError is called with the errors of a flush in the background, from one goroutine,
+	// and must not block. What could not be sent is kept and sent again. Only what the
+	// server refuses for good is dropped: a page whose key holds something else, for which
+	// the error has the code WRONGTYPE or INVALIDOBJ. By default nobody hears of it.
 	OnError func(error)
 }
 
@@ -102,7 +102,7 @@ type Visitors struct {
 	process string           // names this process in the views of a page
 	now     func() time.Time // the clock
 
-	current atomic.Pointer[span] // the period of the last visit
+	current atomic.Pointer[span] // the period that it is
 	seed    maphash.Seed
 	stripes [64]stripe
 	bytes   atomic.Int64 // what all tallies take, those in pending too
@@ -113,9 +113,50 @@ type Visitors struct {
 
 // A stripe has a part of the pages, so that callers don't wait for each other.
 type stripe struct {
-	mu   sync.Mutex
-	open map[place]*tally // guarded by mu
-	_    [48]byte         // on a cache line of its own
+	mu     sync.Mutex
+	period int64             // the latest that it was
+	now    map[string]*tally // of that period, by page
+	other  map[place]*tally  // of other periods
+	_      [32]byte          // a cache line of its own
+}
+
+// find returns the tally of a place, or nil.
+func (st *stripe) find(p place) *tally {
+	if p.period == st.period {
+		return st.now[p.page]
+	}
+	return st.other[p]
+}
+
+func (st *stripe) put(p place, t *tally) {
+	if p.period == st.period {
+		st.now[p.page] = t
+	} else {
+		st.other[p] = t
+	}
+}
+
+// turn begins a period.
+func (st *stripe) turn(period int64) {
+	for page, t := range st.now {
+		st.other[place{page, st.period}] = t
+	}
+	clear(st.now)
+	st.period = period
+}
+
+// take empties the stripe.
+func (st *stripe) take() map[place]*tally {
+	all := st.other
+	if len(all)+len(st.now) == 0 {
+		return nil
+	}
+	st.other = map[place]*tally{}
+	for page, t := range st.now {
+		all[place{page, st.period}] = t
+	}
+	st.now = make(map[string]*tally, min(len(st.now), 1024))
+	return all
 }
 
 // A place is where visits are counted.
@@ -131,6 +172,10 @@ func (p place) bytes(t *tally) int64 { return int64(tallyBytes + len(p.page) + t
 
 // New returns the Visitors of client, and starts a goroutine that sends what they count.
 func New(client *redoubt.Client, opts Options) (*Visitors, error) {
+	return newVisitors(client, opts, time.Now)
+}
+
+func newVisitors(client *redoubt.Client, opts Options, now func() time.Time) (*Visitors, error) {
 	opts.Keep = or(opts.Keep, defaultKeep)
 	opts.FlushEvery = or(opts.FlushEvery, defaultFlushEvery)
 	opts.MaxBytes = or(opts.MaxBytes, defaultMaxBytes)
@@ -145,40 +190,62 @@ func New(client *redoubt.Client, opts Options) (*Visitors, error) {
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	v := &Visitors{client: client, opts: opts, process: hex.EncodeToString(id[:]), now: time.Now, seed: maphash.MakeSeed()}
+	v := &Visitors{client: client, opts: opts, process: hex.EncodeToString(id[:]), now: now, seed: maphash.MakeSeed()}
 	for i := range v.stripes {
-		v.stripes[i].open = map[place]*tally{}
+		v.stripes[i].now, v.stripes[i].other = map[string]*tally{}, map[place]*tally{}
 	}
+	v.turn()
 	v.flush.start(v)
 	return v, nil
 }
 
-// Add counts a visit of a page by a visitor, now, by the clock of this process. It sends
-// nothing: the visit is on the server after the next flush, at most [Options.FlushEvery]
-// later. An error says that it is not counted: the name of the page can't be one, what
-// waits to be sent is too much (it matches [ErrFull]), or the Visitors are closed
-// (redoubt.ErrClosed).
-func (v *Visitors) Add(page, visitor string) error { return v.AddAt(page, visitor, v.now()) }
+// Add counts a visit of a page by a visitor, now, by the clock of this process; in the
+// first milliseconds of a period it may count in the one before. It sends nothing: the
+// visit is on the server after the next flush, at most [Options.FlushEvery] later. An error
+// says that it is not counted: the name of the page can't be one, what waits to be sent is
+// too much (it matches [ErrFull]), or the Visitors are closed (redoubt.ErrClosed).
+func (v *Visitors) Add(page, visitor string) error {
+	s := v.current.Load() // for to ask for the time would be most of the work
+	if s == nil {
+		return v.AddAt(page, visitor, v.now())
+	}
+	h := hyll.Hash([]byte(visitor))
+	st := v.stripe(page)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s.n > st.period {
+		st.turn(s.n)
+	}
+	return v.add(st, place{page, s.n}, h)
+}
 
 // AddAt counts a visit at another time than now, as it is read from a log, say. One in a
 // period that is not kept any more gives an error that matches [ErrForgotten].
 func (v *Visitors) AddAt(page, visitor string, at time.Time) error {
-	s := v.current.Load()
-	if now := at.Unix(); s == nil || now < s.start || now >= s.end {
-		var err error
-		if s, err = v.enter(at); err != nil {
-			return err
-		}
+	if err := checkTime(at); err != nil {
+		return err
+	}
+	s := v.opts.Period.at(at, v.opts.Location)
+	if until := time.Unix(v.until(s), 0); !v.now().Before(until) {
+		return fmt.Errorf("%w: that of %v was kept until %v", ErrForgotten, at, until)
 	}
 	h := hyll.Hash([]byte(visitor))
-	p := place{page: page, period: s.n}
-	st := &v.stripes[maphash.String(v.seed, page)%uint64(len(v.stripes))]
+	st := v.stripe(page)
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	return v.add(st, place{page, s.n}, h)
+}
+
+func (v *Visitors) stripe(page string) *stripe {
+	return &v.stripes[maphash.String(v.seed, page)%uint64(len(v.stripes))]
+}
+
+// add counts a visit. st.mu is held.
+func (v *Visitors) add(st *stripe, p place, h uint64) error {
 	if v.closed.Load() {
 		return redoubt.ErrClosed
 	}
-	t := st.open[p]
+	t := st.find(p)
 	if t == nil {
 		var err error
 		if t, err = v.open(st, p); err != nil {
@@ -199,20 +266,19 @@ func (v *Visitors) AddAt(page, visitor string, at time.Time) error {
 	return nil
 }
 
-// enter finds the period of a time.
-func (v *Visitors) enter(at time.Time) (*span, error) {
-	if err := checkTime(at); err != nil {
-		return nil, err
-	}
-	s := v.opts.Period.at(at, v.opts.Location)
+// turn notes what period it is. It returns when to look again: at its end, or in a second,
+// in case that the clock is set.
+func (v *Visitors) turn() time.Duration {
 	now := v.now()
-	if until := time.Unix(v.until(s), 0); !now.Before(until) {
-		return nil, fmt.Errorf("%w: that of %v was kept until %v", ErrForgotten, at, until)
+	if checkTime(now) != nil {
+		v.current.Store(nil)
+		return time.Second
 	}
-	if n := now.Unix(); n >= s.start && n < s.end {
+	s := v.opts.Period.at(now, v.opts.Location)
+	if old := v.current.Load(); old == nil || *old != s {
 		v.current.Store(&s)
 	}
-	return &s, nil
+	return min(max(time.Unix(s.end, 0).Sub(now), time.Millisecond), time.Second)
 }
 
 // until is when a period is forgotten, in s since 1970.
@@ -228,7 +294,7 @@ func (v *Visitors) open(st *stripe, p place) (*tally, error) {
 		return nil, err
 	}
 	p.page = strings.Clone(p.page) // it may be a part of something large
-	st.open[p] = t
+	st.put(p, t)
 	v.took(p.bytes(t))
 	return t, nil
 }

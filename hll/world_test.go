@@ -53,15 +53,15 @@ func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 	if opts.FlushEvery == 0 {
 		opts.FlushEvery = time.Hour
 	}
-	v, err := hll.New(w.client, opts)
+	c := &clock{now: noon}
+	v, err := hll.NewWithClock(w.client, opts, c.Now)
 	must(w.t, err)
+	c.v = v
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = v.Close(ctx)
 	})
-	c := &clock{now: noon}
-	v.SetClock(c.Now)
 	return v, c
 }
 
@@ -69,6 +69,7 @@ func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
+	v   *hll.Visitors // whose it is
 }
 
 func (c *clock) Now() time.Time {
@@ -79,8 +80,9 @@ func (c *clock) Now() time.Time {
 
 func (c *clock) Set(t time.Time) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.now = t
+	c.mu.Unlock()
+	c.v.Turn()
 }
 
 // keys returns the keys of the test.

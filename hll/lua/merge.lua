@@ -7,7 +7,7 @@
 -- ARGV[3] views    integer
 -- ARGV[4] until    integer when the period is forgotten, in s since 1970
 -- ARGV[5] form     text    elements: bytes for PFADD|sketch: a HyperLogLog
--- ARGV[6..] data   bytes   elements, 128 at most, or one sketch
+-- ARGV[6..] data   bytes   elements, 512 at most, or one sketch
 -- Returns {new 1|0: it was counted already}
 local last = redis.call('HGET', KEYS[2], ARGV[1])
 if last and tonumber(last) >= tonumber(ARGV[2]) then return {0} end

@@ -21,19 +21,21 @@ func Encode(registers *[Registers]byte) []byte {
 			}
 		}
 		if v > 32 || len(b) > sparseMax {
-			return encodeDense(registers)
+			return EncodeDense(registers)
 		}
 	}
 	return b
 }
 
-func encodeDense(registers *[Registers]byte) []byte {
+// EncodeDense returns the bytes of registers in the dense form.
+func EncodeDense(registers *[Registers]byte) []byte {
 	b := make([]byte, denseSize)
 	copy(b, "HYLL")
 	b[4] = dense
 	Stale(b)
-	for i, v := range registers {
-		densePut(b[header:], i, v)
+	for i, to := 0, header; i < Registers; i, to = i+4, to+3 { // four registers are three bytes
+		v := uint32(registers[i]) | uint32(registers[i+1])<<6 | uint32(registers[i+2])<<12 | uint32(registers[i+3])<<18
+		b[to], b[to+1], b[to+2] = byte(v), byte(v>>8), byte(v>>16)
 	}
 	return b
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/bitmap"
+)
+
+// benchBitmap measures bits that are set and looked at, one by one and a hundred at once,
+// counts, and how many bits two maps have in common, against SETBIT, GETBIT, BITCOUNT and
+// BITOP on one key each. Half of ten million bits are set in each map.
+func benchBitmap(ctx context.Context, cfg config) error {
+	server, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p, err := newPeers(ctx, server.addr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	maps, err := bitmap.New(p.ours, bitmap.Options{})
+	if err != nil {
+		return err
+	}
+	const size = 10_000_000
+	cfg.progress("bitmap: ten million bits are set in both")
+	for name, step := range map[string]uint64{"a": 2, "b": 3} {
+		for from := uint64(0); from < size; from += 100_000 {
+			var offsets []uint64
+			for o := from; o < from+100_000; o += step {
+				offsets = append(offsets, o)
+			}
+			if _, err := maps.Set(ctx, name, offsets...); err != nil {
+				return err
+			}
+			_, err := p.admin.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, o := range offsets {
+					pipe.SetBit(ctx, "plain:"+name, int64(o), 1) //nolint:gosec // below size
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	var last atomic.Uint64
+	next := func(n int) []uint64 {
+		offsets := make([]uint64, n)
+		for i := range offsets {
+			offsets[i] = last.Add(7919*1009) % size
+		}
+		return offsets
+	}
+	pipelined := func(n int, bit func(ctx context.Context, pipe redis.Pipeliner, at int64)) func(context.Context, int) error {
+		return func(ctx context.Context, _ int) error {
+			_, err := p.plain.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, o := range next(n) {
+					bit(ctx, pipe, int64(o)) //nolint:gosec // below size
+				}
+				return nil
+			})
+			return err
+		}
+	}
+	for _, n := range []int{1, 100} {
+		for _, callers := range []int{1, 16} {
+			err := cfg.each(ctx, p, callers, map[string][]contender{
+				fmt.Sprintf("set×%d", n): {
+					{name: "redoubt/bitmap, Set", op: func(ctx context.Context, _ int) error {
+						_, err := maps.Set(ctx, "a", next(n)...)
+						return err
+					}},
+					{name: "pipeline of SETBIT", op: pipelined(n, func(ctx context.Context, pipe redis.Pipeliner, at int64) { pipe.SetBit(ctx, "plain:a", at, 1) })},
+				},
+				fmt.Sprintf("get×%d", n): {
+					{name: "redoubt/bitmap, GetMany", op: func(ctx context.Context, _ int) error {
+						_, err := maps.GetMany(ctx, "a", next(n))
+						return err
+					}},
+					{name: "pipeline of GETBIT", op: pipelined(n, func(ctx context.Context, pipe redis.Pipeliner, at int64) { pipe.GetBit(ctx, "plain:a", at) })},
+				},
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return cfg.each(ctx, p, 1, map[string][]contender{
+		"count": {
+			{name: "redoubt/bitmap, Count", op: func(ctx context.Context, _ int) error {
+				_, err := maps.Count(ctx, "a")
+				return err
+			}},
+			{name: "BITCOUNT", op: func(ctx context.Context, _ int) error { return p.plain.BitCount(ctx, "plain:a", nil).Err() }},
+		},
+		"both": {
+			{name: "redoubt/bitmap, CountOf And", op: func(ctx context.Context, _ int) error {
+				_, err := maps.CountOf(ctx, bitmap.And, "a", "b")
+				return err
+			}},
+			{name: "BITOP AND, BITCOUNT, DEL", op: func(ctx context.Context, _ int) error {
+				_, err := p.plain.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+					pipe.BitOpAnd(ctx, "work", "plain:a", "plain:b")
+					pipe.BitCount(ctx, "work", nil)
+					pipe.Del(ctx, "work")
+					return nil
+				})
+				return err
+			}},
+		},
+	})
+}
+
+// each compares the contenders of each title.
+func (c config) each(ctx context.Context, p *peers, callers int, titles map[string][]contender) error {
+	for title, cs := range titles {
+		if _, err := c.compare(ctx, title, redisMeter(p.admin), callers, cs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
