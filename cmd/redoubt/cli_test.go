@@ -80,6 +80,17 @@ func TestUsage(t *testing.T) {
 		{"stock set sku many", `N is "many"; want a whole number from 0 to 1000000000000000`},
 		{"stock set sku -- -1", `N is "-1"; want a whole number from 0 to`},
 		{"stock add sku -5", "to take units away: redoubt stock add NAME -- -N"},
+		{"scan tmp:*", "scan: unknown command"},
+		{"scan --match=[a", `invalid pattern: "[a" has a [ without a ]`},
+		{"scan --type=hsah", `Type is "hsah"; want string, list, `},
+		{"scan --count=0", "count is 0; want 1 to 100000"},
+		{"scan --backend=embedded:/nowhere", "backend: stat /nowhere"},
+		{"scan --limit=-1", "limit is -1; want at least 1"},
+		{"scan --backend=embedded:", "in the memory of another process"},
+		{"del --force", "want the pattern of what is to be deleted with --match"},
+		{"del --match=a", "say --force, or see with --dry-run"},
+		{"del --match=a --force --dry-run", "both --dry-run and --force are given"},
+		{"bigkeys --top=0", "top, depth and sample must be more than 0"},
 		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
 	} {
 		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)

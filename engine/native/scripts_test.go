@@ -81,6 +81,7 @@ var leftToLua = map[string]string{
 	"ratelimit/lua/stored.lua":    "limits that are kept on the server; a part of others",
 	"ratelimit/lua/upto.lua":      "not shown hot by a profile",
 	"ratelimit/lua/window.lua":    "not shown hot by a profile",
+	"scan/lua/elements.lua":       "a thousand elements at once",
 	"stock/lua/count.lua":         "for people",
 	"ttlhash/lua/delete.lua":      "not shown hot by a profile",
 	"ttlhash/lua/expire.lua":      "not shown hot by a profile",

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/transfer"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+// scanFlags are those of a command that goes over keys.
+type scanFlags struct {
+	serverFlags
+
+	query scan.Query
+	count int
+	quiet bool
+}
+
+func (f *scanFlags) scanFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.query.Match, "match", "", "only keys that match this `pattern`, as of Redis' KEYS")
+	flags.StringVar(&f.query.Type, "type", "", "only keys of this `type`: string, list, set, zset, hash, stream, or a module's")
+	flags.StringVar(&f.query.From, "from", "", "go on where an interrupted run with the same pattern and type was, by the `token` that it told")
+	flags.IntVar(&f.count, "count", 1000, "at about how many keys the server looks in one step")
+	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	onThisLine(flags, "match", "type", "from", "count")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server or cluster, or embedded:/path: a directory that nobody else uses meanwhile")
+	f.password.flags(flags, "password of the server, where the URL has none")
+	f.prefix = "rd" // plays no part: keys are given whole
+	complete(cmd, "type", "string", "list", "set", "zset", "hash", "stream")
+}
+
+// complete has shells offer the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// over runs do with what goes over the keys. An error, or a signal, is told with
+// what was done by then, which done says, and the token to go on with.
+func (f *scanFlags) over(cmd *cobra.Command, verb string, do func(ctx context.Context, s *scan.Scanner, keys *scan.Iterator[string], p *scanProgress) error, done func() string) error {
+	if path, ok := embeddedPath(f.backend); ok && path == "" {
+		return usagef("backend is %w", errInMemory)
+	} else if ok {
+		if err := sourceDir("backend", path); err != nil {
+			return err
+		}
+	}
+	if err := f.query.Validate(); err != nil {
+		return fail(exitUsage, err)
+	}
+	if f.count < 1 || f.count > scan.MaxCount {
+		return usagef("count is %d; want 1 to %d", f.count, scan.MaxCount)
+	}
+	return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+		s, err := scan.New(client, scan.Options{Count: f.count})
+		if err != nil {
+			return fail(exitUsage, err)
+		}
+		keys, err := s.Keys(f.query)
+		if err != nil {
+			return fail(exitUsage, err)
+		}
+		ctx, code, stop := untilInterrupted()
+		defer stop()
+		p := &scanProgress{newProgress(cmd.ErrOrStderr(), f.quiet, verb), keys}
+		err = do(ctx, s, keys, p)
+		p.done()
+		if code() != 0 {
+			return failf(code(), "interrupted: %s; to go on: --from %s", done(), keys.Token())
+		}
+		return f.failure(err, done(), keys)
+	})
+}
+
+func (f *scanFlags) failure(err error, done string, keys *scan.Iterator[string]) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, scan.ErrToken), errors.Is(err, scan.ErrInvalidOption):
+		return fail(exitUsage, err)
+	case errors.Is(err, scan.ErrUnsettled):
+		return failf(exitBusy, "%w; %s; to go on later: --from %s", err, done, keys.Token())
+	}
+	return failf(exitUnavailable, "%w; %s; to go on: --from %s", err, done, keys.Token())
+}
+
+// A scanProgress tells how far a scan is.
+type scanProgress struct {
+	*progress
+	keys *scan.Iterator[string]
+}
+
+func (p *scanProgress) tell() {
+	at := p.keys.Progress()
+	p.update(transfer.Progress{Done: at.Looked, Total: at.Total})
+}
+
+// hideOn takes the bar away when what is printed meanwhile goes to the same terminal.
+func (p *scanProgress) hideOn(out io.Writer) {
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor
+		p.progress = &progress{}
+	}
+}
+
+func newScan() *cobra.Command {
+	var f scanFlags
+	var limit int
+	var null bool
+	cmd := &cobra.Command{
+		Use:   "scan",
+		Short: "Print the keys of a server or a cluster",
+		Long: `Print the keys that match, one on each line: of a cluster all nodes are gone over at
+the same time. What is there from the beginning to the end is printed, and once, also
+when slots move meanwhile; what comes or goes may be or not. It goes in small steps that
+hold nobody up. Keys are whole, with the prefix of whoever made them. A key that is not
+plain text is printed in quotes; with --null it is printed as it is.
+
+^C says how far it was, and --from goes on there.
+
+Exit codes: 0 all were printed, also when there are none; 64 wrong usage; 69 no server,
+or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
+		Example: `  redoubt scan --match 'session:*' --type hash
+  redoubt scan --backend redis-cluster://10.0.0.5:6379 --match 'tmp:*' --null | xargs -0 -n 100 ./look.sh`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usagef("limit is %d; want at least 1, or 0: all", limit)
+			}
+			printed := 0
+			return f.over(cmd, "scanning", func(ctx context.Context, _ *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
+				p.hideOn(cmd.OutOrStdout())
+				out := bufio.NewWriter(cmd.OutOrStdout())
+				err := printKeys(ctx, out, all, p, limit, null, &printed)
+				return errors.Join(out.Flush(), err)
+			}, func() string { return keys(int64(printed)) + " printed" })
+		},
+	}
+	f.scanFlags(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&limit, "limit", 0, "print at most so many; 0: all")
+	flags.BoolVar(&null, "null", false, "print keys as they are, each with a zero byte behind it")
+	onThisLine(flags, "limit", "null")
+	return cmd
+}
+
+func printKeys(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress, limit int, null bool, printed *int) error {
+	for page, err := range all.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, key := range page {
+			text := printable(key) + "\n"
+			if null {
+				text = key + "\x00"
+			}
+			if _, err := out.WriteString(text); err != nil {
+				return err
+			}
+			if *printed++; *printed == limit {
+				return nil
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		p.tell()
+	}
+	return nil
+}
+
+func newDel() *cobra.Command {
+	var f scanFlags
+	var force, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "del --match PATTERN --force",
+		Short: "Delete the keys that match, or say how many there are",
+		Long: `Delete the keys that match, by UNLINK in pipelines, of all nodes of a cluster. It asks
+nothing: --force is required instead. --dry-run says how many there are, with some
+of them, and deletes nothing. A key that gets another value between being found and
+being deleted is deleted too.
+
+^C says how far it was, and --from goes on there.
+
+Exit codes: 0 deleted, also when there are none; 64 wrong usage; 69 no server, or it
+went away; 75 the cluster does not settle; 128+n ended by signal n.`,
+		Example: `  redoubt del --match 'tmp:*' --dry-run
+  redoubt del --match 'tmp:*' --type hash --force`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case f.query.Match == "":
+				return usagef("want the pattern of what is to be deleted with --match; '*' is every key")
+			case dryRun && force:
+				return usagef("both --dry-run and --force are given; leave out one of the two")
+			case !dryRun && !force:
+				return usagef("what is deleted is gone; if that is wanted, say --force, or see with --dry-run how much it is")
+			}
+			var total scan.Done
+			var some []string
+			past := map[bool]string{true: "found", false: "deleted"}[dryRun]
+			said := func() string {
+				return keys(map[bool]int64{true: total.Found, false: total.Changed}[dryRun]) + " " + past
+			}
+			verb := map[bool]string{true: "counting", false: "deleting"}[dryRun]
+			return f.over(cmd, verb, func(ctx context.Context, s *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
+				var err error
+				total, err = s.Delete(ctx, all, scan.Bulk{DryRun: dryRun, Each: func(page []string) {
+					some = append(some, page[:min(len(page), 10-len(some))]...)
+					p.tell()
+				}})
+				p.done()
+				if err != nil || f.quiet {
+					return err
+				}
+				if !dryRun {
+					_, err := fmt.Fprintln(cmd.OutOrStdout(), said())
+					return err
+				}
+				return printDryRun(cmd.OutOrStdout(), total.Found, some)
+			}, said)
+		},
+	}
+	f.scanFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&force, "force", false, "required: what is deleted is gone")
+	flags.BoolVar(&dryRun, "dry-run", false, "say how many keys match, and delete nothing")
+	onThisLine(flags, "force", "dry-run")
+	return cmd
+}
+
+func printDryRun(w io.Writer, found int64, some []string) error {
+	if _, err := fmt.Fprintf(w, "would delete %s\n", keys(found)); err != nil {
+		return err
+	}
+	for _, key := range some {
+		_, _ = fmt.Fprintf(w, "  %s\n", printable(key))
+	}
+	if more := found - int64(len(some)); more > 0 {
+		_, _ = fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	return nil
+}

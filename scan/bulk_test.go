@@ -1,0 +1,86 @@
+package scan_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+func TestDeleteAndExpire(t *testing.T) { each(t, bulk) }
+
+func bulk(t *testing.T, w *world) {
+	const n = 700
+	ctx, s := t.Context(), w.scanner(scan.Options{Count: 100})
+	w.fill("k", n)
+	w.fill("other", 20)
+	left := func(name string) int { return len(counted(t, w.keys(scan.Options{}, name, ""))) }
+
+	seen := 0
+	done, err := s.Delete(ctx, w.keys(scan.Options{Count: 100}, "k", ""), scan.Bulk{DryRun: true, Each: func(keys []string) { seen += len(keys) }})
+	must(t, err)
+	if done != (scan.Done{Found: n}) || seen != n || left("k") != n {
+		t.Errorf("a dry run: %+v, %d seen, %d left", done, seen, left("k"))
+	}
+
+	const ttl, spread = time.Hour, time.Hour
+	done, err = s.Expire(ctx, w.keys(scan.Options{Count: 100}, "k", ""), ttl, scan.Bulk{Spread: spread})
+	must(t, err)
+	if done != (scan.Done{Found: n, Changed: n}) {
+		t.Errorf("Expire: %+v", done)
+	}
+	least, most := 100*time.Hour, time.Duration(0)
+	for i := range n {
+		d := w.rdb.PTTL(ctx, w.key("k", i)).Val()
+		least, most = min(least, d), max(most, d)
+	}
+	if least < ttl-10*time.Minute || most > ttl+spread || most-least < spread/2 {
+		t.Errorf("keys expire in %v to %v; want %v to %v", least, most, ttl, ttl+spread)
+	}
+
+	// A reply that is lost ends it, and the next call repeats the page.
+	broken := &failing{Conn: w.conn, after: 2}
+	s2, err := scan.New(w.on(broken), scan.Options{Count: 100})
+	must(t, err)
+	it, err := s2.Keys(scan.Query{Match: w.prefix + "k*"})
+	must(t, err)
+	first, err := s2.Delete(ctx, it, scan.Bulk{})
+	is(t, err, redoubt.ErrUnknownOutcome)
+	rest, err := s2.Delete(ctx, it, scan.Bulk{})
+	must(t, err)
+	if left("k") != 0 || left("other") != 20 || first.Found+rest.Found > n || rest.Found == 0 {
+		t.Errorf("%+v, then %+v; left %d, %d of others", first, rest, left("k"), left("other"))
+	}
+
+	_, err = s.Expire(ctx, it, 0, scan.Bulk{})
+	is(t, err, scan.ErrInvalidOption)
+	_, err = s.Delete(ctx, it, scan.Bulk{Spread: -1})
+	is(t, err, scan.ErrInvalidOption)
+}
+
+// A failing Conn loses the replies of a pipeline of UNLINK.
+type failing struct {
+	redoubt.Conn
+	after int
+}
+
+func (f *failing) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
+	return f.Conn.(redoubt.Topology).Primaries(ctx)
+}
+
+func (f *failing) Node(key string) string { return f.Conn.(redoubt.Topology).Node(key) }
+
+func (f *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if f.after--; f.after == 0 {
+		_ = f.Conn.Pipeline(ctx, cmds)
+		replies := make([]redoubt.Reply, len(cmds))
+		for i := range replies {
+			replies[i].Err = redoubt.UnknownOutcome(errors.New("lost"))
+		}
+		return replies
+	}
+	return f.Conn.Pipeline(ctx, cmds)
+}

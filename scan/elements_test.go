@@ -1,0 +1,111 @@
+package scan_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+func TestElements(t *testing.T) { each(t, elements) }
+
+// Elements of hashes, sets and sorted sets that are there the whole time are given,
+// once, with what belongs to them, while others come and go.
+func elements(t *testing.T, w *world) {
+	const n = 600
+	ctx, s := t.Context(), w.scanner(scan.Options{Count: 10})
+	hash, set, zset := w.prefix+"{e}hash", w.prefix+"{e}set", w.prefix+"{e}zset"
+	w.pipelined(n, func(p redis.Pipeliner, i int) {
+		p.HSet(ctx, hash, fmt.Sprint("f", i), fmt.Sprint("v", i))
+		p.SAdd(ctx, set, fmt.Sprint("m", i))
+		p.ZAdd(ctx, zset, redis.Z{Score: float64(i) / 8, Member: fmt.Sprint("m", i)})
+	})
+	others := 0
+	stir := func(given int) { // makes the tables grow, then shrink
+		if given%30 != 0 {
+			return
+		}
+		if others++; others%10 != 0 {
+			w.pipelined(300, func(p redis.Pipeliner, i int) {
+				p.HSet(ctx, hash, fmt.Sprint("other", others, i), "x")
+				p.SAdd(ctx, set, fmt.Sprint("other", others, i))
+				p.ZAdd(ctx, zset, redis.Z{Score: 1, Member: fmt.Sprint("other", others, i)})
+			})
+			return
+		}
+		for o := others - 9; o < others; o++ {
+			w.pipelined(300, func(p redis.Pipeliner, i int) {
+				p.HDel(ctx, hash, fmt.Sprint("other", o, i))
+				p.SRem(ctx, set, fmt.Sprint("other", o, i))
+				p.ZRem(ctx, zset, fmt.Sprint("other", o, i))
+			})
+		}
+	}
+	q := scan.ElementQuery{Match: "[fm]*"}
+
+	fields, err := s.Hash(hash, q)
+	must(t, err)
+	got := map[scan.Field]int{}
+	for f, err := range fields.All(ctx) {
+		must(t, err)
+		got[f]++
+		stir(len(got))
+	}
+	set1, err := s.Set(set, q)
+	must(t, err)
+	members := map[string]int{}
+	for m, err := range set1.All(ctx) {
+		must(t, err)
+		members[m]++
+		stir(len(members))
+	}
+	sorted, err := s.SortedSet(zset, q)
+	must(t, err)
+	scored := map[scan.Member]int{}
+	for m, err := range sorted.All(ctx) {
+		must(t, err)
+		scored[m]++
+		stir(len(scored))
+	}
+	for i := range n {
+		f, m := fmt.Sprint("f", i), fmt.Sprint("m", i)
+		if a, b, c := got[scan.Field{f, fmt.Sprint("v", i)}], members[m], scored[scan.Member{m, float64(i) / 8}]; a != 1 || b != 1 || c != 1 {
+			t.Fatalf("element %d was given %d, %d and %d times", i, a, b, c)
+		}
+	}
+	if len(got)+len(members)+len(scored) != 3*n {
+		t.Errorf("%d, %d and %d elements; want %d each", len(got), len(members), len(scored), n)
+	}
+}
+
+func TestElementsAtTheEdges(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx, s := t.Context(), w.scanner(scan.Options{})
+		absent, err := s.Hash(w.prefix+"none", scan.ElementQuery{})
+		must(t, err)
+		if got := counted(t, absent); len(got) != 0 {
+			t.Errorf("a hash that is not there has %v", got)
+		}
+		must(t, w.rdb.Set(ctx, w.prefix+"text", "x", 0).Err())
+		text, err := s.Set(w.prefix+"text", scan.ElementQuery{})
+		must(t, err)
+		for _, err := range text.All(ctx) {
+			if !redoubt.IsCode(err, "WRONGTYPE") {
+				t.Errorf("the members of a string: %v", err)
+			}
+		}
+		must(t, w.rdb.ZAdd(ctx, w.prefix+"z", redis.Z{Score: math.Inf(-1), Member: "\x00\xff"}, redis.Z{Score: 1e300, Member: ""}).Err())
+		z, err := s.SortedSet(w.prefix+"z", scan.ElementQuery{})
+		must(t, err)
+		if got := counted(t, z); len(got) != 2 || got[scan.Member{"\x00\xff", math.Inf(-1)}] != 1 || got[scan.Member{"", 1e300}] != 1 {
+			t.Errorf("members are %v", got)
+		}
+		if p := z.Progress(); p != (scan.Progress{Looked: 2, Total: 2}) {
+			t.Errorf("progress is %+v", p)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// maxRestarts is how often in one loop a scan begins anew because another process
+// answers than before.
+const maxRestarts = 10
+
+// errNameless is for a server, or a proxy before it, that tells no run_id: nobody
+// could know whether a cursor is still good.
+var errNameless = errors.New("scan: the server's INFO has no run_id")
+
+// An elementWalk goes over the elements of one key.
+type elementWalk struct {
+	client                      *redoubt.Client
+	key, match, command, length string
+	count                       int
+
+	// Where the pages that were taken end.
+	process string // the run_id of the server process to which cursor means something
+	cursor  string // empty: the beginning
+	ended   bool
+	looked  int64
+	total   int64
+}
+
+// A page is what came of one call.
+type page struct {
+	part    *part // for keys
+	process string
+	next    string // the cursor behind it
+	items   []string
+	looked  int64 // in all, by the end of the page
+	total   int64
+	err     error
+}
+
+func (w *elementWalk) run(ctx context.Context, each func([]string) (bool, error)) error {
+	if w.ended {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	pages, done := make(chan page), make(chan struct{})
+	go func() {
+		defer close(done)
+		w.fetch(ctx, pages, w.process, w.cursor, w.looked)
+	}()
+	defer func() { <-done }()
+	defer cancel()
+	for !w.ended {
+		var p page
+		select {
+		case p = <-pages:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if took, err := each(p.items); err != nil || !took {
+			return err
+		}
+		w.process, w.cursor, w.ended, w.looked, w.total = p.process, p.next, p.next == "0", p.looked, p.total
+	}
+	w.looked = w.total
+	return nil
+}
+
+// fetch sends pages until the last one or an error. It begins anew when the key is at
+// another process than before, where the cursor means nothing.
+func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cursor string, looked int64) {
+	if cursor == "" {
+		cursor = "0"
+	}
+	for restarts := 0; ; {
+		p := w.page(ctx, cursor)
+		if p.err == nil && p.process != process && cursor != "0" {
+			process, cursor, looked = p.process, "0", 0
+			if restarts++; restarts <= maxRestarts {
+				continue
+			}
+			p.err = fmt.Errorf("%w: the key was on %d servers, one after the other", ErrUnsettled, restarts)
+		}
+		looked += int64(w.count)
+		process, cursor, p.looked = p.process, p.next, looked
+		select {
+		case pages <- p:
+		case <-ctx.Done():
+			return
+		}
+		if p.err != nil || p.next == "0" {
+			return
+		}
+	}
+}
+
+func (w *elementWalk) page(ctx context.Context, cursor string) (p page) {
+	reply, err := w.client.Do(ctx, redoubt.Cmd{
+		Script: elementsScript,
+		Keys:   []string{w.key},
+		Args:   []string{w.command, w.length, cursor, strconv.Itoa(w.count), w.match},
+		Flags:  redoubt.ReadOnly,
+	}).Array()
+	if err == nil && len(reply) != 4 {
+		err = fmt.Errorf("scan: reply has %d elements, want 4", len(reply))
+	}
+	if err != nil {
+		return page{err: err}
+	}
+	p.next, p.err = redoubt.Reply{Val: reply[0]}.Text()
+	p.process, err = redoubt.Reply{Val: reply[2]}.Text()
+	p.err = errors.Join(p.err, err)
+	p.total, err = redoubt.Reply{Val: reply[3]}.Int()
+	p.err = errors.Join(p.err, err)
+	p.items, err = texts(reply[1])
+	p.err = errors.Join(p.err, err)
+	if p.err == nil && p.process == "" {
+		p.err = errNameless
+	}
+	return p
+}
+
+// texts reads an array of strings.
+func texts(v any) ([]string, error) {
+	array, err := redoubt.Reply{Val: v}.Array()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(array))
+	for i, e := range array {
+		if list[i], err = (redoubt.Reply{Val: e}).Text(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (w *elementWalk) progress() Progress { return Progress{w.looked, w.total} }

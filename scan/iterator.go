@@ -1,0 +1,116 @@
+package scan
+
+import (
+	"context"
+	"iter"
+)
+
+// An Iterator is one scan: it knows how far it is. It is used by one goroutine at a
+// time, those of the servers' pages it has itself, and only while a loop runs.
+//
+// A loop that was left goes on with the next [Iterator.All] or [Iterator.Pages], also
+// after an error; in another process, [Query.From] goes on with the Token.
+type Iterator[T any] struct {
+	walk walk
+	read func(raw []string) ([]T, error)
+	id   func(T) string
+	seen *seen
+}
+
+// A walk gives pages until there are none left.
+type walk interface {
+	// run calls each with one page after the other. A page for which each returns
+	// false ends it, and is given again by the next run.
+	run(ctx context.Context, each func(raw []string) (took bool, err error)) error
+	token() string
+	progress() Progress
+}
+
+// Progress is how far a scan is, about: what a server tells of its tables is not
+// exact, and what is added and removed meanwhile counts or not.
+type Progress struct {
+	// Looked is at how many keys or elements the servers have looked, those that
+	// don't match included.
+	Looked int64
+	// Total is how many there were when the scan began; 0 before that.
+	Total int64
+}
+
+// All goes over what is wanted. The loop ends after the first error. What the loop was
+// left at, by break or return, is given again by the next loop.
+//
+// Each page is a round trip, made while the loop works on the page before.
+func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		left := false
+		err := it.walk.run(ctx, func(raw []string) (bool, error) {
+			items, err := it.read(raw)
+			if err != nil {
+				return false, err
+			}
+			for _, item := range items {
+				if !it.seen.add(it.id(item)) {
+					continue
+				}
+				if !yield(item, nil) {
+					it.seen.dropLast()
+					left = true
+					return false, nil
+				}
+				it.seen.keep()
+			}
+			return true, nil
+		})
+		if err != nil && !left {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// Pages is All by pages, none of them empty, for what works on many at once. A page
+// that the loop was left at is given again as a whole.
+func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		left := false
+		err := it.walk.run(ctx, func(raw []string) (bool, error) {
+			items, err := it.read(raw)
+			if err != nil {
+				return false, err
+			}
+			fresh := items[:0]
+			for _, item := range items {
+				if it.seen.add(it.id(item)) {
+					fresh = append(fresh, item)
+				}
+			}
+			if len(fresh) > 0 && !yield(fresh, nil) {
+				it.seen.drop()
+				left = true
+				return false, nil
+			}
+			it.seen.keep()
+			return true, nil
+		})
+		if err != nil && !left {
+			yield(nil, err)
+		}
+	}
+}
+
+// Token is where the scan is, as a text of letters, digits, '-', '_' and '.', some
+// hundred bytes for each server. It is good for as long as anybody likes, for any
+// process that can reach the servers. Within a loop it is where the page begins that
+// the loop is at: who goes on there is given that page once more, of each server
+// one at most, and nothing is left out.
+//
+// A token outlives changes: what was at a server that was restarted or has been
+// replaced, and slots that have moved, are gone over again.
+func (it *Iterator[T]) Token() string { return it.walk.token() }
+
+// Progress is how far the scan is.
+func (it *Iterator[T]) Progress() Progress {
+	p := it.walk.progress()
+	p.Looked = min(p.Looked, p.Total)
+	return p
+}

@@ -1,0 +1,251 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// patience is for how long a scan waits for slots that nobody owns, or that are on
+	// their way to a node that owns none: a failover, or the first slot of a new node.
+	patience = 30 * time.Second
+	// briefly is for how long slots that nobody owned from the beginning are waited for.
+	// Then they have no keys.
+	briefly = time.Second
+
+	leastPause, mostPause = 20 * time.Millisecond, time.Second
+)
+
+// A keyWalk goes over the keys of all primaries.
+type keyWalk struct {
+	client *redoubt.Client
+	query  Query
+	count  int
+
+	begun   bool // total is known, and what nobody owned in the beginning is covered
+	plan    plan
+	cluster bool
+	nodes   []string // ids that were seen, of a cluster
+	looked  int64
+	total   int64
+
+	resumed *keyToken // to be compared with the first snapshot
+}
+
+func (w *keyWalk) progress() Progress { return Progress{w.looked, w.total} }
+
+// run goes on in rounds: look at the primaries, judge what was done until now, plan
+// what is left, do that.
+func (w *keyWalk) run(ctx context.Context, each func([]string) (bool, error)) error {
+	var waited, pause time.Duration
+	for restarts := 0; ; {
+		now, err := w.look(ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.compare(now); err != nil {
+			return err
+		}
+		w.plan.settle(now)
+		stuck := w.plan.extend(now)
+		if len(w.plan.parts) == 0 {
+			switch {
+			case stuck.len() == 0:
+				w.looked = w.total
+				return nil
+			case !w.begun && waited >= briefly:
+				w.plan.covered.addAll(&stuck)
+				continue
+			case waited >= patience:
+				return fmt.Errorf("%w: slots %s belong to nobody, or are on their way to a node that owns no slot yet, for %v", ErrUnsettled, stuck.String(), waited)
+			}
+		} else if w.begun || stuck.len() == 0 || waited >= briefly {
+			if !w.begun {
+				w.plan.covered.addAll(&stuck)
+				w.begun, w.total, w.cluster = true, now.keys, now.cluster
+			}
+			replaced, left, err := w.goOver(ctx, now, each)
+			if err != nil || left {
+				return err
+			}
+			if waited, pause = 0, 0; !replaced {
+				continue
+			}
+			if restarts++; restarts > maxRestarts {
+				return fmt.Errorf("%w: %d server processes were replaced by others meanwhile", ErrUnsettled, restarts)
+			}
+			continue
+		}
+		pause = min(max(leastPause, 2*pause), mostPause)
+		waited += pause
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look asks the primaries, once more when one doesn't answer: by then another may have
+// its place.
+func (w *keyWalk) look(ctx context.Context) (*snapshot, error) {
+	now, err := look(ctx, w.client)
+	if err != nil && ctx.Err() == nil && !refused(err) {
+		now, err = look(ctx, w.client)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return now, err
+}
+
+// refused reports whether a server answered, and will not say anything else.
+func refused(err error) bool {
+	_, ok := errors.AsType[redoubt.ServerError](err)
+	return ok || errors.Is(err, errNameless) || errors.Is(err, redoubt.ErrClosed)
+}
+
+// goOver does all parts of the plan, each on a goroutine of its own. It returns when
+// they have ended, after the first error, or when the loop was left. replaced is set
+// when a part found another server process than it began with.
+func (w *keyWalk) goOver(ctx context.Context, now *snapshot, each func([]string) (bool, error)) (replaced, left bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	pages := make(chan page)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for _, p := range w.plan.parts {
+		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, pages) })
+	}
+	for running := len(w.plan.parts); running > 0; {
+		var p page
+		select {
+		case p = <-pages:
+		case <-ctx.Done():
+			return false, false, ctx.Err()
+		}
+		switch {
+		case p.err != nil && (refused(p.err) || ctx.Err() != nil):
+			return false, false, p.err
+		case p.err != nil:
+			if !w.hasGone(ctx, p.part) {
+				return false, false, p.err
+			}
+			p.part.process, replaced = "", true // the others go on
+			running--
+			continue
+		case p.process != p.part.process:
+			p.part.process, replaced = "", true
+			running--
+			continue
+		}
+		if took, err := each(w.wanted(p)); err != nil || !took {
+			return false, true, err
+		}
+		p.part.cursor, p.part.ended = p.next, p.next == "0"
+		w.looked += int64(w.count)
+		if p.part.ended {
+			running--
+		}
+	}
+	return replaced, false, nil
+}
+
+// hasGone reports whether the node of a part that ended with an error is no primary any
+// more, or another process.
+func (w *keyWalk) hasGone(ctx context.Context, p *part) bool {
+	now, err := look(ctx, w.client)
+	if err != nil {
+		return false
+	}
+	n := now.nodes[p.node]
+	return n == nil || n.process != p.process
+}
+
+// wanted are the keys of a page that are of its part: on a cluster, a key that is on
+// its way is given when the node is gone over to which it goes.
+func (w *keyWalk) wanted(p page) []string {
+	if !w.cluster {
+		return p.items
+	}
+	keys := p.items[:0]
+	for _, key := range p.items {
+		if slot := slotOf(key); p.part.own.has(slot) || p.part.rest.has(slot) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// fetch sends the pages of a part from cursor on, until the last one, an error, or an
+// answer of another process. The part is the receiver's to change.
+func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor string, pages chan<- page) {
+	process := part.process
+	if cursor == "" {
+		cursor = "0"
+	}
+	args := []string{"", "COUNT", strconv.Itoa(w.count)}
+	if w.query.Match != "" {
+		args = append(args, "MATCH", w.query.Match)
+	}
+	if w.query.Type != "" {
+		args = append(args, "TYPE", w.query.Type)
+	}
+	for {
+		args[0] = cursor
+		p := scanPage(ctx, conn, args)
+		p.part = part
+		select {
+		case pages <- p:
+		case <-ctx.Done():
+			return
+		}
+		if p.err != nil || p.next == "0" || p.process != process {
+			return
+		}
+		cursor = p.next
+	}
+}
+
+// scanPage asks for one page, and then who gave it. Both are on one connection, so
+// that the process that says who it is has given the page, unless that had to be asked
+// for twice; a process that comes between is found out at the next page, or by the
+// snapshot after the last.
+func scanPage(ctx context.Context, conn redoubt.Conn, args []string) (p page) {
+	replies := conn.Pipeline(ctx, []redoubt.Cmd{
+		{Name: "SCAN", Args: append([]string(nil), args...), Flags: redoubt.ReadOnly}, infoServer,
+	})
+	reply, err := replies[0].Array()
+	if err == nil && len(reply) != 2 {
+		err = fmt.Errorf("scan: reply of SCAN has %d elements, want 2", len(reply))
+	}
+	if err != nil {
+		return page{err: err}
+	}
+	if p.next, p.err = (redoubt.Reply{Val: reply[0]}).Text(); p.err != nil {
+		return p
+	}
+	if p.items, p.err = texts(reply[1]); p.err != nil {
+		return p
+	}
+	info, err := replies[1].Text()
+	if p.err = err; err == nil {
+		p.process = infoField(info, "run_id")
+	}
+	return p
+}

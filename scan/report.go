@@ -1,0 +1,256 @@
+package scan
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Measure is what keys are compared by.
+type Measure string
+
+const (
+	// Bytes is the memory of a key, by MEMORY USAGE, its name and the server's upkeep
+	// included. What is in many parts is estimated by the server from a few.
+	Bytes Measure = "bytes"
+	// Elements is the number of fields, members, entries, or for a string its bytes.
+	// Counting them counts as an access to the key.
+	Elements Measure = "elements"
+	// Heat is how often a key is used, estimated from OBJECT FREQ, which a server
+	// tells that has an LFU maxmemory policy. It is the number of accesses after which
+	// the server's counter stands where it does, by the usual lfu-log-factor of 10: an
+	// order of magnitude, and 300,000 at the most. The counter falls with time.
+	Heat Measure = "heat"
+)
+
+// ReportOptions say what a report is about. The zero value is ready to use.
+type ReportOptions struct {
+	// By is what keys are compared by. Defaults to Bytes.
+	By Measure
+	// Top is how many of the greatest keys, and of the heaviest prefixes, are wanted:
+	// 1 to 10,000. Defaults to 20.
+	Top int
+	// Sample is which part of the keys is measured, chosen at random: more than 0, to
+	// 1. The sums are then estimates, and the greatest key may be missed. Defaults to 1.
+	Sample float64
+	// Depth is of how many parts, each with the Separator behind it, a prefix consists
+	// at the most: 1 to 10. Defaults to 1.
+	Depth int
+	// Separator ends each part of a key. Defaults to ":".
+	Separator string
+	// Each is called after each page, from the goroutine that called Report. May be nil.
+	Each func()
+}
+
+func (o *ReportOptions) settle() error {
+	if o.By == "" {
+		o.By = Bytes
+	}
+	if o.Top == 0 {
+		o.Top = 20
+	}
+	if o.Sample == 0 {
+		o.Sample = 1
+	}
+	if o.Depth == 0 {
+		o.Depth = 1
+	}
+	if o.Separator == "" {
+		o.Separator = ":"
+	}
+	switch {
+	case o.By != Bytes && o.By != Elements && o.By != Heat:
+		return fmt.Errorf("%w: By is %q; want %s, %s or %s", ErrInvalidOption, o.By, Bytes, Elements, Heat)
+	case o.Top < 1 || o.Top > 10_000:
+		return fmt.Errorf("%w: Top is %d; want 1 to 10000", ErrInvalidOption, o.Top)
+	case !(o.Sample > 0 && o.Sample <= 1):
+		return fmt.Errorf("%w: Sample is %v; want more than 0, and at most 1", ErrInvalidOption, o.Sample)
+	case o.Depth < 1 || o.Depth > 10:
+		return fmt.Errorf("%w: Depth is %d; want 1 to 10", ErrInvalidOption, o.Depth)
+	}
+	return nil
+}
+
+// A Report is what is in the keys that were gone over.
+type Report struct {
+	// Found counts all keys, Measured those that were measured.
+	Found, Measured int64
+	// Weight is the sum of all keys, by the measure that was asked for; with a sample,
+	// estimated.
+	Weight int64
+	// Types are the sums by type, estimated likewise.
+	Types map[string]Sum
+	// Keys are the greatest, the greatest first.
+	Keys []Key
+	// Prefixes are the heaviest, the heaviest first; those of one part and of several
+	// beside each other, so that a key counts for each of its prefixes.
+	Prefixes []Prefix
+}
+
+// A Sum is of keys of one type.
+type Sum struct{ Keys, Weight int64 }
+
+// A Key is one that was measured.
+type Key struct {
+	Name, Type string
+	Weight     int64
+}
+
+// A Prefix is what keys begin with, its last Separator included.
+type Prefix struct {
+	Name         string
+	Keys, Weight int64 // with a sample, estimated
+	// Over is how much of Weight may be that of others: 0 unless there are more than
+	// 10,000 prefixes.
+	Over int64
+}
+
+// heaviest is how many prefixes are kept: about 2 MB.
+const heaviest = 10_000
+
+// Report measures the keys that keys gives. It changes nothing, and keeps the greatest
+// keys and the heaviest prefixes only, whatever their number. Each page takes one more
+// round trip, by Elements two.
+//
+// With an error it returns the report of what was gone over until then; a report of the
+// rest can be had by the Token of keys. Heat on a server that counts no accesses gives
+// its error.
+func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts ReportOptions) (Report, error) {
+	if err := opts.settle(); err != nil {
+		return Report{}, err
+	}
+	r := Report{Types: map[string]Sum{}}
+	biggest := top{n: opts.Top, size: func(k Key) int64 { return k.Weight }}
+	prefixes := newHeavy(heaviest)
+	err := s.measureAll(ctx, keys, opts, &r, func(k Key) {
+		biggest.add(k)
+		at := 0
+		for range opts.Depth {
+			n := strings.Index(k.Name[at:], opts.Separator)
+			if n < 0 {
+				break
+			}
+			at += n + len(opts.Separator)
+			prefixes.add(k.Name[:at], k.Weight)
+		}
+	})
+	r.Keys, r.Prefixes = biggest.sorted(), prefixes.first(opts.Top)
+	if r.Measured > 0 && r.Measured < r.Found {
+		scale := float64(r.Found) / float64(r.Measured)
+		up := func(n *int64) { *n = int64(float64(*n) * scale) }
+		up(&r.Weight)
+		for name, sum := range r.Types {
+			up(&sum.Keys)
+			up(&sum.Weight)
+			r.Types[name] = sum
+		}
+		for i := range r.Prefixes {
+			p := &r.Prefixes[i]
+			up(&p.Keys)
+			up(&p.Weight)
+			up(&p.Over)
+		}
+	}
+	return r, err
+}
+
+func (s *Scanner) measureAll(ctx context.Context, keys *Iterator[string], opts ReportOptions, r *Report, each func(Key)) error {
+	for page, err := range keys.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		chosen := page
+		if opts.Sample < 1 {
+			chosen = nil
+			for _, key := range page {
+				if rand.Float64() < opts.Sample { //nolint:gosec // a sample
+					chosen = append(chosen, key)
+				}
+			}
+		}
+		measured, err := s.measure(ctx, chosen, opts.By)
+		if err != nil {
+			return err
+		}
+		r.Found += int64(len(page))
+		for _, k := range measured {
+			r.Measured++
+			r.Weight += k.Weight
+			sum := r.Types[k.Type]
+			r.Types[k.Type] = Sum{sum.Keys + 1, sum.Weight + k.Weight}
+			each(k)
+		}
+		if opts.Each != nil {
+			opts.Each()
+		}
+	}
+	return nil
+}
+
+// lengths are the commands that count elements.
+var lengths = map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
+
+// measure returns those of the keys that are still there.
+func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	size := map[Measure]string{Bytes: "MEMORY USAGE", Heat: "OBJECT FREQ"}[by]
+	cmds := make([]redoubt.Cmd, 0, 2*len(keys))
+	for _, key := range keys {
+		cmds = append(cmds, redoubt.Cmd{Name: "TYPE", Keys: []string{key}, Flags: redoubt.ReadOnly})
+	}
+	if size != "" {
+		for _, key := range keys {
+			cmds = append(cmds, redoubt.Cmd{Name: size, Keys: []string{key}, Flags: redoubt.ReadOnly})
+		}
+	}
+	replies := s.client.Pipeline(ctx, cmds)
+	sizes := replies[len(keys):]
+	kinds := make([]string, len(keys))
+	for i, r := range replies[:len(keys)] {
+		var err error
+		if kinds[i], err = r.Text(); err != nil {
+			return nil, err
+		}
+	}
+	if size == "" {
+		cmds = cmds[:0]
+		for i, key := range keys {
+			name := lengths[kinds[i]]
+			if name == "" { // gone, or a module's, which has no elements that anybody can count
+				name = "EXISTS"
+			}
+			cmds = append(cmds, redoubt.Cmd{Name: name, Keys: []string{key}, Flags: redoubt.ReadOnly})
+		}
+		sizes = s.client.Pipeline(ctx, cmds)
+	}
+	measured := make([]Key, 0, len(keys))
+	for i, key := range keys {
+		n, err := sizes[i].Int()
+		switch {
+		case kinds[i] == "none" || sizes[i].IsNil() || by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "no such key"):
+			continue
+		case redoubt.IsCode(err, "WRONGTYPE"): // another one by now
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("scan: %s of %s: %w", cmds[len(cmds)-len(keys)+i].Name, strconv.Quote(key), err)
+		}
+		if by == Heat {
+			n = accesses(n)
+		}
+		measured = append(measured, Key{key, kinds[i], n})
+	}
+	return measured, nil
+}
+
+// accesses is about how many there were for an LFU counter to stand at n. A new key
+// begins at 5; from then on an access counts with a probability of 1/(10·(n−5)+1).
+func accesses(n int64) int64 {
+	n = max(n-5, 0)
+	return n + 5*n*(n-1)
+}

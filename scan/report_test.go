@@ -1,0 +1,88 @@
+package scan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+func TestReport(t *testing.T) { each(t, report) }
+
+func report(t *testing.T, w *world) {
+	ctx, s := t.Context(), w.scanner(scan.Options{Count: 50})
+	w.pipelined(400, func(p redis.Pipeliner, i int) {
+		p.Set(ctx, w.key("small", i), strings.Repeat("x", 1+i%7), 0)
+	})
+	w.pipelined(40, func(p redis.Pipeliner, i int) { // the last three are far apart, as an allocator rounds
+		p.Set(ctx, w.key("big", i), strings.Repeat("x", 10_000<<max(0, 2*(i-36))), 0)
+	})
+	for i := range 300 {
+		must(t, w.rdb.SAdd(ctx, w.key("set", 0), fmt.Sprint(i)).Err())
+	}
+	get := func(opts scan.ReportOptions) scan.Report {
+		t.Helper()
+		it, err := s.Keys(scan.Query{Match: w.prefix + "*"})
+		must(t, err)
+		r, err := s.Report(ctx, it, opts)
+		must(t, err)
+		return r
+	}
+
+	pages := 0
+	r := get(scan.ReportOptions{Top: 3, Each: func() { pages++ }})
+	if r.Found != 441 || r.Measured != 441 || len(r.Keys) != 3 || r.Types["string"].Keys != 440 || r.Types["set"].Keys != 1 || pages < 2 {
+		t.Errorf("%+v in %d pages", r, pages)
+	}
+	for i, k := range r.Keys {
+		// The server's word on the size of a key.
+		if want := w.rdb.MemoryUsage(ctx, k.Name).Val(); k.Name != w.key("big", 39-i) || k.Weight != want {
+			t.Errorf("place %d has %+v; want %s with %d bytes", i, k, w.key("big", 39-i), want)
+		}
+	}
+	if p := r.Prefixes[0]; p.Name != w.prefix+"big:" || p.Keys != 40 || p.Over != 0 || p.Weight < 40*10_000 {
+		t.Errorf("the heaviest prefix is %+v", p)
+	}
+
+	r = get(scan.ReportOptions{By: scan.Elements})
+	if r.Keys[0] != (scan.Key{Name: w.key("big", 39), Type: "string", Weight: 640_000}) || r.Types["set"] != (scan.Sum{Keys: 1, Weight: 300}) {
+		t.Errorf("by elements: %+v", r.Keys[0])
+	}
+
+	whole, part := get(scan.ReportOptions{}), get(scan.ReportOptions{Sample: 0.5})
+	if part.Found != 441 || part.Measured < 100 || part.Measured > 350 || part.Weight < whole.Weight/4 || part.Weight > 3*whole.Weight {
+		t.Errorf("half of the keys: %d of %d measured, %d bytes; all have %d", part.Measured, part.Found, part.Weight, whole.Weight)
+	}
+
+	it, err := s.Keys(scan.Query{})
+	must(t, err)
+	for _, opts := range []scan.ReportOptions{{By: "size"}, {Top: -1}, {Top: 10_001}, {Sample: -0.1}, {Sample: 1.1}, {Depth: 11}, {Depth: -1}} {
+		_, err := s.Report(ctx, it, opts)
+		is(t, err, scan.ErrInvalidOption)
+	}
+}
+
+func TestHeat(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lfu", "--lfu-decay-time", "0",
+		"--maxmemory", "100mb") // without a limit small integers share one object, and its counter
+	w := newWorld(t, "", redis.NewClient(&redis.Options{Addr: server.Addr()}))
+	w.fill("cold", 200)
+	w.fill("hot", 5)
+	w.pipelined(5000, func(p redis.Pipeliner, i int) { p.Get(t.Context(), w.key("hot", i%5)) })
+	s := w.scanner(scan.Options{})
+	it, err := s.Keys(scan.Query{})
+	must(t, err)
+	r, err := s.Report(t.Context(), it, scan.ReportOptions{By: scan.Heat, Top: 5})
+	must(t, err)
+	if !slices.ContainsFunc(r.Keys, func(k scan.Key) bool { return k.Name == "hot:3" }) || r.Prefixes[0].Name != "hot:" {
+		t.Errorf("the hottest are %+v, of %+v", r.Keys, r.Prefixes)
+	}
+	if n := r.Keys[0].Weight; n < 100 || n > 10_000 {
+		t.Errorf("after 1,000 accesses a key is thought to have had %d", n)
+	}
+}

@@ -1,0 +1,232 @@
+package scan_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+func TestKeys(t *testing.T) { each(t, keys) }
+
+func keys(t *testing.T, w *world) {
+	ctx := t.Context()
+	w.fill("s", 300)
+	w.pipelined(50, func(p redis.Pipeliner, i int) { p.HSet(ctx, w.key("h", i), "f", i) })
+	all := scan.Query{Match: w.prefix + "*"}
+	for _, c := range []struct {
+		q    scan.Query
+		want int
+	}{
+		{all, 350},
+		{scan.Query{Match: w.prefix + "h:*"}, 50},
+		{scan.Query{Match: w.prefix + "?:1"}, 2},
+		{scan.Query{Match: all.Match, Type: "hash"}, 50},
+		{scan.Query{Match: all.Match, Type: "string"}, 300},
+		{scan.Query{Match: all.Match, Type: "zset"}, 0},
+		{scan.Query{Match: w.prefix + "none"}, 0},
+	} {
+		it, err := w.scanner(scan.Options{Count: 20}).Keys(c.q)
+		must(t, err)
+		if got := counted(t, it); len(got) != c.want {
+			t.Errorf("%+v: %d keys; want %d", c.q, len(got), c.want)
+		}
+		if p := it.Progress(); p.Looked != p.Total || p.Total < 350 {
+			t.Errorf("%+v: at its end %+v", c.q, p)
+		}
+		if got := counted(t, it); len(got) != 0 {
+			t.Errorf("%+v: after its end %d keys more", c.q, len(got))
+		}
+	}
+}
+
+// What is there the whole time is given, once, while tables grow to ten times their
+// size and shrink again.
+func TestEveryKeyIsGiven(t *testing.T) { each(t, everyKey) }
+
+func everyKey(t *testing.T, w *world) {
+	const n = 1500
+	w.fill("stay", n)
+	w.fill("go", 12*n)
+	it, changes := w.keys(scan.Options{Count: 10}, "stay", ""), changing(t, w, 12*n)
+	given := map[string]int{}
+	for key, err := range it.All(t.Context()) {
+		must(t, err)
+		if given[key]++; len(given)%150 == 0 {
+			<-changes // others make progress between
+		}
+	}
+	w.mustHave(given, "stay", n)
+}
+
+// changing removes n keys, and adds and removes as many again and again. It sends on
+// the channel after each part of that.
+func changing(t *testing.T, w *world, n int) <-chan struct{} {
+	t.Helper()
+	changes, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		const part = 1500
+		for add := false; ; add = !add {
+			for i := 0; i < n; i += part {
+				_, _ = w.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+					for j := i; j < i+part; j++ {
+						if add {
+							p.Set(t.Context(), w.key("go", j), j, 0)
+						} else {
+							p.Unlink(t.Context(), w.key("go", j))
+						}
+					}
+					return nil
+				})
+				select {
+				case changes <- struct{}{}:
+				case <-end:
+					return
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { close(end); <-ended })
+	return changes
+}
+
+// A table that shrinks has SCAN give keys again, which are removed here as long as they
+// are remembered.
+func TestNothingIsGivenTwice(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		twice := func(remember int) (n int) {
+			const keys = 64
+			w.fill("k", keys)
+			var replies repeating
+			replies.Conn = w.conn
+			s, err := scan.New(w.on(&replies), scan.Options{Count: 10, Remember: remember})
+			must(t, err)
+			it, err := s.Keys(scan.Query{Match: w.prefix + "k:*"})
+			must(t, err)
+			for _, times := range counted(t, it) {
+				n += times - 1
+			}
+			return n
+		}
+		if n := twice(0); n != 0 {
+			t.Errorf("%d keys were given again", n)
+		}
+		if n := twice(64); n != 0 {
+			t.Errorf("with room for all, %d keys were given again", n)
+		}
+		if n := twice(-1); n < 64 {
+			t.Errorf("with nothing remembered, only %d keys were given again", n)
+		}
+		// The bound: what lies further back comes again.
+		if n := twice(5); n < 1 {
+			t.Errorf("with little remembered, %d keys were given again; the test can't fail", n)
+		}
+	})
+}
+
+func TestPages(t *testing.T) { each(t, pages) }
+
+func pages(t *testing.T, w *world) {
+	w.fill("k", 500)
+	it, given := w.keys(scan.Options{Count: 50}, "k", ""), map[string]int{}
+	for page, err := range it.Pages(t.Context()) {
+		must(t, err)
+		if len(page) == 0 {
+			t.Error("a page is empty")
+		}
+		if len(given) == 0 && it.Progress().Looked == it.Progress().Total {
+			t.Errorf("at the first page it is at its end: %+v", it.Progress())
+		}
+		for _, key := range page {
+			given[key]++
+		}
+	}
+	w.mustHave(given, "k", 500)
+}
+
+func TestBadInput(t *testing.T) {
+	client := connect()
+	for _, c := range []struct {
+		client *redoubt.Client
+		opts   scan.Options
+		want   string
+	}{
+		{nil, scan.Options{}, "client is nil"},
+		{client, scan.Options{Count: -1}, "Count is -1; want 1 to 100000"},
+		{client, scan.Options{Count: 100_001}, "Count is 100001"},
+		{client, scan.Options{Remember: -2}, "Remember is -2; want 1 to 100000000, or -1"},
+		{client, scan.Options{Count: -1, Remember: 100_000_001}, "Remember is 100000001"},
+	} {
+		_, err := scan.New(c.client, c.opts)
+		is(t, err, scan.ErrInvalidOption)
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v; want %q", c.opts, err, c.want)
+		}
+	}
+	s, err := scan.New(client, scan.Options{})
+	must(t, err)
+	for _, q := range []scan.Query{{Match: "[a"}, {Match: `a\`}, {Type: "hsah"}, {Type: "strings"}, {Match: "[", Type: "x"}} {
+		_, err := s.Keys(q)
+		is(t, err, scan.ErrInvalidOption)
+		if q.Match != "" {
+			is(t, err, redoubt.ErrInvalidPattern)
+		}
+	}
+	_, err = s.Hash("k", scan.ElementQuery{Match: "["})
+	is(t, err, scan.ErrInvalidOption)
+	_, err = s.Keys(scan.Query{Type: "ReJSON-RL"})
+	must(t, err)
+}
+
+// A loop that has been left by its ctx gives its error, and leaves no goroutine behind.
+func TestContextEnds(t *testing.T) { each(t, contextEnds) }
+
+func contextEnds(t *testing.T, w *world) {
+	w.fill("k", 200)
+	it := w.keys(scan.Options{Count: 10}, "k", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	given := map[string]int{}
+	for key, err := range it.All(ctx) {
+		if err != nil {
+			is(t, err, ctx.Err())
+			break
+		}
+		if given[key]++; len(given) == 30 {
+			cancel()
+		}
+	}
+	if ctx.Err() == nil || len(given) >= 200 {
+		t.Fatalf("all %d keys came in spite of the end", len(given))
+	}
+	for key, n := range counted(t, it) { // and it goes on
+		given[key] += n
+	}
+	w.mustHave(given, "k", 200)
+}
+
+// A repeating Conn answers each SCAN with the keys of the answers before, too.
+type repeating struct {
+	redoubt.Conn
+	given []any
+}
+
+func (r *repeating) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
+	return []redoubt.Conn{r}, nil
+}
+func (r *repeating) Node(string) string { return "" }
+
+func (r *repeating) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := r.Conn.Pipeline(ctx, cmds)
+	if cmds[0].Name == "SCAN" && replies[0].Err == nil {
+		reply := replies[0].Val.([]any)
+		r.given = append(r.given, reply[1].([]any)...)
+		reply[1] = append([]any{}, r.given...)
+	}
+	return replies
+}

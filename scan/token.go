@@ -1,0 +1,92 @@
+package scan
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+)
+
+// A token is JSON in base64url, between the name of its form and a checksum: a text
+// that passes through a shell unquoted, and of which no part can get lost unnoticed.
+const tokenForm = "scan1"
+
+func encodeToken(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	body := base64.RawURLEncoding.EncodeToString(text)
+	return tokenForm + "." + body + "." + checksum(body)
+}
+
+func checksum(body string) string {
+	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 36)
+}
+
+func decodeToken(token string, v any) error {
+	form, rest, _ := strings.Cut(strings.TrimSpace(token), ".")
+	body, sum, ok := strings.Cut(rest, ".")
+	switch {
+	case form != tokenForm || !ok:
+		return fmt.Errorf("%w: want a text that begins with %s. and has a second dot", ErrToken, tokenForm)
+	case sum != checksum(body):
+		return fmt.Errorf("%w: it is cut off or altered", ErrToken)
+	}
+	text, err := base64.RawURLEncoding.DecodeString(body)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	return nil
+}
+
+// A query is in a token as it is, so that going on with another one is found out.
+func checkQuery(got, want string) error {
+	if got != want {
+		return fmt.Errorf("%w: it is of another query, %s, and this one is %s", ErrToken, got, want)
+	}
+	return nil
+}
+
+// elementToken is where an elementWalk is.
+type elementToken struct {
+	Query   string `json:"q"` // command, key, pattern
+	Process string `json:"r,omitempty"`
+	Cursor  string `json:"c,omitempty"`
+	Ended   bool   `json:"e,omitempty"`
+	Looked  int64  `json:"n,omitempty"`
+	Total   int64  `json:"t,omitempty"`
+}
+
+func (w *elementWalk) query() string { return fmt.Sprintf("%s %+q %+q", w.command, w.key, w.match) }
+
+func (w *elementWalk) token() string {
+	return encodeToken(elementToken{w.query(), w.process, w.cursor, w.ended, w.looked, w.total})
+}
+
+func (w *elementWalk) resume(token string) error {
+	var t elementToken
+	if err := decodeToken(token, &t); err != nil {
+		return err
+	}
+	if err := checkQuery(t.Query, w.query()); err != nil {
+		return err
+	}
+	if err := checkCursor(t.Cursor); err != nil {
+		return err
+	}
+	w.process, w.cursor, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Ended, t.Looked, t.Total
+	return nil
+}
+
+func checkCursor(cursor string) error {
+	if _, err := strconv.ParseUint(cursor, 10, 64); err != nil && cursor != "" {
+		return fmt.Errorf("%w: cursor %q", ErrToken, cursor)
+	}
+	return nil
+}

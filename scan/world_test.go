@@ -1,0 +1,153 @@
+package scan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/scan"
+)
+
+// world is one back end.
+type world struct {
+	t      testing.TB
+	prefix string
+	rdb    redis.UniversalClient // for making keys
+	conn   redoubt.Conn
+	client *redoubt.Client
+
+	cluster *redistest.Cluster // nil elsewhere
+}
+
+// each runs a test on every back end of one server.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		run(t, newWorld(t, b.Prefix, redis.NewClient(&redis.Options{Addr: b.Addr})))
+	})
+}
+
+// TestCluster runs on a cluster what other tests run on one server, and what concerns
+// clusters only.
+func TestCluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	for name, run := range map[string]func(t *testing.T, w *world){
+		"bulk": bulk, "report": report, "keys": keys, "every key": everyKey, "pages": pages, "context ends": contextEnds, "resume": resume,
+		"elements": elements, "moving slots": movingSlots, "moving key": movingKey, "resume after a move": resumeAfterMove,
+	} {
+		t.Run(name, func(t *testing.T) { run(t, onCluster(t, c, strings.ReplaceAll(name, " ", ""))) })
+	}
+}
+
+func onCluster(t *testing.T, c *redistest.Cluster, prefix string) *world {
+	t.Helper()
+	w := newWorld(t, prefix, redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()}))
+	w.cluster = c
+	return w
+}
+
+func newWorld(t testing.TB, prefix string, rdb redis.UniversalClient) *world {
+	t.Helper()
+	t.Cleanup(func() { _ = rdb.Close() })
+	conn, err := goredis.Wrap(rdb)
+	must(t, err)
+	w := &world{t: t, prefix: prefix, rdb: rdb, conn: conn}
+	w.client = w.on(conn)
+	return w
+}
+
+func (w *world) on(conn redoubt.Conn) *redoubt.Client {
+	w.t.Helper()
+	client, err := redoubt.New(conn, redoubt.Options{})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (w *world) scanner(opts scan.Options) *scan.Scanner {
+	w.t.Helper()
+	s, err := scan.New(w.client, opts)
+	must(w.t, err)
+	return s
+}
+
+// keys returns an iterator over the keys that begin with name.
+func (w *world) keys(opts scan.Options, name, from string) *scan.Iterator[string] {
+	w.t.Helper()
+	it, err := w.scanner(opts).Keys(scan.Query{Match: w.prefix + name + "*", From: from})
+	must(w.t, err)
+	return it
+}
+
+// pipelined does f n times, in pipelines.
+func (w *world) pipelined(n int, f func(p redis.Pipeliner, i int)) {
+	w.t.Helper()
+	for i := 0; i < n; i += 1000 {
+		_, err := w.rdb.Pipelined(context.Background(), func(p redis.Pipeliner) error {
+			for j := i; j < min(n, i+1000); j++ {
+				f(p, j)
+			}
+			return nil
+		})
+		must(w.t, err)
+	}
+}
+
+// fill makes n keys that begin with name.
+func (w *world) fill(name string, n int) {
+	w.t.Helper()
+	w.pipelined(n, func(p redis.Pipeliner, i int) { p.Set(w.t.Context(), w.key(name, i), i, 0) })
+}
+
+func (w *world) key(name string, i int) string { return fmt.Sprint(w.prefix, name, ":", i) }
+
+// counted counts how often each was given.
+func counted[T comparable](t testing.TB, it *scan.Iterator[T]) map[T]int {
+	t.Helper()
+	n := map[T]int{}
+	for item, err := range it.All(t.Context()) {
+		must(t, err)
+		n[item]++
+	}
+	return n
+}
+
+// mustHave wants n numbered keys to be given, each once.
+func (w *world) mustHave(given map[string]int, name string, n int) {
+	w.t.Helper()
+	missing, twice := 0, 0
+	for i := range n {
+		switch given[w.key(name, i)] {
+		case 0:
+			missing++
+		case 1:
+		default:
+			twice++
+		}
+	}
+	if missing+twice > 0 {
+		w.t.Errorf("of %d keys %d were not given, %d more than once", n, missing, twice)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
