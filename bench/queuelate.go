@@ -40,6 +40,7 @@ func (b *queueBench) latenesses(ctx context.Context) error {
 				}
 				rate = sustained / 2
 				load = "half load"
+				b.progress("")
 				b.printf("put and consumed at once  %-14s %8.0f/s", name, sustained)
 				b.throughput = append(b.throughput, bar{"put and consumed at once", name, sustained})
 				if err := b.rdb.FlushAll(ctx).Err(); err != nil {

@@ -66,14 +66,15 @@ func New(tb testing.TB, upstream string) *Proxy {
 	p.mu.changed = make(chan struct{})
 	// A port below those that the kernel hands out by itself, so that nothing
 	// takes it between Refuse and Accept.
+	var err error
 	for range 100 {
 		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
-		if err := p.listen(); err == nil {
+		if err = p.listen(); err == nil {
 			tb.Cleanup(p.Close)
 			return p
 		}
 	}
-	tb.Fatal("faultnet: found no free port")
+	tb.Fatalf("faultnet: found no free port: %v", err)
 	return nil
 }
 
