@@ -76,8 +76,9 @@
 //     (TestIndexIsInProportion)
 //   - A million fields of 100 bytes take less than so many strings with PX: 188 bytes
 //     each, against 219, with names of 13 bytes. (TestBytes)
-//   - A field that is over is one event at most, for all who listen. (TestEvents,
-//     TestEventsAreMadeOnce, TestEventsFromNowOn)
+//   - A field that is over is one event at most, for all who listen; one that is deleted or
+//     replaced before is none. (TestEvents, TestEventsAreMadeOnce, TestEventsFromNowOn,
+//     TestScriptsFollowTheModel)
 //   - A migration may die and be repeated while the hash is in use; nothing is lost,
 //     changed or without its deadline. (TestMigrate, TestMixed)
 //   - Bad input is refused, and nothing is written. (TestBadInput)

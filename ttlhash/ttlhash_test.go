@@ -406,7 +406,7 @@ func TestBadInput(t *testing.T) {
 		must(t, w.rdb.HSet(ctx, w.key("h", "ttlhash"), "f", "short").Err())
 		_, _, err = h.Get(ctx, "h", "f")
 		is(t, err, ttlhash.ErrForeign)
-		w.set("h", "f", "ours", time.Second)
+		w.set("h", "f", "ours", time.Hour)
 		w.expect("f", "ours")
 	})
 }
@@ -416,9 +416,9 @@ func TestReadsGoByTheServersClock(t *testing.T) {
 	emulating(t, func(t *testing.T, w *world) {
 		c := w.freeze()
 		w.set("h", "stays", "v", 10*time.Hour)
-		w.set("h", "f", "v", 10*time.Second)
+		w.set("h", "f", "v", time.Minute)
 		w.expect("f", "v")
-		c.Advance(11 * time.Second)
+		c.Advance(61 * time.Second)
 		other := *w
 		other.hashes = w.with(ttlhash.Options{})
 		other.expect("f", "-", "stays", "v")
@@ -426,7 +426,7 @@ func TestReadsGoByTheServersClock(t *testing.T) {
 		w.set("h", "g", "v", time.Second)
 		w.expect("f", "-")
 		c.Advance(-time.Hour)
-		w.set("h", "back", "v", time.Second)
+		w.set("h", "back", "v", time.Minute)
 		w.expect("back", "v")
 	})
 }

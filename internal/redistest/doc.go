@@ -8,6 +8,9 @@
 //   - [Each] runs one test on every kind of back end, real and embedded. This
 //     is what the suites of the primitives use.
 //
+// The environment variable REDIS_SERVER names another redis-server than the one of PATH,
+// or a valkey-server.
+//
 // A test whose redis-server is missing fails and says what to install. It is
 // never skipped: a suite that skips what it can't run proves nothing.
 //
