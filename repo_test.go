@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"bitmap":              {".", "internal/calendar", "internal/luafile"},
 	"hll":                 {".", "internal/calendar", "internal/hyll", "internal/luafile"},
 	"ttlhash":             {".", "internal/luafile"},
+	"geo":                 {".", "internal/luafile"},
 	"scan":                {".", "internal/luafile"},
 	"redoubttest":         {"."},
 	"ratelimit/policy":    {"ratelimit"},

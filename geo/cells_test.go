@@ -1,0 +1,254 @@
+package geo_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+)
+
+// largest returns the memory of the largest key of the test.
+func (w *world) largest(t *testing.T, keys []string) (most int64, name string) {
+	t.Helper()
+	for _, k := range keys {
+		n, err := w.rdb.MemoryUsage(t.Context(), k, 0).Result()
+		if errors.Is(err, redis.Nil) {
+			continue // nobody is there
+		}
+		must(t, err)
+		if n > most {
+			most, name = n, k
+		}
+	}
+	return most, name
+}
+
+const megabyte = 1 << 20
+
+// With the sizes that are in use.
+func TestKeysStaySmall(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		n := 9_000
+		if full() {
+			n = 300_000
+		}
+		x := w.index("cars", 0)
+		rng := rand.New(rand.NewPCG(3, 4))
+		_, err := x.AddMany(t.Context(), numbered(n, func(int) geo.Point { return about(rng, palermo, 3) }))
+		must(t, err)
+		info, err := x.Info(t.Context())
+		must(t, err)
+		if info.Members != int64(n) || info.Cells < 4 {
+			t.Errorf("%+v", info)
+		}
+		if most, key := w.largest(t, x.PointKeys()); most > megabyte {
+			t.Errorf("%s has %d bytes", key, most)
+		}
+	})
+}
+
+// All members at one point, and then all of them somewhere else.
+func TestOnePoint(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		x := w.index("cars", 20_000)
+		for _, p := range []geo.Point{catania, {Latitude: 90}} {
+			members := numbered(2000, func(int) geo.Point { return p })
+			_, err := x.AddMany(t.Context(), members)
+			must(t, err)
+			found, err := x.Near(t.Context(), geo.Query{From: p, Radius: geo.Metre})
+			must(t, err)
+			info, err := x.Info(t.Context())
+			must(t, err)
+			if len(found) != len(members) || info.Members != int64(len(members)) || info.Largest > 400 {
+				t.Errorf("%d found, %+v", len(found), info)
+			}
+		}
+	})
+}
+
+// Many processes, none of which knows of the others, fill an index and split its
+// cells, while others read it: what was added is found.
+func TestSplitsBySeveral(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const writers, each = 4, 150
+		var all sync.WaitGroup
+		for c := range writers {
+			rng := rand.New(rand.NewPCG(5, uint64(c)))
+			x, reader := w.index("cars", 4000), w.index("cars", 4000)
+			all.Go(func() {
+				for i := range each {
+					if _, err := x.Add(t.Context(), fmt.Sprint(c, "-", i), about(rng, palermo, 0.5)); err != nil {
+						t.Error(err)
+						return
+					}
+					if i%10 != 0 {
+						continue
+					}
+					found, err := reader.Near(t.Context(), geo.Query{From: palermo, Radius: 200 * geo.Kilometre})
+					own := 0
+					for _, f := range found {
+						if f.Member[:2] == fmt.Sprint(c, "-") {
+							own++
+						}
+					}
+					if err != nil || own != i+1 {
+						t.Errorf("%d of %d found, %v", own, i+1, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		info, err := w.index("cars", 4000).Info(t.Context())
+		must(t, err)
+		if info.Members != writers*each || info.Cells < 15 {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+// A process that dies while it splits a cell stops those who change it for a while,
+// and nobody who reads it.
+func TestDeadSplitter(t *testing.T) {
+	for _, after := range []string{"geo.freeze", "geo.load", "geo.split", "geo.rehome"} {
+		t.Run(after, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				rng := rand.New(rand.NewPCG(6, 6))
+				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
+				// It dies with the first split, somewhere on the way.
+				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 4000).Open("x")
+				must(t, err)
+				n := 0
+				for ; err == nil; n++ {
+					_, err = dying.Add(t.Context(), members[n].Name, members[n].Point)
+				}
+				is(t, err, errDied)
+				x := w.index("x", 4000)
+				found, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: 400 * geo.Kilometre})
+				must(t, err)
+				if len(found) < n-1 {
+					t.Errorf("%d of %d found", len(found), n-1)
+				}
+				for _, m := range members {
+					_, err := x.Add(t.Context(), m.Name, m.Point)
+					must(t, err)
+				}
+				if found, err = x.Near(t.Context(), geo.Query{From: palermo, Radius: 400 * geo.Kilometre}); err != nil || len(found) != len(members) {
+					t.Errorf("%d found in the end, %v", len(found), err)
+				}
+				if info, err := x.Info(t.Context()); err != nil || info.Members != int64(len(members)) {
+					t.Errorf("%+v, %v", info, err)
+				}
+			})
+		})
+	}
+}
+
+// A cell that is lost is as if its members were not in the index, until they are put
+// there again.
+func TestLostCell(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		x := w.index("x", 0)
+		_, err := x.AddMany(t.Context(), []geo.Member{{Name: "a", Point: palermo}, {Name: "b", Point: palermo}})
+		must(t, err)
+		must(t, w.rdb.Del(t.Context(), x.PointKeys()...).Err())
+		if _, ok, err := x.Pos(t.Context(), "a"); ok || err != nil {
+			t.Errorf("it is there: %v, %v", ok, err)
+		}
+		if moved, err := x.Move(t.Context(), "a", catania); moved || err != nil {
+			t.Errorf("moved: %v, %v", moved, err)
+		}
+		isNew, err := x.Add(t.Context(), "a", catania)
+		must(t, err)
+		p, ok, err := x.Pos(t.Context(), "a")
+		must(t, err)
+		if !isNew || !ok || p.To(catania) > geo.Metre {
+			t.Errorf("new %v, at %v", isNew, p)
+		}
+		if n, err := x.Remove(t.Context(), "a", "b"); n != 1 || err != nil {
+			t.Errorf("%d removed, %v", n, err)
+		}
+	})
+}
+
+func TestRoundTrips(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		setup := w.index("x", smallCells)
+		rng := rand.New(rand.NewPCG(8, 8))
+		fill(t, setup, numbered(200, func(int) geo.Point { return about(rng, palermo, 1) }))
+		c := &counter{Conn: w.conn}
+		x, err := w.on(c, smallCells).Open("x")
+		must(t, err)
+		_, err = x.Info(t.Context()) // from now on it knows all cells
+		must(t, err)
+		p, _, err := x.Pos(t.Context(), "m1")
+		must(t, err)
+		from, to := geo.Point{Longitude: p.Longitude, Latitude: p.Latitude}, geo.Point{Longitude: -100, Latitude: 10}
+		for what, cost := range map[string]struct {
+			most int64
+			do   func() error
+		}{
+			"move within a cell": {1, func() error { _, err := x.Move(t.Context(), "m1", from); return err }},
+			"query": {1, func() error {
+				_, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: 300 * geo.Kilometre})
+				return err
+			}},
+			"limited query": {1, func() error {
+				_, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: 300 * geo.Kilometre, Limit: 5})
+				return err
+			}},
+			"position":        {2, func() error { _, _, err := x.Pos(t.Context(), "m1"); return err }},
+			"new member":      {6, func() error { _, err := x.Add(t.Context(), "new", to); return err }},
+			"removal":         {5, func() error { _, err := x.Remove(t.Context(), "m2"); return err }},
+			"move to another": {8, func() error { _, err := x.Move(t.Context(), "m3", to); return err }},
+		} {
+			before := c.n.Load()
+			must(t, cost.do())
+			if n := c.n.Load() - before; n > cost.most {
+				t.Errorf("%s: %d round trips, want %d", what, n, cost.most)
+			}
+		}
+	})
+}
+
+// What a step leaves undone is taken away by queries, at a time of its own.
+func TestAnnouncementsAreKeptForLong(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+		x, err := w.on(clock, 0).Open("x")
+		must(t, err)
+		dying, err := w.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open("x")
+		must(t, err)
+		_, err = dying.Add(t.Context(), "m", palermo)
+		is(t, err, errDied)
+		for range 2 {
+			found, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: geo.Metre})
+			must(t, err)
+			if len(found) != 0 {
+				t.Errorf("found %v, which was only announced", found)
+			}
+			if w.left(t) == 0 {
+				t.Error("the announcement is gone too early")
+			}
+			clock.Advance(29 * 1e9)
+		}
+		if _, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: geo.Metre}); err != nil || w.left(t) != 0 {
+			t.Errorf("the announcement is there after 58 s, %v", err)
+		}
+	})
+}
+
+// left counts the keys of steps that have not ended.
+func (w *world) left(t *testing.T) (n int) {
+	for _, k := range w.keys(t) {
+		if part := w.partOf(k); part == "arriving" || part == "leaving" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,92 @@
+package geo_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+var errDied = redoubt.UnknownOutcome(context.DeadlineExceeded)
+
+// A mortal is the Conn of a process that dies after some commands, in the middle of a
+// pipeline too, before a command or after it: nothing of it reaches the server any
+// more.
+type mortal struct {
+	redoubt.Conn
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	lives int    // commands until it dies; < 0: it does not
+	after string // a script after which it dies
+	dead  bool
+}
+
+// take reports whether the next command is run, and whether its reply comes back.
+func (m *mortal) take(cmd redoubt.Cmd) (runs, answers bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return false, false
+	}
+	m.lives--
+	if m.after != "" && cmd.Script != nil && cmd.Script.Name() == m.after {
+		m.dead = true
+		return true, false
+	}
+	if m.lives == 0 {
+		m.dead = true
+		return m.rng.IntN(2) == 0, false
+	}
+	return true, true
+}
+
+func (m *mortal) died() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+func (m *mortal) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return m.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (m *mortal) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	run, answered := 0, 0
+	for _, c := range cmds {
+		runs, answers := m.take(c)
+		if runs {
+			run++
+		}
+		if !answers {
+			break
+		}
+		answered++
+	}
+	replies := make([]redoubt.Reply, len(cmds))
+	if run > 0 {
+		copy(replies, m.Conn.Pipeline(ctx, cmds[:run]))
+	}
+	for i := answered; i < len(replies); i++ {
+		replies[i] = redoubt.Reply{Err: errDied}
+	}
+	return replies
+}
+
+// A counter counts round trips.
+type counter struct {
+	redoubt.Conn
+	n atomic.Int64
+}
+
+func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	c.n.Add(1)
+	return c.Conn.Do(ctx, cmd)
+}
+
+func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	c.n.Add(1)
+	return c.Conn.Pipeline(ctx, cmds)
+}

@@ -1,0 +1,26 @@
+package geo
+
+import "time"
+
+// SetSizes makes cells full at so many bytes, and others take a split over after so
+// long. Call it before Open.
+func (xs *Indexes) SetSizes(bytes int, after time.Duration) { xs.sizes = sizes{bytes, after} }
+
+// Cells returns how many cells this process knows.
+func (x *Index) Cells() int { return len(x.cells.now()) }
+
+// CellOf returns the name of the cell for a member at a point.
+func (x *Index) CellOf(member string, p Point) string {
+	return x.cells.at(addressOf(placeOf(p), member)).String()
+}
+
+// PointKeys returns the keys of the members of all cells.
+func (x *Index) PointKeys() (all []string) {
+	for _, c := range x.cells.now() {
+		all = append(all, x.keys(c, pointsPart)...)
+	}
+	return all
+}
+
+// Kept returns the point that is kept for p.
+func Kept(p Point) Point { return placeOf(p).point() }

@@ -1,0 +1,389 @@
+package geo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// What is known of where a member is.
+const (
+	absent  = iota // it is not in the index
+	here           // it is in the cell
+	coming         // it is to come to the cell, and counts as being there already
+	leaving        // it has left the cell, and may not have come to where it goes
+	nowhere        // it was just then on its way, or its cell is lost
+)
+
+// A spot is where a member is.
+type spot struct {
+	kind   int
+	home   home // as the index of members has it
+	cell   cell
+	place  place
+	record record // of one that is leaving
+	now    int64  // by the clock of whoever said so, in µs
+}
+
+// find asks where members are. Two round trips; more when a cell was split and this
+// process has not heard.
+func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
+	spots := make([]spot, len(members))
+	if err := x.homes(ctx, members, spots); err != nil {
+		return nil, err
+	}
+	type question struct {
+		i    int
+		cell cell
+	}
+	var todo []question
+	for i, s := range spots {
+		if s.kind != absent {
+			for _, c := range x.cells.within(s.home.cell) {
+				todo = append(todo, question{i, c})
+			}
+		}
+	}
+	for len(todo) > 0 {
+		var cmds []redoubt.Cmd
+		var asked [][]question
+		open := make(map[cell]int)
+		for _, q := range todo {
+			n, ok := open[q.cell]
+			if !ok || len(asked[n]) == perScript {
+				n = len(cmds)
+				open[q.cell] = n
+				cmds = append(cmds, call(whereScript, redoubt.ReadOnly, x.keys(q.cell, statePart, pointsPart, arrivingPart, leavingPart)))
+				asked = append(asked, nil)
+			}
+			cmds[n].Args = append(cmds[n].Args, string(spots[q.i].home.step)+members[q.i])
+			asked[n] = append(asked[n], q)
+		}
+		todo = nil
+		for n, r := range x.send(ctx, cmds) {
+			c := asked[n][0].cell
+			status, rest, err := x.status(r, c)
+			if err != nil {
+				return nil, err
+			}
+			if status == isSplit {
+				for _, q := range asked[n] {
+					for _, part := range x.cells.within(c) {
+						todo = append(todo, question{q.i, part})
+					}
+				}
+				continue
+			}
+			if len(rest) != 1+len(asked[n]) {
+				return nil, fmt.Errorf("geo: where.lua answered about %d members, want %d", len(rest)-1, len(asked[n]))
+			}
+			for j, q := range asked[n] {
+				if err := spots[q.i].hear(c, rest[0], rest[1+j]); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return spots, nil
+}
+
+// homes looks up where members are in the index of members.
+func (x *Index) homes(ctx context.Context, members []string, spots []spot) error {
+	var cmds []redoubt.Cmd
+	var asked [][]int
+	open := make(map[string]int)
+	for i, m := range members {
+		key := x.shard(m)
+		n, ok := open[key]
+		if !ok || len(asked[n]) == perScript {
+			n = len(cmds)
+			open[key] = n
+			cmds = append(cmds, call(memberScript, redoubt.ReadOnly, []string{key}))
+			asked = append(asked, nil)
+		}
+		cmds[n].Args = append(cmds[n].Args, m)
+		asked[n] = append(asked[n], i)
+	}
+	for n, r := range x.send(ctx, cmds) {
+		a, err := r.Array()
+		if err != nil {
+			return err
+		}
+		if len(a) != 1+len(asked[n]) {
+			return fmt.Errorf("geo: member.lua answered about %d members, want %d", len(a)-1, len(asked[n]))
+		}
+		for j, i := range asked[n] {
+			spots[i].now, _ = a[0].(int64)
+			if text, ok := a[1+j].(string); ok {
+				spots[i].kind = nowhere
+				if spots[i].home, err = parseHome(text); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hear adds what a cell knows of a member. Of several cells that were one, the one
+// where it is counts more than one where it is to come to, and that more than one that
+// it left.
+func (s *spot) hear(c cell, now, answer any) error {
+	a, ok := answer.([]any)
+	if !ok || len(a) != 3 {
+		return fmt.Errorf("geo: where.lua answered %v about a member", answer)
+	}
+	at, ok := now.(int64)
+	if !ok {
+		return errors.New("geo: where.lua answered without a time")
+	}
+	if score, ok := a[0].(string); ok {
+		n, err := parseScore(score)
+		s.kind, s.cell, s.place, s.now = here, c, place{c.zone(), n}, at
+		return err
+	}
+	if s.kind == here {
+		return nil
+	}
+	if text, ok := a[1].(string); ok {
+		_, score, err := timed(text)
+		if err != nil {
+			return err
+		}
+		n, err := parseScore(score)
+		s.kind, s.cell, s.place, s.now = coming, c, place{c.zone(), n}, at
+		return err
+	}
+	if text, ok := a[2].(string); ok && s.kind != coming {
+		l, err := parseLeft(text)
+		if err != nil {
+			return err
+		}
+		// Of two the one that follows what brought it where it was.
+		if s.kind != leaving || l.before == s.home.step {
+			s.kind, s.cell, s.record, s.now = leaving, c, l.record, at
+		}
+	}
+	return nil
+}
+
+// field is how a member is announced.
+func field(s step, member string) string { return string(s) + member }
+
+// arrive lets members come, or withdraws them, to where they were announced.
+type arrival struct {
+	step     step
+	member   string
+	to       place
+	withdraw bool
+}
+
+func (x *Index) arrive(ctx context.Context, items []arrival) error {
+	return x.visit(ctx, all(len(items)), visit{
+		script: arriveScript, parts: []string{statePart, pointsPart, arrivingPart}, head: []string{decimal(memberWeight)},
+		where: func(i int) address { return addressOf(items[i].to, items[i].member) },
+		args: func(i int) []string {
+			score := decimal(items[i].to.score)
+			if items[i].withdraw {
+				score = ""
+			}
+			return []string{field(items[i].step, items[i].member), score}
+		},
+	})
+}
+
+// A departure is a member that has left a cell.
+type departure struct {
+	from cell
+	record
+	home step // with which it was found to have
+}
+
+// finish does what is to be done once members have left their cells. Anybody may do
+// it, several at once too, and again. Three round trips.
+func (x *Index) finish(ctx context.Context, todo []departure) error {
+	for len(todo) > 0 {
+		var arrivals []arrival
+		for _, d := range todo {
+			if !d.removed {
+				arrivals = append(arrivals, arrival{step: d.step, member: d.member, to: d.to})
+			}
+		}
+		if err := x.arrive(ctx, arrivals); err != nil {
+			return err
+		}
+		assignments := make([]assignment, len(todo))
+		for i, d := range todo {
+			assignments[i] = assignment{member: d.member, before: d.home}
+			if !d.removed {
+				assignments[i].home = home{d.step, x.cells.at(addressOf(d.to, d.member))}
+			}
+		}
+		assigned, err := x.assign(ctx, assignments)
+		if err != nil {
+			return err
+		}
+		var done, again []departure
+		for i, d := range todo {
+			if assigned[i] {
+				done = append(done, d)
+			} else {
+				again = append(again, d)
+			}
+		}
+		ended, left, err := x.judge(ctx, again)
+		if err != nil {
+			return err
+		}
+		if err := x.closeAll(ctx, append(done, ended...)); err != nil {
+			return err
+		}
+		todo = left
+	}
+	return nil
+}
+
+// judge parts departures whose members have got other homes meanwhile: in those that
+// were ended by others, and in those that were begun from another home than it seemed,
+// because the member had been away and come back.
+func (x *Index) judge(ctx context.Context, todo []departure) (ended, again []departure, err error) {
+	if len(todo) == 0 {
+		return nil, nil, nil
+	}
+	names := make([]string, len(todo))
+	for i, d := range todo {
+		names[i] = d.member
+	}
+	spots, err := x.find(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, d := range todo {
+		switch s := spots[i]; {
+		case s.kind == leaving && s.record.step == d.step, s.kind == nowhere:
+			d.home = s.home.step
+			again = append(again, d)
+		default:
+			ended = append(ended, d)
+		}
+	}
+	return ended, again, nil
+}
+
+// closeAll notes that departures have been finished.
+func (x *Index) closeAll(ctx context.Context, items []departure) error {
+	for len(items) > 0 {
+		var cmds []redoubt.Cmd
+		var sent [][]departure
+		open := make(map[cell]int)
+		for _, d := range items {
+			n, ok := open[d.from]
+			if !ok || len(sent[n]) == perScript {
+				n = len(cmds)
+				open[d.from] = n
+				cmds = append(cmds, call(closeScript, redoubt.Idempotent, x.keys(d.from, statePart, leavingPart, leftPart), decimal(keepLeft.Microseconds())))
+				sent = append(sent, nil)
+			}
+			cmds[n].Args = append(cmds[n].Args, d.member, d.text())
+			sent[n] = append(sent[n], d)
+		}
+		items = nil
+		busy := make(map[cell]bool)
+		for n, r := range x.send(ctx, cmds) {
+			c := sent[n][0].from
+			status, _, err := x.status(r, c)
+			if err != nil {
+				return err
+			}
+			for _, d := range sent[n] {
+				switch status {
+				case isFrozen:
+					busy[c] = true
+					items = append(items, d)
+				case isSplit: // both parts have its records
+					for _, d.from = range x.cells.within(c) {
+						items = append(items, d)
+					}
+				}
+			}
+		}
+		if err := x.splitAll(ctx, busy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locate asks where members are, and ends what others have begun with them. It gives
+// them as absent, here, or nowhere, and then their cells are lost. Two round trips.
+func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
+	spots := make([]spot, len(members))
+	lost := make(map[int]step) // the homes in which they were not, before
+	for todo := all(len(members)); len(todo) > 0; {
+		names := make([]string, len(todo))
+		for j, i := range todo {
+			names[j] = members[i]
+		}
+		found, err := x.find(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		var arrivals []arrival
+		var departures []departure
+		var again []int
+		for j, i := range todo {
+			s := found[j]
+			spots[i] = s
+			switch s.kind {
+			case coming:
+				arrivals = append(arrivals, arrival{step: s.home.step, member: names[j], to: s.place})
+				again = append(again, i)
+			case leaving:
+				departures = append(departures, departure{s.cell, s.record, s.home.step})
+				again = append(again, i)
+			case nowhere:
+				// Twice, with the same home all the while, is lost.
+				if lost[i] != s.home.step {
+					lost[i] = s.home.step
+					again = append(again, i)
+				}
+			}
+		}
+		if err := x.arrive(ctx, arrivals); err != nil {
+			return nil, err
+		}
+		if err := x.finish(ctx, departures); err != nil {
+			return nil, err
+		}
+		todo = again
+	}
+	return spots, nil
+}
+
+// An assignment is a change of a member's home.
+type assignment struct {
+	member string
+	before step // since which it was where it was; empty: it was in no cell
+	home   home
+	until  int64 // of the server's clock, in µs; 0: any time
+}
+
+// assign changes the homes of members. It reports of each whether that is done, now
+// or before. One round trip.
+func (x *Index) assign(ctx context.Context, items []assignment) ([]bool, error) {
+	cmds := make([]redoubt.Cmd, len(items))
+	for i, a := range items {
+		cmds[i] = call(assignScript, redoubt.Idempotent, []string{x.shard(a.member)}, a.member, string(a.before), a.home.text(), decimal(a.until))
+	}
+	done := make([]bool, len(items))
+	for i, r := range x.send(ctx, cmds) {
+		var status [1]int64
+		if err := r.Ints(status[:]); err != nil {
+			return nil, err
+		}
+		done[i] = status[0] == isDone
+	}
+	return done, nil
+}

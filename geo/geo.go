@@ -1,0 +1,285 @@
+package geo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+var (
+	// ErrOffTheGlobe is matched by the error for a longitude or a latitude that is
+	// out of range, or no number.
+	ErrOffTheGlobe = errors.New("geo: this is no place on the globe")
+
+	// ErrInvalidMember is matched by the error for a member that is empty or too long.
+	ErrInvalidMember = errors.New("geo: invalid member")
+
+	// ErrInvalidQuery is matched by the error for a [Query] that asks for nothing, or
+	// for two things at once.
+	ErrInvalidQuery = errors.New("geo: invalid query")
+
+	// ErrNotFound is matched when a query is about a member that is not in the index.
+	ErrNotFound = errors.New("geo: no such member")
+)
+
+const (
+	// MaxName is the longest name of an index, in bytes: shorter than those of other
+	// primitives, because the names of cells are made of it.
+	MaxName = redoubt.MaxName - 64
+	// MaxMember is the longest member, in bytes.
+	MaxMember = 512
+)
+
+// Options configure [Indexes]. The zero value is ready to use; there is nothing to
+// choose yet.
+type Options struct{}
+
+// Indexes are the indexes on a server, each with a name. Make one and use it for
+// every index. It keeps nothing and need not be closed.
+type Indexes struct {
+	client *redoubt.Client
+	sizes
+}
+
+// A sizes is what tests make smaller.
+type sizes struct {
+	most     int           // bytes, from which a cell is full
+	splitFor time.Duration // how long a split may take until another process takes it over
+}
+
+// full is how large a cell may become, by an estimate of what it takes in a server.
+const full = 800_000
+
+// New returns the Indexes of client. It sends nothing.
+func New(client *redoubt.Client, _ Options) (*Indexes, error) {
+	if client == nil {
+		return nil, errors.New("geo: client is nil")
+	}
+	return &Indexes{client, sizes{full, splitTime}}, nil
+}
+
+// Open returns the index called name, which need not have been made before. It sends
+// nothing. A name is 1 to [MaxName] bytes, not beginning with '}'; another gives an
+// error that matches redoubt.ErrInvalidName.
+func (xs *Indexes) Open(name string) (*Index, error) {
+	if len(name) > MaxName {
+		return nil, fmt.Errorf("%w: it has %d bytes; want 1 to %d", redoubt.ErrInvalidName, len(name), MaxName)
+	}
+	if _, err := xs.client.Key(name, statePart); err != nil {
+		return nil, err
+	}
+	return &Index{client: xs.client, name: name, sizes: xs.sizes, cells: newCells()}, nil
+}
+
+// An Index is the positions of members on a server. Open it once and keep it: it
+// knows into which cells the index was split, and has to ask only once. All methods
+// may be called by many goroutines at once. It need not be closed.
+type Index struct {
+	client *redoubt.Client
+	name   string
+	cells  *cells
+	sizes
+}
+
+// The parts of a cell, and of the index of members: doc.go says what is in them.
+const (
+	statePart    = "state"
+	pointsPart   = "points"
+	arrivingPart = "arriving"
+	leavingPart  = "leaving"
+	leftPart     = "left"
+	membersPart  = "members"
+)
+
+// shards is how many keys the index of members has. It is so large that none of them
+// grows past 1 MB with 100 million members, and that those of a million members are
+// small enough for the server to keep them in its compact form.
+const shards = 16384
+
+// key returns a key of a cell or of a part of the index of members. It has a hash tag
+// of its own: they are in different slots.
+func (x *Index) key(what, part string) string {
+	key, err := x.client.Key(x.name+":"+what, part)
+	if err != nil {
+		panic("geo: " + err.Error()) // Open has checked the name
+	}
+	return key
+}
+
+// keys returns keys of one cell.
+func (x *Index) keys(c cell, parts ...string) []string {
+	all, name := make([]string, len(parts)), c.String()
+	for i, part := range parts {
+		all[i] = x.key(name, part)
+	}
+	return all
+}
+
+// shard returns the key in which it stands where the member is.
+func (x *Index) shard(member string) string {
+	return x.key(strconv.FormatUint(hashOf(member)>>hashBits%shards, 10), membersPart)
+}
+
+func checkMember(m string) error {
+	if m == "" || len(m) > MaxMember {
+		return fmt.Errorf("%w: it has %d bytes; want 1 to %d", ErrInvalidMember, len(m), MaxMember)
+	}
+	return nil
+}
+
+// call builds the call of a script.
+func call(s *redoubt.Script, flags redoubt.Flags, keys []string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: s, Keys: keys, Args: args, Flags: flags}
+}
+
+func decimal[N int | int64 | uint64](n N) string {
+	if n < 0 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+// atOnce bounds how many members are dealt with in one pipeline, so that replies
+// don't pile up, and perScript how many by one script.
+const (
+	atOnce    = 4096
+	perScript = 128
+)
+
+// send runs one command with what other callers send just now, and several by
+// themselves.
+func (x *Index) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		return []redoubt.Reply{x.client.Do(ctx, cmds[0])}
+	}
+	return x.client.Pipeline(ctx, cmds)
+}
+
+// pause waits some milliseconds for another process.
+func pause(ctx context.Context) error {
+	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A status is what a cell says to a script.
+const (
+	isDone   = 1
+	isFrozen = 0  // it is being split
+	isSplit  = -1 // it was, and its parts are to be asked
+	isFull   = -2
+)
+
+// A visit is a script that is run in the cells of some items, which are known by
+// number.
+type visit struct {
+	script *redoubt.Script
+	parts  []string             // the script's keys
+	head   []string             // its first arguments
+	where  func(i int) address  // where an item belongs
+	args   func(i int) []string // what is said of an item
+	done   func(i int, r any)   // what is answered of it; nil if nothing is
+}
+
+// visit runs a script in cells, in one round trip if none of them is split just then.
+func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
+	for len(todo) > 0 {
+		var cmds []redoubt.Cmd
+		var to []cell
+		var items [][]int
+		open := make(map[cell]int) // the command that has room
+		all := x.cells.now()
+		for _, i := range todo {
+			c := all[index(all, v.where(i))]
+			n, ok := open[c]
+			if !ok || len(items[n]) == perScript {
+				n = len(cmds)
+				open[c] = n
+				cmds = append(cmds, call(v.script, redoubt.Idempotent, x.keys(c, v.parts...), v.head...))
+				to, items = append(to, c), append(items, nil)
+			}
+			cmds[n].Args = append(cmds[n].Args, v.args(i)...)
+			items[n] = append(items[n], i)
+		}
+		todo = nil
+		busy := make(map[cell]bool)
+		for n, r := range x.send(ctx, cmds) {
+			status, rest, err := x.status(r, to[n])
+			if err != nil {
+				return err
+			}
+			if status != isDone {
+				todo = append(todo, items[n]...)
+				if status != isSplit {
+					busy[to[n]] = true
+				}
+				continue
+			}
+			if v.done != nil {
+				if len(rest) != len(items[n]) {
+					return fmt.Errorf("geo: %s answered about %d members, want %d", v.script.Name(), len(rest), len(items[n]))
+				}
+				for j, i := range items[n] {
+					v.done(i, rest[j])
+				}
+			}
+		}
+		if err := x.splitAll(ctx, busy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// status reads a reply that begins with a status, behind which comes into what the
+// cell was split.
+func (x *Index) status(r redoubt.Reply, c cell) (status int64, rest []any, err error) {
+	a, err := r.Array()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(a) == 0 {
+		return 0, nil, errors.New("geo: the reply of a cell is empty")
+	}
+	status, ok := a[0].(int64)
+	if !ok {
+		return 0, nil, fmt.Errorf("geo: the reply of a cell begins with %T, want an integer", a[0])
+	}
+	if status == isSplit {
+		text, _ := a[len(a)-1].(string)
+		return status, nil, x.learn(c, text)
+	}
+	return status, a[1:], nil
+}
+
+// learn notes that a cell was split.
+func (x *Index) learn(c cell, text string) error {
+	at, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || address(at) <= c.first || address(at) > c.last {
+		return fmt.Errorf("geo: %q is no place to split the cell %v: something else has written it", text, c)
+	}
+	x.cells.learn(c, address(at))
+	return nil
+}
+
+// all returns the numbers of n items.
+func all(n int) []int {
+	items := make([]int, n)
+	for i := range items {
+		items[i] = i
+	}
+	return items
+}

@@ -1,0 +1,370 @@
+package geo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// An Order is in which order a query gives what it finds.
+type Order uint8
+
+const (
+	// Nearest first.
+	Nearest Order = iota
+	// Farthest first.
+	Farthest
+)
+
+// A Query asks for the members in an area: a circle, when Radius is set, or a box,
+// when Width and Height are, around a point or a member.
+type Query struct {
+	// From is the centre, unless Member is set: a member of the index. A query around
+	// a member finds that too.
+	From   Point
+	Member string
+
+	// Radius is that of the circle. The circle may go over a pole, and around the
+	// earth.
+	Radius Distance
+	// Width and Height are those of the box, as in Redis: a member is in it if its
+	// latitude is within half the height of the centre's, and its distance from the
+	// centre's meridian, on its own latitude, within half the width.
+	Width, Height Distance
+
+	// Limit is how many members are given, the nearest, or the farthest. 0 is all.
+	Limit int
+	// Order is Nearest or Farthest first. Defaults to Nearest.
+	Order Order
+}
+
+// A Found is a member that a query has found.
+type Found struct {
+	Member   string
+	Point    Point
+	Distance Distance // from the centre
+}
+
+func (q Query) check() error {
+	bad := func(d Distance) bool { return !(d >= 0) || math.IsInf(float64(d), 0) }
+	switch {
+	case q.Member != "" && q.From != Point{}:
+		return fmt.Errorf("%w: it has a centre and a member; want one of them", ErrInvalidQuery)
+	case bad(q.Radius) || bad(q.Width) || bad(q.Height):
+		return fmt.Errorf("%w: radius %v, width %v, height %v; want lengths that are not negative", ErrInvalidQuery,
+			q.Radius.Metres(), q.Width.Metres(), q.Height.Metres())
+	case q.Radius > 0 && (q.Width > 0 || q.Height > 0):
+		return fmt.Errorf("%w: it has a radius, and a width or a height; want a circle or a box", ErrInvalidQuery)
+	case q.Radius == 0 && (q.Width == 0 || q.Height == 0):
+		return fmt.Errorf("%w: it has no area; want a radius above 0, or a width and a height above 0", ErrInvalidQuery)
+	case q.Limit < 0:
+		return fmt.Errorf("%w: the limit is %d; want 0, for all, or more", ErrInvalidQuery, q.Limit)
+	case q.Order > Farthest:
+		return fmt.Errorf("%w: order %d; want Nearest or Farthest", ErrInvalidQuery, q.Order)
+	}
+	if q.Member != "" {
+		return checkMember(q.Member)
+	}
+	return q.From.check()
+}
+
+// within reports how far p is from the centre, and whether it is in the area.
+func (q *Query) within(p Point) (Distance, bool) {
+	d := q.From.To(p)
+	if q.Radius > 0 {
+		return d, d <= q.Radius
+	}
+	up := Point{q.From.Longitude, p.Latitude}
+	return d, q.From.To(up) <= q.Height/2 && up.To(p) <= q.Width/2
+}
+
+// radius is that of a circle that has the whole area. From the centre to a corner of
+// a box it is never farther than first up and then along.
+func (q *Query) radius() Distance {
+	if q.Radius > 0 {
+		return q.Radius
+	}
+	return (q.Width + q.Height) / 2
+}
+
+// Near finds the members in an area. Each that is in it all the while is found exactly
+// once, however it moves, and also when its mover dies half-way; one that comes or goes
+// meanwhile may be found. It costs one round trip: at once to all servers that have
+// cells of the area. With a Limit the nearest cells are asked first, and others only
+// if these have too few. It takes two round trips more when it comes upon a member
+// that is just on its way from one cell to another, and two before it when the query
+// is around a member; when that is not in the index, the error matches [ErrNotFound].
+func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if q.Member != "" {
+		p, ok, err := x.Pos(ctx, q.Member)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, fmt.Errorf("%w: %q", ErrNotFound, q.Member)
+		}
+		q.From = p
+	}
+	for {
+		l := newLook(x, q)
+		ok, err := l.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return l.result(), nil
+		}
+	}
+}
+
+const (
+	// lookTime is how long a query may take until it begins anew: by then cells
+	// begin to forget who has left them.
+	lookTime = keepLeft - 2*time.Second
+	// cellsFirst is how many cells are asked at first for a limited number.
+	cellsFirst = 8
+	// cellsAtOnce bounds how many are asked in one pipeline.
+	cellsAtOnce = 256
+)
+
+// A look is one run of a query. Why it sees everybody once is in doc.go.
+type look struct {
+	*Index
+	query Query
+	began time.Time
+	asked int // how often
+	read  map[cell]bool
+	found map[string]Found
+	// doubts are members that may be in the area, on their way between cells.
+	doubts map[string]bool
+	dead   []departure // that nobody has ended, it seems
+	stray  []announced // that nobody has followed
+}
+
+func newLook(x *Index, q Query) *look {
+	return &look{
+		Index: x, query: q, began: time.Now(),
+		read: make(map[cell]bool), found: make(map[string]Found), doubts: make(map[string]bool),
+	}
+}
+
+// run reports whether it has seen all.
+func (l *look) run(ctx context.Context) (bool, error) {
+	for {
+		next := l.next()
+		if len(next) == 0 {
+			break
+		}
+		if err := l.ask(ctx, next); err != nil {
+			return false, err
+		}
+		if time.Since(l.began) > lookTime {
+			return false, ctx.Err()
+		}
+	}
+	if err := l.mend(ctx); err != nil {
+		return false, err
+	}
+	return true, l.resolve(ctx)
+}
+
+// next returns the cells that are to be asked now.
+func (l *look) next() []cell {
+	within := l.query.radius()
+	limited := l.query.Limit > 0 && l.query.Order == Nearest
+	if limited && len(l.found) >= l.query.Limit {
+		within = min(within, l.farthest())
+	}
+	var next []cell
+	for _, r := range cover(l.cells.now(), l.query.From, within) {
+		if !l.read[r.cell] {
+			next = append(next, r.cell)
+		}
+	}
+	most := cellsAtOnce
+	if limited && len(l.found) < l.query.Limit {
+		if most = cellsFirst; !l.searchable(middle) {
+			most = 2 // they are read as a whole
+		}
+		most = min(most<<min(l.asked, 8), cellsAtOnce)
+	}
+	l.asked++
+	return next[:min(len(next), most)]
+}
+
+// farthest returns how far the last is that the limit lets through.
+func (l *look) farthest() Distance {
+	all := make([]Distance, 0, len(l.found))
+	for _, f := range l.found {
+		all = append(all, f.Distance)
+	}
+	slices.Sort(all)
+	return all[l.query.Limit-1]
+}
+
+// ask asks cells. It reads first who is to come, then who is there, and then who has
+// left: so whoever goes from one to the next meanwhile is seen.
+func (l *look) ask(ctx context.Context, cells []cell) error {
+	sent := time.Since(l.began)
+	since := decimal((sent + time.Second).Microseconds())
+	cmds := make([]redoubt.Cmd, 0, 3*len(cells))
+	for _, c := range cells {
+		keys := l.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
+		cmds = append(cmds,
+			redoubt.Cmd{Name: "HGETALL", Keys: keys[2:3], Flags: redoubt.ReadOnly},
+			redoubt.Cmd{Name: "GEOSEARCH", Keys: keys[1:2], Args: l.args(c.zone()), Flags: redoubt.ReadOnly},
+			call(notesScript, redoubt.ReadOnly, []string{keys[0], keys[3], keys[4]}, since))
+	}
+	replies := l.send(ctx, cmds)
+	late := time.Since(l.began)-sent > time.Second // than the notes go back
+	for i, c := range cells {
+		arriving, points, notes := replies[3*i], replies[3*i+1], replies[3*i+2]
+		status, rest, err := l.status(notes, c)
+		if err != nil {
+			return err
+		}
+		if status == isSplit || late {
+			continue
+		}
+		l.read[c] = true
+		if err := l.hear(c, points, arriving, rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear adds what a cell answers.
+func (l *look) hear(c cell, points, arriving redoubt.Reply, rest []any) error {
+	here, err := readPoints(points, c.zone())
+	if err != nil {
+		return err
+	}
+	for _, p := range here {
+		l.see(p.member, p.place.point())
+	}
+	arrivals, err := readArrivals(arriving, c.zone())
+	if err != nil {
+		return err
+	}
+	n, err := readNotes(rest)
+	if err != nil {
+		return err
+	}
+	for _, a := range arrivals {
+		l.doubt(a.member, a.to)
+		if n.now-a.at > deadAfter.Microseconds() {
+			l.stray = append(l.stray, a)
+		}
+	}
+	for _, d := range n.leaving {
+		if !d.removed {
+			l.doubt(d.member, d.to)
+		}
+		if n.now-d.at > stepTime.Microseconds() {
+			l.dead = append(l.dead, departure{from: c, record: d.record})
+		}
+	}
+	for _, d := range n.left {
+		if !d.removed {
+			l.doubt(d.member, d.to)
+		}
+	}
+	return nil
+}
+
+func (l *look) see(member string, p Point) {
+	if d, ok := l.query.within(p); ok {
+		l.found[member] = Found{member, p, d}
+	}
+}
+
+// doubt notes a member that may be at a place in the area.
+func (l *look) doubt(member string, at place) {
+	if _, ok := l.query.within(at.point()); ok {
+		l.doubts[member] = true
+	}
+}
+
+// resolve asks where those are of whom only traces were seen.
+func (l *look) resolve(ctx context.Context) error {
+	var members []string
+	for m := range l.doubts {
+		if _, seen := l.found[m]; !seen {
+			members = append(members, m)
+		}
+	}
+	points, err := l.positions(ctx, members)
+	if err != nil {
+		return err
+	}
+	for i, m := range members {
+		if points[i] != nil {
+			l.see(m, *points[i])
+		}
+	}
+	return nil
+}
+
+func (l *look) result() []Found {
+	all := make([]Found, 0, len(l.found))
+	for _, f := range l.found {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Found) int {
+		d := cmp.Compare(a.Distance, b.Distance)
+		if l.query.Order == Farthest {
+			d = -d
+		}
+		return cmp.Or(d, cmp.Compare(a.Member, b.Member))
+	})
+	if l.query.Limit > 0 && len(all) > l.query.Limit {
+		all = all[:l.query.Limit]
+	}
+	return all
+}
+
+// searchable reports whether GEOSEARCH finds everything in the area, in the
+// coordinates of a zone: it searches nine cells, which don't cover an area that comes
+// near a pole.
+func (l *look) searchable(zone uint8) bool {
+	most := 84.0
+	if l.query.Radius == 0 {
+		most = 75 // the corners of a box are farther off
+	}
+	from := turn(l.query.From, zone)
+	return math.Abs(from.Latitude)+degrees(float64(l.query.radius())/earth) <= most
+}
+
+// args returns the arguments of a GEOSEARCH in a zone.
+func (l *look) args(zone uint8) []string {
+	if !l.searchable(zone) {
+		return everything
+	}
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	wider := func(d Distance) string { return number(float64(d + slack(d))) }
+	q, from, limit := &l.query, turn(l.query.From, zone), l.query.Limit
+	args := []string{"FROMLONLAT", number(from.Longitude), number(from.Latitude)}
+	switch {
+	case q.Radius > 0:
+		args = append(args, "BYRADIUS", wider(q.Radius), "m")
+	case zone == middle:
+		args = append(args, "BYBOX", wider(q.Width), wider(q.Height), "m")
+	default: // the globe is turned there, and a box with it
+		args, limit = append(args, "BYRADIUS", wider(q.radius()), "m"), 0
+	}
+	args = append(args, "WITHHASH")
+	if limit > 0 && q.Order == Nearest {
+		args = append(args, "COUNT", decimal(limit), "ASC")
+	}
+	return args
+}

@@ -1,0 +1,343 @@
+package geo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Member is a member and where it is.
+type Member struct {
+	Name  string // 1 to [MaxMember] bytes
+	Point Point
+}
+
+// memberWeight is about what a member takes in a cell, in bytes, without its name.
+const memberWeight = 100
+
+const (
+	// stepTime is how long a step may take from the moment when it was found out
+	// where the member is until that changes. It is measured by the clock of the one
+	// server that does both.
+	stepTime = 10 * time.Second
+	// deadAfter is when an announcement will not be followed by the step any more:
+	// later than stepTime by more than the clocks of two servers, or of a primary
+	// and its successor, can differ.
+	deadAfter = 30 * time.Second
+	// keepLeft is for how long readers are told who has left a cell.
+	keepLeft = 10 * time.Second
+)
+
+// Add puts a member where it is now, whether it was in the index before or not. It
+// reports whether it is new. A member that is at its new place in the same cell as
+// before takes one round trip; a new one five, and one that changes cells seven, of
+// which only one changes what others see.
+//
+// After an error the member is where it was or at its new place, and nowhere else: a
+// step that was begun and not ended, because ctx ended or the process died, is ended
+// by whoever comes by.
+func (x *Index) Add(ctx context.Context, member string, p Point) (isNew bool, err error) {
+	added, err := x.AddMany(ctx, []Member{{member, p}})
+	return added == 1, err
+}
+
+// AddMany is Add for several members; of one that comes twice the last counts. It
+// returns how many are new. The round trips are those of Add for every 4,096 of them.
+// After an error some may be at their new places.
+func (x *Index) AddMany(ctx context.Context, members []Member) (added int, err error) {
+	there, n, err := x.putAll(ctx, members, true)
+	return n - there, err
+}
+
+// Move is Add for a member that is in the index. It reports whether it is; if not,
+// nothing is done.
+func (x *Index) Move(ctx context.Context, member string, p Point) (moved bool, err error) {
+	n, err := x.MoveMany(ctx, []Member{{member, p}})
+	return n == 1, err
+}
+
+// MoveMany is Move for several members, as AddMany is Add. It returns how many are in
+// the index.
+func (x *Index) MoveMany(ctx context.Context, members []Member) (moved int, err error) {
+	there, _, err := x.putAll(ctx, members, false)
+	return there, err
+}
+
+// putAll returns how many members were there, and how many are at their new places.
+func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, placed int, err error) {
+	last := make(map[string]int, len(members))
+	for i, m := range members {
+		err = errors.Join(err, checkMember(m.Name), m.Point.check())
+		last[m.Name] = i
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	var ps []*putting
+	for i, m := range members {
+		if last[m.Name] == i {
+			ps = append(ps, &putting{member: m.Name, to: placeOf(m.Point)})
+		}
+	}
+	for from := 0; from < len(ps) && err == nil; from += atOnce {
+		now := ps[from:min(from+atOnce, len(ps))]
+		err = x.put(ctx, now, add)
+		for _, p := range now {
+			if p.placed {
+				placed++
+			}
+			if p.there {
+				there++
+			}
+		}
+	}
+	return there, placed, err
+}
+
+// A putting is a member on its way to a place.
+type putting struct {
+	member string
+	to     place
+	there  bool // it was in the index
+	placed bool
+
+	spot spot
+	step step
+}
+
+func (p *putting) address() address { return addressOf(p.to, p.member) }
+
+func (x *Index) put(ctx context.Context, todo []*putting, add bool) error {
+	for {
+		left, err := x.putHere(ctx, todo)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if left, err = x.step(ctx, left, add); err != nil || len(left) == 0 {
+			return err
+		}
+		// Others are moving them too, or have left them half-way.
+		if err := pause(ctx); err != nil {
+			return err
+		}
+		todo = left
+	}
+}
+
+// putHere moves those that stay in their cells, and returns the others.
+func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, err error) {
+	err = x.visit(ctx, all(len(todo)), visit{
+		script: putScript, parts: []string{statePart, pointsPart},
+		where: func(i int) address { return todo[i].address() },
+		args:  func(i int) []string { return []string{todo[i].member, decimal(todo[i].to.score)} },
+		done: func(i int, r any) {
+			if r == int64(1) {
+				todo[i].there, todo[i].placed = true, true
+			} else {
+				left = append(left, todo[i])
+			}
+		},
+	})
+	return left, err
+}
+
+// step brings members from one cell to another, or into the index. It returns those
+// for which it has to be tried again.
+func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*putting, err error) {
+	names := make([]string, len(todo))
+	for i, p := range todo {
+		names[i] = p.member
+	}
+	spots, err := x.locate(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	var inserts, moves []*putting
+	for i, p := range todo {
+		p.spot = spots[i]
+		switch {
+		case p.spot.kind != here:
+			if add {
+				inserts = append(inserts, p)
+			}
+		case p.spot.cell != x.cells.at(p.address()):
+			moves = append(moves, p)
+		default:
+			again = append(again, p) // it came just now
+		}
+	}
+	for _, p := range inserts {
+		p.step = newStep()
+	}
+	for _, p := range moves {
+		p.step = newStep()
+	}
+	if err := x.announce(ctx, slices.Concat(moves, inserts)); err != nil {
+		return nil, err
+	}
+	failed, err := x.insert(ctx, inserts)
+	if err != nil {
+		return nil, err
+	}
+	stayed, err := x.moveAway(ctx, moves)
+	return append(append(again, failed...), stayed...), err
+}
+
+// announce says in the cells to which members go that they are to come, so that a
+// reader who finds them there before the step is done knows to ask.
+func (x *Index) announce(ctx context.Context, ps []*putting) error {
+	return x.visit(ctx, all(len(ps)), visit{
+		script: announceScript, parts: []string{statePart, arrivingPart}, head: []string{decimal(x.most), decimal(memberWeight)},
+		where: func(i int) address { return ps[i].address() },
+		args:  func(i int) []string { return []string{field(ps[i].step, ps[i].member), decimal(ps[i].to.score)} },
+	})
+}
+
+// insert brings new members in. What makes them so is their home.
+func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, err error) {
+	items, arrivals := make([]assignment, len(ps)), make([]arrival, len(ps))
+	for i, p := range ps {
+		items[i] = assignment{
+			member: p.member, before: p.spot.home.step, home: home{p.step, x.cells.at(p.address())},
+			until: p.spot.now + stepTime.Microseconds(),
+		}
+	}
+	done, err := x.assign(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range ps {
+		arrivals[i] = arrival{step: p.step, member: p.member, to: p.to, withdraw: !done[i]}
+		if !done[i] {
+			again = append(again, p)
+			continue
+		}
+		p.placed = true
+	}
+	return again, x.arrive(ctx, arrivals)
+}
+
+// moveAway lets members leave their cells for others. What makes them be there is
+// that they have left.
+func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, err error) {
+	departures := make([]departure, len(ps))
+	for i, p := range ps {
+		departures[i] = departure{p.spot.cell, record{step: p.step, before: p.spot.home.step, to: p.to, member: p.member}, p.spot.home.step}
+	}
+	left, err := x.leave(ctx, departures, ps)
+	if err != nil {
+		return nil, err
+	}
+	var gone []departure
+	var withdrawn []arrival
+	for i, p := range ps {
+		if left[i] {
+			p.there, p.placed = true, true
+			gone = append(gone, departures[i])
+			continue
+		}
+		again = append(again, p)
+		withdrawn = append(withdrawn, arrival{step: p.step, member: p.member, to: p.to, withdraw: true})
+	}
+	return again, errors.Join(x.finish(ctx, gone), x.arrive(ctx, withdrawn))
+}
+
+// leave lets members leave their cells, unless they have meanwhile. One round trip.
+func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (left []bool, err error) {
+	cmds := make([]redoubt.Cmd, len(items))
+	for i, d := range items {
+		cmds[i] = call(leaveScript, redoubt.Idempotent, x.keys(d.from, statePart, pointsPart, leavingPart, leftPart),
+			d.member, d.text(), decimal(ps[i].spot.now+stepTime.Microseconds()), decimal(memberWeight))
+	}
+	left = make([]bool, len(items))
+	busy := make(map[cell]bool)
+	for i, r := range x.send(ctx, cmds) {
+		status, rest, err := x.status(r, items[i].from)
+		if err != nil {
+			return nil, err
+		}
+		left[i] = status == isDone && len(rest) == 1 && rest[0] == int64(1)
+		busy[items[i].from] = status == isFrozen
+	}
+	return left, x.splitAll(ctx, busy)
+}
+
+// Remove takes members out of the index. It returns how many were in it. Six round
+// trips for every 4,096 of them. After an error some may be out; none is half-way.
+func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err error) {
+	known := make(map[string]bool, len(members))
+	var todo []*putting
+	for _, m := range members {
+		err = errors.Join(err, checkMember(m))
+		if !known[m] {
+			todo = append(todo, &putting{member: m})
+		}
+		known[m] = true
+	}
+	if err != nil {
+		return 0, err
+	}
+	for from := 0; from < len(todo) && err == nil; from += atOnce {
+		now := todo[from:min(from+atOnce, len(todo))]
+		err = x.remove(ctx, now)
+		for _, p := range now {
+			if p.placed {
+				removed++
+			}
+		}
+	}
+	return removed, err
+}
+
+func (x *Index) remove(ctx context.Context, todo []*putting) error {
+	for len(todo) > 0 {
+		names := make([]string, len(todo))
+		for i, p := range todo {
+			names[i] = p.member
+		}
+		spots, err := x.locate(ctx, names)
+		if err != nil {
+			return err
+		}
+		var going, again []*putting
+		var departures []departure
+		var lost []assignment
+		for i, p := range todo {
+			switch p.spot = spots[i]; p.spot.kind {
+			case here:
+				going = append(going, p)
+				departures = append(departures, departure{
+					p.spot.cell, record{step: newStep(), before: p.spot.home.step, removed: true, member: p.member}, p.spot.home.step,
+				})
+			case nowhere:
+				lost = append(lost, assignment{member: p.member, before: p.spot.home.step})
+			}
+		}
+		left, err := x.leave(ctx, departures, going)
+		if err != nil {
+			return err
+		}
+		var gone []departure
+		for i, p := range going {
+			if left[i] {
+				p.placed = true
+				gone = append(gone, departures[i])
+			} else {
+				again = append(again, p)
+			}
+		}
+		_, err = x.assign(ctx, lost)
+		if err = errors.Join(err, x.finish(ctx, gone)); err != nil {
+			return err
+		}
+		if todo = again; len(todo) > 0 {
+			if err := pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

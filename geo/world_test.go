@@ -1,0 +1,119 @@
+package geo_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// world is one back end with indexes on it.
+type world struct {
+	t      testing.TB
+	prefix string
+	rdb    redis.UniversalClient // for looking at keys
+	conn   redoubt.Conn
+}
+
+// each runs a test on one server of every kind.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		run(t, newWorld(t, redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1}), b.Prefix))
+	})
+}
+
+// everywhere runs a test on a cluster too.
+func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
+	each(t, run)
+	t.Run("cluster", func(t *testing.T) {
+		c := redistest.StartCluster(t, 3, 0)
+		run(t, newWorld(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()}), "c"))
+	})
+}
+
+func newWorld(t testing.TB, rdb redis.UniversalClient, prefix string) *world {
+	w := &world{t: t, rdb: rdb, prefix: prefix}
+	t.Cleanup(func() { _ = rdb.Close() })
+	var err error
+	w.conn, err = goredis.Wrap(rdb)
+	must(t, err)
+	return w
+}
+
+// on returns the indexes of another process. Their cells are full at so many bytes.
+func (w *world) on(conn redoubt.Conn, full int) *geo.Indexes {
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = client.Close() })
+	xs, err := geo.New(client, geo.Options{})
+	must(w.t, err)
+	if full > 0 {
+		xs.SetSizes(full, 100*time.Millisecond)
+	}
+	return xs
+}
+
+// index opens an index as another process would: nothing is known of it.
+func (w *world) index(name string, full int) *geo.Index {
+	w.t.Helper()
+	x, err := w.on(w.conn, full).Open(name)
+	must(w.t, err)
+	return x
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want, which may be nil.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// anywhere returns a point, all parts of the globe being as likely.
+func anywhere(rng *rand.Rand) geo.Point {
+	return geo.Point{Longitude: rng.Float64()*360 - 180, Latitude: math.Asin(rng.Float64()*2-1) * 180 / math.Pi}
+}
+
+// about returns a point within some degrees of p.
+func about(rng *rand.Rand, p geo.Point, degrees float64) geo.Point {
+	q := geo.Point{
+		Longitude: p.Longitude + (rng.Float64()*2-1)*degrees/max(math.Cos(p.Latitude*math.Pi/180), degrees/180),
+		Latitude:  p.Latitude + (rng.Float64()*2-1)*degrees,
+	}
+	if q.Longitude > 180 {
+		q.Longitude -= 360
+	}
+	if q.Longitude < -180 {
+		q.Longitude += 360
+	}
+	q.Latitude = min(max(q.Latitude, -90), 90)
+	return q
+}
+
+func numbered(n int, at func(i int) geo.Point) []geo.Member {
+	members := make([]geo.Member, n)
+	for i := range members {
+		members[i] = geo.Member{Name: fmt.Sprint("m", i), Point: at(i)}
+	}
+	return members
+}
+
+// partOf returns what ends a key.
+func (w *world) partOf(key string) string { return key[strings.LastIndexByte(key, ':')+1:] }
