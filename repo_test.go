@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"redoubttest":         {"."},
 	"ratelimit/policy":    {"ratelimit"},
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
-	"command":             {".", "bloom", "fence", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
+	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
 	"proxy":               {".", "resp", "internal/socket", "proxy/ring"},
 	"proxy/ring":          {},

@@ -9,6 +9,7 @@
 //	go run . -suite stock     # one item sold to many, against a lock around a count
 //	go run . -suite bloom     # Bloom filters against a script and pipelines of bit commands
 //	go run . -suite bitmap    # sharded bitmaps against SETBIT, BITCOUNT and BITOP on one key
+//	go run . -suite geo       # a million members in cells against GEOSEARCH on one key
 //	go run . -suite hll       # visitors counted, against PFADD
 //	go run . -suite ttlhash   # hashes whose fields expire: reads, writes, sweeping, bytes
 //	go run . -suite serve     # redoubt serve against the server behind it
@@ -44,7 +45,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, hll, ttlhash, serve, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -85,16 +86,17 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"stock":     {benchStock},
 		"bloom":     {benchBloom},
 		"bitmap":    {benchBitmap},
+		"geo":       {benchGeo},
 		"hll":       {benchHLL},
 		"ttlhash":   {benchTTLHash},
 		"serve":     {benchServe},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["hll"], suites["ttlhash"], suites["serve"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["serve"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, hll, ttlhash, serve, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

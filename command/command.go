@@ -102,6 +102,8 @@ type Env struct {
 	quotas quotas
 	// Of hashes whose fields expire.
 	hashes *ttlhash.Hashes
+	// Of positions.
+	indexes geoIndexes
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -151,7 +153,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands, hashCommands)
+var table = slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands, hashCommands, geoCommands)
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {
@@ -164,7 +166,7 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts(), hashScripts())
+	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts(), hashScripts(), geoScripts())
 }
 
 // Keys returns the positions of the keys in args, its name first.

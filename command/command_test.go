@@ -161,6 +161,23 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"STOCK.INFO":   {{"}"}},
 		"STOCK.LS":     {{"NONE", "x"}},
 
+		"GEOIDX.ADD": {
+			{"}", "1", "1", "m"}, {"n", "x", "1", "m"}, {"n", "1", "NaN", "m"}, {"n", "181", "1", "m"}, {"n", "1", "-91", "m"}, {"n", "1", "1", ""},
+			{"n", "1", "1", long}, {"n", "XX", "1", "1"}, {"n", "1", "1", "m", "1"},
+		},
+		"GEOIDX.REM":  {{"}", "m"}, {"n", "m", ""}},
+		"GEOIDX.POS":  {{"}", "m"}, {"n", "m", long}},
+		"GEOIDX.DIST": {{"}", "a", "b"}, {"n", "a", ""}, {"n", "a", "b", "INCH"}, {"n", "a", "b", "M", "M"}},
+		"GEOIDX.NEAR": {
+			{"}", "FROMMEMBER", "m", "BYRADIUS", "1", "M"}, {"n", "FROMMEMBER", "", "BYRADIUS", "1", "M"}, {"n", "FROMMEMBER", "m", "BYRADIUS", "x", "M"},
+			{"n", "FROMMEMBER", "m", "BYRADIUS", "1", "INCH"}, {"n", "FROMMEMBER", "m", "BYRADIUS", "0", "M"}, {"n", "FROMMEMBER", "m", "BYRADIUS", "-1", "M"},
+			{"n", "FROMMEMBER", "m", "FROMMEMBER", "m", "BYRADIUS", "1", "M"}, {"n", "FROMMEMBER", "m", "BYBOX", "1", "M"},
+			{"n", "FROMMEMBER", "m", "BYBOX", "1", "0", "M"}, {"n", "FROMMEMBER", "m", "BYRADIUS", "1", "M", "COUNT"},
+			{"n", "FROMMEMBER", "m", "BYRADIUS", "1", "M", "COUNT", "0"}, {"n", "FROMMEMBER", "m", "BYRADIUS", "1", "M", "ASC", "DESC"},
+			{"n", "FROMMEMBER", "m", "BYRADIUS", "1", "M", "BYBOX", "1", "1", "M"}, {"n", "FROMLONLAT", "200", "0", "BYRADIUS", "1", "M"},
+			{"n", "FROMLONLAT", "x", "0", "BYRADIUS", "1", "M"}, {"n", "FROMLONLAT", "0", "0", "WITHDIST", "WITHCOORD"}, {"n", "FROMLONLAT", "0", "0", "STORE", "x"},
+		},
+
 		"BF.RESERVE": {
 			{"k", "0.1", "1", "2", "3", "4", "5"}, {"k", "x", "1"}, {"k", "1", "1"}, {"k", "0.1", "x"}, {"k", "0.1", "0"}, {"k", "0.1", "1", "EXPANSION"},
 			{"k", "0.1", "1", "EXPANSION", "x"}, {"k", "0.1", "1", "EXPANSION", "-1"}, {"k", "0.1", "1", "EXPANSION", "1", "NONSCALING"},
@@ -195,6 +212,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"ERR redoubt: LOCK.LS takes several steps and has no place in a transaction",
 		"ERR redoubt: invalid pattern: \"[\" has a [ without a ]",
 		"ERR redoubt: invalid cursor: \"x\"; want 0, or what the page before gave",
+		"ERR redoubt: no such member: \"m\"",
 		"ERR redoubt: only 1 are available, with 2 reserved and 3 sold",
 		"ERR redoubt: there would be more than 1000000000000000",
 		"ERR redoubt: this ID has reserved 3, not 2",

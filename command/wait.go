@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
@@ -34,7 +35,13 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored, hashes: hashes}, nil
+	indexes, err := geo.New(client, geo.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Env{
+		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored, hashes: hashes, indexes: geoIndexes{all: indexes},
+	}, nil
 }
 
 // undoTimeout bounds the release of a lock whose client has gone. Past it the

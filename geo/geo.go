@@ -125,7 +125,9 @@ func (x *Index) shard(member string) string {
 	return x.key(strconv.FormatUint(hashOf(member)>>hashBits%shards, 10), membersPart)
 }
 
-func checkMember(m string) error {
+// CheckMember returns what is wrong with the name of a member: an error that matches
+// [ErrInvalidMember], or nil.
+func CheckMember(m string) error {
 	if m == "" || len(m) > MaxMember {
 		return fmt.Errorf("%w: it has %d bytes; want 1 to %d", ErrInvalidMember, len(m), MaxMember)
 	}

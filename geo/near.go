@@ -51,7 +51,9 @@ type Found struct {
 	Distance Distance // from the centre
 }
 
-func (q Query) check() error {
+// Check returns what is wrong with a query: an error that matches [ErrInvalidQuery],
+// [ErrInvalidMember] or [ErrOffTheGlobe], or nil.
+func (q Query) Check() error {
 	bad := func(d Distance) bool { return !(d >= 0) || math.IsInf(float64(d), 0) }
 	switch {
 	case q.Member != "" && q.From != Point{}:
@@ -69,9 +71,9 @@ func (q Query) check() error {
 		return fmt.Errorf("%w: order %d; want Nearest or Farthest", ErrInvalidQuery, q.Order)
 	}
 	if q.Member != "" {
-		return checkMember(q.Member)
+		return CheckMember(q.Member)
 	}
-	return q.From.check()
+	return q.From.Check()
 }
 
 // within reports how far p is from the centre, and whether it is in the area.
@@ -101,7 +103,7 @@ func (q *Query) radius() Distance {
 // that is just on its way from one cell to another, and two before it when the query
 // is around a member; when that is not in the index, the error matches [ErrNotFound].
 func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
-	if err := q.check(); err != nil {
+	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	if q.Member != "" {
@@ -159,14 +161,16 @@ func newLook(x *Index, q Query) *look {
 
 // run reports whether it has seen all.
 func (l *look) run(ctx context.Context) (bool, error) {
-	for {
-		next := l.next()
-		if len(next) == 0 {
+	for more := true; more; {
+		var next []cell
+		if next, more = l.next(); len(next) == 0 {
 			break
 		}
-		if err := l.ask(ctx, next); err != nil {
+		all, err := l.ask(ctx, next)
+		if err != nil {
 			return false, err
 		}
+		more = more || !all
 		if time.Since(l.began) > lookTime {
 			return false, ctx.Err()
 		}
@@ -177,14 +181,13 @@ func (l *look) run(ctx context.Context) (bool, error) {
 	return true, l.resolve(ctx)
 }
 
-// next returns the cells that are to be asked now.
-func (l *look) next() []cell {
+// next returns the cells that are to be asked now, and whether there may be more.
+func (l *look) next() (next []cell, more bool) {
 	within := l.query.radius()
 	limited := l.query.Limit > 0 && l.query.Order == Nearest
 	if limited && len(l.found) >= l.query.Limit {
 		within = min(within, l.farthest())
 	}
-	var next []cell
 	for _, r := range cover(l.cells.now(), l.query.From, within) {
 		if !l.read[r.cell] {
 			next = append(next, r.cell)
@@ -198,7 +201,7 @@ func (l *look) next() []cell {
 		most = min(most<<min(l.asked, 8), cellsAtOnce)
 	}
 	l.asked++
-	return next[:min(len(next), most)]
+	return next[:min(len(next), most)], len(next) > most
 }
 
 // farthest returns how far the last is that the limit lets through.
@@ -212,8 +215,9 @@ func (l *look) farthest() Distance {
 }
 
 // ask asks cells. It reads first who is to come, then who is there, and then who has
-// left: so whoever goes from one to the next meanwhile is seen.
-func (l *look) ask(ctx context.Context, cells []cell) error {
+// left: so whoever goes from one to the next meanwhile is seen. It reports whether all
+// have answered.
+func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 	sent := time.Since(l.began)
 	since := decimal((sent + time.Second).Microseconds())
 	cmds := make([]redoubt.Cmd, 0, 3*len(cells))
@@ -226,21 +230,23 @@ func (l *look) ask(ctx context.Context, cells []cell) error {
 	}
 	replies := l.send(ctx, cmds)
 	late := time.Since(l.began)-sent > time.Second // than the notes go back
+	all = true
 	for i, c := range cells {
 		arriving, points, notes := replies[3*i], replies[3*i+1], replies[3*i+2]
 		status, rest, err := l.status(notes, c)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if status == isSplit || late {
+			all = false
 			continue
 		}
 		l.read[c] = true
 		if err := l.hear(c, points, arriving, rest); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // hear adds what a cell answers.

@@ -49,8 +49,9 @@ func (p Point) String() string {
 	return fmt.Sprintf("%.6f,%.6f", p.Longitude, p.Latitude)
 }
 
-// check returns what is wrong with a point.
-func (p Point) check() error {
+// Check returns what is wrong with a point: an error that matches [ErrOffTheGlobe], or
+// nil.
+func (p Point) Check() error {
 	if !(p.Longitude >= -180 && p.Longitude <= 180) || !(p.Latitude >= -90 && p.Latitude <= 90) {
 		return fmt.Errorf("%w: longitude %v, latitude %v; want -180 to 180 and -90 to 90", ErrOffTheGlobe, p.Longitude, p.Latitude)
 	}

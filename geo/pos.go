@@ -19,7 +19,7 @@ func (x *Index) Pos(ctx context.Context, member string) (p Point, ok bool, err e
 // trips for every 4,096 of them.
 func (x *Index) PosMany(ctx context.Context, members []string) ([]*Point, error) {
 	for _, m := range members {
-		if err := checkMember(m); err != nil {
+		if err := CheckMember(m); err != nil {
 			return nil, err
 		}
 	}

@@ -70,7 +70,7 @@ func (x *Index) MoveMany(ctx context.Context, members []Member) (moved int, err 
 func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, placed int, err error) {
 	last := make(map[string]int, len(members))
 	for i, m := range members {
-		err = errors.Join(err, checkMember(m.Name), m.Point.check())
+		err = errors.Join(err, CheckMember(m.Name), m.Point.Check())
 		last[m.Name] = i
 	}
 	if err != nil {
@@ -271,7 +271,7 @@ func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err
 	known := make(map[string]bool, len(members))
 	var todo []*putting
 	for _, m := range members {
-		err = errors.Join(err, checkMember(m))
+		err = errors.Join(err, CheckMember(m))
 		if !known[m] {
 			todo = append(todo, &putting{member: m})
 		}
