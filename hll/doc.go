@@ -58,7 +58,7 @@
 //     (TestLostBatches, TestConcurrent)
 //   - What was counted is sent within FlushEvery, at FlushBytes, and by Close. (TestFlushes)
 //   - A day is one of the time zone, and is kept for as long as Keep says. (TestPeriods,
-//     TestPeriodTurns, TestKeep)
+//     TestNamedPeriods, TestPeriodTurns, TestKeep)
 //   - While the server is away, what waits takes MaxBytes at most; a page whose key holds
 //     something else keeps no other up. (TestFull, TestHopelessPage)
 //   - Bad input is refused, and nothing is written. (TestBadInput)

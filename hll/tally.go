@@ -8,7 +8,7 @@ import (
 
 // A tally is what was counted of one page in one period and is not on the server yet.
 // It begins as a small hash table of the registers that are not zero, and becomes all
-// 16,384 of them when that would take half as much.
+// 16,384 of them when a larger table would take as much.
 type tally struct {
 	views int64
 	few   []uint32 // register<<8 | count; its size is a power of 2; 0 is free

@@ -136,13 +136,19 @@ func (st *stripe) put(p place, t *tally) {
 	}
 }
 
-// turn begins a period.
+// turn begins a period, in which AddAt may have counted already.
 func (st *stripe) turn(period int64) {
 	for page, t := range st.now {
 		st.other[place{page, st.period}] = t
 	}
 	clear(st.now)
 	st.period = period
+	for p, t := range st.other {
+		if p.period == period {
+			st.now[p.page] = t
+			delete(st.other, p)
+		}
+	}
 }
 
 // take empties the stripe.
@@ -205,7 +211,7 @@ func newVisitors(client *redoubt.Client, opts Options, now func() time.Time) (*V
 // says that it is not counted: the name of the page can't be one, what waits to be sent is
 // too much (it matches [ErrFull]), or the Visitors are closed (redoubt.ErrClosed).
 func (v *Visitors) Add(page, visitor string) error {
-	s := v.current.Load() // for to ask for the time would be most of the work
+	s := v.current.Load() // asking for the time would be most of the work
 	if s == nil {
 		return v.AddAt(page, visitor, v.now())
 	}

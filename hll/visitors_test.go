@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,8 +71,9 @@ func TestError(t *testing.T) {
 		v, _ := w.visitors(hll.Options{})
 		const pages, visitors = 40, 20_000
 		for p := range pages {
+			page := fmt.Sprint("page-", p)
 			for i := range visitors {
-				must(t, v.Add(fmt.Sprint("page-", p), fmt.Sprint(p, "/", i)))
+				must(t, v.Add(page, strconv.Itoa(p*visitors+i)))
 			}
 		}
 		must(t, v.Flush(t.Context()))
@@ -225,6 +227,33 @@ func TestPeriods(t *testing.T) {
 			if last, err := v.Last(t.Context(), 1, page); err != nil || last.Visitors != 2 {
 				t.Errorf("%v: the last period has %+v, %v", c, last, err)
 			}
+		}
+	})
+}
+
+// A period is the same whether it is named or it is now, before it begins and after.
+func TestNamedPeriods(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		v, clock := w.visitors(hll.Options{})
+		tomorrow := noon.AddDate(0, 0, 1)
+		must(t, v.AddAt("p", "a", noon))
+		must(t, v.Add("p", "b"))
+		must(t, v.AddAt("p", "c", tomorrow))
+		clock.Set(tomorrow)
+		must(t, v.Add("p", "d"))
+		must(t, v.AddAt("p", "e", tomorrow))
+		must(t, v.AddAt("p", "f", noon))
+		clock.Set(noon) // it was wrong
+		must(t, v.Add("p", "g"))
+		must(t, v.Flush(t.Context()))
+		if c := count(t, v, "p", noon); c != (hll.Count{Visitors: 4, Views: 4}) {
+			t.Errorf("today has %+v, want 4", c)
+		}
+		if c := count(t, v, "p", tomorrow); c != (hll.Count{Visitors: 3, Views: 3}) {
+			t.Errorf("tomorrow has %+v, want 3", c)
+		}
+		if n := v.Bytes(); n != 0 {
+			t.Errorf("%d bytes wait still", n)
 		}
 	})
 }
