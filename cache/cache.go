@@ -1,0 +1,321 @@
+package cache
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// entryPart ends the key of an entry, channelPart the channel of a cache.
+const (
+	entryPart   = "cache"
+	channelPart = "evict"
+)
+
+// A Cache is what was read from a source, by key, on a server that many processes
+// share. Make one for each kind of value with [New], and Close it after use.
+//
+// [Cache.Get] and [Cache.Invalidate] are what most callers need. All methods may be
+// called by many goroutines at once.
+type Cache[K comparable, V any] struct {
+	client  *redoubt.Client
+	opts    Options[K, V]
+	id      string // 16 hexadecimal digits: tells the messages of this Cache from others'
+	channel string // on which local levels hear what was invalidated
+	clock   *clock
+	local   *local[K, V] // nil without
+
+	source, server breaker
+	renewEvery     time.Duration
+	slots          chan struct{} // one for each load that runs
+	counters       counters
+
+	ctx      context.Context //nolint:containedctx // ends with the Cache, and with it what it does in the background
+	end      context.CancelFunc
+	working  sync.WaitGroup
+	stopOnce sync.Once
+
+	mu struct {
+		sync.Mutex
+
+		closed     bool
+		flights    map[string]*flight[K, V]
+		refreshing map[string]bool
+	}
+}
+
+// A Loader asks the source for a key. It returns found = false when the source has
+// none, which is remembered, and an error when it doesn't know, which is not. ctx has
+// the values of the first caller's; it ends with [Options.LoadTimeout] or when the
+// Cache is closed, not when a caller leaves.
+type Loader[K comparable, V any] func(ctx context.Context, key K) (v V, found bool, err error)
+
+// A place is where an entry is.
+type place[K comparable] struct {
+	key   K
+	text  string // of the key
+	name  string // as that of Client.Key
+	entry string // the key on the server
+}
+
+// An answer is what the source has of a key.
+type answer[V any] struct {
+	v     V
+	found bool
+}
+
+const (
+	// serverFailures in a row are taken for a server that is down; it is tried
+	// again after serverRest, by one call.
+	serverFailures = 3
+	serverRest     = 500 * time.Millisecond
+)
+
+// New returns a Cache on client. It sends nothing, unless [Options.Local] is set: then
+// it subscribes, in the background.
+func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cache[K, V], error) {
+	err := opts.setDefaults()
+	if client == nil {
+		err = errors.Join(errors.New("cache: client is nil"), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if opts.Local > 0 && !client.CanSubscribe() {
+		return nil, fmt.Errorf("cache: Local is %d, and nothing would tell what was invalidated: %w", opts.Local, redoubt.ErrNoSubscriber)
+	}
+	channel, err := client.Key(opts.Name, channelPart)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache[K, V]{
+		client: client, opts: opts, id: hex.EncodeToString([]byte(newID())), channel: channel, clock: newClock(),
+		renewEvery: opts.Lease / 3,
+		slots:      make(chan struct{}, opts.MaxLoads),
+		source:     breaker{limit: opts.Failures, rest: opts.Rest},
+		server:     breaker{limit: serverFailures, rest: serverRest},
+	}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.mu.flights = map[string]*flight[K, V]{}
+	c.mu.refreshing = map[string]bool{}
+	if opts.Local > 0 {
+		c.local = newLocal[K, V](opts.Local, c.clock, c.id)
+		c.working.Go(c.listen)
+	}
+	return c, nil
+}
+
+// Close ends the loads that run, which fail, waits for them, and ends the
+// subscription. Later calls that have to ask the server fail with [ErrClosed]. It may
+// be called more than once.
+func (c *Cache[K, V]) Close() error {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	c.end()
+	c.working.Wait()
+	c.stopOnce.Do(func() {
+		if c.local != nil {
+			c.local.entries.StopAllGoroutines()
+		}
+	})
+	return nil
+}
+
+// Get returns the value for key, which load is asked for when the cache doesn't have
+// it; found = false says that the source has none. The error is that of the load, or of
+// ctx, or tells of a key that is not valid. A server that can't be reached is no error:
+// the source is asked then, and [Options.Events] told.
+//
+// However many call at once, in however many processes, one of them loads, and the
+// others have its answer; an error is for the callers of one process, and the next
+// load begins anew. When ctx ends, Get returns, and the load goes on for the others and
+// for the cache.
+//
+// What the local level has costs no round trip and, if load is a variable and not
+// written anew for each call, no allocation. It is shared: don't change what it points
+// to. Otherwise it is one round trip, one GET; with a load three, and one more for tags.
+func (c *Cache[K, V]) Get(ctx context.Context, key K, load Loader[K, V]) (v V, found bool, err error) {
+	if c.local != nil {
+		if e := c.local.get(key); e != nil {
+			c.counters.local[e.stripe%localCounters].Add(1)
+			return e.v, e.found, nil
+		}
+	}
+	a, err := c.get(ctx, key, load)
+	return a.v, a.found, err
+}
+
+// get is Get behind the local level.
+func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer[V], error) {
+	p, err := c.place(key)
+	if err != nil {
+		return answer[V]{}, err
+	}
+	batch := one(load)
+	for began := time.Now(); ; {
+		if err := ctx.Err(); err != nil {
+			return answer[V]{}, err
+		}
+		if c.ctx.Err() != nil {
+			return answer[V]{}, ErrClosed
+		}
+		epoch := c.local.epoch(p.text)
+		e, err := c.read(ctx, p)
+		if err != nil {
+			if ctx.Err() != nil {
+				return answer[V]{}, ctx.Err()
+			}
+			if a, ok := c.oldLocal(ctx, p); ok {
+				return a, nil
+			}
+		}
+		s := c.judge(ctx, p, e, epoch)
+		if s.again {
+			c.refresh(ctx, []place[K]{p}, []string{s.seen}, batch)
+		}
+		if s.good {
+			return s.answer, nil
+		}
+		if !c.may(ctx, p) {
+			return answer[V]{}, nil
+		}
+		f, number, leads, err := c.join(p, s)
+		if err != nil {
+			return answer[V]{}, err
+		}
+		if leads {
+			go c.lead(context.WithoutCancel(ctx), []*flight[K, V]{f}, batch)
+		}
+		if a, ok, err := c.await(ctx, f, number); ok || err != nil {
+			if !leads && err == nil {
+				c.emit(ctx, Event{Kind: Waited, Key: p.text, Took: time.Since(began)})
+			}
+			return a, err
+		}
+	}
+}
+
+// place says where the entry for key is.
+func (c *Cache[K, V]) place(key K) (p place[K], err error) {
+	p = place[K]{key: key, text: c.opts.Key(key)}
+	if p.text == "" || len(p.text) > MaxKey {
+		return p, fmt.Errorf("%w: its text has %d bytes; want 1 to %d", ErrInvalidKey, len(p.text), MaxKey)
+	}
+	if c.opts.CheckKey != nil {
+		if err := c.opts.CheckKey(key); err != nil {
+			return p, fmt.Errorf("%w: %w", ErrInvalidKey, err)
+		}
+	}
+	p.name = c.opts.Name + ":" + p.text
+	p.entry, err = c.client.Key(p.name, entryPart)
+	return p, err
+}
+
+// may asks the filter whether the source can have a key.
+func (c *Cache[K, V]) may(ctx context.Context, p place[K]) bool {
+	if c.opts.Filter == nil {
+		return true
+	}
+	may, err := c.opts.Filter.MayContain(ctx, p.text)
+	if err != nil {
+		c.emit(ctx, Event{Kind: Trouble, Err: err})
+		return true
+	}
+	if !may {
+		c.emit(ctx, Event{Kind: Refused, Key: p.text})
+	}
+	return may
+}
+
+// A state is what is to be done about an entry that was read.
+type state[V any] struct {
+	answer[V]
+
+	good  bool   // the answer is to be given
+	again bool   // it is to be loaded in the background
+	seen  string // the id of what is to be replaced
+	usable,
+	fresh int64 // the answer may be given in need until then
+}
+
+// judge decides about an entry that was asked for after epoch was seen.
+func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint64) (s state[V]) {
+	if !e.has() {
+		return s
+	}
+	s.seen = e.id
+	v, found, err := c.decode(e)
+	if err != nil {
+		c.emit(ctx, Event{Kind: Dropped, Key: p.text, Err: err})
+		return s
+	}
+	s.answer = answer[V]{v, found}
+	now := c.clock.now()
+	s.fresh, s.usable = e.fresh, e.fresh+micros(c.opts.StaleIfError)
+	switch {
+	case now < e.fresh:
+		s.good = true
+		early := float64(e.delta) * c.opts.Beta * rand.ExpFloat64() // which is -ln(rand)
+		s.again = float64(now)+early >= float64(e.fresh)
+		if found {
+			c.emit(ctx, Event{Kind: Hit, Key: p.text})
+		} else {
+			c.emit(ctx, Event{Kind: Negative, Key: p.text})
+		}
+		c.keep(p, s.answer, epoch, time.Duration(e.fresh-now)*time.Microsecond)
+	case now < e.fresh+micros(c.opts.StaleFor):
+		s.good, s.again = true, true
+		c.emit(ctx, Event{Kind: Stale, Key: p.text})
+	}
+	return s
+}
+
+// keep puts an answer that is fresh for a while into the local level.
+func (c *Cache[K, V]) keep(p place[K], a answer[V], epoch uint64, fresh time.Duration) {
+	if c.local != nil {
+		ttl := min(fresh, c.jitter(c.opts.LocalTTL))
+		c.local.put(p, a, epoch, ttl, c.opts.StaleIfError)
+	}
+}
+
+// jitter makes a TTL shorter by a random part.
+func (c *Cache[K, V]) jitter(ttl time.Duration) time.Duration {
+	return max(ttl-time.Duration(rand.Float64()*c.opts.Jitter*float64(ttl)), time.Millisecond)
+}
+
+// emit counts an event and tells of it.
+func (c *Cache[K, V]) emit(ctx context.Context, e Event) {
+	n := &c.counters
+	switch e.Kind {
+	case Hit:
+		n.hits.Add(1)
+	case Negative:
+		n.negatives.Add(1)
+	case Stale:
+		n.stale.Add(1)
+	case Refused:
+		n.refused.Add(1)
+	case Waited:
+		n.waits.Add(1)
+	case Loaded:
+		n.loads.Add(1)
+		if e.Err != nil {
+			n.loadErrors.Add(1)
+		}
+	case Dropped:
+		n.drops.Add(1)
+	case Trouble:
+		n.troubles.Add(1)
+	}
+	if c.opts.Events != nil {
+		e.Cache = c.opts.Name
+		c.opts.Events(ctx, e)
+	}
+}

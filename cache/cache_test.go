@@ -1,0 +1,307 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/cache"
+)
+
+func TestGet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, b, s := w.users(), w.users(), newSource("ann")
+		gets(t, a, "1", "ann", s.load)
+		gets(t, a, "1", "ann", s.load)
+		gets(t, b, "1", "ann", never(t))
+		s.asked(t, 1)
+		s.value.Store("bob")
+		must(t, b.Invalidate(t.Context(), "1"))
+		gets(t, a, "1", "bob", s.load)
+		gets(t, b, "1", "bob", never(t))
+		s.asked(t, 2)
+		must(t, a.Set(t.Context(), "1", "cid"))
+		gets(t, b, "1", "cid", never(t))
+		must(t, a.Set(t.Context(), "new", "dan"))
+		gets(t, b, "new", "dan", never(t))
+		if s := a.Stats(); s.Loads != 2 || s.Hits != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestNegativeEntries(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		short := func(o *options) { o.NegativeTTL = 2 * time.Minute; o.NoJitter = true }
+		a, s := w.users(short), newSource("")
+		gets(t, a, "1", "", s.load)
+		gets(t, w.users(), "1", "", never(t))
+		s.asked(t, 1)
+		if ttl := w.rdb.PTTL(t.Context(), w.key("1")).Val(); ttl > 2*time.Minute || ttl < time.Minute {
+			t.Errorf("it lives for %v", ttl)
+		}
+		// Any value can be told from none, the empty one too.
+		must(t, a.Set(t.Context(), "1", ""))
+		v, found, err := a.Get(t.Context(), "1", never(t))
+		if v != "" || !found || err != nil {
+			t.Errorf("got %q, %v, %v", v, found, err)
+		}
+		none := w.users(func(o *options) { o.NoNegative = true })
+		gets(t, none, "2", "", s.load)
+		gets(t, none, "2", "", s.load)
+		s.asked(t, 3)
+	})
+}
+
+// A filter keeps away from the source what can't be there; one that fails does not.
+func TestFilter(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := filterFunc(func(item string) (bool, error) {
+			if item == "broken" {
+				return false, errors.New("no filter")
+			}
+			return item == "there", nil
+		})
+		c, s := w.users(func(o *options) { o.Filter = f }), newSource("ann")
+		gets(t, c, "there", "ann", s.load)
+		gets(t, c, "absent", "", never(t))
+		gets(t, c, "broken", "ann", s.load)
+		s.asked(t, 2)
+		if n := w.rdb.Exists(t.Context(), w.key("absent")).Val(); n != 0 {
+			t.Error("a key is kept for what the filter refuses")
+		}
+		if s := c.Stats(); s.Refused != 1 || s.Troubles != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+type filterFunc func(item string) (bool, error)
+
+func (f filterFunc) MayContain(_ context.Context, item string) (bool, error) { return f(item) }
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	c := newLocalWorld(t)
+	odd := errors.New("odd")
+	users, err := cache.New(c, cache.Options[uint8, []byte]{
+		Name: "users", TTL: time.Minute, Codec: cache.Bytes(),
+		CheckKey: func(k uint8) error {
+			if k%2 == 1 {
+				return odd
+			}
+			return nil
+		},
+	})
+	must(t, err)
+	defer func() { _ = users.Close() }()
+	v, found, err := users.Get(t.Context(), 42, func(_ context.Context, k uint8) ([]byte, bool, error) { return []byte{k, 0}, true, nil })
+	if string(v) != "*\x00" || !found || err != nil {
+		t.Errorf("got %q, %v, %v", v, found, err)
+	}
+	_, _, err = users.Get(t.Context(), 43, nil)
+	is(t, err, cache.ErrInvalidKey)
+	is(t, err, odd)
+	is(t, users.Set(t.Context(), 43, nil), odd)
+	is(t, users.InvalidateMany(t.Context(), []uint8{42, 43}), odd)
+
+	texts, err := cache.New(c, cache.Options[string, string]{Name: "texts", TTL: time.Minute})
+	must(t, err)
+	defer func() { _ = texts.Close() }()
+	for _, key := range []string{"", strings.Repeat("x", cache.MaxKey+1)} {
+		_, _, err := texts.Get(t.Context(), key, never(t))
+		is(t, err, cache.ErrInvalidKey)
+	}
+	long := strings.Repeat("}", cache.MaxKey)
+	must(t, texts.Set(t.Context(), long, "x"))
+	gets(t, texts, long, "x", never(t))
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	c := newLocalWorld(t)
+	for want, change := range map[string]func(o *options){
+		"name is":         func(o *options) { o.Name = "a:b" },
+		"TTL is 0s":       func(o *options) { o.TTL = 0 },
+		"TTL is -1s":      func(o *options) { o.TTL = -time.Second },
+		"TTL is 999µs":    func(o *options) { o.TTL = 999 * time.Microsecond },
+		"NegativeTTL is":  func(o *options) { o.NegativeTTL = time.Microsecond },
+		"LocalTTL is -":   func(o *options) { o.LocalTTL = -1 },
+		"StaleFor is -":   func(o *options) { o.StaleFor = -1 },
+		"Jitter is 0.6":   func(o *options) { o.Jitter = 0.6 },
+		"Beta is -1":      func(o *options) { o.Beta = -1 },
+		"MaxLoads is -1":  func(o *options) { o.MaxLoads = -1 },
+		"Lease is 1ms":    func(o *options) { o.Lease = time.Millisecond },
+		"MaxBytes is -1":  func(o *options) { o.MaxBytes = -1 },
+		"LoadTimeout is ": func(o *options) { o.LoadTimeout = time.Hour },
+	} {
+		o := options{Name: "users", TTL: time.Minute}
+		change(&o)
+		if _, err := cache.New(c, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if _, err := cache.New(nil, cache.Options[[2]int, string]{}); err == nil || strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("want four faults, got %v", err)
+	}
+}
+
+// A lifetime that is chosen for one value is held to the same bounds.
+func TestLifetime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ttls := map[string]time.Duration{"long": time.Hour, "none": 0, "negative": -time.Second, "short": time.Microsecond}
+		c := w.users(func(o *options) {
+			o.Lifetime = func(_, v string) time.Duration { return ttls[v] }
+			o.NoJitter = true
+		})
+		for v, ttl := range ttls {
+			s := newSource(v)
+			gets(t, c, v, v, s.load)
+			gets(t, c, v, v, s.load)
+			err := c.Set(t.Context(), v, v)
+			left := w.rdb.PTTL(t.Context(), w.key(v)).Val()
+			if ttl == time.Hour {
+				s.asked(t, 1)
+				must(t, err)
+				if left < ttl-time.Minute || left > ttl {
+					t.Errorf("it lives for %v", left)
+				}
+				continue
+			}
+			s.asked(t, 2)
+			if err == nil || !strings.Contains(err.Error(), "Lifetime is") || left > 0 {
+				t.Errorf("%s: %v, lives for %v", v, err, left)
+			}
+		}
+	})
+}
+
+// What is stored at once doesn't expire at once.
+func TestJitter(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users(func(o *options) { o.TTL = 1000 * time.Second })
+		keys := make([]string, 10_000)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+		}
+		_, err := c.GetMany(t.Context(), keys, func(_ context.Context, keys []string) (map[string]string, error) {
+			all := map[string]string{}
+			for _, k := range keys {
+				all[k] = "v"
+			}
+			return all, nil
+		})
+		must(t, err)
+		stored := time.Now()
+		var tenths [12]int
+		for i := range 1000 {
+			left := w.rdb.PTTL(t.Context(), w.key(fmt.Sprint(i*10))).Val() + time.Since(stored)
+			if left > 1001*time.Second || left < 840*time.Second {
+				t.Fatalf("one lives for %v", left)
+			}
+			tenths[min(max(int(left/time.Second)-890, 0)/10, 11)]++
+		}
+		full := 0
+		for _, n := range tenths {
+			if n > 150 {
+				t.Errorf("of a thousand %d expire in the same tenth of the window: %v", n, tenths)
+			}
+			if n > 50 {
+				full++
+			}
+		}
+		if full < 9 {
+			t.Errorf("they don't spread over the window: %v", tenths)
+		}
+	})
+}
+
+// One of many callers in many processes loads.
+func TestColdKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		processes, callers := 8, 20
+		if full() {
+			processes, callers = 64, 100
+		}
+		s := newSource("ann")
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for range processes {
+			c := w.users()
+			for range callers {
+				all.Go(func() {
+					<-start
+					v, found, err := c.Get(t.Context(), "cold", func(ctx context.Context, key string) (string, bool, error) {
+						runtime.Gosched()
+						return s.load(ctx, key)
+					})
+					if v != "ann" || !found || err != nil {
+						t.Errorf("got %q, %v, %v", v, found, err)
+					}
+				})
+			}
+		}
+		close(start)
+		all.Wait()
+		s.asked(t, 1)
+	})
+}
+
+// A process that waits is woken; it does not find out by asking.
+func TestWaitersAreWoken(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, how := range []string{"a value", "an error", "an invalidation", "a set"} {
+			t.Run(how, func(t *testing.T) {
+				a, b, s := w.users(), w.users(), newSource("own")
+				busy, end := make(chan struct{}), make(chan error)
+				first := make(chan error, 1)
+				go func() {
+					_, _, err := a.Get(t.Context(), how, func(context.Context, string) (string, bool, error) {
+						close(busy)
+						return "ann", true, <-end
+					})
+					first <- err
+				}()
+				<-busy
+				got := make(chan string, 1)
+				go func() {
+					v, _, err := b.Get(t.Context(), how, s.load)
+					must(t, err)
+					got <- v
+				}()
+				eventually(t, "b waits", func() bool { return w.rdb.StrLen(t.Context(), w.key(how)).Val() > 47 })
+				want, asked, failure := "own", int64(1), error(nil)
+				switch how {
+				case "a value":
+					want, asked = "ann", 0
+				case "an error":
+					failure = errors.New("no")
+				case "an invalidation":
+					must(t, a.Invalidate(t.Context(), how))
+				case "a set":
+					must(t, a.Set(t.Context(), how, "set"))
+					want, asked = "set", 0
+				}
+				if failure != nil || want == "ann" {
+					end <- failure
+				} else {
+					defer func() { end <- nil }()
+				}
+				select {
+				case v := <-got:
+					if v != want {
+						t.Errorf("got %q, want %q", v, want)
+					}
+				case <-time.After(30 * time.Second): // half of the lease
+					t.Error("not woken")
+				}
+				s.asked(t, asked)
+			})
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package cache
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Set stores a value for key, whatever is there, and ends the loads of the key that
+// run: what they bring is not stored. It is for who has the value anyway. Of two who
+// set at the same time the later wins, who need not be the one who wrote to the source
+// later: where that matters, Invalidate after the commit, as most should.
+//
+// One round trip, and two more for tags. After an error that matches
+// redoubt.ErrUnknownOutcome the value may be there or not; Invalidate ends the doubt.
+// One that matches [ErrTooLarge] has stored nothing.
+func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
+	p, err := c.place(key)
+	if err != nil {
+		return err
+	}
+	if c.isClosed() {
+		return ErrClosed
+	}
+	a := answer[V]{v, true}
+	w, _, err := c.write(key, a)
+	if err != nil {
+		return err
+	}
+	defer c.forget(p.text)
+	defer c.local.invalidate(p.text)
+	tags := c.tagsOf(key, a)
+	if err := c.addTags(ctx, p, tags, w.keep); err != nil {
+		return err
+	}
+	if err := c.client.Do(ctx, setCmd(p.entry, w, c.channel, c.id+p.text)).Err; err != nil {
+		return err
+	}
+	// Again, for an invalidation of the tag that came between the two.
+	return c.addTags(ctx, p, tags, w.keep)
+}
+
+// Invalidate deletes what is known of key, in all processes, and ends the loads of it
+// that run: what they bring is neither stored nor given to callers who come later. Call
+// it after the write to the source is committed. After it has returned nil no Get that
+// begins then returns what was before, except from the local levels of other processes:
+// see the package documentation.
+//
+// One round trip. After an error it may have been done or not, and can be repeated.
+func (c *Cache[K, V]) Invalidate(ctx context.Context, key K) error {
+	return c.InvalidateMany(ctx, []K{key})
+}
+
+// InvalidateMany is Invalidate for several keys: one round trip to each server. After
+// an error it has been done for some of them, and can be repeated.
+func (c *Cache[K, V]) InvalidateMany(ctx context.Context, keys []K) error {
+	ps := make([]place[K], len(keys))
+	var errs []error
+	for i, k := range keys {
+		var err error
+		ps[i], err = c.place(k)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	texts, entries := make([]string, len(ps)), make([]string, len(ps))
+	for i, p := range ps {
+		texts[i], entries[i] = p.text, p.entry
+	}
+	return c.invalidate(ctx, texts, entries)
+}
+
+func (c *Cache[K, V]) invalidate(ctx context.Context, texts, entries []string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	if c.isClosed() {
+		return ErrClosed
+	}
+	// Also when it fails: it may have been done.
+	defer func() {
+		for _, text := range texts {
+			c.local.invalidate(text)
+			c.forget(text)
+		}
+	}()
+	cmds := make([]redoubt.Cmd, len(texts))
+	for i := range cmds {
+		cmds[i] = invalidateCmd(entries[i], c.channel, c.id+texts[i])
+	}
+	if len(cmds) == 1 {
+		return c.client.Do(ctx, cmds[0]).Err
+	}
+	var errs []error
+	for _, r := range c.client.Pipeline(ctx, cmds) {
+		errs = append(errs, r.Err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cache[K, V]) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.closed
+}
+
+// isReply reports whether err is what the server said, and not that it said nothing.
+func isReply(err error) bool {
+	_, ok := errors.AsType[redoubt.ServerError](err)
+	return ok
+}

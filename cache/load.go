@@ -1,0 +1,283 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A batch asks the source for several keys. It returns an outcome for each.
+type batch[K comparable, V any] func(ctx context.Context, keys []K) []outcome[V]
+
+type outcome[V any] struct {
+	answer[V]
+	err error
+}
+
+// one makes a batch of a Loader.
+func one[K comparable, V any](load Loader[K, V]) batch[K, V] {
+	return func(ctx context.Context, keys []K) []outcome[V] {
+		outs := make([]outcome[V], len(keys))
+		for i, k := range keys {
+			outs[i].v, outs[i].found, outs[i].err = load(ctx, k)
+		}
+		return outs
+	}
+}
+
+// load asks the source for flights that have the right to it, or whose server is out
+// of reach, stores what it says, and settles them.
+func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K, V]) {
+	if len(fs) == 0 {
+		return
+	}
+	stop := c.renew(ctx, fs)
+	outs := c.ask(ctx, fs, load)
+	stop()
+
+	// Who comes from here on asks the server, and doesn't join.
+	c.remove(fs...)
+	stored := c.store(ctx, fs, outs)
+	for i, f := range fs {
+		f.all = stored[i] != void
+		if outs[i].err == nil {
+			f.answer = outs[i].answer
+			c.settle(f, nil)
+			continue
+		}
+		if a, ok := c.inNeed(ctx, f); ok {
+			f.answer = a
+			f.all = true
+			c.settle(f, nil)
+			continue
+		}
+		f.all = true
+		c.settle(f, outs[i].err)
+	}
+}
+
+// inNeed returns what may be served when the source fails.
+func (c *Cache[K, V]) inNeed(ctx context.Context, f *flight[K, V]) (a answer[V], ok bool) {
+	if c.opts.StaleIfError == 0 || f.joined == 0 {
+		return a, false
+	}
+	if s := f.state; s.usable > 0 && c.clock.now() < s.usable {
+		c.emit(ctx, Event{Kind: Stale, Key: f.text})
+		return s.answer, true
+	}
+	return c.oldLocal(ctx, f.place)
+}
+
+// oldLocal returns what the local level may serve in need.
+func (c *Cache[K, V]) oldLocal(ctx context.Context, p place[K]) (a answer[V], ok bool) {
+	if e := c.local.old(p.key); e != nil {
+		c.emit(ctx, Event{Kind: Stale, Key: p.text})
+		return e.answer, true
+	}
+	return a, false
+}
+
+// ask calls the loader when it is its turn. One that panics, or ends its goroutine, or
+// doesn't heed its context, fails.
+func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K, V]) []outcome[V] {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.LoadTimeout)
+	defer context.AfterFunc(c.ctx, cancel)()
+	defer cancel()
+	fail := func(err error) []outcome[V] {
+		outs := make([]outcome[V], len(fs))
+		for i := range outs {
+			outs[i].err = err
+		}
+		return outs
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fail(c.ended(ErrOverloaded))
+	}
+	if !c.source.allow() {
+		<-c.slots
+		return fail(ErrSourceDown)
+	}
+	keys := make([]K, len(fs))
+	for i, f := range fs {
+		keys[i] = f.key
+	}
+	result := make(chan []outcome[V], 1)
+	c.asks(fs)
+	began := time.Now()
+	c.working.Go(func() {
+		defer func() { <-c.slots }()
+		outs := fail(&PanicError{Value: errors.New("it ended its goroutine")})
+		defer func() {
+			if p := recover(); p != nil {
+				outs = fail(&PanicError{Value: p, Stack: debug.Stack()})
+			}
+			result <- outs
+		}()
+		outs = load(ctx, keys)
+	})
+	var outs []outcome[V]
+	select {
+	case outs = <-result:
+	case <-ctx.Done():
+		select {
+		case outs = <-result: // it has heeded it
+		default:
+			outs = fail(c.ended(ctx.Err()))
+		}
+	}
+	took := time.Since(began)
+	var failed error
+	for i, f := range fs {
+		f.took = took
+		if outs[i].err != nil {
+			failed = outs[i].err
+		}
+	}
+	c.source.done(failed == nil)
+	c.emit(ctx, Event{Kind: Loaded, Key: fs[0].text, Took: took, Err: failed})
+	return outs
+}
+
+// ended is the error of what ended by its context.
+func (c *Cache[K, V]) ended(err error) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: not within %v", err, c.opts.LoadTimeout)
+}
+
+// renew keeps the leases of flights until stop is called.
+func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func()) {
+	var cmds []redoubt.Cmd
+	for _, f := range fs {
+		if f.owner != "" {
+			cmds = append(cmds, renewCmd(f.entry, f.owner, c.opts.Lease))
+		}
+	}
+	if len(cmds) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	c.working.Go(func() {
+		defer close(ended)
+		ticker := time.NewTicker(c.renewEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				_ = c.send(ctx, cmds) // should it fail, the value is not stored
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// What became of the lease of a flight when it ended.
+type ending int8
+
+const (
+	void    ending = iota // it was not there: the key was invalidated, or it ran out
+	valid                 // it was there to the end
+	unknown               // the server can't be reached
+)
+
+// store stores what was loaded, or gives the leases back.
+func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outcome[V]) []ending {
+	endings := make([]ending, len(fs))
+	cmds := make([]redoubt.Cmd, len(fs))
+	ttls := make([]time.Duration, len(fs)) // of what is to be stored
+	for i, f := range fs {
+		if outs[i].err != nil {
+			continue
+		}
+		var err error
+		var w written
+		w, ttls[i], err = c.write(f.key, outs[i].answer)
+		switch {
+		case err != nil:
+			ttls[i] = 0
+			c.emit(ctx, Event{Kind: Dropped, Key: f.text, Err: err})
+		case ttls[i] > 0:
+			cmds[i] = storeCmd(f.entry, f.owner, w, f.took)
+		}
+	}
+	invalidated := c.tag(ctx, fs, outs, ttls)
+	var send []redoubt.Cmd
+	var at []int
+	for i, f := range fs {
+		if f.owner == "" {
+			endings[i] = unknown
+			if ttls[i] > 0 {
+				c.keep(f.place, outs[i].answer, f.epoch, ttls[i])
+			}
+			continue
+		}
+		if ttls[i] == 0 || invalidated[i] {
+			cmds[i] = releaseCmd(f.entry, f.owner)
+		}
+		send, at = append(send, cmds[i]), append(at, i)
+	}
+	for j, r := range c.send(ctx, send) {
+		i := at[j]
+		f := fs[i]
+		held, err := readHeld(r)
+		switch {
+		case err != nil:
+			endings[i] = unknown
+		case held && !invalidated[i]:
+			endings[i] = valid
+			if ttls[i] > 0 {
+				c.keep(f.place, outs[i].answer, f.epoch, ttls[i])
+			}
+		case outs[i].err == nil:
+			c.emit(ctx, Event{Kind: Dropped, Key: f.text})
+		}
+	}
+	return endings
+}
+
+// written is a value as it is stored.
+type written struct {
+	mark    string
+	payload string
+	fresh   time.Duration
+	keep    time.Duration
+}
+
+// write encodes an answer. The TTL is 0 for what is not stored.
+func (c *Cache[K, V]) write(key K, a answer[V]) (w written, ttl time.Duration, err error) {
+	if !a.found {
+		if c.opts.NoNegative {
+			return w, 0, nil
+		}
+		w.mark, ttl = mark(kindNegative, plain), c.opts.NegativeTTL
+	} else {
+		ttl = c.opts.TTL
+		if c.opts.Lifetime != nil {
+			ttl = c.opts.Lifetime(key, a.v)
+			if err := checkTTL("Lifetime", ttl); err != nil {
+				return w, 0, err
+			}
+		}
+		payload, encoding, err := c.encode(a.v)
+		if err != nil {
+			return w, 0, err
+		}
+		w.mark, w.payload = mark(kindValue, encoding), payload
+	}
+	ttl = c.jitter(ttl)
+	w.fresh, w.keep = ttl, ttl+max(c.opts.StaleFor, c.opts.StaleIfError)
+	return w, ttl, nil
+}

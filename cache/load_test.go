@@ -1,0 +1,251 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/goredis"
+)
+
+// Errors and panics don't stick.
+func TestLoaderFails(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, s := w.users(), newSource("ann")
+		odd := errors.New("odd")
+		for what, load := range map[string]cache.Loader[string, string]{
+			"error": func(context.Context, string) (string, bool, error) { return "x", true, odd },
+			"panic": func(context.Context, string) (string, bool, error) { panic(odd) },
+			"exit":  func(context.Context, string) (string, bool, error) { runtime.Goexit(); return "x", true, nil },
+		} {
+			_, found, err := c.Get(t.Context(), what, load)
+			if found || err == nil || errors.Is(err, cache.ErrPanicked) != (what != "error") || errors.Is(err, odd) != (what != "exit") {
+				t.Errorf("%s: %v, %v", what, found, err)
+			}
+			if n := w.rdb.Exists(t.Context(), w.key(what)).Val(); n != 0 {
+				t.Errorf("%s: something is left", what)
+			}
+			gets(t, c, what, "ann", s.load)
+		}
+		s.asked(t, 3)
+		if n := c.Stats().LoadErrors; n != 3 {
+			t.Errorf("%d errors", n)
+		}
+	})
+}
+
+type ctxKey struct{}
+
+func TestFirstCallerLeaves(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users()
+		busy, end := make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "kept"))
+		first := make(chan error, 1)
+		go func() {
+			_, _, err := c.Get(ctx, "1", func(ctx context.Context, _ string) (string, bool, error) {
+				close(busy)
+				<-end
+				return ctx.Value(ctxKey{}).(string), true, ctx.Err()
+			})
+			first <- err
+		}()
+		<-busy
+		second := make(chan string, 1)
+		go func() {
+			v, _, err := c.Get(t.Context(), "1", never(t))
+			must(t, err)
+			second <- v
+		}()
+		cancel()
+		is(t, <-first, context.Canceled)
+		close(end)
+		if v := <-second; v != "kept" {
+			t.Errorf("got %q", v)
+		}
+		gets(t, c, "1", "kept", never(t))
+	})
+}
+
+// A loader that doesn't heed its context is not waited for.
+func TestLoadTimeout(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users(func(o *options) { o.LoadTimeout = 20 * time.Millisecond })
+		end := make(chan struct{})
+		defer close(end)
+		_, _, err := c.Get(t.Context(), "1", func(context.Context, string) (string, bool, error) {
+			<-end
+			return "late", true, nil
+		})
+		is(t, err, context.DeadlineExceeded)
+		if n := w.rdb.Exists(t.Context(), w.key("1")).Val(); n != 0 {
+			t.Error("the lease is left")
+		}
+	})
+}
+
+func TestMaxLoads(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users(func(o *options) { o.MaxLoads = 3 })
+		var now, most atomic.Int64
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				_, _, err := c.Get(t.Context(), fmt.Sprint(i), func(context.Context, string) (string, bool, error) {
+					n := now.Add(1)
+					defer now.Add(-1)
+					for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+					}
+					for range 1000 {
+						runtime.Gosched()
+					}
+					return "v", true, nil
+				})
+				must(t, err)
+			})
+		}
+		all.Wait()
+		if n := most.Load(); n > 3 {
+			t.Errorf("%d at a time", n)
+		}
+		end := make(chan struct{})
+		defer close(end)
+		narrow := w.users(func(o *options) { o.MaxLoads, o.LoadTimeout = 1, 20*time.Millisecond })
+		for i, want := range []error{context.DeadlineExceeded, cache.ErrOverloaded} {
+			_, _, err := narrow.Get(t.Context(), fmt.Sprint("slow", i), func(context.Context, string) (string, bool, error) {
+				<-end
+				return "", false, nil
+			})
+			is(t, err, want)
+		}
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, s := w.users(func(o *options) { o.Failures, o.Rest = 3, time.Hour }), newSource("ann")
+		down := errors.New("down")
+		s.fail(down)
+		for range 3 {
+			_, _, err := c.Get(t.Context(), "1", s.load)
+			is(t, err, down)
+		}
+		_, _, err := c.Get(t.Context(), "1", s.load)
+		is(t, err, cache.ErrSourceDown)
+		s.asked(t, 3)
+
+		quick := w.users(func(o *options) { o.Failures, o.Rest = 1, time.Millisecond })
+		_, _, err = quick.Get(t.Context(), "1", s.load)
+		is(t, err, down)
+		s.fail(nil)
+		eventually(t, "the source is tried again", func() bool {
+			v, _, err := quick.Get(t.Context(), "1", s.load)
+			return v == "ann" && err == nil
+		})
+		gets(t, quick, "2", "ann", s.load) // and the next at once
+	})
+}
+
+// A dead process sends nothing any more.
+type dead struct {
+	redoubt.Conn
+	after string // the script that is its last
+	now   atomic.Bool
+}
+
+func (d *dead) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if d.now.Load() {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(context.DeadlineExceeded)}
+	}
+	r := d.Conn.Do(ctx, cmd)
+	if cmd.Script != nil && cmd.Script.Name() == d.after {
+		d.now.Store(true)
+	}
+	return r
+}
+
+// What a dead process was loading another loads when its lease is over, and not before.
+func TestDeadLoader(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn, err := goredis.Wrap(w.connect())
+		must(t, err)
+		lease := func(o *options) { o.Lease = 500 * time.Millisecond }
+		a, b, s := w.usersOn(w.clientOn(&dead{Conn: conn, after: "cache.lease"}), lease), w.users(), newSource("ann")
+		busy, end := make(chan struct{}), make(chan struct{})
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			_, _, _ = a.Get(t.Context(), "1", func(context.Context, string) (string, bool, error) {
+				close(busy)
+				<-end
+				return "late", true, nil
+			})
+		}()
+		<-busy
+		began := time.Now()
+		gets(t, b, "1", "ann", s.load)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(end)
+		<-first
+		gets(t, b, "1", "ann", never(t))
+	})
+}
+
+// A slow load keeps its lease.
+func TestSlowLoader(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users()
+		c.RenewEvery(time.Millisecond)
+		gets(t, c, "1", "ann", func(context.Context, string) (string, bool, error) {
+			until := func() string { return w.rdb.GetRange(t.Context(), w.key("1"), 19, 26).Val() }
+			for range 3 {
+				old := until()
+				eventually(t, "the lease is renewed", func() bool { return until() > old })
+			}
+			return "ann", true, nil
+		})
+		gets(t, c, "1", "ann", never(t))
+	})
+}
+
+// A lease whose reply was lost may come into force after an invalidation. What was
+// loaded under it is not stored.
+func TestLateLease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn, err := goredis.Wrap(w.connect())
+		must(t, err)
+		late := &late{Conn: conn}
+		a := w.usersOn(w.clientOn(late))
+		b := w.users()
+		gets(t, a, "1", "old", func(ctx context.Context, _ string) (string, bool, error) {
+			must(t, b.Invalidate(ctx, "1"))
+			must(t, conn.Do(ctx, *late.kept.Load()).Err)
+			return "old", true, nil
+		})
+		if v := w.rdb.Get(t.Context(), w.key("1")).Val(); len(v) != 47 || v[1] != '-' {
+			t.Errorf("there is %q", v)
+		}
+	})
+}
+
+// late keeps the first lease to itself.
+type late struct {
+	redoubt.Conn
+	kept atomic.Pointer[redoubt.Cmd]
+}
+
+func (l *late) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if cmd.Script != nil && cmd.Script.Name() == "cache.lease" && l.kept.CompareAndSwap(nil, &cmd) {
+		return redoubt.Reply{Err: redoubt.UnknownOutcome(context.DeadlineExceeded)}
+	}
+	return l.Conn.Do(ctx, cmd)
+}

@@ -1,0 +1,213 @@
+package cache_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// withLocal keeps entries in the process for so long that only a message ends them.
+func withLocal(o *options) { o.Local, o.LocalTTL = 1000, time.Hour }
+
+// kept loads a key into the local level of c, once that listens.
+func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.Loader[string, string]) {
+	t.Helper()
+	eventually(t, "it is kept", func() bool {
+		was := c.Stats().LocalHits
+		_, _, err := c.Get(t.Context(), key, load)
+		must(t, err)
+		_, _, err = c.Get(t.Context(), key, load)
+		must(t, err)
+		return c.Stats().LocalHits > was
+	})
+}
+
+// What is invalidated anywhere is gone from all local levels, in 100 ms.
+func TestLocalLevelsHear(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, b, s := w.users(withLocal), w.users(withLocal), newSource("0")
+		times := 20
+		if full() {
+			times = 1000
+		}
+		for i := range times {
+			kept(t, a, "1", s.load)
+			kept(t, b, "1", s.load)
+			want := strconv.Itoa(i + 1)
+			s.value.Store(want)
+			if i%2 == 0 {
+				must(t, a.Invalidate(t.Context(), "1"))
+			} else {
+				must(t, a.Set(t.Context(), "1", want))
+			}
+			began := time.Now()
+			gets(t, a, "1", want, s.load)
+			eventually(t, "b sees it", func() bool {
+				v, _, err := b.Get(t.Context(), "1", s.load)
+				must(t, err)
+				return v == want
+			})
+			if took := time.Since(began); full() && took > 100*time.Millisecond {
+				t.Errorf("b saw it after %v", took)
+			}
+		}
+		if n := b.Stats().LocalEntries; n == 0 {
+			t.Error("nothing is kept")
+		}
+	})
+}
+
+// Who was cut off while something was invalidated forgets everything when it is
+// connected again, and until then what is older than LocalTTL.
+func TestLocalLevelCutOff(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		proxy := faultnet.New(t, b.Addr)
+		direct := &world{prefix: b.Prefix, t: t, dial: func() redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})
+		}}
+		far := &world{prefix: b.Prefix, t: t, dial: func() redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, DialTimeout: time.Second})
+		}}
+		for what, ttl := range map[string]time.Duration{"reconnects": time.Hour, "waits": 300 * time.Millisecond} {
+			s := newSource("old")
+			a := direct.users(withLocal)
+			b := far.users(withLocal, func(o *options) { o.LocalTTL, o.Timeout = ttl, 50*time.Millisecond })
+			kept(t, b, what, s.load)
+			proxy.Refuse()
+			proxy.Cut()
+			s.value.Store("new")
+			must(t, a.Invalidate(t.Context(), what))
+			if what == "reconnects" {
+				if v, _, err := b.Get(t.Context(), what, s.load); v != "old" || err != nil {
+					t.Errorf("got %q, %v: what was to be tested did not happen", v, err)
+				}
+				proxy.Accept()
+			}
+			eventually(t, "b sees it", func() bool {
+				v, _, err := b.Get(t.Context(), what, s.load)
+				must(t, err)
+				return v == "new"
+			})
+			proxy.Accept()
+		}
+	})
+}
+
+// A hit allocates nothing, and neither does one that says that there is nothing.
+func TestLocalHitAllocatesNothing(t *testing.T) {
+	client := newLocalWorld(t)
+	type user struct {
+		ID   int64
+		Name string
+	}
+	c, err := cache.New(client, cache.Options[int64, user]{Name: "users", TTL: time.Hour, Local: 100, LocalTTL: time.Hour})
+	must(t, err)
+	defer func() { _ = c.Close() }()
+	load := func(_ context.Context, id int64) (user, bool, error) { return user{id, "ann"}, id != 2, nil }
+	for _, id := range []int64{1, 2} {
+		get := func() bool {
+			u, found, err := c.Get(t.Context(), id, load)
+			return err == nil && found == (id == 1) && (!found || u.ID == id)
+		}
+		eventually(t, "it is kept", func() bool {
+			was := c.Stats().LocalHits
+			get()
+			return get() && c.Stats().LocalHits > was
+		})
+		was := c.Stats().LocalHits
+		ctx, all := t.Context(), true
+		if n := testing.AllocsPerRun(1000, func() {
+			_, found, err := c.Get(ctx, id, load)
+			all = all && err == nil && found == (id == 1)
+		}); n != 0 && !raced() || !all {
+			t.Errorf("%v allocations, all right: %v", n, all)
+		}
+		if n := c.Stats().LocalHits - was; n != 1001 {
+			t.Errorf("%d of 1001 were hits", n)
+		}
+	}
+}
+
+// A server that is down is left alone for a while; the source is asked, or what is stale
+// is served.
+func TestServerDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	w := &world{prefix: "p", t: t, dial: func() redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
+	}}
+	quick := func(o *options) { o.Timeout = 200 * time.Millisecond }
+	c, s := w.users(quick), newSource("ann")
+	stale := w.users(quick, func(o *options) {
+		o.Name, o.Local, o.LocalTTL, o.StaleIfError = "stale", 100, time.Millisecond, time.Hour
+	})
+	gets(t, c, "1", "ann", s.load)
+	keptOnce(t, stale, "1", s.load)
+	server.Kill()
+	s.value.Store("bob")
+	for range 50 {
+		gets(t, c, "1", "bob", s.load)
+	}
+	gets(t, stale, "1", "ann", never(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := c.Invalidate(ctx, "1"); err == nil {
+		t.Error("an invalidation that nobody heard is no error")
+	}
+	if n := c.Stats().Troubles; n == 0 || n > 60 {
+		t.Errorf("%d troubles: the server is to be left alone for a while", n)
+	}
+	many, err := c.GetMany(t.Context(), []string{"1", "2"}, func(_ context.Context, keys []string) (map[string]string, error) {
+		return map[string]string{keys[0]: "x", keys[1]: "y"}, nil
+	})
+	if len(many) != 2 || err != nil {
+		t.Errorf("%v, %v", many, err)
+	}
+}
+
+// keptOnce puts a key into a local level that keeps it for a moment only.
+func keptOnce(t *testing.T, c *cache.Cache[string, string], key string, load cache.Loader[string, string]) {
+	t.Helper()
+	eventually(t, "it is kept", func() bool {
+		_, _, err := c.Get(t.Context(), key, load)
+		must(t, err)
+		return c.Stats().LocalEntries == 1
+	})
+}
+
+// A server that comes back is used again, and what was kept of what it said before is not.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	conn, err := goredis.Open(t.Context(), server.URL())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	w := &world{prefix: "p", t: t}
+	quick := func(o *options) { o.Timeout = 200 * time.Millisecond }
+	b, s := w.usersOn(w.clientOn(conn), withLocal, quick), newSource("old")
+	kept(t, b, "1", s.load)
+	server.Kill()
+	s.value.Store("new") // nobody can tell
+	server.Restart()
+	eventually(t, "b sees it", func() bool {
+		v, _, err := b.Get(t.Context(), "1", s.load)
+		must(t, err)
+		return v == "new"
+	})
+	eventually(t, "the server is used", func() bool {
+		other := w.usersOn(w.clientOn(conn), quick)
+		defer func() { _ = other.Close() }()
+		gets(t, b, "2", "new", s.load)
+		gets(t, other, "2", "new", s.load)
+		return other.Stats().Hits == 1
+	})
+}

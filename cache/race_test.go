@@ -1,0 +1,249 @@
+package cache_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/cache"
+)
+
+// A register is a source of one number, of which it is known which is the least that may
+// be read.
+type register struct {
+	value, floor atomic.Int64
+	mu           sync.Mutex
+	changed      chan struct{} // closed by the next invalidation
+}
+
+func newRegister() *register { return &register{changed: make(chan struct{})} }
+
+// next waits for the next invalidation.
+func (r *register) next(ctx context.Context) {
+	r.mu.Lock()
+	changed := r.changed
+	r.mu.Unlock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
+// load reads the number, and keeps it for a while: sometimes until it is old.
+func (r *register) load(ctx context.Context, _ string) (string, bool, error) {
+	v := r.value.Load()
+	switch rand.IntN(4) {
+	case 0:
+		r.next(ctx)
+		if rand.IntN(2) == 0 {
+			runtime.Gosched()
+		}
+	case 1:
+		runtime.Gosched()
+	}
+	return strconv.FormatInt(v, 10), true, nil
+}
+
+// write changes the number and invalidates it.
+func (r *register) write(ctx context.Context, invalidate func(ctx context.Context) error) error {
+	v := r.value.Add(1)
+	if err := invalidate(ctx); err != nil {
+		return err
+	}
+	r.floor.Store(v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return nil
+}
+
+// races lets readers read through caches while write is called again and again, and
+// fails the test when one gets what was old before he asked. The caches are invalidated
+// by others while they load, which they must have noticed.
+func races(t *testing.T, r *register, caches []*cache.Cache[string, string], write func(ctx context.Context) error) {
+	t.Helper()
+	times := 150
+	if full() {
+		times = 100_000
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	var reads, stale atomic.Int64
+	for _, c := range caches {
+		for range 3 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					floor := r.floor.Load()
+					v, _, err := c.Get(ctx, "r", r.load)
+					if err != nil {
+						if ctx.Err() == nil {
+							t.Error(err)
+						}
+						return
+					}
+					reads.Add(1)
+					if n, _ := strconv.ParseInt(v, 10, 64); n < floor {
+						stale.Add(1)
+						t.Errorf("read %d after %d was invalidated", n, floor)
+					}
+				}
+			})
+		}
+	}
+	drops := func() (n int64) {
+		for _, c := range caches {
+			n += c.Stats().Drops
+		}
+		return n
+	}
+	for i := range times {
+		must(t, r.write(ctx, write))
+		was := reads.Load()
+		if i%8 == 0 { // time to fill the cache; a load may wait for the next write
+			for end := time.Now().Add(5 * time.Millisecond); reads.Load() < was+10 && time.Now().Before(end); {
+				runtime.Gosched()
+			}
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); drops() == 0 && time.Now().Before(end); {
+		must(t, r.write(ctx, write))
+	}
+	cancel()
+	all.Wait()
+	if drops() == 0 || reads.Load() == 0 {
+		t.Errorf("%d loads were overtaken in %d reads: nothing was tested", drops(), reads.Load())
+	}
+}
+
+// No value from before an invalidation is given to who asks after it.
+func TestInvalidateAgainstSlowLoads(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, level := range []string{"no local level", "a local level", "stale and early"} {
+			t.Run(level, func(t *testing.T) {
+				name := func(o *options) {
+					o.Name = string(level[0])
+					if level == "stale and early" {
+						o.TTL, o.StaleFor, o.Beta = 2*time.Millisecond, time.Minute, 1000
+						o.LocalTTL = time.Millisecond
+					}
+				}
+				a := w.users(name, func(o *options) {
+					if level == "a local level" {
+						o.Local = 100
+					}
+				})
+				r := newRegister()
+				caches := []*cache.Cache[string, string]{a, w.users(name), w.users(name)}
+				n := 0
+				races(t, r, caches, func(ctx context.Context) error {
+					if n++; n%4 == 0 {
+						return a.Set(ctx, "r", strconv.FormatInt(r.value.Load(), 10))
+					}
+					return a.Invalidate(ctx, "r")
+				})
+			})
+		}
+	})
+}
+
+// The same for what is invalidated by its tag.
+func TestTagAgainstSlowLoad(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"odd", "numbers"} } }
+		a := w.users(tags)
+		races(t, newRegister(), []*cache.Cache[string, string]{a, w.users(tags), w.users(tags)}, func(ctx context.Context) error {
+			return a.InvalidateTag(ctx, "numbers")
+		})
+	})
+}
+
+const tagged = 300 // more than one page
+
+func TestTags(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.users(func(o *options) { o.Tags = func(k, _ string) []string { return []string{"all", k[:1]} } })
+		s := newSource("v")
+		for i := range tagged {
+			key := string(rune('a'+i%3)) + strconv.Itoa(i)
+			if i%2 == 0 {
+				must(t, c.Set(t.Context(), key, "v"))
+			} else {
+				gets(t, c, key, "v", s.load)
+			}
+		}
+		there := func(key string) bool { return w.rdb.Exists(t.Context(), w.key(key)).Val() == 1 }
+		must(t, c.InvalidateTag(t.Context(), "b"))
+		if there("b1") || there("b4") || there("b298") || !there("a0") || !there("c299") {
+			t.Error("it is not those with the tag that are gone")
+		}
+		must(t, c.InvalidateTag(t.Context(), "all"))
+		must(t, c.InvalidateTag(t.Context(), "nobody"))
+		for i := range tagged {
+			if key := string(rune('a'+i%3)) + strconv.Itoa(i); there(key) {
+				t.Fatalf("%s is there", key)
+			}
+		}
+		if n := w.rdb.Exists(t.Context(), w.prefix+":{users:all}:tag").Val(); n != 0 {
+			t.Error("the tag has members")
+		}
+	})
+}
+
+func TestGetManyIsOneLoad(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, b := w.users(), w.users()
+		var asked sync.Map
+		load := func(ctx context.Context, keys []string) (map[string]string, error) {
+			all := map[string]string{"not asked for": "x"}
+			for _, k := range keys {
+				if _, twice := asked.LoadOrStore(k, true); twice {
+					t.Errorf("%s was loaded twice", k)
+				}
+				if k != "absent" {
+					all[k] = "v" + k
+				}
+			}
+			return all, ctx.Err()
+		}
+		gets(t, a, "single", "vsingle", func(ctx context.Context, k string) (string, bool, error) {
+			all, err := load(ctx, []string{k})
+			return all[k], true, err
+		})
+		var all sync.WaitGroup
+		for i := range 12 {
+			all.Go(func() {
+				c := a
+				if i%2 == 0 {
+					c = b
+				}
+				keys := []string{"single", "absent", "single"}
+				for j := range 60 {
+					keys = append(keys, strconv.Itoa((i*7+j)%80))
+				}
+				got, err := c.GetMany(t.Context(), keys, load)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, k := range keys {
+					if v, found := got[k]; v != "v"+k && k != "absent" || found == (k == "absent") {
+						t.Errorf("%s is %q, %v", k, v, found)
+					}
+				}
+				if len(got) != 61 {
+					t.Errorf("%d values", len(got))
+				}
+			})
+		}
+		all.Wait()
+		if s := a.Stats(); s.Negatives+b.Stats().Negatives == 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package cache
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+func storeCmd(key, owner string, w written, took time.Duration) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: storeScript, Keys: []string{key},
+		Args:  []string{owner, w.mark, decimal(micros(w.fresh)), decimal(micros(took)), millis(w.keep), w.payload},
+		Flags: redoubt.Idempotent,
+	}
+}
+
+func releaseCmd(key, owner string) redoubt.Cmd {
+	return redoubt.Cmd{Script: releaseScript, Keys: []string{key}, Args: []string{owner}, Flags: redoubt.Idempotent}
+}
+
+func renewCmd(key, owner string, lease time.Duration) redoubt.Cmd {
+	return redoubt.Cmd{Script: renewScript, Keys: []string{key}, Args: []string{owner, decimal(micros(lease))}, Flags: redoubt.Idempotent}
+}
+
+// leaseCmd is sent once: a copy of it that came after an invalidation would bring the
+// lease back, and what was loaded before could be stored.
+func leaseCmd(key, owner string, lease time.Duration, seen, waiter string) redoubt.Cmd {
+	return redoubt.Cmd{Script: leaseScript, Keys: []string{key}, Args: []string{owner, decimal(micros(lease)), seen, waiter}}
+}
+
+// setCmd is sent once too: a copy that came later would undo what others have done.
+func setCmd(key string, w written, channel, message string) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: setScript, Keys: []string{key},
+		Args: []string{newID(), w.mark, decimal(micros(w.fresh)), millis(w.keep), w.payload, channel, message},
+	}
+}
+
+func invalidateCmd(key, channel, message string) redoubt.Cmd {
+	return redoubt.Cmd{Script: invalidateScript, Keys: []string{key}, Args: []string{channel, message}, Flags: redoubt.Idempotent}
+}
+
+// readHeld reads the replies of those scripts that say whether a lease was there.
+func readHeld(r redoubt.Reply) (held bool, err error) {
+	a, err := r.Array()
+	if err != nil {
+		return false, err
+	}
+	n, err := (redoubt.Reply{Val: a[0]}).Int()
+	return n == 1, err
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// millis rounds up: a key must not go before its value is stale.
+func millis(d time.Duration) string {
+	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
+}
+
+// read reads one entry: by GET, or, when the server's time is to be learned, by a
+// script.
+func (c *Cache[K, V]) read(ctx context.Context, p place[K]) (entry, error) {
+	sent := c.clock.mono()
+	r := c.send(ctx, []redoubt.Cmd{c.readCmd(p.entry, !c.clock.known())})[0]
+	return c.readReply(r, sent)
+}
+
+func (c *Cache[K, V]) readCmd(key string, withTime bool) redoubt.Cmd {
+	if withTime {
+		return redoubt.Cmd{Script: readScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
+	}
+	return redoubt.Cmd{Name: "GET", Keys: []string{key}, Flags: redoubt.ReadOnly}
+}
+
+// readReply reads what came to a readCmd that was sent at some time.
+func (c *Cache[K, V]) readReply(r redoubt.Reply, sent int64) (entry, error) {
+	if a, ok := r.Val.([]any); ok && r.Err == nil && len(a) == 2 {
+		now, err := (redoubt.Reply{Val: a[0]}).Int()
+		if err != nil {
+			return entry{}, err
+		}
+		c.clock.learn(sent, now)
+		r.Val = a[1]
+	}
+	if r.Err != nil || r.IsNil() {
+		return entry{kind: kindNone}, r.Err
+	}
+	raw, err := r.Text()
+	return parseEntry(raw), err
+}
+
+// send runs commands in one round trip to each server, with the patience of
+// Options.Timeout, and not at all while the server is taken to be down.
+func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if len(cmds) == 0 {
+		return nil
+	}
+	if !c.server.allow() {
+		replies := make([]redoubt.Reply, len(cmds))
+		for i := range replies {
+			replies[i].Err = errServerDown
+		}
+		return replies
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	var replies []redoubt.Reply
+	if len(cmds) == 1 {
+		replies = []redoubt.Reply{c.client.Do(bounded, cmds[0])}
+	} else {
+		replies = c.client.Pipeline(bounded, cmds)
+	}
+	if ctx.Err() != nil {
+		return replies // that says nothing of the server
+	}
+	up := true
+	for _, r := range replies {
+		if r.Err == nil {
+			continue
+		}
+		c.emit(ctx, Event{Kind: Trouble, Err: r.Err})
+		if !isReply(r.Err) {
+			up = false
+		}
+	}
+	c.server.done(up)
+	return replies
+}
+
+// attempt asks for the right to load the keys of flights. It settles those whose
+// value has come meanwhile. granted may also load because the server can't be reached:
+// they have no owner.
+func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter string) (granted []*flight[K, V], held []waiting[K, V]) {
+	cmds := make([]redoubt.Cmd, len(fs))
+	for i, f := range fs {
+		f.owner = newID()
+		f.epoch = c.local.epoch(f.text)
+		cmds[i] = leaseCmd(f.entry, f.owner, c.opts.Lease, f.state.seen, waiter)
+	}
+	c.asks(fs)
+	sent := c.clock.mono()
+	for i, r := range c.send(ctx, cmds) {
+		f := fs[i]
+		status, now, left, raw, err := readLease(r)
+		if err != nil {
+			// It may have been granted. But the command may also come late, after
+			// an invalidation, so this owner never stores anything.
+			f.owner = ""
+			granted = append(granted, f)
+			continue
+		}
+		c.clock.learn(sent, now)
+		e := parseEntry(raw)
+		switch status {
+		case leaseGranted:
+			f.leasedAt = now
+			granted = append(granted, f)
+			c.remember(f, e)
+		case leaseFresh:
+			s := c.judge(ctx, f.place, e, f.epoch)
+			if !s.good { // it can't be read, or has just become stale
+				if s.seen == f.state.seen { // and this program and the script don't agree on it
+					f.owner = ""
+					granted = append(granted, f)
+					continue
+				}
+				f.state = s
+				g, h := c.attempt(ctx, fs[i:i+1], waiter)
+				granted, held = append(granted, g...), append(held, h...)
+				continue
+			}
+			f.answer = s.answer
+			c.settle(f, nil)
+		default:
+			c.remember(f, e)
+			held = append(held, waiting[K, V]{f, left})
+		}
+	}
+	return granted, held
+}
+
+// remember notes what may be served in need, of what came with a lease.
+func (c *Cache[K, V]) remember(f *flight[K, V], e entry) {
+	if f.state.usable > 0 || !e.has() || c.opts.StaleIfError == 0 {
+		return
+	}
+	if v, found, err := c.decode(e); err == nil {
+		f.state.answer, f.state.usable = answer[V]{v, found}, e.fresh+micros(c.opts.StaleIfError)
+	}
+}
+
+const (
+	leaseHeld = iota
+	leaseGranted
+	leaseFresh
+)
+
+func readLease(r redoubt.Reply) (status, now int64, left time.Duration, raw string, err error) {
+	a, err := r.Array()
+	if err != nil {
+		return 0, 0, 0, "", err
+	}
+	var n [3]int64
+	if err := (redoubt.Reply{Val: a[:3]}).Ints(n[:]); err != nil {
+		return 0, 0, 0, "", err
+	}
+	raw, err = redoubt.Reply{Val: a[3]}.Text()
+	return n[0], n[1], time.Duration(n[2]) * time.Microsecond, raw, err
+}

@@ -1,0 +1,188 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// world is one back end for processes that share caches.
+type world struct {
+	prefix string
+	t      testing.TB
+	rdb    redis.UniversalClient // for looking at keys
+	dial   func() redis.UniversalClient
+}
+
+// each runs a test on a server, on the engine, and on a cluster.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		w := &world{prefix: b.Prefix, t: t}
+		w.dial = func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1}) }
+		w.rdb = w.connect()
+		run(t, w)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		addrs := sharedCluster(t)
+		w := &world{prefix: fmt.Sprint("c", prefixes.Add(1)), t: t}
+		w.dial = func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
+		w.rdb = w.connect()
+		run(t, w)
+	})
+}
+
+var prefixes atomic.Int64
+
+// connect returns connections of its own.
+func (w *world) connect() redis.UniversalClient {
+	rdb := w.dial()
+	w.t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// client returns the Client of another process.
+func (w *world) client() *redoubt.Client {
+	conn, err := goredis.Wrap(w.connect())
+	must(w.t, err)
+	return w.clientOn(conn)
+}
+
+func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
+	w.t.Helper()
+	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.prefix})
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// A timed cache is one of another process, on a server whose clock is set.
+type timed struct {
+	*cache.Cache[string, string]
+	clock *frozenclock.Conn
+}
+
+func (w *world) timed(change ...func(o *options)) timed {
+	conn, err := goredis.Wrap(w.connect())
+	must(w.t, err)
+	clock := frozenclock.New(conn, cache.Scripts(), nil)
+	return timed{w.usersOn(w.clientOn(clock), change...), clock}
+}
+
+// at sets the clock to a time since its start.
+func (c timed) at(d time.Duration) {
+	c.clock.Set(time.Unix(1_760_000_000, 0).Add(d))
+	c.Resync()
+}
+
+type options = cache.Options[string, string]
+
+// users returns the cache of another process.
+func (w *world) users(change ...func(o *options)) *cache.Cache[string, string] {
+	w.t.Helper()
+	return w.usersOn(w.client(), change...)
+}
+
+func (w *world) usersOn(client *redoubt.Client, change ...func(o *options)) *cache.Cache[string, string] {
+	w.t.Helper()
+	o := options{Name: "users", TTL: time.Hour, Timeout: time.Minute, Lease: time.Minute, LoadTimeout: 2 * time.Minute}
+	for _, c := range change {
+		c(&o)
+	}
+	c, err := cache.New(client, o)
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// key is where an entry is.
+func (w *world) key(text string) string { return w.prefix + ":{users:" + text + "}:cache" }
+
+// A source counts what it is asked.
+type source struct {
+	loads atomic.Int64
+	value atomic.Value // string; "" is none
+	err   atomic.Pointer[error]
+}
+
+func newSource(value string) *source {
+	s := &source{}
+	s.value.Store(value)
+	return s
+}
+
+func (s *source) load(context.Context, string) (string, bool, error) {
+	s.loads.Add(1)
+	if err := s.err.Load(); err != nil {
+		return "", false, *err
+	}
+	v := s.value.Load().(string)
+	return v, v != "", nil
+}
+
+func (s *source) fail(err error) {
+	if err == nil {
+		s.err.Store(nil)
+	} else {
+		s.err.Store(&err)
+	}
+}
+
+// asked fails the test unless the source was asked n times.
+func (s *source) asked(t testing.TB, n int64) {
+	t.Helper()
+	if got := s.loads.Load(); got != n {
+		t.Fatalf("the source was asked %d times, want %d", got, n)
+	}
+}
+
+// gets fails the test unless Get has the value; "" is none.
+func gets(t testing.TB, c *cache.Cache[string, string], key, want string, load cache.Loader[string, string]) {
+	t.Helper()
+	v, found, err := c.Get(t.Context(), key, load)
+	must(t, err)
+	if v != want || found != (want != "") {
+		t.Fatalf("got %q, %v; want %q", v, found, want)
+	}
+}
+
+// never is a load that must not be called.
+func never(t testing.TB) cache.Loader[string, string] {
+	return func(_ context.Context, key string) (string, bool, error) {
+		t.Errorf("%s was loaded", key)
+		return "", false, errors.New("not to be asked")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails the test unless err matches want, which may be nil.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want %v", err, want)
+	}
+}
+
+// eventually polls until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	await.Until(t, 30*time.Second, what, ok)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/cache"
+)
+
+// A cacheEntry is one key of a cache, as cache get prints it in JSON.
+type cacheEntry struct {
+	Cache string `json:"cache"`
+	Key   string `json:"key"`
+	Kind  string `json:"kind"`
+	Fresh int64  `json:"fresh_ms"`
+	TTL   int64  `json:"ttl_ms"`
+	Took  int64  `json:"took_ms"`
+	Lease int64  `json:"lease_ms"`
+	Bytes int    `json:"bytes"`
+	// Value is the payload when it is text, and otherwise quoted as in Go.
+	Value string `json:"value"`
+}
+
+func cacheEntryOf(i cache.Info) cacheEntry {
+	value := string(i.Payload)
+	if !utf8.ValidString(value) {
+		value = strconv.Quote(value)
+	}
+	return cacheEntry{
+		Cache: i.Cache, Key: i.Key, Kind: i.Kind, Fresh: i.Fresh.Milliseconds(), TTL: i.TTL.Milliseconds(),
+		Took: i.Took.Milliseconds(), Lease: i.Lease.Milliseconds(), Bytes: i.Bytes, Value: value,
+	}
+}
+
+// A cacheState counts what the server has of a cache.
+type cacheState struct {
+	Cache     string `json:"cache"`
+	Values    int64  `json:"values"`
+	Stale     int64  `json:"stale"` // of the values
+	Negatives int64  `json:"negatives"`
+	Loading   int64  `json:"loading"`
+	Bytes     int64  `json:"bytes"`
+}
+
+func newCache() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "Count, show and invalidate what caches keep",
+		Long: `Count, show and invalidate what the caches of package cache keep on the server.
+
+Exit codes: 0 done, 1 there is no such entry; 64 wrong usage; 65 the key holds
+something else; 69 no server.`,
+		Args: noSuchCommand,
+		RunE: showHelp,
+	}
+	cmd.AddCommand(newCacheStats(), newCacheGet(), newCacheInvalidate())
+	return cmd
+}
+
+func newCacheStats() *cobra.Command {
+	return newCacheCommand(&cobra.Command{
+		Use:   "stats NAME",
+		Short: "Count what there is of a cache",
+		Long:  "Count what there is of a cache. It looks at every key of the server, or of all\nprimaries of a cluster, in small steps that hold nobody up.",
+	}, 1, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
+		s := cacheState{Cache: args[0]}
+		seen := map[string]bool{} // a listing may find a key twice
+		for i, err := range cache.List(ctx, client, args[0]) {
+			if err != nil {
+				return err
+			}
+			if seen[i.Key] {
+				continue
+			}
+			seen[i.Key] = true
+			s.Bytes += int64(i.Bytes)
+			if i.Lease > 0 {
+				s.Loading++
+			}
+			switch i.Kind {
+			case "value":
+				s.Values++
+				if i.Fresh <= 0 {
+					s.Stale++
+				}
+			case "negative":
+				s.Negatives++
+			}
+		}
+		if asJSON {
+			return printJSON(out, s)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintf(table, "CACHE\tVALUES\tSTALE\tNEGATIVES\tLOADING\tBYTES\n%s\t%d\t%d\t%d\t%d\t%d\n",
+			printable(s.Cache), s.Values, s.Stale, s.Negatives, s.Loading, s.Bytes)
+		return table.Flush()
+	})
+}
+
+func newCacheGet() *cobra.Command {
+	return newCacheCommand(&cobra.Command{
+		Use:   "get NAME KEY",
+		Short: "Show what there is of a key",
+	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
+		i, found, err := cache.Inspect(ctx, client, args[0], args[1])
+		if err != nil {
+			return lockFault("cache "+strconv.Quote(args[0]), err)
+		}
+		if !found {
+			return failf(exitFault, "cache %q has nothing for %q", args[0], args[1])
+		}
+		e := cacheEntryOf(i)
+		if asJSON {
+			return printJSON(out, e)
+		}
+		ms := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintf(table, "kind\t%s\nfresh for\t%s\nlives for\t%s\nload took\t%s\nlease for\t%s\nbytes\t%d\nvalue\t%s\n",
+			e.Kind, ms(e.Fresh), ms(e.TTL), ms(e.Took), ms(e.Lease), e.Bytes, printable(e.Value))
+		return table.Flush()
+	})
+}
+
+func newCacheInvalidate() *cobra.Command {
+	return newCacheCommand(&cobra.Command{
+		Use:   "invalidate NAME KEY",
+		Short: "Invalidate a key, in all processes that keep it",
+	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
+		there, err := cache.Invalidate(ctx, client, args[0], args[1])
+		if err != nil {
+			return lockFault("cache "+strconv.Quote(args[0]), err)
+		}
+		if asJSON {
+			return printJSON(out, map[string]bool{"there": there})
+		}
+		if !there {
+			_, err = fmt.Fprintln(out, "there was no value")
+			return err
+		}
+		_, err = fmt.Fprintln(out, "invalidated")
+		return err
+	})
+}
+
+// newCacheCommand is a command on a cache that takes n arguments.
+func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error) *cobra.Command {
+	var f serverFlags
+	var asJSON bool
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("want %s, not %d arguments", cmd.Use, len(args))
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+			return run(ctx, client, args, cmd.OutOrStdout(), asJSON)
+		})
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
+	onThisLine(flags, "json")
+	f.flags(flags)
+	return cmd
+}

@@ -1,0 +1,30 @@
+package redoubt
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoSubscriber is returned by [Client.Subscribe] on a Conn that is no
+// [Subscriber].
+var ErrNoSubscriber = errors.New("redoubt: the Conn can't subscribe")
+
+// CanSubscribe reports whether [Client.Subscribe] is of use.
+func (c *Client) CanSubscribe() bool {
+	_, ok := c.conn.(Subscriber)
+	return ok
+}
+
+// Subscribe listens on a channel that anybody may publish to, on a cluster too: see
+// [Subscriber]. It is for what all processes must hear; who waits for one key has a
+// [Waiter].
+func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string, lost bool)) (stop func(), err error) {
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	s, ok := c.conn.(Subscriber)
+	if !ok {
+		return nil, ErrNoSubscriber
+	}
+	return s.Subscribe(ctx, channel, false, on)
+}
