@@ -33,7 +33,7 @@ const (
 
 // Add puts a member where it is now, whether it was in the index before or not. It
 // reports whether it is new. A member that is at its new place in the same cell as
-// before takes one round trip; a new one five, and one that changes cells seven, of
+// before takes one round trip; a new one five, and one that changes cells eight, of
 // which only one changes what others see.
 //
 // After an error the member is where it was or at its new place, and nowhere else: a
@@ -265,7 +265,7 @@ func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (le
 	return left, x.splitAll(ctx, busy)
 }
 
-// Remove takes members out of the index. It returns how many were in it. Six round
+// Remove takes members out of the index. It returns how many were in it. Five round
 // trips for every 4,096 of them. After an error some may be out; none is half-way.
 func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err error) {
 	known := make(map[string]bool, len(members))
