@@ -33,7 +33,7 @@ func (v *value) recount() int64 {
 		if !o.large() {
 			return n // likewise
 		}
-		n -= o.list.bytes
+		n -= o.tree.bytes
 		for at := o.first(); at.ok(); at = at.next() {
 			n += allocated(len(at.member()))
 		}

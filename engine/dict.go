@@ -163,6 +163,12 @@ func newEntry[V any](key []byte) *entry[V] {
 	own, size := int(unsafe.Sizeof(entry[V]{})), int(allocated(len(key)))
 	if allocated(own+size) <= allocated(own)+int64(size) {
 		switch size {
+		case 8:
+			p := &struct {
+				entry[V]
+				room [8]byte
+			}{}
+			e, room = &p.entry, p.room[:]
 		case 16:
 			p := &struct {
 				entry[V]

@@ -20,7 +20,7 @@ const (
 	hashBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
 	setBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
 	zsetBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
-	skipBytes = int64(unsafe.Sizeof(skiplist{})+unsafe.Sizeof(zentry{})) + leastTable
+	treeBytes = int64(unsafe.Sizeof(ztree{})+unsafe.Sizeof(znode{})) + leastTable
 	// Go's allocator rounds these up to 16.
 	fieldBytes  = int64((unsafe.Sizeof(entry[field]{})+15)&^15) + bucketBytes
 	memberBytes = int64((unsafe.Sizeof(entry[struct{}]{})+15)&^15) + bucketBytes
@@ -30,9 +30,8 @@ const (
 	leastTable = int64(unsafe.Sizeof([]*item{})) + leastSize*8 - bucketBytes
 	dictBytes  = int64(unsafe.Sizeof(dict[field]{})) + leastTable
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
-	// A quarter of the nodes have links above the lowest level, and those a third
-	// of a link more than one on average.
-	nodeBytes = int64(unsafe.Sizeof(zentry{})) + bucketBytes + int64(unsafe.Sizeof(zlink{}))/3
+	// A leaf has 1120 bytes for 64 places, of which two thirds are taken.
+	nodeBytes = (int64(unsafe.Sizeof(zentry{}))+15)&^15 + bucketBytes + 26
 )
 
 // allocated returns how many bytes Go's allocator takes for n.
@@ -100,7 +99,7 @@ func (s *set) size() int64 {
 
 func (z *zset) size() int64 {
 	if z.large() {
-		return zsetBytes + skipBytes + z.list.bytes + int64(z.len())*nodeBytes
+		return zsetBytes + treeBytes + z.tree.bytes + int64(z.len())*nodeBytes
 	}
 	return zsetBytes + allocated(cap(z.packed))
 }

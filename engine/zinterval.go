@@ -37,15 +37,15 @@ func (r *lexRange) above(m string) bool {
 // A zinterval is a range by score, by member or by rank: members are in it
 // from the first that is not below to the last that is not above.
 type zinterval interface {
-	below(score float64, member string) bool
-	above(score float64, member string) bool
+	below(at zcursor) bool
+	above(at zcursor) bool
 	empty() bool // whatever the set
 }
 
 type byScore struct{ r *scoreRange }
 
-func (b byScore) below(score float64, _ string) bool { return b.r.below(score) }
-func (b byScore) above(score float64, _ string) bool { return b.r.above(score) }
+func (b byScore) below(at zcursor) bool { return b.r.below(at.score()) }
+func (b byScore) above(at zcursor) bool { return b.r.above(at.score()) }
 
 func (b byScore) empty() bool {
 	return b.r.min > b.r.max || b.r.min == b.r.max && (b.r.minEx || b.r.maxEx)
@@ -61,8 +61,8 @@ func (b byLex) empty() bool {
 	return n > 0 || n == 0 && (b.r.minEx || b.r.maxEx)
 }
 
-func (b byLex) below(_ float64, member string) bool { return b.r.below(member) }
-func (b byLex) above(_ float64, member string) bool { return b.r.above(member) }
+func (b byLex) below(at zcursor) bool { return b.r.below(at.member()) }
+func (b byLex) above(at zcursor) bool { return b.r.above(at.member()) }
 
 // outside says at once that nothing is in the interval.
 func (z *zset) outside(in zinterval) bool {
@@ -79,7 +79,7 @@ func (z *zset) begin(in zinterval) zcursor {
 	}
 	var at zcursor
 	if z.large() {
-		at.e = z.list.seek(in.below)
+		at = z.seek(in.below)
 	} else {
 		for at = z.first(); at.ok() && at.below(in); {
 			at = at.next()
@@ -101,13 +101,19 @@ func (z *zset) end(in zinterval) zcursor {
 		for at.ok() && at.above(in) {
 			at = at.prev()
 		}
-	} else if e := z.list.seek(func(score float64, member string) bool { return !in.above(score, member) }); e != nil {
-		at.e = e.val.prev
+	} else if behind := z.seek(func(at zcursor) bool { return !in.above(at) }); behind.ok() {
+		at = behind.prev()
 	}
 	if !at.ok() || at.below(in) {
 		return zcursor{}
 	}
 	return at
+}
+
+// seek returns the first place of a large set that is not less, by a monotonous
+// function that says whether a place is.
+func (z *zset) seek(less func(zcursor) bool) zcursor {
+	return z.inTree(z.tree.seek(func(n *znode, i int) bool { return less(z.inTree(n, i)) }))
 }
 
 // count returns how many members are in the interval.

@@ -8,8 +8,8 @@ import "math/rand/v2"
 type zset struct {
 	limits *limits
 	packed zpacked
-	list   *skiplist // not nil when the set is large
-	few    int32     // members that are packed
+	tree   *ztree // not nil when the set is large
+	few    int32  // members that are packed
 }
 
 func (c *call) newZset() *object { return &object{kindZset, &zset{limits: c.e.config.limits.Load()}} }
@@ -17,12 +17,13 @@ func (c *call) newZset() *object { return &object{kindZset, &zset{limits: c.e.co
 // A zcursor is a place in a sorted set, or none. It is valid until the set is
 // changed, and so are the strings that it gives.
 type zcursor struct {
+	z *zset
 	e *zentry // in a large set
-	z *zset   // which is small
-	i int     // in its bytes
+	n *znode  // its leaf, or nil while nobody has asked for it
+	i int     // its place there, or in the bytes of a small set
 }
 
-func (at zcursor) ok() bool { return at.e != nil || at.z != nil }
+func (at zcursor) ok() bool { return at.z != nil }
 
 func (at zcursor) member() string {
 	if at.e != nil {
@@ -32,8 +33,11 @@ func (at zcursor) member() string {
 }
 
 func (at zcursor) score() float64 {
-	if at.e != nil {
-		return at.e.val.score
+	switch {
+	case at.n != nil:
+		return at.n.scores[at.i]
+	case at.e != nil:
+		return at.e.val
 	}
 	return at.z.packed.scoreAt(at.i)
 }
@@ -41,7 +45,8 @@ func (at zcursor) score() float64 {
 // next returns the place of the next greater member.
 func (at zcursor) next() zcursor {
 	if at.e != nil {
-		return zcursor{e: at.e.val.next}
+		at = at.inLeaf()
+		return at.z.inTree(stepOver(at.n, at.i+1))
 	}
 	if at.i = at.z.packed.place(at.i).next; at.i == len(at.z.packed) {
 		return zcursor{}
@@ -52,7 +57,8 @@ func (at zcursor) next() zcursor {
 // prev returns the place of the next lesser member.
 func (at zcursor) prev() zcursor {
 	if at.e != nil {
-		return zcursor{e: at.e.val.prev}
+		at = at.inLeaf()
+		return at.z.inTree(stepBack(at.n, at.i))
 	}
 	if at.i == 0 {
 		return zcursor{}
@@ -61,14 +67,39 @@ func (at zcursor) prev() zcursor {
 	return at
 }
 
-func (at zcursor) below(in zinterval) bool { return in.below(at.score(), at.member()) }
-func (at zcursor) above(in zinterval) bool { return in.above(at.score(), at.member()) }
+// inLeaf returns a place in a large set that knows its leaf.
+func (at zcursor) inLeaf() zcursor {
+	if at.n == nil {
+		at.n, at.i = at.z.tree.place(at.e)
+	}
+	return at
+}
 
-func (z *zset) large() bool { return z.list != nil }
+func (at zcursor) below(in zinterval) bool { return in.below(at) }
+func (at zcursor) above(in zinterval) bool { return in.above(at) }
+
+// inTree returns the place of a large set that is in a leaf, none when that is
+// nil.
+func (z *zset) inTree(n *znode, i int) zcursor {
+	if n == nil {
+		return zcursor{}
+	}
+	return zcursor{z, n.entries[i], n, i}
+}
+
+// inDict returns the place of an entry, none when it is nil.
+func (z *zset) inDict(e *zentry) zcursor {
+	if e == nil {
+		return zcursor{}
+	}
+	return zcursor{z: z, e: e}
+}
+
+func (z *zset) large() bool { return z.tree != nil }
 
 func (z *zset) len() int {
 	if z.large() {
-		return z.list.len()
+		return z.tree.len()
 	}
 	return int(z.few)
 }
@@ -76,7 +107,7 @@ func (z *zset) len() int {
 // get returns the place of a member.
 func (z *zset) get(member []byte) zcursor {
 	if z.large() {
-		return zcursor{e: z.list.members.get(member)}
+		return z.inDict(z.tree.members.get(member))
 	}
 	if i := z.packed.find(member); i >= 0 {
 		return zcursor{z: z, i: i}
@@ -86,20 +117,21 @@ func (z *zset) get(member []byte) zcursor {
 
 func (z *zset) first() zcursor {
 	switch {
-	case z.large():
-		return zcursor{e: z.list.first()}
-	case z.few == 0:
+	case z.len() == 0:
 		return zcursor{}
+	case z.large():
+		return z.inTree(z.tree.first(), 0)
 	}
 	return zcursor{z: z}
 }
 
 func (z *zset) last() zcursor {
 	switch {
-	case z.large():
-		return zcursor{e: z.list.tail}
-	case z.few == 0:
+	case z.len() == 0:
 		return zcursor{}
+	case z.large():
+		n := z.tree.last()
+		return z.inTree(n, n.len()-1)
 	}
 	return zcursor{z: z, i: z.packed.before(len(z.packed))}
 }
@@ -111,7 +143,7 @@ func (z *zset) at(rank int) zcursor {
 	case rank < 0 || rank >= n:
 		return zcursor{}
 	case z.large():
-		return zcursor{e: z.list.at(rank)}
+		return z.inTree(z.tree.at(rank))
 	}
 	at := z.first()
 	if rank < n/2 {
@@ -129,7 +161,7 @@ func (z *zset) at(rank int) zcursor {
 // rank returns the position of a place, the least being 0.
 func (z *zset) rank(at zcursor) (n int) {
 	if z.large() {
-		return z.list.rank(at.e)
+		return z.tree.rank(at.e)
 	}
 	for i := 0; i < at.i; n++ {
 		i = z.packed.place(i).next
@@ -140,7 +172,7 @@ func (z *zset) rank(at zcursor) (n int) {
 // random returns the place of a member, each with the same probability.
 func (z *zset) random() zcursor {
 	if z.large() {
-		return zcursor{e: z.list.members.random()}
+		return z.inDict(z.tree.members.random())
 	}
 	return z.at(rand.IntN(z.len()))
 }
@@ -150,11 +182,11 @@ func (z *zset) enlarge() {
 	if z.large() {
 		return
 	}
-	list := newSkiplist()
+	tree := newZtree()
 	for at := z.first(); at.ok(); at = at.next() {
-		list.add(view(at.member()), at.score())
+		tree.add(view(at.member()), at.score())
 	}
-	z.list, z.packed, z.few = list, nil, 0
+	z.tree, z.packed, z.few = tree, nil, 0
 }
 
 // add puts a member in that is not there.
@@ -163,7 +195,7 @@ func (z *zset) add(member []byte, score float64) {
 		z.enlarge()
 	}
 	if z.large() {
-		z.list.add(member, score)
+		z.tree.add(member, score)
 		return
 	}
 	z.packed = z.packed.add(member, score)
@@ -175,7 +207,7 @@ func (z *zset) move(at zcursor, score float64) {
 	switch {
 	case score == at.score():
 	case z.large():
-		z.list.move(at.e, score)
+		z.tree.move(at.e, score)
 	default:
 		z.packed = z.packed.move(at.i, score)
 	}
@@ -201,10 +233,10 @@ func (z *zset) remove(at zcursor, n int) {
 		z.few -= int32(n) //nolint:gosec // not more than few
 		return
 	}
-	for ; n > 0; n-- {
-		e := at.e
-		at = at.next()
-		z.list.remove(e)
+	for e := at.e; n > 0; {
+		var gone int
+		gone, e = z.tree.remove(e, n)
+		n -= gone
 	}
 }
 
@@ -232,7 +264,7 @@ func (z *zset) clone(limits *limits) *zset {
 	}
 	out.enlarge()
 	for at := z.first(); at.ok(); at = at.next() {
-		out.list.add(view(at.member()), at.score())
+		out.tree.add(view(at.member()), at.score())
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func (r *zsetRun) compare(member string) {
 		in := byScore{&scoreRange{min: score, max: math.Inf(1), minEx: score > 0}}
 		n := 0
 		for _, m := range r.want {
-			n += int(b2i(!in.below(m.score, m.member)))
+			n += int(b2i(!in.r.below(m.score)))
 		}
 		if got := r.z.count(in); got != n {
 			r.t.Fatalf("%d scores are from %v on, want %d", got, score, n)

@@ -329,7 +329,7 @@ func cmdZscan(c *call) {
 			emit(at)
 		}
 	default:
-		next = scanDict(&z.list.members, cursor, opts.count, func(e *zentry) { emit(zcursor{e: e}) })
+		next = scanDict(&z.tree.members, cursor, opts.count, func(e *zentry) { emit(z.inDict(e)) })
 	}
 	c.endScan(start, next, n)
 }
