@@ -41,8 +41,8 @@ type Options struct {
 	// counted since is lost when the process dies. Defaults to a second.
 	FlushEvery time.Duration
 	// FlushBytes is how much memory what was counted may take before it is sent at once:
-	// up to MaxBytes. Defaults to 4 MiB, which is what 250 pages take that have
-	// thousands of visitors each, and some 20,000 with few.
+	// up to MaxBytes. Defaults to 32 MiB, or MaxBytes if that is less: what 2,000 pages
+	// take that have thousands of visitors each, and some 150,000 with few.
 	FlushBytes int
 	// MaxBytes is how much it may take at all, while the server can't be reached: from
 	// 64 KiB to 1 TiB. Beyond it visits are refused with [ErrFull]. Defaults to 64 MiB.
@@ -57,7 +57,7 @@ type Options struct {
 const (
 	defaultKeep       = 90 * day * time.Second
 	defaultFlushEvery = time.Second
-	defaultFlushBytes = 4 << 20
+	defaultFlushBytes = 32 << 20
 	defaultMaxBytes   = 64 << 20
 	minMaxBytes       = 64 << 10
 	maxKeep           = 100 * 365 * day * time.Second
