@@ -1,6 +1,7 @@
 // Package redoubt is coordination for services on Redis: what its primitives
 // share. The primitives are in packages of their own: lock, ratelimit,
-// queue, fence, stock, bloom, geo, ttlhash, scan.
+// queue, fence, stock, bloom, cache, geo,
+// ttlhash, scan.
 //
 // A program wraps the Redis client that it already has, makes one [Client] on
 // it, and passes that to the primitives:
