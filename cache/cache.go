@@ -107,6 +107,7 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 	if opts.Local > 0 {
 		c.local = newLocal[K, V](opts.Local, c.clock, c.id)
 		c.working.Go(c.listen)
+		c.working.Go(func() { c.local.keepTime(c.ctx) })
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.L
 func TestLocalLevelsHear(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, b, s := w.users(withLocal), w.users(withLocal), newSource("0")
-		times := 20
+		times, late := 20, 0
 		if full() {
 			times = 1000
 		}
@@ -55,9 +55,13 @@ func TestLocalLevelsHear(t *testing.T) {
 				must(t, err)
 				return v == want
 			})
-			if took := time.Since(began); full() && took > 100*time.Millisecond {
-				t.Errorf("b saw it after %v", took)
+			if time.Since(began) > 100*time.Millisecond {
+				late++
 			}
+		}
+		// One in a hundred may be the machine, which others use too.
+		if full() && late > times/100 {
+			t.Errorf("b saw %d of %d later than after 100 ms", late, times)
 		}
 		if n := b.Stats().LocalEntries; n == 0 {
 			t.Error("nothing is kept")
