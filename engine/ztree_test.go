@@ -29,6 +29,11 @@ func TestZtreeNodes(t *testing.T) {
 				tree.remove(e, 1)
 			case r.IntN(3) == 0:
 				tree.move(e, e.val+0.001) // may stay where it is
+			case r.IntN(5) == 0: // from near an end to it
+				n := tree.first()
+				tree.move(n.entries[r.IntN(n.len())], n.scores[0]-1)
+				n = tree.last()
+				tree.move(n.entries[r.IntN(n.len())], n.scores[n.len()-1]+1)
 			default:
 				tree.move(e, score)
 			}
