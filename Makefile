@@ -21,7 +21,7 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
 .PHONY: test
-test: redis-server ## Vets and tests everything; needs redis-server, installs it where it can
+test: redis-server memcached ## Vets and tests everything; needs redis-server and memcached, installs them where it can
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
 	@set -e; for m in $(TESTED); do \
 		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
@@ -45,6 +45,20 @@ redis-server:
 		echo "  Debian, Ubuntu: sudo apt-get install redis-server redis-tools"; \
 		echo "  Fedora:         sudo dnf install valkey-compat-redis"; \
 		echo "  macOS:          brew install redis"; \
+		exit 1; \
+	fi
+
+.PHONY: memcached
+memcached:
+	@if command -v memcached >/dev/null; then exit 0; fi; \
+	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+		echo "== installing memcached"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends memcached; \
+	else \
+		echo "The tests of proxy/memcached run against memcached, which is not installed. Install it:"; \
+		echo "  Debian, Ubuntu: sudo apt-get install memcached"; \
+		echo "  Fedora:         sudo dnf install memcached"; \
+		echo "  macOS:          brew install memcached"; \
 		exit 1; \
 	fi
 

@@ -65,6 +65,7 @@ var mayImport = map[string][]string{
 	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
 	"proxy":               {".", "resp", "internal/socket", "proxy/ring"},
+	"proxy/memcached":     {"internal/socket", "proxy/ring"},
 	"proxy/ring":          {},
 	"server":              {".", "command", "proxy", "proxy/ring", "resp", "internal/socket"},
 }

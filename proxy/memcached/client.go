@@ -1,0 +1,316 @@
+package memcached
+
+import (
+	"bytes"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+const (
+	firstBuffer = 4 << 10  // of a client; an idle one keeps it
+	idleBuffer  = 64 << 10 // larger buffers are given back when they are empty
+	slowPart    = 1 << 20  // what a client must take within SlowClient
+)
+
+// A client is one connection to the pool. One goroutine reads its commands; those
+// that read the servers' replies write its answers, as far as its socket takes
+// them without waiting.
+type client struct {
+	pool *Pool
+	conn *socket.Conn
+
+	mu       sync.Mutex
+	changed  sync.Cond // with waiting: something below became less
+	waiting  bool
+	queue    queue
+	free     []*answer
+	inFlight int    // commands that servers have to answer
+	held     int    // bytes of answers that have not been written
+	out      []byte // of these, what may be written
+	spare    []byte
+	writing  bool // somebody writes
+	flushing bool // somebody is going to flush
+	dead     bool // nothing can be written any more
+
+	// Of the goroutine that reads.
+	scanner requestScanner
+	command command
+	touched []*node // that have something to be flushed
+	now     time.Time
+}
+
+func newClient(p *Pool, conn net.Conn) *client {
+	c := &client{pool: p, conn: socket.New(conn)}
+	c.scanner.maxLine, c.scanner.maxValue = p.opts.MaxLine, p.opts.MaxValue
+	c.changed.L = &c.mu
+	return c
+}
+
+// serve answers commands until the client goes or says quit.
+func (c *client) serve() {
+	c.read()
+	c.flushNodes()
+	// What was asked is answered before the connection is closed.
+	c.mu.Lock()
+	for !c.dead && (c.inFlight > 0 || c.held > 0 || c.writing) {
+		c.await()
+	}
+	c.dead = true
+	c.mu.Unlock()
+	_ = c.conn.Close()
+}
+
+// await waits until something changes. The caller holds mu.
+func (c *client) await() {
+	c.waiting = true
+	c.changed.Wait()
+	c.waiting = false
+}
+
+func (c *client) read() {
+	buf := make([]byte, firstBuffer)
+	from, to := 0, 0
+	for {
+		if from == to {
+			from, to = 0, 0
+			if len(buf) > idleBuffer {
+				buf = make([]byte, firstBuffer)
+			}
+		}
+		if to == len(buf) || from+c.scanner.need > len(buf) {
+			if to-from > len(buf)/2 || c.scanner.need > len(buf) {
+				grown := make([]byte, max(2*len(buf), c.scanner.need))
+				to = copy(grown, buf[from:to])
+				buf = grown
+			} else {
+				to = copy(buf, buf[from:to])
+			}
+			from = 0
+		}
+		n, err := c.conn.Read(buf[to:])
+		to += n
+		if c.isBinary(buf[from:to]) {
+			return
+		}
+		c.now = time.Now()
+		for from < to {
+			n := c.scanner.next(buf[from:to], &c.command)
+			if n == 0 {
+				break
+			}
+			from += n
+			if c.command.kind == quit {
+				return
+			}
+			c.do(&c.command)
+		}
+		c.flushNodes()
+		c.flushOut()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// do begins to carry out a command.
+func (c *client) do(cmd *command) {
+	if cmd.kind == nothing {
+		return
+	}
+	c.pool.commands[cmd.kind].Add(1)
+	c.makeRoom()
+	switch cmd.kind {
+	case refused:
+		c.local([]byte(cmd.refusal))
+	case ownStats:
+		c.local(c.pool.ownStats())
+	case retrieval:
+		c.retrieve(cmd)
+	case storage, keyed:
+		a := c.begin(whole, 1, cmd.noreply)
+		e := entry{answer: a, sent: c.now, store: cmd.kind == storage}
+		if n := c.pool.pick(cmd.keys[0]); cmd.noreply {
+			c.send(n, e, cmd.head, []byte(lineEnd), cmd.data)
+		} else {
+			c.send(n, e, cmd.raw)
+		}
+	case broadcast:
+		c.all(agree, cmd)
+	case version:
+		c.all(first, cmd)
+	case stats:
+		c.all(sums, cmd)
+	}
+}
+
+// retrieve asks the servers of the keys.
+func (c *client) retrieve(cmd *command) {
+	n := c.pool.pick(cmd.keys[0])
+	plain := len(cmd.head) <= longest(cmd)
+	for _, k := range cmd.keys[1:] {
+		plain = plain && c.pool.pick(k) == n
+	}
+	if plain {
+		c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, cmd.raw)
+		return
+	}
+	// The parts are made before any is sent: the ring must not change meanwhile,
+	// and the answer must know how many there are.
+	c.split(cmd)
+}
+
+// longest is how long a retrieval may be: memcached takes get and gets of any
+// length.
+func longest(cmd *command) int {
+	if bytes.HasPrefix(cmd.verb, []byte("get")) {
+		return math.MaxInt
+	}
+	return maxShort
+}
+
+// split asks several servers, or one in several commands that are shorter.
+func (c *client) split(cmd *command) {
+	type part struct {
+		node *node
+		line []byte
+	}
+	var parts []part
+	limit := longest(cmd)
+	at := make(map[*node]int, len(c.pool.nodes))
+	for _, k := range cmd.keys {
+		n := c.pool.pick(k)
+		i, ok := at[n]
+		if !ok || len(parts[i].line)+len(k)+len(" \r\n") > limit {
+			i = len(parts)
+			at[n] = i
+			parts = append(parts, part{n, append([]byte(nil), cmd.verb...)})
+		}
+		parts[i].line = append(append(parts[i].line, ' '), k...)
+	}
+	a := c.begin(values, len(parts), false)
+	for _, p := range parts {
+		c.send(p.node, entry{answer: a, sent: c.now}, p.line, []byte(lineEnd))
+	}
+}
+
+// all asks all servers.
+func (c *client) all(j join, cmd *command) {
+	a := c.begin(j, len(c.pool.nodes), cmd.noreply)
+	for _, n := range c.pool.nodes {
+		c.send(n, entry{answer: a, sent: c.now}, cmd.head, []byte(lineEnd))
+	}
+}
+
+// send sends a command, or answers that it can't be sent.
+func (c *client) send(n *node, e entry, parts ...[]byte) {
+	if n == nil {
+		c.pool.errors.Add(1)
+		c.answer(e.answer, c.pool.noServer())
+		return
+	}
+	if err := n.send(e, parts...); err != nil {
+		c.pool.errors.Add(1)
+		c.answer(e.answer, n.unreachable(err))
+		return
+	}
+	for _, t := range c.touched {
+		if t == n {
+			return
+		}
+	}
+	c.touched = append(c.touched, n)
+}
+
+// answer gives a part of an answer from here.
+func (c *client) answer(a *answer, line []byte) {
+	if a.part(line, true) {
+		c.flushOut()
+	}
+}
+
+// begin queues an answer in which so many servers take part.
+func (c *client) begin(j join, servers int, quiet bool) *answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var a *answer
+	if n := len(c.free); n > 0 {
+		a, c.free = c.free[n-1], c.free[:n-1]
+	} else {
+		a = &answer{client: c}
+	}
+	a.join, a.wait, a.quiet = j, servers, quiet
+	c.inFlight++
+	if !quiet {
+		c.queue.push(a)
+	}
+	return a
+}
+
+// local queues an answer that is known.
+func (c *client) local(text []byte) {
+	a := c.begin(whole, 1, false)
+	if a.part(text, true) {
+		c.flushOut()
+	}
+}
+
+// recycle keeps an answer for another command. The caller holds mu.
+func (c *client) recycle(a *answer) {
+	if cap(a.buf) > idleBuffer {
+		a.buf = nil
+	}
+	*a = answer{client: c, buf: a.buf[:0]}
+	if len(c.free) < 64 {
+		c.free = append(c.free, a)
+	}
+}
+
+// makeRoom waits while too much waits for the client.
+func (c *client) makeRoom() {
+	full := func() bool {
+		return !c.dead && (c.inFlight >= c.pool.opts.MaxInFlight || c.held > c.pool.opts.MaxClientBytes/2)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !full() {
+		return
+	}
+	c.mu.Unlock()
+	c.flushNodes()
+	c.flushOut()
+	c.mu.Lock()
+	for full() {
+		c.await()
+	}
+	c.now = time.Now()
+}
+
+func (c *client) flushNodes() {
+	for i, n := range c.touched {
+		n.flush()
+		c.touched[i] = nil
+	}
+	c.touched = c.touched[:0]
+}
+
+// isBinary reports whether the client speaks memcached's binary protocol, and
+// tells it in that protocol that no command is known.
+func (c *client) isBinary(b []byte) bool {
+	const magic, header, unknown = 0x80, 24, 0x81
+	if len(b) == 0 || b[0] != magic || c.scanner.skip > 0 || c.scanner.skipLine || c.scanner.need > 0 {
+		return false
+	}
+	var reply [header]byte
+	reply[0] = magic + 1
+	if len(b) >= header {
+		reply[1] = b[1]              // the command
+		copy(reply[12:16], b[12:16]) // what the client calls it
+	}
+	reply[7] = unknown
+	c.local(reply[:])
+	return true
+}

@@ -1,0 +1,261 @@
+package memcached
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	firstDelay = 10 * time.Millisecond
+	maxDelay   = time.Second
+)
+
+var (
+	errClosed  = errors.New("the pool is closed")
+	errEjected = errors.New("ejected for its failures")
+)
+
+// A node is a server of a pool, with a connection that is made anew whenever it
+// is lost.
+type node struct {
+	pool   *Pool
+	server Server
+	index  int
+	link   atomic.Pointer[link]
+	tried  chan struct{} // closed after the first attempt to connect
+	once   sync.Once
+
+	mu       sync.Mutex
+	down     error // why there is no link
+	failures int   // without an answer between them
+	retryAt  time.Time
+
+	failing                                 atomic.Bool // failures is not 0
+	sent, connects, losses, timeouts, fails atomic.Uint64
+}
+
+// run keeps a connection until ctx ends.
+func (n *node) run(ctx context.Context) {
+	defer n.tryOver()
+	delay := firstDelay
+	for ctx.Err() == nil {
+		if !n.waitRetry(ctx) {
+			break
+		}
+		conn, err := n.open(ctx)
+		if err != nil {
+			n.setDown(err)
+			n.tryOver()
+			n.failed()
+			// Half of the delay is random, so that many instances don't come back
+			// to a restarted server in step.
+			wait(ctx, delay/2+rand.N(delay/2)) //nolint:gosec // jitter
+			delay = min(2*delay, maxDelay)
+			continue
+		}
+		delay = firstDelay
+		n.connects.Add(1)
+		n.serve(ctx, conn)
+	}
+	n.setDown(errClosed)
+}
+
+// serve uses a connection until it ends.
+func (n *node) serve(ctx context.Context, conn net.Conn) {
+	l := newLink(n, conn)
+	unhook := context.AfterFunc(ctx, func() { _ = l.close(errClosed) })
+	defer unhook()
+	watched := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(watched)
+		n.watch(l, stop)
+	}()
+	n.link.Store(l)
+	n.answered() // the version
+	n.pool.readmit(n)
+	n.tryOver()
+
+	err := l.close(l.read())
+	n.setDown(err)
+	n.link.Store(nil)
+	close(stop)
+	<-watched
+	n.losses.Add(1)
+	l.abandon()
+	if ctx.Err() == nil && !errors.Is(err, errEjected) {
+		n.failed()
+	}
+}
+
+// watch finds out when the server is too slow, until stop is closed.
+func (n *node) watch(l *link, stop <-chan struct{}) {
+	timeout := n.pool.opts.Timeout
+	if timeout < 0 {
+		return
+	}
+	tick := time.NewTicker(min(max(timeout/8, time.Millisecond), time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			if l.expire(now, timeout) {
+				n.failed()
+			}
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (n *node) tryOver() { n.once.Do(func() { close(n.tried) }) }
+
+// wait waits, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// waitRetry waits until a server that was ejected may be tried again. It reports
+// false when ctx has ended.
+func (n *node) waitRetry(ctx context.Context) bool {
+	n.mu.Lock()
+	at := n.retryAt
+	n.mu.Unlock()
+	if d := time.Until(at); d > 0 {
+		wait(ctx, d)
+	}
+	return ctx.Err() == nil
+}
+
+// open connects, and sees the server answer.
+func (n *node) open(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.pool.opts.DialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, n.server.Network, n.server.Addr)
+	if err != nil {
+		return nil, err
+	}
+	unhook := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	err = probe(conn)
+	if !unhook() {
+		err = errStalled
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// probe asks for the version.
+func probe(conn net.Conn) error {
+	if _, err := conn.Write([]byte("version\r\n")); err != nil {
+		return err
+	}
+	var line []byte
+	for buf := make([]byte, 256); len(line) < maxReplyLine; {
+		n, err := conn.Read(buf)
+		line = append(line, buf[:n]...)
+		if bytes.HasSuffix(line, []byte("\n")) {
+			if !bytes.HasPrefix(line, []byte("VERSION ")) {
+				break
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("it is not memcached: it answers %.40q to version", line)
+}
+
+func (n *node) setDown(err error) {
+	n.mu.Lock()
+	n.down = err
+	n.mu.Unlock()
+}
+
+// send appends a command. After an error nothing was appended.
+func (n *node) send(e entry, parts ...[]byte) error {
+	l := n.link.Load()
+	if l == nil {
+		<-n.tried
+		if l = n.link.Load(); l == nil {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.down
+		}
+	}
+	n.sent.Add(1)
+	return l.send(e, parts...)
+}
+
+func (n *node) flush() {
+	if l := n.link.Load(); l != nil {
+		l.flushPending()
+	}
+}
+
+// answered notes that the server answers.
+func (n *node) answered() {
+	if n.failing.Load() {
+		n.mu.Lock()
+		n.failures = 0
+		n.failing.Store(false)
+		n.mu.Unlock()
+	}
+}
+
+// failed notes a failure, and ejects the server when it was one too many.
+func (n *node) failed() {
+	n.fails.Add(1)
+	n.mu.Lock()
+	n.failures++
+	n.failing.Store(true)
+	limit := n.pool.opts.FailureLimit
+	eject := limit > 0 && n.failures >= limit
+	if eject {
+		n.retryAt = time.Now().Add(n.pool.opts.RetryTimeout)
+	}
+	n.mu.Unlock()
+	if eject {
+		n.pool.eject(n)
+		if l := n.link.Load(); l != nil {
+			_ = l.close(errEjected)
+		}
+	}
+}
+
+func serverError(format string, args ...any) []byte {
+	text := strings.NewReplacer("\r", " ", "\n", " ").Replace(fmt.Sprintf(format, args...))
+	return []byte("SERVER_ERROR redoubt: " + text + lineEnd)
+}
+
+func (n *node) lostReply() []byte {
+	return serverError("connection to server %s lost before the reply: the command may have run", n.server.Name)
+}
+
+func (n *node) unsentReply() []byte {
+	return serverError("connection to server %s lost: the command was not sent", n.server.Name)
+}
+
+func (n *node) lateReply() []byte {
+	return serverError("server %s did not answer within %v: the command may have run", n.server.Name, n.pool.opts.Timeout)
+}
+
+func (n *node) unreachable(cause error) []byte {
+	return serverError("server %s is unreachable: %v", n.server.Name, cause)
+}

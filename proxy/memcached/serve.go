@@ -1,0 +1,128 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// ErrClosed is what Serve returns after Shutdown or Close.
+var ErrClosed = errors.New("memcached: the pool is closed")
+
+// Serve answers the clients that l accepts, and closes it, until Shutdown, Close
+// or a fault of l. Several listeners may be served at once.
+func (p *Pool) Serve(l net.Listener) error {
+	defer l.Close()
+	p.mu.Lock()
+	if p.draining {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	p.listeners[l] = struct{}{}
+	p.serving.Add(1)
+	p.mu.Unlock()
+	defer p.serving.Done()
+	defer func() {
+		p.mu.Lock()
+		delete(p.listeners, l)
+		p.mu.Unlock()
+	}()
+	for delay := firstDelay; ; {
+		conn, err := l.Accept()
+		p.mu.Lock()
+		draining := p.draining
+		p.mu.Unlock()
+		var ne net.Error
+		switch {
+		case draining:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return ErrClosed
+		case err == nil:
+			delay = firstDelay
+			p.accept(conn)
+		case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("memcached: pool %s: %w", p.opts.Name, err)
+		default: // too many open files, mostly, which pass
+			time.Sleep(delay)
+			delay = min(2*delay, maxDelay)
+		}
+	}
+}
+
+// accept begins to serve a client, or refuses it.
+func (p *Pool) accept(conn net.Conn) {
+	if t, ok := conn.(*net.TCPConn); ok {
+		_ = t.SetKeepAlive(true)
+	}
+	c := newClient(p, conn)
+	p.mu.Lock()
+	full := p.opts.MaxClients > 0 && len(p.clients) >= p.opts.MaxClients
+	if full || p.draining {
+		p.mu.Unlock()
+		p.refused.Add(1)
+		_, _ = c.conn.TryWrite([]byte(errTooMany))
+		_ = conn.Close()
+		return
+	}
+	p.clients[c] = struct{}{}
+	p.serving.Add(1)
+	p.mu.Unlock()
+	p.accepted.Add(1)
+	go func() {
+		defer p.serving.Done()
+		c.serve()
+		p.mu.Lock()
+		delete(p.clients, c)
+		p.mu.Unlock()
+	}()
+}
+
+// Shutdown stops accepting, reads no more commands, answers those that were read,
+// and closes. When ctx ends before that, it disconnects who is left and returns
+// ctx's error.
+func (p *Pool) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	p.draining = true
+	for l := range p.listeners {
+		_ = l.Close()
+	}
+	for c := range p.clients {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // what has been read is done first
+	}
+	p.mu.Unlock()
+	drained := make(chan struct{})
+	go func() {
+		p.serving.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+		return p.Close()
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), p.Close())
+	}
+}
+
+// Close disconnects the clients and the servers, and waits until all has ended. It
+// may be called more than once.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.draining = true
+	for l := range p.listeners {
+		_ = l.Close()
+	}
+	for c := range p.clients {
+		c.mu.Lock()
+		c.kill()
+		c.mu.Unlock()
+	}
+	p.mu.Unlock()
+	p.stop()
+	p.running.Wait()
+	p.serving.Wait()
+	return nil
+}
