@@ -248,7 +248,7 @@ func TestLateReply(t *testing.T) {
 // TestDesynchronised: a server that takes a value for commands is not believed any
 // more.
 func TestDesynchronised(t *testing.T) {
-	for _, answer := range []string{"ERROR\r\nEND\r\n", "CLIENT_ERROR bad command line format\r\nEND\r\n", "STORED\r\nEND\r\n", "VALUE a 0 x\r\n", "VALUE a 0 1\r\nabc", "VALUE a 0 1\r\na\r\nSTORED\r\n"} {
+	for _, answer := range []string{"ERROR\r\n", "CLIENT_ERROR bad command line format\r\n", "STORED\r\nEND\r\n", "VALUE a 0 x\r\n", "VALUE a 0 1\r\nabc", "VALUE a 0 1\r\na\r\nSTORED\r\n"} {
 		f := newFake(t)
 		w := &world{}
 		w.open(t, Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "fake", Weight: 1}, Addr: f.addr}}})
