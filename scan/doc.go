@@ -65,7 +65,7 @@
 //   - A Report has the biggest of the keys that it measured, in bounded memory, and says
 //     by how much a prefix may be overestimated. (TestReport, TestHeat, TestHeavy)
 //   - A loop ends when its ctx does, leaves no goroutine behind, and can be gone on
-//     with. (TestContextEnds)
+//     with. (TestContextEnds, TestLoopLeft)
 //
 // # What is not promised
 //

@@ -13,6 +13,10 @@ var (
 	// with the token when the cluster is well.
 	ErrUnsettled = errors.New("scan: the servers don't settle")
 
+	// ErrNoHeat is matched by the error for a report by [Heat] of a server that counts
+	// no accesses. To go on with the token is no use.
+	ErrNoHeat = errors.New("scan: the server counts no accesses")
+
 	// ErrInvalidOption is matched by the error for an option, a query or an argument
 	// that is out of range.
 	ErrInvalidOption = errors.New("scan: invalid option")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/scan"
@@ -97,6 +98,102 @@ func ExampleScanner_SortedSet() {
 	// ann 12.5
 	// bob 7
 	// eve 31
+}
+
+// A dry run says what would be deleted.
+func ExampleScanner_Delete() {
+	ctx, client := context.Background(), connect()
+	for i := range 1500 {
+		set(ctx, client, fmt.Sprint("tmp:", i))
+	}
+	scanner, err := scan.New(client, scan.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	for _, dryRun := range []bool{true, false, true} {
+		keys, err := scanner.Keys(scan.Query{Match: "tmp:*"})
+		if err != nil {
+			panic(err)
+		}
+		done, err := scanner.Delete(ctx, keys, scan.Bulk{DryRun: dryRun})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("found", done.Found, "and deleted", done.Changed)
+	}
+	// Output:
+	// found 1500 and deleted 0
+	// found 1500 and deleted 1500
+	// found 0 and deleted 0
+}
+
+// Keys that were made without an expiry get one, spread over an hour.
+func ExampleScanner_Expire() {
+	ctx, client := context.Background(), connect()
+	for i := range 1500 {
+		set(ctx, client, fmt.Sprint("visit:", i))
+	}
+	scanner, err := scan.New(client, scan.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	keys, err := scanner.Keys(scan.Query{Match: "visit:*"})
+	if err != nil {
+		panic(err)
+	}
+	done, err := scanner.Expire(ctx, keys, 24*time.Hour, scan.Bulk{Spread: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(done.Changed, "keys expire")
+
+	left, err := client.Do(ctx, redoubt.Cmd{Name: "TTL", Keys: []string{"visit:7"}}).Int()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("one of them in a day:", left > 23*3600 && left <= 25*3600)
+	// Output:
+	// 1500 keys expire
+	// one of them in a day: true
+}
+
+func ExampleScanner_Report() {
+	ctx, client := context.Background(), connect()
+	for i := range 1000 {
+		set(ctx, client, fmt.Sprint("shop:cart:", i))
+	}
+	members := make([]string, 5000)
+	for i := range members {
+		members[i] = fmt.Sprint("user", i)
+	}
+	if err := client.Do(ctx, redoubt.Cmd{Name: "SADD", Keys: []string{"shop:online:today"}, Args: members}).Err; err != nil {
+		panic(err)
+	}
+	scanner, err := scan.New(client, scan.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	keys, err := scanner.Keys(scan.Query{Match: "shop:*"})
+	if err != nil {
+		panic(err)
+	}
+	r, err := scanner.Report(ctx, keys, scan.ReportOptions{By: scan.Elements, Top: 2, Depth: 2})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Found, "keys, the biggest is", r.Keys[0].Name, "with", r.Keys[0].Weight)
+	for _, p := range r.Prefixes {
+		fmt.Println(p.Name, "has", p.Weight, "in", p.Keys, "keys")
+	}
+	fmt.Println(r.Types["string"].Keys, "strings")
+	// Output:
+	// 1001 keys, the biggest is shop:online:today with 5000
+	// shop: has 6000 in 1001 keys
+	// shop:online: has 5000 in 1 keys
+	// 1000 strings
 }
 
 func set(ctx context.Context, client *redoubt.Client, key string) {

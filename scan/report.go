@@ -89,9 +89,11 @@ type Report struct {
 	// Prefixes are the heaviest, the heaviest first; those of one part and of several
 	// beside each other, so that a key counts for each of its prefixes.
 	Prefixes []Prefix
+	// Bare is the sum of the keys without a Separator, which have no prefix.
+	Bare Sum
 }
 
-// A Sum is of keys of one type.
+// A Sum is of some keys; with a sample, estimated.
 type Sum struct{ Keys, Weight int64 }
 
 // A Key is one that was measured.
@@ -118,7 +120,7 @@ const heaviest = 10_000
 //
 // With an error it returns the report of what was gone over until then; a report of the
 // rest can be had by the Token of keys. Heat on a server that counts no accesses gives
-// its error.
+// an error that matches [ErrNoHeat].
 func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts ReportOptions) (Report, error) {
 	if err := opts.settle(); err != nil {
 		return Report{}, err
@@ -128,6 +130,9 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 	prefixes := newHeavy(heaviest)
 	err := s.measureAll(ctx, keys, opts, &r, func(k Key) {
 		biggest.add(k)
+		if !strings.Contains(k.Name, opts.Separator) {
+			r.Bare = Sum{r.Bare.Keys + 1, r.Bare.Weight + k.Weight}
+		}
 		at := 0
 		for range opts.Depth {
 			n := strings.Index(k.Name[at:], opts.Separator)
@@ -143,6 +148,8 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 		scale := float64(r.Found) / float64(r.Measured)
 		up := func(n *int64) { *n = int64(float64(*n) * scale) }
 		up(&r.Weight)
+		up(&r.Bare.Keys)
+		up(&r.Bare.Weight)
 		for name, sum := range r.Types {
 			up(&sum.Keys)
 			up(&sum.Weight)
@@ -237,6 +244,8 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 			continue
 		case redoubt.IsCode(err, "WRONGTYPE"): // another one by now
 			continue
+		case by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "LFU"):
+			return nil, fmt.Errorf("%w: it does with a maxmemory-policy of allkeys-lfu or volatile-lfu", ErrNoHeat)
 		case err != nil:
 			return nil, fmt.Errorf("scan: %s of %s: %w", cmds[len(cmds)-len(keys)+i].Name, strconv.Quote(key), err)
 		}

@@ -49,6 +49,13 @@ func report(t *testing.T, w *world) {
 		t.Errorf("the heaviest prefix is %+v", p)
 	}
 
+	if r.Bare != (scan.Sum{}) {
+		t.Errorf("keys without a prefix: %+v", r.Bare)
+	}
+	if r := get(scan.ReportOptions{By: scan.Elements, Separator: "set:"}); r.Bare.Keys != 440 || r.Bare.Weight != r.Weight-300 {
+		t.Errorf("without a prefix: %+v of %d", r.Bare, r.Weight)
+	}
+
 	r = get(scan.ReportOptions{By: scan.Elements})
 	if r.Keys[0] != (scan.Key{Name: w.key("big", 39), Type: "string", Weight: 640_000}) || r.Types["set"] != (scan.Sum{Keys: 1, Weight: 300}) {
 		t.Errorf("by elements: %+v", r.Keys[0])
@@ -82,6 +89,11 @@ func TestHeat(t *testing.T) {
 	if !slices.ContainsFunc(r.Keys, func(k scan.Key) bool { return k.Name == "hot:3" }) || r.Prefixes[0].Name != "hot:" {
 		t.Errorf("the hottest are %+v, of %+v", r.Keys, r.Prefixes)
 	}
+	must(t, w.rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	it, err = s.Keys(scan.Query{})
+	must(t, err)
+	_, err = s.Report(t.Context(), it, scan.ReportOptions{By: scan.Heat})
+	is(t, err, scan.ErrNoHeat)
 	if n := r.Keys[0].Weight; n < 100 || n > 10_000 {
 		t.Errorf("after 1,000 accesses a key is thought to have had %d", n)
 	}

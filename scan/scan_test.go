@@ -1,13 +1,17 @@
 package scan_test
 
 import (
+	"bytes"
 	"context"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
@@ -208,6 +212,28 @@ func contextEnds(t *testing.T, w *world) {
 		given[key] += n
 	}
 	w.mustHave(given, "k", 200)
+}
+
+// A loop that is left waits for its goroutines, though its ctx goes on.
+func TestLoopLeft(t *testing.T) { each(t, loopLeft) }
+
+func loopLeft(t *testing.T, w *world) {
+	w.fill("k", 200)
+	w.pipelined(200, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), w.key("set", 0), w.key("m", i)) })
+	keys := w.keys(scan.Options{Count: 10}, "k", "")
+	members, err := w.scanner(scan.Options{Count: 10}).Set(w.key("set", 0), scan.ElementQuery{})
+	must(t, err)
+	for _, it := range []*scan.Iterator[string]{keys, members} {
+		for _, err := range it.All(context.WithoutCancel(t.Context())) {
+			must(t, err)
+			break
+		}
+		await.Until(t, 20*time.Second, "the scan's goroutines have ended", func() bool {
+			stacks := make([]byte, 4<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			return !bytes.Contains(stacks, []byte("redoubt/scan.(*"))
+		})
+	}
 }
 
 // A repeating Conn answers each SCAN with the keys of the answers before, too.

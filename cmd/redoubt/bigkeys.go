@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ type reportState struct {
 	Types    map[string]sumJSON `json:"types"`
 	Biggest  []keyJSON          `json:"biggest"`
 	Prefixes []prefixJSON       `json:"prefixes"`
+	Bare     sumJSON            `json:"without_prefix"`
 }
 
 type sumJSON struct {
@@ -43,7 +46,7 @@ type prefixJSON struct {
 }
 
 func reportStateOf(by scan.Measure, r scan.Report) reportState {
-	s := reportState{By: by, Found: r.Found, Measured: r.Measured, Weight: r.Weight, Types: map[string]sumJSON{}, Biggest: []keyJSON{}, Prefixes: []prefixJSON{}}
+	s := reportState{By: by, Found: r.Found, Measured: r.Measured, Weight: r.Weight, Types: map[string]sumJSON{}, Biggest: []keyJSON{}, Prefixes: []prefixJSON{}, Bare: sumJSON(r.Bare)}
 	for name, sum := range r.Types {
 		s.Types[name] = sumJSON(sum)
 	}
@@ -65,8 +68,8 @@ func newBigkeys() *cobra.Command {
 		Use:   "bigkeys",
 		Short: "Say which keys and prefixes take most, or are used most",
 		Long: `Measure the keys that match, on all nodes of a cluster, and print the biggest, the
-prefixes that take most, and how much each type does: by memory, by elements (for
-strings: bytes), or with --by heat by how often they are used, which a server counts
+prefixes that take most, and how much each type does: by memory, by length (of
+strings their bytes, of all else the elements), or with --by heat by how often they are used, which a server counts
 that has an LFU maxmemory-policy. It keeps only the biggest, whatever the number of keys,
 and changes nothing; counting elements counts as an access.
 
@@ -107,9 +110,9 @@ accesses; 75 the cluster does not settle; 128+n ended by signal n.`,
 	f.scanFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&by, "by", by, "compare by `measure`: bytes, elements or heat")
-	flags.IntVar(&opts.Top, "top", 20, "print so many keys and prefixes")
+	flags.IntVar(&opts.Top, "top", 20, "print the first so many keys and prefixes")
 	flags.Float64Var(&opts.Sample, "sample", 1, "measure this `part` of the keys, at random; the sums are then estimates")
-	flags.IntVar(&opts.Depth, "depth", 1, "prefixes of up to so many parts")
+	flags.IntVar(&opts.Depth, "depth", 1, "prefixes of up to so many parts; a key counts for each of its own")
 	flags.StringVar(&opts.Separator, "separator", ":", "what ends each part of a prefix")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	complete(cmd, "by", string(scan.Bytes), string(scan.Elements), string(scan.Heat))
@@ -117,55 +120,102 @@ accesses; 75 the cluster does not settle; 128+n ended by signal n.`,
 	return cmd
 }
 
+// A reportTable prints parts of a report, the heaviest first.
+type reportTable struct {
+	*tabwriter.Writer
+	by     scan.Measure
+	whole  int64
+	shares bool
+}
+
 func printReport(w io.Writer, by scan.Measure, r scan.Report) error {
-	amount := func(n int64) string {
-		if by == scan.Bytes {
-			return byteSize(n)
-		}
-		return fmt.Sprint(n)
-	}
-	share := func(n int64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(1, r.Weight))) }
-	about := ""
-	if r.Measured < r.Found {
-		about = fmt.Sprintf("; estimated from %d of them", r.Measured)
-	}
-	unit := map[scan.Measure]string{scan.Bytes: "", scan.Elements: " elements", scan.Heat: " accesses, lately"}[by]
-	if _, err := fmt.Fprintf(w, "%s, %s%s%s\n", keys(r.Found), amount(r.Weight), unit, about); err != nil {
+	_, hasStrings := r.Types["string"]
+	t := reportTable{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), by, max(1, r.Weight), by != scan.Elements || !hasStrings || len(r.Types) == 1}
+	if _, err := fmt.Fprintln(w, reportTotal(by, r)); err != nil || r.Measured == 0 {
 		return err
 	}
-	if r.Measured == 0 {
-		return nil
+	t.head("TYPE\tKEYS")
+	for _, kind := range slices.SortedFunc(maps.Keys(r.Types), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Types[b].Weight, r.Types[a].Weight), cmp.Compare(a, b))
+	}) {
+		t.row(fmt.Sprintf("%s\t%d", printable(kind), r.Types[kind].Keys), r.Types[kind].Weight, 0)
 	}
-	name := map[scan.Measure]string{scan.Bytes: "SIZE", scan.Elements: "ELEMENTS", scan.Heat: "ACCESSES"}[by]
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(table, "\nTYPE\tKEYS\t%s\tSHARE\n", name)
-	for _, kind := range slices.Sorted(maps.Keys(r.Types)) {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", printable(kind), r.Types[kind].Keys, amount(r.Types[kind].Weight), share(r.Types[kind].Weight))
-	}
-	_ = table.Flush()
+	_ = t.Flush()
 	if len(r.Prefixes) > 0 {
-		_, _ = fmt.Fprintf(table, "\nPREFIX\tKEYS\t%s\tSHARE\n", name)
+		t.head("PREFIX\tKEYS")
 		for _, p := range r.Prefixes {
-			_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", printable(p.Name), p.Keys, amount(p.Weight), share(p.Weight))
+			t.row(fmt.Sprintf("%s\t%d", printable(p.Name), p.Keys), p.Weight, p.Over)
 		}
-		_ = table.Flush()
+		if r.Bare.Keys > 0 {
+			t.row(fmt.Sprintf("(none)\t%d", r.Bare.Keys), r.Bare.Weight, 0)
+		}
+		_ = t.Flush()
 	}
-	_, _ = fmt.Fprintf(table, "\nKEY\tTYPE\t%s\tSHARE\n", name)
+	t.head("KEY\tTYPE")
 	for _, k := range r.Keys {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(k.Name), printable(k.Type), amount(k.Weight), share(k.Weight))
+		t.row(printable(k.Name)+"\t"+printable(k.Type), k.Weight, 0)
 	}
-	return table.Flush()
+	return t.Flush()
+}
+
+func reportTotal(by scan.Measure, r scan.Report) string {
+	total := keys(r.Found) + ", "
+	switch by {
+	case scan.Bytes:
+		total += byteSize(r.Weight)
+	case scan.Elements:
+		total += fmt.Sprintf("%d elements", r.Weight-r.Types["string"].Weight)
+		if s := r.Types["string"]; s.Keys > 0 {
+			total += " and " + byteSize(s.Weight) + " in strings, whose length is in bytes"
+		}
+	case scan.Heat:
+		total += fmt.Sprintf("about %d accesses lately", r.Weight)
+	}
+	if r.Measured < r.Found {
+		total += fmt.Sprintf("; estimated from %d of them", r.Measured)
+	}
+	return total
+}
+
+func (t *reportTable) head(first string) {
+	_, _ = fmt.Fprint(t, "\n", first, "\t", map[scan.Measure]string{scan.Bytes: "SIZE", scan.Elements: "LENGTH", scan.Heat: "ACCESSES"}[t.by])
+	if t.shares {
+		_, _ = fmt.Fprint(t, "\tSHARE")
+	}
+	_, _ = fmt.Fprintln(t)
+}
+
+// row prints a line; over is how much of weight may be that of others.
+func (t *reportTable) row(first string, weight, over int64) {
+	amount := func(n int64) string {
+		if t.by == scan.Bytes {
+			return byteSize(n)
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	_, _ = fmt.Fprint(t, first, "\t", amount(weight))
+	if t.shares {
+		_, _ = fmt.Fprintf(t, "\t%.1f%%", 100*float64(weight)/float64(t.whole))
+	}
+	if over > 0 {
+		_, _ = fmt.Fprint(t, "\tat least ", amount(weight-over))
+	}
+	_, _ = fmt.Fprintln(t)
 }
 
 // byteSize is a number of bytes for people.
 func byteSize(n int64) string {
-	switch {
-	case n < 10<<10:
+	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	case n < 10<<30:
-		return fmt.Sprintf("%d MiB", n>>20)
 	}
-	return fmt.Sprintf("%d GiB", n>>30)
+	size, unit := float64(n), ""
+	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size /= 1024; size < 999.5 {
+			break
+		}
+	}
+	if size < 9.95 {
+		return fmt.Sprintf("%.1f %s", size, unit)
+	}
+	return fmt.Sprintf("%.0f %s", size, unit)
 }

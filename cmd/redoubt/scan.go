@@ -62,7 +62,7 @@ func (f *scanFlags) over(cmd *cobra.Command, verb string, do func(ctx context.Co
 	if f.count < 1 || f.count > scan.MaxCount {
 		return usagef("count is %d; want 1 to %d", f.count, scan.MaxCount)
 	}
-	return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+	return f.with(cmd.Context(), cmd.ErrOrStderr(), func(_ context.Context, client *redoubt.Client) error {
 		s, err := scan.New(client, scan.Options{Count: f.count})
 		if err != nil {
 			return fail(exitUsage, err)
@@ -91,6 +91,8 @@ func (f *scanFlags) failure(err error, done string, keys *scan.Iterator[string])
 		return fail(exitUsage, err)
 	case errors.Is(err, scan.ErrUnsettled):
 		return failf(exitBusy, "%w; %s; to go on later: --from %s", err, done, keys.Token())
+	case errors.Is(err, scan.ErrNoHeat), keys.Progress().Looked == 0: // there is nothing to go on with
+		return fail(exitUnavailable, err)
 	}
 	return failf(exitUnavailable, "%w; %s; to go on: --from %s", err, done, keys.Token())
 }
@@ -126,9 +128,10 @@ when slots move meanwhile; what comes or goes may be or not. It goes in small st
 hold nobody up. Keys are whole, with the prefix of whoever made them. A key that is not
 plain text is printed in quotes; with --null it is printed as it is.
 
-^C says how far it was, and --from goes on there.
+^C says how far it was, and --from goes on there. So does what --limit ends; the keys of
+the step that it ended in are then printed once more.
 
-Exit codes: 0 all were printed, also when there are none; 64 wrong usage; 69 no server,
+Exit codes: 0 all were printed, or as many as --limit says; 64 wrong usage; 69 no server,
 or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 		Example: `  redoubt scan --match 'session:*' --type hash
   redoubt scan --backend redis-cluster://10.0.0.5:6379 --match 'tmp:*' --null | xargs -0 -n 100 ./look.sh`,
@@ -137,13 +140,19 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 			if limit < 0 {
 				return usagef("limit is %d; want at least 1, or 0: all", limit)
 			}
-			printed := 0
+			if limit > 0 && f.query.Match == "" && f.query.Type == "" && !cmd.Flags().Changed("count") {
+				f.count = min(f.count, max(1, limit/4)) // so that the limit is some steps
+			}
+			n := printed{limit: limit, null: null}
 			return f.over(cmd, "scanning", func(ctx context.Context, _ *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
 				p.hideOn(cmd.OutOrStdout())
 				out := bufio.NewWriter(cmd.OutOrStdout())
-				err := printKeys(ctx, out, all, p, limit, null, &printed)
-				return errors.Join(out.Flush(), err)
-			}, func() string { return keys(int64(printed)) + " printed" })
+				err := errors.Join(n.print(ctx, out, all, p), out.Flush())
+				if err == nil && n.full() && !f.quiet {
+					_, err = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s printed; %s\n", keys(n.keys), n.goOn(all))
+				}
+				return err
+			}, func() string { return keys(n.keys) + " printed" })
 		},
 	}
 	f.scanFlags(cmd)
@@ -154,27 +163,55 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 	return cmd
 }
 
-func printKeys(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress, limit int, null bool, printed *int) error {
+// printed is what was printed, and how.
+type printed struct {
+	limit int // 0: none
+	null  bool
+	keys  int64
+	steps int // that were printed to their end
+}
+
+func (n *printed) full() bool { return n.limit > 0 && n.keys >= int64(n.limit) }
+
+// goOn says how what the limit ended is gone on with.
+func (n *printed) goOn(all *scan.Iterator[string]) string {
+	if n.steps == 0 { // the token is where this run began
+		return "to be able to go on, take a larger --limit or a smaller --count: one step gave more than that"
+	}
+	return "to go on: --from " + all.Token()
+}
+
+func (n *printed) print(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for page, err := range all.Pages(ctx) {
+		if n.full() {
+			return nil // whatever err says: it has been canceled
+		}
 		if err != nil {
 			return err
 		}
 		for _, key := range page {
+			if n.full() {
+				return nil
+			}
 			text := printable(key) + "\n"
-			if null {
+			if n.null {
 				text = key + "\x00"
 			}
 			if _, err := out.WriteString(text); err != nil {
 				return err
 			}
-			if *printed++; *printed == limit {
-				return nil
-			}
+			n.keys++
 		}
+		n.steps++
 		if err := out.Flush(); err != nil {
 			return err
 		}
 		p.tell()
+		if n.full() {
+			cancel() // rather than leave the loop, so that this page counts as given
+		}
 	}
 	return nil
 }

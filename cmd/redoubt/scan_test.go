@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/scan"
 )
 
 // TestScan goes over the keys of one server, and of a cluster, and deletes some.
@@ -62,9 +63,7 @@ func checkScan(t *testing.T, url string) {
 	if a, b, c := count(), count("--match", "tmp:1?"), count("--type", "list"); a != 301 || b != 10 || c != 1 {
 		t.Errorf("%d, %d and %d keys; want 301, 10 and 1", a, b, c)
 	}
-	if n := count("--limit", "7"); n != 7 {
-		t.Errorf("with --limit 7: %d", n)
-	}
+	checkLimit(t, run)
 	if out, _ := run(0, "scan", "--type=list"); out != `"keep:\xff\n"`+"\n" {
 		t.Errorf("a key that is no text is printed as %q", out)
 	}
@@ -79,7 +78,7 @@ func checkScan(t *testing.T, url string) {
 	if r.Found != 301 || r.Measured != 301 || len(r.Biggest) != 2 || r.Biggest[0].Weight != 500 || r.Biggest[1] != (keyJSON{"tmp:299", "string", 299}) {
 		t.Errorf("by elements: %+v", r)
 	}
-	if _, stderr := run(exitUnavailable, "bigkeys", "--by=heat"); !strings.Contains(stderr, "LFU") {
+	if _, stderr := run(exitUnavailable, "bigkeys", "--by=heat"); !strings.Contains(stderr, "allkeys-lfu") || strings.Contains(stderr, "--from") {
 		t.Errorf("heat where nobody counts: %q", stderr)
 	}
 
@@ -96,6 +95,82 @@ func checkScan(t *testing.T, url string) {
 	}
 	_, stderr := run(exitUsage, "scan", "--from=scan1.e30.x")
 	mustContain(t, "a bad token", stderr, "scan: invalid token: it is cut off or altered")
+}
+
+// checkLimit goes over all keys in runs that --limit ends.
+func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr string)) {
+	t.Helper()
+	given, args := map[string]bool{}, []string{"scan", "--limit=40"}
+	for more := true; more; {
+		out, stderr := run(0, args...)
+		keys := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		for _, key := range keys {
+			given[key] = true
+		}
+		_, token, found := strings.Cut(strings.TrimSpace(stderr), "redoubt: 40 keys printed; to go on: --from ")
+		if more = found; more != (len(keys) == 40) {
+			t.Fatalf("%d keys, and it says %q", len(keys), stderr)
+		}
+		args = []string{"scan", "--limit=40", "--from", token}
+	}
+	if len(given) != 301 {
+		t.Errorf("in runs of at most 40, %d keys; want 301", len(given))
+	}
+	if out, stderr := run(0, "scan", "--limit=7", "--count=1000"); strings.Count(out, "\n") != 7 || !strings.Contains(stderr, "7 keys printed; to be able to go on") {
+		t.Errorf("less than a step: %q, %q", out, stderr)
+	}
+	if _, stderr := run(0, "scan", "--limit=7", "--quiet"); stderr != "" {
+		t.Errorf("with --quiet it says %q", stderr)
+	}
+}
+
+// A reader of a report sees what its numbers are of.
+func TestPrintReport(t *testing.T) {
+	r := scan.Report{
+		Found: 40, Measured: 20, Weight: 5<<20 + 300,
+		Types:    map[string]scan.Sum{"set": {Keys: 4, Weight: 300}, "string": {Keys: 36, Weight: 5 << 20}},
+		Keys:     []scan.Key{{Name: "b\x00", Type: "string", Weight: 3 << 20}},
+		Prefixes: []scan.Prefix{{Name: "a:", Keys: 39, Weight: 2 << 20, Over: 1 << 20}},
+		Bare:     scan.Sum{Keys: 1, Weight: 3 << 20},
+	}
+	for by, want := range map[scan.Measure]string{
+		scan.Bytes: `40 keys, 5.0 MiB; estimated from 20 of them
+
+TYPE    KEYS  SIZE     SHARE
+string  36    5.0 MiB  100.0%
+set     4     300 B    0.0%
+
+PREFIX  KEYS  SIZE     SHARE
+a:      39    2.0 MiB  40.0%  at least 1.0 MiB
+(none)  1     3.0 MiB  60.0%
+
+KEY      TYPE    SIZE     SHARE
+"b\x00"  string  3.0 MiB  60.0%
+`,
+		scan.Elements: `40 keys, 300 elements and 5.0 MiB in strings, whose length is in bytes; estimated from 20 of them
+
+TYPE    KEYS  LENGTH
+string  36    5242880
+set     4     300
+
+PREFIX  KEYS  LENGTH
+a:      39    2097152  at least 1048576
+(none)  1     3145728
+
+KEY      TYPE    LENGTH
+"b\x00"  string  3145728
+`,
+	} {
+		var out strings.Builder
+		if err := printReport(&out, by, r); err != nil || out.String() != want {
+			t.Errorf("by %s: %v\n%s\nwant\n%s", by, err, out.String(), want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 10_188: "9.9 KiB", 10_240: "10 KiB", 1023 << 10: "1.0 MiB", 88 << 20: "88 MiB", 1 << 42: "4.0 TiB", 1 << 52: "4096 TiB"} {
+		if got := byteSize(n); got != want {
+			t.Errorf("%d bytes are %s; want %s", n, got, want)
+		}
+	}
 }
 
 func TestCompletion(t *testing.T) {
