@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,6 +145,7 @@ func (c *client) do(cmd *command) {
 		c.all(first, cmd)
 	case stats:
 		c.all(sums, cmd)
+	default: // there is nothing to do
 	}
 }
 
@@ -217,12 +219,9 @@ func (c *client) send(n *node, e entry, parts ...[]byte) {
 		c.answer(e.answer, n.unreachable(err))
 		return
 	}
-	for _, t := range c.touched {
-		if t == n {
-			return
-		}
+	if !slices.Contains(c.touched, n) {
+		c.touched = append(c.touched, n)
 	}
-	c.touched = append(c.touched, n)
 }
 
 // answer gives a part of an answer from here.

@@ -31,7 +31,6 @@ type Pool struct {
 	clients   map[*client]struct{}
 	serving   sync.WaitGroup // listeners and clients
 	draining  bool
-	closed    bool
 
 	accepted, refused, slow, errors atomic.Uint64
 	commands                        [kinds]atomic.Uint64

@@ -88,6 +88,7 @@ func check(t *testing.T, c *command) {
 		after = 2
 	case retrieval:
 		after = len(words)
+	default:
 	}
 	if c.kind != storage && len(value) > 0 {
 		t.Fatalf("%q has a value", line)
