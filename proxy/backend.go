@@ -32,6 +32,8 @@ type Redis struct {
 	Network string
 	// Addr is host:port, or the path of a socket.
 	Addr string
+	// Label is how errors call the server. Defaults to Addr.
+	Label string
 	// Username and Password are sent by AUTH when Password is not empty. An
 	// empty Username means the default user.
 	Username, Password string
@@ -98,7 +100,12 @@ func ParseURL(s string) (*Redis, error) {
 }
 
 // Name implements [Backend].
-func (r *Redis) Name() string { return r.Addr }
+func (r *Redis) Name() string {
+	if r.Label != "" {
+		return r.Label
+	}
+	return r.Addr
+}
 
 // Database implements [Backend].
 func (r *Redis) Database() int { return r.DB }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -62,6 +63,8 @@ type entry struct {
 	n      int          // replies still to come
 	expect Expect       // what a Dedicated looks for
 	retry  *redoubt.Cmd // a script sent by its digest
+	sent   time.Time    // with a time-out
+	late   bool         // answered with an error for lack of a reply
 }
 
 // A link is a connection with a queue of those who wait for replies.
@@ -84,20 +87,27 @@ type link struct {
 	flights  []flight      // on their way, oldest first; not kept for a link of one client
 	shortest time.Duration // round trip of a flight that was alone
 	err      error         // why the link ended
+	late     int           // replies still to come to what was answered without
+
+	timeout time.Duration // for a reply; 0: none
+	health  health
 
 	// Of the goroutine that reads.
-	batch   []entry // the front of the queue, taken out of it
-	at      int     // where batch is
-	taken   uint64  // entries ever completed
-	flush   []Caller
-	resent  bool
-	scanner resp.ReplyScanner
+	batch    []entry // the front of the queue, taken out of it
+	at       int     // where batch is
+	taken    uint64  // entries ever completed
+	flush    []Caller
+	resent   bool
+	failedAt time.Time // when late replies were last told of
+	due      bool      // for expire
+	scanner  resp.ReplyScanner
 }
 
 func newLink(conn net.Conn, shared bool, opts Options) *link {
 	l := &link{
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
+		timeout: opts.timeout, health: opts.health,
 	}
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
@@ -106,6 +116,9 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 		l.maxReply = DefaultMaxReply
 	}
 	l.space.L = &l.mu
+	if l.timeout > 0 {
+		_ = l.conn.SetReadDeadline(time.Now().Add(l.sweep()))
+	}
 	return l
 }
 
@@ -113,11 +126,11 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 func (l *link) send(e entry, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.err == nil && len(l.pending) > 0 && len(l.pending)+len(commands) > l.maxPending {
+	for l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+len(commands) > l.maxPending {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()
-		if l.err == nil && len(l.pending) > 0 && (l.flushing || !l.mayLeave()) {
+		if l.err == nil && l.late == 0 && len(l.pending) > 0 && (l.flushing || !l.mayLeave()) {
 			l.waiting++
 			l.space.Wait()
 			l.waiting--
@@ -125,6 +138,9 @@ func (l *link) send(e entry, commands []byte) error {
 	}
 	if l.err != nil {
 		return l.err
+	}
+	if l.late > 0 {
+		return errSilent
 	}
 	l.pending = append(l.pending, commands...)
 	l.push(e)
@@ -135,7 +151,7 @@ func (l *link) send(e entry, commands []byte) error {
 func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 	e.n, e.retry = 1, c
 	l.mu.Lock()
-	if l.err == nil && len(l.pending) < l.maxPending {
+	if l.err == nil && l.late == 0 && len(l.pending) < l.maxPending {
 		l.pending = AppendEvalSHA(l.pending, c)
 		l.push(e)
 		l.mu.Unlock()
@@ -146,6 +162,9 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 }
 
 func (l *link) push(e entry) {
+	if l.timeout > 0 {
+		e.sent = time.Now()
+	}
 	l.queue = append(l.queue, e)
 	l.appended++
 }
@@ -291,6 +310,9 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			from += end
 		}
 		l.flushCallers()
+		if l.timeout > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
+			continue
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("closed by the back end")
@@ -358,6 +380,9 @@ func (l *link) reply(raw []byte) error {
 		return nil
 	}
 	caller, tag := e.caller, e.tag
+	if e.late {
+		l.caughtUp()
+	}
 	l.advance(e)
 	l.hand(caller, tag, raw)
 	return nil

@@ -29,6 +29,10 @@ type Options struct {
 	// MaxReply is the greatest length of one reply; a longer one breaks the
 	// connection. Defaults to 1 GiB.
 	MaxReply int
+
+	probe   bool          // a connection counts once the server has answered PING on it
+	timeout time.Duration // for a reply; 0: none
+	health  health
 }
 
 func (o Options) validate() error {
@@ -57,6 +61,9 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	if o.Protocol == resp.RESP3 {
 		setup = resp.AppendCommand(setup, "HELLO", "3")
 		must++
+	}
+	if o.probe {
+		more = append([][]string{{"PING"}}, more...)
 	}
 	for _, c := range more {
 		setup = resp.AppendCommand(setup, c...)
@@ -132,6 +139,9 @@ func (u *Upstream) run(ctx context.Context) {
 		conn, err := u.opts.open(ctx)
 		if err != nil {
 			u.setDown(err)
+			if ctx.Err() == nil {
+				u.opts.health.fail()
+			}
 			if first {
 				close(u.tried)
 				first = false
@@ -156,6 +166,7 @@ func (u *Upstream) run(ctx context.Context) {
 			close(u.tried)
 			first = false
 		}
+		u.opts.health.ok()
 		err = l.read(readBuffer, l.reply)
 		unhook()
 		u.setDown(err)
@@ -163,6 +174,9 @@ func (u *Upstream) run(ctx context.Context) {
 		l.close(err)
 		u.losses.Add(1)
 		l.abandon()
+		if ctx.Err() == nil {
+			u.opts.health.fail()
+		}
 	}
 	u.setDown(errClosed)
 	if first {
@@ -207,6 +221,15 @@ func (u *Upstream) get() (*link, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return nil, u.down
+}
+
+// Name is how errors call the back end.
+func (u *Upstream) Name() string { return u.opts.Backend.Name() }
+
+// up reports whether there is a connection now, on which replies come in time.
+func (u *Upstream) up() bool {
+	l := u.link.Load()
+	return l != nil && !l.silent()
 }
 
 // Send appends n commands as they are on the wire. Their replies come to c

@@ -117,6 +117,10 @@ func crossProtocol() func(c *session, args [][]byte, raw []byte) {
 
 // dispatch sends one command on its way. raw is args as they are in c.buf.
 func (c *session) dispatch(args [][]byte, raw []byte) {
+	if c.srv.inPool() {
+		c.dispatchPooled(args, raw)
+		return
+	}
 	h := c.srv.lookup(args[0])
 	if h == nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
 		c.commands[Passed]++
@@ -128,6 +132,13 @@ func (c *session) dispatch(args [][]byte, raw []byte) {
 		return
 	}
 	c.sendSpan()
+	c.mute()
+	c.special(h, args, raw)
+	c.muted = false
+}
+
+// mute says whether the command at hand gets a reply.
+func (c *session) mute() {
 	switch c.replies {
 	case repliesOn:
 	case repliesOff:
@@ -135,8 +146,6 @@ func (c *session) dispatch(args [][]byte, raw []byte) {
 	case skipNext:
 		c.muted, c.replies = true, repliesOn
 	}
-	c.special(h, args, raw)
-	c.muted = false
 }
 
 // special is dispatch for everything but the plainest case.

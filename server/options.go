@@ -17,8 +17,8 @@ import (
 // proxy has one for Redis.
 type Backend = proxy.Backend
 
-// Options configure a [Server]. Backend and Client must be set; the zero value
-// of everything else is its documented default.
+// Options configure a [Server]. Backend and Client, or Pool, must be set; the zero
+// value of everything else is its documented default.
 type Options struct {
 	// Backend keeps the data.
 	Backend Backend
@@ -33,6 +33,11 @@ type Options struct {
 	// The connection is only to be asked for its addresses. Defaults to nil:
 	// everything is sent through Backend.
 	Sessions func(client net.Conn) Session
+
+	// Pool, when set, takes the place of Backend: each command goes to the server of
+	// the pool that has its key. Extension commands need a pool with the tag {}.
+	// Whoever made the pool closes it, after the server.
+	Pool *proxy.Pool
 
 	// Password, when not empty, is what clients must give by AUTH or HELLO.
 	// Without one only loopback addresses and unix sockets can be listened on.
@@ -71,10 +76,16 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
+	if o.Pool != nil {
+		if o.Backend != nil || o.Client != nil || o.Sessions != nil {
+			errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))
+		}
+		o.Backend = o.Pool.Nodes()[0].Backend()
+	}
 	if o.Backend == nil {
 		errs = append(errs, errors.New("server: Backend is nil"))
 	}
-	if o.Client == nil {
+	if o.Client == nil && o.Pool == nil {
 		errs = append(errs, errors.New("server: Client is nil"))
 	}
 	if o.Username != "" && o.Password == "" {

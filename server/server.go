@@ -35,6 +35,8 @@ type Server struct {
 	initials [maxName + 1]uint32
 	stats    counters
 
+	pool atomic.Pointer[proxy.Pool] // nil: there is one back end
+
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
@@ -83,21 +85,23 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := command.NewEnv(opts.Client)
-	if err != nil {
-		return nil, err
-	}
 	s := &Server{
-		opts: opts, env: env, table: command.All(),
+		opts: opts, table: command.All(),
 		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session),
+	}
+	s.pool.Store(opts.Pool)
+	if err := s.makeEnv(); err != nil {
+		return nil, err
 	}
 	s.stats.extension = make([]atomic.Uint64, len(s.table))
 	s.handlers = s.makeHandlers()
 	s.initials = initials(s.handlers)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
-	if _, err := s.upstream(resp.RESP2); err != nil {
-		return nil, err
+	if !s.inPool() {
+		if _, err := s.upstream(resp.RESP2); err != nil {
+			return nil, err
+		}
 	}
 	s.startPollers()
 	s.wg.Add(1)
@@ -105,8 +109,25 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
+// makeEnv makes what extension commands work with. It stays nil in front of a pool
+// where they are refused.
+func (s *Server) makeEnv() (err error) {
+	client := s.opts.Client
+	if s.inPool() {
+		if client, err = poolClient(s, s.opts); err != nil || client == nil {
+			return err
+		}
+		s.opts.Client = client
+	}
+	s.env, err = command.NewEnv(client)
+	return err
+}
+
 // upstream returns the shared connection for a protocol.
 func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
+	if pool := s.pool.Load(); pool != nil {
+		return pool.Any(p)
+	}
 	l := &s.upstreams[p-resp.RESP2]
 	if u := l.get(); u != nil {
 		return u, nil
@@ -375,6 +396,9 @@ func (s *Server) Close() error {
 	}
 	s.wg.Wait()
 	s.endPollers()
+	if s.inPool() && s.opts.Client != nil {
+		_ = s.opts.Client.Close()
+	}
 	return nil
 }
 

@@ -46,6 +46,7 @@ type session struct {
 	local     local
 	filled    bool // the last read took all that there was room for
 	presence
+	pooled
 
 	// span is commands that pass through: they lie one behind the other in buf,
 	// or have been run here.
@@ -313,6 +314,8 @@ func (c *session) flush() {
 	switch {
 	case c.dedicated != nil:
 		c.dedicated.Flush()
+	case c.srv.inPool():
+		c.flushNodes()
 	case !c.here():
 		c.upstream.Flush()
 	}
@@ -347,7 +350,11 @@ func (c *session) sendSpan() {
 // unreachable answers a command that could not be sent.
 func (c *session) unreachable(tag uint64, cause error) {
 	c.srv.stats.backendErrors.Add(1)
-	c.out.Reply(tag, proxy.UnreachableReply(c.srv.opts.Backend.Name(), cause))
+	name := c.srv.opts.Backend.Name()
+	if c.srv.inPool() && c.upstream != nil {
+		name = c.upstream.Name()
+	}
+	c.out.Reply(tag, proxy.UnreachableReply(name, cause))
 }
 
 // count lets others see what was counted.

@@ -239,11 +239,16 @@ func (c *session) setProtocol(p resp.Protocol) error {
 	if p == c.protocol {
 		return nil
 	}
-	u, err := c.srv.upstream(p)
-	if err != nil {
-		return err
+	if c.srv.inPool() {
+		c.upstream = nil // chosen by the next key
+	} else {
+		u, err := c.srv.upstream(p)
+		if err != nil {
+			return err
+		}
+		c.upstream = u
 	}
-	c.upstream, c.protocol = u, p
+	c.protocol = p
 	if c.local.session != nil {
 		c.local.session.SetProtocol(p)
 	}

@@ -56,11 +56,16 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 const healthTimeout = time.Second
 
 func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (http.Handler, error) {
+	return newHandlerOf(newCollector(stats), func(ctx context.Context) error { return health(ctx, back) }, draining)
+}
+
+// newHandlerOf serves what a collector tells, and whether healthy returns nil.
+func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) error, draining *atomic.Bool) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(stats),
+		c,
 	} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
@@ -71,7 +76,11 @@ func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		if err := health(r.Context(), back, draining); err != nil {
+		err := healthy(r.Context())
+		if draining.Load() {
+			err = errDraining
+		}
+		if err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = fmt.Fprintln(w, err)
 			return
@@ -81,11 +90,10 @@ func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool)
 	return mux, nil
 }
 
+var errDraining = errors.New("draining: this server is about to end")
+
 // health asks the back end for a PING, and whether it takes writes.
-func health(ctx context.Context, back *backend, draining *atomic.Bool) error {
-	if draining.Load() {
-		return fmt.Errorf("draining: this server is about to end")
-	}
+func health(ctx context.Context, back *backend) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	if err := back.client.Do(ctx, redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}).Err; err != nil {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 
 type serveFlags struct {
 	listen, http, backend, prefix string
+	pools                         string
+	testConf                      bool
 	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
@@ -46,6 +49,9 @@ Without --backend the data is kept in this process. With --backend embedded:/pat
 or --dir path, it is saved in that directory and there again after a restart;
 without, it is gone at the end.
 
+With --pools, the process stands in front of pools of servers, as twemproxy does:
+docs/pools.md.
+
 SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
 what is in flight finish for up to --drain-timeout, and exits. A second signal
 ends it at once.
@@ -57,18 +63,30 @@ directory or an address can't be used.`,
 		Example: `  redoubt serve
   redoubt serve --dir ./data
   redoubt serve --backend redis://10.0.0.5:6379
+  redoubt serve --pools nutcracker.yml
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
+			if f.pools != "" || f.testConf {
+				if err := f.checkPools(cmd.Flags()); err != nil {
+					return err
+				}
+				if f.testConf {
+					return testConf(f.pools, cmd.ErrOrStderr())
+				}
+				return servePools(f, signals, cmd.ErrOrStderr())
+			}
 			return serve(f, signals, cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port, or unix:/path; beyond this machine it needs a password")
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded: in memory, embedded:/path in that directory, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
+	flags.StringVar(&f.pools, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
+	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.storage.flags(flags)
@@ -175,7 +193,9 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	} else if err != nil {
 		return fail(exitUnavailable, err)
 	}
-	web, err := listenHTTP(f.http, srv, back, log)
+	web, err := listenHTTP(f.http, func(draining *atomic.Bool) (http.Handler, error) {
+		return newHandler(srv.Stats, back, draining)
+	}, log)
 	if err != nil {
 		_ = listener.Close()
 		return err
@@ -253,7 +273,7 @@ func needed(password string) string {
 }
 
 // listenHTTP starts the web server, or none when address is empty.
-func listenHTTP(address string, srv *server.Server, back *backend, log *slog.Logger) (*webServer, error) {
+func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handler, error), log *slog.Logger) (*webServer, error) {
 	if address == "" {
 		return &webServer{}, nil
 	}
@@ -262,12 +282,12 @@ func listenHTTP(address string, srv *server.Server, back *backend, log *slog.Log
 		return nil, failf(exitUnavailable, "http: %w (--http '' does without, --http 127.0.0.1:0 takes a free port)", err)
 	}
 	w := &webServer{listener: l}
-	handler, err := newHandler(srv.Stats, back, &w.draining)
+	h, err := handler(&w.draining)
 	if err != nil {
 		_ = l.Close()
 		return nil, err
 	}
-	w.server = newHTTPServer(handler, log)
+	w.server = newHTTPServer(h, log)
 	go func() {
 		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the http server ended", slog.Any("error", err))

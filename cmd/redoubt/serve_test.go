@@ -33,8 +33,14 @@ type serving struct {
 // startServe starts `redoubt serve` on free ports.
 func startServe(t *testing.T, args ...string) *serving {
 	t.Helper()
+	return startServing(t, append([]string{"--listen=127.0.0.1:0"}, args...)...)
+}
+
+// startServing starts `redoubt serve` where args say.
+func startServing(t *testing.T, args ...string) *serving {
+	t.Helper()
 	s := &serving{}
-	s.program = start(t, nil, append([]string{"serve", "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--log-format=json"}, args...)...)
+	s.program = start(t, nil, append([]string{"serve", "--http=127.0.0.1:0", "--log-format=json"}, args...)...)
 	eventually(t, "it serves", func() bool {
 		select {
 		case <-s.ended:

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// poolMetric describes one number of a pool, with more labels behind that of the pool.
+func poolMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("redoubt_pool_"+name, help, append([]string{"pool"}, labels...), nil)
+}
+
+var (
+	poolRingDesc     = poolMetric("ring_info", "Always 1; the digest is the same for pools that choose alike.", "digest")
+	poolClientsDesc  = poolMetric("clients", "Clients connected now.")
+	poolAcceptedDesc = poolMetric("clients_accepted_total", "Connections accepted.")
+	poolRefusedDesc  = poolMetric("clients_refused_total", "Connections refused at client_connections.")
+	poolCommandsDesc = poolMetric("commands_total", "Commands, by the way they took: passed to a server, answered locally.", "way")
+	poolErrorsDesc   = poolMetric("backend_errors_total", "Commands answered with an error for lack of a connection to their server.")
+	poolInDesc       = poolMetric("received_bytes_total", "Bytes received from clients.")
+	poolOutDesc      = poolMetric("sent_bytes_total", "Bytes sent to clients.")
+	nodeUpDesc       = poolMetric("server_up", "1 while the shared connection to the server stands.", "server", "protocol")
+	nodeEjectedDesc  = poolMetric("server_ejected", "1 while the server is out of the ring.", "server")
+	ejectionsDesc    = poolMetric("server_ejections_total", "How many times the server was taken out of the ring.", "server")
+	nodeConnectsDesc = poolMetric("server_connects_total", "Shared connections made to the server.", "server", "protocol")
+	nodeLossesDesc   = poolMetric("server_losses_total", "Shared connections to the server that were lost.", "server", "protocol")
+	nodeWaitingDesc  = poolMetric("server_waiting", "Messages that wait for the server's replies.", "server", "protocol")
+	nodePendingDesc  = poolMetric("server_pending_bytes", "Bytes that wait to be sent to the server.", "server", "protocol")
+)
+
+// Describe implements prometheus.Collector.
+func (pools servedPools) Describe(out chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(pools, out)
+}
+
+// Collect implements prometheus.Collector.
+func (pools servedPools) Collect(out chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for _, p := range pools {
+		name, st := p.conf.Name, p.server.Stats()
+		gauge(poolRingDesc, 1, name, p.pool.Digest())
+		gauge(poolClientsDesc, st.Clients, name)
+		count(poolAcceptedDesc, st.Accepted, name)
+		count(poolRefusedDesc, st.Refused, name)
+		count(poolCommandsDesc, st.Commands[server.Passed], name, "passed")
+		count(poolCommandsDesc, st.Commands[server.Local], name, "local")
+		count(poolErrorsDesc, st.BackendErrors, name)
+		count(poolInDesc, st.BytesIn, name)
+		count(poolOutDesc, st.BytesOut, name)
+		for _, n := range p.pool.Nodes() {
+			ejected, times := n.Ejected()
+			gauge(nodeEjectedDesc, oneIf(ejected), name, n.Name())
+			count(ejectionsDesc, times, name, n.Name())
+			for protocol, st := range n.Stats() {
+				labels := []string{name, n.Name(), "resp" + strconv.Itoa(int(protocol))}
+				gauge(nodeUpDesc, oneIf(st.Up), labels...)
+				count(nodeConnectsDesc, st.Connects, labels...)
+				count(nodeLossesDesc, st.Losses, labels...)
+				gauge(nodeWaitingDesc, st.Waiting, labels...)
+				gauge(nodePendingDesc, st.Pending, labels...)
+			}
+		}
+	}
+}
+
+func oneIf(yes bool) int { //nolint:revive // the parameter is the value
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// writePools writes a file for --pools.
+func writePools(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nutcracker.yml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestServePools: two pools in one process, one on a unix socket with a password
+// and a database; a signal drains both.
+func TestServePools(t *testing.T) {
+	one, two := redistest.Start(t), redistest.Start(t)
+	locked := redistest.Start(t, "--requirepass", "s3cret")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	socket := filepath.Join(t.TempDir(), "s")
+	s := startServing(t, "--pools", writePools(t, fmt.Sprintf(`alpha:
+  listen: %s
+  hash: fnv1a_64
+  distribution: modula
+  redis: true
+  preconnect: true
+  client_connections: 1
+  servers:
+   - %s:1 redis-1
+   - %s:1 redis-2
+
+beta:
+  listen: %s 0600
+  redis: true
+  redis_auth: s3cret
+  redis_db: 3
+  servers:
+   - %s:1
+`, addr, one.Addr(), two.Addr(), socket, locked.Addr())))
+
+	alpha := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1})
+	defer func() { _ = alpha.Close() }()
+	for _, k := range []string{"a", "b", "c", "d"} {
+		if err := alpha.Set(t.Context(), k, k, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := one.CLI("EXISTS", "a", "c"), two.CLI("EXISTS", "b", "d"); a != "2" || b != "2" {
+		t.Errorf("redis-1 has %s of a and c, redis-2 %s of b and d", a, b)
+	}
+	another, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = another.Close() }()
+	_ = another.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if told, err := io.ReadAll(another); !strings.HasPrefix(string(told), "-ERR max number of clients reached") {
+		t.Errorf("the second client: %q, %v", told, err)
+	}
+
+	beta := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Password: "s3cret", DB: 3, MaxRetries: -1})
+	defer func() { _ = beta.Close() }()
+	if err := beta.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := locked.CLI("-a", "s3cret", "--no-auth-warning", "-n", "3", "GET", "k"); got != "v" {
+		t.Errorf("k in database 3 is %q", got)
+	}
+	without := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
+	defer func() { _ = without.Close() }()
+	if err := without.Get(t.Context(), "k").Err(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+		t.Errorf("without the password: %v", err)
+	}
+	if st, err := os.Stat(socket); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", st, err)
+	}
+
+	if status, body := s.get(t, "/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d, %q", status, body)
+	}
+	_, metrics := s.get(t, "/metrics")
+	mustContain(t, "metrics", metrics, `redoubt_pool_server_up{pool="alpha",protocol="resp2",server="redis-1"} 1`,
+		`redoubt_pool_ring_info{digest="`, `redoubt_pool_commands_total{pool="beta",way="passed"} `)
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit %d: %s", code, s.stderr.String())
+	}
+	if strings.Contains(s.stderr.String(), "s3cret") {
+		t.Errorf("the log shows the password: %s", s.stderr.String())
+	}
+}
+
+// TestPoolsRefused: what is wrong with a file is told with its line.
+func TestPoolsRefused(t *testing.T) {
+	const good = "a:\n  listen: 127.0.0.1:0\n"
+	const rest = "  redis: true\n  servers:\n   - 127.0.0.1:1:1\n"
+	for _, c := range []struct {
+		name, text string
+		args       []string
+		code       int
+		want       string
+	}{
+		{"good", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--test-conf"}, 0, "1 pools, nothing wrong\n"},
+		{"hash", "a:\n  listen: 127.0.0.1:22999\n  hash: sha1\n" + rest, []string{"--test-conf"}, exitUsage, `nutcracker.yml:3: conf: directive "hash" is not a valid hash`},
+		{"hash, served", "a:\n  listen: 127.0.0.1:22999\n  hash: sha1\n" + rest, nil, exitUsage, `nutcracker.yml:3: conf: directive "hash" is not a valid hash`},
+		{"warning", "a:\n  listen: 127.0.0.1:22999\n  hash: crc32\n" + rest + "   - 127.0.0.1:2:1\n", []string{"--test-conf"}, 0, `warning: `},
+		{"memcached", "a:\n  listen: 127.0.0.1:22999\n  servers:\n   - 127.0.0.1:1:1\n", nil, exitUsage, `nutcracker.yml:1: conf: pool "a" is one of memcached, which is not supported yet`},
+		{"port 0", good + rest, nil, exitUsage, `nutcracker.yml:2: conf: directive "listen" has an invalid port`},
+		{"exposed", "a:\n  listen: 0.0.0.0:22999\n" + rest, nil, exitUsage, `pool "a": server: an address beyond this machine needs a password`},
+		{"listen", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--listen=127.0.0.1:1"}, exitUsage, "--listen and --pools exclude each other"},
+		{"backend", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--backend=embedded:"}, exitUsage, "--backend and --pools exclude each other"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"serve", "--http=", "--pools", writePools(t, c.text)}, c.args...)
+			code, _, stderr := runToEnd(t, nil, args...)
+			if code != c.code || !strings.Contains(stderr, c.want) {
+				t.Errorf("exit %d, %q; want %d, %q", code, stderr, c.code, c.want)
+			}
+		})
+	}
+	if code, _, stderr := runToEnd(t, nil, "serve", "--test-conf"); code != exitUsage || !strings.Contains(stderr, "--pools FILE") {
+		t.Errorf("--test-conf alone: exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := runToEnd(t, nil, "serve", "--pools", "none.yml"); code != exitUsage || !strings.Contains(stderr, "none.yml: no such file") {
+		t.Errorf("no file: exit %d, %q", code, stderr)
+	}
+}

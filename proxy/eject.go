@@ -1,0 +1,71 @@
+package proxy
+
+import "time"
+
+// failed is called whenever the server has failed.
+func (n *Node) failed() {
+	p := n.pool
+	if !p.opts.Eject {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n.failures++
+	if n.failures < p.opts.FailureLimit || n.ejected || p.closed {
+		return
+	}
+	n.ejected, n.until = true, time.Now().Add(p.opts.RetryTimeout)
+	n.ejections.Add(1)
+	n.timer = time.AfterFunc(p.opts.RetryTimeout, func() {
+		if n.Up() {
+			n.answered()
+		}
+	})
+	p.remake()
+}
+
+// answered is called whenever the server answers again.
+func (n *Node) answered() {
+	p := n.pool
+	if !p.opts.Eject {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n.failures = 0
+	if n.ejected && !p.closed && !time.Now().Before(n.until) {
+		n.ejected = false
+		p.remake()
+	}
+}
+
+// remake makes the ring of those that are not ejected. When all are, it stays as it
+// is. The caller holds mu.
+func (p *Pool) remake() {
+	live := make([]bool, len(p.nodes))
+	for i, n := range p.nodes {
+		live[i] = !n.ejected
+	}
+	if r, err := p.makeRing(live); err == nil {
+		p.ring.Store(r)
+	}
+}
+
+// Up reports whether there is a shared connection to the server, and replies come in
+// time.
+func (n *Node) Up() bool {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil && u.up() {
+			return true
+		}
+	}
+	return false
+}
+
+// Ejected reports whether the server is out of the ring now, and how many times it
+// has been taken out.
+func (n *Node) Ejected() (now bool, times uint64) {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	return n.ejected, n.ejections.Load()
+}

@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+)
+
+// A health hears how a server does. Its functions may be nil; they must not block.
+type health struct {
+	failed   func() // a connection was lost, could not be made, or a reply is late
+	answered func() // a connection was made, or all late replies have come
+}
+
+func (h health) fail() {
+	if h.failed != nil {
+		h.failed()
+	}
+}
+
+func (h health) ok() {
+	if h.answered != nil {
+		h.answered()
+	}
+}
+
+// errSilent is why nothing is sent to a server whose replies are late: it would only
+// wait behind them.
+var errSilent = errors.New("it does not answer in time")
+
+// LateReply is the error reply for a command that has no reply within the time-out.
+func LateReply(backend string, timeout time.Duration) []byte {
+	return errorReply("ERR redoubt: no reply from back end " + backend + " within " + timeout.String() + ": the command may have run")
+}
+
+// sweep is how often a link looks for what is late.
+func (l *link) sweep() time.Duration { return max(l.timeout/8, time.Millisecond) }
+
+// swept follows a read, which ended by the deadline or not. When it is time, it has
+// the goroutine read once more, since after a long pause of this process the replies
+// may be there, and then expires what is late. It reports whether to read again.
+func (l *link) swept(deadline bool) bool { //nolint:revive // the parameter is what happened
+	switch {
+	case l.due:
+		l.due = false
+		l.expire()
+	case deadline:
+		l.due = true
+		_ = l.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+	}
+	return deadline
+}
+
+// expire answers commands that have waited for longer than the time-out. Their
+// replies are dropped when they come; the connection goes on, and with it everybody
+// else's commands. Called by the goroutine that reads.
+func (l *link) expire() {
+	now := time.Now()
+	_ = l.conn.SetReadDeadline(now.Add(l.sweep()))
+	l.mu.Lock()
+	rest := copy(l.batch, l.batch[l.at:])
+	clear(l.batch[rest:])
+	l.batch, l.at = append(l.batch[:rest], l.queue...), 0
+	clear(l.queue)
+	l.queue = l.queue[:0]
+	l.mu.Unlock()
+
+	var reply []byte
+	late := 0
+	for i := range l.batch {
+		e := &l.batch[i]
+		if now.Sub(e.sent) < l.timeout {
+			break
+		}
+		if e.late {
+			late += e.n
+			continue
+		}
+		if reply == nil {
+			reply = LateReply(l.name, l.timeout)
+		}
+		for range e.n {
+			l.hand(e.caller, e.tag, reply)
+			e.tag++
+		}
+		late += e.n
+		e.caller, e.retry, e.late = nil, nil, true
+	}
+	l.mu.Lock()
+	l.late = late
+	if late > 0 && l.waiting > 0 {
+		l.space.Broadcast()
+	}
+	l.mu.Unlock()
+	if late > 0 && now.Sub(l.failedAt) >= l.timeout {
+		l.failedAt = now
+		l.health.fail()
+	}
+	l.flushCallers()
+}
+
+// caughtUp notes that a late reply has come.
+func (l *link) caughtUp() {
+	l.mu.Lock()
+	l.late--
+	done := l.late == 0
+	l.mu.Unlock()
+	if done {
+		l.health.ok()
+	}
+}
+
+// silent reports whether replies are late.
+func (l *link) silent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late > 0
+}

@@ -1,0 +1,224 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// PoolOptions configure a [Pool].
+type PoolOptions struct {
+	// Name is how clients and logs call the pool.
+	Name string
+	// Servers are its servers, in any order. At least one.
+	Servers []PoolServer
+	// Hash, Distribution and Tag are those of [ring.Options].
+	Hash         ring.Hash
+	Distribution ring.Distribution
+	Tag          string
+	// Scripts are loaded whenever a connection is made.
+	Scripts []*redoubt.Script
+	// Timeout, when positive, is how long a command waits for its reply before it
+	// gets an error. The reply is dropped when it comes. Until then other commands
+	// for the server fail at once.
+	Timeout time.Duration
+	// Eject takes a server out of the ring, so that its keys go to others, when it has
+	// failed FailureLimit times and not answered in between, for RetryTimeout at least.
+	// Its keys are then in two places. Without Eject they fail as long as it is down.
+	Eject bool
+	// FailureLimit counts connections that were lost or could not be made, and periods
+	// of Timeout without a reply. 0 is like 1.
+	FailureLimit int
+	// RetryTimeout is how long a server is out of the ring at least. It comes back
+	// once it answers.
+	RetryTimeout time.Duration
+}
+
+// A PoolServer is one server of a [Pool].
+type PoolServer struct {
+	ring.Server
+	// Backend opens the connections to it.
+	Backend Backend
+}
+
+// A Pool is a number of servers, of which each keeps the keys that a ring gives
+// it. All clients of a pool share one connection to each server for each version
+// of RESP. Its methods may be called by many goroutines at once.
+type Pool struct {
+	opts  PoolOptions
+	ring  atomic.Pointer[ring.Ring]
+	nodes []*Node
+
+	mu     sync.Mutex // guards the state of ejection of all nodes, and closed
+	closed bool
+}
+
+// NewPool returns a Pool that begins to connect to a server when it is first
+// needed. Close it after use.
+func NewPool(opts PoolOptions) (*Pool, error) {
+	p := &Pool{opts: opts}
+	var errs []error
+	for _, s := range opts.Servers {
+		if s.Backend == nil {
+			errs = append(errs, fmt.Errorf("proxy: server %q of pool %q has no Backend", s.Name, opts.Name))
+		}
+		p.nodes = append(p.nodes, &Node{pool: p, server: s.Server, backend: s.Backend})
+	}
+	r, err := p.makeRing(nil)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	p.ring.Store(r)
+	return p, nil
+}
+
+func (p *Pool) makeRing(live []bool) (*ring.Ring, error) {
+	servers := make([]ring.Server, len(p.opts.Servers))
+	for i, s := range p.opts.Servers {
+		servers[i] = s.Server
+	}
+	r, err := ring.New(ring.Options{
+		Servers: servers, Live: live, Hash: p.opts.Hash, Distribution: p.opts.Distribution, Tag: p.opts.Tag,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("proxy: pool %q: %w", p.opts.Name, err)
+	}
+	return r, nil
+}
+
+// Name returns the pool's name.
+func (p *Pool) Name() string { return p.opts.Name }
+
+// Options returns what the pool was made of.
+func (p *Pool) Options() PoolOptions { return p.opts }
+
+// Nodes returns the servers in the order of the options.
+func (p *Pool) Nodes() []*Node { return p.nodes }
+
+// Pick returns the server that has key now.
+func (p *Pool) Pick(key []byte) *Node { return p.nodes[p.ring.Load().Pick(key)] }
+
+// Digest is the same for pools that choose alike now.
+func (p *Pool) Digest() string { return p.ring.Load().Digest() }
+
+// Any returns a connection to a server that answers, if there is one, for what
+// any of them can answer.
+func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
+	var first *Upstream
+	for _, n := range p.nodes {
+		u, err := n.Upstream(protocol)
+		switch {
+		case err != nil:
+			return nil, err
+		case u.up():
+			return u, nil
+		case first == nil:
+			first = u
+		}
+	}
+	for _, n := range p.nodes { // none has been tried, or none answers
+		if u, err := n.Upstream(protocol); err == nil {
+			if _, err := u.get(); err == nil {
+				return u, nil
+			}
+		}
+	}
+	return first, nil
+}
+
+// Close ends all connections. It may be called more than once.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, n := range p.nodes {
+		if n.timer != nil {
+			n.timer.Stop()
+		}
+	}
+	p.mu.Unlock()
+	for _, n := range p.nodes {
+		n.close()
+	}
+	return nil
+}
+
+// A Node is a server of a [Pool], and the connections to it.
+type Node struct {
+	pool    *Pool
+	server  ring.Server
+	backend Backend
+
+	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
+	mu        sync.Mutex                  // guards making them
+	closed    bool
+
+	// Guarded by Pool.mu.
+	failures int // since it last answered
+	ejected  bool
+	until    time.Time // when it may come back
+	timer    *time.Timer
+
+	ejections atomic.Uint64
+}
+
+// Name returns the server's name in the ring.
+func (n *Node) Name() string { return n.server.Name }
+
+// Backend opens connections to the server.
+func (n *Node) Backend() Backend { return n.backend }
+
+// Upstream returns the connection that all clients of a protocol share.
+func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
+	at := &n.upstreams[p-resp.RESP2]
+	if u := at.Load(); u != nil {
+		return u, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if u := at.Load(); u != nil {
+		return u, nil
+	}
+	if n.closed {
+		return nil, errClosed
+	}
+	u, err := NewUpstream(n.options(p))
+	if err != nil {
+		return nil, err
+	}
+	at.Store(u)
+	return u, nil
+}
+
+func (n *Node) options(p resp.Protocol) Options {
+	return Options{Backend: n.backend, Protocol: p, Scripts: n.pool.opts.Scripts, probe: true,
+		timeout: n.pool.opts.Timeout, health: health{failed: n.failed, answered: n.answered}}
+}
+
+// Stats returns the counters of the shared connections that have been used, by
+// version of RESP.
+func (n *Node) Stats() map[resp.Protocol]Stats {
+	all := make(map[resp.Protocol]Stats)
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			all[resp.RESP2+resp.Protocol(i)] = u.Stats() //nolint:gosec // 0 or 1
+		}
+	}
+	return all
+}
+
+func (n *Node) close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			_ = u.Close()
+		}
+	}
+}

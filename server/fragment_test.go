@@ -1,0 +1,88 @@
+package server_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// TestPoolFragments: commands with many keys, spread over three servers, answer as
+// one server does.
+func TestPoolFragments(t *testing.T) {
+	p := startPool(t, 3)
+	one := dial(t, redistest.Start(t).Addr())
+	pool := dial(t, p.addr)
+	seed := uint64(1)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		name := []string{"MGET", "MSET", "DEL", "UNLINK", "TOUCH", "EXISTS"}[rnd.IntN(6)]
+		args := []string{name}
+		for range 1 + rnd.IntN(12) {
+			args = append(args, fmt.Sprintf("k%d", rnd.IntN(30)))
+			if name == "MSET" {
+				args = append(args, fmt.Sprintf("v%d\r\n", rnd.IntN(1000)))
+			}
+		}
+		if got, want := pool.do(args...), one.do(args...); got != want {
+			t.Fatalf("%q: %q, want %q", args, got, want)
+		}
+	}
+	for _, command := range []string{"MGET", "MSET a 1 b", "DEL", "MSET", "EXISTS"} {
+		args := strings.Fields(command)
+		if got, want := pool.do(args...), one.do(args...); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	// In RESP3 a missing value is another null.
+	_ = pool.do("HELLO", "3")
+	_ = one.do("HELLO", "3")
+	if got, want := pool.do("MGET", "no", "k1", "nor", "k2"), one.do("MGET", "no", "k1", "nor", "k2"); got != want {
+		t.Errorf("RESP3: %q, want %q", got, want)
+	}
+}
+
+// TestPoolFragmentsInOrder: joined replies stand between the others in the order
+// of the commands.
+func TestPoolFragmentsInOrder(t *testing.T) {
+	p := startPool(t, 3)
+	w := dial(t, p.addr)
+	const n = 200
+	for i := range n {
+		a, b, c := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i), fmt.Sprintf("c%d", i)
+		w.send("MSET", a, a, b, b, c, c)
+		w.send("GET", a)
+		w.send("MGET", c, b, a)
+		w.send("DEL", a, b, "none", c)
+	}
+	for i := range n {
+		a, b, c := bulk(fmt.Sprintf("a%d", i)), bulk(fmt.Sprintf("b%d", i)), bulk(fmt.Sprintf("c%d", i))
+		w.expect("+OK\r\n")
+		w.expect(a)
+		w.expect(array(c, b, a))
+		w.expect(":3\r\n")
+	}
+}
+
+// TestPoolFragmentFails: the error of one server is the reply.
+func TestPoolFragmentFails(t *testing.T) {
+	p := startPool(t, 2)
+	w := dial(t, p.addr)
+	w.want("+OK\r\n", "MSET a 1 b 2")
+	if got := w.do("MSETNX", "a", "1", "b", "2"); !strings.HasPrefix(got, "-ERR redoubt: the keys of MSETNX belong to several servers") {
+		t.Errorf("MSETNX: %q", got)
+	}
+	w.want(":1\r\n", "MSETNX x 1")
+	p.nodes[1].CLI("CONFIG", "SET", "maxmemory", "1")
+	if got := w.do("MSET", "a", "3", "b", "3"); !strings.HasPrefix(got, "-OOM") {
+		t.Errorf("MSET: %q", got)
+	}
+	w.want("$1\r\n3\r\n", "GET a")
+	p.nodes[1].Kill()
+	eventually(t, "the loss shows", func() bool {
+		return strings.HasPrefix(w.do("MGET", "a", "b"), "-ERR redoubt: back end redis-2 is unreachable")
+	})
+	w.want(array(bulk("3"), "$-1\r\n"), "MGET a nothing-at-c")
+}

@@ -1,0 +1,287 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// inPool reports whether the keys are spread over the servers of a pool.
+func (s *Server) inPool() bool { return s.opts.Pool != nil }
+
+// pooled is what a session in front of a pool has. Its upstream is that of the span
+// or of the command at hand.
+type pooled struct {
+	touched   []*proxy.Upstream // sent to since the last flush
+	positions []int             // of keys; scratch
+}
+
+// touch makes u the upstream of what comes next.
+func (c *session) touch(u *proxy.Upstream) {
+	if u == c.upstream {
+		return
+	}
+	c.sendSpan()
+	c.upstream = u
+	if !slices.Contains(c.touched, u) {
+		c.touched = append(c.touched, u)
+	}
+}
+
+// flushNodes sends what waits to be sent.
+func (c *session) flushNodes() {
+	for i, u := range c.touched {
+		u.Flush()
+		c.touched[i] = nil
+	}
+	c.touched, c.upstream = c.touched[:0], nil
+}
+
+// route makes the server of key that of what comes next. It reports false when the
+// command has been answered with an error instead.
+func (c *session) route(key []byte) bool { return c.routeTo(c.srv.pool.Load().Pick(key)) }
+
+func (c *session) routeTo(n *proxy.Node) bool {
+	u, err := n.Upstream(c.protocol)
+	if err != nil {
+		c.sendSpan()
+		c.fail("ERR redoubt: " + err.Error())
+		return false
+	}
+	c.touch(u)
+	return true
+}
+
+// dispatchPooled is dispatch in front of a pool.
+func (c *session) dispatchPooled(args [][]byte, raw []byte) {
+	k := lookupKeys(args[0])
+	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
+		c.commands[Passed]++
+		if c.route(args[1]) {
+			c.pass(raw)
+		}
+		return
+	}
+	c.sendSpan()
+	c.mute()
+	c.specialPooled(k, args, raw)
+	c.muted = false
+}
+
+// inPools are the commands that concern the connection, or which any server can
+// answer, and are the same in front of a pool.
+var inPools = map[string]bool{
+	"hello": true, "auth": true, "quit": true, "reset": true, "ping": true, "echo": true, "client": true,
+	"command": true, "post": true, "host:": true,
+}
+
+// specialPooled is special in front of a pool.
+func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
+	h := c.srv.lookup(args[0])
+	if h != nil && inPools[h.name] {
+		switch {
+		case h.name == "client" && c.authed && len(args) > 1 && !clientInPools[strings.ToLower(string(args[1]))]:
+			c.refusePooled("CLIENT " + strings.ToUpper(string(args[1])))
+			return
+		case h.name == "command" && c.authed:
+			u, err := c.srv.upstream(c.protocol)
+			if err != nil {
+				c.fail("ERR redoubt: " + err.Error())
+				return
+			}
+			c.touch(u)
+		}
+		c.special(h, args, raw)
+		return
+	}
+	if !c.authed {
+		c.fail("NOAUTH Authentication required.")
+		return
+	}
+	if c.scanner.Inline() {
+		raw = resp.AppendCommand(nil, args...)
+	}
+	c.commands[Local]++ // unless it is sent
+	switch {
+	case h != nil && h.command != nil:
+		c.extensionPooled(h, args, raw)
+	case k == nil:
+		c.fail(unknownInPool(args))
+	case !k.takes(len(args)):
+		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
+	case k.name == "select":
+		c.selectPooled(args)
+	case k.name == "info":
+		c.infoPooled(args)
+	default:
+		c.keyed(k, args, raw)
+	}
+}
+
+// clientInPools are the subcommands of CLIENT that are answered here.
+var clientInPools = map[string]bool{
+	"id": true, "getname": true, "setname": true, "setinfo": true, "info": true, "list": true, "kill": true,
+	"reply": true, "no-evict": true,
+}
+
+// unknownInPool is the error of Redis, for what no pool knows.
+func unknownInPool(args [][]byte) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", args[0])
+	for _, a := range args[1:] {
+		if b.Len() > 256 {
+			break
+		}
+		fmt.Fprintf(&b, "'%.128s' ", a)
+	}
+	return b.String()
+}
+
+// refusePooled answers a command that a pool doesn't have.
+func (c *session) refusePooled(name string) {
+	c.fail("ERR redoubt: " + name + " is not supported through a pool: connect to one of its servers for it")
+}
+
+// keyed sends a command to the one server that has all of its keys.
+func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
+	if notInPools[k.name] || (k.name == "xread" || k.name == "xreadgroup") && blocks(args[1:]) {
+		c.refusePooled(strings.ToUpper(k.name))
+		return
+	}
+	at, ok := k.positions(c.positions[:0], args)
+	c.positions = at
+	if k.name == "eval" || k.name == "evalsha" || k.name == "eval_ro" || k.name == "evalsha_ro" || k.name == "fcall" || k.name == "fcall_ro" {
+		if ok && len(at) > 1 && len(c.srv.pool.Load().Nodes()) > 1 && c.srv.pool.Load().Options().Tag != braces {
+			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " with several keys needs a pool with hash_tag: \"{}\"")
+			return
+		}
+	}
+	if !ok || len(at) == 0 {
+		if k.movable != nil {
+			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " has no key here that says to which server of the pool it belongs")
+		} else {
+			c.refusePooled(strings.ToUpper(k.name))
+		}
+		return
+	}
+	if f, ok := fragments[k.name]; ok && c.oneNode(at, args) == nil {
+		if (len(args)-1)%f.step != 0 {
+			c.fail("ERR wrong number of arguments for '" + k.name + "' command")
+			return
+		}
+		c.commands[Local]--
+		c.commands[Passed]++
+		c.fragment(k, f, args)
+		return
+	}
+	c.toServer(strings.ToUpper(k.name), at, args, raw)
+}
+
+// toServer sends a command to the server that has all of its keys, which are at the
+// given positions.
+func (c *session) toServer(name string, at []int, args [][]byte, raw []byte) {
+	node := c.oneNode(at, args)
+	if node == nil {
+		c.fail("ERR redoubt: the keys of " + name + " belong to several servers of the pool" + c.srv.tagHint())
+		return
+	}
+	if !c.routeTo(node) {
+		return
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	c.forward(raw, nil)
+}
+
+// notInPools are commands with a key that would hold the connection that all
+// clients share, or that say where to send a key.
+var notInPools = map[string]bool{
+	"blpop": true, "brpop": true, "blmove": true, "brpoplpush": true, "blmpop": true, "bzmpop": true, "bzpopmin": true,
+	"bzpopmax": true, "watch": true, "migrate": true, "ssubscribe": true, "sunsubscribe": true, "spublish": true,
+	"publish": true, "pfdebug": true, "restore-asking": true,
+}
+
+// oneNode returns the server that has all keys, or nil when they have several.
+func (c *session) oneNode(at []int, args [][]byte) *proxy.Node {
+	pool := c.srv.pool.Load()
+	node := pool.Pick(args[at[0]])
+	for _, i := range at[1:] {
+		if pool.Pick(args[i]) != node {
+			return nil
+		}
+	}
+	return node
+}
+
+// tagHint says how to bring keys together.
+func (s *Server) tagHint() string {
+	tag := s.pool.Load().Options().Tag
+	if tag == "" {
+		return "; with a hash_tag in its configuration, keys with the same text in it would have one"
+	}
+	return ": put the same text between " + tag[:1] + " and " + tag[1:] + " into all of them"
+}
+
+// selectPooled answers for the one database that a pool uses.
+func (c *session) selectPooled(args [][]byte) {
+	n, ok := resp.ParseInt(args[1])
+	switch home := c.srv.opts.Backend.Database(); {
+	case !ok:
+		c.fail("ERR invalid DB index")
+	case n != int64(home):
+		c.fail("ERR redoubt: the pool uses database " + strconv.Itoa(home) + " alone: see redis_db in its configuration")
+	default:
+		c.ok()
+	}
+}
+
+// infoPooled answers INFO: what the pool is, and how its servers do.
+func (c *session) infoPooled(args [][]byte) {
+	pool := c.srv.pool.Load()
+	wanted := func(section string) bool {
+		return len(args) == 1 || slices.ContainsFunc(args[1:], func(a []byte) bool {
+			return bytes.EqualFold(a, []byte(section)) || bytes.EqualFold(a, []byte("all")) ||
+				bytes.EqualFold(a, []byte("everything")) || bytes.EqualFold(a, []byte("default"))
+		})
+	}
+	var b strings.Builder
+	section := func(name string) bool {
+		if !wanted(name) {
+			return false
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# " + name + "\r\n")
+		return true
+	}
+	if section("Clients") {
+		st := c.srv.Stats()
+		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\n", st.Clients, c.srv.opts.MaxClients)
+	}
+	if section("Pool") {
+		o := pool.Options()
+		fmt.Fprintf(&b, "pool_name:%s\r\nhash:%s\r\ndistribution:%s\r\nhash_tag:%s\r\nring_digest:%s\r\nservers:%d\r\n",
+			o.Name, o.Hash, o.Distribution, o.Tag, pool.Digest(), len(pool.Nodes()))
+	}
+	if section("Servers") {
+		for i, n := range pool.Nodes() {
+			var sum proxy.Stats
+			for _, st := range n.Stats() {
+				sum.Connects += st.Connects
+				sum.Losses += st.Losses
+				sum.Waiting += st.Waiting
+				sum.Pending += st.Pending
+			}
+			ejected, times := n.Ejected()
+			fmt.Fprintf(&b, "server%d:name=%s,up=%t,ejected=%t,ejections=%d,connects=%d,losses=%d,waiting=%d,pending_bytes=%d\r\n",
+				i, n.Name(), n.Up(), ejected, times, sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
+		}
+	}
+	c.text(b.String())
+}

@@ -1,0 +1,236 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// A poolOf is a server in front of a pool, and the servers of that.
+type poolOf struct {
+	*server.Server
+
+	addr  string
+	pool  *proxy.Pool
+	nodes []*redistest.Server
+}
+
+// startPool runs a server in front of a pool of n new redis-servers redis-1 …: two
+// in the way of the usual tutorial, by fnv1a_64 and modula; for more the hash is md5,
+// since the former has similar keys on one server.
+func startPool(t *testing.T, n int, change ...func(o *proxy.PoolOptions)) *poolOf {
+	t.Helper()
+	p := &poolOf{}
+	opts := proxy.PoolOptions{Name: "alpha", Hash: ring.FNV64a, Distribution: ring.Modula}
+	if n > 2 {
+		opts.Hash = ring.MD5
+	}
+	for i := range n {
+		r := redistest.Start(t)
+		name := fmt.Sprintf("redis-%d", i+1)
+		p.nodes = append(p.nodes, r)
+		opts.Servers = append(opts.Servers, proxy.PoolServer{
+			Server: ring.Server{Name: name, Weight: 1}, Backend: &proxy.Redis{Addr: r.Addr(), Label: name},
+		})
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	p.serve(t, opts)
+	return p
+}
+
+func (p *poolOf) serve(t *testing.T, opts proxy.PoolOptions, change ...func(o *server.Options)) {
+	t.Helper()
+	var err error
+	if p.pool, err = proxy.NewPool(opts); err != nil {
+		t.Fatal(err)
+	}
+	o := server.Options{Pool: p.pool}
+	for _, f := range change {
+		f(&o)
+	}
+	if p.Server, err = server.New(o); err != nil {
+		t.Fatal(err)
+	}
+	l, err := p.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.addr = l.Addr().String()
+	done := make(chan error, 1)
+	go func() { done <- p.Serve(l) }()
+	t.Cleanup(func() {
+		_ = p.Close()
+		if err := <-done; !errors.Is(err, server.ErrClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+		_ = p.pool.Close()
+	})
+}
+
+// client returns a go-redis client of the pool, with its defaults.
+func (p *poolOf) client(t *testing.T) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: patience})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// TestPoolTutorial: with the file of the usual tutorial the keys a and c are on
+// redis-1, and b and d on redis-2.
+func TestPoolTutorial(t *testing.T) {
+	p := startPool(t, 2)
+	rdb := p.client(t)
+	for _, k := range []string{"a", "b", "c", "d"} {
+		if err := rdb.Set(t.Context(), k, "is "+k, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if v := rdb.Get(t.Context(), k).Val(); v != "is "+k {
+			t.Errorf("%s is %q", k, v)
+		}
+	}
+	for i, want := range []string{"a\nc", "b\nd"} {
+		keys := strings.Split(want, "\n")
+		if got := p.nodes[i].CLI("EXISTS", keys[0], keys[1]); got != "2" || p.nodes[i].CLI("DBSIZE") != "2" {
+			t.Errorf("redis-%d has %s of %v, and %s in all", i+1, got, keys, p.nodes[i].CLI("DBSIZE"))
+		}
+	}
+}
+
+// TestPoolOrder: replies come in the order of the commands, whichever servers they
+// go to, and each belongs to its key.
+func TestPoolOrder(t *testing.T) {
+	p := startPool(t, 3)
+	w := dial(t, p.addr)
+	const n = 1000
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "SET k%d v%d\r\n", i, i) // inline, to have those too
+		fmt.Fprintf(&all, "*2\r\n$3\r\nGET\r\n$%d\r\nk%d\r\n", len(fmt.Sprint(i))+1, i)
+		if i%10 == 0 {
+			all.WriteString("PING\r\n")
+		}
+	}
+	w.write(all.String())
+	for i := range n {
+		w.expect("+OK\r\n")
+		w.expect(bulk(fmt.Sprintf("v%d", i)))
+		if i%10 == 0 {
+			w.expect("+PONG\r\n")
+		}
+	}
+	for i, r := range p.nodes {
+		if r.CLI("DBSIZE") == "0" {
+			t.Errorf("redis-%d has no keys", i+1)
+		}
+	}
+}
+
+// TestPoolRefuses: what a pool can't do gets an error that says so, and the
+// connection goes on.
+func TestPoolRefuses(t *testing.T) {
+	p := startPool(t, 2)
+	w := dial(t, p.addr)
+	for _, c := range []struct{ command, want string }{
+		{"FOO a b", "ERR unknown command 'FOO', with args beginning with: 'a' 'b' "},
+		{"GET", "ERR wrong number of arguments for 'get' command"},
+		{"SINTER a b", "ERR redoubt: the keys of SINTER belong to several servers of the pool; with a hash_tag"},
+		{"RENAME a b", "ERR redoubt: the keys of RENAME belong to several servers"},
+		{"EVAL return 0", "ERR redoubt: EVAL has no key here that says to which server"},
+		{"ZADD a", "ERR wrong number of arguments"},
+		{"SELECT 1", "ERR redoubt: the pool uses database 0 alone"},
+		{"SELECT x", "ERR invalid DB index"},
+		{"CONFIG GET x", "ERR redoubt: CONFIG is not supported through a pool"},
+		{"CLIENT PAUSE 1", "ERR redoubt: CLIENT PAUSE is not supported through a pool"},
+		{"LOCK.ACQUIRE a 1000", "ERR redoubt: LOCK.ACQUIRE needs a pool with hash_tag"},
+		{"MIGRATE h 1 a 0 1", "ERR redoubt: MIGRATE is not supported through a pool"},
+		{"XREAD BLOCK 0 STREAMS a 0", "ERR redoubt: XREAD is not supported through a pool"},
+		{"XREAD STREAMS a b 0 0", "ERR redoubt: the keys of XREAD belong to several servers"},
+		{"SORT a STORE b", "ERR redoubt: the keys of SORT belong to several servers"},
+	} {
+		if got := w.do(strings.Fields(c.command)...); !strings.HasPrefix(got, "-"+c.want) {
+			t.Errorf("%s: %q, want %q", c.command, got, c.want)
+		}
+	}
+	w.want("+OK\r\n", "SELECT 0")
+	w.want("*0\r\n", "SINTER a c")
+	w.want("*-1\r\n", "XREAD STREAMS a c 0 0")
+	w.want(":0\r\n", "SORT a STORE c")
+	w.want("$1\r\na\r\n", "EVAL return(KEYS[1]) 1 a")
+	if info := fmt.Sprint(w.value("INFO", "pool")); !strings.Contains(info, "ring_digest:"+p.pool.Digest()+"\r\n") {
+		t.Errorf("INFO pool: %s", info)
+	}
+}
+
+// TestPoolCloses: a server of a pool that is killed costs its own keys alone, and
+// is used again when it is back.
+func TestPoolCloses(t *testing.T) {
+	p := startPool(t, 2)
+	rdb := p.client(t)
+	for _, k := range []string{"a", "b"} {
+		if err := rdb.Set(t.Context(), k, k, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.nodes[1].Kill()
+	eventually(t, "the loss is known", func() bool {
+		err := rdb.Get(t.Context(), "b").Err()
+		return err != nil && strings.Contains(err.Error(), "back end redis-2 is unreachable")
+	})
+	if v, err := rdb.Get(t.Context(), "a").Result(); v != "a" {
+		t.Errorf("a is %q, %v", v, err)
+	}
+	p.nodes[1].Restart()
+	eventually(t, "it is back", func() bool { return rdb.Set(t.Context(), "b", "new", 0).Err() == nil })
+}
+
+// TestPoolExtension: extension commands run on the server that has their keys, where
+// the tag is {}, and are refused with the reason otherwise.
+func TestPoolExtension(t *testing.T) {
+	braces := func(o *proxy.PoolOptions) { o.Tag = "{}" }
+	p := startPool(t, 3, braces)
+	w := dial(t, p.addr)
+	for i := range 20 {
+		name := fmt.Sprintf("n%d", i)
+		if got := fmt.Sprint(w.value("CL.THROTTLE", name, "5", "10", "60", "1")); !strings.HasPrefix(got, "[0 6 5 ") {
+			t.Errorf("CL.THROTTLE %s: %s", name, got)
+		}
+		if got := fmt.Sprint(w.value("LOCK.ACQUIRE", name, "60000")); !strings.HasSuffix(got, " 60000]") {
+			t.Errorf("LOCK.ACQUIRE %s: %s", name, got)
+		}
+		w.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000")
+		w.want(":1\r\n", "BF.ADD bloom-"+name+" x")
+	}
+	for i, r := range p.nodes {
+		if r.CLI("DBSIZE") == "0" {
+			t.Errorf("redis-%d has no keys", i+1)
+		}
+	}
+	w.want(array(":1\r\n", bulk("{u}b")), "EVAL return{#KEYS[1]-2,KEYS[2]} 2 {u} {u}b")
+	if got := w.do("LOCK.ACQUIRE", "n1", "60000", "WAIT", "10"); !strings.Contains(got, "LOCK.ACQUIRE is not supported through a pool with these arguments") {
+		t.Errorf("with WAIT: %q", got)
+	}
+
+	ejecting := dial(t, startPool(t, 2, braces, func(o *proxy.PoolOptions) { o.Eject = true }).addr)
+	if got := ejecting.do("LOCK.ACQUIRE", "n", "60000"); !strings.Contains(got, "LOCK.ACQUIRE is refused where auto_eject_hosts is true") {
+		t.Errorf("with ejection: %q", got)
+	}
+	if got := fmt.Sprint(ejecting.value("CL.THROTTLE", "n", "5", "10", "60", "1")); !strings.HasPrefix(got, "[0 6 5 ") {
+		t.Errorf("CL.THROTTLE with ejection: %s", got)
+	}
+	plain := dial(t, startPool(t, 2).addr)
+	for _, command := range []string{"CL.THROTTLE n 5 10 60 1", "EVAL return(1) 2 a c"} {
+		if got := plain.do(strings.Fields(command)...); !strings.Contains(got, `needs a pool with hash_tag: "{}"`) {
+			t.Errorf("%s without a tag: %q", command, got)
+		}
+	}
+}
