@@ -69,3 +69,19 @@ func (n *Node) Ejected() (now bool, times uint64) {
 	defer n.pool.mu.Unlock()
 	return n.ejected, n.ejections.Load()
 }
+
+// Live returns the servers that are in the ring now.
+func (p *Pool) Live() []*Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := make([]*Node, 0, len(p.nodes))
+	for _, n := range p.nodes {
+		if !n.ejected {
+			live = append(live, n)
+		}
+	}
+	if len(live) == 0 {
+		return p.nodes
+	}
+	return live
+}

@@ -135,14 +135,6 @@ func (c *session) fragment(k *keySpec, f fragmented, args [][]byte) {
 		raw = append(raw, '\r', '\n')
 		raw = resp.AppendBulk(raw, k.name)
 		raw = append(raw, part.body...)
-		u, err := part.node.Upstream(c.protocol)
-		if err == nil {
-			c.touch(u)
-			err = u.Send(j, uint64(i), 1, raw) //nolint:gosec // positive
-		}
-		if err != nil {
-			c.srv.stats.backendErrors.Add(1)
-			j.Reply(uint64(i), proxy.UnreachableReply(part.node.Backend().Name(), err)) //nolint:gosec // as above
-		}
+		c.toPart(j, i, part.node, raw)
 	}
 }

@@ -86,3 +86,56 @@ func TestPoolFragmentFails(t *testing.T) {
 	})
 	w.want(array(bulk("3"), "$-1\r\n"), "MGET a nothing-at-c")
 }
+
+// TestPoolEverywhere: what concerns all keys goes to all servers, and SCAN finds each
+// key once.
+func TestPoolEverywhere(t *testing.T) {
+	p := startPool(t, 3)
+	rdb := p.client(t)
+	const n = 500
+	for i := range n {
+		if err := rdb.Set(t.Context(), fmt.Sprintf("k%d", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := rdb.DBSize(t.Context()).Val(); got != n {
+		t.Errorf("DBSIZE: %d", got)
+	}
+	if got := rdb.Keys(t.Context(), "k*").Val(); len(got) != n {
+		t.Errorf("KEYS: %d", len(got))
+	}
+	seen := map[string]int{}
+	for it := rdb.Scan(t.Context(), 0, "k*", 20).Iterator(); it.Next(t.Context()); {
+		seen[it.Val()]++
+	}
+	if len(seen) != n {
+		t.Errorf("SCAN found %d keys", len(seen))
+	}
+	if got := dial(t, p.addr).do("SCAN", "x"); got != "-ERR invalid cursor\r\n" {
+		t.Errorf("SCAN x: %q", got)
+	}
+	sha, err := rdb.ScriptLoad(t.Context(), "return KEYS[1]").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		k := fmt.Sprintf("k%d", i)
+		if got, err := rdb.EvalSha(t.Context(), sha, []string{k}).Text(); got != k || err != nil {
+			t.Errorf("EVALSHA: %q, %v", got, err)
+		}
+	}
+	if got := p.nodes[2].CLI("SCRIPT", "FLUSH"); got != "OK" {
+		t.Fatal(got)
+	}
+	if got := rdb.ScriptExists(t.Context(), sha).Val(); len(got) != 1 || got[0] {
+		t.Errorf("SCRIPT EXISTS, with one server that doesn't know it: %v", got)
+	}
+	if err := rdb.FlushAll(t.Context()).Err(); err != nil || rdb.DBSize(t.Context()).Val() != 0 {
+		t.Errorf("after FLUSHALL, %v, there are %d keys", err, rdb.DBSize(t.Context()).Val())
+	}
+	p.nodes[1].Kill()
+	eventually(t, "the loss shows", func() bool {
+		err := rdb.DBSize(t.Context()).Err()
+		return err != nil && strings.Contains(err.Error(), "redis-2")
+	})
+}

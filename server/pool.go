@@ -118,6 +118,10 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.selectPooled(args)
 	case k.name == "info":
 		c.infoPooled(args)
+	case k.name == "scan":
+		c.scan(args)
+	case everywhere[everywhereName(k, args)] != nil:
+		c.toAll(raw, everywhere[everywhereName(k, args)])
 	default:
 		c.keyed(k, args, raw)
 	}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// everywhere are the commands that concern all keys: they go to every server of the
+// pool, and the replies are joined.
+var everywhere = map[string]func(dst []byte, j *join) []byte{
+	"dbsize": joinSums, "keys": joinAll, "flushall": joinOK, "flushdb": joinOK,
+	"script load": joinFirst, "script exists": joinEvery, "script flush": joinOK,
+}
+
+// joinFirst takes the first reply: all are the same.
+func joinFirst(dst []byte, j *join) []byte { return append(dst, j.replies[0]...) }
+
+// joinAll puts arrays one behind the other.
+func joinAll(dst []byte, j *join) []byte {
+	var body []byte
+	total := 0
+	for _, raw := range j.replies {
+		nl := bytes.IndexByte(raw, '\n')
+		if raw[0] != '*' && raw[0] != '~' || nl < 2 {
+			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than an array")
+		}
+		n, _ := resp.ParseInt(raw[1 : nl-1])
+		total += int(n)
+		body = append(body, raw[nl+1:]...)
+	}
+	return append(resp.AppendArray(dst, total), body...)
+}
+
+// joinEvery is for arrays of 0 and 1: an element is 1 if it is so everywhere.
+func joinEvery(dst []byte, j *join) []byte {
+	all := bytes.Clone(j.replies[0])
+	for _, raw := range j.replies[1:] {
+		if len(raw) != len(all) {
+			return resp.AppendError(dst, "ERR redoubt: servers answered with arrays of different lengths")
+		}
+		for i := range raw {
+			if bytes.HasPrefix(raw[i:], []byte(":0\r\n")) {
+				all[i+1] = '0'
+			}
+		}
+	}
+	return append(dst, all...)
+}
+
+// everywhereName is how everywhere calls a command.
+func everywhereName(k *keySpec, args [][]byte) string {
+	if k.name == "script" && len(args) > 1 {
+		return "script " + strings.ToLower(string(args[1]))
+	}
+	return k.name
+}
+
+// toAll sends a command to every server of the ring.
+func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
+	nodes := c.srv.pool.Load().Live()
+	j := &join{out: &c.out, how: how, tag: c.tag(), left: len(nodes), replies: make([][]byte, len(nodes))}
+	if c.muted {
+		c.out.prepare(j.tag, slot{mute: true})
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	for i, n := range nodes {
+		c.toPart(j, i, n, raw)
+	}
+}
+
+// toPart sends part i of what j joins.
+func (c *session) toPart(j *join, i int, n *proxy.Node, raw []byte) {
+	u, err := n.Upstream(c.protocol)
+	if err == nil {
+		c.touch(u)
+		err = u.Send(j, uint64(i), 1, raw) //nolint:gosec // positive
+	}
+	if err != nil {
+		c.srv.stats.backendErrors.Add(1)
+		j.Reply(uint64(i), proxy.UnreachableReply(n.Backend().Name(), err)) //nolint:gosec // as above
+	}
+}
+
+// scan goes over the keys of one server after the other. A client's cursor is that of
+// the server times the number of servers, and which one it is.
+func (c *session) scan(args [][]byte) {
+	nodes := c.srv.pool.Load().Nodes()
+	n := uint64(len(nodes))
+	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
+	if err != nil {
+		c.fail("ERR invalid cursor")
+		return
+	}
+	at := cursor % n
+	if !c.routeTo(nodes[at]) {
+		return
+	}
+	rest := make([]string, 0, len(args))
+	for i, a := range args {
+		if i == 1 {
+			a = strconv.AppendUint(nil, cursor/n, 10)
+		}
+		rest = append(rest, string(a))
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	c.forward(resp.AppendCommand(nil, rest...), func(dst, raw []byte) []byte { return nextCursor(dst, raw, at, n) })
+}
+
+// nextCursor gives a reply to SCAN of server at, of n, the cursor to go on with.
+func nextCursor(dst, raw []byte, at, n uint64) []byte {
+	head := resp.AppendArray(nil, 2)
+	if !bytes.HasPrefix(raw, head) {
+		return append(dst, raw...)
+	}
+	element := first(raw)
+	v, _, err := resp.Parse(element)
+	text, _ := v.(string)
+	cursor, perr := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil || perr != nil:
+		return append(dst, raw...)
+	case cursor != 0 && cursor > (1<<63)/n:
+		return resp.AppendError(dst, "ERR redoubt: a cursor of the server is too large to go through a pool")
+	case cursor != 0:
+		cursor = cursor*n + at
+	case at+1 < n:
+		cursor = at + 1
+	}
+	dst = resp.AppendBulk(append(dst, head...), strconv.FormatUint(cursor, 10))
+	return append(dst, raw[len(head)+len(element):]...)
+}
