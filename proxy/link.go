@@ -269,6 +269,13 @@ func (l *link) state() (entries int, pending int) {
 	return len(l.queue), len(l.pending)
 }
 
+// idle reports whether a shared link has nothing to send or to wait for.
+func (l *link) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.flights) == 0 && len(l.pending) == 0 && len(l.queue) == 0
+}
+
 // read hands out replies until the connection ends.
 func (l *link) read(initial int, deliver func(raw []byte) error) error {
 	buf := make([]byte, initial)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -130,6 +131,40 @@ func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
 		}
 	}
 	return first, nil
+}
+
+// Retire waits until nothing is in flight, or until ctx ends, and closes the pool. It
+// is for a pool that gets no more commands, except those that were on their way to it.
+func (p *Pool) Retire(ctx context.Context) error {
+	t := time.NewTicker(retireInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return p.Close()
+		}
+		if p.idle() {
+			return p.Close()
+		}
+	}
+}
+
+// retireInterval is longer than a command takes from its choice of a server to the
+// queue there.
+const retireInterval = time.Second
+
+func (p *Pool) idle() bool {
+	for _, n := range p.nodes {
+		for i := range n.upstreams {
+			if u := n.upstreams[i].Load(); u != nil {
+				if l := u.link.Load(); l != nil && !l.idle() {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // Close ends all connections. It may be called more than once.

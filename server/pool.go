@@ -14,6 +14,11 @@ import (
 // inPool reports whether the keys are spread over the servers of a pool.
 func (s *Server) inPool() bool { return s.opts.Pool != nil }
 
+// SetPool puts another pool, with the same tag, database and password, in the place of
+// the one before, which is returned: commands from now on go to the new one. What is in
+// flight is still answered by the old one, so Retire it.
+func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) { return s.pool.Swap(p) }
+
 // pooled is what a session in front of a pool has. Its upstream is that of the span
 // or of the command at hand.
 type pooled struct {

@@ -32,21 +32,21 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (pools servedPools) Describe(out chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(pools, out)
+func (h *poolHost) Describe(out chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(h, out)
 }
 
 // Collect implements prometheus.Collector.
-func (pools servedPools) Collect(out chan<- prometheus.Metric) {
+func (h *poolHost) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
-	for _, p := range pools {
-		name, st := p.conf.Name, p.server.Stats()
-		gauge(poolRingDesc, 1, name, p.pool.Digest())
+	for _, p := range h.now() {
+		name, st := p.name, p.server.Stats()
+		gauge(poolRingDesc, 1, name, p.ring().Digest())
 		gauge(poolClientsDesc, st.Clients, name)
 		count(poolAcceptedDesc, st.Accepted, name)
 		count(poolRefusedDesc, st.Refused, name)
@@ -55,7 +55,7 @@ func (pools servedPools) Collect(out chan<- prometheus.Metric) {
 		count(poolErrorsDesc, st.BackendErrors, name)
 		count(poolInDesc, st.BytesIn, name)
 		count(poolOutDesc, st.BytesOut, name)
-		for _, n := range p.pool.Nodes() {
+		for _, n := range p.ring().Nodes() {
 			ejected, times := n.Ejected()
 			gauge(nodeEjectedDesc, oneIf(ejected), name, n.Name())
 			count(ejectionsDesc, times, name, n.Name())

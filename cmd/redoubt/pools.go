@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -75,11 +74,15 @@ func testConf(path string, stderr io.Writer) error {
 
 // A servedPool is one pool of the file and what serves it.
 type servedPool struct {
-	conf     poolfile.Pool
-	pool     *proxy.Pool
+	name     string
+	conf     poolfile.Pool // of the goroutine that reloads
+	pool     atomic.Pointer[proxy.Pool]
 	server   *server.Server
 	listener net.Listener
 }
+
+// ring returns the servers as they are now.
+func (p *servedPool) ring() *proxy.Pool { return p.pool.Load() }
 
 // close ends it at once. It may be half made.
 func (p *servedPool) close() {
@@ -89,8 +92,8 @@ func (p *servedPool) close() {
 	if p.server != nil {
 		_ = p.server.Close()
 	}
-	if p.pool != nil {
-		_ = p.pool.Close()
+	if pool := p.ring(); pool != nil {
+		_ = pool.Close()
 	}
 }
 
@@ -119,15 +122,17 @@ func serverLabel(s poolfile.Server) string {
 
 // openPool makes what serves a pool, and listens.
 func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) (_ *servedPool, err error) {
-	p := &servedPool{conf: c}
+	p := &servedPool{name: c.Name, conf: c}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	if p.pool, err = newPool(c); err != nil {
+	pool, err := newPool(c)
+	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
+	p.pool.Store(pool)
 	if c.RedisAuth != "" {
 		password = c.RedisAuth
 	}
@@ -136,7 +141,7 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 		clients = c.ClientConnections
 	}
 	p.server, err = server.New(server.Options{
-		Pool: p.pool, Password: password, Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: clients,
+		Pool: pool, Password: password, Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: clients,
 		MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout,
 		WriteTimeout: f.writeTimeout, Logger: log.With("pool", c.Name),
 	})
@@ -156,7 +161,7 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 		}
 	}
 	if c.Preconnect {
-		for _, n := range p.pool.Nodes() {
+		for _, n := range pool.Nodes() {
 			if _, err := n.Upstream(resp.RESP2); err != nil {
 				return nil, fail(exitFault, err)
 			}
@@ -183,92 +188,35 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		log.Warn(w)
 	}
 	setThreads(f.threads, true)
-	var pools servedPools
-	defer func() {
-		for _, p := range pools {
-			p.close()
-		}
-	}()
+	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
+	defer h.close()
 	for _, c := range file.Pools {
-		p, err := openPool(c, f, password, log)
-		if err != nil {
+		if err := h.open(c); err != nil {
 			return err
 		}
-		pools = append(pools, p)
 	}
 	web, err := listenHTTP(f.http, func(draining *atomic.Bool) (http.Handler, error) {
-		return newHandlerOf(pools, pools.health, draining)
+		return newHandlerOf(h, h.health, draining)
 	}, log)
 	if err != nil {
 		return err
 	}
 	defer web.close()
-	ended := make(chan error, len(pools))
-	for _, p := range pools {
-		log.Info("serving",
-			slog.String("pool", p.conf.Name), slog.String("listen", p.listener.Addr().String()),
-			slog.Int("servers", len(p.conf.Servers)), slog.String("ring", p.pool.Digest()),
-			slog.String("password", needed(password+p.conf.RedisAuth)), slog.String("http", web.addr()),
-			slog.String("version", readBuildVersion()))
-		go func() {
-			ended <- failf(exitUnavailable, "pool %q: listening on %s ended: %w", p.conf.Name, p.conf.Address, p.server.Serve(p.listener))
-		}()
+	for _, p := range h.pools {
+		h.serve(p, web.addr())
 	}
-	select {
-	case err := <-ended:
-		return err
-	case sig := <-signals:
-		pools.drain(web, f.drainTimeout, sig, signals, log)
-		return nil
-	}
-}
-
-type servedPools []*servedPool
-
-// drain ends all servers gracefully. A second signal cuts it short.
-func (pools servedPools) drain(web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
-	clients := 0
-	for _, p := range pools {
-		clients += p.server.Stats().Clients
-	}
-	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", clients), slog.Duration("timeout", timeout))
-	web.draining.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	go func() {
+	hup := make(chan os.Signal, 1)
+	notifyReload(hup)
+	defer signal.Stop(hup)
+	for {
 		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	errs := make(chan error, len(pools))
-	for _, p := range pools {
-		go func() { errs <- p.server.Shutdown(ctx) }()
-	}
-	var err error
-	for range pools {
-		err = errors.Join(err, <-errs)
-	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		log.Warn("ended at once by a second signal")
-	case err != nil:
-		log.Warn("clients were closed before they had their replies", slog.Any("error", err))
-	default:
-		log.Info("ended")
-	}
-}
-
-// health says which pools have no server that answers.
-func (pools servedPools) health(context.Context) error {
-	var errs []error
-	for _, p := range pools {
-		if u, err := p.pool.Any(resp.RESP2); err != nil {
-			errs = append(errs, err)
-		} else if !u.Stats().Up {
-			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.conf.Name))
+		case <-hup:
+			h.reload(web.addr())
+		case err := <-h.ended:
+			return err
+		case sig := <-signals:
+			h.drain(web, f.drainTimeout, sig, signals)
+			return nil
 		}
 	}
-	return errors.Join(errs...)
 }

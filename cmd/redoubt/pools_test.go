@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -147,4 +148,75 @@ func TestPoolsRefused(t *testing.T) {
 	if code, _, stderr := runToEnd(t, nil, "serve", "--pools", "none.yml"); code != exitUsage || !strings.Contains(stderr, "none.yml: no such file") {
 		t.Errorf("no file: exit %d, %q", code, stderr)
 	}
+}
+
+// TestPoolsReload: SIGHUP gives a pool another server under its clients, who notice
+// nothing; a file with an error changes nothing; pools come and go.
+func TestPoolsReload(t *testing.T) {
+	one, two := redistest.Start(t), redistest.Start(t)
+	dir := t.TempDir()
+	pool := func(name string, servers ...string) string {
+		text := fmt.Sprintf("%s:\n  listen: %s\n  distribution: modula\n  redis: true\n  servers:\n", name, filepath.Join(dir, name))
+		for _, s := range servers {
+			text += "   - " + s + "\n"
+		}
+		return text
+	}
+	first, second := one.Addr()+":1 redis-1", two.Addr()+":1 redis-2"
+	file := writePools(t, pool("alpha", first))
+	s := startServing(t, "--pools", file)
+	reload := func(text, logged string) {
+		t.Helper()
+		before := strings.Count(s.stderr.String(), logged)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(syscall.SIGHUP)
+		eventually(t, "it is read", func() bool { return strings.Count(s.stderr.String(), logged) > before })
+	}
+	const done = "the file of pools was read again"
+	open := func(name string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(dir, name), PoolSize: 1, MaxRetries: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	alpha := open("alpha")
+	if err := alpha.Set(t.Context(), "b", "first", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	id := alpha.ClientID(t.Context()).Val()
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() { // b is on redis-1 and then on redis-2
+		for {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+				if err := alpha.Set(context.Background(), "b", "v", 0).Err(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	reload(pool("alpha", first, second), done)
+	eventually(t, "b is on redis-2", func() bool { return two.CLI("EXISTS", "b") == "1" })
+	reload(pool("alpha", "nonsense"), "the file of pools is not taken")
+	reload(pool("alpha", first, second)+pool("beta", second), done)
+	if err := open("beta").Set(t.Context(), "k", "v", 0).Err(); err != nil || two.CLI("GET", "k") != "v" {
+		t.Errorf("the new pool: %v", err)
+	}
+	eventually(t, "the connections of the first pool are closed", func() bool {
+		return !strings.Contains(one.CLI("CLIENT", "LIST"), "cmd=set ")
+	})
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Errorf("a command failed: %v", err)
+	}
+	if again := alpha.ClientID(t.Context()).Val(); again != id {
+		t.Errorf("the client was closed: its id was %d and is %d", id, again)
+	}
+	reload(pool("beta", second), done)
+	eventually(t, "alpha is gone", func() bool { return alpha.Ping(t.Context()).Err() != nil })
 }

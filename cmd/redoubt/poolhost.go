@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// A poolHost serves the pools of a file, and changes when the file is read again.
+type poolHost struct {
+	flags    serveFlags
+	password string
+	log      *slog.Logger
+	ended    chan error     // a listener ended by itself
+	leaving  sync.WaitGroup // pools on their way out
+
+	mu    sync.Mutex
+	pools []*servedPool
+}
+
+// now returns the pools that are served.
+func (h *poolHost) now() []*servedPool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.pools)
+}
+
+// open makes what serves a pool.
+func (h *poolHost) open(c poolfile.Pool) error {
+	p, err := openPool(c, h.flags, h.password, h.log)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.pools = append(h.pools, p)
+	h.mu.Unlock()
+	return nil
+}
+
+// serve lets clients in.
+func (h *poolHost) serve(p *servedPool, http string) {
+	h.log.Info("serving",
+		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
+		slog.Int("servers", len(p.conf.Servers)), slog.String("ring", p.ring().Digest()),
+		slog.String("password", needed(h.password+p.conf.RedisAuth)), slog.String("http", http),
+		slog.String("version", readBuildVersion()))
+	go func() {
+		// leave closes the listener.
+		if err := p.server.Serve(p.listener); !errors.Is(err, server.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case h.ended <- failf(exitUnavailable, "pool %q: listening ended: %w", p.name, err):
+			default:
+			}
+		}
+	}()
+}
+
+// close ends everything at once.
+func (h *poolHost) close() {
+	for _, p := range h.now() {
+		p.close()
+	}
+	h.leaving.Wait()
+}
+
+// drain ends all servers gracefully. A second signal cuts it short.
+func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal) {
+	pools, clients := h.now(), 0
+	for _, p := range pools {
+		clients += p.server.Stats().Clients
+	}
+	h.log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", clients), slog.Duration("timeout", timeout))
+	web.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	errs := make(chan error, len(pools))
+	for _, p := range pools {
+		go func() { errs <- p.server.Shutdown(ctx) }()
+	}
+	var err error
+	for range pools {
+		err = errors.Join(err, <-errs)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		h.log.Warn("ended at once by a second signal")
+	case err != nil:
+		h.log.Warn("clients were closed before they had their replies", slog.Any("error", err))
+	default:
+		h.log.Info("ended")
+	}
+}
+
+// health says which pools have no server that answers.
+func (h *poolHost) health(context.Context) error {
+	var errs []error
+	for _, p := range h.now() {
+		if u, err := p.ring().Any(resp.RESP2); err != nil {
+			errs = append(errs, err)
+		} else if !u.Stats().Up {
+			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reload reads the file again. A pool with other servers, or another way to choose
+// among them, changes under its clients; one with another address, password,
+// database, tag or number of clients is opened anew, and its clients are closed
+// once they have their replies. A file with an error changes nothing.
+func (h *poolHost) reload(http string) {
+	file, err := readPools(h.flags.pools)
+	if err != nil {
+		h.log.Error("the file of pools is not taken: the pools stay as they are", slog.Any("error", err))
+		return
+	}
+	for _, w := range file.Warnings {
+		h.log.Warn(w)
+	}
+	var keep []*servedPool
+	var open []poolfile.Pool
+	for _, c := range file.Pools {
+		old := h.find(c)
+		if old == nil {
+			open = append(open, c)
+			continue
+		}
+		keep = append(keep, old)
+		if err := h.change(old, c); err != nil {
+			h.log.Error("a pool stays as it is", slog.String("pool", c.Name), slog.Any("error", err))
+		}
+	}
+	for _, p := range h.now() {
+		if !slices.Contains(keep, p) {
+			h.leave(p)
+		}
+	}
+	h.mu.Lock()
+	h.pools = keep
+	h.mu.Unlock()
+	for _, c := range open {
+		if err := h.open(c); err != nil {
+			h.log.Error("a pool is not served", slog.String("pool", c.Name), slog.Any("error", err))
+			continue
+		}
+		all := h.now()
+		h.serve(all[len(all)-1], http)
+	}
+	h.log.Info("the file of pools was read again", slog.Int("pools", len(h.now())))
+}
+
+// find returns the pool that can become c without its clients being closed, or nil.
+func (h *poolHost) find(c poolfile.Pool) *servedPool {
+	for _, p := range h.now() {
+		o := p.conf
+		if o.Name == c.Name && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
+			o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
+			return p
+		}
+	}
+	return nil
+}
+
+// change gives a pool the servers of c.
+func (h *poolHost) change(p *servedPool, c poolfile.Pool) error {
+	if reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
+		return nil
+	}
+	pool, err := newPool(c)
+	if err != nil {
+		return err
+	}
+	old := p.server.SetPool(pool)
+	p.pool.Store(pool)
+	p.conf = c
+	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", pool.Digest()))
+	h.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)
+		defer cancel()
+		_ = old.Retire(ctx)
+	})
+	return nil
+}
+
+// withoutLines is c without what doesn't matter to whoever serves it.
+func withoutLines(c poolfile.Pool) poolfile.Pool {
+	c.Line, c.Servers = 0, slices.Clone(c.Servers)
+	for i := range c.Servers {
+		c.Servers[i].Line = 0
+	}
+	return c
+}
+
+// leave ends a pool that is not in the file any more. It returns once nobody is let in.
+func (h *poolHost) leave(p *servedPool) {
+	h.log.Info("a pool ends", slog.String("pool", p.name))
+	_ = p.listener.Close()
+	h.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)
+		defer cancel()
+		_ = p.server.Shutdown(ctx)
+		p.close()
+	})
+}
