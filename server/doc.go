@@ -1,7 +1,7 @@
 // Package server is the RESP server: it listens, and stands between clients
 // and the back end that keeps the data.
 //
-// What a client sends is treated in one of five ways:
+// What a client sends is treated in one of six ways:
 //
 //   - Most commands pass through: their bytes are copied, unread but for
 //     their boundaries and their name, to a connection that all clients share
@@ -19,6 +19,9 @@
 //     and scripts, in the goroutine that read them, without a connection. On Linux
 //     that is one for many clients.
 //     (TestDifferentialHere)
+//   - In front of a pool ([Options.Pool]) each command goes to the server that has
+//     its key. Some with keys of several servers are split, and their replies joined.
+//     (TestPoolTutorial, TestPoolFragments)
 //   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
 //     TRACKING in RESP2, where invalidations would not come. POST and Host:
 //     close the client, as they do in Redis.
@@ -26,7 +29,7 @@
 // # What is promised
 //
 //   - Replies come in the order of the commands, each exactly once, whatever
-//     mixture of the five ways they took. (TestMixedOrder)
+//     mixture of the ways they took. (TestMixedOrder)
 //   - A client's commands run in the order sent, with one exception: a script
 //     that the back end had forgotten is sent again, and runs after what was
 //     sent behind it. Never so in a transaction. (TestScriptFlush)
