@@ -22,8 +22,6 @@ type keySpec struct {
 	movable func(dst []int, args [][]byte) ([]int, bool)
 	// single: the one key is the first argument.
 	single bool
-	// special, if not nil, treats the command in a pool.
-	special func(c *session, k *keySpec, args [][]byte, raw []byte)
 }
 
 // keySpecs are all known commands by name.

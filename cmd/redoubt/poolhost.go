@@ -133,7 +133,7 @@ func (h *poolHost) reload(http string) {
 		return
 	}
 	for _, w := range file.Warnings {
-		h.log.Warn(w)
+		h.log.Warn("the file of pools", slog.String("warning", w))
 	}
 	var keep []*servedPool
 	var open []poolfile.Pool

@@ -185,7 +185,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		return err
 	}
 	for _, w := range file.Warnings {
-		log.Warn(w)
+		log.Warn("the file of pools", slog.String("warning", w))
 	}
 	setThreads(f.threads, true)
 	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
