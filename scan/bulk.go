@@ -29,12 +29,13 @@ type Done struct {
 	Changed int64 // deleted, or given an expiry; 0 in a dry run
 }
 
-// Delete deletes what keys gives, by UNLINK in a pipeline for each page. A key that has
-// another value by then than when it was found is deleted too.
+// Delete deletes what keys gives, by UNLINK in a pipeline for each page, at all nodes of
+// a cluster at the same time. A key that has another value by then than when it was
+// found is deleted too.
 //
 // After an error, one that matches [redoubt.ErrUnknownOutcome] among them, the Done that
-// is returned may lack what was done of the last page. Call it again, or go on with the
-// Token of keys: that page is repeated, and nothing is left out.
+// is returned may lack what was done of the last page of each node. Call it again, or go
+// on with the Token of keys: these pages are repeated, and nothing is left out.
 func (s *Scanner) Delete(ctx context.Context, keys *Iterator[string], b Bulk) (Done, error) {
 	return s.bulk(ctx, keys, b, func(key string) redoubt.Cmd {
 		return redoubt.Cmd{Name: "UNLINK", Keys: []string{key}}
@@ -42,8 +43,8 @@ func (s *Scanner) Delete(ctx context.Context, keys *Iterator[string], b Bulk) (D
 }
 
 // Expire has what keys gives expire after ttl from when the server hears of it, by
-// PEXPIRE in a pipeline for each page, whatever expiry a key had. ttl is at least a
-// millisecond, and cut to whole ones. Errors are as those of [Scanner.Delete].
+// PEXPIRE in pipelines like those of [Scanner.Delete], whatever expiry a key had. ttl is
+// at least a millisecond, and cut to whole ones. Errors are as those of Delete.
 func (s *Scanner) Expire(ctx context.Context, keys *Iterator[string], ttl time.Duration, b Bulk) (Done, error) {
 	if ttl < time.Millisecond || ttl > maxTTL {
 		return Done{}, fmt.Errorf("%w: ttl is %v; want %v to %v", ErrInvalidOption, ttl, time.Millisecond, maxTTL)
@@ -64,36 +65,42 @@ func (s *Scanner) bulk(ctx context.Context, keys *Iterator[string], b Bulk, cmd 
 	if b.Spread < 0 || b.Spread > maxTTL {
 		return done, fmt.Errorf("%w: Spread is %v; want 0 to %v", ErrInvalidOption, b.Spread, maxTTL)
 	}
-	for page, err := range keys.Pages(ctx) {
-		if err != nil {
-			return done, err
-		}
-		if !b.DryRun {
-			changed, err := s.change(ctx, page, cmd)
-			done.Changed += changed
-			if err != nil {
-				return done, err
+	var change job
+	if !b.DryRun {
+		change = func(ctx context.Context, keys []string) ([]int64, error) { return s.change(ctx, keys, cmd) }
+	}
+	err = keys.walk.run(ctx, change, func(page []string, changed []int64) (bool, error) {
+		fresh := page[:0]
+		for i, key := range page {
+			if !keys.seen.add(key) {
+				continue
+			}
+			if fresh = append(fresh, key); change != nil {
+				done.Changed += changed[i]
 			}
 		}
-		done.Found += int64(len(page))
-		if b.Each != nil {
-			b.Each(page)
+		keys.seen.keep()
+		done.Found += int64(len(fresh))
+		if b.Each != nil && len(fresh) > 0 {
+			b.Each(fresh)
 		}
-	}
-	return done, nil
+		return true, nil
+	})
+	return done, err
 }
 
-// change sends one command for each key and adds up what they answer.
-func (s *Scanner) change(ctx context.Context, keys []string, cmd func(key string) redoubt.Cmd) (n int64, err error) {
+// change sends one command for each key and returns what they answer.
+func (s *Scanner) change(ctx context.Context, keys []string, cmd func(key string) redoubt.Cmd) ([]int64, error) {
 	cmds := make([]redoubt.Cmd, len(keys))
 	for i, key := range keys {
 		cmds[i] = cmd(key)
 	}
-	for _, r := range s.client.Pipeline(ctx, cmds) {
-		changed, failed := r.Int()
-		if n += changed; failed != nil && err == nil {
-			err = failed
+	changed := make([]int64, len(keys))
+	for i, r := range s.client.Pipeline(ctx, cmds) {
+		var err error
+		if changed[i], err = r.Int(); err != nil {
+			return nil, err
 		}
 	}
-	return n, err
+	return changed, nil
 }

@@ -3,6 +3,7 @@ package scan_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func bulk(t *testing.T, w *world) {
 	}
 
 	// A reply that is lost ends it, and the next call repeats the page.
-	broken := &failing{Conn: w.conn, after: 2}
+	broken := &failing{Conn: w.conn}
+	broken.left.Store(2)
 	s2, err := scan.New(w.on(broken), scan.Options{Count: 100})
 	must(t, err)
 	it, err := s2.Keys(scan.Query{Match: w.prefix + "k*"})
@@ -61,10 +63,53 @@ func bulk(t *testing.T, w *world) {
 	is(t, err, scan.ErrInvalidOption)
 }
 
+// The nodes of a cluster work at the same time: here each waits for the others.
+func parallel(t *testing.T, w *world) {
+	const n = 600
+	w.fill("k", n)
+	conn := &meeting{Conn: w.conn, all: make(chan struct{})}
+	conn.missing.Store(3)
+	s, err := scan.New(w.on(conn), scan.Options{})
+	must(t, err)
+	it, err := s.Keys(scan.Query{Match: w.prefix + "k*"})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done, err := s.Delete(ctx, it, scan.Bulk{})
+	must(t, err)
+	if done != (scan.Done{Found: n, Changed: n}) {
+		t.Errorf("Delete: %+v", done)
+	}
+}
+
+// A meeting Conn has pipelines wait until enough are on their way.
+type meeting struct {
+	redoubt.Conn
+	missing atomic.Int64
+	all     chan struct{}
+}
+
+func (m *meeting) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
+	return m.Conn.(redoubt.Topology).Primaries(ctx)
+}
+
+func (m *meeting) Node(key string) string { return m.Conn.(redoubt.Topology).Node(key) }
+
+func (m *meeting) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if m.missing.Add(-1) == 0 {
+		close(m.all)
+	}
+	select {
+	case <-m.all:
+	case <-ctx.Done():
+	}
+	return m.Conn.Pipeline(ctx, cmds)
+}
+
 // A failing Conn loses the replies of a pipeline of UNLINK.
 type failing struct {
 	redoubt.Conn
-	after int
+	left atomic.Int64 // until then
 }
 
 func (f *failing) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
@@ -74,7 +119,7 @@ func (f *failing) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
 func (f *failing) Node(key string) string { return f.Conn.(redoubt.Topology).Node(key) }
 
 func (f *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	if f.after--; f.after == 0 {
+	if f.left.Add(-1) == 0 {
 		_ = f.Conn.Pipeline(ctx, cmds)
 		replies := make([]redoubt.Reply, len(cmds))
 		for i := range replies {

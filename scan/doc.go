@@ -61,7 +61,8 @@
 //   - A token of another query, of another cluster, or that is cut off, is refused.
 //     (TestBadTokens)
 //   - Delete and Expire reach every key that their iterator gives, also when they are
-//     called again after an error; a dry run changes nothing. (TestDeleteAndExpire)
+//     called again after an error, and work on the nodes of a cluster at the same time;
+//     a dry run changes nothing. (TestDeleteAndExpire, TestCluster/parallel)
 //   - A Report has the biggest of the keys that it measured, in bounded memory, and says
 //     by how much a prefix may be overestimated. (TestReport, TestHeat, TestHeavy)
 //   - A loop ends when its ctx does, leaves no goroutine behind, and can be gone on

@@ -37,12 +37,14 @@ type page struct {
 	process string
 	next    string // the cursor behind it
 	items   []string
-	looked  int64 // in all, by the end of the page
+	result  []int64 // of the job that was done to the items
+	failed  error   // what the job says
+	looked  int64   // in all, by the end of the page
 	total   int64
 	err     error
 }
 
-func (w *elementWalk) run(ctx context.Context, each func([]string) (bool, error)) error {
+func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []int64) (bool, error)) error {
 	if w.ended {
 		return nil
 	}
@@ -64,7 +66,12 @@ func (w *elementWalk) run(ctx context.Context, each func([]string) (bool, error)
 		if p.err != nil {
 			return p.err
 		}
-		if took, err := each(p.items); err != nil || !took {
+		if job != nil {
+			if p.result, p.err = job(ctx, p.items); p.err != nil {
+				return p.err
+			}
+		}
+		if took, err := each(p.items, p.result); err != nil || !took {
 			return err
 		}
 		w.process, w.cursor, w.ended, w.looked, w.total = p.process, p.next, p.next == "0", p.looked, p.total

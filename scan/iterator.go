@@ -20,11 +20,15 @@ type Iterator[T any] struct {
 // A walk gives pages until there are none left.
 type walk interface {
 	// run calls each with one page after the other. A page for which each returns
-	// false ends it, and is given again by the next run.
-	run(ctx context.Context, each func(raw []string) (took bool, err error)) error
+	// false ends it, and is given again by the next run. A job that is not nil is
+	// done to each page before, to those of several nodes at the same time.
+	run(ctx context.Context, job job, each func(raw []string, result []int64) (took bool, err error)) error
 	token() string
 	progress() Progress
 }
+
+// A job does something to the items of a page, and returns a number for each.
+type job func(ctx context.Context, items []string) ([]int64, error)
 
 // Progress is how far a scan is, about: what a server tells of its tables is not
 // exact, and what is added and removed meanwhile counts or not.
@@ -43,7 +47,7 @@ type Progress struct {
 func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := false
-		err := it.walk.run(ctx, func(raw []string) (bool, error) {
+		err := it.walk.run(ctx, nil, func(raw []string, _ []int64) (bool, error) {
 			items, err := it.read(raw)
 			if err != nil {
 				return false, err
@@ -73,7 +77,7 @@ func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		left := false
-		err := it.walk.run(ctx, func(raw []string) (bool, error) {
+		err := it.walk.run(ctx, nil, func(raw []string, _ []int64) (bool, error) {
 			items, err := it.read(raw)
 			if err != nil {
 				return false, err

@@ -42,7 +42,7 @@ func (w *keyWalk) progress() Progress { return Progress{w.looked, w.total} }
 
 // run goes on in rounds: look at the primaries, judge what was done until now, plan
 // what is left, do that.
-func (w *keyWalk) run(ctx context.Context, each func([]string) (bool, error)) error {
+func (w *keyWalk) run(ctx context.Context, job job, each func([]string, []int64) (bool, error)) error {
 	var waited, pause time.Duration
 	for restarts := 0; ; {
 		now, err := w.look(ctx)
@@ -70,7 +70,7 @@ func (w *keyWalk) run(ctx context.Context, each func([]string) (bool, error)) er
 				w.plan.covered.addAll(&stuck)
 				w.begun, w.total, w.cluster = true, now.keys, now.cluster
 			}
-			replaced, left, err := w.goOver(ctx, now, each)
+			replaced, left, err := w.goOver(ctx, now, job, each)
 			if err != nil || left {
 				return err
 			}
@@ -123,14 +123,19 @@ func refused(err error) bool {
 // goOver does all parts of the plan, each on a goroutine of its own. It returns when
 // they have ended, after the first error, or when the loop was left. replaced is set
 // when a part found another server process than it began with.
-func (w *keyWalk) goOver(ctx context.Context, now *snapshot, each func([]string) (bool, error)) (replaced, left bool, err error) {
+func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func([]string, []int64) (bool, error)) (replaced, left bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	for _, p := range w.plan.parts {
-		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, pages) })
+		fetched, process := pages, p.process
+		if job != nil {
+			fetched = make(chan page) // the next is fetched while the job is done to one
+			wg.Go(func() { work(ctx, job, process, fetched, pages) })
+		}
+		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, process, fetched) })
 	}
 	for running := len(w.plan.parts); running > 0; {
 		var p page
@@ -140,6 +145,8 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, each func([]string)
 			return false, false, ctx.Err()
 		}
 		switch {
+		case p.failed != nil:
+			return false, false, p.failed
 		case p.err != nil && (refused(p.err) || ctx.Err() != nil):
 			return false, false, p.err
 		case p.err != nil:
@@ -154,7 +161,7 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, each func([]string)
 			running--
 			continue
 		}
-		if took, err := each(w.wanted(p)); err != nil || !took {
+		if took, err := each(p.items, p.result); err != nil || !took {
 			return false, true, err
 		}
 		p.part.cursor, p.part.ended = p.next, p.next == "0"
@@ -164,6 +171,31 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, each func([]string)
 		}
 	}
 	return replaced, false, nil
+}
+
+// work does the job to the pages of a part, unless they are of another process: these
+// are nothing to go by. It returns after the last page.
+func work(ctx context.Context, job job, process string, fetched <-chan page, pages chan<- page) {
+	for {
+		var p page
+		select {
+		case p = <-fetched:
+		case <-ctx.Done():
+			return
+		}
+		last := p.err != nil || p.next == "0" || p.process != process
+		if p.err == nil && p.process == process && len(p.items) > 0 {
+			p.result, p.failed = job(ctx, p.items)
+		}
+		select {
+		case pages <- p:
+		case <-ctx.Done():
+			return
+		}
+		if last || p.failed != nil {
+			return
+		}
+	}
 }
 
 // hasGone reports whether the node of a part that ended with an error is no primary any
@@ -194,8 +226,7 @@ func (w *keyWalk) wanted(p page) []string {
 
 // fetch sends the pages of a part from cursor on, until the last one, an error, or an
 // answer of another process. The part is the receiver's to change.
-func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor string, pages chan<- page) {
-	process := part.process
+func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor, process string, pages chan<- page) {
 	if cursor == "" {
 		cursor = "0"
 	}
@@ -210,6 +241,7 @@ func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, curs
 		args[0] = cursor
 		p := scanPage(ctx, conn, args)
 		p.part = part
+		p.items = w.wanted(p)
 		select {
 		case pages <- p:
 		case <-ctx.Done():

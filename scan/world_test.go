@@ -39,7 +39,7 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 func TestCluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	for name, run := range map[string]func(t *testing.T, w *world){
-		"bulk": bulk, "report": report, "keys": keys, "every key": everyKey, "pages": pages, "context ends": contextEnds, "loop left": loopLeft, "resume": resume,
+		"bulk": bulk, "parallel": parallel, "report": report, "keys": keys, "every key": everyKey, "pages": pages, "context ends": contextEnds, "loop left": loopLeft, "resume": resume,
 		"elements": elements, "moving slots": movingSlots, "moving key": movingKey, "resume after a move": resumeAfterMove,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, onCluster(t, c, strings.ReplaceAll(name, " ", ""))) })
