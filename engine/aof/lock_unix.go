@@ -29,7 +29,7 @@ func (d dir) Lock() (io.Closer, error) {
 		if f.Truncate(0) == nil {
 			_, _ = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 		}
-		return f, nil
+		return held{f}, nil
 	}
 	defer f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -38,4 +38,14 @@ func (d dir) Lock() (io.Closer, error) {
 		return nil, fmt.Errorf("%w: %s, by process %s", ErrLocked, d.root.Name(), cmp.Or(string(pid[:n]), "unknown"))
 	}
 	return nil, &os.PathError{Op: "flock", Path: d.path(lockName), Err: err}
+}
+
+// held is a file that is locked.
+type held struct{ *os.File }
+
+// Close gives the lock up by name: a program that is just being started has the
+// file too, until it runs, and would keep it.
+func (h held) Close() error {
+	err := syscall.Flock(int(h.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, h.File.Close())
 }
