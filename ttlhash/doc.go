@@ -73,14 +73,17 @@
 //   - When every process is dead nothing is left after the last deadline; of fields whose
 //     end is an event after a minute more, of events after an hour. (TestNothingIsLeft)
 //   - The index is in proportion to the fields: as many chunks and 64.
-//     (TestIndexIsInProportion)
+//     (TestIndexIsInProportion, TestIndexHasWhatTheHashHas)
 //   - A million fields of 100 bytes take less than so many strings with PX: 191 bytes
 //     each, against 225, with names of 13 bytes. (TestBytes)
 //   - A field that is over is one event at most, for all who listen; one that is deleted or
 //     replaced before is none. (TestEvents, TestEventsAreMadeOnce, TestEventsFromNowOn,
 //     TestScriptsFollowTheModel)
 //   - A migration may die and be repeated while the hash is in use; nothing is lost,
-//     changed or without its deadline. (TestMigrate, TestMixed)
+//     changed or without its deadline. (TestMigrate, TestMigrateLooksAgain, TestMixed)
+//   - All of that is so as well when the server, which keeps what it acknowledges, is
+//     killed and started again. A call that failed has had its effect, or none.
+//     (TestKilledServer)
 //   - Bad input is refused, and nothing is written. (TestBadInput)
 //
 // # What is not promised

@@ -116,7 +116,9 @@ func TestEventsFromNowOn(t *testing.T) {
 		_, err = h.Delete(ctx, "h", "f")
 		must(t, err)
 		var got []string
-		for e, err := range h.Expired(ctx, "h", "0") {
+		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		for e, err := range h.Expired(bounded, "h", "0") {
 			must(t, err)
 			if got = append(got, e.Field+" "+e.Value); len(got) == 3 {
 				break

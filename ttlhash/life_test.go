@@ -142,6 +142,50 @@ func TestIndexIsInProportion(t *testing.T) {
 	})
 }
 
+// A field is in the index once after it was found where it had been before, and the index
+// goes with the hash: when a sweep deletes the last field, and when the server took the
+// hash alone.
+func TestIndexHasWhatTheHashHas(t *testing.T) {
+	emulating(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		c := w.freeze()
+		index := func() (names int) {
+			for _, chunk := range w.rdb.ZRange(ctx, w.key("h", "ttlindex"), 0, -1).Val() {
+				names += int(chunk[0])
+			}
+			return names
+		}
+		w.set("h", "f", "v", 10*time.Hour)
+		w.set("h", "f", "v", time.Hour)    // sooner: filed a second time
+		w.set("h", "f", "v", 20*time.Hour) // later: filed where it is
+		for range 2 {
+			c.Advance(8 * time.Hour)
+			_, err := w.hashes.Sweep(ctx, "h")
+			must(t, err)
+		}
+		if n := index(); n != 1 {
+			t.Errorf("a field is in the index %d times", n)
+		}
+
+		w.set("h", "f", "v", 20*time.Hour)
+		w.set("h", "f", "v", time.Second)
+		c.Advance(time.Minute)
+		n, err := w.hashes.Sweep(ctx, "h")
+		must(t, err)
+		if left := w.left("h"); n != 1 || left != nil {
+			t.Errorf("%d swept, %v left", n, left)
+		}
+
+		w.set("h", "f", "v", time.Hour)
+		w.set("h", "g", "v", 2*time.Hour)
+		must(t, w.rdb.Del(ctx, w.key("h", "ttlhash")).Err())
+		w.set("h", "f", "v", 3*time.Hour)
+		if n := index(); n != 1 {
+			t.Errorf("the index has %d fields, the hash one", n)
+		}
+	})
+}
+
 // A million fields of 100 bytes take less than a million strings with PX: natively and
 // emulated. By default with fewer; TTLHASH=full takes a million.
 func TestBytes(t *testing.T) {

@@ -6,8 +6,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(exampleserver.M{M: m}) }
+func TestMain(m *testing.M) {
+	faults.Main()
+	goleak.VerifyTestMain(exampleserver.M{M: m})
+}
 
 var connect = exampleserver.Connect

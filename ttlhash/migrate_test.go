@@ -110,6 +110,48 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
+// A migration finds what is behind many events that stay, and what is set meanwhile and
+// is due sooner than where it is.
+func TestMigrateLooksAgain(t *testing.T) {
+	onNative(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		old := w.with(ttlhash.Options{Emulate: true})
+		eventful := w.with(ttlhash.Options{Emulate: true, Events: true})
+		for i := range 100 { // more chunks, which stay, than one round trip looks at
+			must(t, eventful.Set(ctx, "h", fmt.Sprint("eventful", i), "v", time.Hour+time.Duration(i)*time.Second))
+		}
+		var items []ttlhash.Item
+		for i := range 2000 {
+			items = append(items, ttlhash.Item{Field: fmt.Sprint(i), TTL: 2 * time.Hour})
+		}
+		must(t, old.SetMany(ctx, "h", items))
+		_, h := w.on(&meanwhile{Conn: w.conn, script: "ttlhash.migrate", do: func() {
+			must(t, old.Set(ctx, "h", "sooner", "v", 30*time.Minute))
+		}}, ttlhash.Options{})
+		moved, err := h.Migrate(ctx, "h")
+		must(t, err)
+		if moved != 2001 {
+			t.Errorf("%d moved, want 2001", moved)
+		}
+	})
+}
+
+// A meanwhile does something once, after a script ran.
+type meanwhile struct {
+	redoubt.Conn
+	script string
+	do     func()
+}
+
+func (c *meanwhile) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.Conn.Do(ctx, cmd)
+	if do := c.do; do != nil && cmd.Script != nil && cmd.Script.Name() == c.script {
+		c.do = nil
+		do()
+	}
+	return r
+}
+
 // Fields of both kinds live in one hash, written by processes of both kinds: no field is
 // lost when the deadlines of others are over, and none of the keys is left.
 func TestMixed(t *testing.T) {

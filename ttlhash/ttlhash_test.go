@@ -429,5 +429,9 @@ func TestReadsGoByTheServersClock(t *testing.T) {
 		c.Advance(-time.Hour)
 		w.set("h", "back", "v", time.Minute)
 		w.expect("back", "v")
+		// Who only reads learns within a second that it was set, since he asks for it.
+		c.Advance(2 * time.Hour)
+		await.Until(t, time.Minute, "a read asks for the time", func() bool { return w.get("back") == "-" })
+		w.expect("stays", "v")
 	})
 }
