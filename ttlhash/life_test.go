@@ -116,6 +116,13 @@ func TestIndexIsInProportion(t *testing.T) {
 		chunks := func() int64 { return w.rdb.ZCard(ctx, w.key("h", "ttlindex")).Val() }
 		c := w.freeze()
 		h := w.hashes
+		for i := range 160 {
+			w.set("h", fmt.Sprint("e", i), "v", time.Hour)
+		}
+		if n := chunks(); n != 10 {
+			t.Errorf("%d chunks for 160 fields that are set one by one, want 10", n)
+		}
+		must(t, h.Clear(ctx, "h"))
 		for i := range 500 {
 			w.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
 			c.Advance(time.Second)
