@@ -8,7 +8,13 @@ import (
 )
 
 // Suspend stops a process of the test's, as a long pause of its machine would.
-func Suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+// On Linux it has stopped, with all of its threads, when Suspend returns.
+func Suspend(p *os.Process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStopped(p.Pid)
+}
 
 // Resume lets it go on.
 func Resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -65,9 +65,11 @@ func TestMaxClientBytes(t *testing.T) {
 	u.send("set %s 0 0 %d\r\n%s\r\n", of[1][0], len(value), value)
 	u.want("STORED")
 	w.servers[0].Pause()
-	// One more: below half of the limit the next is read.
+	w.servers[1].Pause() // until all are on their way: once answers wait, no more is read
 	u.send("get %s\r\n%s", of[0][0], strings.Repeat("get "+of[1][0]+"\r\n", 4))
-	await.Until(t, within, "four answers", func() bool { return w.Stats().Servers[1].InFlight == 0 && w.Stats().Servers[1].Sent >= 5 })
+	await.Until(t, within, "four on their way", func() bool { return w.Stats().Servers[1].InFlight == 4 })
+	w.servers[1].Resume()
+	await.Until(t, within, "four answers", func() bool { return w.Stats().Servers[1].InFlight == 0 })
 	w.servers[0].Resume()
 	u.want("END")
 	values, refused := 0, 0
