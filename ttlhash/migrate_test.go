@@ -136,6 +136,19 @@ func TestMigrateLooksAgain(t *testing.T) {
 	})
 }
 
+// A hash that was emulated expires as a whole: who leaves a field to the server lets it
+// live for that too.
+func TestNativeFieldProlongsAnEmulatedHash(t *testing.T) {
+	onNative(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		must(t, w.with(ttlhash.Options{Emulate: true}).Set(ctx, "h", "a", "v", time.Hour))
+		w.set("h", "b", "v", 3*time.Hour)
+		if ttl := w.rdb.PTTL(ctx, w.key("h", "ttlhash")).Val(); ttl < 2*time.Hour {
+			t.Errorf("the hash is over in %v, a field in 3h", ttl)
+		}
+	})
+}
+
 // A meanwhile does something once, after a script ran.
 type meanwhile struct {
 	redoubt.Conn
