@@ -296,9 +296,8 @@ func TestTestsDoNotSleepOrSkip(t *testing.T) {
 	}
 }
 
-// waitFaults returns the calls of time.Sleep outside of bubbles of testing/synctest,
-// where it moves the clock, and those of Skip that no comment explains, on their line
-// or directly above. A comment there has to name the bubble.
+// waitFaults returns the calls of time.Sleep, and those of Skip that no comment
+// explains, on their line or directly above.
 func waitFaults(t *testing.T, path, text string) (faults []string) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -307,11 +306,10 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 		t.Fatal(err)
 	}
 	line := func(p token.Pos) int { return fset.Position(p).Line }
-	explained, bubble := map[int]bool{}, map[int]bool{}
+	explained := map[int]bool{}
 	for _, c := range file.Comments {
 		for _, at := range []int{line(c.Pos()), line(c.End()) + 1} {
 			explained[at] = true
-			bubble[at] = strings.Contains(c.Text(), "bubble")
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -326,9 +324,9 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 		of, _ := selector.X.(*ast.Ident)
 		at := fmt.Sprintf("%s:%d", path, line(call.Pos()))
 		switch name := selector.Sel.Name; {
-		case name == "Sleep" && of != nil && of.Name == "time" && !bubble[line(call.Pos())]:
-			faults = append(faults, at+": time.Sleep in a test: wait for what is to happen, by a channel or by internal/await. "+
-				"In a bubble of testing/synctest it moves the clock: say so in a comment on the line")
+		case name == "Sleep" && of != nil && of.Name == "time":
+			faults = append(faults, at+": time.Sleep in a test: wait for what is to happen, by a channel or by internal/await, "+
+				"or move the clock of a bubble of testing/synctest, by await.Advance")
 		case !explained[line(call.Pos())] && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, name) && of != nil && slices.Contains([]string{"t", "b", "tb", "f"}, of.Name):
 			faults = append(faults, at+": a skipped test proves nothing: let it fail and say what it needs. "+
 				"Where it can't be run at all, say why in a comment on the line or above it")
@@ -344,9 +342,8 @@ func TestWaitFaultsAreFound(t *testing.T) {
 		"t.Skip()":                                1,
 		"if x { tb.Skipf(`%d`, 1) }":              1,
 		"b.SkipNow(); time.Sleep(1)":              2,
-		"// The bubble's.\ntime.Sleep(1)":         0,
-		"// Reason: above.\ntime.Sleep(1)":        1,
-		"time.Sleep(1) // the bubble's time":      0,
+		"// Reason: above.\nt.SkipNow()":          0,
+		"await.Advance(1)":                        0,
 		"time.Sleep(1) // on the line":            1,
 		"// Reason: too far away.\n\nt.SkipNow()": 1,
 		"scanner.Skip(); clock.Sleep(1)":          0,

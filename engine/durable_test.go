@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -280,7 +281,7 @@ func TestFullDisk(t *testing.T) {
 					if n++; n > 10_000 {
 						t.Fatal("the disk is full and writes are answered")
 					}
-					time.Sleep(time.Millisecond) // of the bubble: the log is written meanwhile
+					await.Advance(time.Millisecond) // the log is written meanwhile
 				}
 				if !strings.HasPrefix(reply, "-MISCONF ") || !strings.Contains(reply, syscall.ENOSPC.Error()) {
 					t.Errorf("SET answered %q", reply)
@@ -295,7 +296,7 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("EXEC answered %q", got)
 				}
 				disk.SetRoom(1 << 20)
-				time.Sleep(2 * time.Second) // of the bubble: the log tries again
+				await.Advance(2 * time.Second) // the log tries again
 				want(t, s, "SET m 1", "+OK\r\n")
 				if err := e.Close(); err != nil {
 					t.Fatal(err)
@@ -361,7 +362,7 @@ func TestBrokenDisk(t *testing.T) {
 			t.Error("BLPOP was answered")
 		}
 		disk.Fail(nil, nil)
-		time.Sleep(2 * time.Second) // of the bubble: the log tries again
+		await.Advance(2 * time.Second) // the log tries again
 		want(t, s, "GET k", "$1\r\n2\r\n")
 		want(t, s, "SET k 3", "+OK\r\n")
 	})

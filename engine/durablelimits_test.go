@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -133,7 +134,7 @@ func TestOnlyWritersWaitForTheDisk(t *testing.T) {
 		e := onDisk(t, fs, Options{})
 		s := e.Session()
 		run(s, "SET k v")
-		time.Sleep(time.Second) // of the bubble: this write is stuck
+		await.Advance(time.Second) // this write is stuck
 		large := strings.Repeat("x", 2<<20)
 		run(s, "SET large "+large)
 		for _, c := range [][2]string{
@@ -192,7 +193,7 @@ func TestExpiryOnABrokenDisk(t *testing.T) {
 		if got := run(s, "SET {other} v"); !strings.HasPrefix(got, "-MISCONF") {
 			t.Errorf("a write answers %q", got)
 		}
-		time.Sleep(2 * time.Second) // of the bubble
+		await.Advance(2 * time.Second)
 		for cmd, want := range map[string]string{"GET {k}1": "$1\r\nv\r\n", "GET {k}2": "$-1\r\n", "HGET {k}3 a": "$-1\r\n", "HGET {k}3 b": "$1\r\n1\r\n"} {
 			if got := run(s, cmd); got != want {
 				t.Errorf("%s answers %q, want %q", cmd, got, want)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -116,7 +117,7 @@ func live(t *testing.T, disk *faultdisk.Disk, policy aof.Policy, seed uint64) (l
 			for n := before[w] + 1; time.Now().Before(end) && step(s, w, n)[0] == '*'; n++ {
 				answered[w] = append(answered[w], time.Now())
 				// Time is that of the bubble.
-				time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
+				await.Advance(time.Duration(r.IntN(40)) * time.Millisecond)
 			}
 		})
 		wg.Go(func() {
@@ -128,7 +129,7 @@ func live(t *testing.T, disk *faultdisk.Disk, policy aof.Policy, seed uint64) (l
 				}
 				v, _ := resp.ParseInt([]byte(reply[1 : len(reply)-2]))
 				seen[w] = int(v)
-				time.Sleep(13 * time.Millisecond) // of the bubble
+				await.Advance(13 * time.Millisecond)
 			}
 		})
 	}

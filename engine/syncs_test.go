@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"io"
 	"strings"
 	"syscall"
@@ -80,7 +81,7 @@ func (d lazyFS) Create(name string) (aof.File, error) {
 }
 
 func (f lazyFile) Sync() error {
-	time.Sleep(syncTime) // of the bubble
+	await.Advance(syncTime)
 	return f.File.Sync()
 }
 

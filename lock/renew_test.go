@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"os"
 	"runtime"
 	"sync"
@@ -180,7 +181,7 @@ func TestRenewalsAreSpread(t *testing.T) {
 		if more := runtime.NumGoroutine() - goroutines; more > 5 {
 			t.Errorf("%d goroutines more", more)
 		}
-		time.Sleep(time.Minute) // of the bubble: in no time
+		await.Advance(time.Minute)
 		gap, count := s.longest(keys["node0"])
 		if gap > ttl/3 || count < 6 {
 			t.Errorf("a lock was renewed %d times, and once not for %v; want every third of %v", count, gap, ttl)
@@ -224,7 +225,7 @@ func TestSlowNodesDelayNoOther(t *testing.T) {
 		}
 		client := s.client(t)
 		leases, keys := s.take(t, client, s.mutex(t, client, ttl), n)
-		time.Sleep(time.Minute) // of the bubble: in no time
+		await.Advance(time.Minute)
 		for node, limit := range map[string]time.Duration{
 			"node1": ttl/3 + 1500*time.Millisecond, // waits for a sender to come back, and for itself
 			"node2": ttl/3 + ttl/3 + ttl/10,        // what hangs is given up after a third, and sent again
@@ -274,7 +275,7 @@ func TestNewLocksAfterALossAreRenewed(t *testing.T) {
 		m := s.mutex(t, client, ttl)
 		leases, _ := s.take(t, client, m, n)
 		away.Store(true)
-		time.Sleep(2 * ttl) // of the bubble: in no time
+		await.Advance(2 * ttl)
 		for _, l := range leases["node0"] {
 			if err := l.Err(); !errors.Is(err, lock.ErrNotHeld) {
 				t.Fatalf("Err is %v, but the server is away", err)
@@ -283,7 +284,7 @@ func TestNewLocksAfterALossAreRenewed(t *testing.T) {
 		away.Store(false)
 		s.reset()
 		leases, keys := s.take(t, client, m, n)
-		time.Sleep(10 * ttl) // of the bubble: in no time
+		await.Advance(10 * ttl)
 		if gap, count := s.longest(keys["node0"]); gap > ttl/3+time.Millisecond || count < 30 {
 			t.Errorf("a new lock was renewed %d times, and once not for %v", count, gap)
 		}
@@ -324,7 +325,7 @@ func TestNothingIsRenewedAfterRelease(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Duration(5*i) * time.Millisecond) // of the bubble: in no time
+				await.Advance(time.Duration(5*i) * time.Millisecond)
 				if err := lease.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -334,7 +335,7 @@ func TestNothingIsRenewedAfterRelease(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(10 * ttl) // of the bubble: in no time
+		await.Advance(10 * ttl)
 	})
 }
 

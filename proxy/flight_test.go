@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"io"
 	"net"
 	"strings"
@@ -112,7 +113,7 @@ func longLinkTakesAllAtOnce(t *testing.T) {
 	}
 	p.send(t)
 	w.take(t, 1)
-	time.Sleep(time.Millisecond) // the bubble's: the length of the link
+	await.Advance(time.Millisecond) // the length of the link
 	w.answer(t, 1)
 	p.c.want(t, 1, "+PONG\r\n")
 	for range 10 {

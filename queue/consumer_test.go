@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,7 +87,7 @@ func TestBatchesAtOnce(t *testing.T) {
 					if n := calls.Add(1); n > most.Load() {
 						most.Store(n)
 					}
-					time.Sleep(time.Second) // the bubble's time
+					await.Advance(time.Second)
 					calls.Add(-1)
 					handled.Add(int64(len(batch)))
 					return nil
@@ -95,9 +96,9 @@ func TestBatchesAtOnce(t *testing.T) {
 			for i := range 30 {
 				_, err := q.Put(ctx, "q", fmt.Sprint(i))
 				must(t, err)
-				time.Sleep(10 * time.Millisecond) // the bubble's time
+				await.Advance(10 * time.Millisecond)
 			}
-			time.Sleep(5 * time.Second) // the bubble's time
+			await.Advance(5 * time.Second)
 			cancel()
 			must(t, <-ended)
 			if most.Load() != int64(places) || handled.Load() != 30 {
@@ -134,7 +135,7 @@ func TestOutcomePanics(t *testing.T) {
 				calls = append(calls, time.Now())
 				return c.err
 			}, queue.RunOptions{})
-			time.Sleep(time.Minute) // the bubble's time
+			await.Advance(time.Minute)
 			must(t, stop())
 			l, err := q.Find(t.Context(), "q", "a")
 			must(t, err)
@@ -157,7 +158,7 @@ func TestRunOutlivesItsEvents(t *testing.T) {
 		told := false
 		q := queueOn(t, client, queue.Options{Events: func(_ context.Context, e queue.Event) {
 			if e.Kind == queue.Completed {
-				time.Sleep(time.Minute) // the bubble's time
+				await.Advance(time.Minute)
 				told = true
 			}
 		}})
@@ -200,10 +201,10 @@ func TestBatchLosesOne(t *testing.T) {
 				return errs
 			}, queue.BatchOptions{})
 		}()
-		time.Sleep(time.Second) // the bubble's time
+		await.Advance(time.Second)
 		_, err = q.Cancel(ctx, "q", "a")
 		must(t, err)
-		time.Sleep(time.Minute) // the bubble's time
+		await.Advance(time.Minute)
 		for id, want := range map[string]string{"a": "[lost]", "b": "[handed back completed]", "c": "[handed back completed]"} {
 			if got := fmt.Sprint(log.of(id)); got != want {
 				t.Errorf("%s: %s, want %s", id, got, want)
@@ -237,7 +238,7 @@ func TestUnreadableMessage(t *testing.T) {
 				}
 			} else {
 				stop := run(t, q, h, queue.RunOptions{})
-				time.Sleep(time.Second) // the bubble's time
+				await.Advance(time.Second)
 				must(t, stop())
 			}
 			s, err := q.Stats(t.Context(), "q")
@@ -266,12 +267,12 @@ func TestGraceWithoutServer(t *testing.T) {
 		var stopped time.Time
 		var after time.Duration
 		err = q.Run(ctx, "q", func(ctx context.Context, d *queue.Delivery[string]) error {
-			time.Sleep(time.Second) // the bubble's time
-			net.cut.Store(true)     // the call that settles the short one hangs
+			await.Advance(time.Second)
+			net.cut.Store(true) // the call that settles the short one hangs
 			if d.Value == "short" {
 				return nil
 			}
-			time.Sleep(time.Second) // the bubble's time
+			await.Advance(time.Second)
 			stopped = time.Now()
 			cancel()
 			<-ctx.Done()
@@ -356,7 +357,7 @@ func TestEvictionIsAskedAgain(t *testing.T) {
 		var asked atomic.Int64
 		net.loses = func(cmd redoubt.Cmd, _ redoubt.Reply) bool { return cmd.Name == "INFO" && asked.Add(1) < 3 }
 		stop := run(t, q, counting(t, new(atomic.Int64)), queue.RunOptions{})
-		time.Sleep(5 * time.Minute) // the bubble's time
+		await.Advance(5 * time.Minute)
 		if n := asked.Load(); n != 3 {
 			t.Errorf("asked %d times, want 3: two answers were lost", n)
 		}

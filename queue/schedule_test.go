@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"strings"
 	"sync"
 	"testing"
@@ -126,7 +127,7 @@ func TestScheduleOnce(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(10*time.Minute + 5*time.Second) // the bubble's time
+		await.Advance(10*time.Minute + 5*time.Second)
 		mu.Lock()
 		seen := map[string]bool{}
 		for _, id := range got {

@@ -255,7 +255,7 @@ func TestCoalescedBehindAStuckCall(t *testing.T) {
 		g.mu.Lock()
 		g.hold = nil // only the first is held
 		g.mu.Unlock()
-		time.Sleep(time.Second) // the time of the bubble
+		await.Advance(time.Second)
 		allow(t, l, "a", 1)
 		close(stuck)
 		wg.Wait()

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -193,7 +194,7 @@ func TestCallLostInTime(t *testing.T) {
 			must(t, err)
 			start := time.Now()
 			_, err = c.Do(t.Context(), "a", func(ctx context.Context) error {
-				time.Sleep(silentAfter) // the time of the bubble
+				await.Advance(silentAfter)
 				away.on.Store(true)
 				<-ctx.Done()
 				if e := time.Since(start); e != ends {
@@ -221,9 +222,9 @@ func TestCallKeptLate(t *testing.T) {
 		c, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1, TTL: 30 * time.Second})
 		must(t, err)
 		call, _ := begin(t, c)
-		time.Sleep(29 * time.Second) // the time of the bubble
+		await.Advance(29 * time.Second)
 		ctx, end := call.Keep(t.Context())
-		time.Sleep(2 * time.Second) // the time of the bubble
+		await.Advance(2 * time.Second)
 		if _, d := begin(t, c); d.Allowed || ctx.Err() != nil {
 			t.Errorf("%+v, %v", d, ctx.Err())
 		}

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"fmt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,7 +65,7 @@ func TestDeniedFlood(t *testing.T) {
 			if allow(t, l, "a", 1).Allowed {
 				taken = append(taken, time.Since(start))
 			}
-			time.Sleep(100 * time.Microsecond) // the time of the bubble
+			await.Advance(100 * time.Microsecond)
 		}
 		if n := sent.n.Load(); n > 20 {
 			t.Errorf("20,000 calls in 2 s sent %d commands; want at most 20", n)
@@ -128,7 +129,7 @@ func TestDenialsAreTheServers(t *testing.T) {
 						t.Fatalf("%+v: %d tokens:\n got %+v\nwant %+v", limit, n, got, want)
 					}
 				}
-				time.Sleep(time.Duration(r.Int64N(int64(limit.Period)/int64(limit.Rate)/1000+1)) * time.Microsecond) // the time of the bubble
+				await.Advance(time.Duration(r.Int64N(int64(limit.Period)/int64(limit.Rate)/1000+1)) * time.Microsecond)
 			}
 		}
 		if known < 100 {
@@ -199,7 +200,7 @@ func TestDenialsEnd(t *testing.T) {
 			if d.Allowed != (c.after == 0) {
 				t.Errorf("%s: at once: %s", c.what, show(d))
 			}
-			time.Sleep(c.after) // the time of the bubble
+			await.Advance(c.after)
 			if d := allow(t, c.l, c.what, 0); c.after > 0 && !d.Allowed {
 				t.Errorf("%s: later: %s", c.what, show(d))
 			}

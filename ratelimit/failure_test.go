@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 				if e := time.Since(start); e != time.Second {
 					t.Errorf("%s: 100 calls waited for %v; want one Timeout", name, e)
 				}
-				time.Sleep(time.Second) // the time of the bubble
+				await.Advance(time.Second)
 				var waited atomic.Int64
 				var wg sync.WaitGroup
 				for range 5 {
@@ -154,7 +155,7 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 					t.Errorf("%s: of 5 calls not one tries: they waited for %v", name, time.Duration(waited.Load()))
 				}
 				away.on.Store(false)
-				time.Sleep(time.Second) // the time of the bubble
+				await.Advance(time.Second)
 				for range 2 {
 					if d := call(); d.Degraded != nil {
 						t.Errorf("%s: the server is back: %+v", name, d)
@@ -194,7 +195,7 @@ func TestOnFailureLocal(t *testing.T) {
 				if got != want {
 					t.Fatalf("%+v: %d tokens:\n local %+v\nserver %+v", limits, n, got, want)
 				}
-				time.Sleep(time.Duration(r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)/500+1)) * time.Microsecond) // the time of the bubble
+				await.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)/500+1)) * time.Microsecond)
 			}
 		}
 		must(t, c.Close())

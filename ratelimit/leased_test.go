@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -110,7 +111,7 @@ func TestLeasesKeepTheirBound(t *testing.T) {
 					_ = all[i].Close(t.Context()) // stops its timer
 					join(i)
 				}
-				time.Sleep(lull(r, opts.TTL)) // the time of the bubble
+				await.Advance(lull(r, opts.TTL))
 				synctest.Wait()
 			}
 			u.keeps(t, limit, holders, opts, time.Microsecond)
@@ -220,7 +221,7 @@ func TestLeasesLapse(t *testing.T) {
 			after time.Duration
 			asks  bool
 		}{{0, true}, {20 * time.Second, false}, {20 * time.Second, false}, {20*time.Second - 1, false}, {1, true}} {
-			time.Sleep(c.after) // the time of the bubble
+			await.Advance(c.after)
 			before := sent.n.Load()
 			if d, err := h.Allow(t.Context(), "a"); err != nil || !d.Allowed {
 				t.Errorf("%+v, %v", d, err)
@@ -306,8 +307,8 @@ func TestLeasesGiveBack(t *testing.T) {
 		}
 
 		h = lease(t, l, opts)
-		take(h, 9)                   // of 29
-		time.Sleep(31 * time.Second) // the time of the bubble
+		take(h, 9) // of 29
+		await.Advance(31 * time.Second)
 		synctest.Wait()
 		if d := peek(t, l, "a"); d.Remaining != 50 {
 			t.Errorf("after half a TTL: %s", show(d))
@@ -395,7 +396,7 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 			use(i, 100)
 		}
 		at := func(tenths int64) {
-			time.Sleep(time.Until(start.Add(time.Duration(tenths) * 100 * time.Millisecond))) // the time of the bubble
+			await.Advance(time.Until(start.Add(time.Duration(tenths) * 100 * time.Millisecond)))
 		}
 		hold(0)
 		at(290)

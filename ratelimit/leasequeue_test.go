@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"slices"
 	"sync"
 	"testing"
@@ -17,12 +18,12 @@ import (
 type distant struct{ redoubt.Conn }
 
 func (d distant) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	time.Sleep(time.Millisecond) // the time of the bubble
+	await.Advance(time.Millisecond)
 	return d.Conn.Do(ctx, cmd)
 }
 
 func (d distant) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	time.Sleep(time.Millisecond) // the time of the bubble
+	await.Advance(time.Millisecond)
 	return d.Conn.Pipeline(ctx, cmds)
 }
 
@@ -54,7 +55,7 @@ func TestLeasedServesInTurn(t *testing.T) {
 			go call(t.Context(), i)
 			synctest.Wait() // it has left, or queues
 		}
-		time.Sleep(10 * time.Millisecond) // the time of the bubble
+		await.Advance(10 * time.Millisecond)
 		synctest.Wait()
 		const ms = time.Millisecond
 		if want := []time.Duration{ms, ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms}; !slices.Equal(after, want) {
@@ -78,9 +79,9 @@ func TestLeasedServesInTurn(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		time.Sleep(3 * ms / 2) // the time of the bubble
+		await.Advance(3 * ms / 2)
 		cancel()
-		time.Sleep(10 * ms) // the time of the bubble
+		await.Advance(10 * ms)
 		synctest.Wait()
 		if len(order) != 11 {
 			t.Errorf("%d were served; want 11", len(order))
@@ -156,7 +157,7 @@ func TestLeasedCloseWaits(t *testing.T) {
 		_, err = h.Allow(t.Context(), "a")
 		must(t, err)
 		before := sent.n.Load()
-		time.Sleep(time.Minute - time.Millisecond/2) // the time of the bubble, to half a ms after half a TTL
+		await.Advance(time.Minute - time.Millisecond/2) // to half a ms after half a TTL
 		synctest.Wait()
 		if n := sent.n.Load(); n != before {
 			t.Fatal("they have gone back already")

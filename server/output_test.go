@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"io"
 	"net"
 	"testing"
@@ -29,7 +30,7 @@ func TestSlowlyTaken(t *testing.T) {
 		}
 		var got []byte
 		for len(got) < len(want) {
-			time.Sleep(900 * time.Millisecond) // of the bubble's clock: the client's pace
+			await.Advance(900 * time.Millisecond) // the client's pace
 			buf := make([]byte, 10)
 			n, err := client.Read(buf)
 			if got = append(got, buf[:n]...); err != nil {

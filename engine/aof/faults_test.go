@@ -36,7 +36,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("the error is %v", l.Err())
 		}
 		disk.SetRoom(1 << 30)
-		time.Sleep(2 * time.Second) // of the bubble: it tries again
+		await.Advance(2 * time.Second) // it tries again
 		if err := l.Err(); err != nil {
 			t.Fatalf("there is room again: %v", err)
 		}
@@ -73,7 +73,7 @@ func TestWriteError(t *testing.T) {
 			t.Errorf("After told %v, want EIO", err)
 		}
 		disk.Fail(nil, nil)
-		time.Sleep(2 * time.Second) // of the bubble: it tries again
+		await.Advance(2 * time.Second) // it tries again
 		if err := l.Wait(end); err != nil || l.Err() != nil {
 			t.Errorf("when the disk works again: %v, %v", err, l.Err())
 		}
@@ -101,7 +101,7 @@ func TestSyncError(t *testing.T) {
 			t.Errorf("Wait returned %v, want EIO", err)
 		}
 		disk.Fail(nil, nil)
-		time.Sleep(time.Minute) // of the bubble
+		await.Advance(time.Minute)
 		if err := l.Wait(end); !errors.Is(err, syscall.EIO) {
 			t.Errorf("later Wait returned %v, want EIO", err)
 		}
@@ -227,12 +227,12 @@ func TestFullDiskIsLeftAlone(t *testing.T) {
 			appendAll(t, l, n, n+1)
 		}
 		fs.made.Store(0)
-		time.Sleep(10 * time.Minute) // of the bubble
+		await.Advance(10 * time.Minute)
 		if made := fs.made.Load(); made < 10 || made > 90 {
 			t.Errorf("in ten minutes it was tried %d times to have a reserve", made)
 		}
 		disk.SetRoom(1 << 30)
-		time.Sleep(10 * time.Second) // of the bubble
+		await.Advance(10 * time.Second)
 		if err := l.Err(); err != nil {
 			t.Errorf("there is room again: %v", err)
 		}
@@ -319,13 +319,13 @@ func TestFramesAreBounded(t *testing.T) {
 		l.LimitFrames(1000)
 		large := [][][]byte{{[]byte("large"), make([]byte, 5000)}}
 		l.Append(0, number(0))
-		time.Sleep(time.Second) // of the bubble: the first is stuck
+		await.Advance(time.Second) // the first is stuck
 		n := 1
 		for ; n < 200; n++ {
 			l.Append(0, number(n))
 		}
 		fs.gate <- struct{}{}
-		time.Sleep(time.Second) // of the bubble: the next is stuck, with others behind it
+		await.Advance(time.Second) // the next is stuck, with others behind it
 		l.Append(0, large)
 		for end := n + 50; n < end; n++ {
 			l.Append(0, number(n))
@@ -377,12 +377,12 @@ func TestThrottle(t *testing.T) {
 				l.Append(0, number(5))
 			}
 		}()
-		time.Sleep(time.Second) // of the bubble: everything is stuck then
+		await.Advance(time.Second) // everything is stuck then
 		if n := l.End(); n < 1<<20 || n > most {
 			t.Errorf("%d bytes were appended while nothing was written", n)
 		}
 		close(fs.gate)
-		time.Sleep(time.Second) // of the bubble
+		await.Advance(time.Second)
 		if n := l.End(); n < 2*most {
 			t.Errorf("%d bytes were appended when writing went on", n)
 		}

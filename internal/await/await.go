@@ -1,4 +1,5 @@
-// Package await is how tests wait: for a condition, never for a time.
+// Package await is how tests wait: for a condition, or by moving the clock of a bubble
+// of testing/synctest, and never for a time.
 package await
 
 import (
@@ -30,4 +31,13 @@ func Always(tb testing.TB, length time.Duration, what string, ok func() bool) {
 			tb.Fatalf("not so for %v: %s", length, what)
 		}
 	}
+}
+
+// Advance moves the clock of a bubble of testing/synctest by a time, in none. Outside
+// of a bubble it would wait for that time, so it panics there.
+func Advance(d time.Duration) {
+	if time.Now().Year() > 2020 { // a bubble's clock begins in 2000
+		panic("await: Advance outside of a bubble of testing/synctest: wait for a condition, by Until")
+	}
+	time.Sleep(d)
 }

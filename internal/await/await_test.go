@@ -61,3 +61,23 @@ func TestAlways(t *testing.T) {
 		}
 	})
 }
+
+func TestAdvance(t *testing.T) {
+	began := time.Now()
+	synctest.Test(t, func(*testing.T) {
+		inside := time.Now()
+		await.Advance(time.Hour)
+		if d := time.Since(inside); d != time.Hour {
+			t.Errorf("the clock of the bubble went on by %v", d)
+		}
+	})
+	if d := time.Since(began); d > time.Minute {
+		t.Errorf("it took %v", d)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("it waits outside of a bubble")
+		}
+	}()
+	await.Advance(time.Millisecond)
+}

@@ -74,7 +74,9 @@ func (s *Server) start() error {
 		return err
 	}
 	pid := []byte("STAT pid " + strconv.Itoa(cmd.Process.Pid) + "\r\n")
-	for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(readyWithin); time.Now().Before(end); <-tick.C {
 		if answer, err := ask(s.addr); err == nil {
 			if !bytes.HasPrefix(answer, pid) {
 				break // another server has the port

@@ -3,6 +3,7 @@ package queuetest_test
 import (
 	"context"
 	"errors"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +77,7 @@ func TestRunInABubble(t *testing.T) {
 			if late := time.Since(began) - 24*time.Hour; late < 0 || late > 10*time.Millisecond {
 				t.Errorf("late by %v", late)
 			}
-			time.Sleep(time.Hour) // the bubble's: longer than the lease
+			await.Advance(time.Hour) // longer than the lease
 			cancel()
 			return nil
 		}, queue.RunOptions{})
