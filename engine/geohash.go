@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"math"
+
+	"github.com/redoubt-go/redoubt/internal/morton"
+)
 
 // Geohashes of up to 52 bits in the score of a sorted set: longitude and
 // latitude, each as a fixed-point fraction of its range, interleaved with the
@@ -22,35 +26,17 @@ type geoCell struct {
 
 type geoBox struct{ lonMin, latMin, lonMax, latMax float64 }
 
-func spread(v uint32) uint64 {
-	x := uint64(v)
-	x = (x | x<<16) & 0x0000ffff0000ffff
-	x = (x | x<<8) & 0x00ff00ff00ff00ff
-	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
-	x = (x | x<<2) & 0x3333333333333333
-	return (x | x<<1) & 0x5555555555555555
-}
-
-func squash(x uint64) uint32 {
-	x &= 0x5555555555555555
-	x = (x | x>>1) & 0x3333333333333333
-	x = (x | x>>2) & 0x0f0f0f0f0f0f0f0f
-	x = (x | x>>4) & 0x00ff00ff00ff00ff
-	x = (x | x>>8) & 0x0000ffff0000ffff
-	return uint32(x | x>>16)
-}
-
 func geoEncode(lon, lat, latMax float64, step uint) geoCell {
 	y := (lat + latMax) / (2 * latMax) * float64(uint64(1)<<step)
 	x := (lon + geoLonMax) / (2 * geoLonMax) * float64(uint64(1)<<step)
-	return geoCell{spread(uint32(y)) | spread(uint32(x))<<1, step}
+	return geoCell{morton.Spread(uint32(y)) | morton.Spread(uint32(x))<<1, step}
 }
 
 func (g geoCell) box() geoBox {
 	if g == (geoCell{}) {
 		return geoBox{}
 	}
-	y, x := float64(squash(g.bits)), float64(squash(g.bits>>1))
+	y, x := float64(morton.Gather(g.bits)), float64(morton.Gather(g.bits>>1))
 	n := float64(uint64(1) << g.step)
 	return geoBox{
 		latMin: -geoLatMax + y/n*(2*geoLatMax), latMax: -geoLatMax + (y+1)/n*(2*geoLatMax),

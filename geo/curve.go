@@ -1,6 +1,10 @@
 package geo
 
-import "math"
+import (
+	"math"
+
+	"github.com/redoubt-go/redoubt/internal/morton"
+)
 
 // A place is where a point is on the curve that goes through all cells.
 //
@@ -84,25 +88,7 @@ func fixed(v, most float64) uint32 {
 }
 
 // interleave puts the bits of the longitude in the odd places.
-func interleave(lon, lat uint32) uint64 { return spread(lat) | spread(lon)<<1 }
-
-func spread(v uint32) uint64 {
-	x := uint64(v)
-	x = (x | x<<16) & 0x0000ffff0000ffff
-	x = (x | x<<8) & 0x00ff00ff00ff00ff
-	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
-	x = (x | x<<2) & 0x3333333333333333
-	return (x | x<<1) & 0x5555555555555555
-}
-
-func gather(x uint64) uint32 {
-	x &= 0x5555555555555555
-	x = (x | x>>1) & 0x3333333333333333
-	x = (x | x>>2) & 0x0f0f0f0f0f0f0f0f
-	x = (x | x>>4) & 0x00ff00ff00ff00ff
-	x = (x | x>>8) & 0x0000ffff0000ffff
-	return uint32(x | x>>16) //nolint:gosec // 26 bits
-}
+func interleave(lon, lat uint32) uint64 { return morton.Spread(lat) | morton.Spread(lon)<<1 }
 
 // A box is an area between meridians and parallels, in the coordinates of a zone.
 type box struct{ west, south, east, north float64 }
@@ -111,7 +97,7 @@ type box struct{ west, south, east, north float64 }
 // of them.
 func boxOf(prefix uint64, bits int) box {
 	n := float64(uint64(1) << (bits / 2))
-	x, y := float64(gather(prefix>>1)), float64(gather(prefix))
+	x, y := float64(morton.Gather(prefix>>1)), float64(morton.Gather(prefix))
 	return box{
 		west: -180 + x/n*360, east: -180 + (x+1)/n*360,
 		south: -latitudeMax + y/n*2*latitudeMax, north: -latitudeMax + (y+1)/n*2*latitudeMax,
