@@ -20,12 +20,13 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
+# One package after the other: they start servers, and some compare times.
 .PHONY: test
 test: redis-server memcached ## Vets and tests everything; needs redis-server and memcached, installs them where it can
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
 	@set -e; for m in $(TESTED); do \
 		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
-		echo "== go test $(RACE), module $$m"; (cd $$m && go test $(RACE) -timeout 20m ./...); \
+		echo "== go test $(RACE), module $$m"; (cd $$m && go test $(RACE) -p 1 -timeout 20m ./...); \
 	done
 
 .PHONY: test-native

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // A collector is a Caller that keeps the replies by tag.
 type collector struct {

@@ -264,10 +264,12 @@ func TestMessagesBesideLargeReplies(t *testing.T) {
 		w, other := dial(t, addr), dial(t, addr)
 		_ = w.do("HELLO", "3")
 		w.want(">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
-		value := strings.Repeat("v", 20<<20)
+		_ = w.conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+		value := strings.Repeat("v", 8<<20) // more than MaxOutput and what sockets hold
 		other.want("+OK\r\n", "SET big "+value)
 		w.send("GET", "big")
 		w.buf = make([]byte, 1<<10) // of the reply, which is on its way
+		_ = w.conn.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.ReadFull(w.conn, w.buf); err != nil {
 			t.Fatal(err)
 		}
@@ -437,7 +439,7 @@ func TestSlowStart(t *testing.T) {
 	if commands, err := strconv.Atoi(stat(t, backend, "cmdstat_get:calls=")); err != nil || commands > 40 {
 		t.Errorf("the back end was asked for %d values at once, %v", commands, err)
 	}
-	for range n {
+	for range 20 {
 		if got := w.read(); len(got) < size {
 			t.Fatalf("%.40q…", got)
 		}

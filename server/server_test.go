@@ -115,7 +115,7 @@ type wire struct {
 	scan resp.ReplyScanner
 }
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func dial(tb testing.TB, addr string) *wire {
 	tb.Helper()

@@ -18,7 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/server"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // serve runs a server in front of a redis-server of its own.
 func serve(t *testing.T) (addr string) {
