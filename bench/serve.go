@@ -164,17 +164,28 @@ func cpuSeconds(pid int) float64 {
 	return (user + system) / 100
 }
 
-// startServe builds redoubt and starts redoubt serve with more flags.
-func startServe(ctx context.Context, flags ...string) (t target, stop func(), err error) {
+// buildRedoubt builds the binary as it ships.
+func buildRedoubt(ctx context.Context) (binary string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
-		return target{}, nil, err
+		return "", nil, err
 	}
-	binary := filepath.Join(dir, "redoubt")
+	remove = func() { _ = os.RemoveAll(dir) }
+	binary = filepath.Join(dir, "redoubt")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/redoubt")
 	build.Dir, build.Stderr = "..", os.Stderr
 	if err := build.Run(); err != nil {
-		return target{}, nil, fmt.Errorf("build redoubt: %w", err)
+		remove()
+		return "", nil, fmt.Errorf("build redoubt: %w", err)
+	}
+	return binary, remove, nil
+}
+
+// startServe builds redoubt and starts redoubt serve with more flags.
+func startServe(ctx context.Context, flags ...string) (t target, stop func(), err error) {
+	binary, remove, err := buildRedoubt(ctx)
+	if err != nil {
+		return target{}, nil, err
 	}
 	if t.addr, err = freeAddr(ctx); err != nil {
 		return target{}, nil, err
@@ -188,7 +199,7 @@ func startServe(ctx context.Context, flags ...string) (t target, stop func(), er
 	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		_ = os.RemoveAll(dir)
+		remove()
 	}
 	return t, stop, awaitPing(ctx, t.addr)
 }

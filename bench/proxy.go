@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// benchProxy measures redoubt serve --pools beside nutcracker, with its default
+// buffers and with small ones, and beside a server without anything between: one pool
+// of one server, and one of three.
+func benchProxy(ctx context.Context, cfg config) error {
+	if !cfg.chosen {
+		cfg.rounds = 5
+	}
+	var servers []target
+	for range 3 {
+		s, stop, err := startRedis(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		servers = append(servers, s)
+	}
+	var missed []string
+	for _, n := range []int{1, 3} {
+		m, err := cfg.proxyPool(ctx, servers[:n])
+		if err != nil {
+			return err
+		}
+		missed = append(missed, m...)
+	}
+	cfg.printf("# goals, against the better nutcracker of each figure; missed: %d", len(missed))
+	for _, m := range missed {
+		cfg.printf("goal\t%s", m)
+	}
+	return nil
+}
+
+// proxyPool measures all in front of the same servers, and returns which goals were
+// missed.
+func (c config) proxyPool(ctx context.Context, servers []target) (missed []string, err error) {
+	pool := poolFile{redis: true}
+	for _, s := range servers {
+		pool.servers = append(pool.servers, s.addr)
+	}
+	direct := servers[0]
+	direct.name = "direct"
+	all := make([]target, proxyContenders)
+	all[isDirect] = direct
+	for i, start := range map[int]func() (target, func(), error){
+		isRedoubt:  func() (target, func(), error) { return startServePool(ctx, pool) },
+		isDefault:  func() (target, func(), error) { return startNutcracker(ctx, pool) },
+		isSmallBuf: func() (target, func(), error) { return startNutcracker(ctx, pool, "-m", "512") },
+	} {
+		t, stop, err := start()
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		all[i] = t
+	}
+	all[isSmallBuf].name = "nutcracker -m 512"
+
+	mset := "MSET" + strings.Repeat(" key:__rand_int__ xxx", 10)
+	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
+		for _, w := range []workload{
+			{"SET", []string{"SET", "key:__rand_int__", "xxx"}},
+			{"GET", []string{"GET", "key:__rand_int__"}},
+			{"MSET of 10", strings.Fields(mset)},
+		} {
+			cell, err := c.proxyCell(ctx, fmt.Sprintf("%s, %d back ends", w.title, len(servers)), l, w, all)
+			if err != nil {
+				return nil, err
+			}
+			missed = append(missed, cell.missed(w.title, l, len(servers))...)
+		}
+	}
+	for _, t := range all {
+		mb := float64(rss(t.pid, "VmRSS:")) / (1 << 20)
+		c.printf("%d back ends, after -c 500 -P 16  %-18s %6.1f MB", len(servers), t.name, mb)
+		if t.name == all[isRedoubt].name && mb > 64 {
+			missed = append(missed, fmt.Sprintf("RSS %.0f MB, want at most 64", mb))
+		}
+	}
+	return missed, nil
+}
+
+// Who is measured.
+const (
+	isRedoubt = iota
+	isDefault
+	isSmallBuf
+	isDirect
+	proxyContenders
+)
+
+// A proxyCell is one command under one load: the medians of the ratios within a round
+// to the better nutcracker.
+type proxyCell struct {
+	title           string
+	rate, p99, cpus float64
+}
+
+// proxyCell measures one command under one load, all in turn.
+func (c config) proxyCell(ctx context.Context, title string, l load, w workload, all []target) (proxyCell, error) {
+	var results [proxyContenders][]result
+	var rates, p99s, cpus []float64
+	for round := range c.rounds {
+		var now [proxyContenders]result
+		for i := range all {
+			k := (i + round) % len(all) // nobody is always first
+			t := all[k]
+			t.words = w.words
+			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
+			r, err := c.redisBenchmark(ctx, t, l)
+			if err != nil {
+				return proxyCell{}, err
+			}
+			c.raw.Printf("raw\t%s\t-c %d -P %d\t%s\t%.0f/s\tp50 %s\tp99 %s ms\t%.2f us", title, l.clients, l.pipeline, t.name, r.perSecond, r.p50, r.p99, r.cpu)
+			now[k] = r
+			results[k] = append(results[k], r)
+		}
+		us, a, b := now[isRedoubt], now[isDefault], now[isSmallBuf]
+		rates = append(rates, us.perSecond/max(a.perSecond, b.perSecond))
+		p99s = append(p99s, us.p99ms()/min(a.p99ms(), b.p99ms()))
+		cpus = append(cpus, us.cpu/min(a.cpu, b.cpu))
+	}
+	c.progress("")
+	for k, t := range all {
+		c.printf("%-24s -c %-3d -P %-2d  %-18s %8.0f/s  p99 %7.3f ms  %6.2f us/command", title, l.clients, l.pipeline, t.name,
+			median(results[k], func(r result) float64 { return r.perSecond }), median(results[k], result.p99ms),
+			median(results[k], func(r result) float64 { return r.cpu }))
+	}
+	cell := proxyCell{title: title, rate: medianOf(rates), p99: medianOf(p99s), cpus: medianOf(cpus)}
+	c.printf("%-24s -c %-3d -P %-2d  to the better nutcracker: rate %.2f, p99 %.2f, us/command %.2f", title, l.clients, l.pipeline, cell.rate, cell.p99, cell.cpus)
+	return cell, nil
+}
+
+// missed says which goals were not reached.
+func (cell proxyCell) missed(command string, l load, servers int) (texts []string) {
+	want, most := 1.0, 0.95
+	if l.pipeline > 1 {
+		want, most = 1.4, 0.5
+		if l.clients > 50 {
+			want = 2
+		}
+	}
+	if strings.HasPrefix(command, "MSET") {
+		if want = 1.2; servers > 1 {
+			want = 1.5
+		}
+	}
+	miss := func(what string, got, want float64) {
+		texts = append(texts, fmt.Sprintf("%s -c %d -P %d: %s %.2f, want %.2f", cell.title, l.clients, l.pipeline, what, got, want))
+	}
+	if cell.rate < want {
+		miss("rate", cell.rate, want)
+	}
+	if cell.p99 > 1 {
+		miss("p99", cell.p99, 1)
+	}
+	if cell.cpus > most {
+		miss("us/command", cell.cpus, most)
+	}
+	return texts
+}
+
+// p99ms is p99 as a number.
+func (r result) p99ms() float64 {
+	ms, err := strconv.ParseFloat(r.p99, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return ms
+}
