@@ -11,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -274,8 +275,15 @@ func (c *crew) drain(name string) {
 	go func() {
 		ended <- consume(ctx, c.direct, []string{name}, 100, func(name string, n note) { c.ledgers[name].add(n) })
 	}()
-	eventually(t, "all are done or dead", func() bool {
+	var left queue.Stats
+	defer func() {
+		if t.Failed() {
+			t.Logf("left of %q: %+v", name, left)
+		}
+	}()
+	await.Until(t, faults.Patience, "all are done or dead", func() (done bool) {
 		s, err := c.direct.Stats(t.Context(), name)
+		left = s
 		return err == nil && s.Ready+s.Due+s.Running+s.Waiting == 0
 	})
 	cancel()

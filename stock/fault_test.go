@@ -60,8 +60,9 @@ type losing struct {
 }
 
 func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	lose := c.next.CompareAndSwap(true, false) // not of a call that is under way already
 	r := c.Conn.Do(ctx, cmd)
-	if c.next.CompareAndSwap(true, false) {
+	if lose {
 		return redoubt.Reply{Err: redoubt.UnknownOutcome(io.EOF)}
 	}
 	return r
