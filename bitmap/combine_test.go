@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/bitmap"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -113,9 +114,7 @@ func TestCluster(t *testing.T) {
 	conn, err := goredis.Open(t.Context(), cluster.URL())
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.New(t, conn, "")
 	ms, err := bitmap.New(client, bitmap.Options{})
 	must(t, err)
 	rng, models := rand.New(rand.NewPCG(8, 9)), map[string]set{"a": {}, "b": {}}
@@ -134,9 +133,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	// Who doesn't know that it is a cluster learns it by the way.
-	unaware, err := redoubt.New(struct{ redoubt.Conn }{conn}, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = unaware.Close() })
+	unaware := clienttest.New(t, struct{ redoubt.Conn }{conn}, "")
 	for name, client := range map[string]*redoubt.Client{"both": client, "both, too": unaware} {
 		ms, err := bitmap.New(client, bitmap.Options{})
 		must(t, err)

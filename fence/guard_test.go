@@ -9,7 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -146,7 +146,7 @@ func TestConcurrentWriters(t *testing.T) {
 		log := w.Prefix + "log"
 		var wg sync.WaitGroup
 		for i := range writers {
-			g := w.guardOn(w.dial(w.Addr), fence.Options{})
+			g := w.guardOn(clienttest.Dial(t, w.Addr), fence.Options{})
 			wg.Go(func() {
 				for n := range int64(tokens) {
 					token := 1 + (n*7+int64(i))%tokens/2 + n/2
@@ -199,7 +199,7 @@ func TestKeep(t *testing.T) {
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
-		g, key := w.guardOn(w.dial(proxy.Addr()), fence.Options{}), w.Prefix+"n"
+		g, key := w.guardOn(clienttest.Dial(t, proxy.Addr()), fence.Options{}), w.Prefix+"n"
 		_, err := g.Do(t.Context(), "r", 1) // the script is loaded
 		must(t, err)
 		proxy.SwallowNextReply()
@@ -271,12 +271,7 @@ func TestBadInput(t *testing.T) {
 // The keys are in the slot of the resource.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	g, err := fence.New(client, fence.Options{})
 	must(t, err)
 	for i := range int64(20) {

@@ -8,7 +8,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -21,16 +22,8 @@ type world struct {
 
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		w := &world{Backend: b, t: t}
-		w.rdb = w.dial(b.Addr)
-		run(t, w)
+		run(t, &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)})
 	})
-}
-
-func (w *world) dial(addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	w.t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
 }
 
 // guard returns a Guard with connections of its own, like that of another
@@ -39,22 +32,12 @@ func (w *world) guard(opts fence.Options) *fence.Guard { return w.guardOn(w.rdb,
 
 func (w *world) guardOn(rdb *redis.Client, opts fence.Options) *fence.Guard {
 	w.t.Helper()
-	conn, err := goredis.Wrap(rdb)
-	must(w.t, err)
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
-	g, err := fence.New(client, opts)
+	g, err := fence.New(clienttest.New(w.t, clienttest.Wrap(w.t, rdb), w.Prefix), opts)
 	must(w.t, err)
 	return g
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // stale fails the test unless err says that the resource has seen largest.
 func stale(t testing.TB, err error, largest int64) {

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -17,12 +16,7 @@ import (
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	v, err := hll.NewWithClock(client, hll.Options{}, (&clock{now: noon}).Now)
 	must(t, err)
 	nodes, pages, keys := map[string]bool{}, []string{}, []string{}

@@ -310,9 +310,9 @@ func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
 		trips := func(f func()) int64 {
-			before := w.conn.trips.Load()
+			before := w.conn.Trips.Load()
 			f()
-			return w.conn.trips.Load() - before
+			return w.conn.Trips.Load() - before
 		}
 		var pages []string
 		for i := range 100 {

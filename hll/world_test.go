@@ -2,8 +2,6 @@ package hll_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/hll"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -33,14 +32,9 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 func newWorld(t testing.TB, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
-	t.Cleanup(func() { _ = w.rdb.Close() })
-	conn, err := goredis.Wrap(w.rdb)
-	must(t, err)
-	w.conn = &link{Conn: conn}
-	w.client, err = redoubt.New(w.conn, redoubt.Options{Prefix: b.Prefix})
-	must(t, err)
-	t.Cleanup(func() { _ = w.client.Close() })
+	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr), conn: &link{}}
+	w.conn.Conn = clienttest.Wrap(t, w.rdb)
+	w.client = clienttest.New(t, w.conn, b.Prefix)
 	return w
 }
 
@@ -86,45 +80,16 @@ func (c *clock) Set(t time.Time) {
 }
 
 // keys returns the keys of the test.
-func (w *world) keys() (keys []string) {
+func (w *world) keys() []string {
 	w.t.Helper()
-	it := w.rdb.Scan(w.t.Context(), 0, w.Prefix+":*", 1000).Iterator()
-	for it.Next(w.t.Context()) {
-		keys = append(keys, it.Val())
-	}
-	must(w.t, it.Err())
-	return keys
+	return clienttest.Keys(w.t, w.rdb, w.Prefix)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
-
-// says fails the test unless err says all of parts.
-func says(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	for _, p := range parts {
-		if err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("the error is %v; want one with %q", err, p)
-		}
-	}
-}
+var must, is, says = expect.Must, expect.Is, expect.Says
 
 // A link counts round trips, and breaks.
 type link struct {
-	redoubt.Conn
-	trips, cmds atomic.Int64
+	clienttest.Counter
 	// broken says what becomes of pipelines: the commands are lost, or their replies.
 	broken atomic.Int32
 	// sent is called with each pipeline; it may be nil.
@@ -142,15 +107,13 @@ func (l *link) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 }
 
 func (l *link) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	l.trips.Add(1)
-	l.cmds.Add(int64(len(cmds)))
 	if f := l.sent.Load(); f != nil {
 		(*f)(cmds)
 	}
 	how := l.broken.Load()
 	replies := make([]redoubt.Reply, len(cmds))
 	if how != losesCommands {
-		replies = l.Conn.Pipeline(ctx, cmds)
+		replies = l.Counter.Pipeline(ctx, cmds)
 	}
 	if how != whole {
 		for i := range replies {

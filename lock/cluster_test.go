@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -19,12 +18,7 @@ func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	mutex := func() *lock.Mutex {
 		t.Helper()
-		conn, err := goredis.Open(t.Context(), cluster.URL())
-		must(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		client, err := redoubt.New(conn, redoubt.Options{})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.Open(t, cluster.URL())
 		m, err := lock.New(client, lock.Options{})
 		must(t, err)
 		return m
@@ -58,12 +52,7 @@ func TestCluster(t *testing.T) {
 func TestMigratingSlot(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	m, err := lock.New(client, lock.Options{TTL: time.Minute})
 	must(t, err)
 	key, err := lock.Key(client, "orders")

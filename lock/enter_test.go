@@ -47,7 +47,7 @@ func TestReentryCostsNothing(t *testing.T) {
 		name := t.Name()
 		must(t, try(t, m, name).Release(t.Context())) // the scripts are loaded
 
-		before, sent := w.calls(), conn.n.Load()
+		before, sent := w.calls(), conn.Commands.Load()
 		depth := 0
 		var descend func(ctx context.Context) error
 		descend = func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func TestReentryCostsNothing(t *testing.T) {
 			}
 		}
 		must(t, m.Do(t.Context(), name, descend))
-		if n := conn.n.Load() - sent; depth != 100 || n != 2 {
+		if n := conn.Commands.Load() - sent; depth != 100 || n != 2 {
 			t.Errorf("%d deep with %d commands, want 100 with the acquire and the release", depth, n)
 		}
 		if n := w.calls() - before; w.Server != nil && n != 2 {
@@ -78,7 +78,7 @@ func TestReentryCostsNothing(t *testing.T) {
 
 		// By hand, and the first comes out before the others.
 		lease := try(t, m, name)
-		sent = conn.n.Load()
+		sent = conn.Commands.Load()
 		var leaves []func(context.Context) error
 		for range 3 {
 			leave, err := lease.Enter()
@@ -90,12 +90,12 @@ func TestReentryCostsNothing(t *testing.T) {
 		must(t, lease.Release(t.Context()))
 		must(t, lease.Release(t.Context()))
 		must(t, leaves[0](t.Context()))
-		if n := conn.n.Load() - sent; n != 0 || lease.Err() != nil {
+		if n := conn.Commands.Load() - sent; n != 0 || lease.Err() != nil {
 			t.Errorf("%d commands while one is inside, and Err is %v", n, lease.Err())
 		}
 		busyFor(t, rival, name)
 		must(t, leaves[2](t.Context()))
-		if n := conn.n.Load() - sent; n != 1 || !errors.Is(lease.Err(), lock.ErrReleased) {
+		if n := conn.Commands.Load() - sent; n != 1 || !errors.Is(lease.Err(), lock.ErrReleased) {
 			t.Errorf("%d commands and Err %v when all have left, want the release", n, lease.Err())
 		}
 		must(t, try(t, rival, name).Release(t.Context()))
@@ -135,9 +135,9 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 			later = context.WithoutCancel(ctx)
 			return nil
 		}))
-		before := conn.n.Load()
+		before := conn.Commands.Load()
 		must(t, m.Do(later, t.Name(), func(context.Context) error { return nil }))
-		if n := conn.n.Load() - before; n != 2 {
+		if n := conn.Commands.Load() - before; n != 2 {
 			t.Errorf("%d commands, want an acquire and a release", n)
 		}
 	})
@@ -156,9 +156,9 @@ func TestReentryHasItsBounds(t *testing.T) {
 		nothing := func(context.Context) error { return nil }
 		counted := func(what string, want int64, f func() error) {
 			t.Helper()
-			before := conn.n.Load()
+			before := conn.Commands.Load()
 			must(t, f())
-			if n := conn.n.Load() - before; n != want {
+			if n := conn.Commands.Load() - before; n != want {
 				t.Errorf("%s took %d commands, want %d", what, n, want)
 			}
 		}

@@ -38,7 +38,7 @@ func TestHandOver(t *testing.T) {
 		lease := try(t, first, name)
 		must(t, lease.Extend(t.Context(), time.Minute))
 		ctx := lease.Context(t.Context())
-		sent := conn.n.Load()
+		sent := conn.Commands.Load()
 		h, err := lease.HandOver()
 		must(t, err)
 		if h.TTL < 50*time.Second || h.TTL > time.Minute || h.Fence != lease.Token() || strings.Contains(h.String(), h.ID) {
@@ -54,7 +54,7 @@ func TestHandOver(t *testing.T) {
 				t.Errorf("%s of a lease that was handed over: %v", what, err)
 			}
 		}
-		if n := conn.n.Load() - sent; n != 0 {
+		if n := conn.Commands.Load() - sent; n != 0 {
 			t.Errorf("%d commands after the hand-over", n)
 		}
 

@@ -110,7 +110,7 @@ func TestLatchWakesAll(t *testing.T) {
 		left, err := l.CountDown(t.Context(), name, "a")
 		must(t, err)
 		for i, conn := range conns {
-			if n := conn.n.Load(); n > callers+1 {
+			if n := conn.Commands.Load(); n > callers+1 {
 				t.Errorf("process %d sent %d commands for %d callers: it polls", i, n, callers)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -98,11 +98,6 @@ func TestList(t *testing.T) {
 
 func TestListOnACluster(t *testing.T) {
 	t.Parallel()
-	conn, err := goredis.Open(t.Context(), redistest.StartCluster(t, 3, 0).URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, redistest.StartCluster(t, 3, 0).URL())
 	checkList(t, client)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -354,12 +355,7 @@ func TestMultiOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	var clients []*redoubt.Client
 	for range 3 {
-		conn, err := goredis.Open(t.Context(), cluster.URL())
-		must(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		client, err := redoubt.New(conn, redoubt.Options{})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.Open(t, cluster.URL())
 		clients = append(clients, client)
 	}
 	names := []string{"a", "b", "c", "d}1", "d}2", "d}3"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -147,9 +148,7 @@ func TestQuorumsOnTheSameMastersEnterEachOther(t *testing.T) {
 	_, conns, _ := clocks(t, 3)
 	var clients []*redoubt.Client
 	for _, conn := range conns {
-		client, err := redoubt.New(conn, redoubt.Options{})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.New(t, conn, "")
 		clients = append(clients, client)
 	}
 	a, err := lock.NewQuorum(clients, lock.Options{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/embedded"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -60,9 +61,7 @@ func newQuorum(t *testing.T, conns []redoubt.Conn, opts lock.Options) *lock.Quor
 	t.Helper()
 	var clients []*redoubt.Client
 	for _, conn := range conns {
-		client, err := redoubt.New(conn, redoubt.Options{})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.New(t, conn, "")
 		clients = append(clients, client)
 	}
 	q, err := lock.NewQuorum(clients, opts)
@@ -288,9 +287,7 @@ func TestQuorumTakenAwayByForce(t *testing.T) {
 		for i, rdb := range m.rdbs[:2] {
 			conn, err := goredis.Wrap(rdb)
 			must(t, err)
-			client, err := redoubt.New(conn, redoubt.Options{})
-			must(t, err)
-			t.Cleanup(func() { _ = client.Close() })
+			client := clienttest.New(t, conn, "")
 			mutex, err := lock.New(client, lock.Options{})
 			must(t, err)
 			info, err := mutex.Inspect(t.Context(), "lock")
@@ -348,9 +345,7 @@ func TestQuorumUndoesUnknownOutcomes(t *testing.T) {
 
 func TestQuorumOptions(t *testing.T) {
 	_, conns, _ := clocks(t, 1)
-	client, err := redoubt.New(conns[0], redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.New(t, conns[0], "")
 	for what, clients := range map[string][]*redoubt.Client{
 		"0 clients": nil, "16 clients": make([]*redoubt.Client, 16), "is nil": {client, nil}, "there twice": {client, client},
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -43,7 +44,7 @@ func TestQuorumWakesUp(t *testing.T) {
 		q := newQuorum(t, conns, lock.Options{})
 		sent := func() (n int64) {
 			for _, c := range counts {
-				n += c.n.Load()
+				n += c.Commands.Load()
 			}
 			return n
 		}
@@ -161,9 +162,7 @@ func TestQuorumsThatShareAMaster(t *testing.T) {
 	for _, rdb := range m.rdbs {
 		conn, err := goredis.Wrap(rdb)
 		must(t, err)
-		client, err := redoubt.New(conn, redoubt.Options{})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.New(t, conn, "")
 		clients = append(clients, client)
 	}
 	var quorums []*lock.Quorum

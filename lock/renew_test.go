@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"os"
 	"runtime"
 	"sync"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -390,9 +391,7 @@ func TestManyLocksOutliveAShard(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { _ = inner.Close() })
 			conn := &recorded{Conn: inner.Conn, renewals: newRenewals()}
-			client, err := redoubt.New(conn, redoubt.Options{})
-			must(t, err)
-			t.Cleanup(func() { _ = client.Close() })
+			client := clienttest.New(t, conn, "")
 			m, err := lock.New(client, lock.Options{TTL: ttl})
 			must(t, err)
 

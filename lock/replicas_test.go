@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -80,12 +80,7 @@ func TestReplicasOfNone(t *testing.T) {
 // On a cluster those of the primary that owns the name are asked.
 func TestReplicasOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	c, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clienttest.Open(t, cluster.URL())
 	// The replica of one primary is held up: its names fail, and no others do.
 	key, err := lock.Key(c, "a")
 	must(t, err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -130,9 +131,7 @@ func dialled(t *testing.T, d *faults.Deployment) *redoubt.Client {
 	}
 	conn, err := goredis.Wrap(rdb)
 	must(t, err)
-	c, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clienttest.New(t, conn, "")
 	return c
 }
 

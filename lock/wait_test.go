@@ -35,7 +35,7 @@ func TestWakeUp(t *testing.T) {
 			info, err := holder.Inspect(t.Context(), name)
 			return err == nil && info.Waiters == 1
 		})
-		if n := conn.n.Load(); n != 2 {
+		if n := conn.Commands.Load(); n != 2 {
 			t.Errorf("the waiter sent %d commands until it was queued, want 2", n)
 		}
 		released := time.Now()
@@ -44,7 +44,7 @@ func TestWakeUp(t *testing.T) {
 		if took := time.Since(released); took > 5*time.Second {
 			t.Errorf("the hand-over took %v: that is the lease running out, not a wake-up", took)
 		}
-		if n := conn.n.Load(); n != 3 {
+		if n := conn.Commands.Load(); n != 3 {
 			t.Errorf("the waiter sent %d commands in all, want 3", n)
 		}
 		if lease.Token() <= first.Token() {
@@ -66,7 +66,7 @@ func TestWaiterSeesLeaseRunOut(t *testing.T) {
 		if time.Now().Before(first.Deadline()) {
 			t.Error("acquired before the other lease was over")
 		}
-		if n := conn.n.Load(); n > 4 {
+		if n := conn.Commands.Load(); n > 4 {
 			t.Errorf("the waiter sent %d commands: it polls", n)
 		}
 		if err := first.Err(); !errors.Is(err, lock.ErrNotHeld) {

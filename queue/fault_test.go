@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -40,7 +40,7 @@ func (f *flaky) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 func TestLostPumpReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
-		conn := &flaky{Conn: w.wrap(w.rdb), lose: 3}
+		conn := &flaky{Conn: clienttest.Wrap(t, w.rdb), lose: 3}
 		q, err := queue.New[string](w.clientOn(conn), queue.Options{Events: log.add})
 		must(t, err)
 		for i := range 20 {
@@ -180,12 +180,7 @@ func taken(t *testing.T, l *line, cmd redoubt.Cmd) []any {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	q, err := queue.New[int](client, queue.Options{Backoff: queue.Constant(time.Millisecond)})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -22,7 +23,7 @@ import (
 func (w *world) through(t *testing.T, opts queue.Options) (*queue.Queue[string], *faultnet.Proxy) {
 	t.Helper()
 	p := faultnet.New(t, w.Addr)
-	q, err := queue.New[string](w.clientOn(w.wrap(w.dial(p.Addr()))), opts)
+	q, err := queue.New[string](w.clientOn(clienttest.Wrap(t, clienttest.Dial(t, p.Addr()))), opts)
 	must(t, err)
 	return q, p
 }
@@ -218,7 +219,7 @@ func TestRunWhileTheServerLoads(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := w.queue(t, queue.Options{}).Put(t.Context(), "q", "")
 		must(t, err)
-		conn := &loading{Conn: w.wrap(w.rdb)}
+		conn := &loading{Conn: clienttest.Wrap(t, w.rdb)}
 		conn.calls.Store(3)
 		w.client = w.clientOn(conn)
 		var handled atomic.Int64

@@ -9,8 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/queue"
@@ -31,9 +32,8 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 func newWorld(t *testing.T, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t}
-	w.rdb = w.dial(b.Addr)
-	w.client = w.clientOn(w.wrap(w.rdb))
+	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
+	w.client = w.clientOn(clienttest.Wrap(t, w.rdb))
 	return w
 }
 
@@ -46,32 +46,16 @@ func ownServer(t *testing.T, args ...string) redistest.Backend {
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(w.wrap(w.rdb), queue.Scripts(), nil)
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), queue.Scripts(), nil)
 		w.clock.Set(w.clock.Now().Truncate(time.Millisecond)) // due times are whole ms
 		w.client = w.clientOn(w.clock)
 		run(t, w)
 	})
 }
 
-func (w *world) dial(addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	w.t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-func (w *world) wrap(rdb redis.UniversalClient) redoubt.Conn {
-	w.t.Helper()
-	conn, err := goredis.Wrap(rdb)
-	must(w.t, err)
-	return conn
-}
-
 func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
 	w.t.Helper()
-	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return clienttest.New(w.t, conn, w.Prefix)
 }
 
 func (w *world) key(name, part string) string {
@@ -81,18 +65,7 @@ func (w *world) key(name, part string) string {
 	return w.Prefix + ":{" + name + "}:queue" + part
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually polls until ok holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	await.Until(t, 30*time.Second, what, ok)
-}
+var must, eventually = expect.Must, await.Soon
 
 // A line is a queue of a test, used by its commands.
 type line struct {

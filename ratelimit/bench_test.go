@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
 // One caller, one round trip a call.
 func BenchmarkAllow(b *testing.B) {
-	l := benchLimiter(b, newClient(b, wrap(b, dial(b, redistest.Start(b).Addr())), "rd"))
+	l := benchLimiter(b, clienttest.New(b, clienttest.Wrap(b, clienttest.Dial(b, redistest.Start(b).Addr())), "rd"))
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -26,7 +27,7 @@ func BenchmarkAllow(b *testing.B) {
 
 // Many callers with a name each, whose calls leave together.
 func BenchmarkAllowParallel(b *testing.B) {
-	l := benchLimiter(b, newClient(b, wrap(b, dial(b, redistest.Start(b).Addr())), "rd"))
+	l := benchLimiter(b, clienttest.New(b, clienttest.Wrap(b, clienttest.Dial(b, redistest.Start(b).Addr())), "rd"))
 	ctx := b.Context()
 	var callers atomic.Int64
 	b.ReportAllocs()
@@ -71,7 +72,7 @@ func BenchmarkLeasedParallel(b *testing.B) {
 // benchLeased never runs out of its tokens.
 func benchLeased(b *testing.B) *ratelimit.Leased {
 	b.Helper()
-	client := newClient(b, answering{redoubt.Reply{Val: []any{int64(1 << 40), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd")
+	client := clienttest.New(b, answering{redoubt.Reply{Val: []any{int64(1 << 40), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd")
 	h, err := ratelimit.NewLeased(benchLimiter(b, client), ratelimit.LeasedOptions{TTL: time.Hour})
 	must(b, err)
 	b.Cleanup(func() { _ = h.Close(context.Background()) })
@@ -80,7 +81,7 @@ func benchLeased(b *testing.B) *ratelimit.Leased {
 
 // What the package itself costs a call: the rest is the Conn's.
 func BenchmarkAllowWithoutServer(b *testing.B) {
-	l := benchLimiter(b, newClient(b, answering{redoubt.Reply{Val: []any{int64(1), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd"))
+	l := benchLimiter(b, clienttest.New(b, answering{redoubt.Reply{Val: []any{int64(1), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd"))
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -26,7 +27,7 @@ func TestCluster(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	conn, err := goredis.Wrap(rdb)
 	must(t, err)
-	client := newClient(t, conn, "rd")
+	client := clienttest.New(t, conn, "rd")
 	ctx := t.Context()
 	own, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(4), And: []ratelimit.Limit{{Rate: 100, Period: 24 * time.Hour}}})
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -76,7 +77,7 @@ func TestCoalescedDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := dice(t)
 		g := &gate{Conn: w.clock}
-		held := newClient(t, g, w.Prefix)
+		held := clienttest.New(t, g, w.Prefix)
 		for i := range thorough(40, 15) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
 			opts := ratelimit.Options{Limit: limits[0], And: limits[1:]}
@@ -137,8 +138,8 @@ func TestCoalescedDecideAlike(t *testing.T) {
 // another name doesn't wait for it.
 func TestLoneCallersDoNotWait(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, g, w.Prefix)
+		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, g, w.Prefix)
 		l := w.limiter(t, ratelimit.PerHour(10))
 		g.close()
 		var wg sync.WaitGroup
@@ -158,8 +159,8 @@ func TestLoneCallersDoNotWait(t *testing.T) {
 // left may have. Neither takes the others with it.
 func TestCoalescedCancelled(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, g, w.Prefix)
+		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, g, w.Prefix)
 		l := w.limiter(t, ratelimit.PerHour(10))
 		g.close()
 		first, stop := context.WithCancel(t.Context())
@@ -219,8 +220,8 @@ func TestCoalescedCancelled(t *testing.T) {
 // A server that has lost its scripts gets the batch again.
 func TestCoalescedAfterScriptFlush(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, g, w.Prefix)
+		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, g, w.Prefix)
 		l := w.limiter(t, ratelimit.PerHour(100))
 		for range 3 {
 			g.close()

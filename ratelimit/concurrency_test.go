@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -109,7 +110,7 @@ func TestConcurrencyLeases(t *testing.T) {
 func TestConcurrencyLostReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
-		w.client = newClient(t, wrap(t, dial(t, proxy.Addr())), w.Prefix)
+		w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, proxy.Addr())), w.Prefix)
 		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 10})
 		begin(t, c)
 		proxy.SwallowNextReply()

@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"fmt"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,17 +10,19 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
 // inBubble runs a test in a bubble with a client on an engine that counts
 // commands.
-func inBubble(t *testing.T, run func(t *testing.T, client *redoubt.Client, sent *counter)) {
+func inBubble(t *testing.T, run func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(engine.Options{})
 		must(t, err)
-		sent := &counter{Conn: e}
+		sent := &clienttest.Counter{Conn: e}
 		client, err := redoubt.New(sent, redoubt.Options{})
 		must(t, err)
 		run(t, client, sent)
@@ -57,7 +58,7 @@ func TestDenialsAllocateNothing(t *testing.T) {
 // A flood of calls that are refused costs one call each RetryAfter, and gets all the
 // tokens there are, each as soon as it is there.
 func TestDeniedFlood(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l := denying(t, client, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 1})
 		start := time.Now()
 		var taken []time.Duration
@@ -67,7 +68,7 @@ func TestDeniedFlood(t *testing.T) {
 			}
 			await.Advance(100 * time.Microsecond)
 		}
-		if n := sent.n.Load(); n > 20 {
+		if n := sent.Commands.Load(); n > 20 {
 			t.Errorf("20,000 calls in 2 s sent %d commands; want at most 20", n)
 		}
 		if len(taken) != 20 {
@@ -85,11 +86,11 @@ func TestDeniedFlood(t *testing.T) {
 // commands.
 func TestDeniedFloodOnServer(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		sent := &counter{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, sent, w.Prefix)
+		sent := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, sent, w.Prefix)
 		l := denying(t, w.client, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 1})
 		allow(t, l, "a", 1)
-		sent.n.Store(0)
+		sent.Commands.Store(0)
 		start := time.Now()
 		var wg sync.WaitGroup
 		for range 32 {
@@ -102,7 +103,7 @@ func TestDeniedFloodOnServer(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n, most := sent.n.Load(), int64(time.Since(start)/time.Second)+1; n > most {
+		if n, most := sent.Commands.Load(), int64(time.Since(start)/time.Second)+1; n > most {
 			t.Errorf("16,000 calls sent %d commands in %v; want at most %d", n, time.Since(start), most)
 		}
 	})
@@ -110,7 +111,7 @@ func TestDeniedFloodOnServer(t *testing.T) {
 
 // What is answered from memory is what the server would have answered.
 func TestDenialsAreTheServers(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		r := dice(t)
 		known := 0
 		for i := range 100 {
@@ -121,9 +122,9 @@ func TestDenialsAreTheServers(t *testing.T) {
 			allow(t, asks, name, limit.Burst)
 			for range 20 {
 				n := 1 + r.IntN(limit.Burst+1)
-				before := sent.n.Load()
+				before := sent.Commands.Load()
 				got := allow(t, l, name, n)
-				if sent.n.Load() == before {
+				if sent.Commands.Load() == before {
 					known++
 					if want := allow(t, asks, name, n); got != want {
 						t.Fatalf("%+v: %d tokens:\n got %+v\nwant %+v", limit, n, got, want)
@@ -140,7 +141,7 @@ func TestDenialsAreTheServers(t *testing.T) {
 
 // Fewer tokens than were refused are asked for; as many or more are not.
 func TestDenialsAreByCost(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l := denying(t, client, ratelimit.PerHour(10))
 		allow(t, l, "a", 5)
 		allow(t, l, "a", 8) // refused
@@ -148,9 +149,9 @@ func TestDenialsAreByCost(t *testing.T) {
 			n, cmds int
 			allowed bool
 		}{{8, 0, false}, {9, 0, false}, {11, 0, false}, {7, 1, false}, {7, 0, false}, {5, 1, true}, {1, 0, false}, {0, 1, false}} {
-			before := sent.n.Load()
+			before := sent.Commands.Load()
 			d := allow(t, l, "a", call.n)
-			if cmds := int(sent.n.Load() - before); d.Allowed != call.allowed || cmds != call.cmds {
+			if cmds := int(sent.Commands.Load() - before); d.Allowed != call.allowed || cmds != call.cmds {
 				t.Errorf("%+v: %d commands, %s", call, cmds, show(d))
 			}
 		}
@@ -160,7 +161,7 @@ func TestDenialsAreByCost(t *testing.T) {
 // Whatever gives tokens back or changes the limit in this process ends a
 // denial; another process' does within DenyCache.
 func TestDenialsEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l := denying(t, client, ratelimit.PerHour(10))
 		other, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(10)})
 		must(t, err)
@@ -223,13 +224,13 @@ func TestDenialIsOvertaken(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var refunded atomic.Bool
 		var l *ratelimit.Limiter
-		w.client = newClient(t, leaving{wrap(t, w.rdb), func() {
+		w.client = clienttest.New(t, leaving{clienttest.Wrap(t, w.rdb), func() {
 			if refunded.CompareAndSwap(false, true) {
 				_, err := l.Refund(t.Context(), "a", 1, "")
 				must(t, err)
 			}
 		}}, w.Prefix)
-		first, err := ratelimit.New(newClient(t, wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: ratelimit.PerHour(1)})
+		first, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: ratelimit.PerHour(1)})
 		must(t, err)
 		allow(t, first, "a", 1)
 		l = denying(t, w.client, ratelimit.PerHour(1))
@@ -244,7 +245,7 @@ func TestDenialIsOvertaken(t *testing.T) {
 
 // What is remembered is bounded.
 func TestDenialsAreBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, _ *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, _ *clienttest.Counter) {
 		l := denying(t, client, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 1})
 		for i := range ratelimit.MaxDenials + 1000 {
 			ratelimit.Deny(l, fmt.Sprint("a", i))

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -27,7 +28,7 @@ func TestOnFailure(t *testing.T) {
 				proxy := faultnet.New(t, w.Addr)
 				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 10 * time.Second})
 				t.Cleanup(func() { _ = rdb.Close() })
-				l, err := ratelimit.New(newClient(t, wrap(t, rdb), w.Prefix), ratelimit.Options{
+				l, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, rdb), w.Prefix), ratelimit.Options{
 					Limit: ratelimit.PerHour(3), OnFailure: mode, Timeout: timeout,
 				})
 				must(t, err)
@@ -103,7 +104,7 @@ func (c *hole) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 // which finds the server when it is back.
 func TestOnFailureWaitsOnce(t *testing.T) {
 	for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
-		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *counter) {
+		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
 			away := &hole{Conn: sent}
 			client, err := redoubt.New(away, redoubt.Options{})
 			must(t, err)
@@ -169,7 +170,7 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 
 // The local limit is the same one: a burst, then the rate.
 func TestOnFailureLocal(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		broken := &link{Conn: sent}
 		broken.cut.Store(true)
 		c, err := redoubt.New(broken, redoubt.Options{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -16,7 +17,7 @@ import (
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
-		w.client = newClient(t, wrap(t, dial(t, proxy.Addr())), w.Prefix)
+		w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, proxy.Addr())), w.Prefix)
 		l := w.limiter(t, ratelimit.PerHour(10))
 		allow(t, l, "a", 1) // the script is loaded
 

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -178,7 +179,7 @@ func TestLeasedHolders(t *testing.T) {
 		start := time.Now()
 		var first, last time.Duration
 		for range holders {
-			client := newClient(t, wrap(t, w.rdb), w.Prefix)
+			client := clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix)
 			l, err := ratelimit.New(client, ratelimit.Options{Limit: limit})
 			must(t, err)
 			h := lease(t, l, opts)
@@ -213,7 +214,7 @@ func TestLeasedHolders(t *testing.T) {
 
 // However busy a lease is, its tokens lapse a TTL after they were asked for.
 func TestLeasesLapse(t *testing.T) {
-	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *counter) {
+	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
 		must(t, err)
 		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 40, TTL: time.Minute})
@@ -222,11 +223,11 @@ func TestLeasesLapse(t *testing.T) {
 			asks  bool
 		}{{0, true}, {20 * time.Second, false}, {20 * time.Second, false}, {20*time.Second - 1, false}, {1, true}} {
 			await.Advance(c.after)
-			before := sent.n.Load()
+			before := sent.Commands.Load()
 			if d, err := h.Allow(t.Context(), "a"); err != nil || !d.Allowed {
 				t.Errorf("%+v, %v", d, err)
 			}
-			if asks := sent.n.Load() != before; asks != c.asks {
+			if asks := sent.Commands.Load() != before; asks != c.asks {
 				t.Errorf("after %v more: asks the server: %v", c.after, asks)
 			}
 		}
@@ -237,8 +238,8 @@ func TestLeasesLapse(t *testing.T) {
 // A hundred calls cost at most two round trips with leases of a hundred.
 func TestLeasesSaveRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		counted := &counter{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, counted, w.Prefix)
+		counted := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, counted, w.Prefix)
 		h := lease(t, w.limiter(t, ratelimit.PerHour(1_000_000)), ratelimit.LeasedOptions{Tokens: 100, TTL: time.Minute})
 		const calls = 10_000
 		for range calls {
@@ -247,27 +248,11 @@ func TestLeasesSaveRoundTrips(t *testing.T) {
 				t.Fatal(d, err)
 			}
 		}
-		if n := counted.n.Load(); n > calls/50 {
+		if n := counted.Commands.Load(); n > calls/50 {
 			t.Errorf("%d calls took %d round trips; want at most %d", calls, n, calls/50)
 		}
 		must(t, h.Close(t.Context()))
 	})
-}
-
-// counter is a Conn that counts commands.
-type counter struct {
-	redoubt.Conn
-	n atomic.Int64
-}
-
-func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	c.n.Add(1)
-	return c.Conn.Do(ctx, cmd)
-}
-
-func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	c.n.Add(int64(len(cmds)))
-	return c.Conn.Pipeline(ctx, cmds)
 }
 
 // What is not used comes back: after a Close, and when it has lain for half a
@@ -435,8 +420,8 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 // again, and is not refused what the server has.
 func TestLeaseUsedMeanwhile(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, g, w.Prefix)
+		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, g, w.Prefix)
 		h := lease(t, w.limiter(t, ratelimit.PerHour(1000)), ratelimit.LeasedOptions{Tokens: 10, TTL: time.Minute})
 		take := func(n int) ratelimit.Decision {
 			d, err := h.AllowN(t.Context(), "a", n)

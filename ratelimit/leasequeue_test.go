@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -30,8 +31,8 @@ func (d distant) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 // Of callers who wait for more tokens none takes those of another, and the second
 // call asks for all of them. What it brings for somebody who has left goes back.
 func TestLeasedServesInTurn(t *testing.T) {
-	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *counter) {
-		client := newClient(t, distant{sent}, "rd")
+	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *clienttest.Counter) {
+		client := clienttest.New(t, distant{sent}, "rd")
 		opts := ratelimit.Options{Limit: ratelimit.PerHour(100)}
 		l, err := ratelimit.New(client, opts)
 		must(t, err)
@@ -61,7 +62,7 @@ func TestLeasedServesInTurn(t *testing.T) {
 		if want := []time.Duration{ms, ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms, 2 * ms}; !slices.Equal(after, want) {
 			t.Errorf("8 callers with leases of 2 had theirs after %v; want %v", after, want)
 		}
-		if n := sent.n.Load(); n != 2 {
+		if n := sent.Commands.Load(); n != 2 {
 			t.Errorf("%d calls of the server; want 2", n)
 		}
 		// Those who have their answer at the same time are woken in any order.
@@ -101,8 +102,8 @@ func TestLeasedServesInTurn(t *testing.T) {
 // One who waits and has its turn to ask when it leaves gives it to the next, and
 // so does a call that fails.
 func TestLeasedPassesTheTurn(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *counter) {
-		client := newClient(t, distant{sent}, "rd")
+	inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
+		client := clienttest.New(t, distant{sent}, "rd")
 		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
 		must(t, err)
 		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 1, TTL: time.Hour})
@@ -146,8 +147,8 @@ func TestLeaseMadeDuringASweep(t *testing.T) {
 
 // Close waits for tokens that are on their way back.
 func TestLeasedCloseWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *counter) {
-		client := newClient(t, distant{sent}, "rd")
+	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *clienttest.Counter) {
+		client := clienttest.New(t, distant{sent}, "rd")
 		opts := ratelimit.Options{Limit: ratelimit.PerHour(100)}
 		l, err := ratelimit.New(client, opts)
 		must(t, err)
@@ -156,10 +157,10 @@ func TestLeasedCloseWaits(t *testing.T) {
 		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 10, TTL: 2 * time.Minute})
 		_, err = h.Allow(t.Context(), "a")
 		must(t, err)
-		before := sent.n.Load()
+		before := sent.Commands.Load()
 		await.Advance(time.Minute - time.Millisecond/2) // to half a ms after half a TTL
 		synctest.Wait()
-		if n := sent.n.Load(); n != before {
+		if n := sent.Commands.Load(); n != before {
 			t.Fatal("they have gone back already")
 		}
 		must(t, h.Close(t.Context()))

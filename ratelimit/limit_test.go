@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -27,7 +28,7 @@ func randomLimit(r *rand.Rand) ratelimit.Limit {
 }
 
 func TestBadOptions(t *testing.T) {
-	client := newClient(t, noConn{}, "rd")
+	client := clienttest.New(t, noConn{}, "rd")
 	for _, c := range []struct {
 		limit ratelimit.Limit
 		want  string // parts of the error, or empty
@@ -137,7 +138,7 @@ func FuzzLimit(f *testing.F) {
 	f.Add(1_000_000, int64(time.Second), 1)
 	f.Add(9_900_991, int64(time.Second), 5)
 	f.Add(3, int64(math.MaxInt64), 1)
-	client := newClient(f, noConn{}, "rd")
+	client := clienttest.New(f, noConn{}, "rd")
 	f.Fuzz(func(t *testing.T, rate int, period int64, burst int) {
 		limit := ratelimit.Limit{Rate: rate, Period: time.Duration(period), Burst: burst}
 		_, err := ratelimit.New(client, ratelimit.Options{Limit: limit})

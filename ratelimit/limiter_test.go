@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -22,7 +23,7 @@ func TestConcurrentCallers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const burst, callers, calls = 100, 32, 10
 		limit := ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: burst}
-		other, err := ratelimit.New(newClient(t, wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: limit})
+		other, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: limit})
 		must(t, err)
 		limiters := []*ratelimit.Limiter{w.limiter(t, limit), other}
 		var allowed atomic.Int64
@@ -352,8 +353,8 @@ func TestBareKeysShareWithThrottle(t *testing.T) {
 // What each method sends: one command, and how it may be sent again.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		conn := &recording{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, conn, w.Prefix)
+		conn := &recording{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, conn, w.Prefix)
 		l := w.limiter(t, ratelimit.PerSecond(10))
 		ctx := t.Context()
 		for _, c := range []struct {
@@ -394,7 +395,7 @@ func (c *recording) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 func TestServerCommands(t *testing.T) {
 	s := redistest.Start(t)
 	w := &world{Backend: redistest.Backend{Addr: s.Addr(), Prefix: "rd"}}
-	w.client = newClient(t, wrap(t, dial(t, s.Addr())), "rd")
+	w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, s.Addr())), "rd")
 	l := w.limiter(t, ratelimit.PerHour(1))
 	for _, c := range []struct {
 		n    int

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -109,7 +110,7 @@ func TestPerClient(t *testing.T) {
 				must(t, err)
 				limiters = append(limiters, l)
 			}
-			w.client = newClient(t, wrap(t, w.rdb), w.Prefix)
+			w.client = clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix)
 		}
 		var left []int
 		for range 2 {

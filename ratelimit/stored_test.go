@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -102,7 +103,7 @@ func TestStoredLimitsAreShared(t *testing.T) {
 		if i := int(first.Load()) - 1000; i < 0 || i > 15 || len(limits) != 2 || limits[0] != (ratelimit.Limit{Rate: 100 + i, Period: time.Hour, Burst: 100 + i}) || limits[1] != ratelimit.PerHour(1000) {
 			t.Errorf("%d was first; %+v", first.Load(), limits)
 		}
-		other, err := ratelimit.New(newClient(t, wrap(t, w.rdb), w.Prefix), ratelimit.Options{Stored: true})
+		other, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Stored: true})
 		must(t, err)
 		allow(t, other, "api", 60)
 		must(t, l.Set(ctx, "api", ratelimit.PerHour(70)))
@@ -169,8 +170,8 @@ func TestStoredFaults(t *testing.T) {
 func TestScriptFlushInPipeline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		l := w.limiter(t, ratelimit.PerHour(100))
-		flushing := &flusher{Conn: wrap(t, w.rdb)}
-		w.client = newClient(t, flushing, w.Prefix)
+		flushing := &flusher{Conn: clienttest.Wrap(t, w.rdb)}
+		w.client = clienttest.New(t, flushing, w.Prefix)
 		through := w.limiter(t, ratelimit.PerHour(100))
 		allow(t, l, "a", 1)
 		var requests []ratelimit.Request

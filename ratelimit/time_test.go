@@ -7,6 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 )
 
 // engineTime is the clock of an engine, which stands still until it is
@@ -42,7 +43,7 @@ func withTime(t *testing.T) (*redoubt.Client, *engineTime) {
 	e, err := engine.New(engine.Options{Clock: c})
 	must(t, err)
 	t.Cleanup(func() { _ = e.Close() })
-	return newClient(t, e, "rd"), c
+	return clienttest.New(t, e, "rd"), c
 }
 
 // pttl is -1 for a key that does not expire and -2 for none.

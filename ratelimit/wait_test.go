@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -156,7 +157,7 @@ func TestWaitGivenUpBeforeItsReply(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var once sync.Once
 		var led ratelimit.Decision
-		w.client = newClient(t, leaving{wrap(t, w.rdb), func() {
+		w.client = clienttest.New(t, leaving{clienttest.Wrap(t, w.rdb), func() {
 			once.Do(func() {
 				led = peek(t, stays, "a")
 				cancel()

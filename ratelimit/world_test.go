@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -39,8 +40,8 @@ type world struct {
 // each runs a test on every back end, on its own clock.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		rdb := dial(t, b.Addr)
-		run(t, &world{Backend: b, rdb: rdb, client: newClient(t, wrap(t, rdb), b.Prefix)})
+		rdb := clienttest.Dial(t, b.Addr)
+		run(t, &world{Backend: b, rdb: rdb, client: clienttest.New(t, clienttest.Wrap(t, rdb), b.Prefix)})
 	})
 }
 
@@ -48,34 +49,12 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
 		// To the algorithms a key past its time is the same as no key.
-		w.clock = frozenclock.New(wrap(t, w.rdb), ratelimit.Scripts(), func(source string) string {
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), ratelimit.Scripts(), func(source string) string {
 			return expiry.ReplaceAllString(source, "")
 		})
-		w.client = newClient(t, w.clock, w.Prefix)
+		w.client = clienttest.New(t, w.clock, w.Prefix)
 		run(t, w)
 	})
-}
-
-func dial(t testing.TB, addr string) *redis.Client {
-	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-func wrap(t testing.TB, rdb *redis.Client) redoubt.Conn {
-	t.Helper()
-	conn, err := goredis.Wrap(rdb)
-	must(t, err)
-	return conn
-}
-
-func newClient(t testing.TB, conn redoubt.Conn, prefix string) *redoubt.Client {
-	t.Helper()
-	c, err := redoubt.New(conn, redoubt.Options{Prefix: prefix})
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 func (w *world) limiter(t *testing.T, limit ratelimit.Limit) *ratelimit.Limiter {
@@ -90,12 +69,7 @@ func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:gcr
 // expiry is how the scripts let a key expire.
 var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // dice returns random numbers that can be had again by the seed it logs.
 func dice(t testing.TB) *rand.Rand {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/stock"
 )
@@ -14,12 +13,7 @@ import (
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	v, err := stock.New(client, stock.Options{})
 	must(t, err)
 	for i := range 30 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/stock"
@@ -72,7 +73,7 @@ func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // back at once; under one of the caller's they stay.
 func TestUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		conn := &losing{Conn: w.wrap(w.dial(w.Addr))}
+		conn := &losing{Conn: clienttest.Wrap(t, clienttest.Dial(t, w.Addr))}
 		v := w.itemsOn(w.clientOn(conn))
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)

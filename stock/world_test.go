@@ -1,7 +1,6 @@
 package stock_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -10,8 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/stock"
@@ -32,44 +32,30 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 func newWorld(t *testing.T, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t}
-	w.rdb = w.dial(b.Addr)
-	w.client = w.clientOn(w.wrap(w.rdb))
+	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
+	w.client = w.clientOn(clienttest.Wrap(t, w.rdb))
 	return w
 }
 
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(w.wrap(w.rdb), stock.Scripts(), nil)
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), stock.Scripts(), nil)
 		w.client = w.clientOn(w.clock)
 		run(t, w)
 	})
 }
 
-func (w *world) dial(addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	w.t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-func (w *world) wrap(rdb redis.UniversalClient) redoubt.Conn {
-	w.t.Helper()
-	conn, err := goredis.Wrap(rdb)
-	must(w.t, err)
-	return conn
-}
-
 // clientAt returns a Client with connections of its own, like that of another
 // process.
-func (w *world) clientAt(addr string) *redoubt.Client { return w.clientOn(w.wrap(w.dial(addr))) }
+func (w *world) clientAt(addr string) *redoubt.Client {
+	w.t.Helper()
+	return w.clientOn(clienttest.Wrap(w.t, clienttest.Dial(w.t, addr)))
+}
 
 func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
 	w.t.Helper()
-	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return clienttest.New(w.t, conn, w.Prefix)
 }
 
 // items returns an Inventory whose reservations last a minute.
@@ -84,26 +70,7 @@ func (w *world) itemsOn(c *redoubt.Client) *stock.Inventory {
 
 func (w *world) key(name, part string) string { return w.Prefix + ":{" + name + "}:" + part }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want, which may be nil.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
-
-// eventually polls until ok holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	await.Until(t, 30*time.Second, what, ok)
-}
+var must, is, eventually = expect.Must, expect.Is, await.Soon
 
 // reserve reserves n units under id, which must succeed.
 func reserve(t testing.TB, v *stock.Inventory, name, id string, n int64) {

@@ -20,6 +20,13 @@ func Until(tb testing.TB, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
+// Soon is [Until] for what takes no time to speak of. Its limit is for a machine that
+// stands still.
+func Soon(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	Until(tb, 30*time.Second, what, ok)
+}
+
 // Always asks ok every few milliseconds for the whole of a time, and fails the
 // test when it does not hold: for what must not happen.
 func Always(tb testing.TB, length time.Duration, what string, ok func() bool) {

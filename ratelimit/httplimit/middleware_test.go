@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/httplimit"
@@ -39,9 +40,7 @@ func each(t *testing.T, run func(t *testing.T, client *redoubt.Client)) {
 		t.Cleanup(func() { _ = rdb.Close() })
 		conn, err := goredis.Wrap(rdb)
 		must(t, err)
-		client, err := redoubt.New(conn, redoubt.Options{Prefix: b.Prefix})
-		must(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+		client := clienttest.New(t, conn, b.Prefix)
 		run(t, client)
 	})
 }

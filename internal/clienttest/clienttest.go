@@ -1,0 +1,72 @@
+// Package clienttest makes the clients of tests on real servers, as internal/redistest
+// starts them. All are closed when the test ends; what fails ends the test.
+package clienttest
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
+)
+
+// Dial returns a client of go-redis with connections of its own. It sends nothing twice.
+func Dial(tb testing.TB, addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// DialCluster returns a client of a cluster.
+func DialCluster(tb testing.TB, addrs []string) *redis.ClusterClient {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Wrap returns a Conn on a client, which stays its owner's.
+func Wrap(tb testing.TB, rdb redis.UniversalClient) *goredis.Conn {
+	tb.Helper()
+	conn, err := goredis.Wrap(rdb)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return conn
+}
+
+// New returns a Client on a Conn, like that of another process. Its keys begin with
+// prefix, or as is the default where that is empty.
+func New(tb testing.TB, conn redoubt.Conn, prefix string) *redoubt.Client {
+	tb.Helper()
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: prefix})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Open returns a Client on what a URL names, with connections of its own.
+func Open(tb testing.TB, url string) *redoubt.Client {
+	tb.Helper()
+	conn, err := goredis.Open(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return New(tb, conn, "")
+}
+
+// Keys returns the keys of one server that begin with a prefix of clients.
+func Keys(tb testing.TB, rdb *redis.Client, prefix string) (keys []string) {
+	tb.Helper()
+	it := rdb.Scan(tb.Context(), 0, prefix+":*", 1000).Iterator()
+	for it.Next(tb.Context()) {
+		keys = append(keys, it.Val())
+	}
+	if err := it.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return keys
+}
