@@ -14,12 +14,7 @@ import (
 // counts, and how many bits two maps have in common, against SETBIT, GETBIT, BITCOUNT and
 // BITOP on one key each. Half of ten million bits are set in each map.
 func benchBitmap(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

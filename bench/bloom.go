@@ -44,12 +44,7 @@ return redis.call('INCRBY', KEYS[2], new)`)
 // benchBloom measures looks and adds, one by one and a hundred at once, half of which
 // are of items that are in.
 func benchBloom(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

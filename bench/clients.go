@@ -13,6 +13,7 @@ import (
 // of its own with the defaults that its documentation uses, and one that merges
 // commands by itself (experimental in go-redis), its best mode.
 type peers struct {
+	addr  string // of the server
 	admin *redis.Client
 	ours  *redoubt.Client
 	plain *redis.Client
@@ -20,9 +21,28 @@ type peers struct {
 	close func()
 }
 
+// startPeers starts a redis-server and makes clients of it, whose close stops it too.
+func startPeers(ctx context.Context) (*peers, error) {
+	server, stop, err := startRedis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPeers(ctx, server.addr)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	closeClients := p.close
+	p.close = func() {
+		closeClients()
+		stop()
+	}
+	return p, nil
+}
+
 func newPeers(ctx context.Context, addr string) (*peers, error) {
 	open := func() *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
-	p := &peers{admin: open(), plain: open()}
+	p := &peers{addr: addr, admin: open(), plain: open()}
 	autoBase := open()
 	mine, err := goredis.Open(ctx, "redis://"+addr)
 	if err != nil {

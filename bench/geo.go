@@ -25,12 +25,7 @@ func somewhere() geo.Point {
 // benchGeo measures queries on a million members, in cells and under one key, and
 // moves.
 func benchGeo(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,7 @@ import (
 // page in one command. Ours counts views too; of the peers those with INCR do. A measurement
 // should last a second, so that it has a flush in it.
 func benchHLL(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,7 @@ type localLimiter struct {
 // allocate, beside x/time/rate: of tokens that are leased, of which a lease is so
 // large that the calls for more of them are nothing, and of refusals that are known.
 func limitsLocally(ctx context.Context, cfg config, g *goals) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

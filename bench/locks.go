@@ -35,7 +35,7 @@ type locker struct {
 }
 
 // newLockers returns ours, which is first, and the peers.
-func newLockers(addr string, p *peers) ([]locker, error) {
+func newLockers(p *peers) ([]locker, error) {
 	locks, err := lock.New(p.ours, lock.Options{TTL: lockTTL})
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func newLockers(addr string, p *peers) ([]locker, error) {
 		majority    int32
 	}{{"rueidislock", asItComes, 0}, {"rueidislock, majority 1", pipelined, 1}} {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
-			ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
+			ClientOption: rueidis.ClientOption{InitAddress: []string{p.addr}},
 			KeyPrefix:    "rueidislock" + strconv.Itoa(int(r.majority)), KeyMajority: r.majority,
 		})
 		if err != nil {
@@ -136,17 +136,12 @@ func evalSHA(c redis.Scripter) func(context.Context, redoubt.Cmd) (string, error
 
 // benchLocks measures pairs of lock and unlock, each caller of a name of its own.
 func benchLocks(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	lockers, err := newLockers(server.addr, p)
+	lockers, err := newLockers(p)
 	if err != nil {
 		return err
 	}

@@ -122,12 +122,7 @@ func (c config) limitsOn(ctx context.Context, where string, server target, newMe
 // limitsInProcess measures the engine in this process beside the favourite peer on
 // a Redis over loopback: no peer has anything like it.
 func limitsInProcess(ctx context.Context, cfg config, g *goals) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,12 +149,7 @@ func limitsInProcess(ctx context.Context, cfg config, g *goals) error {
 // refusedCalls counts how many calls reach the server of a flood that is refused,
 // with a DenyCache, and are refused there: one each RetryAfter, and at most one a second.
 func refusedCalls(ctx context.Context, cfg config, g *goals) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,7 @@ const plenty = 1_000_000_000
 // what most code for flash sales does, a lock around reading the count, checking
 // it and writing it.
 func benchStock(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}

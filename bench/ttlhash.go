@@ -31,12 +31,7 @@ return redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[
 // benchTTLHash measures reads and writes of a hash with 100,000 fields of 100 bytes,
 // sweeping, and what a million fields take.
 func benchTTLHash(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p, err := newPeers(ctx, server.addr)
+	p, err := startPeers(ctx)
 	if err != nil {
 		return err
 	}
