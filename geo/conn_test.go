@@ -75,6 +75,29 @@ func (m *mortal) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 	return replies
 }
 
+// A held is the Conn of a process that stands still before its first call of a script,
+// until it may go on.
+type held struct {
+	redoubt.Conn
+	before string        // the script
+	stands chan struct{} // closed once it stands still
+	goOn   chan struct{}
+	once   sync.Once
+}
+
+func (h *held) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	return h.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
+}
+
+func (h *held) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	for _, c := range cmds {
+		if c.Script != nil && c.Script.Name() == h.before {
+			h.once.Do(func() { close(h.stands); <-h.goOn })
+		}
+	}
+	return h.Conn.Pipeline(ctx, cmds)
+}
+
 // A counter counts round trips.
 type counter struct {
 	redoubt.Conn

@@ -97,7 +97,7 @@
 //   - A query finds exactly those who are in its area, by their positions as kept,
 //     whatever its size, at the poles and across the antimeridian. (TestAgainstBruteForce)
 //   - While members move and cells are split, a query sees each of them exactly once,
-//     also when movers die. (TestMovesAreSeenOnce)
+//     also when movers die, or stand still. (TestMovesAreSeenOnce, TestSlowMover)
 //   - What is done with a member, and what queries see of it, could have happened one
 //     after the other. (TestHistory)
 //   - A process that dies leaves a member at its old place or its new one, and nothing

@@ -247,14 +247,17 @@ func (x *Index) finish(ctx context.Context, todo []departure) error {
 
 // judge parts departures whose members have got other homes meanwhile: in those that
 // were ended by others, and in those that were begun from another home than it seemed,
-// because the member had been away and come back.
+// because the member had been away and come back. It may have come back by a step that
+// has not ended: then nothing is known of the departure until that has, and it goes
+// before it.
 func (x *Index) judge(ctx context.Context, todo []departure) (ended, again []departure, err error) {
 	if len(todo) == 0 {
 		return nil, nil, nil
 	}
 	names := make([]string, len(todo))
+	known := make(map[step]bool, len(todo))
 	for i, d := range todo {
-		names[i] = d.member
+		names[i], known[d.step] = d.member, true
 	}
 	spots, err := x.find(ctx, names)
 	if err != nil {
@@ -262,7 +265,13 @@ func (x *Index) judge(ctx context.Context, todo []departure) (ended, again []dep
 	}
 	for i, d := range todo {
 		switch s := spots[i]; {
-		case s.kind == leaving && s.record.step == d.step, s.kind == nowhere:
+		case s.kind == leaving && s.record.step != d.step:
+			if !known[s.record.step] {
+				known[s.record.step] = true
+				again = append(again, departure{s.cell, s.record, s.home.step})
+			}
+			again = append(again, d)
+		case s.kind == leaving, s.kind == nowhere:
 			d.home = s.home.step
 			again = append(again, d)
 		default:
