@@ -89,7 +89,8 @@ type user struct {
 	fields  []*userField
 	values  int
 	crashes int           // calls that failed
-	slowest time.Duration // call that did not: so much Get may be late
+	lag     time.Duration // so much Get may have been late at synced, by the quickest of the calls that told the time
+	synced  time.Time
 	counts  map[string]int
 }
 
@@ -126,6 +127,7 @@ func (u *user) step() {
 			f.may = append(f.may, set)
 			break
 		}
+		u.told(call, ret)
 		f.may, f.age = []state{set}, u.crashes
 	case 2:
 		var value string
@@ -157,13 +159,30 @@ func (u *user) step() {
 	}
 }
 
+// told notes a call whose reply told the server's time. It was that at some moment between
+// the two, so what is known of it is late by the whole call at the most; and later calls
+// only add to what is known.
+func (u *user) told(call, ret time.Time) {
+	if lag := ret.Sub(call); u.synced.IsZero() || lag < u.lag {
+		u.lag, u.synced = lag, ret
+	}
+}
+
+// late is by how much Get may be late now. Clocks may go apart by a thousandth.
+func (u *user) late() time.Duration {
+	if u.synced.IsZero() {
+		return time.Hour
+	}
+	return skew + u.lag + time.Since(u.synced)/1000
+}
+
 // read reads a field, by Get or by the server's clock, until it gets an answer.
 func (u *user) read(f *userField) {
 	byServer := u.rng.IntN(2) == 0
 	u.untilAnswered(func() bool {
 		var value string
 		var there bool
-		late := skew + u.slowest
+		late := u.late()
 		call, ret, ok := u.call(func(ctx context.Context) (err error) {
 			if value, there, err = u.hashes.Get(ctx, u.name, f.name); err == nil && there && byServer {
 				_, there, err = u.hashes.TTL(ctx, u.name, f.name)
@@ -174,7 +193,7 @@ func (u *user) read(f *userField) {
 			late = skew
 		}
 		if ok {
-			u.saw(f, value, there, call, ret, max(late, skew))
+			u.saw(f, value, there, call, ret, late)
 		}
 		return ok
 	})
@@ -211,7 +230,6 @@ func (u *user) call(f func(ctx context.Context) error) (call, ret time.Time, ok 
 	err := f(u.t.Context())
 	ret = time.Now()
 	if err == nil {
-		u.slowest = max(u.slowest, ret.Sub(call))
 		return call, ret, true
 	}
 	if refused, is := errors.AsType[redoubt.ServerError](err); is && refused.Code() != "LOADING" {

@@ -160,6 +160,19 @@ a:      39    2097152  at least 1048576
 KEY      TYPE    LENGTH
 "b\x00"  string  3145728
 `,
+		scan.Heat: `40 keys, about 5243180 accesses lately; estimated from 20 of them
+
+TYPE    KEYS  ACCESSES  SHARE
+string  36    5242880   100.0%
+set     4     300       0.0%
+
+PREFIX  KEYS  ACCESSES  SHARE
+a:      39    2097152   40.0%  at least 1048576
+(none)  1     3145728   60.0%
+
+KEY      TYPE    ACCESSES  SHARE
+"b\x00"  string  3145728   60.0%
+`,
 	} {
 		var out strings.Builder
 		if err := printReport(&out, by, r); err != nil || out.String() != want {
