@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -157,20 +157,12 @@ func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
 // beyond this machine gives an error that matches [ErrExposed].
 func (s *Server) Listen(network, address string) (net.Listener, error) {
 	switch network {
-	case "tcp", "tcp4", "tcp6":
-	case "unix":
-		// A socket that is left of a killed process is in the way; one that
-		// somebody listens on is not to be touched.
-		if c, err := (&net.Dialer{}).DialContext(s.ctx, "unix", address); err == nil {
-			_ = c.Close()
-		} else if st, serr := os.Lstat(address); serr == nil && st.Mode()&os.ModeSocket != 0 {
-			_ = os.Remove(address)
-		}
+	case "tcp", "tcp4", "tcp6", "unix":
 	default:
 		return nil, fmt.Errorf("server: network is %q; want tcp or unix", network)
 	}
 	// Listening first resolves names: what counts is what is listened on.
-	l, err := (&net.ListenConfig{}).Listen(s.ctx, network, address)
+	l, err := socket.Listen(s.ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/proxy/memcached"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -50,14 +49,18 @@ func (h *poolHost) open(c poolfile.Pool) error {
 
 // serve lets clients in.
 func (h *poolHost) serve(p *servedPool, http string) {
+	password := ""
+	if p.conf.Redis {
+		password = h.password + p.conf.RedisAuth
+	}
 	h.log.Info("serving",
 		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
-		slog.Int("servers", len(p.conf.Servers)), slog.String("ring", p.ring().Digest()),
-		slog.String("password", needed(h.password+p.conf.RedisAuth)), slog.String("http", http),
+		slog.Int("servers", len(p.conf.Servers)), slog.String("ring", p.front.digest()),
+		slog.String("password", needed(password)), slog.String("http", http),
 		slog.String("version", readBuildVersion()))
 	go func() {
 		// leave closes the listener.
-		if err := p.server.Serve(p.listener); !errors.Is(err, server.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		if err := p.front.Serve(p.listener); !errors.Is(err, server.ErrClosed) && !errors.Is(err, memcached.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
 			case h.ended <- failf(exitUnavailable, "pool %q: listening ended: %w", p.name, err):
 			default:
@@ -78,7 +81,7 @@ func (h *poolHost) close() {
 func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal) {
 	pools, clients := h.now(), 0
 	for _, p := range pools {
-		clients += p.server.Stats().Clients
+		clients += p.front.clients()
 	}
 	h.log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", clients), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
@@ -93,7 +96,7 @@ func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, s
 	}()
 	errs := make(chan error, len(pools))
 	for _, p := range pools {
-		go func() { errs <- p.server.Shutdown(ctx) }()
+		go func() { errs <- p.front.Shutdown(ctx) }()
 	}
 	var err error
 	for range pools {
@@ -113,11 +116,7 @@ func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, s
 func (h *poolHost) health(context.Context) error {
 	var errs []error
 	for _, p := range h.now() {
-		if u, err := p.ring().Any(resp.RESP2); err != nil {
-			errs = append(errs, err)
-		} else if !u.Stats().Up {
-			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.name))
-		}
+		errs = append(errs, p.front.health())
 	}
 	return errors.Join(errs...)
 }
@@ -171,7 +170,7 @@ func (h *poolHost) reload(http string) {
 func (h *poolHost) find(c poolfile.Pool) *servedPool {
 	for _, p := range h.now() {
 		o := p.conf
-		if o.Name == c.Name && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
+		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
 			o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
 			return p
 		}
@@ -184,18 +183,16 @@ func (h *poolHost) change(p *servedPool, c poolfile.Pool) error {
 	if reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
 		return nil
 	}
-	pool, err := newPool(c)
+	retire, err := p.front.change(c)
 	if err != nil {
 		return err
 	}
-	old := p.server.SetPool(pool)
-	p.pool.Store(pool)
 	p.conf = c
-	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", pool.Digest()))
+	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)
 		defer cancel()
-		_ = old.Retire(ctx)
+		retire(ctx)
 	})
 	return nil
 }
@@ -216,7 +213,7 @@ func (h *poolHost) leave(p *servedPool) {
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)
 		defer cancel()
-		_ = p.server.Shutdown(ctx)
+		_ = p.front.Shutdown(ctx)
 		p.close()
 	})
 }

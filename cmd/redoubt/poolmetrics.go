@@ -1,12 +1,6 @@
 package main
 
-import (
-	"strconv"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/redoubt-go/redoubt/server"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // poolMetric describes one number of a pool, with more labels behind that of the pool.
 func poolMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -28,6 +22,7 @@ var (
 	nodeConnectsDesc = poolMetric("server_connects_total", "Shared connections made to the server.", "server", "protocol")
 	nodeLossesDesc   = poolMetric("server_losses_total", "Shared connections to the server that were lost.", "server", "protocol")
 	nodeWaitingDesc  = poolMetric("server_waiting", "Messages that wait for the server's replies.", "server", "protocol")
+	nodeTimeoutsDesc = poolMetric("server_timeouts_total", "Commands that the server did not answer in time.", "server")
 	nodePendingDesc  = poolMetric("server_pending_bytes", "Bytes that wait to be sent to the server.", "server", "protocol")
 )
 
@@ -38,37 +33,23 @@ func (h *poolHost) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (h *poolHost) Collect(out chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, n uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
 	for _, p := range h.now() {
-		name, st := p.name, p.server.Stats()
-		gauge(poolRingDesc, 1, name, p.ring().Digest())
-		gauge(poolClientsDesc, st.Clients, name)
-		count(poolAcceptedDesc, st.Accepted, name)
-		count(poolRefusedDesc, st.Refused, name)
-		count(poolCommandsDesc, st.Commands[server.Passed], name, "passed")
-		count(poolCommandsDesc, st.Commands[server.Local], name, "local")
-		count(poolErrorsDesc, st.BackendErrors, name)
-		count(poolInDesc, st.BytesIn, name)
-		count(poolOutDesc, st.BytesOut, name)
-		for _, n := range p.ring().Nodes() {
-			ejected, times := n.Ejected()
-			gauge(nodeEjectedDesc, oneIf(ejected), name, n.Name())
-			count(ejectionsDesc, times, name, n.Name())
-			for protocol, st := range n.Stats() {
-				labels := []string{name, n.Name(), "resp" + strconv.Itoa(int(protocol))}
-				gauge(nodeUpDesc, oneIf(st.Up), labels...)
-				count(nodeConnectsDesc, st.Connects, labels...)
-				count(nodeLossesDesc, st.Losses, labels...)
-				gauge(nodeWaitingDesc, st.Waiting, labels...)
-				gauge(nodePendingDesc, st.Pending, labels...)
-			}
-		}
+		p.front.collect(poolMetrics{p.name, out})
 	}
+}
+
+// A poolMetrics takes the numbers of a pool. The labels are those behind the pool's.
+type poolMetrics struct {
+	pool string
+	out  chan<- prometheus.Metric
+}
+
+func (m poolMetrics) count(d *prometheus.Desc, n uint64, labels ...string) {
+	m.out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{m.pool}, labels...)...)
+}
+
+func (m poolMetrics) gauge(d *prometheus.Desc, n int, labels ...string) {
+	m.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), append([]string{m.pool}, labels...)...)
 }
 
 func oneIf(yes bool) int { //nolint:revive // the parameter is the value

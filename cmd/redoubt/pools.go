@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -43,18 +42,10 @@ func readPools(path string) (poolfile.File, error) {
 	if err != nil {
 		return file, fail(exitUsage, err)
 	}
-	var errs []error
 	for _, p := range file.Pools {
-		if !p.Redis {
-			errs = append(errs, &poolfile.Error{File: path, Line: p.Line, Text: fmt.Sprintf(
-				"pool %q is one of memcached, which is not supported yet; want redis: true", p.Name)})
-		}
 		if p.Reuseport {
 			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
 		}
-	}
-	if len(errs) > 0 {
-		return file, fail(exitUsage, errors.Join(errs...))
 	}
 	return file, nil
 }
@@ -76,48 +67,39 @@ func testConf(path string, stderr io.Writer) error {
 type servedPool struct {
 	name     string
 	conf     poolfile.Pool // of the goroutine that reloads
-	pool     atomic.Pointer[proxy.Pool]
-	server   *server.Server
+	front    front
 	listener net.Listener
 }
 
-// ring returns the servers as they are now.
-func (p *servedPool) ring() *proxy.Pool { return p.pool.Load() }
+// A front serves the clients of a pool in the protocol of its servers.
+type front interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
+
+	// listen returns a listener for Serve.
+	listen(network, address string) (net.Listener, error)
+	// clients is how many are connected.
+	clients() int
+	// digest is the same for pools that choose servers alike now.
+	digest() string
+	// health says that no server answers.
+	health() error
+	// change gives the pool other servers, under its clients. retire waits until those
+	// before are not needed, or ctx ends, and closes them.
+	change(c poolfile.Pool) (retire func(ctx context.Context), err error)
+	// collect gives its counters to Prometheus.
+	collect(out poolMetrics)
+}
 
 // close ends it at once. It may be half made.
 func (p *servedPool) close() {
 	if p.listener != nil {
 		_ = p.listener.Close()
 	}
-	if p.server != nil {
-		_ = p.server.Close()
+	if p.front != nil {
+		_ = p.front.Close()
 	}
-	if pool := p.ring(); pool != nil {
-		_ = pool.Close()
-	}
-}
-
-// newPool returns the pool that a file describes.
-func newPool(c poolfile.Pool) (*proxy.Pool, error) {
-	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
-		Timeout: max(0, c.Timeout), Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout}
-	if c.HashTag == "{}" { // else there are no extension commands
-		opts.Scripts = command.Scripts()
-	}
-	for _, s := range c.Servers {
-		opts.Servers = append(opts.Servers, proxy.PoolServer{Server: s.Server, Backend: &proxy.Redis{
-			Network: s.Network, Addr: s.Address, Label: serverLabel(s), Password: c.RedisAuth, DB: c.RedisDB,
-		}})
-	}
-	return proxy.NewPool(opts)
-}
-
-// serverLabel is how errors call a server: by its name, and where it is.
-func serverLabel(s poolfile.Server) string {
-	if s.Name == s.Address {
-		return s.Name
-	}
-	return s.Name + " (" + s.Address + ")"
 }
 
 // openPool makes what serves a pool, and listens.
@@ -128,27 +110,16 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 			p.close()
 		}
 	}()
-	pool, err := newPool(c)
+	log = log.With("pool", c.Name)
+	if c.Redis {
+		p.front, err = openRedisPool(c, f, password, log)
+	} else {
+		p.front, err = openMemcachedPool(c, f, log)
+	}
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, err
 	}
-	p.pool.Store(pool)
-	if c.RedisAuth != "" {
-		password = c.RedisAuth
-	}
-	clients := f.maxClients
-	if c.ClientConnections > 0 {
-		clients = c.ClientConnections
-	}
-	p.server, err = server.New(server.Options{
-		Pool: pool, Password: password, Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: clients,
-		MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout,
-		WriteTimeout: f.writeTimeout, Logger: log.With("pool", c.Name),
-	})
-	if err != nil {
-		return nil, fail(exitUsage, err)
-	}
-	p.listener, err = p.server.Listen(c.Network, c.Address)
+	p.listener, err = p.front.listen(c.Network, c.Address)
 	switch {
 	case errors.Is(err, server.ErrExposed):
 		return nil, usagef("pool %q: %w: redis_auth in the file, or --password", c.Name, err)
@@ -160,14 +131,12 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 			return nil, failf(exitUnavailable, "pool %q: %w", c.Name, err)
 		}
 	}
-	if c.Preconnect {
-		for _, n := range pool.Nodes() {
-			if _, err := n.Upstream(resp.RESP2); err != nil {
-				return nil, fail(exitFault, err)
-			}
-		}
-	}
 	return p, nil
+}
+
+// maxClientsOf is how many clients a pool may have.
+func (f serveFlags) maxClientsOf(c poolfile.Pool) int {
+	return cmp.Or(c.ClientConnections, f.maxClients)
 }
 
 // servePools serves all pools of a file until a signal ends it.

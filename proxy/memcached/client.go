@@ -2,10 +2,13 @@ package memcached
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -37,7 +40,11 @@ type client struct {
 	flushing bool // somebody is going to flush
 	dead     bool // nothing can be written any more
 
+	// using is what the goroutine that reads may send to, while it works.
+	using atomic.Pointer[group]
+
 	// Of the goroutine that reads.
+	group   *group // what it has sent to
 	scanner requestScanner
 	command command
 	touched []*node // that have something to be flushed
@@ -55,6 +62,7 @@ func newClient(p *Pool, conn net.Conn) *client {
 func (c *client) serve() {
 	c.read()
 	c.flushNodes()
+	c.using.Store(nil)
 	// What was asked is answered before the connection is closed.
 	c.mu.Lock()
 	for !c.dead && (c.inFlight > 0 || c.held > 0 || c.writing) {
@@ -92,12 +100,13 @@ func (c *client) read() {
 			}
 			from = 0
 		}
-		n, err := c.conn.Read(buf[to:])
+		n, err := c.receive(buf[to:])
 		to += n
 		if c.isBinary(buf[from:to]) {
 			return
 		}
 		c.now = time.Now()
+		c.enter()
 		for from < to {
 			n := c.scanner.next(buf[from:to], &c.command)
 			if n == 0 {
@@ -111,10 +120,55 @@ func (c *client) read() {
 		}
 		c.flushNodes()
 		c.flushOut()
+		c.using.Store(nil)
 		if err != nil {
 			return
 		}
 	}
+}
+
+// receive reads what the client sends, for IdleTimeout at most.
+func (c *client) receive(buf []byte) (int, error) {
+	if c.pool.opts.IdleTimeout == 0 {
+		n, err := c.conn.Read(buf)
+		c.pool.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+		return n, err
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.pool.opts.IdleTimeout))
+	if c.pool.isDraining() { // which has set another deadline, perhaps before this one
+		return 0, ErrClosed
+	}
+	n, err := c.conn.Read(buf)
+	c.pool.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	if errors.Is(err, os.ErrDeadlineExceeded) && !c.pool.isDraining() {
+		c.pool.idle.Add(1)
+	}
+	return n, err
+}
+
+// enter has what comes next sent to the servers that the pool has now, once those
+// before have answered: else a command might overtake another.
+func (c *client) enter() {
+	for {
+		g := c.pool.group.Load()
+		c.using.Store(g)
+		if c.pool.group.Load() == g {
+			break // and it stays open until using is another
+		}
+	}
+	g := c.using.Load()
+	if c.group == g {
+		return
+	}
+	if c.group != nil {
+		c.mu.Lock()
+		for !c.dead && c.inFlight > 0 {
+			c.await()
+		}
+		c.mu.Unlock()
+		c.now = time.Now()
+	}
+	c.group = g
 }
 
 // do begins to carry out a command.
@@ -134,7 +188,7 @@ func (c *client) do(cmd *command) {
 	case storage, keyed:
 		a := c.begin(whole, 1, cmd.noreply)
 		e := entry{answer: a, sent: c.now, store: cmd.kind == storage}
-		if n := c.pool.pick(cmd.keys[0]); cmd.noreply {
+		if n := c.group.pick(cmd.keys[0]); cmd.noreply {
 			c.send(n, e, cmd.head, []byte(lineEnd), cmd.data)
 		} else {
 			c.send(n, e, cmd.raw)
@@ -151,10 +205,10 @@ func (c *client) do(cmd *command) {
 
 // retrieve asks the servers of the keys.
 func (c *client) retrieve(cmd *command) {
-	n := c.pool.pick(cmd.keys[0])
+	n := c.group.pick(cmd.keys[0])
 	plain := len(cmd.head) <= longest(cmd)
 	for _, k := range cmd.keys[1:] {
-		plain = plain && c.pool.pick(k) == n
+		plain = plain && c.group.pick(k) == n
 	}
 	if plain {
 		c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, cmd.raw)
@@ -182,9 +236,9 @@ func (c *client) split(cmd *command) {
 	}
 	var parts []part
 	limit := longest(cmd)
-	at := make(map[*node]int, len(c.pool.nodes))
+	at := make(map[*node]int, len(c.group.nodes))
 	for _, k := range cmd.keys {
-		n := c.pool.pick(k)
+		n := c.group.pick(k)
 		i, ok := at[n]
 		if !ok || len(parts[i].line)+len(k)+len(" \r\n") > limit {
 			i = len(parts)
@@ -201,8 +255,8 @@ func (c *client) split(cmd *command) {
 
 // all asks all servers.
 func (c *client) all(j join, cmd *command) {
-	a := c.begin(j, len(c.pool.nodes), cmd.noreply)
-	for _, n := range c.pool.nodes {
+	a := c.begin(j, len(c.group.nodes), cmd.noreply)
+	for _, n := range c.group.nodes {
 		c.send(n, entry{answer: a, sent: c.now}, cmd.head, []byte(lineEnd))
 	}
 }

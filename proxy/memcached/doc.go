@@ -35,11 +35,14 @@
 //     TestLateReply)
 //   - Unless FailureLimit is set, the ring never changes. If it is, a server is back
 //     when RetryTimeout is over and it has answered. (TestKilled, TestEjection)
+//   - Other servers take over under the clients, who notice nothing, and no command
+//     overtakes another of its client meanwhile. (TestChange, TestChangeOrder,
+//     TestRetire, TestRetireUsed)
 //   - A retrieval is answered in full or with one error. (TestKilled,
 //     TestNothingCrosses)
 //   - No command is closed upon, except by quit. (TestRefusals, TestQuit)
 //   - What one client may have under way is bounded, in commands and in bytes, and
 //     one that doesn't read is disconnected. (TestMaxInFlight, TestMaxClientBytes,
-//     TestSlowClient)
+//     TestSlowClient, TestIdleClient)
 //   - Shutdown answers what was read. (TestShutdown)
 package memcached

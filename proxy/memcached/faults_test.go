@@ -60,7 +60,7 @@ func TestNothingCrosses(t *testing.T) {
 		length = 2 * time.Minute
 	}
 	w := newWorld(t, 3, func(o *Options) { o.Timeout, o.DialTimeout = 200*time.Millisecond, 200*time.Millisecond })
-	bad := w.nodes[0].server.Name
+	bad := w.group.Load().nodes[0].server.Name
 	var stop atomic.Bool
 	var answers, faults atomic.Int64
 	var clients sync.WaitGroup
@@ -146,7 +146,7 @@ func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, 
 	weak := false
 	for _, k := range keys {
 		missing[k] = true
-		weak = weak || w.pick([]byte(k)).server.Name == bad
+		weak = weak || w.group.Load().pick([]byte(k)).server.Name == bad
 	}
 	for {
 		l, err := u.r.ReadString('\n')
@@ -160,7 +160,7 @@ func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, 
 			return nil
 		case l == "END":
 			for k := range missing {
-				if w.pick([]byte(k)).server.Name != bad {
+				if w.group.Load().pick([]byte(k)).server.Name != bad {
 					return fmt.Errorf("no value of %s", k)
 				}
 			}
@@ -178,7 +178,7 @@ func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, 
 		}
 		// A set that came to a server which was away is lost: then the value is of
 		// another round.
-		if r != round && w.pick([]byte(k)).server.Name != bad {
+		if r != round && w.group.Load().pick([]byte(k)).server.Name != bad {
 			return fmt.Errorf("%q of round %d, want %d", k, r, round)
 		}
 	}
@@ -229,7 +229,7 @@ func TestLateReply(t *testing.T) {
 	u.want("SERVER_ERROR redoubt: server fake did not answer within 1s: the command may have run")
 	f.send("VALUE a 0 3\r\n")
 	await.Until(t, within, "a server that is heard", func() bool {
-		l := w.nodes[0].link.Load()
+		l := w.group.Load().nodes[0].link.Load()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.stalled.IsZero()

@@ -111,6 +111,15 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
+// TestIdleClient: a client that sends nothing is disconnected.
+func TestIdleClient(t *testing.T) {
+	w := newWorld(t, 1, func(o *Options) { o.IdleTimeout = 300 * time.Millisecond })
+	dial(t, w.addr).wantEnd()
+	if n := w.Stats().Idle; n != 1 {
+		t.Errorf("%d clients were idle", n)
+	}
+}
+
 // TestShutdown: what was sent is answered, then the connections are closed.
 func TestShutdown(t *testing.T) {
 	w := newWorld(t, 1, nil)
@@ -203,6 +212,9 @@ func TestStats(t *testing.T) {
 		t.Errorf("stats proxy: %v", s)
 	}
 	got := w.Stats()
+	if got.BytesIn < 15*uint64(len("set key:0 0 0 1\r\nx\r\n")) || got.BytesOut < 15*uint64(len("STORED\r\n")) {
+		t.Errorf("%d bytes in, %d out", got.BytesIn, got.BytesOut)
+	}
 	if got.Stores != 15 || got.Others != 2 || got.Clients != 1 || got.Digest != w.Digest() || len(got.Servers) != 3 || got.Servers[2].Sent != 6 {
 		t.Errorf("%+v", got)
 	}

@@ -78,7 +78,7 @@ func (l *link) send(e entry, parts ...[]byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.sendable() == nil && len(l.pending) > 0 && len(l.pending)+size > l.node.pool.opts.MaxPending {
+	for l.sendable() == nil && len(l.pending) > 0 && len(l.pending)+size > l.node.group.opts.MaxPending {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()

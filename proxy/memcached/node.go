@@ -26,7 +26,7 @@ var (
 // A node is a server of a pool, with a connection that is made anew whenever it
 // is lost.
 type node struct {
-	pool   *Pool
+	group  *group
 	server Server
 	index  int
 	link   atomic.Pointer[link]
@@ -40,6 +40,7 @@ type node struct {
 
 	failing                                 atomic.Bool // failures is not 0
 	sent, connects, losses, timeouts, fails atomic.Uint64
+	ejections                               atomic.Uint64
 }
 
 // run keeps a connection until ctx ends.
@@ -81,7 +82,7 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 	}()
 	n.link.Store(l)
 	n.answered() // the version
-	n.pool.readmit(n)
+	n.group.readmit(n)
 	n.tryOver()
 
 	err := l.close(l.read())
@@ -98,7 +99,7 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 
 // watch finds out when the server is too slow, until stop is closed.
 func (n *node) watch(l *link, stop <-chan struct{}) {
-	timeout := n.pool.opts.Timeout
+	timeout := n.group.opts.Timeout
 	if timeout < 0 {
 		return
 	}
@@ -142,7 +143,7 @@ func (n *node) waitRetry(ctx context.Context) bool {
 
 // open connects, and sees the server answer.
 func (n *node) open(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.pool.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.group.opts.DialTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, n.server.Network, n.server.Addr)
 	if err != nil {
@@ -225,18 +226,37 @@ func (n *node) failed() {
 	n.mu.Lock()
 	n.failures++
 	n.failing.Store(true)
-	limit := n.pool.opts.FailureLimit
+	limit := n.group.opts.FailureLimit
 	eject := limit > 0 && n.failures >= limit
 	if eject {
-		n.retryAt = time.Now().Add(n.pool.opts.RetryTimeout)
+		n.retryAt = time.Now().Add(n.group.opts.RetryTimeout)
 	}
 	n.mu.Unlock()
 	if eject {
-		n.pool.eject(n)
+		n.group.eject(n)
 		if l := n.link.Load(); l != nil {
 			_ = l.close(errEjected)
 		}
 	}
+}
+
+// stats returns its counters, without what the ring knows.
+func (n *node) stats() ServerStats {
+	s := ServerStats{
+		Name: n.server.Name, Sent: n.sent.Load(), Connects: n.connects.Load(), Losses: n.losses.Load(),
+		Timeouts: n.timeouts.Load(), Failures: n.fails.Load(), Ejections: n.ejections.Load(),
+	}
+	if l := n.link.Load(); l != nil {
+		s.Up = true
+		s.InFlight, s.Pending = l.state()
+		return s
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down != nil {
+		s.LastError = n.down.Error()
+	}
+	return s
 }
 
 func serverError(format string, args ...any) []byte {
@@ -253,7 +273,7 @@ func (n *node) unsentReply() []byte {
 }
 
 func (n *node) lateReply() []byte {
-	return serverError("server %s did not answer within %v: the command may have run", n.server.Name, n.pool.opts.Timeout)
+	return serverError("server %s did not answer within %v: the command may have run", n.server.Name, n.group.opts.Timeout)
 }
 
 func (n *node) unreachable(cause error) []byte {

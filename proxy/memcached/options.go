@@ -58,6 +58,9 @@ type Options struct {
 	// MaxValue is the greatest length of a value that clients may send. Defaults to
 	// 32 MiB; the servers have a limit of their own, of 1 MiB by default.
 	MaxValue int
+	// IdleTimeout is how long a client may send nothing before it is disconnected.
+	// Defaults to no limit.
+	IdleTimeout time.Duration
 	// SlowClient is how long a client may take to accept a megabyte of answers before
 	// it is disconnected. Defaults to 30 s.
 	SlowClient time.Duration
@@ -115,7 +118,7 @@ func (o Options) faults() (errs []error) {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"DialTimeout", o.DialTimeout}, {"RetryTimeout", o.RetryTimeout}, {"SlowClient", o.SlowClient}} {
+	}{{"DialTimeout", o.DialTimeout}, {"RetryTimeout", o.RetryTimeout}, {"SlowClient", o.SlowClient}, {"IdleTimeout", o.IdleTimeout}} {
 		if d.d < 0 {
 			fault("%s is %v, must not be negative", d.name, d.d)
 		}

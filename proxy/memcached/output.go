@@ -40,7 +40,7 @@ func (c *client) flushOut() {
 		n, err := c.conn.TryWrite(buf)
 		c.mu.Lock()
 		if err == nil && n < len(buf) {
-			c.held -= n
+			c.sent(n)
 			c.pool.serving.Go(func() { c.writeSlowly(buf[n:]) })
 			return
 		}
@@ -89,7 +89,7 @@ func (c *client) takeOut() []byte {
 // wrote notes that n bytes were written, those of buf if it may be used again. The
 // caller holds mu.
 func (c *client) wrote(buf []byte, n int, err error) {
-	c.held -= n
+	c.sent(n)
 	if cap(buf) <= idleBuffer {
 		c.spare = buf[:0]
 	}
@@ -97,6 +97,12 @@ func (c *client) wrote(buf []byte, n int, err error) {
 		c.kill()
 	}
 	c.tell()
+}
+
+// sent notes that n bytes are the client's. The caller holds mu.
+func (c *client) sent(n int) {
+	c.held -= n
+	c.pool.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
 }
 
 // kill disconnects the client. The caller holds mu.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -16,7 +18,7 @@ var ErrClosed = errors.New("memcached: the pool is closed")
 func (p *Pool) Serve(l net.Listener) error {
 	defer l.Close()
 	p.mu.Lock()
-	if p.draining {
+	if p.isDraining() {
 		p.mu.Unlock()
 		return ErrClosed
 	}
@@ -31,12 +33,9 @@ func (p *Pool) Serve(l net.Listener) error {
 	}()
 	for delay := firstDelay; ; {
 		conn, err := l.Accept()
-		p.mu.Lock()
-		draining := p.draining
-		p.mu.Unlock()
 		var ne net.Error
 		switch {
-		case draining:
+		case p.isDraining():
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -47,9 +46,35 @@ func (p *Pool) Serve(l net.Listener) error {
 		case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("memcached: pool %s: %w", p.opts.Name, err)
 		default: // too many open files, mostly, which pass
-			time.Sleep(delay)
+			p.pause(delay)
 			delay = min(2*delay, maxDelay)
 		}
+	}
+}
+
+// drain has nobody let in any more. The caller holds mu.
+func (p *Pool) drain() {
+	if !p.isDraining() {
+		close(p.draining)
+	}
+}
+
+func (p *Pool) isDraining() bool {
+	select {
+	case <-p.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits, or until the pool is drained.
+func (p *Pool) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.draining:
 	}
 }
 
@@ -61,7 +86,7 @@ func (p *Pool) accept(conn net.Conn) {
 	c := newClient(p, conn)
 	p.mu.Lock()
 	full := p.opts.MaxClients > 0 && len(p.clients) >= p.opts.MaxClients
-	if full || p.draining {
+	if full || p.isDraining() {
 		p.mu.Unlock()
 		p.refused.Add(1)
 		_, _ = c.conn.TryWrite([]byte(errTooMany))
@@ -86,7 +111,7 @@ func (p *Pool) accept(conn net.Conn) {
 // ctx's error.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
-	p.draining = true
+	p.drain()
 	for l := range p.listeners {
 		_ = l.Close()
 	}
@@ -111,7 +136,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 // may be called more than once.
 func (p *Pool) Close() error {
 	p.mu.Lock()
-	p.draining = true
+	p.drain()
 	for l := range p.listeners {
 		_ = l.Close()
 	}
@@ -120,9 +145,11 @@ func (p *Pool) Close() error {
 		c.kill()
 		c.mu.Unlock()
 	}
+	groups := slices.Collect(maps.Keys(p.groups))
 	p.mu.Unlock()
-	p.stop()
-	p.running.Wait()
+	for _, g := range groups {
+		g.close()
+	}
 	p.serving.Wait()
 	return nil
 }

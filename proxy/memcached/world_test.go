@@ -67,10 +67,10 @@ func (w *world) open(t testing.TB, opts Options) {
 
 // keysOf returns keys that the servers have, n of each.
 func (w *world) keysOf(n int) [][]string {
-	of := make([][]string, len(w.nodes))
+	of := make([][]string, len(w.group.Load().nodes))
 	for i, left := 0, n*len(of); left > 0; i++ {
 		k := fmt.Sprintf("key:%d", i)
-		if at := w.pick([]byte(k)).index; len(of[at]) < n {
+		if at := w.group.Load().pick([]byte(k)).index; len(of[at]) < n {
 			of[at] = append(of[at], k)
 			left--
 		}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/memcached"
+)
+
+// A memcachedPool is the front of a pool of memcached servers.
+type memcachedPool struct {
+	*memcached.Pool
+	name  string
+	flags serveFlags
+	log   *slog.Logger
+}
+
+// openMemcachedPool makes what serves a pool of memcached servers.
+func openMemcachedPool(c poolfile.Pool, f serveFlags, log *slog.Logger) (front, error) {
+	p, err := memcached.New(memcachedOptions(c, f))
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	return &memcachedPool{Pool: p, name: c.Name, flags: f, log: log}, nil
+}
+
+// memcachedMaxValue is the greatest value that memcached can be told to take.
+const memcachedMaxValue = 1 << 30
+
+// memcachedOptions are those of the pool that a file describes.
+func memcachedOptions(c poolfile.Pool, f serveFlags) memcached.Options {
+	opts := memcached.Options{
+		Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
+		Timeout: -1, MaxClients: f.maxClientsOf(c), MaxInFlight: f.maxPipeline, MaxClientBytes: int(f.maxOutput),
+		MaxValue: min(int(f.maxBulk), memcachedMaxValue), IdleTimeout: f.idleTimeout, SlowClient: f.writeTimeout,
+	}
+	if c.Timeout > 0 {
+		opts.Timeout, opts.DialTimeout = c.Timeout, c.Timeout
+	}
+	if c.AutoEjectHosts {
+		// 0 is what a file may say, and a default of Options.
+		opts.FailureLimit, opts.RetryTimeout = max(1, c.ServerFailureLimit), max(time.Millisecond, c.ServerRetryTimeout)
+	}
+	for _, s := range c.Servers {
+		opts.Servers = append(opts.Servers, memcached.Server{Server: s.Server, Network: s.Network, Addr: s.Address})
+	}
+	return opts
+}
+
+// listen warns of an address beyond this machine, where a pool of Redis servers wants
+// a password: clients of memcached have none.
+func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
+	l, err := socket.Listen(context.Background(), network, address)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		p.log.Warn("whoever reaches this address can read and change everything: memcached has no passwords",
+			slog.String("listen", l.Addr().String()))
+	}
+	return l, nil
+}
+
+func (p *memcachedPool) clients() int   { return p.Stats().Clients }
+func (p *memcachedPool) digest() string { return p.Digest() }
+
+func (p *memcachedPool) health() error {
+	for _, s := range p.Stats().Servers {
+		if s.Up {
+			return nil
+		}
+	}
+	return errNoServerAnswers(p.name)
+}
+
+func (p *memcachedPool) change(c poolfile.Pool) (retire func(ctx context.Context), err error) {
+	return p.Change(memcachedOptions(c, p.flags))
+}
+
+func (p *memcachedPool) collect(out poolMetrics) {
+	st := p.Stats()
+	out.gauge(poolRingDesc, 1, st.Digest)
+	out.gauge(poolClientsDesc, st.Clients)
+	out.count(poolAcceptedDesc, st.Accepted)
+	out.count(poolRefusedDesc, st.Refused)
+	out.count(poolCommandsDesc, st.Retrievals+st.Stores+st.Changes+st.Others, "passed")
+	out.count(poolCommandsDesc, st.Invalid, "local")
+	out.count(poolErrorsDesc, st.Errors)
+	out.count(poolInDesc, st.BytesIn)
+	out.count(poolOutDesc, st.BytesOut)
+	for _, s := range st.Servers {
+		out.gauge(nodeEjectedDesc, oneIf(!s.Live), s.Name)
+		out.count(ejectionsDesc, s.Ejections, s.Name)
+		out.count(nodeTimeoutsDesc, s.Timeouts, s.Name)
+		labels := []string{s.Name, "memcached"}
+		out.gauge(nodeUpDesc, oneIf(s.Up), labels...)
+		out.count(nodeConnectsDesc, s.Connects, labels...)
+		out.count(nodeLossesDesc, s.Losses, labels...)
+		out.gauge(nodeWaitingDesc, s.InFlight, labels...)
+		out.gauge(nodePendingDesc, s.Pending, labels...)
+	}
+}

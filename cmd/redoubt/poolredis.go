@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// A redisPool is the front of a pool of Redis servers.
+type redisPool struct {
+	*server.Server
+	name string
+	pool atomic.Pointer[proxy.Pool]
+}
+
+// openRedisPool makes what serves a pool of Redis servers.
+func openRedisPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) (_ front, err error) {
+	pool, err := newPool(c)
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = pool.Close()
+		}
+	}()
+	p := &redisPool{name: c.Name}
+	p.pool.Store(pool)
+	p.Server, err = server.New(server.Options{
+		Pool: pool, Password: cmp.Or(c.RedisAuth, password), Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
+		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
+		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
+	})
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	if c.Preconnect {
+		for _, n := range pool.Nodes() {
+			if _, err := n.Upstream(resp.RESP2); err != nil {
+				return nil, fail(exitFault, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// newPool returns the pool that a file describes.
+func newPool(c poolfile.Pool) (*proxy.Pool, error) {
+	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
+		Timeout: max(0, c.Timeout), Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout}
+	if c.HashTag == "{}" { // else there are no extension commands
+		opts.Scripts = command.Scripts()
+	}
+	for _, s := range c.Servers {
+		opts.Servers = append(opts.Servers, proxy.PoolServer{Server: s.Server, Backend: &proxy.Redis{
+			Network: s.Network, Addr: s.Address, Label: serverLabel(s), Password: c.RedisAuth, DB: c.RedisDB,
+		}})
+	}
+	return proxy.NewPool(opts)
+}
+
+// serverLabel is how errors call a server: by its name, and where it is.
+func serverLabel(s poolfile.Server) string {
+	if s.Name == s.Address {
+		return s.Name
+	}
+	return s.Name + " (" + s.Address + ")"
+}
+
+// Close implements front.
+func (p *redisPool) Close() error {
+	err := p.Server.Close()
+	_ = p.pool.Load().Close()
+	return err
+}
+
+func (p *redisPool) listen(network, address string) (net.Listener, error) {
+	return p.Listen(network, address)
+}
+
+func (p *redisPool) clients() int   { return p.Stats().Clients }
+func (p *redisPool) digest() string { return p.pool.Load().Digest() }
+
+func (p *redisPool) health() error {
+	u, err := p.pool.Load().Any(resp.RESP2)
+	if err != nil {
+		return err
+	}
+	if !u.Stats().Up {
+		return errNoServerAnswers(p.name)
+	}
+	return nil
+}
+
+func errNoServerAnswers(pool string) error { return fmt.Errorf("pool %s: no server answers", pool) }
+
+func (p *redisPool) change(c poolfile.Pool) (retire func(ctx context.Context), err error) {
+	pool, err := newPool(c)
+	if err != nil {
+		return nil, err
+	}
+	old := p.SetPool(pool)
+	p.pool.Store(pool)
+	return func(ctx context.Context) { _ = old.Retire(ctx) }, nil
+}
+
+func (p *redisPool) collect(out poolMetrics) {
+	st := p.Stats()
+	out.gauge(poolRingDesc, 1, p.digest())
+	out.gauge(poolClientsDesc, st.Clients)
+	out.count(poolAcceptedDesc, st.Accepted)
+	out.count(poolRefusedDesc, st.Refused)
+	out.count(poolCommandsDesc, st.Commands[server.Passed], "passed")
+	out.count(poolCommandsDesc, st.Commands[server.Local], "local")
+	out.count(poolErrorsDesc, st.BackendErrors)
+	out.count(poolInDesc, st.BytesIn)
+	out.count(poolOutDesc, st.BytesOut)
+	for _, n := range p.pool.Load().Nodes() {
+		ejected, times := n.Ejected()
+		out.gauge(nodeEjectedDesc, oneIf(ejected), n.Name())
+		out.count(ejectionsDesc, times, n.Name())
+		for protocol, st := range n.Stats() {
+			labels := []string{n.Name(), "resp" + strconv.Itoa(int(protocol))}
+			out.gauge(nodeUpDesc, oneIf(st.Up), labels...)
+			out.count(nodeConnectsDesc, st.Connects, labels...)
+			out.count(nodeLossesDesc, st.Losses, labels...)
+			out.gauge(nodeWaitingDesc, st.Waiting, labels...)
+			out.gauge(nodePendingDesc, st.Pending, labels...)
+		}
+	}
+}
