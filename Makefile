@@ -22,7 +22,7 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 
 # One package after the other: they start servers, and some compare times.
 .PHONY: test
-test: redis-server memcached ## Vets and tests everything; needs redis-server and memcached, installs them where it can
+test: redis-server memcached pymemcache ## Vets and tests everything; needs redis-server, memcached and pymemcache, installs them where it can
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
 	@set -e; for m in $(TESTED); do \
 		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
@@ -60,6 +60,20 @@ memcached:
 		echo "  Debian, Ubuntu: sudo apt-get install memcached"; \
 		echo "  Fedora:         sudo dnf install memcached"; \
 		echo "  macOS:          brew install memcached"; \
+		exit 1; \
+	fi
+
+# The test finds it in either Python: the first may be another than the system's.
+.PHONY: pymemcache
+pymemcache:
+	@for p in python3 /usr/bin/python3; do if $$p -c 'import pymemcache' 2>/dev/null; then exit 0; fi; done; \
+	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+		echo "== installing python3-pymemcache"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-pymemcache; \
+	else \
+		echo "The module tests runs pymemcache, which is not installed. Install it:"; \
+		echo "  Debian, Ubuntu: sudo apt-get install python3-pymemcache"; \
+		echo "  others:         pip install pymemcache"; \
 		exit 1; \
 	fi
 

@@ -34,8 +34,8 @@ func eachSQL(t *testing.T, run func(t *testing.T, db *sql.DB, guard *fence.SQL))
 		// A schema of its own, so that a database with data is left as it is.
 		const schema = "redoubt_test"
 		admin := openSQL(t, "postgres", "")
-		exec(t, admin, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-		exec(t, admin, "CREATE SCHEMA "+schema)
+		execSQL(t, admin, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		execSQL(t, admin, "CREATE SCHEMA "+schema)
 		t.Cleanup(func() { _, _ = admin.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE") })
 		run(t, openSQL(t, "postgres", "search_path="+schema), guardSQL(t, fence.PostgreSQL, schema+".tokens"))
 	})
@@ -60,7 +60,7 @@ func guardSQL(t *testing.T, d fence.Dialect, table string) *fence.SQL {
 	return g
 }
 
-func exec(t *testing.T, db *sql.DB, statement string) {
+func execSQL(t *testing.T, db *sql.DB, statement string) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -70,9 +70,9 @@ func exec(t *testing.T, db *sql.DB, statement string) {
 // makeTables makes the guard's table, twice, and one for data.
 func makeTables(t *testing.T, db *sql.DB, guard *fence.SQL) {
 	t.Helper()
-	exec(t, db, guard.Schema())
-	exec(t, db, guard.Schema())
-	exec(t, db, "CREATE TABLE written (token BIGINT NOT NULL)")
+	execSQL(t, db, guard.Schema())
+	execSQL(t, db, guard.Schema())
+	execSQL(t, db, "CREATE TABLE written (token BIGINT NOT NULL)")
 }
 
 // write writes token, guarded by itself.
@@ -160,12 +160,12 @@ func TestFenceSQL(t *testing.T) {
 // in which they were written, tokens never fall.
 func TestFenceSQLConcurrently(t *testing.T) {
 	eachSQL(t, func(t *testing.T, db *sql.DB, guard *fence.SQL) {
-		exec(t, db, guard.Schema())
+		execSQL(t, db, guard.Schema())
 		serial := "id INTEGER PRIMARY KEY AUTOINCREMENT"
 		if t.Name() == "TestFenceSQLConcurrently/postgres" {
 			serial = "id SERIAL PRIMARY KEY"
 		}
-		exec(t, db, "CREATE TABLE written ("+serial+", token BIGINT NOT NULL)")
+		execSQL(t, db, "CREATE TABLE written ("+serial+", token BIGINT NOT NULL)")
 		const writers, tokens = 6, 40
 		dropped := errors.New("dropped")
 		var wg sync.WaitGroup
