@@ -14,6 +14,7 @@
 //	go run . -suite ttlhash   # hashes whose fields expire: reads, writes, sweeping, bytes
 //	go run . -suite serve     # redoubt serve against the server behind it
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
+//	go run . -suite memcached # the same in front of memcached
 //	go run . -suite engine    # the embedded engine against redis-server
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
 //
@@ -46,7 +47,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, memcached, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -92,13 +93,14 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"ttlhash":   {benchTTLHash},
 		"serve":     {benchServe},
 		"proxy":     {benchProxy},
+		"memcached": {benchMemcached},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["serve"], suites["proxy"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, memcached, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

@@ -46,14 +46,14 @@ func startServePool(ctx context.Context, p poolFile, flags ...string) (t target,
 	if err != nil {
 		return target{}, nil, err
 	}
-	t, stop, err = startPool(ctx, "redoubt", p, func(file string) *exec.Cmd {
+	t, end, err := startPool(ctx, "redoubt", p, func(file string) *exec.Cmd {
 		return exec.CommandContext(ctx, binary, append([]string{"serve", "--pools", file, "--http", "", "--log-level", "warn"}, flags...)...)
 	})
 	if err != nil {
 		remove()
 		return t, nil, err
 	}
-	return t, func() { stop(); remove() }, nil
+	return t, func() { end(); remove() }, nil
 }
 
 // startPool starts what serves a pool, given the name of its file, and waits until it

@@ -42,27 +42,11 @@ func benchProxy(ctx context.Context, cfg config) error {
 // proxyPool measures all in front of the same servers, and returns which goals were
 // missed.
 func (c config) proxyPool(ctx context.Context, servers []target) (missed []string, err error) {
-	pool := poolFile{redis: true}
-	for _, s := range servers {
-		pool.servers = append(pool.servers, s.addr)
+	all, stop, err := startContenders(ctx, true, servers)
+	if err != nil {
+		return nil, err
 	}
-	direct := servers[0]
-	direct.name = "direct"
-	all := make([]target, proxyContenders)
-	all[isDirect] = direct
-	for i, start := range map[int]func() (target, func(), error){
-		isRedoubt:  func() (target, func(), error) { return startServePool(ctx, pool) },
-		isDefault:  func() (target, func(), error) { return startNutcracker(ctx, pool) },
-		isSmallBuf: func() (target, func(), error) { return startNutcracker(ctx, pool, "-m", "512") },
-	} {
-		t, stop, err := start()
-		if err != nil {
-			return nil, err
-		}
-		defer stop()
-		all[i] = t
-	}
-	all[isSmallBuf].name = "nutcracker -m 512"
+	defer stop()
 
 	mset := "MSET" + strings.Repeat(" key:__rand_int__ xxx", 10)
 	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
@@ -71,21 +55,66 @@ func (c config) proxyPool(ctx context.Context, servers []target) (missed []strin
 			{"GET", []string{"GET", "key:__rand_int__"}},
 			{"MSET of 10", strings.Fields(mset)},
 		} {
-			cell, err := c.proxyCell(ctx, fmt.Sprintf("%s, %d back ends", w.title, len(servers)), l, w, all)
+			title := fmt.Sprintf("%s, %d back ends", w.title, len(servers))
+			cell, err := c.proxyCell(title, l, all, func(t target) (result, error) {
+				t.words = w.words
+				return c.redisBenchmark(ctx, t, l)
+			})
 			if err != nil {
 				return nil, err
 			}
 			missed = append(missed, cell.missed(w.title, l, len(servers))...)
 		}
 	}
-	for _, t := range all {
-		mb := float64(rss(t.pid, "VmRSS:")) / (1 << 20)
-		c.printf("%d back ends, after -c 500 -P 16  %-18s %6.1f MB", len(servers), t.name, mb)
-		if t.name == all[isRedoubt].name && mb > 64 {
-			missed = append(missed, fmt.Sprintf("RSS %.0f MB, want at most 64", mb))
-		}
+	if mb := c.printMemory(all, len(servers)); mb > 64 {
+		missed = append(missed, fmt.Sprintf("RSS %.0f MB, want at most 64", mb))
 	}
 	return missed, nil
+}
+
+// startContenders starts all that are measured in front of servers; the first of these is
+// measured too.
+func startContenders(ctx context.Context, redis bool, servers []target) (all []target, stop func(), err error) {
+	pool := poolFile{redis: redis}
+	for _, s := range servers {
+		pool.servers = append(pool.servers, s.addr)
+	}
+	all = make([]target, proxyContenders)
+	all[isDirect] = servers[0]
+	all[isDirect].name = "direct"
+	var stops []func()
+	stop = func() {
+		for _, f := range stops {
+			f()
+		}
+	}
+	for i, start := range map[int]func() (target, func(), error){
+		isRedoubt:  func() (target, func(), error) { return startServePool(ctx, pool) },
+		isDefault:  func() (target, func(), error) { return startNutcracker(ctx, pool) },
+		isSmallBuf: func() (target, func(), error) { return startNutcracker(ctx, pool, "-m", "512") },
+	} {
+		t, f, err := start()
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		stops = append(stops, f)
+		all[i] = t
+	}
+	all[isSmallBuf].name = "nutcracker -m 512"
+	return all, stop, nil
+}
+
+// printMemory prints what all have now, in MB, and returns ours.
+func (c config) printMemory(all []target, servers int) (ours float64) {
+	for i, t := range all {
+		mb := float64(rss(t.pid, "VmRSS:")) / (1 << 20)
+		c.printf("%d back ends, after -c 500 -P 16  %-18s %6.1f MB", servers, t.name, mb)
+		if i == isRedoubt {
+			ours = mb
+		}
+	}
+	return ours
 }
 
 // Who is measured.
@@ -105,7 +134,7 @@ type proxyCell struct {
 }
 
 // proxyCell measures one command under one load, all in turn.
-func (c config) proxyCell(ctx context.Context, title string, l load, w workload, all []target) (proxyCell, error) {
+func (c config) proxyCell(title string, l load, all []target, once func(t target) (result, error)) (proxyCell, error) {
 	var results [proxyContenders][]result
 	var rates, p99s, cpus []float64
 	for round := range c.rounds {
@@ -113,9 +142,8 @@ func (c config) proxyCell(ctx context.Context, title string, l load, w workload,
 		for i := range all {
 			k := (i + round) % len(all) // nobody is always first
 			t := all[k]
-			t.words = w.words
 			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
-			r, err := c.redisBenchmark(ctx, t, l)
+			r, err := once(t)
 			if err != nil {
 				return proxyCell{}, err
 			}
