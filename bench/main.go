@@ -34,6 +34,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func main() {
 	if *out == "" {
 		*out = fmt.Sprintf("results/%s-%s.txt", *suite, time.Now().UTC().Format("2006-01-02"))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if os.Getenv(workerQueue) != "" {
 		if err := runQueueWorker(ctx); err != nil {
