@@ -24,6 +24,11 @@ func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) { return s.pool.Swap(p
 type pooled struct {
 	touched   []*proxy.Upstream // sent to since the last flush
 	positions []int             // of keys; scratch
+	known     struct {          // the last command that was looked up, which the next mostly is
+		name [maxName]byte
+		n    int
+		spec *keySpec
+	}
 }
 
 // touch makes u the upstream of what comes next.
@@ -64,7 +69,7 @@ func (c *session) routeTo(n *proxy.Node) bool {
 
 // dispatchPooled is dispatch in front of a pool.
 func (c *session) dispatchPooled(args [][]byte, raw []byte) {
-	k := lookupKeys(args[0])
+	k := c.lookupKeys(args[0])
 	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
 		c.commands[Passed]++
 		if c.route(args[1]) {
@@ -76,6 +81,18 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	c.mute()
 	c.specialPooled(k, args, raw)
 	c.muted = false
+}
+
+// lookupKeys is [lookupKeys], faster for what comes again.
+func (c *session) lookupKeys(name []byte) *keySpec {
+	if o := &c.known; o.spec == nil || string(o.name[:o.n]) != string(name) {
+		k := lookupKeys(name)
+		if k != nil {
+			o.n, o.spec = copy(o.name[:], name), k
+		}
+		return k
+	}
+	return c.known.spec
 }
 
 // inPools are the commands that concern the connection, or which any server can
@@ -94,6 +111,7 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 			c.refusePooled("CLIENT " + strings.ToUpper(string(args[1])))
 			return
 		case h.name == "command" && c.authed:
+			c.stepAside() // no server may have been asked yet
 			u, err := c.srv.upstream(c.protocol)
 			if err != nil {
 				c.fail("ERR redoubt: " + err.Error())
@@ -114,6 +132,9 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 	c.commands[Local]++ // unless it is sent
 	switch {
 	case h != nil && h.command != nil:
+		if h.command.Module {
+			c.stepAside() // a server may be asked whether it has it
+		}
 		c.extensionPooled(h, args, raw)
 	case k == nil:
 		c.fail(unknownInPool(args))
@@ -125,6 +146,8 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.infoPooled(args)
 	case k.name == "scan":
 		c.scan(args)
+	case k.name == "slowlog":
+		c.slowlog(args, raw)
 	case everywhere[everywhereName(k, args)] != nil:
 		c.toAll(raw, everywhere[everywhereName(k, args)])
 	default:

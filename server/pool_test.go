@@ -234,3 +234,49 @@ func TestPoolExtension(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolSlowLog: the slow log of a pool is that of its servers, the latest first.
+func TestPoolSlowLog(t *testing.T) {
+	p := startPool(t, 2)
+	rdb := p.client(t)
+	for _, n := range p.nodes {
+		n.CLI("CONFIG", "SET", "slowlog-log-slower-than", "0")
+	}
+	for _, k := range []string{"a", "b"} { // on redis-1, and redis-2
+		if err := rdb.Set(t.Context(), k, "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range p.nodes {
+		n.CLI("CONFIG", "SET", "slowlog-log-slower-than", "-1")
+	}
+	logs, err := rdb.SlowLogGet(t.Context(), -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, l := range logs {
+		seen[strings.Join(l.Args, " ")] = true
+		if i > 0 && l.Time.After(logs[i-1].Time) {
+			t.Errorf("entry %d is later than the one before", i)
+		}
+	}
+	if !seen["set a v"] || !seen["set b v"] {
+		t.Errorf("%v lacks one of the two", seen)
+	}
+	if n := rdb.Do(t.Context(), "SLOWLOG", "LEN").Val(); n != int64(len(logs)) {
+		t.Errorf("SLOWLOG LEN is %v, want %d", n, len(logs))
+	}
+	if one, err := rdb.SlowLogGet(t.Context(), 1).Result(); err != nil || len(one) != 1 || one[0].Time != logs[0].Time {
+		t.Errorf("SLOWLOG GET 1: %v, %v", one, err)
+	}
+	if v, err := rdb.Do(t.Context(), "SLOWLOG", "RESET").Result(); v != "OK" || err != nil {
+		t.Errorf("SLOWLOG RESET: %v, %v", v, err)
+	}
+	if n := rdb.Do(t.Context(), "SLOWLOG", "LEN").Val(); n != int64(0) {
+		t.Errorf("then SLOWLOG LEN is %v", n)
+	}
+	if err := rdb.Do(t.Context(), "SLOWLOG", "GET", "-2").Err(); err == nil || !strings.Contains(err.Error(), "count should be") {
+		t.Errorf("SLOWLOG GET -2: %v", err)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -97,6 +96,7 @@ type Ring struct {
 	tag    string
 	dist   Distribution
 	digest string
+	only   int32 // the one server that lives, or -1
 
 	points  []uint32 // of Ketama, in order
 	servers []int32  // whose the points are; of Modula each as often as it weighs; of Random those that live
@@ -125,7 +125,10 @@ func New(o Options) (*Ring, error) {
 		x, y := o.Servers[a].Name, o.Servers[b].Name
 		return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y))
 	})
-	r := &Ring{hash: functions[o.Hash], tag: o.Tag, dist: o.Distribution, digest: o.digest(live)}
+	r := &Ring{hash: functions[o.Hash], tag: o.Tag, dist: o.Distribution, digest: o.digest(live), only: -1}
+	if len(live) == 1 {
+		r.only = live[0]
+	}
 	switch {
 	case o.Distribution == Ketama:
 		r.ketama(o.Servers, live, total)
@@ -183,6 +186,9 @@ func pointsOf(weight, total, live int) int {
 
 // Pick returns which server key has: an index of [Options].Servers.
 func (r *Ring) Pick(key []byte) int {
+	if r.only >= 0 {
+		return int(r.only)
+	}
 	if r.dist == Random {
 		return int(r.servers[rand.IntN(len(r.servers))]) //nolint:gosec // it spreads load
 	}
@@ -190,7 +196,7 @@ func (r *Ring) Pick(key []byte) int {
 	if r.dist == Modula {
 		return int(r.servers[h%uint32(len(r.servers))]) //nolint:gosec // at most maxModula
 	}
-	i := sort.Search(len(r.points), func(i int) bool { return r.points[i] >= h })
+	i, _ := slices.BinarySearch(r.points, h) // the first that is not less
 	if i == len(r.points) {
 		i = 0
 	}
