@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -122,11 +121,29 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 	return l
 }
 
+// ErrBusy is returned by [Upstream.TrySend] when Send would wait.
+var ErrBusy = errors.New("proxy: more waits to be sent already than may")
+
+// trySend is send for who must not wait.
+func (l *link) trySend(e entry, commands []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full(len(commands)) {
+		return ErrBusy
+	}
+	return l.append(e, commands)
+}
+
+// full reports whether n more bytes have to wait. The caller holds mu.
+func (l *link) full(n int) bool {
+	return l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+n > l.maxPending
+}
+
 // send appends commands. They leave with the next flushPending.
 func (l *link) send(e entry, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+len(commands) > l.maxPending {
+	for l.full(len(commands)) {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()
@@ -136,6 +153,11 @@ func (l *link) send(e entry, commands []byte) error {
 			l.waiting--
 		}
 	}
+	return l.append(e, commands)
+}
+
+// append adds commands to what is to be sent. The caller holds mu.
+func (l *link) append(e entry, commands []byte) error {
 	if l.err != nil {
 		return l.err
 	}
@@ -143,6 +165,22 @@ func (l *link) send(e entry, commands []byte) error {
 		return errSilent
 	}
 	l.pending = append(l.pending, commands...)
+	l.push(e)
+	return nil
+}
+
+// trySendScript is sendScript for who must not wait.
+func (l *link) trySendScript(e entry, c *redoubt.Cmd) error {
+	e.n, e.retry = 1, c
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.full(1):
+		return ErrBusy
+	case l.err != nil || l.late > 0:
+		return l.append(e, nil) // which says why not
+	}
+	l.pending = AppendEvalSHA(l.pending, c)
 	l.push(e)
 	return nil
 }
@@ -167,82 +205,6 @@ func (l *link) push(e entry) {
 	}
 	l.queue = append(l.queue, e)
 	l.appended++
-}
-
-// flushPending sends what was appended, by this goroutine and by others that
-// are ready to run: it lets them run first. When another goroutine is sending
-// already, that one goes on with what was appended here; when as many flights
-// are on their way as may be, it leaves when one has landed.
-func (l *link) flushPending() {
-	l.mu.Lock()
-	if l.flushing || !l.mayLeave() {
-		l.mu.Unlock()
-		return
-	}
-	l.flushing = true
-	l.mu.Unlock()
-	runtime.Gosched()
-	l.mu.Lock()
-	for l.mayLeave() {
-		buf := l.pending
-		l.pending, l.spare = l.spare[:0], nil
-		l.written = l.appended
-		l.leave()
-		l.mu.Unlock()
-		_, err := l.conn.Write(buf)
-		l.mu.Lock()
-		if cap(buf) <= maxIdleBuffer {
-			l.spare = buf[:0]
-		}
-		if err != nil {
-			l.fail(err)
-		}
-		if l.waiting > 0 {
-			l.space.Broadcast()
-		}
-	}
-	l.flushing = false
-	if l.waiting > 0 {
-		l.space.Broadcast()
-	}
-	l.mu.Unlock()
-}
-
-// mayLeave reports whether there is something to send, and may be sent now.
-// The caller holds mu.
-func (l *link) mayLeave() bool {
-	return len(l.pending) > 0 && l.err == nil &&
-		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
-}
-
-// leave notes that what was appended leaves now. The caller holds mu.
-func (l *link) leave() {
-	if !l.shared {
-		return
-	}
-	f := flight{last: l.appended}
-	if len(l.flights) == 0 {
-		f.left = time.Now()
-	}
-	l.flights = append(l.flights, f)
-}
-
-// landed takes out the flights that have all their replies, and reports
-// whether something may leave instead. Called by the goroutine that reads.
-func (l *link) landed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for n < len(l.flights) && l.flights[n].last <= l.taken {
-		if left := l.flights[n].left; !left.IsZero() {
-			if d := time.Since(left); l.shortest == 0 || d < l.shortest {
-				l.shortest = d
-			}
-		}
-		n++
-	}
-	l.flights = append(l.flights[:0], l.flights[n:]...)
-	return n > 0 && !l.flushing && l.mayLeave()
 }
 
 // fail ends the link. The caller holds mu.

@@ -223,6 +223,19 @@ func (u *Upstream) get() (*link, error) {
 	return nil, u.down
 }
 
+// tryGet is get for who must not wait.
+func (u *Upstream) tryGet() (*link, error) {
+	if l := u.link.Load(); l != nil {
+		return l, nil
+	}
+	select {
+	case <-u.tried:
+		return u.get()
+	default:
+		return nil, ErrBusy
+	}
+}
+
 // Name is how errors call the back end.
 func (u *Upstream) Name() string { return u.opts.Backend.Name() }
 
@@ -246,6 +259,24 @@ func (u *Upstream) Send(c Caller, tag uint64, n int, commands []byte) error {
 	return l.send(entry{caller: c, tag: tag, n: n}, commands)
 }
 
+// TrySend is Send for who must not wait: instead it returns [ErrBusy].
+func (u *Upstream) TrySend(c Caller, tag uint64, n int, commands []byte) error {
+	l, err := u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySend(entry{caller: c, tag: tag, n: n}, commands)
+}
+
+// TrySendScript is SendScript for who must not wait: instead it returns [ErrBusy].
+func (u *Upstream) TrySendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySendScript(entry{caller: c, tag: tag}, cmd)
+}
+
 // SendScript is Send for a command that runs a script. The script is sent by
 // its digest, and once more by its source if the server doesn't know it. The
 // Cmd must not change until its reply came.
@@ -262,6 +293,14 @@ func (u *Upstream) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
 func (u *Upstream) Flush() {
 	if l := u.link.Load(); l != nil {
 		l.flushPending()
+	}
+}
+
+// FlushNow is Flush for who must not wait, and has gathered already: it lets nobody
+// append first, and what the connection doesn't take at once leaves later.
+func (u *Upstream) FlushNow() {
+	if l := u.link.Load(); l != nil {
+		l.flushNow()
 	}
 }
 

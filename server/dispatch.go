@@ -241,7 +241,7 @@ func (c *session) forward(raw []byte, change translate) {
 		c.out.Reply(t, c.runLine(raw))
 		return
 	}
-	if err := c.upstream.Send(&c.out, t, 1, raw); err != nil {
+	if err := c.send(&c.out, t, 1, raw); err != nil {
 		c.unsent(t, err)
 	}
 }
@@ -274,6 +274,7 @@ func (c *session) settleScript() bool {
 		c.scripted = 0
 		return true
 	}
+	c.stepAside()
 	c.flush()
 	last := c.scripted
 	c.scripted = 0
@@ -341,7 +342,7 @@ func (c *session) rewrite(p command.Plan) {
 	case c.here():
 		c.out.Reply(t, c.runScript(p.Cmd))
 	default:
-		err = c.upstream.SendScript(&c.out, t, p.Cmd)
+		err = c.sendScript(t, p.Cmd)
 	}
 	if err != nil {
 		c.unsent(t, err)

@@ -78,7 +78,7 @@ func (c *session) toPart(j *join, i int, n *proxy.Node, raw []byte) {
 	u, err := n.Upstream(c.protocol)
 	if err == nil {
 		c.touch(u)
-		err = u.Send(j, uint64(i), 1, raw) //nolint:gosec // positive
+		err = c.send(j, uint64(i), 1, raw) //nolint:gosec // positive
 	}
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)

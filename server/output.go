@@ -48,7 +48,7 @@ type output struct {
 	typical atomic.Int64  // bytes of a reply: the largest, slowly forgotten; written under mu
 	onPanic func(v any)
 	onLost  func(u undo, raw []byte) // a reply that came too late for the client
-	onSlow  func()                   // what is written has to wait from now on
+	onSlow  func()                   // calls made able to wait, soon: until then the rest of what is written is parked
 
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
@@ -59,6 +59,8 @@ type output struct {
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
+	unable    bool   // to wait for the client: the connection is a poller's
+	parked    func() // writes the rest, with the right to write, when it is able
 	ending    bool   // no message is wanted any more once last is answered
 	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
@@ -245,10 +247,7 @@ func (o *output) Flush() {
 		o.mu.Unlock()
 		n, err := o.conn.TryWrite(buf)
 		if err == nil && n < len(buf) {
-			if o.onSlow != nil {
-				o.onSlow()
-			}
-			go o.writeSlowly(buf, n)
+			o.writeLater(buf, n)
 			return
 		}
 		o.mu.Lock()
@@ -256,6 +255,47 @@ func (o *output) Flush() {
 	}
 	o.writing = false
 	o.mu.Unlock()
+}
+
+// writeLater has the rest of buf written by a goroutine that may wait for the client.
+func (o *output) writeLater(buf []byte, n int) {
+	o.mu.Lock()
+	unable := o.unable
+	if unable {
+		o.parked = func() { o.writeSlowly(buf, n) }
+		if o.waiting > 0 {
+			o.changed.Broadcast()
+		}
+	}
+	o.mu.Unlock()
+	if unable {
+		o.onSlow()
+	} else {
+		go o.writeSlowly(buf, n)
+	}
+}
+
+// makeAble runs able, which makes the connection one that can wait, while nobody
+// writes.
+func (o *output) makeAble(able func()) {
+	o.mu.Lock()
+	o.waiting++
+	for o.writing && o.parked == nil { // others only try
+		o.changed.Wait()
+	}
+	o.waiting--
+	o.writing = true
+	o.mu.Unlock()
+	able()
+	o.mu.Lock()
+	parked := o.parked
+	o.unable, o.parked, o.writing = false, nil, parked != nil
+	o.mu.Unlock()
+	if parked != nil {
+		go parked()
+	} else {
+		o.Flush()
+	}
 }
 
 // take takes what is to be written. The caller holds mu.

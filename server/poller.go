@@ -3,16 +3,21 @@ package server
 import (
 	"errors"
 	"hash/maphash"
+	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy"
 )
 
-// A poller serves the clients whose commands run in this process, on Linux. One
-// goroutine, the leader, waits for all of them, runs what has come from each in
-// turn, and then writes the replies.
+// A poller serves clients on Linux: those whose commands run in this process, and those
+// of a pool. One goroutine, the leader, waits for all of them, runs what has come from
+// each in turn, and then writes the replies. In front of a pool it sends what has come
+// to the servers instead, together, and the replies are written by the goroutines that
+// read the servers.
 //
 // A goroutine for each client, which is what Go is made for and what all other
 // clients have, costs a switch of goroutines and a read that finds nothing for
@@ -41,12 +46,13 @@ type poller struct {
 
 	// Of the leader.
 	events   []socket.Event
-	pending  []socket.Event // of events
-	answered []*session     // their turn is over, and their replies have not left
-	commands int            // whose replies these are
-	spare    []*session     // for answered
-	again    []*session     // who have sent more than a turn takes
-	due      []*session     // who had, before what is pending came
+	pending  []socket.Event    // of events
+	answered []*session        // their turn is over, and their replies have not left
+	commands int               // whose replies these are
+	spare    []*session        // for answered
+	touched  []*proxy.Upstream // that have something to send; of clients that answer
+	again    []*session        // who have sent more than a turn takes
+	due      []*session        // who had, before what is pending came
 
 	guarded atomic.Uint64                  // commands that may take long
 	watched struct{ role, guarded uint64 } // at the watchdog's last tick, whose it is
@@ -58,11 +64,12 @@ type poller struct {
 
 // A presence is what a session has in a poller.
 type presence struct {
-	poller *poller // nil: the session has a goroutine of its own
-	turn   uint64  // the poller's role in a turn that began with the lead, or 0
-	left   bool    // it goes on in a goroutine of its own when the turn is over
-	more   bool    // the last turn did not take all
-	last   bool    // the client sends no more than what is there
+	poller *poller     // nil: the session has a goroutine of its own
+	turn   uint64      // the poller's role in a turn that began with the lead, or 0
+	left   bool        // it goes on in a goroutine of its own when the turn is over
+	slowly atomic.Bool // it has to leave: the client doesn't take its replies at once
+	more   bool        // the last turn did not take all
+	last   bool        // the client sends no more than what is there
 	state  atomic.Uint32
 }
 
@@ -88,7 +95,7 @@ func (c *session) begin() bool {
 
 // startPollers starts pollers where there are such.
 func (s *Server) startPollers() {
-	if s.opts.Sessions == nil {
+	if s.opts.Sessions == nil && !s.inPool() {
 		return
 	}
 	// One does as much as one Redis. A second for two cores gained nothing beside
@@ -202,6 +209,9 @@ func (p *poller) wait() bool {
 	if len(p.again) == 0 {
 		p.events, err = p.poll.Wait(p.events[:0])
 	} else {
+		if p.srv.inPool() {
+			runtime.Gosched() // to those who read the servers
+		}
 		p.events, err = p.poll.Look(p.events[:0])
 		p.due, p.again = append([]*session(nil), p.again...), p.again[:0]
 	}
@@ -258,6 +268,13 @@ func (p *poller) answer() (leads bool) {
 	var unsaved []*session
 	for i, c := range batch {
 		batch[i] = nil
+		if p.srv.inPool() {
+			p.touch(c)
+			c.out.Flush()
+			c.count()
+			p.rest(c, nil)
+			continue
+		}
 		if c.span.n > 0 && !c.local.session.Synced() {
 			unsaved = append(unsaved, c)
 			continue
@@ -265,6 +282,11 @@ func (p *poller) answer() (leads bool) {
 		c.answer()
 		p.rest(c, nil)
 	}
+	for i, u := range p.touched {
+		u.FlushNow()
+		p.touched[i] = nil
+	}
+	p.touched = p.touched[:0]
 	if len(unsaved) > 0 {
 		p.srv.leaders.Go(func() {
 			for _, c := range unsaved {
@@ -280,10 +302,24 @@ func (p *poller) answer() (leads bool) {
 	return true
 }
 
+// touch takes over which upstreams c has something to send to.
+func (p *poller) touch(c *session) {
+	for i, u := range c.touched {
+		if !slices.Contains(p.touched, u) {
+			p.touched = append(p.touched, u)
+		}
+		c.touched[i] = nil
+	}
+	c.touched, c.upstream = c.touched[:0], nil
+}
+
 // rest ends the ownership of a session. When something has come meanwhile it
 // runs that: here if there is a buffer.
 func (p *poller) rest(c *session, buf []byte) {
 	for {
+		if c.slowly.Load() {
+			c.leave()
+		}
 		switch {
 		case c.quit:
 			c.end(nil)
@@ -337,10 +373,10 @@ func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
 	default:
 		over = true
 	}
+	if !c.here() {
+		c.sendSpan() // which copies it
+	}
 	if lent {
-		if !c.here() {
-			c.sendSpan() // of bytes in buf: a connection of its own has them copied
-		}
 		c.keep(buf)
 	}
 	return over, err
@@ -380,7 +416,9 @@ func (c *session) leave() {
 	}
 	c.stepAside()
 	c.left = true
-	conn, err := c.conn.GiveBack()
+	var conn net.Conn
+	var err error
+	c.out.makeAble(func() { conn, err = c.conn.GiveBack() })
 	if err != nil {
 		c.kill(err)
 		return
@@ -388,6 +426,21 @@ func (c *session) leave() {
 	keepAlive(conn)
 	if c.draining.Load() { // which may not have met the new connection
 		_ = c.conn.SetReadDeadline(past)
+	}
+}
+
+// polled reports whether a poller has the session: what waits would hold up others.
+func (c *session) polled() bool { return c.poller != nil && !c.left }
+
+// slow is called when the client doesn't take its replies at once.
+func (c *session) slow() {
+	if !c.srv.inPool() {
+		c.leave() // its owner writes
+		return
+	}
+	c.slowly.Store(true)
+	if c.begin() {
+		c.srv.leaders.Go(func() { c.poller.rest(c, nil) })
 	}
 }
 
@@ -403,6 +456,9 @@ func (c *session) goOn() {
 // end ends a session that the poller has.
 func (c *session) end(err error) {
 	c.poller.forget(c)
+	if c.srv.inPool() && (c.out.head.Load() != c.next || c.out.busy()) {
+		c.leave() // others will write
+	}
 	c.answer()
 	c.close(err)
 	c.conn.Release()

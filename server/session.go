@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
@@ -101,7 +102,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	}
 	c.connect(conn)
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
-	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.leave
+	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.openLocal(c.conn)
@@ -119,6 +120,7 @@ func (c *session) connect(conn net.Conn) {
 	if len(c.srv.pollers) > 0 {
 		if bare, err := socket.Bare(conn); err == nil {
 			c.conn, c.poller = bare, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
+			c.out.unable = true
 			return
 		}
 	}
@@ -273,6 +275,7 @@ func (c *session) reserve() bool {
 	most := min(uint64(c.srv.opts.MaxPipeline), max(firstPipeline, 2*head)) //nolint:gosec // positive
 	if typical := c.out.typical.Load(); typical > smallReply {
 		if c.out.crowded() {
+			c.leave()
 			c.sendSpan()
 			c.flush()
 			if !c.relax() {
@@ -287,6 +290,7 @@ func (c *session) reserve() bool {
 		}
 		return true
 	}
+	c.leave() // it would have to wait again and again
 	c.sendSpan()
 	c.flush()
 	// Down to half, so that the next commands leave together again.
@@ -305,6 +309,7 @@ func (c *session) settle() bool {
 	if c.out.head.Load() == c.next {
 		return true
 	}
+	c.stepAside()
 	c.flush()
 	return c.out.await(time.Time{}, func() bool { return c.out.head.Load() == c.next })
 }
@@ -338,13 +343,36 @@ func (c *session) sendSpan() {
 	if c.dedicated != nil {
 		err = c.dedicated.Send(c.span.tag, n, commands)
 	} else {
-		err = c.upstream.Send(&c.out, c.span.tag, n, commands)
+		err = c.send(&c.out, c.span.tag, n, commands)
 	}
 	if err != nil {
 		for i := range n {
 			c.unreachable(c.span.tag+uint64(i), err) //nolint:gosec // positive
 		}
 	}
+}
+
+// send is [proxy.Upstream.Send] to the upstream. A client that has to wait for that
+// leaves the poller.
+func (c *session) send(to proxy.Caller, tag uint64, n int, commands []byte) error {
+	if c.polled() {
+		if err := c.upstream.TrySend(to, tag, n, commands); !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		c.leave()
+	}
+	return c.upstream.Send(to, tag, n, commands)
+}
+
+// sendScript is [proxy.Upstream.SendScript], as send is Send.
+func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
+	if c.polled() {
+		if err := c.upstream.TrySendScript(&c.out, tag, cmd); !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		c.leave()
+	}
+	return c.upstream.SendScript(&c.out, tag, cmd)
 }
 
 // unreachable answers a command that could not be sent.

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"runtime"
+	"time"
+)
+
+// flushPending sends what was appended, by this goroutine and by others that
+// are ready to run: it lets them run first. When another goroutine is sending
+// already, that one goes on with what was appended here; when as many flights
+// are on their way as may be, it leaves when one has landed.
+func (l *link) flushPending() {
+	l.mu.Lock()
+	if l.flushing || !l.mayLeave() {
+		l.mu.Unlock()
+		return
+	}
+	l.flushing = true
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	l.flushAll()
+	l.mu.Unlock()
+}
+
+// flushAll sends what may leave. The caller holds mu, and the right to send.
+func (l *link) flushAll() {
+	for l.mayLeave() {
+		buf := l.take()
+		l.mu.Unlock()
+		_, err := l.conn.Write(buf)
+		l.mu.Lock()
+		l.wrote(buf, err)
+	}
+	l.flushed()
+}
+
+// flushNow is flushPending for who must not wait, and has gathered already: what the
+// connection doesn't take at once leaves by another goroutine.
+func (l *link) flushNow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flushing {
+		return
+	}
+	l.flushing = true
+	for l.mayLeave() {
+		buf := l.take()
+		l.mu.Unlock()
+		n, err := l.conn.TryWrite(buf)
+		l.mu.Lock()
+		if err == nil && n < len(buf) {
+			go l.flushRest(buf, n)
+			return
+		}
+		l.wrote(buf, err)
+	}
+	l.flushed()
+}
+
+// flushRest goes on where flushNow left off.
+func (l *link) flushRest(buf []byte, n int) {
+	_, err := l.conn.Write(buf[n:])
+	l.mu.Lock()
+	l.wrote(buf, err)
+	l.flushAll()
+	l.mu.Unlock()
+}
+
+// take takes what is to be sent. The caller holds mu.
+func (l *link) take() []byte {
+	buf := l.pending
+	l.pending, l.spare = l.spare[:0], nil
+	l.written = l.appended
+	l.leave()
+	return buf
+}
+
+// wrote follows a write of what take gave. The caller holds mu.
+func (l *link) wrote(buf []byte, err error) {
+	if cap(buf) <= maxIdleBuffer {
+		l.spare = buf[:0]
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	if l.waiting > 0 {
+		l.space.Broadcast()
+	}
+}
+
+// flushed gives up the right to send. The caller holds mu.
+func (l *link) flushed() {
+	l.flushing = false
+	if l.waiting > 0 {
+		l.space.Broadcast()
+	}
+}
+
+// mayLeave reports whether there is something to send, and may be sent now.
+// The caller holds mu.
+func (l *link) mayLeave() bool {
+	return len(l.pending) > 0 && l.err == nil &&
+		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
+}
+
+// leave notes that what was appended leaves now. The caller holds mu.
+func (l *link) leave() {
+	if !l.shared {
+		return
+	}
+	f := flight{last: l.appended}
+	if len(l.flights) == 0 {
+		f.left = time.Now()
+	}
+	l.flights = append(l.flights, f)
+}
+
+// landed takes out the flights that have all their replies, and reports
+// whether something may leave instead. Called by the goroutine that reads.
+func (l *link) landed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.flights) && l.flights[n].last <= l.taken {
+		if left := l.flights[n].left; !left.IsZero() {
+			if d := time.Since(left); l.shortest == 0 || d < l.shortest {
+				l.shortest = d
+			}
+		}
+		n++
+	}
+	l.flights = append(l.flights[:0], l.flights[n:]...)
+	return n > 0 && !l.flushing && l.mayLeave()
+}
