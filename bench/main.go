@@ -48,7 +48,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, memcached, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, serve, proxy, memcached, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -92,16 +92,17 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"geo":       {benchGeo},
 		"hll":       {benchHLL},
 		"ttlhash":   {benchTTLHash},
+		"scan":      {benchScan},
 		"serve":     {benchServe},
 		"proxy":     {benchProxy},
 		"memcached": {benchMemcached},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, serve, proxy, memcached, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, serve, proxy, memcached, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

@@ -211,8 +211,8 @@ func medianOf(vs []float64) float64 {
 	return vs[len(vs)/2]
 }
 
-// startRedis starts a redis-server on a free loopback port.
-func startRedis(ctx context.Context) (t target, stop func(), err error) {
+// startRedis starts a redis-server on a free loopback port, with more settings if there are.
+func startRedis(ctx context.Context, settings ...string) (t target, stop func(), err error) {
 	if t.addr, err = freeAddr(ctx); err != nil {
 		return target{}, nil, err
 	}
@@ -221,7 +221,7 @@ func startRedis(ctx context.Context) (t target, stop func(), err error) {
 	if err != nil {
 		return target{}, nil, err
 	}
-	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
+	cmd := exec.CommandContext(ctx, "redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
 	if err := cmd.Start(); err != nil {
 		return target{}, nil, err
 	}

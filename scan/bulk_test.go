@@ -67,14 +67,24 @@ func bulk(t *testing.T, w *world) {
 func parallel(t *testing.T, w *world) {
 	const n = 600
 	w.fill("k", n)
-	conn := &meeting{Conn: w.conn, all: make(chan struct{})}
-	conn.missing.Store(3)
-	s, err := scan.New(w.on(conn), scan.Options{})
-	must(t, err)
-	it, err := s.Keys(scan.Query{Match: w.prefix + "k*"})
-	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	meet := func() (*scan.Scanner, *scan.Iterator[string]) {
+		conn := &meeting{Conn: w.conn, all: make(chan struct{})}
+		conn.missing.Store(3)
+		s, err := scan.New(w.on(conn), scan.Options{})
+		must(t, err)
+		it, err := s.Keys(scan.Query{Match: w.prefix + "k*"})
+		must(t, err)
+		return s, it
+	}
+	s, it := meet()
+	r, err := s.Report(ctx, it, scan.ReportOptions{})
+	must(t, err)
+	if r.Found != n || r.Measured != n {
+		t.Errorf("Report: %d of %d measured", r.Measured, r.Found)
+	}
+	s, it = meet()
 	done, err := s.Delete(ctx, it, scan.Bulk{})
 	must(t, err)
 	if done != (scan.Done{Found: n, Changed: n}) {

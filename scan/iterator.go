@@ -27,7 +27,7 @@ type walk interface {
 	progress() Progress
 }
 
-// A job does something to the items of a page, and returns a number for each.
+// A job does something to the items of a page, and returns one number for each, or two.
 type job func(ctx context.Context, items []string) ([]int64, error)
 
 // Progress is how far a scan is, about: what a server tells of its tables is not

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -116,7 +117,8 @@ const heaviest = 10_000
 
 // Report measures the keys that keys gives. It changes nothing, and keeps the greatest
 // keys and the heaviest prefixes only, whatever their number. Each page takes one more
-// round trip, by Elements two.
+// round trip, by Elements two, while the next is fetched; the nodes of a cluster are
+// measured at the same time.
 //
 // With an error it returns the report of what was gone over until then; a report of the
 // rest can be had by the Token of keys. Heat on a server that counts no accesses gives
@@ -165,43 +167,83 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 	return r, err
 }
 
+// measureAll measures at all nodes at the same time, each while its next page is fetched.
 func (s *Scanner) measureAll(ctx context.Context, keys *Iterator[string], opts ReportOptions, r *Report, each func(Key)) error {
-	for page, err := range keys.Pages(ctx) {
-		if err != nil {
-			return err
-		}
-		chosen := page
-		if opts.Sample < 1 {
-			chosen = nil
-			for _, key := range page {
-				if rand.Float64() < opts.Sample { //nolint:gosec // a sample
-					chosen = append(chosen, key)
-				}
+	types := newTypeNumbers()
+	measure := func(ctx context.Context, page []string) ([]int64, error) {
+		var chosen []string
+		var places []int
+		for i, key := range page {
+			if opts.Sample == 1 || rand.Float64() < opts.Sample { //nolint:gosec // a sample
+				chosen, places = append(chosen, key), append(places, i)
 			}
 		}
 		measured, err := s.measure(ctx, chosen, opts.By)
-		if err != nil {
-			return err
+		result := make([]int64, 2*len(page))
+		for j, k := range measured {
+			result[2*places[j]], result[2*places[j]+1] = types.number(k.Type), k.Weight
 		}
-		r.Found += int64(len(page))
-		for _, k := range measured {
+		return result, err
+	}
+	return keys.walk.run(ctx, measure, func(page []string, result []int64) (bool, error) {
+		fresh := 0
+		for i, name := range page {
+			if !keys.seen.add(name) {
+				continue
+			}
+			fresh++
+			k := Key{name, types.name(result[2*i]), result[2*i+1]}
+			if k.Type == "" {
+				continue
+			}
 			r.Measured++
 			r.Weight += k.Weight
 			sum := r.Types[k.Type]
 			r.Types[k.Type] = Sum{sum.Keys + 1, sum.Weight + k.Weight}
 			each(k)
 		}
-		if opts.Each != nil {
+		keys.seen.keep()
+		r.Found += int64(fresh)
+		if opts.Each != nil && fresh > 0 {
 			opts.Each()
 		}
+		return true, nil
+	})
+}
+
+// A typeNumbers numbers the types of keys, of which modules add more. 0 is no type, of
+// keys that are gone or were not chosen.
+type typeNumbers struct {
+	mu      sync.Mutex
+	names   []string
+	numbers map[string]int64
+}
+
+func newTypeNumbers() *typeNumbers {
+	return &typeNumbers{names: []string{""}, numbers: map[string]int64{"": 0}}
+}
+
+func (t *typeNumbers) number(name string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.numbers[name]
+	if !ok {
+		n = int64(len(t.names))
+		t.names, t.numbers[name] = append(t.names, name), n
 	}
-	return nil
+	return n
+}
+
+func (t *typeNumbers) name(number int64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.names[number]
 }
 
 // lengths are the commands that count elements.
 var lengths = map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
 
-// measure returns those of the keys that are still there.
+// measure returns the keys as they are, those that are gone without a type.
 func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -236,7 +278,7 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 		}
 		sizes = s.client.Pipeline(ctx, cmds)
 	}
-	measured := make([]Key, 0, len(keys))
+	measured := make([]Key, len(keys))
 	for i, key := range keys {
 		n, err := sizes[i].Int()
 		switch {
@@ -252,7 +294,7 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 		if by == Heat {
 			n = accesses(n)
 		}
-		measured = append(measured, Key{key, kinds[i], n})
+		measured[i] = Key{key, kinds[i], n}
 	}
 	return measured, nil
 }
