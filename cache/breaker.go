@@ -2,6 +2,7 @@ package cache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,20 +12,20 @@ type breaker struct {
 	limit int // failures in a row; 0: never breaks
 	rest  time.Duration
 
+	failed atomic.Int64 // written with mu held; all calls read it, and mostly it is 0
 	mu     sync.Mutex
-	failed int
 	until  time.Time // when the next may try
 }
 
 // allow reports whether a call may be made. A call that was allowed must be followed
 // by done.
 func (b *breaker) allow() bool {
-	if b.limit == 0 {
+	if b.limit == 0 || b.failed.Load() < int64(b.limit) {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failed < b.limit {
+	if b.failed.Load() < int64(b.limit) {
 		return true
 	}
 	now := time.Now()
@@ -37,17 +38,16 @@ func (b *breaker) allow() bool {
 
 // done tells how a call went.
 func (b *breaker) done(ok bool) {
-	if b.limit == 0 {
+	if b.limit == 0 || ok && b.failed.Load() == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if ok {
-		b.failed = 0
+		b.failed.Store(0)
 		return
 	}
-	b.failed++
-	if b.failed >= b.limit {
+	if b.failed.Add(1) >= int64(b.limit) {
 		b.until = time.Now().Add(b.rest)
 	}
 }

@@ -159,7 +159,6 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 	if err != nil {
 		return answer[V]{}, err
 	}
-	batch := one(load)
 	for began := time.Now(); ; {
 		if err := ctx.Err(); err != nil {
 			return answer[V]{}, err
@@ -179,7 +178,7 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 		}
 		s := c.judge(ctx, p, e, epoch)
 		if s.again {
-			c.refresh(ctx, []place[K]{p}, []string{s.seen}, batch)
+			c.refresh(ctx, []place[K]{p}, []string{s.seen}, one(load))
 		}
 		if s.good {
 			return s.answer, nil
@@ -192,7 +191,7 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 			return answer[V]{}, err
 		}
 		if leads {
-			go c.lead(context.WithoutCancel(ctx), []*flight[K, V]{f}, batch)
+			go c.lead(context.WithoutCancel(ctx), []*flight[K, V]{f}, one(load))
 		}
 		if a, ok, err := c.await(ctx, f, number); ok || err != nil {
 			if !leads && err == nil {
@@ -270,7 +269,7 @@ func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint
 		} else {
 			c.emit(ctx, Event{Kind: Negative, Key: p.text})
 		}
-		c.keep(p, s.answer, epoch, time.Duration(e.fresh-now)*time.Microsecond)
+		c.keep(p, s.answer, epoch, time.Duration(e.fresh-now)*time.Microsecond, 0)
 	case now < e.fresh+micros(c.opts.StaleFor):
 		s.good, s.again = true, true
 		c.emit(ctx, Event{Kind: Stale, Key: p.text})
@@ -278,10 +277,11 @@ func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint
 	return s
 }
 
-// keep puts an answer that is fresh for a while into the local level.
-func (c *Cache[K, V]) keep(p place[K], a answer[V], epoch uint64, fresh time.Duration) {
+// keep puts an answer that is fresh for a while into the local level. It may be of some
+// age already when the server can't be reached.
+func (c *Cache[K, V]) keep(p place[K], a answer[V], epoch uint64, fresh, age time.Duration) {
 	if c.local != nil {
-		ttl := min(fresh, c.jitter(c.opts.LocalTTL))
+		ttl := min(fresh, c.jitter(c.opts.LocalTTL)) - age
 		c.local.put(p, a, epoch, ttl, c.opts.StaleIfError)
 	}
 }

@@ -61,9 +61,11 @@
 // Stampede Prevention, 2015).
 //
 // The local level hears of invalidations by pub/sub, on one channel a cache, and is
-// flushed when a connection was lost and is made anew. Rejected for now: RESP3 tracking,
-// which would also tell of a key that somebody else deletes or that is evicted, and needs
-// a connection that the client underneath doesn't hand out.
+// flushed when a connection was lost and is made anew. The script that deletes a key
+// publishes it, so one can't happen without the other. Rejected for now: RESP3 tracking,
+// which would also tell of a key that somebody else deletes or that is evicted. It is
+// bound to the connections that read, which the client underneath doesn't hand out and an
+// engine in the process doesn't have, and the server has to remember who read which key.
 //
 // Tags are sorted sets of keys, by when those are gone:
 //
@@ -82,9 +84,10 @@
 //   - After Invalidate or Set has returned nil, no Get that begins then returns what was
 //     before: in the process that invalidated, and in all others without a local level.
 //     (TestInvalidateAgainstSlowLoads)
-//   - In processes with a local level none is older than 100 ms while they are connected,
-//     nor than LocalTTL when they are not, and StaleIfError if that is set. (TestLocalLevelsHear, TestLocalLevelCutOff,
-//     TestServerRestart)
+//   - In other processes with a local level none is older than 100 ms while they are
+//     connected, nor than LocalTTL when they are not, and StaleIfError if that is set.
+//     (TestLocalLevelsHear, TestOtherLocalLevelsAgainstWrites, TestLocalLevelCutOff,
+//     TestServerRestart, TestLocalLevelsAgainstRestarts)
 //   - A process that dies while it loads keeps others waiting for Options.Lease at most; one
 //     that is slow keeps its lease. (TestDeadLoader, TestSlowLoader)
 //   - Those who wait are woken. (TestWaitersAreWoken)

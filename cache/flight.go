@@ -33,6 +33,7 @@ type flight[K comparable, V any] struct {
 	// Of the one who leads it.
 	state    state[V] // what was known when it began
 	owner    string   // of its lease; empty without
+	lost     string   // owner of a lease that was asked for, with no reply
 	leasedAt int64    // by the server's clock, in µs
 	epoch    uint64
 	took     time.Duration

@@ -213,6 +213,7 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 			cmds[i] = storeCmd(f.entry, f.owner, w, f.took)
 		}
 	}
+	c.giveUp(ctx, fs)
 	invalidated := c.tag(ctx, fs, outs, ttls)
 	var send []redoubt.Cmd
 	var at []int
@@ -220,7 +221,7 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 		if f.owner == "" {
 			endings[i] = unknown
 			if ttls[i] > 0 {
-				c.keep(f.place, outs[i].answer, f.epoch, ttls[i])
+				c.keep(f.place, outs[i].answer, f.epoch, ttls[i], f.took)
 			}
 			continue
 		}
@@ -239,13 +240,27 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 		case held && !invalidated[i]:
 			endings[i] = valid
 			if ttls[i] > 0 {
-				c.keep(f.place, outs[i].answer, f.epoch, ttls[i])
+				c.keep(f.place, outs[i].answer, f.epoch, ttls[i], 0)
 			}
 		case outs[i].err == nil:
 			c.emit(ctx, Event{Kind: Dropped, Key: f.text})
 		}
 	}
 	return endings
+}
+
+// giveUp gives back, in the background, the leases that may have been granted all the
+// same: nobody else could load until they end.
+func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
+	var cmds []redoubt.Cmd
+	for _, f := range fs {
+		if f.lost != "" {
+			cmds = append(cmds, releaseCmd(f.entry, f.lost))
+		}
+	}
+	if len(cmds) > 0 {
+		c.working.Go(func() { c.send(ctx, cmds) })
+	}
 }
 
 // written is a value as it is stored.

@@ -143,8 +143,8 @@ func (c *Cache[K, V]) listen() {
 	for wait := 10 * time.Millisecond; c.ctx.Err() == nil; wait = min(2*wait, time.Second) {
 		stop, err := c.client.Subscribe(c.ctx, c.channel, c.local.hear)
 		if err == nil {
+			c.local.flush() // what was read before must not be kept
 			c.local.heard.Store(true)
-			c.local.flush() // what was read before, and is not kept yet
 			<-c.ctx.Done()
 			stop()
 			return

@@ -63,8 +63,7 @@ func millis(d time.Duration) string {
 // script.
 func (c *Cache[K, V]) read(ctx context.Context, p place[K]) (entry, error) {
 	sent := c.clock.mono()
-	r := c.send(ctx, []redoubt.Cmd{c.readCmd(p.entry, !c.clock.known())})[0]
-	return c.readReply(r, sent)
+	return c.readReply(c.sendOne(ctx, c.readCmd(p.entry, !c.clock.known())), sent)
 }
 
 func (c *Cache[K, V]) readCmd(key string, withTime bool) redoubt.Cmd {
@@ -94,8 +93,11 @@ func (c *Cache[K, V]) readReply(r redoubt.Reply, sent int64) (entry, error) {
 // send runs commands in one round trip to each server, with the patience of
 // Options.Timeout, and not at all while the server is taken to be down.
 func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	if len(cmds) == 0 {
+	switch len(cmds) {
+	case 0:
 		return nil
+	case 1:
+		return []redoubt.Reply{c.sendOne(ctx, cmds[0])}
 	}
 	if !c.server.allow() {
 		replies := make([]redoubt.Reply, len(cmds))
@@ -106,27 +108,38 @@ func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	var replies []redoubt.Reply
-	if len(cmds) == 1 {
-		replies = []redoubt.Reply{c.client.Do(bounded, cmds[0])}
-	} else {
-		replies = c.client.Pipeline(bounded, cmds)
-	}
-	if ctx.Err() != nil {
-		return replies // that says nothing of the server
-	}
-	up := true
-	for _, r := range replies {
-		if r.Err == nil {
-			continue
+	replies := c.client.Pipeline(bounded, cmds)
+	if ctx.Err() == nil { // otherwise they say nothing of the server
+		up := true
+		for _, r := range replies {
+			up = c.answers(ctx, r) && up
 		}
-		c.emit(ctx, Event{Kind: Trouble, Err: r.Err})
-		if !isReply(r.Err) {
-			up = false
-		}
+		c.server.done(up)
 	}
-	c.server.done(up)
 	return replies
+}
+
+// sendOne is send for one command, which most are.
+func (c *Cache[K, V]) sendOne(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if !c.server.allow() {
+		return redoubt.Reply{Err: errServerDown}
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	r := c.client.Do(bounded, cmd)
+	if ctx.Err() == nil {
+		c.server.done(c.answers(ctx, r))
+	}
+	return r
+}
+
+// answers reports whether a reply is the server's.
+func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
+	if r.Err == nil {
+		return true
+	}
+	c.emit(ctx, Event{Kind: Trouble, Err: r.Err})
+	return isReply(r.Err)
 }
 
 // attempt asks for the right to load the keys of flights. It settles those whose
@@ -147,7 +160,7 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 		if err != nil {
 			// It may have been granted. But the command may also come late, after
 			// an invalidation, so this owner never stores anything.
-			f.owner = ""
+			f.owner, f.lost = "", f.owner
 			granted = append(granted, f)
 			continue
 		}

@@ -1,0 +1,259 @@
+package cache_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// bound is how old what a local level serves may be while it is connected, as doc.go says.
+const bound = 100 * time.Millisecond
+
+// A pulse is a clock that stands still while the machine does: how late a message comes on a
+// machine that others use says nothing of those who were to hear it. A beat is a message that
+// goes to all servers and comes back to this process, on connections of its own, and counts
+// for as long as it took, but for pulseMost at most. So who is late by 100 ms of a pulse has
+// not heard his message while others heard 50.
+type pulse struct{ ns atomic.Int64 }
+
+const pulseMost = 2 * time.Millisecond
+
+func (p *pulse) now() time.Duration { return time.Duration(p.ns.Load()) }
+
+// pulse returns the pulse of the servers and this process.
+func (w *world) pulse() *pulse {
+	w.t.Helper()
+	p, heard := &pulse{}, make(chan struct{}, 100)
+	channel := w.prefix + "-pulse"
+	ctx, cancel := context.WithCancel(context.Background())
+	stop, err := w.client().Subscribe(ctx, channel, func(string, bool) { heard <- struct{}{} })
+	must(w.t, err)
+	messages := 1
+	beat := func() error { return w.rdb.Publish(ctx, channel, "").Err() }
+	if cluster, ok := w.rdb.(*redis.ClusterClient); ok {
+		messages = w.masters(cluster)
+		beat = func() error {
+			return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return c.Publish(ctx, channel, "").Err() })
+		}
+	}
+	ended := p.run(ctx, func() {
+		if err := beat(); err != nil {
+			return
+		}
+		for range messages {
+			select {
+			case <-heard:
+			case <-ctx.Done():
+			}
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		<-ended
+		stop()
+	})
+	return p
+}
+
+// masters is how many nodes hear a message.
+func (w *world) masters(cluster *redis.ClusterClient) int {
+	var n atomic.Int64
+	must(w.t, cluster.ForEachMaster(w.t.Context(), func(context.Context, *redis.Client) error {
+		n.Add(1)
+		return nil
+	}))
+	return int(n.Load())
+}
+
+// ownPulse returns the pulse of this process, which has no need of a server.
+func ownPulse(t testing.TB) *pulse {
+	p := &pulse{}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := p.run(ctx, func() {})
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return p
+}
+
+// run beats until ctx ends.
+func (p *pulse) run(ctx context.Context, beat func()) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			began := time.Now()
+			beat()
+			<-ticker.C
+			p.ns.Add(int64(min(time.Since(began), pulseMost)))
+		}
+	}()
+	return ended
+}
+
+// A history knows since when each number is old, by a pulse and by the clock.
+type history struct {
+	pulse *pulse
+	since []struct{ pulse, wall atomic.Int64 }
+
+	reads, worst, worstWall atomic.Int64
+}
+
+func newHistory(p *pulse, writes int) *history {
+	return &history{pulse: p, since: make([]struct{ pulse, wall atomic.Int64 }, writes+2)}
+}
+
+// replaced notes that a number is old.
+func (h *history) replaced(n int64) {
+	h.since[n].wall.Store(time.Now().UnixNano())
+	h.since[n].pulse.Store(int64(h.pulse.now()) + 1)
+}
+
+// check fails the test when what was read began to be old more than most before a time.
+func (h *history) check(t *testing.T, text string, pulse time.Duration, wall time.Time, most time.Duration) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	must(t, err)
+	h.reads.Add(1)
+	since := h.since[n].pulse.Load()
+	age := pulse - time.Duration(since)
+	if since == 0 || age <= 0 {
+		return
+	}
+	if age > most {
+		t.Errorf("%d was read %v after it was invalidated, by the pulse", n, age)
+	}
+	rise(&h.worst, int64(age))
+	rise(&h.worstWall, wall.UnixNano()-h.since[n].wall.Load())
+}
+
+func rise(most *atomic.Int64, n int64) {
+	for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+	}
+}
+
+// read reads until ctx ends, and checks what it gets.
+func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string, string], load cache.Loader[string, string], most time.Duration) {
+	pace := time.NewTicker(200 * time.Microsecond) // who finds it in the process would leave no time to the others
+	defer pace.Stop()
+	for ; ctx.Err() == nil; <-pace.C {
+		began, wall := h.pulse.now(), time.Now()
+		v, found, err := c.Get(ctx, "r", load)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil || !found {
+			t.Errorf("found: %v, %v", found, err)
+			return
+		}
+		h.check(t, v, began, wall, most)
+	}
+}
+
+// What other processes keep is no older than the bound after an invalidation.
+func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		times := 300
+		if full() {
+			times = 100_000
+		}
+		a, r, h := w.users(), newRegister(), newHistory(w.pulse(), times)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var readers sync.WaitGroup
+		for range 2 {
+			c := w.users(withLocal)
+			eventually(t, "it listens", c.Heard)
+			for range 3 {
+				readers.Go(func() { h.read(ctx, t, c, r.load, bound) })
+			}
+		}
+		for n := range times {
+			must(t, r.write(ctx, func(ctx context.Context) error {
+				if n%4 == 3 {
+					return a.Set(ctx, "r", strconv.FormatInt(r.value.Load(), 10))
+				}
+				return a.Invalidate(ctx, "r")
+			}))
+			h.replaced(int64(n))
+			if was := h.reads.Load(); n%16 == 0 && !t.Failed() { // what is there is kept, and read again
+				for end := time.Now().Add(5 * time.Millisecond); h.reads.Load() < was+20 && time.Now().Before(end); {
+					runtime.Gosched()
+				}
+			}
+		}
+		cancel()
+		readers.Wait()
+		h.log(t)
+	})
+}
+
+func (h *history) log(t *testing.T) {
+	t.Logf("%d reads; the oldest was invalidated for %v by the pulse, for %v by the clock",
+		h.reads.Load(), time.Duration(h.worst.Load()), time.Duration(h.worstWall.Load()))
+	if h.reads.Load() == 0 || full() && h.worst.Load() == 0 { // a short run may see nothing old
+		t.Error("nothing was read that was old: nothing was tested")
+	}
+}
+
+// While the server is gone nothing is older than LocalTTL, and when it is back everything
+// is as it should be.
+func TestLocalLevelsAgainstRestarts(t *testing.T) {
+	t.Parallel()
+	restarts := 3
+	if full() {
+		restarts = 100
+	}
+	const ttl, writes = 300 * time.Millisecond, 20
+	server := redistest.Start(t)
+	w := &world{prefix: "p", t: t, dial: func() redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
+	}}
+	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, 500*time.Millisecond }
+	a, long, short := w.users(quick), w.users(withLocal, quick), w.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })
+	r, h := newRegister(), newHistory(ownPulse(t), restarts*(writes+1))
+	sees := func(c *cache.Cache[string, string], key string) func() bool {
+		return func() bool {
+			v, _, err := c.Get(t.Context(), key, r.loadAtOnce)
+			must(t, err)
+			return v == strconv.FormatInt(r.value.Load(), 10)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() { h.read(ctx, t, short, r.loadAtOnce, ttl+bound) })
+	}
+	for range restarts {
+		for range writes {
+			n := r.value.Add(1)
+			eventually(t, "it is invalidated", func() bool { return a.Invalidate(t.Context(), "r") == nil })
+			h.replaced(n - 1)
+		}
+		kept(t, long, "l", r.loadAtOnce) // a key that no message is about, which might come late
+		kept(t, short, "r", r.loadAtOnce)
+		server.Kill()
+		h.replaced(r.value.Add(1) - 1) // nobody can tell
+		eventually(t, "the one that keeps for a short time sees it", sees(short, "r"))
+		if sees(long, "l")() {
+			t.Error("the one that keeps for long has seen it: it was not to be kept")
+		}
+		server.Restart()
+		eventually(t, "the one that keeps for long sees it", sees(long, "l"))
+	}
+	cancel()
+	readers.Wait()
+	h.log(t)
+}
