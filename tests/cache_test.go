@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -12,20 +13,44 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 )
 
+// openUsers opens a database with a table of users: PostgreSQL where PGHOST names one, in
+// a schema that is dropped afterwards, and SQLite in the process otherwise.
+func openUsers(ctx context.Context) (db *sql.DB, end func(), err error) {
+	const schema = "redoubt_example"
+	statements := []string{`CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO users VALUES (1, 'Ann')`}
+	drop := ""
+	if os.Getenv("PGHOST") == "" {
+		db, err = sql.Open("sqlite", "file:cache?mode=memory&cache=shared")
+	} else {
+		db, err = sql.Open("postgres", "search_path="+schema)
+		drop = `DROP SCHEMA IF EXISTS ` + schema + ` CASCADE`
+		statements = append([]string{drop, `CREATE SCHEMA ` + schema}, statements...)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, statement := range statements {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return nil, nil, errors.Join(err, db.Close())
+		}
+	}
+	return db, func() {
+		if drop != "" {
+			_, _ = db.ExecContext(ctx, drop)
+		}
+		_ = db.Close()
+	}, nil
+}
+
 // A cache before a database. Who writes invalidates after the commit, and not before:
 // what another reads meanwhile is what was there.
 func Example_cacheSQL() {
 	ctx := context.Background()
-	db, err := sql.Open("sqlite", "file:cache?mode=memory&cache=shared")
+	db, end, err := openUsers(ctx)
 	if err != nil {
 		panic(err)
 	}
-	defer func() { _ = db.Close() }()
-	for _, statement := range []string{`CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO users VALUES (1, 'Ann')`} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			panic(err)
-		}
-	}
+	defer end()
 
 	server, err := engine.New(engine.Options{}) // or goredis.Open
 	if err != nil {
@@ -45,7 +70,7 @@ func Example_cacheSQL() {
 
 	load := func(ctx context.Context, id int64) (name string, found bool, err error) {
 		fmt.Println("SELECT user", id)
-		err = db.QueryRowContext(ctx, `SELECT name FROM users WHERE id = ?`, id).Scan(&name)
+		err = db.QueryRowContext(ctx, `SELECT name FROM users WHERE id = $1`, id).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return "", false, nil
 		}
@@ -61,7 +86,7 @@ func Example_cacheSQL() {
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if _, err := tx.ExecContext(ctx, `INSERT INTO users VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name`, id, name); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO users VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET name = excluded.name`, id, name); err != nil {
 			return err
 		}
 		if err := tx.Commit(); err != nil {
