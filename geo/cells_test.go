@@ -149,6 +149,46 @@ func TestDeadSplitter(t *testing.T) {
 	}
 }
 
+// A process that splits a cell stands still in the middle of it. Another takes the split
+// over, and a member moves: what the first one then does changes nothing of that.
+func TestSlowSplitter(t *testing.T) {
+	for _, before := range []string{"geo.load", "geo.split"} {
+		t.Run(before, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				rng := rand.New(rand.NewPCG(6, 6))
+				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
+				conn := &held{Conn: w.conn, before: before, stands: make(chan struct{}), goOn: make(chan struct{})}
+				slow, err := w.on(conn, 4000).Open("x")
+				must(t, err)
+				added := make(chan error, 1)
+				go func() {
+					for _, m := range members {
+						if _, err := slow.Add(t.Context(), m.Name, m.Point); err != nil {
+							added <- err
+							return
+						}
+					}
+					added <- nil
+				}()
+				<-conn.stands
+				x, to := w.index("x", 4000), members[0].Point
+				to.Longitude += 0.001
+				if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
+					t.Errorf("moved: %v, %v", ok, err)
+				}
+				close(conn.goOn)
+				must(t, <-added)
+				if p, ok, err := x.Pos(t.Context(), members[0].Name); !ok || p != geo.Kept(to) {
+					t.Errorf("it is at %v, %v, %v; want %v", p, ok, err, geo.Kept(to))
+				}
+				if info, err := x.Info(t.Context()); err != nil || info.Members != int64(len(members)) {
+					t.Errorf("%+v, %v", info, err)
+				}
+			})
+		})
+	}
+}
+
 // A cell that is lost is as if its members were not in the index, until they are put
 // there again.
 func TestLostCell(t *testing.T) {

@@ -98,6 +98,26 @@ func (h *held) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 	return h.Conn.Pipeline(ctx, cmds)
 }
 
+// A halting Conn does something between the first commands of its first long pipeline and
+// the others.
+type halting struct {
+	redoubt.Conn
+	first   int // so many
+	between func()
+	once    sync.Once
+}
+
+func (h *halting) Pipeline(ctx context.Context, cmds []redoubt.Cmd) (replies []redoubt.Reply) {
+	if len(cmds) > h.first {
+		h.once.Do(func() {
+			replies = h.Conn.Pipeline(ctx, cmds[:h.first])
+			h.between()
+			cmds = cmds[h.first:]
+		})
+	}
+	return append(replies, h.Conn.Pipeline(ctx, cmds)...)
+}
+
 // A counter counts round trips.
 type counter struct {
 	redoubt.Conn

@@ -97,11 +97,12 @@
 //   - A query finds exactly those who are in its area, by their positions as kept,
 //     whatever its size, at the poles and across the antimeridian. (TestAgainstBruteForce)
 //   - While members move and cells are split, a query sees each of them exactly once,
-//     also when movers die, or stand still. (TestMovesAreSeenOnce, TestSlowMover)
+//     also when movers die, or stand still. (TestMovesAreSeenOnce, TestMoveDuringQuery,
+//     TestSlowMover)
 //   - What is done with a member, and what queries see of it, could have happened one
 //     after the other. (TestHistory)
 //   - A process that dies leaves a member at its old place or its new one, and nothing
-//     that others don't take away. (TestDeadMovers, TestDeadSplitter)
+//     that others don't take away. (TestDeadMovers, TestDeadSplitter, TestSlowSplitter)
 //   - No key grows past 1 MB, up to 100 million members, even with all members at one
 //     point. (TestKeysStaySmall, TestOnePoint)
 //   - A move within a cell is one round trip, and so is a query. (TestRoundTrips)

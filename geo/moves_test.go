@@ -400,3 +400,30 @@ func TestSlowMover(t *testing.T) {
 		})
 	}
 }
+
+// A query has read the cell where a member goes to, and then the member goes there, as far
+// as its mover comes. The query finds it, once.
+func TestMoveDuringQuery(t *testing.T) {
+	from, to := geo.Point{Longitude: 10, Latitude: 80}, geo.Point{Longitude: 10, Latitude: 10}
+	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign", "geo.close"} {
+		t.Run(after, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				_, err := w.index("x", 0).Add(t.Context(), "m", from)
+				must(t, err)
+				// Three commands are of the cell that is asked first, which is where it goes to.
+				reader, err := w.on(&halting{Conn: w.conn, first: 3, between: func() {
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
+					must(t, err)
+					_, err = dying.Move(t.Context(), "m", to)
+					is(t, err, errDied)
+				}}, 0).Open("x")
+				must(t, err)
+				found, err := reader.Near(t.Context(), geo.Query{From: to, Radius: 8000 * geo.Kilometre})
+				must(t, err)
+				if len(found) != 1 {
+					t.Errorf("found %v", found)
+				}
+			})
+		})
+	}
+}
