@@ -11,6 +11,7 @@
 //	go run . -suite bitmap    # sharded bitmaps against SETBIT, BITCOUNT and BITOP on one key
 //	go run . -suite geo       # a million members in cells against GEOSEARCH on one key
 //	go run . -suite hll       # visitors counted, against PFADD
+//	go run . -suite cache     # hits, a cold key and an expiry storm, against peers' libraries
 //	go run . -suite ttlhash   # hashes whose fields expire: reads, writes, sweeping, bytes
 //	go run . -suite serve     # redoubt serve against the server behind it
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
@@ -48,7 +49,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, serve, proxy, memcached, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -93,16 +94,17 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"hll":       {benchHLL},
 		"ttlhash":   {benchTTLHash},
 		"scan":      {benchScan},
+		"cache":     {benchCache},
 		"serve":     {benchServe},
 		"proxy":     {benchProxy},
 		"memcached": {benchMemcached},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"memory":    {benchMemory},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, serve, proxy, memcached, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -139,7 +141,7 @@ func machine(ctx context.Context) string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time", "asynq", "delayqueue"} {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time", "asynq", "delayqueue", "go-redis/cache", "jetcache", "gocache", "otter"} {
 				if strings.Contains(d.Path, want) {
 					deps = append(deps, d.Path+"@"+d.Version)
 				}

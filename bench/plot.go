@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wcharczuk/go-chart/v2"
 )
 
 // A bar is one of a group in a bar chart.
@@ -135,4 +138,13 @@ func (b *queueBench) plot() error {
 		return err
 	}
 	return curves(filepath.Join(b.dir, "queue-lateness.svg"), fmt.Sprintf("Time from when a message is due to its handler, %d messages over %v", lateMessages, lateWindow), b.late)
+}
+
+// drawSVG draws a chart.
+func drawSVG(path string, graph chart.Chart) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(graph.Render(chart.SVG, file), file.Close())
 }

@@ -1,0 +1,441 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/wcharczuk/go-chart/v2"
+)
+
+const (
+	cachedKeys     = 10_000
+	cacheProcesses = 16 // in a cold-key storm, with 64 callers each
+	cacheCallers   = 64
+	coldLoad       = 50 * time.Millisecond
+
+	stormProcesses = 4 // in an expiry storm, with 8 callers each
+	stormCallers   = 8
+	stormKeys      = 1000
+	stormTTL       = 5 * time.Second // jetcache-go takes less than one second for an hour
+	stormLength    = 12 * time.Second
+	stormLoad      = 20 * time.Millisecond
+	stormPace      = 5 * time.Millisecond
+	stormBucket    = 100 * time.Millisecond
+)
+
+var cachedValue = strings.Repeat("v", 100)
+
+// benchCache measures caches before a source.
+func benchCache(ctx context.Context, cfg config) error {
+	if !cfg.chosen {
+		cfg.rounds, cfg.duration = 5, 500*time.Millisecond
+	}
+	p, err := startPeers(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	b := &cacheBench{config: cfg, addr: p.addr, rdb: p.admin}
+	for _, measure := range []func(context.Context) error{b.localHits, b.remoteHits, b.coldKey, b.expiry} {
+		if err := b.rdb.FlushAll(ctx).Err(); err != nil {
+			return err
+		}
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	b.printGoals(b.goals.list)
+	return nil
+}
+
+type cacheBench struct {
+	config
+
+	addr  string
+	rdb   *redis.Client
+	goals goals
+}
+
+func cachedKey(i int) string { return fmt.Sprintf("user:%08d", i) }
+
+// quick is a source that costs nothing.
+func quick(context.Context, string) (string, error) { return cachedValue, nil }
+
+// open opens all libraries on an empty server. close closes them.
+func (b *cacheBench) open(s cacheSetup) (users []cacheUser, closeAll func(), err error) {
+	closeAll = func() {
+		for _, u := range users {
+			u.close()
+		}
+	}
+	s.addr = b.addr
+	for _, lib := range cacheLibraries {
+		u, err := lib.open(s)
+		if err != nil {
+			closeAll()
+			return nil, nil, fmt.Errorf("%s: %w", lib.name, err)
+		}
+		users = append(users, u)
+	}
+	return users, closeAll, nil
+}
+
+// localHits reads keys that are in the process, by one caller.
+func (b *cacheBench) localHits(ctx context.Context) error {
+	users, closeAll, err := b.open(cacheSetup{local: 2 * cachedKeys, ttl: time.Hour, load: quick})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	keys := make([]string, cachedKeys)
+	for i := range keys {
+		keys[i] = cachedKey(i)
+	}
+	type reader struct {
+		name string
+		get  func(ctx context.Context, key string) (string, error)
+	}
+	var readers []reader
+	for i, u := range users {
+		if strings.Contains(cacheLibraries[i].name, ", ") { // the other modes are those of what is not in the process
+			continue
+		}
+		readers = append(readers, reader{cacheLibraries[i].name, u.get})
+	}
+	for _, alone := range []struct {
+		name    string
+		options otter.Options[string, string]
+	}{
+		{"otter", otter.Options[string, string]{MaximumSize: 2 * cachedKeys}},
+		{"otter, with an expiry", otter.Options[string, string]{MaximumSize: 2 * cachedKeys, ExpiryCalculator: otter.ExpiryWriting[string, string](time.Hour)}},
+	} {
+		o := otter.Must(&alone.options)
+		readers = append(readers, reader{alone.name, func(_ context.Context, key string) (string, error) {
+			v, ok := o.GetIfPresent(key)
+			if !ok {
+				v = strings.Clone(cachedValue)
+				o.Set(key, v)
+			}
+			return v, nil
+		}})
+	}
+	times, allocations := make([][]float64, len(readers)), make([][]float64, len(readers))
+	// What is loaded is kept, and what is kept in the background is. In turns: entries that
+	// are stored one after the other lie side by side, and are found faster than they ever are.
+	for range 5 {
+		for _, k := range keys {
+			for _, r := range readers {
+				if _, err := r.get(ctx, k); err != nil {
+					return fmt.Errorf("%s: %w", r.name, err)
+				}
+			}
+		}
+	}
+	before := redisMeter(b.rdb)(ctx).commands
+	for round := range b.rounds {
+		for i := range readers {
+			k := (i + round) % len(readers)
+			b.progress("local hit, round %d of %d, %s", round+1, b.rounds, readers[k].name)
+			ns, allocs, err := timeOf(ctx, b.duration, keys, readers[k].get)
+			if err != nil {
+				return fmt.Errorf("%s: %w", readers[k].name, err)
+			}
+			b.raw.Printf("raw\tlocal hit\t%s\t%.1f ns\t%.3f allocations", readers[k].name, ns, allocs)
+			times[k], allocations[k] = append(times[k], ns), append(allocations[k], allocs)
+		}
+	}
+	b.progress("")
+	b.raw.Printf("raw\tlocal hit\t%.0f commands on the server meanwhile", redisMeter(b.rdb)(ctx).commands-before)
+	for i, r := range readers {
+		ratios := make([]float64, b.rounds)
+		for round := range ratios {
+			ratios[round] = times[0][round] / times[i][round]
+		}
+		b.printf("local hit  %-32s %8.1f ns  %.2f allocations  ours/this %.2f", r.name, medianOf(times[i]), medianOf(allocations[i]), medianOf(ratios))
+		if strings.HasPrefix(r.name, "otter") {
+			b.goals.add("time of a local hit to "+r.name, medianOf(ratios), atMost, 1.3)
+		}
+	}
+	b.goals.add("allocations of a local hit", medianOf(allocations[0]), atMost, 0)
+	return nil
+}
+
+// timeOf returns what one call takes.
+func timeOf(ctx context.Context, d time.Duration, keys []string, get func(ctx context.Context, key string) (string, error)) (ns, allocs float64, err error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	calls, began := 0, time.Now()
+	for ; time.Since(began) < d; calls += len(keys) {
+		for _, k := range keys {
+			if v, err := get(ctx, k); err != nil || len(v) != len(cachedValue) {
+				return 0, 0, errors.Join(err, fmt.Errorf("%d bytes", len(v)))
+			}
+		}
+	}
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	// What else the process does allocates a little, too.
+	allocs = float64((after.Mallocs-before.Mallocs)*100/uint64(calls)) / 100 //nolint:gosec // more than 0
+	return float64(took.Nanoseconds()) / float64(calls), allocs, nil
+}
+
+// remoteHits reads keys that are on the server.
+func (b *cacheBench) remoteHits(ctx context.Context) error {
+	users, closeAll, err := b.open(cacheSetup{remote: true, ttl: time.Hour, load: quick})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	var cs []contender
+	for i, u := range users {
+		if name := cacheLibraries[i].name; !strings.HasSuffix(name, "StaleFor") && !strings.HasSuffix(name, "refresh") {
+			class := "peers as they come"
+			switch {
+			case i == 0:
+				class = ""
+			case strings.HasSuffix(name, "AutoPipeline"):
+				class = "peers on AutoPipeline"
+			}
+			cs = append(cs, contender{name: name, class: class, before: func(ctx context.Context) error { return b.fill(ctx, u) }, op: func(ctx context.Context, _ int) error {
+				v, err := u.get(ctx, cachedKey(rand.IntN(cachedKeys)))
+				if err == nil && len(v) != len(cachedValue) {
+					err = fmt.Errorf("%d bytes", len(v))
+				}
+				return err
+			}})
+		}
+	}
+	for _, callers := range b.callers {
+		samples, err := b.compare(ctx, "remote hit", redisMeter(b.rdb), callers, cs)
+		if err != nil {
+			return err
+		}
+		if callers != 256 {
+			continue
+		}
+		for _, class := range []string{"peers as they come", "peers on AutoPipeline"} {
+			least := 0.
+			for i := range cs {
+				if ratio := ratioOf(samples[0], samples[i]); cs[i].class == class && (least == 0 || ratio < least) {
+					least = ratio
+				}
+			}
+			b.goals.add("remote hits of 256 callers to the best of the "+class, least, atLeast, 1.5)
+		}
+	}
+	return nil
+}
+
+// fill makes sure that all keys are there as a library keeps them.
+func (b *cacheBench) fill(ctx context.Context, u cacheUser) error {
+	if err := b.rdb.FlushAll(ctx).Err(); err != nil {
+		return err
+	}
+	if err := readAll(ctx, u, cachedKeys); err != nil {
+		return err
+	}
+	// Some store what was loaded in the background.
+	for end := time.Now().Add(5 * time.Second); ; {
+		n, err := b.rdb.DBSize(ctx).Result()
+		if err != nil || n >= cachedKeys || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// readAll reads the first n keys, by many callers.
+func readAll(ctx context.Context, u cacheUser, n int) error {
+	const callers = 32
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for i := caller; i < n && errs[caller] == nil; i += callers {
+				_, errs[caller] = u.get(ctx, cachedKey(i))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// coldKey lets all callers of all processes ask for one key that is not there.
+func (b *cacheBench) coldKey(ctx context.Context) error {
+	for _, lib := range cacheLibraries {
+		var loads, p99s, worst []float64
+		for round := range b.rounds {
+			b.progress("cold key, round %d of %d, %s", round+1, b.rounds, lib.name)
+			if err := b.rdb.FlushAll(ctx).Err(); err != nil {
+				return err
+			}
+			n, waits, err := b.storm(ctx, lib, fmt.Sprint("cold", round))
+			if err != nil {
+				return fmt.Errorf("%s: %w", lib.name, err)
+			}
+			p99, most := waits[len(waits)*99/100], waits[len(waits)-1]
+			b.raw.Printf("raw\tcold key\t%s\t%d loads\tp50 %v\tp99 %v\tmax %v", lib.name, n, waits[len(waits)/2], p99, most)
+			loads, p99s, worst = append(loads, float64(n)), append(p99s, p99.Seconds()*1000), append(worst, most.Seconds()*1000)
+		}
+		b.progress("")
+		b.printf("cold key, %d processes of %d callers, a load of %v  %-30s %3.0f loads  wait p99 %6.1f ms, max %6.1f ms",
+			cacheProcesses, cacheCallers, coldLoad, lib.name, medianOf(loads), medianOf(p99s), medianOf(worst))
+		if lib.name == cacheLibraries[0].name {
+			b.goals.add("loads of a cold key", slices.Max(loads), atMost, 1)
+		}
+	}
+	return nil
+}
+
+// storm returns how often the source was asked, and how long each caller waited.
+func (b *cacheBench) storm(ctx context.Context, lib cacheLibrary, key string) (loads int64, waits []time.Duration, err error) {
+	var n atomic.Int64
+	slow := func(context.Context, string) (string, error) {
+		n.Add(1)
+		<-time.After(coldLoad)
+		return cachedValue, nil
+	}
+	users, closeAll, err := b.processes(lib, cacheProcesses, cacheSetup{addr: b.addr, ttl: time.Minute, load: slow})
+	if err != nil {
+		return 0, nil, err
+	}
+	defer closeAll()
+	for i, u := range users { // connections are open, scripts loaded
+		if _, err := u.get(ctx, fmt.Sprint("warm", key, i%2)); err != nil {
+			return 0, nil, err
+		}
+	}
+	n.Store(0)
+	waits = make([]time.Duration, cacheProcesses*cacheCallers)
+	errs := make([]error, len(waits))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range waits {
+		wg.Go(func() {
+			<-start
+			began := time.Now()
+			_, errs[i] = users[i%cacheProcesses].get(ctx, key)
+			waits[i] = time.Since(began)
+		})
+	}
+	close(start)
+	wg.Wait()
+	slices.Sort(waits)
+	return n.Load(), waits, errors.Join(errs...)
+}
+
+// processes opens a library as often as there are processes.
+func (b *cacheBench) processes(lib cacheLibrary, n int, s cacheSetup) (users []cacheUser, closeAll func(), err error) {
+	closeAll = func() {
+		for _, u := range users {
+			u.close()
+		}
+	}
+	for range n {
+		u, err := lib.open(s)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		users = append(users, u)
+	}
+	return users, closeAll, nil
+}
+
+// expiry lets a thousand keys that were stored at once expire while they are read, and
+// draws how often the source is asked.
+func (b *cacheBench) expiry(ctx context.Context) error {
+	graph := chart.Chart{
+		Title:      fmt.Sprintf("Loads in each %v: %d keys with a TTL of %v, read by %d processes", stormBucket, stormKeys, stormTTL, stormProcesses),
+		TitleStyle: chart.Style{FontSize: 11},
+		Width:      1000, Height: 460,
+		Background:     chart.Style{Padding: chart.Box{Top: 50, Left: 20, Right: 20, Bottom: 20}},
+		XAxis:          chart.XAxis{Name: "seconds since they were stored", ValueFormatter: chart.FloatValueFormatter},
+		YAxis:          chart.YAxis{Name: "loads", AxisType: chart.YAxisSecondary, ValueFormatter: chart.IntValueFormatter}, // on the left
+		YAxisSecondary: chart.YAxis{Style: chart.Hidden()},
+	}
+	for s := 0; s <= int(stormLength.Seconds()); s++ {
+		graph.XAxis.Ticks = append(graph.XAxis.Ticks, chart.Tick{Value: float64(s), Label: fmt.Sprint(s)})
+	}
+	for i, lib := range cacheLibraries {
+		if strings.HasSuffix(lib.name, "AutoPipeline") { // that changes nothing here
+			continue
+		}
+		if err := b.rdb.FlushAll(ctx).Err(); err != nil {
+			return err
+		}
+		b.progress("expiry storm, %s", lib.name)
+		loads, waits, err := b.expiryOf(ctx, lib)
+		if err != nil {
+			return fmt.Errorf("%s: %w", lib.name, err)
+		}
+		b.progress("")
+		xs, ys, sum := make([]float64, len(loads)), make([]float64, len(loads)), int64(0)
+		for j, n := range loads {
+			xs[j], ys[j] = (time.Duration(j) * stormBucket).Seconds(), float64(n)
+			sum += n
+		}
+		b.printf("expiry storm  %-30s %5d loads, at most %4.0f in %v  wait p50 %v  p99 %v  max %v", lib.name, sum, slices.Max(ys), stormBucket,
+			waits[len(waits)/2].Round(10*time.Microsecond), waits[len(waits)*99/100].Round(10*time.Microsecond), waits[len(waits)-1].Round(10*time.Microsecond))
+		b.raw.Printf("raw\texpiry storm\t%s\t%v", lib.name, loads)
+		graph.Series = append(graph.Series, chart.ContinuousSeries{Name: lib.name, XValues: xs, YValues: ys, Style: chart.Style{StrokeWidth: 2, StrokeColor: chart.GetDefaultColor(i)}})
+	}
+	graph.Elements = []chart.Renderable{chart.LegendThin(&graph)}
+	return drawSVG(filepath.Join(b.dir, "cache-expiry.svg"), graph)
+}
+
+// expiryOf returns the loads in each bucket of time, and the waits in order.
+func (b *cacheBench) expiryOf(ctx context.Context, lib cacheLibrary) (loads []int64, waits []time.Duration, err error) {
+	buckets := make([]atomic.Int64, stormLength/stormBucket)
+	var began atomic.Int64 // when the keys were stored, in ns
+	load := func(context.Context, string) (string, error) {
+		if start := began.Load(); start > 0 {
+			buckets[min(int(time.Duration(time.Now().UnixNano()-start)/stormBucket), len(buckets)-1)].Add(1)
+			<-time.After(stormLoad)
+		}
+		return cachedValue, nil
+	}
+	users, closeAll, err := b.processes(lib, stormProcesses, cacheSetup{addr: b.addr, ttl: stormTTL, load: load})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll()
+	if err := readAll(ctx, users[0], stormKeys); err != nil {
+		return nil, nil, err
+	}
+	start := time.Now()
+	began.Store(start.UnixNano())
+	all, errs := make([][]time.Duration, stormProcesses*stormCallers), make([]error, stormProcesses*stormCallers)
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			pace := time.NewTicker(stormPace)
+			defer pace.Stop()
+			for errs[i] == nil && time.Since(start) < stormLength {
+				asked := time.Now()
+				_, errs[i] = users[i%stormProcesses].get(ctx, cachedKey(rand.IntN(stormKeys)))
+				all[i] = append(all[i], time.Since(asked))
+				<-pace.C
+			}
+		})
+	}
+	wg.Wait()
+	waits = slices.Concat(all...)
+	slices.Sort(waits)
+	loads = make([]int64, len(buckets))
+	for i := range buckets {
+		loads[i] = buckets[i].Load()
+	}
+	return loads, waits, errors.Join(errs...)
+}
