@@ -43,8 +43,10 @@ func (c *call) settle() {
 		if ch.it.val.state&itemGone == 0 {
 			diff += footprint(ch.it)
 		}
-		ch.ks.used += diff
-		total += diff
+		if diff != 0 { // or cores would pass the line to each other for nothing
+			ch.ks.used += diff
+			total += diff
+		}
 	}
 	c.forgetCharges()
 	if total != 0 {

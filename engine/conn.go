@@ -153,10 +153,20 @@ func (e *Engine) lane() *lane {
 	if l, ok := e.lanes.Get().(*lane); ok {
 		return l
 	}
-	l := &lane{s: e.unlisted()}
+	l := &lane{s: e.unlisted(), args: make([][]byte, 0, roomyArgs), out: make([]byte, 0, roomyReply)}
+	l.s.c.charges = make([]charge, 0, roomyCharges)
 	l.s.SyncLater()
 	return l
 }
+
+// Room to begin with, in whole cache lines. Memory that is as small as a command
+// needs would come from beside that of the lane made before, and two cores that use
+// the lanes would take the line from each other with each command.
+const (
+	roomyArgs    = 8 // of 24 bytes, as a charge
+	roomyCharges = 8
+	roomyReply   = 2 * cacheLine
+)
 
 // give returns a lane. A session in which a command has left state is closed.
 func (e *Engine) give(l *lane) {
@@ -166,7 +176,7 @@ func (e *Engine) give(l *lane) {
 	}
 	clear(l.args)
 	if cap(l.out) > maxIdleReply {
-		l.out = nil
+		l.out = make([]byte, 0, roomyReply)
 	}
 	e.lanes.Put(l)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/lua"
@@ -16,6 +17,8 @@ const (
 	shardCount = 256
 	// databaseCount is how many databases SELECT can choose from.
 	databaseCount = 16
+	// cacheLine is how far apart things are that cores write at the same time.
+	cacheLine = 64
 )
 
 // Options configure an [Engine]. The zero value is a store in memory that
@@ -97,11 +100,11 @@ type Event struct {
 
 // An Engine is a data store. Its methods are safe for concurrent use.
 type Engine struct {
+	shards   [shardCount]shard // at the beginning, where a cache line begins
 	opts     Options
 	clock    Clock
 	started  time.Time
 	runID    string // another one each time: cursors of SCAN don't outlive the process
-	shards   [shardCount]shard
 	pubsub   pubsub
 	config   config
 	bounds   bounds
@@ -126,13 +129,19 @@ type Engine struct {
 	found    aof.Found
 }
 
-// A shard holds the keys of every 256th slot.
+// A shard holds the keys of every 256th slot. No cache line has parts of two.
 type shard struct {
+	shardState
+	_ [(cacheLine - unsafe.Sizeof(shardState{})%cacheLine) % cacheLine]byte
+}
+
+// A shardState begins with the cache line that commands write to.
+type shardState struct {
 	mu       shardLock
-	dbs      [databaseCount]*keyspace
 	watched  map[dbKey]map[*Session]watch
 	blocked  map[dbKey][]*Wait
 	counters counters
+	dbs      [databaseCount]*keyspace
 	saved    uint64                           // the position in the log behind the last change
 	tracked  map[string]map[*tracker]struct{} // who has read a key: CLIENT TRACKING
 }

@@ -12,8 +12,9 @@ import (
 
 // memory is the limit of what the keys may take, and what happens beyond it.
 type memory struct {
-	used atomic.Int64 // bytes that all keys take
-	_    [56]byte     // what follows is read by every command and hardly ever written
+	_    [cacheLine]byte // what is around used is read by every command and hardly ever written
+	used atomic.Int64    // bytes that all keys take
+	_    [cacheLine]byte
 
 	limit     atomic.Int64 // 0 for none
 	policy    atomic.Pointer[policy]

@@ -73,7 +73,8 @@ func (c *call) eval(loaded, readOnly bool) {
 	c.logged = true // what the script's commands log
 	h := c.s.host
 	if h == nil {
-		h = &scriptHost{}
+		h = &scriptHost{argv: make([][]byte, 0, roomyArgs), reply: make([]byte, 0, roomyReply)}
+		h.inner.charges = make([]charge, 0, roomyCharges)
 		c.s.host = h
 	}
 	h.outer, h.readOnly, h.allowOOM, h.digest = c, readOnly || sc.readOnly, sc.allowOOM, sc.digest
