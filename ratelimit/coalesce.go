@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"hash/maphash"
 	"runtime"
 	"strconv"
 	"sync"
@@ -27,9 +28,16 @@ const (
 // to the server it is as if they had come one by one. So a lone caller never
 // waits for company, and the more callers a key has the fewer round trips each
 // costs.
-type flights struct {
-	mu sync.Mutex
-	of map[string]*flight
+//
+// They are kept in parts, so that callers with different keys seldom wait for each
+// other, nor their cores for one cache line.
+type flights [64]flightsPart
+
+type flightsPart struct {
+	mu   sync.Mutex
+	of   map[string]*flight
+	idle *flight  // one that is over, for the next call
+	_    [40]byte // up to a cache line
 }
 
 type flight struct {
@@ -45,7 +53,7 @@ type caller struct {
 
 	// What follows is only for one that queues.
 	ctx   context.Context //nolint:containedctx // what the batch inherits values from
-	party *party          // that it left with, guarded by flights.mu
+	party *party          // that it left with, guarded by the flightsPart of its key
 	done  chan struct{}   // closed when there is an answer
 	d     Decision
 	err   error
@@ -62,14 +70,11 @@ func (l *Limiter) coalesce(ctx context.Context, c *caller, cmd redoubt.Cmd) (Dec
 	if c.n == 0 || c.n > maxCoalesced {
 		return l.alone(ctx, c, cmd)
 	}
-	fl := &l.flights
+	fl := l.flightsOf(c.key)
 	fl.mu.Lock()
 	f := fl.of[c.key]
 	if f == nil {
-		if fl.of == nil {
-			fl.of = map[string]*flight{}
-		}
-		fl.of[c.key] = &flight{flying: 1, since: time.Now()}
+		fl.take(c.key)
 		fl.mu.Unlock()
 		defer l.land(c.key)
 		return l.alone(ctx, c, cmd)
@@ -86,6 +91,24 @@ func (l *Limiter) coalesce(ctx context.Context, c *caller, cmd redoubt.Cmd) (Dec
 	case <-ctx.Done():
 		return l.leave(c)
 	}
+}
+
+func (l *Limiter) flightsOf(key string) *flightsPart {
+	return &l.flights[maphash.String(l.denials.seed, key)%uint64(len(l.flights))]
+}
+
+// take notes the first call for a key. fl.mu is held.
+func (fl *flightsPart) take(key string) {
+	f := fl.idle
+	if f == nil {
+		f = &flight{}
+	}
+	fl.idle = nil
+	f.flying, f.since = 1, time.Now()
+	if fl.of == nil {
+		fl.of = map[string]*flight{}
+	}
+	fl.of[key] = f
 }
 
 // alone makes one call.
@@ -105,18 +128,21 @@ func (l *Limiter) alone(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decisi
 
 // land is the end of a call: those that queue go now.
 func (l *Limiter) land(key string) {
-	l.flights.mu.Lock()
-	defer l.flights.mu.Unlock()
-	f := l.flights.of[key]
+	fl := l.flightsOf(key)
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	f := fl.of[key]
 	f.flying--
 	if len(f.queue) > 0 {
 		l.depart(key, f)
 	} else if f.flying == 0 {
-		delete(l.flights.of, key)
+		delete(fl.of, key)
+		*f = flight{}
+		fl.idle = f
 	}
 }
 
-// depart sends those that queue. flights.mu is held.
+// depart sends those that queue. The mu of the key's part is held.
 func (l *Limiter) depart(key string, f *flight) {
 	n := min(len(f.queue), maxCallers)
 	all := f.queue[:n:n]
@@ -142,8 +168,9 @@ func (l *Limiter) depart(key string, f *flight) {
 // nothing.
 func (l *Limiter) leave(c *caller) (Decision, error) {
 	err := c.ctx.Err()
-	l.flights.mu.Lock()
-	defer l.flights.mu.Unlock()
+	fl := l.flightsOf(c.key)
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
 	select {
 	case <-c.done: // the answer came just now
 		return c.d, c.err
@@ -155,7 +182,7 @@ func (l *Limiter) leave(c *caller) (Decision, error) {
 		}
 		return Decision{}, redoubt.UnknownOutcome(err)
 	}
-	f := l.flights.of[c.key]
+	f := fl.of[c.key]
 	for i, q := range f.queue {
 		if q == c {
 			f.queue = append(f.queue[:i:i], f.queue[i+1:]...)

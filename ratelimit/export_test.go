@@ -9,19 +9,26 @@ import (
 
 // Queued returns how many callers wait for a call that is under way.
 func Queued(l *Limiter) (n int) {
-	l.flights.mu.Lock()
-	defer l.flights.mu.Unlock()
-	for _, f := range l.flights.of {
-		n += len(f.queue)
+	for i := range l.flights {
+		fl := &l.flights[i]
+		fl.mu.Lock()
+		for _, f := range fl.of {
+			n += len(f.queue)
+		}
+		fl.mu.Unlock()
 	}
 	return n
 }
 
 // Flights returns how many keys have calls under way.
-func Flights(l *Limiter) int {
-	l.flights.mu.Lock()
-	defer l.flights.mu.Unlock()
-	return len(l.flights.of)
+func Flights(l *Limiter) (n int) {
+	for i := range l.flights {
+		fl := &l.flights[i]
+		fl.mu.Lock()
+		n += len(fl.of)
+		fl.mu.Unlock()
+	}
+	return n
 }
 
 // MaxDenials is how many names are remembered as refused.
