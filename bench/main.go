@@ -17,6 +17,7 @@
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
 //	go run . -suite memcached # the same in front of memcached
 //	go run . -suite engine    # the embedded engine against redis-server
+//	go run . -suite cores     # what a second core brings to the embedded engine, part of engine
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
 //
 // All of it takes long; -rounds 1 -duration 200ms gives a first impression.
@@ -49,7 +50,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -99,12 +100,13 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"proxy":     {benchProxy},
 		"memcached": {benchMemcached},
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"cores":     {benchEngineCores},
 		"memory":    {benchMemory},
 	}
 	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
