@@ -81,22 +81,23 @@ func measure(n int, rate float64) {
 	fmt.Printf("bits an item: %.2f, of which %.0f%% are set\n", float64(8*info.Bytes)/float64(n), 100*info.FillRatio)
 }
 
-// 30,000 items at 1%, measured.
+// 100,000 items at 1%, measured.
 func Example_onePercent() {
-	measure(30_000, 0.01)
+	measure(100_000, 0.01)
 	// Output:
 	// denied of those that are in: 0
-	// false positives: 0.90%
-	// bits an item: 9.95, of which 45% are set
+	// false positives: 0.98%
+	// bits an item: 9.94, of which 45% are set
 }
 
-// 30,000 items at 3%, measured. TestHundredMillion is the same for 100,000,000.
+// 100,000 items at 3%, measured. TestHundredMillion is the same for 100,000,000:
+// 2.97%, 7.45 bits an item, in 23 keys.
 func Example_threePercent() {
-	measure(30_000, 0.03)
+	measure(100_000, 0.03)
 	// Output:
 	// denied of those that are in: 0
 	// false positives: 2.81%
-	// bits an item: 7.46, of which 49% are set
+	// bits an item: 7.45, of which 49% are set
 }
 
 // A new generation is filled while the filter is in use, and then takes its place.
