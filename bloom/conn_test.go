@@ -8,22 +8,6 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A counter counts round trips.
-type counter struct {
-	redoubt.Conn
-	n atomic.Int64
-}
-
-func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	c.n.Add(1)
-	return c.Conn.Do(ctx, cmd)
-}
-
-func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	c.n.Add(1)
-	return c.Conn.Pipeline(ctx, cmds)
-}
-
 // A hooked is a Conn that tells of each command before it sends it, and may lose
 // replies to those that are sent alone.
 type hooked struct {

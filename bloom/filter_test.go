@@ -15,7 +15,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -325,7 +325,7 @@ func TestConcurrentAdders(t *testing.T) {
 // Many items take one round trip, whatever the shards.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		counted := &counter{Conn: w.conn}
+		counted := &clienttest.Counter{Conn: w.conn}
 		_, filters := w.on(counted)
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01})
 		must(t, err)
@@ -336,9 +336,9 @@ func TestRoundTrips(t *testing.T) {
 			"Add":            func() error { _, err := f.Add(t.Context(), "x"); return err },
 			"MayContain":     func() error { _, err := f.MayContain(t.Context(), "x"); return err },
 		} {
-			counted.n.Store(0)
+			counted.Trips.Store(0)
 			must(t, do())
-			if n := counted.n.Load(); n != 1 {
+			if n := counted.Trips.Load(); n != 1 {
 				t.Errorf("%s took %d round trips", what, n)
 			}
 		}
@@ -450,12 +450,7 @@ func TestOpenGoesOn(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	conn, err := goredis.Open(t.Context(), cluster.URL())
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.Open(t, cluster.URL())
 	filters, err := bloom.New(client, bloom.Options{})
 	must(t, err)
 	f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 20_000_000, ErrorRate: 0.01})

@@ -10,6 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 )
 
 // A mirror has what was there before and what others add, without a round trip.
@@ -19,7 +20,7 @@ func TestMirror(t *testing.T) {
 		f := w.open("f", spec)
 		before := numbered("before", 300)
 		add(t, f, before...)
-		counted := &counter{Conn: w.conn}
+		counted := &clienttest.Counter{Conn: w.conn}
 		_, filters := w.on(counted)
 		g, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
@@ -46,11 +47,11 @@ func TestMirror(t *testing.T) {
 		}
 		must(t, m.Close())
 		must(t, m.Close())
-		counted.n.Store(0)
+		counted.Trips.Store(0)
 		for _, i := range later {
 			m.MayContain(i)
 		}
-		if n := counted.n.Load(); n != 0 {
+		if n := counted.Trips.Load(); n != 0 {
 			t.Errorf("%d round trips", n)
 		}
 	})

@@ -1,7 +1,6 @@
 package bloom_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -9,7 +8,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -29,20 +29,15 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 func newWorld(t testing.TB, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
-	t.Cleanup(func() { _ = w.rdb.Close() })
-	var err error
-	w.conn, err = goredis.Wrap(w.rdb)
-	must(t, err)
+	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
+	w.conn = clienttest.Wrap(t, w.rdb)
 	w.client, w.filters = w.on(w.conn)
 	return w
 }
 
 // on returns the filters of another process.
 func (w *world) on(conn redoubt.Conn) (*redoubt.Client, *bloom.Filters) {
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.New(w.t, conn, w.Prefix)
 	filters, err := bloom.New(client, bloom.Options{})
 	must(w.t, err)
 	return client, filters
@@ -56,20 +51,7 @@ func (w *world) open(name string, spec bloom.Spec) *bloom.Filter {
 	return f
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want, which may be nil.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
+var must, is = expect.Must, expect.Is
 
 // numbered returns n items.
 func numbered(what string, n int) []string {
@@ -115,10 +97,7 @@ func all(t testing.TB, f *bloom.Filter, items ...string) {
 }
 
 // keysOf counts the keys of the test.
-func (w *world) keysOf(t testing.TB) (n int) {
+func (w *world) keysOf(t testing.TB) int {
 	t.Helper()
-	for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":*", 1000).Iterator(); it.Next(t.Context()); {
-		n++
-	}
-	return n
+	return len(clienttest.Keys(t, w.rdb, w.Prefix))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 )
 
 // Errors and panics don't stick.
@@ -174,8 +174,7 @@ func (d *dead) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // What a dead process was loading another loads when its lease is over, and not before.
 func TestDeadLoader(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		conn, err := goredis.Wrap(w.connect())
-		must(t, err)
+		conn := clienttest.Wrap(t, w.connect())
 		lease := func(o *options) { o.Lease = 500 * time.Millisecond }
 		a, b, s := w.usersOn(w.clientOn(&dead{Conn: conn, after: "cache.lease"}), lease), w.users(), newSource("ann")
 		busy, end := make(chan struct{}), make(chan struct{})
@@ -221,8 +220,7 @@ func TestSlowLoader(t *testing.T) {
 // loaded under it is not stored, and the lease is given back.
 func TestLateLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		conn, err := goredis.Wrap(w.connect())
-		must(t, err)
+		conn := clienttest.Wrap(t, w.connect())
 		late := &late{Conn: conn}
 		a := w.usersOn(w.clientOn(late))
 		b := w.users()

@@ -12,8 +12,9 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -55,17 +56,12 @@ func (w *world) connect() redis.UniversalClient {
 
 // client returns the Client of another process.
 func (w *world) client() *redoubt.Client {
-	conn, err := goredis.Wrap(w.connect())
-	must(w.t, err)
-	return w.clientOn(conn)
+	return w.clientOn(clienttest.Wrap(w.t, w.connect()))
 }
 
 func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
 	w.t.Helper()
-	c, err := redoubt.New(conn, redoubt.Options{Prefix: w.prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return clienttest.New(w.t, conn, w.prefix)
 }
 
 // A timed cache is one of another process, on a server whose clock is set.
@@ -75,9 +71,7 @@ type timed struct {
 }
 
 func (w *world) timed(change ...func(o *options)) timed {
-	conn, err := goredis.Wrap(w.connect())
-	must(w.t, err)
-	clock := frozenclock.New(conn, cache.Scripts(), nil)
+	clock := frozenclock.New(clienttest.Wrap(w.t, w.connect()), cache.Scripts(), nil)
 	return timed{w.usersOn(w.clientOn(clock), change...), clock}
 }
 
@@ -166,23 +160,4 @@ func never(t testing.TB) cache.Loader[string, string] {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want, which may be nil.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
-
-// eventually polls until ok holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	await.Until(t, 30*time.Second, what, ok)
-}
+var must, is, eventually = expect.Must, expect.Is, await.Soon

@@ -8,6 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -74,11 +75,7 @@ func TestLimitWaitGivenUpBeforeItsReply(t *testing.T) {
 
 func newEnv(t *testing.T, conn redoubt.Conn) *command.Env {
 	t.Helper()
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.New(t, conn, "")
 	env, err := command.NewEnv(client)
 	if err != nil {
 		t.Fatal(err)

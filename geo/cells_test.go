@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 )
 
@@ -221,7 +222,7 @@ func TestRoundTrips(t *testing.T) {
 		setup := w.index("x", smallCells)
 		rng := rand.New(rand.NewPCG(8, 8))
 		fill(t, setup, numbered(200, func(int) geo.Point { return about(rng, palermo, 1) }))
-		c := &counter{Conn: w.conn}
+		c := &clienttest.Counter{Conn: w.conn}
 		x, err := w.on(c, smallCells).Open("x")
 		must(t, err)
 		_, err = x.Info(t.Context()) // from now on it knows all cells
@@ -247,9 +248,9 @@ func TestRoundTrips(t *testing.T) {
 			"removal":         {5, func() error { _, err := x.Remove(t.Context(), "m2"); return err }},
 			"move to another": {8, func() error { _, err := x.Move(t.Context(), "m3", to); return err }},
 		} {
-			before := c.n.Load()
+			before := c.Trips.Load()
 			must(t, cost.do())
-			if n := c.n.Load() - before; n > cost.most {
+			if n := c.Trips.Load() - before; n > cost.most {
 				t.Errorf("%s: %d round trips, want %d", what, n, cost.most)
 			}
 		}

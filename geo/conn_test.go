@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -116,20 +115,4 @@ func (h *halting) Pipeline(ctx context.Context, cmds []redoubt.Cmd) (replies []r
 		})
 	}
 	return append(replies, h.Conn.Pipeline(ctx, cmds)...)
-}
-
-// A counter counts round trips.
-type counter struct {
-	redoubt.Conn
-	n atomic.Int64
-}
-
-func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	c.n.Add(1)
-	return c.Conn.Do(ctx, cmd)
-}
-
-func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	c.n.Add(1)
-	return c.Conn.Pipeline(ctx, cmds)
 }

@@ -1,7 +1,6 @@
 package geo_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,7 +12,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -28,7 +28,7 @@ type world struct {
 // each runs a test on one server of every kind.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		run(t, newWorld(t, redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1}), b.Prefix))
+		run(t, newWorld(t, clienttest.Dial(t, b.Addr), b.Prefix))
 	})
 }
 
@@ -37,25 +37,17 @@ func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, run)
 	t.Run("cluster", func(t *testing.T) {
 		c := redistest.StartCluster(t, 3, 0)
-		run(t, newWorld(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()}), "c"))
+		run(t, newWorld(t, clienttest.DialCluster(t, c.Addrs()), "c"))
 	})
 }
 
 func newWorld(t testing.TB, rdb redis.UniversalClient, prefix string) *world {
-	w := &world{t: t, rdb: rdb, prefix: prefix}
-	t.Cleanup(func() { _ = rdb.Close() })
-	var err error
-	w.conn, err = goredis.Wrap(rdb)
-	must(t, err)
-	return w
+	return &world{t: t, rdb: rdb, prefix: prefix, conn: clienttest.Wrap(t, rdb)}
 }
 
 // on returns the indexes of another process. Their cells are full at so many bytes.
 func (w *world) on(conn redoubt.Conn, full int) *geo.Indexes {
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
-	xs, err := geo.New(client, geo.Options{})
+	xs, err := geo.New(clienttest.New(w.t, conn, w.prefix), geo.Options{})
 	must(w.t, err)
 	if full > 0 {
 		xs.SetSizes(full, 100*time.Millisecond)
@@ -71,20 +63,7 @@ func (w *world) index(name string, full int) *geo.Index {
 	return x
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want, which may be nil.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
+var must, is = expect.Must, expect.Is
 
 // anywhere returns a point, all parts of the globe being as likely.
 func anywhere(rng *rand.Rand) geo.Point {

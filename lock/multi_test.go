@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
@@ -221,8 +220,7 @@ func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
 		m := w.mutex(w.client(), lock.Options{})
-		conn, err := goredis.Wrap(w.rdb)
-		must(t, err)
+		conn := clienttest.Wrap(t, w.rdb)
 		multi := newMulti(t, w.clientOn(&between{Conn: conn, script: "lock.multi_acquire", do: func() {
 			released, err := m.ForceRelease(t.Context(), names[1], busyFor(t, m, names[1]).Fence)
 			if !released || err != nil {
@@ -265,8 +263,7 @@ func (h *holdingBack) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 func TestLateMultiIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
-		conn, err := goredis.Wrap(w.rdb)
-		must(t, err)
+		conn := clienttest.Wrap(t, w.rdb)
 		back := &holdingBack{Conn: conn, kept: make(chan redoubt.Cmd, 1)}
 		multi, m := newMulti(t, w.clientOn(back), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
 		arrives := func(late redoubt.Cmd) {

@@ -117,8 +117,7 @@ func TestQuorumLeavesTheQueueAfterLostReplies(t *testing.T) {
 		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 })
 		var conns []redoubt.Conn
 		for i, rdb := range m.rdbs {
-			conn, err := goredis.Wrap(rdb)
-			must(t, err)
+			conn := clienttest.Wrap(t, rdb)
 			c := &muffled{Conn: conn, Subscriber: conn}
 			if i == 2 {
 				c.script = "lock.acquire"

@@ -44,8 +44,7 @@ func startMasters(t *testing.T, kind string, n int) *masters {
 			addr = s.Addr()
 		}
 		m.proxies = append(m.proxies, faultnet.New(t, addr))
-		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-		t.Cleanup(func() { _ = rdb.Close() })
+		rdb := clienttest.Dial(t, addr)
 		m.rdbs = append(m.rdbs, rdb)
 	}
 	return m
@@ -285,8 +284,7 @@ func TestQuorumTakenAwayByForce(t *testing.T) {
 		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour, NoRenew: true}), "lock")
 		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 })
 		for i, rdb := range m.rdbs[:2] {
-			conn, err := goredis.Wrap(rdb)
-			must(t, err)
+			conn := clienttest.Wrap(t, rdb)
 			client := clienttest.New(t, conn, "")
 			mutex, err := lock.New(client, lock.Options{})
 			must(t, err)

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -160,8 +159,7 @@ func TestQuorumsThatShareAMaster(t *testing.T) {
 	m := startMasters(t, "engine", 5)
 	var clients []*redoubt.Client
 	for _, rdb := range m.rdbs {
-		conn, err := goredis.Wrap(rdb)
-		must(t, err)
+		conn := clienttest.Wrap(t, rdb)
 		client := clienttest.New(t, conn, "")
 		clients = append(clients, client)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
@@ -129,10 +128,8 @@ func dialled(t *testing.T, d *faults.Deployment) *redoubt.Client {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok { // it knows all nodes from now on
 		must(t, cluster.ForEachShard(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }))
 	}
-	conn, err := goredis.Wrap(rdb)
-	must(t, err)
-	c := clienttest.New(t, conn, "")
-	return c
+	conn := clienttest.Wrap(t, rdb)
+	return clienttest.New(t, conn, "")
 }
 
 // channels are those that anybody listens on.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -25,8 +24,7 @@ func TestCluster(t *testing.T) {
 	must(t, err)
 	rdb := redis.NewClusterClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
-	conn, err := goredis.Wrap(rdb)
-	must(t, err)
+	conn := clienttest.Wrap(t, rdb)
 	client := clienttest.New(t, conn, "rd")
 	ctx := t.Context()
 	own, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(4), And: []ratelimit.Limit{{Rate: 100, Period: 24 * time.Hour}}})

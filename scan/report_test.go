@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/scan"
 )
@@ -78,7 +79,7 @@ func report(t *testing.T, w *world) {
 func TestHeat(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lfu", "--lfu-decay-time", "0",
 		"--maxmemory", "100mb") // without a limit small integers share one object, and its counter
-	w := newWorld(t, "", redis.NewClient(&redis.Options{Addr: server.Addr()}))
+	w := newWorld(t, "", clienttest.Dial(t, server.Addr()))
 	w.fill("cold", 200)
 	w.fill("hot", 5)
 	w.pipelined(5000, func(p redis.Pipeliner, i int) { p.Get(t.Context(), w.key("hot", i%5)) })

@@ -2,7 +2,6 @@ package scan_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/scan"
 )
@@ -30,7 +30,7 @@ type world struct {
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Helper()
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		run(t, newWorld(t, b.Prefix, redis.NewClient(&redis.Options{Addr: b.Addr})))
+		run(t, newWorld(t, b.Prefix, clienttest.Dial(t, b.Addr)))
 	})
 }
 
@@ -48,27 +48,21 @@ func TestCluster(t *testing.T) {
 
 func onCluster(t *testing.T, c *redistest.Cluster, prefix string) *world {
 	t.Helper()
-	w := newWorld(t, prefix, redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()}))
+	w := newWorld(t, prefix, clienttest.DialCluster(t, c.Addrs()))
 	w.cluster = c
 	return w
 }
 
 func newWorld(t testing.TB, prefix string, rdb redis.UniversalClient) *world {
 	t.Helper()
-	t.Cleanup(func() { _ = rdb.Close() })
-	conn, err := goredis.Wrap(rdb)
-	must(t, err)
-	w := &world{t: t, prefix: prefix, rdb: rdb, conn: conn}
-	w.client = w.on(conn)
+	w := &world{t: t, prefix: prefix, rdb: rdb, conn: clienttest.Wrap(t, rdb)}
+	w.client = w.on(w.conn)
 	return w
 }
 
 func (w *world) on(conn redoubt.Conn) *redoubt.Client {
 	w.t.Helper()
-	client, err := redoubt.New(conn, redoubt.Options{})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
-	return client
+	return clienttest.New(w.t, conn, "")
 }
 
 func (w *world) scanner(opts scan.Options) *scan.Scanner {
@@ -137,17 +131,4 @@ func (w *world) mustHave(given map[string]int, name string, n int) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
+var must, is = expect.Must, expect.Is

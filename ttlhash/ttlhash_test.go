@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -316,16 +317,16 @@ func TestOneWins(t *testing.T) {
 // at the server's clock another comes with it.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		c := &counter{Conn: w.conn}
+		c := &clienttest.Counter{Conn: w.conn}
 		_, h := w.on(c, ttlhash.Options{})
 		ctx := t.Context()
 		trips := func(what string, want, scripts int64, call func() error) {
 			t.Helper()
-			c.trips.Store(0)
-			c.scripts.Store(0)
+			c.Trips.Store(0)
+			c.Scripts.Store(0)
 			must(t, call())
-			if c.trips.Load() != want || c.scripts.Load() != scripts {
-				t.Errorf("%s: %d round trips, %d scripts", what, c.trips.Load(), c.scripts.Load())
+			if c.Trips.Load() != want || c.Scripts.Load() != scripts {
+				t.Errorf("%s: %d round trips, %d scripts", what, c.Trips.Load(), c.Scripts.Load())
 			}
 		}
 		get := func() error { _, _, err := h.Get(ctx, "h", "f"); return err }

@@ -2,18 +2,16 @@ package ttlhash_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ttlhash"
@@ -65,11 +63,8 @@ func onNative(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 func newWorld(t testing.TB, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})}
-	t.Cleanup(func() { _ = w.rdb.Close() })
-	var err error
-	w.conn, err = goredis.Wrap(w.rdb)
-	must(t, err)
+	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
+	w.conn = clienttest.Wrap(t, w.rdb)
 	w.native = w.rdb.Do(t.Context(), "HPEXPIRETIME", w.Prefix, "FIELDS", 1, "f").Err() == nil
 	w.client, w.hashes = w.on(w.conn, ttlhash.Options{})
 	return w
@@ -83,9 +78,7 @@ func (w *world) emulated() *world {
 
 // on returns the hashes of another process.
 func (w *world) on(conn redoubt.Conn, opts ttlhash.Options) (*redoubt.Client, *ttlhash.Hashes) {
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: w.Prefix})
-	must(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
+	client := clienttest.New(w.t, conn, w.Prefix)
 	opts.Emulate = opts.Emulate || !w.native
 	hashes, err := ttlhash.New(client, opts)
 	must(w.t, err)
@@ -120,53 +113,7 @@ func (c *timed) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 	return replies
 }
 
-// A counter counts round trips, and scripts among them.
-type counter struct {
-	redoubt.Conn
-	trips, scripts atomic.Int64
-}
-
-func (c *counter) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	c.count(cmd)
-	return c.Conn.Do(ctx, cmd)
-}
-
-func (c *counter) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	c.count(cmds...)
-	return c.Conn.Pipeline(ctx, cmds)
-}
-
-func (c *counter) count(cmds ...redoubt.Cmd) {
-	c.trips.Add(1)
-	for _, cmd := range cmds {
-		if cmd.Script != nil {
-			c.scripts.Add(1)
-		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is fails the test unless err matches want.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("the error is %v, want %v", err, want)
-	}
-}
-
-// says fails the test unless err says want.
-func says(t testing.TB, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Fatalf("the error is %v, want %q", err, want)
-	}
-}
+var must, is, says = expect.Must, expect.Is, expect.Says
 
 func (w *world) set(name, field, value string, ttl time.Duration) {
 	w.t.Helper()

@@ -8,25 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
 func TestCache(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
-	conn, err := goredis.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
+	client := clienttest.Open(t, url)
 	users, err := cache.New(client, cache.Options[string, string]{Name: "users", TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)

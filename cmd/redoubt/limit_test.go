@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -66,16 +65,7 @@ func TestLimit(t *testing.T) {
 		if _, stderr := limit(exitUsage, "try", "api"); !strings.Contains(stderr, `the server keeps no limit for "api": give one with --rate`) {
 			t.Errorf("not kept: %q", stderr)
 		}
-		conn, err := goredis.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		client, err := redoubt.New(conn, redoubt.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = client.Close() }()
+		client := clienttest.Open(t, url)
 		l, err := ratelimit.New(client, ratelimit.Options{Stored: true})
 		if err != nil {
 			t.Fatal(err)

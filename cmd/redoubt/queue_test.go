@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 	"github.com/redoubt-go/redoubt/queue"
@@ -23,16 +22,7 @@ import (
 // kill makes n messages of a queue dead.
 func kill(t *testing.T, url, name string, n int) {
 	t.Helper()
-	conn, err := goredis.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
+	client := clienttest.Open(t, url)
 	q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}})
 	if err != nil {
 		t.Fatal(err)
@@ -264,16 +254,7 @@ func TestProgressOfMessages(t *testing.T) {
 
 // Also the cancelling of many, which goes in steps.
 func TestProgressOfCancel(t *testing.T) {
-	conn, err := goredis.Open(t.Context(), redistest.Start(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
+	client := clienttest.Open(t, redistest.Start(t).URL())
 	q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}})
 	if err != nil {
 		t.Fatal(err)

@@ -3,23 +3,19 @@ package queuetest_test
 import (
 	"context"
 	"errors"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/queue/queuetest"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // What a user's own test looks like: nothing is waited for.
 func TestReminder(t *testing.T) {

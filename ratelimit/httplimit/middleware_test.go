@@ -14,34 +14,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/httplimit"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // each runs a test with a client on every back end.
 func each(t *testing.T, run func(t *testing.T, client *redoubt.Client)) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		rdb := redis.NewClient(&redis.Options{Addr: b.Addr})
-		t.Cleanup(func() { _ = rdb.Close() })
-		conn, err := goredis.Wrap(rdb)
-		must(t, err)
-		client := clienttest.New(t, conn, b.Prefix)
-		run(t, client)
+		run(t, clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, b.Addr)), b.Prefix))
 	})
 }
 
