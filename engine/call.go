@@ -3,6 +3,7 @@ package engine
 import (
 	"math/bits"
 
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -86,7 +87,7 @@ func (s *shardSet) minus(t *shardSet) (d shardSet) {
 
 func (s *shardSet) empty() bool { return *s == shardSet{} }
 
-func shardOf(key []byte) int { return int(keySlot(key)) & (shardCount - 1) }
+func shardOf(key []byte) int { return int(keyslot.Of(key)) & (shardCount - 1) }
 
 // shard returns the shard of key, which the call must hold.
 func (c *call) shard(key []byte) *shard {

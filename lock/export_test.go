@@ -31,7 +31,7 @@ var (
 	ForcePermit = func(keys []string, id string) redoubt.Cmd { return forcePermitCmd(keys, member(id)) }
 
 	LatchWaitCmd = latchWaitCmd
-	Slot         = slot
+	Slot         = func(name string) uint16 { return target{keys: []string{"p:{" + name + "}:lock"}}.slot() }
 	RWEnd        = rwReleaseCmd
 	LeaveCmd     = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )

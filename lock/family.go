@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
 // A kind is one sort of lock: the commands that its scripts make, whose replies
@@ -39,6 +40,9 @@ type target struct {
 }
 
 func (t target) key() string { return t.keys[0] }
+
+// slot is where the keys are on a cluster.
+func (t target) slot() uint16 { return keyslot.Of([]byte(t.key())) }
 
 func (t target) release(id string) redoubt.Cmd { return t.kind.release(t.keys, id, "", false) }
 func (t target) void(id string) redoubt.Cmd    { return t.kind.release(t.keys, id, "", true) }

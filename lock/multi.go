@@ -141,7 +141,7 @@ func (m *Multi) targets(names []string) ([]target, error) {
 		targets[i] = target{exclusive{}, name, keys}
 	}
 	slices.SortFunc(targets, func(a, b target) int {
-		return cmp.Or(cmp.Compare(slot(a.name), slot(b.name)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.slot(), b.slot()), cmp.Compare(a.name, b.name))
 	})
 	for i := range targets[1:] {
 		if targets[i].name == targets[i+1].name {
@@ -244,7 +244,7 @@ func bySlot(targets []target) func(yield func([]target) bool) {
 	return func(yield func([]target) bool) {
 		for start := 0; start < len(targets); {
 			end := start + 1
-			for end < len(targets) && slot(targets[end].name) == slot(targets[start].name) {
+			for end < len(targets) && targets[end].slot() == targets[start].slot() {
 				end++
 			}
 			if !yield(targets[start:end]) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
 // A node is a primary as it describes itself. One server that is no cluster is a node
@@ -25,8 +26,8 @@ type node struct {
 // A snapshot is what all primaries say of themselves at about the same time.
 type snapshot struct {
 	cluster bool
-	nodes   map[string]*node // by id
-	owner   [slotCount]*node // nil: nobody
+	nodes   map[string]*node     // by id
+	owner   [keyslot.Count]*node // nil: nobody
 	keys    int64
 }
 
@@ -123,7 +124,7 @@ func (n *node) readTable(table string) error {
 			}
 			if number, to, leaves := strings.Cut(strings.TrimSuffix(moving, "]"), "->-"); leaves {
 				slot, err := strconv.Atoi(number)
-				if err != nil || slot < 0 || slot >= slotCount {
+				if err != nil || slot < 0 || slot >= keyslot.Count {
 					return fmt.Errorf("scan: CLUSTER NODES: %q is no slot", number)
 				}
 				n.leaving[slot] = to

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
 const (
@@ -217,7 +218,7 @@ func (w *keyWalk) wanted(p page) []string {
 	}
 	keys := p.items[:0]
 	for _, key := range p.items {
-		if slot := slotOf(key); p.part.own.has(slot) || p.part.rest.has(slot) {
+		if slot := int(keyslot.Of([]byte(key))); p.part.own.has(slot) || p.part.rest.has(slot) {
 			keys = append(keys, key)
 		}
 	}

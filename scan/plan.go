@@ -1,6 +1,10 @@
 package scan
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+)
 
 // A part is a scan of one node for some slots: from cursor 0 to the end on one server
 // process it gives all keys of these slots that were there the whole time.
@@ -122,7 +126,7 @@ func (p *plan) extend(now *snapshot) (stuck slots) {
 			delete(p.handed, to)
 		}
 	}
-	for slot := range slotCount {
+	for slot := range keyslot.Count {
 		if busy.has(slot) {
 			continue
 		}

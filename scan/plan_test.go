@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
 func primary(id string, epoch uint64, owned string, leaving map[int]string) *node {
@@ -73,7 +75,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: step %d has parts %q, stuck %q; want %q, %q", name, i, got, stuck.String(), s.want, s.stuck)
 			}
 		}
-		if n := p.covered.len(); n != slotCount {
+		if n := p.covered.len(); n != keyslot.Count {
 			t.Errorf("%s: %d slots are covered", name, n)
 		}
 	}
@@ -132,16 +134,5 @@ func TestHeavy(t *testing.T) {
 	}
 	if len(h.items) != 50 || len(h.order.list) != 50 {
 		t.Errorf("%d are kept", len(h.items))
-	}
-}
-
-func TestSlots(t *testing.T) {
-	for key, want := range map[string]int{"": 0, "123456789": 12739, "foo": 12182, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": slotOf("{}foo")} {
-		if got := slotOf(key); got != want {
-			t.Errorf("the slot of %q is %d; want %d", key, got, want)
-		}
-	}
-	if slotOf("{}a") == slotOf("{}b") {
-		t.Error("an empty tag counts")
 	}
 }

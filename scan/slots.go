@@ -6,42 +6,12 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
-const slotCount = 16384
-
-// slotOf returns the hash slot of key, as in the specification of Redis Cluster:
-// CRC-16 with the polynomial 0x1021, of the key or of the tag in its braces.
-func slotOf(key string) int {
-	if open := strings.IndexByte(key, '{'); open >= 0 {
-		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
-			key = key[open+1 : open+1+n]
-		}
-	}
-	var crc uint16
-	for i := range len(key) {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
-	}
-	return int(crc % slotCount)
-}
-
-var crcTable = func() (t [256]uint16) {
-	for i := range t {
-		crc := uint16(i) << 8 //nolint:gosec // i < 256
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-		t[i] = crc
-	}
-	return t
-}()
-
 // slots is a set of hash slots.
-type slots [slotCount / 64]uint64
+type slots [keyslot.Count / 64]uint64
 
 func (s *slots) add(slot int)      { s[slot/64] |= 1 << (slot % 64) }
 func (s *slots) remove(slot int)   { s[slot/64] &^= 1 << (slot % 64) }
@@ -76,12 +46,12 @@ func (s *slots) all() iter.Seq[int] {
 // String writes s as ranges: "0-5460,7000".
 func (s *slots) String() string {
 	var b strings.Builder
-	for first := 0; first < slotCount; first++ {
+	for first := 0; first < keyslot.Count; first++ {
 		if !s.has(first) {
 			continue
 		}
 		last := first
-		for last+1 < slotCount && s.has(last+1) {
+		for last+1 < keyslot.Count && s.has(last+1) {
 			last++
 		}
 		if b.Len() > 0 {
@@ -108,7 +78,7 @@ func (s *slots) parse(text string) error {
 		}
 		first, err := strconv.Atoi(a)
 		last, err2 := strconv.Atoi(b)
-		if err != nil || err2 != nil || first < 0 || last >= slotCount || first > last {
+		if err != nil || err2 != nil || first < 0 || last >= keyslot.Count || first > last {
 			return fmt.Errorf("%q are no slots", part)
 		}
 		for slot := first; slot <= last; slot++ {

@@ -1,15 +1,16 @@
-package engine
+// Package keyslot tells which hash slot a key has, as the specification of Redis
+// Cluster does.
+package keyslot
 
 import "bytes"
 
-// slotCount is the number of hash slots of a Redis cluster.
-const slotCount = 16384
+// Count is how many slots there are.
+const Count = 16384
 
-// crcTables are for CRC16-XMODEM (polynomial 0x1021, initial value 0), the
-// checksum of the Redis cluster specification: [n] has what a byte makes of the
-// checksum that n more bytes follow, so that eight bytes don't wait for each
-// other.
-var crcTables = func() (t [8][256]uint16) {
+// tables are for CRC16-XMODEM (polynomial 0x1021, initial value 0), the checksum of the
+// specification: [n] has what a byte makes of the checksum that n more bytes follow, so
+// that eight bytes don't wait for each other.
+var tables = func() (t [8][256]uint16) {
 	for i := range t[0] {
 		crc := uint16(i) << 8
 		for range 8 {
@@ -29,13 +30,13 @@ var crcTables = func() (t [8][256]uint16) {
 	return t
 }()
 
-// keySlot returns the cluster slot of key. When key contains a {tag} that is not
-// empty, only the tag counts, so that keys with one tag share a slot.
-func keySlot(key []byte) uint16 {
+// Of returns the slot of key. When key contains a {tag} that is not empty, only the tag
+// counts, so that keys with one tag share a slot.
+func Of(key []byte) uint16 {
 	if bytes.IndexByte(key, '{') >= 0 {
 		key = tagOf(key)
 	}
-	return crc16(key) % slotCount
+	return crc16(key) % Count
 }
 
 // tagOf returns what of a key with a brace counts for its slot.
@@ -48,7 +49,7 @@ func tagOf(key []byte) []byte {
 }
 
 func crc16(b []byte) (crc uint16) {
-	t := &crcTables
+	t := &tables
 	for ; len(b) >= 8; b = b[8:] {
 		_ = b[7]
 		crc = t[7][b[0]^byte(crc>>8)] ^ t[6][b[1]^byte(crc)] ^ t[5][b[2]] ^ t[4][b[3]] ^
