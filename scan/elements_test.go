@@ -1,6 +1,7 @@
 package scan_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -108,4 +109,32 @@ func TestElementsAtTheEdges(t *testing.T) {
 			t.Errorf("progress is %+v", p)
 		}
 	})
+}
+
+// A call that is redirected late can come to a node that does not have the key yet.
+func TestKeyIsNotThereYet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const n = 600
+		w.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), w.prefix+"set", fmt.Sprint("m", i)) })
+		s, err := scan.New(w.on(&strayed{Conn: w.conn}), scan.Options{Count: 10})
+		must(t, err)
+		it, err := s.Set(w.prefix+"set", scan.ElementQuery{})
+		must(t, err)
+		if given := counted(t, it); len(given) != n {
+			t.Errorf("%d members are given, want %d", len(given), n)
+		}
+	})
+}
+
+// A strayed Conn has its fifth script run as if there were no key.
+type strayed struct {
+	redoubt.Conn
+	scripts int
+}
+
+func (s *strayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if s.scripts++; s.scripts == 5 {
+		cmd.Keys = []string{cmd.Keys[0] + "?"}
+	}
+	return s.Conn.Do(ctx, cmd)
 }

@@ -82,12 +82,22 @@ func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []in
 
 // fetch sends pages until the last one or an error. It begins anew when the key is at
 // another process than before, where the cursor means nothing.
+//
+// That there is no such key is believed when it is said twice: a call that is redirected
+// to a node to which the key is on its way can come there so late that the key has been
+// there and back, and is on its way once more.
 func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cursor string, looked int64) {
 	if cursor == "" {
 		cursor = "0"
 	}
+	gone := false
 	for restarts := 0; ; {
 		p := w.page(ctx, cursor)
+		if p.err == nil && p.total == 0 && !gone {
+			gone = true
+			continue
+		}
+		gone = false
 		if p.err == nil && p.process != process && cursor != "0" {
 			process, cursor, looked = p.process, "0", 0
 			if restarts++; restarts <= maxRestarts {
