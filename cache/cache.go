@@ -238,11 +238,10 @@ func (c *Cache[K, V]) may(ctx context.Context, p place[K]) bool {
 type state[V any] struct {
 	answer[V]
 
-	good  bool   // the answer is to be given
-	again bool   // it is to be loaded in the background
-	seen  string // the id of what is to be replaced
-	usable,
-	fresh int64 // the answer may be given in need until then
+	good   bool   // the answer is to be given
+	again  bool   // it is to be loaded in the background
+	seen   string // the id of what is to be replaced
+	usable int64  // the answer may be given in need until then
 }
 
 // judge decides about an entry that was asked for after epoch was seen.
@@ -258,7 +257,7 @@ func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint
 	}
 	s.answer = answer[V]{v, found}
 	now := c.clock.now()
-	s.fresh, s.usable = e.fresh, e.fresh+micros(c.opts.StaleIfError)
+	s.usable = e.fresh + micros(c.opts.StaleIfError)
 	switch {
 	case now < e.fresh:
 		s.good = true

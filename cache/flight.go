@@ -171,27 +171,22 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 	} else {
 		c.emit(ctx, Event{Kind: Trouble, Err: err}) // it asks when the lease ends
 	}
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(0) // to note at once who waits
 	defer timer.Stop()
+	if waiter == "" {
+		timer.Reset(afterLease(left))
+	}
 	for {
-		if waiter == "" {
-			timer.Reset(left + time.Millisecond)
-			select {
-			case <-timer.C:
-			case <-f.gone:
-			case <-c.ctx.Done():
-			}
-		}
-		if c.ctx.Err() != nil {
-			c.waits(f, false)
-			c.settle(f, ErrClosed)
-			return
-		}
 		select {
+		case <-woken:
+		case <-timer.C:
 		case <-f.gone:
 			c.settle(f, context.Canceled) // nobody hears it
 			return
-		default:
+		case <-c.ctx.Done():
+			c.waits(f, false)
+			c.settle(f, ErrClosed)
+			return
 		}
 		granted, held := c.attempt(ctx, []*flight[K, V]{f}, waiter)
 		if len(held) == 0 {
@@ -199,19 +194,13 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 			c.load(ctx, granted, load)
 			return
 		}
-		if left = held[0].left; waiter == "" {
-			continue
-		}
-		// A little later than the end of the lease: not to come too early.
-		timer.Reset(left + time.Millisecond)
-		select {
-		case <-woken:
-		case <-timer.C:
-		case <-f.gone:
-		case <-c.ctx.Done():
-		}
+		timer.Reset(afterLease(held[0].left))
 	}
 }
+
+// afterLease is when to ask again: a little later than the end of the lease, not to come
+// too early.
+func afterLease(left time.Duration) time.Duration { return left + time.Millisecond }
 
 // refresh loads what is still served, in the background, unless another does.
 func (c *Cache[K, V]) refresh(ctx context.Context, ps []place[K], seen []string, load batch[K, V]) {
