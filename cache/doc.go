@@ -50,7 +50,8 @@
 // Memcache at Facebook, 2013). The value is stored only if the lease is still there. An
 // invalidation deletes the key and with it the lease; a DEL by anybody does the same.
 // The others note in the key how they are woken. A lease is renewed while the load
-// lasts, so it can be short. The command that takes it is never sent twice.
+// lasts, so it can be short. The command that takes it is never sent twice
+// (TestWhatIsSentOnce).
 //
 // In a process one flight searches for a key, for all who want it. Who comes in the
 // middle has its answer only if that is no older than his call: see flight.go.
@@ -86,7 +87,7 @@
 //     (TestInvalidateAgainstSlowLoads)
 //   - In other processes with a local level none is older than 100 ms while they are
 //     connected, nor than LocalTTL when they are not, and StaleIfError if that is set.
-//     (TestLocalLevelsHear, TestOtherLocalLevelsAgainstWrites, TestLocalLevelCutOff,
+//     (TestLocalLevelBeginsEmpty, TestLocalLevelsHear, TestOtherLocalLevelsAgainstWrites, TestLocalLevelCutOff,
 //     TestServerRestart, TestLocalLevelsAgainstRestarts)
 //   - A process that dies while it loads keeps others waiting for Options.Lease at most; one
 //     that is slow keeps its lease. (TestDeadLoader, TestSlowLoader)
@@ -94,7 +95,7 @@
 //   - That the source has none is remembered, apart from all values. (TestNegativeEntries)
 //   - Entries that are stored together don't expire together. (TestJitter)
 //   - What has a tag is invalidated with it, also when it was being loaded. (TestTags,
-//     TestTagAgainstSlowLoad)
+//     TestTagAgainstSlowLoad, TestTagWhileItIsSet, TestTagOnAnotherClock)
 //
 // And always:
 //

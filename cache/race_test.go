@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
 )
 
 // A register is a source of one number, of which it is known which is the least that may
@@ -172,6 +175,39 @@ func TestTagAgainstSlowLoad(t *testing.T) {
 			return a.InvalidateTag(ctx, "numbers")
 		})
 	})
+}
+
+// On a cluster the clock of the node that has a tag may be up to a second behind that of
+// the entry's.
+func TestTagOnAnotherClock(t *testing.T) {
+	t.Parallel()
+	w := onCluster(t)
+	conn := clienttest.Wrap(t, w.connect())
+	clock := frozenclock.New(conn, cache.Scripts(), nil)
+	client := w.clientOn(struct {
+		*frozenclock.Conn
+		redoubt.Topology
+	}{clock, conn})
+	c := w.usersOn(client, func(o *options) { o.Tags = func(_, _ string) []string { return []string{"x"} } })
+	tag := w.prefix + ":{users:x}:tag"
+	eventually(t, "the nodes are known", func() bool { return client.Node(tag) != "" })
+	for i, found := 0, 0; found < 10; i++ {
+		key := strconv.Itoa(i)
+		if client.Node(w.key(key)) == client.Node(tag) {
+			continue
+		}
+		found++
+		gets(t, c, key, "old", func(ctx context.Context, _ string) (string, bool, error) {
+			now := clock.Now()
+			clock.Set(now.Add(-900 * time.Millisecond))
+			defer clock.Set(now)
+			return "old", true, c.InvalidateTag(ctx, "x")
+		})
+		if w.rdb.Exists(t.Context(), w.key(key)).Val() == 1 {
+			t.Errorf("%s is kept: its tag was invalidated while it was loaded", key)
+		}
+		clock.Advance(time.Minute)
+	}
 }
 
 const tagged = 300 // more than one page

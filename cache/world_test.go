@@ -36,13 +36,15 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 		w.rdb = w.connect()
 		run(t, w)
 	})
-	t.Run("cluster", func(t *testing.T) {
-		addrs := sharedCluster(t)
-		w := &world{prefix: fmt.Sprint("c", prefixes.Add(1)), t: t}
-		w.dial = func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
-		w.rdb = w.connect()
-		run(t, w)
-	})
+	t.Run("cluster", func(t *testing.T) { run(t, onCluster(t)) })
+}
+
+func onCluster(t *testing.T) *world {
+	addrs := sharedCluster(t)
+	w := &world{prefix: fmt.Sprint("c", prefixes.Add(1)), t: t}
+	w.dial = func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
+	w.rdb = w.connect()
+	return w
 }
 
 var prefixes atomic.Int64
