@@ -49,6 +49,24 @@ func TestStaleFor(t *testing.T) {
 	})
 }
 
+// A refresh that fails leaves the entry as it was: it is served on, and is gone at its time.
+func TestFailedRefresh(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, s := w.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
+		c.at(0)
+		gets(t, c.Cache, "1", "old", s.load)
+		s.fail(errors.New("down"))
+		c.at(90 * time.Minute)
+		gets(t, c.Cache, "1", "old", s.load)
+		eventually(t, "the refreshing is over", c.Idle)
+		s.asked(t, 2)
+		if left := w.rdb.PTTL(t.Context(), w.key("1")).Val(); left < 119*time.Minute || left > 2*time.Hour {
+			t.Errorf("it lives for %v", left)
+		}
+		gets(t, c.Cache, "1", "old", s.load)
+	})
+}
+
 // A failing source is stood in for, by what is stale, for as long as was chosen.
 func TestStaleIfError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
