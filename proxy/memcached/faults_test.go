@@ -52,6 +52,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// patient is a time-out of servers that are well, on a machine that may stand still.
+const patient = 5 * time.Second
+
 // TestNothingCrosses: many clients, some of them without answers, while a server is
 // killed, frozen and started again. Each value names its key and its client.
 func TestNothingCrosses(t *testing.T) {
@@ -59,7 +62,7 @@ func TestNothingCrosses(t *testing.T) {
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
 		length = 2 * time.Minute
 	}
-	w := newWorld(t, 3, func(o *Options) { o.Timeout, o.DialTimeout = 200*time.Millisecond, 200*time.Millisecond })
+	w := newWorld(t, 3, func(o *Options) { o.Timeout, o.DialTimeout = patient, patient })
 	bad := w.group.Load().nodes[0].server.Name
 	var stop atomic.Bool
 	var answers, faults atomic.Int64
