@@ -91,7 +91,7 @@ func TestGomemcache(t *testing.T) {
 // keys of the others have no error and find what was set, and no call has a value of
 // another key.
 func TestGomemcacheFaults(t *testing.T) {
-	p := startCachePool(t, time.Second)
+	p := startCachePool(t, 5*time.Second) // what is well must not seem frozen on a machine that stands still
 	const bad = 0
 	var stop atomic.Bool
 	var calls, faults atomic.Int64
@@ -127,20 +127,18 @@ func TestGomemcacheFaults(t *testing.T) {
 		n := calls.Load()
 		await.Until(t, time.Minute, "more calls", func() bool { return calls.Load() > n+200 || t.Failed() })
 	}
-	for range 2 {
-		more()
-		p.servers[bad].Kill()
-		await.Until(t, time.Minute, "lost", up(false))
-		more()
-		p.servers[bad].Restart()
-		await.Until(t, time.Minute, "connected again", up(true))
-		more()
-		late := p.Stats().Servers[bad].Timeouts
-		p.servers[bad].Pause()
-		await.Until(t, time.Minute, "late", func() bool { return p.Stats().Servers[bad].Timeouts > late })
-		more()
-		p.servers[bad].Resume()
-	}
+	more()
+	p.servers[bad].Kill()
+	await.Until(t, time.Minute, "lost", up(false))
+	more()
+	p.servers[bad].Restart()
+	await.Until(t, time.Minute, "connected again", up(true))
+	more()
+	late := p.Stats().Servers[bad].Timeouts
+	p.servers[bad].Pause()
+	await.Until(t, time.Minute, "late", func() bool { return p.Stats().Servers[bad].Timeouts > late })
+	more()
+	p.servers[bad].Resume()
 	stop.Store(true)
 	users.Wait()
 	if t.Logf("%d calls, %d errors", calls.Load(), faults.Load()); faults.Load() == 0 {
