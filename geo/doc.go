@@ -32,7 +32,8 @@
 //	<prefix>:{<name>:<cell>}:points    zset  members, by 52 bits of geohash
 //	<prefix>:{<name>:<cell>}:arriving  hash  members that are to come
 //	<prefix>:{<name>:<cell>}:leaving   hash  members that have left, and where they go
-//	<prefix>:{<name>:<cell>}:left      zset  those that have arrived there, for 10 s
+//	<prefix>:{<name>:<cell>}:left      zset  those that have arrived there, and the steps that
+//	                                         had brought those who left; for 10 s
 //	<prefix>:{<name>:<n>}:members      hash  in which cell a member is; 16,384 of them
 //
 // A cell is called by the first and the last number of its range, in hexadecimal. The
@@ -60,7 +61,10 @@
 //  5. close: the old cell notes that all is done.
 //
 // From 2 on anybody can do the rest, again too: whoever looks for the member finds the
-// note in its old cell and ends the step before anything else. A new member is
+// note in its old cell and ends the step before anything else. Where a step has brought a
+// member, it leaves once: the old cell refuses a second step that follows the same one,
+// by a mover that stood still while the member went away and came back. So the steps of
+// a member are one row. A new member is
 // announced, then assigned, which makes it a member, and then arrives.
 //
 // A query reads of each cell first who is announced, then who is there, and then who
@@ -75,7 +79,7 @@
 // wrote it. A query that takes longer than 8 s begins anew.
 //
 // A mover that dies before 2 leaves an announcement, which a query takes away after 30
-// s: by then 2 can't happen any more, because it is refused 10 s after it was found out
+// s: by then 2 can't happen any more, because it is refused 5 s after it was found out
 // where the member was. One that dies later leaves a step that others end.
 //
 // A cell that is full is frozen: it can be read and not be changed. Its members are

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -15,6 +16,7 @@ const (
 	coming         // it is to come to the cell, and counts as being there already
 	leaving        // it has left the cell, and may not have come to where it goes
 	nowhere        // it was just then on its way, or its cell is lost
+	gone           // it has left where its home says, and its home has changed since
 )
 
 // A spot is where a member is.
@@ -55,7 +57,7 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 			if !ok || len(asked[n]) == perScript {
 				n = len(cmds)
 				open[q.cell] = n
-				cmds = append(cmds, call(whereScript, redoubt.ReadOnly, x.keys(q.cell, statePart, pointsPart, arrivingPart, leavingPart)))
+				cmds = append(cmds, call(whereScript, redoubt.ReadOnly, x.keys(q.cell, statePart, pointsPart, arrivingPart, leavingPart, leftPart)))
 				asked = append(asked, nil)
 			}
 			cmds[n].Args = append(cmds[n].Args, string(spots[q.i].home.step)+members[q.i])
@@ -127,27 +129,42 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 	return nil
 }
 
-// hear adds what a cell knows of a member. Of several cells that were one, the one
-// where it is counts more than one where it is to come to, and that more than one that
-// it left.
+// hear adds what a cell knows of a member. That it has left where its home says counts
+// most. Of several cells that were one, the one where it is counts more than one where
+// it is to come to, and that more than one that it left before.
 func (s *spot) hear(c cell, now, answer any) error {
 	a, ok := answer.([]any)
-	if !ok || len(a) != 3 {
+	if !ok || len(a) != 4 {
 		return fmt.Errorf("geo: where.lua answered %v about a member", answer)
 	}
 	at, ok := now.(int64)
 	if !ok {
 		return errors.New("geo: where.lua answered without a time")
 	}
+	if s.ended() {
+		return nil
+	}
+	if text, ok := a[2].(string); ok {
+		l, err := parseLeft(text)
+		if err != nil {
+			return err
+		}
+		if l.before == s.home.step || s.kind == nowhere {
+			s.kind, s.cell, s.record, s.now = leaving, c, l.record, at
+		}
+	}
+	if _, left := a[3].(string); left && !s.ended() {
+		s.kind = gone
+	}
+	if s.ended() {
+		return nil
+	}
 	if score, ok := a[0].(string); ok {
 		n, err := parseScore(score)
 		s.kind, s.cell, s.place, s.now = here, c, place{c.zone(), n}, at
 		return err
 	}
-	if s.kind == here {
-		return nil
-	}
-	if text, ok := a[1].(string); ok {
+	if text, ok := a[1].(string); ok && s.kind != here {
 		_, score, err := timed(text)
 		if err != nil {
 			return err
@@ -156,17 +173,12 @@ func (s *spot) hear(c cell, now, answer any) error {
 		s.kind, s.cell, s.place, s.now = coming, c, place{c.zone(), n}, at
 		return err
 	}
-	if text, ok := a[2].(string); ok && s.kind != coming {
-		l, err := parseLeft(text)
-		if err != nil {
-			return err
-		}
-		// Of two the one that follows what brought it where it was.
-		if s.kind != leaving || l.before == s.home.step {
-			s.kind, s.cell, s.record, s.now = leaving, c, l.record, at
-		}
-	}
 	return nil
+}
+
+// ended reports whether it is known that the member has left where its home says.
+func (s *spot) ended() bool {
+	return s.kind == gone || s.kind == leaving && s.record.before == s.home.step
 }
 
 // field is how a member is announced.
@@ -198,87 +210,33 @@ func (x *Index) arrive(ctx context.Context, items []arrival) error {
 type departure struct {
 	from cell
 	record
-	home step // with which it was found to have
 }
 
 // finish does what is to be done once members have left their cells. Anybody may do
 // it, several at once too, and again. Three round trips.
 func (x *Index) finish(ctx context.Context, todo []departure) error {
-	for len(todo) > 0 {
-		var arrivals []arrival
-		for _, d := range todo {
-			if !d.removed {
-				arrivals = append(arrivals, arrival{step: d.step, member: d.member, to: d.to})
-			}
+	var arrivals []arrival
+	for _, d := range todo {
+		if !d.removed {
+			arrivals = append(arrivals, arrival{step: d.step, member: d.member, to: d.to})
 		}
-		if err := x.arrive(ctx, arrivals); err != nil {
-			return err
-		}
-		assignments := make([]assignment, len(todo))
-		for i, d := range todo {
-			assignments[i] = assignment{member: d.member, before: d.home}
-			if !d.removed {
-				assignments[i].home = home{d.step, x.cells.at(addressOf(d.to, d.member))}
-			}
-		}
-		assigned, err := x.assign(ctx, assignments)
-		if err != nil {
-			return err
-		}
-		var done, again []departure
-		for i, d := range todo {
-			if assigned[i] {
-				done = append(done, d)
-			} else {
-				again = append(again, d)
-			}
-		}
-		ended, left, err := x.judge(ctx, again)
-		if err != nil {
-			return err
-		}
-		if err := x.closeAll(ctx, append(done, ended...)); err != nil {
-			return err
-		}
-		todo = left
 	}
-	return nil
-}
-
-// judge parts departures whose members have got other homes meanwhile: in those that
-// were ended by others, and in those that were begun from another home than it seemed,
-// because the member had been away and come back. It may have come back by a step that
-// has not ended: then nothing is known of the departure until that has, and it goes
-// before it.
-func (x *Index) judge(ctx context.Context, todo []departure) (ended, again []departure, err error) {
-	if len(todo) == 0 {
-		return nil, nil, nil
+	if err := x.arrive(ctx, arrivals); err != nil {
+		return err
 	}
-	names := make([]string, len(todo))
-	known := make(map[step]bool, len(todo))
+	assignments := make([]assignment, len(todo))
 	for i, d := range todo {
-		names[i], known[d.step] = d.member, true
-	}
-	spots, err := x.find(ctx, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, d := range todo {
-		switch s := spots[i]; {
-		case s.kind == leaving && s.record.step != d.step:
-			if !known[s.record.step] {
-				known[s.record.step] = true
-				again = append(again, departure{s.cell, s.record, s.home.step})
-			}
-			again = append(again, d)
-		case s.kind == leaving, s.kind == nowhere:
-			d.home = s.home.step
-			again = append(again, d)
-		default:
-			ended = append(ended, d)
+		assignments[i] = assignment{member: d.member, before: d.before}
+		if !d.removed {
+			assignments[i].home = home{d.step, x.cells.at(addressOf(d.to, d.member))}
 		}
 	}
-	return ended, again, nil
+	// A home that is neither the one before nor this one is a later one: where a step
+	// brought a member, it leaves once, so no other step follows the one before.
+	if _, err := x.assign(ctx, assignments); err != nil {
+		return err
+	}
+	return x.closeAll(ctx, todo)
 }
 
 // closeAll notes that departures have been finished.
@@ -330,14 +288,23 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 	spots := make([]spot, len(members))
 	lost := make(map[int]step) // the homes in which they were not, before
+	type sight struct {
+		home home
+		cell cell
+	}
+	seen := make(map[int]sight) // where they were, before
 	for todo := all(len(members)); len(todo) > 0; {
 		names := make([]string, len(todo))
 		for j, i := range todo {
 			names[j] = members[i]
 		}
+		began := time.Now()
 		found, err := x.find(ctx, names)
 		if err != nil {
 			return nil, err
+		}
+		if time.Since(began) > stepTime {
+			continue // the homes are too old: see keepLeft
 		}
 		var arrivals []arrival
 		var departures []departure
@@ -346,11 +313,20 @@ func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 			s := found[j]
 			spots[i] = s
 			switch s.kind {
+			case here:
+				// What was read at another time in another part of its cell may be from
+				// before it came here from there.
+				if at := (sight{s.home, s.cell}); s.cell != s.home.cell && seen[i] != at {
+					seen[i] = at
+					again = append(again, i)
+				}
+			case gone:
+				again = append(again, i)
 			case coming:
 				arrivals = append(arrivals, arrival{step: s.home.step, member: names[j], to: s.place})
 				again = append(again, i)
 			case leaving:
-				departures = append(departures, departure{s.cell, s.record, s.home.step})
+				departures = append(departures, departure{s.cell, s.record})
 				again = append(again, i)
 			case nowhere:
 				// Twice, with the same home all the while, is lost.

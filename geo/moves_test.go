@@ -358,49 +358,6 @@ func TestDeadMovers(t *testing.T) {
 	}
 }
 
-// A mover stands still between finding its member and letting it leave. Meanwhile the
-// member goes elsewhere and comes back, by a mover that dies before it has noted so. What
-// the first one then does is not over before that is.
-func TestSlowMover(t *testing.T) {
-	a, b, c := geo.Point{Longitude: 10, Latitude: 10}, geo.Point{Longitude: 10, Latitude: 80}, geo.Point{Longitude: 10, Latitude: -80}
-	for _, after := range []string{"geo.leave", "geo.arrive", "geo.assign"} {
-		t.Run(after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				x := w.index("x", 0)
-				_, err := x.Add(t.Context(), "m", a)
-				must(t, err)
-				conn := &held{Conn: w.conn, before: "geo.leave", stands: make(chan struct{}), goOn: make(chan struct{})}
-				slow, err := w.on(conn, 0).Open("x")
-				must(t, err)
-				moved := make(chan error, 1)
-				go func() {
-					ok, err := slow.Move(t.Context(), "m", c)
-					if err == nil && !ok {
-						err = geo.ErrNotFound
-					}
-					moved <- err
-				}()
-				<-conn.stands
-				if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
-					t.Error(ok, err)
-				}
-				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
-				must(t, err)
-				_, err = dying.Move(t.Context(), "m", a)
-				is(t, err, errDied)
-				close(conn.goOn)
-				must(t, <-moved)
-				if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
-					t.Errorf("it is not found any more: %v, %v", ok, err)
-				}
-				if info, err := x.Info(t.Context()); err != nil || info.Members != 1 {
-					t.Errorf("%d members in cells, %v", info.Members, err)
-				}
-			})
-		})
-	}
-}
-
 // A query has read the cell where a member goes to, and then the member goes there, as far
 // as its mover comes. The query finds it, once.
 func TestMoveDuringQuery(t *testing.T) {

@@ -74,6 +74,7 @@ type notes struct {
 	now     int64
 	leaving []left // may not have arrived
 	left    []left
+	steps   []step // that brought those who left
 }
 
 // readNotes reads a reply of notes.lua, without its status.
@@ -98,6 +99,10 @@ func readNotes(rest []any) (notes, error) {
 	}
 	for _, v := range done {
 		text, _ := v.(string)
+		if len(text) == stepBytes {
+			n.steps = append(n.steps, step(text))
+			continue
+		}
 		r, err := parseRecord(text)
 		if err != nil {
 			return n, err

@@ -21,14 +21,15 @@ const memberWeight = 100
 const (
 	// stepTime is how long a step may take from the moment when it was found out
 	// where the member is until that changes. It is measured by the clock of the one
-	// server that does both.
-	stepTime = 10 * time.Second
+	// server that does both. Finding that out may take as long again.
+	stepTime = 5 * time.Second
 	// deadAfter is when an announcement will not be followed by the step any more:
 	// later than stepTime by more than the clocks of two servers, or of a primary
 	// and its successor, can differ.
 	deadAfter = 30 * time.Second
-	// keepLeft is for how long readers are told who has left a cell.
-	keepLeft = 10 * time.Second
+	// keepLeft is for how long a cell knows who has left it: to tell readers, and to
+	// refuse a mover who found out before that where the member is.
+	keepLeft = 2 * stepTime
 )
 
 // Add puts a member where it is now, whether it was in the index before or not. It
@@ -225,7 +226,7 @@ func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, er
 func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, err error) {
 	departures := make([]departure, len(ps))
 	for i, p := range ps {
-		departures[i] = departure{p.spot.cell, record{step: p.step, before: p.spot.home.step, to: p.to, member: p.member}, p.spot.home.step}
+		departures[i] = departure{p.spot.cell, record{step: p.step, before: p.spot.home.step, to: p.to, member: p.member}}
 	}
 	left, err := x.leave(ctx, departures, ps)
 	if err != nil {
@@ -250,7 +251,7 @@ func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (le
 	cmds := make([]redoubt.Cmd, len(items))
 	for i, d := range items {
 		cmds[i] = call(leaveScript, redoubt.Idempotent, x.keys(d.from, statePart, pointsPart, leavingPart, leftPart),
-			d.member, d.text(), decimal(ps[i].spot.now+stepTime.Microseconds()), decimal(memberWeight))
+			d.member, d.text(), decimal(ps[i].spot.now+stepTime.Microseconds()), decimal(memberWeight), decimal(keepLeft.Microseconds()))
 	}
 	left = make([]bool, len(items))
 	busy := make(map[cell]bool)
@@ -310,7 +311,7 @@ func (x *Index) remove(ctx context.Context, todo []*putting) error {
 			case here:
 				going = append(going, p)
 				departures = append(departures, departure{
-					p.spot.cell, record{step: newStep(), before: p.spot.home.step, removed: true, member: p.member}, p.spot.home.step,
+					p.spot.cell, record{step: newStep(), before: p.spot.home.step, removed: true, member: p.member},
 				})
 			case nowhere:
 				lost = append(lost, assignment{member: p.member, before: p.spot.home.step})

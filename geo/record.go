@@ -12,8 +12,10 @@ import (
 // Its id is 8 random bytes.
 type step string
 
+const stepBytes = 8
+
 func newStep() step {
-	var b [8]byte
+	var b [stepBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return step(b[:])
 }

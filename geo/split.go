@@ -130,6 +130,9 @@ func (x *Index) readFrozen(ctx context.Context, c cell) (*frozen, error) {
 	for _, l := range n.left { // they are told of for longer, which does no harm
 		f.left = append(f.left, timedItem{field: l.text()})
 	}
+	for _, s := range n.steps {
+		f.left = append(f.left, timedItem{field: string(s)})
+	}
 	return f, nil
 }
 

@@ -3,8 +3,9 @@
 -- KEYS[2] points   zset {<name>:<cell>}:points
 -- KEYS[3] arriving hash {<name>:<cell>}:arriving
 -- KEYS[4] leaving  hash {<name>:<cell>}:leaving
+-- KEYS[5] left     zset {<name>:<cell>}:left
 -- ARGV[1..] step   bytes the id of the step that brought a member here, 8 bytes, and the member
--- Returns {status 1, now_us integer, of each {score text|nil, arriving text|nil, leaving bytes|nil}}, or {-1, split text}
+-- Returns {status 1, now_us integer, of each {score text|nil, arriving text|nil, leaving bytes|nil, whether what that step brought has left text|nil}}, or {-1, split text}
 local s = redis.call('HMGET', KEYS[1], 'state', 'split')
 if s[1] == 'split' then return {-1, s[2]} end
 local t = redis.call('TIME')
@@ -15,6 +16,7 @@ for i = 1, #ARGV do
     redis.call('ZSCORE', KEYS[2], member),
     redis.call('HGET', KEYS[3], ARGV[i]),
     redis.call('HGET', KEYS[4], member),
+    redis.call('ZSCORE', KEYS[5], string.sub(ARGV[i], 1, 8)),
   }
 end
 return reply
