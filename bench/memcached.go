@@ -8,35 +8,10 @@ import (
 	"os/user"
 )
 
-// benchMemcached measures redoubt serve --pools in front of memcached, beside
-// nutcracker, with its default buffers and with small ones, and beside a server without
-// anything between: one pool of one server, and one of three.
+// benchMemcached measures redoubt serve --pools in front of memcached, as benchProxy
+// does in front of Redis.
 func benchMemcached(ctx context.Context, cfg config) error {
-	if !cfg.chosen {
-		cfg.rounds = 5
-	}
-	var servers []target
-	for range 3 {
-		s, stop, err := startMemcached(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		servers = append(servers, s)
-	}
-	var missed []string
-	for _, n := range []int{1, 3} {
-		m, err := cfg.memcachedPool(ctx, servers[:n])
-		if err != nil {
-			return err
-		}
-		missed = append(missed, m...)
-	}
-	cfg.printf("# goal, at least the rate of the better nutcracker; missed: %d", len(missed))
-	for _, m := range missed {
-		cfg.printf("goal\t%s", m)
-	}
-	return nil
+	return cfg.besideNutcracker(ctx, startMemcached, config.memcachedPool, "goal, at least the rate of the better nutcracker")
 }
 
 // memcachedPool measures all in front of the same servers, and returns which goals were

@@ -12,12 +12,22 @@ import (
 // buffers and with small ones, and beside a server without anything between: one pool
 // of one server, and one of three.
 func benchProxy(ctx context.Context, cfg config) error {
-	if !cfg.chosen {
-		cfg.rounds = 5
+	start := func(ctx context.Context) (target, func(), error) { return startRedis(ctx) }
+	return cfg.besideNutcracker(ctx, start, config.proxyPool, "goals, against the better nutcracker of each figure")
+}
+
+// besideNutcracker measures pools of one server and of three, and prints which goals
+// were missed.
+func (c config) besideNutcracker(
+	ctx context.Context, start func(context.Context) (target, func(), error),
+	pool func(config, context.Context, []target) ([]string, error), goals string,
+) error {
+	if !c.chosen {
+		c.rounds = 5
 	}
 	var servers []target
 	for range 3 {
-		s, stop, err := startRedis(ctx)
+		s, stop, err := start(ctx)
 		if err != nil {
 			return err
 		}
@@ -26,15 +36,15 @@ func benchProxy(ctx context.Context, cfg config) error {
 	}
 	var missed []string
 	for _, n := range []int{1, 3} {
-		m, err := cfg.proxyPool(ctx, servers[:n])
+		m, err := pool(c, ctx, servers[:n])
 		if err != nil {
 			return err
 		}
 		missed = append(missed, m...)
 	}
-	cfg.printf("# goals, against the better nutcracker of each figure; missed: %d", len(missed))
+	c.printf("# %s; missed: %d", goals, len(missed))
 	for _, m := range missed {
-		cfg.printf("goal\t%s", m)
+		c.printf("goal\t%s", m)
 	}
 	return nil
 }

@@ -208,29 +208,20 @@ func TestMemcachedPoolReload(t *testing.T) {
 	both := first + fmt.Sprintf("   - %s:1 server-2\n", two.Addr())
 	file := writePools(t, fmt.Sprintf(pool, addr, false, first))
 	s := startServing(t, "--pools", file)
-	reload := func(text, logged string) {
-		t.Helper()
-		before := strings.Count(s.stderr.String(), logged)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.signal(syscall.SIGHUP)
-		eventually(t, "it is read", func() bool { return strings.Count(s.stderr.String(), logged) > before })
-	}
 	const done = "the file of pools was read again"
 	u := dialCache(t, "tcp", addr)
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, one, "b") {
 		t.Fatalf("%q, or not on server-1", got)
 	}
-	reload(fmt.Sprintf(pool, addr, false, both), done)
+	s.reload(t, file, fmt.Sprintf(pool, addr, false, both), done)
 	if got := u.ask("get b"); got != "END" {
 		t.Errorf("b, which is on server-2 now: %q", got)
 	}
-	reload(fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "the file of pools is not taken")
+	s.reload(t, file, fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "the file of pools is not taken")
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, two, "b") {
 		t.Errorf("%q, or not on server-2", got)
 	}
-	reload(fmt.Sprintf(pool, addr, true, fmt.Sprintf("   - %s:1\n", redistest.Start(t).Addr())), done)
+	s.reload(t, file, fmt.Sprintf(pool, addr, true, fmt.Sprintf("   - %s:1\n", redistest.Start(t).Addr())), done)
 	if rest, err := io.ReadAll(u.r); len(rest) > 0 || err != nil {
 		t.Errorf("the client of memcached gets %q, %v", rest, err)
 	}

@@ -30,6 +30,17 @@ func writePools(t *testing.T, text string) string {
 	return file
 }
 
+// reload has the file of pools read again, with another text, until that is logged.
+func (s *serving) reload(t *testing.T, file, text, logged string) {
+	t.Helper()
+	before := strings.Count(s.stderr.String(), logged)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	eventually(t, "it is read", func() bool { return strings.Count(s.stderr.String(), logged) > before })
+}
+
 // TestServePools: two pools in one process, one on a unix socket with a password
 // and a database; a signal drains both.
 func TestServePools(t *testing.T) {
@@ -166,15 +177,6 @@ func TestPoolsReload(t *testing.T) {
 	first, second := one.Addr()+":1 redis-1", two.Addr()+":1 redis-2"
 	file := writePools(t, pool("alpha", first))
 	s := startServing(t, "--pools", file)
-	reload := func(text, logged string) {
-		t.Helper()
-		before := strings.Count(s.stderr.String(), logged)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.signal(syscall.SIGHUP)
-		eventually(t, "it is read", func() bool { return strings.Count(s.stderr.String(), logged) > before })
-	}
 	const done = "the file of pools was read again"
 	open := func(name string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(dir, name), PoolSize: 1, MaxRetries: -1})
@@ -201,10 +203,10 @@ func TestPoolsReload(t *testing.T) {
 			}
 		}
 	}()
-	reload(pool("alpha", first, second), done)
+	s.reload(t, file, pool("alpha", first, second), done)
 	eventually(t, "b is on redis-2", func() bool { return two.CLI("EXISTS", "b") == "1" })
-	reload(pool("alpha", "nonsense"), "the file of pools is not taken")
-	reload(pool("alpha", first, second)+pool("beta", second), done)
+	s.reload(t, file, pool("alpha", "nonsense"), "the file of pools is not taken")
+	s.reload(t, file, pool("alpha", first, second)+pool("beta", second), done)
 	if err := open("beta").Set(t.Context(), "k", "v", 0).Err(); err != nil || two.CLI("GET", "k") != "v" {
 		t.Errorf("the new pool: %v", err)
 	}
@@ -218,6 +220,6 @@ func TestPoolsReload(t *testing.T) {
 	if again := alpha.ClientID(t.Context()).Val(); again != id {
 		t.Errorf("the client was closed: its id was %d and is %d", id, again)
 	}
-	reload(pool("beta", second), done)
+	s.reload(t, file, pool("beta", second), done)
 	eventually(t, "alpha is gone", func() bool { return alpha.Ping(t.Context()).Err() != nil })
 }
