@@ -201,7 +201,8 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 		}
 		return
 	}
-	if f, ok := fragments[k.name]; ok && c.oneNode(at, args) == nil {
+	node := c.oneNode(at, args)
+	if f, ok := fragments[k.name]; ok && node == nil {
 		if (len(args)-1)%f.step != 0 {
 			c.fail("ERR wrong number of arguments for '" + k.name + "' command")
 			return
@@ -211,15 +212,13 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 		c.fragment(k, f, args)
 		return
 	}
-	c.toServer(strings.ToUpper(k.name), at, args, raw)
+	c.toServer(k.name, node, raw)
 }
 
-// toServer sends a command to the server that has all of its keys, which are at the
-// given positions.
-func (c *session) toServer(name string, at []int, args [][]byte, raw []byte) {
-	node := c.oneNode(at, args)
+// toServer sends a command to the server that has all of its keys; nil: several have.
+func (c *session) toServer(name string, node *proxy.Node, raw []byte) {
 	if node == nil {
-		c.fail("ERR redoubt: the keys of " + name + " belong to several servers of the pool" + c.srv.tagHint())
+		c.fail("ERR redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
 		return
 	}
 	if !c.routeTo(node) {

@@ -32,7 +32,7 @@ func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
 	}
 	c.srv.stats.extension[h.index].Add(1)
 	if at := e.Keys(len(args)); e.Module && len(at) > 0 && c.srv.module(c.ctx) {
-		c.toServer(e.Name, at, args, raw)
+		c.toServer(e.Name, c.oneNode(at, args), raw)
 		return
 	}
 	p := e.Plan(c.srv.env, args)
