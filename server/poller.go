@@ -50,7 +50,7 @@ type poller struct {
 	answered []*session        // their turn is over, and their replies have not left
 	commands int               // whose replies these are
 	spare    []*session        // for answered
-	touched  []*proxy.Upstream // that have something to send; of clients that answer
+	touched  []*proxy.Upstream // for answer
 	again    []*session        // who have sent more than a turn takes
 	due      []*session        // who had, before what is pending came
 
@@ -262,14 +262,15 @@ func (p *poller) answer() (leads bool) {
 	if len(p.answered) == 0 {
 		return true
 	}
-	batch := p.answered
-	p.answered, p.spare, p.commands = p.spare, nil, 0
+	// Another may lead before the end: from here on what was gathered is ours alone.
+	batch, touched := p.answered, p.touched
+	p.answered, p.spare, p.touched, p.commands = p.spare, nil, nil, 0
 	turn := p.role.Add(1)
 	var unsaved []*session
 	for i, c := range batch {
 		batch[i] = nil
 		if p.srv.inPool() {
-			p.touch(c)
+			touched = c.addTouched(touched)
 			c.out.Flush()
 			c.count()
 			p.rest(c, nil)
@@ -282,11 +283,10 @@ func (p *poller) answer() (leads bool) {
 		c.answer()
 		p.rest(c, nil)
 	}
-	for i, u := range p.touched {
+	for _, u := range touched {
 		u.FlushNow()
-		p.touched[i] = nil
 	}
-	p.touched = p.touched[:0]
+	clear(touched)
 	if len(unsaved) > 0 {
 		p.srv.leaders.Go(func() {
 			for _, c := range unsaved {
@@ -298,19 +298,21 @@ func (p *poller) answer() (leads bool) {
 	if !p.role.CompareAndSwap(turn, turn+1) {
 		return false
 	}
-	p.spare = batch[:0]
+	p.spare, p.touched = batch[:0], touched[:0]
 	return true
 }
 
-// touch takes over which upstreams c has something to send to.
-func (p *poller) touch(c *session) {
-	for i, u := range c.touched {
-		if !slices.Contains(p.touched, u) {
-			p.touched = append(p.touched, u)
+// addTouched adds the upstreams that c has something to send to, which are
+// another's to flush from now on.
+func (c *session) addTouched(touched []*proxy.Upstream) []*proxy.Upstream {
+	for _, u := range c.touched {
+		if !slices.Contains(touched, u) {
+			touched = append(touched, u)
 		}
-		c.touched[i] = nil
 	}
+	clear(c.touched)
 	c.touched, c.upstream = c.touched[:0], nil
+	return touched
 }
 
 // rest ends the ownership of a session. When something has come meanwhile it
