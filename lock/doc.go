@@ -99,7 +99,9 @@
 //     network does: Done, Err and the Context tell so by the local deadline.
 //     (TestLeaseEndsWhenServerIsUnreachable, TestDeadlineCountsFromTheSending)
 //   - No lease is handed out that is over when its reply comes: it is given back.
-//     (TestNoLeaseIsOverOnArrival, TestLeaseThatIsOverOnArrivalIsGivenBack)
+//     One that is handed out lasts, even when the caller's context has just ended.
+//     (TestNoLeaseIsOverOnArrival, TestLeaseThatIsOverOnArrivalIsGivenBack,
+//     TestLeaseOfTheLastMomentLasts)
 //   - The Context of a lease ends with the reason why: released, run out, taken
 //     away. (TestContextSaysWhy)
 //   - A lease is entered again without a command, and not once its deadline has

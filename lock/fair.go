@@ -129,13 +129,15 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 			sent, a, err = f.queue(ctx, t, r, entry(p.granted), own)
 		}
 	}
-	if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) {
+	switch {
+	case err == nil: // the answer is final, even if ctx has just ended: nothing is left to take back
+	case ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome):
 		// It is the caller who knows whether to ask again: what it has acquired
 		// stays. A place in the queue would be handed the lock for nobody.
 		if f.client.Do(ctx, fairLeaveCmd(t.keys, r.ID)).Err != nil {
 			f.leaveQueue(ctx, fairLeaveCmd(t.keys, r.ID), own)
 		}
-	} else if ctx.Err() != nil || err != nil {
+	default:
 		cmd := t.void(r.ID)
 		if r.Keep {
 			cmd = fairLeaveCmd(t.keys, r.ID)

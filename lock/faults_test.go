@@ -127,7 +127,7 @@ func (c *crew) run(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// twice counts how often two held a mutex.
+// twice counts how often two held a lock that is for one.
 const twice = "held twice"
 
 // check counts what happened.
@@ -147,10 +147,12 @@ func (c *crew) check(t *testing.T, total map[string]int) {
 			total[what] += n
 		}
 	}
-	doubles := c.histories["mutex"].doubles()
-	total[twice] += doubles
-	if doubles > 0 && !c.fault.Loses {
-		t.Errorf("%d double holds of a mutex", doubles)
+	for _, kind := range []string{"mutex", "fair", "multi"} {
+		doubles := c.histories[kind].doubles()
+		total[twice] += doubles
+		if doubles > 0 && !c.fault.Loses {
+			t.Errorf("%d double holds of a lock of the kind %s", doubles, kind)
+		}
 	}
 }
 

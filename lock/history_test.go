@@ -205,8 +205,23 @@ func (h *history) check(t *testing.T, what string, model porcupine.Model) map[st
 			t.Error(err)
 		}
 		t.Errorf("the history of %s can't be: %s; with -artifacts it is kept in %s", what, result, file)
+		h.log(t, model)
 	}
 	return counts
+}
+
+// log logs what happened to each name whose history can't be.
+func (h *history) log(t *testing.T, model porcupine.Model) {
+	t.Helper()
+	for _, ops := range byName(h.ops) {
+		if porcupine.CheckOperationsTimeout(model, ops, time.Minute) == porcupine.Ok {
+			continue
+		}
+		slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		for _, op := range ops {
+			t.Logf("%s: %d: %d to %d us: %s", op.Input.(event).name, op.ClientId, op.Call/1000, op.Return/1000, describe(op.Input, nil))
+		}
+	}
 }
 
 // doubles counts the leases of an exclusive lock that began, at their holders,

@@ -106,6 +106,75 @@ func (c *early) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
+// A caller's time ends at the moment when the lock comes. It gets a lease, and that is
+// not given back behind its back.
+func TestLeaseOfTheLastMomentLasts(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, kind := range forcibles {
+			t.Run(name, func(t *testing.T) {
+				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
+				holder := try(t, kind(w, w.client(), lock.Options{TTL: time.Minute}).m, t.Name())
+				conn := &lastMoment{Conn: newCounting(t, w.rdb).Conn, Context: t.Context()}
+				conn.Subscriber = newCounting(t, w.rdb)
+				c := w.clientOn(conn)
+				m := kind(w, c, lock.Options{TTL: time.Minute, NoRenew: true}).rival
+				got := make(chan error, 1)
+				go func() {
+					_, err := m.Acquire(conn, t.Name())
+					got <- err
+				}()
+				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
+				eventually(t, "it waits", func() bool {
+					of, err := locks.Inspect(t.Context(), t.Name())
+					must(t, err)
+					ofPermits, err := permits.Inspect(t.Context(), t.Name())
+					must(t, err)
+					return of.Waiters+ofPermits.Waiters == 1
+				})
+				must(t, holder.Release(t.Context()))
+				must(t, <-got)
+				must(t, c.Close()) // waits for what it still does
+				if lease, _, err := kind(w, w.client(), lock.Options{}).m.TryAcquire(t.Context(), t.Name()); err != nil || lease != nil {
+					t.Errorf("another got it too (%v)", err)
+				}
+			})
+		}
+	})
+}
+
+// A lastMoment is a Conn, and the Context of a call that uses it: that is over once the
+// Conn has answered that a lock was acquired, though nobody has been told yet.
+type lastMoment struct {
+	redoubt.Conn
+	redoubt.Subscriber
+	context.Context
+
+	over atomic.Bool
+}
+
+func (c *lastMoment) Err() error {
+	if c.over.Load() {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}
+
+func (c *lastMoment) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	r := c.Conn.Do(ctx, cmd)
+	if a, ok := r.Val.([]any); ok && len(a) > 3 && a[0] == int64(1) {
+		c.over.Store(true)
+	}
+	return r
+}
+
+func (c *lastMoment) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := make([]redoubt.Reply, len(cmds))
+	for i, cmd := range cmds {
+		replies[i] = c.Do(ctx, cmd)
+	}
+	return replies
+}
+
 // A straggler Conn sends claims late, even when their caller has gone, and meanwhile what else it
 // is given.
 type straggler struct {
