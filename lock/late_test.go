@@ -147,7 +147,7 @@ func TestLeaseOfTheLastMomentLasts(t *testing.T) {
 type lastMoment struct {
 	redoubt.Conn
 	redoubt.Subscriber
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	over atomic.Bool
 }
