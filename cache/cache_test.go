@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -185,70 +184,45 @@ func TestLifetime(t *testing.T) {
 func TestJitter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.TTL = 1000 * time.Second })
-		keys := make([]string, 10_000)
+		many := 10_000
+		if raced() && !full() { // the engine takes its time for scripts then
+			many = 2000
+		}
+		keys := make([]string, many)
 		for i := range keys {
 			keys[i] = fmt.Sprint(i)
 		}
-		_, err := c.GetMany(t.Context(), keys, func(_ context.Context, keys []string) (map[string]string, error) {
-			all := map[string]string{}
-			for _, k := range keys {
-				all[k] = "v"
-			}
-			return all, nil
-		})
-		must(t, err)
-		stored := time.Now()
 		var tenths [12]int
-		for i := range 1000 {
-			left := w.rdb.PTTL(t.Context(), w.key(fmt.Sprint(i*10))).Val() + time.Since(stored)
-			if left > 1001*time.Second || left < 840*time.Second {
-				t.Fatalf("one lives for %v", left)
+		for part := range slices.Chunk(keys, 500) {
+			_, err := c.GetMany(t.Context(), part, func(_ context.Context, keys []string) (map[string]string, error) {
+				all := map[string]string{}
+				for _, k := range keys {
+					all[k] = "v"
+				}
+				return all, nil
+			})
+			must(t, err)
+			stored := time.Now()
+			for i := 0; i < len(part); i += many / 1000 {
+				left := w.rdb.PTTL(t.Context(), w.key(part[i])).Val() + time.Since(stored)
+				if left > 1001*time.Second || left < 840*time.Second {
+					t.Fatalf("one lives for %v: %+v", left, c.Stats())
+				}
+				tenths[min(max(int(left/time.Second)-890, 0)/10, 11)]++
 			}
-			tenths[min(max(int(left/time.Second)-890, 0)/10, 11)]++
 		}
-		full := 0
+		spread := 0
 		for _, n := range tenths {
 			if n > 150 {
 				t.Errorf("of a thousand %d expire in the same tenth of the window: %v", n, tenths)
 			}
 			if n > 50 {
-				full++
+				spread++
 			}
 		}
-		if full < 9 {
+		if spread < 9 {
 			t.Errorf("they don't spread over the window: %v", tenths)
 		}
-	})
-}
-
-// One of many callers in many processes loads.
-func TestColdKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		processes, callers := 8, 20
-		if full() {
-			processes, callers = 64, 100
-		}
-		s := newSource("ann")
-		var all sync.WaitGroup
-		start := make(chan struct{})
-		for range processes {
-			c := w.users()
-			for range callers {
-				all.Go(func() {
-					<-start
-					v, found, err := c.Get(t.Context(), "cold", func(ctx context.Context, key string) (string, bool, error) {
-						runtime.Gosched()
-						return s.load(ctx, key)
-					})
-					if v != "ann" || !found || err != nil {
-						t.Errorf("got %q, %v, %v", v, found, err)
-					}
-				})
-			}
-		}
-		close(start)
-		all.Wait()
-		s.asked(t, 1)
 	})
 }
 

@@ -45,6 +45,7 @@ func sharedCluster(t *testing.T) []string {
 }
 
 func TestMain(m *testing.M) {
+	workIfHired()
 	code := exampleserver.M{M: m}.Run()
 	shared.end()
 	os.Exit(code)

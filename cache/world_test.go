@@ -21,30 +21,43 @@ import (
 
 // world is one back end for processes that share caches.
 type world struct {
-	prefix string
-	t      testing.TB
-	rdb    redis.UniversalClient // for looking at keys
-	dial   func() redis.UniversalClient
+	prefix  string
+	t       testing.TB
+	addrs   []string
+	cluster bool
+	rdb     redis.UniversalClient // for looking at keys
+	dial    func() redis.UniversalClient
 }
 
 // each runs a test on a server, on the engine, and on a cluster.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		w := &world{prefix: b.Prefix, t: t}
-		w.dial = func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1}) }
-		w.rdb = w.connect()
-		run(t, w)
+		run(t, newWorld(t, b.Prefix, b.Addr))
 	})
 	t.Run("cluster", func(t *testing.T) { run(t, onCluster(t)) })
 }
 
 func onCluster(t *testing.T) *world {
-	addrs := sharedCluster(t)
-	w := &world{prefix: fmt.Sprint("c", prefixes.Add(1)), t: t}
-	w.dial = func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
+	return newWorld(t, fmt.Sprint("c", prefixes.Add(1)), sharedCluster(t)...)
+}
+
+// newWorld is one on a server, or on a cluster where there are more.
+func newWorld(t *testing.T, prefix string, addrs ...string) *world {
+	w := &world{prefix: prefix, t: t, addrs: addrs, cluster: len(addrs) > 1}
+	w.dial = func() redis.UniversalClient { return dial(w.addrs, w.cluster) }
 	w.rdb = w.connect()
 	return w
+}
+
+// dial returns connections to a server or a cluster that may take its time: what a cache
+// gives up on is not kept.
+func dial(addrs []string, cluster bool) redis.UniversalClient {
+	o := &redis.UniversalOptions{Addrs: addrs, IsClusterMode: cluster, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+	if cluster {
+		o.MaxRetries = 0
+	}
+	return redis.NewUniversalClient(o)
 }
 
 var prefixes atomic.Int64
@@ -85,6 +98,9 @@ func (c timed) at(d time.Duration) {
 
 type options = cache.Options[string, string]
 
+// patient are the options of users that a slow machine doesn't try.
+var patient = options{Name: "users", TTL: time.Hour, Timeout: time.Minute, Lease: time.Minute, LoadTimeout: 2 * time.Minute}
+
 // users returns the cache of another process.
 func (w *world) users(change ...func(o *options)) *cache.Cache[string, string] {
 	w.t.Helper()
@@ -93,7 +109,7 @@ func (w *world) users(change ...func(o *options)) *cache.Cache[string, string] {
 
 func (w *world) usersOn(client *redoubt.Client, change ...func(o *options)) *cache.Cache[string, string] {
 	w.t.Helper()
-	o := options{Name: "users", TTL: time.Hour, Timeout: time.Minute, Lease: time.Minute, LoadTimeout: 2 * time.Minute}
+	o := patient
 	for _, c := range change {
 		c(&o)
 	}
