@@ -20,9 +20,9 @@ const (
 	slowPart    = 1 << 20  // what a client must take within SlowClient
 )
 
-// A client is one connection to the pool. One goroutine reads its commands; those
-// that read the servers' replies write its answers, as far as its socket takes
-// them without waiting.
+// A client is one connection to the pool. A [loop] reads its commands, or a goroutine
+// of its own; the goroutines that read the servers' replies write its answers, as far
+// as its socket takes them without waiting.
 type client struct {
 	pool *Pool
 	conn *socket.Conn
@@ -36,34 +36,53 @@ type client struct {
 	held     int    // bytes of answers that have not been written
 	out      []byte // of these, what may be written
 	spare    []byte
-	writing  bool // somebody writes
-	flushing bool // somebody is going to flush
-	dead     bool // nothing can be written any more
+	writing  bool   // somebody writes
+	flushing bool   // somebody is going to flush
+	dead     bool   // nothing can be written any more
+	rest     []byte // what the socket didn't take, until the client has left the loop
+	loop     *loop  // nil: a goroutine of its own reads
+	turning  bool   // the loop reads
+	leaving  bool   // a goroutine of its own goes on after that
 
 	// using is what the goroutine that reads may send to, while it works.
 	using atomic.Pointer[group]
 
+	// In a loop.
+	id     uint64
+	idle   bool         // it is at its end for that; the loop's mu guards it
+	heard  atomic.Int64 // when something came, in ns
+	queued bool         // in the leader's again
+
 	// Of the goroutine that reads.
-	group   *group // what it has sent to
-	scanner requestScanner
-	command command
-	touched []*node // that have something to be flushed
-	now     time.Time
+	group    *group // what it has sent to
+	buf      []byte // from from to to
+	from, to int
+	scanner  requestScanner
+	command  command
+	touched  []*node // that have something to be flushed
+	now      time.Time
+	more     bool // the last turn did not read all
+	last     bool // the client sends no more than what is there
 }
 
-func newClient(p *Pool, conn net.Conn) *client {
-	c := &client{pool: p, conn: socket.New(conn)}
+// newClient returns a client, for a loop if there is one.
+func (p *Pool) newClient(conn net.Conn) *client {
+	c := &client{pool: p}
 	c.scanner.maxLine, c.scanner.maxValue = p.opts.MaxLine, p.opts.MaxValue
 	c.changed.L = &c.mu
+	p.starting.Do(p.startLoops)
+	if n := len(p.loops); n > 0 {
+		if bare, err := socket.Bare(conn); err == nil {
+			c.conn, c.loop = bare, p.loops[p.accepted.Load()%uint64(n)]
+			return c
+		}
+	}
+	c.conn = socket.New(conn)
 	return c
 }
 
-// serve answers commands until the client goes or says quit.
-func (c *client) serve() {
-	c.read()
-	c.flushNodes()
-	c.using.Store(nil)
-	// What was asked is answered before the connection is closed.
+// end answers what was asked, and closes the connection.
+func (c *client) end() {
 	c.mu.Lock()
 	for !c.dead && (c.inFlight > 0 || c.held > 0 || c.writing) {
 		c.await()
@@ -71,6 +90,8 @@ func (c *client) serve() {
 	c.dead = true
 	c.mu.Unlock()
 	_ = c.conn.Close()
+	c.conn.Release()
+	c.pool.gone(c)
 }
 
 // await waits until something changes. The caller holds mu.
@@ -80,51 +101,59 @@ func (c *client) await() {
 	c.waiting = false
 }
 
-func (c *client) read() {
-	buf := make([]byte, firstBuffer)
-	from, to := 0, 0
-	for {
-		if from == to {
-			from, to = 0, 0
-			if len(buf) > idleBuffer {
-				buf = make([]byte, firstBuffer)
-			}
-		}
-		if to == len(buf) || from+c.scanner.need > len(buf) {
-			if to-from > len(buf)/2 || c.scanner.need > len(buf) {
-				grown := make([]byte, max(2*len(buf), c.scanner.need))
-				to = copy(grown, buf[from:to])
-				buf = grown
-			} else {
-				to = copy(buf, buf[from:to])
-			}
-			from = 0
-		}
-		n, err := c.receive(buf[to:])
-		to += n
-		if c.isBinary(buf[from:to]) {
-			return
-		}
-		c.now = time.Now()
-		c.enter()
-		for from < to {
-			n := c.scanner.next(buf[from:to], &c.command)
-			if n == 0 {
-				break
-			}
-			from += n
-			if c.command.kind == quit {
-				return
-			}
-			c.do(&c.command)
-		}
-		c.flushNodes()
-		c.flushOut()
-		c.using.Store(nil)
-		if err != nil {
-			return
+// read reads once, and begins to carry out what has come. It reports false at the end.
+func (c *client) read() bool {
+	c.makeSpace()
+	n, err := c.receive(c.buf[c.to:])
+	c.to += n
+	goOn := c.process()
+	c.flushNodes()
+	return goOn && err == nil
+}
+
+// makeSpace makes room in the buffer for what comes next.
+func (c *client) makeSpace() {
+	if c.from == c.to {
+		c.from, c.to = 0, 0
+		if c.buf == nil || len(c.buf) > idleBuffer {
+			c.buf = make([]byte, firstBuffer)
 		}
 	}
+	if c.to < len(c.buf) && c.from+c.scanner.need <= len(c.buf) {
+		return
+	}
+	if c.to-c.from > len(c.buf)/2 || c.scanner.need > len(c.buf) {
+		grown := make([]byte, max(2*len(c.buf), c.scanner.need))
+		c.to = copy(grown, c.buf[c.from:c.to])
+		c.buf = grown
+	} else {
+		c.to = copy(c.buf, c.buf[c.from:c.to])
+	}
+	c.from = 0
+}
+
+// process begins to carry out what is in the buffer. It reports false when there is to
+// be no more.
+func (c *client) process() (goOn bool) {
+	if c.isBinary(c.buf[c.from:c.to]) {
+		return false
+	}
+	c.now = time.Now()
+	c.enter()
+	defer c.using.Store(nil)
+	for c.from < c.to {
+		n := c.scanner.next(c.buf[c.from:c.to], &c.command)
+		if n == 0 {
+			break
+		}
+		c.from += n
+		if c.command.kind == quit {
+			return false
+		}
+		c.do(&c.command)
+	}
+	c.flushOut()
+	return true
 }
 
 // receive reads what the client sends, for IdleTimeout at most.
@@ -161,12 +190,7 @@ func (c *client) enter() {
 		return
 	}
 	if c.group != nil {
-		c.mu.Lock()
-		for !c.dead && c.inFlight > 0 {
-			c.await()
-		}
-		c.mu.Unlock()
-		c.now = time.Now()
+		c.awaitFor(func() bool { return c.inFlight > 0 })
 	}
 	c.group = g
 }
@@ -324,22 +348,33 @@ func (c *client) recycle(a *answer) {
 
 // makeRoom waits while too much waits for the client.
 func (c *client) makeRoom() {
-	full := func() bool {
-		return !c.dead && (c.inFlight >= c.pool.opts.MaxInFlight || c.held > c.pool.opts.MaxClientBytes/2)
-	}
+	c.awaitFor(func() bool {
+		return c.inFlight >= c.pool.opts.MaxInFlight || c.held > c.pool.opts.MaxClientBytes/2
+	})
+}
+
+// awaitFor waits while something is so that mu guards.
+func (c *client) awaitFor(while func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !full() {
+	if c.dead || !while() {
 		return
 	}
 	c.mu.Unlock()
-	c.flushNodes()
-	c.flushOut()
+	c.mayWait()
 	c.mu.Lock()
-	for full() {
+	for !c.dead && while() {
 		c.await()
 	}
 	c.now = time.Now()
+}
+
+// mayWait is called before the goroutine that reads waits for others: what has been
+// asked leaves, and other clients are read elsewhere.
+func (c *client) mayWait() {
+	c.flushNodes()
+	c.flushOut()
+	c.stepAside()
 }
 
 func (c *client) flushNodes() {

@@ -80,6 +80,7 @@ func (l *link) send(e entry, parts ...[]byte) error {
 	defer l.mu.Unlock()
 	for l.sendable() == nil && len(l.pending) > 0 && len(l.pending)+size > l.node.group.opts.MaxPending {
 		l.mu.Unlock()
+		e.answer.client.mayWait()
 		l.flushPending()
 		l.mu.Lock()
 		if l.flushing && l.sendable() == nil {
@@ -107,17 +108,36 @@ func (l *link) sendable() error {
 	return l.err
 }
 
-// flushPending sends what was appended. It doesn't wait for the server.
+// flushPending sends what was appended, by this goroutine and by others that are ready
+// to run: it lets them run first. It doesn't wait for the server.
 func (l *link) flushPending() {
+	if l.beginFlush() {
+		runtime.Gosched()
+		l.flushAll()
+	}
+}
+
+// flushNow is flushPending for who has gathered already.
+func (l *link) flushNow() {
+	if l.beginFlush() {
+		l.flushAll()
+	}
+}
+
+// beginFlush reports whether there is something to send that nobody else sends.
+func (l *link) beginFlush() bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.flushing || len(l.pending) == 0 || l.err != nil {
-		l.mu.Unlock()
-		return
+		return false
 	}
 	l.flushing = true
-	l.mu.Unlock()
-	runtime.Gosched()
+	return true
+}
+
+func (l *link) flushAll() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for len(l.pending) > 0 && l.err == nil {
 		buf := l.take()
 		l.mu.Unlock()
@@ -125,14 +145,12 @@ func (l *link) flushPending() {
 		l.mu.Lock()
 		if err == nil && n < len(buf) && l.err == nil {
 			l.wg.Go(func() { l.finish(buf, n) })
-			l.mu.Unlock()
 			return // and finish goes on
 		}
 		l.wrote(buf, err)
 	}
 	l.flushing = false
 	l.space.Broadcast()
-	l.mu.Unlock()
 }
 
 // finish sends what the socket didn't take at once, and what came meanwhile.

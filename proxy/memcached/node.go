@@ -193,7 +193,12 @@ func (n *node) setDown(err error) {
 func (n *node) send(e entry, parts ...[]byte) error {
 	l := n.link.Load()
 	if l == nil {
-		<-n.tried
+		select {
+		case <-n.tried:
+		default:
+			e.answer.client.mayWait()
+			<-n.tried
+		}
 		if l = n.link.Load(); l == nil {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -207,6 +212,13 @@ func (n *node) send(e entry, parts ...[]byte) error {
 func (n *node) flush() {
 	if l := n.link.Load(); l != nil {
 		l.flushPending()
+	}
+}
+
+// flushNow is flush for who has gathered already.
+func (n *node) flushNow() {
+	if l := n.link.Load(); l != nil {
+		l.flushNow()
 	}
 }
 

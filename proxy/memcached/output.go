@@ -41,7 +41,8 @@ func (c *client) flushOut() {
 		c.mu.Lock()
 		if err == nil && n < len(buf) {
 			c.sent(n)
-			c.pool.serving.Go(func() { c.writeSlowly(buf[n:]) })
+			c.rest = buf[n:]
+			c.slow()
 			return
 		}
 		c.wrote(buf, len(buf), err)
@@ -50,11 +51,28 @@ func (c *client) flushOut() {
 	c.tell()
 }
 
-// writeSlowly writes what the socket didn't take at once, and what comes
-// meanwhile. A client that doesn't read for long is disconnected.
-func (c *client) writeSlowly(buf []byte) {
+// slow has what the socket didn't take at once written, which a goroutine has to wait
+// for. The caller holds mu, and the right to write.
+func (c *client) slow() {
+	switch {
+	case c.loop == nil:
+		c.pool.serving.Go(c.writeSlowly)
+	case c.turning:
+		c.leaving = true
+		c.tell()
+	default:
+		c.leave()
+		c.pool.looping.Go(c.goOn)
+	}
+}
+
+// writeSlowly writes the rest, and what comes meanwhile. A client that doesn't read
+// for long is disconnected.
+func (c *client) writeSlowly() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	buf := c.rest
+	c.rest = nil
 	for {
 		rest := buf
 		for len(rest) > 0 && !c.dead {

@@ -22,6 +22,10 @@ type Pool struct {
 	serving   sync.WaitGroup // listeners and clients
 	draining  chan struct{}  // closed: nobody is let in any more
 
+	starting sync.Once
+	loops    []*loop        // none: each client has a goroutine of its own
+	looping  sync.WaitGroup // goroutines of loops, and of clients that have left them
+
 	accepted, refused, slow, idle, errors atomic.Uint64
 	bytesIn, bytesOut                     atomic.Uint64
 	commands                              [kinds]atomic.Uint64

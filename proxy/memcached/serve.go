@@ -83,27 +83,38 @@ func (p *Pool) accept(conn net.Conn) {
 	if t, ok := conn.(*net.TCPConn); ok {
 		_ = t.SetKeepAlive(true)
 	}
-	c := newClient(p, conn)
+	c := p.newClient(conn)
 	p.mu.Lock()
 	full := p.opts.MaxClients > 0 && len(p.clients) >= p.opts.MaxClients
 	if full || p.isDraining() {
 		p.mu.Unlock()
 		p.refused.Add(1)
 		_, _ = c.conn.TryWrite([]byte(errTooMany))
-		_ = conn.Close()
+		_ = c.conn.Close()
+		c.conn.Release()
 		return
 	}
 	p.clients[c] = struct{}{}
 	p.serving.Add(1)
 	p.mu.Unlock()
 	p.accepted.Add(1)
-	go func() {
-		defer p.serving.Done()
-		c.serve()
-		p.mu.Lock()
-		delete(p.clients, c)
-		p.mu.Unlock()
-	}()
+	if l := c.loop; l != nil {
+		if l.add(c) == nil {
+			return
+		}
+		c.mu.Lock()
+		c.leave()
+		c.mu.Unlock()
+	}
+	go c.goOn()
+}
+
+// gone forgets a client.
+func (p *Pool) gone(c *client) {
+	p.mu.Lock()
+	delete(p.clients, c)
+	p.mu.Unlock()
+	p.serving.Done()
 }
 
 // Shutdown stops accepting, reads no more commands, answers those that were read,
@@ -116,7 +127,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 		_ = l.Close()
 	}
 	for c := range p.clients {
-		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // what has been read is done first
+		_ = c.conn.SetReadDeadline(past) // what has been read is done first
 	}
 	p.mu.Unlock()
 	drained := make(chan struct{})
@@ -151,5 +162,6 @@ func (p *Pool) Close() error {
 		g.close()
 	}
 	p.serving.Wait()
+	p.endLoops()
 	return nil
 }

@@ -1,0 +1,336 @@
+package memcached
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+// A loop reads clients on Linux. One goroutine, the leader, waits for all of them,
+// reads what has come from each in turn, and then sends it to the servers, together.
+// The answers are written by the goroutines that read the servers.
+//
+// A goroutine for each client costs a switch of goroutines and a read that finds
+// nothing for most commands: a tenth of the processor time of short ones.
+//
+// The leader waits for nobody. A client that has to wait, for its own answers or for
+// room at a server, takes the goroutine that it has, and another leads: see stepAside.
+// It keeps that goroutine for good, as does one that takes its answers slowly, or
+// sends commands that are long.
+type loop struct {
+	pool *Pool
+	poll *socket.Poll
+
+	mu      sync.Mutex
+	clients map[uint64]*client
+	next    uint64
+
+	// Of the leader.
+	events  []socket.Event
+	pending []socket.Event // of events
+	again   []*client      // who have sent more than a turn takes
+	due     []*client      // who had, before what is pending came
+	had     int            // of due
+	turns   int            // whose commands have not been sent
+	touched []*node        // that have something to send
+}
+
+const (
+	turnRead = 16 << 10 // bytes that are read in one turn
+	maxTurns = 64       // that commands wait for before they are sent
+
+	longCommand = 1 << 20 // to copy one takes longer than others should wait
+)
+
+// startLoops starts loops where there are such. There are as many as a server has for
+// clients of Redis: half a one for each thread.
+func (p *Pool) startLoops() {
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		poll, err := socket.NewPoll()
+		if err != nil {
+			break
+		}
+		l := &loop{pool: p, poll: poll, clients: make(map[uint64]*client)}
+		p.loops = append(p.loops, l)
+		p.looping.Go(l.lead)
+	}
+	if len(p.loops) > 0 && p.opts.IdleTimeout > 0 {
+		p.looping.Go(p.endIdle)
+	}
+}
+
+// endLoops ends them, after their last client.
+func (p *Pool) endLoops() {
+	p.starting.Do(func() {}) // none are started any more
+	for _, l := range p.loops {
+		_ = l.poll.Close()
+	}
+	p.looping.Wait()
+}
+
+// endIdle ends clients of loops that send nothing.
+func (p *Pool) endIdle() {
+	tick := time.NewTicker(max(p.opts.IdleTimeout/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			for _, l := range p.loops {
+				l.endIdle(now.Add(-p.opts.IdleTimeout))
+			}
+		case <-p.draining:
+			return
+		}
+	}
+}
+
+func (l *loop) endIdle(since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.clients {
+		if !c.idle && c.heard.Load() < since.UnixNano() {
+			c.idle = true
+			l.pool.idle.Add(1)
+			_ = c.conn.SetReadDeadline(past) // what was asked is answered
+		}
+	}
+}
+
+// past is a deadline that ends what is read.
+var past = time.Unix(1, 0)
+
+// add begins to read a client, which is the loop's from then on. After an error it is
+// the caller's.
+func (l *loop) add(c *client) error {
+	c.heard.Store(time.Now().UnixNano())
+	l.mu.Lock()
+	l.next++
+	c.id = l.next
+	l.clients[c.id] = c
+	l.mu.Unlock()
+	return l.poll.Add(c.conn, c.id)
+}
+
+func (l *loop) forget(c *client) {
+	l.mu.Lock()
+	delete(l.clients, c.id)
+	l.mu.Unlock()
+}
+
+func (l *loop) find(id uint64) *client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.clients[id]
+}
+
+// lead is the leader. It returns when another goroutine leads, or the poll is closed.
+func (l *loop) lead() {
+	buf := make([]byte, turnRead)
+	l.flush() // what the last leader left
+	for {
+		for c := l.pick(); c != nil; c = l.pick() {
+			if !l.run(c, buf) {
+				return
+			}
+			if l.turns++; l.turns == maxTurns {
+				l.flush()
+			}
+		}
+		l.flush()
+		if !l.wait() {
+			return
+		}
+	}
+}
+
+// pick returns the client whose turn it is, or nil after the last.
+func (l *loop) pick() *client {
+	for len(l.pending) > 0 {
+		e := l.pending[0]
+		l.pending = l.pending[1:]
+		if c := l.find(e.ID); c != nil {
+			c.last = c.last || e.Last
+			return c
+		}
+	}
+	for l.had < len(l.due) {
+		c := l.due[l.had]
+		l.had++
+		if l.find(c.id) == c && c.more { // else it has had another turn since
+			return c
+		}
+	}
+	return nil
+}
+
+// wait waits for the next turns. It reports false at the end.
+func (l *loop) wait() bool {
+	var err error
+	if len(l.again) == 0 {
+		l.events, err = l.poll.Wait(l.events[:0])
+	} else {
+		runtime.Gosched() // to those who read the servers
+		l.events, err = l.poll.Look(l.events[:0])
+		l.due, l.again = append(l.due[:0], l.again...), l.again[:0]
+		for _, c := range l.due {
+			c.queued = false
+		}
+		l.had = 0
+	}
+	l.pending = l.events
+	return err == nil
+}
+
+// flush sends what has been asked to the servers.
+func (l *loop) flush() {
+	for i, n := range l.touched {
+		n.flushNow()
+		l.touched[i] = nil
+	}
+	l.touched, l.turns = l.touched[:0], 0
+}
+
+// run is the turn of a client. It reports whether the caller leads still.
+func (l *loop) run(c *client, buf []byte) (leads bool) {
+	c.mu.Lock()
+	if c.loop != l {
+		c.mu.Unlock()
+		return true
+	}
+	c.turning = true
+	c.mu.Unlock()
+
+	over := c.turn(buf)
+	rest := c.goOn
+	if over {
+		rest = c.end
+	}
+
+	c.mu.Lock()
+	if c.loop != l {
+		c.mu.Unlock()
+		c.flushNodes()
+		rest()
+		return false
+	}
+	l.touch(c)
+	switch {
+	case over && !c.writing && (c.dead || c.inFlight == 0 && c.held == 0):
+		c.loop, c.dead = nil, true // nobody writes any more
+		l.forget(c)
+	case over || c.leaving:
+		c.leave()
+	default:
+		if c.more && !c.queued {
+			c.queued = true
+			l.again = append(l.again, c)
+		}
+		c.turning = false
+		c.mu.Unlock()
+		return true
+	}
+	c.mu.Unlock()
+	l.pool.looping.Go(rest)
+	return true
+}
+
+// touch takes over which servers have something to be flushed.
+func (l *loop) touch(c *client) {
+	for i, n := range c.touched {
+		if !slices.Contains(l.touched, n) {
+			l.touched = append(l.touched, n)
+		}
+		c.touched[i] = nil
+	}
+	c.touched = c.touched[:0]
+}
+
+// turn reads once what has come, and begins to carry it out. It reports whether it is
+// the last.
+func (c *client) turn(buf []byte) (over bool) {
+	lent := c.from == c.to
+	if lent {
+		c.buf, c.from, c.to = buf, 0, 0
+	}
+	c.makeSpace()
+	n, err := c.conn.Read(c.buf[c.to:])
+	switch {
+	case err == nil:
+		c.to += n
+		c.count(n)
+		c.more = c.to == len(c.buf) || c.last
+		over = !c.process() || c.pool.isDraining()
+	case errors.Is(err, socket.ErrWouldBlock):
+		c.more = false
+		over = c.pool.isDraining()
+	default:
+		over = true
+	}
+	if lent {
+		c.keep(buf)
+	}
+	if c.scanner.need > longCommand {
+		c.mu.Lock()
+		c.leaving = true
+		c.mu.Unlock()
+	}
+	return over
+}
+
+// count notes that n bytes came.
+func (c *client) count(n int) {
+	c.pool.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	if c.pool.opts.IdleTimeout > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
+}
+
+// keep leaves buf to its owner.
+func (c *client) keep(buf []byte) {
+	rest := c.buf[c.from:c.to]
+	switch {
+	case len(rest) == 0:
+		c.buf, c.from, c.to = nil, 0, 0
+	case &c.buf[0] == &buf[0]:
+		c.buf = make([]byte, max(firstBuffer, 2*len(rest)))
+		c.from, c.to = 0, copy(c.buf, rest)
+	}
+}
+
+// goOn is a goroutine of a client's own.
+func (c *client) goOn() {
+	for c.read() {
+	}
+	c.end()
+}
+
+// stepAside has another goroutine lead the loop, and the one that reads this client be
+// its own for good.
+func (c *client) stepAside() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.loop; p != nil {
+		c.leave()
+		p.pool.looping.Go(p.lead)
+	}
+}
+
+// leave takes a client out of its loop. The caller holds mu, and the right to read;
+// a goroutine of the client's own goes on.
+func (c *client) leave() {
+	for c.writing && c.rest == nil {
+		c.await() // for who writes, and doesn't wait
+	}
+	c.loop.forget(c)
+	c.loop, c.turning = nil, false
+	if _, err := c.conn.GiveBack(); err != nil {
+		c.kill()
+	}
+	if c.rest != nil {
+		c.pool.serving.Go(c.writeSlowly)
+	}
+}
