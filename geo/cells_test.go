@@ -158,27 +158,18 @@ func TestSlowSplitter(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				rng := rand.New(rand.NewPCG(6, 6))
 				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
-				conn := &held{Conn: w.conn, before: before, stands: make(chan struct{}), goOn: make(chan struct{})}
-				slow, err := w.on(conn, 4000).Open("x")
-				must(t, err)
-				added := make(chan error, 1)
-				go func() {
-					for _, m := range members {
-						if _, err := slow.Add(t.Context(), m.Name, m.Point); err != nil {
-							added <- err
-							return
-						}
-					}
-					added <- nil
-				}()
-				<-conn.stands
 				x, to := w.index("x", 4000), members[0].Point
 				to.Longitude += 0.001
-				if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
-					t.Errorf("moved: %v, %v", ok, err)
+				slow, err := w.on(&held{Conn: w.conn, before: before, meanwhile: func() {
+					if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
+						t.Errorf("moved: %v, %v", ok, err)
+					}
+				}}, 4000).Open("x")
+				must(t, err)
+				for _, m := range members {
+					_, err := slow.Add(t.Context(), m.Name, m.Point)
+					must(t, err)
 				}
-				close(conn.goOn)
-				must(t, <-added)
 				if p, ok, err := x.Pos(t.Context(), members[0].Name); !ok || p != geo.Kept(to) {
 					t.Errorf("it is at %v, %v, %v; want %v", p, ok, err, geo.Kept(to))
 				}

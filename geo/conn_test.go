@@ -75,13 +75,12 @@ func (m *mortal) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 }
 
 // A held is the Conn of a process that stands still before its first call of a script,
-// until it may go on.
+// while others do something.
 type held struct {
 	redoubt.Conn
-	before string        // the script
-	stands chan struct{} // closed once it stands still
-	goOn   chan struct{}
-	once   sync.Once
+	before    string // the script
+	meanwhile func()
+	once      sync.Once
 }
 
 func (h *held) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
@@ -91,7 +90,7 @@ func (h *held) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 func (h *held) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	for _, c := range cmds {
 		if c.Script != nil && c.Script.Name() == h.before {
-			h.once.Do(func() { close(h.stands); <-h.goOn })
+			h.once.Do(h.meanwhile)
 		}
 	}
 	return h.Conn.Pipeline(ctx, cmds)

@@ -64,8 +64,12 @@
 // note in its old cell and ends the step before anything else. Where a step has brought a
 // member, it leaves once: the old cell refuses a second step that follows the same one,
 // by a mover that stood still while the member went away and came back. So the steps of
-// a member are one row. A new member is
-// announced, then assigned, which makes it a member, and then arrives.
+// a member are one row. A new member is announced, then assigned, which makes it a
+// member, and then arrives.
+//
+// The index of members may name a cell that was split since, or is split later: it names
+// the one where the member was announced, and all parts of that are asked. One that is
+// seen in two of them went from one to the other just then, and is asked for again.
 //
 // A query reads of each cell first who is announced, then who is there, and then who
 // has left since the query began, with a second to spare. Say that a member is in the
@@ -101,12 +105,14 @@
 //   - A query finds exactly those who are in its area, by their positions as kept,
 //     whatever its size, at the poles and across the antimeridian. (TestAgainstBruteForce)
 //   - While members move and cells are split, a query sees each of them exactly once,
-//     also when movers die, or stand still. (TestMovesAreSeenOnce, TestMoveDuringQuery,
-//     TestSlowMover)
+//     also when movers or queries stand still, or movers die. (TestMovesAreSeenOnce,
+//     TestMoveDuringQuery, TestLateQuery, TestSlowMover, TestLateFind,
+//     TestMoveBetweenParts)
 //   - What is done with a member, and what queries see of it, could have happened one
 //     after the other. (TestHistory)
 //   - A process that dies leaves a member at its old place or its new one, and nothing
-//     that others don't take away. (TestDeadMovers, TestDeadSplitter, TestSlowSplitter)
+//     that others don't take away. (TestDeadMovers, TestSplitBeforeAMoveIsNoted,
+//     TestDeadSplitter, TestSlowSplitter)
 //   - No key grows past 1 MB, up to 100 million members, even with all members at one
 //     point. (TestKeysStaySmall, TestOnePoint)
 //   - A move within a cell is one round trip, and so is a query. (TestRoundTrips)

@@ -4,7 +4,10 @@ import "time"
 
 // SetSizes makes cells full at so many bytes, and others take a split over after so
 // long. Call it before Open.
-func (xs *Indexes) SetSizes(bytes int, after time.Duration) { xs.sizes = sizes{bytes, after} }
+func (xs *Indexes) SetSizes(bytes int, after time.Duration) { xs.most, xs.splitFor = bytes, after }
+
+// SetClock sets by what it is known what takes too long. Call it before Open.
+func (xs *Indexes) SetClock(now func() time.Time) { xs.now = now }
 
 // Cells returns how many cells this process knows.
 func (x *Index) Cells() int { return len(x.cells.now()) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -15,7 +14,7 @@ const (
 	here           // it is in the cell
 	coming         // it is to come to the cell, and counts as being there already
 	leaving        // it has left the cell, and may not have come to where it goes
-	nowhere        // it was just then on its way, or its cell is lost
+	nowhere        // its cell is lost
 	gone           // it has left where its home says, and its home has changed since
 )
 
@@ -26,6 +25,7 @@ type spot struct {
 	cell   cell
 	place  place
 	record record // of one that is leaving
+	twice  bool   // it is here in another cell too
 	now    int64  // by the clock of whoever said so, in µs
 }
 
@@ -131,7 +131,8 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 
 // hear adds what a cell knows of a member. That it has left where its home says counts
 // most. Of several cells that were one, the one where it is counts more than one where
-// it is to come to, and that more than one that it left before.
+// it is to come to, and that more than one that it left before. It is in two of them
+// when it went from one to the other after the one was asked.
 func (s *spot) hear(c cell, now, answer any) error {
 	a, ok := answer.([]any)
 	if !ok || len(a) != 4 {
@@ -161,10 +162,14 @@ func (s *spot) hear(c cell, now, answer any) error {
 	}
 	if score, ok := a[0].(string); ok {
 		n, err := parseScore(score)
+		s.twice = s.kind == here || s.kind == coming
 		s.kind, s.cell, s.place, s.now = here, c, place{c.zone(), n}, at
 		return err
 	}
-	if text, ok := a[1].(string); ok && s.kind != here {
+	if text, ok := a[1].(string); ok {
+		if s.twice = s.kind == here; s.twice {
+			return nil
+		}
 		_, score, err := timed(text)
 		if err != nil {
 			return err
@@ -228,7 +233,7 @@ func (x *Index) finish(ctx context.Context, todo []departure) error {
 	for i, d := range todo {
 		assignments[i] = assignment{member: d.member, before: d.before}
 		if !d.removed {
-			assignments[i].home = home{d.step, x.cells.at(addressOf(d.to, d.member))}
+			assignments[i].home = home{d.step, d.into}
 		}
 	}
 	// A home that is neither the one before nor this one is a later one: where a step
@@ -287,23 +292,18 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 // them as absent, here, or nowhere, and then their cells are lost. Two round trips.
 func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 	spots := make([]spot, len(members))
-	lost := make(map[int]step) // the homes in which they were not, before
-	type sight struct {
-		home home
-		cell cell
-	}
-	seen := make(map[int]sight) // where they were, before
+	doubted := make(map[int]step) // the homes with which they were in two cells
 	for todo := all(len(members)); len(todo) > 0; {
 		names := make([]string, len(todo))
 		for j, i := range todo {
 			names[j] = members[i]
 		}
-		began := time.Now()
+		began := x.now()
 		found, err := x.find(ctx, names)
 		if err != nil {
 			return nil, err
 		}
-		if time.Since(began) > stepTime {
+		if x.now().Sub(began) > stepTime {
 			continue // the homes are too old: see keepLeft
 		}
 		var arrivals []arrival
@@ -314,10 +314,9 @@ func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 			spots[i] = s
 			switch s.kind {
 			case here:
-				// What was read at another time in another part of its cell may be from
-				// before it came here from there.
-				if at := (sight{s.home, s.cell}); s.cell != s.home.cell && seen[i] != at {
-					seen[i] = at
+				// With the same home all the while, the server has lost that it left one.
+				if s.twice && doubted[i] != s.home.step {
+					doubted[i] = s.home.step
 					again = append(again, i)
 				}
 			case gone:
@@ -328,12 +327,6 @@ func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 			case leaving:
 				departures = append(departures, departure{s.cell, s.record})
 				again = append(again, i)
-			case nowhere:
-				// Twice, with the same home all the while, is lost.
-				if lost[i] != s.home.step {
-					lost[i] = s.home.step
-					again = append(again, i)
-				}
 			}
 		}
 		if err := x.arrive(ctx, arrivals); err != nil {

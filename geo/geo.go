@@ -46,10 +46,11 @@ type Indexes struct {
 	sizes
 }
 
-// A sizes is what tests make smaller.
+// A sizes is what tests make smaller, or their own.
 type sizes struct {
-	most     int           // bytes, from which a cell is full
-	splitFor time.Duration // how long a split may take until another process takes it over
+	most     int              // bytes, from which a cell is full
+	splitFor time.Duration    // how long a split may take until another process takes it over
+	now      func() time.Time // to find out what takes too long
 }
 
 // full is how large a cell may become, by an estimate of what it takes in a server.
@@ -60,7 +61,7 @@ func New(client *redoubt.Client, _ Options) (*Indexes, error) {
 	if client == nil {
 		return nil, errors.New("geo: client is nil")
 	}
-	return &Indexes{client, sizes{full, splitTime}}, nil
+	return &Indexes{client, sizes{full, splitTime, time.Now}}, nil
 }
 
 // Open returns the index called name, which need not have been made before. It sends

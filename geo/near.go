@@ -154,7 +154,7 @@ type look struct {
 
 func newLook(x *Index, q Query) *look {
 	return &look{
-		Index: x, query: q, began: time.Now(),
+		Index: x, query: q, began: x.now(),
 		read: make(map[cell]bool), found: make(map[string]Found), doubts: make(map[string]bool),
 	}
 }
@@ -171,7 +171,7 @@ func (l *look) run(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		more = more || !all
-		if time.Since(l.began) > lookTime {
+		if l.now().Sub(l.began) > lookTime {
 			return false, ctx.Err()
 		}
 	}
@@ -218,7 +218,7 @@ func (l *look) farthest() Distance {
 // left: so whoever goes from one to the next meanwhile is seen. It reports whether all
 // have answered.
 func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
-	sent := time.Since(l.began)
+	sent := l.now().Sub(l.began)
 	since := decimal((sent + time.Second).Microseconds())
 	cmds := make([]redoubt.Cmd, 0, 3*len(cells))
 	for _, c := range cells {
@@ -229,7 +229,7 @@ func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 			call(notesScript, redoubt.ReadOnly, []string{keys[0], keys[3], keys[4]}, since))
 	}
 	replies := l.send(ctx, cmds)
-	late := time.Since(l.began)-sent > time.Second // than the notes go back
+	late := l.now().Sub(l.began)-sent > time.Second // than the notes go back
 	all = true
 	for i, c := range cells {
 		arriving, points, notes := replies[3*i], replies[3*i+1], replies[3*i+2]

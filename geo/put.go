@@ -226,7 +226,9 @@ func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, er
 func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, err error) {
 	departures := make([]departure, len(ps))
 	for i, p := range ps {
-		departures[i] = departure{p.spot.cell, record{step: p.step, before: p.spot.home.step, to: p.to, member: p.member}}
+		departures[i] = departure{p.spot.cell, record{
+			step: p.step, before: p.spot.home.step, to: p.to, into: x.cells.at(p.address()), member: p.member,
+		}}
 	}
 	left, err := x.leave(ctx, departures, ps)
 	if err != nil {

@@ -44,19 +44,24 @@ func parseHome(text string) (home, error) {
 	if len(text) != 24 {
 		return home{}, fmt.Errorf("geo: the home of a member has %d bytes, want 24: something else has written it", len(text))
 	}
-	h := home{step: step(text[:8])}
-	h.cell.first = address(binary.BigEndian.Uint64([]byte(text[8:])))
-	h.cell.last = address(binary.BigEndian.Uint64([]byte(text[16:])))
-	return h, nil
+	return home{step(text[:8]), parseCell(text[8:])}, nil
+}
+
+func parseCell(text string) cell {
+	return cell{address(binary.BigEndian.Uint64([]byte(text))), address(binary.BigEndian.Uint64([]byte(text[8:])))}
 }
 
 // A record says where a member went that has left a cell: the ids of the step and of
 // the one before, the zone, a digit, or '-' when it was removed, the score in 8 bytes,
-// and the member.
+// the cell, in 16, and the member.
+//
+// The cell is the one where the member was announced. It may be split once the member has
+// come and been moved within it, so nobody can say later which part has it.
 type record struct {
 	step, before step
 	removed      bool
 	to           place
+	into         cell
 	member       string
 }
 
@@ -66,16 +71,17 @@ func (r record) text() string {
 		zone = '0' + r.to.zone
 	}
 	b := append([]byte(string(r.step)+string(r.before)), zone)
-	return string(binary.BigEndian.AppendUint64(b, r.to.score)) + r.member
+	return string(binary.BigEndian.AppendUint64(b, r.to.score)) + r.into.bytes() + r.member
 }
 
 func parseRecord(text string) (record, error) {
-	if len(text) < 25 || text[16] != '-' && (text[16] < '0' || text[16] >= '0'+zones) {
+	if len(text) < 41 || text[16] != '-' && (text[16] < '0' || text[16] >= '0'+zones) {
 		return record{}, fmt.Errorf("geo: a record of %d bytes is none: something else has written it", len(text))
 	}
-	r := record{step: step(text[:8]), before: step(text[8:16]), removed: text[16] == '-', member: text[25:]}
+	r := record{step: step(text[:8]), before: step(text[8:16]), removed: text[16] == '-', member: text[41:]}
 	if !r.removed {
 		r.to = place{text[16] - '0', binary.BigEndian.Uint64([]byte(text[17:]))}
+		r.into = parseCell(text[25:])
 	}
 	return r, nil
 }

@@ -1,10 +1,13 @@
 package geo_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 )
 
 // A mover stands still between finding its member and letting it leave. Meanwhile the
@@ -25,27 +28,19 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 				x := w.index("x", 0)
 				_, err := x.Add(t.Context(), "m", a)
 				must(t, err)
-				conn := &held{Conn: w.conn, before: "geo.leave", stands: make(chan struct{}), goOn: make(chan struct{})}
-				slow, err := w.on(conn, 0).Open("x")
-				must(t, err)
-				moved := make(chan error, 1)
-				go func() {
-					ok, err := slow.Move(t.Context(), "m", to)
-					if err == nil && !ok {
-						err = geo.ErrNotFound
+				slow, err := w.on(&held{Conn: w.conn, before: "geo.leave", meanwhile: func() {
+					if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
+						t.Error(ok, err)
 					}
-					moved <- err
-				}()
-				<-conn.stands
-				if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
-					t.Error(ok, err)
-				}
-				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
+					must(t, err)
+					_, err = dying.Move(t.Context(), "m", a)
+					is(t, err, errDied)
+				}}, 0).Open("x")
 				must(t, err)
-				_, err = dying.Move(t.Context(), "m", a)
-				is(t, err, errDied)
-				close(conn.goOn)
-				must(t, <-moved)
+				if ok, err := slow.Move(t.Context(), "m", to); !ok || err != nil {
+					t.Errorf("moved: %v, %v", ok, err)
+				}
 				if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
 					t.Errorf("it is not found any more: %v, %v", ok, err)
 				}
@@ -57,72 +52,135 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 	}
 }
 
-// The index says of members only that they are in a cell that was split since. Movers that
-// take them from one part to another follow each other: they die before they have noted
-// it, or stand still when they have read what the index says.
-func TestMovesInASplitCell(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		rng := rand.New(rand.NewPCG(6, 6))
-		anywhere := func() geo.Point { return about(rng, palermo, 1) }
-		members := numbered(60, func(int) geo.Point { return anywhere() })
-		dying := func(after string) *geo.Index {
-			x, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, smallCells).Open("x")
-			must(t, err)
-			return x
-		}
-		x, n := dying("geo.split"), 0
-		var err error
-		for ; err == nil; n++ {
-			_, err = x.Add(t.Context(), members[n].Name, members[n].Point)
-		}
-		is(t, err, errDied)
-		x = w.index("x", smallCells)
-		move := func(x *geo.Index, m geo.Member) error {
-			ok, err := x.Move(t.Context(), m.Name, anywhere())
-			if err == nil && !ok {
-				t.Errorf("%s is not found any more", m.Name)
-			}
-			return err
-		}
-		died := 0
-		for i, m := range members[:n-1] {
-			if i%2 == 0 {
-				for range 3 {
-					if err := move(dying("geo.arrive"), m); err != nil {
-						is(t, err, errDied)
-						died++
-					}
+// A mover takes a member from one part of a split cell to the other and dies before that
+// is noted.
+func TestDeadMoversInASplitCell(t *testing.T) {
+	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign"} {
+		t.Run(after, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				n, names, points := w.halved(t, w.conn)
+				for from, m := range names {
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, smallCells).Open("x")
+					must(t, err)
+					_, err = dying.Move(t.Context(), m, points[1-from])
+					is(t, err, errDied)
+					w.holds(t, w.conn, n, m)
 				}
-				continue
-			}
-			conn := &held{Conn: w.conn, before: "geo.where", stands: make(chan struct{}), goOn: make(chan struct{})}
-			slow, err := w.on(conn, smallCells).Open("x")
-			must(t, err)
-			moved := make(chan error, 1)
-			to := anywhere()
-			go func() {
-				_, err := slow.Move(t.Context(), m.Name, to)
-				moved <- err
-			}()
-			select {
-			case <-conn.stands:
-				must(t, move(x, m))
-				close(conn.goOn)
-				must(t, <-moved)
-			case err := <-moved: // within a part
-				must(t, err)
-			}
+			})
+		})
+	}
+}
+
+// halved returns an index of n members that has just been split, the point of one that
+// is in each part, and their names. The index of members says of all only that they are
+// in the cell that was split.
+func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string, points [2]geo.Point) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(6, 6))
+	splitter, err := w.on(&mortal{Conn: conn, lives: -1, after: "geo.split"}, smallCells).Open("x")
+	must(t, err)
+	var members []geo.Member
+	for err == nil {
+		members = append(members, geo.Member{Name: fmt.Sprint("m", len(members)), Point: about(rng, palermo, 1)})
+		_, err = splitter.Add(t.Context(), members[len(members)-1].Name, members[len(members)-1].Point)
+	}
+	is(t, err, errDied)
+	members = members[:len(members)-1]
+	x, err := w.on(conn, smallCells).Open("x")
+	must(t, err)
+	if info, err := x.Info(t.Context()); err != nil || info.Members != int64(len(members)) || info.Cells != 4 {
+		t.Fatalf("%+v, %v; want %d members in 4 cells", info, err, len(members))
+	}
+	first := x.CellOf(members[0].Name, members[0].Point)
+	for _, m := range members {
+		part := 0
+		if x.CellOf(m.Name, m.Point) != first {
+			part = 1
 		}
-		if died < n/2 {
-			t.Fatalf("only %d died", died)
-		}
-		for _, m := range members[:n-1] {
-			must(t, move(x, m))
-		}
-		_, err = x.Add(t.Context(), members[n-1].Name, members[n-1].Point)
+		names[part], points[part] = m.Name, m.Point
+	}
+	return len(members), names, points
+}
+
+// A member goes from one part of a split cell to the other, while a mover that has read
+// what the index says looks for it: before it has asked the parts, or between them. It
+// doesn't take it for what the index had said.
+func TestMoveBetweenParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		dies   string // the script after which the one who moves it dies
+		before bool   // before any of the parts is asked
+	}{
+		"before the look": {before: true}, "during the look": {}, "during the look, unnoted": {dies: "geo.arrive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				n, names, points := w.halved(t, w.conn)
+				for from := range names { // one of them is in the part that is asked first
+					m, to := names[from], points[1-from]
+					meanwhile := func() {
+						x, err := w.on(&mortal{Conn: w.conn, lives: -1, after: c.dies}, smallCells).Open("x")
+						must(t, err)
+						if ok, err := x.Move(t.Context(), m, to); (!ok || err != nil) && c.dies == "" {
+							t.Error(ok, err)
+						}
+					}
+					conn := redoubt.Conn(&halting{Conn: w.conn, first: 1, between: meanwhile})
+					if c.before {
+						conn = &held{Conn: w.conn, before: "geo.where", meanwhile: meanwhile}
+					}
+					slow, err := w.on(conn, smallCells).Open("x")
+					must(t, err)
+					if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
+						t.Errorf("moved: %v, %v", ok, err)
+					}
+					w.holds(t, w.conn, n, m)
+				}
+			})
+		})
+	}
+}
+
+// A mover dies when its member has come to a cell and that is not noted. Then the member
+// is moved within the cell, and the cell is split so that it is in another part than where
+// it came to.
+func TestSplitBeforeAMoveIsNoted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const n = 40
+		x := w.index("x", smallCells)
+		_, err := x.Add(t.Context(), "m", geo.Point{Latitude: 80})
 		must(t, err)
-		if info, err := x.Info(t.Context()); err != nil || info.Members != int64(n) {
-			t.Errorf("%d members in cells, %v, want %d", info.Members, err, n)
+		dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: "geo.arrive"}, smallCells).Open("x")
+		must(t, err)
+		_, err = dying.Move(t.Context(), "m", palermo)
+		is(t, err, errDied)
+		if ok, err := x.Move(t.Context(), "m", catania); !ok || err != nil {
+			t.Fatal(ok, err)
 		}
+		rng := rand.New(rand.NewPCG(6, 6))
+		fill(t, x, numbered(n-1, func(i int) geo.Point {
+			return about(rng, []geo.Point{palermo, catania}[i%2], 0.1)
+		}))
+		if x.CellOf("m", palermo) == x.CellOf("m", catania) {
+			t.Fatal("both are in one cell yet")
+		}
+		w.holds(t, w.conn, n, "m")
 	})
+}
+
+// holds checks that a member can be moved, without asking for it again and again, and is
+// not in two cells.
+func (w *world) holds(t *testing.T, conn redoubt.Conn, n int, m string) {
+	t.Helper()
+	counter := &clienttest.Counter{Conn: conn}
+	x, err := w.on(counter, smallCells).Open("x")
+	must(t, err)
+	if ok, err := x.Move(t.Context(), m, geo.Point{Latitude: -80}); !ok || err != nil {
+		t.Errorf("it is not found any more: %v, %v", ok, err)
+	}
+	if trips := counter.Trips.Load(); trips > 40 {
+		t.Errorf("it took %d round trips to move it", trips)
+	}
+	if info, err := x.Info(t.Context()); err != nil || info.Members != int64(n) {
+		t.Errorf("%d members in cells, %v; want %d", info.Members, err, n)
+	}
 }

@@ -1,0 +1,107 @@
+package geo_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/internal/frozenclock"
+)
+
+// frozen opens an index for which only the clock of the test goes on.
+func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
+	w.t.Helper()
+	xs := w.on(conn, smallCells)
+	xs.SetClock(clock.Now)
+	x, err := xs.Open("x")
+	must(w.t, err)
+	return x
+}
+
+// A mover stands still when it has read what the index says, until the cell where that
+// is has forgotten that the member left it. It asks the index again.
+func TestLateFind(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+		n, names, points := w.halved(t, clock)
+		for from, m := range names {
+			x := w.frozen(clock, clock)
+			slow := w.frozen(clock, &held{Conn: clock, before: "geo.where", meanwhile: func() {
+				if ok, err := x.Move(t.Context(), m, points[1-from]); !ok || err != nil {
+					t.Error(ok, err)
+				}
+				clock.Advance(11 * time.Second)
+				// What is old is forgotten when the next leaves.
+				_, err := x.Add(t.Context(), "other", points[from])
+				must(t, err)
+				if ok, err := x.Move(t.Context(), "other", points[1-from]); !ok || err != nil {
+					t.Error(ok, err)
+				}
+				_, err = x.Remove(t.Context(), "other")
+				must(t, err)
+			}})
+			if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
+				t.Errorf("moved: %v, %v", ok, err)
+			}
+			w.holds(t, clock, n, m)
+		}
+	})
+}
+
+// A query stands still between two cells of a pipeline, until the second doesn't tell it
+// any more who left since it was sent, or between two pipelines, until that is forgotten.
+// Meanwhile a member goes from the one that it has not read to one that it has. It finds
+// the member.
+func TestLateQuery(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, limit int
+		pause        time.Duration
+	}{
+		"within a pipeline":   {first: 3, pause: 3 * time.Second}, // the commands of one cell
+		"between two of them": {first: 24, limit: 1000, pause: 11 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				const n = 200
+				clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+				x := w.frozen(clock, clock)
+				rng := rand.New(rand.NewPCG(9, 9))
+				members := numbered(n, func(int) geo.Point { return about(rng, palermo, 1) })
+				fill(t, x, members)
+				q := geo.Query{From: palermo, Radius: 300 * geo.Kilometre, Limit: c.limit}
+				all, err := x.Near(t.Context(), q)
+				must(t, err)
+				far := all[len(all)-1]
+				neighbour := ""
+				for _, f := range all[:len(all)-1] {
+					if x.CellOf(f.Member, f.Point) == x.CellOf(far.Member, far.Point) {
+						neighbour = f.Member
+					}
+				}
+				if len(all) != n || neighbour == "" || x.Cells() < 12 {
+					t.Fatalf("%d members in %d cells; beside %s is %q", len(all), x.Cells(), far.Member, neighbour)
+				}
+				conn := &halting{Conn: clock, first: math.MaxInt, between: func() {
+					for _, m := range []string{far.Member, neighbour} {
+						if ok, err := x.Move(t.Context(), m, palermo); !ok || err != nil {
+							t.Error(ok, err)
+						}
+						clock.Advance(c.pause)
+					}
+				}}
+				reader := w.frozen(clock, conn)
+				_, err = reader.Info(t.Context()) // from now on it knows all cells
+				must(t, err)
+				conn.first = c.first
+				found, err := reader.Near(t.Context(), q)
+				must(t, err)
+				if len(found) != n {
+					t.Errorf("%d members found of %d", len(found), n)
+				}
+			})
+		})
+	}
+}
