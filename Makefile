@@ -22,7 +22,7 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 
 # One package after the other: they start servers, and some compare times.
 .PHONY: test
-test: redis-server memcached pymemcache ## Vets and tests everything; needs redis-server, memcached and pymemcache, installs them where it can
+test: redis-server memcached pymemcache redis-py ## Vets and tests everything; needs redis-server, memcached, pymemcache and redis-py, installs them where it can
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
 	@set -e; for m in $(TESTED); do \
 		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
@@ -74,6 +74,19 @@ pymemcache:
 		echo "The module tests runs pymemcache, which is not installed. Install it:"; \
 		echo "  Debian, Ubuntu: sudo apt-get install python3-pymemcache"; \
 		echo "  others:         pip install pymemcache"; \
+		exit 1; \
+	fi
+
+.PHONY: redis-py
+redis-py:
+	@for p in python3 /usr/bin/python3; do if $$p -c 'import redis' 2>/dev/null; then exit 0; fi; done; \
+	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+		echo "== installing python3-redis"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-redis; \
+	else \
+		echo "The module tests runs redis-py, which is not installed. Install it:"; \
+		echo "  Debian, Ubuntu: sudo apt-get install python3-redis"; \
+		echo "  others:         pip install redis"; \
 		exit 1; \
 	fi
 

@@ -113,6 +113,13 @@ func (d *Dedicated) Close() { d.link.close(errClosed) }
 // of MONITOR. It may be called by any goroutine.
 func (d *Dedicated) Listening() bool { return d.listening.Load() }
 
+// alive reports whether the connection is not known to have ended.
+func (d *Dedicated) alive() bool {
+	d.link.mu.Lock()
+	defer d.link.mu.Unlock()
+	return d.link.err == nil
+}
+
 // Done is closed after Gone has returned.
 func (d *Dedicated) Done() <-chan struct{} { return d.done }
 

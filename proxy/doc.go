@@ -11,7 +11,9 @@
 //
 // A [Dedicated] is the same machinery for one client alone, for what leaves
 // state in a connection or occupies it: transactions, subscriptions, blocking
-// commands, MONITOR. It also tells replies from messages that come unasked.
+// commands, MONITOR. It also tells replies from messages that come unasked. In front
+// of a [Pool] it is borrowed for as long as it is needed, and kept for the next: an
+// [Exclusive].
 //
 // # What is promised
 //

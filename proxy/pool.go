@@ -105,6 +105,10 @@ func (p *Pool) Nodes() []*Node { return p.nodes }
 // Pick returns the server that has key now.
 func (p *Pool) Pick(key []byte) *Node { return p.nodes[p.ring.Load().Pick(key)] }
 
+// Scatters reports whether a key has no server of its own: each command for it goes to
+// any of several.
+func (p *Pool) Scatters() bool { return p.opts.Distribution == ring.Random && len(p.nodes) > 1 }
+
 // Digest is the same for pools that choose alike now.
 func (p *Pool) Digest() string { return p.ring.Load().Digest() }
 
@@ -156,6 +160,9 @@ const retireInterval = time.Second
 
 func (p *Pool) idle() bool {
 	for _, n := range p.nodes {
+		if out, _ := n.Lent(); out > 0 {
+			return false
+		}
 		for i := range n.upstreams {
 			if u := n.upstreams[i].Load(); u != nil {
 				if l := u.link.Load(); l != nil && !l.idle() {
@@ -190,8 +197,11 @@ type Node struct {
 	backend Backend
 
 	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
-	mu        sync.Mutex                  // guards making them
+	mu        sync.Mutex                  // guards making them, and what follows
 	closed    bool
+	idle      []*Exclusive // in the order in which they were given back
+	lent      map[*Exclusive]struct{}
+	trimmer   *time.Timer
 
 	// Guarded by Pool.mu.
 	failures int // since it last answered
@@ -250,6 +260,7 @@ func (n *Node) Stats() map[resp.Protocol]Stats {
 func (n *Node) close() {
 	n.mu.Lock()
 	n.closed = true
+	n.closeExclusive()
 	n.mu.Unlock()
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -194,6 +195,12 @@ func (u *Upstream) setDown(err error) {
 // connection.
 func LostReply(backend string) []byte {
 	return errorReply("ERR redoubt: connection to back end " + backend + " lost before the reply: the command may have run")
+}
+
+// MayHaveRun reports whether an error reply is one of [LostReply] or [LateReply]: nobody
+// knows what became of the command.
+func MayHaveRun(raw []byte) bool {
+	return bytes.HasPrefix(raw, []byte("-ERR redoubt: ")) && bytes.HasSuffix(raw, []byte(": the command may have run\r\n"))
 }
 
 // UnsentReply is the error reply for a command that waited to be sent when the

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -86,6 +87,7 @@ type guest struct {
 	next int               // the number of the next command
 	has  map[string]string // its keys
 	n    int               // its counter
+	pool bool              // in front of it: a script needs a key
 }
 
 // command returns some command, and its replies.
@@ -123,7 +125,11 @@ func (g *guest) command() (raw []byte, replies []string) {
 		g.has[key] = strings.Repeat(strconv.Itoa(g.next%10), g.rng.IntN(200_000))
 		add("+OK\r\n", "SET", key, g.has[key])
 	case 5, 6:
-		add("$6\r\nnobody\r\n", "EVAL", "return 'nobody'", "0")
+		if g.pool {
+			add("$6\r\nnobody\r\n", "EVAL", "return 'nobody'", "1", key)
+		} else {
+			add("$6\r\nnobody\r\n", "EVAL", "return 'nobody'", "0")
+		}
 	case 7:
 		raw = append(raw, "PING\r\n"...)
 		replies = append(replies, "+PONG\r\n")
@@ -216,13 +222,29 @@ func TestClientsOfAllKinds(t *testing.T) {
 		most *= 60
 	}
 	srv, addr := start(t, here(t))
+	clientsOfAllKinds(t, srv, addr, most, false)
+}
+
+// TestPoolClientsOfAllKinds is TestClientsOfAllKinds in front of a pool. In a longer form
+// with PROXY_FAULTS=full.
+func TestPoolClientsOfAllKinds(t *testing.T) {
+	most := int64(60)
+	if os.Getenv("PROXY_FAULTS") == "full" {
+		most *= 60
+	}
+	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Tag = "{}" })
+	clientsOfAllKinds(t, p.Server, p.addr, most, true)
+}
+
+func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64, pool bool) { //nolint:revive // what is behind
+	t.Helper()
 	before := descriptors(t)
 	var visits atomic.Int64
 	var wg sync.WaitGroup
 	seed := rand.Uint64()
 	for k := range 24 {
 		wg.Go(func() {
-			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprint("guest", k), has: map[string]string{}}
+			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool}
 			for visits.Add(1) <= most && !t.Failed() && g.visit(t, addr) {
 			}
 		})
@@ -230,5 +252,8 @@ func TestClientsOfAllKinds(t *testing.T) {
 	wg.Wait()
 	t.Logf("seed %d", seed)
 	eventually(t, "they have gone", func() bool { return srv.Stats().Clients == 0 })
+	if pool {
+		before += 3 * 64 // what is kept for others
+	}
 	eventually(t, "their descriptors are closed", func() bool { return descriptors(t) <= before })
 }

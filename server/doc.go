@@ -21,7 +21,10 @@
 //     (TestDifferentialHere)
 //   - In front of a pool ([Options.Pool]) each command goes to the server that has
 //     its key. Some with keys of several servers are split, and their replies joined.
-//     (TestPoolTutorial, TestPoolFragments)
+//     (TestPoolTutorial, TestPoolFragments) A transaction is kept here until EXEC, and
+//     goes to the server of its keys as one (TestPoolTransaction). What occupies a
+//     connection borrows one for as long (TestPoolWatch, TestPoolBlocks); who subscribes
+//     has one to each server that is listened on (TestPoolPubSub).
 //   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
 //     TRACKING in RESP2, where invalidations would not come. POST and Host:
 //     close the client, as they do in Redis.

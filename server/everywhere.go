@@ -14,6 +14,7 @@ import (
 var everywhere = map[string]func(dst []byte, j *join) []byte{
 	"dbsize": joinSums, "keys": joinAll, "flushall": joinOK, "flushdb": joinOK,
 	"script load": joinFirst, "script exists": joinEvery, "script flush": joinOK,
+	"pubsub channels": joinAll, "pubsub shardchannels": joinAll, "pubsub numsub": joinNumsub, "pubsub shardnumsub": joinNumsub, "pubsub numpat": joinMost,
 }
 
 // joinFirst takes the first reply: all are the same.
@@ -53,8 +54,8 @@ func joinEvery(dst []byte, j *join) []byte {
 
 // everywhereName is how everywhere calls a command.
 func everywhereName(k *keySpec, args [][]byte) string {
-	if k.name == "script" && len(args) > 1 {
-		return "script " + strings.ToLower(string(args[1]))
+	if (k.name == "script" || k.name == "pubsub") && len(args) > 1 {
+		return k.name + " " + strings.ToLower(string(args[1]))
 	}
 	return k.name
 }

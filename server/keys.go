@@ -43,7 +43,7 @@ func parseKeys(text string) map[string]*keySpec {
 		}
 		k := &keySpec{name: f[0], arity: number(1), first: number(2), last: number(3), step: number(4)}
 		k.movable = movable[k.name]
-		k.single = k.first == 1 && k.last == 1 && k.movable == nil
+		k.single = k.first == 1 && k.last == 1 && k.movable == nil && !notInPools[k.name]
 		specs[k.name] = k
 	}
 	return specs

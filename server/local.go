@@ -11,7 +11,7 @@ import (
 )
 
 func (c *session) ping(args [][]byte, raw []byte) {
-	if c.dedicated != nil {
+	if c.dedicated != nil || c.tx.active {
 		// Its answer depends on the connection's state.
 		c.commands[Passed]++
 		c.forward(raw, nil)
@@ -30,7 +30,7 @@ func (c *session) ping(args [][]byte, raw []byte) {
 }
 
 func (c *session) echo(args [][]byte, raw []byte) {
-	if c.dedicated != nil {
+	if c.dedicated != nil || c.tx.active {
 		c.commands[Passed]++
 		c.forward(raw, nil)
 		return

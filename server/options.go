@@ -38,6 +38,10 @@ type Options struct {
 	// the pool that has its key. Extension commands need a pool with the tag {}.
 	// Whoever made the pool closes it, after the server.
 	Pool *proxy.Pool
+	// Strict closes clients in front of a pool as twemproxy 0.5 does: without a reply,
+	// for a command that it doesn't take, a wrong number of arguments, or an inline
+	// command.
+	Strict bool
 
 	// Password, when not empty, is what clients must give by AUTH or HELLO.
 	// Without one only loopback addresses and unix sockets can be listened on.

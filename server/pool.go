@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
@@ -17,18 +19,34 @@ func (s *Server) inPool() bool { return s.opts.Pool != nil }
 // SetPool puts another pool, with the same tag, database and password, in the place of
 // the one before, which is returned: commands from now on go to the new one. What is in
 // flight is still answered by the old one, so Retire it.
-func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) { return s.pool.Swap(p) }
+//
+// Clients that wait for keys, like BLPOP, get an error, and those that subscribed are
+// closed, to do so anew; a transaction with watched keys finds them changed.
+func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) {
+	old = s.pool.Swap(p)
+	if s.poolConn != nil {
+		s.poolConn.follow()
+	}
+	return old
+}
 
 // pooled is what a session in front of a pool has. Its upstream is that of the span
 // or of the command at hand.
 type pooled struct {
-	touched   []*proxy.Upstream // sent to since the last flush
-	positions []int             // of keys; scratch
-	known     struct {          // the last command that was looked up, which the next mostly is
+	touched    []*proxy.Upstream // sent to since the last flush
+	positions  []int             // of keys; scratch
+	watched    *watch            // nil: no key is watched
+	restricted bool              // subscribed in RESP2, where little else is allowed
+	known      struct {          // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
 		spec *keySpec
 	}
+
+	// Of everybody.
+	asking     atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
+	place      atomic.Pointer[placement]          // nil: it doesn't wait for keys
+	subscribed atomic.Pointer[subscriptions]      // nil: it has never subscribed
 }
 
 // touch makes u the upstream of what comes next.
@@ -70,7 +88,10 @@ func (c *session) routeTo(n *proxy.Node) bool {
 // dispatchPooled is dispatch in front of a pool.
 func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	k := c.lookupKeys(args[0])
-	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
+	if c.srv.opts.Strict && c.strictly(k, args) {
+		return
+	}
+	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline() {
 		c.commands[Passed]++
 		if c.route(args[1]) {
 			c.pass(raw)
@@ -105,21 +126,8 @@ var inPools = map[string]bool{
 // specialPooled is special in front of a pool.
 func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 	h := c.srv.lookup(args[0])
-	if h != nil && inPools[h.name] {
-		switch {
-		case h.name == "client" && c.authed && len(args) > 1 && !clientInPools[strings.ToLower(string(args[1]))]:
-			c.refusePooled("CLIENT " + strings.ToUpper(string(args[1])))
-			return
-		case h.name == "command" && c.authed:
-			c.stepAside() // no server may have been asked yet
-			u, err := c.srv.upstream(c.protocol)
-			if err != nil {
-				c.fail("ERR redoubt: " + err.Error())
-				return
-			}
-			c.touch(u)
-		}
-		c.special(h, args, raw)
+	if h != nil && inPools[h.name] && (!c.restricted || !c.authed || h.name == "quit" || h.name == "reset") {
+		c.connectionPooled(h, args, raw)
 		return
 	}
 	if !c.authed {
@@ -130,16 +138,30 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		raw = resp.AppendCommand(nil, args...)
 	}
 	c.commands[Local]++ // unless it is sent
+	defer func() {
+		if v := recover(); v != nil {
+			c.panicked(v)
+			c.fail("ERR redoubt: internal error")
+		}
+	}()
 	switch {
+	case k != nil && !k.takes(len(args)):
+		c.reject("ERR wrong number of arguments for '" + k.name + "' command")
+	case k != nil && pubsubFamilies[k.name] != 0:
+		c.subscription(k.name, args)
+	case c.restricted:
+		c.whileSubscribed(args)
 	case h != nil && h.command != nil:
 		if h.command.Module {
 			c.stepAside() // a server may be asked whether it has it
 		}
 		c.extensionPooled(h, args, raw)
 	case k == nil:
-		c.fail(unknownInPool(args))
-	case !k.takes(len(args)):
-		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
+		c.reject(unknownInPool(args))
+	case transactional[k.name]:
+		c.transact(k.name, k, args, raw)
+	case c.tx.active:
+		c.queuePooled(k, args, raw)
 	case k.name == "select":
 		c.selectPooled(args)
 	case k.name == "info":
@@ -153,6 +175,27 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 	default:
 		c.keyed(k, args, raw)
 	}
+}
+
+// connectionPooled runs a command of inPools.
+func (c *session) connectionPooled(h *handler, args [][]byte, raw []byte) {
+	switch {
+	case h.name == "client" && c.authed && len(args) > 1 && !clientInPools[strings.ToLower(string(args[1]))]:
+		c.refusePooled("CLIENT " + strings.ToUpper(string(args[1])))
+		return
+	case h.name == "hello" && (c.watched != nil || c.listening()):
+		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
+		return
+	case h.name == "command" && c.authed:
+		c.stepAside() // no server may have been asked yet
+		u, err := c.srv.upstream(c.protocol)
+		if err != nil {
+			c.fail("ERR redoubt: " + err.Error())
+			return
+		}
+		c.touch(u)
+	}
+	c.special(h, args, raw)
 }
 
 // clientInPools are the subcommands of CLIENT that are answered here.
@@ -174,30 +217,39 @@ func unknownInPool(args [][]byte) string {
 	return b.String()
 }
 
-// refusePooled answers a command that a pool doesn't have.
+// refusePooled answers a command of Redis that a pool doesn't have, as Redis does one
+// that it doesn't have, and says why.
 func (c *session) refusePooled(name string) {
-	c.fail("ERR redoubt: " + name + " is not supported through a pool: connect to one of its servers for it")
+	c.reject("ERR unknown command '" + name + "': it is not supported through a pool: connect to one of its servers for it")
 }
 
 // keyed sends a command to the one server that has all of its keys.
 func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
-	if notInPools[k.name] || (k.name == "xread" || k.name == "xreadgroup") && blocks(args[1:]) {
+	if notInPools[k.name] {
 		c.refusePooled(strings.ToUpper(k.name))
 		return
 	}
 	at, ok := k.positions(c.positions[:0], args)
 	c.positions = at
-	if k.name == "eval" || k.name == "evalsha" || k.name == "eval_ro" || k.name == "evalsha_ro" || k.name == "fcall" || k.name == "fcall_ro" {
-		if ok && len(at) > 1 && len(c.srv.pool.Load().Nodes()) > 1 && c.srv.pool.Load().Options().Tag != braces {
-			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " with several keys needs a pool with hash_tag: \"{}\"")
-			return
-		}
+	if ok && c.scriptOfMany(k, at) {
+		c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " " + manyNeedTag)
+		return
 	}
 	if !ok || len(at) == 0 {
 		if k.movable != nil {
 			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " has no key here that says to which server of the pool it belongs")
 		} else {
 			c.refusePooled(strings.ToUpper(k.name))
+		}
+		return
+	}
+	if blocking[k.name] || (k.name == "xread" || k.name == "xreadgroup") && blocks(args[1:]) {
+		if node := c.nodeOf(k.name, at, args); node != nil {
+			keys := make([][]byte, len(at))
+			for i, p := range at {
+				keys[i] = args[p]
+			}
+			c.block(keys, node, raw)
 		}
 		return
 	}
@@ -215,10 +267,24 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 	c.toServer(k.name, node, raw)
 }
 
+// manyNeedTag is why a script is refused.
+const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
+
+// scriptOfMany reports whether a command is a script with keys of which nothing says
+// that they stay together.
+func (c *session) scriptOfMany(k *keySpec, at []int) bool {
+	switch k.name {
+	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
+		pool := c.srv.pool.Load()
+		return len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
+	}
+	return false
+}
+
 // toServer sends a command to the server that has all of its keys; nil: several have.
 func (c *session) toServer(name string, node *proxy.Node, raw []byte) {
 	if node == nil {
-		c.fail("ERR redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
+		c.severalServers(name)
 		return
 	}
 	if !c.routeTo(node) {
@@ -229,18 +295,44 @@ func (c *session) toServer(name string, node *proxy.Node, raw []byte) {
 	c.forward(raw, nil)
 }
 
-// notInPools are commands with a key that would hold the connection that all
-// clients share, or that say where to send a key.
-var notInPools = map[string]bool{
+// blocking are the commands that hold their connection until their keys have something.
+var blocking = map[string]bool{
 	"blpop": true, "brpop": true, "blmove": true, "brpoplpush": true, "blmpop": true, "bzmpop": true, "bzpopmin": true,
-	"bzpopmax": true, "watch": true, "migrate": true, "ssubscribe": true, "sunsubscribe": true, "spublish": true,
-	"publish": true, "pfdebug": true, "restore-asking": true,
+	"bzpopmax": true,
+}
+
+// notInPools are commands with a key that say where to send it, or that only servers
+// send each other.
+var notInPools = map[string]bool{"migrate": true, "pfdebug": true, "restore-asking": true}
+
+// nodeOf returns the server that has all keys, for what more than one command depends
+// on. It returns nil when the command has been answered with an error instead.
+func (c *session) nodeOf(name string, at []int, args [][]byte) *proxy.Node {
+	if c.srv.pool.Load().Scatters() {
+		c.reject("ERR redoubt: " + strings.ToUpper(name) + " " + whereRandom)
+		return nil
+	}
+	node := c.oneNode(at, args)
+	if node == nil {
+		c.severalServers(name)
+	}
+	return node
+}
+
+// whereRandom is why a command is refused where keys have no server of their own.
+const whereRandom = "is refused where distribution is random: a key has no server of its own"
+
+func (c *session) severalServers(name string) {
+	c.reject("ERR redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
 }
 
 // oneNode returns the server that has all keys, or nil when they have several.
 func (c *session) oneNode(at []int, args [][]byte) *proxy.Node {
 	pool := c.srv.pool.Load()
 	node := pool.Pick(args[at[0]])
+	if pool.Scatters() {
+		return node // as good as any
+	}
 	for _, i := range at[1:] {
 		if pool.Pick(args[i]) != node {
 			return nil

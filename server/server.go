@@ -35,7 +35,8 @@ type Server struct {
 	initials [maxName + 1]uint32
 	stats    counters
 
-	pool atomic.Pointer[proxy.Pool] // nil: there is one back end
+	pool     atomic.Pointer[proxy.Pool] // nil: there is one back end
+	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
@@ -332,6 +333,9 @@ func (s *Server) tick() {
 			return
 		case now := <-t.C:
 			s.clock.Store(now.UnixMilli())
+			if s.inPool() {
+				s.checkPlaces()
+			}
 			if s.opts.IdleTimeout > 0 {
 				for _, c := range s.clients() {
 					c.closeIfIdle(now)

@@ -427,6 +427,9 @@ func (c *session) kill(cause error) {
 	if d := c.own.Load(); d != nil {
 		d.Close() // the session may be sending, to a back end that takes nothing
 	}
+	if cancel := c.asking.Load(); cancel != nil {
+		(*cancel)()
+	}
 }
 
 // drain makes the session end once the client has its replies.
@@ -438,6 +441,9 @@ func (c *session) drain() {
 
 // listening reports whether messages may come unasked.
 func (c *session) listening() bool {
+	if s := c.subscribed.Load(); s != nil && s.total.Load() > 0 {
+		return true
+	}
 	d := c.own.Load()
 	return d != nil && (c.tracks.Load() || d.Listening())
 }

@@ -60,6 +60,8 @@ func (c *session) refused(cause error) {
 
 // undedicate closes the client's own connection, and with it all state.
 func (c *session) undedicate() {
+	c.endWatch()
+	c.endSubscriptions()
 	if c.dedicated == nil {
 		return
 	}

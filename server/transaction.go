@@ -15,6 +15,7 @@ type transaction struct {
 	// when the back end refused one.
 	broken   bool
 	elements []translate // nil: the element goes through as it is
+	pooled   pooledTransaction
 }
 
 var (
@@ -41,6 +42,10 @@ func (c *session) multi(_ [][]byte, raw []byte) {
 // queue sends a command that is to be queued. Its element in EXEC's reply is
 // changed by change unless that is nil.
 func (c *session) queue(raw []byte, change translate) {
+	if c.srv.inPool() {
+		c.enqueue(raw, change)
+		return
+	}
 	c.tx.elements = append(c.tx.elements, change)
 	var direct translate
 	if change != nil {

@@ -37,7 +37,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, log *slog.Log
 	p := &redisPool{name: c.Name}
 	p.pool.Store(pool)
 	p.Server, err = server.New(server.Options{
-		Pool: pool, Password: cmp.Or(c.RedisAuth, password), Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
+		Pool: pool, Strict: f.strict, Password: cmp.Or(c.RedisAuth, password), Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
 		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
 	})

@@ -21,8 +21,11 @@ import (
 
 // checkPools finds flags that make no sense beside --pools.
 func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
-	if f.pools == "" {
+	switch {
+	case f.pools == "" && f.testConf:
 		return misusef("--test-conf needs the file that it is about: --pools FILE")
+	case f.pools == "":
+		return misusef("--strict is for pools: --pools FILE")
 	}
 	for _, name := range []string{"listen", "backend", "dir", "prefix"} {
 		if flags.Changed(name) {

@@ -26,7 +26,7 @@ import (
 type serveFlags struct {
 	listen, http, backend, prefix string
 	pools                         string
-	testConf                      bool
+	testConf, strict              bool
 	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
@@ -70,7 +70,7 @@ directory or an address can't be used.`,
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
-			if f.pools != "" || f.testConf {
+			if f.pools != "" || f.testConf || f.strict {
 				if err := f.checkPools(cmd.Flags()); err != nil {
 					return err
 				}
@@ -87,6 +87,7 @@ directory or an address can't be used.`,
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded: in memory, embedded:/path in that directory, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
 	flags.StringVar(&f.pools, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
 	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
+	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.storage.flags(flags)

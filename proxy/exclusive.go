@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+const (
+	maxIdle  = 64               // connections of a server that are kept for the next who needs one
+	idleTime = 30 * time.Second // and for how long at least
+)
+
+// An Exclusive is a connection to a server of a pool that one client has for a while:
+// for what occupies a connection, like BLPOP, or leaves state in it, like WATCH. It is
+// for one goroutine at a time.
+type Exclusive struct {
+	node     *Node
+	d        *Dedicated
+	protocol resp.Protocol
+	since    time.Time // when it was given back; guarded by Node.mu
+
+	mu   sync.Mutex
+	left int // replies still to come
+	raw  []byte
+	lost bool          // the last reply was not the server's
+	all  chan struct{} // gets a value when left is 0 again
+}
+
+// Borrow returns a connection that nobody else uses, an idle one if there is any. Give
+// it back by [Exclusive.Return] once nothing of the client is left in it, or Close it. It
+// fails at once while the server is known to be down.
+func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
+	if err := n.reachable(p); err != nil {
+		return nil, err
+	}
+	if x := n.takeIdle(p); x != nil {
+		return x, nil
+	}
+	x := &Exclusive{node: n, protocol: p, all: make(chan struct{}, 1)}
+	var err error
+	if x.d, err = n.Dedicate(ctx, p, x); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		x.d.Close()
+		return nil, errClosed
+	}
+	n.lend(x)
+	return x, nil
+}
+
+// Dedicate opens a connection for listener alone, which closes it.
+func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
+	if err := n.reachable(p); err != nil {
+		return nil, err
+	}
+	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
+}
+
+// reachable says why nothing can be asked of the server now, or nil.
+func (n *Node) reachable(p resp.Protocol) error {
+	u, err := n.Upstream(p)
+	if err != nil {
+		return err
+	}
+	l, err := u.get()
+	if err != nil {
+		return err
+	}
+	if l.silent() {
+		return errSilent
+	}
+	return nil
+}
+
+// takeIdle takes the connection that was used last, or returns nil.
+func (n *Node) takeIdle(p resp.Protocol) *Exclusive {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, x := range slices.Backward(n.idle) {
+		if x.protocol != p {
+			continue
+		}
+		n.idle = slices.Delete(n.idle, i, i+1)
+		if x.d.alive() {
+			n.lend(x)
+			return x
+		}
+	}
+	return nil
+}
+
+// lend notes who is out. mu is held.
+func (n *Node) lend(x *Exclusive) {
+	if n.lent == nil {
+		n.lent = make(map[*Exclusive]struct{})
+	}
+	n.lent[x] = struct{}{}
+}
+
+// Lent returns how many connections are with clients, and how many are idle.
+func (n *Node) Lent() (out, idle int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.lent), len(n.idle)
+}
+
+// Ask sends n commands and returns their replies, one behind the other. When the
+// connection is lost, an error reply stands in the place of each that is missing. When
+// ctx ends before the last, the connection is closed.
+func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, error) {
+	x.mu.Lock()
+	x.left, x.raw = n, nil
+	x.mu.Unlock()
+	stop := context.AfterFunc(ctx, x.d.Close)
+	defer stop()
+	if err := x.d.Send(0, n, commands); err != nil {
+		return nil, err
+	}
+	x.d.Flush()
+	<-x.all
+	if !stop() {
+		x.d.Close() // now, so that nobody borrows it
+		if x.lost {
+			return nil, context.Cause(ctx)
+		}
+	}
+	raw := x.raw
+	x.raw = nil // which may be large, and the connection idle for long
+	return raw, nil
+}
+
+// Protocol is the version of RESP that it speaks.
+func (x *Exclusive) Protocol() resp.Protocol { return x.protocol }
+
+// Return gives the connection back, for others to use. A connection that was lost is
+// closed.
+func (x *Exclusive) Return() {
+	n := x.node
+	n.mu.Lock()
+	delete(n.lent, x)
+	keep := !n.closed && len(n.idle) < maxIdle && x.d.alive()
+	if keep {
+		x.since = time.Now()
+		n.idle = append(n.idle, x)
+		if n.trimmer == nil {
+			n.trimmer = time.AfterFunc(idleTime, n.trim)
+		}
+	}
+	n.mu.Unlock()
+	if !keep {
+		x.d.Close()
+	}
+}
+
+// Close ends the connection, and with it all that it held on the server. It may be
+// called while another goroutine asks.
+func (x *Exclusive) Close() {
+	x.node.mu.Lock()
+	delete(x.node.lent, x)
+	x.node.mu.Unlock()
+	x.d.Close()
+}
+
+// trim closes the connections that nobody has needed for a while.
+func (n *Node) trim() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := 0 // the front: those used last are taken first
+	for old < len(n.idle) && time.Since(n.idle[old].since) >= idleTime {
+		n.idle[old].d.Close()
+		old++
+	}
+	n.idle = slices.Delete(n.idle, 0, old)
+	n.trimmer = nil
+	if len(n.idle) > 0 {
+		n.trimmer = time.AfterFunc(idleTime, n.trim)
+	}
+}
+
+// closeExclusive ends all, those with clients too. mu is held, and closed is set.
+func (n *Node) closeExclusive() {
+	if n.trimmer != nil {
+		n.trimmer.Stop()
+	}
+	for _, x := range n.idle {
+		x.d.Close()
+	}
+	for x := range n.lent {
+		x.d.Close()
+	}
+	n.idle = nil
+}
+
+// Reply implements [Caller].
+func (x *Exclusive) Reply(_ uint64, raw []byte) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.raw = append(x.raw, raw...)
+	x.lost = MayHaveRun(raw) || bytes.Equal(raw, UnsentReply(x.node.backend.Name()))
+	if x.left--; x.left == 0 {
+		x.all <- struct{}{}
+	}
+	return false
+}
+
+// Flush implements [Caller].
+func (x *Exclusive) Flush() {}
+
+// Push implements [Listener]: nothing is subscribed to.
+func (x *Exclusive) Push([]byte) bool { return false }
+
+// Gone implements [Listener].
+func (x *Exclusive) Gone(error) {}

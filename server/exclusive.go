@@ -1,0 +1,131 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// errMoved ends the waiting for keys that have another server now.
+var errMoved = errors.New("the servers of the pool have changed")
+
+// borrow takes a connection of a server of the pool for this client alone, and kill
+// closes it. It reports false when the command has been answered with an error instead.
+func (c *session) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
+	c.out.Flush() // connecting may take long
+	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+	defer cancel()
+	x, err := n.Borrow(ctx, c.protocol)
+	if err != nil {
+		c.scratch = append(c.scratch[:0], c.notBorrowed(n, err)...)
+		c.reply(c.scratch)
+		return nil, false
+	}
+	c.srv.stats.dedicated.Add(1)
+	return x, true
+}
+
+// notBorrowed is the reply to a command for which there was no connection.
+func (c *session) notBorrowed(n *proxy.Node, err error) []byte {
+	c.srv.stats.backendErrors.Add(1)
+	if refused, ok := errors.AsType[resp.Error](err); ok {
+		return resp.AppendError(nil, string(refused)) // as the server put it
+	}
+	if refused, ok := errors.AsType[redoubt.ServerError](err); ok {
+		return resp.AppendError(nil, string(refused))
+	}
+	return proxy.UnreachableReply(n.Backend().Name(), err)
+}
+
+// ask runs commands on a connection that was borrowed, and waits for their replies, as
+// long as the pool's time-out allows.
+func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
+	c.out.Flush()                                                   // what was answered before doesn't wait for it
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx)) // it may go on while the session drains
+	defer cancel()
+	if d := c.srv.pool.Load().Options().Timeout; d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	c.asking.Store(&cancel)
+	defer c.asking.Store(nil)
+	if c.out.failed() {
+		cancel() // killed meanwhile
+	}
+	return x.Ask(ctx, n, commands)
+}
+
+// block runs a command that may wait for its keys, on a connection of its own, while
+// the client is looked after. The connection is closed when the client goes away, and
+// with it ends the waiting on the server.
+func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
+	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
+	place := &placement{node: n}
+	for _, k := range keys {
+		place.keys = append(place.keys, bytes.Clone(k))
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	protocol := c.protocol
+	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
+		reply := c.blocked(ctx, place, protocol, raw)
+		return command.Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return append(dst, reply...) }}
+	}})
+}
+
+func (c *session) blocked(ctx context.Context, place *placement, protocol resp.Protocol, raw []byte) []byte {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	place.moved = func() { cancel(errMoved) }
+	c.place.Store(place)
+	defer c.place.Store(nil)
+	x, err := place.node.Borrow(ctx, protocol)
+	if err != nil {
+		return c.notBorrowed(place.node, err)
+	}
+	c.srv.stats.dedicated.Add(1)
+	defer c.srv.stats.dedicated.Add(-1)
+	reply, err := x.Ask(ctx, 1, raw)
+	x.Return()
+	switch {
+	case err == nil:
+		return reply
+	case errors.Is(context.Cause(ctx), errMoved):
+		return resp.AppendError(nil, "UNBLOCKED redoubt: "+errMoved.Error()+": ask again")
+	case ctx.Err() != nil:
+		return resp.AppendError(nil, "ERR redoubt: the server is shutting down")
+	}
+	return c.notBorrowed(place.node, err)
+}
+
+// A placement is the keys that a client waits for, and their server.
+type placement struct {
+	keys  [][]byte
+	node  *proxy.Node
+	moved func()
+}
+
+// checkPlaces follows a change of the ring: who waits for keys that have another server
+// now waits in vain, and who subscribed to channels that have one hears nothing.
+func (s *Server) checkPlaces() {
+	pool := s.pool.Load()
+	for _, c := range s.clients() {
+		if p := c.place.Load(); p != nil {
+			for _, k := range p.keys {
+				if pool.Pick(k) != p.node {
+					p.moved()
+					break
+				}
+			}
+		}
+		if sub := c.subscribed.Load(); sub != nil && !c.draining.Load() && sub.misplaced() {
+			s.opts.Logger.Warn("a subscriber is closed: the servers of the pool have changed, and it is to subscribe anew", "client", c.id)
+			c.drain()
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A poolConn is the Conn of the extension commands that wait: it runs commands on the
+// server of their keys, over the connections that all clients share.
+type poolConn struct {
+	s *Server
+
+	mu    sync.Mutex // guards wakes
+	wakes map[*wake]struct{}
+}
+
+// Do implements redoubt.Conn.
+func (p *poolConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
+	return p.node(c).Do(ctx, c)
+}
+
+// Pipeline implements redoubt.Conn.
+func (p *poolConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Reply {
+	asked := make([]*asker, len(cs))
+	replies := make([]redoubt.Reply, len(cs))
+	var touched []*proxy.Upstream
+	for i := range cs {
+		var u *proxy.Upstream
+		if asked[i], u, replies[i].Err = p.node(cs[i]).send(cs[i]); replies[i].Err == nil {
+			touched = append(touched, u)
+		}
+	}
+	for _, u := range touched {
+		u.Flush()
+	}
+	for i := range cs {
+		if replies[i].Err == nil {
+			replies[i] = asked[i].await(ctx)
+		}
+	}
+	return replies
+}
+
+// Node implements redoubt.Topology.
+func (p *poolConn) Node(key string) string { return p.s.pool.Load().Pick([]byte(key)).Name() }
+
+// Primaries implements redoubt.Topology.
+func (p *poolConn) Primaries(context.Context) ([]redoubt.Conn, error) {
+	var conns []redoubt.Conn
+	for _, n := range p.s.pool.Load().Nodes() {
+		conns = append(conns, nodeConn{n})
+	}
+	return conns, nil
+}
+
+// node returns the server of a command: any that answers, if it has no keys.
+func (p *poolConn) node(c redoubt.Cmd) nodeConn {
+	pool, key := p.s.pool.Load(), c.At
+	if len(c.Keys) > 0 {
+		key = c.Keys[0]
+	}
+	if key == "" {
+		for _, n := range pool.Nodes() {
+			if n.Up() {
+				return nodeConn{n}
+			}
+		}
+	}
+	return nodeConn{pool.Pick([]byte(key))}
+}
+
+// A nodeConn is the Conn to one server of a pool.
+type nodeConn struct{ node *proxy.Node }
+
+// Do implements redoubt.Conn.
+func (n nodeConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
+	if c.Flags&redoubt.Blocking != 0 {
+		return n.block(ctx, c)
+	}
+	a, u, err := n.send(c)
+	if err != nil {
+		return redoubt.Reply{Err: err}
+	}
+	u.Flush()
+	return a.await(ctx)
+}
+
+// Pipeline implements redoubt.Conn.
+func (n nodeConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Reply {
+	replies := make([]redoubt.Reply, len(cs))
+	for i, c := range cs {
+		replies[i] = n.Do(ctx, c)
+	}
+	return replies
+}
+
+// send sends a command with the next Flush of u.
+func (n nodeConn) send(c redoubt.Cmd) (*asker, *proxy.Upstream, error) {
+	u, err := n.node.Upstream(resp.RESP2)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &asker{raw: make(chan []byte, 1)}
+	if c.Script != nil {
+		err = u.SendScript(a, 0, &c)
+	} else {
+		err = u.Send(a, 0, 1, appendCmd(nil, &c))
+	}
+	if err != nil {
+		err = fmt.Errorf("back end %s is unreachable: %w", n.node.Backend().Name(), err)
+	}
+	return a, u, err
+}
+
+// block runs a command on a connection that nobody else uses meanwhile.
+func (n nodeConn) block(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
+	x, err := n.node.Borrow(ctx, resp.RESP2)
+	if err != nil {
+		return redoubt.Reply{Err: err}
+	}
+	raw, err := x.Ask(ctx, 1, appendCmd(nil, &c))
+	x.Return()
+	if err != nil {
+		return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, err)}
+	}
+	return askedReply(raw)
+}
+
+// await returns the reply, or that nobody knows what became of the command.
+func (a *asker) await(ctx context.Context) redoubt.Reply {
+	select {
+	case raw := <-a.raw:
+		return askedReply(raw)
+	case <-ctx.Done():
+		return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, ctx.Err())}
+	}
+}
+
+func askedReply(raw []byte) redoubt.Reply {
+	r := scriptReply(raw)
+	if proxy.MayHaveRun(raw) {
+		r.Err = errors.Join(redoubt.ErrUnknownOutcome, r.Err)
+	}
+	return r
+}
+
+// appendCmd appends a command that runs no script.
+func appendCmd(dst []byte, c *redoubt.Cmd) []byte {
+	words := strings.Fields(c.Name)
+	dst = resp.AppendArray(dst, len(words)+len(c.Keys)+len(c.Args))
+	for _, list := range [][]string{words, c.Keys, c.Args} {
+		for _, w := range list {
+			dst = resp.AppendBulk(dst, w)
+		}
+	}
+	return dst
+}
+
+var (
+	_ redoubt.Conn       = (*poolConn)(nil)
+	_ redoubt.Subscriber = (*poolConn)(nil)
+	_ redoubt.Topology   = (*poolConn)(nil)
+)

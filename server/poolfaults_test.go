@@ -1,0 +1,317 @@
+package server_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// proxyFaults says how many replies are checked: 10 million with PROXY_FAULTS=full.
+func proxyFaults(short int64) int64 {
+	if os.Getenv("PROXY_FAULTS") == "full" {
+		return 10_000_000
+	}
+	return short
+}
+
+// A porter is a client of a pool whose servers fail. Every value names its key, so that
+// it knows whose reply it has.
+type porter struct {
+	p       *poolOf
+	rng     *rand.Rand
+	name    string
+	next    int
+	last    map[string]string // what its own keys have; none while that is not known
+	seen    *atomic.Int64
+	failed  []atomic.Int64 // replies that were errors, by server
+	faulted []atomic.Bool  // by server: it has had a fault
+}
+
+// An allowed is what the reply to a command may be.
+type allowed struct {
+	command string
+	exact   string   // this, or
+	keys    []string // values of these, or an error of one of their servers
+	array   bool
+	wrote   string // the value that the one key has if all is well
+}
+
+const porterKeys = 4
+
+func (c *porter) own() string { return c.name + ":" + strconv.Itoa(c.rng.IntN(4*porterKeys)) }
+
+func sharedKey(i int) string { return "shared:" + strconv.Itoa(i) }
+
+// command appends one and returns what its replies may be.
+func (c *porter) command(raw []byte) ([]byte, []allowed) {
+	c.next++
+	key := c.own()
+	value := "value of " + key + " " + strconv.Itoa(c.next)
+	switch c.rng.IntN(32) {
+	case 0:
+		token := c.name + strconv.Itoa(c.next)
+		return resp.AppendCommand(raw, "ECHO", token), []allowed{{command: "ECHO", exact: bulk(token)}}
+	case 1, 2:
+		keys := []string{key, c.own(), sharedKey(c.rng.IntN(porterKeys))}
+		return resp.AppendCommand(raw, append([]string{"MGET"}, keys...)...), []allowed{{command: "MGET", keys: keys, array: true}}
+	case 3:
+		raw = resp.AppendCommand(raw, "MULTI")
+		raw = resp.AppendCommand(raw, "GET", key)
+		return resp.AppendCommand(raw, "EXEC"), []allowed{
+			{command: "MULTI", exact: "+OK\r\n"}, {command: "GET", exact: "+QUEUED\r\n"}, {command: "EXEC", keys: []string{key}, array: true},
+		}
+	case 4, 5, 6, 7, 8, 9:
+		return resp.AppendCommand(raw, "SET", key, value), []allowed{{command: "SET", keys: []string{key}, wrote: value}}
+	case 10:
+		key = sharedKey(c.rng.IntN(porterKeys))
+		return resp.AppendCommand(raw, "SET", key, "value of "+key+" by "+c.name), []allowed{{command: "SET", keys: []string{key}, wrote: "-"}}
+	case 11, 12, 13, 14:
+		key = sharedKey(c.rng.IntN(porterKeys))
+	case 15:
+		if c.rng.IntN(16) == 0 { // holds a connection of its own
+			return resp.AppendCommand(raw, "BLPOP", key+":list", "0.001"), []allowed{{command: "BLPOP", keys: []string{key + ":list"}, exact: "*-1\r\n"}}
+		}
+	}
+	return resp.AppendCommand(raw, "GET", key), []allowed{{command: "GET", keys: []string{key}}}
+}
+
+// node returns which server has a key.
+func (c *porter) node(key string) int {
+	n := c.p.pool.Pick([]byte(key))
+	for i, o := range c.p.pool.Nodes() {
+		if o == n {
+			return i
+		}
+	}
+	return -1
+}
+
+// check says what is wrong with a reply, or nothing.
+func (c *porter) check(a allowed, raw []byte) string {
+	c.seen.Add(1)
+	if string(raw) == a.exact {
+		return ""
+	}
+	wrong := func(why string) string {
+		return fmt.Sprintf("%s: %s %q: %s: %.200q", c.name, a.command, a.keys, why, raw)
+	}
+	if len(a.keys) == 0 {
+		return wrong("want " + a.exact)
+	}
+	if raw[0] == '-' {
+		for _, k := range a.keys {
+			delete(c.last, k)
+			at := c.node(k)
+			if !bytes.Contains(raw, []byte("back end redis-"+strconv.Itoa(at+1))) {
+				continue
+			}
+			if !c.faulted[at].Load() && !bytes.Contains(raw, []byte(" within ")) && !bytes.Contains(raw, []byte("in time")) {
+				return wrong("an error of a server without a fault")
+			}
+			c.failed[at].Add(1)
+			return ""
+		}
+		return wrong("an error of another server")
+	}
+	if a.wrote != "" {
+		if string(raw) != "+OK\r\n" {
+			return wrong("want OK")
+		}
+		if a.wrote != "-" {
+			c.last[a.keys[0]] = a.wrote
+		}
+		return ""
+	}
+	v, _, err := resp.Parse(raw)
+	values := []any{v}
+	if a.array {
+		values, _ = v.([]any)
+	}
+	if err != nil || len(values) != len(a.keys) {
+		return wrong("not as many values as keys")
+	}
+	for i, k := range a.keys {
+		text, ok := values[i].(string)
+		at, last := c.node(k), c.last[k]
+		switch {
+		case values[i] == nil && (c.faulted[at].Load() || last == ""):
+			delete(c.last, k) // a server that was killed has lost it
+		case !ok || !strings.HasPrefix(text, "value of "+k+" "):
+			return wrong("a value of something else")
+		case last != "" && text != last && !c.faulted[at].Load():
+			return wrong("not what was written last, " + last)
+		case strings.HasPrefix(k, c.name):
+			c.last[k] = text
+		}
+	}
+	return ""
+}
+
+// work sends batches and checks their replies until stop is closed.
+func (c *porter) work(t *testing.T, stop <-chan struct{}) {
+	conn, err := net.Dial("tcp", c.p.addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	var scanner resp.ReplyScanner
+	var raw, in []byte
+	chunk := make([]byte, 64<<10)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		var want []allowed
+		raw = raw[:0]
+		for range 1 + c.rng.IntN(64) {
+			var a []allowed
+			raw, a = c.command(raw)
+			want = append(want, a...)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := conn.Write(raw); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			return
+		}
+		for _, a := range want {
+			n, err := scanner.Next(in)
+			for n == 0 && err == nil {
+				var m int
+				m, err = conn.Read(chunk)
+				in = append(in, chunk[:m]...)
+				if err == nil {
+					n, err = scanner.Next(in)
+				}
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", c.name, a.command, err)
+				return
+			}
+			if fault := c.check(a, in[:n]); fault != "" {
+				t.Error(fault)
+				return
+			}
+			in = in[n:]
+		}
+	}
+}
+
+// TestPoolFaults: while servers are killed, frozen and restarted under load, errors come
+// for their own keys alone, every client has its replies in order, and each value is that
+// of its key. Checks 10 million replies with PROXY_FAULTS=full.
+func TestPoolFaults(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"patient": 0, "timeout": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) { poolFaults(t, timeout, proxyFaults(100_000)/2) })
+	}
+}
+
+func poolFaults(t *testing.T, timeout time.Duration, most int64) {
+	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Timeout = timeout })
+	var seen atomic.Int64
+	failed, faulted := make([]atomic.Int64, 3), make([]atomic.Bool, 3)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(stop)
+		wg.Wait()
+	})
+	defer end()
+	seed := rand.Uint64()
+	for i := range 16 {
+		c := &porter{p: p, rng: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("porter%d", i),
+			last: map[string]string{}, seen: &seen, failed: failed, faulted: faulted}
+		wg.Go(func() { c.work(t, stop) })
+	}
+	fault := func(at int) {
+		errorsBefore := failed[at].Load()
+		faulted[at].Store(true)
+		p.nodes[at].Kill()
+		eventually(t, "its keys fail", func() bool { return failed[at].Load() > errorsBefore || t.Failed() })
+		p.nodes[at].Restart()
+		eventually(t, "it is back", func() bool { return p.pool.Nodes()[at].Up() })
+		errorsBefore = failed[at].Load()
+		p.nodes[at].Pause()
+		if timeout > 0 {
+			eventually(t, "its keys are late", func() bool { return failed[at].Load() > errorsBefore || t.Failed() })
+		} else {
+			p.nodes[0].CLI("PING")
+		}
+		p.nodes[at].Resume()
+		eventually(t, "it answers again", func() bool { return p.pool.Nodes()[at].Up() })
+		now := seen.Load()
+		eventually(t, "the load goes on", func() bool { return seen.Load() > now+1000 || t.Failed() })
+	}
+	for !t.Failed() {
+		fault(1)
+		fault(2)
+		if seen.Load() >= most {
+			break
+		}
+	}
+	end()
+	t.Logf("seed %d: %d replies, errors by server %d %d %d", seed, seen.Load(), failed[0].Load(), failed[1].Load(), failed[2].Load())
+	eventually(t, "nobody has a connection of their own", func() bool { return p.Stats().Dedicated == 0 })
+}
+
+// TestPoolCrowd: many idle clients and busy ones have at most two connections to each
+// server between them: one for each version of RESP. 5,000 and 500 with
+// PROXY_FAULTS=full.
+func TestPoolCrowd(t *testing.T) {
+	idle, busy := 500, 50
+	if os.Getenv("PROXY_FAULTS") == "full" {
+		idle, busy = 5000, 500
+	}
+	p := startPool(t, 3)
+	crowd := make([]*wire, idle)
+	for i := range crowd {
+		crowd[i] = dial(t, p.addr)
+		key := fmt.Sprintf("idle:%d", i)
+		crowd[i].want("+OK\r\n", "SET "+key+" "+key)
+	}
+	var wg sync.WaitGroup
+	for i := range busy {
+		wg.Go(func() {
+			w := dial(t, p.addr)
+			key := fmt.Sprintf("busy:%d", i)
+			if i%2 == 0 {
+				w.sendQuietly("HELLO", "3")
+				if _, err := w.next(); err != nil {
+					t.Errorf("HELLO: %v", err)
+				}
+			}
+			for j := range 200 {
+				value := fmt.Sprintf("value of %s %d", key, j)
+				w.writeQuietly(resp.AppendCommand(resp.AppendCommand(nil, "SET", key, value), "GET", key))
+				ok, _ := w.next()
+				if got, err := w.next(); ok != "+OK\r\n" || got != bulk(value) {
+					t.Errorf("%s: %q, %q, %v", key, ok, got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, n := range p.nodes {
+		if has := strings.Count(n.CLI("CLIENT", "LIST", "TYPE", "normal"), "id=") - 1; has < 1 || has > 2 { // but for redis-cli
+			t.Errorf("redis-%d has %d connections", i+1, has)
+		}
+	}
+	for i, w := range crowd {
+		key := fmt.Sprintf("idle:%d", i)
+		w.want(bulk(key), "GET "+key)
+	}
+}

@@ -1,0 +1,113 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestPoolPubSub: a channel lives on the server that has its name as a key, a pattern on
+// all of them, and what the servers confirm is told as one would.
+func TestPoolPubSub(t *testing.T) {
+	p := startPool(t, 2)
+	w, other := dial(t, p.addr), dial(t, p.addr)
+	w.send("SUBSCRIBE", "a", "b", "a")
+	for i, ch := range []string{"a", "b", "a"} {
+		w.expect(array(bulk("subscribe"), bulk(ch), fmt.Sprintf(":%d\r\n", min(i+1, 2))))
+	}
+	w.send("PSUBSCRIBE", "c*", "d*")
+	w.expect(array(bulk("psubscribe"), bulk("c*"), ":3\r\n"))
+	w.expect(array(bulk("psubscribe"), bulk("d*"), ":4\r\n"))
+	for i, ch := range []string{"a", "b"} {
+		if got := p.nodes[i].CLI("PUBSUB", "CHANNELS"); got != ch {
+			t.Errorf("redis-%d has the channels %q", i+1, got)
+		}
+		if got := p.nodes[i].CLI("PUBSUB", "NUMPAT"); got != "2" {
+			t.Errorf("redis-%d has %s patterns", i+1, got)
+		}
+	}
+	for _, ch := range []string{"a", "b"} {
+		other.want(":1\r\n", "PUBLISH "+ch+" to-"+ch)
+		w.expect(array(bulk("message"), bulk(ch), bulk("to-"+ch)))
+	}
+	for _, ch := range []string{"c1", "c2", "d1", "d2"} {
+		other.want(":1\r\n", "PUBLISH "+ch+" x")
+		w.expect(array(bulk("pmessage"), bulk(ch[:1]+"*"), bulk(ch), bulk("x")))
+	}
+	other.want(array(bulk("a"), ":1\r\n", bulk("b"), ":1\r\n", bulk("none"), ":0\r\n"), "PUBSUB NUMSUB a b none")
+	other.want(":2\r\n", "PUBSUB NUMPAT")
+	if got := fmt.Sprint(other.value("PUBSUB", "CHANNELS")); got != "[a b]" && got != "[b a]" {
+		t.Errorf("PUBSUB CHANNELS: %s", got)
+	}
+	w.want(array(bulk("pong"), bulk("")), "PING")
+	if got := w.do("GET", "a"); !strings.HasPrefix(got, "-ERR Can't execute 'get': only (P|S)SUBSCRIBE") {
+		t.Errorf("GET while subscribed: %q", got)
+	}
+	w.send("UNSUBSCRIBE", "b", "none")
+	w.expect(array(bulk("unsubscribe"), bulk("b"), ":3\r\n"))
+	w.expect(array(bulk("unsubscribe"), bulk("none"), ":3\r\n"))
+	other.want(":0\r\n", "PUBLISH b lost")
+	w.send("PUNSUBSCRIBE")
+	w.expect(array(bulk("punsubscribe"), bulk("c*"), ":2\r\n"))
+	w.expect(array(bulk("punsubscribe"), bulk("d*"), ":1\r\n"))
+	w.send("UNSUBSCRIBE")
+	w.expect(array(bulk("unsubscribe"), bulk("a"), ":0\r\n"))
+	w.send("UNSUBSCRIBE")
+	w.expect(array(bulk("unsubscribe"), "$-1\r\n", ":0\r\n"))
+	w.want("$-1\r\n", "GET a") // as any client again
+	if n := p.Stats().Dedicated; n != 0 {
+		t.Errorf("%d connections of clients' own", n)
+	}
+
+	// In RESP3 messages come between replies.
+	if got := other.do("HELLO", "3"); !strings.Contains(got, "proto") {
+		t.Fatal(got)
+	}
+	other.send("SSUBSCRIBE", "a")
+	other.expect(">3\r\n" + bulk("ssubscribe") + bulk("a") + ":1\r\n")
+	other.send("SUBSCRIBE", "__keyspace@0__:b")
+	other.expect(">3\r\n" + bulk("subscribe") + bulk("__keyspace@0__:b") + ":1\r\n")
+	p.nodes[1].CLI("CONFIG", "SET", "notify-keyspace-events", "K$")
+	w.want("+OK\r\n", "SET b 1")
+	other.expect(">3\r\n" + bulk("message") + bulk("__keyspace@0__:b") + bulk("set"))
+	w.want(":1\r\n", "SPUBLISH a x")
+	other.expect(">3\r\n" + bulk("smessage") + bulk("a") + bulk("x"))
+	other.want(bulk("1"), "GET b")
+
+	// A server that is lost costs those who listen there.
+	w.send("SUBSCRIBE", "a")
+	w.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
+	p.nodes[1].Kill()
+	other.expectClosed()
+	w.want(array(bulk("pong"), bulk("x")), "PING x")
+	last := dial(t, p.addr)
+	if got := last.do("PSUBSCRIBE", "*"); !strings.HasPrefix(got, "-ERR redoubt: back end redis-2 is unreachable") {
+		t.Errorf("PSUBSCRIBE without redis-2: %q", got)
+	}
+	last.want("$-1\r\n", "GET a")
+}
+
+// TestPoolPubSubRefused: what a server says against a subscription is what the client
+// gets, which then listens to nothing.
+func TestPoolPubSubRefused(t *testing.T) {
+	p := startPool(t, 2)
+	p.nodes[1].CLI("ACL", "SETUSER", "default", "resetchannels")
+	w, other := dial(t, p.addr), dial(t, p.addr)
+	for _, c := range []string{"SUBSCRIBE a b", "SUBSCRIBE b", "PSUBSCRIBE a*", "SSUBSCRIBE a b"} {
+		if got := w.do(strings.Fields(c)...); !strings.HasPrefix(got, "-NOPERM ") {
+			t.Errorf("%s: %q", c, got)
+		}
+		if n := p.Stats().Dedicated; n != 0 {
+			t.Errorf("after %s: %d connections of clients' own", c, n)
+		}
+	}
+	other.want(":0\r\n", "PUBLISH a x")
+	w.want("$-1\r\n", "GET a") // not as one that listens
+	w.send("SUBSCRIBE", "a")
+	w.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
+	if got := w.do("SUBSCRIBE", "b"); !strings.HasPrefix(got, "-NOPERM ") {
+		t.Errorf("SUBSCRIBE b: %q", got)
+	}
+	other.want(":1\r\n", "PUBLISH a x")
+	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
+}

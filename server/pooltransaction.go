@@ -1,0 +1,356 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// In front of a pool a transaction is kept here until EXEC: only its keys tell which
+// server it is for. Then MULTI, what was queued and EXEC leave as one, on the
+// connection that all share, where nobody's command can come in between. WATCH leaves
+// state on the server, so from WATCH to EXEC a client has a connection of its own.
+
+// maxTransaction is how many bytes one may keep.
+const maxTransaction = 16 << 20
+
+// A pooledTransaction is what a client in front of a pool has queued.
+type pooledTransaction struct {
+	body []byte // as on the wire
+	at   home
+}
+
+// A home is the server of some keys, for as long as the servers are those that they were
+// before it was chosen.
+type home struct {
+	node   *proxy.Node // nil: there has been no key yet
+	pool   *proxy.Pool
+	digest string // of its ring
+}
+
+// nowhere is a home for keys that are yet to come.
+func (s *Server) nowhere() home {
+	p := s.pool.Load()
+	return home{pool: p, digest: p.Digest()}
+}
+
+// stands reports whether keys have the servers that they had.
+func (h *home) stands(s *Server) bool {
+	p := s.pool.Load()
+	return h.pool == p && h.digest == p.Digest()
+}
+
+// A watch is a connection on which keys are watched.
+type watch struct {
+	home
+
+	conn *proxy.Exclusive
+}
+
+// transact runs the commands that begin and end transactions.
+func (c *session) transact(name string, k *keySpec, args [][]byte, raw []byte) {
+	switch name {
+	case "multi":
+		if c.tx.active {
+			c.fail("ERR MULTI calls can not be nested")
+			return
+		}
+		c.tx = transaction{active: true, pooled: pooledTransaction{at: c.srv.nowhere()}}
+		if c.watched != nil {
+			c.tx.pooled.at = c.watched.home
+		}
+		c.shown(func(a *about) { a.inTransaction = true })
+		c.ok()
+	case "exec":
+		c.execPooled()
+	case "discard":
+		if !c.tx.active {
+			c.fail("ERR DISCARD without MULTI")
+			return
+		}
+		c.endTransaction()
+		c.unwatch()
+		c.ok()
+	case "watch":
+		c.watchPooled(k, args, raw)
+	case "unwatch":
+		if c.tx.active {
+			c.queue(raw, nil)
+			return
+		}
+		c.unwatch()
+		c.ok()
+	}
+}
+
+// transactional are the commands of transact.
+var transactional = map[string]bool{"multi": true, "exec": true, "discard": true, "watch": true, "unwatch": true}
+
+// enqueue queues a command: it stays here until EXEC. Its keys have been looked at.
+func (c *session) enqueue(raw []byte, change translate) {
+	t := &c.tx.pooled
+	switch {
+	case c.tx.broken:
+		c.reply(queued) // as Redis says, and nothing is kept
+		return
+	case len(t.body)+len(raw) > maxTransaction:
+		c.reject("ERR redoubt: the commands of this transaction have more than 16 MiB, which is what a pool keeps until EXEC")
+		t.body, c.tx.elements = nil, nil
+		return
+	}
+	c.tx.elements = append(c.tx.elements, change)
+	t.body = append(t.body, raw...)
+	c.reply(queued)
+}
+
+// reject answers a command with an error, and a transaction in which it is fails at EXEC.
+func (c *session) reject(text string) {
+	c.tx.broken = c.tx.broken || c.tx.active
+	c.fail(text)
+}
+
+// settleOn makes node the server of the transaction, and reports false when it has
+// another.
+func (c *session) settleOn(name string, node *proxy.Node) bool {
+	t := &c.tx.pooled
+	if t.at.node == nil {
+		t.at.node = node
+	}
+	if t.at.node != node {
+		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than those of the transaction before" + c.srv.tagHint())
+		return false
+	}
+	return true
+}
+
+// queuePooled queues a command of Redis in a transaction.
+func (c *session) queuePooled(k *keySpec, args [][]byte, raw []byte) {
+	name := strings.ToUpper(k.name)
+	if k.name == "select" {
+		if n, ok := resp.ParseInt(args[1]); ok && n == int64(c.srv.opts.Backend.Database()) {
+			c.queueAnswer(okRaw)
+			return
+		}
+	}
+	if k.name == "time" {
+		c.queue(raw, nil)
+		return
+	}
+	at, ok := k.positions(c.positions[:0], args)
+	c.positions = at
+	switch {
+	case !ok || len(at) == 0 || notInPools[k.name]:
+		c.refuseQueued(name)
+	case c.scriptOfMany(k, at):
+		c.reject("ERR redoubt: " + name + " " + manyNeedTag)
+	default:
+		node := c.nodeOf(name, at, args)
+		if node != nil && c.settleOn(name, node) {
+			c.queue(raw, nil)
+		}
+	}
+}
+
+const execMoved = "EXECABORT Transaction discarded because of: redoubt: the servers of the pool have changed"
+
+func (c *session) execPooled() {
+	if !c.tx.active {
+		c.fail("ERR EXEC without MULTI")
+		return
+	}
+	tx := c.endTransaction()
+	w := c.watched
+	switch {
+	case tx.broken:
+		c.unwatch()
+		c.fail(execAbort)
+	case w != nil && !w.stands(c.srv):
+		// Somebody may have changed the keys where they are now.
+		c.unwatch()
+		c.scratch = resp.AppendNullArray(c.scratch[:0], c.protocol)
+		c.reply(c.scratch)
+	case tx.pooled.at.node != nil && !tx.pooled.at.stands(c.srv):
+		c.fail(execMoved)
+	case w == nil && len(tx.elements) == 0:
+		c.reply([]byte("*0\r\n"))
+	default:
+		c.carryOut(w, tx)
+	}
+}
+
+// carryOut sends a transaction and hands on the reply to its EXEC.
+func (c *session) carryOut(w *watch, tx transaction) {
+	n := len(tx.elements) + 2
+	raw := slices.Concat(multiRaw, tx.pooled.body, execRaw)
+	c.commands[Local]--
+	c.commands[Passed]++
+	if w != nil {
+		c.carryOutWatched(w, tx, n, raw)
+		return
+	}
+	if node := tx.pooled.at.node; node != nil {
+		if !c.routeTo(node) {
+			return
+		}
+	} else {
+		c.stepAside() // no server may have been asked yet
+		u, err := c.srv.upstream(c.protocol)
+		if err != nil {
+			c.fail("ERR redoubt: " + err.Error())
+			return
+		}
+		c.touch(u)
+	}
+	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
+	c.prepareMuted(e.tag)
+	if err := c.send(e, 0, n, raw); err != nil {
+		c.unreachable(e.tag, err)
+	}
+}
+
+// carryOutWatched is carryOut on the connection on which keys are watched.
+func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
+	if !c.settle() { // what came before must have run before
+		return
+	}
+	replies, err := c.ask(w.conn, n, raw)
+	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
+	c.prepareMuted(e.tag)
+	if err != nil {
+		c.endWatch()
+		e.Reply(e.last, proxy.UnreachableReply(w.node.Backend().Name(), err))
+		return
+	}
+	c.watched = nil
+	c.srv.stats.dedicated.Add(-1)
+	w.conn.Return()
+	var scanner resp.ReplyScanner
+	for i := range n {
+		end, _ := scanner.Next(replies)   // they are whole
+		e.Reply(uint64(i), replies[:end]) //nolint:gosec // positive
+		replies = replies[end:]
+	}
+}
+
+// prepareMuted has the reply with this tag dropped if the client wants none.
+func (c *session) prepareMuted(tag uint64) {
+	if c.muted {
+		c.out.prepare(tag, slot{mute: true})
+	}
+}
+
+var (
+	multiRaw   = resp.AppendCommand(nil, "MULTI")
+	execRaw    = resp.AppendCommand(nil, "EXEC")
+	unwatchRaw = resp.AppendCommand(nil, "UNWATCH")
+)
+
+// An execution is the Caller of MULTI, of what was queued, and of EXEC, whose reply is
+// the client's.
+type execution struct {
+	out      *output
+	tag      uint64
+	last     uint64 // the number of EXEC
+	elements []translate
+	refused  []byte // the first error before EXEC
+}
+
+// Reply implements proxy.Caller.
+func (e *execution) Reply(i uint64, raw []byte) bool {
+	if i < e.last {
+		if raw[0] == '-' && e.refused == nil {
+			e.refused = bytes.Clone(raw)
+		}
+		return false
+	}
+	return e.out.Reply(e.tag, e.result(raw))
+}
+
+// Flush implements proxy.Caller.
+func (e *execution) Flush() { e.out.Flush() }
+
+// result is what the client gets for the reply to EXEC. The errors of what was queued
+// have not been told yet.
+func (e *execution) result(raw []byte) []byte {
+	if raw[0] == '-' {
+		if e.refused != nil && bytes.HasPrefix(raw, []byte("-EXECABORT")) {
+			return append([]byte("-EXECABORT Transaction discarded because of: "), e.refused[1:]...)
+		}
+		if e.refused != nil && bytes.HasPrefix(raw, []byte("-ERR EXEC without MULTI")) {
+			return append([]byte("-ERR redoubt: the server took no MULTI, and what came behind it may have run: "), e.refused[1:]...)
+		}
+		return raw
+	}
+	for _, change := range e.elements {
+		if change != nil {
+			return changeElements(nil, raw, e.elements)
+		}
+	}
+	return raw
+}
+
+// watchPooled watches keys on a connection of the client's own.
+func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
+	if c.tx.active {
+		c.fail("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	h := c.srv.nowhere()
+	at, _ := k.positions(c.positions[:0], args)
+	c.positions = at
+	node := c.nodeOf("WATCH", at, args)
+	if node == nil {
+		return
+	}
+	h.node = node
+	if w := c.watched; w != nil && w.node != node {
+		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.srv.tagHint())
+		return
+	}
+	c.leave()        // what holds a connection waits for it
+	if !c.settle() { // what came before must have run before
+		return
+	}
+	if c.watched == nil {
+		x, ok := c.borrow(node)
+		if !ok {
+			return
+		}
+		c.watched = &watch{home: h, conn: x}
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	reply, err := c.ask(c.watched.conn, 1, raw)
+	if err != nil {
+		c.endWatch()
+		reply = proxy.UnreachableReply(node.Backend().Name(), err)
+	}
+	c.reply(reply)
+}
+
+// unwatch gives the connection on which keys are watched back.
+func (c *session) unwatch() {
+	w := c.watched
+	if w == nil {
+		return
+	}
+	if reply, err := c.ask(w.conn, 1, unwatchRaw); err != nil || !bytes.Equal(reply, okRaw) {
+		c.endWatch()
+		return
+	}
+	c.watched = nil
+	c.srv.stats.dedicated.Add(-1)
+	w.conn.Return()
+}
+
+// endWatch closes it instead.
+func (c *session) endWatch() {
+	if c.watched != nil {
+		c.watched.conn.Close()
+		c.watched = nil
+		c.srv.stats.dedicated.Add(-1)
+	}
+}

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A wake is a channel that is listened to on every server of the pool: a script that
+// releases a lock publishes on the server that has the lock.
+type wake struct {
+	channel string
+	on      func(payload string, lost bool)
+
+	mu    sync.Mutex // on is called with it held
+	nodes map[*proxy.Node]context.CancelFunc
+	stop  context.CancelFunc
+	ctx   context.Context //nolint:containedctx // until stop
+	wg    sync.WaitGroup
+}
+
+// firstWake is how long a subscription waits for servers that don't answer. They are
+// listened to once they do, and who waits for them is woken then.
+const firstWake = time.Second
+
+// Subscribe implements redoubt.Subscriber.
+func (p *poolConn) Subscribe(ctx context.Context, channel string, _ bool, on func(payload string, lost bool)) (stop func(), err error) {
+	w := &wake{channel: channel, on: on, nodes: make(map[*proxy.Node]context.CancelFunc)}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	p.mu.Lock()
+	if p.wakes == nil {
+		p.wakes = make(map[*wake]struct{})
+	}
+	p.wakes[w] = struct{}{}
+	tried := w.follow(p.s.pool.Load())
+	p.mu.Unlock()
+	stop = func() {
+		p.mu.Lock()
+		delete(p.wakes, w)
+		p.mu.Unlock()
+		w.stop()
+		w.wg.Wait()
+	}
+	patience := time.NewTimer(firstWake)
+	defer patience.Stop()
+	for _, c := range tried {
+		select {
+		case <-c:
+		case <-patience.C:
+			return stop, nil
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		}
+	}
+	return stop, nil
+}
+
+// follow has all channels listened to on the servers of the pool that has taken the
+// place of another.
+func (p *poolConn) follow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w := range p.wakes {
+		w.follow(p.s.pool.Load())
+	}
+}
+
+// follow begins to listen on the servers of pool and ends it on others. What it returns
+// is closed, each, once the first attempt is over.
+func (w *wake) follow(pool *proxy.Pool) (tried []chan struct{}) {
+	before := w.nodes
+	w.nodes = make(map[*proxy.Node]context.CancelFunc)
+	for _, n := range pool.Nodes() {
+		ctx, cancel := context.WithCancel(w.ctx)
+		w.nodes[n] = cancel
+		first := make(chan struct{})
+		tried = append(tried, first)
+		again := len(before) > 0 // others were listened to: something may have been missed
+		w.wg.Go(func() { w.listen(ctx, n, first, again) })
+	}
+	for _, cancel := range before {
+		cancel()
+	}
+	return tried
+}
+
+const (
+	minWakeDelay = 10 * time.Millisecond
+	maxWakeDelay = time.Second
+)
+
+// listen listens on one server, and again whenever the connection is lost.
+func (w *wake) listen(ctx context.Context, n *proxy.Node, first chan struct{}, again bool) { //nolint:revive // the parameter is the state
+	delay := minWakeDelay
+	over := sync.OnceFunc(func() { close(first) })
+	defer over()
+	for ctx.Err() == nil {
+		l := &wakeListener{wake: w, again: again, tried: over, ended: make(chan struct{})}
+		d, err := n.Dedicate(ctx, resp.RESP2, l)
+		if err == nil {
+			err = d.SendExpecting(0, proxy.Expect{Subscription: proxy.Channels, Channels: 1}, resp.AppendCommand(nil, "SUBSCRIBE", w.channel))
+			if err == nil {
+				d.Flush()
+				select {
+				case <-l.ended:
+				case <-ctx.Done():
+				}
+			}
+			d.Close()
+			<-d.Done()
+		}
+		over()
+		if l.heard {
+			delay = minWakeDelay
+		}
+		again = true
+		t := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+		delay = min(2*delay, maxWakeDelay)
+	}
+}
+
+// A wakeListener gets what one server publishes.
+type wakeListener struct {
+	wake  *wake
+	again bool // messages may have been missed
+	tried func()
+	end   sync.Once
+	ended chan struct{} // closed when nothing is heard any more
+
+	heard bool // the server has confirmed; read once the connection is done
+}
+
+// Reply implements proxy.Caller: an empty one follows the confirmation.
+func (l *wakeListener) Reply(_ uint64, raw []byte) bool {
+	if len(raw) > 0 { // an error
+		l.end.Do(func() { close(l.ended) })
+		return false
+	}
+	l.heard = true
+	if l.again {
+		l.wake.call("", true)
+	}
+	l.tried()
+	return false
+}
+
+// Flush implements proxy.Caller.
+func (l *wakeListener) Flush() {}
+
+// Push implements proxy.Listener.
+func (l *wakeListener) Push(raw []byte) bool {
+	if !isMessage(raw) {
+		return false
+	}
+	v, _, err := resp.Parse(raw)
+	if message, ok := v.([]any); ok && err == nil && len(message) == 3 {
+		payload, _ := message[2].(string)
+		l.wake.call(payload, false)
+	}
+	return false
+}
+
+// Gone implements proxy.Listener.
+func (l *wakeListener) Gone(error) { l.end.Do(func() { close(l.ended) }) }
+
+func (w *wake) call(payload string, lost bool) { //nolint:revive // as in redoubt.Subscriber
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on(payload, lost)
+}

@@ -1,0 +1,102 @@
+package server_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// TestStrict: a strict server closes its clients where twemproxy does. Every command of
+// keys.txt with up to seven arguments is sent to both where nutcracker is installed.
+func TestStrict(t *testing.T) {
+	r := redistest.Start(t)
+	pool := proxy.PoolOptions{Name: "alpha", Servers: []proxy.PoolServer{{
+		Server: ring.Server{Name: "redis-1", Weight: 1}, Backend: &proxy.Redis{Addr: r.Addr()},
+	}}}
+	p := &poolOf{}
+	p.serve(t, pool, func(o *server.Options) { o.Strict = true })
+
+	w := dial(t, p.addr)
+	w.write("*2\r\n$3\r\nGET\r\n$1\r\na\r\n" + "*1\r\n$4\r\nPING\r\n" + "*2\r\n$6\r\nCONFIG\r\n$1\r\na\r\n" + "*1\r\n$4\r\nPING\r\n")
+	w.expect("$-1\r\n") // what came before has its reply
+	w.expect("+PONG\r\n")
+	w.expectClosed()
+	inline := dial(t, p.addr)
+	inline.write("PING\r\n")
+	inline.expectClosed()
+
+	nutcracker, err := exec.LookPath("nutcracker")
+	if err != nil {
+		// Only Linux distributions have it; .ci/run installs it.
+		t.Skip("nutcracker is not installed")
+	}
+	theirs := startNutcracker(t, nutcracker, r.Addr())
+	text, err := os.ReadFile("keys.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func(addr string, args []string) bool {
+		w := dial(t, addr)
+		w.sendQuietly(args...)
+		_, err := w.next()
+		_ = w.conn.Close()
+		return err == nil
+	}
+	for line := range strings.Lines(string(text)) {
+		name := strings.Fields(line)[0]
+		if name == "#" || name == "quit" || name == "auth" { // which end the connection, or what comes after
+			continue
+		}
+		for n := range 8 {
+			args := []string{name, "k", "1", "1", "1", "1", "1", "1"}[:n+1]
+			if us, them := answers(p.addr, args), answers(theirs, args); us != them {
+				t.Errorf("%v: we answer: %t; twemproxy: %t", args, us, them)
+			}
+		}
+	}
+}
+
+// startNutcracker runs one in front of a server and returns where it listens.
+func startNutcracker(t *testing.T, nutcracker, backend string) string {
+	t.Helper()
+	dir := t.TempDir()
+	var ports [2]int
+	for i := range ports {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+	}
+	addr, file := fmt.Sprintf("127.0.0.1:%d", ports[0]), filepath.Join(dir, "n.yml")
+	conf := fmt.Sprintf("alpha:\n  listen: %s\n  redis: true\n  servers:\n   - %s:1\n", addr, backend)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(nutcracker, "-c", file, "-s", fmt.Sprint(ports[1]), "-o", filepath.Join(dir, "log")) //nolint:gosec // the installed one
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	eventually(t, "nutcracker listens", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return addr
+}
