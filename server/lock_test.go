@@ -288,6 +288,10 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 	network := faultnet.New(t, backend.Addr())
 	srv, addr := start(t, "redis://"+network.Addr())
 	again := dial(t, addr)
+	// What connects while the server stands still has no connection for 5 s.
+	again.want(":0\r\n", "LOCK.EXTEND l0 mine 60000")
+	held(t, again.do("LOCK.ACQUIRE", "first", "60000", "WAIT", "0"))
+	already := srv.Stats().Commands[server.Waited]
 	for i, command := range []string{
 		"LOCK.ACQUIRE l0 60000 WAIT 0 ID mine",
 		"LOCK.ACQUIRE l1 60000 WAIT 0 ID mine SHARED",
@@ -301,7 +305,7 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 		backend.Pause()
 		sent := network.Stats().ToServer
 		first.send(words...)
-		eventually(t, "it is under way", func() bool { return srv.Stats().Commands[server.Waited] == uint64(2*i+1) })
+		eventually(t, "it is under way", func() bool { return srv.Stats().Commands[server.Waited] == already+uint64(2*i+1) })
 		eventually(t, "the server that stands still has it", func() bool {
 			return network.Stats().ToServer > sent+int64(len(command)) // a PING is shorter
 		})
