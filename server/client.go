@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,12 @@ func (c *session) shownName() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.name
+}
+
+func (c *session) shownUser() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.user, c.srv.opts.Username)
 }
 
 func (c *session) setName(name string) { c.shown(func(a *about) { a.name = name }) }
@@ -224,7 +231,7 @@ func (c *session) describe() string {
 	idle := max(0, now.UnixMilli()-c.active.Load()) / 1000
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d multi=-1 omem=%d tot-mem=%d user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), a.name, int64(now.Sub(c.born).Seconds()), idle, flags,
-		a.shownDB, waiting, waiting, c.srv.opts.Username, a.shownProtocol, a.libName, a.libVer)
+		a.shownDB, waiting, waiting, cmp.Or(a.user, c.srv.opts.Username), a.shownProtocol, a.libName, a.libVer)
 }
 
 // gone reports whether the session is ending.
@@ -337,7 +344,7 @@ func (f killFilter) matches(o *session) bool {
 	case f.id != 0 && o.id != f.id,
 		f.addr != "" && o.conn.RemoteAddr().String() != f.addr,
 		f.laddr != "" && o.conn.LocalAddr().String() != f.laddr,
-		f.user != "" && f.user != o.srv.opts.Username,
+		f.user != "" && f.user != o.shownUser(),
 		f.maxAge != 0 && time.Since(o.born) < f.maxAge:
 		return false
 	}

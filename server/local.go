@@ -59,9 +59,9 @@ func (c *session) reset([][]byte, []byte) {
 		return
 	}
 	c.replies, c.muted, c.elsewhere = repliesOn, false, false
-	c.setAuthed(c.srv.opts.Password == "")
+	c.setAuthed(c.srv.opts.open())
 	home := c.srv.opts.Backend.Database()
-	c.shown(func(a *about) { a.name, a.shownDB = "", home })
+	c.shown(func(a *about) { a.name, a.user, a.shownDB = "", "", home })
 	c.reply([]byte("+RESET\r\n"))
 }
 
@@ -79,7 +79,7 @@ func (c *session) auth(args [][]byte, _ []byte) {
 	switch {
 	case len(args) > 3:
 		c.fail("ERR syntax error")
-	case len(args) == 2 && c.srv.opts.Password == "":
+	case len(args) == 2 && c.srv.opts.open():
 		c.fail(noPassword)
 	case len(args) == 2 && c.login([]byte(c.srv.opts.Username), args[1]),
 		len(args) == 3 && c.login(args[1], args[2]):
@@ -92,16 +92,19 @@ func (c *session) auth(args [][]byte, _ []byte) {
 // login compares in a time that does not depend on where a difference is.
 // Without a password the default user may have any, as in Redis.
 func (c *session) login(user, password []byte) bool {
-	sameUser := equal(user, []byte(c.srv.opts.Username))
-	samePassword := equal(password, []byte(c.srv.opts.Password))
-	if c.srv.opts.Password == "" {
-		samePassword = 1
+	o := &c.srv.opts
+	want, known := o.Users[string(user)]
+	if equal(user, []byte(o.Username)) == 1 && !known {
+		want, known = o.Password, o.open() || o.Password != ""
 	}
-	if sameUser&samePassword != 1 {
+	same := equal(password, []byte(want)) == 1 || o.open()
+	if !known || !same {
 		c.srv.stats.authFailures.Add(1)
 		return false
 	}
 	c.setAuthed(true)
+	name := string(user)
+	c.shown(func(a *about) { a.user = name })
 	return true
 }
 

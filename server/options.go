@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -44,10 +45,14 @@ type Options struct {
 	Strict bool
 
 	// Password, when not empty, is what clients must give by AUTH or HELLO.
-	// Without one only loopback addresses and unix sockets can be listened on.
+	// Without one, and without Users, only loopback addresses and unix sockets can be
+	// listened on.
 	Password string
 	// Username that goes with Password. Defaults to "default".
 	Username string
+	// Users are more users, and the password of each. All may do the same. Without
+	// Password there is no default user then.
+	Users map[string]string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
 
@@ -78,6 +83,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// open reports whether clients need no password.
+func (o *Options) open() bool { return o.Password == "" && len(o.Users) == 0 }
+
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Pool != nil {
@@ -94,6 +102,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Username != "" && o.Password == "" {
 		errs = append(errs, errors.New("server: Username is set and Password is empty"))
+	}
+	for name, password := range o.Users {
+		if name == "" || password == "" {
+			errs = append(errs, fmt.Errorf("server: user %q has no name or no password", name))
+		}
+		if o.Password != "" && name == cmp.Or(o.Username, "default") {
+			errs = append(errs, fmt.Errorf("server: user %q is in Users and the one of Password", name))
+		}
 	}
 	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)

@@ -168,7 +168,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 		return nil, err
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		if !a.IP.IsLoopback() && s.opts.Password == "" {
+		if !a.IP.IsLoopback() && s.opts.open() {
 			_ = l.Close()
 			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
 		}

@@ -74,6 +74,7 @@ type session struct {
 // about is what CLIENT LIST shows of a session.
 type about struct {
 	name, libName, libVer string
+	user                  string // who has logged in; empty: nobody, so far
 	shownDB               int
 	shownProtocol         resp.Protocol
 	inTransaction         bool
@@ -93,7 +94,7 @@ const (
 )
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2, authed: s.opts.Password == ""}
+	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2, authed: s.opts.open()}
 	c.upstream = s.upstreams[0].get()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits

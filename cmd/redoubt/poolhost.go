@@ -52,6 +52,9 @@ func (h *poolHost) serve(p *servedPool, http string) {
 	password := ""
 	if p.conf.Redis {
 		password = h.password + p.conf.RedisAuth
+		if len(p.conf.Users) > 0 {
+			password = p.conf.Users[0].Password
+		}
 	}
 	h.log.Info("serving",
 		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
@@ -122,9 +125,9 @@ func (h *poolHost) health(context.Context) error {
 }
 
 // reload reads the file again. A pool with other servers, or another way to choose
-// among them, changes under its clients; one with another address, password,
+// among them, changes under its clients; one with another address, password, user,
 // database, tag or number of clients is opened anew, and its clients are closed
-// once they have their replies. A file with an error changes nothing.
+// once they have their replies. Certificates are read again, for connections to come. A file with an error changes nothing.
 func (h *poolHost) reload(http string) {
 	file, err := readPools(h.flags.pools)
 	if err != nil {
@@ -171,7 +174,7 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 	for _, p := range h.now() {
 		o := p.conf
 		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
-			o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
+			o.ListenTLS == c.ListenTLS && slices.Equal(o.Users, c.Users) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
 			return p
 		}
 	}
@@ -180,13 +183,19 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 
 // change gives a pool the servers of c.
 func (h *poolHost) change(p *servedPool, c poolfile.Pool) error {
-	if reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
-		return nil
-	}
-	retire, err := p.front.change(c)
+	listen, servers, err := poolTLS(c)
 	if err != nil {
 		return err
 	}
+	if servers == nil && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
+		p.tls.now.Store(listen)
+		return nil
+	}
+	retire, err := p.front.change(c, servers)
+	if err != nil {
+		return err
+	}
+	p.tls.now.Store(listen)
 	p.conf = c
 	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"time"
@@ -14,25 +15,27 @@ import (
 // A memcachedPool is the front of a pool of memcached servers.
 type memcachedPool struct {
 	*memcached.Pool
-	name  string
-	flags serveFlags
-	log   *slog.Logger
+	name      string
+	flags     serveFlags
+	tls       *tls.Config // with the clients
+	certified bool        // they need a certificate
+	log       *slog.Logger
 }
 
 // openMemcachedPool makes what serves a pool of memcached servers.
-func openMemcachedPool(c poolfile.Pool, f serveFlags, log *slog.Logger) (front, error) {
-	p, err := memcached.New(memcachedOptions(c, f))
+func openMemcachedPool(c poolfile.Pool, f serveFlags, listen, servers *tls.Config, log *slog.Logger) (front, error) {
+	p, err := memcached.New(memcachedOptions(c, f, servers))
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
-	return &memcachedPool{Pool: p, name: c.Name, flags: f, log: log}, nil
+	return &memcachedPool{Pool: p, name: c.Name, flags: f, tls: listen, certified: c.ListenTLS.CA != "", log: log}, nil
 }
 
 // memcachedMaxValue is the greatest value that memcached can be told to take.
 const memcachedMaxValue = 1 << 30
 
 // memcachedOptions are those of the pool that a file describes.
-func memcachedOptions(c poolfile.Pool, f serveFlags) memcached.Options {
+func memcachedOptions(c poolfile.Pool, f serveFlags, servers *tls.Config) memcached.Options {
 	opts := memcached.Options{
 		Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: -1, MaxClients: f.maxClientsOf(c), MaxInFlight: f.maxPipeline, MaxClientBytes: int(f.maxOutput),
@@ -46,19 +49,24 @@ func memcachedOptions(c poolfile.Pool, f serveFlags) memcached.Options {
 		opts.FailureLimit, opts.RetryTimeout = max(1, c.ServerFailureLimit), max(time.Millisecond, c.ServerRetryTimeout)
 	}
 	for _, s := range c.Servers {
-		opts.Servers = append(opts.Servers, memcached.Server{Server: s.Server, Network: s.Network, Addr: s.Address})
+		opts.Servers = append(opts.Servers, memcached.Server{
+			Server: s.Server, Network: s.Network, Addr: s.Address, TLS: forServer(servers, s.Address),
+		})
 	}
 	return opts
 }
 
 // listen warns of an address beyond this machine, where a pool of Redis servers wants
-// a password: clients of memcached have none.
+// a password: clients of memcached have none, though they may need a certificate.
 func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
 	l, err := socket.Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, err
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+	if p.tls != nil {
+		l = tls.NewListener(l, p.tls)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && !p.certified {
 		p.log.Warn("whoever reaches this address can read and change everything: memcached has no passwords",
 			slog.String("listen", l.Addr().String()))
 	}
@@ -77,8 +85,8 @@ func (p *memcachedPool) health() error {
 	return errNoServerAnswers(p.name)
 }
 
-func (p *memcachedPool) change(c poolfile.Pool) (retire func(ctx context.Context), err error) {
-	return p.Change(memcachedOptions(c, p.flags))
+func (p *memcachedPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error) {
+	return p.Change(memcachedOptions(c, p.flags, servers))
 }
 
 func (p *memcachedPool) collect(out poolMetrics) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,8 +25,8 @@ type redisPool struct {
 }
 
 // openRedisPool makes what serves a pool of Redis servers.
-func openRedisPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) (_ front, err error) {
-	pool, err := newPool(c)
+func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, servers *tls.Config, log *slog.Logger) (_ front, err error) {
+	pool, err := newPool(c, servers)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
@@ -37,7 +38,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, log *slog.Log
 	p := &redisPool{name: c.Name}
 	p.pool.Store(pool)
 	p.Server, err = server.New(server.Options{
-		Pool: pool, Strict: f.strict, Password: cmp.Or(c.RedisAuth, password), Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
+		Pool: pool, Strict: f.strict, Password: cmp.Or(c.RedisAuth, password), Users: usersOf(c), TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
 		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
 	})
@@ -54,8 +55,17 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, log *slog.Log
 	return p, nil
 }
 
+// usersOf returns the passwords of a pool's users.
+func usersOf(c poolfile.Pool) map[string]string {
+	users := make(map[string]string, len(c.Users))
+	for _, u := range c.Users {
+		users[u.Name] = u.Password
+	}
+	return users
+}
+
 // newPool returns the pool that a file describes.
-func newPool(c poolfile.Pool) (*proxy.Pool, error) {
+func newPool(c poolfile.Pool, servers *tls.Config) (*proxy.Pool, error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout}
 	if c.HashTag == "{}" { // else there are no extension commands
@@ -63,7 +73,8 @@ func newPool(c poolfile.Pool) (*proxy.Pool, error) {
 	}
 	for _, s := range c.Servers {
 		opts.Servers = append(opts.Servers, proxy.PoolServer{Server: s.Server, Backend: &proxy.Redis{
-			Network: s.Network, Addr: s.Address, Label: serverLabel(s), Password: c.RedisAuth, DB: c.RedisDB,
+			Network: s.Network, Addr: s.Address, Label: serverLabel(s), Username: c.ServerUser, Password: c.RedisAuth, DB: c.RedisDB,
+			TLS: forServer(servers, s.Address),
 		}})
 	}
 	return proxy.NewPool(opts)
@@ -104,8 +115,8 @@ func (p *redisPool) health() error {
 
 func errNoServerAnswers(pool string) error { return fmt.Errorf("pool %s: no server answers", pool) }
 
-func (p *redisPool) change(c poolfile.Pool) (retire func(ctx context.Context), err error) {
-	pool, err := newPool(c)
+func (p *redisPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error) {
+	pool, err := newPool(c, servers)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -45,10 +46,17 @@ func readPools(path string) (poolfile.File, error) {
 	if err != nil {
 		return file, fail(exitUsage, err)
 	}
+	var errs []error
 	for _, p := range file.Pools {
+		if _, _, err := poolTLS(p); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+		}
 		if p.Reuseport {
 			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
 		}
+	}
+	if len(errs) > 0 {
+		return file, fail(exitUsage, errors.Join(errs...))
 	}
 	return file, nil
 }
@@ -71,6 +79,7 @@ type servedPool struct {
 	name     string
 	conf     poolfile.Pool // of the goroutine that reloads
 	front    front
+	tls      frontTLS
 	listener net.Listener
 }
 
@@ -88,9 +97,10 @@ type front interface {
 	digest() string
 	// health says that no server answers.
 	health() error
-	// change gives the pool other servers, under its clients. retire waits until those
-	// before are not needed, or ctx ends, and closes them.
-	change(c poolfile.Pool) (retire func(ctx context.Context), err error)
+	// change gives the pool other servers, under its clients. With servers, TLS is spoken
+	// with them. retire waits until those before are not needed, or ctx ends, and closes
+	// them.
+	change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error)
 	// collect gives its counters to Prometheus.
 	collect(out poolMetrics)
 }
@@ -114,10 +124,15 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 		}
 	}()
 	log = log.With("pool", c.Name)
+	listen, servers, err := poolTLS(c)
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	p.tls.now.Store(listen)
 	if c.Redis {
-		p.front, err = openRedisPool(c, f, password, log)
+		p.front, err = openRedisPool(c, f, password, p.tls.config(), servers, log)
 	} else {
-		p.front, err = openMemcachedPool(c, f, log)
+		p.front, err = openMemcachedPool(c, f, p.tls.config(), servers, log)
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +140,7 @@ func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) 
 	p.listener, err = p.front.listen(c.Network, c.Address)
 	switch {
 	case errors.Is(err, server.ErrExposed):
-		return nil, usagef("pool %q: %w: redis_auth in the file, or --password", c.Name, err)
+		return nil, usagef("pool %q: %w: redis_auth or users in the file, or --password", c.Name, err)
 	case err != nil:
 		return nil, failf(exitUnavailable, "pool %q: %w", c.Name, err)
 	}

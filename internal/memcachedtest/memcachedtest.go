@@ -4,6 +4,7 @@ package memcachedtest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -77,7 +79,7 @@ func (s *Server) start() error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(readyWithin); time.Now().Before(end); <-tick.C {
-		if answer, err := ask(s.addr); err == nil {
+		if answer, err := ask(s.addr, slices.Contains(s.args, "-Z")); err == nil {
 			if !bytes.HasPrefix(answer, pid) {
 				break // another server has the port
 			}
@@ -91,13 +93,16 @@ func (s *Server) start() error {
 }
 
 // ask returns the beginning of an answer to stats.
-func ask(addr string) ([]byte, error) {
+func ask(addr string, encrypted bool) ([]byte, error) { //nolint:revive // what the server speaks
 	conn, err := net.Dial("tcp", addr) //nolint:noctx // on loopback
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(readyWithin))
+	if encrypted {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it has started it
+	}
 	if _, err := conn.Write([]byte("stats\r\n")); err != nil {
 		return nil, err
 	}

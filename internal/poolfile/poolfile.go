@@ -1,7 +1,7 @@
 // Package poolfile reads twemproxy's configuration: pools of servers, in YAML.
 //
-// Every key, default and rule is that of nutcracker 0.5, whose words the errors
-// use, but each says in which line it is and what is allowed, and all are
+// There are also directives of Redoubt's own, for what nutcracker doesn't do. Every
+// other key, default and rule is that of nutcracker 0.5, whose words the errors use, but each says in which line it is and what is allowed, and all are
 // returned, not the first alone. A file that nutcracker takes is taken, with
 // these differences: client_connections counts, which nutcracker parses and
 // forgets; a number must fit in 31 bits, and permissions must be octal, which
@@ -59,6 +59,12 @@ type Pool struct {
 	ServerRetryTimeout         time.Duration
 	ServerFailureLimit         int
 	Servers                    []Server
+
+	// Of Redoubt alone.
+	ListenTLS  ListenTLS
+	ServerTLS  ServerTLS
+	ServerUser string // that goes with RedisAuth at the servers; empty: default
+	Users      []User // of the clients, beside the one of RedisAuth
 }
 
 // A Server is one of a pool.
@@ -196,7 +202,7 @@ func (p *parser) plain(n *yaml.Node, kind yaml.Kind, want string) bool {
 	return false
 }
 
-// directives are all that a pool may have, in the order of nutcracker.
+// directives are those of nutcracker, in its order.
 var directives = []string{
 	"listen", "hash", "hash_tag", "distribution", "timeout", "backlog", "client_connections", "redis", "tcpkeepalive",
 	"reuseport", "redis_auth", "redis_db", "preconnect", "auto_eject_hosts", "server_connections", "server_retry_timeout",
@@ -218,8 +224,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 		if !p.plain(k, yaml.ScalarNode, "a directive") {
 			continue
 		}
-		if !slices.Contains(directives, k.Value) {
-			p.fail(k.Line, "directive %q is unknown; want one of %s", k.Value, strings.Join(directives, ", "))
+		if known := slices.Concat(directives, ownDirectives); !slices.Contains(known, k.Value) {
+			p.fail(k.Line, "directive %q is unknown; want one of %s", k.Value, strings.Join(known, ", "))
 			continue
 		}
 		if lines[k.Value] != 0 {
@@ -229,6 +235,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 		lines[k.Value] = k.Line
 		if k.Value == "servers" {
 			p.servers(&pool, v)
+		} else if k.Value == "users" {
+			p.users(&pool, v)
 		} else if p.plain(v, yaml.ScalarNode, "one for directive "+strconv.Quote(k.Value)) {
 			p.directive(&pool, k, v)
 		}
@@ -239,6 +247,7 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 	if len(pool.Servers) == 0 && lines["servers"] == 0 {
 		p.fail(key.Line, "pool %q has no servers", pool.Name)
 	}
+	p.checkOwn(&pool, lines)
 	if !pool.Redis && pool.RedisAuth != "" {
 		p.fail(lines["redis_auth"], "directive \"redis_auth\" is only valid for a redis pool; want redis: true beside it")
 	}
@@ -311,6 +320,8 @@ func (p *parser) directive(pool *Pool, k, v *yaml.Node) {
 		pool.Preconnect = boolean()
 	case "auto_eject_hosts":
 		pool.AutoEjectHosts = boolean()
+	default:
+		err = p.own(pool, k.Value, v.Value)
 	}
 	if err != "" {
 		p.fail(v.Line, "directive %q %s: %q", k.Value, err, v.Value)

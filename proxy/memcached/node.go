@@ -3,6 +3,7 @@ package memcached
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -148,6 +149,9 @@ func (n *node) open(ctx context.Context) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, n.server.Network, n.server.Addr)
 	if err != nil {
 		return nil, err
+	}
+	if cfg := n.server.TLS; cfg != nil {
+		conn = tls.Client(conn, cfg) // which begins when something is sent
 	}
 	unhook := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	err = probe(conn)

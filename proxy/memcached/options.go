@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -74,6 +75,8 @@ type Server struct {
 	Network string
 	// Addr is host:port, or the path of a socket.
 	Addr string
+	// TLS, when set, encrypts the connection. Its ServerName must be set.
+	TLS *tls.Config
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -1,0 +1,248 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// An authority signs certificates for 127.0.0.1, in files.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	last int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+// file is where a part of a certificate is.
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// sign writes name.crt and name.key.
+func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.last++
+	template.SerialNumber, template.NotAfter = big.NewInt(a.last), time.Now().Add(time.Hour)
+	template.Subject = pkix.Name{CommonName: name}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	parent, by := a.cert, a.key
+	if parent == nil {
+		parent, by = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(a.file(name+ext), pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// client trusts the authority, and shows a certificate of that name if there is one.
+func (a *authority) client(name string) *tls.Config {
+	a.t.Helper()
+	cfg := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	cfg.RootCAs.AddCert(a.cert)
+	if name != "" {
+		cert, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg
+}
+
+// TestPoolTLS: TLS with the clients, who need a certificate and are users of the pool's,
+// and with a real server, which wants a certificate and a user too. SIGHUP takes new
+// certificates.
+func TestPoolTLS(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	for _, name := range []string{"server", "front", "proxy", "user"} {
+		ours.sign(name, &x509.Certificate{})
+	}
+	others.sign("user", &x509.Certificate{})
+	encrypted := freeAddr(t)
+	_, port, _ := net.SplitHostPort(encrypted)
+	srv := redistest.Start(t, "--tls-port", port, "--tls-cert-file", ours.file("server.crt"),
+		"--tls-key-file", ours.file("server.key"), "--tls-ca-cert-file", ours.file("ca.crt"))
+	srv.CLI("ACL", "SETUSER", "pool", "on", ">s3cret", "~*", "+@all")
+	addr := freeAddr(t)
+	conf := fmt.Sprintf(`secure:
+  listen: %s
+  listen_tls_cert: %s
+  listen_tls_key: %s
+  listen_tls_ca: %s
+  redis: true
+  redis_auth: s3cret
+  server_user: pool
+  users:
+   - alice wonder land
+   - bob builder
+  server_tls: true
+  server_tls_ca: %s
+  server_tls_cert: %s
+  server_tls_key: %s
+  servers:
+   - %s:1 redis-1
+`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"),
+		ours.file("ca.crt"), ours.file("proxy.crt"), ours.file("proxy.key"), encrypted)
+	file := writePools(t, conf)
+	s := startServing(t, "--pools", file)
+
+	open := func(user, password string, cfg *tls.Config) *redis.Client {
+		c := redis.NewClient(&redis.Options{
+			Addr: addr, Username: user, Password: password, TLSConfig: cfg, PoolSize: 1, MaxRetries: -1,
+			DialTimeout: time.Minute, ReadTimeout: time.Minute,
+		})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	alice := open("alice", "wonder land", ours.client("user"))
+	if err := alice.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := srv.CLI("GET", "k"); got != "v" {
+		t.Errorf("the server has %q", got)
+	}
+	if list := srv.CLI("CLIENT", "LIST"); !strings.Contains(list, "user=pool ") {
+		t.Errorf("at the server: %s", list)
+	}
+	if list, err := alice.ClientList(t.Context()).Result(); err != nil || !strings.Contains(list, "user=alice ") {
+		t.Errorf("at the pool: %s, %v", list, err)
+	}
+	for name, c := range map[string]*redis.Client{
+		"bob": open("bob", "builder", ours.client("user")), "the default user": open("", "s3cret", ours.client("user")),
+	} {
+		if got, err := c.Get(t.Context(), "k").Result(); got != "v" || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		client *redis.Client
+		want   string
+	}{
+		"another's password": {open("bob", "wonder land", ours.client("user")), "WRONGPASS"},
+		"nobody":             {open("eve", "s3cret", ours.client("user")), "WRONGPASS"},
+		"no password":        {open("", "", ours.client("user")), "NOAUTH"},
+		"no certificate":     {open("alice", "wonder land", ours.client("")), ""},
+		"another authority":  {open("alice", "wonder land", &tls.Config{RootCAs: ours.client("").RootCAs, Certificates: others.client("user").Certificates, MinVersion: tls.VersionTLS12}), ""},
+		"plain text":         {open("alice", "wonder land", nil), ""},
+	} {
+		if err := c.client.Get(t.Context(), "k").Err(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		}
+	}
+
+	// A server whose certificate is not trusted is not used, and is once it is.
+	s.reload(t, file, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "a pool has changed")
+	eventually(t, "an error", func() bool {
+		err := alice.Get(t.Context(), "k").Err()
+		return err != nil && strings.Contains(err.Error(), "unknown authority")
+	})
+	s.reload(t, file, conf, "a pool has changed")
+	eventually(t, "a reply", func() bool { return alice.Get(t.Context(), "k").Val() == "v" })
+
+	// A certificate that is renewed is shown to who comes then, and one that can't be
+	// read changes nothing.
+	renewed, _ := ours.sign("front", &x509.Certificate{})
+	s.reload(t, file, conf, "the file of pools was read again")
+	conn, err := (&tls.Dialer{Config: ours.client("user")}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if got := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(renewed.SerialNumber) != 0 {
+		t.Errorf("the certificate shown is number %v, want %v", got, renewed.SerialNumber)
+	}
+	if err := os.Remove(ours.file("front.key")); err != nil {
+		t.Fatal(err)
+	}
+	s.reload(t, file, conf, "the file of pools is not taken")
+	if got, err := alice.Get(t.Context(), "k").Result(); got != "v" || err != nil {
+		t.Errorf("a client from before: %q, %v", got, err)
+	}
+	code, _, stderr := runToEnd(t, nil, "serve", "--test-conf", "--pools", file)
+	if code != exitUsage {
+		t.Errorf("--test-conf: exit %d", code)
+	}
+	mustContain(t, "--test-conf", stderr, `:1: pool "secure": listen_tls_cert, listen_tls_key: open `)
+}
+
+// TestMemcachedPoolTLS: the same for a pool of memcached.
+func TestMemcachedPoolTLS(t *testing.T) {
+	ours := newAuthority(t)
+	for _, name := range []string{"server", "front"} {
+		ours.sign(name, &x509.Certificate{})
+	}
+	srv := memcachedtest.Start(t, "-Z", "-o", "ssl_chain_cert="+ours.file("server.crt"), "-o", "ssl_key="+ours.file("server.key"))
+	addr := freeAddr(t)
+	startServing(t, "--pools", writePools(t, fmt.Sprintf(`cache:
+  listen: %s
+  listen_tls_cert: %s
+  listen_tls_key: %s
+  server_tls: true
+  server_tls_ca: %s
+  servers:
+   - %s:1 server-1
+`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"), srv.Addr())))
+	conn, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	u := &cacheUser{t, conn, bufio.NewReader(conn)}
+	value := strings.Repeat("v", 1000<<10)
+	if got := u.ask(fmt.Sprintf("set k 0 0 %d\r\n%s", len(value), value)); got != "STORED" {
+		t.Fatal(got)
+	}
+	if got := u.ask("get k"); got != fmt.Sprintf("VALUE k 0 %d", len(value)) {
+		t.Error(got)
+	}
+	if got := u.line(); got != value {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -1,0 +1,112 @@
+package poolfile
+
+import (
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// ownDirectives are those of Redoubt alone: nutcracker refuses a file with one.
+var ownDirectives = []string{
+	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users",
+	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
+}
+
+// A ListenTLS names the files for TLS with the clients. Without Cert there is none.
+type ListenTLS struct {
+	Cert, Key string
+	CA        string // of the certificates that clients must have; empty: none need one
+}
+
+// A ServerTLS says whether and how TLS is spoken with the servers.
+type ServerTLS struct {
+	Enabled   bool
+	CA        string // file of those that sign the servers' certificates; empty: the system's
+	Cert, Key string // files of what the servers are shown; empty: nothing
+	Name      string // that the servers' certificates are for; empty: the host of each
+}
+
+// A User is who may use a pool.
+type User struct{ Name, Password string }
+
+// own reads a directive that is Redoubt's own.
+func (p *parser) own(pool *Pool, directive, value string) (err string) {
+	switch directive {
+	case "server_tls":
+		if value != "true" && value != "false" {
+			return `is not "true" or "false"`
+		}
+		pool.ServerTLS.Enabled = value == "true"
+		return ""
+	case "listen_tls_cert":
+		pool.ListenTLS.Cert = value
+	case "listen_tls_key":
+		pool.ListenTLS.Key = value
+	case "listen_tls_ca":
+		pool.ListenTLS.CA = value
+	case "server_tls_ca":
+		pool.ServerTLS.CA = value
+	case "server_tls_cert":
+		pool.ServerTLS.Cert = value
+	case "server_tls_key":
+		pool.ServerTLS.Key = value
+	case "server_tls_name":
+		pool.ServerTLS.Name = value
+	case "server_user":
+		pool.ServerUser = value
+	}
+	if value == "" {
+		return "is empty"
+	}
+	return ""
+}
+
+// users reads who may use a pool.
+func (p *parser) users(pool *Pool, v *yaml.Node) {
+	if !p.plain(v, yaml.SequenceNode, "users, each behind a dash") {
+		return
+	}
+	for _, n := range v.Content {
+		if !p.plain(n, yaml.ScalarNode, `a user, as "name password"`) {
+			continue
+		}
+		name, password, _ := strings.Cut(n.Value, " ")
+		switch {
+		case name == "" || password == "": // which is not told: it may be the password that is there
+			p.fail(n.Line, `directive "users" has an invalid "name password" format string`)
+		case slices.ContainsFunc(pool.Users, func(u User) bool { return u.Name == name }):
+			p.fail(n.Line, "pool %q has users with same name %q", pool.Name, name)
+		default:
+			pool.Users = append(pool.Users, User{name, password})
+		}
+	}
+	if len(v.Content) == 0 {
+		p.fail(v.Line, "directive \"users\" names none")
+	}
+}
+
+// checkOwn finds what doesn't go together. lines are those of the directives.
+func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
+	needs := func(directive, what string, fine bool) {
+		if lines[directive] != 0 && !fine {
+			p.fail(lines[directive], "directive %q needs %s beside it", directive, what)
+		}
+	}
+	needs("listen_tls_cert", "listen_tls_key", pool.ListenTLS.Key != "")
+	needs("listen_tls_key", "listen_tls_cert", pool.ListenTLS.Cert != "")
+	needs("listen_tls_ca", "listen_tls_cert", pool.ListenTLS.Cert != "")
+	needs("listen_tls_cert", `listen with "hostname:port"`, pool.Network != "unix")
+	for _, d := range []string{"server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name"} {
+		needs(d, "server_tls: true", pool.ServerTLS.Enabled)
+	}
+	needs("server_tls_cert", "server_tls_key", pool.ServerTLS.Key != "")
+	needs("server_tls_key", "server_tls_cert", pool.ServerTLS.Cert != "")
+	needs("server_user", "redis_auth", pool.RedisAuth != "")
+	needs("users", "redis: true", pool.Redis)
+	for _, s := range pool.Servers {
+		if pool.ServerTLS.Enabled && s.Network == "unix" {
+			p.fail(s.Line, "server %q is a unix socket, and directive \"server_tls\" is for \"hostname:port\" alone", s.Name)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package poolfile_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+)
+
+func TestOwnDirectives(t *testing.T) {
+	f, err := poolfile.Parse("f", []byte(`a:
+  listen: 127.0.0.1:1
+  listen_tls_cert: front.crt
+  listen_tls_key: front.key
+  listen_tls_ca: clients.crt
+  redis: true
+  redis_auth: s3cret
+  server_user: pool
+  users:
+   - alice wonder land
+   - "bob builder"
+  server_tls: true
+  server_tls_ca: ca.crt
+  server_tls_cert: proxy.crt
+  server_tls_key: proxy.key
+  server_tls_name: redis.internal
+  servers:
+   - 127.0.0.1:2:1
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Pools[0]
+	if want := (poolfile.ListenTLS{Cert: "front.crt", Key: "front.key", CA: "clients.crt"}); p.ListenTLS != want {
+		t.Errorf("%+v", p.ListenTLS)
+	}
+	if want := (poolfile.ServerTLS{Enabled: true, CA: "ca.crt", Cert: "proxy.crt", Key: "proxy.key", Name: "redis.internal"}); p.ServerTLS != want {
+		t.Errorf("%+v", p.ServerTLS)
+	}
+	if want := []poolfile.User{{Name: "alice", Password: "wonder land"}, {Name: "bob", Password: "builder"}}; !reflect.DeepEqual(p.Users, want) || p.ServerUser != "pool" {
+		t.Errorf("%+v, %q", p.Users, p.ServerUser)
+	}
+}
+
+func TestOwnDirectivesRefused(t *testing.T) {
+	const servers = "  servers:\n   - 127.0.0.1:2:1\n"
+	for _, c := range []struct{ text, want string }{
+		{"  listen_tls_cert: x\n", `f:3: conf: directive "listen_tls_cert" needs listen_tls_key beside it`},
+		{"  listen_tls_key: x\n", `f:3: conf: directive "listen_tls_key" needs listen_tls_cert beside it`},
+		{"  listen_tls_ca: x\n", `f:3: conf: directive "listen_tls_ca" needs listen_tls_cert beside it`},
+		{"  listen_tls_ca: ''\n", `f:3: conf: directive "listen_tls_ca" is empty`},
+		{"  server_tls: yes\n", `f:3: conf: directive "server_tls" is not "true" or "false"`},
+		{"  server_tls_ca: x\n", `f:3: conf: directive "server_tls_ca" needs server_tls: true beside it`},
+		{"  server_tls: true\n  server_tls_cert: x\n", `f:4: conf: directive "server_tls_cert" needs server_tls_key beside it`},
+		{"  redis: true\n  server_user: x\n", `f:4: conf: directive "server_user" needs redis_auth beside it`},
+		{"  users:\n   - a b\n", `f:3: conf: directive "users" needs redis: true beside it`},
+		{"  redis: true\n  users:\n   - hush\n", `f:5: conf: directive "users" has an invalid "name password" format string`},
+		{"  redis: true\n  users:\n   - a b\n   - a c\n", `f:6: conf: pool "a" has users with same name "a"`},
+		{"  redis: true\n  users: a\n", `f:4: conf: there is a single value; want users, each behind a dash`},
+	} {
+		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+servers))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v\nwant %s", c.text, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("a password in %v", err)
+		}
+	}
+	_, err := poolfile.Parse("f", []byte("a:\n  listen: /tmp/s\n  listen_tls_cert: x\n  listen_tls_key: x\n  server_tls: true\n  servers:\n   - /tmp/t:1\n"))
+	for _, want := range []string{`f:3: conf: directive "listen_tls_cert" needs listen with "hostname:port" beside it`, `f:7: conf: server "/tmp/t:" is a unix socket`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
