@@ -262,7 +262,9 @@ func TestMessagesBesideLargeReplies(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		srv, addr := start(t, b.URL, func(o *server.Options) { o.MaxOutput = 1 << 20 })
 		w, other := dial(t, addr), dial(t, addr)
-		_ = w.do("HELLO", "3")
+		if got := w.do("HELLO", "3"); got[0] != '%' {
+			t.Fatal(got)
+		}
 		w.want(">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
 		_ = w.conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 		value := strings.Repeat("v", 8<<20) // more than MaxOutput and what sockets hold

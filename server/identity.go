@@ -54,9 +54,16 @@ const identifyTimeout = 2 * time.Second
 
 // identify returns the back end's answer to HELLO, as keys and values in turn:
 // clients decide by it what they can use. While the back end does not answer,
-// it is its last answer.
+// it is its last answer. The first may take as long as connecting may.
 func (s *Server) identify(ctx context.Context, p resp.Protocol) ([]any, error) {
-	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
+	s.identityMu.Lock()
+	known := s.identity[p-resp.RESP2] != nil
+	s.identityMu.Unlock()
+	patience := proxy.DefaultDialTimeout
+	if known {
+		patience = identifyTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	v, err := s.ask(ctx, p, "HELLO")
 	who, ok := v.([]any)
