@@ -111,3 +111,19 @@ func TestPoolPubSubRefused(t *testing.T) {
 	other.want(":1\r\n", "PUBLISH a x")
 	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
 }
+
+// TestPoolPubSubOrder: no message comes before the confirmation of its channel, though
+// one server has confirmed it long before another.
+func TestPoolPubSubOrder(t *testing.T) {
+	p := startPool(t, 2)
+	w := dial(t, p.addr)
+	w.want("*2\r\n$-1\r\n$-1\r\n", "MGET a b") // connected
+	p.nodes[1].Pause()
+	w.send("SUBSCRIBE", "a", "b")
+	eventually(t, "one has confirmed it, and published", func() bool { return p.nodes[0].CLI("PUBLISH", "a", "x") == "1" })
+	p.nodes[1].Resume()
+	for i, ch := range []string{"a", "b"} {
+		w.expect(array(bulk("subscribe"), bulk(ch), fmt.Sprintf(":%d\r\n", i+1)))
+	}
+	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
+}

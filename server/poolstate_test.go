@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
 )
@@ -257,4 +258,35 @@ func TestPoolSilentServer(t *testing.T) {
 	w.write("PING\r\nUNWATCH\r\n")
 	w.expect("+PONG\r\n")
 	_ = p.Close() // without it, at once
+}
+
+// TestPoolEjectionMoves: an ejection is a change of the servers like any other.
+func TestPoolEjectionMoves(t *testing.T) {
+	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Eject, o.FailureLimit, o.RetryTimeout = true, 1, time.Hour })
+	waits, listens, watches, queues := dial(t, p.addr), dial(t, p.addr), dial(t, p.addr), dial(t, p.addr)
+	queues.want("$-1\r\n", "GET b")
+	waits.write("BLPOP b 0\r\n")
+	listens.send("SUBSCRIBE", "b")
+	listens.expect(array(bulk("subscribe"), bulk("b"), ":1\r\n"))
+	watches.want("+OK\r\n", "WATCH a")
+	for _, w := range []*wire{watches, queues} {
+		w.want("+OK\r\n", "MULTI")
+		w.want("+QUEUED\r\n", "SET a 1")
+	}
+	eventually(t, "it waits", func() bool { return strings.Contains(p.nodes[1].CLI("INFO", "clients"), "blocked_clients:1") })
+	p.nodes[1].Kill()
+	eventually(t, "it is out of the ring", func() bool { out, _ := p.pool.Nodes()[1].Ejected(); return out })
+	watches.want("*-1\r\n", "EXEC")
+	queues.want("-EXECABORT Transaction discarded because of: redoubt: the servers of the pool have changed\r\n", "EXEC")
+	if got := waits.read(); got[0] != '-' {
+		t.Errorf("BLPOP: %q", got)
+	}
+	listens.expectClosed()
+	watches.want("+OK\r\n", "WATCH b")
+	watches.want("+OK\r\n", "MULTI")
+	watches.want("+QUEUED\r\n", "SET b 1")
+	watches.want("*1\r\n+OK\r\n", "EXEC")
+	if got := p.nodes[0].CLI("GET", "b"); got != "1" {
+		t.Errorf("redis-1 has %q as b", got)
+	}
 }

@@ -103,3 +103,20 @@ func (p *poolOf) waits(t *testing.T, other *wire, node *redistest.Server, name s
 	eventually(t, "nothing waits", func() bool { return !blocked() })
 	node.CLI("FLUSHALL")
 }
+
+// TestPoolMissedWake: who waits for a lock looks again once its server can be heard again,
+// since what that published meanwhile was missed.
+func TestPoolMissedWake(t *testing.T) {
+	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" })
+	w, other := dial(t, p.addr), dial(t, p.addr)
+	if got := other.do("LOCK.ACQUIRE", "b", "600000"); !strings.HasPrefix(got, "*3\r\n") {
+		t.Fatal(got)
+	}
+	w.send("LOCK.ACQUIRE", "b", "600000", "WAIT", "0", "ID", "you")
+	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", "b"), bulk("waiters")+":1\r\n") })
+	p.nodes[1].CLI("FLUSHALL") // of which nothing is published
+	p.nodes[1].CLI("CLIENT", "KILL", "TYPE", "pubsub")
+	if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("you")) {
+		t.Errorf("LOCK.ACQUIRE: %q", got)
+	}
+}
