@@ -62,7 +62,7 @@ type search struct {
 
 // descend looks at the cell of the geohash with this prefix.
 func (s *search) descend(prefix uint64, bits int) {
-	from := boxOf(prefix, bits).from(s.from)
+	from := boxOf(prefix, bits).from(s.from, s.within)
 	if from > s.within {
 		return
 	}

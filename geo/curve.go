@@ -106,22 +106,29 @@ func boxOf(prefix uint64, bits int) box {
 
 func (b box) centre() Point { return Point{(b.west + b.east) / 2, (b.south + b.north) / 2} }
 
-// from returns how far the nearest point of the box is from p.
-func (b box) from(p Point) Distance {
-	if p.Longitude >= b.west && p.Longitude <= b.east {
-		lat := min(max(p.Latitude, b.south), b.north)
-		return Distance(earth * math.Abs(radians(lat-p.Latitude)))
+// from returns how far the nearest point of the box is from p, or, of a box that is
+// farther than within, any length above that.
+func (b box) from(p Point, within Distance) Distance {
+	lat := min(max(p.Latitude, b.south), b.north)
+	along := Distance(earth * math.Abs(radians(lat-p.Latitude)))
+	if along > within || p.Longitude >= b.west && p.Longitude <= b.east {
+		return along
 	}
 	// Along a parallel the way becomes shorter towards p's meridian, so the nearest
-	// point is on the eastern or the western edge. There it is at an end, or where the
-	// great circle through p meets the edge at a right angle.
+	// point is on the edge that is nearer by longitude. There it is at an end, or where
+	// the great circle through p meets the edge at a right angle.
+	lon := b.west
+	if around(b.east-p.Longitude) < around(b.west-p.Longitude) {
+		lon = b.east
+	}
+	d := radians(lon - p.Longitude)
+	foot := degrees(math.Atan2(math.Sin(radians(p.Latitude)), math.Cos(radians(p.Latitude))*math.Cos(d)))
 	nearest := Distance(math.Inf(1))
-	for _, lon := range [2]float64{b.west, b.east} {
-		d := radians(lon - p.Longitude)
-		foot := degrees(math.Atan2(math.Sin(radians(p.Latitude)), math.Cos(radians(p.Latitude))*math.Cos(d)))
-		for _, lat := range [3]float64{b.south, b.north, min(max(foot, b.south), b.north)} {
-			nearest = min(nearest, p.To(Point{lon, lat}))
-		}
+	for _, lat := range [3]float64{b.south, b.north, min(max(foot, b.south), b.north)} {
+		nearest = min(nearest, p.To(Point{lon, lat}))
 	}
 	return nearest
 }
+
+// around returns the angle between two meridians, in degrees, of their difference.
+func around(lon float64) float64 { return 180 - math.Abs(math.Abs(lon)-180) }

@@ -45,7 +45,7 @@
 //	who    splits it; until when nobody else does, in µs
 //	whole  1 if it can't be split, because all members have one hash too
 //
-// A query is one GEOSEARCH in each cell that has a part of the area, and a script that
+// A query is one script in each cell that has a part of the area, which does GEOSEARCH and
 // reads what is beside it, all at once. Which cells there are each process learns on
 // the way: a cell that was split says so, and is not asked again.
 //
@@ -71,8 +71,8 @@
 // the one where the member was announced, and all parts of that are asked. One that is
 // seen in two of them went from one to the other just then, and is asked for again.
 //
-// A query reads of each cell first who is announced, then who is there, and then who
-// has left since the query began, with a second to spare. Say that a member is in the
+// A query reads of each cell at once who is announced, who is there, and who has left
+// since the query began, with a second to spare. Say that a member is in the
 // area all the while. At the beginning it is in one cell, or has left another for it.
 // When that cell is read, it is announced there, or it is there, or it has left
 // meanwhile and its note says for where. Who is there is found. Of the others the

@@ -29,11 +29,11 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 			if read[c] || len(cells) == cellsAtOnce {
 				continue
 			}
-			keys := x.keys(c, statePart, pointsPart, leavingPart, leftPart)
+			keys := x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
 			cells = append(cells, c)
 			cmds = append(cmds,
 				redoubt.Cmd{Name: "ZCARD", Keys: keys[1:2], Flags: redoubt.ReadOnly},
-				call(notesScript, redoubt.ReadOnly, []string{keys[0], keys[2], keys[3]}, "0"))
+				call(whereScript, redoubt.ReadOnly, keys))
 		}
 		if len(cells) == 0 {
 			return info, nil

@@ -60,8 +60,8 @@ func TestLateQuery(t *testing.T) {
 		first, limit int
 		pause        time.Duration
 	}{
-		"within a pipeline":   {first: 3, pause: 3 * time.Second}, // the commands of one cell
-		"between two of them": {first: 24, limit: 1000, pause: 11 * time.Second},
+		"within a pipeline":   {first: 1, pause: 3 * time.Second},
+		"between two of them": {first: 8, limit: 1000, pause: 11 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {

@@ -214,26 +214,20 @@ func (l *look) farthest() Distance {
 	return all[l.query.Limit-1]
 }
 
-// ask asks cells. It reads first who is to come, then who is there, and then who has
-// left: so whoever goes from one to the next meanwhile is seen. It reports whether all
-// have answered.
+// ask asks cells, each at once who is to come, who is there, and who has left: so whoever
+// goes from one to the next meanwhile is seen. It reports whether all have answered.
 func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 	sent := l.now().Sub(l.began)
 	since := decimal((sent + time.Second).Microseconds())
-	cmds := make([]redoubt.Cmd, 0, 3*len(cells))
-	for _, c := range cells {
-		keys := l.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
-		cmds = append(cmds,
-			redoubt.Cmd{Name: "HGETALL", Keys: keys[2:3], Flags: redoubt.ReadOnly},
-			redoubt.Cmd{Name: "GEOSEARCH", Keys: keys[1:2], Args: l.args(c.zone()), Flags: redoubt.ReadOnly},
-			call(notesScript, redoubt.ReadOnly, []string{keys[0], keys[3], keys[4]}, since))
+	cmds := make([]redoubt.Cmd, len(cells))
+	for i, c := range cells {
+		cmds[i] = l.search(c, since, l.args(c.zone()))
 	}
 	replies := l.send(ctx, cmds)
-	late := l.now().Sub(l.began)-sent > time.Second // than the notes go back
+	late := l.now().Sub(l.began)-sent > time.Second // than what it is told goes back
 	all = true
 	for i, c := range cells {
-		arriving, points, notes := replies[3*i], replies[3*i+1], replies[3*i+2]
-		status, rest, err := l.status(notes, c)
+		status, rest, err := l.status(replies[i], c)
 		if err != nil {
 			return false, err
 		}
@@ -242,50 +236,39 @@ func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 			continue
 		}
 		l.read[c] = true
-		if err := l.hear(c, points, arriving, rest); err != nil {
+		v, err := readView(rest, c.zone())
+		if err != nil {
 			return false, err
 		}
+		l.hear(c, v)
 	}
 	return all, nil
 }
 
 // hear adds what a cell answers.
-func (l *look) hear(c cell, points, arriving redoubt.Reply, rest []any) error {
-	here, err := readPoints(points, c.zone())
-	if err != nil {
-		return err
-	}
-	for _, p := range here {
+func (l *look) hear(c cell, v view) {
+	for _, p := range v.points {
 		l.see(p.member, p.place.point())
 	}
-	arrivals, err := readArrivals(arriving, c.zone())
-	if err != nil {
-		return err
-	}
-	n, err := readNotes(rest)
-	if err != nil {
-		return err
-	}
-	for _, a := range arrivals {
+	for _, a := range v.arriving {
 		l.doubt(a.member, a.to)
-		if n.now-a.at > deadAfter.Microseconds() {
+		if v.now-a.at > deadAfter.Microseconds() {
 			l.stray = append(l.stray, a)
 		}
 	}
-	for _, d := range n.leaving {
+	for _, d := range v.leaving {
 		if !d.removed {
 			l.doubt(d.member, d.to)
 		}
-		if n.now-d.at > stepTime.Microseconds() {
+		if v.now-d.at > stepTime.Microseconds() {
 			l.dead = append(l.dead, departure{from: c, record: d.record})
 		}
 	}
-	for _, d := range n.left {
+	for _, d := range v.left {
 		if !d.removed {
 			l.doubt(d.member, d.to)
 		}
 	}
-	return nil
 }
 
 func (l *look) see(member string, p Point) {

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/redoubt-go/redoubt"
 )
 
-// readPoints reads the reply to a GEOSEARCH WITHHASH.
-func readPoints(r redoubt.Reply, zone uint8) ([]point, error) {
-	a, err := r.Array()
-	if err != nil {
-		return nil, err
+// readPoints reads what GEOSEARCH has found.
+func readPoints(v any, zone uint8) ([]point, error) {
+	a, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("geo: look.lua found %v, want members", v)
 	}
 	points := make([]point, len(a))
 	for i, v := range a {
@@ -37,10 +35,10 @@ type announced struct {
 }
 
 // readArrivals reads all fields of a cell's arriving.
-func readArrivals(r redoubt.Reply, zone uint8) ([]announced, error) {
-	a, err := r.Array()
-	if err != nil || len(a) == 0 {
-		return nil, err
+func readArrivals(v any, zone uint8) ([]announced, error) {
+	a, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("geo: look.lua found %v, want who is to come", v)
 	}
 	var items []announced
 	for i := 0; i+1 < len(a); i += 2 {
@@ -69,47 +67,54 @@ type left struct {
 	from uint64 // its score before
 }
 
-// A notes is what a cell says beside its members.
-type notes struct {
-	now     int64
-	leaving []left // may not have arrived
-	left    []left
-	steps   []step // that brought those who left
+// A view is what a cell holds, and what it tells of those who left it.
+type view struct {
+	now      int64
+	points   []point
+	arriving []announced
+	leaving  []left // may not have arrived
+	left     []left
+	steps    []step // that brought those who left
 }
 
-// readNotes reads a reply of notes.lua, without its status.
-func readNotes(rest []any) (notes, error) {
-	var n notes
-	if len(rest) != 3 {
-		return n, fmt.Errorf("geo: notes.lua answered %d values, want 3", len(rest))
+// readView reads a reply of look.lua, without its status.
+func readView(rest []any, zone uint8) (v view, err error) {
+	if len(rest) != 5 {
+		return v, fmt.Errorf("geo: look.lua answered %d values, want 5", len(rest))
 	}
-	n.now, _ = rest[0].(int64)
-	leaving, ok := rest[1].([]any)
-	done, ok2 := rest[2].([]any)
+	v.now, _ = rest[0].(int64)
+	if v.points, err = readPoints(rest[1], zone); err != nil {
+		return v, err
+	}
+	if v.arriving, err = readArrivals(rest[2], zone); err != nil {
+		return v, err
+	}
+	leaving, ok := rest[3].([]any)
+	done, ok2 := rest[4].([]any)
 	if !ok || !ok2 {
-		return n, errors.New("geo: notes.lua answered without arrays")
+		return v, errors.New("geo: look.lua answered without arrays")
 	}
 	for i := 1; i < len(leaving); i += 2 {
 		text, _ := leaving[i].(string)
 		l, err := parseLeft(text)
 		if err != nil {
-			return n, err
+			return v, err
 		}
-		n.leaving = append(n.leaving, l)
+		v.leaving = append(v.leaving, l)
 	}
-	for _, v := range done {
-		text, _ := v.(string)
+	for _, d := range done {
+		text, _ := d.(string)
 		if len(text) == stepBytes {
-			n.steps = append(n.steps, step(text))
+			v.steps = append(v.steps, step(text))
 			continue
 		}
 		r, err := parseRecord(text)
 		if err != nil {
-			return n, err
+			return v, err
 		}
-		n.left = append(n.left, left{record: r})
+		v.left = append(v.left, left{record: r})
 	}
-	return n, nil
+	return v, nil
 }
 
 // parseLeft reads a field of a cell's leaving: the time, the score before, and the

@@ -17,7 +17,7 @@ var (
 	leaveScript    = luafile.Script(files, "geo.leave")
 	closeScript    = luafile.Script(files, "geo.close")
 	whereScript    = luafile.Script(files, "geo.where")
-	notesScript    = luafile.Script(files, "geo.notes")
+	lookScript     = luafile.Script(files, "geo.look")
 	memberScript   = luafile.Script(files, "geo.member")
 	assignScript   = luafile.Script(files, "geo.assign")
 	rehomeScript   = luafile.Script(files, "geo.rehome")
@@ -29,7 +29,7 @@ var (
 // Scripts returns the scripts of this package.
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
-		putScript, announceScript, arriveScript, leaveScript, closeScript, whereScript, notesScript,
+		putScript, announceScript, arriveScript, leaveScript, closeScript, whereScript, lookScript,
 		memberScript, assignScript, rehomeScript, freezeScript, loadScript, splitScript,
 	}
 }

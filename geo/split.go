@@ -95,42 +95,34 @@ type timedItem struct {
 // everything is a search that finds all members of a cell, at no cost in text.
 var everything = []string{"FROMLONLAT", "0", "0", "BYRADIUS", "30000", "km", "WITHHASH"}
 
+// search builds the call that reads a cell.
+func (x *Index) search(c cell, within string, args []string) redoubt.Cmd {
+	keys := x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
+	return call(lookScript, redoubt.ReadOnly, keys, append([]string{within}, args...)...)
+}
+
 // readFrozen reads a cell. It returns nil when it has been split meanwhile.
 func (x *Index) readFrozen(ctx context.Context, c cell) (*frozen, error) {
-	keys := x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
-	replies := x.send(ctx, []redoubt.Cmd{
-		{Name: "HGETALL", Keys: keys[2:3], Flags: redoubt.ReadOnly},
-		{Name: "GEOSEARCH", Keys: keys[1:2], Args: everything, Flags: redoubt.ReadOnly},
-		call(notesScript, redoubt.ReadOnly, []string{keys[0], keys[3], keys[4]}, decimal(keepLeft.Microseconds())),
-	})
-	// Last, so that what came before is of a cell that had not been split.
-	status, rest, err := x.status(replies[2], c)
+	status, rest, err := x.status(x.client.Do(ctx, x.search(c, decimal(keepLeft.Microseconds()), everything)), c)
 	if err != nil || status == isSplit {
 		return nil, err
 	}
-	n, err := readNotes(rest)
+	v, err := readView(rest, c.zone())
 	if err != nil {
 		return nil, err
 	}
-	f := &frozen{}
-	if f.points, err = readPoints(replies[1], c.zone()); err != nil {
-		return nil, err
+	f := &frozen{points: v.points}
+	for _, a := range v.arriving {
+		f.arriving = append(f.arriving, timedItem{addressOf(a.to, a.member), v.now - a.at, field(a.step, a.member), decimal(a.to.score)})
 	}
-	arrivals, err := readArrivals(replies[0], c.zone())
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range arrivals {
-		f.arriving = append(f.arriving, timedItem{addressOf(a.to, a.member), n.now - a.at, field(a.step, a.member), decimal(a.to.score)})
-	}
-	for _, l := range n.leaving {
+	for _, l := range v.leaving {
 		at := addressOf(place{c.zone(), l.from}, l.member)
-		f.leaving = append(f.leaving, timedItem{at, n.now - l.at, l.member, decimal(l.from) + " " + l.text()})
+		f.leaving = append(f.leaving, timedItem{at, v.now - l.at, l.member, decimal(l.from) + " " + l.text()})
 	}
-	for _, l := range n.left { // they are told of for longer, which does no harm
+	for _, l := range v.left { // they are told of for longer, which does no harm
 		f.left = append(f.left, timedItem{field: l.text()})
 	}
-	for _, s := range n.steps {
+	for _, s := range v.steps {
 		f.left = append(f.left, timedItem{field: string(s)})
 	}
 	return f, nil

@@ -1,0 +1,17 @@
+-- look.lua: search a cell, and say who is to come and who has left it lately.
+-- KEYS[1] state     hash    {<name>:<cell>}:state, fields as doc.go says
+-- KEYS[2] points    zset    {<name>:<cell>}:points
+-- KEYS[3] arriving  hash    {<name>:<cell>}:arriving
+-- KEYS[4] leaving   hash    {<name>:<cell>}:leaving
+-- KEYS[5] left      zset    {<name>:<cell>}:left
+-- ARGV[1] within_us integer how long ago is lately
+-- ARGV[2..] search  text    the arguments of GEOSEARCH, with WITHHASH
+-- Returns {status 1, now_us integer, points {{member, hash integer} of each}, arriving {step, time and score of each}, leaving {member, record of each}, left {record of each}}, or {-1, split text}
+local s = redis.call('HMGET', KEYS[1], 'state', 'split')
+if s[1] == 'split' then return {-1, s[2]} end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+return {
+  1, now, redis.call('GEOSEARCH', KEYS[2], unpack(ARGV, 2)), redis.call('HGETALL', KEYS[3]), redis.call('HGETALL', KEYS[4]),
+  redis.call('ZRANGEBYSCORE', KEYS[5], string.format('%.0f', now - ARGV[1]), '+inf'),
+}
