@@ -141,7 +141,7 @@ func (c *Cache[K, V]) Close() error {
 //
 // What the local level has costs no round trip and, if load is a variable and not
 // written anew for each call, no allocation. It is shared: don't change what it points
-// to. Otherwise it is one round trip, one GET; with a load three, and one more for tags.
+// to. Otherwise it is one round trip, one MGET; with a load three, and one more for tags.
 func (c *Cache[K, V]) Get(ctx context.Context, key K, load Loader[K, V]) (v V, found bool, err error) {
 	if c.local != nil {
 		if e := c.local.get(key); e != nil {

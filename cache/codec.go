@@ -51,6 +51,15 @@ type textCodec struct{}
 func (textCodec) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
 func (textCodec) Decode(data []byte) (string, error)          { return string(data), nil }
 
+// A payloadDecoder is a Codec that makes a value of what came from the server without a
+// copy in between.
+type payloadDecoder[V any] interface {
+	decodePayload(payload string) V
+}
+
+func (bytesCodec) decodePayload(payload string) []byte { return []byte(payload) }
+func (textCodec) decodePayload(payload string) string  { return payload }
+
 var deflaters = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails for a bad level only
 	return w
@@ -103,9 +112,13 @@ func (c *Cache[K, V]) decode(e entry) (v V, found bool, err error) {
 	if e.kind == kindNegative {
 		return v, false, nil
 	}
-	data := []byte(e.payload)
+	var data []byte
 	switch e.encoding {
 	case plain:
+		if d, ok := c.opts.Codec.(payloadDecoder[V]); ok {
+			return d.decodePayload(e.payload), true, nil
+		}
+		data = []byte(e.payload)
 	case deflated:
 		if data, err = inflate(e.payload, c.opts.MaxBytes); err != nil {
 			return v, false, err

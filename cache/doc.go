@@ -30,7 +30,8 @@
 //
 // # How it works
 //
-// An entry is one string, so that to read it is one GET:
+// An entry is one string, so that to read it is one MGET, which
+// package goredis merges with those of other callers:
 //
 //	<prefix>:{<cache>:<key>}:cache   string
 //

@@ -17,3 +17,12 @@ func (c *Cache[K, V]) Idle() bool {
 	defer c.mu.Unlock()
 	return len(c.mu.refreshing) == 0
 }
+
+// LocalFresh is for how long the local level keeps a key.
+func (c *Cache[K, V]) LocalFresh(key K) time.Duration {
+	e, ok := c.local.entries.GetIfPresent(key)
+	if !ok {
+		return 0
+	}
+	return time.Duration(e.fresh-c.clock.mono()) * time.Microsecond
+}

@@ -199,6 +199,47 @@ func TestDeadLoader(t *testing.T) {
 	})
 }
 
+// Who comes after a Set or an Invalidate doesn't wait for a load from before, also when
+// the server can't tell him any more that it is of no use.
+func TestLoadsFromBefore(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for what, change := range map[string]func(c *cache.Cache[string, string]) error{
+			"set":        func(c *cache.Cache[string, string]) error { return c.Set(t.Context(), "set", "new") },
+			"invalidate": func(c *cache.Cache[string, string]) error { return c.Invalidate(t.Context(), "invalidate") },
+		} {
+			conn := &dead{Conn: clienttest.Wrap(t, w.connect())}
+			c := w.usersOn(w.clientOn(conn))
+			busy, end, first := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(first)
+				_, _, _ = c.Get(t.Context(), what, func(context.Context, string) (string, bool, error) {
+					close(busy)
+					<-end
+					return "old", true, nil
+				})
+			}()
+			<-busy
+			must(t, change(c))
+			conn.now.Store(true)
+			second := make(chan string, 1)
+			go func() {
+				v, _, _ := c.Get(t.Context(), what, newSource("new").load)
+				second <- v
+			}()
+			select {
+			case v := <-second:
+				if v != "new" {
+					t.Errorf("%s: got %q", what, v)
+				}
+			case <-time.After(30 * time.Second):
+				t.Errorf("%s: it waits for the load from before", what)
+			}
+			close(end)
+			<-first
+		}
+	})
+}
+
 // A slow load keeps its lease.
 func TestSlowLoader(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

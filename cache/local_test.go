@@ -65,6 +65,30 @@ func TestLocalLevelsHear(t *testing.T) {
 	})
 }
 
+// What is kept at once is not asked for again at once.
+func TestLocalJitter(t *testing.T) {
+	t.Parallel()
+	c, err := cache.New(newLocalWorld(t), options{Name: "users", TTL: 1000 * time.Hour, Local: 1000, LocalTTL: 100 * time.Hour, NoEarlyRefresh: true})
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	eventually(t, "it listens", c.Heard)
+	var tenths [10]int
+	for i := range 500 {
+		key := strconv.Itoa(i)
+		gets(t, c, key, "v", newSource("v").load)
+		left := c.LocalFresh(key)
+		if left > 100*time.Hour || left < 89*time.Hour {
+			t.Fatalf("one is kept for %v", left)
+		}
+		tenths[min(max(int(left/time.Hour)-90, 0), 9)]++
+	}
+	for _, n := range tenths {
+		if n < 20 || n > 100 {
+			t.Errorf("of 500, so many in each tenth of the window: %v", tenths)
+		}
+	}
+}
+
 // Who was cut off while something was invalidated forgets everything when it is
 // connected again, and until then what is older than LocalTTL.
 func TestLocalLevelCutOff(t *testing.T) {

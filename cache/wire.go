@@ -59,8 +59,8 @@ func millis(d time.Duration) string {
 	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
 }
 
-// read reads one entry: by GET, or, when the server's time is to be learned, by a
-// script.
+// read reads one entry: by MGET of one key, which is merged with others', or, when the
+// server's time is to be learned, by a script.
 func (c *Cache[K, V]) read(ctx context.Context, p place[K]) (entry, error) {
 	sent := c.clock.mono()
 	return c.readReply(c.sendOne(ctx, c.readCmd(p.entry, !c.clock.known())), sent)
@@ -70,12 +70,18 @@ func (c *Cache[K, V]) readCmd(key string, withTime bool) redoubt.Cmd {
 	if withTime {
 		return redoubt.Cmd{Script: readScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
 	}
-	return redoubt.Cmd{Name: "GET", Keys: []string{key}, Flags: redoubt.ReadOnly}
+	return redoubt.Cmd{Name: "MGET", Keys: []string{key}, Flags: redoubt.ReadOnly}
 }
 
 // readReply reads what came to a readCmd that was sent at some time.
 func (c *Cache[K, V]) readReply(r redoubt.Reply, sent int64) (entry, error) {
-	if a, ok := r.Val.([]any); ok && r.Err == nil && len(a) == 2 {
+	a, err := r.Array()
+	switch {
+	case err != nil:
+		return entry{kind: kindNone}, err
+	case len(a) == 1:
+		r.Val = a[0]
+	case len(a) == 2:
 		now, err := (redoubt.Reply{Val: a[0]}).Int()
 		if err != nil {
 			return entry{}, err

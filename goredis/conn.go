@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -38,6 +39,7 @@ type Conn struct {
 	hubs     hubs
 	warm     warmth
 	lone     lone
+	apart    atomic.Bool // the server doesn't take commands that are merged
 }
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
@@ -104,6 +106,13 @@ func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Pipeline runs commands in one round trip for each node: see [redoubt.Conn].
 // Commands flagged Blocking run at the same time on connections of their own.
 func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if m, ok := c.merge(cmds); ok {
+		return c.pipelineMerged(ctx, m, cmds)
+	}
+	return c.pipeline(ctx, cmds)
+}
+
+func (c *Conn) pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	replies := make([]redoubt.Reply, len(cmds))
 	if err := ctx.Err(); err != nil {
 		for i := range replies {
@@ -145,6 +154,14 @@ func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 // PipelineEach is Pipeline for commands of several callers: see
 // [redoubt.EachPipeliner].
 func (c *Conn) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each func(i int, r redoubt.Reply)) {
+	if m, ok := c.merge(cmds); ok {
+		c.eachMerged(ctx, m, cmds, each)
+		return
+	}
+	c.eachOf(ctx, cmds, each)
+}
+
+func (c *Conn) eachOf(ctx context.Context, cmds []redoubt.Cmd, each func(i int, r redoubt.Reply)) {
 	items := make([]item, len(cmds))
 	batch := make([]*item, len(cmds))
 	for i := range items {

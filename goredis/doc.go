@@ -32,6 +32,11 @@
 // those of a client given to [Wrap] see every call.
 // (TestCallsAloneOnTheirConnections, TestHooksOfAWrappedClientSeeEveryCall)
 //
+// Commands MGET flagged ReadOnly that follow each other in a pipeline are sent as one, of
+// up to 128 keys, to a single server that takes it. A [redoubt.Client], which makes
+// pipelines of concurrent calls, so has many callers answered by one command.
+// (TestMerge, TestMergeIsRefused)
+//
 // # Clusters
 //
 // A command goes to the primary that owns its first key, and follows MOVED and
