@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,8 @@ type PoolServer struct {
 	ring.Server
 	// Backend opens the connections to it.
 	Backend Backend
+	// Replicas open the connections to its replicas, to which [Node.Reader] leads.
+	Replicas []Backend
 }
 
 // A Pool is a number of servers, of which each keeps the keys that a ring gives
@@ -69,7 +72,9 @@ func NewPool(opts PoolOptions) (*Pool, error) {
 		if s.Backend == nil {
 			errs = append(errs, fmt.Errorf("proxy: server %q of pool %q has no Backend", s.Name, opts.Name))
 		}
-		p.nodes = append(p.nodes, &Node{pool: p, server: s.Server, backend: s.Backend})
+		n := &Node{pool: p, server: s.Server, backend: s.Backend}
+		n.addReplicas(s.Replicas)
+		p.nodes = append(p.nodes, n)
 	}
 	r, err := p.makeRing(nil)
 	if err = errors.Join(append(errs, err)...); err != nil {
@@ -160,14 +165,19 @@ const retireInterval = time.Second
 
 func (p *Pool) idle() bool {
 	for _, n := range p.nodes {
-		if out, _ := n.Lent(); out > 0 {
+		if out, _ := n.Lent(); out > 0 || !n.idleNow() || slices.ContainsFunc(n.replicas, func(r *Node) bool { return !r.idleNow() }) {
 			return false
 		}
-		for i := range n.upstreams {
-			if u := n.upstreams[i].Load(); u != nil {
-				if l := u.link.Load(); l != nil && !l.idle() {
-					return false
-				}
+	}
+	return true
+}
+
+// idleNow reports whether nobody waits for a reply on the shared connections.
+func (n *Node) idleNow() bool {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			if l := u.link.Load(); l != nil && !l.idle() {
+				return false
 			}
 		}
 	}
@@ -195,6 +205,9 @@ type Node struct {
 	pool    *Pool
 	server  ring.Server
 	backend Backend
+
+	replicas []*Node
+	replica  bool // it is one of these
 
 	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
 	mu        sync.Mutex                  // guards making them, and what follows
@@ -241,8 +254,11 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 }
 
 func (n *Node) options(p resp.Protocol) Options {
-	return Options{Backend: n.backend, Protocol: p, Scripts: n.pool.opts.Scripts, probe: true,
-		timeout: n.pool.opts.Timeout, health: health{failed: n.failed, answered: n.answered}}
+	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout}
+	if !n.replica {
+		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
+	}
+	return o
 }
 
 // Stats returns the counters of the shared connections that have been used, by
@@ -258,6 +274,9 @@ func (n *Node) Stats() map[resp.Protocol]Stats {
 }
 
 func (n *Node) close() {
+	for _, r := range n.replicas {
+		r.close()
+	}
 	n.mu.Lock()
 	n.closed = true
 	n.closeExclusive()

@@ -32,6 +32,7 @@ type Options struct {
 	MaxReply int
 
 	probe   bool          // a connection counts once the server has answered PING on it
+	replica bool          // and is a replica that has its data: ROLE takes the place of PING
 	timeout time.Duration // for a reply; 0: none
 	health  health
 }
@@ -63,7 +64,11 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 		setup = resp.AppendCommand(setup, "HELLO", "3")
 		must++
 	}
-	if o.probe {
+	probe := must // which reply is that to the probe
+	switch {
+	case o.replica:
+		more = append([][]string{{"ROLE"}}, more...)
+	case o.probe:
 		more = append([][]string{{"PING"}}, more...)
 	}
 	for _, c := range more {
@@ -84,6 +89,9 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 				err = e
 				break
 			}
+		}
+		if err == nil && o.replica {
+			err = synchronised(replies[probe])
 		}
 	}
 	if err != nil {

@@ -70,13 +70,13 @@ func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
 	c.commands[Local]--
 	c.commands[Passed]++
 	for i, n := range nodes {
-		c.toPart(j, i, n, raw)
+		c.toPart(j, i, nil, n, raw)
 	}
 }
 
-// toPart sends part i of what j joins.
-func (c *session) toPart(j *join, i int, n *proxy.Node, raw []byte) {
-	u, err := n.Upstream(c.protocol)
+// toPart sends part i of what j joins. k may be nil, as for upstreamOf.
+func (c *session) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) {
+	u, err := c.upstreamOf(k, n)
 	if err == nil {
 		c.touch(u)
 		err = c.send(j, uint64(i), 1, raw) //nolint:gosec // positive
@@ -98,7 +98,7 @@ func (c *session) scan(args [][]byte) {
 		return
 	}
 	at := cursor % n
-	if !c.routeTo(nodes[at]) {
+	if !c.routeTo(nil, nodes[at]) {
 		return
 	}
 	rest := make([]string, 0, len(args))

@@ -135,6 +135,6 @@ func (c *session) fragment(k *keySpec, f fragmented, args [][]byte) {
 		raw = append(raw, '\r', '\n')
 		raw = resp.AppendBulk(raw, k.name)
 		raw = append(raw, part.body...)
-		c.toPart(j, i, part.node, raw)
+		c.toPart(j, i, k, part.node, raw)
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,7 @@ type keySpec struct {
 	movable func(dst []int, args [][]byte) ([]int, bool)
 	// single: the one key is the first argument.
 	single bool
+	reads  bool // it is one of readers
 }
 
 // keySpecs are all known commands by name.
@@ -44,6 +46,7 @@ func parseKeys(text string) map[string]*keySpec {
 		k := &keySpec{name: f[0], arity: number(1), first: number(2), last: number(3), step: number(4)}
 		k.movable = movable[k.name]
 		k.single = k.first == 1 && k.last == 1 && k.movable == nil && !notInPools[k.name]
+		k.reads = slices.Contains(readers, k.name)
 		specs[k.name] = k
 	}
 	return specs

@@ -58,7 +58,7 @@ func (c *session) reset([][]byte, []byte) {
 		c.fail("ERR redoubt: " + err.Error())
 		return
 	}
-	c.replies, c.muted, c.elsewhere = repliesOn, false, false
+	c.replies, c.muted, c.elsewhere, c.readwrite = repliesOn, false, false, false
 	c.setAuthed(c.srv.opts.open())
 	home := c.srv.opts.Backend.Database()
 	c.shown(func(a *about) { a.name, a.user, a.shownDB = "", "", home })

@@ -37,6 +37,7 @@ type pooled struct {
 	positions  []int             // of keys; scratch
 	watched    *watch            // nil: no key is watched
 	restricted bool              // subscribed in RESP2, where little else is allowed
+	readwrite  bool              // no replica is read
 	known      struct {          // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
@@ -72,10 +73,13 @@ func (c *session) flushNodes() {
 
 // route makes the server of key that of what comes next. It reports false when the
 // command has been answered with an error instead.
-func (c *session) route(key []byte) bool { return c.routeTo(c.srv.pool.Load().Pick(key)) }
+func (c *session) route(k *keySpec, key []byte) bool {
+	return c.routeTo(k, c.srv.pool.Load().Pick(key))
+}
 
-func (c *session) routeTo(n *proxy.Node) bool {
-	u, err := n.Upstream(c.protocol)
+// routeTo is route for a server that is known.
+func (c *session) routeTo(k *keySpec, n *proxy.Node) bool {
+	u, err := c.upstreamOf(k, n)
 	if err != nil {
 		c.sendSpan()
 		c.fail("ERR redoubt: " + err.Error())
@@ -93,7 +97,7 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	}
 	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline() {
 		c.commands[Passed]++
-		if c.route(args[1]) {
+		if c.route(k, args[1]) {
 			c.pass(raw)
 		}
 		return
@@ -166,6 +170,9 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.selectPooled(args)
 	case k.name == "info":
 		c.infoPooled(args)
+	case (k.name == "readonly" || k.name == "readwrite") && c.srv.hasReplicas():
+		c.readwrite = k.name == "readwrite"
+		c.ok()
 	case k.name == "scan":
 		c.scan(args)
 	case k.name == "slowlog":
@@ -264,7 +271,7 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 		c.fragment(k, f, args)
 		return
 	}
-	c.toServer(k.name, node, raw)
+	c.toServer(k.name, k, node, raw)
 }
 
 // manyNeedTag is why a script is refused.
@@ -282,12 +289,12 @@ func (c *session) scriptOfMany(k *keySpec, at []int) bool {
 }
 
 // toServer sends a command to the server that has all of its keys; nil: several have.
-func (c *session) toServer(name string, node *proxy.Node, raw []byte) {
+func (c *session) toServer(name string, k *keySpec, node *proxy.Node, raw []byte) {
 	if node == nil {
 		c.severalServers(name)
 		return
 	}
-	if !c.routeTo(node) {
+	if !c.routeTo(k, node) {
 		return
 	}
 	c.commands[Local]--
@@ -394,16 +401,11 @@ func (c *session) infoPooled(args [][]byte) {
 	}
 	if section("Servers") {
 		for i, n := range pool.Nodes() {
-			var sum proxy.Stats
-			for _, st := range n.Stats() {
-				sum.Connects += st.Connects
-				sum.Losses += st.Losses
-				sum.Waiting += st.Waiting
-				sum.Pending += st.Pending
-			}
 			ejected, times := n.Ejected()
-			fmt.Fprintf(&b, "server%d:name=%s,up=%t,ejected=%t,ejections=%d,connects=%d,losses=%d,waiting=%d,pending_bytes=%d\r\n",
-				i, n.Name(), n.Up(), ejected, times, sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
+			fmt.Fprintf(&b, "server%d:name=%s,up=%t,ejected=%t,ejections=%d,%s\r\n", i, n.Name(), n.Up(), ejected, times, countersOf(n))
+			for j, r := range n.Replicas() {
+				fmt.Fprintf(&b, "server%d_replica%d:name=%s,up=%t,%s\r\n", i, j, r.Backend().Name(), r.Up(), countersOf(r))
+			}
 		}
 	}
 	c.text(b.String())

@@ -41,7 +41,7 @@ func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
 		case c.tx.active:
 			c.queue(raw, nil)
 		default:
-			c.toServer(e.Name, node, raw)
+			c.toServer(e.Name, nil, node, raw)
 		}
 		return
 	}
@@ -76,7 +76,7 @@ func (c *session) planPooled(name string, p command.Plan) {
 	case node == nil:
 		c.severalServers(name)
 	case c.tx.active && !c.settleOn(name, node):
-	case c.tx.active || c.routeTo(node):
+	case c.tx.active || c.routeTo(nil, node):
 		c.commands[Local]--
 		c.run(p)
 	}

@@ -192,7 +192,7 @@ func (c *session) carryOut(w *watch, tx transaction) {
 		return
 	}
 	if node := tx.pooled.at.node; node != nil {
-		if !c.routeTo(node) {
+		if !c.routeTo(nil, node) {
 			return
 		}
 	} else {

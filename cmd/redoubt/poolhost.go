@@ -212,6 +212,10 @@ func withoutLines(c poolfile.Pool) poolfile.Pool {
 	for i := range c.Servers {
 		c.Servers[i].Line = 0
 	}
+	c.Replicas = slices.Clone(c.Replicas)
+	for i := range c.Replicas {
+		c.Replicas[i].Line = 0
+	}
 	return c
 }
 

@@ -71,11 +71,20 @@ func newPool(c poolfile.Pool, servers *tls.Config) (*proxy.Pool, error) {
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}
+	backend := func(network, address, label string) proxy.Backend {
+		return &proxy.Redis{
+			Network: network, Addr: address, Label: label, Username: c.ServerUser, Password: c.RedisAuth, DB: c.RedisDB,
+			TLS: forServer(servers, address),
+		}
+	}
 	for _, s := range c.Servers {
-		opts.Servers = append(opts.Servers, proxy.PoolServer{Server: s.Server, Backend: &proxy.Redis{
-			Network: s.Network, Addr: s.Address, Label: serverLabel(s), Username: c.ServerUser, Password: c.RedisAuth, DB: c.RedisDB,
-			TLS: forServer(servers, s.Address),
-		}})
+		server := proxy.PoolServer{Server: s.Server, Backend: backend(s.Network, s.Address, serverLabel(s))}
+		for _, r := range c.Replicas {
+			if r.Of == s.Name {
+				server.Replicas = append(server.Replicas, backend("tcp", r.Address, s.Name+" replica "+r.Address))
+			}
+		}
+		opts.Servers = append(opts.Servers, server)
 	}
 	return proxy.NewPool(opts)
 }
@@ -140,13 +149,21 @@ func (p *redisPool) collect(out poolMetrics) {
 		ejected, times := n.Ejected()
 		out.gauge(nodeEjectedDesc, oneIf(ejected), n.Name())
 		out.count(ejectionsDesc, times, n.Name())
-		for protocol, st := range n.Stats() {
-			labels := []string{n.Name(), "resp" + strconv.Itoa(int(protocol))}
-			out.gauge(nodeUpDesc, oneIf(st.Up), labels...)
-			out.count(nodeConnectsDesc, st.Connects, labels...)
-			out.count(nodeLossesDesc, st.Losses, labels...)
-			out.gauge(nodeWaitingDesc, st.Waiting, labels...)
-			out.gauge(nodePendingDesc, st.Pending, labels...)
+		collectNode(out, n, n.Name())
+		for _, r := range n.Replicas() {
+			collectNode(out, r, r.Backend().Name())
 		}
+	}
+}
+
+// collectNode gives the counters of the shared connections to a server.
+func collectNode(out poolMetrics, n *proxy.Node, name string) {
+	for protocol, st := range n.Stats() {
+		labels := []string{name, "resp" + strconv.Itoa(int(protocol))}
+		out.gauge(nodeUpDesc, oneIf(st.Up), labels...)
+		out.count(nodeConnectsDesc, st.Connects, labels...)
+		out.count(nodeLossesDesc, st.Losses, labels...)
+		out.gauge(nodeWaitingDesc, st.Waiting, labels...)
+		out.gauge(nodePendingDesc, st.Pending, labels...)
 	}
 }

@@ -1,6 +1,7 @@
 package poolfile
 
 import (
+	"net"
 	"slices"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 
 // ownDirectives are those of Redoubt alone: nutcracker refuses a file with one.
 var ownDirectives = []string{
-	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users",
+	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
 }
 
@@ -25,6 +26,13 @@ type ServerTLS struct {
 	CA        string // file of those that sign the servers' certificates; empty: the system's
 	Cert, Key string // files of what the servers are shown; empty: nothing
 	Name      string // that the servers' certificates are for; empty: the host of each
+}
+
+// A Replica is one of a server of a pool.
+type Replica struct {
+	Address string // as net.Dial takes it, for tcp
+	Of      string // the server's name
+	Line    int
 }
 
 // A User is who may use a pool.
@@ -86,6 +94,33 @@ func (p *parser) users(pool *Pool, v *yaml.Node) {
 	}
 }
 
+// replicas reads which servers have replicas.
+func (p *parser) replicas(pool *Pool, v *yaml.Node) {
+	if !p.plain(v, yaml.SequenceNode, "replicas, each behind a dash") {
+		return
+	}
+	for _, n := range v.Content {
+		const format = `"hostname:port name" format string, with the name of a server`
+		if !p.plain(n, yaml.ScalarNode, `a replica, as "hostname:port name"`) {
+			continue
+		}
+		addr, of, named := strings.Cut(n.Value, " ")
+		host, port, found := cutLast(addr, ":")
+		r := Replica{net.JoinHostPort(host, port), of, n.Line}
+		switch {
+		case !named || !found || !isPort(port):
+			p.fail(n.Line, "directive \"replicas\" has an invalid %s: %q", format, n.Value)
+		case slices.ContainsFunc(pool.Replicas, func(o Replica) bool { return o.Address == r.Address && o.Of == r.Of }):
+			p.fail(n.Line, "directive \"replicas\" has %q twice", n.Value)
+		default:
+			pool.Replicas = append(pool.Replicas, r)
+		}
+	}
+	if len(v.Content) == 0 {
+		p.fail(v.Line, "directive \"replicas\" names none")
+	}
+}
+
 // checkOwn finds what doesn't go together. lines are those of the directives.
 func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs := func(directive, what string, fine bool) {
@@ -104,6 +139,12 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("server_tls_key", "server_tls_cert", pool.ServerTLS.Cert != "")
 	needs("server_user", "redis_auth", pool.RedisAuth != "")
 	needs("users", "redis: true", pool.Redis)
+	needs("replicas", "redis: true", pool.Redis)
+	for _, r := range pool.Replicas {
+		if !slices.ContainsFunc(pool.Servers, func(s Server) bool { return s.Name == r.Of }) {
+			p.fail(r.Line, "directive \"replicas\" has a replica of %q, and pool %q has no such server", r.Of, pool.Name)
+		}
+	}
 	for _, s := range pool.Servers {
 		if pool.ServerTLS.Enabled && s.Network == "unix" {
 			p.fail(s.Line, "server %q is a unix socket, and directive \"server_tls\" is for \"hostname:port\" alone", s.Name)

@@ -27,11 +27,18 @@ func TestOwnDirectives(t *testing.T) {
   server_tls_name: redis.internal
   servers:
    - 127.0.0.1:2:1
+   - 127.0.0.1:3:1 other
+  replicas:
+   - 10.0.0.1:6380 127.0.0.1:2
+   - ::1:6380 other
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := f.Pools[0]
+	if want := []poolfile.Replica{{"10.0.0.1:6380", "127.0.0.1:2", 21}, {"[::1]:6380", "other", 22}}; !reflect.DeepEqual(p.Replicas, want) {
+		t.Errorf("%+v", p.Replicas)
+	}
 	if want := (poolfile.ListenTLS{Cert: "front.crt", Key: "front.key", CA: "clients.crt"}); p.ListenTLS != want {
 		t.Errorf("%+v", p.ListenTLS)
 	}
@@ -57,6 +64,10 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  users:\n   - a b\n", `f:3: conf: directive "users" needs redis: true beside it`},
 		{"  redis: true\n  users:\n   - hush\n", `f:5: conf: directive "users" has an invalid "name password" format string`},
 		{"  redis: true\n  users:\n   - a b\n   - a c\n", `f:6: conf: pool "a" has users with same name "a"`},
+		{"  replicas:\n   - 1.1.1.1:1 127.0.0.1:2\n", `f:3: conf: directive "replicas" needs redis: true beside it`},
+		{"  redis: true\n  replicas:\n   - 1.1.1.1:1 b\n", `f:5: conf: directive "replicas" has a replica of "b", and pool "a" has no such server`},
+		{"  redis: true\n  replicas:\n   - 1.1.1.1 b\n", `f:5: conf: directive "replicas" has an invalid "hostname:port name" format string`},
+		{"  redis: true\n  replicas:\n   - a:1 b\n   - a:1 b\n", `f:6: conf: directive "replicas" has "a:1 b" twice`},
 		{"  redis: true\n  users: a\n", `f:4: conf: there is a single value; want users, each behind a dash`},
 	} {
 		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+servers))

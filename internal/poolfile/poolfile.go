@@ -65,6 +65,7 @@ type Pool struct {
 	ServerTLS  ServerTLS
 	ServerUser string // that goes with RedisAuth at the servers; empty: default
 	Users      []User // of the clients, beside the one of RedisAuth
+	Replicas   []Replica
 }
 
 // A Server is one of a pool.
@@ -237,6 +238,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 			p.servers(&pool, v)
 		} else if k.Value == "users" {
 			p.users(&pool, v)
+		} else if k.Value == "replicas" {
+			p.replicas(&pool, v)
 		} else if p.plain(v, yaml.ScalarNode, "one for directive "+strconv.Quote(k.Value)) {
 			p.directive(&pool, k, v)
 		}
