@@ -100,6 +100,27 @@ func TestPoolReplicas(t *testing.T) {
 	w.want(bulk("server"), "GET b")
 }
 
+// TestPoolReplicaWithoutData: a replica that has not got its server's data, or is none, is
+// not read.
+func TestPoolReplicaWithoutData(t *testing.T) {
+	for name, args := range map[string][]string{"no data": {"--replicaof", "127.0.0.1", "1"}, "no replica": nil} {
+		t.Run(name, func(t *testing.T) {
+			empty := redistest.Start(t, args...)
+			p := startPool(t, 1, func(o *proxy.PoolOptions) {
+				o.Servers[0].Replicas = []proxy.Backend{&proxy.Redis{Addr: empty.Addr()}}
+			})
+			w := dial(t, p.addr)
+			w.want("+OK\r\n", "SET k v")
+			eventually(t, "it is asked twice", func() bool {
+				w.want(bulk("v"), "GET k")
+				stats := empty.CLI("INFO", "commandstats")
+				return strings.Contains(stats, "cmdstat_role:") && !strings.Contains(stats, "cmdstat_role:calls=1,")
+			})
+			w.want(bulk("v"), "GET k")
+		})
+	}
+}
+
 // TestPoolWithoutReplicas: what is about replicas is refused where there are none.
 func TestPoolWithoutReplicas(t *testing.T) {
 	p := startPool(t, 1)
