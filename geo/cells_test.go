@@ -57,16 +57,16 @@ func TestKeysStaySmall(t *testing.T) {
 // All members at one point, and then all of them somewhere else.
 func TestOnePoint(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		x := w.index("cars", 20_000)
+		x := w.index("cars", 10_000)
 		for _, p := range []geo.Point{catania, {Latitude: 90}} {
-			members := numbered(2000, func(int) geo.Point { return p })
+			members := numbered(1000, func(int) geo.Point { return p })
 			_, err := x.AddMany(t.Context(), members)
 			must(t, err)
 			found, err := x.Near(t.Context(), geo.Query{From: p, Radius: geo.Metre})
 			must(t, err)
 			info, err := x.Info(t.Context())
 			must(t, err)
-			if len(found) != len(members) || info.Members != int64(len(members)) || info.Largest > 400 {
+			if len(found) != len(members) || info.Members != int64(len(members)) || info.Largest > 200 {
 				t.Errorf("%d found, %+v", len(found), info)
 			}
 		}
@@ -77,7 +77,7 @@ func TestOnePoint(t *testing.T) {
 // cells, while others read it: what was added is found.
 func TestSplitsBySeveral(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		const writers, each = 4, 150
+		const writers, each = 4, 80
 		var all sync.WaitGroup
 		for c := range writers {
 			rng := rand.New(rand.NewPCG(5, uint64(c)))
@@ -107,7 +107,7 @@ func TestSplitsBySeveral(t *testing.T) {
 		all.Wait()
 		info, err := w.index("cars", 4000).Info(t.Context())
 		must(t, err)
-		if info.Members != writers*each || info.Cells < 15 {
+		if info.Members != writers*each || info.Cells < 8 {
 			t.Errorf("%+v", info)
 		}
 	})

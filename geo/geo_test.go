@@ -203,12 +203,32 @@ func want(members []geo.Member, q geo.Query) (all []geo.Found) {
 	return all
 }
 
+// agree reports whether what was found is what is wanted. Of those that are as far as the
+// last that the limit lets through, it may be others.
+func agree(members []geo.Member, q geo.Query, found, wanted []geo.Found) bool {
+	if len(found) != len(wanted) {
+		return false
+	}
+	limited := q.Limit > 0 && len(wanted) == q.Limit
+	q.Limit = 0
+	seen := map[string]bool{}
+	for i, f := range found {
+		last := wanted[len(wanted)-1].Distance
+		tie := limited && f.Distance == last && wanted[i].Distance == last && slices.Contains(want(members, q), f)
+		if seen[f.Member] || f != wanted[i] && !tie {
+			return false
+		}
+		seen[f.Member] = true
+	}
+	return true
+}
+
 // Whatever a query asks for, it finds what one finds who looks at everybody: in all
 // sizes, at the poles, over the antimeridian, with members everywhere and in heaps.
-// GEO_FAULTS=full asks 20,000 queries on each back end, instead of 250.
+// GEO_FAULTS=full asks 20,000 queries on each back end, instead of 150.
 func TestAgainstBruteForce(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		rng, queries := rand.New(rand.NewPCG(1, 2)), 250
+		rng, queries := rand.New(rand.NewPCG(1, 2)), 150
 		if full() {
 			queries = 20_000
 		}
@@ -217,7 +237,7 @@ func TestAgainstBruteForce(t *testing.T) {
 			{Latitude: 90}, {Latitude: -90}, {Longitude: 180}, {Longitude: -180, Latitude: 60}, {Longitude: 10, Latitude: 70}, {Longitude: -100, Latitude: -70},
 			{Longitude: 30, Latitude: 85.05}, palermo, {Longitude: 179.9, Latitude: -69.9}, {},
 		}
-		members := numbered(3000, func(i int) geo.Point {
+		members := numbered(2000, func(i int) geo.Point {
 			if i%2 == 0 {
 				return anywhere(rng)
 			}
@@ -225,7 +245,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		})
 		_, err := x.AddMany(t.Context(), members)
 		must(t, err)
-		if x.Cells() < 30 {
+		if x.Cells() < 25 {
 			t.Errorf("only %d cells", x.Cells())
 		}
 		other := w.index("globe", 8000) // that has to find the cells
@@ -248,7 +268,7 @@ func TestAgainstBruteForce(t *testing.T) {
 			found, err := other.Near(t.Context(), q)
 			must(t, err)
 			wanted := want(members, q)
-			if !slices.Equal(found, wanted) {
+			if !agree(members, q, found, wanted) {
 				t.Fatalf("%+v:\n%d found %v\n%d wanted %v", q, len(found), found, len(wanted), wanted)
 			}
 			hits += len(found)

@@ -158,7 +158,7 @@ var register = porcupine.Model{
 // that could have happened one after the other.
 func TestHistory(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		rounds := 5
+		rounds := 3
 		if full() {
 			rounds = 1000
 		}

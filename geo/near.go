@@ -38,7 +38,8 @@ type Query struct {
 	// centre's meridian, on its own latitude, within half the width.
 	Width, Height Distance
 
-	// Limit is how many members are given, the nearest, or the farthest. 0 is all.
+	// Limit is how many members are given, the nearest, or the farthest; of several that
+	// are as far as the last, any. 0 is all.
 	Limit int
 	// Order is Nearest or Farthest first. Defaults to Nearest.
 	Order Order

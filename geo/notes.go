@@ -6,22 +6,18 @@ import (
 	"strings"
 )
 
-// readPoints reads what GEOSEARCH has found.
+// readPoints reads what GEOSEARCH has found: members and their hashes.
 func readPoints(v any, zone uint8) ([]point, error) {
 	a, ok := v.([]any)
-	if !ok {
-		return nil, fmt.Errorf("geo: look.lua found %v, want members", v)
+	if !ok || len(a)%2 != 0 {
+		return nil, fmt.Errorf("geo: look.lua found %v, want members and their hashes", v)
 	}
-	points := make([]point, len(a))
-	for i, v := range a {
-		pair, ok := v.([]any)
-		if !ok || len(pair) != 2 {
-			return nil, fmt.Errorf("geo: GEOSEARCH found %v, want a member and its hash", v)
-		}
-		member, ok := pair[0].(string)
-		score, isInt := pair[1].(int64)
+	points := make([]point, len(a)/2)
+	for i := range points {
+		member, ok := a[2*i].(string)
+		score, isInt := a[2*i+1].(int64)
 		if !ok || !isInt {
-			return nil, fmt.Errorf("geo: GEOSEARCH found %v, want a member and its hash", v)
+			return nil, fmt.Errorf("geo: look.lua found %v and %v, want a member and its hash", a[2*i], a[2*i+1])
 		}
 		points[i] = point{member, place{zone, uint64(score)}} //nolint:gosec // 52 bits
 	}
