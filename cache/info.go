@@ -29,13 +29,26 @@ type Info struct {
 }
 
 // Inspect returns what the server has of a key, by the name of the cache and the text of
-// the key. found is false when it has nothing. One round trip.
+// the key. found is false when it has nothing. A name that no cache can have gives an error
+// that matches [redoubt.ErrInvalidName]. One round trip.
 func Inspect(ctx context.Context, client *redoubt.Client, cache, key string) (info Info, found bool, err error) {
+	if err := checkName(cache); err != nil {
+		return Info{}, false, err
+	}
 	infos, err := inspect(ctx, client, []string{cache + ":" + key})
 	if err != nil || len(infos) == 0 {
 		return Info{}, false, err
 	}
 	return infos[0], true, nil
+}
+
+// checkName is for the name of a cache that New has not checked: with a colon in it, it
+// would be that of another, with another key.
+func checkName(cache string) error {
+	if !validName(cache) {
+		return fmt.Errorf("%w: the cache is %q; want %s", redoubt.ErrInvalidName, cache, names)
+	}
+	return nil
 }
 
 // inspect returns what there is of names. What has gone, or is none, is left out.
@@ -108,6 +121,12 @@ func List(ctx context.Context, client *redoubt.Client, cache string) iter.Seq2[I
 		match = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(cache) + ":*"
 	}
 	return func(yield func(Info, error) bool) {
+		if cache != "" {
+			if err := checkName(cache); err != nil {
+				yield(Info{}, err)
+				return
+			}
+		}
 		for cursor := ""; cursor != "0"; {
 			names, next, err := client.Names(ctx, entryPart, "string", match, cursor)
 			var infos []Info
@@ -129,8 +148,12 @@ func List(ctx context.Context, client *redoubt.Client, cache string) iter.Seq2[I
 }
 
 // Invalidate invalidates a key of a cache by the text of the key, for who doesn't know the
-// types: see [Cache.Invalidate]. there says whether there was a value.
+// types: see [Cache.Invalidate]. there says whether there was a value. Names are held to
+// what [Inspect] says.
 func Invalidate(ctx context.Context, client *redoubt.Client, cache, key string) (there bool, err error) {
+	if err := checkName(cache); err != nil {
+		return false, err
+	}
 	channel, err := client.Key(cache, channelPart)
 	entry, keyErr := client.Key(cache+":"+key, entryPart)
 	if err := errors.Join(err, keyErr); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
 )
 
@@ -36,6 +37,15 @@ func TestInfo(t *testing.T) {
 		_, found, err := cache.Inspect(t.Context(), client, "users", "nobody")
 		if found || err != nil {
 			t.Errorf("%v, %v", found, err)
+		}
+		for _, name := range []string{"us:ers", "}"} { // entries of another cache, or none
+			_, _, err := cache.Inspect(t.Context(), client, name, "1")
+			is(t, err, redoubt.ErrInvalidName)
+			_, err = cache.Invalidate(t.Context(), client, name, "1")
+			is(t, err, redoubt.ErrInvalidName)
+			for _, err := range cache.List(t.Context(), client, name) {
+				is(t, err, redoubt.ErrInvalidName)
+			}
 		}
 		s.value.Store("bob")
 		there, err := cache.Invalidate(t.Context(), client, "users", "1")

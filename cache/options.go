@@ -132,8 +132,8 @@ const NoStale time.Duration = -1
 
 func (o *Options[K, V]) setDefaults() error {
 	var errs []error
-	if o.Name == "" || len(o.Name) > MaxName || strings.Contains(o.Name, ":") || strings.HasPrefix(o.Name, "}") {
-		errs = append(errs, fmt.Errorf("cache: name is %q; want 1 to %d bytes, without a colon, and not beginning with '}'", o.Name, MaxName))
+	if !validName(o.Name) {
+		errs = append(errs, fmt.Errorf("cache: name is %q; want %s", o.Name, names))
 	}
 	ttl := checkTTL("TTL", o.TTL)
 	errs = append(errs, ttl)
@@ -181,6 +181,13 @@ func (o *Options[K, V]) setDefaults() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// names says what validName wants.
+var names = fmt.Sprintf("1 to %d bytes, without a colon, and not beginning with '}'", MaxName)
+
+func validName(name string) bool {
+	return name != "" && len(name) <= MaxName && !strings.Contains(name, ":") && !strings.HasPrefix(name, "}")
 }
 
 // def sets what is zero to its default.

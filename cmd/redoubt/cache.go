@@ -75,7 +75,7 @@ func newCacheStats() *cobra.Command {
 		seen := map[string]bool{} // a listing may find a key twice
 		for i, err := range cache.List(ctx, client, args[0]) {
 			if err != nil {
-				return err
+				return lockFault("cache "+strconv.Quote(args[0]), err)
 			}
 			if seen[i.Key] {
 				continue
