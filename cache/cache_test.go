@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 )
 
 func TestGet(t *testing.T) {
@@ -30,6 +31,22 @@ func TestGet(t *testing.T) {
 		gets(t, b, "new", "dan", never(t))
 		if s := a.Stats(); s.Loads != 2 || s.Hits != 1 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// What is on the server costs one round trip.
+func TestHitIsOneTrip(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		conn := &clienttest.Counter{Conn: clienttest.Wrap(t, w.connect())}
+		c, s := w.usersOn(w.clientOn(conn)), newSource("ann")
+		gets(t, c, "1", "ann", s.load)
+		was := conn.Trips.Load()
+		for range 5 {
+			gets(t, c, "1", "ann", s.load)
+		}
+		if n := conn.Trips.Load() - was; n != 5 {
+			t.Errorf("%d round trips for 5 hits", n)
 		}
 	})
 }

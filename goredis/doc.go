@@ -35,7 +35,7 @@
 // Commands MGET flagged ReadOnly that follow each other in a pipeline are sent as one, of
 // up to 128 keys, to a single server that takes it. A [redoubt.Client], which makes
 // pipelines of concurrent calls, so has many callers answered by one command.
-// (TestMerge, TestMergeIsRefused)
+// (TestMerge, TestMergeIsRefused, TestClusterMergesNothing)
 //
 // # Clusters
 //

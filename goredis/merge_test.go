@@ -73,12 +73,29 @@ func TestMergeIsRefused(t *testing.T) {
 					}
 				}
 			}
-			was := mgets(t, node)
+			refused := counted(t, node, "rejected_calls")
 			run([]redoubt.Cmd{mget("b"), mget("a")})
-			if n := mgets(t, node) - was; n != 2 {
-				t.Errorf("%d MGETs were sent, want 2", n)
+			if n := counted(t, node, "rejected_calls") - refused; n != 0 {
+				t.Errorf("%d MGETs were refused: they were merged again", n)
 			}
 		})
+	}
+}
+
+// To a cluster nothing is sent merged.
+func TestClusterMergesNothing(t *testing.T) {
+	cluster := redistest.StartCluster(t, 1, 0)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for how, run := range pipelines(t, wrapped(t, rdb)) {
+		for i, r := range run([]redoubt.Cmd{mget("b"), mget("a")}) {
+			if r.Err != nil {
+				t.Errorf("%s, %d: %v", how, i, r.Err)
+			}
+		}
+	}
+	if n := counted(t, cluster.Nodes()[0], "rejected_calls"); n != 0 {
+		t.Errorf("%d MGETs were refused: they were merged", n)
 	}
 }
 
@@ -105,13 +122,18 @@ func pipelines(t *testing.T, c redoubt.Conn) map[string]func([]redoubt.Cmd) []re
 	}
 }
 
-// mgets is how often a server has run MGET.
-func mgets(t *testing.T, s *redistest.Server) (n int) {
+func mgets(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	return counted(t, s, "calls")
+}
+
+// counted is what a server has counted of the command MGET.
+func counted(t *testing.T, s *redistest.Server, what string) (n int) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer rdb.Close()
 	stats := rdb.Info(t.Context(), "commandstats").Val()
-	if m := regexp.MustCompile(`cmdstat_mget:calls=(\d+)`).FindStringSubmatch(stats); m != nil {
+	if m := regexp.MustCompile(`cmdstat_mget:(?:.*,)?` + what + `=(\d+)`).FindStringSubmatch(stats); m != nil {
 		_, _ = fmt.Sscan(m[1], &n)
 	}
 	return n
