@@ -30,6 +30,8 @@
 //   - A server that is away costs its own keys an error that names it and says
 //     whether the command may have run; no value ever comes to another key or client.
 //     (TestNothingCrosses, TestKilled)
+//   - A client that has to wait, for its own answers or for room at a server, holds up
+//     no other. (TestStepAside, TestFullServer, TestSlowClient)
 //   - A server that stands still costs its own keys an error within Timeout, and
 //     later ones an error at once. A late reply is thrown away. (TestFrozen,
 //     TestLateReply)
