@@ -106,8 +106,26 @@ func exclusive(t *testing.T) {
 	x.Return()
 	counts("a reply did not come", shared, 0, 0)
 
+	// A pool that gets no more commands has those that are with clients end first.
 	o.silent.Store(false)
 	borrow().Return()
+	retiring, err := proxy.NewPool(pool.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node = retiring.Nodes()[0]
+	last := borrow()
+	retired := make(chan error, 1)
+	go func() { retired <- retiring.Retire(t.Context()) }()
+	await.Advance(10 * time.Second)
+	counts("a pool retires", 2*shared+2, 1, 0)
+	last.Return()
+	if err := <-retired; err != nil {
+		t.Error(err)
+	}
+	counts("a pool has retired", shared+1, 0, 0)
+	node = pool.Nodes()[0]
+
 	x = borrow()
 	y := borrow()
 	y.Return()

@@ -45,7 +45,8 @@ func (c *session) notBorrowed(n *proxy.Node, err error) []byte {
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
 // long as the pool's time-out allows.
 func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
-	c.out.Flush()                                                   // what was answered before doesn't wait for it
+	// What was answered before doesn't wait for this.
+	c.out.Flush()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx)) // it may go on while the session drains
 	defer cancel()
 	if d := c.srv.pool.Load().Options().Timeout; d > 0 {
