@@ -100,3 +100,32 @@ func TestHeat(t *testing.T) {
 		t.Errorf("after 1,000 accesses a key is thought to have had %d", n)
 	}
 }
+
+// A half of the keys is measured, by parts of their names that are in each other, and what
+// is said of the others is as if they were like these.
+func TestReportOfASample(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx, s := t.Context(), w.scanner(scan.Options{})
+		outer := w.prefix + "half:"
+		w.pipelined(1000, func(p redis.Pipeliner, i int) {
+			p.Set(ctx, fmt.Sprint(outer, i%2, ":", i), "ten bytes.", 0)
+		})
+		it, err := s.Keys(scan.Query{Match: outer + "*"})
+		must(t, err)
+		r, err := s.Report(ctx, it, scan.ReportOptions{By: scan.Elements, Sample: 0.5, Depth: 2 + strings.Count(w.prefix, ":")})
+		must(t, err)
+		about := func(got, want int64) bool { return got > want*3/4 && got < want*5/4 }
+		if r.Found != 1000 || !about(r.Measured, 500) || !about(r.Weight, 10_000) || !about(r.Types["string"].Keys, 1000) {
+			t.Errorf("%+v", r)
+		}
+		want := map[string]int64{outer: 1000, outer + "0:": 500, outer + "1:": 500}
+		for _, p := range r.Prefixes {
+			if keys, ok := want[p.Name]; ok && about(p.Keys, keys) && about(p.Weight, 10*keys) {
+				delete(want, p.Name)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("missing %v of %+v", want, r.Prefixes)
+		}
+	})
+}
