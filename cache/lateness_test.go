@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -193,6 +194,9 @@ func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 				}
 			}
 		}
+		// Who has not heard of it by now never does, and is found out after the bound.
+		end := h.pulse.now() + 2*bound
+		await.Until(t, 2*time.Minute, "the bound is over", func() bool { return t.Failed() || h.pulse.now() > end })
 		cancel()
 		readers.Wait()
 		h.log(t)
