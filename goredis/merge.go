@@ -7,8 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// maxMerged is how many keys one MGET asks for, so that the server has time for others,
-// and the first of many callers are answered while the last are read.
+// maxMerged is how many keys one MGET asks for, so that the server has time for others.
 const maxMerged = 128
 
 // merged are commands of which those MGETs that followed each other are one: its reply is
@@ -60,66 +59,78 @@ func mergeable(cmd *redoubt.Cmd) bool {
 	return cmd.Name == "MGET" && cmd.Flags == redoubt.ReadOnly && len(cmd.Args) == 0 && len(cmd.Keys) > 0
 }
 
-// split gives each of the commands that the i-th stands for its part of the reply. It
-// returns false when the server refused what it may not refuse to each of them, because
-// its keys are in several slots, say.
-func (m merged) split(i int, cmds []redoubt.Cmd, r redoubt.Reply, each func(i int, r redoubt.Reply)) bool {
-	from, to := m.at[i], m.at[i+1]
-	if to == from+1 {
-		each(from, r)
-		return true
-	}
-	if _, refused := errors.AsType[redoubt.ServerError](r.Err); refused {
-		return false
-	}
-	values, err := r.Array()
-	for ; from < to; from++ {
-		n := len(cmds[from].Keys)
-		if err != nil || len(values) < n {
-			each(from, r)
-			continue
-		}
-		each(from, redoubt.Reply{Val: values[:n:n]})
-		values = values[n:]
-	}
-	return true
-}
-
 // eachMerged is eachOf for commands that were merged.
 func (c *Conn) eachMerged(ctx context.Context, m merged, cmds []redoubt.Cmd, each func(i int, r redoubt.Reply)) {
-	var refused []int
+	var again []int
 	c.eachOf(ctx, m.cmds, func(i int, r redoubt.Reply) {
-		if !m.split(i, cmds, r, each) {
-			refused = append(refused, i)
-		}
+		again = append(again, c.split(m, i, cmds, r, each)...)
 	})
-	for _, i := range refused {
-		c.eachOf(ctx, cmds[m.at[i]:m.at[i+1]], func(j int, r redoubt.Reply) {
-			c.understand(r)
-			each(m.at[i]+j, r)
-		})
+	if len(again) > 0 {
+		c.eachOf(ctx, pick(cmds, again), func(i int, r redoubt.Reply) { each(again[i], r) })
 	}
 }
 
 // pipelineMerged is pipeline for commands that were merged.
 func (c *Conn) pipelineMerged(ctx context.Context, m merged, cmds []redoubt.Cmd) []redoubt.Reply {
 	replies := make([]redoubt.Reply, len(cmds))
+	var again []int
 	for i, r := range c.pipeline(ctx, m.cmds) {
-		if m.split(i, cmds, r, func(i int, r redoubt.Reply) { replies[i] = r }) {
-			continue
-		}
-		for j, r := range c.pipeline(ctx, cmds[m.at[i]:m.at[i+1]]) {
-			c.understand(r)
-			replies[m.at[i]+j] = r
+		again = append(again, c.split(m, i, cmds, r, func(i int, r redoubt.Reply) { replies[i] = r })...)
+	}
+	if len(again) > 0 {
+		for i, r := range c.pipeline(ctx, pick(cmds, again)) {
+			replies[again[i]] = r
 		}
 	}
 	return replies
 }
 
-// understand is told what a command was answered after it was refused with others: if it
-// was not that which was wrong with it, nothing is merged any more.
-func (c *Conn) understand(r redoubt.Reply) {
-	if r.Err == nil {
+// split gives each of the commands that the i-th stands for its part of the reply, or
+// returns them: then they have to be sent each by itself.
+func (c *Conn) split(m merged, i int, cmds []redoubt.Cmd, r redoubt.Reply, each func(i int, r redoubt.Reply)) (again []int) {
+	from, to := m.at[i], m.at[i+1]
+	if to == from+1 {
+		each(from, r)
+		return nil
+	}
+	if redoubt.IsCode(r.Err, "CROSSSLOT") { // it is a node of a cluster
 		c.apart.Store(true)
 	}
+	values, err := r.Array()
+	if apart(err) || err == nil && len(values) != len(m.cmds[i].Keys) {
+		for ; from < to; from++ {
+			again = append(again, from)
+		}
+		return again
+	}
+	for ; from < to; from++ {
+		if err != nil {
+			each(from, r)
+			continue
+		}
+		n := len(cmds[from].Keys)
+		each(from, redoubt.Reply{Val: values[:n:n]})
+		values = values[n:]
+	}
+	return nil
+}
+
+// apart reports whether a server has refused to all what it may not refuse to each: keys
+// in several slots, one that isn't for this user, or one that a proxy can't get. What
+// passes, like LOADING, has been waited for already.
+func apart(err error) bool {
+	se, _ := errors.AsType[redoubt.ServerError](err)
+	switch se.Code() {
+	case "CROSSSLOT", "MOVED", "ASK", "NOPERM", "ERR":
+		return true
+	}
+	return false
+}
+
+func pick(cmds []redoubt.Cmd, at []int) []redoubt.Cmd {
+	out := make([]redoubt.Cmd, len(at))
+	for i, j := range at {
+		out[i] = cmds[j]
+	}
+	return out
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
-// MGETs that follow each other go as one, with the replies of each, and nothing comes
-// before or behind what it was to follow.
+// MGETs that follow each other go as one, with the replies of each, where they are in the
+// order of the others.
 func TestMerge(t *testing.T) {
 	s := redistest.Start(t)
 	conn := wrap(t, &redis.Options{Addr: s.Addr()})
@@ -77,6 +77,28 @@ func TestMergeIsRefused(t *testing.T) {
 			run([]redoubt.Cmd{mget("b"), mget("a")})
 			if n := counted(t, node, "rejected_calls") - refused; n != 0 {
 				t.Errorf("%d MGETs were refused: they were merged again", n)
+			}
+		})
+	}
+}
+
+// A key that the user may not read is refused to whoever asks for it, and to nobody else,
+// and what follows is merged as before.
+func TestMergeWithOneRefused(t *testing.T) {
+	s := redistest.Start(t)
+	s.CLI("ACL", "SETUSER", "reader", "on", "nopass", "+@all", "~a", "~b")
+	s.CLI("SET", "a", "1")
+	for how, run := range pipelines(t, wrap(t, &redis.Options{Addr: s.Addr(), Username: "reader", Password: "x"})) {
+		t.Run(how, func(t *testing.T) {
+			for i, r := range run([]redoubt.Cmd{mget("b"), mget("secret"), mget("a")}) {
+				if refused := redoubt.IsCode(r.Err, "NOPERM"); refused != (i == 1) || i != 1 && !reflect.DeepEqual(r.Val, []any{[]any{nil, nil, "1"}[i]}) {
+					t.Errorf("%d: got %v, %v", i, r.Val, r.Err)
+				}
+			}
+			was := mgets(t, s)
+			run([]redoubt.Cmd{mget("b"), mget("a")})
+			if n := mgets(t, s) - was; n != 1 {
+				t.Errorf("then %d MGETs were sent, want 1", n)
 			}
 		})
 	}
