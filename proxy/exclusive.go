@@ -114,7 +114,8 @@ func (n *Node) Lent() (out, idle int) {
 
 // Ask sends n commands and returns their replies, one behind the other. When the
 // connection is lost, an error reply stands in the place of each that is missing. When
-// ctx ends before the last, the connection is closed.
+// ctx ends before the last, the connection is closed, and so it is with these: there are
+// replies beside the error, unless nothing was sent.
 func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, error) {
 	x.mu.Lock()
 	x.left, x.raw = n, nil
@@ -126,14 +127,14 @@ func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, er
 	}
 	x.d.Flush()
 	<-x.all
+	raw := x.raw
+	x.raw = nil // which may be large, and the connection idle for long
 	if !stop() {
 		x.d.Close() // now, so that nobody borrows it
 		if x.lost {
-			return nil, context.Cause(ctx)
+			return raw, context.Cause(ctx)
 		}
 	}
-	raw := x.raw
-	x.raw = nil // which may be large, and the connection idle for long
 	return raw, nil
 }
 

@@ -42,6 +42,15 @@ func (c *session) notBorrowed(n *proxy.Node, err error) []byte {
 	return proxy.UnreachableReply(n.Backend().Name(), err)
 }
 
+// unasked is the reply to a command that [session.ask] could not ask, or got no answer to,
+// and then it may have run: there are replies that say so.
+func unasked(n *proxy.Node, replies []byte, err error) []byte {
+	if len(replies) > 0 {
+		return proxy.LostReply(n.Backend().Name())
+	}
+	return proxy.UnreachableReply(n.Backend().Name(), err)
+}
+
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
 // long as the pool's time-out allows.
 func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {

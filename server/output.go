@@ -388,7 +388,7 @@ func (o *output) failLocked(err error) {
 		o.err = err
 	}
 	o.buf = nil
-	_ = o.conn.Close()
+	o.conn.Drop()
 	o.changed.Broadcast()
 }
 

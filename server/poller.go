@@ -378,7 +378,7 @@ func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
 	if !c.here() {
 		c.sendSpan() // which copies it
 	}
-	if lent {
+	if lent || c.from == c.to {
 		c.keep(buf)
 	}
 	return over, err

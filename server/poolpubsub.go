@@ -113,7 +113,9 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 			c.out.Push(confirmations)
 		}
 		for _, raw := range s.held {
-			c.out.Push(raw)
+			if s.wants(raw) { // not what came before a server refused
+				c.out.Push(raw)
+			}
 		}
 		s.holds, s.held, s.size = false, nil, 0
 	}()
@@ -350,6 +352,23 @@ func (sub *subscriber) Gone(err error) {
 	if !sub.ended.Load() {
 		sub.of.c.Gone(err)
 	}
+}
+
+// wants reports whether the client is subscribed to what a message is of. The caller
+// holds mu.
+func (s *subscriptions) wants(raw []byte) bool {
+	v, _, _ := resp.Parse(raw)
+	m, ok := v.([]any)
+	if push, is := v.(resp.Push); is {
+		m, ok = push, true
+	}
+	if !ok || len(m) < 3 {
+		return false
+	}
+	family := map[any]proxy.Subscription{"message": proxy.Channels, "pmessage": proxy.Patterns, "smessage": proxy.Shards}
+	name, _ := m[1].(string)
+	_, has := s.names[family[m[0]]][name]
+	return has
 }
 
 // isMessage tells messages from confirmations.

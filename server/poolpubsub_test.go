@@ -112,6 +112,23 @@ func TestPoolPubSubRefused(t *testing.T) {
 	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
 }
 
+// TestPoolPubSubRefusedLate: what is published between the confirmation of one server and
+// the refusal of another is no message to the client, which would take it for a reply.
+func TestPoolPubSubRefusedLate(t *testing.T) {
+	p := startPool(t, 2)
+	p.nodes[1].CLI("ACL", "SETUSER", "default", "resetchannels")
+	w := dial(t, p.addr)
+	w.want("*2\r\n$-1\r\n$-1\r\n", "MGET a b") // connected
+	p.nodes[1].Pause()
+	w.send("SUBSCRIBE", "a", "b")
+	eventually(t, "one has confirmed it, and published", func() bool { return p.nodes[0].CLI("PUBLISH", "a", "x") == "1" })
+	p.nodes[1].Resume()
+	if got := w.read(); !strings.HasPrefix(got, "-NOPERM ") {
+		t.Errorf("SUBSCRIBE a b: %q", got)
+	}
+	w.want("$-1\r\n", "GET a")
+}
+
 // TestPoolPubSubOrder: no message comes before the confirmation of its channel, though
 // one server has confirmed it long before another.
 func TestPoolPubSubOrder(t *testing.T) {

@@ -221,7 +221,7 @@ func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	c.prepareMuted(e.tag)
 	if err != nil {
 		c.endWatch()
-		e.Reply(e.last, proxy.UnreachableReply(w.node.Backend().Name(), err))
+		e.Reply(e.last, unasked(w.node, replies, err))
 		return
 	}
 	c.watched = nil
@@ -326,7 +326,7 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 	reply, err := c.ask(c.watched.conn, 1, raw)
 	if err != nil {
 		c.endWatch()
-		reply = proxy.UnreachableReply(node.Backend().Name(), err)
+		reply = unasked(node, reply, err)
 	}
 	c.reply(reply)
 }

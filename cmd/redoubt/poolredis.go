@@ -35,10 +35,16 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, serve
 			_ = pool.Close()
 		}
 	}()
+	users := usersOf(c)
+	if users["default"] == "" {
+		password = cmp.Or(c.RedisAuth, password)
+	} else {
+		password = "" // that of the flag is for pools which say nothing
+	}
 	p := &redisPool{name: c.Name}
 	p.pool.Store(pool)
 	p.Server, err = server.New(server.Options{
-		Pool: pool, Strict: f.strict, Password: cmp.Or(c.RedisAuth, password), Users: usersOf(c), TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
+		Pool: pool, Strict: f.strict, Password: password, Users: users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
 		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
 	})

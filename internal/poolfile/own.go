@@ -139,6 +139,9 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("server_tls_key", "server_tls_cert", pool.ServerTLS.Cert != "")
 	needs("server_user", "redis_auth", pool.RedisAuth != "")
 	needs("users", "redis: true", pool.Redis)
+	if pool.RedisAuth != "" && slices.ContainsFunc(pool.Users, func(u User) bool { return u.Name == "default" }) {
+		p.fail(lines["users"], "directive \"users\" has the user \"default\", whose password is that of directive \"redis_auth\"")
+	}
 	needs("replicas", "redis: true", pool.Redis)
 	for _, r := range pool.Replicas {
 		if !slices.ContainsFunc(pool.Servers, func(s Server) bool { return s.Name == r.Of }) {

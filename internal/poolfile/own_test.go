@@ -68,6 +68,7 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  redis: true\n  replicas:\n   - 1.1.1.1:1 b\n", `f:5: conf: directive "replicas" has a replica of "b", and pool "a" has no such server`},
 		{"  redis: true\n  replicas:\n   - 1.1.1.1 b\n", `f:5: conf: directive "replicas" has an invalid "hostname:port name" format string`},
 		{"  redis: true\n  replicas:\n   - a:1 b\n   - a:1 b\n", `f:6: conf: directive "replicas" has "a:1 b" twice`},
+		{"  redis: true\n  redis_auth: x\n  users:\n   - default y\n", `f:5: conf: directive "users" has the user "default", whose password is that of directive "redis_auth"`},
 		{"  redis: true\n  users: a\n", `f:4: conf: there is a single value; want users, each behind a dash`},
 	} {
 		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+servers))

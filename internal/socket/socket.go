@@ -11,6 +11,7 @@
 package socket
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -49,6 +50,16 @@ func New(c net.Conn) *Conn {
 	s := &Conn{Conn: c}
 	s.use(c)
 	return s
+}
+
+// Drop closes the connection and doesn't wait. The end of TLS, which the other side may
+// not take, is told in the background.
+func (s *Conn) Drop() {
+	if _, encrypted := s.Conn.(*tls.Conn); encrypted {
+		go s.Conn.Close() // for 5 s at most
+		return
+	}
+	_ = s.Close()
 }
 
 // use makes calls on c.

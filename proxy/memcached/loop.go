@@ -270,7 +270,7 @@ func (c *client) turn(buf []byte) (over bool) {
 	default:
 		over = true
 	}
-	if lent {
+	if lent || c.from == c.to {
 		c.keep(buf)
 	}
 	if c.scanner.need > longCommand {

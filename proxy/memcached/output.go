@@ -127,7 +127,7 @@ func (c *client) sent(n int) {
 func (c *client) kill() {
 	c.dead = true
 	c.out = nil
-	_ = c.conn.Close()
+	c.conn.Drop()
 	c.tell()
 }
 
