@@ -16,6 +16,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/wcharczuk/go-chart/v2"
+	"github.com/wcharczuk/go-chart/v2/drawing"
 )
 
 const (
@@ -372,19 +373,8 @@ func (b *cacheBench) processes(lib cacheLibrary, n int, s cacheSetup) (users []c
 
 // expiry lets keys that were stored at once expire while they are read, and draws how often the source is asked.
 func (b *cacheBench) expiry(ctx context.Context) error {
-	graph := chart.Chart{
-		Title:      fmt.Sprintf("Loads in each %v: %d keys with a TTL of %v, read by %d processes", stormBucket, stormKeys, stormTTL, stormProcesses),
-		TitleStyle: chart.Style{FontSize: 11},
-		Width:      1000, Height: 460,
-		Background:     chart.Style{Padding: chart.Box{Top: 50, Left: 20, Right: 20, Bottom: 20}},
-		XAxis:          chart.XAxis{Name: "seconds since they were stored", ValueFormatter: chart.FloatValueFormatter},
-		YAxis:          chart.YAxis{Name: "loads", AxisType: chart.YAxisSecondary, ValueFormatter: chart.IntValueFormatter}, // on the left
-		YAxisSecondary: chart.YAxis{Style: chart.Hidden()},
-	}
-	for s := 0; s <= int(stormLength.Seconds()); s++ {
-		graph.XAxis.Ticks = append(graph.XAxis.Ticks, chart.Tick{Value: float64(s), Label: fmt.Sprint(s)})
-	}
-	for i, lib := range cacheLibraries {
+	graph := stormChart()
+	for _, lib := range cacheLibraries {
 		if strings.HasSuffix(lib.name, "AutoPipeline") { // that changes nothing here
 			continue
 		}
@@ -405,11 +395,36 @@ func (b *cacheBench) expiry(ctx context.Context) error {
 		b.printf("expiry storm  %-30s %5d loads, at most %4.0f in %v  wait p50 %v  p99 %v  max %v", lib.name, sum, slices.Max(ys), stormBucket,
 			waits[len(waits)/2].Round(10*time.Microsecond), waits[len(waits)*99/100].Round(10*time.Microsecond), waits[len(waits)-1].Round(10*time.Microsecond))
 		b.raw.Printf("raw\texpiry storm\t%s\t%v", lib.name, loads)
-		graph.Series = append(graph.Series, chart.ContinuousSeries{Name: lib.name, XValues: xs, YValues: ys, Style: chart.Style{StrokeWidth: 2, StrokeColor: chart.GetDefaultColor(i)}})
+		addStorm(&graph, lib.name, xs, ys)
 	}
 	graph.Elements = []chart.Renderable{chart.LegendThin(&graph)}
 	return drawSVG(filepath.Join(b.dir, "cache-expiry.svg"), graph)
 }
+
+// stormChart is the picture of the storm without its lines.
+func stormChart() chart.Chart {
+	graph := chart.Chart{
+		Title:      fmt.Sprintf("Loads in each %v: %d keys with a TTL of %v, read by %d processes", stormBucket, stormKeys, stormTTL, stormProcesses),
+		TitleStyle: chart.Style{FontSize: 11},
+		Width:      1000, Height: 460,
+		Background:     chart.Style{Padding: chart.Box{Top: 100, Left: 20, Right: 20, Bottom: 20}},
+		XAxis:          chart.XAxis{Name: "seconds since they were stored", ValueFormatter: chart.FloatValueFormatter},
+		YAxis:          chart.YAxis{AxisType: chart.YAxisSecondary, ValueFormatter: chart.IntValueFormatter}, // on the left
+		YAxisSecondary: chart.YAxis{Style: chart.Hidden()},
+	}
+	for s := 0; s <= int(stormLength.Seconds()); s++ {
+		graph.XAxis.Ticks = append(graph.XAxis.Ticks, chart.Tick{Value: float64(s), Label: fmt.Sprint(s)})
+	}
+	return graph
+}
+
+// addStorm draws the line of one library.
+func addStorm(graph *chart.Chart, name string, xs, ys []float64) {
+	color := drawing.ColorFromHex(stormColors[len(graph.Series)%len(stormColors)])
+	graph.Series = append(graph.Series, chart.ContinuousSeries{Name: name, XValues: xs, YValues: ys, Style: chart.Style{StrokeWidth: 2, StrokeColor: color}})
+}
+
+var stormColors = []string{"0a5fd9", "6fb1ff", "d62728", "ff7f0e", "2ca02c", "9467bd", "444444"}
 
 // expiryOf returns the loads in each bucket of time, and the waits in order.
 func (b *cacheBench) expiryOf(ctx context.Context, lib cacheLibrary) (loads []int64, waits []time.Duration, err error) {
