@@ -160,11 +160,11 @@ func TestSlowSplitter(t *testing.T) {
 				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
 				x, to := w.index("x", 4000), members[0].Point
 				to.Longitude += 0.001
-				slow, err := w.on(&held{Conn: w.conn, before: before, meanwhile: func() {
+				slow, err := w.on(hold(t, w.conn, before, func() {
 					if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
 						t.Errorf("moved: %v, %v", ok, err)
 					}
-				}}, 4000).Open("x")
+				}), 4000).Open("x")
 				must(t, err)
 				for _, m := range members {
 					_, err := slow.Add(t.Context(), m.Name, m.Point)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"testing"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -83,6 +84,22 @@ type held struct {
 	once      sync.Once
 }
 
+// hold fails the test in which it never comes to that.
+func hold(t *testing.T, conn redoubt.Conn, before string, meanwhile func()) *held {
+	return &held{Conn: conn, before: before, meanwhile: surely(t, meanwhile)}
+}
+
+func surely(t *testing.T, f func()) func() {
+	t.Helper()
+	done := false
+	t.Cleanup(func() {
+		if !done && !t.Failed() {
+			t.Error("what was to happen meanwhile did not")
+		}
+	})
+	return func() { done = true; f() }
+}
+
 func (h *held) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return h.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
 }
@@ -103,6 +120,11 @@ type halting struct {
 	first   int // so many
 	between func()
 	once    sync.Once
+}
+
+// halt fails the test in which there is none.
+func halt(t *testing.T, conn redoubt.Conn, first int, between func()) *halting {
+	return &halting{Conn: conn, first: first, between: surely(t, between)}
 }
 
 func (h *halting) Pipeline(ctx context.Context, cmds []redoubt.Cmd) (replies []redoubt.Reply) {

@@ -29,7 +29,7 @@ func TestLateFind(t *testing.T) {
 		n, names, points := w.halved(t, clock)
 		for from, m := range names {
 			x := w.frozen(clock, clock)
-			slow := w.frozen(clock, &held{Conn: clock, before: "geo.where", meanwhile: func() {
+			slow := w.frozen(clock, hold(t, clock, "geo.where", func() {
 				if ok, err := x.Move(t.Context(), m, points[1-from]); !ok || err != nil {
 					t.Error(ok, err)
 				}
@@ -42,7 +42,7 @@ func TestLateFind(t *testing.T) {
 				}
 				_, err = x.Remove(t.Context(), "other")
 				must(t, err)
-			}})
+			}))
 			if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
 				t.Errorf("moved: %v, %v", ok, err)
 			}
@@ -84,14 +84,14 @@ func TestLateQuery(t *testing.T) {
 				if len(all) != n || neighbour == "" || x.Cells() < 12 {
 					t.Fatalf("%d members in %d cells; beside %s is %q", len(all), x.Cells(), far.Member, neighbour)
 				}
-				conn := &halting{Conn: clock, first: math.MaxInt, between: func() {
+				conn := halt(t, clock, math.MaxInt, func() {
 					for _, m := range []string{far.Member, neighbour} {
 						if ok, err := x.Move(t.Context(), m, palermo); !ok || err != nil {
 							t.Error(ok, err)
 						}
 						clock.Advance(c.pause)
 					}
-				}}
+				})
 				reader := w.frozen(clock, conn)
 				_, err = reader.Info(t.Context()) // from now on it knows all cells
 				must(t, err)

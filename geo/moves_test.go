@@ -368,12 +368,12 @@ func TestMoveDuringQuery(t *testing.T) {
 				_, err := w.index("x", 0).Add(t.Context(), "m", from)
 				must(t, err)
 				// The cell that is asked first is where it goes to.
-				reader, err := w.on(&halting{Conn: w.conn, first: 1, between: func() {
+				reader, err := w.on(halt(t, w.conn, 1, func() {
 					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", to)
 					is(t, err, errDied)
-				}}, 0).Open("x")
+				}), 0).Open("x")
 				must(t, err)
 				found, err := reader.Near(t.Context(), geo.Query{From: to, Radius: 8000 * geo.Kilometre})
 				must(t, err)

@@ -28,7 +28,7 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 				x := w.index("x", 0)
 				_, err := x.Add(t.Context(), "m", a)
 				must(t, err)
-				slow, err := w.on(&held{Conn: w.conn, before: "geo.leave", meanwhile: func() {
+				slow, err := w.on(hold(t, w.conn, "geo.leave", func() {
 					if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
 						t.Error(ok, err)
 					}
@@ -36,7 +36,7 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", a)
 					is(t, err, errDied)
-				}}, 0).Open("x")
+				}), 0).Open("x")
 				must(t, err)
 				if ok, err := slow.Move(t.Context(), "m", to); !ok || err != nil {
 					t.Errorf("moved: %v, %v", ok, err)
@@ -124,9 +124,11 @@ func TestMoveBetweenParts(t *testing.T) {
 							t.Error(ok, err)
 						}
 					}
-					conn := redoubt.Conn(&halting{Conn: w.conn, first: 1, between: meanwhile})
+					var conn redoubt.Conn
 					if c.before {
-						conn = &held{Conn: w.conn, before: "geo.where", meanwhile: meanwhile}
+						conn = hold(t, w.conn, "geo.where", meanwhile)
+					} else {
+						conn = halt(t, w.conn, 1, meanwhile)
 					}
 					slow, err := w.on(conn, smallCells).Open("x")
 					must(t, err)
