@@ -30,7 +30,7 @@
 //
 // # How it works
 //
-// An entry is one string, so that to read it is one MGET, which
+// An entry is one string, so that to read it is one MGET, which on a single server
 // package goredis merges with those of other callers:
 //
 //	<prefix>:{<cache>:<key>}:cache   string

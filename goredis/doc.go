@@ -34,8 +34,10 @@
 //
 // Commands MGET flagged ReadOnly that follow each other in a pipeline are sent as one, of
 // up to 128 keys, to a single server that takes it. A [redoubt.Client], which makes
-// pipelines of concurrent calls, so has many callers answered by one command.
-// (TestMerge, TestMergeIsRefused, TestClusterMergesNothing)
+// pipelines of concurrent calls, so has many callers answered by one command, which is
+// what hooks see. What the server refuses to all, though maybe not to each, is sent again
+// for each, behind the rest of the pipeline.
+// (TestMerge, TestMergeIsRefused, TestMergeWithOneRefused, TestClusterMergesNothing)
 //
 // # Clusters
 //
