@@ -119,9 +119,10 @@ func TestPoolPubSubRefusedLate(t *testing.T) {
 	p.nodes[1].CLI("ACL", "SETUSER", "default", "resetchannels")
 	w := dial(t, p.addr)
 	w.want("*2\r\n$-1\r\n$-1\r\n", "MGET a b") // connected
+	publisher := dial(t, p.nodes[0].Addr())    // now, for the other has 5 s to confirm
 	p.nodes[1].Pause()
 	w.send("SUBSCRIBE", "a", "b")
-	eventually(t, "one has confirmed it, and published", func() bool { return p.nodes[0].CLI("PUBLISH", "a", "x") == "1" })
+	eventually(t, "one has confirmed it, and published", func() bool { return publisher.do("PUBLISH", "a", "x") == ":1\r\n" })
 	p.nodes[1].Resume()
 	if got := w.read(); !strings.HasPrefix(got, "-NOPERM ") {
 		t.Errorf("SUBSCRIBE a b: %q", got)
@@ -135,9 +136,10 @@ func TestPoolPubSubOrder(t *testing.T) {
 	p := startPool(t, 2)
 	w := dial(t, p.addr)
 	w.want("*2\r\n$-1\r\n$-1\r\n", "MGET a b") // connected
+	publisher := dial(t, p.nodes[0].Addr())    // now, for the other has 5 s to confirm
 	p.nodes[1].Pause()
 	w.send("SUBSCRIBE", "a", "b")
-	eventually(t, "one has confirmed it, and published", func() bool { return p.nodes[0].CLI("PUBLISH", "a", "x") == "1" })
+	eventually(t, "one has confirmed it, and published", func() bool { return publisher.do("PUBLISH", "a", "x") == ":1\r\n" })
 	p.nodes[1].Resume()
 	for i, ch := range []string{"a", "b"} {
 		w.expect(array(bulk("subscribe"), bulk(ch), fmt.Sprintf(":%d\r\n", i+1)))
