@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -38,18 +39,6 @@ func TestExposedListener(t *testing.T) {
 	_ = l.Close()
 }
 
-func serve(t *testing.T, srv *server.Server, l net.Listener) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	t.Cleanup(func() {
-		_ = srv.Close()
-		if err := <-done; !errors.Is(err, server.ErrClosed) {
-			t.Errorf("Serve: %v, want ErrClosed", err)
-		}
-	})
-}
-
 func TestUnixSocket(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, _ := start(t, backend.URL())
@@ -65,7 +54,7 @@ func TestUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve(t, srv, l)
+	servertest.ServeOn(t, srv, l)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 	"github.com/redoubt-go/redoubt/server"
@@ -61,20 +61,8 @@ func (p *poolOf) serve(t *testing.T, opts proxy.PoolOptions, change ...func(o *s
 	if p.Server, err = server.New(o); err != nil {
 		t.Fatal(err)
 	}
-	l, err := p.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.addr = l.Addr().String()
-	done := make(chan error, 1)
-	go func() { done <- p.Serve(l) }()
-	t.Cleanup(func() {
-		_ = p.Close()
-		if err := <-done; !errors.Is(err, server.ErrClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-		_ = p.pool.Close()
-	})
+	t.Cleanup(func() { _ = p.pool.Close() })
+	p.addr = servertest.Serve(t, p.Server)
 }
 
 // client returns a go-redis client of the pool, with its defaults.

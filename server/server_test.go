@@ -19,6 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/embedded"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -48,6 +49,10 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() {
+		_ = client.Close()
+		_ = rdb.Close()
+	})
 	opts := server.Options{Backend: backend, Client: client}
 	if e, ok := inProcess.Load(url); ok {
 		e := e.(*engine.Engine)
@@ -60,21 +65,7 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	tb.Cleanup(func() {
-		_ = srv.Close()
-		if err := <-done; !errors.Is(err, server.ErrClosed) {
-			tb.Errorf("Serve: %v, want ErrClosed", err)
-		}
-		_ = client.Close()
-		_ = rdb.Close()
-	})
-	return srv, l.Addr().String()
+	return srv, servertest.Serve(tb, srv)
 }
 
 // inProcess are the engines that start uses without a connection, by URL.

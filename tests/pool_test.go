@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 	"github.com/redoubt-go/redoubt/server"
@@ -33,24 +34,12 @@ func servePool(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = pool.Close() })
 	srv, err := server.New(server.Options{Pool: pool})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	t.Cleanup(func() {
-		_ = srv.Close()
-		if err := <-done; !errors.Is(err, server.ErrClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-		_ = pool.Close()
-	})
-	return l.Addr().String()
+	return servertest.Serve(t, srv)
 }
 
 // TestPoolGoRedis: go-redis works on a pool with its defaults: RESP3, pipelines,

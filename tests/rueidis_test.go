@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -36,25 +36,15 @@ func serve(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = rdb.Close()
+	})
 	srv, err := server.New(server.Options{Backend: backend, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	t.Cleanup(func() {
-		_ = srv.Close()
-		if err := <-done; !errors.Is(err, server.ErrClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-		_ = client.Close()
-		_ = rdb.Close()
-	})
-	return l.Addr().String()
+	return servertest.Serve(t, srv)
 }
 
 func open(t *testing.T, o rueidis.ClientOption) rueidis.Client {
