@@ -25,7 +25,8 @@ type Exclusive struct {
 	since    time.Time // when it was given back; guarded by Node.mu
 
 	mu   sync.Mutex
-	left int // replies still to come
+	left int   // replies still to come
+	id   int64 // what the server calls the connection; see Block
 	raw  []byte
 	lost bool          // the last reply was not the server's
 	all  chan struct{} // gets a value when left is 0 again
@@ -117,12 +118,23 @@ func (n *Node) Lent() (out, idle int) {
 // ctx ends before the last, the connection is closed, and so it is with these: there are
 // replies beside the error, unless nothing was sent.
 func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, error) {
+	return x.ask(ctx, firstReply, n, commands)
+}
+
+// What the reply to the first command is for.
+const (
+	ownID      = iota // of the connection
+	firstReply        // who asks
+)
+
+// ask is Ask for n commands, the tag of the first of which is given.
+func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byte) ([]byte, error) {
 	x.mu.Lock()
 	x.left, x.raw = n, nil
 	x.mu.Unlock()
 	stop := context.AfterFunc(ctx, x.d.Close)
 	defer stop()
-	if err := x.d.Send(0, n, commands); err != nil {
+	if err := x.d.Send(first, n, commands); err != nil {
 		return nil, err
 	}
 	x.d.Flush()
@@ -201,11 +213,15 @@ func (n *Node) closeExclusive() {
 }
 
 // Reply implements [Caller].
-func (x *Exclusive) Reply(_ uint64, raw []byte) bool {
+func (x *Exclusive) Reply(tag uint64, raw []byte) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.raw = append(x.raw, raw...)
-	x.lost = MayHaveRun(raw) || bytes.Equal(raw, UnsentReply(x.node.backend.Name()))
+	if tag == ownID {
+		x.id = integer(raw)
+	} else {
+		x.raw = append(x.raw, raw...)
+		x.lost = MayHaveRun(raw) || bytes.Equal(raw, UnsentReply(x.node.backend.Name()))
+	}
 	if x.left--; x.left == 0 {
 		x.all <- struct{}{}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
@@ -52,7 +54,8 @@ func unasked(n *proxy.Node, replies []byte, err error) []byte {
 }
 
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
-// long as the pool's time-out allows.
+// long as the pool's time-out allows, and the client is there. The client has left the
+// poller.
 func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
 	// What was answered before doesn't wait for this.
 	c.out.Flush()
@@ -67,6 +70,21 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 	if c.out.failed() {
 		cancel() // killed meanwhile
 	}
+	var later *time.Timer
+	_, stop := c.watchConn(func(err error) {
+		if !errors.Is(err, io.EOF) {
+			cancel()
+			return
+		}
+		// It may have closed only its sending side: it waits as in finish.
+		later = time.AfterFunc(c.srv.opts.WriteTimeout, cancel)
+	})
+	defer func() {
+		stop()
+		if later != nil {
+			later.Stop()
+		}
+	}()
 	return x.Ask(ctx, n, commands)
 }
 
@@ -89,28 +107,53 @@ func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
 }
 
 func (c *session) blocked(ctx context.Context, place *placement, protocol resp.Protocol, raw []byte) []byte {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	place.moved = func() { cancel(errMoved) }
+	// When the client is gone the connection is closed; otherwise what it waits for is ended
+	// on the server, so that nothing is taken from there and then lost.
+	ended, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errGone) {
+			kill()
+		}
+	})()
+	c.asking.Store(&kill)
+	defer c.asking.Store(nil)
+	if c.killed.Load() {
+		kill()
+	}
+	place.moved = func() { end(errMoved) }
 	c.place.Store(place)
 	defer c.place.Store(nil)
-	x, err := place.node.Borrow(ctx, protocol)
+	x, err := place.node.Borrow(ended, protocol)
 	if err != nil {
+		if ended.Err() != nil {
+			return unblocked(context.Cause(ended))
+		}
 		return c.notBorrowed(place.node, err)
 	}
 	c.srv.stats.dedicated.Add(1)
 	defer c.srv.stats.dedicated.Add(-1)
-	reply, err := x.Ask(ctx, 1, raw)
+	reply, err := x.Block(life, ended, raw)
 	x.Return()
 	switch {
-	case err == nil:
+	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !proxy.MayHaveRun(reply)):
+		return unblocked(context.Cause(ended))
+	case err == nil, len(reply) > 0:
 		return reply
-	case errors.Is(context.Cause(ctx), errMoved):
-		return resp.AppendError(nil, "UNBLOCKED redoubt: "+errMoved.Error()+": ask again")
-	case ctx.Err() != nil:
-		return resp.AppendError(nil, "ERR redoubt: the server is shutting down")
 	}
 	return c.notBorrowed(place.node, err)
+}
+
+var unblockedCode = []byte("-UNBLOCKED ")
+
+// unblocked is the reply to a command that waits no more, and has done nothing.
+func unblocked(cause error) []byte {
+	if errors.Is(cause, errMoved) {
+		return resp.AppendError(nil, "UNBLOCKED redoubt: "+errMoved.Error()+": ask again")
+	}
+	return resp.AppendError(nil, "ERR redoubt: the server is shutting down")
 }
 
 // A placement is the keys that a client waits for, and their server.

@@ -61,7 +61,8 @@ func (p *poolOf) serve(t *testing.T, opts proxy.PoolOptions, change ...func(o *s
 	if p.Server, err = server.New(o); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.pool.Close() })
+	pool := p.pool // another may be served later
+	t.Cleanup(func() { _ = pool.Close() })
 	p.addr = servertest.Serve(t, p.Server)
 }
 

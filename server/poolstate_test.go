@@ -194,14 +194,7 @@ func TestPoolMoves(t *testing.T) {
 	watches.want("+QUEUED\r\n", "SET a 1")
 	queues.want("+OK\r\n", "MULTI")
 	queues.want("+QUEUED\r\n", "SET a 1")
-	o := p.pool.Options()
-	o.Servers = o.Servers[1:]
-	next, err := proxy.NewPool(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := p.SetPool(next)
-	t.Cleanup(func() { _ = next.Close() })
+	old := p.change(t, withoutFirst)
 	waits.expect("-UNBLOCKED redoubt: the servers of the pool have changed: ask again\r\n")
 	listens.expectClosed()
 	watches.want("*-1\r\n", "EXEC")

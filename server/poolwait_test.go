@@ -125,20 +125,13 @@ func TestPoolMissedWake(t *testing.T) {
 // the pool has now.
 func TestPoolWaitsOnNewServers(t *testing.T) {
 	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" })
-	o, servers := p.pool.Options(), p.pool.Options().Servers
 	w, other := dial(t, p.addr), dial(t, p.addr)
 	if got := other.do("LOCK.ACQUIRE", "a", "600000"); !strings.HasPrefix(got, "*3\r\n") {
 		t.Fatal(got)
 	}
 	w.send("LOCK.ACQUIRE", "a", "600000", "WAIT", "0", "ID", "you")
 	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", "a"), bulk("waiters")+":1\r\n") })
-	o.Servers = servers[1:]
-	next, err := proxy.NewPool(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = next.Close() })
-	_ = p.SetPool(next).Close()
+	_ = p.change(t, withoutFirst).Close()
 	if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("you")) {
 		t.Errorf("LOCK.ACQUIRE: %q", got)
 	}

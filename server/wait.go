@@ -25,7 +25,7 @@ func (c *session) await(p command.Plan) {
 	defer cancel(nil)
 	c.count()
 	c.sent.Store(c.next + 1) // not idle
-	gone, stop := c.watchConn(cancel)
+	gone, stop := c.watchConn(func(error) { cancel(errGone) })
 	outcome, ok := c.outcome(ctx, p)
 	stop()
 	if !ok {
@@ -67,9 +67,9 @@ func (o *output) failed() bool {
 const maxAhead = 1 << 20
 
 // watchConn reads what the client sends ahead into c.buf until stop is called,
-// and cancels when the connection ends. Between the two only stop may touch
-// the buffer.
-func (c *session) watchConn(cancel context.CancelCauseFunc) (gone func() bool, stop func()) {
+// and calls over with the reason when the connection ends. Between the two only stop may
+// touch the buffer.
+func (c *session) watchConn(over func(err error)) (gone func() bool, stop func()) {
 	done := make(chan struct{})
 	ended := false
 	go func() {
@@ -85,7 +85,7 @@ func (c *session) watchConn(cancel context.CancelCauseFunc) (gone func() bool, s
 			if err != nil {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
 					ended = true
-					cancel(errGone)
+					over(err)
 				}
 				return
 			}
