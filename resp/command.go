@@ -145,6 +145,9 @@ func (s *CommandScanner) Next(buf []byte) (int, error) {
 	if s.pos == 0 {
 		s.args = s.args[:0]
 		s.isInline = false
+		if cap(s.spans) > 4096 {
+			s.spans = nil
+		}
 	}
 	if len(buf) == 0 {
 		return 0, nil
@@ -211,9 +214,6 @@ func (s *CommandScanner) Next(buf []byte) (int, error) {
 	}
 	n := s.pos
 	s.pos, s.started = 0, false
-	if cap(s.spans) > 4096 {
-		s.spans = nil
-	}
 	return n, nil
 }
 
@@ -221,6 +221,12 @@ func (s *CommandScanner) Next(buf []byte) (int, error) {
 // They are slices of the buffer given to Next, or of memory of the scanner
 // when [CommandScanner.Inline], and stay valid until the next call.
 func (s *CommandScanner) Args() [][]byte { return s.args }
+
+// Wire returns n arguments from number i on, 1 at least, as they stand in buf, which Next
+// was given: each with its length before it. It is not for a command that is [CommandScanner.Inline].
+func (s *CommandScanner) Wire(buf []byte, i, n int) []byte {
+	return buf[s.spans[i-1].to+2 : s.spans[i+n-1].to+2]
+}
 
 // Inline reports whether the command was sent as a line of text. Its bytes on
 // the wire may then contain quotes and escapes; its Args do not.

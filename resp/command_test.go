@@ -239,3 +239,19 @@ func ExampleCommandScanner() {
 	// 12 bytes: ["PING" "hello"]
 	// 10 bytes left, error <nil>
 }
+
+// Wire gives what stands between one argument and another, as it was sent.
+func TestCommandScannerWire(t *testing.T) {
+	const command = "*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$2\r\nxy\r\n$0\r\n\r\n$3\r\n\r\nz\r\n"
+	var s resp.CommandScanner
+	buf := []byte(command + "*1\r\n$4\r\nPING\r\n")
+	n, err := s.Next(buf)
+	if n != len(command) || err != nil {
+		t.Fatal(n, err)
+	}
+	for i, want := range map[int]string{1: "$1\r\na\r\n$2\r\nxy\r\n", 3: "$0\r\n\r\n$3\r\n\r\nz\r\n"} {
+		if got := string(s.Wire(buf[:n], i, 2)); got != want {
+			t.Errorf("Wire(%d, 2) is %q, want %q", i, got, want)
+		}
+	}
+}

@@ -2,49 +2,107 @@ package server
 
 import (
 	"bytes"
-	"strconv"
 	"sync"
 
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A join makes one reply of those to the fragments of a command, each for the keys
-// of one server. It is their proxy.Caller: they come from the goroutines that read
-// the servers.
+// A join makes one reply of those to the parts of a command, each from one server. It
+// is their proxy.Caller: they come from the goroutines that read the servers.
 type join struct {
-	out  *output
-	tag  uint64
-	how  func(dst []byte, j *join) []byte
-	from []int // for each key, in the command's order, which fragment has it
+	out   *output
+	tag   uint64
+	how   func(dst []byte, j *join) []byte
+	parts []part
+	from  []int // for each key, in the command's order, which part has it
 
-	mu      sync.Mutex
-	left    int      // replies still to come
-	replies [][]byte // of the fragments
-	failed  []byte   // the first that was an error
+	mu     sync.Mutex
+	left   int    // replies still to come
+	failed []byte // the first that was an error
+	joined []byte // and before, what is being sent
 }
 
-// Reply implements proxy.Caller. tag is the number of the fragment.
+// A part is what one server has to do with a command.
+type part struct {
+	node  *proxy.Node
+	keys  int
+	body  []byte // the arguments, as on the wire
+	reply []byte
+}
+
+// joins are for commands to come: most are over within a millisecond.
+var joins = sync.Pool{New: func() any { return new(join) }}
+
+func (c *session) newJoin(how func(dst []byte, j *join) []byte) *join {
+	j, _ := joins.Get().(*join)
+	j.out, j.how = &c.out, how
+	return j
+}
+
+// add gives j a part more, for a server.
+func (j *join) add(n *proxy.Node) {
+	if len(j.parts) < cap(j.parts) {
+		j.parts = j.parts[:len(j.parts)+1]
+	} else {
+		j.parts = append(j.parts, part{})
+	}
+	p := &j.parts[len(j.parts)-1]
+	p.node, p.keys, p.body, p.reply = n, 0, p.body[:0], p.reply[:0]
+}
+
+// begin says that no part is added any more: what comes are replies.
+func (j *join) begin(tag uint64) { j.tag, j.left = tag, len(j.parts) }
+
+// free gives j back, of which nobody knows any more.
+func (j *join) free() {
+	size := cap(j.joined)
+	for i := range j.parts {
+		p := &j.parts[i]
+		p.node = nil
+		size += cap(p.body) + cap(p.reply)
+	}
+	if size > maxIdleJoin {
+		return
+	}
+	j.out, j.how, j.failed = nil, nil, nil
+	j.parts, j.from, j.joined = j.parts[:0], j.from[:0], j.joined[:0]
+	joins.Put(j)
+}
+
+const maxIdleJoin = 64 << 10
+
+// Reply implements proxy.Caller. tag is the number of the part.
 func (j *join) Reply(tag uint64, raw []byte) bool {
 	j.mu.Lock()
 	if raw[0] == '-' && j.failed == nil {
 		j.failed = bytes.Clone(raw)
 	}
-	j.replies[tag] = append([]byte(nil), raw...)
+	p := &j.parts[tag]
+	p.reply = append(p.reply, raw...)
 	j.left--
 	last := j.left == 0
 	j.mu.Unlock()
 	if !last {
 		return false
 	}
-	if j.failed != nil {
-		return j.out.Reply(j.tag, j.failed)
+	if j.failed == nil {
+		j.joined = j.how(j.joined[:0], j)
+	} else {
+		j.joined = append(j.joined[:0], j.failed...)
 	}
-	return j.out.Reply(j.tag, j.how(nil, j))
+	flush := j.out.Reply(j.tag, j.joined)
+	if !flush {
+		j.free()
+	}
+	return flush
 }
 
-// Flush implements proxy.Caller.
-func (j *join) Flush() { j.out.Flush() }
+// Flush implements proxy.Caller. It follows the last reply.
+func (j *join) Flush() {
+	j.out.Flush()
+	j.free()
+}
 
 // A fragmented command takes any number of keys, each with step-1 arguments behind
 // it, and its reply can be joined.
@@ -53,7 +111,7 @@ type fragmented struct {
 	how  func(dst []byte, j *join) []byte
 }
 
-var fragments = map[string]fragmented{
+var fragments = map[string]*fragmented{
 	"mget": {1, joinArrays}, "mset": {2, joinOK},
 	"del": {1, joinSums}, "unlink": {1, joinSums}, "touch": {1, joinSums}, "exists": {1, joinSums},
 }
@@ -63,7 +121,8 @@ func joinOK(dst []byte, _ *join) []byte { return append(dst, okRaw...) }
 // joinSums adds integers.
 func joinSums(dst []byte, j *join) []byte {
 	var sum int64
-	for _, raw := range j.replies {
+	for i := range j.parts {
+		raw := j.parts[i].reply
 		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
 		if raw[0] != ':' || !ok {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
@@ -75,8 +134,9 @@ func joinSums(dst []byte, j *join) []byte {
 
 // joinArrays puts the elements of arrays in the order of the keys.
 func joinArrays(dst []byte, j *join) []byte {
-	rest := make([][]byte, len(j.replies))
-	for i, raw := range j.replies {
+	rest := make([][]byte, len(j.parts))
+	for i := range j.parts {
+		raw := j.parts[i].reply
 		nl := bytes.IndexByte(raw, '\n')
 		if raw[0] != '*' || nl < 0 {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than an array")
@@ -96,45 +156,57 @@ func joinArrays(dst []byte, j *join) []byte {
 	return dst
 }
 
-// A fragment is the part of a command for one server.
-type fragment struct {
-	node *proxy.Node
-	keys int
-	body []byte // the arguments, as on the wire
-}
-
-// fragment sends a command in parts, each to the server that has its keys.
-func (c *session) fragment(k *keySpec, f fragmented, args [][]byte) {
+// fragment sends a command to the servers that have its keys: as it came if that is
+// one, or in parts.
+func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
+	step := k.fragments.step
+	if (len(args)-1)%step != 0 {
+		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
+		return
+	}
 	pool := c.srv.pool.Load()
-	var parts []fragment
-	j := &join{out: &c.out, how: f.how, from: make([]int, 0, (len(args)-1)/f.step)}
-	for i := 1; i < len(args); i += f.step {
-		node, at := pool.Pick(args[i]), 0
-		for at < len(parts) && parts[at].node != node {
-			at++
+	j := c.newJoin(k.fragments.how)
+	inline, scatters := c.scanner.Inline(), pool.Scatters()
+	for i := 1; i < len(args); i += step {
+		at := 0
+		if node := pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
+			for at < len(j.parts) && j.parts[at].node != node {
+				at++
+			}
+			if at == len(j.parts) {
+				j.add(node)
+			}
 		}
-		if at == len(parts) {
-			parts = append(parts, fragment{node: node})
-		}
-		part := &parts[at]
-		part.keys++
-		for _, a := range args[i : i+f.step] {
-			part.body = resp.AppendBulk(part.body, a)
+		p := &j.parts[at]
+		p.keys++
+		if inline {
+			for _, a := range args[i : i+step] {
+				p.body = resp.AppendBulk(p.body, a)
+			}
+		} else {
+			p.body = append(p.body, c.scanner.Wire(raw, i, step)...)
 		}
 		j.from = append(j.from, at)
 	}
-	j.left, j.replies = len(parts), make([][]byte, len(parts))
-	j.tag = c.tag()
+	n := len(j.parts)
+	if n == 1 {
+		node := j.parts[0].node
+		j.free()
+		c.toServer(k.name, k, node, raw)
+		return
+	}
+	c.commands[Local]--
+	c.commands[Passed]++
+	j.begin(c.tag())
 	if c.muted {
 		c.out.prepare(j.tag, slot{mute: true})
 	}
-	var raw []byte
-	for i, part := range parts {
-		raw = append(raw[:0], '*')
-		raw = strconv.AppendInt(raw, int64(1+part.keys*f.step), 10)
-		raw = append(raw, '\r', '\n')
-		raw = resp.AppendBulk(raw, k.name)
-		raw = append(raw, part.body...)
-		c.toPart(j, i, k, part.node, raw)
+	for i := range n { // of j, which is another's after its last part
+		p := &j.parts[i]
+		whole := resp.AppendArray(j.joined[:0], 1+p.keys*step)
+		whole = resp.AppendBulk(whole, k.name)
+		whole = append(whole, p.body...)
+		j.joined = whole
+		c.toPart(j, i, k, p.node, whole)
 	}
 }

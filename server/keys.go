@@ -24,6 +24,8 @@ type keySpec struct {
 	// single: the one key is the first argument.
 	single bool
 	reads  bool // it is one of readers
+
+	fragments *fragmented // nil: it goes to one server
 }
 
 // keySpecs are all known commands by name.
@@ -47,6 +49,7 @@ func parseKeys(text string) map[string]*keySpec {
 		k.movable = movable[k.name]
 		k.single = k.first == 1 && k.last == 1 && k.movable == nil && !notInPools[k.name]
 		k.reads = slices.Contains(readers, k.name)
+		k.fragments = fragments[k.name]
 		specs[k.name] = k
 	}
 	return specs

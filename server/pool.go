@@ -95,7 +95,8 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	if c.srv.opts.Strict && c.strictly(k, args) {
 		return
 	}
-	if k != nil && k.single && len(args) > 1 && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline() {
+	plain := k != nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline()
+	if plain && k.single && len(args) > 1 {
 		c.commands[Passed]++
 		if c.route(k, args[1]) {
 			c.pass(raw)
@@ -103,6 +104,11 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 		return
 	}
 	c.sendSpan()
+	if plain && k.fragments != nil && k.takes(len(args)) {
+		c.commands[Local]++ // unless it is sent
+		c.fragment(k, args, raw)
+		return
+	}
 	c.mute()
 	c.specialPooled(k, args, raw)
 	c.muted = false
@@ -232,6 +238,10 @@ func (c *session) refusePooled(name string) {
 
 // keyed sends a command to the one server that has all of its keys.
 func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
+	if k.fragments != nil {
+		c.fragment(k, args, raw)
+		return
+	}
 	if notInPools[k.name] {
 		c.refusePooled(strings.ToUpper(k.name))
 		return
@@ -260,18 +270,7 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 		}
 		return
 	}
-	node := c.oneNode(at, args)
-	if f, ok := fragments[k.name]; ok && node == nil {
-		if (len(args)-1)%f.step != 0 {
-			c.fail("ERR wrong number of arguments for '" + k.name + "' command")
-			return
-		}
-		c.commands[Local]--
-		c.commands[Passed]++
-		c.fragment(k, f, args)
-		return
-	}
-	c.toServer(k.name, k, node, raw)
+	c.toServer(k.name, k, c.oneNode(at, args), raw)
 }
 
 // manyNeedTag is why a script is refused.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -99,7 +100,9 @@ type Ring struct {
 	only   int32 // the one server that lives, or -1
 
 	points  []uint32 // of Ketama, in order
-	servers []int32  // whose the points are; of Modula each as often as it weighs; of Random those that live
+	starts  []int32  // the first point that is not below i<<shift
+	shift   int
+	servers []int32 // whose the points are; of Modula each as often as it weighs; of Random those that live
 }
 
 // New returns a Ring. It returns an error that matches [ErrNoServer] if none of the
@@ -174,6 +177,15 @@ func (r *Ring) ketama(servers []Server, live []int32, total int) {
 	for _, p := range points {
 		r.points, r.servers = append(r.points, p.at), append(r.servers, p.server)
 	}
+	// About two for each point, so that few have more than one.
+	r.shift = 31 - min(bits.Len(uint(len(points))), 24)
+	at := 0
+	for start := uint64(0); start <= math.MaxUint32; start += 1 << r.shift {
+		for at < len(points) && uint64(r.points[at]) < start {
+			at++
+		}
+		r.starts = append(r.starts, int32(at)) //nolint:gosec // a number of points
+	}
 }
 
 // pointsOf is how many points a server has. Each step is rounded to float32, as
@@ -196,7 +208,10 @@ func (r *Ring) Pick(key []byte) int {
 	if r.dist == Modula {
 		return int(r.servers[h%uint32(len(r.servers))]) //nolint:gosec // at most maxModula
 	}
-	i, _ := slices.BinarySearch(r.points, h) // the first that is not less
+	i := int(r.starts[h>>r.shift])
+	for i < len(r.points) && r.points[i] < h {
+		i++
+	}
 	if i == len(r.points) {
 		i = 0
 	}
