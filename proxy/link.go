@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -123,6 +124,10 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 
 // ErrBusy is returned by [Upstream.TrySend] when Send would wait.
 var ErrBusy = errors.New("proxy: more waits to be sent already than may")
+
+// ErrConnecting is returned by [Upstream.TrySend] before the first attempt to connect is
+// over. It matches [ErrBusy].
+var ErrConnecting = fmt.Errorf("%w: not connected yet", ErrBusy)
 
 // trySend is send for who must not wait.
 func (l *link) trySend(e entry, commands []byte) error {

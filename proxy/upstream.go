@@ -247,7 +247,7 @@ func (u *Upstream) tryGet() (*link, error) {
 	case <-u.tried:
 		return u.get()
 	default:
-		return nil, ErrBusy
+		return nil, ErrConnecting
 	}
 }
 

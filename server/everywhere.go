@@ -64,7 +64,7 @@ func everywhereName(k *keySpec, args [][]byte) string {
 
 // toAll sends a command to every server of the ring.
 func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
-	nodes := c.srv.pool.Load().Live()
+	nodes := c.pool.Live()
 	j := c.newJoin(how)
 	for _, n := range nodes {
 		j.add(n)
@@ -96,7 +96,7 @@ func (c *session) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) 
 // scan goes over the keys of one server after the other. A client's cursor is that of
 // the server times the number of servers, and which one it is.
 func (c *session) scan(args [][]byte) {
-	nodes := c.srv.pool.Load().Nodes()
+	nodes := c.pool.Nodes()
 	n := uint64(len(nodes))
 	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
 	if err != nil {

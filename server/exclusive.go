@@ -61,7 +61,7 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 	c.out.Flush()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx)) // it may go on while the session drains
 	defer cancel()
-	if d := c.srv.pool.Load().Options().Timeout; d > 0 {
+	if d := c.pool.Options().Timeout; d > 0 {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}

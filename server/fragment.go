@@ -164,7 +164,7 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
 		return
 	}
-	pool := c.srv.pool.Load()
+	pool := c.pool
 	j := c.newJoin(k.fragments.how)
 	inline, scatters := c.scanner.Inline(), pool.Scatters()
 	for i := 1; i < len(args); i += step {

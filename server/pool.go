@@ -17,8 +17,9 @@ import (
 func (s *Server) inPool() bool { return s.opts.Pool != nil }
 
 // SetPool puts another pool, with the same tag, database and password, in the place of
-// the one before, which is returned: commands from now on go to the new one. What is in
-// flight is still answered by the old one, so Retire it.
+// the one before, which is returned: commands from now on go to the new one, those of a
+// client once it has its replies from the old one. What is in flight is still answered by
+// that, so Retire it.
 //
 // Clients that wait for keys, like BLPOP, get an error, and those that subscribed are
 // closed, to do so anew; a transaction with watched keys finds them changed.
@@ -33,6 +34,7 @@ func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) {
 // pooled is what a session in front of a pool has. Its upstream is that of the span
 // or of the command at hand.
 type pooled struct {
+	pool       *proxy.Pool       // the server's when the command at hand came; see follow
 	touched    []*proxy.Upstream // sent to since the last flush
 	positions  []int             // of keys; scratch
 	watched    *watch            // nil: no key is watched
@@ -74,7 +76,7 @@ func (c *session) flushNodes() {
 // route makes the server of key that of what comes next. It reports false when the
 // command has been answered with an error instead.
 func (c *session) route(k *keySpec, key []byte) bool {
-	return c.routeTo(k, c.srv.pool.Load().Pick(key))
+	return c.routeTo(k, c.pool.Pick(key))
 }
 
 // routeTo is route for a server that is known.
@@ -89,8 +91,22 @@ func (c *session) routeTo(k *keySpec, n *proxy.Node) bool {
 	return true
 }
 
+// follow makes the pool that has taken the place of the session's its own, once what was
+// sent to that has been answered: what comes next must not overtake it.
+func (c *session) follow() (alive bool) {
+	next := c.srv.pool.Load()
+	if alive = c.settle(); alive {
+		c.pool = next
+	}
+	return alive
+}
+
 // dispatchPooled is dispatch in front of a pool.
 func (c *session) dispatchPooled(args [][]byte, raw []byte) {
+	if c.pool != c.srv.pool.Load() && !c.follow() {
+		c.quit = true // nobody takes a reply any more
+		return
+	}
 	k := c.lookupKeys(args[0])
 	if c.srv.opts.Strict && c.strictly(k, args) {
 		return
@@ -281,7 +297,7 @@ const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
 func (c *session) scriptOfMany(k *keySpec, at []int) bool {
 	switch k.name {
 	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
-		pool := c.srv.pool.Load()
+		pool := c.pool
 		return len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
 	}
 	return false
@@ -314,7 +330,7 @@ var notInPools = map[string]bool{"migrate": true, "pfdebug": true, "restore-aski
 // nodeOf returns the server that has all keys, for what more than one command depends
 // on. It returns nil when the command has been answered with an error instead.
 func (c *session) nodeOf(name string, at []int, args [][]byte) *proxy.Node {
-	if c.srv.pool.Load().Scatters() {
+	if c.pool.Scatters() {
 		c.reject("ERR redoubt: " + strings.ToUpper(name) + " " + whereRandom)
 		return nil
 	}
@@ -334,7 +350,7 @@ func (c *session) severalServers(name string) {
 
 // oneNode returns the server that has all keys, or nil when they have several.
 func (c *session) oneNode(at []int, args [][]byte) *proxy.Node {
-	pool := c.srv.pool.Load()
+	pool := c.pool
 	node := pool.Pick(args[at[0]])
 	if pool.Scatters() {
 		return node // as good as any
@@ -371,7 +387,7 @@ func (c *session) selectPooled(args [][]byte) {
 
 // infoPooled answers INFO: what the pool is, and how its servers do.
 func (c *session) infoPooled(args [][]byte) {
-	pool := c.srv.pool.Load()
+	pool := c.pool
 	wanted := func(section string) bool {
 		return len(args) == 1 || slices.ContainsFunc(args[1:], func(a []byte) bool {
 			return bytes.EqualFold(a, []byte(section)) || bytes.EqualFold(a, []byte("all")) ||

@@ -1,14 +1,18 @@
 package server_test
 
 import (
+	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
 )
 
 // change gives the pool other options under its clients, and returns the one before.
@@ -104,5 +108,46 @@ func TestPoolDrainedWhileWaiting(t *testing.T) {
 	w.expect(array(bulk("a"), bulk("x")))
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPoolOrderWhenMoved: what a client sends after a change of the servers doesn't overtake
+// what it has sent before.
+func TestPoolOrderWhenMoved(t *testing.T) {
+	var network *faultnet.Proxy
+	p := startPool(t, 1)
+	direct := p.pool.Options()
+	p.serve(t, func() proxy.PoolOptions {
+		o := direct
+		o.Servers = slices.Clone(o.Servers)
+		through(t, &network)(&o)
+		return o
+	}())
+	set := func(i, v int) []byte { return resp.AppendCommand(nil, "SET", fmt.Sprint("k", i), strconv.Itoa(v)) }
+	clients := make([]*wire, 20)
+	for i := range clients {
+		clients[i] = dial(t, p.addr)
+		clients[i].want("$-1\r\n", "GET k")
+	}
+	network.Blackhole(faultnet.ToServer)
+	for i, w := range clients {
+		w.write(string(set(i, 1)))
+	}
+	eventually(t, "all are sent", func() bool { return p.pool.Nodes()[0].Stats()[resp.RESP2].Waiting == len(clients) })
+	p.change(t, func(o *proxy.PoolOptions) { o.Servers = direct.Servers })
+	before, n := p.Stats().BytesIn, 0
+	for i, w := range clients {
+		both := resp.AppendCommand(set(i, 2), "GET", fmt.Sprint("k", i))
+		w.write(string(both))
+		n += len(both)
+	}
+	eventually(t, "all are read", func() bool { return p.Stats().BytesIn == before+uint64(n) })
+	dial(t, p.addr).want("$-1\r\n", "GET k") // who has nothing under way waits for nobody
+	await.Always(t, 100*time.Millisecond, "none has overtaken", func() bool { return p.nodes[0].CLI("DBSIZE") == "0" })
+	network.Heal()
+	for _, w := range clients {
+		w.expect("+OK\r\n")
+		w.expect("+OK\r\n")
+		w.expect(bulk("2"))
 	}
 }

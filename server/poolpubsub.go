@@ -68,7 +68,7 @@ func (c *session) subscription(name string, args [][]byte) {
 	case c.tx.active:
 		c.refuseQueued(strings.ToUpper(name))
 		return
-	case c.srv.pool.Load().Scatters():
+	case c.pool.Scatters():
 		c.fail("ERR redoubt: " + strings.ToUpper(name) + " " + whereRandom)
 		return
 	}

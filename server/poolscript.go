@@ -15,12 +15,12 @@ var unsafeWhenEjected = map[string]bool{"lock": true, "semaphore": true, "queue"
 
 // extensionPooled runs a command of the table on the server that has its keys.
 func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
-	e, o := h.command, c.srv.pool.Load().Options()
+	e, o := h.command, c.pool.Options()
 	switch {
 	case o.Tag != braces:
 		c.reject("ERR redoubt: " + e.Name + " needs a pool with hash_tag: \"{}\", so that the keys which it uses have one server")
 		return
-	case c.srv.pool.Load().Scatters():
+	case c.pool.Scatters():
 		c.reject("ERR redoubt: " + e.Name + " " + whereRandom)
 		return
 	case o.Eject && unsafeWhenEjected[e.Group]:

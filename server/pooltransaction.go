@@ -32,16 +32,10 @@ type home struct {
 }
 
 // nowhere is a home for keys that are yet to come.
-func (s *Server) nowhere() home {
-	p := s.pool.Load()
-	return home{pool: p, digest: p.Digest()}
-}
+func (c *session) nowhere() home { return home{pool: c.pool, digest: c.pool.Digest()} }
 
-// stands reports whether keys have the servers that they had.
-func (h *home) stands(s *Server) bool {
-	p := s.pool.Load()
-	return h.pool == p && h.digest == p.Digest()
-}
+// stands reports whether the client's keys have the servers that they had.
+func (h *home) stands(c *session) bool { return h.pool == c.pool && h.digest == c.pool.Digest() }
 
 // A watch is a connection on which keys are watched.
 type watch struct {
@@ -58,7 +52,7 @@ func (c *session) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 			c.fail("ERR MULTI calls can not be nested")
 			return
 		}
-		c.tx = transaction{active: true, pooled: pooledTransaction{at: c.srv.nowhere()}}
+		c.tx = transaction{active: true, pooled: pooledTransaction{at: c.nowhere()}}
 		if c.watched != nil {
 			c.tx.pooled.at = c.watched.home
 		}
@@ -167,12 +161,12 @@ func (c *session) execPooled() {
 	case tx.broken:
 		c.unwatch()
 		c.fail(execAbort)
-	case w != nil && !w.stands(c.srv):
+	case w != nil && !w.stands(c):
 		// Somebody may have changed the keys where they are now.
 		c.unwatch()
 		c.scratch = resp.AppendNullArray(c.scratch[:0], c.protocol)
 		c.reply(c.scratch)
-	case tx.pooled.at.node != nil && !tx.pooled.at.stands(c.srv):
+	case tx.pooled.at.node != nil && !tx.pooled.at.stands(c):
 		c.fail(execMoved)
 	case w == nil && len(tx.elements) == 0:
 		c.reply([]byte("*0\r\n"))
@@ -298,7 +292,7 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.fail("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	h := c.srv.nowhere()
+	h := c.nowhere()
 	at, _ := k.positions(c.positions[:0], args)
 	c.positions = at
 	node := c.nodeOf("WATCH", at, args)

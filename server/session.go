@@ -95,7 +95,7 @@ const (
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2, authed: s.opts.open()}
-	c.upstream = s.upstreams[0].get()
+	c.upstream, c.pool = s.upstreams[0].get(), s.pool.Load()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
 	if !c.authed {
@@ -353,25 +353,36 @@ func (c *session) sendSpan() {
 	}
 }
 
-// send is [proxy.Upstream.Send] to the upstream. A client that has to wait for that
-// leaves the poller.
+// send is [proxy.Upstream.Send] to the upstream.
 func (c *session) send(to proxy.Caller, tag uint64, n int, commands []byte) error {
 	if c.polled() {
-		if err := c.upstream.TrySend(to, tag, n, commands); !errors.Is(err, proxy.ErrBusy) {
+		err := c.upstream.TrySend(to, tag, n, commands)
+		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
-		c.leave()
+		c.makeWay(err)
 	}
 	return c.upstream.Send(to, tag, n, commands)
+}
+
+// makeWay is for a client that has to wait to send: it leaves the poller, unless it is for
+// the one time that the connection is not made yet.
+func (c *session) makeWay(busy error) {
+	if errors.Is(busy, proxy.ErrConnecting) {
+		c.stepAside()
+	} else {
+		c.leave()
+	}
 }
 
 // sendScript is [proxy.Upstream.SendScript], as send is Send.
 func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 	if c.polled() {
-		if err := c.upstream.TrySendScript(&c.out, tag, cmd); !errors.Is(err, proxy.ErrBusy) {
+		err := c.upstream.TrySendScript(&c.out, tag, cmd)
+		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
-		c.leave()
+		c.makeWay(err)
 	}
 	return c.upstream.SendScript(&c.out, tag, cmd)
 }
