@@ -36,8 +36,8 @@ func (h *poolHost) now() []*servedPool {
 }
 
 // open makes what serves a pool.
-func (h *poolHost) open(c poolfile.Pool) error {
-	p, err := openPool(c, h.flags, h.password, h.log)
+func (h *poolHost) open(c poolfile.Pool, t poolTLS) error {
+	p, err := openPool(c, t, h.flags, h.password, h.log)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (h *poolHost) reload(http string) {
 			continue
 		}
 		keep = append(keep, old)
-		if err := h.change(old, c); err != nil {
+		if err := h.change(old, c, file.tls[c.Name]); err != nil {
 			h.log.Error("a pool stays as it is", slog.String("pool", c.Name), slog.Any("error", err))
 		}
 	}
@@ -159,7 +159,7 @@ func (h *poolHost) reload(http string) {
 	h.pools = keep
 	h.mu.Unlock()
 	for _, c := range open {
-		if err := h.open(c); err != nil {
+		if err := h.open(c, file.tls[c.Name]); err != nil {
 			h.log.Error("a pool is not served", slog.String("pool", c.Name), slog.Any("error", err))
 			continue
 		}
@@ -182,21 +182,17 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 }
 
 // change gives a pool the servers of c.
-func (h *poolHost) change(p *servedPool, c poolfile.Pool) error {
-	listen, servers, err := poolTLS(c)
-	if err != nil {
-		return err
-	}
-	if servers == nil && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
-		p.tls.now.Store(listen)
+func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
+	if p.held == t.held && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
+		p.tls.now.Store(t.listen)
 		return nil
 	}
-	retire, err := p.front.change(c, servers)
+	retire, err := p.front.change(c, t.servers)
 	if err != nil {
 		return err
 	}
-	p.tls.now.Store(listen)
-	p.conf = c
+	p.tls.now.Store(t.listen)
+	p.conf, p.held = c, t.held
 	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -36,21 +37,30 @@ func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
 	return nil
 }
 
+// A poolsFile is the file of --pools, and what the files hold that it names.
+type poolsFile struct {
+	poolfile.File
+
+	tls map[string]poolTLS // by the name of the pool
+}
+
 // readPools reads the file of --pools, and returns its warnings too.
-func readPools(path string) (poolfile.File, error) {
+func readPools(path string) (poolsFile, error) {
+	file := poolsFile{tls: make(map[string]poolTLS)}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return poolfile.File{}, usagef("pools: %w", err)
+		return file, usagef("pools: %w", err)
 	}
-	file, err := poolfile.Parse(path, text)
-	if err != nil {
+	if file.File, err = poolfile.Parse(path, text); err != nil {
 		return file, fail(exitUsage, err)
 	}
 	var errs []error
 	for _, p := range file.Pools {
-		if _, _, err := poolTLS(p); err != nil {
+		t, err := readTLS(p)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
 		}
+		file.tls[p.Name] = t
 		if p.Reuseport {
 			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
 		}
@@ -77,7 +87,8 @@ func testConf(path string, stderr io.Writer) error {
 // A servedPool is one pool of the file and what serves it.
 type servedPool struct {
 	name     string
-	conf     poolfile.Pool // of the goroutine that reloads
+	conf     poolfile.Pool // of the goroutine that reloads, as is held: that of poolTLS
+	held     [sha256.Size]byte
 	front    front
 	tls      frontTLS
 	listener net.Listener
@@ -116,23 +127,19 @@ func (p *servedPool) close() {
 }
 
 // openPool makes what serves a pool, and listens.
-func openPool(c poolfile.Pool, f serveFlags, password string, log *slog.Logger) (_ *servedPool, err error) {
-	p := &servedPool{name: c.Name, conf: c}
+func openPool(c poolfile.Pool, t poolTLS, f serveFlags, password string, log *slog.Logger) (_ *servedPool, err error) {
+	p := &servedPool{name: c.Name, conf: c, held: t.held}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
 	log = log.With("pool", c.Name)
-	listen, servers, err := poolTLS(c)
-	if err != nil {
-		return nil, fail(exitUsage, err)
-	}
-	p.tls.now.Store(listen)
+	p.tls.now.Store(t.listen)
 	if c.Redis {
-		p.front, err = openRedisPool(c, f, password, p.tls.config(), servers, log)
+		p.front, err = openRedisPool(c, f, password, p.tls.config(), t.servers, log)
 	} else {
-		p.front, err = openMemcachedPool(c, f, p.tls.config(), servers, log)
+		p.front, err = openMemcachedPool(c, f, p.tls.config(), t.servers, log)
 	}
 	if err != nil {
 		return nil, err
@@ -178,7 +185,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
 	defer h.close()
 	for _, c := range file.Pools {
-		if err := h.open(c); err != nil {
+		if err := h.open(c, file.tls[c.Name]); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,15 +30,22 @@ func (t *frontTLS) config() *tls.Config {
 	}
 }
 
-// poolTLS reads the files of a pool for TLS with its clients and with its servers. What
-// there is no TLS with is nil.
-func poolTLS(c poolfile.Pool) (listen, servers *tls.Config, err error) {
-	listen, lerr := listenTLS(c.ListenTLS)
-	servers, serr := serverTLS(c.ServerTLS)
+// A poolTLS is TLS with the clients of a pool and with its servers: what there is no TLS
+// with is nil. Held tells what the files for that with the servers hold.
+type poolTLS struct {
+	listen, servers *tls.Config
+	held            [sha256.Size]byte
+}
+
+// readTLS reads the files of a pool.
+func readTLS(c poolfile.Pool) (t poolTLS, err error) {
+	var lerr, serr error
+	t.listen, lerr = listenTLS(c.ListenTLS)
+	t.servers, t.held, serr = serverTLS(c.ServerTLS)
 	if err := errors.Join(lerr, serr); err != nil {
-		return nil, nil, fmt.Errorf("pool %q: %w", c.Name, err)
+		return poolTLS{}, fmt.Errorf("pool %q: %w", c.Name, err)
 	}
-	return listen, servers, nil
+	return t, nil
 }
 
 func listenTLS(f poolfile.ListenTLS) (*tls.Config, error) {
@@ -50,45 +59,51 @@ func listenTLS(f poolfile.ListenTLS) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	if f.CA != "" {
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
-		if cfg.ClientCAs, err = authorities(f.CA); err != nil {
+		if cfg.ClientCAs, _, err = authorities(f.CA); err != nil {
 			return nil, fmt.Errorf("listen_tls_ca: %w", err)
 		}
 	}
 	return cfg, nil
 }
 
-func serverTLS(f poolfile.ServerTLS) (*tls.Config, error) {
+func serverTLS(f poolfile.ServerTLS) (cfg *tls.Config, held [sha256.Size]byte, err error) {
 	if !f.Enabled {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, held, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.Name}
+	cfg = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.Name}
+	var texts [3][]byte
 	if f.CA != "" {
-		var err error
-		if cfg.RootCAs, err = authorities(f.CA); err != nil {
-			return nil, fmt.Errorf("server_tls_ca: %w", err)
+		if cfg.RootCAs, texts[0], err = authorities(f.CA); err != nil {
+			return nil, held, fmt.Errorf("server_tls_ca: %w", err)
 		}
 	}
 	if f.Cert != "" {
-		cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		var cerr, kerr error
+		texts[1], cerr = os.ReadFile(f.Cert)
+		texts[2], kerr = os.ReadFile(f.Key)
+		cert := tls.Certificate{}
+		if err = errors.Join(cerr, kerr); err == nil {
+			cert, err = tls.X509KeyPair(texts[1], texts[2])
+		}
 		if err != nil {
-			return nil, fmt.Errorf("server_tls_cert, server_tls_key: %w", err)
+			return nil, held, fmt.Errorf("server_tls_cert, server_tls_key: %w", err)
 		}
 		cfg.Certificates = []tls.Certificate{cert}
 	}
-	return cfg, nil
+	return cfg, sha256.Sum256(bytes.Join(texts[:], []byte{0})), nil
 }
 
-// authorities reads certificates of those whose signatures count.
-func authorities(file string) (*x509.CertPool, error) {
+// authorities reads certificates of those whose signatures count. It returns the text too.
+func authorities(file string) (*x509.CertPool, []byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+		return nil, nil, fmt.Errorf("%s has no certificate in PEM", file)
 	}
-	return pool, nil
+	return pool, text, nil
 }
 
 // forServer is a configuration for one server, whose certificate is for its host unless
