@@ -14,7 +14,8 @@ func (n *Node) failed() {
 	if n.failures < p.opts.FailureLimit || n.ejected || p.closed {
 		return
 	}
-	n.ejected, n.until = true, time.Now().Add(p.opts.RetryTimeout)
+	n.ejectedAt = time.Now()
+	n.ejected, n.until = true, n.ejectedAt.Add(p.opts.RetryTimeout)
 	n.ejections.Add(1)
 	n.timer = time.AfterFunc(p.opts.RetryTimeout, func() {
 		if n.Up() {
@@ -68,6 +69,13 @@ func (n *Node) Ejected() (now bool, times uint64) {
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
 	return n.ejected, n.ejections.Load()
+}
+
+// EjectedAt returns when the server was last taken out of the ring, or the zero time.
+func (n *Node) EjectedAt() time.Time {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	return n.ejectedAt
 }
 
 // Live returns the servers that are in the ring now.

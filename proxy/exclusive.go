@@ -47,6 +47,7 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 	if x.d, err = n.Dedicate(ctx, p, x); err != nil {
 		return nil, err
 	}
+	n.borrowed.Add(1)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -112,6 +113,9 @@ func (n *Node) Lent() (out, idle int) {
 	defer n.mu.Unlock()
 	return len(n.lent), len(n.idle)
 }
+
+// Borrowed returns how many connections have been made to be lent.
+func (n *Node) Borrowed() uint64 { return n.borrowed.Load() }
 
 // Ask sends n commands and returns their replies, one behind the other. When the
 // connection is lost, an error reply stands in the place of each that is missing. When

@@ -72,7 +72,9 @@ func (l *link) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.written = l.appended
-	l.leave()
+	l.traffic.Requests = l.requests
+	l.traffic.RequestBytes += uint64(len(buf))
+	l.leave(len(buf))
 	return buf
 }
 
@@ -104,12 +106,12 @@ func (l *link) mayLeave() bool {
 		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
 }
 
-// leave notes that what was appended leaves now. The caller holds mu.
-func (l *link) leave() {
+// leave notes that what was appended leaves now, so many bytes. The caller holds mu.
+func (l *link) leave(bytes int) {
 	if !l.shared {
 		return
 	}
-	f := flight{last: l.appended}
+	f := flight{last: l.appended, bytes: bytes}
 	if len(l.flights) == 0 {
 		f.left = time.Now()
 	}
@@ -121,6 +123,7 @@ func (l *link) leave() {
 func (l *link) landed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.counted()
 	n := 0
 	for n < len(l.flights) && l.flights[n].last <= l.taken {
 		if left := l.flights[n].left; !left.IsZero() {

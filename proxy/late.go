@@ -65,7 +65,7 @@ func (l *link) expire() {
 	l.mu.Unlock()
 
 	var reply []byte
-	late := 0
+	late, before := 0, 0
 	for i := range l.batch {
 		e := &l.batch[i]
 		if now.Sub(e.sent) < l.timeout {
@@ -73,6 +73,7 @@ func (l *link) expire() {
 		}
 		if e.late {
 			late += e.n
+			before += e.n
 			continue
 		}
 		if reply == nil {
@@ -87,6 +88,7 @@ func (l *link) expire() {
 	}
 	l.mu.Lock()
 	l.late = late
+	l.traffic.Late += uint64(late - before) //nolint:gosec // positive
 	if late > 0 && l.waiting > 0 {
 		l.space.Broadcast()
 	}

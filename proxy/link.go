@@ -52,8 +52,9 @@ const (
 
 // A flight is what left together.
 type flight struct {
-	last uint64    // entries ever appended when it left
-	left time.Time // set when nothing else was on its way
+	last  uint64 // entries ever appended when it left
+	bytes int
+	left  time.Time // set when nothing else was on its way
 }
 
 // An entry stands in the queue for commands that were sent together.
@@ -88,6 +89,8 @@ type link struct {
 	shortest time.Duration // round trip of a flight that was alone
 	err      error         // why the link ended
 	late     int           // replies still to come to what was answered without
+	requests uint64        // commands ever appended
+	traffic  Traffic       // of replies, those before the last read
 
 	timeout time.Duration // for a reply; 0: none
 	health  health
@@ -101,6 +104,8 @@ type link struct {
 	failedAt time.Time // when late replies were last told of
 	due      bool      // for expire
 	scanner  resp.ReplyScanner
+
+	replies, replyBytes uint64 // ever
 }
 
 func newLink(conn net.Conn, shared bool, opts Options) *link {
@@ -210,6 +215,7 @@ func (l *link) push(e entry) {
 	}
 	l.queue = append(l.queue, e)
 	l.appended++
+	l.requests += uint64(e.n) //nolint:gosec // positive
 }
 
 // fail ends the link. The caller holds mu.
@@ -226,14 +232,6 @@ func (l *link) close(err error) {
 	l.mu.Lock()
 	l.fail(err)
 	l.mu.Unlock()
-}
-
-// state returns how many entries and bytes wait. Entries that the reading
-// goroutine has taken are not counted.
-func (l *link) state() (entries int, pending int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.queue), len(l.pending)
 }
 
 // idle reports whether a shared link has nothing to send or to wait for.
@@ -289,12 +287,15 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("closed by the back end")
+				err = errEOF
 			}
 			return err
 		}
 	}
 }
+
+// errEOF is why a link ended that the server has closed.
+var errEOF = errors.New("closed by the back end")
 
 func (l *link) flushCallers() {
 	for i, c := range l.flush {
@@ -347,6 +348,7 @@ func (l *link) reply(raw []byte) error {
 	if e == nil {
 		return errors.New("a reply that nobody asked for")
 	}
+	l.count(raw)
 	if e.retry != nil && bytes.HasPrefix(raw, noScript) {
 		cmd, again := e.retry, entry{caller: e.caller, tag: e.tag, n: 1}
 		l.advance(e)
@@ -379,8 +381,8 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 }
 
 // abandon answers everybody who waits, after the link has ended: some commands
-// may have run, and the rest was not sent.
-func (l *link) abandon() {
+// may have run, and the rest was not sent. It returns how many.
+func (l *link) abandon() (n uint64) {
 	lost, unsent := LostReply(l.name), UnsentReply(l.name)
 	l.mu.Lock()
 	written := l.written
@@ -392,10 +394,14 @@ func (l *link) abandon() {
 		}
 		caller, tag := e.caller, e.tag
 		l.advance(e)
+		if caller != nil {
+			n++
+		}
 		l.hand(caller, tag, raw)
 	}
 	l.resent = false
 	l.flushCallers()
+	return n
 }
 
 func errorReply(text string) []byte { return resp.AppendError(nil, text) }

@@ -222,7 +222,9 @@ type Node struct {
 	until    time.Time // when it may come back
 	timer    *time.Timer
 
-	ejections atomic.Uint64
+	ejectedAt time.Time // last
+
+	ejections, borrowed atomic.Uint64
 }
 
 // Name returns the server's name in the ring.

@@ -112,9 +112,10 @@ type Upstream struct {
 	done  chan struct{}
 
 	mu   sync.Mutex
-	down error // why there is no link
+	down error   // why there is no link
+	past Traffic // of links before
 
-	connects, losses atomic.Uint64
+	connects, losses, eofs, failures, lost atomic.Uint64
 }
 
 // NewUpstream begins to connect in the background. Close it after use.
@@ -149,6 +150,7 @@ func (u *Upstream) run(ctx context.Context) {
 		if err != nil {
 			u.setDown(err)
 			if ctx.Err() == nil {
+				u.failures.Add(1)
 				u.opts.health.fail()
 			}
 			if first {
@@ -179,10 +181,13 @@ func (u *Upstream) run(ctx context.Context) {
 		err = l.read(readBuffer, l.reply)
 		unhook()
 		u.setDown(err)
-		u.link.Store(nil)
 		l.close(err)
+		u.drop(l)
 		u.losses.Add(1)
-		l.abandon()
+		if errors.Is(err, errEOF) {
+			u.eofs.Add(1)
+		}
+		u.lost.Add(l.abandon())
 		if ctx.Err() == nil {
 			u.opts.health.fail()
 		}
@@ -335,18 +340,30 @@ func (u *Upstream) Ready(ctx context.Context) error {
 type Stats struct {
 	Up       bool   // there is a connection
 	Connects uint64 // connections made
+	Failures uint64 // connections that could not be made
 	Losses   uint64 // connections lost
+	EOFs     uint64 // of these, closed by the server
 	Waiting  int    // messages that wait for replies; those being handed out are not counted
 	Pending  int    // bytes that wait to be sent
+	Queued   int    // commands that wait to be sent
+	InFlight int    // commands sent that wait for replies, as of when something came last
+	// InFlightBytes are those of commands that left together with one in flight.
+	InFlightBytes int
+
+	Traffic
 }
 
 // Stats returns the counters now.
 func (u *Upstream) Stats() Stats {
-	s := Stats{Connects: u.connects.Load(), Losses: u.losses.Load()}
+	s := Stats{Connects: u.connects.Load(), Failures: u.failures.Load(), Losses: u.losses.Load(), EOFs: u.eofs.Load()}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.Traffic = u.past
 	if l := u.link.Load(); l != nil {
 		s.Up = true
-		s.Waiting, s.Pending = l.state()
+		l.stats(&s)
 	}
+	s.Lost = u.lost.Load()
 	return s
 }
 

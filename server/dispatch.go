@@ -106,7 +106,7 @@ func crossProtocol() func(c *session, args [][]byte, raw []byte) {
 	var last atomic.Int64 // when it was logged
 	return func(c *session, args [][]byte, _ []byte) {
 		c.commands[Local]++
-		c.srv.stats.protocolErrors.Add(1)
+		c.broke()
 		c.quit = true
 		now := time.Now().Unix()
 		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {

@@ -197,6 +197,7 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 	}
 	c.commands[Local]--
 	c.commands[Passed]++
+	c.traffic.fragments.Add(uint64(n))
 	j.begin(c.tag())
 	if c.muted {
 		c.out.prepare(j.tag, slot{mute: true})

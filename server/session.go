@@ -36,6 +36,7 @@ type session struct {
 	replies   replyMode
 	muted     bool // the command at hand gets no reply
 	quit      bool // close after the replies so far
+	broken    bool // the client has broken the protocol
 	upstream  *proxy.Upstream
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
@@ -134,6 +135,7 @@ func (c *session) serve() {
 }
 
 func (c *session) close(err error) {
+	c.countEnd(err)
 	c.finish(err)
 	c.cancel(err)
 	c.undedicate()
@@ -241,7 +243,7 @@ func (c *session) process() bool {
 		n, err := c.scanner.Next(c.buf[c.from:c.to])
 		if err != nil {
 			c.sendSpan()
-			c.srv.stats.protocolErrors.Add(1)
+			c.broke()
 			c.fail("ERR " + err.Error())
 			return false
 		}

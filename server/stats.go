@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"io"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -42,6 +44,7 @@ func (k Kind) String() string {
 // own, so that cores do not share it.
 type traffic struct {
 	commands          [kinds]atomic.Uint64
+	fragments         atomic.Uint64
 	bytesIn, bytesOut atomic.Uint64
 }
 
@@ -50,8 +53,26 @@ func (t *traffic) add(other *traffic) {
 	for k := range t.commands {
 		t.commands[k].Add(other.commands[k].Load())
 	}
+	t.fragments.Add(other.fragments.Load())
 	t.bytesIn.Add(other.bytesIn.Load())
 	t.bytesOut.Add(other.bytesOut.Load())
+}
+
+// broke notes that the client has broken the protocol.
+func (c *session) broke() {
+	c.srv.stats.protocolErrors.Add(1)
+	c.broken = true
+}
+
+// countEnd notes why a client ends.
+func (c *session) countEnd(err error) {
+	switch {
+	case errors.Is(err, ErrClosed):
+	case errors.Is(err, io.EOF), err == nil && !c.broken:
+		c.srv.stats.eofs.Add(1)
+	default:
+		c.srv.stats.faults.Add(1)
+	}
 }
 
 // counters are shared by all sessions.
@@ -64,6 +85,7 @@ type counters struct {
 	backendErrors     atomic.Uint64
 	panics            atomic.Uint64
 	idleClosed        atomic.Uint64
+	eofs, faults      atomic.Uint64 // of clients
 	dedicated         atomic.Int64
 }
 
@@ -81,6 +103,9 @@ type Stats struct {
 	BackendErrors  uint64 // commands answered with an error for lack of a connection to the back end
 	Panics         uint64 // in handlers; each is a bug
 	IdleClosed     uint64 // clients closed by IdleTimeout
+	ClientEOFs     uint64 // clients that closed their connection, or sent QUIT
+	ClientErrors   uint64 // clients that ended in another way, while the server was not shut down
+	Fragments      uint64 // parts of commands that were for several servers of a pool
 	Dedicated      int    // connections to the back end that belong to one client, open now
 	// Upstreams are the shared connections that have been used.
 	Upstreams []UpstreamStats
@@ -100,7 +125,7 @@ func (s *Server) Stats() Stats {
 		Extension:      make(map[string]uint64, len(c.extension)),
 		ProtocolErrors: c.protocolErrors.Load(), AuthFailures: c.authFailures.Load(),
 		BackendErrors: c.backendErrors.Load(), Panics: c.panics.Load(), IdleClosed: c.idleClosed.Load(),
-		Dedicated: int(c.dedicated.Load()),
+		Dedicated: int(c.dedicated.Load()), ClientEOFs: c.eofs.Load(), ClientErrors: c.faults.Load(),
 	}
 	for i, e := range s.table {
 		st.Extension[e.Name] = c.extension[i].Load()
@@ -116,6 +141,7 @@ func (s *Server) Stats() Stats {
 	for k := range st.Commands {
 		st.Commands[k] = sum.commands[k].Load()
 	}
+	st.Fragments = sum.fragments.Load()
 	st.BytesIn, st.BytesOut = sum.bytesIn.Load(), sum.bytesOut.Load()
 	for i := range s.upstreams {
 		if u := s.upstreams[i].get(); u != nil {

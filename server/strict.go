@@ -41,7 +41,7 @@ func (c *session) strictly(k *keySpec, args [][]byte) bool {
 	}
 	c.sendSpan()
 	c.commands[Local]++
-	c.srv.stats.protocolErrors.Add(1)
+	c.broke()
 	c.quit = true
 	return true
 }

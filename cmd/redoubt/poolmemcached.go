@@ -88,27 +88,3 @@ func (p *memcachedPool) health() error {
 func (p *memcachedPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error) {
 	return p.Change(memcachedOptions(c, p.flags, servers))
 }
-
-func (p *memcachedPool) collect(out poolMetrics) {
-	st := p.Stats()
-	out.gauge(poolRingDesc, 1, st.Digest)
-	out.gauge(poolClientsDesc, st.Clients)
-	out.count(poolAcceptedDesc, st.Accepted)
-	out.count(poolRefusedDesc, st.Refused)
-	out.count(poolCommandsDesc, st.Retrievals+st.Stores+st.Changes+st.Others, "passed")
-	out.count(poolCommandsDesc, st.Invalid, "local")
-	out.count(poolErrorsDesc, st.Errors)
-	out.count(poolInDesc, st.BytesIn)
-	out.count(poolOutDesc, st.BytesOut)
-	for _, s := range st.Servers {
-		out.gauge(nodeEjectedDesc, oneIf(!s.Live), s.Name)
-		out.count(ejectionsDesc, s.Ejections, s.Name)
-		out.count(nodeTimeoutsDesc, s.Timeouts, s.Name)
-		labels := []string{s.Name, "memcached"}
-		out.gauge(nodeUpDesc, oneIf(s.Up), labels...)
-		out.count(nodeConnectsDesc, s.Connects, labels...)
-		out.count(nodeLossesDesc, s.Losses, labels...)
-		out.gauge(nodeWaitingDesc, s.InFlight, labels...)
-		out.gauge(nodePendingDesc, s.Pending, labels...)
-	}
-}

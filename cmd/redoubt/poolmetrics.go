@@ -16,6 +16,8 @@ var (
 	poolErrorsDesc   = poolMetric("backend_errors_total", "Commands answered with an error for lack of a connection to their server.")
 	poolInDesc       = poolMetric("received_bytes_total", "Bytes received from clients.")
 	poolOutDesc      = poolMetric("sent_bytes_total", "Bytes sent to clients.")
+	poolEndedDesc    = poolMetric("clients_ended_total", "Clients that ended: by closing or QUIT (eof), or in another way (error).", "how")
+	poolPartsDesc    = poolMetric("fragments_total", "Parts of commands that were split over several servers.")
 	nodeUpDesc       = poolMetric("server_up", "1 while the shared connection to the server stands.", "server", "protocol")
 	nodeEjectedDesc  = poolMetric("server_ejected", "1 while the server is out of the ring.", "server")
 	ejectionsDesc    = poolMetric("server_ejections_total", "How many times the server was taken out of the ring.", "server")
@@ -23,6 +25,15 @@ var (
 	nodeLossesDesc   = poolMetric("server_losses_total", "Shared connections to the server that were lost.", "server", "protocol")
 	nodeWaitingDesc  = poolMetric("server_waiting", "Messages that wait for the server's replies.", "server", "protocol")
 	nodeTimeoutsDesc = poolMetric("server_timeouts_total", "Commands that the server did not answer in time.", "server")
+	nodeFailuresDesc = poolMetric("server_connect_failures_total", "Shared connections to the server that could not be made.", "server", "protocol")
+	nodeEOFsDesc     = poolMetric("server_eofs_total", "Shared connections that the server has closed; also among the losses.", "server", "protocol")
+	nodeLostDesc     = poolMetric("server_lost_total", "Commands answered with an error because the connection was lost before the reply.", "server")
+	nodeRequestsDesc = poolMetric("server_requests_total", "Commands sent to the server.", "server", "protocol")
+	nodeReqBytesDesc = poolMetric("server_request_bytes_total", "Bytes sent to the server.", "server", "protocol")
+	nodeRepliesDesc  = poolMetric("server_responses_total", "Replies of the server, late ones too.", "server", "protocol")
+	nodeRepBytesDesc = poolMetric("server_response_bytes_total", "Bytes of the server's replies.", "server", "protocol")
+	nodeQueuedDesc   = poolMetric("server_queued", "Commands that wait to be sent to the server.", "server", "protocol")
+	nodeFlightDesc   = poolMetric("server_in_flight", "Commands sent to the server that wait for their replies.", "server", "protocol")
 	nodePendingDesc  = poolMetric("server_pending_bytes", "Bytes that wait to be sent to the server.", "server", "protocol")
 )
 
@@ -34,8 +45,51 @@ func (h *poolHost) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (h *poolHost) Collect(out chan<- prometheus.Metric) {
 	for _, p := range h.now() {
-		p.front.collect(poolMetrics{p.name, out})
+		poolMetrics{p.name, out}.collect(p.front.counters())
 	}
+}
+
+func (m poolMetrics) collect(c poolCounters) {
+	m.gauge(poolRingDesc, 1, c.digest)
+	m.gauge(poolClientsDesc, c.clients)
+	m.count(poolAcceptedDesc, c.accepted)
+	m.count(poolRefusedDesc, c.refused)
+	m.count(poolEndedDesc, c.eofs, "eof")
+	m.count(poolEndedDesc, c.faults, "error")
+	m.count(poolCommandsDesc, c.passed, "passed")
+	m.count(poolCommandsDesc, c.local, "local")
+	m.count(poolPartsDesc, c.fragments)
+	m.count(poolErrorsDesc, c.errors)
+	m.count(poolInDesc, c.bytesIn)
+	m.count(poolOutDesc, c.bytesOut)
+	for _, s := range c.servers {
+		if !s.replica {
+			m.gauge(nodeEjectedDesc, oneIf(s.ejected), s.name)
+			m.count(ejectionsDesc, s.ejections, s.name)
+		}
+		sum, _ := s.total()
+		m.count(nodeTimeoutsDesc, sum.Late, s.name)
+		m.count(nodeLostDesc, sum.Lost, s.name)
+		for _, st := range s.shared {
+			m.collectShared(st, s.name, st.protocol)
+		}
+	}
+}
+
+func (m poolMetrics) collectShared(st sharedCounters, labels ...string) {
+	m.gauge(nodeUpDesc, oneIf(st.Up), labels...)
+	m.count(nodeConnectsDesc, st.Connects, labels...)
+	m.count(nodeFailuresDesc, st.Failures, labels...)
+	m.count(nodeLossesDesc, st.Losses, labels...)
+	m.count(nodeEOFsDesc, st.EOFs, labels...)
+	m.gauge(nodeWaitingDesc, st.Waiting, labels...)
+	m.gauge(nodeQueuedDesc, st.Queued, labels...)
+	m.gauge(nodePendingDesc, st.Pending, labels...)
+	m.gauge(nodeFlightDesc, st.InFlight, labels...)
+	m.count(nodeRequestsDesc, st.Requests, labels...)
+	m.count(nodeReqBytesDesc, st.RequestBytes, labels...)
+	m.count(nodeRepliesDesc, st.Responses, labels...)
+	m.count(nodeRepBytesDesc, st.ResponseBytes, labels...)
 }
 
 // A poolMetrics takes the numbers of a pool. The labels are those behind the pool's.

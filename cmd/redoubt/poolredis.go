@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/command"
@@ -138,38 +137,4 @@ func (p *redisPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ct
 	old := p.SetPool(pool)
 	p.pool.Store(pool)
 	return func(ctx context.Context) { _ = old.Retire(ctx) }, nil
-}
-
-func (p *redisPool) collect(out poolMetrics) {
-	st := p.Stats()
-	out.gauge(poolRingDesc, 1, p.digest())
-	out.gauge(poolClientsDesc, st.Clients)
-	out.count(poolAcceptedDesc, st.Accepted)
-	out.count(poolRefusedDesc, st.Refused)
-	out.count(poolCommandsDesc, st.Commands[server.Passed], "passed")
-	out.count(poolCommandsDesc, st.Commands[server.Local], "local")
-	out.count(poolErrorsDesc, st.BackendErrors)
-	out.count(poolInDesc, st.BytesIn)
-	out.count(poolOutDesc, st.BytesOut)
-	for _, n := range p.pool.Load().Nodes() {
-		ejected, times := n.Ejected()
-		out.gauge(nodeEjectedDesc, oneIf(ejected), n.Name())
-		out.count(ejectionsDesc, times, n.Name())
-		collectNode(out, n, n.Name())
-		for _, r := range n.Replicas() {
-			collectNode(out, r, r.Backend().Name())
-		}
-	}
-}
-
-// collectNode gives the counters of the shared connections to a server.
-func collectNode(out poolMetrics, n *proxy.Node, name string) {
-	for protocol, st := range n.Stats() {
-		labels := []string{name, "resp" + strconv.Itoa(int(protocol))}
-		out.gauge(nodeUpDesc, oneIf(st.Up), labels...)
-		out.count(nodeConnectsDesc, st.Connects, labels...)
-		out.count(nodeLossesDesc, st.Losses, labels...)
-		out.gauge(nodeWaitingDesc, st.Waiting, labels...)
-		out.gauge(nodePendingDesc, st.Pending, labels...)
-	}
 }

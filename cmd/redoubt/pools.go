@@ -27,7 +27,9 @@ func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
 	case f.pools == "" && f.testConf:
 		return misusef("--test-conf needs the file that it is about: --pools FILE")
 	case f.pools == "":
-		return misusef("--strict is for pools: --pools FILE")
+		return misusef("--strict and the --stats flags are for pools: --pools FILE")
+	case f.stats.port == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
+		return misusef("--stats-addr and --stats-interval need --stats-port")
 	}
 	for _, name := range []string{"listen", "backend", "dir", "prefix"} {
 		if flags.Changed(name) {
@@ -112,8 +114,8 @@ type front interface {
 	// with them. retire waits until those before are not needed, or ctx ends, and closes
 	// them.
 	change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error)
-	// collect gives its counters to Prometheus.
-	collect(out poolMetrics)
+	// counters are what it has counted.
+	counters() poolCounters
 }
 
 // close ends it at once. It may be half made.
@@ -167,7 +169,7 @@ func (f serveFlags) maxClientsOf(c poolfile.Pool) int {
 // servePools serves all pools of a file until a signal ends it.
 func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
 	log, err := newLog(stderr, f.logLevel, f.logFormat)
-	if err = errors.Join(err, f.check()); err != nil {
+	if err = errors.Join(err, f.check(), f.stats.check()); err != nil {
 		return fail(exitUsage, err)
 	}
 	password, err := f.password.read()
@@ -196,6 +198,11 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		return err
 	}
 	defer web.close()
+	stats, err := listenStats(f.stats, h)
+	if err != nil {
+		return err
+	}
+	defer stats.close()
 	for _, p := range h.pools {
 		h.serve(p, web.addr())
 	}

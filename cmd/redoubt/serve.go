@@ -27,6 +27,7 @@ type serveFlags struct {
 	listen, http, backend, prefix string
 	pools                         string
 	testConf, strict              bool
+	stats                         statsFlags
 	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
@@ -70,7 +71,7 @@ directory or an address can't be used.`,
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
-			if f.pools != "" || f.testConf || f.strict {
+			if f.pools != "" || f.testConf || f.strict || f.stats.asked(cmd.Flags()) {
 				if err := f.checkPools(cmd.Flags()); err != nil {
 					return err
 				}
@@ -89,6 +90,7 @@ directory or an address can't be used.`,
 	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
 	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
+	f.stats.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.storage.flags(flags)
 	f.password.flags(flags, "password that clients must give")

@@ -61,8 +61,9 @@ type client struct {
 	command  command
 	touched  []*node // that have something to be flushed
 	now      time.Time
-	more     bool // the last turn did not read all
-	last     bool // the client sends no more than what is there
+	why      error // what ended it; nil: it has quit
+	more     bool  // the last turn did not read all
+	last     bool  // the client sends no more than what is there
 }
 
 // newClient returns a client, for a loop if there is one.
@@ -83,6 +84,7 @@ func (p *Pool) newClient(conn net.Conn) *client {
 
 // end answers what was asked, and closes the connection.
 func (c *client) end() {
+	c.countEnd()
 	c.mu.Lock()
 	for !c.dead && (c.inFlight > 0 || c.held > 0 || c.writing) {
 		c.await()
@@ -108,6 +110,7 @@ func (c *client) read() bool {
 	c.to += n
 	goOn := c.process()
 	c.flushNodes()
+	c.why = err
 	return goOn && err == nil
 }
 
@@ -271,6 +274,7 @@ func (c *client) split(cmd *command) {
 		}
 		parts[i].line = append(append(parts[i].line, ' '), k...)
 	}
+	c.pool.fragments.Add(uint64(len(parts)))
 	a := c.begin(values, len(parts), false)
 	for _, p := range parts {
 		c.send(p.node, entry{answer: a, sent: c.now}, p.line, []byte(lineEnd))

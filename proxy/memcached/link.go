@@ -20,6 +20,7 @@ const (
 type entry struct {
 	answer *answer // nil: it has been given already
 	sent   time.Time
+	size   uint32 // in bytes
 	store  bool
 }
 
@@ -46,6 +47,7 @@ type link struct {
 	appended uint64 // entries ever
 	written  uint64 // of these, given to conn at least in part
 	taken    uint64 // of these, answered by the server
+	traffic  traffic
 	heard    time.Time
 	stalled  time.Time // since when the server has been too slow, or zero
 	err      error     // why the link ended
@@ -93,6 +95,7 @@ func (l *link) send(e entry, parts ...[]byte) error {
 	for _, p := range parts {
 		l.pending = append(l.pending, p...)
 	}
+	e.size = uint32(size) //nolint:gosec // far below: MaxLine and MaxValue
 	l.queue = append(l.queue, e)
 	l.appended++
 	return nil
@@ -175,6 +178,7 @@ func (l *link) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.written = l.appended
+	l.traffic.requestBytes += uint64(len(buf))
 	return buf
 }
 
@@ -246,7 +250,7 @@ func (l *link) read() error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			err = errors.New("closed by the server")
+			err = errEOF
 		}
 		if err != nil {
 			return err
@@ -255,6 +259,7 @@ func (l *link) read() error {
 }
 
 var (
+	errEOF     = errors.New("closed by the server")
 	errUnasked = errors.New("a reply that nobody asked for")
 	errLost    = errors.New("the server took a value for commands")
 )
@@ -280,6 +285,7 @@ func (l *link) deliver(buf []byte) error {
 	}
 	l.batch = append(l.batch[:0], l.queue[l.head:l.head+n]...)
 	l.pop(n)
+	l.received(n)
 	l.mu.Unlock()
 	l.node.answered()
 
@@ -377,8 +383,8 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 	return n > 0
 }
 
-// abandon answers everybody who waits, after the link has ended.
-func (l *link) abandon() {
+// abandon answers everybody who waits, after the link has ended. It returns how many.
+func (l *link) abandon() (n uint64) {
 	l.wg.Wait()
 	l.mu.Lock()
 	rest := append([]entry(nil), l.queue[l.head:]...)
@@ -391,9 +397,13 @@ func (l *link) abandon() {
 		if uint64(i) < sent { //nolint:gosec // not negative
 			raw = lost
 		}
+		if e.answer != nil {
+			n++
+		}
 		l.hand(e.answer, raw, true)
 	}
 	l.flushClients()
+	return n
 }
 
 // state returns how many commands and bytes wait.

@@ -268,7 +268,7 @@ func (c *client) turn(buf []byte) (over bool) {
 		c.more = false
 		over = c.pool.isDraining()
 	default:
-		over = true
+		over, c.why = true, err
 	}
 	if lent || c.from == c.to {
 		c.keep(buf)

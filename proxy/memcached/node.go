@@ -38,10 +38,12 @@ type node struct {
 	down     error // why there is no link
 	failures int   // without an answer between them
 	retryAt  time.Time
+	ejected  time.Time // last
+	past     traffic   // of links before
 
 	failing                                 atomic.Bool // failures is not 0
 	sent, connects, losses, timeouts, fails atomic.Uint64
-	ejections                               atomic.Uint64
+	ejections, eofs, dialFailures, lost     atomic.Uint64
 }
 
 // run keeps a connection until ctx ends.
@@ -55,6 +57,7 @@ func (n *node) run(ctx context.Context) {
 		conn, err := n.open(ctx)
 		if err != nil {
 			n.setDown(err)
+			n.dialFailures.Add(1)
 			n.tryOver()
 			n.failed()
 			// Half of the delay is random, so that many instances don't come back
@@ -88,11 +91,14 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 
 	err := l.close(l.read())
 	n.setDown(err)
-	n.link.Store(nil)
+	n.drop(l)
 	close(stop)
 	<-watched
 	n.losses.Add(1)
-	l.abandon()
+	if errors.Is(err, errEOF) {
+		n.eofs.Add(1)
+	}
+	n.lost.Add(l.abandon())
 	if ctx.Err() == nil && !errors.Is(err, errEjected) {
 		n.failed()
 	}
@@ -245,7 +251,8 @@ func (n *node) failed() {
 	limit := n.group.opts.FailureLimit
 	eject := limit > 0 && n.failures >= limit
 	if eject {
-		n.retryAt = time.Now().Add(n.group.opts.RetryTimeout)
+		n.ejected = time.Now()
+		n.retryAt = n.ejected.Add(n.group.opts.RetryTimeout)
 	}
 	n.mu.Unlock()
 	if eject {
@@ -261,17 +268,19 @@ func (n *node) stats() ServerStats {
 	s := ServerStats{
 		Name: n.server.Name, Sent: n.sent.Load(), Connects: n.connects.Load(), Losses: n.losses.Load(),
 		Timeouts: n.timeouts.Load(), Failures: n.fails.Load(), Ejections: n.ejections.Load(),
-	}
-	if l := n.link.Load(); l != nil {
-		s.Up = true
-		s.InFlight, s.Pending = l.state()
-		return s
+		EOFs: n.eofs.Load(), DialFailures: n.dialFailures.Load(), Lost: n.lost.Load(),
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.down != nil {
+	s.EjectedAt = n.ejected
+	t := n.past
+	if l := n.link.Load(); l != nil {
+		s.Up = true
+		t.add(l.stats(&s))
+	} else if n.down != nil {
 		s.LastError = n.down.Error()
 	}
+	s.SentBytes, s.Answers, s.AnswerBytes = t.requestBytes, t.responses, t.responseBytes
 	return s
 }
 

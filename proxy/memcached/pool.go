@@ -27,6 +27,7 @@ type Pool struct {
 	looping  sync.WaitGroup // goroutines of loops, and of clients that have left them
 
 	accepted, refused, slow, idle, errors atomic.Uint64
+	eofs, faults, fragments               atomic.Uint64
 	bytesIn, bytesOut                     atomic.Uint64
 	commands                              [kinds]atomic.Uint64
 }
@@ -65,6 +66,8 @@ type Stats struct {
 	Refused  uint64 // clients above the limit
 	Slow     uint64 // clients that were disconnected because they didn't read
 	Idle     uint64 // clients that were disconnected after IdleTimeout
+	EOFs     uint64 // clients that closed their connection, or sent quit
+	Faults   uint64 // clients that ended in another way, while the pool was not shut down
 	BytesIn  uint64 // from clients
 	BytesOut uint64 // to clients
 
@@ -74,6 +77,7 @@ type Stats struct {
 	Others     uint64 // flush_all, verbosity, version, stats
 	Invalid    uint64 // commands that were refused for what they are
 	Errors     uint64 // commands that could not be sent
+	Fragments  uint64 // parts of retrievals that were split
 
 	Ejections uint64
 	Digest    string // of the ring
@@ -86,14 +90,24 @@ type ServerStats struct {
 	Up        bool   // there is a connection
 	Live      bool   // it is in the ring
 	Sent      uint64 // commands; of a retrieval from several servers each part
+	SentBytes uint64
 	Connects  uint64 // connections made
 	Losses    uint64 // connections lost
 	Timeouts  uint64 // commands that were not answered in time
+	Lost      uint64 // commands whose answers were lost with the connection
 	Failures  uint64 // of connecting, of connections, and times without an answer
 	Ejections uint64
 	InFlight  int    // commands that wait for answers
+	Queued    int    // of these, those that wait to be sent
 	Pending   int    // bytes that wait to be sent
 	LastError string // why there is no connection
+
+	Answers       uint64 // late ones too
+	AnswerBytes   uint64
+	InFlightBytes int       // of the commands that were sent and wait for answers
+	EOFs          uint64    // of the losses, those where the server closed the connection
+	DialFailures  uint64    // connections that could not be made
+	EjectedAt     time.Time // last; zero: never
 }
 
 // Stats returns the counters now. Those of the servers begin anew with [Pool.Change].
@@ -105,7 +119,8 @@ func (p *Pool) Stats() Stats {
 		BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
 		Retrievals: count(retrieval), Stores: count(storage), Changes: count(keyed),
 		Others:  count(broadcast) + count(version) + count(stats) + count(ownStats),
-		Invalid: count(refused), Errors: p.errors.Load(),
+		Invalid: count(refused), Errors: p.errors.Load(), Fragments: p.fragments.Load(),
+		EOFs: p.eofs.Load(), Faults: p.faults.Load(),
 		Digest: g.digest(), Servers: g.stats(),
 	}
 	for _, at := range s.Servers {

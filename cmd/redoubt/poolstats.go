@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// statsFlags are where twemproxy's statistics are told. The names are twemproxy's.
+type statsFlags struct {
+	port, interval int
+	addr           string
+}
+
+func (f *statsFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&f.port, "stats-port", 0, "in front of pools, `port` that tells twemproxy's statistics, in JSON, to whoever connects; 0 for none")
+	flags.StringVar(&f.addr, "stats-addr", "127.0.0.1", "`address` of --stats-port")
+	flags.IntVar(&f.interval, "stats-interval", 0, "how old what --stats-port tells may be, in `ms`; 0 for now")
+}
+
+// asked reports whether any of them is given.
+func (f *statsFlags) asked(flags *pflag.FlagSet) bool {
+	return flags.Changed("stats-port") || flags.Changed("stats-addr") || flags.Changed("stats-interval")
+}
+
+func (f *statsFlags) check() error {
+	var errs []error
+	if f.port < 0 || f.port > 65535 {
+		errs = append(errs, fmt.Errorf("stats-port is %d; want 1 to 65535, or 0 for none", f.port))
+	}
+	if f.interval < 0 {
+		errs = append(errs, fmt.Errorf("stats-interval is %d; want at least 0", f.interval))
+	}
+	return errors.Join(errs...)
+}
+
+// A statsServer tells twemproxy's statistics of all pools: whoever connects gets one
+// document, and is closed. The zero value tells nobody.
+type statsServer struct {
+	listener net.Listener
+	host     *poolHost
+	interval time.Duration
+	source   string
+	started  time.Time
+	telling  sync.WaitGroup
+
+	mu   sync.Mutex
+	last []byte
+	made time.Time
+}
+
+// listenStats begins to tell the statistics of h, if it is asked for.
+func listenStats(f statsFlags, h *poolHost) (*statsServer, error) {
+	s := &statsServer{host: h, interval: time.Duration(f.interval) * time.Millisecond, started: time.Now()}
+	if f.port == 0 {
+		return s, nil
+	}
+	s.source, _ = os.Hostname()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(f.addr, strconv.Itoa(f.port)))
+	if err != nil {
+		return nil, failf(exitUnavailable, "stats-port: %w", err)
+	}
+	s.listener = l
+	s.telling.Go(s.serve)
+	return s, nil
+}
+
+func (s *statsServer) close() {
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	s.telling.Wait()
+}
+
+func (s *statsServer) serve() {
+	for {
+		conn, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many open files, most likely: it passes
+			s.host.log.Error("accepting on the stats port failed", slog.Any("error", err))
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		s.telling.Go(func() { s.tell(conn) })
+	}
+}
+
+// statsPatience is how long somebody has to take the document.
+const statsPatience = time.Second
+
+func (s *statsServer) tell(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(statsPatience))
+	if _, err := conn.Write(s.document()); err != nil {
+		return
+	}
+	// To close before all has been read that was sent would throw the document away.
+	if c, ok := conn.(*net.TCPConn); ok && c.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+// document returns the statistics, which are not older than the interval.
+func (s *statsServer) document() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.last == nil || now.Sub(s.made) >= s.interval {
+		s.last, s.made = s.make(now), now
+	}
+	return s.last
+}
+
+// make makes a document as nutcracker 0.5.0 does: the same names in the same order.
+func (s *statsServer) make(now time.Time) []byte {
+	type pool struct {
+		name string
+		poolCounters
+	}
+	var pools []pool
+	total, current := uint64(0), 0
+	for _, p := range s.host.now() {
+		c := p.front.counters()
+		pools = append(pools, pool{p.name, c})
+		total, current = total+1+c.accepted, current+1+c.clients // 1: what listens
+		for _, n := range c.servers {
+			sum, up := n.total()
+			total += sum.Connects + n.borrowed
+			current += up + n.lent + n.kept
+		}
+	}
+	o := openObject(nil)
+	o.text("service", "redoubt")
+	o.text("source", s.source)
+	o.text("version", readBuildVersion())
+	o.number("uptime", uint64(now.Sub(s.started)/time.Second))
+	o.number("timestamp", uint64(now.Unix())) //nolint:gosec // positive
+	o.number("total_connections", total)
+	o.number("curr_connections", uint64(current)) //nolint:gosec // positive
+	for _, p := range pools {
+		o.object(p.name, p.appendTo)
+	}
+	return append(o.end(), '\n')
+}
+
+func (c *poolCounters) appendTo(o *object) {
+	ejects, errs := uint64(0), c.errors
+	for _, n := range c.servers {
+		sum, _ := n.total()
+		ejects += n.ejections
+		errs += sum.Late + sum.Lost
+	}
+	o.number("client_eof", c.eofs)
+	o.number("client_err", c.faults)
+	o.number("client_connections", uint64(c.clients)) //nolint:gosec // positive
+	o.number("server_ejects", ejects)
+	o.number("forward_error", errs)
+	o.number("fragments", c.fragments)
+	for _, n := range c.servers {
+		o.object(n.name, n.appendTo)
+	}
+}
+
+func (s *serverCounters) appendTo(o *object) {
+	sum, up := s.total()
+	ejectedAt := uint64(0)
+	if !s.ejectedAt.IsZero() {
+		ejectedAt = uint64(s.ejectedAt.UnixMicro()) //nolint:gosec // positive
+	}
+	o.number("server_eof", sum.EOFs)
+	o.number("server_err", sum.Failures+sum.Losses-sum.EOFs)
+	o.number("server_timedout", sum.Late)
+	o.number("server_connections", uint64(up+s.lent+s.kept)) //nolint:gosec // positive
+	o.number("server_ejected_at", ejectedAt)
+	o.number("requests", sum.Requests)
+	o.number("request_bytes", sum.RequestBytes)
+	o.number("responses", sum.Responses)
+	o.number("response_bytes", sum.ResponseBytes)
+	o.number("in_queue", uint64(sum.Queued))               //nolint:gosec // not negative
+	o.number("in_queue_bytes", uint64(sum.Pending))        //nolint:gosec // not negative
+	o.number("out_queue", uint64(sum.InFlight))            //nolint:gosec // not negative
+	o.number("out_queue_bytes", uint64(sum.InFlightBytes)) //nolint:gosec // not negative
+}
+
+// An object is one of JSON whose members have an order, which encoding/json gives only
+// those of a struct.
+type object struct {
+	buf  []byte
+	some bool // members
+}
+
+func openObject(buf []byte) object { return object{buf: append(buf, '{')} }
+
+func (o *object) end() []byte { return append(o.buf, '}') }
+
+func (o *object) key(name string) {
+	if o.some {
+		o.buf = append(o.buf, ", "...)
+	}
+	o.some = true
+	o.quote(name)
+	o.buf = append(o.buf, ':')
+}
+
+func (o *object) quote(s string) {
+	quoted, _ := json.Marshal(s) // a string has no error
+	o.buf = append(o.buf, quoted...)
+}
+
+func (o *object) text(name, value string) {
+	o.key(name)
+	o.quote(value)
+}
+
+func (o *object) number(name string, value uint64) {
+	o.key(name)
+	o.buf = strconv.AppendUint(o.buf, value, 10)
+}
+
+func (o *object) object(name string, members func(o *object)) {
+	o.key(name)
+	inner := openObject(append(o.buf, ' '))
+	members(&inner)
+	o.buf = inner.end()
+}

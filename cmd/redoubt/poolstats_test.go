@@ -1,0 +1,169 @@
+//go:build unix
+
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// nutcrackerStats is what nutcracker 0.5.0 told after the commands of TestPoolStats.
+//
+//go:embed testdata/nutcracker-stats.json
+var nutcrackerStats string
+
+// askStats returns what the stats port at addr tells.
+func askStats(t *testing.T, addr string) string {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// poolStatsOf returns the part of a document that is about a pool: text, for the order of
+// names, and numbers.
+func poolStatsOf(t *testing.T, text, pool string) (names []string, numbers map[string]any) {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if err := json.Unmarshal(all[pool], &numbers); err != nil {
+		t.Fatalf("pool %s: %v in %s", pool, err, text)
+	}
+	return regexp.MustCompile(`"[^"]+":`).FindAllString(string(all[pool]), -1), numbers
+}
+
+// TestPoolStats: the stats port tells what nutcracker tells after the same commands, in
+// the same order, but for what is known to differ.
+func TestPoolStats(t *testing.T) {
+	one, two, cache := redistest.Start(t), redistest.Start(t), memcachedtest.Start(t)
+	addr := map[string]string{"alpha": freeAddr(t), "beta": freeAddr(t), "delta": freeAddr(t), "gone": freeAddr(t), "stats": freeAddr(t)}
+	_, port, err := net.SplitHostPort(addr["stats"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	startServing(t, "--stats-port", port, "--stats-interval", "1", "--pools", writePools(t, fmt.Sprintf(`alpha:
+  listen: %s
+  hash: fnv1a_64
+  distribution: modula
+  redis: true
+  servers:
+   - %s:1 redis-1
+   - %s:1 redis-2
+beta:
+  listen: %s
+  servers:
+   - %s:1 cache-1
+delta:
+  listen: %s
+  redis: true
+  servers:
+   - %s:1 gone
+`, addr["alpha"], one.Addr(), two.Addr(), addr["beta"], cache.Addr(), addr["delta"], addr["gone"])))
+
+	command := func(args ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(args))
+		for _, a := range args {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
+		}
+		return text
+	}
+	for pool, commands := range map[string][]string{
+		"alpha": {
+			command("SET", "a", "1"), command("MGET", "a", "b", "c", "d"), command("MGET", "a"), command("MGET", "a", "c"),
+			command("DEL", "a", "b", "c"), command("MSET", "a", "1", "b", "2"), command("QUIT"),
+		},
+		"beta":  {"set x 0 0 1\r\n1\r\n", "get x y z\r\n", "get x\r\n", "quit\r\n"},
+		"delta": {command("GET", "a"), command("GET", "a"), command("QUIT")},
+	} {
+		u := dialCache(t, "tcp", addr[pool])
+		if _, err := io.WriteString(u.conn, strings.Join(commands, "")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(u.r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The rest is the same number for number.
+	differs := map[string]string{
+		"fragments":     "nutcracker doesn't count them",
+		"request_bytes": "parts of commands are written in another way",
+		"server_err":    "here a server that is down is asked for in the background",
+		"gone.requests": "and is sent nothing",
+	}
+	flat := func(numbers map[string]any) map[string]any {
+		all := map[string]any{}
+		for name, v := range numbers {
+			if inner, ok := v.(map[string]any); ok {
+				for k, n := range inner {
+					if differs[k] == "" && differs[name+"."+k] == "" {
+						all[name+"."+k] = n
+					}
+				}
+			} else if differs[name] == "" {
+				all[name] = v
+			}
+		}
+		return all
+	}
+	for _, pool := range []string{"alpha", "beta", "delta"} {
+		wantNames, want := poolStatsOf(t, nutcrackerStats, pool)
+		names, _ := poolStatsOf(t, askStats(t, addr["stats"]), pool)
+		if !slices.Equal(names, wantNames) {
+			t.Errorf("pool %s: %v, want %v", pool, names, wantNames)
+		}
+		var got map[string]any
+		eventually(t, "all is counted in "+pool, func() bool {
+			_, got = poolStatsOf(t, askStats(t, addr["stats"]), pool)
+			return maps.Equal(flat(got), flat(want)) || t.Failed()
+		})
+	}
+	text := askStats(t, addr["stats"])
+	wantHead := regexp.MustCompile(`^\{"service":"redoubt", "source":"[^"]*", "version":"[^"]+", "uptime":\d+, "timestamp":\d+, "total_connections":\d+, "curr_connections":6, "alpha": \{`)
+	if !wantHead.MatchString(text) { // 6: three listeners, three servers that are up
+		t.Errorf("it begins with %.300s", text)
+	}
+	if _, got := poolStatsOf(t, text, "alpha"); got["fragments"] != 6.0 {
+		t.Errorf("%v fragments, want 6", got["fragments"])
+	}
+}
+
+// TestStatsFlags: flags of the stats port that make no sense are refused.
+func TestStatsFlags(t *testing.T) {
+	file := writePools(t, "a:\n  listen: 127.0.0.1:22999\n  redis: true\n  servers:\n   - 127.0.0.1:1:1\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--stats-port=22222"}, "the --stats flags are for pools"},
+		{[]string{"--pools", file, "--stats-addr=127.0.0.1"}, "--stats-addr and --stats-interval need --stats-port"},
+		{[]string{"--pools", file, "--stats-port=70000"}, "stats-port is 70000; want 1 to 65535, or 0 for none"},
+		{[]string{"--pools", file, "--stats-port=1", "--stats-interval=-1"}, "stats-interval is -1; want at least 0"},
+	} {
+		code, _, stderr := runToEnd(t, nil, append([]string{"serve", "--http="}, c.args...)...)
+		if code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit %d, %q; want %q", c.args, code, stderr, c.want)
+		}
+	}
+}
