@@ -67,9 +67,10 @@ var mayImport = map[string][]string{
 	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
 	"proxy":               {".", "resp", "internal/socket", "proxy/ring"},
-	"proxy/memcached":     {"internal/socket", "proxy/ring"},
+	"proxy/hotkeys":       {},
+	"proxy/memcached":     {"internal/socket", "proxy/hotkeys", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/ring", "resp", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/ring", "resp", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

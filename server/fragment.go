@@ -168,6 +168,7 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 	j := c.newJoin(k.fragments.how)
 	inline, scatters := c.scanner.Inline(), pool.Scatters()
 	for i := 1; i < len(args); i += step {
+		c.asks(args[i])
 		at := 0
 		if node := pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
 			for at < len(j.parts) && j.parts[at].node != node {

@@ -114,6 +114,7 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	plain := k != nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline()
 	if plain && k.single && len(args) > 1 {
 		c.commands[Passed]++
+		c.asks(args[1])
 		if c.route(k, args[1]) {
 			c.pass(raw)
 		}
@@ -264,6 +265,7 @@ func (c *session) keyed(k *keySpec, args [][]byte, raw []byte) {
 	}
 	at, ok := k.positions(c.positions[:0], args)
 	c.positions = at
+	c.asksAll(at, args)
 	if ok && c.scriptOfMany(k, at) {
 		c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " " + manyNeedTag)
 		return
@@ -422,6 +424,9 @@ func (c *session) infoPooled(args [][]byte) {
 				fmt.Fprintf(&b, "server%d_replica%d:name=%s,up=%t,%s\r\n", i, j, r.Backend().Name(), r.Up(), countersOf(r))
 			}
 		}
+	}
+	if len(args) > 1 && section("Hotkeys") { // keys may be secrets: not for who asks for nothing in particular
+		c.srv.appendHotKeys(&b)
 	}
 	c.text(b.String())
 }

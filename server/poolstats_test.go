@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -40,6 +41,7 @@ func TestPoolCounts(t *testing.T) {
 		}
 	}
 	eventually(t, "both are late", func() bool { return stats().Late == now.Late+2 })
+	await.Always(t, 100*time.Millisecond, "each is counted once", func() bool { return stats().Late == now.Late+2 })
 	p.nodes[1].Resume()
 	eventually(t, "both are answered", func() bool { s := stats(); return s.InFlight == 0 && s.Responses == now.Responses+2 })
 	if s := stats(); s.InFlightBytes != 0 || s.Late != now.Late+2 || s.Losses != 0 {

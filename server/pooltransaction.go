@@ -135,6 +135,7 @@ func (c *session) queuePooled(k *keySpec, args [][]byte, raw []byte) {
 	}
 	at, ok := k.positions(c.positions[:0], args)
 	c.positions = at
+	c.asksAll(at, args)
 	switch {
 	case !ok || len(at) == 0 || notInPools[k.name]:
 		c.refuseQueued(name)

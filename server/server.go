@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -36,6 +37,7 @@ type Server struct {
 	stats    counters
 
 	pool     atomic.Pointer[proxy.Pool] // nil: there is one back end
+	hot      *hotkeys.Sketch            // of the pool
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
 	// upstreams are shared by all clients that have no state: for RESP2 and
@@ -91,6 +93,7 @@ func New(opts Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session),
 	}
 	s.pool.Store(opts.Pool)
+	s.hot = hotkeys.New(time.Now())
 	if err := s.makeEnv(); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -30,6 +31,7 @@ type session struct {
 	buf       []byte
 	from, to  int
 	scanner   resp.CommandScanner
+	sampler   hotkeys.Sampler
 	next      uint64 // the tag of the next command
 	protocol  resp.Protocol
 	authed    bool

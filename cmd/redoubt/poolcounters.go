@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -19,6 +20,7 @@ type poolCounters struct {
 	passed, local     uint64 // commands
 	errors            uint64 // commands that could not be sent
 	fragments         uint64
+	hottest           []hotkeys.Key // at most one
 	bytesIn, bytesOut uint64
 	servers           []serverCounters
 }
@@ -65,6 +67,7 @@ func (p *redisPool) counters() poolCounters {
 		eofs: st.ClientEOFs, faults: st.ClientErrors, passed: st.Commands[server.Passed], local: st.Commands[server.Local],
 		errors: st.BackendErrors, fragments: st.Fragments, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
 	}
+	c.hottest = p.HotKeys(1)
 	for _, n := range p.pool.Load().Nodes() {
 		s := countersOf(n, n.Name())
 		s.ejected, s.ejections = n.Ejected()
@@ -96,6 +99,7 @@ func (p *memcachedPool) counters() poolCounters {
 		eofs: st.EOFs, faults: st.Faults, passed: st.Retrievals + st.Stores + st.Changes + st.Others, local: st.Invalid,
 		errors: st.Errors, fragments: st.Fragments, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
 	}
+	c.hottest = p.HotKeys(1)
 	for _, s := range st.Servers {
 		c.servers = append(c.servers, serverCounters{
 			name: s.Name, ejected: !s.Live, ejections: s.Ejections, ejectedAt: s.EjectedAt,

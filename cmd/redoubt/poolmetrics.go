@@ -18,6 +18,7 @@ var (
 	poolOutDesc      = poolMetric("sent_bytes_total", "Bytes sent to clients.")
 	poolEndedDesc    = poolMetric("clients_ended_total", "Clients that ended: by closing or QUIT (eof), or in another way (error).", "how")
 	poolPartsDesc    = poolMetric("fragments_total", "Parts of commands that were split over several servers.")
+	poolHottestDesc  = poolMetric("hottest_key_per_second", "How often the key is asked for that is asked for most at present; INFO hotkeys has its name.")
 	nodeUpDesc       = poolMetric("server_up", "1 while the shared connection to the server stands.", "server", "protocol")
 	nodeEjectedDesc  = poolMetric("server_ejected", "1 while the server is out of the ring.", "server")
 	ejectionsDesc    = poolMetric("server_ejections_total", "How many times the server was taken out of the ring.", "server")
@@ -60,6 +61,11 @@ func (m poolMetrics) collect(c poolCounters) {
 	m.count(poolCommandsDesc, c.local, "local")
 	m.count(poolPartsDesc, c.fragments)
 	m.count(poolErrorsDesc, c.errors)
+	hottest := 0.0
+	for _, k := range c.hottest {
+		hottest = k.PerSecond
+	}
+	m.out <- prometheus.MustNewConstMetric(poolHottestDesc, prometheus.GaugeValue, hottest, m.pool)
 	m.count(poolInDesc, c.bytesIn)
 	m.count(poolOutDesc, c.bytesOut)
 	for _, s := range c.servers {

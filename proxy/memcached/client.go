@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 )
 
 const (
@@ -58,6 +59,7 @@ type client struct {
 	buf      []byte // from from to to
 	from, to int
 	scanner  requestScanner
+	sampler  hotkeys.Sampler
 	command  command
 	touched  []*node // that have something to be flushed
 	now      time.Time
@@ -204,12 +206,15 @@ func (c *client) do(cmd *command) {
 		return
 	}
 	c.pool.commands[cmd.kind].Add(1)
+	c.ask(cmd.keys)
 	c.makeRoom()
 	switch cmd.kind {
 	case refused:
 		c.local([]byte(cmd.refusal))
 	case ownStats:
 		c.local(c.pool.ownStats())
+	case hotStats:
+		c.local(c.pool.hotStats())
 	case retrieval:
 		c.retrieve(cmd)
 	case storage, keyed:

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 )
 
 // A Pool is a number of memcached servers that clients see as one. Its methods
@@ -14,6 +16,7 @@ type Pool struct {
 	opts    Options
 	group   atomic.Pointer[group] // the servers now
 	started time.Time
+	hot     *hotkeys.Sketch
 
 	mu        sync.Mutex
 	groups    map[*group]struct{} // the servers now, and those before that are still needed
@@ -39,7 +42,7 @@ func New(opts Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		opts: g.opts, started: time.Now(), groups: map[*group]struct{}{g: {}}, draining: make(chan struct{}),
+		opts: g.opts, started: time.Now(), hot: hotkeys.New(time.Now()), groups: map[*group]struct{}{g: {}}, draining: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, clients: map[*client]struct{}{},
 	}
 	p.group.Store(g)
@@ -118,7 +121,7 @@ func (p *Pool) Stats() Stats {
 		Accepted: p.accepted.Load(), Refused: p.refused.Load(), Slow: p.slow.Load(), Idle: p.idle.Load(),
 		BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
 		Retrievals: count(retrieval), Stores: count(storage), Changes: count(keyed),
-		Others:  count(broadcast) + count(version) + count(stats) + count(ownStats),
+		Others:  count(broadcast) + count(version) + count(stats) + count(ownStats) + count(hotStats),
 		Invalid: count(refused), Errors: p.errors.Load(), Fragments: p.fragments.Load(),
 		EOFs: p.eofs.Load(), Faults: p.faults.Load(),
 		Digest: g.digest(), Servers: g.stats(),

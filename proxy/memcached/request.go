@@ -18,6 +18,7 @@ const (
 	version
 	stats    // of the servers
 	ownStats // of the pool
+	hotStats // of its keys
 	quit
 	kinds // how many there are
 )
@@ -31,7 +32,7 @@ const (
 	errLongLine  = "CLIENT_ERROR line too long\r\n"
 	errTooLarge  = "SERVER_ERROR object too large for cache\r\n"
 	errTooMany   = "ERROR Too many open connections\r\n"
-	errStats     = "CLIENT_ERROR redoubt: only stats, stats reset and stats proxy are of a pool: ask a server itself\r\n"
+	errStats     = "CLIENT_ERROR redoubt: only stats, stats reset, stats proxy and stats hotkeys are of a pool: ask a server itself\r\n"
 	replyEnd     = "END\r\n"
 	lineEnd      = "\r\n"
 )
@@ -220,6 +221,8 @@ func (s *requestScanner) parse(c *command, line []byte) {
 			c.short()
 		case n == 1 && string(words[0]) == "proxy":
 			c.kind = ownStats
+		case n == 1 && string(words[0]) == "hotkeys":
+			c.kind = hotStats
 		default:
 			c.refuse(errStats)
 		}
