@@ -65,6 +65,7 @@ type output struct {
 	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
+	hold
 }
 
 const (
@@ -238,7 +239,7 @@ func (o *output) Push(raw []byte) (flush bool) {
 func (o *output) Flush() {
 	o.mu.Lock()
 	o.scheduled = false
-	if o.writing || o.err != nil {
+	if o.writing || o.err != nil || o.holds() {
 		o.mu.Unlock()
 		return
 	}

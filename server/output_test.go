@@ -12,9 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-func pipeOutput(timeout time.Duration) (*output, net.Conn) {
+func pipeOutput() (*output, net.Conn) {
 	client, conn := net.Pipe()
-	o := &output{conn: socket.New(conn), timeout: timeout, max: 1 << 20, traffic: new(traffic)}
+	o := &output{conn: socket.New(conn), timeout: time.Second, max: 1 << 20, traffic: new(traffic)}
 	o.init()
 	return o, client
 }
@@ -23,7 +23,7 @@ func pipeOutput(timeout time.Duration) (*output, net.Conn) {
 // takes a large reply slowly.
 func TestSlowlyTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, client := pipeOutput(time.Second)
+		o, client := pipeOutput()
 		want := bytes.Repeat([]byte("x"), 100)
 		if o.Reply(0, want) {
 			o.Flush()
@@ -43,7 +43,7 @@ func TestSlowlyTaken(t *testing.T) {
 
 func TestTakenNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, client := pipeOutput(time.Second)
+		o, client := pipeOutput()
 		began := time.Now()
 		if o.Reply(0, bytes.Repeat([]byte("x"), 100)) {
 			o.Flush()

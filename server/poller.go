@@ -271,6 +271,7 @@ func (p *poller) answer() (leads bool) {
 		batch[i] = nil
 		if p.srv.inPool() {
 			touched = c.addTouched(touched)
+			c.out.asked.Store(c.next)
 			c.out.Flush()
 			c.count()
 			p.rest(c, nil)

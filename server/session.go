@@ -107,6 +107,9 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.connect(conn)
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
+	if pool := s.pool.Load(); pool != nil && len(pool.Nodes()) > 1 {
+		c.out.holder = &s.holder
+	}
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.openLocal(c.conn)
@@ -321,6 +324,7 @@ func (c *session) settle() bool {
 
 // flush sends what waits to be sent, in both directions.
 func (c *session) flush() {
+	c.out.asked.Store(c.next)
 	switch {
 	case c.dedicated != nil:
 		c.dedicated.Flush()
