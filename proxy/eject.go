@@ -53,8 +53,11 @@ func (p *Pool) remake() {
 }
 
 // Up reports whether there is a shared connection to the server, and replies come in
-// time.
+// time, and from a replica that it has its server's data.
 func (n *Node) Up() bool {
+	if n.role.stale.Load() {
+		return false
+	}
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil && u.up() {
 			return true

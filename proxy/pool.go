@@ -59,6 +59,9 @@ type Pool struct {
 	ring  atomic.Pointer[ring.Ring]
 	nodes []*Node
 
+	unwatch  context.CancelFunc // nil: there are no replicas
+	watching sync.WaitGroup
+
 	mu     sync.Mutex // guards the state of ejection of all nodes, and closed
 	closed bool
 }
@@ -81,6 +84,11 @@ func NewPool(opts PoolOptions) (*Pool, error) {
 		return nil, err
 	}
 	p.ring.Store(r)
+	if slices.ContainsFunc(p.nodes, func(n *Node) bool { return len(n.replicas) > 0 }) {
+		ctx, cancel := context.WithCancel(context.Background())
+		p.unwatch = cancel
+		p.watching.Go(func() { p.watchReplicas(ctx) })
+	}
 	return p, nil
 }
 
@@ -194,6 +202,10 @@ func (p *Pool) Close() error {
 		}
 	}
 	p.mu.Unlock()
+	if p.unwatch != nil {
+		p.unwatch()
+		p.watching.Wait()
+	}
 	for _, n := range p.nodes {
 		n.close()
 	}
@@ -208,6 +220,7 @@ type Node struct {
 
 	replicas []*Node
 	replica  bool // it is one of these
+	role     role // of a replica
 
 	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
 	mu        sync.Mutex                  // guards making them, and what follows
@@ -269,7 +282,9 @@ func (n *Node) Stats() map[resp.Protocol]Stats {
 	all := make(map[resp.Protocol]Stats)
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
-			all[resp.RESP2+resp.Protocol(i)] = u.Stats() //nolint:gosec // 0 or 1
+			s := u.Stats()
+			s.Up = s.Up && !n.role.stale.Load()
+			all[resp.RESP2+resp.Protocol(i)] = s //nolint:gosec // 0 or 1
 		}
 	}
 	return all

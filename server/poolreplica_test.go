@@ -121,6 +121,38 @@ func TestPoolReplicaWithoutData(t *testing.T) {
 	}
 }
 
+// TestPoolReplicaLosesServer: a replica that doesn't follow its server any more, or doesn't
+// answer, is not read until it does.
+func TestPoolReplicaLosesServer(t *testing.T) {
+	p, replicas := withReplicas(t)
+	w := dial(t, p.addr)
+	reads := func(k, value string) {
+		t.Helper()
+		eventually(t, k+" is "+value, func() bool { return w.do("GET", k) == bulk(value) })
+	}
+	reads("a", "replica")
+	host, port, _ := net.SplitHostPort(p.nodes[0].Addr())
+	replicas[0].CLI("REPLICAOF", "127.0.0.1", "1")
+	reads("a", "server")
+	reads("b", "replica")
+	if info := w.do("INFO", "servers"); !strings.Contains(info, "server0_replica0:name=redis-1 replica,up=false,") {
+		t.Errorf("INFO: %s", info)
+	}
+	replicas[0].CLI("REPLICAOF", host, port)
+	p.nodes[0].CLI("SET", "a", "later")
+	eventually(t, "it is replicated", func() bool { return replicas[0].CLI("GET", "a") == "later" })
+	replicas[0].CLI("SET", "a", "replica")
+	reads("a", "replica")
+	replicas[0].CLI("REPLICAOF", "NO", "ONE")
+	reads("a", "later")
+
+	replicas[1].Pause()
+	eventually(t, "it is out", func() bool { return !p.pool.Nodes()[1].Replicas()[0].Up() })
+	w.want(bulk("server"), "GET b")
+	replicas[1].Resume()
+	reads("b", "replica")
+}
+
 // TestPoolWithoutReplicas: what is about replicas is refused where there are none.
 func TestPoolWithoutReplicas(t *testing.T) {
 	p := startPool(t, 1)
