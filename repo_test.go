@@ -38,10 +38,11 @@ const (
 var mayImport = map[string][]string{
 	".":                   {},
 	"resp":                {},
-	"engine":              {".", "engine/aof", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "resp"},
+	"engine":              {".", "engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "resp"},
 	"engine/aof":          {},
 	"engine/native":       {"engine"},
 	"internal/calendar":   {},
+	"internal/glob":       {},
 	"internal/hyll":       {},
 	"internal/keyslot":    {},
 	"internal/morton":     {},
@@ -70,7 +71,7 @@ var mayImport = map[string][]string{
 	"proxy/hotkeys":       {},
 	"proxy/memcached":     {"internal/socket", "proxy/hotkeys", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/ring", "resp", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/ring", "resp", "internal/acl", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

@@ -19,10 +19,10 @@ func (c *Command) AppendInfo(dst []byte, p resp.Protocol) []byte {
 	dst = resp.AppendInt(dst, int64(c.FirstKey))
 	dst = resp.AppendInt(dst, int64(c.LastKey))
 	dst = resp.AppendInt(dst, int64(c.KeyStep))
-	acl := c.categories()
+	acl := c.Categories()
 	dst = resp.AppendSet(dst, p, len(acl))
 	for _, a := range acl {
-		dst = resp.AppendSimple(dst, a)
+		dst = resp.AppendSimple(dst, "@"+a)
 	}
 	dst = resp.AppendSet(dst, p, 0) // tips
 	if c.FirstKey == 0 {
@@ -77,28 +77,30 @@ func (c *Command) AppendAccess(dst []byte, p resp.Protocol) []byte {
 	return dst
 }
 
-func (c *Command) categories() []string {
+// Categories returns the names of the ACL categories of c: those that follow from its
+// flags, and its group.
+func (c *Command) Categories() []string {
 	var acl []string
 	if slices.Contains(c.Flags, "readonly") {
-		acl = append(acl, "@read")
+		acl = append(acl, "read")
 	}
 	if slices.Contains(c.Flags, "write") {
-		acl = append(acl, "@write")
+		acl = append(acl, "write")
 	}
-	speed := "@slow"
+	speed := "slow"
 	if slices.Contains(c.Flags, "fast") {
-		speed = "@fast"
+		speed = "fast"
 	}
 	acl = append(acl, speed)
 	if slices.Contains(c.Flags, "blocking") {
-		acl = append(acl, "@blocking")
+		acl = append(acl, "blocking")
 	}
-	return acl
+	return append(acl, c.Group)
 }
 
 // InCategory reports whether c belongs to an ACL category, named without @.
 func (c *Command) InCategory(name string) bool {
-	return slices.Contains(c.categories(), "@"+strings.ToLower(name))
+	return slices.Contains(c.Categories(), strings.ToLower(name))
 }
 
 // AppendDocs appends the name of c and what COMMAND DOCS says of it, in the

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/glob"
 )
 
 // sorted returns the names of a command table.
@@ -122,7 +124,7 @@ func cmdCommandList(c *call) {
 		case is(c.args[3], "aclcat"):
 			keep = func(cmd *command) bool { return slices.Contains(words(cmd.cats), strings.ToLower(string(arg))) }
 		case is(c.args[3], "pattern"):
-			keep = func(cmd *command) bool { return matchFold(arg, view(cmd.name)) }
+			keep = func(cmd *command) bool { return glob.MatchFold(arg, view(cmd.name)) }
 		case is(c.args[3], "module"):
 			keep = func(*command) bool { return false }
 		default:

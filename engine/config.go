@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/glob"
 )
 
 // config holds what CONFIG can read and set. What Redis has and the engine
@@ -121,7 +123,7 @@ func cmdConfigGet(c *call) {
 	var names []string
 	for name := range cf.values {
 		for _, pattern := range c.args[2:] {
-			if matchFold(pattern, []byte(name)) {
+			if glob.MatchFold(pattern, []byte(name)) {
 				names = append(names, name)
 				break
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/redoubt-go/redoubt/internal/glob"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -87,7 +88,7 @@ func (p *pubsub) publish(channel, message []byte) (n int) {
 		n++
 	}
 	for pattern, sessions := range p.patterns {
-		if !match(view(pattern), channel) {
+		if !glob.Match(view(pattern), channel) {
 			continue
 		}
 		var f frames
@@ -247,7 +248,7 @@ func (c *call) channelNames(m map[string]map[*Session]struct{}) {
 	defer c.e.pubsub.mu.RUnlock()
 	start, n := c.begin(), 0
 	for name := range m {
-		if len(c.args) < 3 || match(c.args[2], view(name)) {
+		if len(c.args) < 3 || glob.Match(c.args[2], view(name)) {
 			c.str(name)
 			n++
 		}

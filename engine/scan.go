@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"strconv"
+
+	"github.com/redoubt-go/redoubt/internal/glob"
 )
 
 func cmdKeys(c *call) {
@@ -15,7 +17,7 @@ func cmdKeys(c *call) {
 			continue
 		}
 		ks.keys.each(func(it *item) bool {
-			if (all || match(pattern, view(it.key))) && (it.val.expire == 0 || it.val.expire >= c.time()) {
+			if (all || glob.Match(pattern, view(it.key))) && (it.val.expire == 0 || it.val.expire >= c.time()) {
 				c.str(it.key)
 				n++
 			}
@@ -33,7 +35,7 @@ type scanOptions struct {
 }
 
 func (o *scanOptions) matches(name string) bool {
-	return o.pattern == nil || match(o.pattern, view(name))
+	return o.pattern == nil || glob.Match(o.pattern, view(name))
 }
 
 // scanArgs reads the cursor at args[at] and what follows it.

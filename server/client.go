@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,9 +33,10 @@ func (c *session) shownName() string {
 }
 
 func (c *session) shownUser() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cmp.Or(c.user, c.srv.opts.Username)
+	if u := c.loggedIn(); u != nil {
+		return u.Name()
+	}
+	return c.srv.opts.Username
 }
 
 func (c *session) setName(name string) { c.shown(func(a *about) { a.name = name }) }
@@ -231,7 +231,7 @@ func (c *session) describe() string {
 	idle := max(0, now.UnixMilli()-c.active.Load()) / 1000
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d multi=-1 omem=%d tot-mem=%d user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), a.name, int64(now.Sub(c.born).Seconds()), idle, flags,
-		a.shownDB, waiting, waiting, cmp.Or(a.user, c.srv.opts.Username), a.shownProtocol, a.libName, a.libVer)
+		a.shownDB, waiting, waiting, c.shownUser(), a.shownProtocol, a.libName, a.libVer)
 }
 
 // gone reports whether the session is ending.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -17,6 +18,7 @@ type handler struct {
 	// extension commands
 	command *command.Command
 	index   int // in the table
+	rights  *acl.Command
 	// beforeAuth: may be sent before AUTH.
 	beforeAuth bool
 	// arity as in Redis, for those answered here; 0: not checked.
@@ -82,7 +84,7 @@ func (s *Server) makeHandlers() map[string]*handler {
 
 	for i, e := range s.table {
 		name := string(bytes.ToLower([]byte(e.Name)))
-		m[name] = &handler{name: name, command: e, index: i, run: (*session).extension}
+		m[name] = &handler{name: name, command: e, index: i, rights: acl.Lookup(name), run: (*session).extension}
 		if len(name) > maxName {
 			panic("server: the name of a command is longer than lookup allows: " + name)
 		}

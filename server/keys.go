@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -24,6 +25,7 @@ type keySpec struct {
 	// single: the one key is the first argument.
 	single bool
 	reads  bool // it is one of readers
+	rights *acl.Command
 
 	fragments *fragmented // nil: it goes to one server
 }
@@ -50,6 +52,9 @@ func parseKeys(text string) map[string]*keySpec {
 		k.single = k.first == 1 && k.last == 1 && k.movable == nil && !notInPools[k.name]
 		k.reads = slices.Contains(readers, k.name)
 		k.fragments = fragments[k.name]
+		if k.rights = acl.Lookup(k.name); k.rights == nil {
+			panic("server: the commands of package acl lack " + k.name)
+		}
 		specs[k.name] = k
 	}
 	return specs

@@ -2,8 +2,6 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	"strconv"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -59,9 +57,9 @@ func (c *session) reset([][]byte, []byte) {
 		return
 	}
 	c.replies, c.muted, c.elsewhere, c.readwrite = repliesOn, false, false, false
-	c.setAuthed(c.srv.opts.open())
+	c.enter()
 	home := c.srv.opts.Backend.Database()
-	c.shown(func(a *about) { a.name, a.user, a.shownDB = "", "", home })
+	c.shown(func(a *about) { a.name, a.shownDB = "", home })
 	c.reply([]byte("+RESET\r\n"))
 }
 
@@ -79,45 +77,13 @@ func (c *session) auth(args [][]byte, _ []byte) {
 	switch {
 	case len(args) > 3:
 		c.fail("ERR syntax error")
-	case len(args) == 2 && c.srv.opts.open():
+	case len(args) == 2 && c.srv.users.Load().open():
 		c.fail(noPassword)
 	case len(args) == 2 && c.login([]byte(c.srv.opts.Username), args[1]),
 		len(args) == 3 && c.login(args[1], args[2]):
 		c.ok()
 	default:
 		c.fail(wrongPass)
-	}
-}
-
-// login compares in a time that does not depend on where a difference is.
-// Without a password the default user may have any, as in Redis.
-func (c *session) login(user, password []byte) bool {
-	o := &c.srv.opts
-	want, known := o.Users[string(user)]
-	if equal(user, []byte(o.Username)) == 1 && !known {
-		want, known = o.Password, o.open() || o.Password != ""
-	}
-	same := equal(password, []byte(want)) == 1 || o.open()
-	if !known || !same {
-		c.srv.stats.authFailures.Add(1)
-		return false
-	}
-	c.setAuthed(true)
-	name := string(user)
-	c.shown(func(a *about) { a.user = name })
-	return true
-}
-
-func equal(a, b []byte) int {
-	x, y := sha256.Sum256(a), sha256.Sum256(b)
-	return subtle.ConstantTimeCompare(x[:], y[:])
-}
-
-func (c *session) setAuthed(yes bool) { //nolint:revive // the parameter is the state
-	c.authed = yes
-	c.scanner.Unauthenticated = resp.NotAuthenticated
-	if yes {
-		c.scanner.Unauthenticated = resp.Authenticated
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -50,8 +49,13 @@ type Options struct {
 	Password string
 	// Username that goes with Password. Defaults to "default".
 	Username string
-	// Users are more users, and the password of each. All may do the same. Without
-	// Password there is no default user then.
+	// Users are more users, and the rules of each in the terms of Redis' ACL SETUSER, like
+	// "on >secret ~orders:* +@read": a user follows them one after the other, and may do
+	// nothing else. Selectors, and first arguments like +select|0, are errors.
+	// Without Pool all have to have ~* &* +@all. Without Password there is no default
+	// user unless it is one of them.
+	//
+	// A script may do what the servers let the server do: only its declared keys are looked at.
 	Users map[string]string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
@@ -83,9 +87,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// open reports whether clients need no password.
-func (o *Options) open() bool { return o.Password == "" && len(o.Users) == 0 }
-
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Pool != nil {
@@ -103,13 +104,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Username != "" && o.Password == "" {
 		errs = append(errs, errors.New("server: Username is set and Password is empty"))
 	}
-	for name, password := range o.Users {
-		if name == "" || password == "" {
-			errs = append(errs, fmt.Errorf("server: user %q has no name or no password", name))
-		}
-		if o.Password != "" && name == cmp.Or(o.Username, "default") {
-			errs = append(errs, fmt.Errorf("server: user %q is in Users and the one of Password", name))
-		}
+	if _, err := o.makeUsers(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -40,6 +41,7 @@ type pooled struct {
 	watched    *watch            // nil: no key is watched
 	restricted bool              // subscribed in RESP2, where little else is allowed
 	readwrite  bool              // no replica is read
+	rights     *acl.User         // nil: the client may do all
 	known      struct {          // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
@@ -111,7 +113,7 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	if c.srv.opts.Strict && c.strictly(k, args) {
 		return
 	}
-	plain := k != nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline()
+	plain := k != nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.restricted && !c.scanner.Inline() && (c.rights == nil || c.mayPass(k, args))
 	if plain && k.single && len(args) > 1 {
 		c.commands[Passed]++
 		c.asks(args[1])
@@ -153,6 +155,9 @@ var inPools = map[string]bool{
 // specialPooled is special in front of a pool.
 func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 	h := c.srv.lookup(args[0])
+	if c.rights != nil && !c.permits(k, h, args) {
+		return
+	}
 	if h != nil && inPools[h.name] && (!c.restricted || !c.authed || h.name == "quit" || h.name == "reset") {
 		c.connectionPooled(h, args, raw)
 		return
@@ -185,6 +190,8 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.extensionPooled(h, args, raw)
 	case k == nil:
 		c.reject(unknownInPool(args))
+	case k.name == "acl":
+		c.acl(args)
 	case transactional[k.name]:
 		c.transact(k.name, k, args, raw)
 	case c.tx.active:

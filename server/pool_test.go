@@ -28,6 +28,14 @@ type poolOf struct {
 // since the former has similar keys on one server.
 func startPool(t *testing.T, n int, change ...func(o *proxy.PoolOptions)) *poolOf {
 	t.Helper()
+	p, opts := poolServers(t, n, change...)
+	p.serve(t, opts)
+	return p
+}
+
+// poolServers starts the servers of startPool.
+func poolServers(t *testing.T, n int, change ...func(o *proxy.PoolOptions)) (*poolOf, proxy.PoolOptions) {
+	t.Helper()
 	p := &poolOf{}
 	opts := proxy.PoolOptions{Name: "alpha", Hash: ring.FNV64a, Distribution: ring.Modula}
 	if n > 2 {
@@ -44,8 +52,7 @@ func startPool(t *testing.T, n int, change ...func(o *proxy.PoolOptions)) *poolO
 	for _, f := range change {
 		f(&opts)
 	}
-	p.serve(t, opts)
-	return p
+	return p, opts
 }
 
 func (p *poolOf) serve(t *testing.T, opts proxy.PoolOptions, change ...func(o *server.Options)) {

@@ -36,6 +36,7 @@ type Server struct {
 	initials [maxName + 1]uint32
 	stats    counters
 
+	users    atomic.Pointer[users]
 	pool     atomic.Pointer[proxy.Pool] // nil: there is one back end
 	hot      *hotkeys.Sketch            // of the pool
 	holder   holder                     // of replies, in front of a pool
@@ -95,6 +96,11 @@ func New(opts Options) (*Server, error) {
 	}
 	s.pool.Store(opts.Pool)
 	s.hot = hotkeys.New(time.Now())
+	u, err := opts.makeUsers()
+	if err != nil {
+		return nil, err
+	}
+	s.users.Store(u)
 	if err := s.makeEnv(); err != nil {
 		return nil, err
 	}
@@ -172,7 +178,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 		return nil, err
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		if !a.IP.IsLoopback() && s.opts.open() {
+		if exposed(a) && s.users.Load().open() {
 			_ = l.Close()
 			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
@@ -77,7 +78,7 @@ type session struct {
 // about is what CLIENT LIST shows of a session.
 type about struct {
 	name, libName, libVer string
-	user                  string // who has logged in; empty: nobody, so far
+	user                  *acl.User // nil: nobody, so far
 	shownDB               int
 	shownProtocol         resp.Protocol
 	inTransaction         bool
@@ -97,13 +98,11 @@ const (
 )
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2, authed: s.opts.open()}
+	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2}
 	c.upstream, c.pool = s.upstreams[0].get(), s.pool.Load()
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
-	if !c.authed {
-		c.scanner.Unauthenticated = resp.NotAuthenticated
-	}
+	c.enter()
 	c.connect(conn)
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow

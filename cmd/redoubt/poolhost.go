@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -53,7 +54,7 @@ func (h *poolHost) serve(p *servedPool, http string) {
 	if p.conf.Redis {
 		password = h.password + p.conf.RedisAuth
 		if len(p.conf.Users) > 0 {
-			password = p.conf.Users[0].Password
+			password = "each user's"
 		}
 	}
 	h.log.Info("serving",
@@ -125,7 +126,8 @@ func (h *poolHost) health(context.Context) error {
 }
 
 // reload reads the file again. A pool with other servers, or another way to choose
-// among them, changes under its clients; one with another address, password, user,
+// among them, changes under its clients, and so does one with other users, but for the
+// clients of those; one with another address, password,
 // database, tag or number of clients is opened anew, and its clients are closed
 // once they have their replies. Certificates are read again, for connections to come. A file with an error changes nothing.
 func (h *poolHost) reload(http string) {
@@ -174,7 +176,7 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 	for _, p := range h.now() {
 		o := p.conf
 		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
-			o.ListenTLS == c.ListenTLS && slices.Equal(o.Users, c.Users) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
+			o.ListenTLS == c.ListenTLS && hasDefaultUser(o) == hasDefaultUser(c) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
 			return p
 		}
 	}
@@ -183,6 +185,13 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 
 // change gives a pool the servers of c.
 func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
+	if r, ok := p.front.(*redisPool); ok && !maps.Equal(usersOf(p.conf), usersOf(c)) {
+		if err := r.SetUsers(usersOf(c), h.flags.drainTimeout); err != nil {
+			return err
+		}
+		h.log.Info("the users of a pool have changed", slog.String("pool", c.Name), slog.Int("users", len(c.Users)))
+	}
+	p.conf.Users = c.Users
 	if p.held == t.held && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
 		p.tls.now.Store(t.listen)
 		return nil

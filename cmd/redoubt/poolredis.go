@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/command"
@@ -35,7 +36,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, serve
 		}
 	}()
 	users := usersOf(c)
-	if users["default"] == "" {
+	if !hasDefaultUser(c) {
 		password = cmp.Or(c.RedisAuth, password)
 	} else {
 		password = "" // that of the flag is for pools which say nothing
@@ -60,11 +61,16 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, serve
 	return p, nil
 }
 
-// usersOf returns the passwords of a pool's users.
+// hasDefaultUser reports whether the default user is one of those that the file names.
+func hasDefaultUser(c poolfile.Pool) bool {
+	return slices.ContainsFunc(c.Users, func(u poolfile.User) bool { return u.Name == "default" })
+}
+
+// usersOf returns the rules of a pool's users.
 func usersOf(c poolfile.Pool) map[string]string {
 	users := make(map[string]string, len(c.Users))
 	for _, u := range c.Users {
-		users[u.Name] = u.Password
+		users[u.Name] = u.Rules
 	}
 	return users
 }

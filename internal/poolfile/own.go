@@ -1,11 +1,14 @@
 package poolfile
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
 )
 
 // ownDirectives are those of Redoubt alone: nutcracker refuses a file with one.
@@ -36,7 +39,11 @@ type Replica struct {
 }
 
 // A User is who may use a pool.
-type User struct{ Name, Password string }
+type User struct {
+	Name  string
+	Rules string // of Redis' ACL
+	Line  int
+}
 
 // own reads a directive that is Redoubt's own.
 func (p *parser) own(pool *Pool, directive, value string) (err string) {
@@ -76,22 +83,51 @@ func (p *parser) users(pool *Pool, v *yaml.Node) {
 		return
 	}
 	for _, n := range v.Content {
-		if !p.plain(n, yaml.ScalarNode, `a user, as "name password"`) {
+		if !p.plain(n, yaml.ScalarNode, `a user, as "name password" or "user name rules"`) {
 			continue
 		}
-		name, password, _ := strings.Cut(n.Value, " ")
+		u, escapes, fault := parseUser(n)
 		switch {
-		case name == "" || password == "": // which is not told: it may be the password that is there
-			p.fail(n.Line, `directive "users" has an invalid "name password" format string`)
-		case slices.ContainsFunc(pool.Users, func(u User) bool { return u.Name == name }):
-			p.fail(n.Line, "pool %q has users with same name %q", pool.Name, name)
+		case fault != "":
+			p.fail(n.Line, "directive \"users\" %s", fault)
+		case slices.ContainsFunc(pool.Users, func(o User) bool { return o.Name == u.Name }):
+			p.fail(n.Line, "pool %q has users with same name %q", pool.Name, u.Name)
 		default:
-			pool.Users = append(pool.Users, User{name, password})
+			pool.Users = append(pool.Users, u)
+			if escapes {
+				p.warn(n.Line, "pool %q: user %q may run scripts, and what they do, but for the keys that they declare, is not looked at; -@scripting forbids them", pool.Name, u.Name)
+			}
 		}
 	}
 	if len(v.Content) == 0 {
 		p.fail(v.Line, "directive \"users\" names none")
 	}
+}
+
+// parseUser reads a user: a name and a password, who may do all, or a line as Redis' ACL
+// files and ACL LIST have it. escapes is User.EscapesByScripts. What may be a password is not
+// in the error.
+func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
+	u.Line = n.Line
+	name, rest, _ := strings.Cut(n.Value, " ")
+	switch {
+	case strings.HasPrefix(n.LineComment, "#") && !strings.HasPrefix(n.LineComment, "# "):
+		return u, false, "has a user with a rule that YAML takes for a comment, since it begins with #; want the user in quotes"
+	case name == "" || rest == "":
+		return u, false, `has an invalid "name password" or "user name rules" format string`
+	case name != "user":
+		u.Name, u.Rules = name, acl.AlmightyRules(rest)
+		return u, false, ""
+	}
+	u.Name, u.Rules, _ = strings.Cut(strings.TrimSpace(rest), " ")
+	if u.Rules == "" {
+		return u, false, `has "user" and one word behind it; want rules behind that, as "user name rules"`
+	}
+	user, err := acl.New(u.Name, u.Rules)
+	if err != nil {
+		return u, false, fmt.Sprintf("has the user %q: %s", u.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return u, user.EscapesByScripts(), ""
 }
 
 // replicas reads which servers have replicas.

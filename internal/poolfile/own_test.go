@@ -20,6 +20,8 @@ func TestOwnDirectives(t *testing.T) {
   users:
    - alice wonder land
    - "bob builder"
+   - user orders on >pw ~orders:* +@all -@dangerous
+   - 'user hashed on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b +get' # a comment
   server_tls: true
   server_tls_ca: ca.crt
   server_tls_cert: proxy.crt
@@ -36,7 +38,10 @@ func TestOwnDirectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := f.Pools[0]
-	if want := []poolfile.Replica{{"10.0.0.1:6380", "127.0.0.1:2", 21}, {"[::1]:6380", "other", 22}}; !reflect.DeepEqual(p.Replicas, want) {
+	if want := []string{`f:12: pool "a": user "orders" may run scripts, and what they do, but for the keys that they declare, is not looked at; -@scripting forbids them`}; !reflect.DeepEqual(f.Warnings, want) {
+		t.Errorf("%q", f.Warnings)
+	}
+	if want := []poolfile.Replica{{"10.0.0.1:6380", "127.0.0.1:2", 23}, {"[::1]:6380", "other", 24}}; !reflect.DeepEqual(p.Replicas, want) {
 		t.Errorf("%+v", p.Replicas)
 	}
 	if want := (poolfile.ListenTLS{Cert: "front.crt", Key: "front.key", CA: "clients.crt"}); p.ListenTLS != want {
@@ -45,7 +50,13 @@ func TestOwnDirectives(t *testing.T) {
 	if want := (poolfile.ServerTLS{Enabled: true, CA: "ca.crt", Cert: "proxy.crt", Key: "proxy.key", Name: "redis.internal"}); p.ServerTLS != want {
 		t.Errorf("%+v", p.ServerTLS)
 	}
-	if want := []poolfile.User{{Name: "alice", Password: "wonder land"}, {Name: "bob", Password: "builder"}}; !reflect.DeepEqual(p.Users, want) || p.ServerUser != "pool" {
+	const sha = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+	if want := []poolfile.User{
+		{"alice", "on #8994c06b1dce06c437430db4c0c2f150e80566c325a98e0c821ab075df276728 ~* &* +@all", 10},
+		{"bob", "on #df6b07176a9b17cc4c9afc257bd404732e7d09b76436c7890f7b7be14e579794 ~* &* +@all", 11},
+		{"orders", "on >pw ~orders:* +@all -@dangerous", 12},
+		{"hashed", "on #" + sha + " +get", 13},
+	}; !reflect.DeepEqual(p.Users, want) || p.ServerUser != "pool" {
 		t.Errorf("%+v, %q", p.Users, p.ServerUser)
 	}
 }
@@ -62,7 +73,12 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  server_tls: true\n  server_tls_cert: x\n", `f:4: conf: directive "server_tls_cert" needs server_tls_key beside it`},
 		{"  redis: true\n  server_user: x\n", `f:4: conf: directive "server_user" needs redis_auth beside it`},
 		{"  users:\n   - a b\n", `f:3: conf: directive "users" needs redis: true beside it`},
-		{"  redis: true\n  users:\n   - hush\n", `f:5: conf: directive "users" has an invalid "name password" format string`},
+		{"  redis: true\n  users:\n   - hush\n", `f:5: conf: directive "users" has an invalid "name password" or "user name rules" format string`},
+		{"  redis: true\n  users:\n   - user hush\n", `f:5: conf: directive "users" has "user" and one word behind it; want rules`},
+		{"  redis: true\n  users:\n   - a b\n   - user c on hush +nosuch\n", `f:6: conf: directive "users" has the user "c": rule 2 is unknown; want one of`},
+		{"  redis: true\n  users:\n   - user c on hush +nosuch\n", `rule 3 is "+nosuch", and there is no such command`},
+		{"  redis: true\n  users:\n   - user c on (hush)\n", `rule 2 is a selector; they are not supported`},
+		{"  redis: true\n  users:\n   - user c on +@all #hush -@dangerous\n", `f:5: conf: directive "users" has a user with a rule that YAML takes for a comment`},
 		{"  redis: true\n  users:\n   - a b\n   - a c\n", `f:6: conf: pool "a" has users with same name "a"`},
 		{"  replicas:\n   - 1.1.1.1:1 127.0.0.1:2\n", `f:3: conf: directive "replicas" needs redis: true beside it`},
 		{"  redis: true\n  replicas:\n   - 1.1.1.1:1 b\n", `f:5: conf: directive "replicas" has a replica of "b", and pool "a" has no such server`},

@@ -1,11 +1,13 @@
-package engine
+// Package glob matches the glob-style patterns of Redis.
+package glob
 
-// match says whether s matches a glob-style pattern: ? one byte, * any bytes,
+// Match says whether s matches a glob-style pattern: ? one byte, * any bytes,
 // [a-z] and [^a-z] one of a set, \ takes the next byte literally. Its time
 // is at most the product of the lengths, however many stars there are.
-func match(pattern, s []byte) bool { return globber{}.match(pattern, s) }
+func Match(pattern, s []byte) bool { return globber{}.match(pattern, s) }
 
-func matchFold(pattern, s []byte) bool { return globber{fold: true}.match(pattern, s) }
+// MatchFold is Match in any case of the letters of ASCII.
+func MatchFold(pattern, s []byte) bool { return globber{fold: true}.match(pattern, s) }
 
 type globber struct{ fold bool }
 

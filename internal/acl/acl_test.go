@@ -1,0 +1,144 @@
+package acl_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// TestCommandsAreRedis: commands.txt has the commands and categories that a real server tells,
+// and of later releases at most a few more.
+func TestCommandsAreRedis(t *testing.T) {
+	rdb := clienttest.Dial(t, redistest.Start(t).Addr())
+	all, err := rdb.Do(t.Context(), "COMMAND").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	var add func(list []any)
+	add = func(list []any) {
+		for _, e := range list {
+			e := e.([]any)
+			name := e[0].(string)
+			there = append(there, name)
+			c := acl.Lookup(name)
+			if c == nil || c.Name() != name {
+				t.Errorf("%s is missing", name)
+				continue
+			}
+			for _, category := range e[6].([]any) {
+				if in := acl.In(strings.TrimPrefix(category.(string), "@")); !slices.Contains(in, name) {
+					t.Errorf("%s is not in %s", name, category)
+				}
+			}
+			add(e[9].([]any))
+		}
+	}
+	add(all)
+	text, err := os.ReadFile("commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, _, _ := strings.Cut(string(text), "# Of later")
+	for line := range strings.Lines(known) {
+		if f := strings.Fields(line); f[0] != "#" && !slices.Contains(there, f[0]) {
+			t.Errorf("the server doesn't have %s", f[0])
+		}
+	}
+	if len(there) < 300 {
+		t.Errorf("the server has %d commands", len(there))
+	}
+}
+
+// TestRulesRefused: what is wrong and what is allowed; never what may be a password.
+func TestRulesRefused(t *testing.T) {
+	for _, c := range []struct{ rules, want string }{
+		{"on hush", "rule 2 is unknown; want one of on, off, >password"},
+		{"~* ~a", `rule 2 is "~a", and all keys are allowed before it; put resetkeys between`},
+		{"&* &a", `rule 2 is "&a", and all channels are allowed before it; put resetchannels between`},
+		{"+nosuch", `rule 1 is "+nosuch", and there is no such command`},
+		{"+client|nosuch", `rule 1 is "+client|nosuch", and there is no such command`},
+		{"+select|0", `rule 1 is "+select|0", and select has no subcommands; first arguments are not supported`},
+		{"-@nosuch", `rule 1 is "-@nosuch", and there is no such category; want one of all, admin, bitmap, blocking`},
+		{"%X~a", `rule 1 is "%X~a"; want %R~pattern, %W~pattern or %RW~pattern`},
+		{"%R", `rule 1 is "%R"; want %R~pattern`},
+		{"#hush", "rule 1 has an invalid hash of a password; want 64 hexadecimal digits in lower case"},
+		{"<hush", "rule 1 removes a password that the user doesn't have"},
+		{"(+get ~hush)", "rule 1 is a selector; they are not supported"},
+		{"+nosuch hush", "rule 2 is unknown"}, // all are told
+	} {
+		_, err := acl.New("u", c.rules)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v\nwant %s", c.rules, err, c.want)
+		}
+	}
+	if _, err := acl.New("a b", ""); err == nil {
+		t.Error("a name may have blanks")
+	}
+}
+
+// TestOwnCategories: Redoubt's own commands are in categories of their own and in those that
+// their flags say.
+func TestOwnCategories(t *testing.T) {
+	for category, name := range map[string]string{"lock": "lock.acquire", "queue": "queue.put", "write": "lock.force", "read": "lock.info", "geo": "geoidx.add"} {
+		if !slices.Contains(acl.In(category), name) {
+			t.Errorf("%s is not in %s", name, category)
+		}
+	}
+	if acl.In("nosuch") != nil || !slices.Contains(acl.Categories(), "scripting") {
+		t.Error(acl.Categories())
+	}
+}
+
+// TestRefusesWithoutAllocation: what is allowed costs no garbage.
+func TestRefusesWithoutAllocation(t *testing.T) {
+	u, c, args, keys := example(t)
+	if n := testing.AllocsPerRun(100, func() {
+		if text := u.Refuses(c.Of(args), args, keys); text != "" {
+			t.Error(text)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func example(tb testing.TB) (u *acl.User, c *acl.Command, args [][]byte, keys []int) {
+	tb.Helper()
+	u, err := acl.New("u", "on >pw ~stock:* ~orders:* +@all -@dangerous")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return u, acl.Lookup("set"), [][]byte{[]byte("SET"), []byte("orders:42"), []byte("v")}, []int{1}
+}
+
+func BenchmarkRefuses(b *testing.B) {
+	u, c, args, keys := example(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if u.Refuses(c.Of(args), args, keys) != "" {
+			b.Fatal("refused")
+		}
+	}
+}
+
+// FuzzNew: no rules make it panic, and what it takes can be asked about.
+func FuzzNew(f *testing.F) {
+	f.Add("on >pw %R~a* ~b +@all -client|kill &c", "a")
+	f.Add("reset #00 !00 (x) %~ +| -@ ~", "")
+	f.Fuzz(func(_ *testing.T, rules, key string) {
+		u, err := acl.New("u", rules)
+		if err != nil {
+			_ = fmt.Sprint(err)
+			return
+		}
+		_ = u.Refuses(acl.Lookup("set"), [][]byte{[]byte("set"), []byte(key), nil}, []int{1})
+		_ = u.Refuses(acl.Lookup("psubscribe"), [][]byte{[]byte("psubscribe"), []byte(key)}, nil)
+		_ = u.Admits([]byte(key))
+	})
+}

@@ -1,0 +1,172 @@
+// Package acl decides what a user may do, by the rules of Redis' ACL.
+//
+// A [User] is made of rules as ACL SETUSER takes them, and says of a command what Redis
+// says: nothing, or an error. Selectors and first arguments, like +select|0, are not
+// supported.
+package acl
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"slices"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/glob"
+)
+
+// A User has a name, passwords and rights. It may be used by many goroutines at once, for it
+// never changes. Make one with [New] or [Almighty].
+type User struct {
+	name      string
+	rules     string
+	on        bool
+	nopass    bool
+	passwords [][sha256.Size]byte
+
+	anyCommand, anyKey, anyChannel bool
+	allowed                        []uint64 // a bit for each command, by its id
+	keys                           []keyPattern
+	channels                       [][]byte
+}
+
+// A keyPattern allows something with the keys that it matches.
+type keyPattern struct {
+	access  access
+	pattern []byte
+}
+
+// Name returns the user's name.
+func (u *User) Name() string { return u.name }
+
+// Same reports whether two users, either of which may be nil, have one name and the same rules.
+func (u *User) Same(o *User) bool {
+	return u == o || u != nil && o != nil && u.name == o.name && u.rules == o.rules
+}
+
+// MayAll reports whether there is nothing that the user may not do.
+func (u *User) MayAll() bool { return u.anyCommand && u.anyKey && u.anyChannel }
+
+// EscapesByScripts reports whether the user may run scripts, which may do more than the user.
+func (u *User) EscapesByScripts() bool {
+	return !u.MayAll() && slices.ContainsFunc([]string{"eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"}, func(name string) bool {
+		return u.anyCommand || u.may(commands[name])
+	})
+}
+
+// Open reports whether the user needs no password, and is not off.
+func (u *User) Open() bool { return u.on && u.nopass }
+
+// Admits reports whether the user may log in with password. The time that it takes doesn't
+// depend on where that differs from the right one.
+func (u *User) Admits(password []byte) bool {
+	sum, same := sha256.Sum256(password), 0
+	for i := range u.passwords {
+		same |= subtle.ConstantTimeCompare(sum[:], u.passwords[i][:])
+	}
+	return u.on && (u.nopass || same == 1)
+}
+
+// The errors of Redis 7.0.
+const (
+	noKey     = "NOPERM this user has no permissions to access one of the keys used as arguments"
+	noChannel = "NOPERM this user has no permissions to access one of the channels used as arguments"
+)
+
+// Refuses returns the error of Redis if the user may not run a command, or "". c is what
+// [Command.Of] says of args, whose number is right, and keys are the positions of the keys
+// in them, the first one first. It allocates only for an error.
+func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
+	switch {
+	case !u.anyCommand && !u.may(c):
+		return "NOPERM this user has no permissions to run the '" + c.name + "' command"
+	case c.channels != noChannels:
+		if !u.anyChannel && !u.mayHear(c, args) {
+			return noChannel
+		}
+	case !u.anyKey && c.keyed && len(keys) > 0:
+		if !u.mayTouch(c, args, keys) {
+			return noKey
+		}
+		if strings.HasPrefix(c.name, "sort") && !u.readsAll() {
+			return patternsOfSort(args)
+		}
+	}
+	return ""
+}
+
+func (u *User) may(c *Command) bool {
+	return u.allowed[c.id/64]&(1<<(c.id%64)) != 0 || always[c.name]
+}
+
+func (u *User) mayTouch(c *Command, args [][]byte, keys []int) bool {
+	want, others := c.keyAccess(args)
+	for _, at := range keys {
+		if !u.matches(args[at], want) {
+			return false
+		}
+		want = others
+	}
+	return true
+}
+
+func (u *User) matches(key []byte, want access) bool {
+	for i := range u.keys {
+		if p := &u.keys[i]; p.access&want == want && glob.Match(p.pattern, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// readsAll reports whether the user may read all keys.
+func (u *User) readsAll() bool {
+	for i := range u.keys {
+		if p := &u.keys[i]; p.access&reads != 0 && string(p.pattern) == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// patternsOfSort refuses SORT to read other keys, whose names depend on what is sorted.
+func patternsOfSort(args [][]byte) string {
+	for i := 2; i < len(args); i++ {
+		switch a := args[i]; {
+		case is(a, "LIMIT"):
+			i += 2
+		case is(a, "STORE"):
+			i++
+		case is(a, "GET"):
+			return "ERR GET option of SORT denied due to insufficient ACL permissions."
+		case is(a, "BY") && i+1 < len(args):
+			if i++; bytes.IndexByte(args[i], '*') >= 0 {
+				return "ERR BY option of SORT denied due to insufficient ACL permissions."
+			}
+		}
+	}
+	return ""
+}
+
+// mayHear is for commands with channels.
+func (u *User) mayHear(c *Command, args [][]byte) bool {
+	names := args[1:]
+	if c.channels == oneChannel {
+		names = names[:1]
+	}
+	for _, name := range names {
+		if !u.hears(name, c.channels == allPatterns) {
+			return false
+		}
+	}
+	return true
+}
+
+func (u *User) hears(name []byte, literal bool) bool { //nolint:revive // a pattern is allowed when it is there as it is
+	for _, p := range u.channels {
+		if literal && bytes.Equal(p, name) || !literal && glob.Match(p, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,246 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// users are those who may log in.
+type users struct {
+	byName map[string]*acl.User
+	// standard is who AUTH with a password alone is about, and who clients are before AUTH
+	// if that needs no password; nil: there is none.
+	standard *acl.User
+}
+
+// makeUsers makes the users that the options say.
+func (o *Options) makeUsers() (*users, error) {
+	u := &users{byName: make(map[string]*acl.User)}
+	standard := cmp.Or(o.Username, "default")
+	var errs []error
+	switch {
+	case o.Password != "":
+		u.byName[standard] = acl.Almighty(standard, o.Password)
+		if _, twice := o.Users[standard]; twice {
+			errs = append(errs, fmt.Errorf("server: user %q is in Users and the one of Password", standard))
+		}
+	case len(o.Users) == 0:
+		u.byName[standard] = acl.Anybody(standard)
+	}
+	for name, rules := range o.Users {
+		user, err := acl.New(name, rules)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("server: user %q: %w", name, err))
+		case o.Pool == nil && !user.MayAll():
+			errs = append(errs, fmt.Errorf("server: user %q may not do all, which counts in front of a Pool alone; want ~* &* +@all", name))
+		}
+		u.byName[name] = user
+	}
+	u.standard = u.byName[standard]
+	return u, errors.Join(errs...)
+}
+
+// open reports whether clients need no password.
+func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
+
+// SetUsers puts others in the place of [Options.Users]. A client whose user has other rules now, or
+// is not there any more, is closed as Shutdown does, once it has its replies, and when patience
+// is over at the latest. The others notice nothing.
+//
+// After an error nothing has changed. It matches [ErrExposed] if clients would need no password
+// any more, and others than this machine reach the server.
+func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error {
+	o := s.opts
+	o.Users = rules
+	u, err := o.makeUsers()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	for l := range s.listeners {
+		if u.open() && exposed(l.Addr()) {
+			s.mu.Unlock()
+			return fmt.Errorf("%w: %s", ErrExposed, l.Addr())
+		}
+	}
+	s.mu.Unlock()
+	s.users.Store(u)
+	var others []*session
+	for _, c := range s.clients() {
+		if was := c.loggedIn(); was != nil && !was.Same(u.byName[was.Name()]) {
+			c.drain()
+			others = append(others, c)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(others) == 0 || s.closed {
+		return nil
+	}
+	s.wg.Go(func() {
+		select {
+		case <-time.After(patience):
+			for _, c := range others {
+				c.kill(ErrClosed)
+			}
+		case <-s.ctx.Done(): // which ends them all
+		}
+	})
+	return nil
+}
+
+// exposed reports whether others than this machine reach an address.
+func exposed(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// loggedIn returns who the client is, or nil.
+func (c *session) loggedIn() *acl.User {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.user
+}
+
+// become makes the client a user; nil: nobody.
+func (c *session) become(u *acl.User) {
+	c.shown(func(a *about) { a.user = u })
+	c.rights = nil
+	if u != nil && !u.MayAll() {
+		c.rights = u
+	}
+	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
+	if c.authed {
+		c.scanner.Unauthenticated = resp.Authenticated
+	}
+}
+
+// enter makes the client who it is before AUTH.
+func (c *session) enter() {
+	if u := c.srv.users.Load(); u.open() {
+		c.become(u.standard)
+	} else {
+		c.become(nil)
+	}
+}
+
+// login takes as long for a wrong name as for a wrong password.
+func (c *session) login(name, password []byte) bool {
+	u, known := c.srv.users.Load().byName[string(name)]
+	if !known {
+		u = nobody
+	}
+	if !u.Admits(password) {
+		c.srv.stats.authFailures.Add(1)
+		return false
+	}
+	c.become(u)
+	if !u.Same(c.srv.users.Load().byName[string(name)]) { // SetUsers may have overlooked it
+		c.become(nil)
+		return false
+	}
+	return true
+}
+
+var nobody = acl.Nobody()
+
+// permits reports whether the client may run a command, and answers it with an error when
+// not. What is unknown, or has a wrong number of arguments, is for others to refuse.
+func (c *session) permits(k *keySpec, h *handler, args [][]byte) bool {
+	text := ""
+	if h != nil && h.command != nil {
+		text = c.refusalOfOwn(h, args)
+	} else if k != nil && k.takes(len(args)) {
+		text = c.refusal(k, args)
+	}
+	if text == "" {
+		return true
+	}
+	c.commands[Local]++
+	if k != nil && k.name == "exec" { // as Redis has it, whether or not there was a MULTI
+		c.endTransaction()
+		c.unwatch()
+		text = "EXECABORT Transaction discarded because of: " + text
+	}
+	c.reject(text)
+	return false
+}
+
+func (c *session) refusal(k *keySpec, args [][]byte) string {
+	what := k.rights.Of(args)
+	if what == nil {
+		return fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(k.name))
+	}
+	at, ok := k.positions(c.positions[:0], args)
+	c.positions = at
+	if !ok {
+		at = nil // it is sent nowhere
+	}
+	return c.rights.Refuses(what, args, at)
+}
+
+// refusalOfOwn is refusal of a command of Redoubt's own.
+func (c *session) refusalOfOwn(h *handler, args [][]byte) string {
+	if h.command.CheckArity(len(args)) != "" {
+		return ""
+	}
+	text := c.rights.Refuses(h.rights, args, h.command.Keys(len(args)))
+	if text != "" || h.name != "fence.do" || len(args) < 5 {
+		return text
+	}
+	inner := append(bytes.Fields(args[3]), args[4:]...) // as it will be run
+	k := lookupKeys(inner[0])
+	switch {
+	case k == nil:
+		return unknownInPool(inner)
+	case !k.takes(len(inner)):
+		return "ERR wrong number of arguments for '" + k.name + "' command"
+	}
+	return c.refusal(k, inner)
+}
+
+// mayPass is permits for the most common commands, and answers nothing.
+func (c *session) mayPass(k *keySpec, args [][]byte) bool {
+	return (k.single || k.fragments != nil) && k.takes(len(args)) && c.refusal(k, args) == ""
+}
+
+// acl answers ACL WHOAMI and ACL CAT.
+func (c *session) acl(args [][]byte) {
+	var answer []byte
+	switch sub := strings.ToUpper(string(args[1])); {
+	case sub == "WHOAMI" && len(args) == 2:
+		answer = resp.AppendBulk(nil, c.shownUser())
+	case sub == "CAT" && len(args) <= 3:
+		names := acl.Categories()
+		if len(args) == 3 {
+			if names = acl.In(string(args[2])); names == nil {
+				c.reject(fmt.Sprintf("ERR Unknown category '%.128s'", args[2]))
+				return
+			}
+		}
+		answer = resp.AppendArray(nil, len(names))
+		for _, n := range names {
+			answer = resp.AppendBulk(answer, n)
+		}
+	case sub == "WHOAMI" || sub == "CAT":
+		c.reject("ERR wrong number of arguments for 'acl|" + strings.ToLower(sub) + "' command")
+		return
+	default:
+		c.reject("ERR unknown command 'ACL " + sub + "': it is not supported through a pool: its users are in its configuration")
+		return
+	}
+	if c.tx.active {
+		c.queueAnswer(answer)
+		return
+	}
+	c.reply(answer)
+}
