@@ -2,11 +2,7 @@ package goredis_test
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,41 +13,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
-// startSentinel starts a Sentinel that watches primary under the name "m", and
-// returns its address.
-func startSentinel(t *testing.T, primary string) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	_ = l.Close()
-	host, primaryPort, _ := net.SplitHostPort(primary)
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor m %s %s 1\nsentinel down-after-milliseconds m 1000\n", port, host, primaryPort)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "redis-server", conf, "--sentinel")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return addr
-}
-
 // TestSentinelFailover counts through a failover: nothing that was acknowledged
 // runs twice or is refused.
 func TestSentinelFailover(t *testing.T) {
 	primary, replica := redistest.Start(t), redistest.Start(t)
 	host, port, _ := net.SplitHostPort(primary.Addr())
 	replica.CLI("REPLICAOF", host, port)
-	addr := startSentinel(t, primary.Addr())
+	addr := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "m", Master: primary, Replicas: []*redistest.Server{replica}}})[0].Addr()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { _ = sentinel.Close() })
 	eventually(t, "the Sentinel knows the replica", func() bool {

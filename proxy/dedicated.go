@@ -60,7 +60,8 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	conn, err := opts.open(ctx, setup...)
+	until := opts.until()
+	conn, err := opts.openUntil(ctx, until, setup...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +69,15 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 		link: newLink(conn, false, opts), listener: listener,
 		protocol: opts.Protocol, done: make(chan struct{}),
 	}
-	go d.run()
+	stay := context.AfterFunc(until, func() { d.link.close(context.Cause(until)) })
+	go d.run(stay)
 	return d, nil
 }
 
-func (d *Dedicated) run() {
+// run calls stay once the connection can't be given up any more.
+func (d *Dedicated) run(stay func() bool) {
 	defer close(d.done)
+	defer stay()
 	err := d.link.read(4<<10, d.deliver)
 	d.link.close(err)
 	d.link.abandon()

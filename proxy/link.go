@@ -94,6 +94,7 @@ type link struct {
 
 	timeout time.Duration // for a reply; 0: none
 	health  health
+	doubt   func() // if not nil, to be told that the server is no master
 
 	// Of the goroutine that reads.
 	batch    []entry // the front of the queue, taken out of it
@@ -112,7 +113,7 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 	l := &link{
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
-		timeout: opts.timeout, health: opts.health,
+		timeout: opts.timeout, health: opts.health, doubt: opts.doubt(),
 	}
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
@@ -354,6 +355,9 @@ func (l *link) reply(raw []byte) error {
 		l.advance(e)
 		l.resend(cmd, again)
 		return nil
+	}
+	if l.doubt != nil && notMaster(raw) {
+		l.doubt()
 	}
 	caller, tag := e.caller, e.tag
 	if e.late {

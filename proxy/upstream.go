@@ -64,9 +64,9 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 		setup = resp.AppendCommand(setup, "HELLO", "3")
 		must++
 	}
-	probe := must // which reply is that to the probe
+	probe, role := must, o.role() // which reply is that to the probe
 	switch {
-	case o.replica:
+	case role != nil:
 		more = append([][]string{{"ROLE"}}, more...)
 	case o.probe:
 		more = append([][]string{{"PING"}}, more...)
@@ -90,8 +90,8 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 				break
 			}
 		}
-		if err == nil && o.replica {
-			err = synchronised(replies[probe])
+		if err == nil && role != nil {
+			err = role(replies[probe])
 		}
 	}
 	if err != nil {
@@ -146,7 +146,8 @@ func (u *Upstream) run(ctx context.Context) {
 	delay := firstDelay
 	first := true
 	for ctx.Err() == nil {
-		conn, err := u.opts.open(ctx)
+		until := u.opts.until()
+		conn, err := u.opts.openUntil(ctx, until)
 		if err != nil {
 			u.setDown(err)
 			if ctx.Err() == nil {
@@ -172,6 +173,7 @@ func (u *Upstream) run(ctx context.Context) {
 		u.connects.Add(1)
 		l := newLink(conn, true, u.opts)
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
+		stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
 		u.link.Store(l)
 		if first {
 			close(u.tried)
@@ -180,6 +182,7 @@ func (u *Upstream) run(ctx context.Context) {
 		u.opts.health.ok()
 		err = l.read(readBuffer, l.reply)
 		unhook()
+		stay()
 		u.setDown(err)
 		l.close(err)
 		u.drop(l)

@@ -196,7 +196,7 @@ func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
 		p.tls.now.Store(t.listen)
 		return nil
 	}
-	retire, err := p.front.change(c, t.servers)
+	retire, err := p.front.change(c, t)
 	if err != nil {
 		return err
 	}
@@ -220,6 +220,10 @@ func withoutLines(c poolfile.Pool) poolfile.Pool {
 	c.Replicas = slices.Clone(c.Replicas)
 	for i := range c.Replicas {
 		c.Replicas[i].Line = 0
+	}
+	c.Sentinel.Masters = slices.Clone(c.Sentinel.Masters)
+	for i := range c.Sentinel.Masters {
+		c.Sentinel.Masters[i].Line = 0
 	}
 	return c
 }

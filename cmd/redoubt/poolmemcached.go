@@ -85,6 +85,6 @@ func (p *memcachedPool) health() error {
 	return errNoServerAnswers(p.name)
 }
 
-func (p *memcachedPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error) {
-	return p.Change(memcachedOptions(c, p.flags, servers))
+func (p *memcachedPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
+	return p.Change(memcachedOptions(c, p.flags, t.servers))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/sentinel"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -20,19 +21,21 @@ import (
 // A redisPool is the front of a pool of Redis servers.
 type redisPool struct {
 	*server.Server
-	name string
-	pool atomic.Pointer[proxy.Pool]
+	name      string
+	log       *slog.Logger
+	pool      atomic.Pointer[proxy.Pool]
+	sentinels *sentinel.Group // of pool; nil: none. Of the goroutine that reloads
 }
 
 // openRedisPool makes what serves a pool of Redis servers.
-func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, servers *tls.Config, log *slog.Logger) (_ front, err error) {
-	pool, err := newPool(c, servers)
+func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.Config, t poolTLS, log *slog.Logger) (_ front, err error) {
+	pool, sentinels, err := newPool(c, t, log)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
 	defer func() {
 		if err != nil {
-			_ = pool.Close()
+			closePool(pool, sentinels)
 		}
 	}()
 	users := usersOf(c)
@@ -41,7 +44,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen, serve
 	} else {
 		password = "" // that of the flag is for pools which say nothing
 	}
-	p := &redisPool{name: c.Name}
+	p := &redisPool{name: c.Name, log: log, sentinels: sentinels}
 	p.pool.Store(pool)
 	p.Server, err = server.New(server.Options{
 		Pool: pool, Strict: f.strict, Password: password, Users: users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
@@ -75,29 +78,69 @@ func usersOf(c poolfile.Pool) map[string]string {
 	return users
 }
 
-// newPool returns the pool that a file describes.
-func newPool(c poolfile.Pool, servers *tls.Config) (*proxy.Pool, error) {
+// newPool returns the pool that a file describes, and its Sentinels if it has any.
+func newPool(c poolfile.Pool, t poolTLS, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout}
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}
-	backend := func(network, address, label string) proxy.Backend {
+	redis := func(network, address, label string) *proxy.Redis {
 		return &proxy.Redis{
 			Network: network, Addr: address, Label: label, Username: c.ServerUser, Password: c.RedisAuth, DB: c.RedisDB,
-			TLS: forServer(servers, address),
+			TLS: forServer(t.servers, address),
 		}
 	}
+	sentinels, err := newSentinels(c, t, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, s := range c.Servers {
-		server := proxy.PoolServer{Server: s.Server, Backend: backend(s.Network, s.Address, serverLabel(s))}
+		server := proxy.PoolServer{Server: s.Server}
+		if sentinels == nil {
+			server.Backend = redis(s.Network, s.Address, serverLabel(s))
+		} else {
+			m := sentinels.Master(sentinel.MasterOptions{Name: c.MasterOf(s.Name), Label: s.Name, Database: c.RedisDB,
+				Server: func(addr string) *proxy.Redis { return redis("tcp", addr, s.Name) }})
+			server.Backend = m
+			if c.Sentinel.Replicas {
+				server.Replicas = append(server.Replicas, m.Replica())
+			}
+		}
 		for _, r := range c.Replicas {
 			if r.Of == s.Name {
-				server.Replicas = append(server.Replicas, backend("tcp", r.Address, s.Name+" replica "+r.Address))
+				server.Replicas = append(server.Replicas, redis("tcp", r.Address, s.Name+" replica "+r.Address))
 			}
 		}
 		opts.Servers = append(opts.Servers, server)
 	}
-	return proxy.NewPool(opts)
+	pool, err := proxy.NewPool(opts)
+	if err != nil {
+		closePool(nil, sentinels)
+		return nil, nil, err
+	}
+	return pool, sentinels, nil
+}
+
+// newSentinels returns the Sentinels of a pool, or nil if it has none.
+func newSentinels(c poolfile.Pool, t poolTLS, log *slog.Logger) (*sentinel.Group, error) {
+	if len(c.Sentinel.Addresses) == 0 {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	return sentinel.New(sentinel.Options{
+		Addrs: c.Sentinel.Addresses, Username: c.Sentinel.User, Password: c.Sentinel.Password, Logger: log,
+		TLS: func(addr string) *tls.Config { return forServer(t.sentinels, addr) },
+	})
+}
+
+// closePool closes what newPool returned. Either may be nil.
+func closePool(p *proxy.Pool, s *sentinel.Group) {
+	if p != nil {
+		_ = p.Close()
+	}
+	if s != nil {
+		_ = s.Close()
+	}
 }
 
 // serverLabel is how errors call a server: by its name, and where it is.
@@ -111,7 +154,7 @@ func serverLabel(s poolfile.Server) string {
 // Close implements front.
 func (p *redisPool) Close() error {
 	err := p.Server.Close()
-	_ = p.pool.Load().Close()
+	closePool(p.pool.Load(), p.sentinels)
 	return err
 }
 
@@ -135,12 +178,16 @@ func (p *redisPool) health() error {
 
 func errNoServerAnswers(pool string) error { return fmt.Errorf("pool %s: no server answers", pool) }
 
-func (p *redisPool) change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error) {
-	pool, err := newPool(c, servers)
+func (p *redisPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
+	pool, sentinels, err := newPool(c, t, p.log)
 	if err != nil {
 		return nil, err
 	}
-	old := p.SetPool(pool)
+	old, before := p.SetPool(pool), p.sentinels
 	p.pool.Store(pool)
-	return func(ctx context.Context) { _ = old.Retire(ctx) }, nil
+	p.sentinels = sentinels
+	return func(ctx context.Context) {
+		_ = old.Retire(ctx)
+		closePool(nil, before)
+	}, nil
 }

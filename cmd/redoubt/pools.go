@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -110,10 +109,9 @@ type front interface {
 	digest() string
 	// health says that no server answers.
 	health() error
-	// change gives the pool other servers, under its clients. With servers, TLS is spoken
-	// with them. retire waits until those before are not needed, or ctx ends, and closes
-	// them.
-	change(c poolfile.Pool, servers *tls.Config) (retire func(ctx context.Context), err error)
+	// change gives the pool other servers, under its clients. retire waits until those
+	// before are not needed, or ctx ends, and closes them.
+	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)
 	// counters are what it has counted.
 	counters() poolCounters
 }
@@ -139,7 +137,7 @@ func openPool(c poolfile.Pool, t poolTLS, f serveFlags, password string, log *sl
 	log = log.With("pool", c.Name)
 	p.tls.now.Store(t.listen)
 	if c.Redis {
-		p.front, err = openRedisPool(c, f, password, p.tls.config(), t.servers, log)
+		p.front, err = openRedisPool(c, f, password, p.tls.config(), t, log)
 	} else {
 		p.front, err = openMemcachedPool(c, f, p.tls.config(), t.servers, log)
 	}

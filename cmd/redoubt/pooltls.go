@@ -30,18 +30,27 @@ func (t *frontTLS) config() *tls.Config {
 	}
 }
 
-// A poolTLS is TLS with the clients of a pool and with its servers: what there is no TLS
-// with is nil. Held tells what the files for that with the servers hold.
+// A poolTLS is TLS with the clients of a pool, with its servers and with its Sentinels:
+// what there is no TLS with is nil. Held tells what the files for the latter two hold.
 type poolTLS struct {
-	listen, servers *tls.Config
-	held            [sha256.Size]byte
+	listen, servers, sentinels *tls.Config
+	held                       [sha256.Size]byte
 }
 
 // readTLS reads the files of a pool.
 func readTLS(c poolfile.Pool) (t poolTLS, err error) {
-	var lerr, serr error
+	var lerr error
 	t.listen, lerr = listenTLS(c.ListenTLS)
-	t.servers, t.held, serr = serverTLS(c.ServerTLS)
+	files := c.ServerTLS
+	files.Enabled = files.Enabled || c.Sentinel.TLS
+	backends, held, serr := serverTLS(files)
+	t.held = held
+	if c.ServerTLS.Enabled {
+		t.servers = backends
+	}
+	if c.Sentinel.TLS {
+		t.sentinels = backends
+	}
 	if err := errors.Join(lerr, serr); err != nil {
 		return poolTLS{}, fmt.Errorf("pool %q: %w", c.Name, err)
 	}

@@ -15,6 +15,7 @@ import (
 var ownDirectives = []string{
 	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
+	"sentinels", "sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls",
 }
 
 // A ListenTLS names the files for TLS with the clients. Without Cert there is none.
@@ -47,13 +48,18 @@ type User struct {
 
 // own reads a directive that is Redoubt's own.
 func (p *parser) own(pool *Pool, directive, value string) (err string) {
-	switch directive {
-	case "server_tls":
+	boolean := func(to *bool) string {
 		if value != "true" && value != "false" {
 			return `is not "true" or "false"`
 		}
-		pool.ServerTLS.Enabled = value == "true"
+		*to = value == "true"
 		return ""
+	}
+	switch directive {
+	case "server_tls":
+		return boolean(&pool.ServerTLS.Enabled)
+	case "sentinel_tls":
+		return boolean(&pool.Sentinel.TLS)
 	case "listen_tls_cert":
 		pool.ListenTLS.Cert = value
 	case "listen_tls_key":
@@ -70,6 +76,10 @@ func (p *parser) own(pool *Pool, directive, value string) (err string) {
 		pool.ServerTLS.Name = value
 	case "server_user":
 		pool.ServerUser = value
+	case "sentinel_user":
+		pool.Sentinel.User = value
+	case "sentinel_password":
+		pool.Sentinel.Password = value
 	}
 	if value == "" {
 		return "is empty"
@@ -132,7 +142,11 @@ func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
 
 // replicas reads which servers have replicas.
 func (p *parser) replicas(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "replicas, each behind a dash") {
+	if v.Kind == yaml.ScalarNode && v.Value == "sentinel" {
+		pool.Sentinel.Replicas = true
+		return
+	}
+	if !p.plain(v, yaml.SequenceNode, "replicas, each behind a dash, or \"sentinel\"") {
 		return
 	}
 	for _, n := range v.Content {
@@ -169,7 +183,7 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("listen_tls_ca", "listen_tls_cert", pool.ListenTLS.Cert != "")
 	needs("listen_tls_cert", `listen with "hostname:port"`, pool.Network != "unix")
 	for _, d := range []string{"server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name"} {
-		needs(d, "server_tls: true", pool.ServerTLS.Enabled)
+		needs(d, "server_tls: true", pool.ServerTLS.Enabled || pool.Sentinel.TLS)
 	}
 	needs("server_tls_cert", "server_tls_key", pool.ServerTLS.Key != "")
 	needs("server_tls_key", "server_tls_cert", pool.ServerTLS.Cert != "")
@@ -189,4 +203,5 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 			p.fail(s.Line, "server %q is a unix socket, and directive \"server_tls\" is for \"hostname:port\" alone", s.Name)
 		}
 	}
+	p.checkSentinels(pool, lines, needs)
 }

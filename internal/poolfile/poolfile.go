@@ -66,6 +66,7 @@ type Pool struct {
 	ServerUser string // that goes with RedisAuth at the servers; empty: default
 	Users      []User // of the clients, beside the one of RedisAuth
 	Replicas   []Replica
+	Sentinel   Sentinel
 }
 
 // A Server is one of a pool.
@@ -240,6 +241,10 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 			p.users(&pool, v)
 		} else if k.Value == "replicas" {
 			p.replicas(&pool, v)
+		} else if k.Value == "sentinels" {
+			p.sentinels(&pool, v)
+		} else if k.Value == "sentinel_masters" {
+			p.sentinelMasters(&pool, v)
 		} else if p.plain(v, yaml.ScalarNode, "one for directive "+strconv.Quote(k.Value)) {
 			p.directive(&pool, k, v)
 		}

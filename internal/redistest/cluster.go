@@ -105,7 +105,7 @@ func (c *Cluster) URL() string {
 func (c *Cluster) Primary(key string) *Server {
 	c.tb.Helper()
 	var owner *Server
-	err := within(clusterReadyWithin, func() error {
+	err := within(func() error {
 		for _, n := range c.nodes {
 			if n.serves(key) {
 				owner = n
@@ -170,7 +170,7 @@ func (c *Cluster) form(masters int) error {
 		if err != nil {
 			return err
 		}
-		err = within(clusterReadyWithin, func() error { // until they have met
+		err = within(func() error { // until they have met
 			_, err := n.text("CLUSTER", "REPLICATE", id)
 			return err
 		})
@@ -179,7 +179,7 @@ func (c *Cluster) form(masters int) error {
 		}
 	}
 	for i, n := range c.nodes {
-		err := within(clusterReadyWithin, func() error { return n.ready(len(c.nodes), len(replicas)) })
+		err := within(func() error { return n.ready(len(c.nodes), len(replicas)) })
 		if err != nil {
 			return fmt.Errorf("node %d: %w", i, err)
 		}
@@ -227,12 +227,12 @@ func (s *Server) text(args ...string) (string, error) {
 	return text, nil
 }
 
-// within calls ready until it returns nil, and returns its last error when
-// that takes too long.
-func within(limit time.Duration, ready func() error) error {
+// within calls ready until it returns nil, and returns its last error when that
+// takes too long.
+func within(ready func() error) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(limit); ; <-tick.C {
+	for deadline := time.Now().Add(clusterReadyWithin); ; <-tick.C {
 		err := ready()
 		if err == nil || time.Now().After(deadline) {
 			return err

@@ -5,6 +5,7 @@
 //   - [Start] runs one server for one test, which may pause, kill and restart
 //     it.
 //   - [StartCluster] runs a Redis Cluster of them.
+//   - [StartSentinels] runs Sentinels that watch some.
 //   - [Each] runs one test on every kind of back end, real and embedded. This
 //     is what the suites of the primitives use.
 //

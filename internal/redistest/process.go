@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ var errPortTaken = errors.New("the port is taken")
 // A process is a redis-server and what it leaves on disk.
 type process struct {
 	binary string
+	first  []string // of the arguments, like the file of a Sentinel
 	args   []string
 	dir    string // short, since the path of a socket has at most 108 bytes
 	socket string
@@ -42,6 +44,25 @@ type process struct {
 
 // startProcess starts a server on a port that is free.
 func startProcess(args []string) (*process, error) {
+	p, err := newProcess(args)
+	if err != nil {
+		return nil, err
+	}
+	for range 100 {
+		p.port = randomPort()
+		if err = p.start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		p.remove()
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return p, nil
+}
+
+// newProcess returns a process that has a directory and no port yet.
+func newProcess(args []string) (*process, error) {
 	binary, err := lookPath("redis-server")
 	if err != nil {
 		return nil, err
@@ -54,18 +75,7 @@ func startProcess(args []string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	p := &process{binary: binary, args: args, dir: dir, socket: filepath.Join(dir, "redis.sock")}
-	for range 100 {
-		p.port = randomPort()
-		if err = p.start(); !errors.Is(err, errPortTaken) {
-			break
-		}
-	}
-	if err != nil {
-		p.remove()
-		return nil, fmt.Errorf("redistest: %w", err)
-	}
-	return p, nil
+	return &process{binary: binary, args: args, dir: dir, socket: filepath.Join(dir, "redis.sock")}, nil
 }
 
 // randomPort returns a port below those that the kernel hands out by itself,
@@ -90,13 +100,13 @@ func (p *process) start() error {
 		return err
 	}
 
-	cmd := exec.CommandContext(context.Background(), p.binary, append([]string{
+	cmd := exec.CommandContext(context.Background(), p.binary, slices.Concat(p.first, []string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port),
 		"--unixsocket", p.socket, "--dir", p.dir,
 		"--save", "", "--appendonly", "no",
 		"--enable-debug-command", "local",
 		"--repl-diskless-sync-delay", "0",
-	}, p.args...)...)
+	}, p.args)...)
 	cmd.Stdout, cmd.Stderr = logfile, logfile
 	cmd.ExtraFiles = []*os.File{inherited}
 	cmd.SysProcAttr = diesWithParent()

@@ -319,3 +319,15 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+func TestSentinels(t *testing.T) {
+	master := redistest.Start(t)
+	host, port, _ := net.SplitHostPort(master.Addr())
+	replica := redistest.Start(t, "--replicaof", host, port)
+	sentinels := redistest.StartSentinels(t, 3, []redistest.Watched{{Name: "m", Master: master, Replicas: []*redistest.Server{replica}}})
+	master.Kill()
+	_, port, _ = net.SplitHostPort(replica.Addr())
+	for _, s := range sentinels {
+		await.Soon(t, "the replica is the master", func() bool { return strings.Contains(s.CLI("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), port) })
+	}
+}

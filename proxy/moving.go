@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// A Moving is a [Backend] whose server may come to be another, like a master that
+// Sentinels watch. A connection counts once its server has said by ROLE that it is a
+// master (a replica, for one of [PoolServer].Replicas).
+type Moving interface {
+	Backend
+	// Until returns a context that ends when the connections which are opened from now on
+	// are to be given up. Its cause is why.
+	Until() context.Context
+	// Doubt is called when a server has answered as the master doesn't. It must not block.
+	Doubt()
+}
+
+// until is [Moving].Until; a context that never ends for what doesn't move.
+func (o Options) until() context.Context {
+	if m, ok := o.Backend.(Moving); ok {
+		return m.Until()
+	}
+	return context.Background()
+}
+
+// doubt returns [Moving].Doubt; nil for what doesn't move.
+func (o Options) doubt() func() {
+	if m, ok := o.Backend.(Moving); ok && !o.replica {
+		return m.Doubt
+	}
+	return nil
+}
+
+// role says what the answer to ROLE has to be, or nil if anything will do.
+func (o Options) role() func(answer any) error {
+	switch _, moving := o.Backend.(Moving); {
+	case o.replica:
+		return synchronised
+	case moving:
+		return master
+	}
+	return nil
+}
+
+// master returns an error unless the answer to ROLE is that of a master.
+func master(role any) error {
+	r, ok := role.([]any)
+	if !ok || len(r) == 0 {
+		return errors.New("it does not say whether it is a master")
+	}
+	if is := fmt.Sprint(r[0]); is != "master" {
+		return fmt.Errorf("it is no master: its role is %s", is)
+	}
+	return nil
+}
+
+var readOnly = []byte("-READONLY ")
+
+// notMaster reports whether a reply is that of a replica which was sent a write.
+func notMaster(raw []byte) bool { return raw[0] == '-' && bytes.HasPrefix(raw, readOnly) }
+
+// openUntil is open, given up when until ends.
+func (o Options) openUntil(ctx, until context.Context, more ...[]string) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(until, func() { cancel(context.Cause(until)) })
+	defer stop()
+	conn, err := o.open(ctx, more...)
+	if err != nil {
+		if until.Err() != nil {
+			err = context.Cause(until)
+		}
+		if doubt := o.doubt(); doubt != nil {
+			doubt()
+		}
+	}
+	return conn, err
+}
