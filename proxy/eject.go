@@ -50,6 +50,7 @@ func (p *Pool) remake() {
 	if r, err := p.makeRing(live); err == nil {
 		p.ring.Store(r)
 	}
+	p.changes.Add(1) // last: what was seen before counts as seen before it
 }
 
 // Up reports whether there is a shared connection to the server, and replies come in

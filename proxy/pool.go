@@ -62,6 +62,8 @@ type Pool struct {
 	unwatch  context.CancelFunc // nil: there are no replicas
 	watching sync.WaitGroup
 
+	changes atomic.Uint64 // of the ring
+
 	mu     sync.Mutex // guards the state of ejection of all nodes, and closed
 	closed bool
 }
@@ -124,6 +126,10 @@ func (p *Pool) Scatters() bool { return p.opts.Distribution == ring.Random && le
 
 // Digest is the same for pools that choose alike now.
 func (p *Pool) Digest() string { return p.ring.Load().Digest() }
+
+// Changes is how many times a server has left the ring or come back. Who finds it the same
+// has missed none.
+func (p *Pool) Changes() uint64 { return p.changes.Load() }
 
 // Any returns a connection to a server that answers, if there is one, for what
 // any of them can answer.

@@ -14,7 +14,7 @@ import (
 var everywhere = map[string]func(dst []byte, j *join) []byte{
 	"dbsize": joinSums, "keys": joinAll, "flushall": joinOK, "flushdb": joinOK,
 	"script load": joinFirst, "script exists": joinEvery, "script flush": joinOK,
-	"pubsub channels": joinAll, "pubsub shardchannels": joinAll, "pubsub numsub": joinNumsub, "pubsub shardnumsub": joinNumsub, "pubsub numpat": joinMost,
+	"pubsub channels": joinDistinct, "pubsub shardchannels": joinAll, "pubsub numsub": joinNumsub, "pubsub shardnumsub": joinNumsub, "pubsub numpat": joinMost,
 }
 
 // joinFirst takes the first reply: all are the same.
@@ -35,6 +35,27 @@ func joinAll(dst []byte, j *join) []byte {
 		body = append(body, raw[nl+1:]...)
 	}
 	return append(resp.AppendArray(dst, total), body...)
+}
+
+// joinDistinct is joinAll without what has come already: channels of keyspace
+// notifications are listened to on all servers.
+func joinDistinct(dst []byte, j *join) []byte {
+	all := joinAll(nil, j)
+	rest := all[bytes.IndexByte(all, '\n')+1:]
+	var body []byte
+	var scanner resp.ReplyScanner
+	seen := make(map[string]bool)
+	for n, err := scanner.Next(rest); n > 0 && err == nil; n, err = scanner.Next(rest) {
+		if element := string(rest[:n]); !seen[element] {
+			seen[element] = true
+			body = append(body, element...)
+		}
+		rest = rest[n:]
+	}
+	if all[0] != '*' {
+		return append(dst, all...)
+	}
+	return append(resp.AppendArray(dst, len(seen)), body...)
 }
 
 // joinEvery is for arrays of 0 and 1: an element is 1 if it is so everywhere.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -13,8 +14,11 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// errMoved ends the waiting for keys that have another server now.
-var errMoved = errors.New("the servers of the pool have changed")
+// What ends the waiting for keys, beside the end of the client or the server.
+var (
+	errMoved   = errors.New("the servers of the pool have changed")
+	errUnheard = errors.New("a connection that the client listened on was lost")
+)
 
 // borrow takes a connection of a server of the pool for this client alone, and kill
 // closes it. It reports false when the command has been answered with an error instead.
@@ -150,8 +154,10 @@ var unblockedCode = []byte("-UNBLOCKED ")
 
 // unblocked is the reply to a command that waits no more, and has done nothing.
 func unblocked(cause error) []byte {
-	if errors.Is(cause, errMoved) {
-		return resp.AppendError(nil, "UNBLOCKED redoubt: "+errMoved.Error()+": ask again")
+	for _, own := range []error{errMoved, errUnheard} {
+		if errors.Is(cause, own) {
+			return resp.AppendError(nil, "UNBLOCKED redoubt: "+own.Error()+": ask again")
+		}
 	}
 	return resp.AppendError(nil, "ERR redoubt: the server is shutting down")
 }
@@ -161,24 +167,30 @@ type placement struct {
 	keys  [][]byte
 	node  *proxy.Node
 	moved func()
+	seen  servers // when it was checked last; of the tick
+}
+
+// servers are those of a pool, as they were at one time. The zero value is no time.
+type servers struct {
+	pool    *proxy.Pool
+	changes uint64
 }
 
 // checkPlaces follows a change of the ring: who waits for keys that have another server
 // now waits in vain, and who subscribed to channels that have one hears nothing.
 func (s *Server) checkPlaces() {
 	pool := s.pool.Load()
+	now := servers{pool, pool.Changes()}
 	for _, c := range s.clients() {
-		if p := c.place.Load(); p != nil {
-			for _, k := range p.keys {
-				if pool.Pick(k) != p.node {
-					p.moved()
-					break
-				}
+		if p := c.place.Load(); p != nil && p.seen != now {
+			p.seen = now
+			if slices.ContainsFunc(p.keys, func(k []byte) bool { return pool.Pick(k) != p.node }) {
+				p.moved()
 			}
 		}
-		if sub := c.subscribed.Load(); sub != nil && !c.draining.Load() && sub.misplaced() {
+		if sub := c.subscribed.Load(); sub != nil && !c.draining.Load() && sub.misplaced(now) {
 			s.opts.Logger.Warn("a subscriber is closed: the servers of the pool have changed, and it is to subscribe anew", "client", c.id)
-			c.drain()
+			c.drain(errMoved)
 		}
 	}
 }

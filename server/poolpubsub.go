@@ -27,9 +27,8 @@ var pubsubFamilies = map[string]proxy.Subscription{
 	"ssubscribe": proxy.Shards, "sunsubscribe": proxy.Shards,
 }
 
-// everywhereHeard begins the names of channels to which every server publishes about
-// its own keys.
-var everywhereHeard = []byte("__key")
+// heardEverywhere tells the channels to which every server publishes about its own keys.
+func heardEverywhere(channel string) bool { return strings.HasPrefix(channel, "__key") }
 
 // subscriptions are all of one client.
 type subscriptions struct {
@@ -42,6 +41,7 @@ type subscriptions struct {
 	holds bool     // messages wait for a confirmation
 	held  [][]byte // that is on its way
 	size  int      // of held
+	seen  servers  // when the places of all names were checked last
 }
 
 // A subscriber is a client's connection to one server that it listens on.
@@ -50,12 +50,16 @@ type subscriber struct {
 	d         *proxy.Dedicated
 	ended     atomic.Bool // on purpose
 	confirmed chan []byte // the reply to a command: empty, or an error
+
+	// Guarded by subscriptions.mu.
+	needed bool  // for what has been confirmed to the client
+	lost   error // why the connection has ended
 }
 
 // at returns the servers of a channel or pattern now.
 func (s *subscriptions) at(family proxy.Subscription, name string) []*proxy.Node {
 	pool := s.c.srv.pool.Load()
-	if family == proxy.Patterns || family == proxy.Channels && bytes.HasPrefix([]byte(name), everywhereHeard) {
+	if family == proxy.Patterns || family == proxy.Channels && heardEverywhere(name) {
 		return pool.Live()
 	}
 	return []*proxy.Node{pool.Pick([]byte(name))}
@@ -135,11 +139,40 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 	for _, n := range names {
 		s.mu.Lock()
 		if nodes, isNew := at[n]; isNew {
-			s.names[family][n] = nodes
+			s.names[family][n], s.seen = nodes, servers{} // the place was looked up a while ago
 		}
 		s.mu.Unlock()
 		confirmations = s.appendConfirmation(confirmations, verb, family, &n)
 	}
+	if err := s.need(family, nil); err != nil {
+		c.Gone(err)
+	}
+}
+
+// need notes which connections are needed for what the client listens to but for names
+// of a family, and returns an error if one of them is lost.
+func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.Node) (lost error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.nodes {
+		sub.needed = false
+	}
+	for f, names := range s.names {
+		for name, nodes := range names {
+			if _, ends := but[name]; ends && f == int(family) {
+				continue
+			}
+			for _, n := range nodes {
+				s.nodes[n].needed = true
+			}
+		}
+	}
+	for _, sub := range s.nodes {
+		if sub.needed && sub.lost != nil {
+			lost = sub.lost
+		}
+	}
+	return lost
 }
 
 // remove ends subscriptions: those to names, or all of the family when there are none.
@@ -160,7 +193,9 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 			at[n] = nodes
 		}
 	}
-	// A connection that was lost has no subscriptions either, and ends the client.
+	// A connection that is lost has no subscriptions either, and ends the client if it is
+	// needed for others.
+	_ = s.need(family, at) // one that was lost before has ended it
 	_, _ = s.tell(family, verb, at)
 	var confirmations []byte
 	for _, n := range names {
@@ -194,6 +229,9 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 		}
 	}
 	for n, names := range of {
+		if s.nodes[n] == nil && opposite[verb] == "" {
+			continue // nothing to end
+		}
 		sub, err := s.subscriber(ctx, n)
 		if err == nil {
 			raw := resp.AppendCommand(nil, append([]string{verb}, names...)...)
@@ -245,13 +283,10 @@ func (s *subscriptions) subscriber(ctx context.Context, n *proxy.Node) (*subscri
 // closeUnused closes the connections on which nothing is listened to.
 func (s *subscriptions) closeUnused() {
 	for n, sub := range s.nodes {
-		used := false
-		for _, names := range s.names {
-			for _, nodes := range names {
-				used = used || slices.Contains(nodes, n)
-			}
-		}
-		if !used {
+		s.mu.Lock()
+		needed := sub.needed
+		s.mu.Unlock()
+		if !needed {
 			sub.end()
 			delete(s.nodes, n)
 		}
@@ -301,10 +336,15 @@ func (s *subscriptions) appendConfirmation(dst []byte, verb string, family proxy
 	return resp.AppendInt(dst, int64(count))
 }
 
-// misplaced reports whether a channel or a pattern is to be listened to elsewhere now.
-func (s *subscriptions) misplaced() bool {
+// misplaced reports whether a channel or a pattern is to be listened to elsewhere, as far
+// as it has not been asked about the servers of now.
+func (s *subscriptions) misplaced(now servers) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.seen == now {
+		return false
+	}
+	s.seen = now
 	for family, names := range s.names {
 		for name, nodes := range names {
 			if !slices.Equal(nodes, s.at(proxy.Subscription(family), name)) { //nolint:gosec // at most 3
@@ -346,11 +386,16 @@ func (sub *subscriber) Push(raw []byte) bool {
 	return false
 }
 
-// Gone implements proxy.Listener. Messages may be lost, so the client is closed, to
-// subscribe anew.
+// Gone implements proxy.Listener. Messages may be lost, so a client that listened is
+// closed, to subscribe anew. One that only asked to has an error.
 func (sub *subscriber) Gone(err error) {
-	if !sub.ended.Load() {
-		sub.of.c.Gone(err)
+	s := sub.of
+	s.mu.Lock()
+	sub.lost = err
+	needed := sub.needed
+	s.mu.Unlock()
+	if needed && !sub.ended.Load() {
+		s.c.Gone(err)
 	}
 }
 
@@ -411,7 +456,11 @@ func joinNumsub(dst []byte, j *join) []byte {
 		for i := 1; i < len(one); i += 2 {
 			a, _ := sum[i].(int64)
 			b, _ := one[i].(int64)
-			sum[i] = a + b
+			if name, _ := one[i-1].(string); heardEverywhere(name) {
+				sum[i] = max(a, b) // a subscriber is on all servers
+			} else {
+				sum[i] = a + b
+			}
 		}
 	}
 	return appendValue(dst, resp.RESP2, sum)

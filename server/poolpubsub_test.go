@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/proxy"
 )
 
 // TestPoolPubSub: a channel lives on the server that has its name as a key, a pattern on
@@ -67,6 +70,8 @@ func TestPoolPubSub(t *testing.T) {
 	other.expect(">3\r\n" + bulk("ssubscribe") + bulk("a") + ":1\r\n")
 	other.send("SUBSCRIBE", "__keyspace@0__:b")
 	other.expect(">3\r\n" + bulk("subscribe") + bulk("__keyspace@0__:b") + ":1\r\n")
+	w.want(array(bulk("__keyspace@0__:b")), "PUBSUB CHANNELS __*") // once, though it is on all servers
+	w.want(array(bulk("__keyspace@0__:b"), ":1\r\n"), "PUBSUB NUMSUB __keyspace@0__:b")
 	p.nodes[1].CLI("CONFIG", "SET", "notify-keyspace-events", "K$")
 	w.want("+OK\r\n", "SET b 1")
 	other.expect(">3\r\n" + bulk("message") + bulk("__keyspace@0__:b") + bulk("set"))
@@ -110,6 +115,41 @@ func TestPoolPubSubRefused(t *testing.T) {
 	}
 	other.want(":1\r\n", "PUBLISH a x")
 	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
+}
+
+// TestPoolPubSubLost: a client that asks a server to listen, and has no confirmation when
+// the connection is lost, gets an error and goes on. One that listened there before is
+// closed, and what it waits for ends.
+func TestPoolPubSubLost(t *testing.T) {
+	var network *faultnet.Proxy
+	p := startPool(t, 2, through(t, &network))
+	asks, listens, waits := dial(t, p.addr), dial(t, p.addr), dial(t, p.addr)
+	lost := func(w *wire, channel string) {
+		t.Helper()
+		network.Blackhole(faultnet.ToClient)
+		w.send("SUBSCRIBE", channel)
+		eventually(t, "the server has it", func() bool { return p.nodes[0].CLI("PUBSUB", "NUMSUB", channel) == channel+"\n1" })
+		network.Cut()
+		network.Heal()
+		w.expect(string(proxy.LostReply("redis-1")))
+		eventually(t, "it is back, and this client is", func() bool { return asks.do("GET", "a") == "$-1\r\n" })
+	}
+	asks.want("$-1\r\n", "GET a") // connected
+	for range 20 {
+		lost(asks, "a")
+	}
+	listens.send("SUBSCRIBE", "a")
+	listens.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
+	waits.do("HELLO", "3")
+	waits.send("SUBSCRIBE", "a")
+	waits.expect(">3\r\n" + bulk("subscribe") + bulk("a") + ":1\r\n")
+	waits.write("BLPOP b 0\r\n")
+	eventually(t, "it waits", func() bool { return strings.Contains(p.nodes[1].CLI("INFO", "clients"), "blocked_clients:1") })
+	lost(listens, "c")
+	listens.expectClosed()
+	waits.expect("-UNBLOCKED redoubt: a connection that the client listened on was lost: ask again\r\n")
+	waits.expectClosed()
+	asks.want("$-1\r\n", "GET a")
 }
 
 // TestPoolPubSubRefusedLate: what is published between the confirmation of one server and

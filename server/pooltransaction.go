@@ -19,8 +19,9 @@ const maxTransaction = 16 << 20
 
 // A pooledTransaction is what a client in front of a pool has queued.
 type pooledTransaction struct {
-	body []byte // as on the wire
-	at   home
+	body    []byte // as on the wire
+	answers int    // bytes of answers made here
+	at      home
 }
 
 // A home is the server of some keys, for as long as the servers are those that they were
@@ -90,8 +91,8 @@ func (c *session) enqueue(raw []byte, change translate) {
 	case c.tx.broken:
 		c.reply(queued) // as Redis says, and nothing is kept
 		return
-	case len(t.body)+len(raw) > maxTransaction:
-		c.reject("ERR redoubt: the commands of this transaction have more than 16 MiB, which is what a pool keeps until EXEC")
+	case len(t.body)+t.answers+len(raw) > maxTransaction:
+		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, which is what a pool keeps until EXEC")
 		t.body, c.tx.elements = nil, nil
 		return
 	}
@@ -179,6 +180,9 @@ func (c *session) execPooled() {
 // carryOut sends a transaction and hands on the reply to its EXEC.
 func (c *session) carryOut(w *watch, tx transaction) {
 	n := len(tx.elements) + 2
+	if len(tx.pooled.body) > maxRead {
+		c.stepAside() // it will be copied
+	}
 	raw := slices.Concat(multiRaw, tx.pooled.body, execRaw)
 	c.commands[Local]--
 	c.commands[Passed]++

@@ -362,7 +362,7 @@ func (s *Server) tick() {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.clients() {
-		c.drain()
+		c.drain(ErrClosed)
 	}
 	done := make(chan struct{})
 	go func() {

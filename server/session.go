@@ -433,7 +433,7 @@ func (c *session) Gone(err error) {
 		return
 	}
 	c.srv.opts.Logger.Warn("a client's own connection to the back end was lost", "client", c.id, "error", err)
-	c.drain()
+	c.drain(errUnheard)
 }
 
 func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
@@ -451,10 +451,10 @@ func (c *session) kill(cause error) {
 	}
 }
 
-// drain makes the session end once the client has its replies.
-func (c *session) drain() {
+// drain makes the session end, for that cause, once the client has its replies.
+func (c *session) drain(cause error) {
 	c.draining.Store(true)
-	c.cancel(ErrClosed)
+	c.cancel(cause)
 	_ = c.conn.SetReadDeadline(past)
 }
 

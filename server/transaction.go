@@ -62,6 +62,7 @@ func (c *session) queue(raw []byte, change translate) {
 
 // queueAnswer queues an answer made here: a PING takes its place.
 func (c *session) queueAnswer(answer []byte) {
+	c.tx.pooled.answers += len(answer)
 	c.queue(pingRaw, func(dst, _ []byte) []byte { return append(dst, answer...) })
 }
 

@@ -77,7 +77,7 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	var others []*session
 	for _, c := range s.clients() {
 		if was := c.loggedIn(); was != nil && !was.Same(u.byName[was.Name()]) {
-			c.drain()
+			c.drain(ErrClosed)
 			others = append(others, c)
 		}
 	}
