@@ -163,6 +163,8 @@ func (u *Upstream) run(ctx context.Context) {
 			wait := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
 			select {
 			case <-wait.C:
+			case <-until.Done(): // there is another server to try
+				wait.Stop()
 			case <-ctx.Done():
 				wait.Stop()
 			}

@@ -32,7 +32,7 @@ type Master struct {
 	addr   string          // "": not known
 	epoch  uint64          // of the answer that named addr
 	asked  time.Time       // when addr was last named; zero after a doubt
-	failed string          // why it was not, if so
+	failed bool            // it was not when it was asked for last
 	until  context.Context //nolint:containedctx // what Until returns
 	move   context.CancelCauseFunc
 }
@@ -109,17 +109,17 @@ func (m *Master) ask(ctx context.Context) (addr string, err error) {
 		}
 		return m.addr, nil
 	}
-	m.failed = ""
+	m.failed = false
 	m.learn(a)
 	return m.addr, nil
 }
 
-// fails logs why the master can't be asked for, once. The caller holds mu.
+// fails logs why nobody says where the master is, once until somebody does. The caller holds mu.
 func (m *Master) fails(err error) {
-	if m.group.ctx.Err() != nil || m.failed == err.Error() {
+	if m.group.ctx.Err() != nil || m.failed {
 		return
 	}
-	m.failed = err.Error()
+	m.failed = true
 	m.group.opts.Logger.Warn("no Sentinel says where the master of a server is",
 		slog.String("server", m.opts.Label), slog.String("master", m.opts.Name), slog.Any("error", err))
 }
