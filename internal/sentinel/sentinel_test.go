@@ -283,8 +283,13 @@ func TestNoSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	sentinels[0].Kill()
-	watched[0].Master.CLI("CLIENT", "KILL", "TYPE", "normal")
-	await.Soon(t, "there is a connection again", func() bool { return c.Get(t.Context(), "k").Val() == "v" })
+	watched[0].Master.Kill()
+	await.Soon(t, "it is found down", func() bool {
+		err := c.Get(t.Context(), "k").Err()
+		return err != nil && strings.Contains(err.Error(), "connection refused")
+	})
+	watched[0].Master.Restart()
+	await.Soon(t, "there is a connection again", func() bool { return c.Set(t.Context(), "k", "v", 0).Err() == nil })
 
 	refused := func(why string) {
 		t.Helper()
