@@ -61,8 +61,9 @@ func master(role any) error {
 
 var readOnly = []byte("-READONLY ")
 
-// notMaster reports whether a reply is that of a replica which was sent a write.
-func notMaster(raw []byte) bool { return raw[0] == '-' && bytes.HasPrefix(raw, readOnly) }
+// notMaster reports whether a reply, which may be empty, is that of a replica which was
+// sent a write.
+func notMaster(raw []byte) bool { return bytes.HasPrefix(raw, readOnly) }
 
 // openUntil is open, given up when until ends.
 func (o Options) openUntil(ctx, until context.Context, more ...[]string) (net.Conn, error) {

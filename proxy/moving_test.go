@@ -94,6 +94,11 @@ func TestMovingGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	if err := d.SendExpecting(1, proxy.Expect{Subscription: proxy.Channels, Channels: 1}, resp.AppendCommand(nil, "SUBSCRIBE", "c")); err != nil {
+		t.Fatal(err)
+	}
+	d.Flush()
+	listener.wait(t, "the subscription", func() bool { return len(listener.replies) == 1 })
 
 	host, port, _ := net.SplitHostPort(now.Addr())
 	old.CLI("REPLICAOF", host, port)
