@@ -3,6 +3,8 @@ package proxy
 import (
 	"runtime"
 	"time"
+
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 // flushPending sends what was appended, by this goroutine and by others that
@@ -111,6 +113,7 @@ func (l *link) leave(bytes int) {
 	if !l.shared {
 		return
 	}
+	l.meter.Begin(l.requests, latency.Now())
 	f := flight{last: l.appended, bytes: bytes}
 	if len(l.flights) == 0 {
 		f.left = time.Now()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -91,6 +92,7 @@ type link struct {
 	late     int           // replies still to come to what was answered without
 	requests uint64        // commands ever appended
 	traffic  Traffic       // of replies, those before the last read
+	meter    latency.Meter // of commands that have left
 
 	timeout time.Duration // for a reply; 0: none
 	health  health
@@ -107,6 +109,7 @@ type link struct {
 	scanner  resp.ReplyScanner
 
 	replies, replyBytes uint64 // ever
+	readAt              latency.Time
 }
 
 func newLink(conn net.Conn, shared bool, opts Options) *link {
@@ -268,6 +271,9 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			}
 		}
 		n, err := l.conn.Read(buf[to:])
+		if l.shared {
+			l.readAt = latency.Now()
+		}
 		to += n
 		for from < to {
 			end, serr := l.scanner.Next(buf[from:to])

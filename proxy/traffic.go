@@ -1,5 +1,7 @@
 package proxy
 
+import "github.com/redoubt-go/redoubt/proxy/latency"
+
 // Traffic is what went over shared connections to a server, without what they were
 // prepared with. It only grows.
 type Traffic struct {
@@ -9,16 +11,19 @@ type Traffic struct {
 	ResponseBytes uint64
 	Late          uint64 // commands that got an error after the time-out
 	Lost          uint64 // commands that got an error because the connection was lost
+	// Latency is from when commands were sent to when their replies were read.
+	Latency latency.Histogram
 }
 
 // Add adds other to t.
-func (t *Traffic) Add(other Traffic) {
+func (t *Traffic) Add(other *Traffic) {
 	t.Requests += other.Requests
 	t.RequestBytes += other.RequestBytes
 	t.Responses += other.Responses
 	t.ResponseBytes += other.ResponseBytes
 	t.Late += other.Late
 	t.Lost += other.Lost
+	t.Latency.Add(&other.Latency)
 }
 
 // stats fills in what the link knows.
@@ -31,7 +36,7 @@ func (l *link) stats(s *Stats) {
 	for _, f := range l.flights {
 		s.InFlightBytes += f.bytes
 	}
-	s.Traffic.Add(l.traffic)
+	s.Traffic.Add(&l.traffic)
 }
 
 // count notes replies, so that others see them with the next [link.landed].
@@ -46,7 +51,7 @@ func (u *Upstream) drop(l *link) {
 	defer u.mu.Unlock()
 	l.mu.Lock()
 	l.counted()
-	u.past.Add(l.traffic)
+	u.past.Add(&l.traffic)
 	l.mu.Unlock()
 	u.link.Store(nil)
 }
@@ -54,4 +59,5 @@ func (u *Upstream) drop(l *link) {
 // counted lets others see what count has noted. The caller holds mu, and reads.
 func (l *link) counted() {
 	l.traffic.Responses, l.traffic.ResponseBytes = l.replies, l.replyBytes
+	l.meter.End(l.replies, l.readAt, l.traffic.Latency.Observe)
 }

@@ -66,6 +66,7 @@ type output struct {
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
 	hold
+	timer
 }
 
 const (
@@ -239,6 +240,7 @@ func (o *output) Push(raw []byte) (flush bool) {
 func (o *output) Flush() {
 	o.mu.Lock()
 	o.scheduled = false
+	o.measureReplies()
 	if o.writing || o.err != nil || o.holds() {
 		o.mu.Unlock()
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 // A poller serves clients on Linux: those whose commands run in this process, and those
@@ -51,6 +52,7 @@ type poller struct {
 	commands int               // whose replies these are
 	spare    []*session        // for answered
 	touched  []*proxy.Upstream // for answer
+	at       latency.Time      // when events came
 	again    []*session        // who have sent more than a turn takes
 	due      []*session        // who had, before what is pending came
 
@@ -215,7 +217,7 @@ func (p *poller) wait() bool {
 		p.events, err = p.poll.Look(p.events[:0])
 		p.due, p.again = append([]*session(nil), p.again...), p.again[:0]
 	}
-	p.pending = p.events
+	p.pending, p.at = p.events, latency.Now()
 	return err == nil
 }
 
@@ -223,7 +225,7 @@ func (p *poller) wait() bool {
 // leads still.
 func (p *poller) run(c *session, buf []byte) (leads bool) {
 	turn := p.role.Add(1)
-	c.turn = turn
+	c.turn, c.readAt = turn, p.at
 	over, err := c.takeTurn(buf, c.last)
 	c.turn = 0
 	leads = p.role.CompareAndSwap(turn, turn+1)
@@ -272,6 +274,7 @@ func (p *poller) answer() (leads bool) {
 		if p.srv.inPool() {
 			touched = c.addTouched(touched)
 			c.out.asked.Store(c.next)
+			c.out.askedAt(c.next, c.readAt)
 			c.out.Flush()
 			c.count()
 			p.rest(c, nil)
@@ -338,6 +341,7 @@ func (p *poller) rest(c *session, buf []byte) {
 			return
 		}
 		c.state.Store(running)
+		c.readAt = latency.Now()
 		if over, err := c.takeTurn(buf, true); over {
 			c.end(err)
 			return

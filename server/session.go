@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -50,6 +51,7 @@ type session struct {
 	commands  [kinds]uint64 // not yet in traffic
 	local     local
 	filled    bool // the last read took all that there was room for
+	readAt    latency.Time
 	presence
 	pooled
 
@@ -108,6 +110,9 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
 	if pool := s.pool.Load(); pool != nil && len(pool.Nodes()) > 1 {
 		c.out.holder = &s.holder
+	}
+	if s.inPool() {
+		c.out.to = &s.stats.latency[c.id%latencyShards]
 	}
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
@@ -229,6 +234,9 @@ func (c *session) read() error {
 		defer func() { c.enlarge() }()
 	}
 	c.to += n
+	if c.out.to != nil && !c.polled() {
+		c.readAt = latency.Now()
+	}
 	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
 	c.active.Store(c.srv.clock.Load())
 	return nil
@@ -324,6 +332,7 @@ func (c *session) settle() bool {
 // flush sends what waits to be sent, in both directions.
 func (c *session) flush() {
 	c.out.asked.Store(c.next)
+	c.out.askedAt(c.next, c.readAt)
 	switch {
 	case c.dedicated != nil:
 		c.dedicated.Flush()

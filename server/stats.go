@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -86,6 +87,7 @@ type counters struct {
 	panics            atomic.Uint64
 	idleClosed        atomic.Uint64
 	eofs, faults      atomic.Uint64 // of clients
+	latency           [latencyShards]latency.Shared
 	dedicated         atomic.Int64
 }
 
@@ -106,7 +108,10 @@ type Stats struct {
 	ClientEOFs     uint64 // clients that closed their connection, or sent QUIT
 	ClientErrors   uint64 // clients that ended in another way, while the server was not shut down
 	Fragments      uint64 // parts of commands that were for several servers of a pool
-	Dedicated      int    // connections to the back end that belong to one client, open now
+	// Latency is that of the commands to a pool: from when they were read to when their
+	// replies could be written, in their order.
+	Latency   latency.Histogram
+	Dedicated int // connections to the back end that belong to one client, open now
 	// Upstreams are the shared connections that have been used.
 	Upstreams []UpstreamStats
 }
@@ -140,6 +145,9 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	for k := range st.Commands {
 		st.Commands[k] = sum.commands[k].Load()
+	}
+	for i := range c.latency {
+		c.latency[i].AddTo(&st.Latency)
 	}
 	st.Fragments = sum.fragments.Load()
 	st.BytesIn, st.BytesOut = sum.bytesIn.Load(), sum.bytesOut.Load()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -20,6 +21,7 @@ type poolCounters struct {
 	passed, local     uint64 // commands
 	errors            uint64 // commands that could not be sent
 	fragments         uint64
+	latency           latency.Histogram
 	hottest           []hotkeys.Key // at most one
 	bytesIn, bytesOut uint64
 	servers           []serverCounters
@@ -45,7 +47,8 @@ type sharedCounters struct {
 
 // total adds up the shared connections, of which up is how many there are.
 func (s *serverCounters) total() (sum proxy.Stats, up int) {
-	for _, c := range s.shared {
+	for i := range s.shared {
+		c := &s.shared[i]
 		up += oneIf(c.Up)
 		sum.Connects += c.Connects
 		sum.Failures += c.Failures
@@ -55,7 +58,7 @@ func (s *serverCounters) total() (sum proxy.Stats, up int) {
 		sum.Queued += c.Queued
 		sum.InFlight += c.InFlight
 		sum.InFlightBytes += c.InFlightBytes
-		sum.Traffic.Add(c.Traffic)
+		sum.Traffic.Add(&c.Traffic)
 	}
 	return sum, up
 }
@@ -65,7 +68,7 @@ func (p *redisPool) counters() poolCounters {
 	c := poolCounters{
 		digest: p.digest(), clients: st.Clients, accepted: st.Accepted, refused: st.Refused,
 		eofs: st.ClientEOFs, faults: st.ClientErrors, passed: st.Commands[server.Passed], local: st.Commands[server.Local],
-		errors: st.BackendErrors, fragments: st.Fragments, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
+		errors: st.BackendErrors, fragments: st.Fragments, latency: st.Latency, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
 	}
 	c.hottest = p.HotKeys(1)
 	for _, n := range p.pool.Load().Nodes() {
@@ -97,7 +100,7 @@ func (p *memcachedPool) counters() poolCounters {
 	c := poolCounters{
 		digest: st.Digest, clients: st.Clients, accepted: st.Accepted, refused: st.Refused,
 		eofs: st.EOFs, faults: st.Faults, passed: st.Retrievals + st.Stores + st.Changes + st.Others, local: st.Invalid,
-		errors: st.Errors, fragments: st.Fragments, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
+		errors: st.Errors, fragments: st.Fragments, latency: st.Latency, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
 	}
 	c.hottest = p.HotKeys(1)
 	for _, s := range st.Servers {
@@ -108,7 +111,7 @@ func (p *memcachedPool) counters() poolCounters {
 				Waiting: s.InFlight, Pending: s.Pending, Queued: s.Queued, InFlight: s.InFlight - s.Queued, InFlightBytes: s.InFlightBytes,
 				Traffic: proxy.Traffic{
 					Requests: s.Sent, RequestBytes: s.SentBytes, Responses: s.Answers, ResponseBytes: s.AnswerBytes,
-					Late: s.Timeouts, Lost: s.Lost,
+					Late: s.Timeouts, Lost: s.Lost, Latency: s.Latency,
 				},
 			}}},
 		})

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redoubt-go/redoubt/proxy/latency"
+)
 
 // poolMetric describes one number of a pool, with more labels behind that of the pool.
 func poolMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -19,6 +23,8 @@ var (
 	poolEndedDesc    = poolMetric("clients_ended_total", "Clients that ended: by closing or QUIT (eof), or in another way (error).", "how")
 	poolPartsDesc    = poolMetric("fragments_total", "Parts of commands that were split over several servers.")
 	poolHottestDesc  = poolMetric("hottest_key_per_second", "How often the key is asked for that is asked for most at present; INFO hotkeys has its name.")
+	poolLatencyDesc  = poolMetric("latency_seconds", "From when commands were read to when their replies could be written.")
+	nodeLatencyDesc  = poolMetric("server_latency_seconds", "From when commands were sent to the server to when their replies were read.", "server")
 	nodeUpDesc       = poolMetric("server_up", "1 while the shared connection to the server stands.", "server", "protocol")
 	nodeEjectedDesc  = poolMetric("server_ejected", "1 while the server is out of the ring.", "server")
 	ejectionsDesc    = poolMetric("server_ejections_total", "How many times the server was taken out of the ring.", "server")
@@ -60,6 +66,7 @@ func (m poolMetrics) collect(c poolCounters) {
 	m.count(poolCommandsDesc, c.passed, "passed")
 	m.count(poolCommandsDesc, c.local, "local")
 	m.count(poolPartsDesc, c.fragments)
+	m.histogram(poolLatencyDesc, &c.latency)
 	m.count(poolErrorsDesc, c.errors)
 	hottest := 0.0
 	for _, k := range c.hottest {
@@ -74,6 +81,7 @@ func (m poolMetrics) collect(c poolCounters) {
 			m.count(ejectionsDesc, s.ejections, s.name)
 		}
 		sum, _ := s.total()
+		m.histogram(nodeLatencyDesc, &sum.Latency, s.name)
 		m.count(nodeTimeoutsDesc, sum.Late, s.name)
 		m.count(nodeLostDesc, sum.Lost, s.name)
 		for _, st := range s.shared {
@@ -110,6 +118,16 @@ func (m poolMetrics) count(d *prometheus.Desc, n uint64, labels ...string) {
 
 func (m poolMetrics) gauge(d *prometheus.Desc, n int, labels ...string) {
 	m.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), append([]string{m.pool}, labels...)...)
+}
+
+func (m poolMetrics) histogram(d *prometheus.Desc, h *latency.Histogram, labels ...string) {
+	upTo, n := make(map[float64]uint64, len(latency.Bounds)), uint64(0)
+	for i, b := range latency.Bounds {
+		n += h.Counts[i]
+		upTo[b.Seconds()] = n
+	}
+	n += h.Counts[len(latency.Bounds)]
+	m.out <- prometheus.MustNewConstHistogram(d, n, h.Sum.Seconds(), upTo, append([]string{m.pool}, labels...)...)
 }
 
 func oneIf(yes bool) int { //nolint:revive // the parameter is the value

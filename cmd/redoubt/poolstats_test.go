@@ -63,7 +63,7 @@ func TestPoolStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startServing(t, "--stats-port", port, "--stats-interval", "1", "--pools", writePools(t, fmt.Sprintf(`alpha:
+	s := startServing(t, "--stats-port", port, "--stats-interval", "1", "--pools", writePools(t, fmt.Sprintf(`alpha:
   listen: %s
   hash: fnv1a_64
   distribution: modula
@@ -143,6 +143,22 @@ delta:
 	wantHead := regexp.MustCompile(`^\{"service":"redoubt", "source":"[^"]*", "version":"[^"]+", "uptime":\d+, "timestamp":\d+, "total_connections":\d+, "curr_connections":6, "alpha": \{`)
 	if !wantHead.MatchString(text) { // 6: three listeners, three servers that are up
 		t.Errorf("it begins with %.300s", text)
+	}
+	_, metrics := s.get(t, "/metrics")
+	for _, sample := range []string{
+		`redoubt_pool_latency_seconds_count{pool="alpha"} 7`, // QUIT too
+		`redoubt_pool_latency_seconds_bucket{pool="alpha",le="10"} 7`,
+		`redoubt_pool_latency_seconds_bucket{pool="alpha",le="+Inf"} 7`,
+		`redoubt_pool_server_latency_seconds_count{pool="alpha",server="redis-1"} 6`,
+		`redoubt_pool_latency_seconds_count{pool="beta"} 3`,
+		`redoubt_pool_server_latency_seconds_bucket{pool="beta",server="cache-1",le="10"} 3`,
+		`redoubt_pool_server_requests_total{pool="alpha",protocol="resp2",server="redis-2"} 3`,
+		`redoubt_pool_clients_ended_total{how="eof",pool="beta"} 1`,
+		`redoubt_pool_hottest_key_per_second{pool="alpha"} `,
+	} {
+		if !strings.Contains(metrics, "\n"+sample) {
+			t.Errorf("the metrics have no %s", sample)
+		}
 	}
 	if _, got := poolStatsOf(t, text, "alpha"); got["fragments"] != 6.0 {
 		t.Errorf("%v fragments, want 6", got["fragments"])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 const (
@@ -48,6 +49,7 @@ type link struct {
 	written  uint64 // of these, given to conn at least in part
 	taken    uint64 // of these, answered by the server
 	traffic  traffic
+	meter    latency.Meter // of commands that have left
 	heard    time.Time
 	stalled  time.Time // since when the server has been too slow, or zero
 	err      error     // why the link ended
@@ -178,6 +180,7 @@ func (l *link) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.written = l.appended
+	l.meter.Begin(l.written, latency.Now())
 	l.traffic.requestBytes += uint64(len(buf))
 	return buf
 }
@@ -285,7 +288,7 @@ func (l *link) deliver(buf []byte) error {
 	}
 	l.batch = append(l.batch[:0], l.queue[l.head:l.head+n]...)
 	l.pop(n)
-	l.received(n)
+	l.received()
 	l.mu.Unlock()
 	l.node.answered()
 

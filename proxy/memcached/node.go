@@ -280,6 +280,7 @@ func (n *node) stats() ServerStats {
 	} else if n.down != nil {
 		s.LastError = n.down.Error()
 	}
+	s.Latency, s.poolLatency = t.server, t.pool
 	s.SentBytes, s.Answers, s.AnswerBytes = t.requestBytes, t.responses, t.responseBytes
 	return s
 }

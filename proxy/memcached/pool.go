@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 // A Pool is a number of memcached servers that clients see as one. Its methods
@@ -82,6 +83,10 @@ type Stats struct {
 	Errors     uint64 // commands that could not be sent
 	Fragments  uint64 // parts of retrievals that were split
 
+	// Latency is from when commands were read to when the answers of servers were; each
+	// part of a retrieval that was split is counted.
+	Latency latency.Histogram
+
 	Ejections uint64
 	Digest    string // of the ring
 	Servers   []ServerStats
@@ -111,6 +116,10 @@ type ServerStats struct {
 	EOFs          uint64    // of the losses, those where the server closed the connection
 	DialFailures  uint64    // connections that could not be made
 	EjectedAt     time.Time // last; zero: never
+
+	// Latency is from when commands were sent to when their answers were read.
+	Latency     latency.Histogram
+	poolLatency latency.Histogram
 }
 
 // Stats returns the counters now. Those of the servers begin anew with [Pool.Change].
@@ -126,8 +135,10 @@ func (p *Pool) Stats() Stats {
 		EOFs: p.eofs.Load(), Faults: p.faults.Load(),
 		Digest: g.digest(), Servers: g.stats(),
 	}
-	for _, at := range s.Servers {
+	for i := range s.Servers {
+		at := &s.Servers[i]
 		s.Ejections += at.Ejections
+		s.Latency.Add(&at.poolLatency)
 	}
 	p.mu.Lock()
 	s.Clients = len(p.clients)

@@ -3,30 +3,43 @@ package memcached
 import (
 	"errors"
 	"io"
+
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 // A traffic is what went over the connections to a server.
 type traffic struct {
 	requestBytes             uint64 // sent
 	responses, responseBytes uint64
+	server, pool             latency.Histogram
 }
 
-func (t *traffic) add(other traffic) {
+func (t *traffic) add(other *traffic) {
 	t.requestBytes += other.requestBytes
 	t.responses += other.responses
 	t.responseBytes += other.responseBytes
+	t.server.Add(&other.server)
+	t.pool.Add(&other.pool)
 }
 
-// received notes answers that are complete, and the bytes that came with them. The
-// caller holds mu.
-func (l *link) received(answers int) {
-	l.traffic.responses += uint64(answers) //nolint:gosec // not negative
+// received notes answers that are complete, those to the batch, and the bytes that came
+// with them. The caller holds mu.
+func (l *link) received() {
+	l.traffic.responses += uint64(len(l.batch))
+	l.meter.End(l.taken, latency.Now(), l.traffic.server.Observe)
+	for i := 0; i < len(l.batch); { // those that a client sent together have one time
+		sent, n := l.batch[i].sent, i
+		for i < len(l.batch) && l.batch[i].sent.Equal(sent) {
+			i++
+		}
+		l.traffic.pool.Observe(max(0, l.heard.Sub(sent)), uint64(i-n)) //nolint:gosec // positive
+	}
 	last := l.pieces[len(l.pieces)-1]
 	l.traffic.responseBytes += uint64(last.to - l.pieces[0].from) //nolint:gosec // positive
 }
 
 // stats fills in what the link knows.
-func (l *link) stats(s *ServerStats) traffic {
+func (l *link) stats(s *ServerStats) *traffic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.InFlight, s.Pending = len(l.queue)-l.head, len(l.pending)
@@ -34,7 +47,8 @@ func (l *link) stats(s *ServerStats) traffic {
 	for _, e := range l.queue[l.head : len(l.queue)-s.Queued] {
 		s.InFlightBytes += int(e.size)
 	}
-	return l.traffic
+	t := l.traffic
+	return &t
 }
 
 // drop puts an end to a link, and keeps what it has counted.
@@ -42,7 +56,7 @@ func (n *node) drop(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.mu.Lock()
-	n.past.add(l.traffic)
+	n.past.add(&l.traffic)
 	l.mu.Unlock()
 	n.link.Store(nil)
 }

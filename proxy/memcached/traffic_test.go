@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
 // TestCounts: what is counted of a server, while it is well, frozen, late, and killed, and
@@ -83,5 +84,42 @@ func TestCountsLost(t *testing.T) {
 	await.Until(t, within, "the server is ejected", func() bool { return w.Stats().Servers[0].Ejections == 1 })
 	if at := w.Stats().Servers[0].EjectedAt; at.Before(began) || at.After(time.Now()) {
 		t.Errorf("ejected at %v, begun at %v", at, began)
+	}
+}
+
+// TestLatency: every command is counted with the time that its server took, and with
+// that since it was read.
+func TestLatency(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	u := dial(t, w.addr)
+	if got := u.ask("get a"); got != "END" {
+		t.Fatal(got)
+	}
+	before := w.Stats()
+	const pause = 60 * time.Millisecond
+	w.servers[0].Pause()
+	began := time.Now()
+	u.send("get a\r\nget b\r\n")
+	await.Until(t, within, "two are sent", func() bool { s := w.Stats().Servers[0]; return s.InFlight-s.Queued == 2 })
+	await.Always(t, pause, "they are not answered", func() bool { return w.Stats().Servers[0].InFlight == 2 })
+	w.servers[0].Resume()
+	u.want("END")
+	u.want("END")
+	took := time.Since(began)
+	now := w.Stats()
+	for what, h := range map[string][2]latency.Histogram{
+		"server": {before.Servers[0].Latency, now.Servers[0].Latency}, "pool": {before.Latency, now.Latency},
+	} {
+		n, sum := uint64(0), h[1].Sum-h[0].Sum
+		for i := range h[0].Counts {
+			if more := h[1].Counts[i] - h[0].Counts[i]; i > 0 && latency.Bounds[i-1] >= 50*time.Millisecond {
+				n += more
+			} else if more > 0 {
+				t.Errorf("%s: %d are counted with at most %v", what, more, latency.Bounds[i])
+			}
+		}
+		if n != 2 || sum < 2*pause || sum > 2*took {
+			t.Errorf("%s: %d, %v in all, within %v", what, n, sum, took)
+		}
 	}
 }

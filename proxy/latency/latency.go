@@ -1,0 +1,144 @@
+// Package latency measures how long commands take, many at a time: the clock is read once
+// for what comes together, and not for each command.
+package latency
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A Time is that of a clock which no one sets, from [Now].
+type Time int64
+
+var (
+	began = time.Now()
+	last  atomic.Int64
+)
+
+// Now reads the clock.
+func Now() Time {
+	t := int64(time.Since(began))
+	last.Store(t)
+	return Time(t)
+}
+
+// Last returns what Now has returned last, to whomever. For what follows upon a read of a
+// socket it costs less than Now, and differs from it by what has been done since.
+func Last() Time { return Time(last.Load()) }
+
+// Bounds are those up to which the buckets of a [Histogram] count.
+var Bounds = [...]time.Duration{
+	50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+}
+
+// A Histogram counts durations. It is guarded by its owner.
+type Histogram struct {
+	// Counts are of those up to a bound and above the one before it. The last is of
+	// those above all bounds.
+	Counts [len(Bounds) + 1]uint64
+	Sum    time.Duration
+}
+
+// Observe counts n of the same duration.
+func (h *Histogram) Observe(d time.Duration, n uint64) {
+	h.Counts[bucket(d)] += n
+	h.Sum += d * time.Duration(n) //nolint:gosec // a number of commands
+}
+
+func bucket(d time.Duration) int {
+	i := 0
+	for i < len(Bounds) && d > Bounds[i] {
+		i++
+	}
+	return i
+}
+
+// Add adds what another has counted.
+func (h *Histogram) Add(other *Histogram) {
+	for i, n := range other.Counts {
+		h.Counts[i] += n
+	}
+	h.Sum += other.Sum
+}
+
+// A Shared histogram may be used by many goroutines at once. Those that use it much should
+// have one each, and add them up by [Shared.AddTo].
+type Shared struct {
+	counts [len(Bounds) + 1]atomic.Uint64
+	sum    atomic.Int64
+}
+
+// Observe is that of [Histogram].
+func (s *Shared) Observe(d time.Duration, n uint64) {
+	s.counts[bucket(d)].Add(n)
+	s.sum.Add(int64(d) * int64(n)) //nolint:gosec // a number of commands
+}
+
+// AddTo adds what has been counted to h.
+func (s *Shared) AddTo(h *Histogram) {
+	for i := range s.counts {
+		h.Counts[i] += s.counts[i].Load()
+	}
+	h.Sum += time.Duration(s.sum.Load())
+}
+
+// A Meter knows since when commands are on their way, which are numbered and end in the
+// order in which they began. It is guarded by its owner. The zero value is ready.
+type Meter struct {
+	marks []mark
+	first int    // of marks
+	begun uint64 // commands that have begun
+	done  uint64 // and ended
+}
+
+// A mark says that commands began together.
+type mark struct {
+	upto uint64 // of all that ever began
+	at   Time
+}
+
+// maxMarks bounds the memory of a Meter.
+const maxMarks = 256
+
+// Begin notes that commands began at a time: all up to a number of those that ever began
+// which had not begun before. Beyond 256 groups under way, they count as begun with the
+// last of these.
+func (m *Meter) Begin(upto uint64, at Time) {
+	if upto <= m.begun {
+		return
+	}
+	m.begun = upto
+	n := len(m.marks)
+	switch {
+	case n > m.first && (m.marks[n-1].at == at || n-m.first == maxMarks):
+		m.marks[n-1].upto = upto
+	case m.first > maxMarks/2:
+		m.marks = append(m.marks[:0], m.marks[m.first:]...)
+		m.first = 0
+		fallthrough
+	default:
+		m.marks = append(m.marks, mark{upto, at})
+	}
+}
+
+// End notes that all commands up to a number have ended, and has observe told of those
+// that began together. What has not begun as far as is known ends with the next End.
+func (m *Meter) End(upto uint64, now Time, observe func(d time.Duration, n uint64)) {
+	for m.done < upto && m.first < len(m.marks) {
+		k := m.marks[m.first]
+		end := min(upto, k.upto)
+		if end > m.done {
+			observe(time.Duration(max(0, now-k.at)), end-m.done)
+			m.done = end
+		}
+		if end == k.upto {
+			m.first++
+		}
+	}
+	if m.first == len(m.marks) {
+		m.marks, m.first = m.marks[:0], 0
+	}
+}
