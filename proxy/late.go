@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -33,7 +34,7 @@ func LateReply(backend string, timeout time.Duration) []byte {
 }
 
 // sweep is how often a link looks for what is late.
-func (l *link) sweep() time.Duration { return max(l.timeout/8, time.Millisecond) }
+func (l *link) sweep() time.Duration { return max(l.soonest/8, time.Millisecond) }
 
 // swept follows a read, which ended by the deadline or not. When it is time, it has
 // the goroutine read once more, since after a long pause of this process the replies
@@ -65,19 +66,24 @@ func (l *link) expire() {
 	l.mu.Unlock()
 
 	var reply []byte
+	var told time.Duration // the time-out in reply
 	late, before := 0, 0
 	for i := range l.batch {
 		e := &l.batch[i]
-		if now.Sub(e.sent) < l.timeout {
-			break
+		timeout := cmp.Or(e.timeout, l.timeout)
+		if waited := now.Sub(e.sent); timeout <= 0 || waited < timeout {
+			if waited < l.soonest {
+				break // and so are all behind it
+			}
+			continue
 		}
 		if e.late {
 			late += e.n
 			before += e.n
 			continue
 		}
-		if reply == nil {
-			reply = LateReply(l.name, l.timeout)
+		if timeout != told {
+			reply, told = LateReply(l.name, timeout), timeout
 		}
 		for range e.n {
 			l.hand(e.caller, e.tag, reply)
@@ -93,7 +99,7 @@ func (l *link) expire() {
 		l.space.Broadcast()
 	}
 	l.mu.Unlock()
-	if late > 0 && now.Sub(l.failedAt) >= l.timeout {
+	if late > 0 && now.Sub(l.failedAt) >= l.soonest {
 		l.failedAt = now
 		l.health.fail()
 	}

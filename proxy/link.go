@@ -60,13 +60,14 @@ type flight struct {
 
 // An entry stands in the queue for commands that were sent together.
 type entry struct {
-	caller Caller       // nil: nobody wants the reply
-	tag    uint64       // of the first reply still to come
-	n      int          // replies still to come
-	expect Expect       // what a Dedicated looks for
-	retry  *redoubt.Cmd // a script sent by its digest
-	sent   time.Time    // with a time-out
-	late   bool         // answered with an error for lack of a reply
+	caller  Caller        // nil: nobody wants the reply
+	tag     uint64        // of the first reply still to come
+	n       int           // replies still to come
+	expect  Expect        // what a Dedicated looks for
+	retry   *redoubt.Cmd  // a script sent by its digest
+	sent    time.Time     // with a time-out
+	late    bool          // answered with an error for lack of a reply
+	timeout time.Duration // 0: the link's; negative: none
 }
 
 // A link is a connection with a queue of those who wait for replies.
@@ -95,6 +96,7 @@ type link struct {
 	meter    latency.Meter // of commands that have left
 
 	timeout time.Duration // for a reply; 0: none
+	soonest time.Duration // the shortest time-out, of entries too; 0: there is none
 	health  health
 	doubt   func() // if not nil, to be told that the server is no master
 
@@ -116,7 +118,7 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 	l := &link{
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
-		timeout: opts.timeout, health: opts.health, doubt: opts.doubt(),
+		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, doubt: opts.doubt(),
 	}
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
@@ -125,7 +127,7 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 		l.maxReply = DefaultMaxReply
 	}
 	l.space.L = &l.mu
-	if l.timeout > 0 {
+	if l.soonest > 0 {
 		_ = l.conn.SetReadDeadline(time.Now().Add(l.sweep()))
 	}
 	return l
@@ -214,7 +216,7 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 }
 
 func (l *link) push(e entry) {
-	if l.timeout > 0 {
+	if l.soonest > 0 {
 		e.sent = time.Now()
 	}
 	l.queue = append(l.queue, e)
@@ -289,7 +291,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			from += end
 		}
 		l.flushCallers()
-		if l.timeout > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
+		if l.soonest > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
 			continue
 		}
 		if err != nil {

@@ -30,6 +30,9 @@ type PoolOptions struct {
 	// gets an error. The reply is dropped when it comes. Until then other commands
 	// for the server fail at once.
 	Timeout time.Duration
+	// Timeouts are those of commands that want another, by their names in lower case; 0 is like
+	// Timeout, and what is negative has none.
+	Timeouts map[string]time.Duration
 	// Eject takes a server out of the ring, so that its keys go to others, when it has
 	// failed FailureLimit times and not answered in between, for RetryTimeout at least.
 	// Its keys are then in two places. Without Eject they fail as long as it is down.
@@ -275,7 +278,7 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 }
 
 func (n *Node) options(p resp.Protocol) Options {
-	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout}
+	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest()}
 	if !n.replica {
 		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
 	}

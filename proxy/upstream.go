@@ -34,6 +34,7 @@ type Options struct {
 	probe   bool          // a connection counts once the server has answered PING on it
 	replica bool          // and is a replica that has its data: ROLE takes the place of PING
 	timeout time.Duration // for a reply; 0: none
+	soonest time.Duration // the shortest of all time-outs, of [Timed] too; 0: there is none
 	health  health
 }
 
@@ -277,40 +278,19 @@ func (u *Upstream) up() bool {
 //
 // After an error nothing was appended and no reply will come.
 func (u *Upstream) Send(c Caller, tag uint64, n int, commands []byte) error {
-	l, err := u.get()
-	if err != nil {
-		return err
-	}
-	return l.send(entry{caller: c, tag: tag, n: n}, commands)
+	return u.Within(0).Send(c, tag, n, commands)
 }
 
 // TrySend is Send for who must not wait: instead it returns [ErrBusy].
 func (u *Upstream) TrySend(c Caller, tag uint64, n int, commands []byte) error {
-	l, err := u.tryGet()
-	if err != nil {
-		return err
-	}
-	return l.trySend(entry{caller: c, tag: tag, n: n}, commands)
-}
-
-// TrySendScript is SendScript for who must not wait: instead it returns [ErrBusy].
-func (u *Upstream) TrySendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
-	l, err := u.tryGet()
-	if err != nil {
-		return err
-	}
-	return l.trySendScript(entry{caller: c, tag: tag}, cmd)
+	return u.Within(0).TrySend(c, tag, n, commands)
 }
 
 // SendScript is Send for a command that runs a script. The script is sent by
 // its digest, and once more by its source if the server doesn't know it. The
 // Cmd must not change until its reply came.
 func (u *Upstream) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
-	l, err := u.get()
-	if err != nil {
-		return err
-	}
-	return l.sendScript(entry{caller: c, tag: tag}, cmd)
+	return u.Within(0).SendScript(c, tag, cmd)
 }
 
 // Flush sends what was appended, after it let other goroutines that are ready

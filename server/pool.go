@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -42,6 +43,7 @@ type pooled struct {
 	restricted bool              // subscribed in RESP2, where little else is allowed
 	readwrite  bool              // no replica is read
 	rights     *acl.User         // nil: the client may do all
+	timeout    time.Duration     // of the command at hand, as proxy.Upstream.Within takes it
 	known      struct {          // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
@@ -98,7 +100,7 @@ func (c *session) routeTo(k *keySpec, n *proxy.Node) bool {
 func (c *session) follow() (alive bool) {
 	next := c.srv.pool.Load()
 	if alive = c.settle(); alive {
-		c.pool = next
+		c.pool, c.timeout = next, 0
 	}
 	return alive
 }
@@ -110,6 +112,9 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 		return
 	}
 	k := c.lookupKeys(args[0])
+	if c.pool.Timed() {
+		c.takeTime(k, args[0])
+	}
 	if c.srv.opts.Strict && c.strictly(k, args) {
 		return
 	}
@@ -131,6 +136,20 @@ func (c *session) dispatchPooled(args [][]byte, raw []byte) {
 	c.mute()
 	c.specialPooled(k, args, raw)
 	c.muted = false
+}
+
+// takeTime gives what comes next the time-out of its command.
+func (c *session) takeTime(k *keySpec, name []byte) {
+	var d time.Duration
+	if k != nil {
+		d = c.pool.TimeoutOf(k.name)
+	} else if h := c.srv.lookup(name); h != nil {
+		d = c.pool.TimeoutOf(h.name)
+	}
+	if d != c.timeout {
+		c.sendSpan()
+		c.timeout = d
+	}
 }
 
 // lookupKeys is [lookupKeys], faster for what comes again.

@@ -372,13 +372,13 @@ func (c *session) sendSpan() {
 // send is [proxy.Upstream.Send] to the upstream.
 func (c *session) send(to proxy.Caller, tag uint64, n int, commands []byte) error {
 	if c.polled() {
-		err := c.upstream.TrySend(to, tag, n, commands)
+		err := c.upstream.Within(c.timeout).TrySend(to, tag, n, commands)
 		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
 		c.makeWay(err)
 	}
-	return c.upstream.Send(to, tag, n, commands)
+	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
 }
 
 // makeWay is for a client that has to wait to send: it leaves the poller, unless it is for
@@ -394,13 +394,13 @@ func (c *session) makeWay(busy error) {
 // sendScript is [proxy.Upstream.SendScript], as send is Send.
 func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 	if c.polled() {
-		err := c.upstream.TrySendScript(&c.out, tag, cmd)
+		err := c.upstream.Within(c.timeout).TrySendScript(&c.out, tag, cmd)
 		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
 		c.makeWay(err)
 	}
-	return c.upstream.SendScript(&c.out, tag, cmd)
+	return c.upstream.Within(c.timeout).SendScript(&c.out, tag, cmd)
 }
 
 // unreachable answers a command that could not be sent.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -13,7 +14,7 @@ import (
 
 // ownDirectives are those of Redoubt alone: nutcracker refuses a file with one.
 var ownDirectives = []string{
-	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas",
+	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas", "timeouts",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
 	"sentinels", "sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls",
 }
@@ -171,6 +172,37 @@ func (p *parser) replicas(pool *Pool, v *yaml.Node) {
 	}
 }
 
+// timeouts reads which commands have another time-out.
+func (p *parser) timeouts(pool *Pool, v *yaml.Node) {
+	if !p.plain(v, yaml.SequenceNode, "time-outs, each behind a dash") {
+		return
+	}
+	pool.Timeouts = make(map[string]time.Duration)
+	for _, n := range v.Content {
+		if !p.plain(n, yaml.ScalarNode, `a time-out, as "command milliseconds"`) {
+			continue
+		}
+		name, number, _ := strings.Cut(n.Value, " ")
+		name = strings.ToLower(name)
+		ms, err := parseNumber(number)
+		switch _, twice := pool.Timeouts[name]; {
+		case err != "":
+			p.fail(n.Line, "directive \"timeouts\" has an invalid \"command milliseconds\" format string: %q", n.Value)
+		case acl.Lookup(name) == nil || strings.Contains(name, "|"):
+			p.fail(n.Line, "directive \"timeouts\" has the command %q, and there is none of that name", name)
+		case twice:
+			p.fail(n.Line, "directive \"timeouts\" has %q twice", name)
+		case ms == 0:
+			pool.Timeouts[name] = -1
+		default:
+			pool.Timeouts[name] = time.Duration(ms) * time.Millisecond
+		}
+	}
+	if len(v.Content) == 0 {
+		p.fail(v.Line, "directive \"timeouts\" names none")
+	}
+}
+
 // checkOwn finds what doesn't go together. lines are those of the directives.
 func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs := func(directive, what string, fine bool) {
@@ -193,6 +225,7 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 		p.fail(lines["users"], "directive \"users\" has the user \"default\", whose password is that of directive \"redis_auth\"")
 	}
 	needs("replicas", "redis: true", pool.Redis)
+	needs("timeouts", "redis: true", pool.Redis)
 	for _, r := range pool.Replicas {
 		if !slices.ContainsFunc(pool.Servers, func(s Server) bool { return s.Name == r.Of }) {
 			p.fail(r.Line, "directive \"replicas\" has a replica of %q, and pool %q has no such server", r.Of, pool.Name)

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 )
@@ -33,6 +34,10 @@ func TestOwnDirectives(t *testing.T) {
   replicas:
    - 10.0.0.1:6380 127.0.0.1:2
    - ::1:6380 other
+  timeouts:
+   - EVALSHA 5000
+   - queue.take 30
+   - keys 0
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +48,9 @@ func TestOwnDirectives(t *testing.T) {
 	}
 	if want := []poolfile.Replica{{"10.0.0.1:6380", "127.0.0.1:2", 23}, {"[::1]:6380", "other", 24}}; !reflect.DeepEqual(p.Replicas, want) {
 		t.Errorf("%+v", p.Replicas)
+	}
+	if want := map[string]time.Duration{"evalsha": 5 * time.Second, "queue.take": 30 * time.Millisecond, "keys": -1}; !reflect.DeepEqual(p.Timeouts, want) {
+		t.Errorf("%v", p.Timeouts)
 	}
 	if want := (poolfile.ListenTLS{Cert: "front.crt", Key: "front.key", CA: "clients.crt"}); p.ListenTLS != want {
 		t.Errorf("%+v", p.ListenTLS)
@@ -85,6 +93,11 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  redis: true\n  replicas:\n   - 1.1.1.1 b\n", `f:5: conf: directive "replicas" has an invalid "hostname:port name" format string`},
 		{"  redis: true\n  replicas:\n   - a:1 b\n   - a:1 b\n", `f:6: conf: directive "replicas" has "a:1 b" twice`},
 		{"  redis: true\n  redis_auth: x\n  users:\n   - default y\n", `f:5: conf: directive "users" has the user "default", whose password is that of directive "redis_auth"`},
+		{"  timeouts:\n   - get 5\n", `f:3: conf: directive "timeouts" needs redis: true beside it`},
+		{"  redis: true\n  timeouts:\n   - get\n", `f:5: conf: directive "timeouts" has an invalid "command milliseconds" format string: "get"`},
+		{"  redis: true\n  timeouts:\n   - get 5s\n", `f:5: conf: directive "timeouts" has an invalid "command milliseconds" format string: "get 5s"`},
+		{"  redis: true\n  timeouts:\n   - nosuch 5\n", `f:5: conf: directive "timeouts" has the command "nosuch", and there is none of that name`},
+		{"  redis: true\n  timeouts:\n   - get 5\n   - GET 6\n", `f:6: conf: directive "timeouts" has "get" twice`},
 		{"  redis: true\n  users: a\n", `f:4: conf: there is a single value; want users, each behind a dash`},
 	} {
 		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+servers))

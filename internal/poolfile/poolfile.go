@@ -67,6 +67,7 @@ type Pool struct {
 	Users      []User // of the clients, beside the one of RedisAuth
 	Replicas   []Replica
 	Sentinel   Sentinel
+	Timeouts   map[string]time.Duration // of commands, by their names in lower case; negative: none
 }
 
 // A Server is one of a pool.
@@ -239,6 +240,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 			p.servers(&pool, v)
 		} else if k.Value == "users" {
 			p.users(&pool, v)
+		} else if k.Value == "timeouts" {
+			p.timeouts(&pool, v)
 		} else if k.Value == "replicas" {
 			p.replicas(&pool, v)
 		} else if k.Value == "sentinels" {

@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Timed sends commands to an [Upstream] of a pool that have a time-out of their own.
+// Make one with [Upstream.Within].
+type Timed struct {
+	u       *Upstream
+	timeout time.Duration
+}
+
+// Within returns what sends commands with another time-out than the pool's; 0: with that,
+// negative: with none. It must be one of [PoolOptions.Timeouts].
+func (u *Upstream) Within(timeout time.Duration) Timed { return Timed{u, timeout} }
+
+// Send is [Upstream.Send].
+func (t Timed) Send(c Caller, tag uint64, n int, commands []byte) error {
+	l, err := t.u.get()
+	if err != nil {
+		return err
+	}
+	return l.send(entry{caller: c, tag: tag, n: n, timeout: t.timeout}, commands)
+}
+
+// TrySend is [Upstream.TrySend].
+func (t Timed) TrySend(c Caller, tag uint64, n int, commands []byte) error {
+	l, err := t.u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySend(entry{caller: c, tag: tag, n: n, timeout: t.timeout}, commands)
+}
+
+// SendScript is [Upstream.SendScript].
+func (t Timed) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := t.u.get()
+	if err != nil {
+		return err
+	}
+	return l.sendScript(entry{caller: c, tag: tag, timeout: t.timeout}, cmd)
+}
+
+// TrySendScript is SendScript for who must not wait: instead it returns [ErrBusy].
+func (t Timed) TrySendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := t.u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySendScript(entry{caller: c, tag: tag, timeout: t.timeout}, cmd)
+}
+
+// Timed reports whether commands of the pool have time-outs of their own.
+func (p *Pool) Timed() bool { return len(p.opts.Timeouts) > 0 }
+
+// TimeoutOf returns the time-out of a command, by its name in lower case, as
+// [Upstream.Within] takes it.
+func (p *Pool) TimeoutOf(command string) time.Duration { return p.opts.Timeouts[command] }
+
+// soonest returns the shortest time-out, or 0 when there is none.
+func (o *PoolOptions) soonest() time.Duration {
+	d := o.Timeout
+	for _, t := range o.Timeouts {
+		if t > 0 && (d == 0 || t < d) {
+			d = t
+		}
+	}
+	return d
+}
