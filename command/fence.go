@@ -43,6 +43,7 @@ var fenceCommands = []*Command{{
 	Notes: []string{
 		"The largest token is the key `rd:{name}:fence`, a decimal number that stays until it is deleted.",
 		"The check and the command are one step. A command that is refused inside scripts is refused here.",
+		"In front of a pool of servers all keys of the command must have the server of the resource: have name in braces in them.",
 	},
 	Plan: planFence,
 }}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/proxy"
 )
 
 func TestFence(t *testing.T) {
@@ -57,4 +58,27 @@ func TestFenceOfALock(t *testing.T) {
 		}
 		first.want(bulk("new"), "GET "+name)
 	})
+}
+
+// TestPoolFence: in front of a pool all keys of the command have one server with the
+// resource.
+func TestPoolFence(t *testing.T) {
+	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" }) // a is on redis-1, and b on redis-2
+	w := dial(t, p.addr)
+	w.want(bulk("OK"), "FENCE.DO a 1 MSET a 1 {a}c 2")
+	w.want(bulk("OK"), "FENCE.DO a 1 RENAME {a}c c")
+	w.want(bulk("2"), "GET c")
+	for command, want := range map[string]string{
+		"MSET a 3 b 3": "-ERR redoubt: the keys of FENCE.DO belong to several servers",
+		"RENAME a b":   "-ERR redoubt: the keys of FENCE.DO belong to several servers",
+		"SET b 3":      "-ERR redoubt: the keys of FENCE.DO belong to several servers",
+		"FLUSHALL a":   "-ERR redoubt: FENCE.DO runs a command that has a key, which FLUSHALL has not",
+		"FOO a":        "-ERR unknown command 'FOO'",
+		"RENAME a":     "-ERR wrong number of arguments for 'rename' command",
+	} {
+		if got := w.do(append([]string{"FENCE.DO", "a", "1"}, strings.Fields(command)...)...); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	w.want(array(bulk("1"), "$-1\r\n"), "MGET a b")
 }

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"bytes"
+	"strings"
+
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/resp"
@@ -45,11 +48,41 @@ func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
 		}
 		return
 	}
-	c.planPooled(e.Name, e.Plan(c.srv.env, args))
+	p := e.Plan(c.srv.env, args)
+	var more [][]byte
+	if inner := fenced(h, args); inner != nil && p.Err == "" {
+		k := lookupKeys(inner[0])
+		switch {
+		case k == nil:
+			c.reject(unknownInPool(inner))
+			return
+		case !k.takes(len(inner)):
+			c.reject("ERR wrong number of arguments for '" + k.name + "' command")
+			return
+		}
+		at, ok := k.positions(nil, inner)
+		if !ok || len(at) == 0 || notInPools[k.name] {
+			c.reject("ERR redoubt: " + e.Name + " runs a command that has a key, which " + strings.ToUpper(k.name) + " has not")
+			return
+		}
+		for _, i := range at {
+			more = append(more, inner[i])
+		}
+	}
+	c.planPooled(e.Name, p, more)
 }
 
-// planPooled is run in front of a pool.
-func (c *session) planPooled(name string, p command.Plan) {
+// fenced returns the command in FENCE.DO as it will be run, or nil: that may have keys
+// which are not FENCE.DO's.
+func fenced(h *handler, args [][]byte) [][]byte {
+	if h.name != "fence.do" || len(args) < 5 {
+		return nil
+	}
+	return append(bytes.Fields(args[3]), args[4:]...)
+}
+
+// planPooled is run in front of a pool, with more keys than the plan says.
+func (c *session) planPooled(name string, p command.Plan, more [][]byte) {
 	if p.Wait != nil && !c.tx.active {
 		c.commands[Local]--
 		c.run(p)
@@ -66,10 +99,14 @@ func (c *session) planPooled(name string, p command.Plan) {
 		c.fail(p.Err)
 		return
 	}
-	keys := make([][]byte, len(p.Cmd.Keys))
-	at := make([]int, len(keys))
+	keys := make([][]byte, len(p.Cmd.Keys), len(p.Cmd.Keys)+len(more))
 	for i, k := range p.Cmd.Keys {
-		keys[i], at[i] = []byte(k), i
+		keys[i] = []byte(k)
+	}
+	keys = append(keys, more...)
+	at := make([]int, len(keys))
+	for i := range at {
+		at[i] = i
 	}
 	node := c.oneNode(at, keys)
 	switch {

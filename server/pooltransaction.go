@@ -54,7 +54,7 @@ func (c *session) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 			return
 		}
 		c.tx = transaction{active: true, pooled: pooledTransaction{at: c.nowhere()}}
-		if c.watched != nil {
+		if c.watched != nil && c.watched.stands(c) {
 			c.tx.pooled.at = c.watched.home
 		}
 		c.shown(func(a *about) { a.inTransaction = true })
@@ -111,6 +111,12 @@ func (c *session) reject(text string) {
 // another.
 func (c *session) settleOn(name string, node *proxy.Node) bool {
 	t := &c.tx.pooled
+	switch stands := t.at.stands(c); {
+	case !stands && t.at.node != nil:
+		return true // EXEC says that they have changed
+	case !stands:
+		t.at = c.nowhere()
+	}
 	if t.at.node == nil {
 		t.at.node = node
 	}
@@ -305,7 +311,12 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 		return
 	}
 	h.node = node
-	if w := c.watched; w != nil && w.node != node {
+	w := c.watched
+	switch {
+	case w != nil && !w.stands(c):
+		c.ok() // what is watched counts as changed already, whatever else is
+		return
+	case w != nil && w.node != node:
 		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.srv.tagHint())
 		return
 	}

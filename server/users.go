@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -194,10 +193,10 @@ func (c *session) refusalOfOwn(h *handler, args [][]byte) string {
 		return ""
 	}
 	text := c.rights.Refuses(h.rights, args, h.command.Keys(len(args)))
-	if text != "" || h.name != "fence.do" || len(args) < 5 {
+	inner := fenced(h, args)
+	if text != "" || inner == nil {
 		return text
 	}
-	inner := append(bytes.Fields(args[3]), args[4:]...) // as it will be run
 	k := lookupKeys(inner[0])
 	switch {
 	case k == nil:

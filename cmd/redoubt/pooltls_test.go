@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -246,6 +247,7 @@ func TestMemcachedPoolTLS(t *testing.T) {
   listen: %s
   listen_tls_cert: %s
   listen_tls_key: %s
+  client_connections: 1
   server_tls: true
   server_tls_ca: %s
   servers:
@@ -258,6 +260,15 @@ func TestMemcachedPoolTLS(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	u := &cacheUser{t, conn, bufio.NewReader(conn)}
+	refused, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = refused.Close() }()
+	_ = refused.SetDeadline(time.Now().Add(time.Minute))
+	if got, err := io.ReadAll(refused); string(got) != "ERROR Too many open connections\r\n" {
+		t.Errorf("the second client: %q, %v", got, err)
+	}
 	value := strings.Repeat("v", 1000<<10)
 	if got := u.ask(fmt.Sprintf("set k 0 0 %d\r\n%s", len(value), value)); got != "STORED" {
 		t.Fatal(got)

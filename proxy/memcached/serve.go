@@ -2,12 +2,15 @@ package memcached
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // ErrClosed is what Serve returns after Shutdown or Close.
@@ -89,9 +92,7 @@ func (p *Pool) accept(conn net.Conn) {
 	if full || p.isDraining() {
 		p.mu.Unlock()
 		p.refused.Add(1)
-		_, _ = c.conn.TryWrite([]byte(errTooMany))
-		_ = c.conn.Close()
-		c.conn.Release()
+		p.serving.Go(func() { refuse(c.conn) }) // a TLS handshake may wait
 		return
 	}
 	p.clients[c] = struct{}{}
@@ -107,6 +108,18 @@ func (p *Pool) accept(conn net.Conn) {
 		c.mu.Unlock()
 	}
 	go c.goOn()
+}
+
+// refuse tells a client why it is closed.
+func refuse(conn *socket.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, encrypted := conn.Conn.(*tls.Conn); encrypted {
+		_, _ = conn.Write([]byte(errTooMany))
+	} else {
+		_, _ = conn.TryWrite([]byte(errTooMany)) // all of it: nothing was written before
+	}
+	_ = conn.Close()
+	conn.Release()
 }
 
 // gone forgets a client.
