@@ -6,7 +6,6 @@ import (
 	"net"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -37,8 +36,8 @@ import (
 //     for a lock, or takes its replies slowly, is given a goroutine of its own for
 //     good: see leave.
 type poller struct {
-	srv  *Server
-	poll *socket.Poll
+	srv   *Server
+	turns *socket.Turns[*session]
 
 	// role tells who leads. It is odd during a turn, and while replies are
 	// written, and only then the lead can be lost: whoever adds one ends the
@@ -46,22 +45,16 @@ type poller struct {
 	role atomic.Uint64
 
 	// Of the leader.
-	events   []socket.Event
-	pending  []socket.Event    // of events
 	answered []*session        // their turn is over, and their replies have not left
 	commands int               // whose replies these are
 	spare    []*session        // for answered
 	touched  []*proxy.Upstream // for answer
-	at       latency.Time      // when events came
-	again    []*session        // who have sent more than a turn takes
-	due      []*session        // who had, before what is pending came
+	at       latency.Time      // when those who have turns sent something
 
 	guarded atomic.Uint64                  // commands that may take long
 	watched struct{ role, guarded uint64 } // at the watchdog's last tick, whose it is
 
-	mu      sync.Mutex // guards clients
-	clients map[uint64]*session
-	slow    slowCommands
+	slow slowCommands
 }
 
 // A presence is what a session has in a poller.
@@ -103,11 +96,11 @@ func (s *Server) startPollers() {
 	// One does as much as one Redis. A second for two cores gained nothing beside
 	// clients on the same machine, and made the batches of both smaller.
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		poll, err := socket.NewPoll()
+		turns, err := socket.NewTurns[*session]()
 		if err != nil {
 			break
 		}
-		s.pollers = append(s.pollers, &poller{srv: s, poll: poll, clients: make(map[uint64]*session), slow: slowCommands{seed: maphash.MakeSeed()}})
+		s.pollers = append(s.pollers, &poller{srv: s, turns: turns, slow: slowCommands{seed: maphash.MakeSeed()}})
 	}
 	if len(s.pollers) == 0 {
 		return
@@ -123,7 +116,7 @@ func (s *Server) startPollers() {
 func (s *Server) endPollers() {
 	s.ended.Do(func() {
 		for _, p := range s.pollers {
-			_ = p.poll.Close()
+			_ = p.turns.Close()
 		}
 		if s.unwatch != nil {
 			close(s.unwatch)
@@ -135,22 +128,7 @@ func (s *Server) endPollers() {
 // add begins to serve a session.
 func (p *poller) add(c *session) error {
 	c.poller = p
-	p.mu.Lock()
-	p.clients[c.id] = c
-	p.mu.Unlock()
-	return p.poll.Add(c.conn, c.id)
-}
-
-func (p *poller) forget(c *session) {
-	p.mu.Lock()
-	delete(p.clients, c.id)
-	p.mu.Unlock()
-}
-
-func (p *poller) find(id uint64) *session {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.clients[id]
+	return p.turns.Add(c.id, c, c.conn)
 }
 
 // lead is the leader. It returns when it has lost the lead, or the poll is closed.
@@ -183,41 +161,26 @@ const (
 // next returns the session whose turn it is, which the caller owns, or nil
 // after the last.
 func (p *poller) next() *session {
-	for len(p.pending) > 0 {
-		e := p.pending[0]
-		p.pending = p.pending[1:]
-		if c := p.find(e.ID); c != nil && c.begin() {
-			c.last = c.last || e.Last
+	for t, ok := p.turns.Next(); ok; t, ok = p.turns.Next() {
+		switch c := t.Client; {
+		case !c.begin():
+		case t.Again && !c.more:
+			p.rest(c, nil) // it has had another turn since
+		default:
+			c.last = c.last || t.Last
 			return c
 		}
-	}
-	for len(p.due) > 0 {
-		c := p.due[0]
-		p.due = p.due[1:]
-		if !c.begin() {
-			continue
-		}
-		if c.more {
-			return c
-		}
-		p.rest(c, nil) // it has had another turn since
 	}
 	return nil
 }
 
 // wait waits for the next turns. It reports false at the end.
 func (p *poller) wait() bool {
-	var err error
-	if len(p.again) == 0 {
-		p.events, err = p.poll.Wait(p.events[:0])
-	} else {
-		if p.srv.inPool() {
-			runtime.Gosched() // to those who read the servers
-		}
-		p.events, err = p.poll.Look(p.events[:0])
-		p.due, p.again = append([]*session(nil), p.again...), p.again[:0]
+	if p.turns.Behind() && p.srv.inPool() {
+		runtime.Gosched() // to those who read the servers
 	}
-	p.pending, p.at = p.events, latency.Now()
+	err := p.turns.Wait()
+	p.at = latency.Now()
 	return err == nil
 }
 
@@ -238,7 +201,7 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 		p.answered = append(p.answered, c)
 		p.commands += c.span.n
 		if c.more {
-			p.again = append(p.again, c)
+			p.turns.Again(c.id)
 		}
 	default:
 		c.answer()
@@ -453,7 +416,7 @@ func (c *session) slow() {
 
 // goOn serves a session that has left the poller.
 func (c *session) goOn() {
-	c.poller.forget(c)
+	c.poller.turns.Forget(c.id)
 	if c.buf == nil {
 		c.buf = make([]byte, firstRead)
 	}
@@ -462,7 +425,7 @@ func (c *session) goOn() {
 
 // end ends a session that the poller has.
 func (c *session) end(err error) {
-	c.poller.forget(c)
+	c.poller.turns.Forget(c.id)
 	if c.srv.inPool() && (c.out.head.Load() != c.next || c.out.busy()) {
 		c.leave() // others will write
 	}

@@ -49,10 +49,9 @@ type client struct {
 	using atomic.Pointer[group]
 
 	// In a loop.
-	id     uint64
-	idle   bool         // it is at its end for that; the loop's mu guards it
-	heard  atomic.Int64 // when something came, in ns
-	queued bool         // in the leader's again
+	id    uint64
+	idle  bool         // it is at its end for that; the loop's mu guards it
+	heard atomic.Int64 // when something came, in ns
 
 	// Of the goroutine that reads.
 	group    *group // what it has sent to

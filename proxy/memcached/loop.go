@@ -4,7 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -22,21 +22,13 @@ import (
 // It keeps that goroutine for good, as does one that takes its answers slowly, or
 // sends commands that are long.
 type loop struct {
-	pool *Pool
-	poll *socket.Poll
-
-	mu      sync.Mutex
-	clients map[uint64]*client
-	next    uint64
+	pool   *Pool
+	turns  *socket.Turns[*client]
+	lastID atomic.Uint64
 
 	// Of the leader.
-	events  []socket.Event
-	pending []socket.Event // of events
-	again   []*client      // who have sent more than a turn takes
-	due     []*client      // who had, before what is pending came
-	had     int            // of due
-	turns   int            // whose commands have not been sent
-	touched []*node        // that have something to send
+	unsent  int     // turns whose commands have not been sent
+	touched []*node // that have something to send
 }
 
 const (
@@ -50,11 +42,11 @@ const (
 // clients of Redis: half a one for each thread.
 func (p *Pool) startLoops() {
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		poll, err := socket.NewPoll()
+		turns, err := socket.NewTurns[*client]()
 		if err != nil {
 			break
 		}
-		l := &loop{pool: p, poll: poll, clients: make(map[uint64]*client)}
+		l := &loop{pool: p, turns: turns}
 		p.loops = append(p.loops, l)
 		p.looping.Go(l.lead)
 	}
@@ -67,7 +59,7 @@ func (p *Pool) startLoops() {
 func (p *Pool) endLoops() {
 	p.starting.Do(func() {}) // none are started any more
 	for _, l := range p.loops {
-		_ = l.poll.Close()
+		_ = l.turns.Close()
 	}
 	p.looping.Wait()
 }
@@ -89,15 +81,13 @@ func (p *Pool) endIdle() {
 }
 
 func (l *loop) endIdle(since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.clients {
+	l.turns.Each(func(c *client) {
 		if !c.idle && c.heard.Load() < since.UnixNano() {
 			c.idle = true
 			l.pool.idle.Add(1)
 			_ = c.conn.SetReadDeadline(past) // what was asked is answered
 		}
-	}
+	})
 }
 
 // past is a deadline that ends what is read.
@@ -107,24 +97,8 @@ var past = time.Unix(1, 0)
 // the caller's.
 func (l *loop) add(c *client) error {
 	c.heard.Store(time.Now().UnixNano())
-	l.mu.Lock()
-	l.next++
-	c.id = l.next
-	l.clients[c.id] = c
-	l.mu.Unlock()
-	return l.poll.Add(c.conn, c.id)
-}
-
-func (l *loop) forget(c *client) {
-	l.mu.Lock()
-	delete(l.clients, c.id)
-	l.mu.Unlock()
-}
-
-func (l *loop) find(id uint64) *client {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.clients[id]
+	c.id = l.lastID.Add(1)
+	return l.turns.Add(c.id, c, c.conn)
 }
 
 // lead is the leader. It returns when another goroutine leads, or the poll is closed.
@@ -136,7 +110,7 @@ func (l *loop) lead() {
 			if !l.run(c, buf) {
 				return
 			}
-			if l.turns++; l.turns == maxTurns {
+			if l.unsent++; l.unsent == maxTurns {
 				l.flush()
 			}
 		}
@@ -149,18 +123,9 @@ func (l *loop) lead() {
 
 // pick returns the client whose turn it is, or nil after the last.
 func (l *loop) pick() *client {
-	for len(l.pending) > 0 {
-		e := l.pending[0]
-		l.pending = l.pending[1:]
-		if c := l.find(e.ID); c != nil {
-			c.last = c.last || e.Last
-			return c
-		}
-	}
-	for l.had < len(l.due) {
-		c := l.due[l.had]
-		l.had++
-		if l.find(c.id) == c && c.more { // else it has had another turn since
+	for t, ok := l.turns.Next(); ok; t, ok = l.turns.Next() {
+		if c := t.Client; !t.Again || c.more { // else it has had another turn since
+			c.last = c.last || t.Last
 			return c
 		}
 	}
@@ -169,20 +134,10 @@ func (l *loop) pick() *client {
 
 // wait waits for the next turns. It reports false at the end.
 func (l *loop) wait() bool {
-	var err error
-	if len(l.again) == 0 {
-		l.events, err = l.poll.Wait(l.events[:0])
-	} else {
+	if l.turns.Behind() {
 		runtime.Gosched() // to those who read the servers
-		l.events, err = l.poll.Look(l.events[:0])
-		l.due, l.again = append(l.due[:0], l.again...), l.again[:0]
-		for _, c := range l.due {
-			c.queued = false
-		}
-		l.had = 0
 	}
-	l.pending = l.events
-	return err == nil
+	return l.turns.Wait() == nil
 }
 
 // flush sends what has been asked to the servers.
@@ -191,7 +146,7 @@ func (l *loop) flush() {
 		n.flushNow()
 		l.touched[i] = nil
 	}
-	l.touched, l.turns = l.touched[:0], 0
+	l.touched, l.unsent = l.touched[:0], 0
 }
 
 // run is the turn of a client. It reports whether the caller leads still.
@@ -221,13 +176,12 @@ func (l *loop) run(c *client, buf []byte) (leads bool) {
 	switch {
 	case over && !c.writing && (c.dead || c.inFlight == 0 && c.held == 0):
 		c.loop, c.dead = nil, true // nobody writes any more
-		l.forget(c)
+		l.turns.Forget(c.id)
 	case over || c.leaving:
 		c.leave()
 	default:
-		if c.more && !c.queued {
-			c.queued = true
-			l.again = append(l.again, c)
+		if c.more {
+			l.turns.Again(c.id)
 		}
 		c.turning = false
 		c.mu.Unlock()
@@ -325,7 +279,7 @@ func (c *client) leave() {
 	for c.writing && c.rest == nil {
 		c.await() // for who writes, and doesn't wait
 	}
-	c.loop.forget(c)
+	c.loop.turns.Forget(c.id)
 	c.loop, c.turning = nil, false
 	if _, err := c.conn.GiveBack(); err != nil {
 		c.kill()
