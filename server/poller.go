@@ -187,8 +187,9 @@ func (p *poller) wait() bool {
 // run is the turn of a session, with the lead. It reports whether the caller
 // leads still.
 func (p *poller) run(c *session, buf []byte) (leads bool) {
+	c.readAt = p.at // which is another leader's once the turn has begun
 	turn := p.role.Add(1)
-	c.turn, c.readAt = turn, p.at
+	c.turn = turn
 	over, err := c.takeTurn(buf, c.last)
 	c.turn = 0
 	leads = p.role.CompareAndSwap(turn, turn+1)
