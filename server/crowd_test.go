@@ -222,7 +222,7 @@ func TestClientsOfAllKinds(t *testing.T) {
 		most *= 60
 	}
 	srv, addr := start(t, here(t))
-	clientsOfAllKinds(t, srv, addr, most, false)
+	clientsOfAllKinds(t, srv, addr, most, nil)
 }
 
 // TestPoolClientsOfAllKinds is TestClientsOfAllKinds in front of a pool. In a longer form
@@ -233,10 +233,10 @@ func TestPoolClientsOfAllKinds(t *testing.T) {
 		most *= 60
 	}
 	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Tag = "{}" })
-	clientsOfAllKinds(t, p.Server, p.addr, most, true)
+	clientsOfAllKinds(t, p.Server, p.addr, most, p.pool)
 }
 
-func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64, pool bool) { //nolint:revive // what is behind
+func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64, pool *proxy.Pool) {
 	t.Helper()
 	before := descriptors(t)
 	var visits atomic.Int64
@@ -244,7 +244,7 @@ func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64
 	seed := rand.Uint64()
 	for k := range 24 {
 		wg.Go(func() {
-			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool}
+			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool != nil}
 			for visits.Add(1) <= most && !t.Failed() && g.visit(t, addr) {
 			}
 		})
@@ -252,8 +252,18 @@ func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64
 	wg.Wait()
 	t.Logf("seed %d", seed)
 	eventually(t, "they have gone", func() bool { return srv.Stats().Clients == 0 })
-	if pool {
-		before += 3 * 64 // what is kept for others
+	kept := func() (n int) { // for others
+		if pool == nil {
+			return 0
+		}
+		for _, node := range pool.Nodes() {
+			lent, idle := node.Lent()
+			if lent > 0 {
+				return -1
+			}
+			n += idle + len(node.Stats())
+		}
+		return n
 	}
-	eventually(t, "their descriptors are closed", func() bool { return descriptors(t) <= before })
+	eventually(t, "their descriptors are closed", func() bool { n := kept(); return n >= 0 && descriptors(t) <= before+n })
 }

@@ -32,10 +32,23 @@ type porter struct {
 	rng     *rand.Rand
 	name    string
 	next    int
-	last    map[string]string // what its own keys have; none while that is not known
+	last    map[string]written // what its own keys have; none while that is not known
 	seen    *atomic.Int64
+	batches atomic.Int64   // that it has begun
 	failed  []atomic.Int64 // replies that were errors, by server
-	faulted []atomic.Bool  // by server: it has had a fault
+	faults  []faulty       // by server
+}
+
+// A faulty is what became of a server.
+type faulty struct {
+	now   atomic.Bool  // it has a fault
+	times atomic.Int64 // how often it has had one: what it had before is lost
+}
+
+// A written is a value, and how many faults the server had had.
+type written struct {
+	value string
+	times int64
 }
 
 // An allowed is what the reply to a command may be.
@@ -44,7 +57,8 @@ type allowed struct {
 	exact   string   // this, or
 	keys    []string // values of these, or an error of one of their servers
 	array   bool
-	wrote   string // the value that the one key has if all is well
+	wrote   string // the value that the one key has if all is well; -: it is not known
+	done    string // the reply to what wrote it
 }
 
 const porterKeys = 4
@@ -71,11 +85,21 @@ func (c *porter) command(raw []byte) ([]byte, []allowed) {
 		return resp.AppendCommand(raw, "EXEC"), []allowed{
 			{command: "MULTI", exact: "+OK\r\n"}, {command: "GET", exact: "+QUEUED\r\n"}, {command: "EXEC", keys: []string{key}, array: true},
 		}
-	case 4, 5, 6, 7, 8, 9:
-		return resp.AppendCommand(raw, "SET", key, value), []allowed{{command: "SET", keys: []string{key}, wrote: value}}
+	case 4, 5, 6, 7, 8:
+		return resp.AppendCommand(raw, "SET", key, value), []allowed{{command: "SET", keys: []string{key}, wrote: value, done: "+OK\r\n"}}
+	case 9:
+		if c.rng.IntN(16) == 0 { // holds a connection of its own
+			raw = resp.AppendCommand(raw, "WATCH", key)
+			raw = resp.AppendCommand(raw, "MULTI")
+			raw = resp.AppendCommand(raw, "SET", key, value)
+			return resp.AppendCommand(raw, "EXEC"), []allowed{
+				{command: "WATCH", keys: []string{key}, wrote: "-", done: "+OK\r\n"}, {command: "MULTI", exact: "+OK\r\n"},
+				{command: "SET", exact: "+QUEUED\r\n"}, {command: "EXEC", keys: []string{key}, wrote: value, done: "*1\r\n+OK\r\n"},
+			}
+		}
 	case 10:
 		key = sharedKey(c.rng.IntN(porterKeys))
-		return resp.AppendCommand(raw, "SET", key, "value of "+key+" by "+c.name), []allowed{{command: "SET", keys: []string{key}, wrote: "-"}}
+		return resp.AppendCommand(raw, "SET", key, "value of "+key+" by "+c.name), []allowed{{command: "SET", keys: []string{key}, wrote: "-", done: "+OK\r\n"}}
 	case 11, 12, 13, 14:
 		key = sharedKey(c.rng.IntN(porterKeys))
 	case 15:
@@ -116,7 +140,7 @@ func (c *porter) check(a allowed, raw []byte) string {
 			if !bytes.Contains(raw, []byte("back end redis-"+strconv.Itoa(at+1))) {
 				continue
 			}
-			if !c.faulted[at].Load() && !bytes.Contains(raw, []byte(" within ")) && !bytes.Contains(raw, []byte("in time")) {
+			if !c.faults[at].now.Load() && !bytes.Contains(raw, []byte(" within ")) && !bytes.Contains(raw, []byte("in time")) {
 				return wrong("an error of a server without a fault")
 			}
 			c.failed[at].Add(1)
@@ -125,11 +149,11 @@ func (c *porter) check(a allowed, raw []byte) string {
 		return wrong("an error of another server")
 	}
 	if a.wrote != "" {
-		if string(raw) != "+OK\r\n" {
-			return wrong("want OK")
+		if string(raw) != a.done {
+			return wrong("want " + a.done)
 		}
 		if a.wrote != "-" {
-			c.last[a.keys[0]] = a.wrote
+			c.note(a.keys[0], a.wrote)
 		}
 		return ""
 	}
@@ -143,19 +167,29 @@ func (c *porter) check(a allowed, raw []byte) string {
 	}
 	for i, k := range a.keys {
 		text, ok := values[i].(string)
-		at, last := c.node(k), c.last[k]
+		f, last := &c.faults[c.node(k)], c.last[k]
+		known := last.value != "" && !f.now.Load() && last.times == f.times.Load() // else the server may have lost it
 		switch {
-		case values[i] == nil && (c.faulted[at].Load() || last == ""):
-			delete(c.last, k) // a server that was killed has lost it
+		case values[i] == nil && !known:
+			delete(c.last, k)
 		case !ok || !strings.HasPrefix(text, "value of "+k+" "):
 			return wrong("a value of something else")
-		case last != "" && text != last && !c.faulted[at].Load():
-			return wrong("not what was written last, " + last)
-		case strings.HasPrefix(k, c.name):
-			c.last[k] = text
+		case known && text != last.value:
+			return wrong("not what was written last, " + last.value)
+		case strings.HasPrefix(k, c.name+":"):
+			c.note(k, text)
 		}
 	}
 	return ""
+}
+
+// note remembers what a key has, unless its server may lose it.
+func (c *porter) note(key, value string) {
+	f := &c.faults[c.node(key)]
+	times := f.times.Load()
+	if delete(c.last, key); !f.now.Load() {
+		c.last[key] = written{value, times}
+	}
 }
 
 // work sends batches and checks their replies until stop is closed.
@@ -175,6 +209,7 @@ func (c *porter) work(t *testing.T, stop <-chan struct{}) {
 			return
 		default:
 		}
+		c.batches.Add(1)
 		var want []allowed
 		raw = raw[:0]
 		for range 1 + c.rng.IntN(64) {
@@ -222,7 +257,7 @@ func TestPoolFaults(t *testing.T) {
 func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Timeout = timeout })
 	var seen atomic.Int64
-	failed, faulted := make([]atomic.Int64, 3), make([]atomic.Bool, 3)
+	failed, faults := make([]atomic.Int64, 3), make([]faulty, 3)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	end := sync.OnceFunc(func() {
@@ -231,14 +266,17 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 	})
 	defer end()
 	seed := rand.Uint64()
-	for i := range 16 {
+	var porters [16]*porter
+	for i := range porters {
 		c := &porter{p: p, rng: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("porter%d", i),
-			last: map[string]string{}, seen: &seen, failed: failed, faulted: faulted}
+			last: map[string]written{}, seen: &seen, failed: failed, faults: faults}
+		porters[i] = c
 		wg.Go(func() { c.work(t, stop) })
 	}
 	fault := func(at int) {
 		errorsBefore := failed[at].Load()
-		faulted[at].Store(true)
+		faults[at].now.Store(true)
+		faults[at].times.Add(1)
 		p.nodes[at].Kill()
 		eventually(t, "its keys fail", func() bool { return failed[at].Load() > errorsBefore || t.Failed() })
 		p.nodes[at].Restart()
@@ -252,6 +290,15 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		}
 		p.nodes[at].Resume()
 		eventually(t, "it answers again", func() bool { return p.pool.Nodes()[at].Up() })
+		// From now on an error is wrong again, but in what was sent before.
+		var begun [len(porters)]int64
+		for i, c := range porters {
+			begun[i] = c.batches.Load()
+		}
+		for i, c := range porters {
+			eventually(t, "the load goes on", func() bool { return c.batches.Load() > begun[i] || t.Failed() })
+		}
+		faults[at].now.Store(false)
 		now := seen.Load()
 		eventually(t, "the load goes on", func() bool { return seen.Load() > now+1000 || t.Failed() })
 	}
