@@ -57,6 +57,7 @@ type allowed struct {
 	exact   string   // this, or
 	keys    []string // values of these, or an error of one of their servers
 	array   bool
+	number  bool
 	wrote   string // the value that the one key has if all is well; -: it is not known
 	done    string // the reply to what wrote it
 }
@@ -100,7 +101,11 @@ func (c *porter) command(raw []byte) ([]byte, []allowed) {
 	case 10:
 		key = sharedKey(c.rng.IntN(porterKeys))
 		return resp.AppendCommand(raw, "SET", key, "value of "+key+" by "+c.name), []allowed{{command: "SET", keys: []string{key}, wrote: "-", done: "+OK\r\n"}}
-	case 11, 12, 13, 14:
+	case 11:
+		key = faultsChannel(c.rng.IntN(channels))
+		message := fmt.Sprintf("message of %s by %s %d", key, c.name, c.next)
+		return resp.AppendCommand(raw, "PUBLISH", key, message), []allowed{{command: "PUBLISH", keys: []string{key}, number: true}}
+	case 12, 13, 14:
 		key = sharedKey(c.rng.IntN(porterKeys))
 	case 15:
 		if c.rng.IntN(16) == 0 { // holds a connection of its own
@@ -147,6 +152,9 @@ func (c *porter) check(a allowed, raw []byte) string {
 			return ""
 		}
 		return wrong("an error of another server")
+	}
+	if a.number && raw[0] == ':' {
+		return ""
 	}
 	if a.wrote != "" {
 		if string(raw) != a.done {
@@ -273,6 +281,14 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		porters[i] = c
 		wg.Go(func() { c.work(t, stop) })
 	}
+	var listeners [channels]*faultsListener
+	for i := range listeners {
+		l := &faultsListener{channel: faultsChannel(i), last: map[string]int{}}
+		l.at = porters[0].node(l.channel)
+		l.fault = &faults[l.at]
+		listeners[i] = l
+		wg.Go(func() { l.work(t, p.addr, stop) })
+	}
 	fault := func(at int) {
 		errorsBefore := failed[at].Load()
 		faults[at].now.Store(true)
@@ -298,6 +314,10 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		for i, c := range porters {
 			eventually(t, "the load goes on", func() bool { return c.batches.Load() > begun[i] || t.Failed() })
 		}
+		for _, l := range listeners {
+			heard := l.heard.Load()
+			eventually(t, l.channel+" is heard", func() bool { return l.heard.Load() > heard || t.Failed() })
+		}
 		faults[at].now.Store(false)
 		now := seen.Load()
 		eventually(t, "the load goes on", func() bool { return seen.Load() > now+1000 || t.Failed() })
@@ -310,6 +330,11 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		}
 	}
 	end()
+	for _, l := range listeners {
+		if l.at > 0 && l.joined.Load() < 2 && !t.Failed() {
+			t.Errorf("%s has never been subscribed to anew", l.channel)
+		}
+	}
 	t.Logf("seed %d: %d replies, errors by server %d %d %d", seed, seen.Load(), failed[0].Load(), failed[1].Load(), failed[2].Load())
 	eventually(t, "nobody has a connection of their own", func() bool { return p.Stats().Dedicated == 0 })
 }
