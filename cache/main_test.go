@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -45,7 +46,7 @@ func sharedCluster(t *testing.T) []string {
 }
 
 func TestMain(m *testing.M) {
-	workIfHired()
+	faults.WorkIfHired(coldOrders.work)
 	code := exampleserver.M{M: m}.Run()
 	shared.end()
 	os.Exit(code)

@@ -3,8 +3,6 @@ package cache_test
 import (
 	"context"
 	"fmt"
-	"log"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -76,19 +74,7 @@ type coldOrders struct {
 func (o coldOrders) loads() string { return o.Prefix + "-loads" }
 func (o coldOrders) begun() string { return o.Prefix + "-begun" }
 
-// workIfHired is what a process does that is one of TestColdKey's.
-func workIfHired() {
-	var o coldOrders
-	start, hired := faults.Hired(&o)
-	if !hired {
-		return
-	}
-	if err := o.work(start); err != nil {
-		log.Fatal(err)
-	}
-	os.Exit(0)
-}
-
+// work is what a process does that is one of TestColdKey's.
 func (o coldOrders) work(start context.Context) error {
 	ctx := context.Background()
 	rdb := dial(o.Addrs, o.Cluster)

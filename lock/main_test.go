@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	faults.Main()
-	workIfHired()
+	faults.WorkIfHired(orders.work)
 	os.Exit(exampleserver.M{M: m}.Run())
 }
 

@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"sync"
 	"time"
@@ -42,20 +41,7 @@ func (c *crew) hire(id int, server string) {
 
 const lineFormat = "%q %q %q %d %q %t %d %d\n"
 
-// workIfHired works, if this is a process of its own for that, until it is
-// dismissed, and tells what it does.
-func workIfHired() {
-	var o orders
-	ctx, hired := faults.Hired(&o)
-	if !hired {
-		return
-	}
-	if err := o.work(ctx); err != nil {
-		log.Fatal(err)
-	}
-	os.Exit(0)
-}
-
+// work works until it is dismissed, and tells what it does.
 func (o orders) work(ctx context.Context) error {
 	rdb, err := faults.Join(o.Invitation)
 	if err != nil {

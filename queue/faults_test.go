@@ -105,6 +105,7 @@ func (c *crew) hire() {
 	c.Processes, c.dismiss = append(c.Processes, p), append(c.dismiss, dismiss)
 }
 
+// work consumes until it is dismissed, and tells what its handlers do.
 func (o workOrders) work(ctx context.Context) error {
 	rdb, err := faults.Join(o.Invitation)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -235,19 +234,4 @@ type workOrders struct {
 	Names              []string
 	Lease              time.Duration
 	Concurrency        int
-}
-
-// workIfHired consumes, if this is a process of its own for that, until it is
-// dismissed, and tells what its handlers do.
-func workIfHired() {
-	var o workOrders
-	ctx, hired := faults.Hired(&o)
-	if !hired {
-		return
-	}
-	if err := o.work(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "a consumer:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }

@@ -11,6 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	faults.Main()
-	workIfHired()
+	faults.WorkIfHired(workOrders.work)
 	goleak.VerifyTestMain(exampleserver.M{M: m})
 }

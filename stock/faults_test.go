@@ -3,7 +3,6 @@ package stock_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -217,20 +216,7 @@ func (c *crew) hire(id int) {
 	c.Processes, c.dismiss = append(c.Processes, p), append(c.dismiss, dismiss)
 }
 
-// workIfHired works, if this is a process of its own for that, until it is
-// dismissed, and tells what it does.
-func workIfHired() {
-	var o orders
-	ctx, hired := faults.Hired(&o)
-	if !hired {
-		return
-	}
-	if err := o.work(ctx); err != nil {
-		log.Fatal(err)
-	}
-	os.Exit(0)
-}
-
+// work works until it is dismissed, and tells what it does.
 func (o orders) work(ctx context.Context) error {
 	rdb, err := faults.Join(o.Invitation)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	faults.Main()
-	workIfHired()
+	faults.WorkIfHired(orders.work)
 	goleak.VerifyTestMain(exampleserver.M{M: m})
 }
 

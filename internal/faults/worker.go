@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -72,14 +73,15 @@ func start(t *testing.T, orders any, line func(text string) error) (p *os.Proces
 	return cmd.Process, in, end
 }
 
-// Hired reports whether this process was hired, and reads its orders. ctx ends
-// when it is dismissed.
-func Hired(orders any) (ctx context.Context, hired bool) {
+// WorkIfHired works, if this process was hired, with its orders, and then ends the process. ctx
+// ends when the worker is dismissed. Each TestMain calls it whose tests hire.
+func WorkIfHired[Orders any](work func(o Orders, ctx context.Context) error) {
 	text := os.Getenv(workerEnv)
 	if text == "" {
-		return nil, false
+		return
 	}
-	if err := json.Unmarshal([]byte(text), orders); err != nil {
+	var o Orders
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,5 +89,9 @@ func Hired(orders any) (ctx context.Context, hired bool) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	return ctx, true
+	if err := work(o, ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "a worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
