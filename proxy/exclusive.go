@@ -154,9 +154,6 @@ func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byt
 	return raw, nil
 }
 
-// Protocol is the version of RESP that it speaks.
-func (x *Exclusive) Protocol() resp.Protocol { return x.protocol }
-
 // Return gives the connection back, for others to use. A connection that was lost is
 // closed.
 func (x *Exclusive) Return() {
