@@ -95,6 +95,18 @@ func (c *session) routeTo(k *keySpec, n *proxy.Node) bool {
 	return true
 }
 
+// routeToAny is route for what any server can answer.
+func (c *session) routeToAny() bool {
+	c.stepAside() // none may have been asked yet
+	u, err := c.pool.Any(c.protocol)
+	if err != nil {
+		c.fail("ERR redoubt: " + err.Error())
+		return false
+	}
+	c.touch(u)
+	return true
+}
+
 // follow makes the pool that has taken the place of the session's its own, once what was
 // sent to that has been answered: what comes next must not overtake it.
 func (c *session) follow() (alive bool) {
@@ -242,14 +254,8 @@ func (c *session) connectionPooled(h *handler, args [][]byte, raw []byte) {
 	case h.name == "hello" && (c.watched != nil || c.listening()):
 		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
 		return
-	case h.name == "command" && c.authed:
-		c.stepAside() // no server may have been asked yet
-		u, err := c.srv.upstream(c.protocol)
-		if err != nil {
-			c.fail("ERR redoubt: " + err.Error())
-			return
-		}
-		c.touch(u)
+	case h.name == "command" && c.authed && !c.routeToAny():
+		return
 	}
 	c.special(h, args, raw)
 }

@@ -196,18 +196,8 @@ func (c *session) carryOut(w *watch, tx transaction) {
 		c.carryOutWatched(w, tx, n, raw)
 		return
 	}
-	if node := tx.pooled.at.node; node != nil {
-		if !c.routeTo(nil, node) {
-			return
-		}
-	} else {
-		c.stepAside() // no server may have been asked yet
-		u, err := c.srv.upstream(c.protocol)
-		if err != nil {
-			c.fail("ERR redoubt: " + err.Error())
-			return
-		}
-		c.touch(u)
+	if node := tx.pooled.at.node; node != nil && !c.routeTo(nil, node) || node == nil && !c.routeToAny() {
+		return
 	}
 	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
 	c.prepareMuted(e.tag)
