@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -65,7 +66,7 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 	c.out.Flush()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx)) // it may go on while the session drains
 	defer cancel()
-	if d := c.pool.Options().Timeout; d > 0 {
+	if d := cmp.Or(c.timeout, c.pool.Options().Timeout); d > 0 {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}

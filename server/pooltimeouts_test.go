@@ -70,3 +70,21 @@ func TestPoolTimeouts(t *testing.T) {
 	p.nodes[0].Resume()
 	w.expect(array(":1\r\n"))
 }
+
+// TestPoolSilentExec: with watched keys, EXEC on a server that doesn't answer says that the
+// transaction may have run, after the time of EXEC's own.
+func TestPoolSilentExec(t *testing.T) {
+	p := startPool(t, 1, func(o *proxy.PoolOptions) {
+		o.Timeout, o.Timeouts = 2*patience, map[string]time.Duration{"exec": 50 * time.Millisecond}
+	})
+	w := dial(t, p.addr)
+	w.want("+OK\r\n", "WATCH a")
+	w.want("+OK\r\n", "MULTI")
+	w.want("+QUEUED\r\n", "INCR a")
+	p.nodes[0].Pause()
+	if got := w.do("EXEC"); !strings.HasPrefix(got, "-ERR redoubt: ") || !strings.HasSuffix(got, ": the command may have run\r\n") {
+		t.Errorf("%q", got)
+	}
+	p.nodes[0].Resume()
+	eventually(t, "it has run", func() bool { return w.do("GET", "a") == bulk("1") })
+}
