@@ -63,32 +63,23 @@ memcached:
 		exit 1; \
 	fi
 
-# The test finds it in either Python: the first may be another than the system's.
-.PHONY: pymemcache
-pymemcache:
-	@for p in python3 /usr/bin/python3; do if $$p -c 'import pymemcache' 2>/dev/null; then exit 0; fi; done; \
-	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-		echo "== installing python3-pymemcache"; \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-pymemcache; \
+# python-module TARGET,MODULE: what the module tests runs of Python. The test finds it in either Python: the first may be another than the system's.
+define python-module
+.PHONY: $(1)
+$(1):
+	@for p in python3 /usr/bin/python3; do if $$$$p -c 'import $(2)' 2>/dev/null; then exit 0; fi; done; \
+	if command -v apt-get >/dev/null && test "$$$$(id -u)" = 0; then \
+		echo "== installing python3-$(2)"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-$(2); \
 	else \
-		echo "The module tests runs pymemcache, which is not installed. Install it:"; \
-		echo "  Debian, Ubuntu: sudo apt-get install python3-pymemcache"; \
-		echo "  others:         pip install pymemcache"; \
+		echo "The module tests runs $(1), which is not installed. Install it:"; \
+		echo "  Debian, Ubuntu: sudo apt-get install python3-$(2)"; \
+		echo "  others:         pip install $(2)"; \
 		exit 1; \
 	fi
-
-.PHONY: redis-py
-redis-py:
-	@for p in python3 /usr/bin/python3; do if $$p -c 'import redis' 2>/dev/null; then exit 0; fi; done; \
-	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-		echo "== installing python3-redis"; \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-redis; \
-	else \
-		echo "The module tests runs redis-py, which is not installed. Install it:"; \
-		echo "  Debian, Ubuntu: sudo apt-get install python3-redis"; \
-		echo "  others:         pip install redis"; \
-		exit 1; \
-	fi
+endef
+$(eval $(call python-module,pymemcache,pymemcache))
+$(eval $(call python-module,redis-py,redis))
 
 .PHONY: check
 check: format lint tidy generated cross fuzz ## Everything else that a change must pass
