@@ -51,6 +51,9 @@ func (o *Options) makeUsers() (*users, error) {
 // open reports whether clients need no password.
 func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
 
+// Open reports whether clients need no password.
+func (s *Server) Open() bool { return s.users.Load().open() }
+
 // SetUsers puts others in the place of [Options.Users]. A client whose user has other rules now, or
 // is not there any more, is closed as Shutdown does, once it has its replies, and when patience
 // is over at the latest. The others notice nothing.

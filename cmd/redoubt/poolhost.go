@@ -51,11 +51,8 @@ func (h *poolHost) open(c poolfile.Pool, t poolTLS) error {
 // serve lets clients in.
 func (h *poolHost) serve(p *servedPool, http string) {
 	password := ""
-	if p.conf.Redis {
-		password = h.password + p.conf.RedisAuth
-		if len(p.conf.Users) > 0 {
-			password = "each user's"
-		}
+	if r, ok := p.front.(*redisPool); ok && !r.Open() {
+		password = "of some user"
 	}
 	h.log.Info("serving",
 		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),

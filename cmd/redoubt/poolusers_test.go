@@ -58,6 +58,7 @@ func TestPoolUsers(t *testing.T) {
 	s.reload(t, file, conf(admin, "user x +nosuch"), "the file of pools is not taken")
 	check(open("", "flags"), "", "GET", "orders:1")
 
+	s.reload(t, file, conf(admin, "user default on nopass +ping"), `"password":"none"`)
 	s.reload(t, file, conf(admin, standard), done)
 	eventually(t, "the default user is the file's", func() bool { return open("", "mine").Ping(t.Context()).Err() == nil })
 	check(open("", "flags"), "WRONGPASS", "GET", "orders:1")
