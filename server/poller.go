@@ -180,7 +180,9 @@ func (p *poller) wait() bool {
 		runtime.Gosched() // to those who read the servers
 	}
 	err := p.turns.Wait()
-	p.at = latency.Now()
+	if p.srv.inPool() {
+		p.at = latency.Now()
+	}
 	return err == nil
 }
 
@@ -305,7 +307,7 @@ func (p *poller) rest(c *session, buf []byte) {
 			return
 		}
 		c.state.Store(running)
-		c.readAt = latency.Now()
+		c.readItNow()
 		if over, err := c.takeTurn(buf, true); over {
 			c.end(err)
 			return

@@ -12,6 +12,13 @@ type timer struct {
 	to    *latency.Shared // nil: nothing is measured
 }
 
+// readItNow notes that what comes next has just been read.
+func (c *session) readItNow() {
+	if c.out.to != nil {
+		c.readAt = latency.Now()
+	}
+}
+
 // askedAt notes that all commands before next had been read at a time.
 func (o *output) askedAt(next uint64, at latency.Time) {
 	if o.to == nil {

@@ -234,8 +234,8 @@ func (c *session) read() error {
 		defer func() { c.enlarge() }()
 	}
 	c.to += n
-	if c.out.to != nil && !c.polled() {
-		c.readAt = latency.Now()
+	if !c.polled() {
+		c.readItNow()
 	}
 	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
 	c.active.Store(c.srv.clock.Load())
