@@ -58,6 +58,10 @@ func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	return proxy.UnreachableReply(n.Backend().Name(), err)
 }
 
+// slowAnswer is how long a server may take before it is looked whether the client is still
+// there, which costs as much as to ask.
+const slowAnswer = 50 * time.Millisecond
+
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
 // long as the pool's time-out allows, and the client is there. The client has left the
 // poller.
@@ -76,15 +80,24 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 		cancel() // killed meanwhile
 	}
 	var later *time.Timer
-	_, stop := c.watchConn(func(err error) {
-		if !errors.Is(err, io.EOF) {
-			cancel()
-			return
-		}
-		// It may have closed only its sending side: it waits as in finish.
-		later = time.AfterFunc(c.srv.opts.WriteTimeout, cancel)
+	var stop func()
+	watches := make(chan struct{})
+	watch := time.AfterFunc(slowAnswer, func() {
+		defer close(watches)
+		_, stop = c.watchConn(func(err error) {
+			if !errors.Is(err, io.EOF) {
+				cancel()
+				return
+			}
+			// It may have closed only its sending side: it waits as in finish.
+			later = time.AfterFunc(c.srv.opts.WriteTimeout, cancel)
+		})
 	})
 	defer func() {
+		if watch.Stop() {
+			return
+		}
+		<-watches
 		stop()
 		if later != nil {
 			later.Stop()
