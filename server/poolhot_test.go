@@ -27,10 +27,10 @@ func TestPoolHotKeys(t *testing.T) {
 			}
 		}
 	}
-	// Samples are one in 64: 400, 100 and 25.
-	ask(25600, "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", bulk("1"))
-	ask(6400, "*3\r\n$6\r\nEXISTS\r\n$4\r\nno\r\n\r\n$1\r\nb\r\n", ":1\r\n")
-	ask(1600, "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n*1\r\n$7\r\nDISCARD\r\n", "+OK\r\n", "+QUEUED\r\n", "+OK\r\n")
+	// Samples are one in 256: 200, 50 and 12.
+	ask(51200, "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", bulk("1"))
+	ask(12800, "*3\r\n$6\r\nEXISTS\r\n$4\r\nno\r\n\r\n$1\r\nb\r\n", ":1\r\n")
+	ask(3200, "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n*1\r\n$7\r\nDISCARD\r\n", "+OK\r\n", "+QUEUED\r\n", "+OK\r\n")
 	info := w.do("INFO", "hotkeys")
 	if !strings.Contains(info, "# Hotkeys\r\nhotkey0:key=\"a\",per_second=") {
 		t.Errorf("INFO hotkeys: %q", info)

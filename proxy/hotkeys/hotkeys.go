@@ -7,8 +7,8 @@
 // (Metwally, Agrawal, El Abbadi, 2005) with [Size] counters, where a sample counts half as
 // much when it is [HalfLife] old.
 //
-// A rate is off for two reasons. By chance: one standard deviation is about 1.5/√r of a
-// rate r a second, 15% at 100 a second and 1.5% at 10,000. And because there are more keys
+// A rate is off for two reasons. By chance: one standard deviation is about 3/√r of a
+// rate r a second, 30% at 100 a second and 3% at 10,000. And because there are more keys
 // than counters: each [Key] says by how much its rate may be too low for that, which is at
 // most one part in Size of what all keys are asked for. A key that is asked for more
 // than that is always among those told, but for chance.
@@ -26,7 +26,7 @@ import (
 
 const (
 	// Every is how many keys there are to one that is taken, on average.
-	Every = 64
+	Every = 256
 	// Size is how many keys a Sketch counts at once.
 	Size = 256
 	// HalfLife is when a sample counts half as much as a new one.

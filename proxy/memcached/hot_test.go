@@ -20,10 +20,10 @@ func TestHotKeys(t *testing.T) {
 			}
 		}
 	}
-	// Samples are one in 64: 400, 100 and 25.
-	ask(25600, "set a 0 0 1\r\n1\r\n", "STORED")
-	ask(6400, "get b nothing\r\n", "END")
-	ask(1600, "delete c\r\n", "NOT_FOUND")
+	// Samples are one in 256: 200, 50 and 12.
+	ask(51200, "set a 0 0 1\r\n1\r\n", "STORED")
+	ask(12800, "get b nothing\r\n", "END")
+	ask(3200, "delete c\r\n", "NOT_FOUND")
 	u.send("stats hotkeys\r\n")
 	var keys []string
 	for l := u.line(); l != "END"; l = u.line() {
