@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy/latency"
@@ -72,18 +73,20 @@ func (l *link) flushRest(buf []byte, n int) {
 // take takes what is to be sent. The caller holds mu.
 func (l *link) take() []byte {
 	buf := l.pending
-	l.pending, l.spare = l.spare[:0], nil
+	l.pending = l.empty()
 	l.written = l.appended
+	l.leave(buf)
 	l.traffic.Requests = l.requests
 	l.traffic.RequestBytes += uint64(len(buf))
-	l.leave(len(buf))
 	return buf
 }
 
 // wrote follows a write of what take gave. The caller holds mu.
 func (l *link) wrote(buf []byte, err error) {
-	if cap(buf) <= maxIdleBuffer {
-		l.spare = buf[:0]
+	if f := l.latest(buf); f != nil {
+		f.sent = true
+	} else {
+		l.reuse(buf)
 	}
 	if err != nil {
 		l.fail(err)
@@ -108,16 +111,16 @@ func (l *link) mayLeave() bool {
 		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
 }
 
-// leave notes that what was appended leaves now, so many bytes. The caller holds mu.
-func (l *link) leave(bytes int) {
+// leave notes that what was appended leaves now. The caller holds mu.
+func (l *link) leave(buf []byte) {
 	if !l.shared {
 		return
 	}
-	l.meter.Begin(l.requests, latency.Now())
-	f := flight{last: l.appended, bytes: bytes}
-	if len(l.flights) == 0 {
-		f.left = time.Now()
+	f := flight{last: l.appended, first: l.traffic.Requests, bytes: len(buf), left: latency.Now(), alone: len(l.flights) == 0}
+	if l.slow != nil {
+		f.buf = buf
 	}
+	l.meter.Begin(l.requests, f.left)
 	l.flights = append(l.flights, f)
 }
 
@@ -129,13 +132,15 @@ func (l *link) landed() bool {
 	l.counted()
 	n := 0
 	for n < len(l.flights) && l.flights[n].last <= l.taken {
-		if left := l.flights[n].left; !left.IsZero() {
-			if d := time.Since(left); l.shortest == 0 || d < l.shortest {
-				l.shortest = d
-			}
+		f := &l.flights[n]
+		if d := time.Duration(l.readAt - f.left); f.alone && (l.shortest == 0 || d < l.shortest) {
+			l.shortest = d
+		}
+		if f.sent {
+			l.reuse(f.buf)
 		}
 		n++
 	}
-	l.flights = append(l.flights[:0], l.flights[n:]...)
+	l.flights = slices.Delete(l.flights, 0, n)
 	return n > 0 && !l.flushing && l.mayLeave()
 }

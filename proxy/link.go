@@ -54,8 +54,12 @@ const (
 // A flight is what left together.
 type flight struct {
 	last  uint64 // entries ever appended when it left
+	first uint64 // commands that left before it
 	bytes int
-	left  time.Time // set when nothing else was on its way
+	left  latency.Time
+	alone bool   // nothing else was on its way when it left
+	buf   []byte // what left, until it has landed; kept for a slow log only
+	sent  bool   // buf is not used by who sends any more
 }
 
 // An entry stands in the queue for commands that were sent together.
@@ -81,7 +85,7 @@ type link struct {
 	mu       sync.Mutex
 	space    sync.Cond     // pending became shorter, or err was set
 	pending  []byte        // to be sent
-	spare    []byte        // the buffer that was sent last
+	spares   [][]byte      // buffers that were sent
 	flushing bool          // somebody is sending, or yields before it sends
 	waiting  int           // in Send, for space
 	queue    []entry       // sent after what is in batch
@@ -98,7 +102,8 @@ type link struct {
 	timeout time.Duration // for a reply; 0: none
 	soonest time.Duration // the shortest time-out, of entries too; 0: there is none
 	health  health
-	doubt   func() // if not nil, to be told that the server is no master
+	slow    *SlowLog // may be nil
+	doubt   func()   // if not nil, to be told that the server is no master
 
 	// Of the goroutine that reads.
 	batch    []entry // the front of the queue, taken out of it
@@ -112,13 +117,14 @@ type link struct {
 
 	replies, replyBytes uint64 // ever
 	readAt              latency.Time
+	heardAt             latency.Time // when something came before
 }
 
 func newLink(conn net.Conn, shared bool, opts Options) *link {
 	l := &link{
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
-		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, doubt: opts.doubt(),
+		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, slow: opts.slow, doubt: opts.doubt(),
 	}
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
@@ -273,9 +279,14 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			}
 		}
 		n, err := l.conn.Read(buf[to:])
+		var slow *SlowCommand
 		if l.shared {
 			l.readAt = latency.Now()
+			if n > 0 {
+				slow = l.heard()
+			}
 		}
+		before := l.replies
 		to += n
 		for from < to {
 			end, serr := l.scanner.Next(buf[from:to])
@@ -289,6 +300,10 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 				return derr
 			}
 			from += end
+		}
+		if slow != nil {
+			slow.Behind = max(l.replies, before+1) - before - 1
+			l.slow.add(slow)
 		}
 		l.flushCallers()
 		if l.soonest > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {

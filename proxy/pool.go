@@ -43,6 +43,8 @@ type PoolOptions struct {
 	// RetryTimeout is how long a server is out of the ring at least. It comes back
 	// once it answers.
 	RetryTimeout time.Duration
+	// SlowLog, when set, gets the commands for which servers have let others wait.
+	SlowLog *SlowLog
 }
 
 // A PoolServer is one server of a [Pool].
@@ -278,7 +280,7 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 }
 
 func (n *Node) options(p resp.Protocol) Options {
-	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest()}
+	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
 	if !n.replica {
 		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	timeout time.Duration // for a reply; 0: none
 	soonest time.Duration // the shortest of all time-outs, of [Timed] too; 0: there is none
 	health  health
+	slow    *SlowLog // may be nil
 }
 
 func (o Options) validate() error {

@@ -98,6 +98,9 @@ func (j *join) Reply(tag uint64, raw []byte) bool {
 	return flush
 }
 
+// Client is that of [output].
+func (j *join) Client() string { return j.out.Client() }
+
 // Flush implements proxy.Caller. It follows the last reply.
 func (j *join) Flush() {
 	j.out.Flush()

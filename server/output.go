@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type slot struct {
 // socket takes at once, and leave the rest to a goroutine.
 type output struct {
 	conn    *socket.Conn
+	client  net.Addr
 	timeout time.Duration
 	max     int
 	traffic *traffic
@@ -235,6 +237,9 @@ func (o *output) Push(raw []byte) (flush bool) {
 	o.buf = append(o.buf, raw...)
 	return o.schedule()
 }
+
+// Client is the address of the client, for the slow log.
+func (o *output) Client() string { return o.client.String() }
 
 // Flush implements proxy.Caller. It never waits for the client.
 func (o *output) Flush() {

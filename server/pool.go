@@ -457,8 +457,12 @@ func (c *session) infoPooled(args [][]byte) {
 			}
 		}
 	}
-	if len(args) > 1 && section("Hotkeys") { // keys may be secrets: not for who asks for nothing in particular
+	// Keys may be secrets: these are not for who asks for nothing in particular.
+	if len(args) > 1 && section("Hotkeys") {
 		c.srv.appendHotKeys(&b)
+	}
+	if slow := pool.Options().SlowLog; slow != nil && len(args) > 1 && section("Slowlog") {
+		appendSlow(&b, slow)
 	}
 	c.text(b.String())
 }

@@ -106,6 +106,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.scanner.Limits = s.opts.Limits
 	c.enter()
 	c.connect(conn)
+	c.out.client = conn.RemoteAddr()
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
 	if pool := s.pool.Load(); pool != nil && len(pool.Nodes()) > 1 {

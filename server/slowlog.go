@@ -3,9 +3,12 @@ package server
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -66,6 +69,23 @@ func joinSlowest(dst []byte, j *join, most int64) []byte {
 		dst = append(dst, e.raw...)
 	}
 	return dst
+}
+
+// shownSlow is how many commands of a pool's own slow log INFO shows.
+const shownSlow = 32
+
+func appendSlow(b *strings.Builder, slow *proxy.SlowLog) {
+	fmt.Fprintf(b, "slow_commands:%d\r\n", slow.Total())
+	for _, s := range slow.Latest(shownSlow) {
+		fmt.Fprintf(b, "slow%d:time=%s,micros=%d,server=%s,client=%s,behind=%d,command=", s.ID, s.Time.UTC().Format("2006-01-02T15:04:05.000Z"), s.Took.Microseconds(), s.Server, s.Client, s.Behind)
+		for i, a := range s.Args {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(strconv.Quote(a))
+		}
+		b.WriteString("\r\n")
+	}
 }
 
 // secondInt returns the second element of an array whose first two are integers: the

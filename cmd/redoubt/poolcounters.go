@@ -21,6 +21,7 @@ type poolCounters struct {
 	passed, local     uint64 // commands
 	errors            uint64 // commands that could not be sent
 	fragments         uint64
+	slow              uint64
 	latency           latency.Histogram
 	hottest           []hotkeys.Key // at most one
 	bytesIn, bytesOut uint64
@@ -71,6 +72,9 @@ func (p *redisPool) counters() poolCounters {
 		errors: st.BackendErrors, fragments: st.Fragments, latency: st.Latency, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
 	}
 	c.hottest = p.HotKeys(1)
+	if p.slow != nil {
+		c.slow = p.slow.Total()
+	}
 	for _, n := range p.pool.Load().Nodes() {
 		s := countersOf(n, n.Name())
 		s.ejected, s.ejections = n.Ejected()

@@ -22,6 +22,7 @@ var (
 	poolOutDesc      = poolMetric("sent_bytes_total", "Bytes sent to clients.")
 	poolEndedDesc    = poolMetric("clients_ended_total", "Clients that ended: by closing or QUIT (eof), or in another way (error).", "how")
 	poolPartsDesc    = poolMetric("fragments_total", "Parts of commands that were split over several servers.")
+	poolSlowDesc     = poolMetric("slow_commands_total", "Commands of a pool of Redis for which a server has let clients wait; INFO slowlog has the latest.")
 	poolHottestDesc  = poolMetric("hottest_key_per_second", "How often the key is asked for that is asked for most at present; INFO hotkeys has its name.")
 	poolLatencyDesc  = poolMetric("latency_seconds", "From when commands were read to when their replies could be written.")
 	nodeLatencyDesc  = poolMetric("server_latency_seconds", "From when commands were sent to the server to when their replies were read.", "server")
@@ -68,6 +69,7 @@ func (m poolMetrics) collect(c poolCounters) {
 	m.count(poolPartsDesc, c.fragments)
 	m.histogram(poolLatencyDesc, &c.latency)
 	m.count(poolErrorsDesc, c.errors)
+	m.count(poolSlowDesc, c.slow)
 	hottest := 0.0
 	for _, k := range c.hottest {
 		hottest = k.PerSecond

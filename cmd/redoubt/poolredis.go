@@ -23,13 +23,18 @@ type redisPool struct {
 	*server.Server
 	name      string
 	log       *slog.Logger
+	slow      *proxy.SlowLog // nil: none is kept
 	pool      atomic.Pointer[proxy.Pool]
 	sentinels *sentinel.Group // of pool; nil: none. Of the goroutine that reloads
 }
 
 // openRedisPool makes what serves a pool of Redis servers.
 func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.Config, t poolTLS, log *slog.Logger) (_ front, err error) {
-	pool, sentinels, err := newPool(c, t, log)
+	var slow *proxy.SlowLog
+	if f.slowerThan >= 0 {
+		slow = proxy.NewSlowLog(f.slowerThan, f.slowMaxLen)
+	}
+	pool, sentinels, err := newPool(c, t, slow, log)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
@@ -44,7 +49,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.C
 	} else {
 		password = "" // that of the flag is for pools which say nothing
 	}
-	p := &redisPool{name: c.Name, log: log, sentinels: sentinels}
+	p := &redisPool{name: c.Name, log: log, slow: slow, sentinels: sentinels}
 	p.pool.Store(pool)
 	p.Server, err = server.New(server.Options{
 		Pool: pool, Strict: f.strict, Password: password, Users: users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
@@ -79,9 +84,9 @@ func usersOf(c poolfile.Pool) map[string]string {
 }
 
 // newPool returns the pool that a file describes, and its Sentinels if it has any.
-func newPool(c poolfile.Pool, t poolTLS, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
+func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
-		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout}
+		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow}
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}
@@ -179,7 +184,7 @@ func (p *redisPool) health() error {
 func errNoServerAnswers(pool string) error { return fmt.Errorf("pool %s: no server answers", pool) }
 
 func (p *redisPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
-	pool, sentinels, err := newPool(c, t, p.log)
+	pool, sentinels, err := newPool(c, t, p.slow, p.log)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,9 @@ func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
 	case f.pools == "" && f.testConf:
 		return misusef("--test-conf needs the file that it is about: --pools FILE")
 	case f.pools == "":
-		return misusef("--strict and the --stats flags are for pools: --pools FILE")
+		return misusef("--strict, the --slowlog and the --stats flags are for pools: --pools FILE")
+	case f.slowMaxLen < 1:
+		return misusef("--slowlog-max-len is %d; want at least 1", f.slowMaxLen)
 	case f.stats.port == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
 		return misusef("--stats-addr and --stats-interval need --stats-port")
 	}

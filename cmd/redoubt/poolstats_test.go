@@ -155,6 +155,7 @@ delta:
 		`redoubt_pool_server_requests_total{pool="alpha",protocol="resp2",server="redis-2"} 3`,
 		`redoubt_pool_clients_ended_total{how="eof",pool="beta"} 1`,
 		`redoubt_pool_hottest_key_per_second{pool="alpha"} `,
+		`redoubt_pool_slow_commands_total{pool="alpha"} `,
 	} {
 		if !strings.Contains(metrics, "\n"+sample) {
 			t.Errorf("the metrics have no %s", sample)
@@ -173,6 +174,8 @@ func TestStatsFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"--stats-port=22222"}, "the --stats flags are for pools"},
+		{[]string{"--slowlog-max-len=1"}, "the --slowlog and the --stats flags are for pools"},
+		{[]string{"--pools", file, "--slowlog-max-len=0"}, "--slowlog-max-len is 0; want at least 1"},
 		{[]string{"--pools", file, "--stats-addr=127.0.0.1"}, "--stats-addr and --stats-interval need --stats-port"},
 		{[]string{"--pools", file, "--stats-port=70000"}, "stats-port is 70000; want 1 to 65535, or 0 for none"},
 		{[]string{"--pools", file, "--stats-port=1", "--stats-interval=-1"}, "stats-interval is -1; want at least 0"},

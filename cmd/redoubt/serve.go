@@ -28,6 +28,8 @@ type serveFlags struct {
 	pools                         string
 	testConf, strict              bool
 	stats                         statsFlags
+	slowerThan                    time.Duration
+	slowMaxLen                    int
 	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
@@ -71,7 +73,7 @@ directory or an address can't be used.`,
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
-			if f.pools != "" || f.testConf || f.strict || f.stats.asked(cmd.Flags()) {
+			if f.pools != "" || f.testConf || f.strict || f.stats.asked(cmd.Flags()) || cmd.Flags().Changed("slowlog-slower-than") || cmd.Flags().Changed("slowlog-max-len") {
 				if err := f.checkPools(cmd.Flags()); err != nil {
 					return err
 				}
@@ -89,6 +91,8 @@ directory or an address can't be used.`,
 	flags.StringVar(&f.pools, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
 	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
 	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
+	flags.DurationVar(&f.slowerThan, "slowlog-slower-than", 10*time.Millisecond, "in front of pools of Redis, INFO slowlog names commands for which a server lets others wait this long; none if negative")
+	flags.IntVar(&f.slowMaxLen, "slowlog-max-len", 128, "how many of them are kept, the latest, at least 1")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
 	f.stats.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
