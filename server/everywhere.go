@@ -18,14 +18,13 @@ var everywhere = map[string]func(dst []byte, j *join) []byte{
 }
 
 // joinFirst takes the first reply: all are the same.
-func joinFirst(dst []byte, j *join) []byte { return append(dst, j.parts[0].reply...) }
+func joinFirst(dst []byte, j *join) []byte { return append(dst, j.replies[0]...) }
 
 // joinAll puts arrays one behind the other.
 func joinAll(dst []byte, j *join) []byte {
 	var body []byte
 	total := 0
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	for _, raw := range j.replies {
 		nl := bytes.IndexByte(raw, '\n')
 		if raw[0] != '*' && raw[0] != '~' || nl < 2 {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than an array")
@@ -60,9 +59,8 @@ func joinDistinct(dst []byte, j *join) []byte {
 
 // joinEvery is for arrays of 0 and 1: an element is 1 if it is so everywhere.
 func joinEvery(dst []byte, j *join) []byte {
-	all := bytes.Clone(j.parts[0].reply)
-	for i := range j.parts[1:] {
-		raw := j.parts[1+i].reply
+	all := bytes.Clone(j.replies[0])
+	for _, raw := range j.replies[1:] {
 		if len(raw) != len(all) {
 			return resp.AppendError(dst, "ERR redoubt: servers answered with arrays of different lengths")
 		}
@@ -86,14 +84,7 @@ func everywhereName(k *keySpec, args [][]byte) string {
 // toAll sends a command to every server of the ring.
 func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
 	nodes := c.pool.Live()
-	j := c.newJoin(how)
-	for _, n := range nodes {
-		j.add(n)
-	}
-	j.begin(c.tag())
-	if c.muted {
-		c.out.prepare(j.tag, slot{mute: true})
-	}
+	j := c.newJoin(how, len(nodes))
 	c.commands[Local]--
 	c.commands[Passed]++
 	for i, n := range nodes {

@@ -11,66 +11,54 @@ import (
 // A join makes one reply of those to the parts of a command, each from one server. It
 // is their proxy.Caller: they come from the goroutines that read the servers.
 type join struct {
-	out   *output
-	tag   uint64
-	how   func(dst []byte, j *join) []byte
-	parts []part
-	from  []int // for each key, in the command's order, which part has it
+	out  *output
+	tag  uint64
+	how  func(dst []byte, j *join) []byte
+	from []int32 // for each key, in the command's order, which part has it; if how wants that
 
-	mu     sync.Mutex
-	left   int    // replies still to come
-	failed []byte // the first that was an error
-	joined []byte // and before, what is being sent
-}
-
-// A part is what one server has to do with a command.
-type part struct {
-	node  *proxy.Node
-	keys  int
-	body  []byte // the arguments, as on the wire
-	reply []byte
+	mu      sync.Mutex
+	replies [][]byte // of the parts
+	left    int      // replies still to come
+	failed  []byte   // the first that was an error
+	joined  []byte
 }
 
 // joins are for commands to come: most are over within a millisecond.
 var joins = sync.Pool{New: func() any { return new(join) }}
 
-func (c *session) newJoin(how func(dst []byte, j *join) []byte) *join {
+// newJoin returns a join of so many parts, whose reply has the next place.
+func (c *session) newJoin(how func(dst []byte, j *join) []byte, parts int) *join {
 	j, _ := joins.Get().(*join)
-	j.out, j.how = &c.out, how
+	j.out, j.how, j.tag, j.left = &c.out, how, c.tag(), parts
+	for range parts {
+		if n := len(j.replies); n < cap(j.replies) {
+			j.replies = j.replies[:n+1]
+			j.replies[n] = j.replies[n][:0]
+		} else {
+			j.replies = append(j.replies, nil)
+		}
+	}
+	if c.muted {
+		c.out.prepare(j.tag, slot{mute: true})
+	}
 	return j
 }
-
-// add gives j a part more, for a server.
-func (j *join) add(n *proxy.Node) {
-	if len(j.parts) < cap(j.parts) {
-		j.parts = j.parts[:len(j.parts)+1]
-	} else {
-		j.parts = append(j.parts, part{})
-	}
-	p := &j.parts[len(j.parts)-1]
-	p.node, p.keys, p.body, p.reply = n, 0, p.body[:0], p.reply[:0]
-}
-
-// begin says that no part is added any more: what comes are replies.
-func (j *join) begin(tag uint64) { j.tag, j.left = tag, len(j.parts) }
 
 // free gives j back, of which nobody knows any more.
 func (j *join) free() {
 	size := cap(j.joined)
-	for i := range j.parts {
-		p := &j.parts[i]
-		p.node = nil
-		size += cap(p.body) + cap(p.reply)
+	for _, raw := range j.replies {
+		size += cap(raw)
 	}
 	if size > maxIdleJoin {
 		return
 	}
 	j.out, j.how, j.failed = nil, nil, nil
-	j.parts, j.from, j.joined = j.parts[:0], j.from[:0], j.joined[:0]
+	j.replies, j.from, j.joined = j.replies[:0], j.from[:0], j.joined[:0]
 	joins.Put(j)
 }
 
-const maxIdleJoin = 64 << 10
+const maxIdleJoin = 16 << 10
 
 // Reply implements proxy.Caller. tag is the number of the part.
 func (j *join) Reply(tag uint64, raw []byte) bool {
@@ -78,8 +66,7 @@ func (j *join) Reply(tag uint64, raw []byte) bool {
 	if raw[0] == '-' && j.failed == nil {
 		j.failed = bytes.Clone(raw)
 	}
-	p := &j.parts[tag]
-	p.reply = append(p.reply, raw...)
+	j.replies[tag] = append(j.replies[tag], raw...)
 	j.left--
 	last := j.left == 0
 	j.mu.Unlock()
@@ -87,9 +74,9 @@ func (j *join) Reply(tag uint64, raw []byte) bool {
 		return false
 	}
 	if j.failed == nil {
-		j.joined = j.how(j.joined[:0], j)
+		j.joined = j.how(j.joined, j)
 	} else {
-		j.joined = append(j.joined[:0], j.failed...)
+		j.joined = append(j.joined, j.failed...)
 	}
 	flush := j.out.Reply(j.tag, j.joined)
 	if !flush {
@@ -110,13 +97,14 @@ func (j *join) Flush() {
 // A fragmented command takes any number of keys, each with step-1 arguments behind
 // it, and its reply can be joined.
 type fragmented struct {
-	step int
-	how  func(dst []byte, j *join) []byte
+	step    int
+	how     func(dst []byte, j *join) []byte
+	ordered bool // the reply has something for each key
 }
 
 var fragments = map[string]*fragmented{
-	"mget": {1, joinArrays}, "mset": {2, joinOK},
-	"del": {1, joinSums}, "unlink": {1, joinSums}, "touch": {1, joinSums}, "exists": {1, joinSums},
+	"mget": {1, joinArrays, true}, "mset": {2, joinOK, false},
+	"del": {1, joinSums, false}, "unlink": {1, joinSums, false}, "touch": {1, joinSums, false}, "exists": {1, joinSums, false},
 }
 
 func joinOK(dst []byte, _ *join) []byte { return append(dst, okRaw...) }
@@ -124,8 +112,7 @@ func joinOK(dst []byte, _ *join) []byte { return append(dst, okRaw...) }
 // joinSums adds integers.
 func joinSums(dst []byte, j *join) []byte {
 	var sum int64
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	for _, raw := range j.replies {
 		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
 		if raw[0] != ':' || !ok {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
@@ -137,9 +124,8 @@ func joinSums(dst []byte, j *join) []byte {
 
 // joinArrays puts the elements of arrays in the order of the keys.
 func joinArrays(dst []byte, j *join) []byte {
-	rest := make([][]byte, len(j.parts))
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	rest := make([][]byte, len(j.replies))
+	for i, raw := range j.replies {
 		nl := bytes.IndexByte(raw, '\n')
 		if raw[0] != '*' || nl < 0 {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than an array")
@@ -159,6 +145,54 @@ func joinArrays(dst []byte, j *join) []byte {
 	return dst
 }
 
+// A split is a command in parts, while it is sent.
+type split struct {
+	parts []part
+	from  []int32 // for each key which part has it
+	raw   []byte  // of the part that is being sent
+}
+
+// A part is what one server has to do with a command.
+type part struct {
+	node *proxy.Node
+	keys int
+	body []byte // the arguments, as on the wire
+}
+
+var splits = sync.Pool{New: func() any { return new(split) }}
+
+// of returns which part is for a server.
+func (s *split) of(n *proxy.Node) (at int) {
+	for at < len(s.parts) && s.parts[at].node != n {
+		at++
+	}
+	if at < len(s.parts) {
+		return at
+	}
+	if at < cap(s.parts) {
+		s.parts = s.parts[:at+1]
+	} else {
+		s.parts = append(s.parts, part{})
+	}
+	p := &s.parts[at]
+	p.node, p.keys, p.body = n, 0, p.body[:0]
+	return at
+}
+
+func (s *split) free() {
+	size := cap(s.raw)
+	for i := range s.parts {
+		s.parts[i].node = nil
+		size += cap(s.parts[i].body)
+	}
+	if size <= maxIdleSplit {
+		s.parts, s.from = s.parts[:0], s.from[:0]
+		splits.Put(s)
+	}
+}
+
+const maxIdleSplit = 256 << 10
+
 // fragment sends a command to the servers that have its keys: as it came if that is
 // one, or in parts.
 func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
@@ -167,21 +201,16 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
 		return
 	}
-	pool := c.pool
-	j := c.newJoin(k.fragments.how)
-	inline, scatters := c.scanner.Inline(), pool.Scatters()
+	s, _ := splits.Get().(*split)
+	defer s.free()
+	inline, scatters := c.scanner.Inline(), c.pool.Scatters()
 	for i := 1; i < len(args); i += step {
 		c.asks(args[i])
 		at := 0
-		if node := pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
-			for at < len(j.parts) && j.parts[at].node != node {
-				at++
-			}
-			if at == len(j.parts) {
-				j.add(node)
-			}
+		if node := c.pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
+			at = s.of(node)
 		}
-		p := &j.parts[at]
+		p := &s.parts[at]
 		p.keys++
 		if inline {
 			for _, a := range args[i : i+step] {
@@ -190,28 +219,24 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 		} else {
 			p.body = append(p.body, c.scanner.Wire(raw, i, step)...)
 		}
-		j.from = append(j.from, at)
+		s.from = append(s.from, int32(at)) //nolint:gosec // a number of servers
 	}
-	n := len(j.parts)
-	if n == 1 {
-		node := j.parts[0].node
-		j.free()
-		c.toServer(k.name, k, node, raw)
+	if len(s.parts) == 1 {
+		c.toServer(k.name, k, s.parts[0].node, raw)
 		return
 	}
 	c.commands[Local]--
 	c.commands[Passed]++
-	c.traffic.fragments.Add(uint64(n))
-	j.begin(c.tag())
-	if c.muted {
-		c.out.prepare(j.tag, slot{mute: true})
+	c.traffic.fragments.Add(uint64(len(s.parts)))
+	j := c.newJoin(k.fragments.how, len(s.parts))
+	if k.fragments.ordered {
+		j.from = append(j.from, s.from...)
 	}
-	for i := range n { // of j, which is another's after its last part
-		p := &j.parts[i]
-		whole := resp.AppendArray(j.joined[:0], 1+p.keys*step)
-		whole = resp.AppendBulk(whole, k.name)
-		whole = append(whole, p.body...)
-		j.joined = whole
-		c.toPart(j, i, k, p.node, whole)
+	for i := range s.parts { // j is another's after the last
+		p := &s.parts[i]
+		s.raw = resp.AppendArray(s.raw[:0], 1+p.keys*step)
+		s.raw = resp.AppendBulk(s.raw, k.name)
+		s.raw = append(s.raw, p.body...)
+		c.toPart(j, i, k, p.node, s.raw)
 	}
 }

@@ -442,8 +442,7 @@ func (c *session) whileSubscribed(args [][]byte) {
 // joinNumsub adds up the subscribers of each channel.
 func joinNumsub(dst []byte, j *join) []byte {
 	var sum []any
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	for _, raw := range j.replies {
 		v, _, err := resp.Parse(raw)
 		one, ok := v.([]any)
 		if err != nil || !ok || sum != nil && len(one) != len(sum) {
@@ -471,8 +470,7 @@ var errNumsub = errors.New("ERR redoubt: servers answered with different channel
 // joinMost takes the largest number: patterns are on all servers.
 func joinMost(dst []byte, j *join) []byte {
 	var most int64
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	for _, raw := range j.replies {
 		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
 		if raw[0] != ':' || !ok {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")

@@ -44,8 +44,7 @@ func joinSlowest(dst []byte, j *join, most int64) []byte {
 		when int64
 	}
 	var all []entry
-	for i := range j.parts {
-		raw := j.parts[i].reply
+	for _, raw := range j.replies {
 		nl := bytes.IndexByte(raw, '\n')
 		if raw[0] != '*' || nl < 0 {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than an array")
