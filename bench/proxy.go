@@ -136,8 +136,8 @@ const (
 	proxyContenders
 )
 
-// A proxyCell is one command under one load: the medians of the ratios within a round
-// to the better nutcracker.
+// A proxyCell is one command under one load: the median of the ratios within a round, to
+// the nutcracker against which that is the worse for us.
 type proxyCell struct {
 	title           string
 	rate, p99, cpus float64
@@ -146,7 +146,7 @@ type proxyCell struct {
 // proxyCell measures one command under one load, all in turn.
 func (c config) proxyCell(title string, l load, all []target, once func(t target) (result, error)) (proxyCell, error) {
 	var results [proxyContenders][]result
-	var rates, p99s, cpus []float64
+	var rates, p99s, cpus [proxyContenders][]float64
 	for round := range c.rounds {
 		var now [proxyContenders]result
 		for i := range all {
@@ -161,10 +161,12 @@ func (c config) proxyCell(title string, l load, all []target, once func(t target
 			now[k] = r
 			results[k] = append(results[k], r)
 		}
-		us, a, b := now[isRedoubt], now[isDefault], now[isSmallBuf]
-		rates = append(rates, us.perSecond/max(a.perSecond, b.perSecond))
-		p99s = append(p99s, us.p99ms()/min(a.p99ms(), b.p99ms()))
-		cpus = append(cpus, us.cpu/min(a.cpu, b.cpu))
+		for _, k := range []int{isDefault, isSmallBuf} {
+			us, peer := now[isRedoubt], now[k]
+			rates[k] = append(rates[k], us.perSecond/peer.perSecond)
+			p99s[k] = append(p99s[k], us.p99ms()/peer.p99ms())
+			cpus[k] = append(cpus[k], us.cpu/peer.cpu)
+		}
 	}
 	c.progress("")
 	for k, t := range all {
@@ -172,7 +174,11 @@ func (c config) proxyCell(title string, l load, all []target, once func(t target
 			median(results[k], func(r result) float64 { return r.perSecond }), median(results[k], result.p99ms),
 			median(results[k], func(r result) float64 { return r.cpu }))
 	}
-	cell := proxyCell{title: title, rate: medianOf(rates), p99: medianOf(p99s), cpus: medianOf(cpus)}
+	cell := proxyCell{
+		title: title, rate: min(medianOf(rates[isDefault]), medianOf(rates[isSmallBuf])),
+		p99:  max(medianOf(p99s[isDefault]), medianOf(p99s[isSmallBuf])),
+		cpus: max(medianOf(cpus[isDefault]), medianOf(cpus[isSmallBuf])),
+	}
 	c.printf("%-24s -c %-3d -P %-2d  to the better nutcracker: rate %.2f, p99 %.2f, us/command %.2f", title, l.clients, l.pipeline, cell.rate, cell.p99, cell.cpus)
 	return cell, nil
 }
