@@ -67,12 +67,12 @@ var mayImport = map[string][]string{
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
 	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
-	"proxy":               {".", "resp", "internal/socket", "proxy/latency", "proxy/ring"},
+	"proxy":               {".", "resp", "internal/keyslot", "internal/socket", "proxy/latency", "proxy/ring"},
 	"proxy/hotkeys":       {},
 	"proxy/latency":       {},
 	"proxy/memcached":     {"internal/socket", "proxy/hotkeys", "proxy/latency", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/keyslot", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

@@ -5,6 +5,9 @@ import "time"
 // failed is called whenever the server has failed.
 func (n *Node) failed() {
 	p := n.pool
+	if p.cluster != nil {
+		p.cluster.check()
+	}
 	if !p.opts.Eject {
 		return
 	}
@@ -84,6 +87,9 @@ func (n *Node) EjectedAt() time.Time {
 
 // Live returns the servers that are in the ring now.
 func (p *Pool) Live() []*Node {
+	if s := p.slots.Load(); s != nil {
+		return s.nodes
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	live := make([]*Node, 0, len(p.nodes))

@@ -22,6 +22,7 @@ type Exclusive struct {
 	node     *Node
 	d        *Dedicated
 	protocol resp.Protocol
+	asking   bool      // before the next command
 	since    time.Time // when it was given back; guarded by Node.mu
 
 	mu   sync.Mutex
@@ -125,6 +126,10 @@ func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, er
 	return x.ask(ctx, firstReply, n, commands)
 }
 
+// Asking says that the first of the commands that are asked next is for a slot of a cluster
+// that the server has not got yet: see [Node.Redirect].
+func (x *Exclusive) Asking() { x.asking = true }
+
 // What the reply to the first command is for.
 const (
 	ownID      = iota // of the connection
@@ -138,6 +143,12 @@ func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byt
 	x.mu.Unlock()
 	stop := context.AfterFunc(ctx, x.d.Close)
 	defer stop()
+	if x.asking {
+		x.asking = false
+		if err := x.d.SendSilently(Expect{}, askingRaw); err != nil {
+			return nil, err
+		}
+	}
 	if err := x.d.Send(first, n, commands); err != nil {
 		return nil, err
 	}

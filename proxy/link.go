@@ -72,6 +72,7 @@ type entry struct {
 	sent    time.Time     // with a time-out
 	late    bool          // answered with an error for lack of a reply
 	timeout time.Duration // 0: the link's; negative: none
+	moves   *moves        // nil: not in a cluster, where it may be sent on
 }
 
 // A link is a connection with a queue of those who wait for replies.
@@ -105,14 +106,18 @@ type link struct {
 	slow    *SlowLog // may be nil
 	doubt   func()   // if not nil, to be told that the server is no master
 
+	node     *Node // of a cluster, whose refusals are sent on; nil: of none
+	protocol resp.Protocol
+
 	// Of the goroutine that reads.
 	batch    []entry // the front of the queue, taken out of it
 	at       int     // where batch is
 	taken    uint64  // entries ever completed
 	flush    []Caller
 	resent   bool
-	failedAt time.Time // when late replies were last told of
-	due      bool      // for expire
+	targets  []*Upstream // of what was sent on since the last flush
+	failedAt time.Time   // when late replies were last told of
+	due      bool        // for expire
 	scanner  resp.ReplyScanner
 
 	replies, replyBytes uint64 // ever
@@ -125,6 +130,7 @@ func newLink(conn net.Conn, shared bool, opts Options) *link {
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
 		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, slow: opts.slow, doubt: opts.doubt(),
+		node: opts.clustered, protocol: opts.Protocol,
 	}
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
@@ -165,7 +171,13 @@ func (l *link) full(n int) bool {
 func (l *link) send(e entry, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.full(len(commands)) {
+	l.awaitRoom(len(commands))
+	return l.append(e, commands)
+}
+
+// awaitRoom waits until n bytes more need not wait. The caller holds mu.
+func (l *link) awaitRoom(n int) {
+	for l.full(n) {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()
@@ -175,7 +187,6 @@ func (l *link) send(e entry, commands []byte) error {
 			l.waiting--
 		}
 	}
-	return l.append(e, commands)
 }
 
 // append adds commands to what is to be sent. The caller holds mu.
@@ -187,6 +198,9 @@ func (l *link) append(e entry, commands []byte) error {
 		return errSilent
 	}
 	l.pending = append(l.pending, commands...)
+	if l.node != nil {
+		e.keep(commands)
+	}
 	l.push(e)
 	return nil
 }
@@ -203,6 +217,9 @@ func (l *link) trySendScript(e entry, c *redoubt.Cmd) error {
 		return l.append(e, nil) // which says why not
 	}
 	l.pending = AppendEvalSHA(l.pending, c)
+	if l.node != nil {
+		e.keep(nil)
+	}
 	l.push(e)
 	return nil
 }
@@ -213,6 +230,9 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 	l.mu.Lock()
 	if l.err == nil && l.late == 0 && len(l.pending) < l.maxPending {
 		l.pending = AppendEvalSHA(l.pending, c)
+		if l.node != nil {
+			e.keep(nil)
+		}
 		l.push(e)
 		l.mu.Unlock()
 		return nil
@@ -327,6 +347,11 @@ func (l *link) flushCallers() {
 		l.flush[i] = nil
 	}
 	l.flush = l.flush[:0]
+	for i, u := range l.targets {
+		u.FlushNow()
+		l.targets[i] = nil
+	}
+	l.targets = l.targets[:0]
 	if l.shared && l.landed() || l.resent {
 		l.resent = false
 		go l.flushPending() // sending may wait; reading must go on
@@ -374,10 +399,16 @@ func (l *link) reply(raw []byte) error {
 	}
 	l.count(raw)
 	if e.retry != nil && bytes.HasPrefix(raw, noScript) {
-		cmd, again := e.retry, entry{caller: e.caller, tag: e.tag, n: 1}
+		cmd, again := e.retry, entry{caller: e.caller, tag: e.tag, n: 1, timeout: e.timeout, moves: e.moves}
 		l.advance(e)
 		l.resend(cmd, again)
 		return nil
+	}
+	if e.moves != nil && !e.late {
+		var sent bool
+		if raw, sent = l.redirect(e, raw); sent {
+			return nil
+		}
 	}
 	if l.doubt != nil && notMaster(raw) {
 		l.doubt()

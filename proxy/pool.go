@@ -18,9 +18,11 @@ import (
 type PoolOptions struct {
 	// Name is how clients and logs call the pool.
 	Name string
-	// Servers are its servers, in any order. At least one.
+	// Servers are its servers, in any order. At least one, unless there is a Cluster.
 	Servers []PoolServer
-	// Hash, Distribution and Tag are those of [ring.Options].
+	// Cluster, if not nil, has the keys in the place of Servers.
+	Cluster *Cluster
+	// Hash, Distribution and Tag are those of [ring.Options]. A Cluster has its own.
 	Hash         ring.Hash
 	Distribution ring.Distribution
 	Tag          string
@@ -62,7 +64,10 @@ type PoolServer struct {
 type Pool struct {
 	opts  PoolOptions
 	ring  atomic.Pointer[ring.Ring]
-	nodes []*Node
+	nodes []*Node // but for a cluster
+
+	slots   atomic.Pointer[Slots] // nil: there is no cluster
+	cluster *cluster
 
 	unwatch  context.CancelFunc // nil: there are no replicas
 	watching sync.WaitGroup
@@ -77,6 +82,13 @@ type Pool struct {
 // needed. Close it after use.
 func NewPool(opts PoolOptions) (*Pool, error) {
 	p := &Pool{opts: opts}
+	if opts.Cluster != nil {
+		var err error
+		if p.cluster, err = newCluster(p, *opts.Cluster); err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 	var errs []error
 	for _, s := range opts.Servers {
 		if s.Backend == nil {
@@ -119,20 +131,37 @@ func (p *Pool) Name() string { return p.opts.Name }
 // Options returns what the pool was made of.
 func (p *Pool) Options() PoolOptions { return p.opts }
 
-// Nodes returns the servers in the order of the options.
-func (p *Pool) Nodes() []*Node { return p.nodes }
+// Nodes returns the servers in the order of the options; of a cluster the masters that have
+// slots now.
+func (p *Pool) Nodes() []*Node {
+	if s := p.slots.Load(); s != nil {
+		return s.nodes
+	}
+	return p.nodes
+}
 
 // Pick returns the server that has key now.
-func (p *Pool) Pick(key []byte) *Node { return p.nodes[p.ring.Load().Pick(key)] }
+func (p *Pool) Pick(key []byte) *Node {
+	if s := p.slots.Load(); s != nil {
+		return s.Pick(key)
+	}
+	return p.nodes[p.ring.Load().Pick(key)]
+}
 
 // Scatters reports whether a key has no server of its own: each command for it goes to
 // any of several.
 func (p *Pool) Scatters() bool { return p.opts.Distribution == ring.Random && len(p.nodes) > 1 }
 
-// Digest is the same for pools that choose alike now.
-func (p *Pool) Digest() string { return p.ring.Load().Digest() }
+// Digest is the same for pools that choose alike now; "cluster" where the nodes choose.
+func (p *Pool) Digest() string {
+	if p.cluster != nil {
+		return "cluster"
+	}
+	return p.ring.Load().Digest()
+}
 
-// Changes is how many times a server has left the ring or come back. Who finds it the same
+// Changes is how many times a server has left the ring or come back, or slots of a cluster
+// have moved. Who finds it the same
 // has missed none.
 func (p *Pool) Changes() uint64 { return p.changes.Load() }
 
@@ -140,7 +169,8 @@ func (p *Pool) Changes() uint64 { return p.changes.Load() }
 // any of them can answer.
 func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
 	var first *Upstream
-	for _, n := range p.nodes {
+	nodes := p.Nodes()
+	for _, n := range nodes {
 		u, err := n.Upstream(protocol)
 		switch {
 		case err != nil:
@@ -151,7 +181,7 @@ func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
 			first = u
 		}
 	}
-	for _, n := range p.nodes { // none has been tried, or none answers
+	for _, n := range nodes { // none has been tried, or none answers
 		if u, err := n.Upstream(protocol); err == nil {
 			if _, err := u.get(); err == nil {
 				return u, nil
@@ -182,8 +212,16 @@ func (p *Pool) Retire(ctx context.Context) error {
 // queue there.
 const retireInterval = time.Second
 
+// all returns the nodes that there may be connections to.
+func (p *Pool) all() []*Node {
+	if p.cluster != nil {
+		return p.cluster.all()
+	}
+	return p.nodes
+}
+
 func (p *Pool) idle() bool {
-	for _, n := range p.nodes {
+	for _, n := range p.all() {
 		if out, _ := n.Lent(); out > 0 || !n.idleNow() || slices.ContainsFunc(n.replicas, func(r *Node) bool { return !r.idleNow() }) {
 			return false
 		}
@@ -217,7 +255,10 @@ func (p *Pool) Close() error {
 		p.unwatch()
 		p.watching.Wait()
 	}
-	for _, n := range p.nodes {
+	if p.cluster != nil {
+		p.cluster.close()
+	}
+	for _, n := range p.all() {
 		n.close()
 	}
 	return nil
@@ -247,6 +288,9 @@ type Node struct {
 	timer    *time.Timer
 
 	ejectedAt time.Time // last
+
+	order uint64    // in which the nodes of a cluster were first heard of
+	used  time.Time // last, of such; guarded by cluster.mu
 
 	ejections, borrowed atomic.Uint64
 }
@@ -281,6 +325,9 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 
 func (n *Node) options(p resp.Protocol) Options {
 	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
+	if n.pool.cluster != nil {
+		o.clustered = n
+	}
 	if !n.replica {
 		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
 	}

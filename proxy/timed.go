@@ -11,11 +11,27 @@ import (
 type Timed struct {
 	u       *Upstream
 	timeout time.Duration
+	whole   bool
 }
 
 // Within returns what sends commands with another time-out than the pool's; 0: with that,
 // negative: with none. It must be one of [PoolOptions.Timeouts].
-func (u *Upstream) Within(timeout time.Duration) Timed { return Timed{u, timeout} }
+func (u *Upstream) Within(timeout time.Duration) Timed { return Timed{u: u, timeout: timeout} }
+
+// Whole returns what sends a transaction, from MULTI to EXEC: in a cluster all of it goes to
+// another node, or nothing.
+func (t Timed) Whole() Timed {
+	t.whole = true
+	return t
+}
+
+func (t Timed) entry(c Caller, tag uint64, n int) entry {
+	e := entry{caller: c, tag: tag, n: n, timeout: t.timeout}
+	if t.whole && t.u.opts.clustered != nil {
+		e.moves = &moves{whole: true}
+	}
+	return e
+}
 
 // Send is [Upstream.Send].
 func (t Timed) Send(c Caller, tag uint64, n int, commands []byte) error {
@@ -23,7 +39,7 @@ func (t Timed) Send(c Caller, tag uint64, n int, commands []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.send(entry{caller: c, tag: tag, n: n, timeout: t.timeout}, commands)
+	return l.send(t.entry(c, tag, n), commands)
 }
 
 // TrySend is [Upstream.TrySend].
@@ -32,7 +48,7 @@ func (t Timed) TrySend(c Caller, tag uint64, n int, commands []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.trySend(entry{caller: c, tag: tag, n: n, timeout: t.timeout}, commands)
+	return l.trySend(t.entry(c, tag, n), commands)
 }
 
 // SendScript is [Upstream.SendScript].

@@ -30,7 +30,15 @@ func (x *Exclusive) Block(ctx, moved context.Context, command []byte) ([]byte, e
 	x.mu.Unlock()
 	var raw []byte
 	var err error
-	if known {
+	if !known && x.asking { // which is for the next command alone
+		x.asking = false
+		if _, err = x.ask(ctx, ownID, 1, clientID); err == nil {
+			known, x.asking = true, true
+		}
+	}
+	if err != nil {
+		// It is answered below.
+	} else if known {
 		raw, err = x.ask(ctx, firstReply, 1, command)
 	} else {
 		raw, err = x.ask(ctx, ownID, 2, slices.Concat(clientID, command))

@@ -37,6 +37,8 @@ type Options struct {
 	soonest time.Duration // the shortest of all time-outs, of [Timed] too; 0: there is none
 	health  health
 	slow    *SlowLog // may be nil
+
+	clustered *Node // of a cluster; nil: of none
 }
 
 func (o Options) validate() error {
@@ -118,6 +120,8 @@ type Upstream struct {
 	past Traffic // of links before
 
 	connects, losses, eofs, failures, lost atomic.Uint64
+
+	redirected redirections
 }
 
 // NewUpstream begins to connect in the background. Close it after use.

@@ -84,6 +84,13 @@ func everywhereName(k *keySpec, args [][]byte) string {
 // toAll sends a command to every server of the ring.
 func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
 	nodes := c.pool.Live()
+	if c.slots != nil {
+		if !c.slots.Known() {
+			c.fail(unknownNodes)
+			return
+		}
+		nodes = c.slots.Nodes()
+	}
 	j := c.newJoin(how, len(nodes))
 	c.commands[Local]--
 	c.commands[Passed]++
@@ -116,23 +123,33 @@ func (c *session) scan(args [][]byte) {
 		return
 	}
 	at := cursor % n
-	if !c.routeTo(nil, nodes[at]) {
+	next := at + 1
+	if next == n {
+		next = 0
+	}
+	c.scanOn(args, nodes[at], cursor/n, func(dst, raw []byte) []byte { return nextCursor(dst, raw, at, n, next) })
+}
+
+// scanOn sends SCAN to a server, with the cursor there.
+func (c *session) scanOn(args [][]byte, node *proxy.Node, cursor uint64, change translate) {
+	if !c.routeTo(nil, node) {
 		return
 	}
 	rest := make([]string, 0, len(args))
 	for i, a := range args {
 		if i == 1 {
-			a = strconv.AppendUint(nil, cursor/n, 10)
+			a = strconv.AppendUint(nil, cursor, 10)
 		}
 		rest = append(rest, string(a))
 	}
 	c.commands[Local]--
 	c.commands[Passed]++
-	c.forward(resp.AppendCommand(nil, rest...), func(dst, raw []byte) []byte { return nextCursor(dst, raw, at, n) })
+	c.forward(resp.AppendCommand(nil, rest...), change)
 }
 
-// nextCursor gives a reply to SCAN of server at, of n, the cursor to go on with.
-func nextCursor(dst, raw []byte, at, n uint64) []byte {
+// nextCursor gives a reply to SCAN of server at, of n, the cursor to go on with. next is the
+// server behind it; 0: none.
+func nextCursor(dst, raw []byte, at, n, next uint64) []byte {
 	head := resp.AppendArray(nil, 2)
 	if !bytes.HasPrefix(raw, head) {
 		return append(dst, raw...)
@@ -148,8 +165,8 @@ func nextCursor(dst, raw []byte, at, n uint64) []byte {
 		return resp.AppendError(dst, "ERR redoubt: a cursor of the server is too large to go through a pool")
 	case cursor != 0:
 		cursor = cursor*n + at
-	case at+1 < n:
-		cursor = at + 1
+	default:
+		cursor = next
 	}
 	dst = resp.AppendBulk(append(dst, head...), strconv.FormatUint(cursor, 10))
 	return append(dst, raw[len(head)+len(element):]...)

@@ -111,7 +111,7 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 // with it ends the waiting on the server.
 func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
-	place := &placement{node: n}
+	place := &placement{node: n, pool: c.pool}
 	for _, k := range keys {
 		place.keys = append(place.keys, bytes.Clone(k))
 	}
@@ -144,24 +144,41 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 	place.moved = func() { end(errMoved) }
 	c.place.Store(place)
 	defer c.place.Store(nil)
-	x, err := place.node.Borrow(ended, protocol)
-	if err != nil {
-		if ended.Err() != nil {
-			return unblocked(context.Cause(ended))
+	t := tries(place.node)
+	for {
+		x, err := t.borrow(ended, protocol)
+		if err != nil {
+			if ended.Err() != nil {
+				return unblocked(context.Cause(ended))
+			}
+			return c.notBorrowed(t.node, err)
 		}
-		return c.notBorrowed(place.node, err)
+		c.srv.stats.dedicated.Add(1)
+		reply, err := x.Block(life, ended, raw)
+		x.Return()
+		c.srv.stats.dedicated.Add(-1)
+		switch {
+		case err != nil || !redirects(t.node, reply):
+		case ended.Err() != nil:
+			return unblocked(context.Cause(ended))
+		case t.again(ended, reply):
+			continue
+		default:
+			return disagreed
+		}
+		return c.afterBlock(ended, t.node, reply, err)
 	}
-	c.srv.stats.dedicated.Add(1)
-	defer c.srv.stats.dedicated.Add(-1)
-	reply, err := x.Block(life, ended, raw)
-	x.Return()
+}
+
+// afterBlock is the reply to a command that has waited on a server.
+func (c *session) afterBlock(ended context.Context, n *proxy.Node, reply []byte, err error) []byte {
 	switch {
 	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !proxy.MayHaveRun(reply)):
 		return unblocked(context.Cause(ended))
 	case err == nil, len(reply) > 0:
 		return reply
 	}
-	return c.notBorrowed(place.node, err)
+	return c.notBorrowed(n, err)
 }
 
 var unblockedCode = []byte("-UNBLOCKED ")
@@ -180,6 +197,7 @@ func unblocked(cause error) []byte {
 type placement struct {
 	keys  [][]byte
 	node  *proxy.Node
+	pool  *proxy.Pool
 	moved func()
 	seen  servers // when it was checked last; of the tick
 }
@@ -195,9 +213,16 @@ type servers struct {
 func (s *Server) checkPlaces() {
 	pool := s.pool.Load()
 	now := servers{pool, pool.Changes()}
+	if s.poolConn != nil && pool.Slots() != nil && s.followed != now {
+		s.followed = now
+		s.poolConn.follow()
+	}
 	for _, c := range s.clients() {
 		if p := c.place.Load(); p != nil && p.seen != now {
 			p.seen = now
+			if p.pool == pool && pool.Slots() != nil {
+				continue // its server says so itself
+			}
 			if slices.ContainsFunc(p.keys, func(k []byte) bool { return pool.Pick(k) != p.node }) {
 				p.moved()
 			}

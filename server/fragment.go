@@ -155,6 +155,7 @@ type split struct {
 // A part is what one server has to do with a command.
 type part struct {
 	node *proxy.Node
+	slot uint16 // of its keys, in a cluster
 	keys int
 	body []byte // the arguments, as on the wire
 }
@@ -166,9 +167,15 @@ func (s *split) of(n *proxy.Node) (at int) {
 	for at < len(s.parts) && s.parts[at].node != n {
 		at++
 	}
-	if at < len(s.parts) {
-		return at
+	if at == len(s.parts) {
+		s.add(n)
 	}
+	return at
+}
+
+// add adds a part for a server.
+func (s *split) add(n *proxy.Node) *part {
+	at := len(s.parts)
 	if at < cap(s.parts) {
 		s.parts = s.parts[:at+1]
 	} else {
@@ -176,7 +183,7 @@ func (s *split) of(n *proxy.Node) (at int) {
 	}
 	p := &s.parts[at]
 	p.node, p.keys, p.body = n, 0, p.body[:0]
-	return at
+	return p
 }
 
 func (s *split) free() {
@@ -194,7 +201,7 @@ func (s *split) free() {
 const maxIdleSplit = 256 << 10
 
 // fragment sends a command to the servers that have its keys: as it came if that is
-// one, or in parts.
+// one, or in parts; in a cluster with a part for each slot, which may be many for one node.
 func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 	step := k.fragments.step
 	if (len(args)-1)%step != 0 {
@@ -207,7 +214,9 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 	for i := 1; i < len(args); i += step {
 		c.asks(args[i])
 		at := 0
-		if node := c.pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
+		if c.slots != nil {
+			at = s.ofSlot(c.slots, args[i])
+		} else if node := c.pool.Pick(args[i]); i == 1 || !scatters { // else one server is as good as any
 			at = s.of(node)
 		}
 		p := &s.parts[at]

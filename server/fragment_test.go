@@ -11,8 +11,9 @@ import (
 
 // TestPoolFragments: commands with many keys, spread over three servers, answer as
 // one server does.
-func TestPoolFragments(t *testing.T) {
-	p := startPool(t, 3)
+func TestPoolFragments(t *testing.T) { poolFragments(t, startPool(t, 3)) }
+
+func poolFragments(t *testing.T, p *poolOf) {
 	one := dial(t, redistest.Start(t).Addr())
 	pool := dial(t, p.addr)
 	seed := uint64(1)
@@ -46,8 +47,9 @@ func TestPoolFragments(t *testing.T) {
 
 // TestPoolFragmentsInOrder: joined replies stand between the others in the order
 // of the commands.
-func TestPoolFragmentsInOrder(t *testing.T) {
-	p := startPool(t, 3)
+func TestPoolFragmentsInOrder(t *testing.T) { poolFragmentsInOrder(t, startPool(t, 3)) }
+
+func poolFragmentsInOrder(t *testing.T, p *poolOf) {
 	w := dial(t, p.addr)
 	const n = 200
 	for i := range n {
@@ -91,6 +93,16 @@ func TestPoolFragmentFails(t *testing.T) {
 // key once.
 func TestPoolEverywhere(t *testing.T) {
 	p := startPool(t, 3)
+	poolEverywhere(t, p)
+	rdb := p.client(t)
+	p.nodes[1].Kill()
+	eventually(t, "the loss shows", func() bool {
+		err := rdb.DBSize(t.Context()).Err()
+		return err != nil && strings.Contains(err.Error(), "redis-2")
+	})
+}
+
+func poolEverywhere(t *testing.T, p *poolOf) {
 	rdb := p.client(t)
 	const n = 500
 	for i := range n {
@@ -133,9 +145,4 @@ func TestPoolEverywhere(t *testing.T) {
 	if err := rdb.FlushAll(t.Context()).Err(); err != nil || rdb.DBSize(t.Context()).Val() != 0 {
 		t.Errorf("after FLUSHALL, %v, there are %d keys", err, rdb.DBSize(t.Context()).Val())
 	}
-	p.nodes[1].Kill()
-	eventually(t, "the loss shows", func() bool {
-		err := rdb.DBSize(t.Context()).Err()
-		return err != nil && strings.Contains(err.Error(), "redis-2")
-	})
 }

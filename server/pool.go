@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -37,6 +37,7 @@ func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) {
 // or of the command at hand.
 type pooled struct {
 	pool       *proxy.Pool       // the server's when the command at hand came; see follow
+	slots      *proxy.Slots      // those of pool, if it is a cluster
 	touched    []*proxy.Upstream // sent to since the last flush
 	positions  []int             // of keys; scratch
 	watched    *watch            // nil: no key is watched
@@ -80,7 +81,15 @@ func (c *session) flushNodes() {
 // route makes the server of key that of what comes next. It reports false when the
 // command has been answered with an error instead.
 func (c *session) route(k *keySpec, key []byte) bool {
-	return c.routeTo(k, c.pool.Pick(key))
+	return c.routeTo(k, c.pick(key))
+}
+
+// pick returns the server of a key.
+func (c *session) pick(key []byte) *proxy.Node {
+	if c.slots != nil {
+		return c.slots.Pick(key)
+	}
+	return c.pool.Pick(key)
 }
 
 // routeTo is route for a server that is known.
@@ -107,19 +116,20 @@ func (c *session) routeToAny() bool {
 	return true
 }
 
-// follow makes the pool that has taken the place of the session's its own, once what was
-// sent to that has been answered: what comes next must not overtake it.
+// follow makes the pool that has taken the place of the session's its own, or the slots of
+// a cluster as they are now, once what was sent to those before has been answered: what comes
+// next must not overtake it.
 func (c *session) follow() (alive bool) {
 	next := c.srv.pool.Load()
 	if alive = c.settle(); alive {
-		c.pool, c.timeout = next, 0
+		c.pool, c.slots, c.timeout = next, next.Slots(), 0
 	}
 	return alive
 }
 
 // dispatchPooled is dispatch in front of a pool.
 func (c *session) dispatchPooled(args [][]byte, raw []byte) {
-	if c.pool != c.srv.pool.Load() && !c.follow() {
+	if (c.pool != c.srv.pool.Load() || c.slots != c.pool.Slots()) && !c.follow() {
 		c.quit = true // nobody takes a reply any more
 		return
 	}
@@ -234,12 +244,14 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 	case (k.name == "readonly" || k.name == "readwrite") && c.srv.hasReplicas():
 		c.readwrite = k.name == "readwrite"
 		c.ok()
+	case k.name == "scan" && c.slots != nil:
+		c.scanCluster(args)
 	case k.name == "scan":
 		c.scan(args)
 	case k.name == "slowlog":
 		c.slowlog(args, raw)
 	case everywhere[everywhereName(k, args)] != nil:
-		c.toAll(raw, everywhere[everywhereName(k, args)])
+		c.toAll(raw, c.joinOf(everywhereName(k, args)))
 	default:
 		c.keyed(k, args, raw)
 	}
@@ -379,15 +391,28 @@ func (c *session) nodeOf(name string, at []int, args [][]byte) *proxy.Node {
 const whereRandom = "is refused where distribution is random: a key has no server of its own"
 
 func (c *session) severalServers(name string) {
+	if c.slots != nil {
+		c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " have several slots of the cluster" + c.srv.tagHint())
+		return
+	}
 	c.reject("ERR redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
 }
 
 // oneNode returns the server that has all keys, or nil when they have several.
 func (c *session) oneNode(at []int, args [][]byte) *proxy.Node {
 	pool := c.pool
-	node := pool.Pick(args[at[0]])
+	node := c.pick(args[at[0]])
 	if pool.Scatters() {
 		return node // as good as any
+	}
+	if c.slots != nil {
+		slot := keyslot.Of(args[at[0]])
+		for _, i := range at[1:] {
+			if keyslot.Of(args[i]) != slot {
+				return nil
+			}
+		}
+		return node
 	}
 	for _, i := range at[1:] {
 		if pool.Pick(args[i]) != node {
@@ -417,52 +442,4 @@ func (c *session) selectPooled(args [][]byte) {
 	default:
 		c.ok()
 	}
-}
-
-// infoPooled answers INFO: what the pool is, and how its servers do.
-func (c *session) infoPooled(args [][]byte) {
-	pool := c.pool
-	wanted := func(section string) bool {
-		return len(args) == 1 || slices.ContainsFunc(args[1:], func(a []byte) bool {
-			return bytes.EqualFold(a, []byte(section)) || bytes.EqualFold(a, []byte("all")) ||
-				bytes.EqualFold(a, []byte("everything")) || bytes.EqualFold(a, []byte("default"))
-		})
-	}
-	var b strings.Builder
-	section := func(name string) bool {
-		if !wanted(name) {
-			return false
-		}
-		if b.Len() > 0 {
-			b.WriteString("\r\n")
-		}
-		b.WriteString("# " + name + "\r\n")
-		return true
-	}
-	if section("Clients") {
-		st := c.srv.Stats()
-		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\n", st.Clients, c.srv.opts.MaxClients)
-	}
-	if section("Pool") {
-		o := pool.Options()
-		fmt.Fprintf(&b, "pool_name:%s\r\nhash:%s\r\ndistribution:%s\r\nhash_tag:%s\r\nring_digest:%s\r\nservers:%d\r\n",
-			o.Name, o.Hash, o.Distribution, o.Tag, pool.Digest(), len(pool.Nodes()))
-	}
-	if section("Servers") {
-		for i, n := range pool.Nodes() {
-			ejected, times := n.Ejected()
-			fmt.Fprintf(&b, "server%d:name=%s,up=%t,ejected=%t,ejections=%d,%s\r\n", i, n.Name(), n.Up(), ejected, times, countersOf(n))
-			for j, r := range n.Replicas() {
-				fmt.Fprintf(&b, "server%d_replica%d:name=%s,up=%t,%s\r\n", i, j, r.Backend().Name(), r.Up(), countersOf(r))
-			}
-		}
-	}
-	// Keys may be secrets: these are not for who asks for nothing in particular.
-	if len(args) > 1 && section("Hotkeys") {
-		c.srv.appendHotKeys(&b)
-	}
-	if slow := pool.Options().SlowLog; slow != nil && len(args) > 1 && section("Slowlog") {
-		appendSlow(&b, slow)
-	}
-	c.text(b.String())
 }

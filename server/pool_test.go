@@ -104,8 +104,9 @@ func TestPoolTutorial(t *testing.T) {
 
 // TestPoolOrder: replies come in the order of the commands, whichever servers they
 // go to, and each belongs to its key.
-func TestPoolOrder(t *testing.T) {
-	p := startPool(t, 3)
+func TestPoolOrder(t *testing.T) { poolOrder(t, startPool(t, 3)) }
+
+func poolOrder(t *testing.T, p *poolOf) {
 	w := dial(t, p.addr)
 	const n = 1000
 	var all strings.Builder
@@ -195,7 +196,23 @@ func TestPoolCloses(t *testing.T) {
 // the tag is {}, and are refused with the reason otherwise.
 func TestPoolExtension(t *testing.T) {
 	braces := func(o *proxy.PoolOptions) { o.Tag = "{}" }
-	p := startPool(t, 3, braces)
+	poolExtension(t, startPool(t, 3, braces))
+	ejecting := dial(t, startPool(t, 2, braces, func(o *proxy.PoolOptions) { o.Eject = true }).addr)
+	if got := ejecting.do("LOCK.ACQUIRE", "n", "60000"); !strings.Contains(got, "LOCK.ACQUIRE is refused where auto_eject_hosts is true") {
+		t.Errorf("with ejection: %q", got)
+	}
+	if got := fmt.Sprint(ejecting.value("CL.THROTTLE", "n", "5", "10", "60", "1")); !strings.HasPrefix(got, "[0 6 5 ") {
+		t.Errorf("CL.THROTTLE with ejection: %s", got)
+	}
+	plain := dial(t, startPool(t, 2).addr)
+	for _, command := range []string{"CL.THROTTLE n 5 10 60 1", "EVAL return(1) 2 a c"} {
+		if got := plain.do(strings.Fields(command)...); !strings.Contains(got, `needs a pool with hash_tag: "{}"`) {
+			t.Errorf("%s without a tag: %q", command, got)
+		}
+	}
+}
+
+func poolExtension(t *testing.T, p *poolOf) {
 	w := dial(t, p.addr)
 	for i := range 20 {
 		name := fmt.Sprintf("n%d", i)
@@ -214,20 +231,6 @@ func TestPoolExtension(t *testing.T) {
 		}
 	}
 	w.want(array(":1\r\n", bulk("{u}b")), "EVAL return{#KEYS[1]-2,KEYS[2]} 2 {u} {u}b")
-
-	ejecting := dial(t, startPool(t, 2, braces, func(o *proxy.PoolOptions) { o.Eject = true }).addr)
-	if got := ejecting.do("LOCK.ACQUIRE", "n", "60000"); !strings.Contains(got, "LOCK.ACQUIRE is refused where auto_eject_hosts is true") {
-		t.Errorf("with ejection: %q", got)
-	}
-	if got := fmt.Sprint(ejecting.value("CL.THROTTLE", "n", "5", "10", "60", "1")); !strings.HasPrefix(got, "[0 6 5 ") {
-		t.Errorf("CL.THROTTLE with ejection: %s", got)
-	}
-	plain := dial(t, startPool(t, 2).addr)
-	for _, command := range []string{"CL.THROTTLE n 5 10 60 1", "EVAL return(1) 2 a c"} {
-		if got := plain.do(strings.Fields(command)...); !strings.Contains(got, `needs a pool with hash_tag: "{}"`) {
-			t.Errorf("%s without a tag: %q", command, got)
-		}
-	}
 }
 
 // TestPoolSlowLog: the slow log of a pool is that of its servers, the latest first.

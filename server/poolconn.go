@@ -121,16 +121,24 @@ func (n nodeConn) send(c redoubt.Cmd) (*asker, *proxy.Upstream, error) {
 
 // block runs a command on a connection that nobody else uses meanwhile.
 func (n nodeConn) block(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
-	x, err := n.node.Borrow(ctx, resp.RESP2)
-	if err != nil {
-		return redoubt.Reply{Err: err}
+	for t := tries(n.node); ; {
+		x, err := t.borrow(ctx, resp.RESP2)
+		if err != nil {
+			return redoubt.Reply{Err: err}
+		}
+		raw, err := x.Ask(ctx, 1, appendCmd(nil, &c))
+		x.Return()
+		if err != nil {
+			return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, err)}
+		}
+		if t.again(ctx, raw) {
+			continue
+		}
+		if redirects(t.node, raw) {
+			raw = disagreed
+		}
+		return askedReply(raw)
 	}
-	raw, err := x.Ask(ctx, 1, appendCmd(nil, &c))
-	x.Return()
-	if err != nil {
-		return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, err)}
-	}
-	return askedReply(raw)
 }
 
 // await returns the reply, or that nobody knows what became of the command.

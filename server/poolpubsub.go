@@ -16,7 +16,9 @@ import (
 
 // In front of a pool a channel lives on the server that has its name as a key: there
 // PUBLISH sends, and SUBSCRIBE listens. What may come from any server is listened to on
-// all of them: patterns, and the channels of keyspace notifications. A client has a
+// all of them: patterns, and the channels of keyspace notifications. The nodes of a cluster
+// tell each other what is published, but for keyspace notifications, so there one is listened
+// to. A client has a
 // connection of its own to each server that it listens on, and what they confirm is
 // told to the client as one server would.
 
@@ -59,7 +61,7 @@ type subscriber struct {
 // at returns the servers of a channel or pattern now.
 func (s *subscriptions) at(family proxy.Subscription, name string) []*proxy.Node {
 	pool := s.c.srv.pool.Load()
-	if family == proxy.Patterns || family == proxy.Channels && heardEverywhere(name) {
+	if family == proxy.Patterns && pool.Slots() == nil || family != proxy.Shards && heardEverywhere(name) {
 		return pool.Live()
 	}
 	return []*proxy.Node{pool.Pick([]byte(name))}
@@ -129,7 +131,11 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 			at[n] = s.at(family, n)
 		}
 	}
-	if node, err := s.tell(family, verb, at); err != nil {
+	node, err := s.tell(family, verb, at)
+	if errors.Is(err, errShardMoved) {
+		node, err = s.tellAgain(family, verb, at)
+	}
+	if err != nil {
 		_, _ = s.tell(family, opposite[verb], at)
 		s.closeUnused()
 		c.scratch = append(c.scratch[:0], c.notBorrowed(node, err)...)
@@ -208,9 +214,8 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	s.c.out.Push(confirmations)
 }
 
-// tell sends a command about names to their servers, and waits until all have
-// confirmed it or failed. It returns one that failed.
-func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (*proxy.Node, error) {
+// tellTogether is tell with one command for each server.
+func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (*proxy.Node, error) {
 	c := s.c
 	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
@@ -250,7 +255,9 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 	for n, sub := range told {
 		select {
 		case raw := <-sub.confirmed:
-			if len(raw) > 0 {
+			if to, _ := n.Redirect(raw); to != nil {
+				fails(n, errShardMoved)
+			} else if len(raw) > 0 {
 				fails(n, scriptReply(raw).Err)
 			}
 		case <-ctx.Done():
@@ -347,7 +354,7 @@ func (s *subscriptions) misplaced(now servers) bool {
 	s.seen = now
 	for family, names := range s.names {
 		for name, nodes := range names {
-			if !slices.Equal(nodes, s.at(proxy.Subscription(family), name)) { //nolint:gosec // at most 3
+			if s.misplacedAt(proxy.Subscription(family), name, nodes) { //nolint:gosec // at most 3
 				return true
 			}
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -34,16 +33,4 @@ func (c *session) upstreamOf(k *keySpec, n *proxy.Node) (*proxy.Upstream, error)
 // hasReplicas reports whether a server of the pool has any.
 func (s *Server) hasReplicas() bool {
 	return slices.ContainsFunc(s.pool.Load().Nodes(), func(n *proxy.Node) bool { return len(n.Replicas()) > 0 })
-}
-
-// countersOf is what INFO tells of the shared connections to a server.
-func countersOf(n *proxy.Node) string {
-	var sum proxy.Stats
-	for _, st := range n.Stats() {
-		sum.Connects += st.Connects
-		sum.Losses += st.Losses
-		sum.Waiting += st.Waiting
-		sum.Pending += st.Pending
-	}
-	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d", sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
 }

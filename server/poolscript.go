@@ -40,7 +40,7 @@ func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
 		switch {
 		case node == nil:
 			c.severalServers(e.Name)
-		case c.tx.active && !c.settleOn(e.Name, node):
+		case c.tx.active && !c.settleOn(e.Name, node, args[at[0]]):
 		case c.tx.active:
 			c.queue(raw, nil)
 		default:
@@ -112,7 +112,7 @@ func (c *session) planPooled(name string, p command.Plan, more [][]byte) {
 	switch {
 	case node == nil:
 		c.severalServers(name)
-	case c.tx.active && !c.settleOn(name, node):
+	case c.tx.active && !c.settleOn(name, node, keys[0]):
 	case c.tx.active || c.routeTo(nil, node):
 		c.commands[Local]--
 		c.run(p)

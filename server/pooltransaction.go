@@ -30,6 +30,7 @@ type home struct {
 	node   *proxy.Node // nil: there has been no key yet
 	pool   *proxy.Pool
 	digest string // of its ring
+	slot   uint16 // of the keys, in a cluster
 }
 
 // nowhere is a home for keys that are yet to come.
@@ -43,6 +44,8 @@ type watch struct {
 	home
 
 	conn *proxy.Exclusive
+	ask  bool // its slot is on its way to the node
+	lost bool // a slot has moved: what is watched counts as changed
 }
 
 // transact runs the commands that begin and end transactions.
@@ -109,7 +112,7 @@ func (c *session) reject(text string) {
 
 // settleOn makes node the server of the transaction, and reports false when it has
 // another.
-func (c *session) settleOn(name string, node *proxy.Node) bool {
+func (c *session) settleOn(name string, node *proxy.Node, key []byte) bool {
 	t := &c.tx.pooled
 	switch stands := t.at.stands(c); {
 	case !stands && t.at.node != nil:
@@ -118,9 +121,13 @@ func (c *session) settleOn(name string, node *proxy.Node) bool {
 		t.at = c.nowhere()
 	}
 	if t.at.node == nil {
-		t.at.node = node
+		t.at.node, t.at.slot = node, c.slotOf(key)
 	}
-	if t.at.node != node {
+	if c.slots != nil && t.at.slot != c.slotOf(key) {
+		c.reject("CROSSSLOT redoubt: the keys of " + name + " have another slot of the cluster than those of the transaction before" + c.srv.tagHint())
+		return false
+	}
+	if c.slots == nil && t.at.node != node {
 		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than those of the transaction before" + c.srv.tagHint())
 		return false
 	}
@@ -150,7 +157,7 @@ func (c *session) queuePooled(k *keySpec, args [][]byte, raw []byte) {
 		c.reject("ERR redoubt: " + name + " " + manyNeedTag)
 	default:
 		node := c.nodeOf(name, at, args)
-		if node != nil && c.settleOn(name, node) {
+		if node != nil && c.settleOn(name, node, args[at[0]]) {
 			c.queue(raw, nil)
 		}
 	}
@@ -169,7 +176,7 @@ func (c *session) execPooled() {
 	case tx.broken:
 		c.unwatch()
 		c.fail(execAbort)
-	case w != nil && !w.stands(c):
+	case w != nil && (w.lost || !w.stands(c)):
 		// Somebody may have changed the keys where they are now.
 		c.unwatch()
 		c.scratch = resp.AppendNullArray(c.scratch[:0], c.protocol)
@@ -196,12 +203,16 @@ func (c *session) carryOut(w *watch, tx transaction) {
 		c.carryOutWatched(w, tx, n, raw)
 		return
 	}
-	if node := tx.pooled.at.node; node != nil && !c.routeTo(nil, node) || node == nil && !c.routeToAny() {
+	node := tx.pooled.at.node
+	if node != nil && c.slots != nil {
+		node = c.slots.Of(tx.pooled.at.slot) // it may have moved since
+	}
+	if node != nil && !c.routeTo(nil, node) || node == nil && !c.routeToAny() {
 		return
 	}
 	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
 	c.prepareMuted(e.tag)
-	if err := c.send(e, 0, n, raw); err != nil {
+	if err := c.sendWhole(e, n, raw); err != nil {
 		c.unreachable(e.tag, err)
 	}
 }
@@ -210,6 +221,9 @@ func (c *session) carryOut(w *watch, tx transaction) {
 func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	if !c.settle() { // what came before must have run before
 		return
+	}
+	if w.ask {
+		w.conn.Asking()
 	}
 	replies, err := c.ask(w.conn, n, raw)
 	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
@@ -223,8 +237,16 @@ func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	c.srv.stats.dedicated.Add(-1)
 	w.conn.Return()
 	var scanner resp.ReplyScanner
+	moved := false
 	for i := range n {
-		end, _ := scanner.Next(replies)   // they are whole
+		end, _ := scanner.Next(replies) // they are whole
+		if to, _ := w.node.Redirect(replies[:end]); to != nil {
+			moved = true
+		}
+		if moved && i == n-1 && replies[0] == '-' { // what is watched is elsewhere: somebody may have changed it
+			e.Reply(uint64(i), resp.AppendNullArray(nil, c.protocol)) //nolint:gosec // positive
+			return
+		}
 		e.Reply(uint64(i), replies[:end]) //nolint:gosec // positive
 		replies = replies[end:]
 	}
@@ -255,6 +277,9 @@ type execution struct {
 
 // Reply implements proxy.Caller.
 func (e *execution) Reply(i uint64, raw []byte) bool {
+	if i == 0 {
+		e.refused = nil // all of it may come once more, from another node
+	}
 	if i < e.last {
 		if raw[0] == '-' && e.refused == nil {
 			e.refused = bytes.Clone(raw)
@@ -300,13 +325,16 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 	if node == nil {
 		return
 	}
-	h.node = node
+	h.node, h.slot = node, c.slotOf(args[at[0]])
 	w := c.watched
 	switch {
-	case w != nil && !w.stands(c):
+	case w != nil && (w.lost || !w.stands(c)):
 		c.ok() // what is watched counts as changed already, whatever else is
 		return
-	case w != nil && w.node != node:
+	case w != nil && c.slots != nil && w.slot != h.slot:
+		c.severalServers("WATCH, and those that are watched already,")
+		return
+	case w != nil && c.slots == nil && w.node != node:
 		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.srv.tagHint())
 		return
 	}
@@ -324,6 +352,12 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 	c.commands[Local]--
 	c.commands[Passed]++
 	reply, err := c.ask(c.watched.conn, 1, raw)
+	if c.slots != nil && w == nil && err == nil {
+		reply, err = c.watchElsewhere(raw, reply)
+	} else if err == nil && redirects(c.watched.node, reply) {
+		c.watched.lost = true
+		reply = okRaw
+	}
 	if err != nil {
 		c.endWatch()
 		reply = unasked(node, reply, err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -11,9 +12,13 @@ import (
 )
 
 // A wake is a channel that is listened to on every server of the pool: a script that
-// releases a lock publishes on the server that has the lock.
+// releases a lock publishes on the server that has the lock. In a cluster one node is listened
+// to: that of the channel's slot, where the lock is, too; for a channel that is no shard's, any
+// would do, since the nodes tell each other.
 type wake struct {
 	channel string
+	sharded bool // of a slot of a cluster
+	place   func() *proxy.Node
 	on      func(payload string, lost bool)
 
 	mu    sync.Mutex // on is called with it held
@@ -28,8 +33,9 @@ type wake struct {
 const firstWake = time.Second
 
 // Subscribe implements redoubt.Subscriber.
-func (p *poolConn) Subscribe(ctx context.Context, channel string, _ bool, on func(payload string, lost bool)) (stop func(), err error) {
-	w := &wake{channel: channel, on: on, nodes: make(map[*proxy.Node]context.CancelFunc)}
+func (p *poolConn) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
+	place := func() *proxy.Node { return p.s.pool.Load().Pick([]byte(channel)) }
+	w := &wake{channel: channel, sharded: sharded && p.s.pool.Load().Slots() != nil, place: place, on: on, nodes: make(map[*proxy.Node]context.CancelFunc)}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	p.mu.Lock()
 	if p.wakes == nil {
@@ -74,13 +80,23 @@ func (p *poolConn) follow() {
 // is closed, each, once the first attempt is over.
 func (w *wake) follow(pool *proxy.Pool) (tried []chan struct{}) {
 	before := w.nodes
+	listened := len(before) > 0
 	w.nodes = make(map[*proxy.Node]context.CancelFunc)
-	for _, n := range pool.Nodes() {
+	nodes := pool.Nodes()
+	if slots := pool.Slots(); slots != nil {
+		nodes = []*proxy.Node{slots.Pick([]byte(w.channel))}
+	}
+	for _, n := range nodes {
+		if cancel, same := before[n]; same {
+			w.nodes[n] = cancel
+			delete(before, n)
+			continue
+		}
 		ctx, cancel := context.WithCancel(w.ctx)
 		w.nodes[n] = cancel
 		first := make(chan struct{})
 		tried = append(tried, first)
-		again := len(before) > 0 // others were listened to: something may have been missed
+		again := listened // others were listened to: something may have been missed
 		w.wg.Go(func() { w.listen(ctx, n, first, again) })
 	}
 	for _, cancel := range before {
@@ -98,12 +114,16 @@ const (
 func (w *wake) listen(ctx context.Context, n *proxy.Node, first chan struct{}, again bool) { //nolint:revive // the parameter is the state
 	delay := minWakeDelay
 	over := sync.OnceFunc(func() { close(first) })
+	verb, family := "SUBSCRIBE", proxy.Channels
+	if w.sharded {
+		verb, family = "SSUBSCRIBE", proxy.Shards
+	}
 	defer over()
 	for ctx.Err() == nil {
-		l := &wakeListener{wake: w, again: again, tried: over, ended: make(chan struct{})}
+		l := &wakeListener{wake: w, node: n, again: again, tried: over, ended: make(chan struct{})}
 		d, err := n.Dedicate(ctx, resp.RESP2, l)
 		if err == nil {
-			err = d.SendExpecting(0, proxy.Expect{Subscription: proxy.Channels, Channels: 1}, resp.AppendCommand(nil, "SUBSCRIBE", w.channel))
+			err = d.SendExpecting(0, proxy.Expect{Subscription: family, Channels: 1}, resp.AppendCommand(nil, verb, w.channel))
 			if err == nil {
 				d.Flush()
 				select {
@@ -119,6 +139,9 @@ func (w *wake) listen(ctx context.Context, n *proxy.Node, first chan struct{}, a
 			delay = minWakeDelay
 		}
 		again = true
+		if w.sharded {
+			n = w.place() // its slot may have moved
+		}
 		t := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
 		select {
 		case <-t.C:
@@ -132,6 +155,7 @@ func (w *wake) listen(ctx context.Context, n *proxy.Node, first chan struct{}, a
 // A wakeListener gets what one server publishes.
 type wakeListener struct {
 	wake  *wake
+	node  *proxy.Node
 	again bool // messages may have been missed
 	tried func()
 	end   sync.Once
@@ -143,6 +167,7 @@ type wakeListener struct {
 // Reply implements proxy.Caller: an empty one follows the confirmation.
 func (l *wakeListener) Reply(_ uint64, raw []byte) bool {
 	if len(raw) > 0 { // an error
+		l.node.Redirect(raw) // has the nodes asked who has the slot
 		l.end.Do(func() { close(l.ended) })
 		return false
 	}
@@ -160,6 +185,9 @@ func (l *wakeListener) Flush() {}
 // Push implements proxy.Listener.
 func (l *wakeListener) Push(raw []byte) bool {
 	if !isMessage(raw) {
+		if bytes.Contains(raw, []byte("unsubscribe\r\n")) { // the slot has gone
+			l.end.Do(func() { close(l.ended) })
+		}
 		return false
 	}
 	v, _, err := resp.Parse(raw)

@@ -40,6 +40,7 @@ type Server struct {
 	pool     atomic.Pointer[proxy.Pool] // nil: there is one back end
 	hot      *hotkeys.Sketch            // of the pool
 	holder   holder                     // of replies, in front of a pool
+	followed servers                    // by poolConn; of the tick
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
 	// upstreams are shared by all clients that have no state: for RESP2 and

@@ -102,6 +102,9 @@ const (
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2}
 	c.upstream, c.pool = s.upstreams[0].get(), s.pool.Load()
+	if c.pool != nil {
+		c.slots = c.pool.Slots()
+	}
 	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
 	c.scanner.Limits = s.opts.Limits
 	c.enter()
@@ -109,7 +112,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.out.client = conn.RemoteAddr()
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
-	if pool := s.pool.Load(); pool != nil && len(pool.Nodes()) > 1 {
+	if pool := s.pool.Load(); pool != nil && (c.slots != nil || len(pool.Nodes()) > 1) {
 		c.out.holder = &s.holder
 	}
 	if s.inPool() {

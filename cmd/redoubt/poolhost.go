@@ -56,7 +56,7 @@ func (h *poolHost) serve(p *servedPool, http string) {
 	}
 	h.log.Info("serving",
 		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
-		slog.Int("servers", len(p.conf.Servers)), slog.String("ring", p.front.digest()),
+		slog.Int("servers", len(p.conf.Servers)+len(p.conf.Cluster)), slog.String("ring", p.front.digest()),
 		slog.String("password", needed(password)), slog.String("http", http),
 		slog.String("version", readBuildVersion()))
 	go func() {
@@ -199,7 +199,7 @@ func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
 	}
 	p.tls.now.Store(t.listen)
 	p.conf, p.held = c, t.held
-	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)), slog.String("ring", p.front.digest()))
+	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.flags.drainTimeout)
 		defer cancel()

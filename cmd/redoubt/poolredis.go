@@ -96,6 +96,13 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 			TLS: forServer(t.servers, address),
 		}
 	}
+	if c.HasCluster() {
+		opts.Cluster = &proxy.Cluster{
+			Seeds:   c.Cluster,
+			Backend: func(addr string) proxy.Backend { return redis("tcp", addr, addr) },
+			Told:    func(masters []string, err error) { tellNodes(log, c.Name, masters, err) },
+		}
+	}
 	sentinels, err := newSentinels(c, t, log)
 	if err != nil {
 		return nil, nil, err
@@ -125,6 +132,15 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 		return nil, nil, err
 	}
 	return pool, sentinels, nil
+}
+
+// tellNodes logs what has become known of a cluster.
+func tellNodes(log *slog.Logger, pool string, masters []string, err error) {
+	if err != nil {
+		log.Error("the nodes of a cluster can't be found out", slog.String("pool", pool), slog.Any("error", err))
+		return
+	}
+	log.Info("the masters of a cluster", slog.String("pool", pool), slog.Any("masters", masters))
 }
 
 // newSentinels returns the Sentinels of a pool, or nil if it has none.

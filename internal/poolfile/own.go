@@ -17,6 +17,7 @@ var ownDirectives = []string{
 	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas", "timeouts",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
 	"sentinels", "sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls",
+	"cluster",
 }
 
 // A ListenTLS names the files for TLS with the clients. Without Cert there is none.
@@ -237,4 +238,5 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 		}
 	}
 	p.checkSentinels(pool, lines, needs)
+	p.checkCluster(pool, lines, needs)
 }

@@ -67,6 +67,7 @@ type Pool struct {
 	Users      []User // of the clients, beside the one of RedisAuth
 	Replicas   []Replica
 	Sentinel   Sentinel
+	Cluster    []string                 // nodes of a Redis Cluster, as net.Dial takes them, in the place of Servers
 	Timeouts   map[string]time.Duration // of commands, by their names in lower case; negative: none
 }
 
@@ -244,6 +245,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 			p.timeouts(&pool, v)
 		} else if k.Value == "replicas" {
 			p.replicas(&pool, v)
+		} else if k.Value == "cluster" {
+			p.cluster(&pool, v)
 		} else if k.Value == "sentinels" {
 			p.sentinels(&pool, v)
 		} else if k.Value == "sentinel_masters" {
@@ -255,7 +258,7 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 	if lines["listen"] == 0 {
 		p.fail(key.Line, "directive \"listen\" is missing in pool %q", pool.Name)
 	}
-	if len(pool.Servers) == 0 && lines["servers"] == 0 {
+	if len(pool.Servers) == 0 && lines["servers"] == 0 && lines["cluster"] == 0 {
 		p.fail(key.Line, "pool %q has no servers", pool.Name)
 	}
 	p.checkOwn(&pool, lines)
@@ -371,6 +374,12 @@ func (pool *Pool) listen(s string) (err string) {
 	}
 	pool.Network, pool.Address = "tcp", net.JoinHostPort(host, port)
 	return ""
+}
+
+// hostPort returns s, a "hostname:port", as net.Dial takes it.
+func hostPort(s string) (addr string, ok bool) {
+	host, port, found := cutLast(s, ":")
+	return net.JoinHostPort(host, port), found && isPort(port)
 }
 
 func isPort(s string) bool {

@@ -1,7 +1,6 @@
 package poolfile
 
 import (
-	"net"
 	"slices"
 	"strings"
 
@@ -37,27 +36,7 @@ func (pool *Pool) MasterOf(server string) string {
 
 // sentinels reads where the Sentinels are.
 func (p *parser) sentinels(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "Sentinels, each behind a dash") {
-		return
-	}
-	for _, n := range v.Content {
-		if !p.plain(n, yaml.ScalarNode, `a Sentinel, as "hostname:port"`) {
-			continue
-		}
-		host, port, found := cutLast(n.Value, ":")
-		addr := net.JoinHostPort(host, port)
-		switch {
-		case !found || !isPort(port):
-			p.fail(n.Line, "directive \"sentinels\" has an invalid \"hostname:port\" format string: %q", n.Value)
-		case slices.Contains(pool.Sentinel.Addresses, addr):
-			p.fail(n.Line, "directive \"sentinels\" has %q twice", n.Value)
-		default:
-			pool.Sentinel.Addresses = append(pool.Sentinel.Addresses, addr)
-		}
-	}
-	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive \"sentinels\" names none")
-	}
+	pool.Sentinel.Addresses = p.addresses("sentinels", "Sentinel", v)
 }
 
 // sentinelMasters reads how the Sentinels call servers.

@@ -1,0 +1,58 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// TestServePoolCluster: a cluster is served as one server, shows in what is told of the pool,
+// and a file that says the same as before changes nothing for those who listen.
+func TestServePoolCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	addr := freeAddr(t)
+	conf := fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  cluster:\n   - %s\n", addr, cluster.Addrs()[1])
+	file := writePools(t, conf)
+	s := startServing(t, "--pools", file)
+	c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 2, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	for i := range 30 {
+		if err := c.Set(t.Context(), fmt.Sprint("k", i), "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info := c.Info(t.Context(), "all").Val()
+	_, metrics := s.get(t, "/metrics")
+	for i, n := range cluster.Nodes() {
+		if n.CLI("DBSIZE") == "0" {
+			t.Errorf("node %d has no keys", i)
+		}
+		mustContain(t, "INFO", info, fmt.Sprintf("name=%s,up=true,slots=546", n.Addr()))
+		mustContain(t, "metrics", metrics, fmt.Sprintf(`redoubt_pool_server_up{pool="a",protocol="resp3",server=%q} 1`, n.Addr()))
+	}
+	sub := c.Subscribe(t.Context(), "news")
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.reload(t, file, "# the same\n"+conf, "the file of pools was read again")
+	if strings.Contains(s.stderr.String(), "a pool has changed") {
+		t.Errorf("a pool has changed: %s", s.stderr.String())
+	}
+	if err := c.Publish(t.Context(), "news", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := sub.ReceiveMessage(t.Context()); err != nil || m.Payload != "x" {
+		t.Errorf("%v, %v", m, err)
+	}
+	s.reload(t, file, conf+fmt.Sprintf("   - %s\n", cluster.Addrs()[0]), "a pool has changed")
+	if got, err := c.Get(t.Context(), "k7").Result(); got != "v" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

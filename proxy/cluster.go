@@ -1,0 +1,433 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A Cluster is a Redis Cluster that a [Pool] has in the place of servers: its nodes say
+// which of them has which keys. A slot that moves, and a replica that becomes a master,
+// change no more than that: what a node refuses because the slot is elsewhere is sent
+// there, and no client gets to see MOVED or ASK.
+type Cluster struct {
+	// Seeds are nodes, as host:port, that are asked for the others. At least one.
+	Seeds []string
+	// Backend opens connections to the node with an address.
+	Backend func(addr string) Backend
+	// Told, if not nil, is called when the masters have changed, with their addresses,
+	// and when they can't be found out, with the reason. It must not block.
+	Told func(masters []string, err error)
+}
+
+const (
+	clusterPoll   = 5 * time.Second        // how often the nodes are asked
+	clusterRetry  = time.Second            // while none answers
+	clusterRest   = 100 * time.Millisecond // between two times at least
+	clusterAnswer = time.Second            // that a node has to answer
+	clusterAsked  = 3                      // nodes at once
+	clusterLeft   = 2 * time.Second        // that a node without slots has for what it was sent before
+	clusterUnused = time.Minute            // after which a node that has no slots is left alone
+)
+
+// Slots is which node has which slots, as of one time. It doesn't change.
+type Slots struct {
+	nodes []*Node // masters with slots, in the order in which they were first heard of
+	owner [keyslot.Count]*Node
+	known bool // false: no node has been asked yet
+}
+
+// Nodes returns the masters.
+func (s *Slots) Nodes() []*Node { return s.nodes }
+
+// Pick returns the node that has key.
+func (s *Slots) Pick(key []byte) *Node { return s.owner[keyslot.Of(key)] }
+
+// Of returns the node that has a slot.
+func (s *Slots) Of(slot uint16) *Node { return s.owner[slot] }
+
+// Count returns how many slots a node has.
+func (s *Slots) Count(n *Node) (count int) {
+	for _, o := range s.owner {
+		if o == n {
+			count++
+		}
+	}
+	return count
+}
+
+// Known reports whether these are what a node said, not a guess.
+func (s *Slots) Known() bool { return s.known }
+
+// Slots returns which node has which slots now; nil for a pool of servers.
+func (p *Pool) Slots() *Slots { return p.slots.Load() }
+
+// Order tells the nodes of a cluster apart: it is a small number, and stays the same for the
+// address of a node.
+func (n *Node) Order() uint64 { return n.order }
+
+// A cluster finds out what the nodes of a pool are.
+type cluster struct {
+	Cluster
+
+	pool    *Pool
+	wake    chan struct{}
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	failing bool // the nodes were last not found out; of who refreshes
+
+	mu     sync.Mutex
+	known  map[string]*Node // by address
+	order  map[string]uint64
+	closed bool
+}
+
+// newCluster asks the seeds once, and goes on by itself.
+func newCluster(p *Pool, c Cluster) (*cluster, error) {
+	switch {
+	case len(c.Seeds) == 0:
+		return nil, fmt.Errorf("proxy: pool %q: Cluster has no Seeds; want at least one", p.opts.Name)
+	case c.Backend == nil:
+		return nil, fmt.Errorf("proxy: pool %q: Cluster has no Backend", p.opts.Name)
+	case len(p.opts.Servers) > 0, p.opts.Eject, p.opts.Tag != "" && p.opts.Tag != "{}":
+		return nil, fmt.Errorf("proxy: pool %q: with a Cluster there are no Servers, no Eject, and no Tag but {}", p.opts.Name)
+	}
+	p.opts.Tag = "{}" // as every cluster has it
+	cl := &cluster{Cluster: c, pool: p, wake: make(chan struct{}, 1), known: make(map[string]*Node), order: make(map[string]uint64)}
+	ctx, stop := context.WithCancel(context.Background())
+	cl.stop = stop
+	cl.refresh(ctx)
+	if p.slots.Load() == nil { // any node knows better, and says so
+		s := new(Slots)
+		for _, addr := range c.Seeds {
+			if n := cl.at(addr); !slices.Contains(s.nodes, n) {
+				s.nodes = append(s.nodes, n)
+			}
+		}
+		for i := range s.owner {
+			s.owner[i] = s.nodes[i%len(s.nodes)]
+		}
+		p.slots.Store(s)
+	}
+	cl.running.Go(func() { cl.run(ctx) })
+	return cl, nil
+}
+
+// check has the nodes asked soon.
+func (c *cluster) check() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cluster) run(ctx context.Context) {
+	for {
+		wait := clusterPoll
+		if c.failing {
+			wait = clusterRetry
+		}
+		tick := time.NewTimer(wait)
+		rest := time.NewTimer(clusterRest)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			tick.Stop()
+			return
+		}
+		select {
+		case <-tick.C:
+			c.forget()
+		case <-c.wake:
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+		tick.Stop()
+		c.refresh(ctx)
+	}
+}
+
+// at returns the node with an address; nil once the pool is closed.
+func (c *cluster) at(addr string) *Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.known[addr]
+	if n == nil && !c.closed {
+		if _, seen := c.order[addr]; !seen {
+			c.order[addr] = uint64(len(c.order))
+		}
+		n = &Node{pool: c.pool, server: ring.Server{Name: addr, Weight: 1}, backend: c.Backend(addr), order: c.order[addr], used: time.Now()}
+		c.known[addr] = n
+	}
+	return n
+}
+
+// all returns all nodes that there are connections to.
+func (c *cluster) all() []*Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nodes := make([]*Node, 0, len(c.known))
+	for _, n := range c.known {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// forget closes the nodes that have had no slots for a while.
+func (c *cluster) forget() {
+	s := c.pool.slots.Load()
+	var gone []*Node
+	c.mu.Lock()
+	for addr, n := range c.known {
+		switch out, _ := n.Lent(); {
+		case slices.Contains(s.nodes, n), out > 0, !n.idleNow():
+			n.used = time.Now()
+		case time.Since(n.used) > clusterUnused:
+			delete(c.known, addr)
+			gone = append(gone, n)
+		}
+	}
+	c.mu.Unlock()
+	for _, n := range gone {
+		n.close()
+	}
+}
+
+func (c *cluster) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.running.Wait()
+}
+
+// refresh asks nodes which slots they have, and takes the newest answer.
+func (c *cluster) refresh(ctx context.Context) {
+	v, err := c.ask(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if !c.failing && c.Told != nil {
+			c.Told(nil, err)
+		}
+		c.failing = true
+		return
+	}
+	s := c.slotsOf(v)
+	if s == nil {
+		return // closed
+	}
+	old := c.pool.slots.Load()
+	if old != nil && old.known && old.owner == s.owner {
+		c.failing = false
+		return
+	}
+	c.pool.slots.Store(s)
+	c.pool.changes.Add(1)
+	if old != nil {
+		c.left(old, s)
+	}
+	if c.Told != nil && (c.failing || old == nil || !old.known || !slices.Equal(old.nodes, s.nodes)) {
+		masters := make([]string, len(s.nodes))
+		for i, n := range s.nodes {
+			masters[i] = n.Name()
+		}
+		c.Told(masters, nil)
+	}
+	c.failing = false
+}
+
+// left gives up the nodes that have no slots any more, if they don't answer either: a replica
+// has taken the place of a master that is silent, and whoever waits for that would wait on.
+func (c *cluster) left(old, now *Slots) {
+	for _, n := range old.nodes {
+		if slices.Contains(now.nodes, n) {
+			continue
+		}
+		time.AfterFunc(clusterLeft, func() {
+			out, _ := n.Lent()
+			if !slices.Contains(c.pool.slots.Load().nodes, n) && (out > 0 || !n.idleNow()) {
+				n.giveUp()
+			}
+		})
+	}
+}
+
+// errLeft is why the connections to a node are closed that is silent and has no slots.
+var errLeft = errors.New("the node has no slots any more")
+
+// giveUp closes all connections, those with clients too.
+func (n *Node) giveUp() {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			if l := u.link.Load(); l != nil {
+				l.close(errLeft)
+			}
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for x := range n.lent {
+		x.d.Close()
+	}
+}
+
+// slotsOf returns the table for a view, or nil once the pool is closed. What no node has is
+// given to any, which says so.
+func (c *cluster) slotsOf(v view) *Slots {
+	s := &Slots{known: true}
+	for _, r := range v.ranges {
+		n := c.at(r.addr)
+		if n == nil {
+			return nil
+		}
+		for i := r.first; i <= r.last; i++ {
+			s.owner[i] = n
+		}
+		if !slices.Contains(s.nodes, n) {
+			s.nodes = append(s.nodes, n)
+		}
+	}
+	slices.SortFunc(s.nodes, func(a, b *Node) int { return int(a.order) - int(b.order) }) //nolint:gosec // small
+	for i, n := range s.owner {
+		if n == nil {
+			s.owner[i] = s.nodes[0]
+		}
+	}
+	return s
+}
+
+// candidates returns the addresses to ask, the likeliest to answer first.
+func (c *cluster) candidates() []string {
+	var up, down []string
+	if s := c.pool.slots.Load(); s != nil {
+		for _, n := range s.nodes {
+			if n.Up() {
+				up = append(up, n.Name())
+			} else {
+				down = append(down, n.Name())
+			}
+		}
+	}
+	rand.Shuffle(len(up), func(i, j int) { up[i], up[j] = up[j], up[i] })
+	var all []string
+	for _, addr := range slices.Concat(up, c.Seeds, down) {
+		if !slices.Contains(all, addr) {
+			all = append(all, addr)
+		}
+	}
+	return all
+}
+
+// A view is what a node says.
+type view struct {
+	ranges []slotRange
+	ok     bool  // the cluster serves all that it should
+	epoch  int64 // the higher, the newer
+}
+
+type slotRange struct {
+	first, last int
+	addr        string
+}
+
+// ask asks a few nodes at once, and more of them until one has answered. A node that is cut
+// off from the others says that the cluster fails, and has an old epoch.
+func (c *cluster) ask(ctx context.Context) (view, error) {
+	var errs []error
+	for some := range slices.Chunk(c.candidates(), clusterAsked) {
+		views, faults := make([]view, len(some)), make([]error, len(some))
+		var wg sync.WaitGroup
+		for i, addr := range some {
+			wg.Go(func() { views[i], faults[i] = c.askOne(ctx, addr) })
+		}
+		wg.Wait()
+		best := -1
+		for i, v := range views {
+			switch {
+			case faults[i] != nil:
+				errs = append(errs, fmt.Errorf("node %s: %w", some[i], faults[i]))
+			case best < 0, v.ok && !views[best].ok, v.ok == views[best].ok && v.epoch > views[best].epoch:
+				best = i
+			}
+		}
+		if best >= 0 {
+			return views[best], nil
+		}
+	}
+	return view{}, errors.Join(errs...)
+}
+
+func (c *cluster) askOne(ctx context.Context, addr string) (v view, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterAnswer)
+	defer cancel()
+	conn, err := c.Backend(addr).Open(ctx)
+	if err != nil {
+		return v, err
+	}
+	defer conn.Close()
+	commands := resp.AppendCommand(resp.AppendCommand(nil, "CLUSTER", "INFO"), "CLUSTER", "SLOTS")
+	replies, err := exchange(ctx, conn, commands, 2)
+	if err != nil {
+		return v, err
+	}
+	for _, r := range replies {
+		if e, ok := r.(resp.Error); ok {
+			return v, e
+		}
+	}
+	info, _ := replies[0].(string)
+	v.ok = strings.Contains(info, "cluster_state:ok")
+	for line := range strings.Lines(info) {
+		if epoch, found := strings.CutPrefix(line, "cluster_current_epoch:"); found {
+			v.epoch, _ = strconv.ParseInt(strings.TrimSpace(epoch), 10, 64)
+		}
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	list, _ := replies[1].([]any)
+	for _, e := range list {
+		r, ok := rangeOf(e, host)
+		if !ok {
+			return v, fmt.Errorf("its answer to CLUSTER SLOTS has %v", e)
+		}
+		v.ranges = append(v.ranges, r)
+	}
+	if len(v.ranges) == 0 {
+		return v, errors.New("it knows of no slot that a node has")
+	}
+	return v, nil
+}
+
+// rangeOf reads [first slot, last slot, [host, port, …], …]. A node that doesn't know its
+// host has the one at which it was asked.
+func rangeOf(e any, host string) (r slotRange, ok bool) {
+	list, _ := e.([]any)
+	if len(list) < 3 {
+		return r, false
+	}
+	first, isFirst := list[0].(int64)
+	last, isLast := list[1].(int64)
+	master, _ := list[2].([]any)
+	if !isFirst || !isLast || first < 0 || last >= keyslot.Count || len(master) < 2 {
+		return r, false
+	}
+	port, isPort := master[1].(int64)
+	if name, _ := master[0].(string); name != "" && name != "?" {
+		host = name
+	}
+	return slotRange{int(first), int(last), net.JoinHostPort(host, strconv.FormatInt(port, 10))}, isPort
+}

@@ -1,0 +1,304 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// In a cluster a node refuses a command for a slot that is elsewhere, and says where: MOVED
+// is for good, ASK for this command alone, which is to go behind ASKING. The command is then
+// sent there by the goroutine that has read the refusal, and its caller knows nothing of it.
+//
+// The order of a client's commands on one key is kept: the refusals come in the order of
+// the commands, and what was refused is sent on in that order. A client takes a new table of
+// the slots only once all of its commands so far have their replies.
+
+// maxRedirects is how many times a command is sent on.
+const maxRedirects = 16
+
+// After redirectsAtOnce of them each waits for redirectPause: the nodes have not agreed yet.
+const (
+	redirectsAtOnce = 4
+	redirectPause   = 20 * time.Millisecond
+)
+
+// moves is what an entry has in a cluster, to be sent on.
+type moves struct {
+	commands []byte // whose replies are still to come, and before them those of done
+	done     int
+	hops     int
+	whole    bool   // they are a transaction, from MULTI to EXEC: all move or none
+	n        int    // how many a transaction has
+	cause    []byte // why one of it was refused
+}
+
+var (
+	movedCode       = []byte("-MOVED ")
+	askCode         = []byte("-ASK ")
+	execAbortCode   = []byte("-EXECABORT ")
+	clusterDownCode = []byte("-CLUSTERDOWN ")
+
+	askingRaw = resp.AppendCommand(nil, "ASKING")
+)
+
+// A redirection is an entry that is to be sent to another node.
+type redirection struct {
+	entry
+
+	commands []byte
+	ask      bool
+	due      time.Time // zero: at once
+}
+
+// sentTo returns where a reply says that the slot of a command is, as MOVED 42 host:port.
+// from is the address of the node that said so, for what has no host.
+func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
+	ask = bytes.HasPrefix(raw, askCode)
+	if !ask && !bytes.HasPrefix(raw, movedCode) {
+		return "", false, false
+	}
+	words := strings.Fields(string(raw))
+	if len(words) < 3 {
+		return "", false, false
+	}
+	host, port, found := cutLastColon(words[2])
+	if host == "" || host == "?" {
+		host, _, _ = net.SplitHostPort(from)
+	}
+	return net.JoinHostPort(host, port), ask, found
+}
+
+// cutLastColon takes what is written without brackets around an IPv6 address, too.
+func cutLastColon(s string) (host, port string, found bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	return strings.Trim(s[:i], "[]"), s[i+1:], true
+}
+
+// Redirect says to which node a reply of node n to a command that was asked on a connection
+// of its own sends it, and whether behind [Exclusive.Asking]. It returns nil for any other
+// reply, and in a pool of servers.
+func (n *Node) Redirect(raw []byte) (to *Node, ask bool) {
+	c := n.pool.cluster
+	if c == nil {
+		return nil, false
+	}
+	addr, ask, ok := sentTo(raw, n.server.Name)
+	if !ok {
+		return nil, false
+	}
+	if !ask {
+		c.check()
+	}
+	return c.at(addr), ask
+}
+
+// keep notes what e is for, to send it on. commands are copied.
+func (e *entry) keep(commands []byte) {
+	if e.moves == nil {
+		e.moves = new(moves)
+	}
+	e.moves.n = e.n
+	if e.retry == nil {
+		e.moves.commands = bytes.Clone(commands)
+	}
+}
+
+// cut returns the command that is answered now, or all of a transaction.
+func (m *moves) cut() ([]byte, error) {
+	if m.whole {
+		return m.commands, nil
+	}
+	for {
+		var scanner resp.CommandScanner
+		scanner.Limits = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
+		n, err := scanner.Next(m.commands)
+		if err != nil || n == 0 {
+			return nil, errors.Join(errCut, err)
+		}
+		command := m.commands[:n:n]
+		m.commands = m.commands[n:]
+		if m.done == 0 {
+			return command, nil
+		}
+		m.done--
+	}
+}
+
+var errCut = errors.New("proxy: a command is not whole")
+
+// redirect looks at the reply to the head of the queue. It reports true when its command has
+// been sent on; else reply is what its caller is to have.
+func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
+	m := e.moves
+	if raw[0] != '-' {
+		m.done++
+		return raw, false
+	}
+	addr, ask, ok := sentTo(raw, l.node.server.Name)
+	if m.whole {
+		switch {
+		case e.n > 1:
+			if ok && m.cause == nil {
+				m.cause = bytes.Clone(raw)
+			}
+			return raw, false
+		case !ok && m.cause != nil && bytes.HasPrefix(raw, execAbortCode):
+			addr, ask, ok = sentTo(m.cause, l.node.server.Name)
+		}
+	}
+	c := l.node.pool.cluster
+	if !ok {
+		if bytes.HasPrefix(raw, clusterDownCode) {
+			c.check()
+		}
+		m.done++
+		return raw, false
+	}
+	if !ask {
+		c.check()
+	}
+	if m.hops == maxRedirects {
+		m.done++
+		return errorReply("ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run"), false
+	}
+	r := redirection{ask: ask, entry: entry{
+		caller: e.caller, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
+	}}
+	if e.retry == nil {
+		var err error
+		if r.commands, err = m.cut(); err != nil {
+			return errorReply("ERR redoubt: " + err.Error()), false
+		}
+	}
+	if m.whole {
+		r.n = m.n
+		r.tag -= uint64(m.n - 1) //nolint:gosec // positive
+	}
+	if m.hops >= redirectsAtOnce {
+		r.due = time.Now().Add(redirectPause)
+	}
+	l.advance(e)
+	to := c.at(addr)
+	var u *Upstream
+	err := errClosed
+	if to != nil {
+		u, err = to.Upstream(l.protocol)
+	}
+	if err != nil {
+		l.hand(r.caller, r.last(), UnreachableReply(addr, err))
+		return nil, true
+	}
+	u.redirected.add(u, r)
+	if !slices.Contains(l.targets, u) {
+		l.targets = append(l.targets, u)
+	}
+	return nil, true
+}
+
+// last is the tag of the last reply, which is that of a whole transaction.
+func (e *entry) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec // positive
+
+// redirections are those to one node that could not be sent at once, in order.
+type redirections struct {
+	mu    sync.Mutex
+	queue []redirection // those that wait; the first may be on its way
+	busy  bool          // somebody sends them
+}
+
+// add sends r, which goes behind what waits. It doesn't wait itself.
+func (q *redirections) add(u *Upstream, r redirection) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.busy {
+		err := ErrBusy
+		if r.due.IsZero() {
+			err = u.sendRedirection(&r, false)
+		}
+		if !errors.Is(err, ErrBusy) {
+			r.refuse(u, err)
+			return
+		}
+		q.busy = true
+		go q.run(u)
+	}
+	q.queue = append(q.queue, r)
+}
+
+// run sends what waits until nothing does.
+func (q *redirections) run(u *Upstream) {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.busy, q.queue = false, nil
+			q.mu.Unlock()
+			return
+		}
+		r := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		if !r.due.IsZero() {
+			time.Sleep(time.Until(r.due))
+		}
+		r.refuse(u, u.sendRedirection(&r, true))
+		u.Flush()
+	}
+}
+
+// refuse answers r if it could not be sent.
+func (r *redirection) refuse(u *Upstream, err error) {
+	if err != nil && r.caller != nil && r.caller.Reply(r.last(), UnreachableReply(u.Name(), err)) {
+		r.caller.Flush()
+	}
+}
+
+// sendRedirection sends r with the next Flush.
+func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:revive // the parameter is the whole difference
+	get := u.tryGet
+	if wait {
+		get = u.get
+	}
+	l, err := get()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(r.commands) + len(askingRaw)
+	if wait {
+		l.awaitRoom(n)
+	}
+	switch {
+	case l.full(n):
+		return ErrBusy
+	case l.err != nil:
+		return l.err
+	case l.late > 0:
+		return errSilent
+	}
+	if r.ask {
+		l.pending = append(l.pending, askingRaw...)
+		l.push(entry{n: 1})
+	}
+	switch {
+	case r.retry == nil:
+		l.pending = append(l.pending, r.commands...)
+	case r.ask: // by its source: what comes again for lack of the script would need ASKING again
+		l.pending = AppendEval(l.pending, r.retry)
+	default:
+		l.pending = AppendEvalSHA(l.pending, r.retry)
+	}
+	r.moves.commands, r.moves.n = r.commands, r.n
+	l.push(r.entry)
+	return nil
+}

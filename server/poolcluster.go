@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// In front of a cluster, what goes over the connections that all share is sent on by these
+// when a slot has moved. What a client has a connection for is sent on here.
+
+// A try is a command on a connection of its own: at a node, and at the next when that sends
+// it on.
+type try struct {
+	node *proxy.Node
+	ask  bool
+	hops int
+}
+
+// tries begins at a node.
+func tries(n *proxy.Node) *try { return &try{node: n} }
+
+// borrow takes a connection to the node.
+func (t *try) borrow(ctx context.Context, p resp.Protocol) (*proxy.Exclusive, error) {
+	x, err := t.node.Borrow(ctx, p)
+	if err == nil && t.ask {
+		x.Asking()
+	}
+	return x, err
+}
+
+// again reports whether the reply is to be asked for at another node, which is the try's
+// from now on.
+func (t *try) again(ctx context.Context, reply []byte) bool {
+	to, ask := t.node.Redirect(reply)
+	if to == nil || t.hops == maxTries {
+		return false
+	}
+	if t.hops++; t.hops > triesAtOnce {
+		pause := time.NewTimer(tryPause)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+	}
+	t.node, t.ask = to, ask
+	return true
+}
+
+// disagreed is the answer to what has been sent on too many times.
+var disagreed = resp.AppendError(nil, "ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run")
+
+const (
+	maxTries    = 16
+	triesAtOnce = 4 // after that the nodes have not agreed yet
+	tryPause    = 20 * time.Millisecond
+)
+
+// slotOf returns the slot of a key, and 0 where there are none.
+func (c *session) slotOf(key []byte) uint16 {
+	if c.slots == nil {
+		return 0
+	}
+	return keyslot.Of(key)
+}
+
+// joinOf returns how the replies to a command of everywhere are joined. In a cluster a client
+// has each of its patterns on one node.
+func (c *session) joinOf(name string) func(dst []byte, j *join) []byte {
+	if c.slots != nil && name == "pubsub numpat" {
+		return joinSums
+	}
+	return everywhere[name]
+}
+
+// ofSlot returns which part is for the slot of a key.
+func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
+	slot := keyslot.Of(key)
+	for at := range s.parts {
+		if s.parts[at].slot == slot {
+			return at
+		}
+	}
+	s.add(slots.Of(slot)).slot = slot
+	return len(s.parts) - 1
+}
+
+// sendWhole is send for a transaction, from MULTI to EXEC.
+func (c *session) sendWhole(to proxy.Caller, n int, commands []byte) error {
+	if c.polled() {
+		err := c.upstream.Within(c.timeout).Whole().TrySend(to, 0, n, commands)
+		if !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		c.makeWay(err)
+	}
+	return c.upstream.Within(c.timeout).Whole().Send(to, 0, n, commands)
+}
+
+// redirects reports whether a reply of a node says that the slot is elsewhere.
+func redirects(n *proxy.Node, reply []byte) bool {
+	to, _ := n.Redirect(reply)
+	return to != nil
+}
+
+// watchElsewhere watches keys where the reply to WATCH says that they are, if it says so.
+func (c *session) watchElsewhere(raw, reply []byte) ([]byte, error) {
+	t := tries(c.watched.node)
+	for t.again(c.ctx, reply) {
+		at := c.watched.home
+		at.node = t.node
+		c.watched.conn.Return()
+		c.watched = nil
+		c.srv.stats.dedicated.Add(-1)
+		ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+		x, err := t.borrow(ctx, c.protocol)
+		cancel()
+		if err != nil {
+			return c.notBorrowed(t.node, err), nil
+		}
+		c.srv.stats.dedicated.Add(1)
+		c.watched = &watch{home: at, conn: x, ask: t.ask}
+		if reply, err = c.ask(x, 1, raw); err != nil {
+			return reply, err
+		}
+	}
+	if redirects(t.node, reply) {
+		c.endWatch()
+		reply = disagreed
+	}
+	return reply, nil
+}
+
+// tell sends a command about names to their servers, and waits until all have
+// confirmed it or failed. It returns one that failed. In a cluster the shard channels of one
+// command have one slot.
+func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (failed *proxy.Node, why error) {
+	if family != proxy.Shards || s.c.srv.pool.Load().Slots() == nil {
+		return s.tellTogether(family, verb, at)
+	}
+	slots := make(map[uint16]map[string][]*proxy.Node)
+	for name, nodes := range at {
+		slot := keyslot.Of([]byte(name))
+		if slots[slot] == nil {
+			slots[slot] = make(map[string][]*proxy.Node)
+		}
+		slots[slot][name] = nodes
+	}
+	for _, some := range slots {
+		if n, err := s.tellTogether(family, verb, some); err != nil && why == nil {
+			failed, why = n, err
+		}
+	}
+	return failed, why
+}
+
+// errShardMoved says that another node has the slot of a shard channel now.
+var errShardMoved = errors.New("the slot of the channel has moved")
+
+// tellAgain is tell for shard channels one of which has moved.
+func (s *subscriptions) tellAgain(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (node *proxy.Node, err error) {
+	for range maxTries {
+		_, _ = s.tell(family, opposite[verb], at)
+		pause := time.NewTimer(tryPause) // the nodes are asked meanwhile
+		select {
+		case <-pause.C:
+		case <-s.c.ctx.Done():
+			pause.Stop()
+		}
+		for n := range at {
+			at[n] = s.at(family, n)
+		}
+		if node, err = s.tell(family, verb, at); !errors.Is(err, errShardMoved) {
+			break
+		}
+	}
+	return node, err
+}
+
+// misplacedAt is misplaced for one name. In a cluster any node will do for most.
+func (s *subscriptions) misplacedAt(family proxy.Subscription, name string, nodes []*proxy.Node) bool {
+	if slots := s.c.srv.pool.Load().Slots(); slots != nil && family != proxy.Shards && !heardEverywhere(name) {
+		return !slices.Contains(slots.Nodes(), nodes[0])
+	}
+	return !slices.Equal(nodes, s.at(family, name))
+}
+
+// scanNodes is the number of nodes that a cursor can tell apart.
+const scanNodes = 1 << 12
+
+// scanCluster is scan in front of a cluster. A cursor has the number that a node keeps for
+// as long as this process knows it, since others come and go.
+func (c *session) scanCluster(args [][]byte) {
+	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
+	if err != nil {
+		c.fail("ERR invalid cursor")
+		return
+	}
+	if !c.slots.Known() {
+		c.fail(unknownNodes)
+		return
+	}
+	from, at := cursor/scanNodes, cursor%scanNodes
+	var node *proxy.Node
+	next := uint64(0) // 0: there is none
+	for _, n := range c.slots.Nodes() {
+		switch {
+		case n.Order() < at:
+		case node == nil:
+			node = n
+		case next == 0:
+			next = n.Order()
+		}
+	}
+	if node == nil { // the rest has left
+		c.reply([]byte("*2\r\n$1\r\n0\r\n*0\r\n"))
+		return
+	}
+	if node.Order() != at {
+		from = 0
+	}
+	if at = node.Order(); at >= scanNodes {
+		c.fail("ERR redoubt: SCAN goes over the first " + strconv.Itoa(scanNodes) + " nodes that the cluster has had since this process began")
+		return
+	}
+	c.scanOn(args, node, from, func(dst, raw []byte) []byte { return nextCursor(dst, raw, at, scanNodes, next) })
+}
+
+// unknownNodes is the answer to what goes to all nodes before they are known.
+const unknownNodes = "CLUSTERDOWN redoubt: no node of the cluster has said yet which nodes there are"

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redoubt-go/redoubt/proxy"
+)
+
+// infoPooled answers INFO: what the pool is, and how its servers do.
+func (c *session) infoPooled(args [][]byte) {
+	pool := c.pool
+	wanted := func(section string) bool {
+		return len(args) == 1 || slices.ContainsFunc(args[1:], func(a []byte) bool {
+			return bytes.EqualFold(a, []byte(section)) || bytes.EqualFold(a, []byte("all")) ||
+				bytes.EqualFold(a, []byte("everything")) || bytes.EqualFold(a, []byte("default"))
+		})
+	}
+	var b strings.Builder
+	section := func(name string) bool {
+		if !wanted(name) {
+			return false
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# " + name + "\r\n")
+		return true
+	}
+	if section("Clients") {
+		st := c.srv.Stats()
+		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\n", st.Clients, c.srv.opts.MaxClients)
+	}
+	if section("Pool") && c.slots != nil {
+		fmt.Fprintf(&b, "pool_name:%s\r\ncluster_known:%t\r\nhash_tag:{}\r\nservers:%d\r\n", pool.Name(), c.slots.Known(), len(c.slots.Nodes()))
+	} else if wanted("Pool") {
+		o := pool.Options()
+		fmt.Fprintf(&b, "pool_name:%s\r\nhash:%s\r\ndistribution:%s\r\nhash_tag:%s\r\nring_digest:%s\r\nservers:%d\r\n",
+			o.Name, o.Hash, o.Distribution, o.Tag, pool.Digest(), len(pool.Nodes()))
+	}
+	if section("Servers") {
+		for i, n := range pool.Nodes() {
+			ejected, times := n.Ejected()
+			if c.slots != nil {
+				fmt.Fprintf(&b, "server%d:name=%s,up=%t,slots=%d,%s\r\n", i, n.Name(), n.Up(), c.slots.Count(n), countersOf(n))
+				continue
+			}
+			fmt.Fprintf(&b, "server%d:name=%s,up=%t,ejected=%t,ejections=%d,%s\r\n", i, n.Name(), n.Up(), ejected, times, countersOf(n))
+			for j, r := range n.Replicas() {
+				fmt.Fprintf(&b, "server%d_replica%d:name=%s,up=%t,%s\r\n", i, j, r.Backend().Name(), r.Up(), countersOf(r))
+			}
+		}
+	}
+	// Keys may be secrets: these are not for who asks for nothing in particular.
+	if len(args) > 1 && section("Hotkeys") {
+		c.srv.appendHotKeys(&b)
+	}
+	if slow := pool.Options().SlowLog; slow != nil && len(args) > 1 && section("Slowlog") {
+		appendSlow(&b, slow)
+	}
+	c.text(b.String())
+}
+
+// countersOf is what INFO tells of the shared connections to a server.
+func countersOf(n *proxy.Node) string {
+	var sum proxy.Stats
+	for _, st := range n.Stats() {
+		sum.Connects += st.Connects
+		sum.Losses += st.Losses
+		sum.Waiting += st.Waiting
+		sum.Pending += st.Pending
+	}
+	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d", sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
+}
