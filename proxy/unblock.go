@@ -101,7 +101,7 @@ func (n *Node) unblock(ctx context.Context, p resp.Protocol, id int64) bool {
 		return false
 	}
 	done := make(answer, 1)
-	if u.Send(done, 0, 1, resp.AppendCommand(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(id, 10), "ERROR")) != nil {
+	if u.TrySend(done, 0, 1, resp.AppendCommand(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(id, 10), "ERROR")) != nil {
 		return false
 	}
 	u.Flush()

@@ -36,7 +36,7 @@ type Options struct {
 
 	// Pool, when set, takes the place of Backend: each command goes to the server of
 	// the pool that has its key. Extension commands need a pool with the tag {}.
-	// Whoever made the pool closes it, after the server.
+	// The server's Close closes it too.
 	Pool *proxy.Pool
 	// Strict closes clients in front of a pool as twemproxy 0.5 does: without a reply,
 	// for a command that it doesn't take, a wrong number of arguments, or an inline

@@ -39,14 +39,18 @@ func TestPoolHotKeys(t *testing.T) {
 	for _, m := range regexp.MustCompile(`hotkey\d:key=("[^"]*"),per_second=[1-9]\d*\.\d,error=0\.0\r\n`).FindAllStringSubmatch(info, -1) {
 		order = append(order, m[1])
 	}
-	slices.Sort(order[1:3]) // asked for alike
+	if len(order) == 4 {
+		slices.Sort(order[1:3]) // asked for alike
+	}
 	if want := []string{`"a"`, `"b"`, `"no\r\n"`, `"c"`}; !slices.Equal(order, want) {
 		t.Errorf("%v, want %v: %q", order, want, info)
 	}
 	if top := p.HotKeys(1); len(top) != 1 || top[0].Key != "a" {
 		t.Errorf("HotKeys(1): %+v", top)
 	}
-	if info := w.do("INFO"); strings.Contains(info, "otkey") {
-		t.Errorf("INFO: %q", info)
+	for _, which := range [][]string{{"INFO"}, {"INFO", "all"}, {"INFO", "everything"}, {"INFO", "default"}} {
+		if info := w.do(which...); strings.Contains(info, "otkey") {
+			t.Errorf("%q: %q", which, info)
+		}
 	}
 }

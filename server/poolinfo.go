@@ -53,11 +53,14 @@ func (c *session) infoPooled(args [][]byte) {
 			}
 		}
 	}
-	// Keys may be secrets: these are not for who asks for nothing in particular.
-	if len(args) > 1 && section("Hotkeys") {
+	// Keys may be secrets: these are only for who asks for them by name.
+	named := func(section string) bool {
+		return slices.ContainsFunc(args[1:], func(a []byte) bool { return bytes.EqualFold(a, []byte(section)) })
+	}
+	if named("hotkeys") && section("Hotkeys") {
 		c.srv.appendHotKeys(&b)
 	}
-	if slow := pool.Options().SlowLog; slow != nil && len(args) > 1 && section("Slowlog") {
+	if slow := pool.Options().SlowLog; slow != nil && named("slowlog") && section("Slowlog") {
 		appendSlow(&b, slow)
 	}
 	c.text(b.String())

@@ -292,6 +292,9 @@ func (e *execution) Reply(i uint64, raw []byte) bool {
 // Flush implements proxy.Caller.
 func (e *execution) Flush() { e.out.Flush() }
 
+// Client is that of [output].
+func (e *execution) Client() string { return e.out.Client() }
+
 // result is what the client gets for the reply to EXEC. The errors of what was queued
 // have not been told yet.
 func (e *execution) result(raw []byte) []byte {

@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -48,21 +50,9 @@ func TestPoolFullServer(t *testing.T) {
 	p := startPool(t, 2) // a is on redis-1, and b on redis-2
 	quick := dial(t, p.addr)
 	quick.want("+OK\r\n", "MSET a 1 b 1")
-	p.nodes[1].Pause()
-	// Small commands of many clients, 24 MB in all, more than waits for a server.
-	const clients, each = 40, 12
-	value := strings.Repeat("v", 50<<10)
-	var flood [clients]*wire
-	var wg sync.WaitGroup
-	for i := range flood {
-		flood[i] = dial(t, p.addr)
-		key := onNode(t, p, 1, i)
-		commands := bytes.Repeat(resp.AppendCommand(nil, "APPEND", key, value), each)
-		wg.Go(func() { flood[i].writeQuietly(commands) }) // they are read as far as there is room
-	}
-	eventually(t, "no more is taken", func() bool { return p.pool.Nodes()[1].Stats()[resp.RESP2].Pending > 15<<20 })
+	flood, wg := p.flood(t)
 	other := dial(t, p.addr)
-	other.write(string(resp.AppendCommand(nil, "MSET", "a", "2", "b", value)))
+	other.write(string(resp.AppendCommand(nil, "MSET", "a", "2", "b", floodValue)))
 	for range 500 {
 		if got := quick.do("APPEND", "a", "x"); !strings.HasPrefix(got, ":") {
 			t.Fatalf("APPEND a: %q", got)
@@ -70,12 +60,53 @@ func TestPoolFullServer(t *testing.T) {
 	}
 	p.nodes[1].Resume()
 	for _, w := range flood {
-		for n := range each {
-			w.expect(fmt.Sprintf(":%d\r\n", (n+1)*len(value)))
+		for n := range floodEach {
+			w.expect(fmt.Sprintf(":%d\r\n", (n+1)*len(floodValue)))
 		}
 	}
 	other.expect("+OK\r\n")
 	wg.Wait()
+}
+
+const floodEach = 12
+
+var floodValue = strings.Repeat("v", 50<<10)
+
+// flood pauses redis-2 and has many clients send it floodEach small commands each, 24 MB in all,
+// more than waits for a server.
+func (p *poolOf) flood(t *testing.T) (clients []*wire, wg *sync.WaitGroup) {
+	t.Helper()
+	p.nodes[1].Pause()
+	wg = new(sync.WaitGroup)
+	for i := range 40 {
+		w := dial(t, p.addr)
+		clients = append(clients, w)
+		commands := bytes.Repeat(resp.AppendCommand(nil, "APPEND", onNode(t, p, i), floodValue), floodEach)
+		wg.Go(func() { w.writeQuietly(commands) }) // they are read as far as there is room
+	}
+	eventually(t, "no more is taken", func() bool { return p.pool.Nodes()[1].Stats()[resp.RESP2].Pending > 15<<20 })
+	return clients, wg
+}
+
+// TestPoolEndsWithFullServer: who waits to send to a server that takes nothing, and who
+// waits on it, don't keep a server from ending.
+func TestPoolEndsWithFullServer(t *testing.T) {
+	p := startPool(t, 2) // b is on redis-2
+	waiting := dial(t, p.addr)
+	waiting.want("+OK\r\n", "SET b 1")
+	waiting.write(string(resp.AppendCommand(nil, "BLPOP", onNode(t, p, 99), "0")))
+	eventually(t, "it waits", func() bool { out, _ := p.pool.Nodes()[1].Lent(); return out == 1 })
+	p.flood(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Shutdown(ctx) }()
+	select {
+	case err := <-ended:
+		_ = err // whether all have had their replies
+	case <-time.After(patience):
+		t.Fatal("it has not ended")
+	}
 }
 
 // TestPoolDeepPipeline: a client may send any number of commands before it reads.
@@ -107,10 +138,10 @@ func TestPoolDeepPipeline(t *testing.T) {
 }
 
 // onNode returns a key that a server of the pool has, one for each i.
-func onNode(t *testing.T, p *poolOf, node, i int) string {
+func onNode(t *testing.T, p *poolOf, i int) string {
 	t.Helper()
 	for n := range 1000 {
-		if key := fmt.Sprintf("key:%d:%d", i, n); p.pool.Pick([]byte(key)) == p.pool.Nodes()[node] {
+		if key := fmt.Sprintf("key:%d:%d", i, n); p.pool.Pick([]byte(key)) == p.pool.Nodes()[1] {
 			return key
 		}
 	}

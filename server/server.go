@@ -179,7 +179,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 		return nil, err
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		if exposed(a) && s.users.Load().open() {
+		if exposed(a) && s.users.Load().unguarded() {
 			_ = l.Close()
 			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
 		}
@@ -400,6 +400,9 @@ func (s *Server) Close() error {
 		if u != nil {
 			_ = u.Close()
 		}
+	}
+	if pool := s.pool.Load(); pool != nil {
+		_ = pool.Close()
 	}
 	s.wg.Wait()
 	s.endPollers()

@@ -51,6 +51,16 @@ func (o *Options) makeUsers() (*users, error) {
 // open reports whether clients need no password.
 func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
 
+// unguarded reports whether somebody may log in without a password.
+func (u *users) unguarded() bool {
+	for _, o := range u.byName {
+		if o.Open() {
+			return true
+		}
+	}
+	return false
+}
+
 // Open reports whether clients need no password.
 func (s *Server) Open() bool { return s.users.Load().open() }
 
@@ -69,7 +79,7 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	}
 	s.mu.Lock()
 	for l := range s.listeners {
-		if u.open() && exposed(l.Addr()) {
+		if u.unguarded() && exposed(l.Addr()) {
 			s.mu.Unlock()
 			return fmt.Errorf("%w: %s", ErrExposed, l.Addr())
 		}
@@ -128,10 +138,16 @@ func (c *session) become(u *acl.User) {
 
 // enter makes the client who it is before AUTH.
 func (c *session) enter() {
-	if u := c.srv.users.Load(); u.open() {
-		c.become(u.standard)
-	} else {
-		c.become(nil)
+	for {
+		u := c.srv.users.Load()
+		if u.open() {
+			c.become(u.standard)
+		} else {
+			c.become(nil)
+		}
+		if c.srv.users.Load() == u { // else SetUsers may have overlooked it
+			return
+		}
 	}
 }
 

@@ -297,7 +297,7 @@ func TestSetUsersExposed(t *testing.T) {
 	}
 	servertest.ServeOn(t, p.Server, l)
 	login(t, net.JoinHostPort("127.0.0.1", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)), "a") // it is served
-	for _, users := range []map[string]string{nil, {"default": "on nopass +ping"}} {
+	for _, users := range []map[string]string{nil, {"default": "on nopass +ping"}, {"a": "on >pw ~* +@all", "free": "on nopass +ping"}} {
 		if err := p.SetUsers(users, patience); !errors.Is(err, server.ErrExposed) {
 			t.Errorf("%v: %v, want ErrExposed", users, err)
 		}

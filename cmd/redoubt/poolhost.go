@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -182,7 +183,8 @@ func (h *poolHost) find(c poolfile.Pool) *servedPool {
 
 // change gives a pool the servers of c.
 func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
-	if r, ok := p.front.(*redisPool); ok && !maps.Equal(usersOf(p.conf), usersOf(c)) {
+	r, ok := p.front.(*redisPool)
+	if ok = ok && !maps.Equal(usersOf(p.conf), usersOf(c)); ok {
 		if err := r.SetUsers(usersOf(c), h.flags.drainTimeout); err != nil {
 			return err
 		}
@@ -195,6 +197,9 @@ func (h *poolHost) change(p *servedPool, c poolfile.Pool, t poolTLS) error {
 	}
 	retire, err := p.front.change(c, t)
 	if err != nil {
+		if ok {
+			return fmt.Errorf("its users have changed, and the rest not: %w", err)
+		}
 		return err
 	}
 	p.tls.now.Store(t.listen)

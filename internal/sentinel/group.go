@@ -154,15 +154,16 @@ type answer struct {
 }
 
 // ask asks all Sentinels for a master, and returns the newest answer among those of the
-// first majority; among all that come, where they are fewer.
-func (g *Group) ask(ctx context.Context, name string) answer {
+// first majority; among all that come, where they are fewer, or are older than what is known:
+// while a switch is under way, one Sentinel knows of it before the others.
+func (g *Group) ask(ctx context.Context, name string, known uint64) answer {
 	answers := make(chan answer, len(g.sentinels))
 	for i, s := range g.sentinels {
 		go func() { answers <- askOne(ctx, s, g.opts.Addrs[i], name) }()
 	}
 	var best answer
 	var errs []error
-	for n := 0; !best.majority && n+len(errs) < len(g.sentinels); {
+	for n := 0; (!best.majority || best.epoch < known) && n+len(errs) < len(g.sentinels); {
 		a := <-answers
 		if a.err != nil {
 			errs = append(errs, a.err)

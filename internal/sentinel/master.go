@@ -99,7 +99,10 @@ func (m *Master) fresh() string {
 
 // ask returns the address of the master, as the Sentinels know it or as they last knew it.
 func (m *Master) ask(ctx context.Context) (addr string, err error) {
-	a := m.group.ask(ctx, m.opts.Name)
+	m.mu.Lock()
+	known := m.epoch
+	m.mu.Unlock()
+	a := m.group.ask(ctx, m.opts.Name, known)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a.err != nil {

@@ -272,6 +272,48 @@ func TestStaleSentinel(t *testing.T) {
 	}
 }
 
+// TestSwitchThatOneKnows: while one Sentinel knows of a switch and two don't yet, a lost
+// connection doesn't lead back.
+func TestSwitchThatOneKnows(t *testing.T) {
+	watched := startWatched(t, 1)
+	now := watched[0].Replicas[0]
+	others := redistest.StartSentinels(t, 2, nil)
+	know := redistest.StartSentinels(t, 1, watched)[0]
+	if got := know.CLI("SENTINEL", "FAILOVER", "redis-1"); got != "OK" {
+		t.Fatal(got)
+	}
+	_, port, _ := net.SplitHostPort(now.Addr())
+	await.Soon(t, "it knows", func() bool {
+		return strings.Contains(know.CLI("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "redis-1"), port)
+	})
+	f := serve(t, sentinel.Options{Addrs: addrs(append(others, know)), Poll: time.Hour}, watched)
+	c := f.client(t)
+	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	behind := redistest.Start(t) // a master, as the old one would be behind a cut
+	_, port, _ = net.SplitHostPort(behind.Addr())
+	know.Pause()
+	for _, s := range others {
+		if got := s.CLI("SENTINEL", "MONITOR", "redis-1", "127.0.0.1", port, "1"); got != "OK" {
+			t.Fatal(got)
+		}
+	}
+	_ = now.CLI("CONFIG", "SET", "requirepass", "x")
+	_ = now.CLI("-a", "x", "CLIENT", "KILL", "TYPE", "normal")
+	await.Soon(t, "it can't be connected to", func() bool { return c.Get(t.Context(), "k").Err() != nil })
+	await.Always(t, 300*time.Millisecond, "nothing goes back", func() bool {
+		_ = c.Set(t.Context(), "k", "w", 0).Err()
+		return behind.CLI("DBSIZE") == "0"
+	})
+	_ = now.CLI("-a", "x", "CONFIG", "SET", "requirepass", "")
+	know.Resume()
+	await.Soon(t, "it goes on", func() bool { return c.Set(t.Context(), "k", "x", 0).Err() == nil })
+	if got := behind.CLI("DBSIZE"); got != "0" {
+		t.Errorf("%s keys went back", got)
+	}
+}
+
 // TestNoSentinel: what is known is used while no Sentinel answers, and what is not is an
 // error that says so.
 func TestNoSentinel(t *testing.T) {
