@@ -50,7 +50,7 @@ func TestServePoolSentinels(t *testing.T) {
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica has it", func() bool { return replica.CLI("GET", "k") == "v" })
+	eventually(t, "the replica has it", func() bool { return replica.CLI("EXISTS", "k") == "1" })
 	before := ring()
 	s.reload(t, file, conf+fmt.Sprintf(`  sentinels:
    - %s
