@@ -100,7 +100,7 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 		opts.Cluster = &proxy.Cluster{
 			Seeds:   c.Cluster,
 			Backend: func(addr string) proxy.Backend { return redis("tcp", addr, addr) },
-			Told:    func(masters []string, err error) { tellNodes(log, c.Name, masters, err) },
+			Told:    func(masters []string, err error) { tellNodes(log, masters, err) },
 		}
 	}
 	sentinels, err := newSentinels(c, t, log)
@@ -135,12 +135,12 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 }
 
 // tellNodes logs what has become known of a cluster.
-func tellNodes(log *slog.Logger, pool string, masters []string, err error) {
+func tellNodes(log *slog.Logger, masters []string, err error) {
 	if err != nil {
-		log.Error("the nodes of a cluster can't be found out", slog.String("pool", pool), slog.Any("error", err))
+		log.Error("the nodes of a cluster can't be found out", slog.Any("error", err))
 		return
 	}
-	log.Info("the masters of a cluster", slog.String("pool", pool), slog.Any("masters", masters))
+	log.Info("the masters of a cluster", slog.Any("masters", masters))
 }
 
 // newSentinels returns the Sentinels of a pool, or nil if it has none.
