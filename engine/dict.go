@@ -336,12 +336,15 @@ func advance(v, mask uint64) uint64 {
 	return bits.Reverse64(bits.Reverse64(v|^mask) + 1)
 }
 
+// deepest is the length up to which chains are chosen from evenly.
+const deepest = 6
+
 // random returns an entry, each with the same probability. The dict must not
 // be empty.
 func (d *dict[V]) random() *entry[V] {
 	// A bucket is taken with a probability proportional to the length of its
-	// chain: throw away most of the short ones.
-	const deepest = 6
+	// chain: throw away most of the short ones. The entries of one that is longer than
+	// deepest, of which there are few, come a little less often.
 	total := d.tables[0].mask + 1
 	if d.resize {
 		d.step()

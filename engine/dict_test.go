@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -40,18 +41,41 @@ func TestScanThroughResizing(t *testing.T) {
 }
 
 func TestRandomIsEven(t *testing.T) {
-	d := &dict[int]{}
 	const n, draws = 200, 200000
-	for i := range n {
-		d.add(fmt.Appendf(nil, "%d", i))
+	// even has no chain that is longer than those that are chosen from evenly.
+	even := func(d *dict[int]) bool {
+		for i := range d.tables[0].mask + 1 {
+			length := 0
+			for e := d.tables[0].head(i); e != nil; e = e.next {
+				length++
+			}
+			if length > deepest {
+				return false
+			}
+		}
+		return !d.resize
+	}
+	d := &dict[int]{}
+	for d.len() == 0 || !even(d) {
+		prefix := rand.Uint64()
+		d = &dict[int]{}
+		for i := range n {
+			d.add(fmt.Appendf(nil, "%d:%d", prefix, i))
+		}
+		for d.resize {
+			d.step()
+		}
 	}
 	counts := map[string]int{}
 	for range draws {
 		counts[d.random().key]++
 	}
 	chi := 0.0
-	for i := range n {
-		diff := float64(counts[fmt.Sprint(i)]) - draws/n
+	if len(counts) != n {
+		t.Errorf("%d of %d have come", len(counts), n)
+	}
+	for _, count := range counts {
+		diff := float64(count) - draws/n
 		chi += diff * diff / (draws / n)
 	}
 	if limit := n + 6*math.Sqrt(2*n); chi > limit {
