@@ -83,6 +83,7 @@ type cluster struct {
 
 	pool    *Pool
 	wake    chan struct{}
+	ctx     context.Context //nolint:containedctx // until stop
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	failing bool // the nodes were last not found out; of who refreshes
@@ -106,7 +107,7 @@ func newCluster(p *Pool, c Cluster) (*cluster, error) {
 	p.opts.Tag = "{}" // as every cluster has it
 	cl := &cluster{Cluster: c, pool: p, wake: make(chan struct{}, 1), known: make(map[string]*Node), order: make(map[string]uint64)}
 	ctx, stop := context.WithCancel(context.Background())
-	cl.stop = stop
+	cl.ctx, cl.stop = ctx, stop
 	cl.refresh(ctx)
 	if p.slots.Load() == nil { // any node knows better, and says so
 		s := new(Slots)
@@ -149,13 +150,13 @@ func (c *cluster) run(ctx context.Context) {
 		}
 		select {
 		case <-tick.C:
-			c.forget()
-		case <-c.wake:
+		case <-c.wake: // again and again, while a node is down that has left
 		case <-ctx.Done():
 			tick.Stop()
 			return
 		}
 		tick.Stop()
+		c.forget()
 		c.refresh(ctx)
 	}
 }
@@ -172,7 +173,17 @@ func (c *cluster) at(addr string) *Node {
 		n = &Node{pool: c.pool, server: ring.Server{Name: addr, Weight: 1}, backend: c.Backend(addr), order: c.order[addr], used: time.Now()}
 		c.known[addr] = n
 	}
+	if n != nil {
+		n.used = time.Now()
+	}
 	return n
+}
+
+// knows reports whether a node with an address has been heard of from the nodes.
+func (c *cluster) knows(addr string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[addr] != nil
 }
 
 // all returns all nodes that there are connections to.
@@ -260,7 +271,11 @@ func (c *cluster) left(old, now *Slots) {
 		}
 		time.AfterFunc(clusterLeft, func() {
 			out, _ := n.Lent()
-			if !slices.Contains(c.pool.slots.Load().nodes, n) && (out > 0 || !n.idleNow()) {
+			if slices.Contains(c.pool.slots.Load().nodes, n) || out == 0 && n.idleNow() {
+				return
+			}
+			// One that answers has its say: what is watched has changed, what waits is elsewhere.
+			if _, err := c.askOne(c.ctx, n.Name()); err != nil && c.ctx.Err() == nil {
 				n.giveUp()
 			}
 		})

@@ -380,6 +380,9 @@ func (l *link) advance(e *entry) {
 	if e.n == 0 {
 		l.at++
 		l.taken++
+		if e.moves != nil {
+			e.moves = nil // the batch may stay for long
+		}
 	}
 }
 
@@ -434,6 +437,9 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
 	l.push(entry{n: 1})
 	l.pending = AppendEval(l.pending, c)
+	if e.moves != nil { // to send on what is no retry any more
+		e.moves.commands, e.moves.done = AppendEval(nil, c), 0
+	}
 	l.push(e)
 	l.resent = true
 }

@@ -6,10 +6,12 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -180,6 +182,9 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		if r.commands, err = m.cut(); err != nil {
 			return errorReply("ERR redoubt: " + err.Error()), false
 		}
+		if !m.whole && c.forged(r.commands, raw, addr, l.node) {
+			return errorReply("ERR redoubt: the script answered with an error that looks like a redirection"), false
+		}
 	}
 	if m.whole {
 		r.n = m.n
@@ -204,6 +209,25 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		l.targets = append(l.targets, u)
 	}
 	return nil, true
+}
+
+// runsScript are the commands whose errors may be what a client's script says.
+var runsScript = map[string]bool{"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true, "fcall": true, "fcall_ro": true}
+
+// forged reports whether a redirection is a script's own words: it would be run again, and by
+// whom it names.
+func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
+	var scanner resp.CommandScanner
+	scanner.Limits = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
+	if n, err := scanner.Next(command); n == 0 || err != nil {
+		return true
+	}
+	args := scanner.Args()
+	if !runsScript[strings.ToLower(string(args[0]))] {
+		return false
+	}
+	slot, err := strconv.Atoi(strings.Fields(string(raw))[1])
+	return err != nil || len(args) < 4 || slot != int(keyslot.Of(args[3])) || addr == from.server.Name || !c.knows(addr)
 }
 
 // last is the tag of the last reply, which is that of a whole transaction.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -150,6 +151,8 @@ type split struct {
 	parts []part
 	from  []int32 // for each key which part has it
 	raw   []byte  // of the part that is being sent
+
+	bySlot *[keyslot.Count]uint16 // in a cluster, the part with a slot, and 1; 0: there is none
 }
 
 // A part is what one server has to do with a command.
@@ -190,6 +193,9 @@ func (s *split) free() {
 	size := cap(s.raw)
 	for i := range s.parts {
 		s.parts[i].node = nil
+		if s.bySlot != nil {
+			s.bySlot[s.parts[i].slot] = 0
+		}
 		size += cap(s.parts[i].body)
 	}
 	if size <= maxIdleSplit {

@@ -83,12 +83,14 @@ func (c *session) joinOf(name string) func(dst []byte, j *join) []byte {
 // ofSlot returns which part is for the slot of a key.
 func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 	slot := keyslot.Of(key)
-	for at := range s.parts {
-		if s.parts[at].slot == slot {
-			return at
-		}
+	if s.bySlot == nil {
+		s.bySlot = new([keyslot.Count]uint16)
+	}
+	if behind := s.bySlot[slot]; behind > 0 {
+		return int(behind) - 1
 	}
 	s.add(slots.Of(slot)).slot = slot
+	s.bySlot[slot] = uint16(len(s.parts)) //nolint:gosec // at most keyslot.Count
 	return len(s.parts) - 1
 }
 

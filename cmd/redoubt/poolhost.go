@@ -126,7 +126,7 @@ func (h *poolHost) health(context.Context) error {
 // reload reads the file again. A pool with other servers, or another way to choose
 // among them, changes under its clients, and so does one with other users, but for the
 // clients of those; one with another address, password,
-// database, tag or number of clients is opened anew, and its clients are closed
+// database, tag or number of clients, or that comes to be a cluster or is none any more, is opened anew, and its clients are closed
 // once they have their replies. Certificates are read again, for connections to come. A file with an error changes nothing.
 func (h *poolHost) reload(http string) {
 	file, err := readPools(h.flags.pools)
@@ -173,7 +173,7 @@ func (h *poolHost) reload(http string) {
 func (h *poolHost) find(c poolfile.Pool) *servedPool {
 	for _, p := range h.now() {
 		o := p.conf
-		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag &&
+		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag && o.HasCluster() == c.HasCluster() &&
 			o.ListenTLS == c.ListenTLS && hasDefaultUser(o) == hasDefaultUser(c) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
 			return p
 		}
