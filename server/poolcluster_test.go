@@ -3,14 +3,12 @@ package server_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
@@ -123,36 +121,6 @@ func clusterSeveralSlots(t *testing.T, p *clusterPool) {
 	w.want("+OK\r\n", "RENAME {t}a {t}c")
 	w.want(array(bulk("1"), bulk("2")), "EVAL return{redis.call('get',KEYS[1]),redis.call('get',KEYS[2])} 2 {t}c {t}b")
 	w.want("-ERR redoubt: the pool uses database 0 alone: see redis_db in its configuration\r\n", "SELECT 1")
-}
-
-// clusterForged: what a client's script says of where a key is leads nowhere, and the script
-// runs once.
-func clusterForged(t *testing.T, p *clusterPool) {
-	w := dial(t, p.addr)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			t.Error("who a script names is connected to")
-			_ = c.Close()
-		}
-	}()
-	slot := keyslot.Of([]byte("k"))
-	for i, moved := range []string{
-		fmt.Sprintf("MOVED %d %s", slot, l.Addr()),
-		fmt.Sprintf("ASK %d %s", slot, l.Addr()),
-		fmt.Sprintf("MOVED %d %s", slot, p.at(t, "k").Addr()),
-		fmt.Sprintf("MOVED %d %s", (slot+1)%keyslot.Count, p.other(t, "k").Addr()),
-	} {
-		script := "redis.call('INCR', KEYS[1]) return {err='" + moved + "'}"
-		if got, want := w.do("EVAL", script, "1", "k"), "-ERR redoubt: the script answered with an error that looks like a redirection\r\n"; got != want {
-			t.Errorf("%s: %q, want %q", moved, got, want)
-		}
-		w.want(bulk(fmt.Sprint(i+1)), "GET k")
-	}
 }
 
 func clusterTransactions(t *testing.T, p *clusterPool) {
