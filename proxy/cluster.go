@@ -43,24 +43,24 @@ const (
 
 // Slots is which node has which slots, as of one time. It doesn't change.
 type Slots struct {
-	nodes []*Node // masters with slots, in the order in which they were first heard of
-	owner [keyslot.Count]*Node
-	known bool // false: no node has been asked yet
+	nodes []*Node               // masters with slots, in the order in which they were first heard of
+	owner [keyslot.Count]uint16 // which of nodes
+	known bool                  // false: no node has been asked yet
 }
 
 // Nodes returns the masters.
 func (s *Slots) Nodes() []*Node { return s.nodes }
 
 // Pick returns the node that has key.
-func (s *Slots) Pick(key []byte) *Node { return s.owner[keyslot.Of(key)] }
+func (s *Slots) Pick(key []byte) *Node { return s.Of(keyslot.Of(key)) }
 
 // Of returns the node that has a slot.
-func (s *Slots) Of(slot uint16) *Node { return s.owner[slot] }
+func (s *Slots) Of(slot uint16) *Node { return s.nodes[s.owner[slot]] }
 
 // Count returns how many slots a node has.
 func (s *Slots) Count(n *Node) (count int) {
-	for _, o := range s.owner {
-		if o == n {
+	for _, at := range s.owner {
+		if s.nodes[at] == n {
 			count++
 		}
 	}
@@ -117,7 +117,7 @@ func newCluster(p *Pool, c Cluster) (*cluster, error) {
 			}
 		}
 		for i := range s.owner {
-			s.owner[i] = s.nodes[i%len(s.nodes)]
+			s.owner[i] = uint16(i % len(s.nodes)) //nolint:gosec // at most as many as slots
 		}
 		p.slots.Store(s)
 	}
@@ -243,16 +243,15 @@ func (c *cluster) refresh(ctx context.Context) {
 		return // closed
 	}
 	old := c.pool.slots.Load()
-	if old != nil && old.known && old.owner == s.owner {
-		c.failing = false
-		return
+	same := old != nil && old.known && slices.Equal(old.nodes, s.nodes)
+	if !same || old.owner != s.owner {
+		c.pool.slots.Store(s)
+		c.pool.changes.Add(1)
+		if old != nil {
+			c.left(old, s)
+		}
 	}
-	c.pool.slots.Store(s)
-	c.pool.changes.Add(1)
-	if old != nil {
-		c.left(old, s)
-	}
-	if c.Told != nil && (c.failing || old == nil || !old.known || !slices.Equal(old.nodes, s.nodes)) {
+	if c.Told != nil && (c.failing || !same) {
 		masters := make([]string, len(s.nodes))
 		for i, n := range s.nodes {
 			masters[i] = n.Name()
@@ -305,22 +304,21 @@ func (n *Node) giveUp() {
 // given to any, which says so.
 func (c *cluster) slotsOf(v view) *Slots {
 	s := &Slots{known: true}
-	for _, r := range v.ranges {
+	owners := make([]*Node, len(v.ranges))
+	for i, r := range v.ranges {
 		n := c.at(r.addr)
 		if n == nil {
 			return nil
 		}
-		for i := r.first; i <= r.last; i++ {
-			s.owner[i] = n
-		}
-		if !slices.Contains(s.nodes, n) {
+		if owners[i] = n; !slices.Contains(s.nodes, n) {
 			s.nodes = append(s.nodes, n)
 		}
 	}
 	slices.SortFunc(s.nodes, func(a, b *Node) int { return int(a.order) - int(b.order) }) //nolint:gosec // small
-	for i, n := range s.owner {
-		if n == nil {
-			s.owner[i] = s.nodes[0]
+	for i, r := range v.ranges {
+		at := slices.Index(s.nodes, owners[i])
+		for slot := r.first; slot <= r.last; slot++ {
+			s.owner[slot] = uint16(at) //nolint:gosec // at most as many as slots
 		}
 	}
 	return s

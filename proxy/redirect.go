@@ -23,14 +23,32 @@ import (
 // the commands, and what was refused is sent on in that order. A client takes a new table of
 // the slots only once all of its commands so far have their replies.
 
-// maxRedirects is how many times a command is sent on.
-const maxRedirects = 16
-
-// After redirectsAtOnce of them each waits for redirectPause: the nodes have not agreed yet.
 const (
+	// MaxRedirects is how many times a command is sent on.
+	MaxRedirects = 16
+	// RedirectPause is how long it then waits, but for the first few times: the nodes have
+	// not agreed yet.
+	RedirectPause = 20 * time.Millisecond
+
 	redirectsAtOnce = 4
-	redirectPause   = 20 * time.Millisecond
 )
+
+// PauseOf returns how long a command waits before it is sent on, which it has been so many
+// times.
+func PauseOf(hops int) time.Duration {
+	if hops < redirectsAtOnce {
+		return 0
+	}
+	return RedirectPause
+}
+
+// DisagreedReply is the error reply for a command that has been sent on MaxRedirects times.
+func DisagreedReply() []byte {
+	return errorReply("ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run")
+}
+
+// unlimited is for what has been read from a client, within its limits.
+var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
 
 // moves is what an entry has in a cluster, to be sent on.
 type moves struct {
@@ -122,8 +140,7 @@ func (m *moves) cut() ([]byte, error) {
 		return m.commands, nil
 	}
 	for {
-		var scanner resp.CommandScanner
-		scanner.Limits = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
+		scanner := resp.CommandScanner{Limits: unlimited}
 		n, err := scanner.Next(m.commands)
 		if err != nil || n == 0 {
 			return nil, errors.Join(errCut, err)
@@ -170,9 +187,9 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 	if !ask {
 		c.check()
 	}
-	if m.hops == maxRedirects {
+	if m.hops == MaxRedirects {
 		m.done++
-		return errorReply("ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run"), false
+		return DisagreedReply(), false
 	}
 	r := redirection{ask: ask, entry: entry{
 		caller: e.caller, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
@@ -190,8 +207,8 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		r.n = m.n
 		r.tag -= uint64(m.n - 1) //nolint:gosec // positive
 	}
-	if m.hops >= redirectsAtOnce {
-		r.due = time.Now().Add(redirectPause)
+	if pause := PauseOf(m.hops); pause > 0 {
+		r.due = time.Now().Add(pause)
 	}
 	l.advance(e)
 	to := c.at(addr)
@@ -217,8 +234,7 @@ var runsScript = map[string]bool{"eval": true, "evalsha": true, "eval_ro": true,
 // forged reports whether a redirection is a script's own words: it would be run again, and by
 // whom it names.
 func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
-	var scanner resp.CommandScanner
-	scanner.Limits = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
+	scanner := resp.CommandScanner{Limits: unlimited}
 	if n, err := scanner.Next(command); n == 0 || err != nil {
 		return true
 	}

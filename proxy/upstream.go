@@ -343,6 +343,21 @@ type Stats struct {
 	Traffic
 }
 
+// Add adds other to s, which is Up if either is.
+func (s *Stats) Add(other *Stats) {
+	s.Up = s.Up || other.Up
+	s.Connects += other.Connects
+	s.Failures += other.Failures
+	s.Losses += other.Losses
+	s.EOFs += other.EOFs
+	s.Waiting += other.Waiting
+	s.Pending += other.Pending
+	s.Queued += other.Queued
+	s.InFlight += other.InFlight
+	s.InFlightBytes += other.InFlightBytes
+	s.Traffic.Add(&other.Traffic)
+}
+
 // Stats returns the counters now.
 func (u *Upstream) Stats() Stats {
 	s := Stats{Connects: u.connects.Load(), Failures: u.failures.Load(), Losses: u.losses.Load(), EOFs: u.eofs.Load()}

@@ -164,7 +164,7 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 		case t.again(ended, reply):
 			continue
 		default:
-			return disagreed
+			return proxy.DisagreedReply()
 		}
 		return c.afterBlock(ended, t.node, reply, err)
 	}

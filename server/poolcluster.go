@@ -39,29 +39,26 @@ func (t *try) borrow(ctx context.Context, p resp.Protocol) (*proxy.Exclusive, er
 // from now on.
 func (t *try) again(ctx context.Context, reply []byte) bool {
 	to, ask := t.node.Redirect(reply)
-	if to == nil || t.hops == maxTries {
+	if to == nil || t.hops == proxy.MaxRedirects {
 		return false
 	}
-	if t.hops++; t.hops > triesAtOnce {
-		pause := time.NewTimer(tryPause)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
+	if pause := proxy.PauseOf(t.hops); pause > 0 {
+		sleep(ctx, pause)
 	}
+	t.hops++
 	t.node, t.ask = to, ask
 	return true
 }
 
-// disagreed is the answer to what has been sent on too many times.
-var disagreed = resp.AppendError(nil, "ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run")
-
-const (
-	maxTries    = 16
-	triesAtOnce = 4 // after that the nodes have not agreed yet
-	tryPause    = 20 * time.Millisecond
-)
+// sleep returns after a pause, or when ctx ends.
+func sleep(ctx context.Context, pause time.Duration) {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
 
 // slotOf returns the slot of a key, and 0 where there are none.
 func (c *session) slotOf(key []byte) uint16 {
@@ -135,7 +132,7 @@ func (c *session) watchElsewhere(raw, reply []byte) ([]byte, error) {
 	}
 	if redirects(t.node, reply) {
 		c.endWatch()
-		reply = disagreed
+		reply = proxy.DisagreedReply()
 	}
 	return reply, nil
 }
@@ -168,14 +165,9 @@ var errShardMoved = errors.New("the slot of the channel has moved")
 
 // tellAgain is tell for shard channels one of which has moved.
 func (s *subscriptions) tellAgain(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (node *proxy.Node, err error) {
-	for range maxTries {
+	for range proxy.MaxRedirects {
 		_, _ = s.tell(family, opposite[verb], at)
-		pause := time.NewTimer(tryPause) // the nodes are asked meanwhile
-		select {
-		case <-pause.C:
-		case <-s.c.ctx.Done():
-			pause.Stop()
-		}
+		sleep(s.c.ctx, proxy.RedirectPause) // the nodes are asked meanwhile
 		for n := range at {
 			at[n] = s.at(family, n)
 		}

@@ -21,10 +21,10 @@ type clusterPool struct {
 	cluster *redistest.Cluster
 }
 
-// startCluster runs a server in front of a new cluster, which it knows by its first node.
-func startCluster(t *testing.T, masters, replicasEach int, change ...func(o *proxy.PoolOptions)) *clusterPool {
+// startCluster runs a server in front of a new cluster of three masters, which it knows by its first node.
+func startCluster(t *testing.T, replicasEach int, change ...func(o *proxy.PoolOptions)) *clusterPool {
 	t.Helper()
-	c := redistest.StartCluster(t, masters, replicasEach)
+	c := redistest.StartCluster(t, 3, replicasEach)
 	p := &clusterPool{poolOf: &poolOf{nodes: c.Nodes()}, cluster: c}
 	opts := clusterOptions(c.Addrs()[0])
 	for _, f := range change {
@@ -64,7 +64,7 @@ func (p *clusterPool) other(t *testing.T, key string) *redistest.Server {
 
 // TestCluster: a cluster is used like one server, by clients that know nothing of it.
 func TestCluster(t *testing.T) {
-	p := startCluster(t, 3, 0)
+	p := startCluster(t, 0)
 	fresh := func(t *testing.T) *clusterPool {
 		t.Helper()
 		p.client(t).FlushAll(t.Context())
@@ -342,25 +342,12 @@ func clusterOrder(t *testing.T, p *clusterPool) {
 // clusterLoad: while slots move under load, every client has its replies in order, each value
 // is that of its key and none is lost, and no error is seen.
 func clusterLoad(t *testing.T, p *clusterPool) {
-	var seen atomic.Int64
-	failed, faults := make([]atomic.Int64, 16), make([]faulty, 16)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	end := sync.OnceFunc(func() {
-		close(stop)
-		wg.Wait()
-	})
-	defer end()
-	seed := rand.Uint64()
 	const porters = 8
-	for i := range porters {
-		c := &porter{p: p.poolOf, rng: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("porter%d", i),
-			last: map[string]written{}, seen: &seen, failed: failed, faults: faults}
-		wg.Go(func() { c.work(t, stop) })
-	}
-	rng := rand.New(rand.NewPCG(seed, 99))
+	l := startPorters(t, p.poolOf, porters)
+	defer l.end()
+	rng := rand.New(rand.NewPCG(l.seed, 99))
 	moves := 0
-	for most := proxyFaults(100_000); seen.Load() < most && !t.Failed() || moves < 20; moves++ {
+	for most := proxyFaults(100_000); l.seen.Load() < most && !t.Failed() || moves < 20; {
 		key := sharedKey(rng.IntN(porterKeys))
 		if rng.IntN(2) == 0 {
 			key = fmt.Sprintf("porter%d:%d", rng.IntN(porters), rng.IntN(4*porterKeys))
@@ -371,19 +358,20 @@ func clusterLoad(t *testing.T, p *clusterPool) {
 			continue
 		}
 		p.cluster.Move(p.cluster.Slot(key), from, to, func() {
-			now := seen.Load()
-			eventually(t, "the load goes on", func() bool { return seen.Load() > now+100 || t.Failed() })
+			now := l.seen.Load()
+			eventually(t, "the load goes on", func() bool { return l.seen.Load() > now+100 || t.Failed() })
 		})
+		moves++
 	}
-	end()
-	t.Logf("seed %d: %d replies, %d moves", seed, seen.Load(), moves)
+	l.end()
+	t.Logf("seed %d: %d replies, %d moves", l.seed, l.seen.Load(), moves)
 	eventually(t, "nobody has a connection of their own", func() bool { return p.Stats().Dedicated == 0 })
 }
 
 // TestClusterFailover: a master that is killed costs its own keys, until its replica has
 // taken its place.
 func TestClusterFailover(t *testing.T) {
-	p := startCluster(t, 3, 1)
+	p := startCluster(t, 1)
 	w := dial(t, p.addr)
 	keys := make([]string, 3) // one on each master
 	for i := 0; keys[0] == "" || keys[1] == "" || keys[2] == ""; i++ {
@@ -432,7 +420,7 @@ func TestClusterFailover(t *testing.T) {
 // TestClusterSilentMaster: who waits for a master that is silent has an error once its
 // replica has taken over, and goes on with that.
 func TestClusterSilentMaster(t *testing.T) {
-	p := startCluster(t, 3, 1, func(o *proxy.PoolOptions) { o.Timeout = 300 * time.Millisecond })
+	p := startCluster(t, 1, func(o *proxy.PoolOptions) { o.Timeout = 300 * time.Millisecond })
 	key := ""
 	for i := 0; key == ""; i++ {
 		if k := fmt.Sprintf("k%d", i); p.at(t, k) == p.nodes[0] {

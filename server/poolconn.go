@@ -135,7 +135,7 @@ func (n nodeConn) block(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 			continue
 		}
 		if redirects(t.node, raw) {
-			raw = disagreed
+			raw = proxy.DisagreedReply()
 		}
 		return askedReply(raw)
 	}

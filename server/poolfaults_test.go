@@ -262,32 +262,45 @@ func TestPoolFaults(t *testing.T) {
 	}
 }
 
+// A portage is porters at work, until its end.
+type portage struct {
+	porters []*porter
+	seed    uint64
+	seen    atomic.Int64
+	failed  []atomic.Int64 // of each node
+	faults  []faulty
+	stop    chan struct{}
+	working sync.WaitGroup
+	end     func()
+}
+
+func startPorters(t *testing.T, p *poolOf, n int) *portage {
+	l := &portage{seed: rand.Uint64(), failed: make([]atomic.Int64, len(p.nodes)), faults: make([]faulty, len(p.nodes)), stop: make(chan struct{})}
+	l.end = sync.OnceFunc(func() {
+		close(l.stop)
+		l.working.Wait()
+	})
+	for i := range n {
+		c := &porter{p: p, rng: rand.New(rand.NewPCG(l.seed, uint64(i))), name: fmt.Sprintf("porter%d", i),
+			last: map[string]written{}, seen: &l.seen, failed: l.failed, faults: l.faults}
+		l.porters = append(l.porters, c)
+		l.working.Go(func() { c.work(t, l.stop) })
+	}
+	return l
+}
+
 func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Timeout = timeout })
-	var seen atomic.Int64
-	failed, faults := make([]atomic.Int64, 3), make([]faulty, 3)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	end := sync.OnceFunc(func() {
-		close(stop)
-		wg.Wait()
-	})
-	defer end()
-	seed := rand.Uint64()
-	var porters [16]*porter
-	for i := range porters {
-		c := &porter{p: p, rng: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("porter%d", i),
-			last: map[string]written{}, seen: &seen, failed: failed, faults: faults}
-		porters[i] = c
-		wg.Go(func() { c.work(t, stop) })
-	}
+	all := startPorters(t, p, 16)
+	defer all.end()
+	failed, faults, porters := all.failed, all.faults, all.porters
 	var listeners [channels]*faultsListener
 	for i := range listeners {
 		l := &faultsListener{channel: faultsChannel(i), last: map[string]int{}}
 		l.at = porters[0].node(l.channel)
 		l.fault = &faults[l.at]
 		listeners[i] = l
-		wg.Go(func() { l.work(t, p.addr, stop) })
+		all.working.Go(func() { l.work(t, p.addr, all.stop) })
 	}
 	fault := func(at int) {
 		errorsBefore := failed[at].Load()
@@ -307,7 +320,7 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		p.nodes[at].Resume()
 		eventually(t, "it answers again", func() bool { return p.pool.Nodes()[at].Up() })
 		// From now on an error is wrong again, but in what was sent before.
-		var begun [len(porters)]int64
+		begun := make([]int64, len(porters))
 		for i, c := range porters {
 			begun[i] = c.batches.Load()
 		}
@@ -319,23 +332,23 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 			eventually(t, l.channel+" is heard", func() bool { return l.heard.Load() > heard || t.Failed() })
 		}
 		faults[at].now.Store(false)
-		now := seen.Load()
-		eventually(t, "the load goes on", func() bool { return seen.Load() > now+1000 || t.Failed() })
+		now := all.seen.Load()
+		eventually(t, "the load goes on", func() bool { return all.seen.Load() > now+1000 || t.Failed() })
 	}
 	for !t.Failed() {
 		fault(1)
 		fault(2)
-		if seen.Load() >= most {
+		if all.seen.Load() >= most {
 			break
 		}
 	}
-	end()
+	all.end()
 	for _, l := range listeners {
 		if l.at > 0 && l.joined.Load() < 2 && !t.Failed() {
 			t.Errorf("%s has never been subscribed to anew", l.channel)
 		}
 	}
-	t.Logf("seed %d: %d replies, errors by server %d %d %d", seed, seen.Load(), failed[0].Load(), failed[1].Load(), failed[2].Load())
+	t.Logf("seed %d: %d replies, errors by server %d %d %d", all.seed, all.seen.Load(), failed[0].Load(), failed[1].Load(), failed[2].Load())
 	eventually(t, "nobody has a connection of their own", func() bool { return p.Stats().Dedicated == 0 })
 }
 

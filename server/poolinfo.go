@@ -33,12 +33,15 @@ func (c *session) infoPooled(args [][]byte) {
 		st := c.srv.Stats()
 		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\n", st.Clients, c.srv.opts.MaxClients)
 	}
-	if section("Pool") && c.slots != nil {
-		fmt.Fprintf(&b, "pool_name:%s\r\ncluster_known:%t\r\nhash_tag:{}\r\nservers:%d\r\n", pool.Name(), c.slots.Known(), len(c.slots.Nodes()))
-	} else if wanted("Pool") {
+	if section("Pool") {
 		o := pool.Options()
-		fmt.Fprintf(&b, "pool_name:%s\r\nhash:%s\r\ndistribution:%s\r\nhash_tag:%s\r\nring_digest:%s\r\nservers:%d\r\n",
-			o.Name, o.Hash, o.Distribution, o.Tag, pool.Digest(), len(pool.Nodes()))
+		fmt.Fprintf(&b, "pool_name:%s\r\n", o.Name)
+		if c.slots != nil {
+			fmt.Fprintf(&b, "cluster_known:%t\r\nhash_tag:%s\r\n", c.slots.Known(), o.Tag)
+		} else {
+			fmt.Fprintf(&b, "hash:%s\r\ndistribution:%s\r\nhash_tag:%s\r\nring_digest:%s\r\n", o.Hash, o.Distribution, o.Tag, pool.Digest())
+		}
+		fmt.Fprintf(&b, "servers:%d\r\n", len(pool.Nodes()))
 	}
 	if section("Servers") {
 		for i, n := range pool.Nodes() {
@@ -70,10 +73,7 @@ func (c *session) infoPooled(args [][]byte) {
 func countersOf(n *proxy.Node) string {
 	var sum proxy.Stats
 	for _, st := range n.Stats() {
-		sum.Connects += st.Connects
-		sum.Losses += st.Losses
-		sum.Waiting += st.Waiting
-		sum.Pending += st.Pending
+		sum.Add(&st)
 	}
 	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d", sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
 }

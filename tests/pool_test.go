@@ -18,7 +18,6 @@ import (
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
-	"github.com/redoubt-go/redoubt/server"
 )
 
 // servePool runs a server in front of a pool of three redis-servers.
@@ -30,16 +29,8 @@ func servePool(t *testing.T) (addr string) {
 			Server: ring.Server{Name: fmt.Sprintf("redis-%d", i+1), Weight: 1}, Backend: &proxy.Redis{Addr: redistest.Start(t).Addr()},
 		})
 	}
-	pool, err := proxy.NewPool(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
-	srv, err := server.New(server.Options{Pool: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return servertest.Serve(t, srv)
+	_, addr = servertest.ServePool(t, opts)
+	return addr
 }
 
 // TestPoolGoRedis: go-redis works on a pool with its defaults: RESP3, pipelines,

@@ -55,4 +55,8 @@ func TestServePoolCluster(t *testing.T) {
 	if got, err := c.Get(t.Context(), "k7").Result(); got != "v" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
+	// What waits for messages of a cluster would miss those of servers: it is opened anew.
+	one := redistest.Start(t)
+	s.reload(t, file, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"a pool ends"`)
+	eventually(t, "the server is served", func() bool { return c.Set(t.Context(), "k", "v", 0).Err() == nil && one.CLI("GET", "k") == "v" })
 }

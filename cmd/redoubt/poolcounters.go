@@ -51,15 +51,7 @@ func (s *serverCounters) total() (sum proxy.Stats, up int) {
 	for i := range s.shared {
 		c := &s.shared[i]
 		up += oneIf(c.Up)
-		sum.Connects += c.Connects
-		sum.Failures += c.Failures
-		sum.Losses += c.Losses
-		sum.EOFs += c.EOFs
-		sum.Pending += c.Pending
-		sum.Queued += c.Queued
-		sum.InFlight += c.InFlight
-		sum.InFlightBytes += c.InFlightBytes
-		sum.Traffic.Add(&c.Traffic)
+		sum.Add(&c.Stats)
 	}
 	return sum, up
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
-	"github.com/redoubt-go/redoubt/server"
 )
 
 // startWatched starts masters redis-1 …, each with a replica that has its data.
@@ -68,16 +67,8 @@ func serve(t *testing.T, o sentinel.Options, watched []redistest.Watched) *front
 			}}),
 		})
 	}
-	pool, err := proxy.NewPool(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
-	srv, err := server.New(server.Options{Pool: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &front{pool, servertest.Serve(t, srv)}
+	pool, addr := servertest.ServePool(t, opts)
+	return &front{pool, addr}
 }
 
 func (f *front) client(t *testing.T) *redis.Client {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -18,6 +19,21 @@ func Serve(tb testing.TB, srv *server.Server) (addr string) {
 	}
 	ServeOn(tb, srv, l)
 	return l.Addr().String()
+}
+
+// ServePool serves a new pool until the test ends, and returns it and its address.
+func ServePool(tb testing.TB, o proxy.PoolOptions) (p *proxy.Pool, addr string) {
+	tb.Helper()
+	p, err := proxy.NewPool(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = p.Close() })
+	srv, err := server.New(server.Options{Pool: p})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p, Serve(tb, srv)
 }
 
 // ServeOn serves those who connect to l until the test ends.
