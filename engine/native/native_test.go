@@ -220,7 +220,8 @@ var steps = map[string]int{"lock": 20000, "gcra": 20000, "stock": 6000}
 
 // TestSameAsLua holds each function identical to its Lua: reply, log, messages,
 // keyspace events, what the key is and for how long. Each of them must have
-// done most of the calls itself.
+// done a quarter of the calls itself: the histories below leave them between a
+// half and four fifths.
 func TestSameAsLua(t *testing.T) {
 	var mu sync.Mutex
 	used, called := map[string]int{}, map[string]int{}
@@ -260,8 +261,8 @@ func TestSameAsLua(t *testing.T) {
 		}
 	})
 	for digest := range native.All() {
-		if n := called[digest]; n < 1000 || used[digest] < n/2 {
-			t.Errorf("the function of %s did %d of %d calls, want at least half of at least 1000", digest, used[digest], n)
+		if n := called[digest]; n < 1000 || used[digest] < n/4 {
+			t.Errorf("the function of %s did %d of %d calls, want at least a quarter of at least 1000", digest, used[digest], n)
 		}
 	}
 }
