@@ -2,6 +2,9 @@
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+GOTESTSUM_VERSION := v1.13.0
+GOTESTSUM := bin/gotestsum-$(GOTESTSUM_VERSION)
+TESTWATCH := bin/testwatch
 # How many inputs each fuzz target tries in `make check`: a time would end in the
 # middle of one, which Go now and then takes for a failure.
 FUZZTIME ?= 3000x
@@ -20,14 +23,33 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
-# One package after the other: they start servers, and some compare times.
+# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT): all modules, with a line a package,
+# what failed and what was skipped with its reason at the end, and a closing line.
+define run-tests
+@NAME="make $(1)" LEFT="$(4)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
+	code=0; for m in $(TESTED); do \
+		(cd $$m && go test -json $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
+	done; exit $$code'
+endef
+CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
+
 .PHONY: test
-test: redis-server memcached pymemcache redis-py ## Vets and tests everything; needs redis-server, memcached, pymemcache and redis-py, installs them where it can
+test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache and redis-py, and installs them where it can
+	$(call run-tests,test,-short,1m,left out: the race detector and what takes long: make test-all)
+
+.PHONY: test-all
+test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, those that take long too
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
-	@set -e; for m in $(TESTED); do \
-		echo "== go vet, module $$m"; (cd $$m && go vet ./...); \
-		echo "== go test $(RACE), module $$m"; (cd $$m && go test $(RACE) -p 1 -timeout 20m ./...); \
-	done
+	$(call run-tests,test-all,$(RACE),5m,left out: what takes hours: see CONTRIBUTING.md)
+
+$(GOTESTSUM):
+	@echo "== building gotestsum $(GOTESTSUM_VERSION), once"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION) \
+		&& mkdir -p bin && mv "$$dir/gotestsum" $@ && rmdir "$$dir"
+
+.PHONY: $(TESTWATCH)
+$(TESTWATCH):
+	@go build -o $@ ./internal/testwatch
 
 .PHONY: test-native
 test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-server of Redis 7.4, Valkey 9 or newer
@@ -35,51 +57,26 @@ test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-
 	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
 	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./server
 
-.PHONY: redis-server
-redis-server:
-	@if command -v redis-server >/dev/null && command -v redis-cli >/dev/null; then exit 0; fi; \
+# The tests look for a module of Python in both: the first python3 may be another than the system's.
+.PHONY: needed
+needed:
+	@missing=; \
+	command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="redis-server redis-tools"; \
+	command -v memcached >/dev/null || missing="$$missing memcached"; \
+	for module in pymemcache redis; do \
+		python3 -c "import $$module" 2>/dev/null || /usr/bin/python3 -c "import $$module" 2>/dev/null || missing="$$missing python3-$$module"; \
+	done; \
+	if test -z "$$missing"; then exit 0; fi; \
 	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-		echo "== installing redis-server"; \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server redis-tools; \
+		echo "== installing $$missing"; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
 	else \
-		echo "The tests run against redis-server 7 or newer, which is not installed. Install it:"; \
-		echo "  Debian, Ubuntu: sudo apt-get install redis-server redis-tools"; \
-		echo "  Fedora:         sudo dnf install valkey-compat-redis"; \
-		echo "  macOS:          brew install redis"; \
+		echo "The tests need what is not installed; by the names of Debian's packages: $$missing"; \
+		echo "  Debian, Ubuntu: sudo apt-get install $$missing"; \
+		echo "  Fedora:         sudo dnf install valkey-compat-redis memcached python3-pymemcache python3-redis"; \
+		echo "  macOS:          brew install redis memcached; python3 -m pip install pymemcache redis"; \
 		exit 1; \
 	fi
-
-.PHONY: memcached
-memcached:
-	@if command -v memcached >/dev/null; then exit 0; fi; \
-	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-		echo "== installing memcached"; \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends memcached; \
-	else \
-		echo "The tests of proxy/memcached run against memcached, which is not installed. Install it:"; \
-		echo "  Debian, Ubuntu: sudo apt-get install memcached"; \
-		echo "  Fedora:         sudo dnf install memcached"; \
-		echo "  macOS:          brew install memcached"; \
-		exit 1; \
-	fi
-
-# python-module TARGET,MODULE: what the module tests runs of Python. The test finds it in either Python: the first may be another than the system's.
-define python-module
-.PHONY: $(1)
-$(1):
-	@for p in python3 /usr/bin/python3; do if $$$$p -c 'import $(2)' 2>/dev/null; then exit 0; fi; done; \
-	if command -v apt-get >/dev/null && test "$$$$(id -u)" = 0; then \
-		echo "== installing python3-$(2)"; \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-$(2); \
-	else \
-		echo "The module tests runs $(1), which is not installed. Install it:"; \
-		echo "  Debian, Ubuntu: sudo apt-get install python3-$(2)"; \
-		echo "  others:         pip install $(2)"; \
-		exit 1; \
-	fi
-endef
-$(eval $(call python-module,pymemcache,pymemcache))
-$(eval $(call python-module,redis-py,redis))
 
 .PHONY: check
 check: format lint tidy generated cross fuzz ## Everything else that a change must pass

@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // TestNoLeaks holds that what callers leave behind ends by itself: with the
@@ -72,10 +73,7 @@ func TestNoLeaks(t *testing.T) {
 // TestSilentSubscription holds that a subscription whose connection has gone
 // silent is made anew.
 func TestSilentSubscription(t *testing.T) {
-	if testing.Short() {
-		// -short is for who wants to wait for less; make test does not say it.
-		t.Skip("takes seconds: it waits for two unanswered pings")
-	}
+	slow.Test(t, "it waits 6 s for two unanswered pings")
 	s := redistest.Start(t)
 	proxy := faultnet.New(t, s.Addr())
 	c := wrap(t, &redis.Options{Addr: proxy.Addr()})
