@@ -18,6 +18,7 @@ type bounds struct {
 	prefixes    int   // of CLIENT TRACKING BCAST
 	tracked     int   // names of keys that CLIENT TRACKING remembers, in bytes
 	clientName  int   // CLIENT SETNAME and SETINFO, in bytes
+	source      int   // of one script, in bytes
 	loaded      int   // SCRIPT LOAD, in bytes of source
 	evals       int   // scripts that came by EVAL; the oldest are forgotten
 	evalBytes   int   // of them, in bytes of source
@@ -25,7 +26,7 @@ type bounds struct {
 
 var defaultBounds = bounds{
 	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
-	loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
+	source: 4 << 20, loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
 }
 
 // perName is what is held beside the bytes of a name, or an argument.

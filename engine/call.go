@@ -47,6 +47,7 @@ type call struct {
 	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
 	only      []byte   // the one key to look at, when a blocked command is redone
 	wait      *Wait    // set by a command that has to wait
+	script    compiled // what EVAL or SCRIPT LOAD brings, compiled before a lock was taken
 	keyBuf    []int
 }
 

@@ -1,8 +1,9 @@
 package engine
 
 type queued struct {
-	cmd  *command
-	args [][]byte
+	cmd    *command
+	args   [][]byte
+	script compiled
 }
 
 // A watch is what a session has seen of a key that it watches.
@@ -19,6 +20,10 @@ func (s *Session) enqueue(cmd *command, args [][]byte) bool {
 	for _, a := range args {
 		size += len(a) + perName
 	}
+	source, isScript := cmd.source(args)
+	if isScript {
+		size += len(source) * compiledSize
+	}
 	if s.queued+size > s.e.bounds.transaction {
 		return false
 	}
@@ -27,7 +32,11 @@ func (s *Session) enqueue(cmd *command, args [][]byte) bool {
 	for i, a := range args {
 		kept[i] = clone(a)
 	}
-	s.queue = append(s.queue, queued{cmd, kept})
+	q := queued{cmd: cmd, args: kept}
+	if isScript { // EXEC holds locks
+		q.script.script, q.script.err = s.e.cache.read(source, s.e)
+	}
+	s.queue = append(s.queue, q)
 	return true
 }
 
@@ -205,6 +214,7 @@ func cmdExec(c *call) {
 			c.err("EXECABORT Transaction discarded because of: " + why)
 			return
 		}
+		c.script = q.script
 		all = all || !c.lockKeys(&set, q.cmd, q.args)
 	}
 	if all {
@@ -261,7 +271,7 @@ func (s *Session) runQueue(c *call, queue []queued) {
 	c.noBlock = true
 	c.array(len(queue))
 	for _, q := range queue {
-		c.cmd, c.args, c.db, c.proto = q.cmd, q.args, s.db, s.proto
+		c.cmd, c.args, c.db, c.proto, c.script = q.cmd, q.args, s.db, s.proto, q.script
 		c.dirty, c.logged, c.touched, c.reads = 0, false, nil, false
 		c.effects.reset()
 		if c.e.monitors.n.Load() > 0 {

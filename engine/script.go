@@ -56,8 +56,11 @@ func (c *call) eval(loaded, readOnly bool) {
 			return
 		}
 	} else {
-		var err error
-		if sc, err = c.s.load(c.args[1]); err != nil {
+		err := c.script.err
+		if sc = c.script.script; err == nil && c.s.executing {
+			sc, err = c.e.cache.add(sc, false, &c.e.bounds)
+		}
+		if err != nil {
 			c.err("ERR " + err.Error())
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,7 +42,10 @@ type scriptCache struct {
 	bytes    int       // of those
 }
 
-var errManyScripts = errors.New("the scripts that are loaded are too large together: SCRIPT FLUSH")
+var (
+	errManyScripts = errors.New("the scripts that are loaded are too large together: SCRIPT FLUSH")
+	errLongScript  = errors.New("the script is too long")
+)
 
 // load returns the script with the text given, compiled now when it is new.
 // keep says that it stays until it is flushed.
@@ -72,7 +76,11 @@ func digestOf(source []byte) (digest [digestLen]byte) {
 	return digest
 }
 
+// compile takes time in proportion to the source. No shard may be held.
 func (e *Engine) compile(digest [digestLen]byte, source []byte) (*script, error) {
+	if most := e.bounds.source; len(source) > most {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", errLongScript, len(source), most)
+	}
 	proto, err := lua.Compile("user_script", string(source))
 	if err != nil {
 		return nil, err
@@ -171,7 +179,13 @@ func (s *Session) script(digest []byte) *script {
 }
 
 func cmdScriptLoad(c *call) {
-	sc, err := c.e.cache.load(c.args[2], true, c.e)
+	sc, err := c.script.script, c.script.err
+	switch {
+	case !c.s.executing:
+		sc, err = c.e.cache.load(c.args[2], true, c.e)
+	case err == nil:
+		sc, err = c.e.cache.add(sc, true, &c.e.bounds)
+	}
 	if err != nil {
 		c.err("ERR " + err.Error())
 		return

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"log/slog"
-	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/lua"
 )
@@ -18,30 +17,46 @@ import (
 // keepsToKeys reports whether a command that runs a script needs only the shards
 // of the keys that it declares.
 func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
-	if c.e.opts.StrictKeys {
-		return true
-	}
 	n, why := declared(args)
-	switch {
-	case why != "":
+	if why != "" {
 		return true // an error
+	}
+	source, isEval := cmd.source(args)
+	if isEval && cmd == c.cmd { // a transaction has compiled it when it was queued
+		c.script.script, c.script.err = c.s.load(source)
+	}
+	switch {
+	case c.e.opts.StrictKeys:
+		return true
 	case n == 0: // it isn't about any keys: it runs as on Redis
-		return false
+		return isEval && c.script.err != nil
+	case isEval:
+		return c.script.err != nil || c.script.script.keysOnly
 	}
-	if strings.HasPrefix(cmd.name, "evalsha") {
-		// One that is unknown may be loaded by the time that it runs, which is
-		// so for certain when the same transaction loads it.
-		sc := c.s.script(args[1])
-		return sc != nil && sc.keysOnly
+	// One that is unknown may be loaded by the time that it runs, which is
+	// so for certain when the same transaction loads it.
+	sc := c.s.script(args[1])
+	return sc != nil && sc.keysOnly
+}
+
+// compiled is a script, or why it is none.
+type compiled struct {
+	script *script
+	err    error
+}
+
+// compiledSize is about how many bytes a byte of source comes to.
+const compiledSize = 16
+
+// source is the text of the script that a command brings, if it does.
+func (cmd *command) source(args [][]byte) (text []byte, ok bool) {
+	switch cmd.name {
+	case "eval", "eval_ro":
+		return args[1], true
+	case "script|load":
+		return args[2], true
 	}
-	load := c.s.load
-	if cmd != c.cmd {
-		// In a transaction it is loaded when its turn comes: what comes before it
-		// can ask for it by EVALSHA or SCRIPT EXISTS.
-		load = func(source []byte) (*script, error) { return c.e.cache.read(source, c.e) }
-	}
-	sc, err := load(args[1])
-	return err != nil || sc.keysOnly
+	return nil, false
 }
 
 // load is the cache's, which first looks at what the session ran last by EVAL.

@@ -51,13 +51,21 @@ type funcState struct {
 	prev       *funcState
 	lx         *lexer
 	block      *block
-	lastTarget int // pc that is a jump target: no peephole across it
-	jpc        int // jumps waiting for the next instruction
+	lastTarget int         // pc that is a jump target: no peephole across it
+	jpc        int         // jumps waiting for the next instruction
+	tails      map[int]int // the last jump of the list that begins at another
 	freeReg    int
 	actives    []int // indices into p.locals of the variables in scope
 	activated  int   // how many of p.locals have come into scope so far
 	upvals     []upvalRef
+	captures   map[binding]int // the upvalue that a variable further out has here
 	consts     map[constKey]int
+}
+
+// A binding is a variable in scope: the register it has in its function.
+type binding struct {
+	fs  *funcState
+	reg int
 }
 
 type upvalRef struct {
@@ -154,12 +162,21 @@ func (fs *funcState) concat(l1, l2 int) int {
 	if l1 == noJump {
 		return l2
 	}
-	list := l1
-	for next := fs.jumpDest(list); next != noJump; next = fs.jumpDest(list) {
-		list = next
+	fs.fixJump(fs.tail(l1), l2)
+	if fs.tails == nil {
+		fs.tails = map[int]int{}
 	}
-	fs.fixJump(list, l2)
+	fs.tails[l1] = fs.tail(l2)
 	return l1
+}
+
+// tail is the last jump of a list. Walking to it would make a loop of n breaks
+// take n*n steps.
+func (fs *funcState) tail(list int) int {
+	if t, ok := fs.tails[list]; ok {
+		return t
+	}
+	return list
 }
 
 // control is the instruction that decides a jump: the test before it, if any.

@@ -1,7 +1,5 @@
 package lua
 
-import "slices"
-
 import "math"
 
 // A parser reads a chunk and emits code as it goes: one pass, no tree.
@@ -9,6 +7,7 @@ type parser struct {
 	lexer
 	fs    *funcState
 	depth int
+	scope map[string][]binding // the variables of each name, the innermost last
 }
 
 // maxDepth bounds nesting of syntax, as it bounds nesting of calls.
@@ -27,7 +26,7 @@ func compile(source, name string, depth int) (p *proto, err *syntaxError) {
 			p, err = nil, e
 		}
 	}()
-	ps := &parser{lexer: lexer{src: source, line: 1, lastLine: 1, chunk: chunkID(name, 80)}, depth: depth}
+	ps := &parser{lexer: lexer{src: source, line: 1, lastLine: 1, chunk: chunkID(name, 80)}, depth: depth, scope: map[string][]binding{}}
 	if len(source) > 0 && source[0] == '\x1b' {
 		return nil, &syntaxError{"Attempt to load bytecode"}
 	}
@@ -134,7 +133,9 @@ func (ps *parser) newLocal(name string, n int) {
 func (ps *parser) activate(n int) {
 	fs := ps.fs
 	for range n {
-		fs.p.locals[fs.activated].start = fs.pc()
+		v := &fs.p.locals[fs.activated]
+		v.start = fs.pc()
+		ps.scope[v.name] = append(ps.scope[v.name], binding{fs, len(fs.actives)})
 		fs.actives = append(fs.actives, fs.activated)
 		fs.activated++
 	}
@@ -144,60 +145,57 @@ func (ps *parser) removeLocals(to int) {
 	fs := ps.fs
 	for len(fs.actives) > to {
 		last := len(fs.actives) - 1
-		fs.p.locals[fs.actives[last]].end = fs.pc()
+		v := &fs.p.locals[fs.actives[last]]
+		v.end = fs.pc()
+		same := ps.scope[v.name]
+		ps.scope[v.name] = same[:len(same)-1]
 		fs.actives = fs.actives[:last]
 	}
 }
 
-func (fs *funcState) upvalIndex(ps *parser, name string, fromLocal bool, index int) int {
-	ref := upvalRef{fromLocal, index}
-	for i := range fs.upvals {
-		if fs.upvals[i] == ref {
-			return i
+// capture returns the upvalue of fs that is a variable of a function around it.
+func (ps *parser) capture(fs *funcState, name string, v binding) int {
+	if i, ok := fs.captures[v]; ok {
+		return i
+	}
+	ref := upvalRef{fromLocal: fs.prev == v.fs, index: v.reg}
+	if ref.fromLocal {
+		bl := v.fs.block
+		for bl != nil && bl.actives > v.reg {
+			bl = bl.prev
 		}
+		if bl != nil {
+			bl.captured = true
+		}
+	} else {
+		ref.index = ps.capture(fs.prev, name, v)
 	}
 	cur := ps.fs
 	ps.fs = fs
 	ps.limit(len(fs.upvals)+1, maxUpvals, "upvalues")
 	ps.fs = cur
+	i := len(fs.upvals)
 	fs.upvals = append(fs.upvals, ref)
 	fs.p.upNames = append(fs.p.upNames, name)
 	fs.p.nups = len(fs.upvals)
-	return len(fs.upvals) - 1
+	if fs.captures == nil {
+		fs.captures = map[binding]int{}
+	}
+	fs.captures[v] = i
+	return i
 }
 
-// resolve finds a variable in a function or those around it.
-func (ps *parser) resolve(fs *funcState, name string, e *expr, inner bool) int {
-	if fs == nil {
-		e.is(exGlobal, 0)
-		return exGlobal
-	}
-	for i, v := range slices.Backward(fs.actives) {
-		if fs.p.locals[v].name == name {
-			e.is(exLocal, i)
-			if inner {
-				bl := fs.block
-				for bl != nil && bl.actives > i {
-					bl = bl.prev
-				}
-				if bl != nil {
-					bl.captured = true
-				}
-			}
-			return exLocal
-		}
-	}
-	if ps.resolve(fs.prev, name, e, true) == exGlobal {
-		return exGlobal
-	}
-	e.info = fs.upvalIndex(ps, name, e.kind == exLocal, e.info)
-	e.kind = exUpval
-	return exUpval
-}
-
+// variable finds the variable of a name in the function and those around it.
 func (ps *parser) variable(name string, e *expr) {
-	if ps.resolve(ps.fs, name, e, false) == exGlobal {
-		e.info = ps.fs.strConst(name)
+	fs, named := ps.fs, ps.scope[name]
+	if len(named) == 0 {
+		e.is(exGlobal, fs.strConst(name))
+		return
+	}
+	if v := named[len(named)-1]; v.fs == fs {
+		e.is(exLocal, v.reg)
+	} else {
+		e.is(exUpval, ps.capture(fs, name, v))
 	}
 }
 
