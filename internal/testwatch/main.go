@@ -1,5 +1,5 @@
-// Command testwatch runs a test binary and ends it when one of its tests runs
-// for too long:
+// Testwatch runs a test binary and ends it when one of its tests runs for too
+// long:
 //
 //	go test -json -exec "testwatch -limit 1m" ./...
 //
