@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -174,6 +175,7 @@ func (c *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 //
 // goRedisson's ends with the first that fails, and says so to nobody.
 func TestFailedRenewalsAreRepeated(t *testing.T) {
+	slow.Test(t, "two renewals of a lease of 9 s on each back end")
 	each(t, func(t *testing.T, w *world) {
 		conn := &failing{counting: newCounting(t, w.dial(w.Addr))}
 		m := w.mutex(w.clientOn(conn), lock.Options{TTL: 9 * time.Second})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -81,6 +82,7 @@ func TestQuorumTokensRiseWhateverTheClocks(t *testing.T) {
 
 // The clock of one master jumps past the end of the lease: nobody gets a majority.
 func TestQuorumOutlivesAClockStep(t *testing.T) {
+	slow.Test(t, "four steps of a clock, each for a lease of 6 s")
 	t.Parallel()
 	clocks, conns, _ := clocks(t, 3)
 	const ttl = 6 * time.Second

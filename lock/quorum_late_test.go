@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// A slow Conn keeps the calls of one script back until it is let go.
-type slow struct {
+// A delayed Conn keeps the calls of one script back until it is let go.
+type delayed struct {
 	redoubt.Conn
 	redoubt.Subscriber
 
@@ -24,7 +24,7 @@ type slow struct {
 	letGo  func()
 }
 
-func (c *slow) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+func (c *delayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	if cmd.Script != nil && cmd.Script.Name() == c.script {
 		c.kept <- struct{}{}
 		<-c.let
@@ -33,10 +33,10 @@ func (c *slow) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return c.Conn.Do(ctx, cmd)
 }
 
-// slowQuorum returns one whose last master is slow with script.
-func (m *masters) slowQuorum(script string) (*lock.Quorum, *slow) {
+// slowQuorum returns one whose last master delays script.
+func (m *masters) slowQuorum(script string) (*lock.Quorum, *delayed) {
 	m.t.Helper()
-	s := &slow{script: script, kept: make(chan struct{}, 10), let: make(chan struct{})}
+	s := &delayed{script: script, kept: make(chan struct{}, 10), let: make(chan struct{})}
 	s.letGo = sync.OnceFunc(func() { close(s.let) })
 	var conns []redoubt.Conn
 	for i, rdb := range m.rdbs {
@@ -64,7 +64,7 @@ func TestQuorumGivesBackWhatComesLate(t *testing.T) {
 				field := func(master int, name string) string {
 					return m.rdbs[master].HGet(t.Context(), "rd:{lock}:lock", name).Val()
 				}
-				var late []*slow
+				var late []*delayed
 				var leases []*lock.Lease
 				for range 2 { // the second makes the master forget the first
 					q, s := m.slowQuorum(script)

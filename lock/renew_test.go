@@ -17,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -373,6 +374,7 @@ func (c *recorded) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each fu
 // There are 1,000 locks and the node is stopped; with LOCK_FAULTS=full there are
 // 10,000 locks, and both.
 func TestManyLocksOutliveAShard(t *testing.T) {
+	slow.Test(t, "1,000 locks of 12 s are renewed while a node is stopped")
 	t.Parallel()
 	const ttl = 12 * time.Second // a busy machine may be late by a sixth of it
 	n := 1000

@@ -24,6 +24,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -106,6 +107,7 @@ func blackhole(ctx context.Context, rng *rand.Rand, proxy *faultnet.Proxy, holde
 
 // Crowds of callers on every kind of deployment.
 func TestCrowds(t *testing.T) {
+	slow.Test(t, "a thousand waiters of each kind on each back end")
 	for _, kind := range []faults.Kind{faults.Engine, faults.Redis, faults.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			d := faults.Start(t, kind)
