@@ -69,14 +69,14 @@ func (s *Scanner) bulk(ctx context.Context, keys *Iterator[string], b Bulk, cmd 
 	if !b.DryRun {
 		change = func(ctx context.Context, keys []string) ([]int64, error) { return s.change(ctx, keys, cmd) }
 	}
-	err = keys.walk.run(ctx, change, func(page []string, changed []int64) (bool, error) {
-		fresh := page[:0]
-		for i, key := range page {
+	err = keys.walk.run(ctx, change, func(p *page) (bool, error) {
+		var fresh []string
+		for i, key := range p.mark.left() {
 			if !keys.seen.add(key) {
 				continue
 			}
 			if fresh = append(fresh, key); change != nil {
-				done.Changed += changed[i]
+				done.Changed += p.result[i]
 			}
 		}
 		keys.seen.keep()

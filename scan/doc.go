@@ -40,8 +40,9 @@
 // node by then, or whose node has been replaced, is gone over there. A scan of a cluster
 // at rest costs one CLUSTER NODES at each node in the beginning and the end.
 //
-// What is given twice is removed by hashes of 128 bits of what was given last. They are
-// not in the token.
+// What SCAN gives twice is removed by hashes of 128 bits of what was given last. They are
+// not in the token. A token of a loop that was left within a page has the number of items
+// given, and a hash of the page: when the same page comes again, these are left out.
 //
 // A page of elements is one script, which tells the run_id with them: a key goes from
 // node to node by itself, so that a second command could be answered by another node.
@@ -55,9 +56,11 @@
 //   - Nothing is given twice in one Iterator as long as fewer than [Options.Remember]
 //     others lie between. (TestNothingIsGivenTwice)
 //   - By a token everything that is left is given, also when slots have moved since, a
-//     node has been replaced or its server restarted, and of what was given before at
-//     most a page of each node, where none of this has happened. (TestResume,
-//     TestResumeElements, TestCluster/resume_after_a_move, TestRestartedServer)
+//     node has been replaced or its server restarted. (TestResume, TestResumeElements,
+//     TestCluster/resume_after_a_move, TestRestartedServer, TestChangedPageIsGivenWhole)
+//   - Where none of this has happened, a token gives at most a page of each node again,
+//     and nothing as long as the servers' tables don't change. (TestResume,
+//     TestResumeExactly)
 //   - A token of another query, of another cluster, or that is cut off, is refused.
 //     (TestBadTokens)
 //   - Delete and Expire reach every key that their iterator gives, also when they are

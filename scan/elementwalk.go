@@ -26,6 +26,7 @@ type elementWalk struct {
 	// Where the pages that were taken end.
 	process string // the run_id of the server process to which cursor means something
 	cursor  string // empty: the beginning
+	mark    *mark  // in the page at cursor; nil: nothing of it was given
 	ended   bool
 	looked  int64
 	total   int64
@@ -35,16 +36,17 @@ type elementWalk struct {
 type page struct {
 	part    *part // for keys
 	process string
-	next    string // the cursor behind it
-	items   []string
-	result  []int64 // of the job that was done to the items
+	cursor  string  // of it; not set for keys
+	next    string  // the cursor behind it
+	mark    *mark   // the items, and how many of them were given
+	result  []int64 // of the job that was done to what is left of them
 	failed  error   // what the job says
 	looked  int64   // in all, by the end of the page
 	total   int64
 	err     error
 }
 
-func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []int64) (bool, error)) error {
+func (w *elementWalk) run(ctx context.Context, job job, each func(*page) (bool, error)) error {
 	if w.ended {
 		return nil
 	}
@@ -52,7 +54,7 @@ func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []in
 	pages, done := make(chan page), make(chan struct{})
 	go func() {
 		defer close(done)
-		w.fetch(ctx, pages, w.process, w.cursor, w.looked)
+		w.fetch(ctx, pages, w.process, w.cursor, w.mark, w.looked)
 	}()
 	defer func() { <-done }()
 	defer cancel()
@@ -67,14 +69,15 @@ func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []in
 			return p.err
 		}
 		if job != nil {
-			if p.result, p.err = job(ctx, p.items); p.err != nil {
+			if p.result, p.err = job(ctx, p.mark.left()); p.err != nil {
 				return p.err
 			}
 		}
-		if took, err := each(p.items, p.result); err != nil || !took {
+		w.process, w.cursor, w.mark = p.process, p.cursor, p.mark
+		if took, err := each(&p); err != nil || !took {
 			return err
 		}
-		w.process, w.cursor, w.ended, w.looked, w.total = p.process, p.next, p.next == "0", p.looked, p.total
+		w.cursor, w.mark, w.ended, w.looked, w.total = p.next, nil, p.next == "0", p.looked, p.total
 	}
 	w.looked = w.total
 	return nil
@@ -86,27 +89,27 @@ func (w *elementWalk) run(ctx context.Context, job job, each func([]string, []in
 // That there is no such key is believed when it is said twice: a call that is redirected
 // to a node to which the key is on its way can come there so late that the key has been
 // there and back, and is on its way once more.
-func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cursor string, looked int64) {
+func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cursor string, mark *mark, looked int64) {
 	if cursor == "" {
 		cursor = "0"
 	}
 	gone := false
 	for restarts := 0; ; {
-		p := w.page(ctx, cursor)
+		p := w.page(ctx, cursor, mark)
 		if p.err == nil && p.total == 0 && !gone {
 			gone = true
 			continue
 		}
 		gone = false
 		if p.err == nil && p.process != process && cursor != "0" {
-			process, cursor, looked = p.process, "0", 0
+			process, cursor, mark, looked = p.process, "0", nil, 0
 			if restarts++; restarts <= maxRestarts {
 				continue
 			}
 			p.err = fmt.Errorf("%w: the key was on %d servers, one after the other", ErrUnsettled, restarts)
 		}
 		looked += int64(w.count)
-		process, cursor, p.looked = p.process, p.next, looked
+		process, cursor, mark, p.looked = p.process, p.next, nil, looked
 		select {
 		case pages <- p:
 		case <-ctx.Done():
@@ -118,11 +121,12 @@ func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cur
 	}
 }
 
-func (w *elementWalk) page(ctx context.Context, cursor string) (p page) {
+func (w *elementWalk) page(ctx context.Context, cursor string, mark *mark) (p page) {
+	count := mark.count(w.count)
 	reply, err := w.client.Do(ctx, redoubt.Cmd{
 		Script: elementsScript,
 		Keys:   []string{w.key},
-		Args:   []string{w.command, w.length, cursor, strconv.Itoa(w.count), w.match},
+		Args:   []string{w.command, w.length, cursor, strconv.Itoa(count), w.match},
 		Flags:  redoubt.ReadOnly,
 	}).Array()
 	if err == nil && len(reply) != 4 {
@@ -131,13 +135,15 @@ func (w *elementWalk) page(ctx context.Context, cursor string) (p page) {
 	if err != nil {
 		return page{err: err}
 	}
+	p.cursor = cursor
 	p.next, p.err = redoubt.Reply{Val: reply[0]}.Text()
 	p.process, err = redoubt.Reply{Val: reply[2]}.Text()
 	p.err = errors.Join(p.err, err)
 	p.total, err = redoubt.Reply{Val: reply[3]}.Int()
 	p.err = errors.Join(p.err, err)
-	p.items, err = texts(reply[1])
+	items, err := texts(reply[1])
 	p.err = errors.Join(p.err, err)
+	p.mark = markOf(items, count, mark)
 	if p.err == nil && p.process == "" {
 		p.err = errNameless
 	}

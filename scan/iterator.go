@@ -19,10 +19,11 @@ type Iterator[T any] struct {
 
 // A walk gives pages until there are none left.
 type walk interface {
-	// run calls each with one page after the other. A page for which each returns
-	// false ends it, and is given again by the next run. A job that is not nil is
-	// done to each page before, to those of several nodes at the same time.
-	run(ctx context.Context, job job, each func(raw []string, result []int64) (took bool, err error)) error
+	// run calls each with one page after the other, and ends when that returns false.
+	// Then the next run gives what the page's mark says is left of it. A job that is not
+	// nil is done before to what is left of each page, to pages of several nodes at the
+	// same time.
+	run(ctx context.Context, job job, each func(p *page) (took bool, err error)) error
 	token() string
 	progress() Progress
 }
@@ -47,21 +48,22 @@ type Progress struct {
 func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := false
-		err := it.walk.run(ctx, nil, func(raw []string, _ []int64) (bool, error) {
+		err := it.walk.run(ctx, nil, func(p *page) (bool, error) {
+			raw := p.mark.left()
 			items, err := it.read(raw)
 			if err != nil {
 				return false, err
 			}
 			for _, item := range items {
-				if !it.seen.add(it.id(item)) {
-					continue
+				if it.seen.add(it.id(item)) {
+					if !yield(item, nil) {
+						it.seen.dropLast()
+						left = true
+						return false, nil
+					}
+					it.seen.keep()
 				}
-				if !yield(item, nil) {
-					it.seen.dropLast()
-					left = true
-					return false, nil
-				}
-				it.seen.keep()
+				p.mark.Given += len(raw) / len(items) // a field is two strings
 			}
 			return true, nil
 		})
@@ -77,12 +79,12 @@ func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		left := false
-		err := it.walk.run(ctx, nil, func(raw []string, _ []int64) (bool, error) {
-			items, err := it.read(raw)
+		err := it.walk.run(ctx, nil, func(p *page) (bool, error) {
+			items, err := it.read(p.mark.left())
 			if err != nil {
 				return false, err
 			}
-			fresh := items[:0]
+			var fresh []T // the caller's to change
 			for _, item := range items {
 				if it.seen.add(it.id(item)) {
 					fresh = append(fresh, item)
@@ -104,12 +106,13 @@ func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
 
 // Token is where the scan is, as a text of letters, digits, '-', '_' and '.', some
 // hundred bytes for each server. It is good for as long as anybody likes, for any
-// process that can reach the servers. Within a loop it is where the page begins that
-// the loop is at: who goes on there is given that page once more, of each server
-// one at most, and nothing is left out.
+// process that can reach the servers. Within a loop, and after one that was left, it is
+// where the loop is: a scan that resumes there begins with the item that the loop has at
+// that moment, or with the page, and nothing is left out.
 //
-// A token outlives changes: what was at a server that was restarted or has been
-// replaced, and slots that have moved, are gone over again.
+// A token outlives changes. When what the servers have there has changed since, at most
+// a page of each server is given again. What was at a server that was restarted or has
+// been replaced, and slots that have moved, are gone over again.
 func (it *Iterator[T]) Token() string { return it.walk.token() }
 
 // Progress is how far the scan is.

@@ -22,6 +22,7 @@ type partToken struct {
 	Node    string `json:"i"`
 	Process string `json:"r,omitempty"` // empty: the same as Node
 	Cursor  string `json:"c,omitempty"`
+	Mark    *mark  `json:"m,omitempty"`
 	Ended   bool   `json:"e,omitempty"`
 	Own     string `json:"o,omitempty"`
 	Shaky   string `json:"s,omitempty"`
@@ -49,7 +50,7 @@ func (w *keyWalk) token() string {
 			if p.process == "" { // of a process that is no more
 				continue
 			}
-			t.Parts = append(t.Parts, partToken{p.node, p.process, p.cursor, p.ended, p.own.String(), p.shaky.String(), p.rest.String()})
+			t.Parts = append(t.Parts, partToken{p.node, p.process, p.cursor, p.mark.forToken(), p.ended, p.own.String(), p.shaky.String(), p.rest.String()})
 		}
 	}
 	return encodeToken(t)
@@ -77,8 +78,8 @@ func (w *keyWalk) resume(token string) error {
 		}
 	}
 	for _, pt := range t.Parts {
-		p := &part{node: pt.Node, process: pt.Process, cursor: pt.Cursor, ended: pt.Ended}
-		for _, err := range []error{checkCursor(p.cursor), p.own.parse(pt.Own), p.shaky.parse(pt.Shaky), p.rest.parse(pt.Rest)} {
+		p := &part{node: pt.Node, process: pt.Process, cursor: pt.Cursor, mark: pt.Mark, ended: pt.Ended}
+		for _, err := range []error{checkCursor(p.cursor), p.mark.check(), p.own.parse(pt.Own), p.shaky.parse(pt.Shaky), p.rest.parse(pt.Rest)} {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrToken, err)
 			}

@@ -43,7 +43,7 @@ func (w *keyWalk) progress() Progress { return Progress{w.looked, w.total} }
 
 // run goes on in rounds: look at the primaries, judge what was done until now, plan
 // what is left, do that.
-func (w *keyWalk) run(ctx context.Context, job job, each func([]string, []int64) (bool, error)) error {
+func (w *keyWalk) run(ctx context.Context, job job, each func(*page) (bool, error)) error {
 	var waited, pause time.Duration
 	for restarts := 0; ; {
 		now, err := w.look(ctx)
@@ -124,7 +124,7 @@ func refused(err error) bool {
 // goOver does all parts of the plan, each on a goroutine of its own. It returns when
 // they have ended, after the first error, or when the loop was left. replaced is set
 // when a part found another server process than it began with.
-func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func([]string, []int64) (bool, error)) (replaced, left bool, err error) {
+func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(*page) (bool, error)) (replaced, left bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page)
 	var wg sync.WaitGroup
@@ -136,7 +136,7 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 			fetched = make(chan page) // the next is fetched while the job is done to one
 			wg.Go(func() { work(ctx, job, process, fetched, pages) })
 		}
-		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, process, fetched) })
+		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, p.mark, process, fetched) })
 	}
 	for running := len(w.plan.parts); running > 0; {
 		var p page
@@ -162,10 +162,11 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 			running--
 			continue
 		}
-		if took, err := each(p.items, p.result); err != nil || !took {
+		p.part.mark = p.mark
+		if took, err := each(&p); err != nil || !took {
 			return false, true, err
 		}
-		p.part.cursor, p.part.ended = p.next, p.next == "0"
+		p.part.cursor, p.part.mark, p.part.ended = p.next, nil, p.next == "0"
 		w.looked += int64(w.count)
 		if p.part.ended {
 			running--
@@ -185,8 +186,8 @@ func work(ctx context.Context, job job, process string, fetched <-chan page, pag
 			return
 		}
 		last := p.err != nil || p.next == "0" || p.process != process
-		if p.err == nil && p.process == process && len(p.items) > 0 {
-			p.result, p.failed = job(ctx, p.items)
+		if p.err == nil && p.process == process && len(p.mark.left()) > 0 {
+			p.result, p.failed = job(ctx, p.mark.left())
 		}
 		select {
 		case pages <- p:
@@ -212,26 +213,26 @@ func (w *keyWalk) hasGone(ctx context.Context, p *part) bool {
 
 // wanted are the keys of a page that are of its part: on a cluster, a key that is on
 // its way is given when the node is gone over to which it goes.
-func (w *keyWalk) wanted(p page) []string {
+func (w *keyWalk) wanted(part *part, page []string) []string {
 	if !w.cluster {
-		return p.items
+		return page
 	}
-	keys := p.items[:0]
-	for _, key := range p.items {
-		if slot := int(keyslot.Of([]byte(key))); p.part.own.has(slot) || p.part.rest.has(slot) {
+	keys := page[:0]
+	for _, key := range page {
+		if slot := int(keyslot.Of([]byte(key))); part.own.has(slot) || part.rest.has(slot) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// fetch sends the pages of a part from cursor on, until the last one, an error, or an
-// answer of another process. The part is the receiver's to change.
-func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor, process string, pages chan<- page) {
+// fetch sends the pages of a part from cursor, and a mark there, on, until the last one, an
+// error, or an answer of another process. The part is the receiver's to change.
+func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor string, mark *mark, process string, pages chan<- page) {
 	if cursor == "" {
 		cursor = "0"
 	}
-	args := []string{"", "COUNT", strconv.Itoa(w.count)}
+	args := []string{"", "COUNT", ""}
 	if w.query.Match != "" {
 		args = append(args, "MATCH", w.query.Match)
 	}
@@ -239,10 +240,11 @@ func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, curs
 		args = append(args, "TYPE", w.query.Type)
 	}
 	for {
-		args[0] = cursor
-		p := scanPage(ctx, conn, args)
-		p.part = part
-		p.items = w.wanted(p)
+		count := mark.count(w.count)
+		args[0], args[2] = cursor, strconv.Itoa(count)
+		p, items := scanPage(ctx, conn, args)
+		p.part, p.mark = part, markOf(w.wanted(part, items), count, mark)
+		mark = nil
 		select {
 		case pages <- p:
 		case <-ctx.Done():
@@ -259,7 +261,7 @@ func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, curs
 // that the process that says who it is has given the page, unless that had to be asked
 // for twice; a process that comes between is found out at the next page, or by the
 // snapshot after the last.
-func scanPage(ctx context.Context, conn redoubt.Conn, args []string) (p page) {
+func scanPage(ctx context.Context, conn redoubt.Conn, args []string) (p page, items []string) {
 	replies := conn.Pipeline(ctx, []redoubt.Cmd{
 		{Name: "SCAN", Args: append([]string(nil), args...), Flags: redoubt.ReadOnly}, infoServer,
 	})
@@ -268,17 +270,17 @@ func scanPage(ctx context.Context, conn redoubt.Conn, args []string) (p page) {
 		err = fmt.Errorf("scan: reply of SCAN has %d elements, want 2", len(reply))
 	}
 	if err != nil {
-		return page{err: err}
+		return page{err: err}, nil
 	}
 	if p.next, p.err = (redoubt.Reply{Val: reply[0]}).Text(); p.err != nil {
-		return p
+		return p, nil
 	}
-	if p.items, p.err = texts(reply[1]); p.err != nil {
-		return p
+	if items, p.err = texts(reply[1]); p.err != nil {
+		return p, nil
 	}
 	info, err := replies[1].Text()
 	if p.err = err; err == nil {
 		p.process = infoField(info, "run_id")
 	}
-	return p
+	return p, items
 }

@@ -12,6 +12,7 @@ type part struct {
 	node    string // id
 	process string
 	cursor  string // empty: the beginning
+	mark    *mark  // in the page at cursor; nil: nothing of it was given
 	ended   bool
 
 	own   slots // that the node owned when the part began

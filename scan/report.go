@@ -185,14 +185,14 @@ func (s *Scanner) measureAll(ctx context.Context, keys *Iterator[string], opts R
 		}
 		return result, err
 	}
-	return keys.walk.run(ctx, measure, func(page []string, result []int64) (bool, error) {
+	return keys.walk.run(ctx, measure, func(p *page) (bool, error) {
 		fresh := 0
-		for i, name := range page {
+		for i, name := range p.mark.left() {
 			if !keys.seen.add(name) {
 				continue
 			}
 			fresh++
-			k := Key{name, types.name(result[2*i]), result[2*i+1]}
+			k := Key{name, types.name(p.result[2*i]), p.result[2*i+1]}
 			if k.Type == "" {
 				continue
 			}

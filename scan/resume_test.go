@@ -1,6 +1,7 @@
 package scan_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,14 +10,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
 func TestResume(t *testing.T) { each(t, resume) }
 
-// Who goes on with a token, with another Scanner as in another process, is given what is
-// left, and again at most a page of each server.
+// A scan that resumes by a token, with another Scanner as in another process, is given
+// what is left, and again at most a page of each server: the tables of servers that other
+// tests use grow and shrink meanwhile.
 func resume(t *testing.T, w *world) {
 	const n, count = 2000, 50
 	w.fill("k", n)
@@ -46,6 +50,129 @@ func resume(t *testing.T, w *world) {
 	if got := counted(t, w.keys(scan.Options{}, "k", token)); len(got) != 0 {
 		t.Errorf("after the end, %d keys", len(got))
 	}
+}
+
+// While nothing changes, a scan that resumes gives nothing again, wherever in a page it
+// was left, though the scans want pages of another size each.
+func TestResumeExactly(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		addr := b.Addr
+		if b.Server != nil { // that one changes, with the keys of other tests
+			addr = redistest.Start(t).Addr()
+		}
+		w := newWorld(t, b.Prefix, clienttest.Dial(t, addr))
+		const n = 1000
+		w.fill("k", n)
+		key := func(name string) string { return w.prefix + "elements-" + name }
+		w.pipelined(n, func(p redis.Pipeliner, i int) {
+			p.SAdd(t.Context(), key("set"), i)
+			p.HSet(t.Context(), key("hash"), i, "x")
+			p.ZAdd(t.Context(), key("zset"), redis.Z{Score: float64(i), Member: i})
+			if i < 100 {
+				p.HSet(t.Context(), key("small"), i, "x")
+			}
+		})
+		for range 2 { // a table that has grown is moved by those who read it
+			w.pipelined(n, func(p redis.Pipeliner, i int) {
+				p.Exists(t.Context(), w.key("k", i))
+				p.SIsMember(t.Context(), key("set"), i)
+				p.HExists(t.Context(), key("hash"), fmt.Sprint(i))
+				p.ZScore(t.Context(), key("zset"), fmt.Sprint(i))
+			})
+		}
+		once(t, n, func(count int, from string) (*scan.Iterator[string], error) {
+			return w.scanner(scan.Options{Count: count}).Keys(scan.Query{Match: w.prefix + "k*", From: from})
+		})
+		once(t, n, func(count int, from string) (*scan.Iterator[string], error) {
+			return w.scanner(scan.Options{Count: count}).Set(key("set"), scan.ElementQuery{From: from})
+		})
+		once(t, n, func(count int, from string) (*scan.Iterator[scan.Member], error) {
+			return w.scanner(scan.Options{Count: count}).SortedSet(key("zset"), scan.ElementQuery{From: from})
+		})
+		once(t, n, func(count int, from string) (*scan.Iterator[scan.Field], error) {
+			return w.scanner(scan.Options{Count: count}).Hash(key("hash"), scan.ElementQuery{From: from})
+		})
+		// All of it is one page.
+		once(t, 100, func(count int, from string) (*scan.Iterator[scan.Field], error) {
+			return w.scanner(scan.Options{Count: count}).Hash(key("small"), scan.ElementQuery{From: from})
+		})
+	})
+}
+
+// once goes over n items in loops that are left soon, the token taken inside of the loop
+// and behind it.
+func once[T comparable](t *testing.T, n int, open func(count int, from string) (*scan.Iterator[T], error)) {
+	t.Helper()
+	given, token, loops := map[T]int{}, "", 0
+	for more := true; more && loops <= n; loops++ { // more loops never end
+		it, err := open([]int{10, 50, 7}[loops%3], token)
+		must(t, err)
+		more = false
+		seen := 0
+		for item, err := range it.All(t.Context()) {
+			must(t, err)
+			if seen++; seen == 34 {
+				more, token = true, it.Token()
+				break
+			}
+			given[item]++
+		}
+		if more && it.Token() != token {
+			t.Errorf("%T: within the loop the token is %s, behind it %s", it, token, it.Token())
+		}
+	}
+	again := 0
+	for _, times := range given {
+		again += times - 1
+	}
+	if len(given) != n || again > 0 || loops < n/34 {
+		t.Errorf("%T: in %d loops %d items were given, %d of them again; want %d", *new(T), loops, len(given), again, n)
+	}
+}
+
+// A page that has changed is given whole: what was not in it before is at the place of
+// what was given.
+func TestChangedPageIsGivenWhole(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const n = 100
+		w.fill("k", n)
+		query := scan.Query{Match: w.prefix + "k*"}
+		it, err := w.scanner(scan.Options{Count: n}).Keys(query)
+		must(t, err)
+		given := map[string]bool{}
+		for key, err := range it.All(t.Context()) {
+			must(t, err)
+			if len(given) == n/4 {
+				break
+			}
+			given[key] = true
+		}
+		query.From = it.Token()
+		s, err := scan.New(w.on(&turning{Conn: w.conn}), scan.Options{Count: n})
+		must(t, err)
+		it, err = s.Keys(query)
+		must(t, err)
+		for key := range counted(t, it) {
+			given[key] = true
+		}
+		if len(given) != n {
+			t.Errorf("%d keys were given; want %d", len(given), n)
+		}
+	})
+}
+
+// A turning Conn answers SCAN in another order.
+type turning struct{ redoubt.Conn }
+
+func (c *turning) Primaries(context.Context) ([]redoubt.Conn, error) { return []redoubt.Conn{c}, nil }
+func (c *turning) Node(string) string                                { return "" }
+
+func (c *turning) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	replies := c.Conn.Pipeline(ctx, cmds)
+	if cmds[0].Name == "SCAN" && replies[0].Err == nil {
+		slices.Reverse(replies[0].Val.([]any)[1].([]any))
+	}
+	return replies
 }
 
 func (w *world) addrs() []string {

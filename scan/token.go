@@ -3,6 +3,7 @@ package scan
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -58,6 +59,7 @@ type elementToken struct {
 	Query   string `json:"q"` // command, key, pattern
 	Process string `json:"r,omitempty"`
 	Cursor  string `json:"c,omitempty"`
+	Mark    *mark  `json:"m,omitempty"`
 	Ended   bool   `json:"e,omitempty"`
 	Looked  int64  `json:"n,omitempty"`
 	Total   int64  `json:"t,omitempty"`
@@ -66,7 +68,7 @@ type elementToken struct {
 func (w *elementWalk) query() string { return fmt.Sprintf("%s %+q %+q", w.command, w.key, w.match) }
 
 func (w *elementWalk) token() string {
-	return encodeToken(elementToken{w.query(), w.process, w.cursor, w.ended, w.looked, w.total})
+	return encodeToken(elementToken{w.query(), w.process, w.cursor, w.mark.forToken(), w.ended, w.looked, w.total})
 }
 
 func (w *elementWalk) resume(token string) error {
@@ -77,10 +79,10 @@ func (w *elementWalk) resume(token string) error {
 	if err := checkQuery(t.Query, w.query()); err != nil {
 		return err
 	}
-	if err := checkCursor(t.Cursor); err != nil {
+	if err := errors.Join(checkCursor(t.Cursor), t.Mark.check()); err != nil {
 		return err
 	}
-	w.process, w.cursor, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Ended, t.Looked, t.Total
+	w.process, w.cursor, w.mark, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Mark, t.Ended, t.Looked, t.Total
 	return nil
 }
 

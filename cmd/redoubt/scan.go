@@ -128,8 +128,9 @@ when slots move meanwhile; what comes or goes may be or not. It goes in small st
 hold nobody up. Keys are whole, with the prefix of whoever made them. A key that is not
 plain text is printed in quotes; with --null it is printed as it is.
 
-^C says how far it was, and --from goes on there. So does what --limit ends; the keys of
-the step that it ended in are then printed once more.
+^C, and the end of a --limit, say how far it was, and --from goes on there. Nothing is
+printed again, unless keys came or went there meanwhile: then at most one step of each
+node.
 
 Exit codes: 0 all were printed, or as many as --limit says; 64 wrong usage; 69 no server,
 or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
@@ -141,7 +142,7 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 				return usagef("limit is %d; want at least 1, or 0: all", limit)
 			}
 			if limit > 0 && f.query.Match == "" && f.query.Type == "" && !cmd.Flags().Changed("count") {
-				f.count = min(f.count, max(1, limit/4)) // so that the limit is some steps
+				f.count = min(f.count, limit) // what a step gives beyond that is fetched again
 			}
 			n := printed{limit: limit, null: null}
 			return f.over(cmd, "scanning", func(ctx context.Context, _ *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
@@ -149,7 +150,7 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 				out := bufio.NewWriter(cmd.OutOrStdout())
 				err := errors.Join(n.print(ctx, out, all, p), out.Flush())
 				if err == nil && n.full() && !f.quiet {
-					_, err = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s printed; %s\n", keys(n.keys), n.goOn(all))
+					_, err = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s printed; to go on: --from %s\n", keys(n.keys), all.Token())
 				}
 				return err
 			}, func() string { return keys(n.keys) + " printed" })
@@ -168,52 +169,61 @@ type printed struct {
 	limit int // 0: none
 	null  bool
 	keys  int64
-	steps int // that were printed to their end
 }
 
 func (n *printed) full() bool { return n.limit > 0 && n.keys >= int64(n.limit) }
 
-// goOn says how what the limit ended is gone on with.
-func (n *printed) goOn(all *scan.Iterator[string]) string {
-	if n.steps == 0 { // the token is where this run began
-		return "to be able to go on, take a larger --limit or a smaller --count: one step gave more than that"
-	}
-	return "to go on: --from " + all.Token()
-}
-
+// print prints page by page, and with a limit key by key.
 func (n *printed) print(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	if n.limit > 0 {
+		return n.printSome(ctx, out, all, p)
+	}
 	for page, err := range all.Pages(ctx) {
-		if n.full() {
-			return nil // whatever err says: it has been canceled
-		}
 		if err != nil {
 			return err
 		}
 		for _, key := range page {
-			if n.full() {
-				return nil
-			}
-			text := printable(key) + "\n"
-			if n.null {
-				text = key + "\x00"
-			}
-			if _, err := out.WriteString(text); err != nil {
+			if err := n.write(out, key); err != nil {
 				return err
 			}
-			n.keys++
 		}
-		n.steps++
 		if err := out.Flush(); err != nil {
 			return err
 		}
 		p.tell()
+	}
+	return nil
+}
+
+func (n *printed) printSome(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for key, err := range all.All(ctx) {
 		if n.full() {
-			cancel() // rather than leave the loop, so that this page counts as given
+			return nil // key is another one, or err says that it has been canceled
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(n.write(out, key), out.Flush()); err != nil {
+			return err
+		}
+		p.tell()
+		if n.full() {
+			cancel() // rather than leave the loop, so that this key counts as given
 		}
 	}
 	return nil
+}
+
+func (n *printed) write(out *bufio.Writer, key string) error {
+	text := printable(key) + "\n"
+	if n.null {
+		text = key + "\x00"
+	}
+	_, err := out.WriteString(text)
+	n.keys++
+	return err
 }
 
 func newDel() *cobra.Command {
