@@ -47,6 +47,7 @@ type call struct {
 	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
 	only      []byte   // the one key to look at, when a blocked command is redone
 	wait      *Wait    // set by a command that has to wait
+	after     func()   // see unlocked
 	script    compiled // what EVAL or SCRIPT LOAD brings, compiled before a lock was taken
 	keyBuf    []int
 }
@@ -306,5 +307,19 @@ func (c *call) released() {
 	c.held, c.all, c.home, c.homeKey = shardSet{}, false, nil, nil
 	if len(c.ready) > 0 {
 		c.serveLater()
+	}
+	if f := c.after; f != nil {
+		c.after = nil
+		f()
+	}
+}
+
+// unlocked runs f, which makes the reply, once no shard is held: at once in a
+// transaction or a script, which hold theirs to their end.
+func (c *call) unlocked(f func()) {
+	if c.noBlock {
+		f()
+	} else {
+		c.after = f
 	}
 }

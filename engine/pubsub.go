@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
 	"github.com/redoubt-go/redoubt/resp"
@@ -14,6 +17,8 @@ type pubsub struct {
 	channels map[string]map[*Session]struct{}
 	shard    map[string]map[*Session]struct{} // SSUBSCRIBE
 	patterns map[string]map[*Session]struct{}
+	globs    nameSet                  // the names in patterns
+	copied   atomic.Pointer[[]string] // a copy of globs, until that changes
 }
 
 func (p *pubsub) init() {
@@ -78,59 +83,100 @@ func (f *frames) get(p resp.Protocol, parts ...[]byte) []byte {
 	return f[i]
 }
 
-// publish delivers a message and returns to how many.
+// publish delivers a message and returns to how many. Patterns are matched with
+// the lock released: clients that subscribe or leave do not wait for that.
 func (p *pubsub) publish(channel, message []byte) (n int) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	var direct frames
-	for s := range p.channels[string(channel)] {
-		s.deliver(direct.get(s.pushProtocol(), []byte("message"), channel, message))
-		n++
-	}
-	for pattern, sessions := range p.patterns {
-		if !glob.Match(view(pattern), channel) {
-			continue
-		}
-		var f frames
-		for s := range sessions {
-			s.deliver(f.get(s.pushProtocol(), []byte("pmessage"), view(pattern), channel, message))
-			n++
+	n = p.deliver(p.channels, string(channel), []byte("message"), channel, message)
+	for _, pattern := range p.patternNames() {
+		if glob.Match(view(pattern), channel) {
+			n += p.deliver(p.patterns, pattern, []byte("pmessage"), view(pattern), channel, message)
 		}
 	}
 	return n
 }
 
 func (p *pubsub) spublish(channel, message []byte) (n int) {
+	return p.deliver(p.shard, string(channel), []byte("smessage"), channel, message)
+}
+
+// deliver sends a message to all sessions that m lists under name.
+func (p *pubsub) deliver(m map[string]map[*Session]struct{}, name string, message ...[]byte) int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	var f frames
-	for s := range p.shard[string(channel)] {
-		s.deliver(f.get(s.pushProtocol(), []byte("smessage"), channel, message))
-		n++
+	sessions := m[name]
+	for s := range sessions {
+		s.deliver(f.get(s.pushProtocol(), message...))
 	}
-	return n
+	return len(sessions)
 }
+
+// patternNames returns all patterns. The slice must not be changed.
+func (p *pubsub) patternNames() []string {
+	if names := p.copied.Load(); names != nil {
+		return *names
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	names := slices.Clone(p.globs.names)
+	p.copied.Store(&names)
+	return names
+}
+
+// list adds a session to those of a name. The lock is held.
+func (p *pubsub) list(t topic, name string, s *Session) {
+	m := p.of(t)
+	if m[name] == nil {
+		m[name] = map[*Session]struct{}{}
+		if t == topicPattern {
+			p.globs.add(name)
+			p.copied.Store(nil)
+		}
+	}
+	m[name][s] = struct{}{}
+}
+
+// unlist takes a session from those of a name. The lock is held.
+func (p *pubsub) unlist(t topic, name string, s *Session) {
+	m := p.of(t)
+	delete(m[name], s)
+	if len(m[name]) > 0 {
+		return
+	}
+	delete(m, name)
+	if t == topicPattern && p.globs.remove(name) {
+		p.copied.Store(nil)
+	}
+}
+
+func (p *pubsub) of(t topic) map[string]map[*Session]struct{} {
+	switch t {
+	case topicPattern:
+		return p.patterns
+	case topicShard:
+		return p.shard
+	default:
+	}
+	return p.channels
+}
+
+// atOnce is how many names are looked at before the lock is released for others.
+const atOnce = 256
 
 // drop ends all subscriptions of a session.
 func (p *pubsub) drop(s *Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range []struct {
-		m     map[string]map[*Session]struct{}
-		names []string
-	}{{p.channels, s.subs.channels.names}, {p.shard, s.subs.shard.names}, {p.patterns, s.subs.patterns.names}} {
-		for _, name := range t.names {
-			unlist(t.m, name, s)
+	for _, t := range []topic{topicChannel, topicShard, topicPattern} {
+		for names := range slices.Chunk(s.topics(t).names, atOnce) {
+			p.mu.Lock()
+			for _, name := range names {
+				p.unlist(t, name, s)
+			}
+			p.mu.Unlock()
 		}
 	}
+	p.mu.Lock() // for CLIENT LIST
+	defer p.mu.Unlock()
 	s.subs = subscriptions{}
-}
-
-func unlist(m map[string]map[*Session]struct{}, name string, s *Session) {
-	delete(m[name], s)
-	if len(m[name]) == 0 {
-		delete(m, name)
-	}
 }
 
 func cmdPublish(c *call)  { c.int(int64(c.e.pubsub.publish(c.args[1], c.args[2]))); c.dirty++ }
@@ -150,15 +196,15 @@ var (
 	unsubscribeNames = [...]string{"unsubscribe", "punsubscribe", "sunsubscribe"}
 )
 
-func (s *Session) topics(t topic) (*nameSet, map[string]map[*Session]struct{}) {
+func (s *Session) topics(t topic) *nameSet {
 	switch t {
 	case topicPattern:
-		return &s.subs.patterns, s.e.pubsub.patterns
+		return &s.subs.patterns
 	case topicShard:
-		return &s.subs.shard, s.e.pubsub.shard
+		return &s.subs.shard
 	default:
 	}
-	return &s.subs.channels, s.e.pubsub.channels
+	return &s.subs.channels
 }
 
 // countOf is the number that replies tell: shard channels count apart.
@@ -185,18 +231,15 @@ func (c *call) subscribe(t topic) {
 	c.confirms = true
 	for _, name := range c.args[1:] {
 		s.e.pubsub.mu.Lock()
-		own, all := s.topics(t)
-		_, there := all[string(name)][s]
+		own := s.topics(t)
+		_, there := own.at[string(name)]
 		if !there && s.subs.size+len(name)+perName > s.e.bounds.names {
 			s.e.pubsub.mu.Unlock()
 			c.err("ERR too many subscriptions")
 			return
 		}
 		if !there {
-			if all[string(name)] == nil {
-				all[string(name)] = map[*Session]struct{}{}
-			}
-			all[string(name)][s] = struct{}{}
+			s.e.pubsub.list(t, string(name), s)
 			own.add(string(name))
 			s.subs.count++
 			s.subs.size += len(name) + perName
@@ -212,7 +255,7 @@ func (c *call) subscribe(t topic) {
 func (c *call) unsubscribe(t topic) {
 	s := c.s
 	c.confirms = true
-	own, _ := s.topics(t)
+	own := s.topics(t)
 	names := c.args[1:]
 	if len(names) == 0 {
 		for _, name := range own.names {
@@ -228,9 +271,8 @@ func (c *call) unsubscribe(t topic) {
 	}
 	for _, name := range names {
 		s.e.pubsub.mu.Lock()
-		own, all := s.topics(t)
 		if own.remove(string(name)) {
-			unlist(all, string(name), s)
+			s.e.pubsub.unlist(t, string(name), s)
 			s.subs.count--
 			s.subs.size -= len(name) + perName
 		}
@@ -245,9 +287,10 @@ func (c *call) unsubscribe(t topic) {
 // names replies with the names in m that match the optional pattern.
 func (c *call) channelNames(m map[string]map[*Session]struct{}) {
 	c.e.pubsub.mu.RLock()
-	defer c.e.pubsub.mu.RUnlock()
+	names := slices.Collect(maps.Keys(m))
+	c.e.pubsub.mu.RUnlock()
 	start, n := c.begin(), 0
-	for name := range m {
+	for _, name := range names {
 		if len(c.args) < 3 || glob.Match(c.args[2], view(name)) {
 			c.str(name)
 			n++
@@ -257,12 +300,13 @@ func (c *call) channelNames(m map[string]map[*Session]struct{}) {
 }
 
 func (c *call) channelCounts(m map[string]map[*Session]struct{}) {
-	c.e.pubsub.mu.RLock()
-	defer c.e.pubsub.mu.RUnlock()
 	c.array(2 * (len(c.args) - 2))
 	for _, name := range c.args[2:] {
+		c.e.pubsub.mu.RLock()
+		n := len(m[string(name)])
+		c.e.pubsub.mu.RUnlock()
 		c.bulk(name)
-		c.int(int64(len(m[string(name)])))
+		c.int(int64(n))
 	}
 }
 

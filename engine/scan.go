@@ -10,21 +10,29 @@ import (
 func cmdKeys(c *call) {
 	pattern := c.args[1]
 	all := string(pattern) == "*"
-	start, n := c.begin(), 0
+	var names []string
 	for i := range c.e.shards {
 		ks := c.e.shards[i].dbs[c.db]
 		if ks == nil {
 			continue
 		}
 		ks.keys.each(func(it *item) bool {
-			if (all || glob.Match(pattern, view(it.key))) && (it.val.expire == 0 || it.val.expire >= c.time()) {
-				c.str(it.key)
-				n++
+			if it.val.expire == 0 || it.val.expire >= c.time() {
+				names = append(names, it.key)
 			}
 			return true
 		})
 	}
-	c.end(start, n)
+	c.unlocked(func() {
+		start, n := c.begin(), 0
+		for _, name := range names {
+			if all || glob.Match(pattern, view(name)) {
+				c.str(name)
+				n++
+			}
+		}
+		c.end(start, n)
+	})
 }
 
 // scanOptions are what SCAN and its relatives take behind the cursor.
@@ -113,19 +121,26 @@ func cmdScan(c *call) {
 		return
 	}
 	start, n, seen := c.begin(), 0, 0
+	var names []string // of a shard, matched when that is unlocked
 	i, inner := int(cursor&(shardCount-1)), cursor/shardCount
 	for budget := opts.count * 10; i < shardCount && seen < opts.count && budget > 0; {
 		inner = c.scanShard(i, inner, func(it *item) {
 			seen++
-			if it.val.expire != 0 && it.val.expire < c.time() || !opts.matches(it.key) {
+			if it.val.expire != 0 && it.val.expire < c.time() {
 				return
 			}
 			if opts.kind != "" && !is([]byte(opts.kind), it.val.kind().String()) {
 				return
 			}
-			c.str(it.key)
-			n++
+			names = append(names, it.key)
 		}, &budget, &seen, opts.count)
+		for _, name := range names {
+			if opts.matches(name) {
+				c.str(name)
+				n++
+			}
+		}
+		names = names[:0]
 		if inner == 0 {
 			i++
 		}
