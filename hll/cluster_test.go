@@ -17,7 +17,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	client := clienttest.Open(t, cluster.URL())
-	v, err := hll.NewWithClock(client, hll.Options{}, (&clock{now: noon}).Now)
+	v, err := hll.NewWithClock(client, hll.Options{Keep: long}, (&clock{now: noon}).Now)
 	must(t, err)
 	nodes, pages, keys := map[string]bool{}, []string{}, []string{}
 	for p := range 30 {

@@ -14,5 +14,8 @@ func NewWithClock(client *redoubt.Client, opts Options, now func() time.Time) (*
 // Turn has v look at the clock.
 func (v *Visitors) Turn() { v.turn() }
 
+// Current returns when the period begins that v counts in, in s since 1970.
+func (v *Visitors) Current() int64 { return v.current.Load().start }
+
 // Bytes returns what all that waits to be sent takes.
 func (v *Visitors) Bytes() int64 { return v.bytes.Load() }

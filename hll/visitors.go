@@ -102,6 +102,7 @@ type Visitors struct {
 	process string           // names this process in the views of a page
 	now     func() time.Time // the clock
 
+	turning sync.Mutex           // one looks at the clock at a time
 	current atomic.Pointer[span] // the period that it is
 	seed    maphash.Seed
 	stripes [64]stripe
@@ -275,6 +276,8 @@ func (v *Visitors) add(st *stripe, p place, h uint64) error {
 // turn notes what period it is. It returns when to look again: at its end, or in a second,
 // in case that the clock is set.
 func (v *Visitors) turn() time.Duration {
+	v.turning.Lock() // whoever read the clock earlier must not store the period later
+	defer v.turning.Unlock()
 	now := v.now()
 	if checkTime(now) != nil {
 		v.current.Store(nil)

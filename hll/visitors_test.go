@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
 func count(t *testing.T, v *hll.Visitors, page string, at time.Time) hll.Count {
@@ -231,6 +232,34 @@ func TestPeriods(t *testing.T) {
 	})
 }
 
+// A look at the clock that took long doesn't put back the period that another has begun.
+func TestPeriodStays(t *testing.T) {
+	w := newWorld(t, redistest.Backend{Prefix: "p"})
+	var look atomic.Pointer[func() time.Time]
+	set := func(f func() time.Time) { look.Store(&f) }
+	set(func() time.Time { return noon })
+	v, err := hll.NewWithClock(w.client, hll.Options{Period: hll.Hourly}, func() time.Time { return (*look.Load())() })
+	must(t, err)
+	looks, over := make(chan struct{}, 10), make(chan struct{})
+	set(func() time.Time { looks <- struct{}{}; <-over; return noon })
+	old, next := make(chan struct{}), make(chan struct{})
+	go func() { v.Turn(); close(old) }()
+	<-looks
+	set(func() time.Time { return noon.Add(time.Hour) })
+	go func() { v.Turn(); close(next) }()
+	select {
+	case <-next: // before the other, where nothing has it wait
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(over)
+	<-old
+	<-next
+	if start := v.Current(); start != noon.Add(time.Hour).Unix() {
+		t.Errorf("it counts in the period of %v again", time.Unix(start, 0).UTC())
+	}
+	must(t, v.Close(t.Context()))
+}
+
 // A period is the same whether it is named or it is now, before it begins and after.
 func TestNamedPeriods(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -263,7 +292,7 @@ func TestPeriodTurns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var now atomic.Int64
 		now.Store(noon.UnixMilli())
-		v, err := hll.NewWithClock(w.client, hll.Options{Period: hll.Hourly}, func() time.Time { return time.UnixMilli(now.Load()) })
+		v, err := hll.NewWithClock(w.client, hll.Options{Period: hll.Hourly, Keep: long}, func() time.Time { return time.UnixMilli(now.Load()) })
 		must(t, err)
 		must(t, v.Add("p", "a"))
 		must(t, v.Add("p", "b"))

@@ -41,11 +41,17 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 // noon is a time that all tests of periods begin at.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+// long is how long periods are kept that begin at noon: servers have a clock of their own.
+const long = 100 * 365 * 24 * time.Hour
+
 // visitors returns Visitors whose clock stands at noon, and that flush when they are told.
 func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 	w.t.Helper()
 	if opts.FlushEvery == 0 {
 		opts.FlushEvery = time.Hour
+	}
+	if opts.Keep == 0 {
+		opts.Keep = long
 	}
 	c := &clock{now: noon}
 	v, err := hll.NewWithClock(w.client, opts, c.Now)
