@@ -58,8 +58,8 @@
 //     TestNobodyOvertakesAMove.
 //   - What was confirmed is there after a crash of the process, a power cut or a
 //     full disk, as far as the fsync policy says: TestKill, TestPowerCuts,
-//     TestFullDisk, TestAlwaysHoldsReplies, TestCompactUnderLoad.
-//     ENGINE_FAULTS=full repeats the first two 200 and 1,000 times for each
+//     TestFullDisk, TestAlwaysHoldsReplies, TestCompactUnderLoad. Damage to what
+//     was on disk is an error, see package aof. ENGINE_FAULTS=full repeats the first two 200 and 1,000 times for each
 //     policy.
 //   - No command and no script ends the process or holds it up for ever:
 //     TestPanicsAreErrors, TestHostileScripts.

@@ -20,8 +20,9 @@ import (
 // a large log takes a while: about a second for each million changes. When ctx
 // ends meanwhile, Open gives up; afterwards ctx is of no meaning.
 //
-// The error matches [aof.ErrLocked] when the directory is in use, and is an
-// [aof.CorruptError] when it holds something that can't be trusted; a tail
+// The error matches [aof.ErrLocked] when the directory is in use, and
+// [aof.ErrCorrupt] when it holds something that can't be trusted: it is an
+// [aof.CorruptError] then, and [aof.Repair] goes on with what can be read. A tail
 // that was torn off by a crash is no error, [Engine.Recovered] tells of it.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.ScriptSteps < 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,28 +134,115 @@ func TestDirFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A crash in the middle of a write is told, and no more.
-	if err := os.WriteFile(logs[0], whole[:len(whole)-3], 0o600); err != nil {
+	if err := os.WriteFile(logs[0], append(slices.Clone(whole), "RDf1 and"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s = startServe(t, "--dir", dir)
-	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "was torn", filepath.Base(logs[0]), `"bytes":`, `"msg":"loaded"`)
-	if got, err := dial(t, s.addr).Get(t.Context(), "k").Int(); err != nil || got != 18 {
+	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "was torn", filepath.Base(logs[0]), `"bytes":8`, `"msg":"loaded"`)
+	if got, err := dial(t, s.addr).Get(t.Context(), "k").Int(); err != nil || got != 19 {
 		t.Errorf("k is %d, %v", got, err)
 	}
 	s.signal(syscall.SIGKILL)
 	s.wait()
-	// What was on disk and changed since is not guessed at.
-	whole[len(whole)/2] ^= 1
-	if err := os.WriteFile(logs[0], whole, 0o600); err != nil {
+	// What was on disk and is not is told: the end is gone, or a byte has changed.
+	changed := slices.Clone(whole)
+	changed[len(changed)-10] ^= 1
+	for _, damaged := range [][]byte{whole[:len(whole)-3], nil, changed} {
+		if err := os.WriteFile(logs[0], damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr = runToEnd(t, nil, "serve", "--http=", "--listen=127.0.0.1:0", "--dir", dir)
+		if code != exitData {
+			t.Errorf("damaged: exit %d, %q", code, stderr)
+		}
+		mustContain(t, "stderr", stderr, dir+" is damaged, and nothing was changed", filepath.Base(logs[0]), "offset", "were on disk", "redoubt check "+dir)
+		if now, err := os.ReadFile(logs[0]); err != nil || string(now) != string(damaged) {
+			t.Errorf("the damaged log was changed: %v", err)
+		}
+	}
+}
+
+// TestFileSizeLimit: a process whose files may not grow beyond a size refuses no
+// write and loses none.
+func TestFileSizeLimit(t *testing.T) {
+	by := filepath.Join(t.TempDir(), "limited")
+	if err := os.WriteFile(by, []byte("#!/bin/sh\nulimit -f 60\nexec "+binary+` "$@"`), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
-	code, _, stderr = runToEnd(t, nil, "serve", "--http=", "--listen=127.0.0.1:0", "--dir", dir)
-	if code != exitData {
-		t.Errorf("damaged: exit %d, %q", code, stderr)
+	dir := t.TempDir()
+	s := startServingAs(t, by, "--listen=127.0.0.1:0", "--dir", dir)
+	rdb := dial(t, s.addr)
+	value := strings.Repeat("x", 1000)
+	const n = 300
+	for i := range n {
+		if err := rdb.Set(t.Context(), strconv.Itoa(i), value, 0).Err(); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
 	}
-	mustContain(t, "stderr", stderr, dir+" is damaged, and nothing was changed", filepath.Base(logs[0]), "offset", "docs/cli.md")
-	if now, err := os.ReadFile(logs[0]); err != nil || string(now) != string(whole) {
-		t.Errorf("the damaged log was changed: %v", err)
+	rdb.Set(t.Context(), "the last one", "", 0)
+	eventually(t, "everything is written", func() bool {
+		logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+		text, err := os.ReadFile(logs[len(logs)-1])
+		return err == nil && strings.Contains(string(text), "the last one")
+	})
+	s.signal(syscall.SIGKILL)
+	s.wait()
+	if got := size(t, startServe(t, "--dir", dir).addr); got != n+1 {
+		t.Errorf("%d keys are there, want %d", got, n+1)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(dir, "*.log")); len(logs) < 3 {
+		t.Errorf("the logs are %q; the limit does not limit", logs)
+	}
+}
+
+// TestCheck repairs a directory and goes on with what is left.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, "--dir", dir)
+	rdb := dial(t, s.addr)
+	for _, key := range []string{"first", "second"} {
+		if err := rdb.Set(t.Context(), key, key, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, key+" in the log", func() bool {
+			text, err := os.ReadFile(filepath.Join(dir, "0000000001.log"))
+			return err == nil && strings.Contains(string(text), key)
+		})
+	}
+	if code, _, stderr := runToEnd(t, nil, "check", dir); code != exitUnavailable || !strings.Contains(stderr, "in use") {
+		t.Errorf("in use: exit %d, %q", code, stderr)
+	}
+	s.signal(syscall.SIGTERM)
+	s.wait()
+	code, stdout, stderr := runToEnd(t, nil, "check", dir)
+	if code != 0 || !strings.HasPrefix(stdout, dir+" is whole: 2 changes, ") {
+		t.Errorf("whole: exit %d, %q, %q", code, stdout, stderr)
+	}
+	log := filepath.Join(dir, "0000000001.log")
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[strings.LastIndex(string(text), "second")] ^= 1
+	if err := os.WriteFile(log, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = runToEnd(t, nil, "check", dir)
+	if code != exitData {
+		t.Errorf("damaged: exit %d", code)
+	}
+	mustContain(t, "stderr", stderr, "0000000001.log at offset ", "the checksum is wrong", "read before that: 1 change; ", "bytes are lost", "check "+dir+" --repair")
+	code, stdout, stderr = runToEnd(t, nil, "check", dir, "--repair")
+	if code != 0 {
+		t.Errorf("repair: exit %d, %q", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "repaired "+dir, "0000000001.log at offset ", "kept 1 change before", "bytes are lost", ".damaged")
+	rdb = dial(t, startServe(t, "--dir", dir).addr)
+	if n, err := rdb.Exists(t.Context(), "first", "second").Result(); err != nil || n != 1 {
+		t.Errorf("%d of the keys are there, %v", n, err)
+	}
+	if code, _, stderr := runToEnd(t, nil, "check", filepath.Join(dir, "none")); code != exitUsage {
+		t.Errorf("no directory: exit %d, %q", code, stderr)
 	}
 }
 

@@ -144,7 +144,7 @@ func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, e
 func (s *storage) failure(err error) error {
 	if corrupt, ok := errors.AsType[*aof.CorruptError](err); ok {
 		return failf(exitData, "dir %s is damaged, and nothing was changed: %w. Put back a copy of the directory, or see "+
-			"\"A damaged directory\" in docs/cli.md for what can be saved", s.dir, corrupt)
+			"what `redoubt check %s` can save", s.dir, corrupt, s.dir)
 	}
 	if errors.Is(err, aof.ErrLocked) {
 		return failf(exitUnavailable, "dir %s: %w; a directory is for one process at a time", s.dir, err)

@@ -85,8 +85,14 @@ var ownGroup *syscall.SysProcAttr
 // start starts redoubt. env are pairs NAME=value.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
+	return startAs(t, binary, env, args...)
+}
+
+// startAs starts redoubt by another program, which becomes it.
+func startAs(t *testing.T, by string, env []string, args ...string) *program {
+	t.Helper()
 	p := &program{t: t, ended: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.Background(), binary, args...)
+	p.cmd = exec.CommandContext(context.Background(), by, args...)
 	p.cmd.Env = environ(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.SysProcAttr = ownGroup

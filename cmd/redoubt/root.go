@@ -49,7 +49,7 @@ more than the environment, the environment more than the file.`,
 	}
 	root.PersistentFlags().String("config", "", "`file` of settings, in YAML")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCommands(), newVersion())
+	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })
 	for cmd := range within(root) {

@@ -39,8 +39,13 @@ func startServe(t *testing.T, args ...string) *serving {
 // startServing starts `redoubt serve` where args say.
 func startServing(t *testing.T, args ...string) *serving {
 	t.Helper()
+	return startServingAs(t, binary, args...)
+}
+
+func startServingAs(t *testing.T, by string, args ...string) *serving {
+	t.Helper()
 	s := &serving{}
-	s.program = start(t, nil, append([]string{"serve", "--http=127.0.0.1:0", "--log-format=json"}, args...)...)
+	s.program = startAs(t, by, nil, append([]string{"serve", "--http=127.0.0.1:0", "--log-format=json"}, args...)...)
 	eventually(t, "it serves", func() bool {
 		select {
 		case <-s.ended:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -22,7 +23,6 @@ type compactor struct {
 	auto   atomic.Bool
 	base   atomic.Int64 // bytes
 	logs   atomic.Int64 // bytes in the logs behind the base
-	sealed atomic.Int64 // of these, in logs that are finished
 	extra  atomic.Int64 // how much more they may have after a failure
 	err    atomic.Pointer[error]
 }
@@ -116,62 +116,51 @@ func (l *Log) Compact(ctx context.Context) error {
 
 func (l *Log) compact(ctx context.Context) error {
 	c := &l.compactor
-	done := make(chan error, 1)
-	select {
-	case l.rotate <- done:
-	case <-l.done:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := <-done; err != nil {
+	var old []entry  // all but the log that is being written
+	var logged int64 // bytes in the logs of these
+	err := l.inWriter(ctx, func() error {
+		err := l.w.next()
+		old, logged = slices.Clone(l.w.index.files[:len(l.w.index.files)-1]), c.logs.Load()
 		return err
-	}
-	d, err := list(l.fs)
+	})
 	if err != nil {
 		return err
 	}
-	if len(d.logs) < 2 {
-		return &CorruptError{File: logName(d.base), Reason: "the file is missing"}
-	}
-	old := d.logs[:len(d.logs)-1] // but the one that is being written
-	number := old[len(old)-1]
-	tmp := baseName(number) + ".tmp"
-	size, emitted, err := l.fold(ctx, d.base, old, tmp, number)
+	base := entry{base: true, number: old[len(old)-1].number, ends: true}
+	tmp := base.name() + ".tmp"
+	emitted, err := l.fold(ctx, old, tmp, &base)
 	if err == nil {
-		err = l.check(ctx, tmp, number, emitted)
+		err = l.check(ctx, tmp, base, emitted)
 	}
 	if err == nil {
-		err = l.fs.Rename(tmp, baseName(number))
+		err = l.fs.Rename(tmp, base.name())
 	}
 	if err == nil {
 		err = l.fs.Sync()
 	}
+	if err == nil {
+		err = l.inWriter(ctx, func() error { return l.w.adopt(base) })
+	}
 	if err != nil {
-		l.fs.Remove(tmp) //nolint:errcheck // it is removed when the log is opened
+		if !errors.Is(err, errUnsynced) {
+			l.fs.Remove(tmp)         //nolint:errcheck // both are removed when the log is opened,
+			l.fs.Remove(base.name()) //nolint:errcheck // since nothing names them
+		}
 		return err
 	}
-	c.base.Store(size)
-	c.logs.Add(-c.sealed.Load())
-	if d.base > 0 {
-		d.litter = append(d.litter, baseName(d.base))
-	}
-	for _, n := range old {
-		d.litter = append(d.litter, logName(n))
-	}
-	for _, name := range d.litter {
-		if name != tmp {
-			if err := l.fs.Remove(name); err != nil {
-				return err
-			}
+	c.base.Store(base.length)
+	c.logs.Add(-logged)
+	for _, e := range old {
+		if err := l.fs.Remove(e.name()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // check reads a new base back, before it takes the place of what can be read.
-func (l *Log) check(ctx context.Context, tmp string, number uint64, emitted int64) error {
-	_, err := l.readWhole(tmp, number, func(Record) error {
+func (l *Log) check(ctx context.Context, tmp string, base entry, emitted int64) error {
+	err := readWhole(l.fs, tmp, base, func(Record) error {
 		emitted--
 		return ctx.Err()
 	})
@@ -181,25 +170,14 @@ func (l *Log) check(ctx context.Context, tmp string, number uint64, emitted int6
 	return err
 }
 
-// fold writes the base that stands for an older one and some logs.
-func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, number uint64) (size, emitted int64, err error) {
-	f, h, err := l.create(tmp, number)
+// fold writes the base that stands for old files, and says what it is.
+func (l *Log) fold(ctx context.Context, old []entry, tmp string, base *entry) (emitted int64, err error) {
+	f, h, err := create(l.fs, tmp, base.number)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer f.Close()
-	size = headerSize
-	buf := make([]byte, headerSize)
-	write := func(kind uint32) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		sealFrame(buf, h.seed(), kind, size, headerSize)
-		_, err := f.WriteAt(buf, size)
-		size += int64(len(buf))
-		buf = buf[:headerSize]
-		return err
-	}
+	w := newFrames(f, h)
 	each := func(record func(Record) error) error {
 		checked := func(r Record) error {
 			if err := ctx.Err(); err != nil {
@@ -207,13 +185,8 @@ func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, 
 			}
 			return record(r)
 		}
-		if base > 0 {
-			if _, err := l.readWhole(baseName(base), base, checked); err != nil {
-				return err
-			}
-		}
-		for _, n := range logs {
-			if _, err := l.readWhole(logName(n), n, checked); err != nil {
+		for _, e := range old {
+			if err := readWhole(l.fs, e.name(), e, checked); err != nil {
 				return err
 			}
 		}
@@ -221,22 +194,56 @@ func (l *Log) fold(ctx context.Context, base uint64, logs []uint64, tmp string, 
 	}
 	emit := func(db int, commands [][][]byte) error {
 		emitted++
-		buf = appendRecord(buf, db, commands)
-		if len(buf) < worthWriting {
-			return nil
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		return write(kindRecords)
+		return w.add(db, commands)
 	}
 	if err := l.opts.Fold(each, emit); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if len(buf) > headerSize {
-		if err := write(kindRecords); err != nil {
-			return 0, 0, err
-		}
+	if err := w.flush(); err != nil {
+		return 0, err
 	}
-	if err := write(kindSeal); err != nil {
-		return 0, 0, err
+	if err := w.put(kindSeal); err != nil {
+		return 0, err
 	}
-	return size, emitted, f.Sync()
+	base.id, base.length = h.id, w.size
+	return emitted, f.Sync()
+}
+
+// frames writes a file that nobody waits for.
+type frames struct {
+	f    File
+	seed uint32
+	size int64
+	buf  []byte
+}
+
+func newFrames(f File, h fileHeader) *frames {
+	return &frames{f: f, seed: h.seed(), size: headerSize, buf: make([]byte, headerSize)}
+}
+
+func (w *frames) add(db int, commands [][][]byte) error {
+	w.buf = appendRecord(w.buf, db, commands)
+	if len(w.buf) < worthWriting {
+		return nil
+	}
+	return w.put(kindRecords)
+}
+
+// flush writes what has gathered.
+func (w *frames) flush() error {
+	if len(w.buf) == headerSize {
+		return nil
+	}
+	return w.put(kindRecords)
+}
+
+func (w *frames) put(kind uint32) error {
+	sealFrame(w.buf, w.seed, kind, w.size, headerSize)
+	_, err := w.f.WriteAt(w.buf, w.size)
+	w.size += int64(len(w.buf))
+	w.buf = w.buf[:headerSize]
+	return err
 }

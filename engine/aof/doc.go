@@ -7,14 +7,40 @@
 // # Directory
 //
 //	lock           held by the process that has the directory open, whose number is in it
+//	manifest         names the base and the logs, and says how long they are
 //	0000000003.base  what the logs 1 to 3 amount to
 //	0000000004.log   what was appended since, in one log or several
-//	*.tmp            a base that is being written
+//	*.tmp            a base or a manifest that is being written
+//	*.damaged        what [Repair] has replaced
 //	reserve          four megabytes that are given up when the disk is full
 //
-// Opening reads the latest base, then the logs behind it, whose numbers must
-// have no gap. Numbers have ten decimal digits. What a base has made
-// superfluous, and what ends in .tmp, is removed.
+// Opening reads the files that the manifest names: the base, then the logs in
+// order. Numbers have ten decimal digits. What a base has made superfluous, and
+// what ends in .tmp, is removed.
+//
+// # Manifest
+//
+// The manifest is text, in sectors of 512 bytes that are filled up with newlines.
+// It is replaced as a whole when a log is begun or a base takes the place of logs:
+//
+//	redoubt manifest 1
+//	id 5d1c0f2a9b3e4c77
+//	0000000003.base id 9f8e7d6c5b4a3921 length 1048576
+//	0000000004.log id 1122334455667788 length 32
+//	sum 89abcdef
+//
+// The ids are those of the files. The sum is the CRC-32C of the lines before it. A
+// file is as long as its line says, and the last log at least as long.
+//
+// The last sector is the mark, which says how much of the last log is on disk. It is
+// overwritten in place after each fsync of the log, before those who wait are told,
+// and is itself synced once a second at most, by another goroutine. So a kill loses
+// no mark, a power cut those of the last second or two. Its sum begins with that of
+// the id of the manifest, as eight bytes:
+//
+//	synced 00000000000000004096 deadbeef
+//
+// A log is named after its header, and before its first frame, is on disk.
 //
 // # File
 //
@@ -23,7 +49,7 @@
 //
 //	offset  size
 //	0       8     "redoubtL"
-//	8       4     version, 1
+//	8       4     version, 2; files of version 1 are read without a manifest
 //	12      4     checksum of the other 28 bytes
 //	16      8     number of the file
 //	24      8     id, random
@@ -40,7 +66,7 @@
 //	32            payload
 //
 // A seal has no payload. It is the last frame of a base, of a log that another
-// one follows, and of a log that was closed.
+// one follows, and of a log that was closed, unless the file could not grow.
 //
 // A payload of kind 1 is any number of records. A record is a set of changes
 // that were committed together, and is repeated all or none:
@@ -54,16 +80,19 @@
 // standing still: deadlines are absolute, and what expired is deleted by a
 // command of its own. SELECT changes the database for the rest of its record.
 //
-// # Torn tails
+// # Torn tails and damage
 //
 // After a crash the last log may end in a frame that is not whole, and after a
-// power cut what was not synced may be there in any order. When a frame of the
-// last log is not valid, the rest of the file is searched for a valid frame
-// whose synced lies behind it. If there is one, the frame had been on disk, so
-// this is corruption: opening fails with a [CorruptError], which names the file
-// and the offset. If there is none, nothing from there on was known to be on
-// disk: the tail is cut off and reported in [Found]. Everything but the last
-// log must be whole.
+// power cut what was not synced may be there in any order. So when a frame of the
+// last log is not valid, and nothing says that it had been on disk, the tail is
+// cut off there and reported in [Found].
+//
+// Two things say so: the mark, and any valid frame behind it whose synced lies
+// behind it too. Then it is damage, and so it is when a file is missing, is shorter than
+// it must be, is another one, or has data and is not named, and when any file but the
+// last log is not whole. Opening fails with a [CorruptError], which names the file, the
+// offset and how much is lost, and changes nothing. [Check] tells how much can be read,
+// and [Repair] keeps that.
 //
 // # Promises
 //
@@ -76,8 +105,11 @@
 //   - Always: records are lost from the end only, and a record is there whole
 //     or not at all.
 //   - A disk that is full, or fails, loses nothing that was confirmed; see
-//     [Log.Err].
+//     [Log.Err]. A file that may not grow is followed by another.
+//   - What was on disk and is damaged later is never left out without an error. After
+//     a power cut this holds for what was synced two seconds before it.
 //
-// TestPowerCut, TestTornTail, TestCorruption and TestDiskFull hold them to it;
-// package engine kills processes and cuts the power over it.
+// TestPowerCut, TestTornTail, TestCorruption, TestDiskFull, TestWriteError,
+// TestFileSizeLimit, TestDamage and TestRepair hold them to it; package engine kills
+// processes and cuts the power over it.
 package aof

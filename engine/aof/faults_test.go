@@ -88,6 +88,66 @@ func TestWriteError(t *testing.T) {
 	})
 }
 
+// TestFileSizeLimit lets no file grow beyond a size, and wants the log to go on in
+// other files, with nothing refused and nothing lost.
+func TestFileSizeLimit(t *testing.T) {
+	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := faultdisk.New()
+				disk.LimitFiles(3000)
+				opts := aof.Options{Fsync: policy, Fold: keepLast(5)}
+				first, n := 0, 0
+				for _, end := range []string{"killed", "closed", "compacted"} {
+					l, numbers, _ := open(t, disk, opts)
+					if !slices.Equal(numbers, upTo(n)) {
+						t.Fatalf("before it is %s: found %v, want all of %d", end, numbers, n)
+					}
+					for until := n + 40; n < until; n++ {
+						appendAll(t, l, n, n+1)
+						if n%30 == 0 { // what has gathered meanwhile is more than a file may have
+							await.Advance(10 * time.Millisecond)
+						}
+						if l.Err() != nil {
+							t.Fatalf("record %d: %v", n, l.Err())
+						}
+					}
+					await.Advance(10 * time.Millisecond)
+					killed := copyOf(disk)
+					if end == "compacted" {
+						first = n - 5
+						if err := l.Compact(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+					if end == "killed" {
+						disk = killed.disk()
+						disk.LimitFiles(3000)
+					}
+				}
+				// A record that no file can hold waits, and is written when one can.
+				l, numbers, _ := open(t, disk, aof.Options{Fsync: policy})
+				if !slices.Equal(numbers, upTo(n)[first:]) {
+					t.Errorf("found %v, want those from %d to %d", numbers, first, n)
+				}
+				end := l.Append(0, [][][]byte{{make([]byte, 4000)}})
+				await.Advance(time.Second)
+				if !errors.Is(l.Err(), syscall.EFBIG) {
+					t.Errorf("a record that is too large: %v", l.Err())
+				}
+				disk.LimitFiles(-1)
+				await.Advance(20 * time.Second)
+				if err := errors.Join(l.Wait(end), l.Err(), l.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestSyncError holds that after a failed fsync the log does not believe the
 // next one that succeeds.
 func TestSyncError(t *testing.T) {

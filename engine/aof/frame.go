@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -12,7 +13,8 @@ import (
 const (
 	fileMagic  = "redoubtL"
 	frameMagic = "RDf1"
-	version    = 1
+	// Files of version 1 are of a time without manifests, and the same otherwise.
+	version    = 2
 	headerSize = 32 // of a file and of a frame
 
 	kindRecords = 1
@@ -21,31 +23,45 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A CorruptError says that a file is not what was written to it. Nothing was
-// changed on disk.
+// ErrCorrupt is matched by every [CorruptError].
+var ErrCorrupt = errors.New("aof: corrupt file")
+
+// A CorruptError says that a file is not what was written to it, or is missing.
+// Nothing was changed on disk. [Repair] goes on without what is lost.
 type CorruptError struct {
 	File   string
 	Offset int64 // of the first byte that can't be trusted
 	Reason string
+	Lost   int64 // bytes of the file that were on disk and can't be trusted
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("aof: corrupt file %s at offset %d: %s", e.File, e.Offset, e.Reason)
+	text := fmt.Sprintf("%v %s at offset %d: %s", ErrCorrupt, e.File, e.Offset, e.Reason)
+	if e.Lost > 0 {
+		text += fmt.Sprintf("; %d bytes from there on were on disk", e.Lost)
+	}
+	return text
 }
 
-type fileHeader struct{ number, id uint64 }
+// Is reports whether target is [ErrCorrupt].
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+type fileHeader struct {
+	number, id uint64
+	version    uint32
+}
 
 func newHeader(number uint64) (fileHeader, error) {
 	var b [8]byte
 	_, err := rand.Read(b[:])
-	return fileHeader{number, binary.LittleEndian.Uint64(b[:])}, err
+	return fileHeader{number, binary.LittleEndian.Uint64(b[:]), version}, err
 }
 
 func (h fileHeader) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, fileMagic)
 	le := binary.LittleEndian
-	le.PutUint32(b[8:], version)
+	le.PutUint32(b[8:], h.version)
 	le.PutUint64(b[16:], h.number)
 	le.PutUint64(b[24:], h.id)
 	le.PutUint32(b[12:], h.sum(b))
@@ -66,12 +82,12 @@ func decodeHeader(b []byte, number uint64) (h fileHeader, reason string) {
 		return h, "the file does not begin with " + fileMagic
 	case le.Uint32(b[12:]) != h.sum(b):
 		return h, "the checksum of the header is wrong"
-	case le.Uint32(b[8:]) != version:
+	case le.Uint32(b[8:]) == 0 || le.Uint32(b[8:]) > version:
 		return h, fmt.Sprintf("version %d is not known", le.Uint32(b[8:]))
 	case le.Uint64(b[16:]) != number:
 		return h, fmt.Sprintf("the file is number %d", le.Uint64(b[16:]))
 	}
-	return fileHeader{number, le.Uint64(b[24:])}, ""
+	return fileHeader{number, le.Uint64(b[24:]), le.Uint32(b[8:])}, ""
 }
 
 // seed is the checksum of the id, with which that of each frame begins, so
@@ -152,15 +168,15 @@ func (s *scanner) decode(head []byte, offset int64) (fr frame, reason string) {
 	return fr, ""
 }
 
-// confirmed says whether some valid frame behind offset knew that the bytes at
-// offset were on disk.
-func (s *scanner) confirmed(offset int64) (bool, error) {
+// confirmed returns how many bytes of the file some valid frame behind offset
+// knew to be on disk.
+func (s *scanner) confirmed(offset int64) (known int64, err error) {
 	const step = 1 << 20
 	chunk := make([]byte, step+headerSize)
 	for from := offset + 1; from+headerSize <= s.size; from += step {
 		b := chunk[:min(int64(len(chunk)), s.size-from)]
 		if _, err := s.f.ReadAt(b, from); err != nil {
-			return false, err
+			return 0, err
 		}
 		for i := 0; ; i++ {
 			j := bytes.Index(b[i:], []byte(frameMagic))
@@ -169,15 +185,15 @@ func (s *scanner) confirmed(offset int64) (bool, error) {
 			}
 			i += j
 			at := from + int64(i)
-			if fr, reason := s.decode(b[i:i+headerSize], at); reason != "" || fr.synced <= offset {
+			if fr, reason := s.decode(b[i:i+headerSize], at); reason != "" || fr.synced <= max(offset, known) {
 				continue
 			}
-			if _, _, reason, err := s.at(at); err != nil {
-				return false, err
+			if fr, _, reason, err := s.at(at); err != nil {
+				return 0, err
 			} else if reason == "" {
-				return true, nil
+				known = fr.synced
 			}
 		}
 	}
-	return false, nil
+	return known, nil
 }

@@ -115,7 +115,7 @@ type Log struct {
 
 	wake     chan struct{}
 	full     chan struct{} // pending is worth a write now
-	rotate   chan chan<- error
+	calls    chan func()   // for the writer to run
 	stop     chan struct{}
 	done     chan struct{}
 	closing  sync.Once
@@ -150,7 +150,7 @@ const (
 
 // Open takes the directory, gives replay every record that is there, in
 // order, and returns a log that goes on behind them. It fails with a
-// [CorruptError] when a file can't be trusted, with an error that matches
+// [CorruptError], which matches [ErrCorrupt], when a file can't be trusted, with an error that matches
 // [ErrLocked] when the directory is in use, and with what replay returns.
 func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	lock, err := fs.Lock()
@@ -165,12 +165,12 @@ func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	}
 	l := &Log{
 		fs: fs, opts: opts, lock: lock,
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), rotate: make(chan chan<- error),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), calls: make(chan func()),
 		stop: make(chan struct{}), done: make(chan struct{}), mostFrame: mostFrame,
 	}
 	l.changed = sync.NewCond(&l.mu)
 	l.mu.pending = make([]byte, headerSize)
-	l.w.l = l
+	l.w = newWriter(l)
 	l.compactor.ctx, l.compactor.cancel = context.WithCancel(context.Background())
 	found, err := l.recover(replay)
 	if err != nil {
@@ -328,6 +328,19 @@ func (l *Log) tell(err error) {
 		} else {
 			w.f(err)
 		}
+	}
+}
+
+// inWriter runs f in the writer, and waits for it.
+func (l *Log) inWriter(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	select {
+	case l.calls <- func() { done <- f() }:
+		return <-done
+	case <-l.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

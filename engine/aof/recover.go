@@ -1,7 +1,9 @@
 package aof
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,153 +14,264 @@ func baseName(n uint64) string { return fmt.Sprintf("%010d.base", n) }
 
 // A listing is what a directory holds.
 type listing struct {
-	base   uint64   // the latest, 0 for none
-	logs   []uint64 // those behind it, in order
-	litter []string
+	bases, logs []uint64 // in order
+	tmp         []string
 }
 
-func list(fs FS) (listing, error) {
-	names, err := fs.List()
-	if err != nil {
-		return listing{}, err
-	}
-	var d listing
-	numbers := map[string][]uint64{}
+// last returns the greatest number, 0 when there is no file.
+func (d listing) last() uint64 {
+	return slices.Max(slices.Concat([]uint64{0}, d.bases, d.logs))
+}
+
+func list(dir FS) (d listing, err error) {
+	names, err := dir.List()
 	for _, name := range names {
 		stem, ending, _ := strings.Cut(name, ".")
-		n, err := strconv.ParseUint(stem, 10, 64)
+		n, notNumber := strconv.ParseUint(stem, 10, 64)
 		switch {
-		case ending == "tmp":
-			d.litter = append(d.litter, name)
-		case err == nil && (name == logName(n) || name == baseName(n)):
-			numbers[ending] = append(numbers[ending], n)
-		}
-	}
-	for _, n := range numbers["base"] {
-		d.base = max(d.base, n)
-	}
-	for _, n := range numbers["base"] {
-		if n < d.base {
-			d.litter = append(d.litter, baseName(n))
-		}
-	}
-	for _, n := range numbers["log"] {
-		if n <= d.base {
-			d.litter = append(d.litter, logName(n))
-		} else {
+		case strings.HasSuffix(name, ".tmp"):
+			d.tmp = append(d.tmp, name)
+		case notNumber != nil:
+		case ending == "base" && name == baseName(n):
+			d.bases = append(d.bases, n)
+		case ending == "log" && name == logName(n):
 			d.logs = append(d.logs, n)
 		}
 	}
+	slices.Sort(d.bases)
 	slices.Sort(d.logs)
-	for i, n := range d.logs {
-		if wanted := d.base + 1 + uint64(i); n != wanted {
-			return d, &CorruptError{File: logName(wanted), Reason: "the file is missing"}
+	return d, err
+}
+
+// A survey says which files of a directory hold its data.
+type survey struct {
+	manifest
+	synced int64    // bytes of the last log that are known to be on disk
+	known  bool     // there is a manifest
+	litter []string // what a crash left behind
+}
+
+// surveyDir looks at all files and reads none of them to its end.
+func surveyDir(dir FS) (s survey, err error) {
+	d, err := list(dir)
+	if err != nil {
+		return s, err
+	}
+	s.manifest, s.synced, err = readManifest(dir)
+	s.known = err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		s.files, err = assume(dir, d)
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, e := range s.files {
+		if err := s.present(dir, e); err != nil {
+			return s, err
 		}
 	}
-	return d, nil
+	s.litter = d.tmp
+	for _, n := range d.bases {
+		if n != s.base() {
+			s.litter = append(s.litter, baseName(n))
+		}
+	}
+	for _, n := range d.logs {
+		if slices.ContainsFunc(s.files, func(e entry) bool { return !e.base && e.number == n }) {
+			continue
+		}
+		if n > s.last() && s.known {
+			// A log is named before its first frame is written.
+			if size, err := sizeOf(dir, logName(n)); err != nil {
+				return s, err
+			} else if size > headerSize {
+				return s, &CorruptError{File: logName(n), Reason: "it holds data, and the manifest does not name it", Lost: size}
+			}
+		}
+		s.litter = append(s.litter, logName(n))
+	}
+	return s, nil
+}
+
+// least returns how long a file must be.
+func (s survey) least(e entry) int64 {
+	if !e.base && e.number == s.last() {
+		return max(e.length, s.synced)
+	}
+	return e.length
+}
+
+// present returns an error unless a file is the one that the manifest means,
+// and as long as it must be.
+func (s survey) present(dir FS, e entry) error {
+	f, h, size, err := openFile(dir, e.name(), e.number)
+	if f != nil {
+		f.Close()
+	}
+	least := s.least(e)
+	corrupt, isCorrupt := errors.AsType[*CorruptError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = &CorruptError{File: e.name(), Reason: "the file is missing", Lost: least}
+	case isCorrupt && size < least:
+		corrupt.Offset, corrupt.Reason, corrupt.Lost = size, "the file ends here", least-size
+	case isCorrupt:
+		corrupt.Lost = size
+	case err == nil && h.id != e.id:
+		err = &CorruptError{File: e.name(), Reason: "it is another file of that name", Lost: least}
+	case err == nil && size < least:
+		err = &CorruptError{File: e.name(), Offset: size, Reason: "the file ends here", Lost: least - size}
+	}
+	return err
+}
+
+// assume returns the files of a directory that has no manifest: a new one, of
+// which a crash left a log without a frame, or one of version 1.
+func assume(dir FS, d listing) (files []entry, err error) {
+	files, err = inOrder(d)
+	for i, e := range files {
+		f, h, size, err := openFile(dir, e.name(), e.number)
+		if f == nil {
+			return nil, err
+		}
+		f.Close()
+		last := i == len(files)-1
+		switch {
+		case last && !e.base && size <= headerSize:
+			return files[:i], nil // it was made and never used
+		case err != nil:
+			return nil, err
+		case h.version > 1:
+			return nil, &CorruptError{File: manifestName, Reason: "the file is missing"}
+		}
+		files[i].id, files[i].length, files[i].ends = h.id, size, !last || e.base
+		if last && !e.base {
+			files[i].length = headerSize
+		}
+	}
+	return files, err
+}
+
+// inOrder returns the latest base and the logs behind it, whose numbers must
+// have no gap.
+func inOrder(d listing) (files []entry, err error) {
+	base := slices.Max(append([]uint64{0}, d.bases...))
+	if base > 0 {
+		files = append(files, entry{base: true, number: base})
+	}
+	wanted := base + 1
+	for _, n := range d.logs {
+		if n <= base {
+			continue
+		}
+		if n != wanted {
+			return files, &CorruptError{File: logName(wanted), Reason: "the file is missing"}
+		}
+		files = append(files, entry{number: n})
+		wanted++
+	}
+	return files, nil
+}
+
+func sizeOf(dir FS, name string) (int64, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Size()
 }
 
 // recover replays what the directory holds and opens the last log.
 func (l *Log) recover(replay func(Record) error) (found Found, err error) {
-	d, err := list(l.fs)
+	s, err := surveyDir(l.fs)
 	if err != nil {
 		return found, err
 	}
-	if err := l.dropUnused(&d); err != nil {
-		return found, err
-	}
+	w := &l.w
+	defer func() {
+		if err != nil && w.file != nil {
+			w.file.Close()
+		}
+	}()
 	count := func(r Record) error {
 		found.Records++
 		return replay(r)
 	}
-	if d.base > 0 {
-		n, err := l.readWhole(baseName(d.base), d.base, count)
-		if err != nil {
-			return found, err
-		}
-		l.compactor.base.Store(n)
-		found.Bytes += n
-	}
-	for i, n := range d.logs {
-		if i == len(d.logs)-1 {
-			err = l.resume(n, count, &found)
-		} else {
-			var size int64
-			size, err = l.readWhole(logName(n), n, count)
+	for _, e := range s.files {
+		size := e.length
+		switch {
+		case e.base:
+			err = readWhole(l.fs, e.name(), e, count)
+			l.compactor.base.Store(size)
+		case e.number != s.last():
+			err = readWhole(l.fs, e.name(), e, count)
 			l.compactor.grown(size)
-			found.Bytes += size
+		default:
+			size, err = l.resume(e, s.least(e), count, &found)
+			l.compactor.grown(size)
 		}
 		if err != nil {
 			return found, err
 		}
+		found.Bytes += size
 	}
-	if len(d.logs) == 0 {
-		w := &l.w
-		if w.file, w.header, err = l.create(logName(d.base+1), d.base+1); err != nil {
-			return found, err
+	if err := l.take(s); err != nil {
+		return found, err
+	}
+	for _, name := range s.litter {
+		if name == logName(w.header.number) {
+			continue // it was made anew
 		}
-		w.offset, w.synced = headerSize, headerSize
-	}
-	for _, name := range d.litter {
-		if err := l.fs.Remove(name); err != nil {
-			l.w.file.Close()
+		if err := l.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // a manifest.tmp was made anew
 			return found, err
 		}
 	}
 	if err := l.makeReserve(); err != nil {
 		// The disk is full already: what is there can be read all the same.
 		l.refuse(fmt.Errorf("aof: no room on disk: %w", err))
-		l.w.noReserve = true
+		w.noReserve = true
 	}
 	return found, nil
 }
 
-// dropUnused takes out a last log that was made but never used, because
-// making it failed: then the one before it has no end and went on.
-func (l *Log) dropUnused(d *listing) error {
-	last := len(d.logs) - 1
-	if last < 1 {
-		return nil
-	}
-	f, _, size, err := l.openFile(logName(d.logs[last]), d.logs[last])
-	if f == nil {
-		return err
-	}
-	f.Close()
-	if size > headerSize {
-		return nil
-	}
-	before := d.logs[last-1]
-	f, h, size, err := l.openFile(logName(before), before)
-	if err != nil {
-		if f != nil {
-			f.Close()
+// take makes the manifest say what was found, and a log where there is none.
+func (l *Log) take(s survey) (err error) {
+	w := &l.w
+	if s.known {
+		f, err := l.fs.Open(manifestName)
+		if err != nil {
+			return err
 		}
-		return err
+		w.index.open(s.manifest, f)
+		w.marked = s.synced
+		w.mark()
+		return nil
 	}
-	defer f.Close()
-	s := &scanner{f: f, size: size, seed: h.seed()}
-	fr, _, reason, err := s.at(max(headerSize, size-headerSize))
-	if err == nil && (reason != "" || fr.kind != kindSeal) {
-		d.litter = append(d.litter, logName(d.logs[last]))
-		d.logs = d.logs[:last]
+	if w.file == nil {
+		n := s.last() + 1
+		if w.file, w.header, err = create(l.fs, logName(n), n); err != nil {
+			return err
+		}
+		w.offset, w.synced = headerSize, headerSize
+		s.files = append(s.files, entry{number: n, id: w.header.id, length: headerSize})
 	}
-	return err
+	return w.index.replace(s.files, w.synced)
 }
 
 // create makes a file with its header, so that it is there after a power cut.
-func (l *Log) create(name string, number uint64) (File, fileHeader, error) {
+func create(dir FS, name string, number uint64) (File, fileHeader, error) {
 	h, err := newHeader(number)
 	if err != nil {
 		return nil, h, err
 	}
-	f, err := l.fs.Create(name)
+	f, err := dir.Create(name)
 	if err != nil {
 		return nil, h, err
 	}
 	if _, err = f.WriteAt(h.encode(), 0); err == nil {
 		if err = f.Sync(); err == nil {
-			err = l.fs.Sync()
+			err = dir.Sync()
 		}
 	}
 	if err != nil {
@@ -169,8 +282,8 @@ func (l *Log) create(name string, number uint64) (File, fileHeader, error) {
 }
 
 // openFile opens a file and reads its header. size is that of the file.
-func (l *Log) openFile(name string, number uint64) (f File, h fileHeader, size int64, err error) {
-	if f, err = l.fs.Open(name); err != nil {
+func openFile(dir FS, name string, number uint64) (f File, h fileHeader, size int64, err error) {
+	if f, err = dir.Open(name); err != nil {
 		return nil, h, 0, err
 	}
 	size, err = f.Size()
@@ -212,68 +325,68 @@ func read(name string, s *scanner, f func(Record) error) (r reading, err error) 
 	return r, nil
 }
 
-// readWhole replays a file that must be whole, and returns its size.
-func (l *Log) readWhole(name string, number uint64, f func(Record) error) (int64, error) {
-	file, h, size, err := l.openFile(name, number)
+// readWhole replays a file that must be whole.
+func readWhole(dir FS, name string, e entry, f func(Record) error) error {
+	file, h, size, err := openFile(dir, name, e.number)
 	if file != nil {
 		defer file.Close()
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	r, err := read(name, &scanner{f: file, size: size, seed: h.seed()}, f)
+	// What lies behind the length is a frame that the disk had no room for.
+	r, err := read(name, &scanner{f: file, size: min(size, e.length), seed: h.seed()}, f)
 	switch {
 	case err != nil:
-		return 0, err
-	case r.reason != "":
-		return 0, &CorruptError{File: name, Offset: r.end, Reason: r.reason}
-	case !r.sealed:
-		return 0, &CorruptError{File: name, Offset: r.end, Reason: "the end is missing"}
+		return err
+	case r.reason == "" && (r.end < e.length || e.ends && !r.sealed):
+		r.reason = "the end is missing"
 	}
-	return size, nil
+	if r.reason != "" {
+		return &CorruptError{File: name, Offset: r.end, Reason: r.reason, Lost: e.length - r.end}
+	}
+	return nil
+}
+
+// readLast replays the last log, of which least bytes must be whole. It returns
+// what a crash may have torn off, nil for nothing.
+func readLast(file File, e entry, seed uint32, least int64, f func(Record) error) (end int64, torn *Torn, err error) {
+	size, err := file.Size()
+	if err != nil {
+		return 0, nil, err
+	}
+	s := &scanner{f: file, size: size, seed: seed}
+	r, err := read(e.name(), s, f)
+	if r.reason == "" && r.end < least {
+		r.reason = "the file ends here"
+	}
+	if err != nil || r.reason == "" {
+		return r.end, nil, err
+	}
+	known, err := s.confirmed(r.end)
+	if err != nil {
+		return r.end, nil, err
+	}
+	if least = max(least, known); r.end < least {
+		return r.end, nil, &CorruptError{File: e.name(), Offset: r.end, Reason: r.reason, Lost: least - r.end}
+	}
+	return r.end, &Torn{File: e.name(), Offset: r.end, Bytes: size - r.end, Reason: r.reason}, nil
 }
 
 // resume replays the last log, cuts off a torn tail, and goes on behind it.
-func (l *Log) resume(number uint64, f func(Record) error, found *Found) error {
-	name := logName(number)
-	file, h, size, err := l.openFile(name, number)
+func (l *Log) resume(e entry, least int64, f func(Record) error, found *Found) (end int64, err error) {
 	w := &l.w
-	if err != nil {
-		if file == nil {
-			return err
-		}
-		file.Close()
-		if size > headerSize {
-			return err // the header was synced before the first frame was written
-		}
-		if size > 0 {
-			found.Torn = &Torn{File: name, Bytes: size, Reason: "the header is not whole"}
-		}
-		w.file, w.header, err = l.create(name, number)
-		w.offset, w.synced = headerSize, headerSize
-		return err
+	if w.file, w.header, _, err = openFile(l.fs, e.name(), e.number); err != nil {
+		return 0, err
 	}
-	s := &scanner{f: file, size: size, seed: h.seed()}
-	r, err := read(name, s, f)
-	if err == nil && r.reason != "" {
-		var corrupt bool
-		if corrupt, err = s.confirmed(r.end); corrupt {
-			err = &CorruptError{File: name, Offset: r.end, Reason: r.reason}
-		} else if err == nil {
-			found.Torn = &Torn{File: name, Offset: r.end, Bytes: size - r.end, Reason: r.reason}
-			err = file.Truncate(r.end)
-		}
+	end, found.Torn, err = readLast(w.file, e, w.header.seed(), least, f)
+	if err == nil && found.Torn != nil {
+		err = w.file.Truncate(end)
 	}
 	if err == nil {
 		// What is replayed is about to be seen: it must survive from now on.
-		err = file.Sync()
+		err = w.file.Sync()
 	}
-	if err != nil {
-		file.Close()
-		return err
-	}
-	w.file, w.header, w.offset, w.synced = file, h, r.end, r.end
-	l.compactor.grown(r.end)
-	found.Bytes += r.end
-	return nil
+	w.offset, w.synced = end, end
+	return end, err
 }

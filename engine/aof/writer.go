@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -28,17 +29,19 @@ type writer struct {
 	header fileHeader
 	offset int64 // end of the last frame
 	synced int64 // offset that is known to be on disk
+	index  index
+	marked int64 // what the mark of index says
 
 	tail    []byte // a frame that is not written yet
 	tailEnd uint64 // position behind it
 	spare   []byte
 	written uint64 // position behind what is written
 
-	gather, sync, retry timer
-	pause               time.Duration   // before the next retry
-	syncing             chan syncResult // nil unless a sync is under way
-	dead                bool            // after a failed fsync
-	noReserve           bool
+	gather, sync, settle, retry timer
+	pause                       time.Duration   // before the next retry
+	syncing                     chan syncResult // nil unless a sync is under way
+	dead                        bool            // after a failed fsync
+	noReserve                   bool
 }
 
 type syncResult struct {
@@ -66,11 +69,13 @@ func newTimer() timer {
 	return timer{t: t}
 }
 
+func newWriter(l *Log) writer {
+	return writer{l: l, index: index{fs: l.fs}, gather: newTimer(), sync: newTimer(), settle: newTimer(), retry: newTimer(), pause: retryFirst}
+}
+
 func (w *writer) run() {
 	l := w.l
 	defer close(l.done)
-	w.gather, w.sync, w.retry = newTimer(), newTimer(), newTimer()
-	w.pause = retryFirst
 	if w.noReserve {
 		w.retryLater()
 	}
@@ -92,11 +97,25 @@ func (w *writer) run() {
 			w.startSync()
 		case r := <-w.syncing:
 			w.endSync(r) //nolint:errcheck // it tells those who wait
+		case <-w.settle.t.C:
+			w.settle.on = false
+			switch {
+			case w.dead:
+			case w.index.syncing != nil:
+				w.settle.start(syncEvery) // the mark may be younger than that sync
+			default:
+				w.index.syncLater()
+			}
+		case err := <-w.index.syncing:
+			w.index.syncing = nil
+			if err != nil {
+				l.notice(fmt.Errorf("aof: can't sync the manifest: %w", err))
+			}
 		case <-w.retry.t.C:
 			w.retry.on = false
 			w.again()
-		case done := <-l.rotate:
-			done <- w.next()
+		case f := <-l.calls:
+			f()
 		case <-l.stop:
 			l.closeErr = w.close()
 			return
@@ -117,7 +136,9 @@ func (w *writer) flush() {
 func (w *writer) drain() {
 	for end := w.l.End(); !w.dead && w.written < end && w.take(); {
 		if err := w.write(); err != nil {
-			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), true)
+			if !w.dead { // it has been told then
+				w.refuse(fmt.Errorf("aof: can't write the log: %w", err), true)
+			}
 			return
 		}
 		if w.l.opts.Fsync == Always {
@@ -146,12 +167,11 @@ func (w *writer) take() bool {
 	l := w.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.mu.pending) == headerSize {
-		return false
-	}
 	if len(l.mu.before) > 0 {
 		w.tail, w.tailEnd = l.mu.before[0].b, l.mu.before[0].end
 		l.mu.before = slices.Delete(l.mu.before, 0, 1)
+	} else if len(l.mu.pending) == headerSize {
+		return false
 	} else {
 		w.tail, w.tailEnd = l.mu.pending, l.mu.end
 		l.mu.pending, w.spare = w.spare, nil
@@ -166,7 +186,7 @@ func (w *writer) take() bool {
 
 // write writes the tail. When that fails the reserve is given up and it is
 // tried once more, so that a disk that fills up loses nothing which was
-// admitted before.
+// admitted before. A file that may not grow any more is followed by another.
 func (w *writer) write() error {
 	if len(w.tail)-headerSize > math.MaxUint32 {
 		return errors.New("a change of more than 4 GiB")
@@ -174,12 +194,21 @@ func (w *writer) write() error {
 	if err := w.linked(); err != nil {
 		return err
 	}
-	sealFrame(w.tail, w.header.seed(), kindRecords, w.offset, w.synced)
-	_, err := w.file.WriteAt(w.tail, w.offset)
+	err := w.put()
+	for errors.Is(err, syscall.EFBIG) {
+		if w.offset > headerSize {
+			if err := w.another(); err != nil {
+				return err
+			}
+		} else if !w.split() {
+			return err
+		}
+		err = w.put()
+	}
 	if err != nil && !w.noReserve {
 		w.noReserve = true
 		w.l.fs.Remove(reserveName) //nolint:errcheck // the write that follows tells
-		if _, again := w.file.WriteAt(w.tail, w.offset); again == nil {
+		if again := w.put(); again == nil {
 			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), false)
 			err = nil
 		}
@@ -195,6 +224,34 @@ func (w *writer) write() error {
 	}
 	w.tail = nil
 	return nil
+}
+
+// split makes two frames of the tail, the second of which is taken next. It
+// reports false when there is one record only.
+func (w *writer) split() bool {
+	records := reader{b: w.tail[headerSize:]}
+	for half := len(records.b) / 2; len(records.b) > half; {
+		records.bytes(records.int())
+	}
+	rest := records.b
+	if len(rest) == 0 {
+		return false
+	}
+	l := w.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.before = slices.Insert(l.mu.before, 0, framed{append(make([]byte, headerSize), rest...), w.tailEnd})
+	l.backlog.Add(int64(len(rest)))
+	w.tail = w.tail[:len(w.tail)-len(rest)]
+	w.tailEnd -= uint64(len(rest))
+	return true
+}
+
+// put writes the tail at the end of the file.
+func (w *writer) put() error {
+	sealFrame(w.tail, w.header.seed(), kindRecords, w.offset, w.synced)
+	_, err := w.file.WriteAt(w.tail, w.offset)
+	return err
 }
 
 // linked returns an error when the file, or its directory, was removed.
@@ -234,6 +291,9 @@ func (w *writer) again() {
 	if w.drain(); w.l.stuck.Load() || w.dead {
 		return
 	}
+	if !w.mark() {
+		return
+	}
 	if err := w.l.makeReserve(); err != nil {
 		w.retryLater()
 		return
@@ -267,6 +327,7 @@ func (w *writer) endSync(r syncResult) error {
 		return r.err
 	}
 	w.synced = r.offset
+	w.mark()
 	w.l.saved.Store(r.written)
 	w.l.tell(nil)
 	if w.synced < w.offset && w.l.opts.Fsync == EverySecond {
@@ -275,15 +336,35 @@ func (w *writer) endSync(r syncResult) error {
 	return nil
 }
 
-// finish seals the file and syncs it.
-func (w *writer) finish() error {
-	if w.dead {
-		return w.l.Err()
+// mark tells the manifest what is on disk, before anybody else is told. It
+// reports false when the disk takes no more.
+func (w *writer) mark() bool {
+	if w.marked == w.synced {
+		return true
 	}
+	if err := w.index.setMark(w.synced); err != nil {
+		w.refuse(fmt.Errorf("aof: can't write the manifest: %w", err), false)
+		return false
+	}
+	w.marked = w.synced
+	w.settle.start(syncEvery)
+	return true
+}
+
+// syncAll syncs what is written.
+func (w *writer) syncAll() error {
 	if w.syncing != nil {
 		if err := w.endSync(<-w.syncing); err != nil {
 			return err
 		}
+	}
+	return w.syncNow()
+}
+
+// finish seals the file and syncs it.
+func (w *writer) finish() error {
+	if w.dead {
+		return w.l.Err()
 	}
 	w.l.stuck.Store(false)
 	if w.drain(); w.l.stuck.Load() || w.dead {
@@ -292,12 +373,14 @@ func (w *writer) finish() error {
 	if err := w.linked(); err != nil {
 		return fmt.Errorf("aof: can't end the log: %w", err)
 	}
-	if err := w.syncNow(); err != nil {
+	if err := w.syncAll(); err != nil {
 		return err
 	}
 	b := make([]byte, headerSize)
 	sealFrame(b, w.header.seed(), kindSeal, w.offset, w.synced)
-	if _, err := w.file.WriteAt(b, w.offset); err != nil {
+	if _, err := w.file.WriteAt(b, w.offset); errors.Is(err, syscall.EFBIG) {
+		return nil // the manifest says that it ends here
+	} else if err != nil {
 		return err
 	}
 	w.offset += headerSize
@@ -309,21 +392,73 @@ func (w *writer) next() error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	file, header, err := w.l.create(logName(w.header.number+1), w.header.number+1)
-	if err != nil {
-		// The old one goes on. Should the new one be there after all, it is
-		// empty behind one that has no end, by which recover knows it.
-		w.l.fs.Remove(logName(w.header.number + 1)) //nolint:errcheck // the first error tells
+	return w.begin()
+}
+
+// another begins another log behind one that may not grow any more.
+func (w *writer) another() error {
+	if err := w.syncAll(); err != nil {
 		return err
 	}
-	w.file.Close()
-	w.file, w.header, w.offset, w.synced = file, header, headerSize, headerSize
-	w.l.compactor.sealed.Store(w.l.compactor.logs.Load())
-	return nil
+	return w.begin()
+}
+
+// begin goes on in another log. All of the one before is on disk. After an error
+// that one goes on, and nothing names the other.
+func (w *writer) begin() error {
+	number := w.header.number + 1
+	file, header, err := create(w.l.fs, logName(number), number)
+	if err == nil {
+		files := append(slices.Clone(w.index.files), entry{number: number, id: header.id, length: headerSize})
+		files[len(files)-2].length = w.offset
+		if err = w.name(files, headerSize); err == nil {
+			w.file.Close()
+			w.file, w.header, w.offset, w.synced = file, header, headerSize, headerSize
+			return nil
+		}
+		file.Close()
+	}
+	if !w.dead {
+		w.l.fs.Remove(logName(number)) //nolint:errcheck // without a frame it is removed when the log is opened
+	}
+	return err
+}
+
+// adopt makes a base stand for the files up to its number.
+func (w *writer) adopt(base entry) error {
+	if w.dead {
+		return w.l.Err()
+	}
+	files := []entry{base}
+	for _, e := range w.index.files {
+		if !e.base && e.number > base.number {
+			files = append(files, e)
+		}
+	}
+	return w.name(files, w.synced)
+}
+
+// name makes the manifest name files, the last of which has so much on disk.
+func (w *writer) name(files []entry, synced int64) error {
+	err := w.index.replace(files, synced)
+	switch {
+	case err == nil:
+		w.marked = synced
+	case errors.Is(err, errUnsynced):
+		w.dead = true
+		w.refuse(fmt.Errorf("aof: what is on disk is not known until the log is opened again: %w", err), true)
+	}
+	return err
 }
 
 func (w *writer) close() error {
 	err := w.finish()
+	if err == nil {
+		if err = w.index.sync(w.synced); err != nil {
+			err = fmt.Errorf("aof: can't sync the manifest: %w", err)
+		}
+	}
+	w.index.close()
 	w.file.Close()
 	closed := ErrClosed
 	w.l.refusal.Store(&closed)
@@ -347,7 +482,7 @@ func (l *Log) makeReserve() error {
 	}
 	b := make([]byte, l.opts.ReserveBytes)
 	if _, err = rand.Read(b); err == nil { // zeros take no room on some file systems
-		if _, err = f.WriteAt(b, 0); err == nil {
+		if _, err = f.WriteAt(b, 0); err == nil || errors.Is(err, syscall.EFBIG) { // then it is as large as a file may be
 			err = f.Sync()
 		}
 	}

@@ -39,6 +39,7 @@ type Disk struct {
 		pending          []change // of the directory, since it was synced
 		left             int      // operations before the power is cut, -1 for never
 		room             int64    // bytes that may still be written, -1 for any
+		limit            int64    // greatest size of a file, -1 for any
 		writeErr         error
 		syncErr          error
 		syncs            int
@@ -66,7 +67,7 @@ type change map[string]*inode
 func New() *Disk {
 	d := &Disk{}
 	d.mu.visible, d.mu.durable = map[string]*inode{}, map[string]*inode{}
-	d.mu.left, d.mu.room = -1, -1
+	d.mu.left, d.mu.room, d.mu.limit = -1, -1, -1
 	return d
 }
 
@@ -89,6 +90,14 @@ func (d *Disk) WasCut() time.Time {
 func (d *Disk) SetRoom(n int64) {
 	d.mu.Lock()
 	d.mu.room = n
+	d.mu.Unlock()
+}
+
+// LimitFiles lets no file grow beyond n bytes, as RLIMIT_FSIZE does; -1 lets
+// them have any size.
+func (d *Disk) LimitFiles(n int64) {
+	d.mu.Lock()
+	d.mu.limit = n
 	d.mu.Unlock()
 }
 
@@ -357,6 +366,10 @@ func (f *file) WriteAt(b []byte, at int64) (int, error) {
 		return 0, f.d.mu.writeErr
 	}
 	var full error
+	if limit := f.d.mu.limit; limit >= 0 && at+int64(len(b)) > limit {
+		full = syscall.EFBIG
+		b = b[:max(0, limit-at)]
+	}
 	if more := at + int64(len(b)) - int64(len(f.n.data)); f.d.mu.room >= 0 && more > 0 {
 		if more > f.d.mu.room {
 			full = syscall.ENOSPC
