@@ -70,9 +70,10 @@ var mayImport = map[string][]string{
 	"proxy":               {".", "resp", "internal/keyslot", "internal/socket", "proxy/latency", "proxy/ring"},
 	"proxy/hotkeys":       {},
 	"proxy/latency":       {},
-	"proxy/memcached":     {"internal/socket", "proxy/hotkeys", "proxy/latency", "proxy/ring"},
+	"proxy/budget":        {},
+	"proxy/memcached":     {"internal/socket", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/keyslot", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/keyslot", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

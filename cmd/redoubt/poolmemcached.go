@@ -40,6 +40,7 @@ func memcachedOptions(c poolfile.Pool, f serveFlags, servers *tls.Config) memcac
 		Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: -1, MaxClients: f.maxClientsOf(c), MaxInFlight: f.maxPipeline, MaxClientBytes: int(f.maxOutput),
 		MaxValue: min(int(f.maxBulk), memcachedMaxValue), IdleTimeout: f.idleTimeout, SlowClient: f.writeTimeout,
+		Budget: f.budget,
 	}
 	if c.Timeout > 0 {
 		opts.Timeout, opts.DialTimeout = c.Timeout, c.Timeout

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt/internal/settings"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -35,13 +36,15 @@ type serveFlags struct {
 	maxClients, maxPipeline       int
 	threads                       int
 	maxBulk, maxOutput            settings.Bytes
+	maxClientMemory               settings.Bytes
+	budget                        *budget.Budget // of maxClientMemory, for all listeners
 	idleTimeout, writeTimeout     time.Duration
 	drainTimeout                  time.Duration
 	logLevel, logFormat           string
 }
 
 func newServe() *cobra.Command {
-	f := serveFlags{maxBulk: 512 << 20, maxOutput: 64 << 20}
+	f := serveFlags{maxBulk: 512 << 20, maxOutput: 64 << 20, maxClientMemory: budget.Default}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve locks and rate limits to any Redis client",
@@ -70,6 +73,7 @@ directory or an address can't be used.`,
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.budget = budget.New(int64(f.maxClientMemory))
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
@@ -103,6 +107,7 @@ directory or an address can't be used.`,
 	flags.Var(&f.maxBulk, "max-bulk", "greatest `size` of one argument")
 	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "how many commands of one client may be in flight; more wait unread")
 	flags.Var(&f.maxOutput, "max-output", "greatest `size` of the replies that wait for one client")
+	flags.Var(&f.maxClientMemory, "maxmemory-clients", "greatest `size` of what all clients have sent of unfinished commands and of the replies that wait for them; beyond it commands are refused, and the clients with the most are closed for others")
 	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "close clients that send nothing for this long; 0 never")
 	flags.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "close clients that take no reply for this long")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", 10*time.Second, "how long clients in flight have at the end")
@@ -123,6 +128,7 @@ func (f *serveFlags) check() error {
 	positive("max-pipeline", f.maxPipeline)
 	positive("max-bulk", int(f.maxBulk))
 	positive("max-output", int(f.maxOutput))
+	positive("maxmemory-clients", int(f.maxClientMemory))
 	if f.threads < 0 {
 		errs = append(errs, fmt.Errorf("threads is %d; want at least 0", f.threads))
 	}

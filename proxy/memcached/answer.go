@@ -42,6 +42,10 @@ func (a *answer) part(piece []byte, last bool) (flush bool) {
 		if a.fault == nil {
 			a.fail(c.pool.tooMuch())
 		}
+	case !c.holds.Hold(c.held + len(piece)):
+		if a.fault == nil {
+			a.fail([]byte(errNoWrite))
+		}
 	case a.join == whole && last && len(a.buf) == 0 && a.fault == nil && c.queue.front() == a:
 		c.write(piece)
 	default:

@@ -1,9 +1,7 @@
 package memcached
 
 import (
-	"bytes"
 	"errors"
-	"math"
 	"net"
 	"os"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 )
 
@@ -32,9 +31,9 @@ type client struct {
 	changed  sync.Cond // with waiting: something below became less
 	waiting  bool
 	queue    queue
-	free     []*answer
-	inFlight int    // commands that servers have to answer
-	held     int    // bytes of answers that have not been written
+	inFlight int // commands that servers have to answer
+	held     int // bytes of answers that have not been written
+	holds    budget.Part
 	out      []byte // of these, what may be written
 	spare    []byte
 	writing  bool   // somebody writes
@@ -44,6 +43,8 @@ type client struct {
 	loop     *loop  // nil: a goroutine of its own reads
 	turning  bool   // the loop reads
 	leaving  bool   // a goroutine of its own goes on after that
+
+	share budget.Share // of what all clients of the process may have
 
 	// using is what the goroutine that reads may send to, while it works.
 	using atomic.Pointer[group]
@@ -57,9 +58,11 @@ type client struct {
 	group    *group // what it has sent to
 	buf      []byte // from from to to
 	from, to int
+	has      budget.Part // of buf, while it is the client's own
 	scanner  requestScanner
 	sampler  hotkeys.Sampler
 	command  command
+	line     []byte  // of a retrieval
 	touched  []*node // that have something to be flushed
 	now      time.Time
 	why      error // what ended it; nil: it has quit
@@ -70,8 +73,11 @@ type client struct {
 // newClient returns a client, for a loop if there is one.
 func (p *Pool) newClient(conn net.Conn) *client {
 	c := &client{pool: p}
-	c.scanner.maxLine, c.scanner.maxValue = p.opts.MaxLine, p.opts.MaxValue
+	c.scanner.maxLine = p.opts.MaxLine
 	c.changed.L = &c.mu
+	c.share.Join(p.opts.Budget, c.shed)
+	c.has.Of(&c.share)
+	c.holds.Of(&c.share)
 	p.starting.Do(p.startLoops)
 	if n := len(p.loops); n > 0 {
 		if bare, err := socket.Bare(conn); err == nil {
@@ -94,7 +100,16 @@ func (c *client) end() {
 	c.mu.Unlock()
 	_ = c.conn.Close()
 	c.conn.Release()
+	c.share.Leave()
 	c.pool.gone(c)
+}
+
+// shed ends the client because it has the most of all, and all have too much.
+func (c *client) shed() {
+	c.pool.shed.Add(1)
+	c.mu.Lock()
+	c.kill()
+	c.mu.Unlock()
 }
 
 // await waits until something changes. The caller holds mu.
@@ -106,7 +121,9 @@ func (c *client) await() {
 
 // read reads once, and begins to carry out what has come. It reports false at the end.
 func (c *client) read() bool {
-	c.makeSpace()
+	if !c.makeSpace() {
+		return false
+	}
 	n, err := c.receive(c.buf[c.to:])
 	c.to += n
 	goOn := c.process()
@@ -115,25 +132,56 @@ func (c *client) read() bool {
 	return goOn && err == nil
 }
 
-// makeSpace makes room in the buffer for what comes next.
-func (c *client) makeSpace() {
+// makeSpace makes room in the buffer for what comes next. The buffer grows as bytes come,
+// whatever length a command has announced. It reports false when there is no room, and
+// what came can't be thrown away.
+func (c *client) makeSpace() bool {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
 		if c.buf == nil || len(c.buf) > idleBuffer {
 			c.buf = make([]byte, firstBuffer)
+			c.has.Hold(firstBuffer)
 		}
 	}
-	if c.to < len(c.buf) && c.from+c.scanner.need <= len(c.buf) {
-		return
+	if c.to < len(c.buf) {
+		return true
 	}
-	if c.to-c.from > len(c.buf)/2 || c.scanner.need > len(c.buf) {
-		grown := make([]byte, max(2*len(c.buf), c.scanner.need))
-		c.to = copy(grown, c.buf[c.from:c.to])
-		c.buf = grown
-	} else {
+	if c.to-c.from <= len(c.buf)/2 {
 		c.to = copy(c.buf, c.buf[c.from:c.to])
+		c.from = 0
+		return true
 	}
-	c.from = 0
+	size := 2 * len(c.buf)
+	if c.scanner.need > c.to-c.from { // more than that only for what follows it
+		size = min(size, max(c.scanner.need, firstBuffer))
+	}
+	if !c.has.Hold(size) {
+		return c.dropRequest()
+	}
+	grown := make([]byte, size)
+	c.to = copy(grown, c.buf[c.from:c.to])
+	c.buf, c.from = grown, 0
+	return true
+}
+
+// dropRequest refuses the command of which a part is in the buffer, since all clients
+// together have too much. It reports false when there is no telling where the next begins.
+func (c *client) dropRequest() bool {
+	buf := c.buf[c.from:c.to]
+	c.from, c.to, c.buf = 0, 0, make([]byte, firstBuffer)
+	if c.scanner.need == 0 {
+		c.command = command{}
+		c.command.refuseLast(errNoRead)
+	} else {
+		c.scanner.drop(buf, &c.command, errNoStore)
+	}
+	c.has.Hold(firstBuffer)
+	c.now = time.Now()
+	c.enter()
+	defer c.using.Store(nil)
+	c.do(&c.command)
+	c.flushOut()
+	return !c.command.last
 }
 
 // process begins to carry out what is in the buffer. It reports false when there is to
@@ -151,10 +199,13 @@ func (c *client) process() (goOn bool) {
 			break
 		}
 		c.from += n
-		if c.command.kind == quit {
+		if k := c.command.kind; k == quit || k == hangUp {
+			c.pool.commands[k].Add(1)
 			return false
 		}
-		c.do(&c.command)
+		if c.do(&c.command); c.command.last {
+			return false
+		}
 	}
 	c.flushOut()
 	return true
@@ -190,6 +241,7 @@ func (c *client) enter() {
 		}
 	}
 	g := c.using.Load()
+	c.scanner.maxValue = int(g.largest.Load())
 	if c.group == g {
 		return
 	}
@@ -219,11 +271,7 @@ func (c *client) do(cmd *command) {
 	case storage, keyed:
 		a := c.begin(whole, 1, cmd.noreply)
 		e := entry{answer: a, sent: c.now, store: cmd.kind == storage}
-		if n := c.group.pick(cmd.keys[0]); cmd.noreply {
-			c.send(n, e, cmd.head, []byte(lineEnd), cmd.data)
-		} else {
-			c.send(n, e, cmd.raw)
-		}
+		c.send(c.group.pick(cmd.keys[0]), e, cmd.line, cmd.data)
 	case broadcast:
 		c.all(agree, cmd)
 	case version:
@@ -237,27 +285,37 @@ func (c *client) do(cmd *command) {
 // retrieve asks the servers of the keys.
 func (c *client) retrieve(cmd *command) {
 	n := c.group.pick(cmd.keys[0])
-	plain := len(cmd.head) <= longest(cmd)
-	for _, k := range cmd.keys[1:] {
-		plain = plain && c.group.pick(k) == n
-	}
-	if plain {
-		c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, cmd.raw)
+	if len(cmd.keys) == 1 {
+		c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, cmd.verb, space, cmd.keys[0], crlf)
 		return
 	}
-	// The parts are made before any is sent: the ring must not change meanwhile,
-	// and the answer must know how many there are.
-	c.split(cmd)
+	size := len(cmd.verb) + len(lineEnd)
+	alone := true
+	for _, k := range cmd.keys {
+		alone = alone && c.group.pick(k) == n
+		size += len(" ") + len(k)
+	}
+	if !alone || size > longest {
+		// The parts are made before any is sent: the ring must not change meanwhile,
+		// and the answer must know how many there are.
+		c.split(cmd)
+		return
+	}
+	line := append(c.line[:0], cmd.verb...)
+	for _, k := range cmd.keys {
+		line = append(append(line, ' '), k...)
+	}
+	c.line = append(line, lineEnd...)
+	c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, c.line)
 }
 
-// longest is how long a retrieval may be: memcached takes get and gets of any
-// length.
-func longest(cmd *command) int {
-	if bytes.HasPrefix(cmd.verb, []byte("get")) {
-		return math.MaxInt
-	}
-	return maxShort
-}
+// longest is how long a line may be for a server to be certain to read it.
+const longest = 1024
+
+var (
+	space = []byte(" ")
+	crlf  = []byte(lineEnd)
+)
 
 // split asks several servers, or one in several commands that are shorter.
 func (c *client) split(cmd *command) {
@@ -266,12 +324,11 @@ func (c *client) split(cmd *command) {
 		line []byte
 	}
 	var parts []part
-	limit := longest(cmd)
 	at := make(map[*node]int, len(c.group.nodes))
 	for _, k := range cmd.keys {
 		n := c.group.pick(k)
 		i, ok := at[n]
-		if !ok || len(parts[i].line)+len(k)+len(" \r\n") > limit {
+		if !ok || len(parts[i].line)+len(k)+len(" \r\n") > longest {
 			i = len(parts)
 			at[n] = i
 			parts = append(parts, part{n, append([]byte(nil), cmd.verb...)})
@@ -281,7 +338,7 @@ func (c *client) split(cmd *command) {
 	c.pool.fragments.Add(uint64(len(parts)))
 	a := c.begin(values, len(parts), false)
 	for _, p := range parts {
-		c.send(p.node, entry{answer: a, sent: c.now}, p.line, []byte(lineEnd))
+		c.send(p.node, entry{answer: a, sent: c.now}, p.line, crlf)
 	}
 }
 
@@ -289,7 +346,7 @@ func (c *client) split(cmd *command) {
 func (c *client) all(j join, cmd *command) {
 	a := c.begin(j, len(c.group.nodes), cmd.noreply)
 	for _, n := range c.group.nodes {
-		c.send(n, entry{answer: a, sent: c.now}, cmd.head, []byte(lineEnd))
+		c.send(n, entry{answer: a, sent: c.now}, cmd.line)
 	}
 }
 
@@ -321,13 +378,8 @@ func (c *client) answer(a *answer, line []byte) {
 func (c *client) begin(j join, servers int, quiet bool) *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var a *answer
-	if n := len(c.free); n > 0 {
-		a, c.free = c.free[n-1], c.free[:n-1]
-	} else {
-		a = &answer{client: c}
-	}
-	a.join, a.wait, a.quiet = j, servers, quiet
+	a, _ := answers.Get().(*answer)
+	a.client, a.join, a.wait, a.quiet = c, j, servers, quiet
 	c.inFlight++
 	if !quiet {
 		c.queue.push(a)
@@ -343,15 +395,16 @@ func (c *client) local(text []byte) {
 	}
 }
 
+// answers are kept for other commands, of any client.
+var answers = sync.Pool{New: func() any { return new(answer) }}
+
 // recycle keeps an answer for another command. The caller holds mu.
 func (c *client) recycle(a *answer) {
 	if cap(a.buf) > idleBuffer {
 		a.buf = nil
 	}
-	*a = answer{client: c, buf: a.buf[:0]}
-	if len(c.free) < 64 {
-		c.free = append(c.free, a)
-	}
+	*a = answer{buf: a.buf[:0]}
+	answers.Put(a)
 }
 
 // makeRoom waits while too much waits for the client.
@@ -397,7 +450,7 @@ func (c *client) flushNodes() {
 // tells it in that protocol that no command is known.
 func (c *client) isBinary(b []byte) bool {
 	const magic, header, unknown = 0x80, 24, 0x81
-	if len(b) == 0 || b[0] != magic || c.scanner.skip > 0 || c.scanner.skipLine || c.scanner.need > 0 {
+	if len(b) == 0 || b[0] != magic || c.scanner.skip > 0 || c.scanner.need > 0 {
 		return false
 	}
 	var reply [header]byte

@@ -1,12 +1,14 @@
 package memcached
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/memcachedtest"
+	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
 var long = strings.Repeat("k", 251)
@@ -86,14 +88,10 @@ func TestRefusals(t *testing.T) {
 		"set a 4294967296 0 7\r\nget abc\r\nget a":                              errFormat + replyEnd,
 		"cas a 0 0 7 x\r\nget abc\r\nget a":                                     errFormat + replyEnd,
 		"cas a 0 0 7\r\nget abc\r\nget a":                                       errCommand + replyEnd,
-		"set a 0 0 99999999999\r\nget a":                                        errFormat + replyEnd,
+		"set a 0 0 99999999999999999999\r\nget a":                               errFormat + replyEnd,
 		"set a\x00b 0 0 7\r\nget a":                                             errFormat + replyEnd,
 		"get a\rb\r\nget a\x00\r\nget a":                                        errFormat + errFormat + replyEnd,
 		"set a 0 0 1001\r\n" + strings.Repeat("get a\r\n", 143) + "\r\nget a":   errTooLarge + replyEnd,
-		strings.Repeat("x", 5000) + "\r\nget a\r\n" + strings.Repeat("y", 9000): errLongLine + replyEnd + errLongLine,
-		"get " + strings.Repeat("a ", 3000) + "\r\nget a":                       errLongLine + replyEnd,
-		"incr a " + strings.Repeat("1", 1100) + "\r\nget a":                     errFormat + replyEnd,
-		"set a 0" + strings.Repeat(" ", 1100) + "0 7\r\nget abc\r\nget a":       errFormat + replyEnd,
 		"gat 0 " + strings.Repeat("a b ", 700):                                  replyEnd,
 		"mg a v\r\nms a 7\r\nget abc\r\nmn\r\nwatch\r\nshutdown\r\nlru_crawler": strings.Repeat(errCommand, 6),
 		"stats items\r\nstats cachedump 1 2":                                    errStats + errStats,
@@ -102,6 +100,69 @@ func TestRefusals(t *testing.T) {
 	} {
 		if got := talk(t, w.addr, text); got != want {
 			t.Errorf("to %.100q\nanswered %.500q\n    want %.500q", text, got, want)
+		}
+	}
+}
+
+// TestHangUp: what memcached closes the connection on, a pool does, and carries out nothing
+// that comes behind it; what came before is answered.
+func TestHangUp(t *testing.T) {
+	w := newWorld(t, 2, func(o *Options) { o.MaxLine = 4096 })
+	alone := memcachedtest.Start(t)
+	blanks := strings.Repeat(" ", 20_000)
+	for _, c := range []struct{ text, answer string }{
+		{text: "POST / HTTP/1.1\r\nHost: a\r\n\r\nset evil 0 0 1\r\nx\r\n"},
+		{text: "GET /set HTTP/1.0 \nset evil 0 0 1\r\nx\r\n"},
+		{text: "get a\r\nPUT /evil HTTP/1.1\r\nset evil 0 0 1\r\nx\r\n", answer: replyEnd},
+		{text: "version" + blanks + "\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine},
+		{text: "stats" + blanks + "\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine},
+		{text: blanks + "set evil 0 0 1\r\nx\r\n", answer: errLongLine},
+		{text: blanks + "get a\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine},
+		{text: "gat" + blanks + "0 a\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine}, // beyond MaxLine
+		{text: strings.Repeat("x", 20_000) + "\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine},
+		{text: "incr a " + strings.Repeat("1", 20_000) + "\r\nset evil 0 0 1\r\nx\r\n", answer: errLongLine},
+	} {
+		for _, addr := range []string{alone.Addr(), w.addr} {
+			u := dial(t, addr)
+			go func() { _, _ = u.conn.Write([]byte(c.text)) }()
+			// What is not read when the connection is closed may take the answer with it.
+			got, err := io.ReadAll(u.r)
+			if reset := err != nil; string(got) != c.answer && (!reset || len(got) > 0) && (addr == w.addr || c.answer == replyEnd) {
+				t.Errorf("to %.50q came %q and %v, want %q", c.text, got, err, c.answer)
+			}
+			if got := dial(t, addr).ask("get evil"); got != "END" {
+				t.Errorf("behind %.50q a command was carried out: %q", c.text, got)
+			}
+		}
+	}
+}
+
+// TestLinesAreMadeAnew: however odd a line is that memcached takes, the server behind is sent
+// one that it can't take for anything else.
+func TestLinesAreMadeAnew(t *testing.T) {
+	f := newFake(t)
+	w := &world{}
+	w.open(t, Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "fake", Weight: 1}, Addr: f.addr}}})
+	u := dial(t, w.addr)
+	pad := strings.Repeat(" ", 1500)
+	for line, want := range map[string]string{
+		pad + "set  a  +0 -0  03  \r\nabc\r\n":              "set a 0 0 3\r\nabc\r\n",
+		pad + "cas a 1 2 1 007 noreply\r\nx\r\n":            "cas a 1 2 1 7\r\nx\r\n",
+		"get" + pad + "a\n":                                 "get a\r\n",
+		"gats" + pad + "000  a " + pad[:400] + " b \r\n":    "gats 0 a b\r\n",
+		pad + "delete" + pad[:300] + "a" + pad[:200] + "\n": "delete a\r\n",
+		" incr  a  1  noreply  noreply \r\n":                "incr a 1\r\n",
+		"version " + strings.Repeat("x", 2000) + "\r\n":     "version\r\n",
+		"stats" + pad + "\r\n":                              "stats\r\n",
+		"stats" + pad + "reset\r\n":                         "stats reset\r\n",
+		"flush_all" + pad + "0\r\n":                         "flush_all 0\r\n",
+		"verbosity" + pad + "1 noreply\r\n":                 "verbosity 1\r\n",
+	} {
+		u.send("%s", line)
+		f.want(want)
+		f.send("SERVER_ERROR some\r\n")
+		if !strings.Contains(line, "noreply") {
+			u.want("SERVER_ERROR some")
 		}
 	}
 }

@@ -2,9 +2,9 @@
 // that clients see as one.
 //
 // A ring gives each key a server, as twemproxy would. All clients share one
-// connection to each server. Requests go out as the bytes that came, replies come
-// back as the bytes that a server sent, and retrievals of keys of several servers
-// are split and joined.
+// connection to each server. Requests go out as lines that are made of what was
+// understood, replies come back as the bytes that a server sent, and retrievals of keys
+// of several servers are split and joined.
 //
 //	p, err := memcached.New(memcached.Options{Servers: servers})
 //	…
@@ -23,10 +23,11 @@
 //     several servers and the numbers for cas, which are each server's own.
 //     (TestDirect)
 //   - Answers come in the order of the commands. (TestOrder)
-//   - What a client sends can't make the answers of others its own: a line is sent on
-//     only if any server takes it for the one command that it looks like. A value
-//     whose line was refused is thrown away, where memcached takes it for commands.
-//     (TestRefusals, FuzzRequests, TestDesynchronised)
+//   - What a client sends can't make the answers of others its own, or end the connection
+//     that all share: no byte of its lines reaches a server but in a line that is made
+//     anew, which any server takes for that one command. A value whose line was refused
+//     is thrown away, where memcached takes it for commands. (TestHostileClients,
+//     TestLinesAreMadeAnew, TestRefusals, FuzzRequests, TestDesynchronised)
 //   - A server that is away costs its own keys an error that names it and says
 //     whether the command may have run; no value ever comes to another key or client.
 //     (TestNothingCrosses, TestKilled)
@@ -42,9 +43,14 @@
 //     TestRetire, TestRetireUsed)
 //   - A retrieval is answered in full or with one error. (TestKilled,
 //     TestNothingCrosses)
-//   - No command is closed upon, except by quit. (TestRefusals, TestQuit)
+//   - A client is closed by quit, and where memcached closes it: after a line that is too
+//     long, and a request of HTTP. Nothing behind that is carried out. (TestQuit,
+//     TestHangUp)
 //   - What one client may have under way is bounded, in commands and in bytes, and
 //     one that doesn't read is disconnected. (TestMaxInFlight, TestMaxClientBytes,
 //     TestSlowClient, TestIdleClient)
+//   - A value takes memory as it comes, whatever length was announced, and what all
+//     clients have of it, and of answers that wait for them, is bounded too.
+//     (TestAnnouncedBytes, TestBudgetOfRequests, TestBudgetOfAnswers)
 //   - Shutdown answers what was read. (TestShutdown)
 package memcached

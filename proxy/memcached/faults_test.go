@@ -3,6 +3,7 @@ package memcached
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -288,6 +289,8 @@ func newFake(t *testing.T) *fake {
 			buf := make([]byte, len("version\r\n"))
 			_, _ = conn.Read(buf)
 			_, _ = conn.Write([]byte("VERSION 1.6.18\r\n"))
+			_, _ = io.ReadFull(conn, make([]byte, len("stats settings\r\n")))
+			_, _ = conn.Write([]byte("ERROR\r\n"))
 			f.conns <- conn
 		}
 	}()

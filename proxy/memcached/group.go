@@ -18,6 +18,7 @@ type group struct {
 	ring    atomic.Pointer[ring.Ring] // nil: all servers are ejected
 	stop    context.CancelFunc
 	running sync.WaitGroup // nodes
+	largest atomic.Int64   // bytes of a value that one of the servers may take
 
 	mu   sync.Mutex
 	live []bool
@@ -36,7 +37,20 @@ func newGroup(opts Options) (*group, error) {
 		return nil, err
 	}
 	g.ring.Store(r)
+	g.largest.Store(int64(opts.MaxValue))
 	return g, nil
+}
+
+// learn is called when a server has told how large its items may be. What is more than
+// any of them takes is refused before it has come.
+func (g *group) learn() {
+	most := int64(0)
+	for _, n := range g.nodes {
+		most = max(most, n.largest.Load())
+	}
+	if most > 0 {
+		g.largest.Store(min(most, int64(g.opts.MaxValue)))
+	}
 }
 
 func (g *group) start() {

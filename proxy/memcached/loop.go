@@ -210,7 +210,9 @@ func (c *client) turn(buf []byte) (over bool) {
 	if lent {
 		c.buf, c.from, c.to = buf, 0, 0
 	}
-	c.makeSpace()
+	if !c.makeSpace() {
+		return true
+	}
 	n, err := c.conn.Read(c.buf[c.to:])
 	switch {
 	case err == nil:
@@ -249,8 +251,10 @@ func (c *client) keep(buf []byte) {
 	switch {
 	case len(rest) == 0:
 		c.buf, c.from, c.to = nil, 0, 0
+		c.has.Hold(0)
 	case &c.buf[0] == &buf[0]:
 		c.buf = make([]byte, max(firstBuffer, 2*len(rest)))
+		c.has.Hold(len(c.buf)) // or it is told so when it grows
 		c.from, c.to = 0, copy(c.buf, rest)
 	}
 }

@@ -1,11 +1,13 @@
 package memcached
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -40,6 +42,8 @@ type node struct {
 	retryAt  time.Time
 	ejected  time.Time // last
 	past     traffic   // of links before
+
+	largest atomic.Int64 // bytes of an item that the server takes; 0: unknown
 
 	failing                                 atomic.Bool // failures is not 0
 	sent, connects, losses, timeouts, fails atomic.Uint64
@@ -160,7 +164,7 @@ func (n *node) open(ctx context.Context) (net.Conn, error) {
 		conn = tls.Client(conn, cfg) // which begins when something is sent
 	}
 	unhook := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	err = probe(conn)
+	largest, err := probe(conn)
 	if !unhook() {
 		err = errStalled
 	}
@@ -168,29 +172,35 @@ func (n *node) open(ctx context.Context) (net.Conn, error) {
 		_ = conn.Close()
 		return nil, err
 	}
+	n.largest.Store(int64(largest))
+	n.group.learn()
 	return conn, nil
 }
 
-// probe asks for the version.
-func probe(conn net.Conn) error {
-	if _, err := conn.Write([]byte("version\r\n")); err != nil {
-		return err
-	}
-	var line []byte
-	for buf := make([]byte, 256); len(line) < maxReplyLine; {
-		n, err := conn.Read(buf)
-		line = append(line, buf[:n]...)
-		if bytes.HasSuffix(line, []byte("\n")) {
-			if !bytes.HasPrefix(line, []byte("VERSION ")) {
-				break
-			}
-			return nil
+// probe asks for the version, and returns how large an item the server takes, or 0 if it
+// doesn't tell.
+func probe(conn net.Conn) (largest int, err error) {
+	r := bufio.NewReaderSize(conn, maxReplyLine)
+	ask := func(command string) ([]byte, error) {
+		if _, err := io.WriteString(conn, command+lineEnd); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return err
+		return r.ReadSlice('\n')
+	}
+	line, err := ask("version")
+	switch {
+	case bytes.HasPrefix(line, []byte("VERSION ")) && err == nil:
+	case len(line) > 0:
+		return 0, fmt.Errorf("it is not memcached: it answers %.40q to version", line)
+	default:
+		return 0, err
+	}
+	for line, err = ask("stats settings"); err == nil && bytes.HasPrefix(line, []byte("STAT ")); line, err = r.ReadSlice('\n') {
+		if name, rest := word(line[len("STAT "):]); string(name) == "item_size_max" {
+			largest, _ = length(bytes.TrimSpace(rest))
 		}
 	}
-	return fmt.Errorf("it is not memcached: it answers %.40q to version", line)
+	return largest, err
 }
 
 func (n *node) setDown(err error) {

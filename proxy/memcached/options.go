@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
@@ -54,11 +55,18 @@ type Options struct {
 	// MaxPending is how many bytes may wait to be sent to a server before its clients
 	// wait. Defaults to 16 MiB.
 	MaxPending int
-	// MaxLine is the greatest length of a line of a command. Defaults to 1 MiB.
+	// MaxLine is the greatest length of a line of a retrieval; that of any other may
+	// have 2,048 bytes, as memcached reads. Defaults to 1 MiB.
 	MaxLine int
 	// MaxValue is the greatest length of a value that clients may send. Defaults to
-	// 32 MiB; the servers have a limit of their own, of 1 MiB by default.
+	// 1 GiB. What the servers take is asked of them, and counts where it is less: it is
+	// their option -I, and 1 MiB if they have none.
 	MaxValue int
+	// Budget is what clients may have in memory together, perhaps with those of others:
+	// commands that have not come in full, and answers that wait for them. What doesn't
+	// fit is refused, and the clients with the most are disconnected for others that have
+	// less. Defaults to a Budget of 1 GiB for this pool alone.
+	Budget *budget.Budget
 	// IdleTimeout is how long a client may send nothing before it is disconnected.
 	// Defaults to no limit.
 	IdleTimeout time.Duration
@@ -96,11 +104,14 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	for n, by := range map[*int]int{
-		&o.MaxInFlight: 1024, &o.MaxClientBytes: 64 << 20, &o.MaxPending: 16 << 20, &o.MaxLine: 1 << 20, &o.MaxValue: 32 << 20,
+		&o.MaxInFlight: 1024, &o.MaxClientBytes: 64 << 20, &o.MaxPending: 16 << 20, &o.MaxLine: 1 << 20, &o.MaxValue: 1 << 30,
 	} {
 		if *n == 0 {
 			*n = by
 		}
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0)
 	}
 	return o, errors.Join(errs...)
 }

@@ -120,6 +120,7 @@ func (c *client) wrote(buf []byte, n int, err error) {
 // sent notes that n bytes are the client's. The caller holds mu.
 func (c *client) sent(n int) {
 	c.held -= n
+	c.holds.Hold(c.held)
 	c.pool.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
 }
 

@@ -30,10 +30,10 @@ type Pool struct {
 	loops    []*loop        // none: each client has a goroutine of its own
 	looping  sync.WaitGroup // goroutines of loops, and of clients that have left them
 
-	accepted, refused, slow, idle, errors atomic.Uint64
-	eofs, faults, fragments               atomic.Uint64
-	bytesIn, bytesOut                     atomic.Uint64
-	commands                              [kinds]atomic.Uint64
+	accepted, refused, slow, idle, errors, shed atomic.Uint64
+	eofs, faults, fragments                     atomic.Uint64
+	bytesIn, bytesOut                           atomic.Uint64
+	commands                                    [kinds]atomic.Uint64
 }
 
 // New returns a Pool that begins to connect to its servers. Close it after use.
@@ -70,6 +70,7 @@ type Stats struct {
 	Refused  uint64 // clients above the limit
 	Slow     uint64 // clients that were disconnected because they didn't read
 	Idle     uint64 // clients that were disconnected after IdleTimeout
+	Shed     uint64 // clients that were disconnected because they had the most of Budget
 	EOFs     uint64 // clients that closed their connection, or sent quit
 	Faults   uint64 // clients that ended in another way, while the pool was not shut down
 	BytesIn  uint64 // from clients
@@ -127,11 +128,11 @@ func (p *Pool) Stats() Stats {
 	count := func(k kind) uint64 { return p.commands[k].Load() }
 	g := p.group.Load()
 	s := Stats{
-		Accepted: p.accepted.Load(), Refused: p.refused.Load(), Slow: p.slow.Load(), Idle: p.idle.Load(),
+		Accepted: p.accepted.Load(), Refused: p.refused.Load(), Slow: p.slow.Load(), Idle: p.idle.Load(), Shed: p.shed.Load(),
 		BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
 		Retrievals: count(retrieval), Stores: count(storage), Changes: count(keyed),
 		Others:  count(broadcast) + count(version) + count(stats) + count(ownStats) + count(hotStats),
-		Invalid: count(refused), Errors: p.errors.Load(), Fragments: p.fragments.Load(),
+		Invalid: count(refused) + count(hangUp), Errors: p.errors.Load(), Fragments: p.fragments.Load(),
 		EOFs: p.eofs.Load(), Faults: p.faults.Load(),
 		Digest: g.digest(), Servers: g.stats(),
 	}
@@ -159,6 +160,7 @@ func (p *Pool) ownStats() []byte {
 	add("rejected_connections", s.Refused)
 	add("slow_connections", s.Slow)
 	add("idle_connections", s.Idle)
+	add("shed_connections", s.Shed)
 	add("bytes_read", s.BytesIn)
 	add("bytes_written", s.BytesOut)
 	add("retrievals", s.Retrievals)

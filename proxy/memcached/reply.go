@@ -82,7 +82,8 @@ func valueSize(line []byte) (int, bool) {
 	for range 4 {
 		w, rest = word(rest)
 	}
-	return length(w)
+	n, ok := decimal(w, maxBytes)
+	return int(n), ok //nolint:gosec // at most maxBytes
 }
 
 // isError reports whether a line of a reply is an error.

@@ -3,6 +3,8 @@ package memcached
 import (
 	"bytes"
 	"math"
+	"slices"
+	"strconv"
 )
 
 // A kind is what is done with a command.
@@ -20,7 +22,8 @@ const (
 	ownStats // of the pool
 	hotStats // of its keys
 	quit
-	kinds // how many there are
+	hangUp // the connection is closed without an answer
+	kinds  // how many there are
 )
 
 // The replies that are memcached's own.
@@ -31,6 +34,9 @@ const (
 	errExptime   = "CLIENT_ERROR invalid exptime argument\r\n"
 	errLongLine  = "CLIENT_ERROR line too long\r\n"
 	errTooLarge  = "SERVER_ERROR object too large for cache\r\n"
+	errNoStore   = "SERVER_ERROR out of memory storing object\r\n"
+	errNoRead    = "SERVER_ERROR out of memory reading request\r\n"
+	errNoWrite   = "SERVER_ERROR out of memory writing get response\r\n"
 	errTooMany   = "ERROR Too many open connections\r\n"
 	errStats     = "CLIENT_ERROR redoubt: only stats, stats reset, stats proxy and stats hotkeys are of a pool: ask a server itself\r\n"
 	replyEnd     = "END\r\n"
@@ -41,21 +47,24 @@ const (
 	maxKey   = 250
 	maxWords = 8 // of what is not a retrieval; memcached takes fewer of each command
 
-	// maxShort is the greatest length of a line that is no get: of more than 2,048
-	// bytes without an end memcached closes the connection.
-	maxShort = 1024
+	// maxShort is the greatest length of a line that is no retrieval, its end included.
+	// memcached closes the connection when it has read more without an end.
+	maxShort = 2048
+	// maxIndent is how many blanks memcached takes before a longer line.
+	maxIndent = 100
 
 	// maxBytes is the greatest length of a value that memcached understands.
 	maxBytes = math.MaxInt32 - 2
 )
 
-// A command is one request of a client. Its slices lie in the client's buffer.
+// A command is one request of a client. Its slices lie in the client's buffer, or in
+// the scanner's.
 type command struct {
 	kind    kind
 	refusal string
+	last    bool // after the refusal the connection is closed
 	noreply bool
-	raw     []byte // all of it, as it came
-	head    []byte // the line without its end and without noreply
+	line    []byte // what servers are sent, with its end; not of a retrieval
 	data    []byte // of storage: the value with its end
 	verb    []byte // of a retrieval: its name, with the time of gat
 	keys    [][]byte
@@ -69,23 +78,30 @@ func (c *command) refuse(text string) {
 	}
 }
 
+// refuseLast answers a command behind which nothing can be understood: the connection
+// is closed.
+func (c *command) refuseLast(text string) {
+	c.kind, c.refusal, c.last = refused, text, true
+}
+
 // A requestScanner finds where the requests of a client end.
 type requestScanner struct {
 	maxLine, maxValue int
 
-	looked   int  // bytes in which there is no end of line
-	need     int  // bytes without which the request is not complete, 0: unknown
-	skip     int  // bytes of a value that was refused
-	skipLine bool // the rest of a line was refused
+	looked int    // bytes in which there is no end of line
+	need   int    // bytes without which the request is not complete, 0: unknown
+	skip   int    // bytes of a value that was refused
+	made   []byte // the line of a command as servers are sent it
 }
 
 // next describes the first request of buf, which is not empty, and returns its
 // length. It returns 0 when there is more to come; buf must then begin with the
 // same bytes again.
 //
-// Only what is certain to be taken by a server as the one command that it looks
-// like becomes something other than refused: a value whose line a server doesn't
-// understand would be taken for commands, and their answers for those of others.
+// Servers are sent lines that are made of what was understood, never those that came: a
+// blank too many is enough for a server to close the connection, which is everybody's.
+// And a value whose line a server doesn't understand would be taken for commands, and
+// their answers for those of others.
 func (s *requestScanner) next(buf []byte, c *command) int {
 	*c = command{keys: c.keys[:0]}
 	if s.skip > 0 {
@@ -97,43 +113,67 @@ func (s *requestScanner) next(buf []byte, c *command) int {
 		return 0
 	}
 	end := bytes.IndexByte(buf[s.looked:], '\n')
-	switch {
-	case end >= 0:
-		end += s.looked + 1
-		s.looked = 0
-	case len(buf) > s.maxLine:
-		if !s.skipLine {
-			c.refuse(errLongLine)
-		}
-		s.skipLine, s.looked = true, 0
-		return len(buf)
-	default:
+	if end < 0 {
 		s.looked = len(buf)
+		if s.tooLong(buf) {
+			c.refuseLast(errLongLine)
+			return len(buf)
+		}
 		return 0
 	}
-	if s.skipLine {
-		s.skipLine = false
-		return end
-	}
-	c.raw = buf[:end]
-	if end > s.maxLine {
-		c.refuse(errLongLine)
+	end += s.looked + 1
+	s.looked = 0
+	if s.tooLong(buf[:end]) {
+		c.refuseLast(errLongLine)
 		return end
 	}
 	line := buf[:end-1]
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}
-	c.head = line
+	line = bytes.Trim(line, " ")
 	if bytes.IndexByte(line, 0) >= 0 || bytes.IndexByte(line, '\r') >= 0 {
 		c.refuse(errFormat)
-		return end
+	} else {
+		s.parse(c, line)
 	}
-	s.parse(c, line)
+	if c.kind == refused && isHTTP(line) {
+		c.kind = hangUp
+	}
 	if c.kind == storage {
 		return s.value(buf, c, end)
 	}
 	return end
+}
+
+// tooLong reports whether a line, or its beginning, is longer than memcached would
+// read: that of a retrieval may be longer than others.
+func (s *requestScanner) tooLong(line []byte) bool {
+	if len(line) <= maxShort {
+		return false
+	}
+	name := bytes.TrimLeft(line[:maxShort], " ")
+	verb, _ := word(name)
+	return len(line) > s.maxLine || maxShort-len(name) > maxIndent ||
+		!slices.Contains([]string{"get", "gets", "gat", "gats"}, string(verb))
+}
+
+// isHTTP reports whether a line is the first of a request of HTTP: a page in a browser may
+// have been made to send it, with commands behind it.
+func isHTTP(line []byte) bool {
+	return bytes.HasPrefix(line[bytes.LastIndexByte(line, ' ')+1:], []byte("HTTP/"))
+}
+
+// drop throws away a value of which only a part has come, whose line begins buf, and
+// describes the command as refused with that answer. It returns the length of what has come.
+func (s *requestScanner) drop(buf []byte, c *command, answer string) int {
+	skip := s.need - len(buf)
+	s.need = 0
+	s.next(buf, c) // which needs more again
+	c.kind = storage
+	c.refuse(answer)
+	s.need, s.skip = 0, skip
+	return len(buf)
 }
 
 // word returns the first word of line and what is behind it.
@@ -149,86 +189,65 @@ func word(line []byte) (w, rest []byte) {
 	return line[from:to], line[to:]
 }
 
-// parse looks at a line.
+// parse looks at a line without blanks around it.
 func (s *requestScanner) parse(c *command, line []byte) {
-	line = bytes.TrimLeft(line, " ")
-	c.raw, c.head = c.raw[len(c.head)-len(line):], line
 	name, rest := word(line)
 	switch string(name) {
 	case "get", "gets":
-		c.retrieve(line[:len(line)-len(rest)], rest)
-		if c.kind == retrieval && len(c.keys) == 0 {
-			c.refuse(errCommand)
-		}
+		c.verb = name
+		c.retrieve(rest, errCommand)
 		return
 	case "gat", "gats":
-		exptime, behind := word(rest)
-		switch {
-		case len(exptime) == 0:
+		exptime, rest := word(rest)
+		if len(exptime) == 0 {
 			c.refuse(errCommand)
-		case !number(exptime, math.MaxInt32, true):
+		} else if n, ok := signed(exptime); !ok {
 			c.refuse(errExptime)
-		default:
-			c.retrieve(line[:len(line)-len(behind)], behind)
-			if c.kind == retrieval && len(c.keys) == 0 {
-				c.refuse(replyEnd)
-			}
+		} else {
+			s.made = strconv.AppendInt(append(append(s.made[:0], name...), ' '), n, 10)
+			c.verb = s.made
+			c.retrieve(rest, replyEnd)
 		}
 		return
 	}
-	var words [maxWords][]byte
-	n := 0
+	var array [maxWords][]byte
+	words := array[:0]
 	for len(rest) > 0 {
 		var w []byte
-		if w, rest = word(rest); len(w) == 0 {
-			break
-		}
-		if n == maxWords {
+		w, rest = word(rest)
+		if len(words) == maxWords {
 			c.refuse(errCommand)
 			return
 		}
-		words[n] = w
-		n++
+		words = append(words, w)
 	}
 	switch string(name) {
 	case "set", "add", "replace", "append", "prepend":
-		s.store(c, words[:n], 4)
+		s.store(c, name, words, 4)
 	case "cas":
-		s.store(c, words[:n], 5)
+		s.store(c, name, words, 5)
 	case "delete", "incr", "decr", "touch":
-		c.kind = keyed
-		if n == 0 {
-			c.refuse(errCommand)
-		} else {
-			c.quiet(words[:n], 1)
-			c.key(words[0])
-			c.short()
+		words = c.quiet(words, 1)
+		if n := len(words); n == 0 || n > 3 || n == 1 && string(name) != "delete" {
+			c.refuse(errCommand) // before the key is looked at, as memcached
+			return
 		}
+		c.kind = keyed
+		c.key(words[0])
+		s.make(c, name, words)
 	case "flush_all", "verbosity":
 		c.kind = broadcast
-		c.quiet(words[:n], 0)
-		c.short()
+		s.make(c, name, c.quiet(words, 0))
 	case "version":
 		c.kind = version
+		s.make(c, name, nil)
 	case "quit":
 		c.kind = quit
 	case "stats":
-		switch {
-		case n == 0:
-			c.kind = stats
-		case n == 1 && string(words[0]) == "reset":
-			c.kind = broadcast
-			c.short()
-		case n == 1 && string(words[0]) == "proxy":
-			c.kind = ownStats
-		case n == 1 && string(words[0]) == "hotkeys":
-			c.kind = hotStats
-		default:
-			c.refuse(errStats)
-		}
+		s.statistics(c, name, words)
 	case "ms":
 		// Of the meta commands, which are refused, the one with a value.
-		if n > 1 {
+		if len(words) > 1 {
 			s.discard(words[1])
 		}
 		c.refuse(errCommand)
@@ -237,17 +256,51 @@ func (s *requestScanner) parse(c *command, line []byte) {
 	}
 }
 
-// retrieve takes the keys of a retrieval.
-func (c *command) retrieve(verb, rest []byte) {
-	c.kind, c.verb = retrieval, verb
+func (s *requestScanner) statistics(c *command, name []byte, words [][]byte) {
+	about := ""
+	if len(words) == 1 {
+		about = string(words[0])
+	}
+	switch {
+	case len(words) == 0:
+		c.kind = stats
+		s.make(c, name, nil)
+	case about == "reset":
+		c.kind = broadcast
+		s.make(c, name, words)
+	case about == "proxy":
+		c.kind = ownStats
+	case about == "hotkeys":
+		c.kind = hotStats
+	default:
+		c.refuse(errStats)
+	}
+}
+
+// make makes the line of a command.
+func (s *requestScanner) make(c *command, name []byte, words [][]byte) {
+	s.made = append(s.made[:0], name...)
+	for _, w := range words {
+		s.made = append(append(s.made, ' '), w...)
+	}
+	s.made = append(s.made, lineEnd...)
+	c.line = s.made
+}
+
+// retrieve takes the keys of a retrieval; none is the answer when there are none.
+func (c *command) retrieve(rest []byte, none string) {
+	c.kind = retrieval
 	for {
 		var k []byte
 		if k, rest = word(rest); len(k) == 0 {
-			return
+			break
 		}
 		if c.key(k); c.kind == refused {
 			return
 		}
+	}
+	if len(c.keys) == 0 {
+		c.refuse(none)
 	}
 }
 
@@ -259,27 +312,20 @@ func (c *command) key(k []byte) {
 	c.keys = append(c.keys, k)
 }
 
-// short refuses a line that a server might find too long.
-func (c *command) short() {
-	if len(c.head) > maxShort {
-		c.refuse(errFormat)
-	}
-}
-
-// quiet takes the words noreply from the end of the line, where they are behind
+// quiet takes the words noreply from the end of a line, where they are behind
 // the first few. A server is never told: on a connection that many share, each
 // command has an answer, even if nobody wants it.
-func (c *command) quiet(words [][]byte, behind int) {
+func (c *command) quiet(words [][]byte, behind int) [][]byte {
 	for n := len(words); n > behind && string(words[n-1]) == "noreply"; n-- {
 		c.noreply = true
-		end := len(bytes.TrimRight(c.head, " ")) - len("noreply")
-		c.head = bytes.TrimRight(c.head[:end], " ")
+		words = words[:n-1]
 	}
+	return words
 }
 
 // store takes the line of a command with a value: key, flags, exptime, bytes, and
 // for cas unique; want words.
-func (s *requestScanner) store(c *command, words [][]byte, want int) {
+func (s *requestScanner) store(c *command, name []byte, words [][]byte, want int) {
 	c.kind = storage
 	if n := len(words); n < want || n > want+1 {
 		if n >= 4 {
@@ -294,8 +340,14 @@ func (s *requestScanner) store(c *command, words [][]byte, want int) {
 		c.refuse(errFormat)
 		return
 	}
-	ok = len(c.head) <= maxShort && number(words[1], math.MaxUint32, false) && number(words[2], math.MaxInt32, true) &&
-		(want < 5 || number(words[4], math.MaxUint64, false))
+	flags, ok := unsigned(words[1], math.MaxUint32)
+	exptime, understood := signed(words[2])
+	ok = ok && understood
+	var unique uint64
+	if want == 5 {
+		unique, understood = unsigned(words[4], math.MaxUint64)
+		ok = ok && understood
+	}
 	if c.key(words[0]); c.kind == storage && !ok {
 		c.refuse(errFormat)
 	}
@@ -306,6 +358,15 @@ func (s *requestScanner) store(c *command, words [][]byte, want int) {
 		s.skip = size + len(lineEnd)
 		return
 	}
+	line := append(append(append(s.made[:0], name...), ' '), words[0]...)
+	line = strconv.AppendUint(append(line, ' '), flags, 10)
+	line = strconv.AppendInt(append(line, ' '), exptime, 10)
+	line = strconv.AppendInt(append(line, ' '), int64(size), 10)
+	if want == 5 {
+		line = strconv.AppendUint(append(line, ' '), unique, 10)
+	}
+	s.made = append(line, lineEnd...)
+	c.line = s.made
 	s.need = size // value adds what is before it
 }
 
@@ -323,27 +384,41 @@ func (s *requestScanner) value(buf []byte, c *command, end int) int {
 	if len(buf) < s.need {
 		return 0
 	}
-	c.raw, c.data = buf[:s.need], buf[end:s.need]
+	n := s.need
+	c.data = buf[end:n]
 	s.need = 0
 	if !bytes.HasSuffix(c.data, []byte(lineEnd)) {
 		c.refuse(errDataChunk)
 	}
-	return len(c.raw)
+	return n
 }
 
-// number reports whether w is a decimal number of at most limit that every
-// memcached understands.
-func number(w []byte, limit uint64, signed bool) bool {
-	if signed && len(w) > 0 && w[0] == '-' {
-		w = w[1:]
+// signed returns a number of 32 bits, as every memcached understands it.
+func signed(w []byte) (int64, bool) {
+	if len(w) > 0 && w[0] == '-' {
+		n, ok := decimal(w[1:], math.MaxInt32)
+		return -int64(n), ok //nolint:gosec // at most MaxInt32
 	}
-	_, ok := decimal(w, limit)
-	return ok
+	n, ok := unsigned(w, math.MaxInt32)
+	return int64(n), ok //nolint:gosec // at most MaxInt32
 }
 
+// unsigned returns a number of at most limit. It may have a sign, as with strtoul.
+func unsigned(w []byte, limit uint64) (uint64, bool) {
+	switch {
+	case len(w) > 0 && w[0] == '+':
+		w = w[1:]
+	case len(w) > 0 && w[0] == '-':
+		w, limit = w[1:], 0
+	}
+	return decimal(w, limit)
+}
+
+// length returns the length of a value, which may be more than any server takes: then it
+// is to be thrown away.
 func length(w []byte) (int, bool) {
-	n, ok := decimal(w, maxBytes)
-	return int(n), ok //nolint:gosec // at most maxBytes
+	n, ok := unsigned(w, math.MaxInt/2)
+	return int(n), ok //nolint:gosec // at most MaxInt
 }
 
 func decimal(w []byte, limit uint64) (n uint64, ok bool) {
@@ -355,7 +430,7 @@ func decimal(w []byte, limit uint64) (n uint64, ok bool) {
 			return 0, false
 		}
 		d := uint64(b - '0')
-		if n > (limit-d)/10 {
+		if d > limit || n > (limit-d)/10 {
 			return 0, false
 		}
 		n = n*10 + d

@@ -20,7 +20,7 @@ func requests(text []byte, step int) (all []string) {
 				break
 			}
 			if c.kind != nothing {
-				all = append(all, fmt.Sprintf("%d %q %v %q %q %q %q %q", c.kind, c.refusal, c.noreply, c.raw, c.head, c.data, c.verb, c.keys))
+				all = append(all, fmt.Sprintf("%d %q %v %v %q %q %q %q", c.kind, c.refusal, c.last, c.noreply, c.line, c.data, c.verb, c.keys))
 			}
 			from += n
 		}
@@ -67,12 +67,13 @@ func check(t *testing.T, c *command) {
 	default:
 		return
 	}
-	sent := c.raw
-	if c.noreply {
-		sent = append(append(bytes.Clone(c.head), lineEnd...), c.data...)
+	sent := append(bytes.Clone(c.line), c.data...)
+	if c.kind == retrieval {
+		sent = append(bytes.Join(append([][]byte{c.verb}, c.keys...), space), lineEnd...)
 	}
-	line, value, _ := bytes.Cut(sent, []byte("\n"))
-	if bytes.ContainsAny(line, "\x00\n") {
+	line, value, _ := bytes.Cut(sent, crlf)
+	if len(line) > 2*maxShort && c.kind != retrieval || bytes.ContainsAny(line, "\x00\r\n") ||
+		bytes.Contains(line, []byte("  ")) || !bytes.Equal(line, bytes.TrimSpace(line)) && !bytes.ContainsAny(line, "\t\v\f\u0085\u00a0") {
 		t.Fatalf("line %q", line)
 	}
 	words := strings.Fields(strings.NewReplacer("\t", "_", "\v", "_", "\f", "_", "\u0085", "_", "\u00a0", "_").Replace(string(line)))
@@ -93,7 +94,7 @@ func check(t *testing.T, c *command) {
 	if c.kind != storage && len(value) > 0 {
 		t.Fatalf("%q has a value", line)
 	}
-	if len(words) > after && words[len(words)-1] == "noreply" && c.kind != version {
+	if len(words) > after && words[len(words)-1] == "noreply" {
 		t.Fatalf("%q would not be answered", line)
 	}
 	for _, k := range c.keys {

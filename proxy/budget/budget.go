@@ -1,0 +1,155 @@
+// Package budget bounds the memory of all clients of a process together: what they have
+// sent of commands that are not complete, and the replies that wait for them.
+//
+// Each client has a [Share] of a [Budget], and a [Part] for each of its buffers. When a
+// buffer wants to grow and nothing is left, the client that has the most is
+// disconnected, as with Redis' maxmemory-clients. If the one that wants to grow would have
+// the most, it is told so instead, and can refuse the one command.
+package budget
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// Default is how many bytes all clients may have where nobody says otherwise.
+const Default = 1 << 30
+
+// step is what parts are counted in: a change within a step costs nothing.
+const step = 4 << 10
+
+// A Budget is how many bytes clients may have together. Its methods may be called by
+// many goroutines at once.
+type Budget struct {
+	limit int64
+
+	mu     sync.Mutex
+	used   int64
+	peak   int64
+	most   int64               // no share has more; it saves going over all of them
+	shares map[*Share]struct{} // those with bytes; not those that are ended
+	ended  uint64
+}
+
+// New returns a Budget of limit bytes; 0 means [Default], and less than 0 no limit.
+func New(limit int64) *Budget {
+	switch {
+	case limit == 0:
+		limit = Default
+	case limit < 0:
+		limit = math.MaxInt64
+	}
+	return &Budget{limit: limit, shares: map[*Share]struct{}{}}
+}
+
+// Stats are counters of a [Budget].
+type Stats struct {
+	Used  int64  // bytes now
+	Peak  int64  // bytes, the most so far
+	Limit int64  // bytes
+	Ended uint64 // clients that were disconnected because they had the most
+}
+
+// Stats returns the counters now.
+func (b *Budget) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Stats{Used: b.used, Peak: b.peak, Limit: b.limit, Ended: b.ended}
+}
+
+// A Share is what one client has. Make it by [Share.Join].
+type Share struct {
+	budget *Budget
+	end    func()
+	over   atomic.Bool // ended, or left: the budget knows it no more
+
+	used int64 // guarded by the Budget's mu
+}
+
+// Join makes s a share of b, in which nothing is yet. end disconnects the client; it
+// is called at most once, on a goroutine of its own. Call Leave when the client is gone.
+func (s *Share) Join(b *Budget, end func()) { s.budget, s.end = b, end }
+
+// Leave gives back all that s has. No Part of it may grow any more.
+func (s *Share) Leave() {
+	if s.budget == nil {
+		return
+	}
+	s.budget.mu.Lock()
+	s.budget.drop(s)
+	s.budget.mu.Unlock()
+}
+
+// drop forgets a share. The caller holds mu.
+func (b *Budget) drop(s *Share) {
+	if !s.over.Swap(true) {
+		b.used -= s.used
+		delete(b.shares, s)
+	}
+}
+
+// A Part is one of a client's buffers. It is for one goroutine at a time.
+type Part struct {
+	share *Share
+	has   int64
+}
+
+// Of makes p a part of s.
+func (p *Part) Of(s *Share) { p.share = s }
+
+// Hold says how many bytes p has from now on. It reports false when there is no room
+// for them: then p has what it had before, and the client must not take them.
+func (p *Part) Hold(n int) bool {
+	want := int64(n+step-1) / step * step
+	if want == p.has || p.share == nil {
+		return true
+	}
+	s := p.share
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.over.Load() {
+		return want < p.has // it is being disconnected
+	}
+	more := want - p.has
+	if more > 0 && !b.room(s, more) {
+		return false
+	}
+	p.has = want
+	b.used += more
+	s.used += more
+	b.most = max(b.most, s.used)
+	b.peak = max(b.peak, b.used)
+	if s.used == 0 {
+		delete(b.shares, s)
+	} else {
+		b.shares[s] = struct{}{}
+	}
+	return true
+}
+
+// room makes room for more bytes of s. The caller holds mu.
+func (b *Budget) room(s *Share, more int64) bool {
+	for b.used+more > b.limit {
+		if s.used+more >= b.most {
+			return false
+		}
+		var most *Share
+		for o := range b.shares {
+			if most == nil || o.used > most.used {
+				most = o
+			}
+		}
+		if most == nil {
+			return false
+		}
+		if b.most = most.used; most == s || s.used+more >= b.most {
+			return false
+		}
+		b.drop(most) // what it has is as good as free
+		b.ended++
+		go most.end()
+	}
+	return true
+}
