@@ -5,10 +5,11 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -16,12 +17,10 @@ import (
 // A delayed Conn keeps the calls of one script back until it is let go.
 type delayed struct {
 	redoubt.Conn
-	redoubt.Subscriber
 
 	script string
 	kept   chan struct{} // gets a value for each that is kept back
 	let    chan struct{} // closed to let them go
-	letGo  func()
 }
 
 func (c *delayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
@@ -33,61 +32,45 @@ func (c *delayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return c.Conn.Do(ctx, cmd)
 }
 
-// slowQuorum returns one whose last master delays script.
-func (m *masters) slowQuorum(script string) (*lock.Quorum, *delayed) {
-	m.t.Helper()
-	s := &delayed{script: script, kept: make(chan struct{}, 10), let: make(chan struct{})}
-	s.letGo = sync.OnceFunc(func() { close(s.let) })
-	var conns []redoubt.Conn
-	for i, rdb := range m.rdbs {
-		conn, err := goredis.Wrap(rdb)
-		must(m.t, err)
-		if i < len(m.rdbs)-1 {
-			conns = append(conns, conn)
-			continue
-		}
-		s.Conn, s.Subscriber = conn, conn
-		conns = append(conns, s)
-	}
-	q := newQuorum(m.t, conns, lock.Options{TTL: time.Hour, NoRenew: true})
-	m.t.Cleanup(s.letGo) // before its client is closed
-	return q, s
-}
-
-// What takes a master after the lease is over, as it was on its way for so long that
-// the master has forgotten that it was voided, is given back: nobody would release
-// it before its TTL.
+// What takes a master after the lease is over is given back: nobody would release it
+// before its TTL. It was on its way for so long that the master has forgotten that it
+// was voided.
 func TestQuorumGivesBackWhatComesLate(t *testing.T) {
 	for _, script := range []string{"lock.acquire", "lock.quorum_extend"} {
-		t.Run(script, func(t *testing.T) {
-			eachMasters(t, 3, func(t *testing.T, m *masters) {
-				field := func(master int, name string) string {
-					return m.rdbs[master].HGet(t.Context(), "rd:{lock}:lock", name).Val()
-				}
-				var late []*delayed
-				var leases []*lock.Lease
-				for range 2 { // the second makes the master forget the first
-					q, s := m.slowQuorum(script)
-					lease := try(t, q, "lock")
-					late, leases = append(late, s), append(leases, lease)
-					if script == "lock.quorum_extend" {
-						must(t, lease.Extend(t.Context(), 2*time.Hour))
-					}
-					<-s.kept
-					must(t, lease.Release(t.Context()))
-					for i := range m.rdbs {
-						eventually(t, "it is over", func() bool {
-							return field(i, "last") == lease.ID() || field(i, "void") == lease.ID()
-						})
-					}
-				}
-				late[0].letGo()
-				eventually(t, "it came, and is given back", func() bool {
-					return field(2, "id") == leases[0].ID() && field(2, "until") == "0"
-				})
-				late[1].letGo()
-			})
-		})
+		t.Run(script, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { comesLate(t, script) }) })
+	}
+}
+
+// comesLate runs in a bubble of testing/synctest: half a second there is over when nothing
+// is under way any more but what is kept back, and that is given up for lost after 3 s.
+func comesLate(t *testing.T, script string) {
+	_, conns, _ := clocks(t, 3)
+	master := conns[2]
+	late := &delayed{Conn: master, script: script, kept: make(chan struct{}, 10), let: make(chan struct{})}
+	letGo := sync.OnceFunc(func() { close(late.let) })
+	conns[2] = late
+	q := newQuorum(t, conns, lock.Options{TTL: time.Hour, NoRenew: true})
+	t.Cleanup(letGo) // before its clients are closed
+	do := func(name string, args ...string) redoubt.Reply {
+		return master.Do(t.Context(), redoubt.Cmd{Name: name, Keys: []string{"rd:{lock}:lock"}, Args: args})
+	}
+
+	lease := try(t, q, "lock")
+	if script == "lock.quorum_extend" {
+		must(t, lease.Extend(t.Context(), 2*time.Hour))
+	}
+	<-late.kept
+	await.Advance(time.Second / 2)
+	must(t, lease.Release(t.Context()))
+	await.Advance(time.Second / 2)
+	if r := do("HGET", "last"); r.Err != nil || r.Val != lease.ID() {
+		t.Fatalf("after the release the master had %+v last", r)
+	}
+	must(t, do("DEL").Err) // later leases make the master forget it, and so does the expiry
+	letGo()
+	await.Advance(time.Second / 2)
+	if id, until := do("HGET", "id"), do("HGET", "until"); id.Val != lease.ID() || until.Val != "0" {
+		t.Errorf("of the late call the master has %+v until %+v; want %q, given back", id, until, lease.ID())
 	}
 }
 
