@@ -12,7 +12,7 @@ func (l *thread) checkNum(i int) float64 {
 	if v.isNum() {
 		return v.n
 	}
-	n, ok := toNumber(&v)
+	n, ok := l.st.toNumber(&v)
 	if !ok {
 		l.argTypeError(i, "number")
 	}
@@ -47,6 +47,13 @@ func (l *thread) checkStr(i int) string {
 		l.argTypeError(i, "string")
 	}
 	return s
+}
+
+// checkCString is checkStr up to its first zero byte.
+func (l *thread) checkCString(i int) string {
+	s := l.checkStr(i)
+	l.st.workBytes(len(s))
+	return cString(s)
 }
 
 func (l *thread) optStr(i int, def string) string {

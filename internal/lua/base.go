@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"math/bits"
 	"strings"
 )
 
@@ -43,10 +44,13 @@ func baseAssert(l *thread) int {
 
 func baseCollect(l *thread) int {
 	opts := []string{"stop", "restart", "collect", "count", "step", "setpause", "setstepmul"}
-	opt := l.optStr(1, "collect")
+	opt := "collect"
+	if l.arg(1).o != nil {
+		opt = l.checkCString(1)
+	}
 	l.optInt(2, 0)
 	for i, o := range opts {
-		if o != cString(opt) {
+		if o != opt {
 			continue
 		}
 		switch i {
@@ -59,7 +63,7 @@ func baseCollect(l *thread) int {
 		}
 		return 1
 	}
-	l.argError(1, "invalid option '"+cString(opt)+"'")
+	l.argError(1, "invalid option '"+opt+"'")
 	return 0
 }
 
@@ -72,7 +76,7 @@ func baseError(l *thread) int {
 	level := l.optInt(2, 1)
 	v := l.arg(1)
 	if s, ok := toText(&v); ok && level > 0 {
-		v = l.st.str(l.where(level) + s)
+		v = l.prefixed(l.where(level), s)
 	}
 	l.throw(v)
 	return 0
@@ -112,27 +116,32 @@ func baseSetMeta(l *thread) int {
 
 // loadChunk leaves the compiled function, or nil and a message.
 func (l *thread) loadChunk(src, name string) int {
-	l.st.charge(len(src) * 8)
-	p, err := compile(src, name, l.ccalls)
+	held := l.st.held
+	p, _, err := compile(l.st, src, strings.Clone(name), l.ccalls)
+	l.st.held = held
 	if err != nil {
 		l.push(vNil)
 		l.pushStr(err.msg)
 		return 2
 	}
+	l.st.charge(fnSize)
 	l.push(value{o: &luaFn{p: p, id: l.st.newID()}})
 	return 1
 }
 
 func baseLoadString(l *thread) int {
 	s := l.checkStr(1)
-	return l.loadChunk(s, cString(l.optStr(2, s)))
+	if l.none(2) || l.arg(2).o == nil {
+		return l.loadChunk(s, l.checkCString(1))
+	}
+	return l.loadChunk(s, l.checkCString(2))
 }
 
 func baseLoad(l *thread) int {
 	f := l.checkFn(1)
 	name := cString(l.optStr(2, "=(load)"))
 	held := l.st.held
-	var sb strings.Builder
+	var src []byte
 	for {
 		fn := l.top
 		l.push(f)
@@ -157,17 +166,22 @@ func baseLoad(l *thread) int {
 		if s == "" {
 			break
 		}
-		l.st.hold(len(s))
-		sb.WriteString(s)
+		l.st.workBytes(len(s))
+		src = append(l.st.room(src, len(s)), s...)
 	}
+	l.st.hold(len(src))
+	text := string(src)
+	src = nil
+	n := l.loadChunk(text, name)
 	l.st.held = held
-	return l.loadChunk(sb.String(), name)
+	return n
 }
 
 func baseNext(l *thread) int {
 	t := l.checkTable()
 	k := l.arg(2)
-	key, val, ok, found := t.next(&k)
+	l.st.workKey(&k)
+	key, val, ok, found := t.next(l.st, &k)
 	if !found {
 		l.fail("invalid key to 'next'")
 	}
@@ -296,13 +310,15 @@ func isOverflow(v value) bool {
 
 func baseRawEqual(l *thread) int {
 	a, b := l.checkAny(1), l.checkAny(2)
-	l.pushBool(rawEqual(&a, &b))
+	l.pushBool(l.st.rawEqual(&a, &b))
 	return 1
 }
 
 func baseRawGet(l *thread) int {
 	t := l.checkTable()
-	l.push(t.get(l.checkAny(2)))
+	k := l.checkAny(2)
+	l.st.workKey(&k)
+	l.push(t.get(k))
 	return 1
 }
 
@@ -337,18 +353,18 @@ func baseToNumber(l *thread) int {
 	base := l.optInt(2, 10)
 	if base == 10 {
 		v := l.checkAny(1)
-		if n, ok := toNumber(&v); ok {
+		if n, ok := l.st.toNumber(&v); ok {
 			l.pushNum(n)
 			return 1
 		}
 		l.push(vNil)
 		return 1
 	}
-	s := cString(l.checkStr(1))
+	s := l.checkCString(1)
 	if base < 2 || base > 36 {
 		l.argError(2, "base out of range")
 	}
-	if n, ok := parseBase(s, uint(base)); ok {
+	if n, ok := l.st.parseBase(s, uint(base)); ok {
 		l.pushNum(n)
 	} else {
 		l.push(vNil)
@@ -357,8 +373,8 @@ func baseToNumber(l *thread) int {
 }
 
 // parseBase is C's strtoul, with its overflow and its wrapping of negatives.
-func parseBase(s string, base uint) (float64, bool) {
-	s = strings.TrimLeft(s, " \t\n\v\f\r")
+func (st *state) parseBase(s string, base uint) (float64, bool) {
+	s = st.trimSpaces(s)
 	neg := false
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		neg = s[0] == '-'
@@ -368,15 +384,18 @@ func parseBase(s string, base uint) (float64, bool) {
 		s = s[2:]
 	}
 	var n uint64
-	i, over := 0, false
-	for ; i < len(s) && digitVal(s[i]) < base; i++ {
-		d := uint64(digitVal(s[i]))
-		if n > (1<<64-1-d)/uint64(base) {
-			over = true
+	over := false
+	used := st.span(s, func(c byte) bool {
+		d := digitVal(c)
+		if d >= base {
+			return false
 		}
-		n = n*uint64(base) + d
-	}
-	if i == 0 || strings.TrimLeft(s[i:], " \t\n\v\f\r") != "" {
+		hi, lo := bits.Mul64(n, uint64(base))
+		sum, carry := bits.Add64(lo, uint64(d), 0)
+		n, over = sum, over || hi+carry > 0
+		return true
+	})
+	if used == 0 || used != len(s) {
 		return 0, false
 	}
 	switch {
@@ -403,7 +422,7 @@ func baseUnpack(l *thread) int {
 	i := l.optInt(2, 1)
 	var e int
 	if v := l.arg(3); v.o == nil {
-		e = t.length()
+		e = t.length(l.st)
 	} else {
 		e = l.checkInt(3)
 	}

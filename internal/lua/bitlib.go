@@ -30,7 +30,7 @@ func (st *state) openBit() {
 // same addition that the C library does.
 func (l *thread) bitArg(i int) uint32 {
 	v := l.arg(i)
-	n, ok := toNumber(&v)
+	n, ok := l.st.toNumber(&v)
 	b := uint32(math.Float64bits(n + 6755399441055744.0))
 	if b == 0 && !ok {
 		l.argTypeError(i, "number")

@@ -4,6 +4,8 @@ package lua
 func (l *thread) pushFrame(fn, nres int) *frame {
 	f := l.ci.next
 	if f == nil {
+		l.st.charge(frameSize)
+		l.frames++
 		f = &frame{prev: l.ci}
 		l.ci.next = f
 	}
@@ -35,6 +37,9 @@ func (l *thread) setFrame(f *frame, cl *luaFn, fn int) {
 	p := cl.p
 	base := fn + 1
 	nargs := l.top - base
+	if nargs > maxRegs {
+		l.st.workSlow(nargs)
+	}
 	if need := l.top + p.maxStack + minStack; need > len(l.stack) {
 		l.grow(need)
 	}
@@ -56,16 +61,18 @@ func (l *thread) setFrame(f *frame, cl *luaFn, fn int) {
 // shiftVarargs moves the fixed parameters above all arguments, so that the
 // others stay below the frame, and returns the new base.
 func (l *thread) shiftVarargs(p *proto, fn, nargs int) int {
+	l.need(max(p.nparams-nargs, 0) + p.maxStack + minStack)
 	for ; nargs < p.nparams; nargs++ {
 		l.push(vNil)
 	}
 	base := l.top
+	l.top += p.nparams
 	for i := range p.nparams {
 		l.stack[base+i] = l.stack[fn+1+i]
 		l.stack[fn+1+i] = vNil
 	}
 	if p.hasArg {
-		l.stack[base+p.nparams] = vNil
+		l.push(vNil)
 		if p.needsArg {
 			n := nargs - p.nparams
 			t := l.st.newTable(n, 1)
@@ -88,9 +95,15 @@ func (l *thread) callNative(f *goFn, fn, nres int) bool {
 		l.grow(l.top + minStack)
 	}
 	ci.top = l.top + minStack
+	if n := l.top - fn; n > maxRegs {
+		l.st.workSlow(n)
+	}
 	n := f.fn(l)
 	if n < 0 {
 		return false
+	}
+	if n > maxRegs {
+		l.st.workSlow(n)
 	}
 	l.finish(l.top-n, n)
 	return true
@@ -186,7 +199,8 @@ func (l *thread) call3(f, a, b, c value) {
 // puts the thread back as it was and returns the error's value; handler, when
 // not nil, makes that value while the failed frames are still there.
 func (l *thread) protect(fn, nres int, handler func(*luaError) value) (failed bool, errVal value) {
-	ci, nframes, ccalls, cur, depth, held := l.ci, l.nframes, l.ccalls, l.st.cur, l.st.depth, l.st.held
+	ci, nframes, ccalls, cur, depth := l.ci, l.nframes, l.ccalls, l.st.cur, l.st.depth
+	held, building := l.st.held, len(l.st.building)
 	defer func() {
 		r := recover()
 		if r == nil {
@@ -197,7 +211,8 @@ func (l *thread) protect(fn, nres int, handler func(*luaError) value) (failed bo
 			panic(r)
 		}
 		failed, errVal = true, e.v
-		l.st.cur, l.st.depth, l.st.held = cur, depth, held
+		l.st.cur, l.st.depth = cur, depth
+		l.st.settle(held, building)
 		if handler != nil {
 			errVal = handler(e)
 		}

@@ -23,6 +23,14 @@ const (
 
 const noJump = -1
 
+// Sizes of what compiling makes, with the room that slices have to grow.
+const (
+	codeSize    = 16
+	localSize   = 64
+	protoSize   = 320
+	compileSize = 600
+)
+
 // An expr is an expression whose code may not be complete. t and f are lists
 // of jumps taken when it is true and when it is false.
 type expr struct {
@@ -86,6 +94,7 @@ func (fs *funcState) emit(i instr) int {
 	if len(fs.p.code) >= math.MaxInt32 {
 		fs.lx.syntax("code size overflow")
 	}
+	fs.lx.keep(codeSize)
 	fs.p.code = append(fs.p.code, i)
 	fs.p.lines = append(fs.p.lines, int32(fs.lx.lastLine))
 	return len(fs.p.code) - 1
@@ -105,6 +114,8 @@ func (fs *funcState) addConst(key constKey, v value) int {
 	if i > maxBx {
 		fs.lx.syntax("constant table overflow")
 	}
+	fs.lx.keep(2*valueSize + strSize)
+	fs.lx.use(indexSize)
 	fs.p.k = append(fs.p.k, v)
 	fs.consts[key] = i
 	return i
@@ -114,7 +125,16 @@ func (fs *funcState) strConst(s string) int {
 	if i, ok := fs.consts[constKey{kind: 's', s: s}]; ok {
 		return i
 	}
-	return fs.addConst(constKey{kind: 's', s: s}, value{o: constant(s)})
+	fs.lx.keep(2 * len(s))
+	var c *str
+	if x, ok := names.Load(s); ok {
+		c = x.(*str)
+	} else if fs.lx.st != nil {
+		c = &str{s: s} // a string of the script, as all others
+	} else {
+		c = sharedStr(s)
+	}
+	return fs.addConst(constKey{kind: 's', s: s}, value{o: c})
 }
 
 func (fs *funcState) numConst(n float64) int {
@@ -163,6 +183,7 @@ func (fs *funcState) concat(l1, l2 int) int {
 		return l2
 	}
 	fs.fixJump(fs.tail(l1), l2)
+	fs.lx.use(indexSize)
 	if fs.tails == nil {
 		fs.tails = map[int]int{}
 	}

@@ -15,7 +15,7 @@ func (l *thread) newCoroutine() *thread {
 		l.argError(1, "Lua function expected")
 	}
 	st := l.st
-	st.charge(64 * valueSize)
+	st.charge(threadSize + 64*valueSize)
 	co := st.newThread()
 	co.push(f)
 	return co
@@ -28,7 +28,7 @@ func coCreate(l *thread) int {
 
 func coWrap(l *thread) int {
 	co := l.newCoroutine()
-	l.push(value{o: &goFn{name: "wrap", fn: wrapStep, ups: []value{{o: co}}, id: l.st.newID()}})
+	l.push(l.st.closure("wrap", wrapStep, value{o: co}))
 	return 1
 }
 
@@ -96,7 +96,7 @@ func wrapStep(l *thread) int {
 	if !ok {
 		v := co.stack[co.top-1]
 		if s, ok := toText(&v); ok {
-			v = l.st.str(l.where(1) + s)
+			v = l.prefixed(l.where(1), s)
 		}
 		l.throw(v)
 	}
@@ -106,6 +106,7 @@ func wrapStep(l *thread) int {
 
 func (l *thread) moveFrom(co *thread, n int) {
 	l.need(n)
+	l.st.workSlow(n)
 	copy(l.stack[l.top:], co.stack[co.top-n:co.top])
 	l.top += n
 	co.top -= n
@@ -134,7 +135,7 @@ func (l *thread) resume(co *thread, first int) (n int, ok bool) {
 
 func (l *thread) run(args int) (n int, ok bool) {
 	st := l.st
-	cur, held := st.cur, st.held
+	cur, held, building := st.cur, st.held, len(st.building)
 	st.cur, l.resumed = l, true
 	st.depth++
 	defer func() {
@@ -145,7 +146,7 @@ func (l *thread) run(args int) (n int, ok bool) {
 			if !isErr || e.fatal {
 				panic(r)
 			}
-			st.held = held
+			st.settle(held, building)
 			l.status = coDead
 			if l.ci.cl != nil {
 				l.top = l.ci.top

@@ -29,9 +29,15 @@
 //
 // No script can end or hold up the process. Memory, steps, time and nesting
 // are bounded, see [Options] and [Invocation]; an [Interrupt] stops a run from
-// outside. pcall catches none of these but "not enough memory". Nothing of a
-// run is seen by the next: globals and libraries are read only, and states
-// are reset.
+// outside, within a few milliseconds of the processor's time. pcall catches
+// none of these but "not enough memory". Nothing of a run is seen by the next:
+// globals and libraries are read only, and states are reset.
+//
+// Natives count their work by the bytes and slots that they go over, and look
+// in between whether the run may go on (TestNothingStalls). Everything that a
+// run keeps alive counts: compiled code, stacks, and what natives put together
+// (TestHeldIsCounted). A part of a long string is a copy, so that it does not keep
+// the whole alive. While it grows something a run may take twice its limit.
 //
 // # Design
 //

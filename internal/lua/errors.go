@@ -14,6 +14,7 @@ func (l *thread) throw(v value) { panic(&luaError{v: v}) }
 
 // fail raises an error of the machine, with the position when Lua code runs.
 func (l *thread) fail(msg string) {
+	l.st.workBytes(len(msg))
 	if ci := l.ci; ci.cl != nil {
 		msg = position(ci) + msg
 	}
@@ -22,7 +23,20 @@ func (l *thread) fail(msg string) {
 
 // errorf raises an error of a native, with the position of its caller.
 func (l *thread) errorf(format string, args ...any) {
+	for _, a := range args {
+		if s, ok := a.(string); ok {
+			l.st.workSlow(len(s))
+			l.st.charge(2 * len(s)) // what is in between
+		}
+	}
 	l.throw(l.st.str(l.where(1) + fmt.Sprintf(format, args...)))
+}
+
+// prefixed is a message with its position.
+func (l *thread) prefixed(where, msg string) value {
+	l.st.workBytes(len(msg))
+	l.st.charge(len(msg))
+	return l.st.str(where + msg)
 }
 
 func (st *state) fail(msg string) { st.cur.fail(msg) }
@@ -71,7 +85,8 @@ func (l *thread) where(n int) string {
 // it, counted from the frame's base, or -1.
 func (l *thread) typeError(v value, reg int, op string) {
 	if l.ci.cl != nil && reg >= 0 && reg < l.ci.cl.p.maxStack {
-		if kind, name := objName(l.ci.cl.p, l.ci.pc-1, reg); kind != "" {
+		if kind, name := l.objName(l.ci.cl.p, l.ci.pc-1, reg); kind != "" {
+			l.st.charge(3 * len(name)) // the message, as it is put together
 			l.fail("attempt to " + op + " " + kind + " '" + cString(name) + "' (a " + kindName(v) + " value)")
 		}
 	}
@@ -105,7 +120,8 @@ func (p *proto) localName(reg, pc int) string {
 
 // objName finds what a register holds at a pc, for messages: the variable,
 // or how the instruction that filled it read it.
-func objName(p *proto, pc, reg int) (kind, name string) {
+func (l *thread) objName(p *proto, pc, reg int) (kind, name string) {
+	l.st.workSlow(min(len(p.locals), pc) + pc)
 	if name := p.localName(reg, pc); name != "" {
 		return "local", name
 	}
@@ -125,7 +141,7 @@ func objName(p *proto, pc, reg int) (kind, name string) {
 		}
 	case opMove:
 		if i.b() < i.a() {
-			return objName(p, pc, i.b())
+			return l.objName(p, pc, i.b())
 		}
 	case opGetTable:
 		return "field", keyName(i.c())
@@ -189,7 +205,7 @@ func (l *thread) calleeName() (kind, name string) {
 	i := p.code[caller.pc-1]
 	switch i.op() {
 	case opCall, opTailCall, opTForLoop:
-		return objName(p, caller.pc-1, i.a())
+		return l.objName(p, caller.pc-1, i.a())
 	}
 	return "", ""
 }

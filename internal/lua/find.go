@@ -10,7 +10,7 @@ func (m *matcher) capture(i, s, e int) value {
 		if i != 0 {
 			m.fail("invalid capture index")
 		}
-		return m.l.st.str(m.src[s:e])
+		return m.l.st.part(m.src, m.src[s:e])
 	}
 	c := m.caps[i]
 	switch c.n {
@@ -19,7 +19,7 @@ func (m *matcher) capture(i, s, e int) value {
 	case capPosition:
 		return num(float64(c.start + 1))
 	}
-	return m.l.st.str(m.src[c.start : c.start+c.n])
+	return m.l.st.part(m.src, m.src[c.start:c.start+c.n])
 }
 
 // pushCaptures pushes all captures; whole adds the match when there are none.
@@ -46,9 +46,9 @@ func (l *thread) find(find bool) int {
 	init := startPos(l.optInt64(3, 1), len(s)) - 1
 	init = min(max(init, 0), int64(len(s)))
 	plain := l.arg(4)
+	l.st.workSlow(len(p)) // is it plain
 	if find && (!plain.falsy() || !strings.ContainsAny(cString(p), "^$*+?.([%-")) {
-		l.st.work(len(s) / 256)
-		if i := strings.Index(s[init:], p); i >= 0 {
+		if i := l.st.indexIn(s[init:], p); i >= 0 {
 			l.pushNum(float64(int(init) + i + 1))
 			l.pushNum(float64(int(init) + i + len(p)))
 			return 2
@@ -58,11 +58,21 @@ func (l *thread) find(find bool) int {
 	}
 	p = cString(p)
 	m := matcher{l: l, src: s, pat: p}
+	held := l.st.held
+	n := m.search(int(init), find)
+	l.st.held = held
+	return n
+}
+
+// search looks for the first match from at on, and pushes what find or match
+// return.
+func (m *matcher) search(at int, find bool) int {
+	l, s, p := m.l, m.src, m.pat
 	anchor := 0
 	if p != "" && p[0] == '^' {
 		anchor = 1
 	}
-	for at := int(init); ; at++ {
+	for ; ; at++ {
 		m.level = 0
 		if e := m.match(at, anchor); e >= 0 {
 			if find {
@@ -84,10 +94,9 @@ func strFind(l *thread) int  { return l.find(true) }
 func strMatch(l *thread) int { return l.find(false) }
 
 func strGmatch(l *thread) int {
-	s, p := l.checkStr(1), l.checkStr(2)
-	st := l.st
-	l.push(value{o: &goFn{name: "gmatch", fn: gmatchStep, id: st.newID(),
-		ups: []value{st.str(s), st.str(p), num(0)}}})
+	l.checkStr(1)
+	l.checkStr(2)
+	l.push(l.st.closure("gmatch", gmatchStep, l.arg(1), l.arg(2), num(0)))
 	return 1
 }
 
@@ -95,7 +104,10 @@ func gmatchStep(l *thread) int {
 	ups := l.ci.nat.ups
 	s, _ := toText(&ups[0])
 	p, _ := toText(&ups[1])
+	l.st.workBytes(len(p))
 	m := matcher{l: l, src: s, pat: cString(p)}
+	held := l.st.held
+	n := 0
 	for at := int(ups[2].n); at <= len(s); at++ {
 		m.level = 0
 		if e := m.match(at, 0); e >= 0 {
@@ -104,14 +116,16 @@ func gmatchStep(l *thread) int {
 				next++
 			}
 			ups[2].n = float64(next)
-			return m.pushCaptures(at, e, true)
+			n = m.pushCaptures(at, e, true)
+			break
 		}
 	}
-	return 0
+	l.st.held = held
+	return n
 }
 
 func strGsub(l *thread) int {
-	src, pat := l.checkStr(1), cString(l.checkStr(2))
+	src, pat := l.checkStr(1), l.checkCString(2)
 	repl := l.arg(3)
 	limit := l.optInt(4, len(src)+1)
 	switch repl.o.(type) {
@@ -138,7 +152,7 @@ func strGsub(l *thread) int {
 		if e > at {
 			at = e
 		} else if at < len(src) {
-			out = append(out, src[at])
+			out = append(l.st.room(out, 1), src[at])
 			at++
 		} else {
 			break
@@ -148,7 +162,8 @@ func strGsub(l *thread) int {
 		}
 	}
 	if at < len(src) {
-		out = append(out, src[at:]...)
+		l.st.workBytes(len(src) - at)
+		out = append(l.st.room(out, len(src)-at), src[at:]...)
 	}
 	l.push(l.st.bytes(out))
 	l.st.held = held
@@ -172,40 +187,69 @@ func (m *matcher) replacement(out []byte, repl value, s, e int) []byte {
 		v = l.index(repl, m.capture(0, s, e), -1)
 	default:
 		text, _ := toText(&value{n: repl.n, o: r})
-		l.st.hold(len(text))
-		for i := 0; i < len(text); i++ {
-			c := text[i]
-			if c != esc {
-				out = append(out, c)
-				continue
+		for text != "" {
+			i := strings.IndexByte(text, esc)
+			if i < 0 {
+				return m.put(out, text)
 			}
-			i++
-			c = 0
-			if i < len(text) {
-				c = text[i]
+			out = m.put(out, text[:i])
+			var c byte
+			if text = text[i+1:]; text != "" {
+				c, text = text[0], text[1:]
 			}
+			l.st.work(1)
 			switch {
 			case !isDigit(c):
-				out = append(out, c)
+				out = append(l.st.room(out, 1), c)
 			case c == '0':
-				l.st.hold(e - s)
-				out = append(out, m.src[s:e]...)
+				out = m.put(out, m.src[s:e])
 			default:
 				v := m.capture(int(c-'1'), s, e)
 				t, _ := toText(&v)
-				l.st.hold(len(t))
-				out = append(out, t...)
+				out = m.put(out, t)
 			}
 		}
 		return out
 	}
 	if v.falsy() {
-		return append(out, m.src[s:e]...)
+		return m.put(out, m.src[s:e])
 	}
 	t, ok := toText(&v)
-	l.st.hold(len(t))
 	if !ok {
 		l.errorf("invalid replacement value (a %s)", kindName(v))
 	}
-	return append(out, t...)
+	return m.put(out, t)
+}
+
+// put appends a text to the result of gsub.
+func (m *matcher) put(out []byte, text string) []byte {
+	m.l.st.workBytes(len(text))
+	return append(m.l.st.room(out, len(text)), text...)
+}
+
+// longNeedle is from which length on a text is looked for by its beginning.
+const longNeedle = 1 << 10
+
+// indexIn is strings.Index, in stretches.
+func (st *state) indexIn(s, p string) int {
+	head := p[:min(len(p), longNeedle)]
+	const most = 16 * stretch
+	for from := 0; len(s)-from >= len(p); {
+		part := s[from:min(len(s), from+most+len(head)-1)]
+		st.workSlow(len(part))
+		i := strings.Index(part, head)
+		if i < 0 {
+			from += most
+			continue
+		}
+		if from += i; len(s)-from < len(p) {
+			return -1
+		}
+		st.workBytes(len(p))
+		if s[from:from+len(p)] == p {
+			return from
+		}
+		from++
+	}
+	return -1
 }

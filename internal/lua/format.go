@@ -20,9 +20,17 @@ func strFormatFn(l *thread) int {
 	arg := 1
 	for i := 0; i < len(f); i++ {
 		if f[i] != '%' {
-			out = append(out, f[i])
+			n := strings.IndexByte(f[i:min(len(f), i+stretch)], '%')
+			if n < 0 {
+				n = min(len(f)-i, stretch)
+			}
+			l.st.workBytes(n)
+			out = append(l.st.room(out, n), f[i:i+n]...)
+			i += n - 1
 			continue
 		}
+		l.st.work(1)
+		out = l.st.room(out, widest)
 		i++
 		if i < len(f) && f[i] == '%' {
 			out = append(out, '%')
@@ -37,7 +45,6 @@ func strFormatFn(l *thread) int {
 		if i < len(f) {
 			c = f[i]
 		}
-		before := len(out)
 		switch c {
 		case 'c':
 			item := sp.pad(nil, "", string([]byte{byte(l.checkInt(arg))}), false)
@@ -60,11 +67,12 @@ func strFormatFn(l *thread) int {
 		case 'e', 'E', 'f', 'g', 'G':
 			out = sp.float(out, l.checkNum(arg), c)
 		case 'q':
-			out = appendQuoted(out, l.checkStr(arg))
+			out = l.st.appendQuoted(out, l.checkStr(arg))
 		case 's':
 			s := l.checkStr(arg)
+			l.st.workBytes(len(s))
 			if sp.prec < 0 && len(s) >= 100 {
-				out = append(out, s...)
+				out = append(l.st.room(out, len(s)), s...)
 				break
 			}
 			s = cString(s)
@@ -75,7 +83,6 @@ func strFormatFn(l *thread) int {
 		default:
 			l.errorf("invalid option '%%%s' to 'format'", cString(string([]byte{c})))
 		}
-		l.st.hold(len(out) - before)
 	}
 	l.push(l.st.bytes(out))
 	l.st.held = held
@@ -83,10 +90,15 @@ func strFormatFn(l *thread) int {
 	return 1
 }
 
+// widest is more than any conversion of a number makes.
+const widest = 512
+
+const mostScratch = 1 << 14
+
 // keepScratch keeps a buffer for the next result, unless it is large. A
 // native that calls Lua must not use it.
 func (st *state) keepScratch(b []byte) {
-	if cap(b) <= 1<<14 {
+	if cap(b) <= mostScratch {
 		st.scratch = b[:0]
 	}
 }
@@ -278,19 +290,23 @@ func alternateG(x float64, prec int) string {
 }
 
 // appendQuoted is %q: a string as Lua source.
-func appendQuoted(out []byte, s string) []byte {
+func (st *state) appendQuoted(out []byte, s string) []byte {
 	out = append(out, '"')
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\', '\n':
-			out = append(out, '\\', c)
-		case '\r':
-			out = append(out, `\r`...)
-		case 0:
-			out = append(out, `\000`...)
-		default:
-			out = append(out, c)
+	st.stretches(s, func(part string) bool {
+		out = st.room(out, 4*len(part)+1)
+		for i := range len(part) {
+			switch c := part[i]; c {
+			case '"', '\\', '\n':
+				out = append(out, '\\', c)
+			case '\r':
+				out = append(out, `\r`...)
+			case 0:
+				out = append(out, `\000`...)
+			default:
+				out = append(out, c)
+			}
 		}
-	}
+		return true
+	})
 	return append(out, '"')
 }

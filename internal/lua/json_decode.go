@@ -33,6 +33,7 @@ type jsonDecoder struct {
 	tok   jsonToken
 	at    int // where the token began
 	text  string
+	own   bool // text is no part of s
 	num   float64
 	buf   []byte
 }
@@ -45,6 +46,7 @@ func jsonDecode(l *thread) int {
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		l.errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
+	held, building := l.st.held, len(l.st.building)
 	d.next()
 	v := d.value()
 	d.next()
@@ -52,6 +54,7 @@ func jsonDecode(l *thread) int {
 		d.fail("the end")
 	}
 	l.push(v)
+	l.st.settle(held, building)
 	return 1
 }
 
@@ -78,7 +81,9 @@ func (d *jsonDecoder) peek(off int) byte {
 func (d *jsonDecoder) next() {
 	c := d.peek(0)
 	for c == ' ' || c == '\t' || c == '\n' || c == '\r' {
-		d.pos++
+		if d.pos++; d.pos%stretch == 0 {
+			d.l.st.workSlow(stretch)
+		}
 		c = d.peek(0)
 	}
 	d.at = d.pos
@@ -158,7 +163,18 @@ func (d *jsonDecoder) invalidNumber() bool {
 }
 
 func (d *jsonDecoder) number() {
-	x, n := strtod(d.s[d.pos:])
+	rest := d.s[d.pos:]
+	end := 0
+	for len(rest) > stretch && end < stretch && numeralByte(rest[end]) {
+		end++
+	}
+	var x float64
+	n := 0
+	if end < stretch {
+		x, n = strtod(rest)
+	} else {
+		x, n = d.l.st.longNumber(rest)
+	}
 	if n == 0 {
 		d.bad("invalid number")
 		return
@@ -167,24 +183,39 @@ func (d *jsonDecoder) number() {
 	d.pos += n
 }
 
+// numeralByte reports whether a numeral may have a byte, in any form of it.
+func numeralByte(c byte) bool {
+	return isAlnum(c) || c == '.' || c == '+' || c == '-' || c == '(' || c == '_'
+}
+
 func (d *jsonDecoder) str() {
 	d.pos++
 	from := d.pos
-	for c := d.peek(0); c != '"' && c != '\\' && c != 0; c = d.peek(0) {
-		d.pos++
+	end := from
+	for i := from; i < len(d.s) && d.s[i] != '"' && d.s[i] != '\\' && d.s[i] != 0; i++ {
+		if end = i + 1; end-from == stretch {
+			d.l.st.workSlow(stretch)
+			from += stretch
+		}
 	}
+	from, d.pos = d.pos, end
 	if d.peek(0) == '"' {
-		d.tok, d.text = jString, d.s[from:d.pos]
+		d.tok, d.text, d.own = jString, d.s[from:d.pos], false
 		d.pos++
 		return
 	}
-	d.buf = append(d.buf[:0], d.s[from:d.pos]...)
-	for {
+	st := d.l.st
+	d.buf = append(st.room(d.buf[:0], d.pos-from+numberSize), d.s[from:d.pos]...)
+	for n := 0; ; n++ {
+		if d.buf = st.room(d.buf, 8); n%stretch == stretch-1 {
+			st.workSlow(2 * stretch)
+		}
 		c := d.peek(0)
 		switch c {
 		case '"':
 			d.pos++
-			d.tok, d.text = jString, string(d.buf)
+			st.charge(len(d.buf))
+			d.tok, d.text, d.own = jString, string(d.buf), true
 			return
 		case 0:
 			d.bad("unexpected end of string")
@@ -255,10 +286,10 @@ func (d *jsonDecoder) unicode() bool {
 }
 
 func (d *jsonDecoder) value() value {
-	st := d.l.st
+	d.l.st.work(1)
 	switch d.tok {
 	case jString:
-		return st.str(d.text)
+		return d.string()
 	case jNumber:
 		return num(d.num)
 	case jBoolean:
@@ -275,6 +306,13 @@ func (d *jsonDecoder) value() value {
 	}
 }
 
+func (d *jsonDecoder) string() value {
+	if d.own {
+		return d.l.st.str(d.text)
+	}
+	return d.l.st.part(d.s, d.text)
+}
+
 func (d *jsonDecoder) descend(slots int) {
 	d.depth++
 	if d.depth > d.l.st.json.decodeMaxDepth || d.slots+slots > maxCStack {
@@ -282,13 +320,17 @@ func (d *jsonDecoder) descend(slots int) {
 	}
 }
 
+func (d *jsonDecoder) ascend() {
+	d.depth--
+	d.l.st.endTable()
+}
+
 func (d *jsonDecoder) object() value {
 	d.descend(3)
-	st := d.l.st
-	t := st.newTable(0, 0)
+	t := d.l.st.beginTable()
 	d.next()
 	if d.tok == jObjEnd {
-		d.depth--
+		d.ascend()
 		return value{o: t}
 	}
 	d.slots += 2
@@ -296,14 +338,15 @@ func (d *jsonDecoder) object() value {
 		if d.tok != jString {
 			d.fail("object key string")
 		}
-		key := st.str(d.text)
+		key := d.string()
 		d.next()
 		if d.tok != jColon {
 			d.fail("colon")
 		}
 		d.next()
 		v := d.value()
-		*t.slot(st, key) = v
+		d.l.st.workKey(&key)
+		*t.slot(d.l.st, key) = v
 		d.next()
 		if d.tok == jObjEnd {
 			break
@@ -314,23 +357,22 @@ func (d *jsonDecoder) object() value {
 		d.next()
 	}
 	d.slots -= 2
-	d.depth--
+	d.ascend()
 	return value{o: t}
 }
 
 func (d *jsonDecoder) array() value {
 	d.descend(2)
-	st := d.l.st
-	t := st.newTable(0, 0)
+	t := d.l.st.beginTable()
 	d.next()
 	if d.tok == jArrEnd {
-		d.depth--
+		d.ascend()
 		return value{o: t}
 	}
 	d.slots++
 	for i := 1; ; i++ {
 		v := d.value()
-		*t.slotInt(st, i) = v
+		*t.slotInt(d.l.st, i) = v
 		d.next()
 		if d.tok == jArrEnd {
 			break
@@ -341,6 +383,6 @@ func (d *jsonDecoder) array() value {
 		d.next()
 	}
 	d.slots--
-	d.depth--
+	d.ascend()
 	return value{o: t}
 }

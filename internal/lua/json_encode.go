@@ -72,7 +72,7 @@ func formatInt(n int) string { return string(appendArg(nil, float64(n))) }
 
 // enumOption is luaL_checkoption.
 func (l *thread) enumOption(i int, options ...string) int {
-	s := cString(l.checkStr(i))
+	s := l.checkCString(i)
 	for k, o := range options {
 		if o == s {
 			return k
@@ -147,11 +147,10 @@ func jsonInvalid(l *thread) int {
 // A jsonEncoder appends a value's JSON to out. slots counts the stack that
 // the C library would use, which limits nesting before the depth does.
 type jsonEncoder struct {
-	l       *thread
-	cfg     *jsonConfig
-	out     []byte
-	charged int
-	slots   int
+	l     *thread
+	cfg   *jsonConfig
+	out   []byte
+	slots int
 }
 
 func jsonEncode(l *thread) int {
@@ -168,15 +167,17 @@ func jsonEncode(l *thread) int {
 	return 1
 }
 
+// room makes sure of n more bytes.
+func (e *jsonEncoder) room(n int) { e.out = e.l.st.room(e.out, n) }
+
 func (e *jsonEncoder) refuse(v *value, reason string) {
 	e.l.errorf("Cannot serialise %s: %s", kindName(*v), reason)
 }
 
 func (e *jsonEncoder) value(v *value, depth int) {
 	e.l.st.work(1)
-	if n := len(e.out) - e.charged; n > 1<<12 {
-		e.charged = len(e.out)
-		e.l.st.hold(n)
+	if cap(e.out)-len(e.out) < 2*numberSize {
+		e.room(2 * numberSize)
 	}
 	switch x := v.o.(type) {
 	case *str:
@@ -194,11 +195,14 @@ func (e *jsonEncoder) value(v *value, depth int) {
 		if depth > e.cfg.encodeMaxDepth || e.slots+3 > maxCStack {
 			e.l.errorf("Cannot serialise, excessive nesting (%d)", depth)
 		}
+		e.l.st.hold(goFrame)
+		e.l.st.workSlow(x.slots())
 		if n := e.arrayLen(x); n > 0 {
 			e.array(x, n, depth)
 		} else {
 			e.object(x, depth)
 		}
+		e.l.st.held -= goFrame
 	default:
 		e.refuse(v, "type not supported")
 	}
@@ -248,6 +252,7 @@ func (e *jsonEncoder) array(t *table, n, depth int) {
 		e.value(&v, depth)
 	}
 	e.slots--
+	e.room(numberSize)
 	e.out = append(e.out, ']')
 }
 
@@ -274,6 +279,7 @@ func (e *jsonEncoder) object(t *table, depth int) {
 		e.value(&v, depth)
 	})
 	e.slots -= 2
+	e.room(numberSize)
 	e.out = append(e.out, '}')
 }
 
@@ -298,8 +304,25 @@ func (e *jsonEncoder) number(v *value) {
 }
 
 func (e *jsonEncoder) str(s string) {
-	const hex = "0123456789abcdef"
 	e.out = append(e.out, '"')
+	for len(s) > stretch {
+		e.part(s[:stretch])
+		s = s[stretch:]
+	}
+	e.part(s)
+	e.out = append(e.out, '"')
+}
+
+// part appends a part of a string, and leaves room for what stands between it
+// and the next.
+func (e *jsonEncoder) part(s string) {
+	const hex = "0123456789abcdef"
+	if len(s) > slowPerStep {
+		e.l.st.work(len(s) / slowPerStep)
+	}
+	if cap(e.out)-len(e.out) < len(s)+numberSize {
+		e.room(len(s) + numberSize)
+	}
 	from := 0
 	for i := range len(s) {
 		c := s[i]
@@ -308,6 +331,7 @@ func (e *jsonEncoder) str(s string) {
 		}
 		e.out = append(e.out, s[from:i]...)
 		from = i + 1
+		e.room(len(s) - i + numberSize)
 		switch c {
 		case '"', '\\', '/':
 			e.out = append(e.out, '\\', c)
@@ -325,5 +349,5 @@ func (e *jsonEncoder) str(s string) {
 			e.out = append(e.out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-	e.out = append(append(e.out, s[from:]...), '"')
+	e.out = append(e.out, s[from:]...)
 }

@@ -67,12 +67,57 @@ type lexer struct {
 	lastLine int // of the token last consumed
 	tok      token
 	ahead    token
-	chunk    string // as positions name it
-	from, to int    // the text of the token being read, for messages
-	escaped  []byte // that text when escapes make it differ from the source
+	chunk    string            // as positions name it
+	counted  int               // pos up to which the work is counted
+	size     int               // bytes that the code takes
+	st       *state            // of the script that compiles; nil for Compile
+	own      map[string]string // names, apart from src
+	from, to int               // the text of the token being read, for messages
+	escaped  []byte            // that text when escapes make it differ from the source
 }
 
 type syntaxError struct{ msg string }
+
+// tick counts the source that was read. It is called at least for each token.
+func (lx *lexer) tick() {
+	if lx.pos-lx.counted > stretch {
+		lx.tock()
+	}
+}
+
+func (lx *lexer) tock() {
+	if lx.st != nil {
+		lx.st.work((lx.pos - lx.counted) / 4)
+	}
+	lx.counted = lx.pos
+}
+
+// keep counts n bytes that the code takes, use those that only compiling does.
+func (lx *lexer) keep(n int) {
+	lx.size += n
+	lx.use(n)
+}
+
+func (lx *lexer) use(n int) {
+	if lx.st != nil {
+		lx.st.hold(n)
+	}
+}
+
+// apart is a name that does not keep the source alive.
+func (lx *lexer) apart(s string) string {
+	if lx.st == nil {
+		return s
+	}
+	name, ok := lx.own[s]
+	if !ok {
+		lx.keep(len(s))
+		lx.use(indexSize)
+		name = strings.Clone(s)
+		lx.own[name] = name
+	}
+	return name
+}
 
 func (lx *lexer) next() {
 	lx.lastLine = lx.line
@@ -130,7 +175,9 @@ func cString(s string) string {
 func (lx *lexer) fail(msg string, kind int) {
 	m := lx.chunk + ":" + formatNumber(float64(lx.line)) + ": " + msg
 	if kind != 0 {
-		m += " near '" + lx.nearText(kind) + "'"
+		near := lx.nearText(kind)
+		lx.use(3 * len(near))
+		m += " near '" + near + "'"
 	}
 	panic(&syntaxError{m})
 }
@@ -149,6 +196,7 @@ func (lx *lexer) newline() {
 func (lx *lexer) scan() token {
 	lx.escaped = nil
 	for {
+		lx.tick()
 		c := lx.cur()
 		lx.from = lx.pos
 		switch c {
@@ -209,6 +257,7 @@ func (lx *lexer) scan() token {
 		case isAlpha(b) || b == '_':
 			for lx.pos < len(lx.src) && (isAlnum(lx.src[lx.pos]) || lx.src[lx.pos] == '_') {
 				lx.pos++
+				lx.tick()
 			}
 			lx.to = lx.pos
 			s := lx.src[lx.from:lx.pos]
@@ -241,6 +290,7 @@ func (lx *lexer) comment() {
 	}
 	for c := lx.cur(); c != '\n' && c != '\r' && c != eoz; c = lx.cur() {
 		lx.pos++
+		lx.tick()
 	}
 }
 
@@ -271,6 +321,7 @@ func (lx *lexer) long(n int, keep bool) string {
 		lx.newline()
 	}
 	for {
+		lx.tick()
 		c := lx.cur()
 		switch c {
 		case eoz:
@@ -308,6 +359,7 @@ func (lx *lexer) quoted(q byte) token {
 	buf := []byte{q}
 	lx.pos++
 	for {
+		lx.tick()
 		c := lx.cur()
 		switch {
 		case c == int(q):
@@ -381,7 +433,14 @@ func (lx *lexer) numeral() token {
 		lx.pos++
 	}
 	lx.to = lx.pos
-	n, ok := parseNumber(lx.src[lx.from:lx.pos])
+	text := lx.src[lx.from:lx.pos]
+	var n float64
+	var ok bool
+	if lx.st != nil && len(text) > stretch {
+		n, ok = lx.st.parseLong(text)
+	} else {
+		n, ok = parseNumber(text)
+	}
 	if !ok {
 		lx.fail("malformed number", tkNumber)
 	}

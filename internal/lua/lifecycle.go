@@ -66,7 +66,11 @@ func (st *state) reset() {
 	st.keys.release()
 	st.args.release()
 	st.entry.p = nil
-	st.host, st.interrupt, st.long = nil, nil, nil
+	st.host, st.interrupt, st.long, st.looked = nil, nil, nil, nil
+	clear(st.building)
+	if st.building = st.building[:0]; cap(st.building) > 1<<8 {
+		st.building = nil
+	}
 	st.reply.v, st.reply.l = vNil, nil
 	clear(st.reply.open[:cap(st.reply.open)])
 	if cap(st.argBuf) > 1<<16 {
@@ -79,12 +83,13 @@ func (st *state) reset() {
 	st.argv = st.argv[:0]
 }
 
-func (st *state) begin(inv *Invocation, o Options) {
-	st.memLimit = o.Memory
+func (st *state) begin(inv *Invocation, rt *Runtime) {
+	o := &rt.opts
 	st.mem, st.refusals, st.held = 0, 0, 0
-	st.memNext = st.memLimit / 16
+	st.memLimit, st.memNext, st.shared = o.Memory, min(freeShare, o.Memory/4), &rt.shared
 	st.fuel, st.steps = refuelSteps, 0
 	st.budget, st.deadline, st.interrupt, st.long = o.Steps, inv.Deadline, inv.Interrupt, inv.Long
+	st.looked = inv.looked
 	if inv.Steps > 0 {
 		st.budget = inv.Steps
 	}

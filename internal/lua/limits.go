@@ -29,17 +29,20 @@ type limits struct {
 	budget    int64
 	deadline  time.Time
 	interrupt *Interrupt
-	long      func() // nil once it was called
-	mem       int    // bytes since the last count of what is alive
-	memNext   int    // mem at which to count again
-	memLimit  int
-	held      int // bytes in buffers of natives that are running
-	refusals  int
-	epoch     uint32
+	long      func()          // nil once it was called
+	looked    func(steps int) // of tests: called at each look, with the steps since the last
 }
 
+// Work that grows with its data counts by what it goes over. A step stands for
+// some ten nanoseconds, so that the looks are well below a millisecond apart.
+const (
+	bytesPerStep = 64      // copied, compared or searched at once
+	slowPerStep  = 16      // bytes or slots gone over one by one
+	stretch      = 1 << 12 // of these between two looks
+)
+
 // An Interrupt stops runs that were given it. It may be set from any
-// goroutine; a run sees it within some thousand instructions.
+// goroutine; a run sees it within some thousand steps, well below a millisecond.
 type Interrupt struct{ flag atomic.Bool }
 
 // Set asks for the end of the run.
@@ -55,9 +58,39 @@ func (st *state) work(n int) {
 	}
 }
 
+// workBytes counts n bytes that are copied, compared or searched at once.
+func (st *state) workBytes(n int) {
+	if n >= bytesPerStep {
+		st.work(n / bytesPerStep)
+	}
+}
+
+// workSlow counts n bytes or slots that are gone over one by one.
+func (st *state) workSlow(n int) {
+	if n >= slowPerStep {
+		st.work(n / slowPerStep)
+	}
+}
+
+// stretches calls f with one part of s after the other, and looks in between.
+// f says whether to go on.
+func (st *state) stretches(s string, f func(part string) bool) {
+	for len(s) > 0 {
+		part := s[:min(len(s), stretch)]
+		st.workSlow(len(part))
+		if !f(part) {
+			return
+		}
+		s = s[len(part):]
+	}
+}
+
 // refuel looks whether the run may go on.
 func (st *state) refuel() {
 	st.steps += int64(refuelSteps - st.fuel)
+	if f := st.looked; f != nil {
+		f(refuelSteps - st.fuel)
+	}
 	st.fuel = refuelSteps
 	if f := st.long; f != nil {
 		st.long = nil
@@ -74,139 +107,3 @@ func (st *state) refuel() {
 }
 
 func (st *state) abort(cause error) { panic(&luaError{fatal: true, cause: cause}) }
-
-// charge counts n bytes about to be allocated. It raises "not enough memory"
-// when what is alive would pass the limit.
-func (st *state) charge(n int) {
-	if st.mem += n; st.mem > st.memNext {
-		st.account(n)
-	}
-}
-
-// hold counts n bytes of a buffer that a native is filling, which marking
-// can't see. The native sets held back when it is done, protect when it fails.
-func (st *state) hold(n int) {
-	st.held += n
-	st.charge(n)
-}
-
-// account counts what is alive, to tell garbage from memory in use.
-func (st *state) account(n int) {
-	if n > st.memLimit {
-		st.mem -= n
-		st.outOfMemory()
-	}
-	live := st.live() + st.held
-	st.mem = live + n
-	if st.mem > st.memLimit {
-		st.mem = live
-		st.memNext = st.memLimit
-		st.outOfMemory()
-	}
-	// Count again when half of what is left has been allocated, at least
-	// after a sixteenth of the limit: the work stays proportionate.
-	st.memNext = st.mem + max((st.memLimit-st.mem)/2, st.memLimit/16)
-}
-
-func (st *state) outOfMemory() {
-	if st.refusals++; st.refusals > 100 {
-		st.abort(ErrMemory)
-	}
-	panic(&luaError{v: value{o: constant("not enough memory")}})
-}
-
-// live is the size of everything that the run can reach.
-func (st *state) live() int {
-	st.epoch++
-	m := marker{epoch: st.epoch}
-	m.thread(st.main)
-	m.thread(st.cur)
-	m.table(st.globals)
-	for len(m.todo) > 0 {
-		t := m.todo[len(m.todo)-1]
-		m.todo = m.todo[:len(m.todo)-1]
-		m.scan(t)
-	}
-	return m.bytes
-}
-
-// A marker walks reachable objects. Work is kept on a list, not on Go's
-// stack, so that long chains are no danger.
-type marker struct {
-	epoch uint32
-	bytes int
-	todo  []any
-}
-
-func (m *marker) value(v *value) {
-	switch x := v.o.(type) {
-	case *str:
-		if !x.shared && x.mark != m.epoch {
-			x.mark = m.epoch
-			m.bytes += strSize + len(x.s)
-		}
-	case *table:
-		m.table(x)
-	case *luaFn:
-		if x.mark != m.epoch {
-			x.mark = m.epoch
-			m.bytes += fnSize + 8*len(x.ups)
-			m.todo = append(m.todo, x)
-		}
-	case *goFn:
-		if x.mark != m.epoch {
-			x.mark = m.epoch
-			m.todo = append(m.todo, x)
-		}
-	case *thread:
-		m.thread(x)
-	}
-}
-
-func (m *marker) table(t *table) {
-	if t != nil && t.mark != m.epoch {
-		t.mark = m.epoch
-		m.bytes += tableSize + cap(t.arr)*valueSize + len(t.nodes)*nodeSize
-		m.todo = append(m.todo, t)
-	}
-}
-
-func (m *marker) thread(l *thread) {
-	if l.mark != m.epoch {
-		l.mark = m.epoch
-		m.bytes += len(l.stack) * valueSize
-		m.todo = append(m.todo, l)
-	}
-}
-
-func (m *marker) scan(o any) {
-	switch x := o.(type) {
-	case *table:
-		m.table(x.meta)
-		for i := range x.arr {
-			m.value(&x.arr[i])
-		}
-		for i := range x.nodes {
-			m.value(&x.nodes[i].key)
-			m.value(&x.nodes[i].val)
-		}
-	case *luaFn:
-		for _, u := range x.ups {
-			if u.mark != m.epoch {
-				u.mark = m.epoch
-				m.bytes += nodeSize
-				m.value(u.v)
-			}
-		}
-	case *goFn:
-		for i := range x.ups {
-			m.value(&x.ups[i])
-		}
-	case *thread:
-		// What is above the frame's top is left over and will be written
-		// over; natives' own values are below top.
-		for i := range min(max(x.top, x.ci.top), len(x.stack)) {
-			m.value(&x.stack[i])
-		}
-	}
-}

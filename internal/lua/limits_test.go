@@ -266,3 +266,51 @@ func TestParallel(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestTotalMemory holds that the runs of one Runtime share what they may hold, that
+// the one that passes it is told so, and that what a run held is free again.
+func TestTotalMemory(t *testing.T) {
+	rt := newTestRuntime(t, Options{Memory: 8 << 20, TotalMemory: 10 << 20})
+	const holds = `local s = {} for i = 1, 6 do s[i] = ('x'):rep(2^20) .. i end redis.call('wait') return #s`
+	within := make(chan struct{})
+	leave := make(chan struct{})
+	first := make(chan string)
+	host := holdHost{newFakeHost(), nil}
+	go func() {
+		reply, _ := runErr(t, rt, holds, Invocation{Host: waitHost{host, within, leave}})
+		first <- reply
+	}()
+	<-within
+	reply, err := runErr(t, rt, holds, Invocation{})
+	if want := "not enough memory: the scripts that run at once may hold 10485760 bytes"; err == nil || !strings.Contains(reply, want) {
+		t.Errorf("the second is told %q, %v", reply, err)
+	}
+	if reply, err := runErr(t, rt, `return #('x'):rep(100000)`, Invocation{}); err != nil || reply != ":100000\r\n" {
+		t.Errorf("a small one is told %q, %v", reply, err)
+	}
+	close(leave)
+	if reply := <-first; reply != ":6\r\n" {
+		t.Errorf("the first is told %q", reply)
+	}
+	if used := rt.shared.used.Load(); used != 0 {
+		t.Errorf("%d bytes are taken when nothing runs", used)
+	}
+	quick := make(chan struct{})
+	close(quick)
+	if reply, _ := runErr(t, rt, holds, Invocation{Host: waitHost{host, make(chan struct{}, 1), quick}}); reply != ":6\r\n" {
+		t.Errorf("the next is told %q", reply)
+	}
+}
+
+// waitHost answers when it is told to.
+type waitHost struct {
+	Host
+	within chan<- struct{}
+	leave  <-chan struct{}
+}
+
+func (h waitHost) Call(args [][]byte, r *Reply) {
+	h.within <- struct{}{}
+	<-h.leave
+	r.Status("OK")
+}

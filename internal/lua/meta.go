@@ -82,6 +82,7 @@ func (l *thread) index(t, k value, reg int) value {
 	for range maxChain {
 		var tm value
 		if tab, ok := t.o.(*table); ok {
+			l.st.workKey(&k)
 			if p := tab.find(&k); p != nil && p.o != nil {
 				return *p
 			}
@@ -132,6 +133,7 @@ func (l *thread) rawSlot(t *table, k value) *value {
 		l.fail("Attempt to modify a readonly table")
 	}
 	t.absent = 0
+	l.st.workKey(&k)
 	if p := t.find(&k); p != nil {
 		return p
 	}
@@ -142,6 +144,13 @@ func (l *thread) rawSlot(t *table, k value) *value {
 		l.fail("table index is NaN")
 	}
 	return t.insert(l.st, k)
+}
+
+// workKey counts what it takes to look for a key.
+func (st *state) workKey(k *value) {
+	if s, ok := k.o.(*str); ok && len(s.s) > longKey {
+		st.workBytes(len(s.s))
+	}
 }
 
 // Arithmetic.
@@ -171,8 +180,8 @@ func arith(op int, a, b float64) float64 {
 // arithSlow is arithmetic on what is not two numbers. rb and rc are the
 // operands' registers or constants.
 func (l *thread) arithSlow(op int, a, b value, rb, rc int) value {
-	x, ok1 := toNumber(&a)
-	y, ok2 := toNumber(&b)
+	x, ok1 := l.st.toNumber(&a)
+	y, ok2 := l.st.toNumber(&b)
 	if ok1 && ok2 {
 		return num(arith(op, x, y))
 	}
@@ -199,8 +208,18 @@ func regOf(rk int) int {
 
 // Comparison.
 
+// rawEqual is the function of this name, which counts long strings.
+func (st *state) rawEqual(a, b *value) bool {
+	if x, ok := a.o.(*str); ok && len(x.s) > longKey {
+		if y, ok := b.o.(*str); ok && len(x.s) == len(y.s) {
+			st.workBytes(len(x.s))
+		}
+	}
+	return rawEqual(a, b)
+}
+
 func (l *thread) equal(a, b value) bool {
-	if rawEqual(&a, &b) {
+	if l.st.rawEqual(&a, &b) {
 		return true
 	}
 	x, ok1 := a.o.(*table)
@@ -213,7 +232,7 @@ func (l *thread) equal(a, b value) bool {
 		return false
 	}
 	if x.meta != y.meta {
-		if tm2 := meta(y.meta, tmEq); !rawEqual(&tm, &tm2) {
+		if tm2 := meta(y.meta, tmEq); !l.st.rawEqual(&tm, &tm2) {
 			return false
 		}
 	}
@@ -228,7 +247,7 @@ func (l *thread) order(a, b value, tm int) (result, ok bool) {
 		return false, false
 	}
 	g := l.st.metamethod(b, tm)
-	if !rawEqual(&f, &g) {
+	if !l.st.rawEqual(&f, &g) {
 		return false, false
 	}
 	r := l.call1(f, a, b)
@@ -243,6 +262,7 @@ func (l *thread) less(a, b value) bool {
 		}
 	case *str:
 		if y, ok := b.o.(*str); ok {
+			l.st.workBytes(min(len(x.s), len(y.s)))
 			return x.s < y.s
 		}
 	}
@@ -263,6 +283,7 @@ func (l *thread) lessEqual(a, b value) bool {
 		}
 	case *str:
 		if y, ok := b.o.(*str); ok {
+			l.st.workBytes(min(len(x.s), len(y.s)))
 			return x.s <= y.s
 		}
 	}
@@ -283,7 +304,7 @@ func (l *thread) lessEqual(a, b value) bool {
 func (l *thread) length(v value, reg int) value {
 	switch x := v.o.(type) {
 	case *table:
-		return num(float64(x.length()))
+		return num(float64(x.length(l.st)))
 	case *str:
 		return num(float64(len(x.s)))
 	}
@@ -316,6 +337,7 @@ func (l *thread) concat(first, n int) {
 		if from == a {
 			s1, _ := toText(&l.stack[a])
 			l.st.charge(strSize + len(s1) + len(s2))
+			l.st.workBytes(len(s1) + len(s2))
 			l.stack[a] = newStr(s1 + s2)
 			n--
 			continue
@@ -353,6 +375,7 @@ func (l *thread) join(a, b int) value {
 		}
 	}
 	l.st.charge(strSize + size)
+	l.st.workBytes(size)
 	var sb strings.Builder
 	sb.Grow(size)
 	var buf [32]byte

@@ -42,17 +42,13 @@ func packFn(l *thread) int {
 }
 
 type packer struct {
-	l       *thread
-	out     []byte
-	charged int
+	l   *thread
+	out []byte
 }
 
 func (p *packer) value(v value, level int) {
 	p.l.st.work(1)
-	if n := len(p.out) - p.charged; n > 1<<12 {
-		p.charged = len(p.out)
-		p.l.st.hold(n)
-	}
+	p.out = p.l.st.room(p.out, numberSize)
 	switch x := v.o.(type) {
 	case *str:
 		p.str(x.s)
@@ -67,6 +63,7 @@ func (p *packer) value(v value, level int) {
 			p.double(v.n)
 		}
 	case *table:
+		p.l.st.workSlow(2 * x.slots())
 		switch {
 		case level == maxPackNesting:
 			p.out = append(p.out, 0xc0)
@@ -85,7 +82,7 @@ func (p *packer) value(v value, level int) {
 }
 
 func (p *packer) array(v value, t *table, level int) {
-	n := t.length()
+	n := t.length(p.l.st)
 	p.header(n, 0x90, 0xdc)
 	for i := 1; i <= n; i++ {
 		p.value(p.l.index(v, num(float64(i)), -1), level+1)
@@ -131,7 +128,8 @@ func (p *packer) str(s string) {
 	default:
 		p.out = binary.BigEndian.AppendUint32(append(p.out, 0xdb), uint32(n))
 	}
-	p.out = append(p.out, s...)
+	p.l.st.workBytes(n)
+	p.out = append(p.l.st.room(p.out, n), s...)
 }
 
 func (p *packer) double(d float64) {
@@ -193,7 +191,7 @@ func (l *thread) unpackAll(limit, offset int64) int {
 		limit = math.MaxInt32
 	}
 	l.setTop(1)
-	d := unpacker{l: l, s: s[offset:], slots: 1}
+	d := unpacker{l: l, whole: s, s: s[offset:], slots: 1}
 	first := l.top
 	if !all {
 		l.push(vNil) // the next offset, set below
@@ -218,6 +216,7 @@ func (l *thread) unpackAll(limit, offset int64) int {
 // library would use, which limits nesting.
 type unpacker struct {
 	l     *thread
+	whole string
 	s     string
 	slots int
 }
@@ -279,7 +278,7 @@ func (d *unpacker) value() value {
 		return num(math.Float64frombits(d.uint(8)))
 	case 0xd9, 0xda, 0xdb:
 		n := int(d.uint(1 << (c - 0xd9)))
-		return d.l.st.str(d.need(n))
+		return d.l.st.part(d.whole, d.need(n))
 	case 0xdc, 0xdd:
 		return d.array(int(d.uint(2 << (c - 0xdc))))
 	case 0xde, 0xdf:
@@ -292,7 +291,7 @@ func (d *unpacker) value() value {
 	case c >= 0xe0:
 		return num(float64(int8(c)))
 	case c&0xe0 == 0xa0:
-		return d.l.st.str(d.need(int(c & 0x1f)))
+		return d.l.st.part(d.whole, d.need(int(c&0x1f)))
 	case c&0xf0 == 0x90:
 		return d.array(int(c & 15))
 	case c&0xf0 == 0x80:
@@ -303,7 +302,7 @@ func (d *unpacker) value() value {
 }
 
 func (d *unpacker) array(n int) value {
-	t := d.l.st.newTable(0, 0)
+	t := d.l.st.beginTable()
 	d.slots++
 	d.room(1, "in function mp_decode_to_lua_array")
 	d.slots++
@@ -311,11 +310,12 @@ func (d *unpacker) array(n int) value {
 		*t.slotInt(d.l.st, i) = d.value()
 	}
 	d.slots -= 2
+	d.l.st.endTable()
 	return value{o: t}
 }
 
 func (d *unpacker) hash(n int) value {
-	t := d.l.st.newTable(0, 0)
+	t := d.l.st.beginTable()
 	d.slots++
 	for range n {
 		k := d.value()
@@ -325,5 +325,6 @@ func (d *unpacker) hash(n int) value {
 		*d.l.rawSlot(t, k) = v
 	}
 	d.slots--
+	d.l.st.endTable()
 	return value{o: t}
 }

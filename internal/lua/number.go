@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// numberSize is enough for a number as text.
+const numberSize = 32
+
 // formatNumber is tostring of a number: C's %.14g.
 func formatNumber(x float64) string {
 	var buf [32]byte

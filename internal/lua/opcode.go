@@ -113,6 +113,14 @@ type proto struct {
 	hasArg   bool // declares arg
 	needsArg bool // and fills it
 	maxStack int
+	loaded   *loaded
+}
+
+// loaded is what a chunk takes that a script has compiled, which counts for
+// that script while it can reach any function of it. A [Proto] has none.
+type loaded struct {
+	size int
+	mark uint32
 }
 
 type localVar struct {

@@ -5,9 +5,10 @@ import "math"
 // A parser reads a chunk and emits code as it goes: one pass, no tree.
 type parser struct {
 	lexer
-	fs    *funcState
-	depth int
-	scope map[string][]binding // the variables of each name, the innermost last
+	fs     *funcState
+	depth  int
+	scope  map[string][]binding // the variables of each name, the innermost last
+	loaded *loaded
 }
 
 // maxDepth bounds nesting of syntax, as it bounds nesting of calls.
@@ -15,32 +16,45 @@ const maxDepth = 200
 
 // compile translates a chunk. The chunk name is as loadstring takes it:
 // '@' before a file's name, '=' before any other. depth is the nesting of
-// calls it happens in.
-func compile(source, name string, depth int) (p *proto, err *syntaxError) {
+// calls it happens in. st is the script that calls loadstring, whose memory and
+// steps it takes; nil for [Compile].
+func compile(st *state, source, name string, depth int) (p *proto, size int, err *syntaxError) {
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(*syntaxError)
 			if !ok {
 				panic(r)
 			}
-			p, err = nil, e
+			p, size, err = nil, 0, e
 		}
 	}()
-	ps := &parser{lexer: lexer{src: source, line: 1, lastLine: 1, chunk: chunkID(name, 80)}, depth: depth, scope: map[string][]binding{}}
+	ps := &parser{lexer: lexer{src: source, line: 1, lastLine: 1, chunk: chunkID(name, 80), st: st}, depth: depth, scope: map[string][]binding{}}
 	if len(source) > 0 && source[0] == '\x1b' {
-		return nil, &syntaxError{"Attempt to load bytecode"}
+		return nil, 0, &syntaxError{"Attempt to load bytecode"}
 	}
+	if st != nil {
+		ps.own = map[string]string{}
+		ps.loaded = &loaded{}
+		ps.use(4 * len(source)) // tokens, as they are read
+	}
+	ps.keep(len(name))
 	fs := ps.open(name)
 	fs.p.vararg = true
 	ps.next()
 	ps.chunkBody()
 	ps.check(tkEOS)
-	return ps.closeFunc(), nil
+	p = ps.closeFunc()
+	if st != nil {
+		ps.loaded.size = ps.size
+	}
+	return p, ps.size, nil
 }
 
 func (ps *parser) open(source string) *funcState {
+	ps.keep(protoSize)
+	ps.use(compileSize)
 	fs := &funcState{
-		p:      &proto{source: source, chunk: chunkID(source, 60), maxStack: 2},
+		p:      &proto{source: source, chunk: chunkID(source, 60), maxStack: 2, loaded: ps.loaded},
 		prev:   ps.fs,
 		lx:     &ps.lexer,
 		jpc:    noJump,
@@ -102,7 +116,7 @@ func (ps *parser) closing(what, who, line int) {
 
 func (ps *parser) name() string {
 	ps.check(tkName)
-	s := ps.tok.s
+	s := ps.apart(ps.tok.s)
 	ps.next()
 	return s
 }
@@ -126,6 +140,8 @@ func (ps *parser) newLocal(name string, n int) {
 	if len(fs.p.locals) >= math.MaxInt16 {
 		ps.syntax("too many local variables")
 	}
+	ps.keep(localSize)
+	ps.use(localSize)
 	fs.p.locals = append(fs.p.locals, localVar{name: name})
 }
 
@@ -175,6 +191,8 @@ func (ps *parser) capture(fs *funcState, name string, v binding) int {
 	ps.limit(len(fs.upvals)+1, maxUpvals, "upvalues")
 	ps.fs = cur
 	i := len(fs.upvals)
+	ps.keep(localSize)
+	ps.use(indexSize)
 	fs.upvals = append(fs.upvals, ref)
 	fs.p.upNames = append(fs.p.upNames, name)
 	fs.p.nups = len(fs.upvals)

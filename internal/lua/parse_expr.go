@@ -361,6 +361,7 @@ func (ps *parser) body(e *expr, method bool, line int) {
 	if len(outer.p.protos) >= maxBx {
 		ps.syntax("constant table overflow")
 	}
+	ps.keep(16)
 	outer.p.protos = append(outer.p.protos, fs.p)
 	e.is(exReloc, outer.emitABx(opClosure, 0, len(outer.p.protos)-1))
 	for _, u := range fs.upvals {

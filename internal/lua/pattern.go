@@ -7,6 +7,7 @@ type matcher struct {
 	pat   string
 	level int
 	depth int
+	held  int // depth that is held
 	caps  [maxCaptures]capture
 }
 
@@ -27,12 +28,23 @@ func (m *matcher) fail(msg string) { m.l.errorf("%s", msg) }
 
 // match tries the pattern from p at s, and returns where the match ends or -1.
 func (m *matcher) match(s, p int) int {
-	if m.depth++; m.depth > maxMatchDepth {
-		m.fail("pattern too complex")
+	if m.depth++; m.depth > m.held {
+		m.deeper()
 	}
 	r := m.items(s, p)
 	m.depth--
 	return r
+}
+
+// deeper counts what recursion takes of Go's stack, until the native ends.
+func (m *matcher) deeper() {
+	const more = 100
+	if m.depth > maxMatchDepth {
+		m.fail("pattern too complex")
+	}
+	if m.held += more; m.held > more {
+		m.l.st.hold(more * goFrame)
+	}
 }
 
 // items matches one pattern item after another; what may have to be tried
@@ -131,11 +143,14 @@ func (m *matcher) items(s, p int) int {
 }
 
 func (m *matcher) maxExpand(s, p, ep int) int {
-	i := 0
+	i, counted := 0, 0
 	for s+i < len(m.src) && m.single(m.src[s+i], p, ep) {
-		i++
+		if i++; i-counted == stretch {
+			m.l.st.workSlow(stretch)
+			counted = i
+		}
 	}
-	m.l.st.work(i / 16)
+	m.l.st.workSlow(i - counted)
 	for ; i >= 0; i-- {
 		if r := m.match(s+i, ep+1); r >= 0 {
 			return r
@@ -192,17 +207,19 @@ func (m *matcher) balance(s, p int) int {
 		return -1
 	}
 	b, e, nest := m.pat[p], m.pat[p+1], 1
-	for i := s + 1; i < len(m.src); i++ {
-		switch m.src[i] {
+	n := m.l.st.span(m.src[s+1:], func(c byte) bool {
+		switch c {
 		case e:
-			if nest--; nest == 0 {
-				return i + 1
-			}
+			nest--
 		case b:
 			nest++
 		}
+		return nest > 0
+	})
+	if nest > 0 {
+		return -1
 	}
-	return -1
+	return s + 1 + n + 1
 }
 
 func (m *matcher) backref(s int, c byte) int {
@@ -214,6 +231,7 @@ func (m *matcher) backref(s int, c byte) int {
 	if n < 0 { // a position capture has a huge length in C
 		return -1
 	}
+	m.l.st.workBytes(n)
 	if len(m.src)-s >= n && m.src[m.caps[i].start:m.caps[i].start+n] == m.src[s:s+n] {
 		return s + n
 	}
@@ -234,7 +252,12 @@ func (m *matcher) classEnd(p int) int {
 		if p < len(m.pat) && m.pat[p] == '^' {
 			p++
 		}
+		from := p
 		for first := true; first || p >= len(m.pat) || m.pat[p] != ']'; first = false {
+			if p-from > stretch {
+				m.l.st.workSlow(p - from)
+				from = p
+			}
 			if p >= len(m.pat) {
 				m.fail("malformed pattern (missing ']')")
 			}
@@ -244,6 +267,7 @@ func (m *matcher) classEnd(p int) int {
 				p++
 			}
 		}
+		m.l.st.workSlow(p - from)
 		return p + 1
 	}
 	return p
@@ -269,7 +293,10 @@ func (m *matcher) inSet(c byte, p, ec int) bool {
 		sig = false
 		p++
 	}
-	for ; p < ec; p++ {
+	for count := 0; p < ec; p++ {
+		if count++; count%slowPerStep == 0 {
+			m.l.st.work(1)
+		}
 		switch {
 		case m.pat[p] == esc:
 			p++

@@ -71,9 +71,11 @@ func (l *thread) readArgs() (problem string) {
 			return "Lua redis lib command arguments must be strings or integers"
 		}
 	}
+	st.workBytes(size)
 	if cap(st.argBuf) < size {
-		st.charge(size + size/2)
-		st.argBuf = make([]byte, 0, size+size/2+64)
+		size += size/2 + 64
+		st.charge(size)
+		st.argBuf = make([]byte, 0, size)
 	}
 	buf, argv := st.argBuf[:0], st.argv[:0]
 	for i := l.ci.base; i < l.top; i++ {
@@ -108,7 +110,11 @@ func (l *thread) command() (failed bool) {
 	if !r.done {
 		r.Null()
 	}
+	if cap(st.argBuf) > mostScratch {
+		st.argBuf = nil
+	}
 	l.push(r.v)
+	r.v = vNil
 	return r.isError
 }
 
@@ -130,7 +136,17 @@ func redisSHA1(l *thread) int {
 	}
 	v := l.arg(1)
 	s, _ := toText(&v)
-	l.pushStr(digest(s))
+	h := sha1.New() //nolint:gosec // as above
+	var buf [256]byte
+	l.st.stretches(s, func(part string) bool {
+		for part != "" {
+			n := copy(buf[:], part)
+			h.Write(buf[:n]) //nolint:errcheck // a hash takes everything
+			part = part[n:]
+		}
+		return true
+	})
+	l.pushStr(hex.EncodeToString(h.Sum(nil)))
 	return 1
 }
 
@@ -165,7 +181,7 @@ func redisStatusReply(l *thread) int {
 
 func (l *thread) looseNum(i int) float64 {
 	v := l.arg(i)
-	n, _ := toNumber(&v)
+	n, _ := l.st.toNumber(&v)
 	return n
 }
 
@@ -214,7 +230,7 @@ func redisLog(l *thread) int {
 		l.raise("redis.log() requires two arguments or more.")
 	}
 	v := l.arg(1)
-	level, ok := toNumber(&v)
+	level, ok := l.st.toNumber(&v)
 	if !ok {
 		l.raise("First argument must be a number (log level).")
 	}
@@ -225,17 +241,22 @@ func redisLog(l *thread) int {
 	if !ok {
 		return 0
 	}
-	var sb strings.Builder
+	held := l.st.held
+	var out []byte
 	for i := 2; i <= n; i++ {
 		v := l.arg(i)
 		if s, ok := toText(&v); ok {
+			l.st.workBytes(len(s))
+			out = l.st.room(out, len(s)+1)
 			if i != 2 {
-				sb.WriteByte(' ')
+				out = append(out, ' ')
 			}
-			sb.WriteString(s)
+			out = append(out, s...)
 		}
 	}
-	logger.Log(toInt32(level), sb.String())
+	l.st.charge(len(out))
+	logger.Log(toInt32(level), string(out))
+	l.st.held = held
 	return 0
 }
 
@@ -267,6 +288,7 @@ func errHandler(l *thread) int {
 	if !ok {
 		s := l.toString(v)
 		text, _ := toText(&s)
+		l.st.workBytes(len(text))
 		t = l.st.newTable(0, 1)
 		*t.slot(l.st, value{o: strErr}) = l.st.str("ERR " + text)
 		v = value{o: t}

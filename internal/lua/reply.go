@@ -86,6 +86,7 @@ func (r *Reply) start(l *thread, resp3 bool) {
 // add puts a finished value in its place, and closes what it completes.
 func (r *Reply) add(v value) {
 	st := r.l.st
+	st.work(1)
 	for len(r.open) > 0 {
 		a := &r.open[len(r.open)-1]
 		switch {
@@ -276,6 +277,8 @@ var (
 // errorTable is an error as scripts see it. Text that begins with '-' carries
 // its code; to other text ERR is added.
 func (st *state) errorTable(text string) *table {
+	st.workSlow(len(text))
+	st.charge(2 * len(text)) // what is in between
 	text = cString(text)
 	code := "ERR"
 	if strings.HasPrefix(text, "-") {
@@ -390,6 +393,9 @@ func (l *thread) writeSpecial(w Writer, t *table, depth int) bool {
 	}
 	return false
 }
+
+// slots is how many places there are to look at in a table.
+func (t *table) slots() int { return len(t.arr) + 2*len(t.nodes) }
 
 func (t *table) count() int {
 	n := 0

@@ -25,7 +25,11 @@ type Proto struct {
 	main  *proto
 	sha   string
 	flags []string
+	size  int
 }
+
+// Size is about how many bytes the compiled script takes, with its source.
+func (p *Proto) Size() int { return p.size }
 
 // SHA is the 40 hexadecimal digits that name the script.
 func (p *Proto) SHA() string { return p.sha }
@@ -47,11 +51,11 @@ func Compile(name, source string) (p *Proto, err error) {
 	if err != nil {
 		return nil, err
 	}
-	main, serr := compile(body, "@"+name, 0)
+	main, size, serr := compile(nil, body, "@"+name, 0)
 	if serr != nil {
 		return nil, errors.New("Error compiling script (new function): " + oneLine(serr.msg))
 	}
-	return &Proto{main: main, sha: digest(source), flags: flags}, nil
+	return &Proto{main: main, sha: digest(source), flags: flags, size: size + len(source)}, nil
 }
 
 // shebang reads the first line of a script when it begins with #!, and
@@ -91,9 +95,14 @@ func shebang(source string) (flags []string, body string, err error) {
 
 // Options are the limits of a Runtime's runs.
 type Options struct {
-	// Memory is how many bytes of strings, tables, functions and stack a
-	// run may hold at once. Defaults to 64 MiB.
+	// Memory is how many bytes a run may hold at once: strings, tables,
+	// functions, compiled code, stacks, and what its natives put together.
+	// Defaults to 64 MiB.
 	Memory int
+	// TotalMemory is how many bytes all runs may hold at once that are beyond
+	// 256 KiB each. One that would pass it is told so, as it is of Memory.
+	// Defaults to four times Memory.
+	TotalMemory int
 	// Steps is how many calls, turns of loops and like units of work in
 	// libraries a run may take. Defaults to no limit.
 	Steps int64
@@ -105,22 +114,29 @@ type Options struct {
 // A Runtime runs scripts on pooled states. All methods may be called by many
 // goroutines at once.
 type Runtime struct {
-	opts Options
-	pool sync.Pool
+	opts   Options
+	pool   sync.Pool
+	shared shared
 }
 
 // NewRuntime returns a Runtime. Negative limits are refused.
 func NewRuntime(o Options) (*Runtime, error) {
-	if o.Memory < 0 || o.Steps < 0 {
+	if o.Memory < 0 || o.TotalMemory < 0 || o.Steps < 0 {
 		return nil, errors.New("lua: negative limit")
 	}
 	if o.Memory == 0 {
 		o.Memory = 64 << 20
 	}
+	if o.TotalMemory == 0 {
+		o.TotalMemory = 4 * o.Memory
+	}
 	if o.Version == "" {
 		o.Version = "7.0.15"
 	}
-	return &Runtime{opts: o}, nil
+	rt := &Runtime{opts: o}
+	rt.shared.total = o.TotalMemory
+	rt.shared.text = constant(fmt.Sprintf("not enough memory: the scripts that run at once may hold %d bytes", o.TotalMemory))
+	return rt, nil
 }
 
 // An Invocation is what one run of a script is given. Only Host is needed.
@@ -137,6 +153,8 @@ type Invocation struct {
 	Long func()
 	// Steps bounds the run in place of Options.Steps, when not zero.
 	Steps int64
+
+	looked func(steps int) // of tests: called at each look, with the steps since the last
 }
 
 // Run runs a script and writes exactly one reply to w. The error is nil when
@@ -151,6 +169,7 @@ func (rt *Runtime) Run(p *Proto, inv Invocation, w Writer) (err error) {
 	}
 	defer func() {
 		r := recover()
+		st.release()
 		if r == nil {
 			st.reset()
 			rt.pool.Put(st)
@@ -162,7 +181,7 @@ func (rt *Runtime) Run(p *Proto, inv Invocation, w Writer) (err error) {
 			w.Error("ERR Error running script " + p.sha + ", internal error")
 		}
 	}()
-	st.begin(&inv, rt.opts)
+	st.begin(&inv, rt)
 	v, err := st.run(p)
 	if err != nil {
 		return st.stopped(w, err)

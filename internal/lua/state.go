@@ -2,15 +2,6 @@ package lua
 
 import "sync"
 
-// Sizes that the memory limit counts by; near enough to what Go allocates.
-const (
-	valueSize = 24
-	nodeSize  = 56
-	tableSize = 112
-	strSize   = 48
-	fnSize    = 64
-)
-
 const (
 	minStack  = 20    // what a native may push without asking
 	maxFrames = 16384 // nested calls, as C Lua's doubling array of them allows
@@ -40,6 +31,7 @@ type thread struct {
 	ci      *frame
 	bottom  frame
 	nframes int
+	frames  int // allocated, in use or not
 	// maxFrames bounds nframes; an error handler gets some more.
 	maxFrames int
 	open      *upval // variables of frames that closures hold, highest first
@@ -67,6 +59,7 @@ type state struct {
 	ids     uint32
 	depth   int // coroutines resumed within each other
 	limits
+	memory
 	env
 }
 
@@ -106,8 +99,8 @@ func (l *thread) reset() {
 	for f := l.bottom.next; f != nil; f = f.next {
 		f.cl, f.nat = nil, nil
 	}
-	if l.nframes > 64 {
-		l.bottom.next = nil
+	if l.frames > 64 {
+		l.bottom.next, l.frames = nil, 0
 	}
 	l.ci, l.nframes, l.open, l.top = &l.bottom, 1, nil, 1
 	l.maxFrames = maxFrames
@@ -124,20 +117,11 @@ func (st *state) newTable(narr, nhash int) *table {
 	return t
 }
 
-func (st *state) str(s string) value {
-	st.charge(strSize + len(s))
-	return value{o: &str{s: s}}
-}
-
-func (st *state) bytes(b []byte) value {
-	st.charge(strSize + len(b))
-	return value{o: &str{s: string(b)}}
-}
-
 // grow makes room for at least size slots; open upvalues follow the stack.
 func (l *thread) grow(size int) {
 	n := max(2*len(l.stack), size+minStack)
 	l.st.charge((n - len(l.stack)) * valueSize)
+	l.st.work(len(l.stack) / slowPerStep)
 	ns := make([]value, n)
 	copy(ns, l.stack)
 	l.stack = ns
@@ -207,7 +191,8 @@ func (l *thread) findUpval(idx int) *upval {
 		}
 		p = &(*p).next
 	}
-	u := &upval{v: &l.stack[idx], idx: idx, next: *p}
+	l.st.charge(upvalSize)
+	u := &upval{v: &l.stack[idx], idx: idx, next: *p, owner: l}
 	*p = u
 	return u
 }
@@ -217,6 +202,6 @@ func (l *thread) closeUpvals(from int) {
 		u := l.open
 		l.open = u.next
 		u.closed = *u.v
-		u.v, u.next = &u.closed, nil
+		u.v, u.next, u.owner = &u.closed, nil, nil
 	}
 }

@@ -29,47 +29,56 @@ func strSub(l *thread) int {
 	if i > j {
 		l.pushStr("")
 	} else {
-		l.pushStr(s[i-1 : j])
+		l.push(l.st.part(s, s[i-1:j]))
 	}
 	return 1
 }
 
 func strReverse(l *thread) int {
 	s := l.checkStr(1)
-	b := make([]byte, len(s))
-	for i := range len(s) {
-		b[len(s)-1-i] = s[i]
-	}
-	l.push(l.st.bytes(b))
-	return 1
-}
-
-func mapBytes(s string, from, to byte, delta int) string {
-	i := 0
-	for i < len(s) && (s[i] < from || s[i] > to) {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	b := []byte(s)
-	for ; i < len(b); i++ {
-		if b[i] >= from && b[i] <= to {
-			b[i] = byte(int(b[i]) + delta)
+	return l.mapped(len(s), func(part []byte, from int) {
+		for i := range part {
+			part[i] = s[len(s)-1-from-i]
 		}
+	})
+}
+
+// mapped pushes a string of n bytes that fill makes, stretch by stretch.
+func (l *thread) mapped(n int, fill func(part []byte, from int)) int {
+	l.st.charge(strSize + n)
+	var sb strings.Builder
+	sb.Grow(n)
+	buf := l.st.room(l.st.scratch[:0], min(n, stretch))
+	l.st.keepScratch(buf)
+	for from := 0; from < n; from += stretch {
+		part := buf[:min(n-from, stretch)]
+		l.st.workSlow(len(part))
+		fill(part, from)
+		sb.Write(part)
 	}
-	return string(b)
-}
-
-func strLower(l *thread) int {
-	l.pushStr(mapBytes(l.checkStr(1), 'A', 'Z', 'a'-'A'))
+	l.push(newStr(sb.String()))
 	return 1
 }
 
-func strUpper(l *thread) int {
-	l.pushStr(mapBytes(l.checkStr(1), 'a', 'z', 'A'-'a'))
-	return 1
+// mapBytes pushes a string with other bytes in place of those of a range.
+func (l *thread) mapBytes(s string, from, to byte, delta int) int {
+	if l.st.span(s, func(c byte) bool { return c < from || c > to }) == len(s) {
+		l.pushStr(s)
+		return 1
+	}
+	return l.mapped(len(s), func(part []byte, at int) {
+		for i := range part {
+			c := s[at+i]
+			if c >= from && c <= to {
+				c = byte(int(c) + delta)
+			}
+			part[i] = c
+		}
+	})
 }
+
+func strLower(l *thread) int { return l.mapBytes(l.checkStr(1), 'A', 'Z', 'a'-'A') }
+func strUpper(l *thread) int { return l.mapBytes(l.checkStr(1), 'a', 'z', 'A'-'a') }
 
 func strRep(l *thread) int {
 	s := l.checkStr(1)
@@ -82,7 +91,7 @@ func strRep(l *thread) int {
 		l.st.charge(1 << 40)
 	}
 	l.st.charge(strSize + n*len(s))
-	l.st.work(n * len(s) / 4096)
+	l.st.workBytes(n * len(s))
 	l.push(newStr(strings.Repeat(s, n)))
 	return 1
 }

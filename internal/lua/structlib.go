@@ -1,10 +1,8 @@
 package lua
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -25,6 +23,7 @@ type layout struct {
 }
 
 func (s *layout) next() byte {
+	s.l.st.work(1)
 	c := s.fmt[0]
 	s.fmt = s.fmt[1:]
 	return c
@@ -36,6 +35,7 @@ func (s *layout) num(def int) int {
 	}
 	a := 0
 	for s.fmt != "" && isDigit(s.fmt[0]) {
+		s.l.st.work(1)
 		d := int(s.fmt[0] - '0')
 		if a > math.MaxInt32/10 || a*10 > math.MaxInt32-d {
 			s.l.errorf("integral size overflow")
@@ -109,7 +109,7 @@ func (s *layout) put(out []byte, b []byte) []byte {
 }
 
 func structPack(l *thread) int {
-	s := layout{l: l, fmt: cString(l.checkStr(1)), align: 1}
+	s := layout{l: l, fmt: l.checkCString(1), align: 1}
 	var out []byte
 	l.push(vNil) // as the C library does, which shows in messages
 	arg, total := 2, 0
@@ -119,8 +119,7 @@ func structPack(l *thread) int {
 		size := s.size(opt)
 		pad := s.padding(total, opt, size)
 		total += pad
-		out = append(out, make([]byte, pad)...)
-		before := len(out)
+		out = append(l.st.room(out, pad+2*maxIntSize), make([]byte, pad)...)
 		switch opt {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
 			n := l.checkNum(arg)
@@ -151,7 +150,8 @@ func structPack(l *thread) int {
 			if len(str) < size {
 				l.argError(arg, "string too short")
 			}
-			out = append(out, str[:size]...)
+			l.st.workBytes(size)
+			out = append(l.st.room(out, size+1), str[:size]...)
 			if opt == 's' {
 				out = append(out, 0)
 				size++
@@ -159,7 +159,6 @@ func structPack(l *thread) int {
 		default:
 			s.control(opt)
 		}
-		l.st.hold(len(out) - before)
 		total += size
 	}
 	l.push(l.st.bytes(out))
@@ -167,15 +166,15 @@ func structPack(l *thread) int {
 	return 1
 }
 
-func (s *layout) integer(b []byte, signed bool) float64 {
+func (s *layout) integer(b string, signed bool) float64 {
 	var v uint64
 	if s.big {
-		for _, c := range b {
-			v = v<<8 | uint64(c)
+		for i := range len(b) {
+			v = v<<8 | uint64(b[i])
 		}
 	} else {
-		for _, v0 := range slices.Backward(b) {
-			v = v<<8 | uint64(v0)
+		for i := len(b) - 1; i >= 0; i-- {
+			v = v<<8 | uint64(b[i])
 		}
 	}
 	if !signed {
@@ -189,8 +188,8 @@ func (s *layout) integer(b []byte, signed bool) float64 {
 }
 
 func structUnpack(l *thread) int {
-	s := layout{l: l, fmt: cString(l.checkStr(1)), align: 1}
-	data := []byte(l.checkStr(2))
+	s := layout{l: l, fmt: l.checkCString(1), align: 1}
+	data := l.checkStr(2)
 	start := l.optInt64(3, 1)
 	if start == 0 {
 		l.argError(3, "offset must be 1 or greater")
@@ -217,7 +216,7 @@ func structUnpack(l *thread) int {
 			n++
 		case 'x':
 		case 'f', 'd':
-			b := bytes.Clone(item)
+			b := []byte(item)
 			if s.big {
 				reversed(b)
 			}
@@ -230,7 +229,7 @@ func structUnpack(l *thread) int {
 		case 'c':
 			if size == 0 {
 				top := l.stack[l.top-1]
-				x, ok := toNumber(&top)
+				x, ok := l.st.toNumber(&top)
 				if n == 0 || !ok {
 					l.errorf("format 'c0' needs a previous size")
 				}
@@ -241,15 +240,17 @@ func structUnpack(l *thread) int {
 				size = int(want)
 				item = data[pos : pos+want]
 			}
-			l.push(l.st.bytes(item))
+			l.push(l.st.part(data, item))
 			n++
 		case 's':
-			i := bytes.IndexByte(data[pos:], 0)
+			i := strings.IndexByte(data[pos:], 0)
 			if i < 0 {
+				l.st.workBytes(len(data) - int(pos))
 				l.errorf("unfinished string in data")
 			}
 			size = i + 1
-			l.push(l.st.bytes(data[pos : pos+uint64(i)]))
+			l.st.workBytes(size)
+			l.push(l.st.part(data, data[pos:pos+uint64(i)]))
 			n++
 		default:
 			s.control(opt)
@@ -261,7 +262,7 @@ func structUnpack(l *thread) int {
 }
 
 func structSize(l *thread) int {
-	s := layout{l: l, fmt: cString(l.checkStr(1)), align: 1}
+	s := layout{l: l, fmt: l.checkCString(1), align: 1}
 	pos := 0
 	for s.fmt != "" {
 		opt := s.next()

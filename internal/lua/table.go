@@ -13,8 +13,9 @@ import (
 type table struct {
 	arr      []value
 	nodes    []node
-	lastFree int
+	index    map[any]int32 // where each key is in nodes, once a chain was long
 	meta     *table
+	lastFree int32
 	absent   uint8 // metamethods known to be missing from this table as a metatable
 	readonly bool
 	id       uint32
@@ -24,9 +25,14 @@ type table struct {
 type node struct {
 	key, val value
 	next     int32 // index+1 of the next node of the chain, 0 at its end
+	prev     int32 // index+1 of the one before, 0 at its beginning
 }
 
 const maxBits = 26
+
+// longKey is from which length on a string as a key counts as work: it is
+// hashed, and compared with one that is equal.
+const longKey = 128
 
 // slotFor is the main position of a key.
 func (t *table) slotFor(k *value) int {
@@ -68,7 +74,15 @@ func (t *table) getStr(s *str) *value {
 		return nil
 	}
 	nd := &t.nodes[int(s.hash())&(len(t.nodes)-1)]
-	for {
+	if x, ok := nd.key.o.(*str); ok && x == s {
+		return &nd.val
+	}
+	return t.getStrIn(nd, s)
+}
+
+// getStrIn goes over the chain that begins with nd.
+func (t *table) getStrIn(nd *node, s *str) *value {
+	for range longChain {
 		if x, ok := nd.key.o.(*str); ok && (x == s || x.s == s.s) {
 			return &nd.val
 		}
@@ -77,6 +91,7 @@ func (t *table) getStr(s *str) *value {
 		}
 		nd = &t.nodes[nd.next-1]
 	}
+	return t.far(&value{o: s})
 }
 
 func (t *table) getNum(n float64) *value {
@@ -84,12 +99,16 @@ func (t *table) getNum(n float64) *value {
 		return nil
 	}
 	nd := &t.nodes[t.slotNum(n)]
-	for {
+	for left := longChain; ; left-- {
 		if nd.key.n == n && nd.key.isNum() {
 			return &nd.val
 		}
 		if nd.next == 0 {
 			return nil
+		}
+		if left == 0 {
+			k := num(n)
+			return t.far(&k)
 		}
 		nd = &t.nodes[nd.next-1]
 	}
@@ -120,7 +139,7 @@ func (t *table) find(k *value) *value {
 		return nil
 	}
 	nd := &t.nodes[t.slotFor(k)]
-	for {
+	for range longChain {
 		if rawEqual(&nd.key, k) {
 			return &nd.val
 		}
@@ -129,6 +148,45 @@ func (t *table) find(k *value) *value {
 		}
 		nd = &t.nodes[nd.next-1]
 	}
+	return t.far(k)
+}
+
+// longChain is how many nodes of a chain are gone over. Keys that collide are
+// easily made, and where each key is must stay as it is in C Lua: so what lies
+// farther is found by an index beside.
+const longChain = 64
+
+func (t *table) far(k *value) *value {
+	if i := t.farIndex(k); i >= 0 {
+		return &t.nodes[i].val
+	}
+	return nil
+}
+
+func (t *table) farIndex(k *value) int {
+	if t.index == nil {
+		t.index = make(map[any]int32, len(t.nodes))
+		for i := range t.nodes {
+			if key := &t.nodes[i].key; key.o != nil {
+				t.index[indexKey(key)] = int32(i)
+			}
+		}
+	}
+	if i, ok := t.index[indexKey(k)]; ok {
+		return int(i)
+	}
+	return -1
+}
+
+// indexKey is a key as Go's maps compare it as Lua does.
+func indexKey(k *value) any {
+	switch x := k.o.(type) {
+	case number:
+		return k.n
+	case *str:
+		return x.s
+	}
+	return k.o
 }
 
 func (t *table) get(k value) value {
@@ -182,18 +240,32 @@ func (t *table) insert(st *state, k value) *value {
 		}
 		other := t.slotFor(&t.nodes[mp].key)
 		if other != mp {
-			for int(t.nodes[other].next-1) != mp {
-				other = int(t.nodes[other].next - 1)
+			moved := &t.nodes[free]
+			*moved = t.nodes[mp]
+			t.nodes[moved.prev-1].next = int32(free + 1)
+			if moved.next != 0 {
+				t.nodes[moved.next-1].prev = int32(free + 1)
 			}
-			t.nodes[other].next = int32(free + 1)
-			t.nodes[free] = t.nodes[mp]
-			t.nodes[mp].next = 0
-			t.nodes[mp].val = vNil
+			if t.index != nil {
+				t.index[indexKey(&moved.key)] = int32(free)
+			}
+			t.nodes[mp] = node{}
 		} else {
-			t.nodes[free].next = t.nodes[mp].next
+			after := t.nodes[mp].next
+			t.nodes[free].next, t.nodes[free].prev = after, int32(mp+1)
+			if after != 0 {
+				t.nodes[after-1].prev = int32(free + 1)
+			}
 			t.nodes[mp].next = int32(free + 1)
 			mp = free
 		}
+	}
+	if t.index != nil {
+		st.mem += indexSize // counted late: a resize must not fail half way
+		if old := &t.nodes[mp].key; old.o != nil {
+			delete(t.index, indexKey(old))
+		}
+		t.index[indexKey(&k)] = int32(mp)
 	}
 	t.nodes[mp].key = k
 	return &t.nodes[mp].val
@@ -203,7 +275,7 @@ func (t *table) freeSlot() int {
 	for t.lastFree > 0 {
 		t.lastFree--
 		if t.nodes[t.lastFree].key.o == nil {
-			return t.lastFree
+			return int(t.lastFree)
 		}
 	}
 	return -1
@@ -229,6 +301,7 @@ func ceilLog2(x int) int {
 // rehash chooses new sizes for a table that has no room for k: the largest
 // array of which more than half is used, and a hash part for the rest.
 func (t *table) rehash(st *state, k value) {
+	st.workSlow(len(t.arr) + 4*len(t.nodes))
 	var nums [maxBits + 1]int // nums[i]: keys in (2^(i-1), 2^i]
 	inArray, total := 0, 0
 	for i := range t.arr {
@@ -282,24 +355,28 @@ func (t *table) resize(st *state, narr, nhash int) {
 		grow += nodeSize << lg
 	}
 	st.charge(grow)
-	switch {
-	case narr > len(oldArr):
+	st.workBytes(valueSize * narr)
+	if narr != len(oldArr) {
 		t.arr = make([]value, narr)
 		copy(t.arr, oldArr)
-	case narr < len(oldArr):
-		t.arr = oldArr[:narr:narr]
 	}
-	t.nodes, t.lastFree = nil, 0
+	t.nodes, t.index, t.lastFree = nil, nil, 0
 	if nhash > 0 {
 		t.nodes = make([]node, 1<<lg)
-		t.lastFree = 1 << lg
+		t.lastFree = int32(1) << lg
 	}
 	for i := narr; i < len(oldArr); i++ {
+		if i%stretch == stretch-1 {
+			st.work(stretch)
+		}
 		if oldArr[i].o != nil {
 			*t.slotInt(st, i+1) = oldArr[i]
 		}
 	}
-	for _, oldNode := range slices.Backward(oldNodes) {
+	for i, oldNode := range slices.Backward(oldNodes) {
+		if i%stretch == stretch-1 {
+			st.work(stretch)
+		}
 		if oldNode.val.o != nil {
 			*t.slot(st, oldNode.key) = oldNode.val
 		}
@@ -307,7 +384,7 @@ func (t *table) resize(st *state, narr, nhash int) {
 }
 
 // length finds a border: an i with t[i] and not t[i+1].
-func (t *table) length() int {
+func (t *table) length(st *state) int {
 	j := len(t.arr)
 	if j > 0 && t.arr[j-1].o == nil {
 		i := 0
@@ -333,6 +410,7 @@ func (t *table) length() int {
 		if j > math.MaxInt32-2 {
 			i = 1
 			for has(i) {
+				st.work(1)
 				i++
 			}
 			return i - 1
@@ -351,7 +429,7 @@ func (t *table) length() int {
 
 // next returns the pair after key k, or ok = false at the end.
 // found is false for a key that is not in the table.
-func (t *table) next(k *value) (key, val value, ok, found bool) {
+func (t *table) next(st *state, k *value) (key, val value, ok, found bool) {
 	i := 0
 	if k.o != nil {
 		i = t.position(k)
@@ -359,16 +437,28 @@ func (t *table) next(k *value) (key, val value, ok, found bool) {
 			return vNil, vNil, false, false
 		}
 	}
-	for ; i < len(t.arr); i++ {
+	for from := i; i < len(t.arr); i++ {
 		if t.arr[i].o != nil {
+			st.workSlow(i - from)
 			return num(float64(i + 1)), t.arr[i], true, true
 		}
-	}
-	for i -= len(t.arr); i < len(t.nodes); i++ {
-		if t.nodes[i].val.o != nil {
-			return t.nodes[i].key, t.nodes[i].val, true, true
+		if i-from == stretch {
+			st.workSlow(i - from)
+			from = i
 		}
 	}
+	i -= len(t.arr)
+	for from := i; i < len(t.nodes); i++ {
+		if t.nodes[i].val.o != nil {
+			st.workSlow(i - from)
+			return t.nodes[i].key, t.nodes[i].val, true, true
+		}
+		if i-from == stretch {
+			st.workSlow(2 * stretch)
+			from = i
+		}
+	}
+	st.workSlow(min(len(t.arr)+len(t.nodes), stretch))
 	return vNil, vNil, false, true
 }
 
@@ -381,7 +471,7 @@ func (t *table) position(k *value) int {
 		return -1
 	}
 	i := t.slotFor(k)
-	for {
+	for range longChain {
 		if rawEqual(&t.nodes[i].key, k) {
 			return len(t.arr) + i + 1
 		}
@@ -390,4 +480,8 @@ func (t *table) position(k *value) int {
 		}
 		i = int(t.nodes[i].next - 1)
 	}
+	if i = t.farIndex(k); i < 0 {
+		return -1
+	}
+	return len(t.arr) + i + 1
 }

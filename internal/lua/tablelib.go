@@ -30,7 +30,7 @@ func tabConcat(l *thread) int {
 	i := l.optInt(3, 1)
 	last := 0
 	if v := l.arg(4); v.o == nil {
-		last = t.length()
+		last = t.length(l.st)
 	} else {
 		last = l.checkInt(4)
 	}
@@ -39,11 +39,13 @@ func tabConcat(l *thread) int {
 	for ; i <= last; i++ {
 		l.st.work(1)
 		v := l.rawInt(t, i)
-		before := len(out)
 		switch x := v.o.(type) {
 		case *str:
+			l.st.workBytes(len(x.s) + len(sep))
+			out = l.st.room(out, len(x.s)+len(sep))
 			out = append(out, x.s...)
 		case number:
+			out = l.st.room(out, numberSize+len(sep))
 			out = appendNumber(out, v.n)
 		default:
 			l.errorf("invalid value (%s) at index %d in table for 'concat'", kindName(v), i)
@@ -51,7 +53,6 @@ func tabConcat(l *thread) int {
 		if i != last {
 			out = append(out, sep...)
 		}
-		l.st.hold(len(out) - before)
 	}
 	l.push(l.st.bytes(out))
 	l.st.held = held
@@ -64,7 +65,7 @@ func tabForeach(l *thread) int {
 	f := l.checkFn(2)
 	var k value
 	for {
-		key, val, ok, found := t.next(&k)
+		key, val, ok, found := t.next(l.st, &k)
 		if !found {
 			l.fail("invalid key to 'next'")
 		}
@@ -81,7 +82,7 @@ func tabForeach(l *thread) int {
 
 func tabForeachi(l *thread) int {
 	t := l.checkTable()
-	n := t.length()
+	n := t.length(l.st)
 	f := l.checkFn(2)
 	for i := 1; i <= n; i++ {
 		if r := l.call1(f, num(float64(i)), l.rawInt(t, i)); r.o != nil {
@@ -93,7 +94,7 @@ func tabForeachi(l *thread) int {
 }
 
 func tabGetn(l *thread) int {
-	l.pushNum(float64(l.checkTable().length()))
+	l.pushNum(float64(l.checkTable().length(l.st)))
 	return 1
 }
 
@@ -105,6 +106,7 @@ func tabSetn(l *thread) int {
 
 func tabMaxn(l *thread) int {
 	t := l.checkTable()
+	l.st.workSlow(t.slots())
 	m := 0.0
 	t.each(func(k, _ value) {
 		if k.isNum() && k.n > m {
@@ -117,7 +119,7 @@ func tabMaxn(l *thread) int {
 
 func tabInsert(l *thread) int {
 	t := l.checkTable()
-	e := t.length() + 1
+	e := t.length(l.st) + 1
 	pos := e
 	switch l.nargs() {
 	case 2:
@@ -139,7 +141,7 @@ func tabInsert(l *thread) int {
 
 func tabRemove(l *thread) int {
 	t := l.checkTable()
-	e := t.length()
+	e := t.length(l.st)
 	pos := l.optInt(2, e)
 	if pos < 1 || pos > e {
 		return 0
@@ -157,7 +159,7 @@ func tabRemove(l *thread) int {
 // and of calls of the comparison are the same.
 func tabSort(l *thread) int {
 	t := l.checkTable()
-	n := t.length()
+	n := t.length(l.st)
 	cmp := l.arg(2)
 	if cmp.o != nil {
 		l.checkFn(2)

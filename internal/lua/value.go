@@ -61,6 +61,7 @@ type upval struct {
 	closed value
 	idx    int
 	next   *upval
+	owner  *thread // whose stack has the slot
 	mark   uint32
 }
 
@@ -159,17 +160,6 @@ func rawEqual(a, b *value) bool {
 		return ok && x == y
 	}
 	return false
-}
-
-// toNumber converts as arithmetic does: numbers, and strings that read as one.
-func toNumber(v *value) (float64, bool) {
-	switch x := v.o.(type) {
-	case number:
-		return v.n, true
-	case *str:
-		return parseNumber(x.s)
-	}
-	return 0, false
 }
 
 // toText converts as concatenation does: strings and numbers.

@@ -48,6 +48,9 @@ frames:
 				if t, ok := regs[i>>23].o.(*table); ok {
 					var v *value
 					if s, ok := key.o.(*str); ok {
+						if len(s.s) > longKey {
+							st.workBytes(len(s.s))
+						}
 						v = t.getStr(s)
 					} else if n := int(key.n); uint(n-1) < uint(len(t.arr)) && float64(n) == key.n && key.isNum() {
 						v = &t.arr[n-1]
@@ -76,6 +79,9 @@ frames:
 				if t, ok := regs[a].o.(*table); ok && !t.readonly && t.meta == nil {
 					var v *value
 					if s, ok := key.o.(*str); ok {
+						if len(s.s) > longKey {
+							st.workBytes(len(s.s))
+						}
 						v = t.getStr(s)
 					} else if n := int(key.n); uint(n-1) < uint(len(t.arr)) && float64(n) == key.n && key.isNum() {
 						v = &t.arr[n-1]
@@ -266,6 +272,9 @@ frames:
 				first, n := base+a, i.b()-1
 				if n < 0 {
 					n = l.top - first
+					if n > maxRegs {
+						st.workSlow(n)
+					}
 				}
 				if l.open != nil {
 					l.closeUpvals(base)
@@ -298,7 +307,7 @@ frames:
 				}
 				if f, ok := regs[a].o.(*goFn); ok && f == st.nextFn {
 					if t, ok := regs[a+1].o.(*table); ok {
-						key, val, _, found := t.next(&regs[a+2])
+						key, val, _, found := t.next(st, &regs[a+2])
 						if !found {
 							l.fail("invalid key to 'next'")
 						}
@@ -402,7 +411,7 @@ func setNum(r *value, n float64) {
 func (l *thread) forPrep(r []value) {
 	for i, what := range [...]string{"initial value", "limit", "step"} {
 		if !r[i].isNum() {
-			n, ok := toNumber(&r[i])
+			n, ok := l.st.toNumber(&r[i])
 			if !ok {
 				l.fail("'for' " + what + " must be a number")
 			}
@@ -417,6 +426,7 @@ func (l *thread) setList(t *table, offset, from, n int) {
 	if last := offset + n; last > len(t.arr) {
 		t.resize(st, last, len(t.nodes))
 	}
+	st.workSlow(n)
 	for j := range n {
 		*t.slotInt(st, offset+j+1) = l.stack[from+j]
 	}
