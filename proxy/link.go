@@ -36,8 +36,7 @@ const (
 	// before Send waits.
 	DefaultMaxPending = 16 << 20
 
-	// DefaultMaxReply is the greatest length of one reply. A longer one
-	// breaks the connection.
+	// DefaultMaxReply is the greatest length of one reply.
 	DefaultMaxReply = 1 << 30
 )
 
@@ -79,6 +78,7 @@ type entry struct {
 type link struct {
 	conn       *socket.Conn
 	shared     bool   // by many clients
+	skips      bool   // replies that are too long: they don't break it
 	name       string // of the back end
 	maxPending int
 	maxReply   int
@@ -119,6 +119,7 @@ type link struct {
 	failedAt time.Time   // when late replies were last told of
 	due      bool        // for expire
 	scanner  resp.ReplyScanner
+	skipping bool // the reply at hand
 
 	replies, replyBytes uint64 // ever
 	readAt              latency.Time
@@ -278,6 +279,9 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 	buf := make([]byte, initial)
 	from, to := 0, 0
 	for {
+		if l.skipping {
+			from += l.scanner.Discard(buf[from:to])
+		}
 		if from == to {
 			from, to = 0, 0
 			if len(buf) > maxIdleBuffer {
@@ -291,7 +295,11 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			}
 			if to > len(buf)/2 {
 				if len(buf) >= l.maxReply {
-					return errors.New("a reply is longer than the limit")
+					if !l.skips || l.skipping {
+						return errors.New("a reply is longer than the limit")
+					}
+					l.skipping = true
+					continue
 				}
 				grown := make([]byte, 2*len(buf))
 				copy(grown, buf[:to])
@@ -316,7 +324,11 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			if end == 0 {
 				break
 			}
-			if derr := deliver(buf[from : from+end]); derr != nil {
+			raw := buf[from : from+end]
+			if l.skipping {
+				l.skipping, raw = false, errorReply(fmt.Sprintf("ERR redoubt: the reply is longer than %d bytes: the command has run", l.maxReply))
+			}
+			if derr := deliver(raw); derr != nil {
 				return derr
 			}
 			from += end

@@ -233,7 +233,7 @@ func (p *Pool) idle() bool {
 func (n *Node) idleNow() bool {
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.link.Load(); l != nil && !l.idle() {
+			if l := u.link.Load(); l != nil && !l.idle() || u.sides.busy() {
 				return false
 			}
 		}
@@ -324,7 +324,7 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 }
 
 func (n *Node) options(p resp.Protocol) Options {
-	o := Options{Backend: n.backend, Protocol: p, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
+	o := Options{Backend: n.backend, Protocol: p, AskLimits: true, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
 	if n.pool.cluster != nil {
 		o.clustered = n
 	}

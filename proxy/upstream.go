@@ -24,11 +24,14 @@ type Options struct {
 	// Scripts are loaded whenever a connection is made, before anything else
 	// is sent.
 	Scripts []*redoubt.Script
+	// AskLimits has the server asked, on another connection whenever one is made, what
+	// [Upstream.Limited] tells.
+	AskLimits bool
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.
 	MaxPending int
-	// MaxReply is the greatest length of one reply; a longer one breaks the
-	// connection. Defaults to 1 GiB.
+	// MaxReply is the greatest length of one reply. A longer one is dropped as it
+	// comes, and an error takes its place; it breaks a [Dedicated]. Defaults to 1 GiB.
 	MaxReply int
 
 	probe   bool          // a connection counts once the server has answered PING on it
@@ -111,9 +114,13 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 type Upstream struct {
 	opts  Options
 	link  atomic.Pointer[link]
-	tried chan struct{} // closed after the first attempt to connect
+	tried chan struct{}   // closed after the first attempt to connect
+	ctx   context.Context //nolint:containedctx // the life of the upstream
 	stop  context.CancelFunc
 	done  chan struct{}
+
+	limited atomic.Bool // see Limited
+	sides   sides
 
 	mu   sync.Mutex
 	down error   // why there is no link
@@ -133,7 +140,7 @@ func NewUpstream(opts Options) (*Upstream, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	u := &Upstream{opts: opts, tried: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
 	u.setDown(errors.New("not connected yet"))
 	go u.run(ctx)
 	return u, nil
@@ -180,6 +187,7 @@ func (u *Upstream) run(ctx context.Context) {
 		delay = firstDelay
 		u.connects.Add(1)
 		l := newLink(conn, true, u.opts)
+		l.skips = true
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
 		u.link.Store(l)
@@ -188,6 +196,9 @@ func (u *Upstream) run(ctx context.Context) {
 			first = false
 		}
 		u.opts.health.ok()
+		if u.opts.AskLimits && u.sides.begin() {
+			go u.askLimits(ctx)
+		}
 		err = l.read(readBuffer, l.reply)
 		unhook()
 		stay()
@@ -377,5 +388,6 @@ func (u *Upstream) Stats() Stats {
 func (u *Upstream) Close() error {
 	u.stop()
 	<-u.done
+	u.sides.close()
 	return nil
 }

@@ -19,7 +19,9 @@ type ReplyScanner struct {
 	pos   int // what was looked at
 	seen  int // how far the line at pos was searched for its end
 	depth int
-	inRun bool // between the chunks of a streamed string
+	inRun bool  // between the chunks of a streamed string
+	skip  int64 // bytes of a body still to come, whose beginning was discarded
+	whole bool  // that body completes an element
 	// left counts what is still to come on each level; streamed levels count
 	// down from a negative number and end at ".".
 	left [MaxDepth]int64
@@ -34,9 +36,17 @@ const streamed = -1
 // begins with the same bytes; it may be longer and elsewhere in memory.
 func (s *ReplyScanner) Next(buf []byte) (int, error) {
 	for {
-		end, done, err := s.element(buf)
-		if err != nil {
-			return 0, err
+		end, done := 0, s.whole
+		if s.skip > int64(len(buf)-s.pos) {
+			return 0, nil
+		} else if s.skip > 0 {
+			end = s.pos + int(s.skip)
+			s.skip = 0
+		} else {
+			var err error
+			if end, done, err = s.element(buf); err != nil {
+				return 0, err
+			}
 		}
 		if end == 0 {
 			return 0, nil
@@ -58,6 +68,27 @@ func (s *ReplyScanner) Next(buf []byte) (int, error) {
 			return end, nil
 		}
 	}
+}
+
+// Discard gives up the beginning of a reply that is incomplete in buf. It returns how many
+// bytes may be left out of the buffer that the next call of Next is given.
+func (s *ReplyScanner) Discard(buf []byte) int {
+	if s.skip == 0 && s.pos < len(buf) {
+		switch typ := buf[s.pos]; typ {
+		case '$', '=', '!', ';':
+			if n, body, err := length(buf, s.pos+1); err == nil && body > 0 && n >= 0 {
+				s.skip, s.whole, s.pos = n+2-int64(len(buf)-body), typ != ';', 0
+				return len(buf)
+			}
+		}
+	}
+	if s.skip > 0 && s.pos == 0 {
+		s.skip -= int64(len(buf))
+		return len(buf)
+	}
+	n := s.pos
+	s.pos, s.seen = 0, max(0, s.seen-n)
+	return n
 }
 
 // element reads one scalar, or the head of an aggregate, at buf[s.pos:]. It

@@ -185,6 +185,11 @@ func (c *session) special(h *handler, args [][]byte, raw []byte) {
 
 // pass adds a command to the span of those that pass through untouched.
 func (c *session) pass(raw []byte) {
+	apart := c.dedicated == nil && c.goesApart(raw)
+	if apart != c.span.apart {
+		c.sendSpan()
+		c.span.apart = apart
+	}
 	if c.span.n == 0 {
 		if c.scripted != 0 && !c.settleScript() {
 			return
@@ -243,7 +248,7 @@ func (c *session) forward(raw []byte, change translate) {
 		c.out.Reply(t, c.runLine(raw))
 		return
 	}
-	if err := c.send(&c.out, t, 1, raw); err != nil {
+	if err := c.send(t, c.goesApart(raw), &c.out, t, 1, raw); err != nil {
 		c.unsent(t, err)
 	}
 }

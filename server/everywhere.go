@@ -104,7 +104,7 @@ func (c *session) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) 
 	u, err := c.upstreamOf(k, n)
 	if err == nil {
 		c.touch(u)
-		err = c.send(j, uint64(i), 1, raw) //nolint:gosec // positive
+		err = c.send(j.tag, c.goesApart(raw), j, uint64(i), 1, raw) //nolint:gosec // positive
 	}
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)

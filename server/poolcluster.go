@@ -92,15 +92,24 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 }
 
 // sendWhole is send for a transaction, from MULTI to EXEC.
-func (c *session) sendWhole(to proxy.Caller, n int, commands []byte) error {
+func (c *session) sendWhole(e *execution, n int, commands []byte) error {
+	apart := len(commands) > proxy.LargeCommand || c.heavy || c.upstream.Limited()
+	if apart || c.apart != 0 {
+		if !c.inOrder(e.tag, apart) {
+			return errGone
+		}
+		if apart {
+			return c.upstream.Within(c.timeout).Whole().Apart().Send(e, 0, n, commands)
+		}
+	}
 	if c.polled() {
-		err := c.upstream.Within(c.timeout).Whole().TrySend(to, 0, n, commands)
+		err := c.upstream.Within(c.timeout).Whole().TrySend(e, 0, n, commands)
 		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
 		c.makeWay(err)
 	}
-	return c.upstream.Within(c.timeout).Whole().Send(to, 0, n, commands)
+	return c.upstream.Within(c.timeout).Whole().Send(e, 0, n, commands)
 }
 
 // redirects reports whether a reply of a node says that the slot is elsewhere.

@@ -161,7 +161,7 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 }
 
 func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
-	return proxy.Options{Backend: s.opts.Backend, Protocol: p, Scripts: command.Scripts()}
+	return proxy.Options{Backend: s.opts.Backend, Protocol: p, Scripts: command.Scripts(), AskLimits: s.opts.Sessions == nil}
 }
 
 // Listen opens a listener for [Server.Serve]: network is tcp, with an address

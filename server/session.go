@@ -44,6 +44,8 @@ type session struct {
 	upstream  *proxy.Upstream
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
+	apart     uint64 // a command with a lower tag went apart, and may not have its reply; 0: none
+	heavy     bool   // the replies to the client are large
 	elsewhere bool   // another database than the back end's own is selected; settle before reading it
 	tx        transaction
 	capture   *[]byte // replies made here go there instead
@@ -61,6 +63,7 @@ type session struct {
 		from, to int
 		tag      uint64
 		n        int
+		apart    bool
 	}
 
 	// Of everybody.
@@ -292,7 +295,9 @@ func (c *session) reserve() bool {
 	head := c.out.head.Load()
 	inFlight := c.next - head
 	most := min(uint64(c.srv.opts.MaxPipeline), max(firstPipeline, 2*head)) //nolint:gosec // positive
-	if typical := c.out.typical.Load(); typical > smallReply {
+	typical := c.out.typical.Load()
+	c.heavy = typical > largeReply
+	if typical > smallReply {
 		if c.out.crowded() {
 			c.leave()
 			c.sendSpan()
@@ -364,7 +369,7 @@ func (c *session) sendSpan() {
 	if c.dedicated != nil {
 		err = c.dedicated.Send(c.span.tag, n, commands)
 	} else {
-		err = c.send(&c.out, c.span.tag, n, commands)
+		err = c.send(c.span.tag, c.span.apart, &c.out, c.span.tag, n, commands)
 	}
 	if err != nil {
 		for i := range n {
@@ -373,8 +378,17 @@ func (c *session) sendSpan() {
 	}
 }
 
-// send is [proxy.Upstream.Send] to the upstream.
-func (c *session) send(to proxy.Caller, tag uint64, n int, commands []byte) error {
+// send is [proxy.Upstream.Send] to the upstream, for what has the place first in the client's
+// order.
+func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n int, commands []byte) error { //nolint:revive // the parameter is how it travels
+	if apart || c.apart != 0 {
+		if !c.inOrder(first, apart) {
+			return errGone
+		}
+		if apart {
+			return c.upstream.Within(c.timeout).Apart().Send(to, tag, n, commands)
+		}
+	}
 	if c.polled() {
 		err := c.upstream.Within(c.timeout).TrySend(to, tag, n, commands)
 		if !errors.Is(err, proxy.ErrBusy) {
@@ -397,6 +411,15 @@ func (c *session) makeWay(busy error) {
 
 // sendScript is [proxy.Upstream.SendScript], as send is Send.
 func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
+	apart := c.scriptGoesApart(cmd)
+	if apart || c.apart != 0 {
+		if !c.inOrder(tag, apart) {
+			return errGone
+		}
+		if apart {
+			return c.upstream.Within(c.timeout).Apart().SendScript(&c.out, tag, cmd)
+		}
+	}
 	if c.polled() {
 		err := c.upstream.Within(c.timeout).TrySendScript(&c.out, tag, cmd)
 		if !errors.Is(err, proxy.ErrBusy) {

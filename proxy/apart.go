@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// A server closes a connection that asks for what it does not give: a bulk beyond its
+// proto-max-bulk-len, replies beyond its client-output-buffer-limit. On the shared connection
+// that would cost everybody's replies. So what may be too large travels apart: on a connection
+// of the upstream's that has nothing else under way.
+//
+// Rejected: sending again what was lost with the shared connection, since writes may have run.
+
+// LargeCommand is how many bytes of a command travel on the shared connection. No server
+// takes less in one command: Redis' proto-max-bulk-len is at least as much.
+const LargeCommand = 1 << 20
+
+// Apart returns what sends commands on a connection that has nothing else under way. Who
+// calls it may have to wait for the connection to be made, and has to see to the order of
+// commands that were sent otherwise. What it sends leaves without Flush.
+func (t Timed) Apart() Timed {
+	t.apart = true
+	return t
+}
+
+// Limited reports whether the server limits what may wait for a connection, so that a reply
+// may cost the connection. It is false while there has been none.
+func (u *Upstream) Limited() bool { return u.limited.Load() }
+
+// sides are the connections of an upstream beside the shared one.
+type sides struct {
+	mu      sync.Mutex
+	all     map[*link]struct{}
+	idle    []side
+	trimmer *time.Timer
+	closed  bool
+	running sync.WaitGroup
+}
+
+// A side is an idle connection.
+type side struct {
+	link  *link
+	since time.Time
+}
+
+// side returns a connection that nobody else uses.
+func (u *Upstream) side() (*link, error) {
+	if _, err := u.get(); err != nil { // it is known to be down
+		return nil, err
+	}
+	if l := u.sides.take(); l != nil {
+		return l, nil
+	}
+	opts := u.opts
+	opts.Scripts, opts.health, opts.slow = nil, health{}, nil
+	until := opts.until()
+	ctx, cancel := context.WithTimeout(u.ctx, DefaultDialTimeout)
+	defer cancel()
+	conn, err := opts.openUntil(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	l := newLink(conn, false, opts)
+	l.skips = true
+	if !u.sides.add(l) {
+		_ = conn.Close()
+		return nil, errClosed
+	}
+	stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
+	go func() {
+		defer u.sides.running.Done()
+		defer stay()
+		err := l.read(firstSideRead, l.reply)
+		l.close(err)
+		u.sides.forget(l)
+		u.lost.Add(l.abandon())
+	}()
+	return l, nil
+}
+
+const firstSideRead = 4 << 10
+
+// take returns the connection that was used last, or nil.
+func (s *sides) take() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := len(s.idle); n > 0; n-- {
+		l := s.idle[n-1].link
+		s.idle = s.idle[:n-1]
+		if l.usable() {
+			return l
+		}
+	}
+	return nil
+}
+
+// usable reports whether a connection is not known to have ended, and nothing is late on it.
+func (l *link) usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err == nil && l.late == 0
+}
+
+// add reports false when the upstream is closed.
+func (s *sides) add(l *link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.all == nil {
+		s.all = map[*link]struct{}{}
+	}
+	s.all[l] = struct{}{}
+	s.running.Add(1)
+	return true
+}
+
+func (s *sides) forget(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, l)
+	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.link == l })
+}
+
+// put gives a connection back that has nothing under way.
+func (s *sides) put(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.all[l]; !there || s.closed || len(s.idle) == maxIdle {
+		_ = l.conn.Close()
+		return
+	}
+	s.idle = append(s.idle, side{l, time.Now()})
+	if s.trimmer == nil {
+		s.trimmer = time.AfterFunc(idleTime, s.trim)
+	}
+}
+
+// trim closes the connections that nobody has needed for a while.
+func (s *sides) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := 0 // the front: those used last are taken first
+	for old < len(s.idle) && time.Since(s.idle[old].since) >= idleTime {
+		_ = s.idle[old].link.conn.Close()
+		old++
+	}
+	s.idle = slices.Delete(s.idle, 0, old)
+	s.trimmer = nil
+	if len(s.idle) > 0 {
+		s.trimmer = time.AfterFunc(idleTime, s.trim)
+	}
+}
+
+// busy reports whether somebody waits for a reply.
+func (s *sides) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all) > len(s.idle)
+}
+
+// close ends all, and waits until who waited for a reply has an error.
+func (s *sides) close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.trimmer != nil {
+		s.trimmer.Stop()
+	}
+	for l := range s.all {
+		_ = l.conn.Close()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// protocolError is what a server says before it closes a connection.
+var protocolError = []byte("-ERR Protocol error")
+
+// A loan gives the connection back behind the last reply.
+type loan struct {
+	Caller
+
+	sides *sides
+	link  *link
+	left  int
+	lost  bool
+}
+
+// Reply implements [Caller].
+func (o *loan) Reply(tag uint64, raw []byte) bool {
+	o.left--
+	o.lost = o.lost || MayHaveRun(raw) || bytes.HasPrefix(raw, protocolError)
+	flush := o.Caller.Reply(tag, raw)
+	switch {
+	case o.left > 0:
+	case o.lost: // or its reply is late, and may still come
+		_ = o.link.conn.Close()
+	default:
+		o.sides.put(o.link)
+	}
+	return flush
+}
+
+// sendApart sends n commands on a connection of their own, by send.
+func (u *Upstream) sendApart(e entry, n int, send func(l *link, e entry) error) error {
+	l, err := u.side()
+	if err != nil {
+		return err
+	}
+	e.caller = &loan{Caller: e.caller, sides: &u.sides, link: l, left: n}
+	if err := send(l, e); err != nil {
+		_ = l.conn.Close()
+		return err
+	}
+	go l.flushPending() // it waits for the server
+	return nil
+}
+
+// askLimits learns what Limited tells. A server that doesn't say is taken to have no limit.
+func (u *Upstream) askLimits(ctx context.Context) {
+	defer u.sides.running.Done()
+	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
+	defer cancel()
+	reply, err := AskOnce(ctx, u.opts.Backend, configLimits)
+	if err == nil {
+		u.limited.Store(limitsNormal(reply))
+	}
+}
+
+var configLimits = resp.AppendCommand(nil, "CONFIG", "GET", "client-output-buffer-limit")
+
+// begin reports whether a goroutine may begin that close waits for.
+func (s *sides) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.running.Add(1)
+	}
+	return !s.closed
+}
+
+// limitsNormal reads the reply to CONFIG GET client-output-buffer-limit: does it limit what
+// may wait for a client that is neither a replica nor subscribed?
+func limitsNormal(reply any) bool {
+	var text string
+	if pair, ok := reply.([]any); ok && len(pair) == 2 {
+		text, _ = pair[1].(string)
+	}
+	f := strings.Fields(text)
+	i := slices.Index(f, "normal")
+	return i >= 0 && i+2 < len(f) && (f[i+1] != "0" || f[i+2] != "0")
+}

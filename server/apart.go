@@ -1,0 +1,96 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// Commands and replies that are large travel apart from what all clients share: see
+// [proxy.Timed.Apart]. A command goes apart once all before it have their replies, and what
+// comes behind it waits for its reply, so that the client's order is kept.
+
+// largeReply is how large the replies to a client are when its commands go apart: others
+// would wait behind them.
+const largeReply = 1 << 20
+
+// goesApart reports whether a command is to travel apart on its way to c.upstream.
+func (c *session) goesApart(command []byte) bool {
+	return len(command) > proxy.LargeCommand || c.heavy || c.upstream.Limited() && !hasSmallReply(command)
+}
+
+// scriptGoesApart is goesApart for the script that stands for a command.
+func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
+	if c.heavy || c.upstream.Limited() {
+		return true
+	}
+	size := 0
+	for _, a := range cmd.Args {
+		size += len(a)
+	}
+	return size > proxy.LargeCommand
+}
+
+// inOrder waits until what goes another way and belongs in front of the command with the tag
+// first has its replies. It reports false when the client is gone.
+func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // the parameter is what the command does
+	before := first
+	if !apart {
+		if before = c.apart; before > first { // another part of the same command went apart
+			return true
+		}
+		c.apart = 0
+	}
+	if c.out.head.Load() < before {
+		c.stepAside()
+		u := c.upstream
+		c.flush()
+		if !c.out.await(noDeadline, func() bool { return c.out.head.Load() >= before }) {
+			return false
+		}
+		if c.srv.inPool() {
+			c.touch(u)
+		}
+	}
+	if apart {
+		c.stepAside() // a connection may have to be made
+		c.apart = c.next
+	}
+	return true
+}
+
+// smallReplies are the commands whose replies are short, whatever they are given.
+var smallReplies = func() map[string]bool {
+	m := map[string]bool{}
+	for _, name := range strings.Fields(`
+		append bitcount bitop bitpos copy dbsize decr decrby del echo exists expire expireat expiretime
+		geoadd geodist getbit hdel hexists hincrby hincrbyfloat hlen hmset hset hsetnx hstrlen incr incrby incrbyfloat
+		linsert llen lpush lpushx lrem lset ltrim mset msetnx persist pexpire pexpireat pexpiretime pfadd pfcount pfmerge
+		ping psetex pttl publish rename renamenx rpush rpushx sadd scard sdiffstore set setbit setex setnx setrange
+		sinterstore sismember smove spublish srem strlen sunionstore touch ttl type unlink
+		xack xadd xdel xlen xtrim zadd zcard zcount zdiffstore zincrby zinterstore zlexcount zrangestore zrank
+		zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrank zscore zunionstore`) {
+		m[name] = true
+	}
+	return m
+}()
+
+// hasSmallReply reports whether the reply to a command is short whatever the data is.
+func hasSmallReply(command []byte) bool {
+	var scanner resp.CommandScanner
+	if n, err := scanner.Next(command); n == 0 || err != nil || len(scanner.Args()) == 0 {
+		return false
+	}
+	args := scanner.Args()
+	name := strings.ToLower(string(args[0]))
+	if name == "set" {
+		for _, a := range args[min(3, len(args)):] {
+			if strings.EqualFold(string(a), "get") { // the old value
+				return false
+			}
+		}
+	}
+	return smallReplies[name] && (name != "echo" && name != "ping" || len(command) < smallReply)
+}
