@@ -134,7 +134,7 @@ func (c *call) micros() int64 {
 // findKeys leaves the positions of the command's keys in keyBuf. It reports
 // false when the command needs all shards.
 func (c *call) findKeys(cmd *command, args [][]byte) bool {
-	if cmd.flags&(flagAllShards|flagEveryShard) != 0 {
+	if cmd.flags&(flagAllShards|flagEveryShard) != 0 && !cmd.sortsAlone(args) {
 		return false
 	}
 	if cmd.flags&flagScript != 0 && !c.keepsToKeys(cmd, args) {

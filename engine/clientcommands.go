@@ -86,10 +86,11 @@ func cmdClientList(c *call) {
 		c.syntax()
 		return
 	}
+	slices.Sort(ids)
 	c.s.about.note(c.s)
 	var b strings.Builder
 	for _, s := range c.e.clients.list() {
-		if ids != nil && !slices.Contains(ids, s.id) || typ != "" && !s.isType(typ) {
+		if _, named := slices.BinarySearch(ids, s.id); ids != nil && !named || typ != "" && !s.isType(typ) {
 			continue
 		}
 		s.describe(&b)

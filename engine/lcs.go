@@ -45,7 +45,10 @@ func cmdLcs(c *call) {
 		c.err("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 		return
 	}
-	c.lcs(a, b, onlyLen, idx, withLen, least)
+	if !c.noBlock {
+		a, b = clone(a), clone(b)
+	}
+	c.unlocked(func() { c.lcs(a, b, onlyLen, idx, withLen, least) })
 }
 
 func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {

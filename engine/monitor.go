@@ -72,6 +72,8 @@ func (c *call) monitor(args [][]byte) {
 	}
 }
 
+const hexDigits = "0123456789abcdef"
+
 // appendQuoted writes b as Redis shows strings (sdscatrepr).
 func appendQuoted(dst, b []byte) []byte {
 	dst = append(dst, '"')
@@ -93,7 +95,7 @@ func appendQuoted(dst, b []byte) []byte {
 			if c >= ' ' && c <= '~' {
 				dst = append(dst, c)
 			} else {
-				dst = fmt.Appendf(dst, "\\x%02x", c)
+				dst = append(dst, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
 			}
 		}
 	}

@@ -67,3 +67,50 @@ func TestPatternsAreCopiedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestLongCommandsHoldLittle has commands take their time while the shards of other keys, or
+// all, can be locked.
+func TestLongCommandsHoldLittle(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	run(s, "SET {t}a "+strings.Repeat("a", 11_000))
+	run(s, "SET {t}b "+strings.Repeat("b", 11_000))
+	run(s, "RPUSH list 3 1 2")
+	sh := shardOf([]byte("list"))
+	var others shardSet
+	others.fill()
+	others.each(func(i int) {
+		if i != sh {
+			e.shards[i].mu.Lock()
+		}
+	})
+	want(t, s, "SORT list DESC", "*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n1\r\n")
+	want(t, s, "SORT_RO list LIMIT 0 1 BY nosort", "*1\r\n$1\r\n3\r\n")
+	others.each(func(i int) {
+		if i != sh {
+			e.shards[i].mu.Unlock()
+		}
+	})
+	want(t, s, "SORT list BY *_w GET *_v", "*3\r\n$-1\r\n$-1\r\n$-1\r\n")
+
+	took := make(chan time.Duration)
+	go func() {
+		began := time.Now()
+		want(t, s, "LCS {t}a {t}b LEN", ":0\r\n")
+		took <- time.Since(began)
+	}()
+	var worst, whole time.Duration
+	other := e.Session()
+	for whole == 0 {
+		began := time.Now()
+		want(t, other, "GETRANGE {t}a 0 0", "$1\r\na\r\n")
+		worst = max(worst, time.Since(began))
+		select {
+		case whole = <-took:
+		default:
+		}
+	}
+	if worst > whole/2 {
+		t.Errorf("LCS took %v, and another client %v", whole, worst)
+	}
+}

@@ -267,11 +267,12 @@ func (c *session) clientList(args [][]byte) {
 		pubsub := bytes.EqualFold(args[3], []byte("pubsub"))
 		want = &pubsub
 	}
+	slices.Sort(ids)
 	all := c.srv.clients()
 	slices.SortFunc(all, func(a, b *session) int { return int(a.id) - int(b.id) }) //nolint:gosec // counts clients
 	var b strings.Builder
 	for _, o := range all {
-		if o.gone() || ids != nil && !slices.Contains(ids, o.id) || want != nil && o.listening() != *want {
+		if _, named := slices.BinarySearch(ids, o.id); o.gone() || ids != nil && !named || want != nil && o.listening() != *want {
 			continue
 		}
 		b.WriteString(o.describe())
