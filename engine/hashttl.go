@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"math"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
 
 // The commands on the time to live of single fields, as in Redis 7.4 and 8.0.
 
@@ -40,7 +44,7 @@ func cmdHexpireat(c *call)  { c.hexpire(1000, false) }
 func cmdHpexpireat(c *call) { c.hexpire(1, false) }
 
 // mostFieldExpire is the latest deadline of a field in Unix ms.
-const mostFieldExpire = 1<<46 - 1
+const mostFieldExpire = rdb.LatestExpire
 
 func (c *call) hexpire(unit int64, relative bool) {
 	at, ok := c.argInt(c.args[2])

@@ -40,6 +40,14 @@ var (
 // and as elements of a byte or less, a payload of some MiB can say many GiB.
 const Largest = 4 << 30
 
+// What no Redis goes beyond. [Parse] does not check it, [Check] does.
+const (
+	// LargestString is the size of the longest string, in bytes.
+	LargestString = 512 << 20
+	// LatestExpire is the latest deadline of a field of a hash, in Unix ms.
+	LatestExpire = 1<<46 - 1
+)
+
 // A Kind is the type of a value.
 type Kind uint8
 

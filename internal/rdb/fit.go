@@ -1,6 +1,7 @@
 package rdb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,16 +65,60 @@ func Fit(payload []byte, most int) ([]byte, error) {
 	return stamp(plain[:len(plain)-footer], since(plain[0])), nil
 }
 
-// Check reports what is wrong with a payload. One that [Unsupported] names is
-// only checked for its footer.
+// Check reports what is wrong with a payload, so that RESTORE takes one without a
+// fault. One that [Unsupported] names is only checked for its footer.
 func Check(payload []byte) error {
 	if Unsupported(payload) == "" {
-		_, err := Parse(payload)
-		return err
+		v, err := Parse(payload)
+		if err != nil {
+			return err
+		}
+		return v.check()
 	}
 	n := len(payload) - footer
 	if n < 1 || binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
 		return ErrChecksum
+	}
+	return nil
+}
+
+// check reports what no Redis has in a value.
+func (v *Value) check() error {
+	if len(v.Str) > LargestString {
+		return fmt.Errorf("%w: a string of %d bytes", ErrFormat, len(v.Str))
+	}
+	for i, at := range v.Expires {
+		if at > LatestExpire {
+			return fmt.Errorf("%w: the deadline of field %.100q is out of range", ErrFormat, v.Elements[i])
+		}
+	}
+	if v.Kind == List {
+		return nil
+	}
+	if twice := firstTwice(v.Elements); twice != nil {
+		return fmt.Errorf("%w: %.100q is in it twice", ErrFormat, twice)
+	}
+	return nil
+}
+
+// firstTwice returns an element that is there twice, nil when all differ.
+func firstTwice(all [][]byte) []byte {
+	if len(all) <= 16 { // most are small, and this takes no memory
+		for i, a := range all {
+			for _, b := range all[:i] {
+				if bytes.Equal(a, b) {
+					return a
+				}
+			}
+		}
+		return nil
+	}
+	seen := make(map[string]struct{}, len(all))
+	for _, a := range all {
+		if _, ok := seen[string(a)]; ok {
+			return a
+		}
+		seen[string(a)] = struct{}{}
 	}
 	return nil
 }

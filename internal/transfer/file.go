@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
@@ -86,13 +88,15 @@ func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int
 		return err
 	}
 	f.keys = 0
+	seen := newKeySums()
 	var last *rdb.FileReader
 	err := f.read(ctx, func(r *rdb.FileReader, e rdb.Entry) error {
 		if err := rdb.Check(e.Payload); err != nil {
-			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("the value of key %.100q, which ends here, is broken", e.Key)}
+			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("the value of key %.100q, which ends here, is broken: %v", e.Key, err)}
 		}
 		last = r
 		f.keys++
+		seen.add(&e)
 		it := item{Entry: e, what: rdb.Unsupported(e.Payload)}
 		it.Payload = nil
 		if items = append(items, it); len(items) < pageKeys {
@@ -103,7 +107,53 @@ func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int
 	if err == nil && last != nil {
 		err = flush(last)
 	}
+	if err == nil {
+		err = f.distinct(ctx, seen)
+	}
 	return err
+}
+
+// keySums are eight bytes for each key of a file, to find those that are there
+// twice in little memory.
+type keySums struct {
+	seed maphash.Seed
+	sums []uint64
+}
+
+func newKeySums() *keySums { return &keySums{seed: maphash.MakeSeed()} }
+
+func (k *keySums) of(e *rdb.Entry) uint64 {
+	return maphash.Bytes(k.seed, e.Key) + uint64(e.DB) //nolint:gosec // a sum
+}
+
+func (k *keySums) add(e *rdb.Entry) { k.sums = append(k.sums, k.of(e)) }
+
+// distinct returns an error when a key is there twice: no Redis writes such a
+// file, and one that is written would be taken for one that was there before. The
+// file is read once more when the sums of two keys are equal.
+func (f *File) distinct(ctx context.Context, seen *keySums) error {
+	slices.Sort(seen.sums)
+	suspects := map[uint64]map[string]bool{}
+	for i := 1; i < len(seen.sums); i++ {
+		if seen.sums[i] == seen.sums[i-1] {
+			suspects[seen.sums[i]] = map[string]bool{}
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	return f.read(ctx, func(r *rdb.FileReader, e rdb.Entry) error {
+		found := suspects[seen.of(&e)]
+		name := fmt.Sprintf("%d %s", e.DB, e.Key)
+		switch {
+		case found == nil:
+		case found[name]:
+			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("key %.100q is in database %d twice", e.Key, e.DB)}
+		default:
+			found[name] = true
+		}
+		return nil
+	})
 }
 
 // each implements [Source].
