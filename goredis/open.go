@@ -50,7 +50,7 @@ func Open(ctx context.Context, url string) (*Client, error) {
 	defer cancel()
 	c, err := t.connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("goredis: no answer from %s: %w", t, err)
+		return nil, fmt.Errorf("goredis: no answer from %s: %w", t, withoutArgs(err))
 	}
 	return c, nil
 }
@@ -167,3 +167,20 @@ func clusterOf(o *redis.Options) *redis.ClusterOptions {
 func noNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
+
+// withoutArgs takes the arguments of a command out of an error: a server without
+// AUTH or HELLO repeats them.
+func withoutArgs(err error) error {
+	if text, _, cut := strings.Cut(err.Error(), ", with args beginning with"); cut {
+		return redactedError{text, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e redactedError) Error() string { return e.text }
+func (e redactedError) Unwrap() error { return e.err }

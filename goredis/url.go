@@ -41,7 +41,7 @@ const (
 
 func parse(raw string) (*target, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok {
+	if !ok || strings.ContainsAny(scheme, ":@/?#") {
 		return nil, errMalformed
 	}
 	var t *target

@@ -48,18 +48,22 @@ type Redis struct {
 // DefaultDialTimeout bounds how long a [Redis] connects.
 const DefaultDialTimeout = 5 * time.Second
 
+// errMalformedURL says nothing about the text, because a password may be anywhere
+// in a malformed URL.
+var errMalformedURL = errors.New("proxy: malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded")
+
 // ParseURL returns the back end that a URL names:
 //
 //	redis://[[user]:password@]host[:port][/db]
 //	rediss://…                                   over TLS
 //	unix://[[user]:password@]/path[?db=n]
 //
-// The port defaults to 6379, the database to 0.
+// The port defaults to 6379, the database to 0. No error shows the user or the
+// password.
 func ParseURL(s string) (*Redis, error) {
 	u, err := url.Parse(s)
-	if err != nil {
-		// The URL may hold a password, which url.Error would print.
-		return nil, errors.New("proxy: back end is not a valid URL")
+	if err != nil || u.Opaque != "" || strings.Contains(u.Path, "@") && u.Scheme != "unix" || strings.Contains(u.RawQuery, "@") || u.Fragment != "" {
+		return nil, errMalformedURL
 	}
 	r := &Redis{Username: u.User.Username()}
 	r.Password, _ = u.User.Password()
@@ -84,15 +88,15 @@ func ParseURL(s string) (*Redis, error) {
 	case "unix":
 		r.Network, r.Addr = "unix", u.Path
 		if r.Addr == "" {
-			return nil, fmt.Errorf("proxy: back end %s names no socket", u.Redacted())
+			return nil, errors.New("proxy: the URL of the back end names no socket; want unix:///path")
 		}
 	default:
-		return nil, fmt.Errorf("proxy: back end %s: scheme is %q; want redis, rediss or unix", u.Redacted(), u.Scheme)
+		return nil, fmt.Errorf("proxy: back end: scheme is %q; want redis, rediss or unix", u.Scheme)
 	}
 	if db != "" {
 		n, err := strconv.Atoi(db)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("proxy: back end %s: database is %q; want a number from 0", u.Redacted(), db)
+			return nil, fmt.Errorf("proxy: back end %s: database is %q; want a number from 0", r.Addr, db)
 		}
 		r.DB = n
 	}
@@ -166,7 +170,9 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 	if err == nil {
 		for _, v := range replies {
 			if e, ok := v.(resp.Error); ok {
-				err = e
+				// A server without AUTH repeats its arguments.
+				text, _, _ := strings.Cut(string(e), ", with args beginning with")
+				err = resp.Error(text)
 				break
 			}
 		}

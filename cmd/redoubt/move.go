@@ -151,6 +151,8 @@ func filePath(what, s string) (string, error) {
 	switch {
 	case s == "":
 		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, embedded:/path, or the path of an RDB file", what)
+	case !ok && mayBeURL(s):
+		return "", usagef("%s looks like a URL without redis:// before it; for a file of that name write ./ before it", what)
 	case !ok:
 		return s, nil
 	case scheme == "redis" || scheme == "rediss" || scheme == "unix":
@@ -159,9 +161,9 @@ func filePath(what, s string) (string, error) {
 		if host, path, _ := strings.Cut(rest, "/"); host == "" || host == "localhost" {
 			return "/" + path, nil
 		}
-		return "", usagef("%s is %s; a file of another machine can't be read: want file:///path", what, s)
+		return "", usagef("%s is a file of another machine, which can't be read: want file:///path", what)
 	}
-	return "", usagef("%s has the scheme %q; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, scheme)
+	return "", usagef("%s has the scheme %s; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, shown(scheme))
 }
 
 // otherURL returns a SOURCE or TARGET with its password.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -49,16 +51,43 @@ func withPassword(raw, password string) string {
 }
 
 // address is what a URL of a server points at, to be shown: never its
-// password.
+// password, nor anything that may be a part of one.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil:
-		return "the back end"
-	case u.Host != "":
+	case err != nil || u.Opaque != "" || u.Fragment != "" || strings.Contains(u.RawQuery, "@"):
+	case u.Host != "" && !strings.Contains(u.Path, "@"):
 		return u.Host
-	case u.Path != "":
+	case u.Host == "" && u.Path != "" && (u.Scheme == "unix" || !strings.Contains(u.Path, "@")):
 		return u.Path
 	}
-	return u.Redacted()
+	return "the back end"
+}
+
+// shown is an argument as errors may show it. One that may be a URL may have a
+// password in it.
+func shown(arg string) string {
+	if strings.ContainsAny(arg, "@/") {
+		return "URL"
+	}
+	return strconv.Quote(arg)
+}
+
+// mayBeURL reports whether a path may be a URL in which something was forgotten, like
+// its scheme. One that begins with a slash or a dot is a path.
+func mayBeURL(path string) bool {
+	if !strings.HasPrefix(path, "//") && (strings.HasPrefix(path, "/") || strings.HasPrefix(path, ".")) {
+		return false
+	}
+	user, _, ok := strings.Cut(path, "@")
+	return ok && strings.Contains(user, ":")
+}
+
+// listenAddress refuses a URL as an address to listen on: its password would be in
+// the error.
+func listenAddress(flag, address string) error {
+	if strings.Contains(strings.TrimPrefix(address, "unix:"), "://") || mayBeURL(strings.TrimPrefix(strings.TrimPrefix(address, "unix:"), "//")) {
+		return fmt.Errorf("%s is a URL, or has a user; want host:port", flag)
+	}
+	return nil
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -51,7 +53,12 @@ more than the environment, the environment more than the file.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misusef("%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if none, ok := errors.AsType[*pflag.NotExistError](err); ok && none.GetSpecifiedShortnames() != "" {
+			return misusef("unknown shorthand flag: -%c", none.GetSpecifiedName()[0]) // what follows may be a password, as in redis-cli -a
+		}
+		return misusef("%w", err)
+	})
 	for cmd := range within(root) {
 		cmd.Args = usageArgs(cmd.Args)
 	}
@@ -103,11 +110,15 @@ func isSetting(f *pflag.Flag) bool {
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if !cmd.HasParent() && len(args) > 0 {
-			return misusef("unknown command %q", args[0])
+			return misusef("unknown command %s", shown(args[0]))
 		}
 		if err := check(cmd, args); err != nil {
+			text := err.Error()
+			for _, a := range args {
+				text = strings.ReplaceAll(text, strconv.Quote(a), shown(a))
+			}
 			_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-			return misusef("%s: %w", path, err)
+			return misusef("%s: %s", path, text)
 		}
 		return nil
 	}

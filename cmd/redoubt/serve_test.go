@@ -363,3 +363,47 @@ func TestWithoutHTTP(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestServeKeepsSecrets: no password of the server, its clients or its back end is in
+// what it logs or tells.
+func TestServeKeepsSecrets(t *testing.T) {
+	const secret = "s3cr3tw0rd"
+	r := redistest.Start(t, "--requirepass", secret)
+	for _, backend := range []string{"embedded:", "redis://:" + secret + "@" + r.Addr()} {
+		p := startServing(t, "--listen=127.0.0.1:0", "--log-level=debug", "--backend", backend, "--password", secret)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := &buffer{}
+		copied := make(chan struct{})
+		go func() {
+			_, _ = io.Copy(told, conn)
+			close(copied)
+		}()
+		send := func(lines ...string) {
+			if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n"); err != nil {
+				t.Error(err)
+			}
+		}
+		send("AUTH wrong-"+secret, "AUTH "+secret, "AUTH nobody "+secret+"x", "HELLO 3 AUTH default "+secret, "HELLO 9 AUTH default "+secret, "AUTH "+secret+" a b", "CLIENT LIST", "CLIENT INFO", "INFO", "INFO all", "INFO server", "LOCK.INFO x", "MONITOR")
+		other := dial(t, p.addr)
+		if err := other.Do(t.Context(), "AUTH", secret).Err(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "MONITOR tells", func() bool {
+			return other.Do(t.Context(), "GET", "end").Err() != nil && strings.Contains(told.String(), `"end"`)
+		})
+		_, metrics := p.get(t, "/metrics")
+		_, health := p.get(t, "/healthz")
+		p.signal(syscall.SIGTERM)
+		p.wait()
+		_ = conn.Close()
+		<-copied
+		for what, text := range map[string]string{"the log": p.stderr.String(), "the client": told.String(), "/metrics": metrics, "/healthz": health} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s: %s has it: %s", backend, what, text[max(0, strings.Index(text, secret)-200):])
+			}
+		}
+	}
+}

@@ -23,6 +23,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/redoubt-go/redoubt/internal/settings"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
@@ -176,7 +177,7 @@ func (p *parser) file(text []byte) {
 
 // syntax reports what the YAML library says, which names the line in its text.
 func (p *parser) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text := settings.NoYAML(err)
 	line := 0
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		number, what, _ := strings.Cut(rest, ": ")
@@ -229,7 +230,7 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 			continue
 		}
 		if known := slices.Concat(directives, ownDirectives); !slices.Contains(known, k.Value) {
-			p.fail(k.Line, "directive %q is unknown; want one of %s", k.Value, strings.Join(known, ", "))
+			p.fail(k.Line, "directive %q is unknown; want one of %s", settings.Word(k.Value), strings.Join(known, ", "))
 			continue
 		}
 		if lines[k.Value] != 0 {

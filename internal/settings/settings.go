@@ -123,7 +123,7 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil // nothing but comments
 	} else if err != nil {
-		return nil, []error{fmt.Errorf(" %s", strings.TrimPrefix(err.Error(), "yaml: "))} // names the line itself
+		return nil, []error{fmt.Errorf(" %s", NoYAML(err))} // names the line itself
 	}
 	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, []error{errors.New(" has a second document; want one")}
@@ -145,7 +145,7 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 		first, twice := settings[key.Value]
 		switch {
 		case !slices.Contains(allowed, key.Value):
-			fail(key, "unknown setting %q; allowed are %s", key.Value, strings.Join(allowed, ", "))
+			fail(key, "unknown setting %q; allowed are %s", Word(key.Value), strings.Join(allowed, ", "))
 		case twice:
 			fail(key, "%s is set twice; first in line %d", key.Value, first.line)
 		case value.Kind != yaml.ScalarNode:
@@ -157,4 +157,26 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 		}
 	}
 	return settings, errs
+}
+
+// NoYAML says why a text is no YAML, without showing any of it: a password that
+// begins with an asterisk is taken for the name of something.
+func NoYAML(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.HasPrefix(text, "unknown anchor") {
+		return "a value begins with an asterisk; put it in quotes"
+	}
+	return text
+}
+
+// Word returns what of a key may be shown: the name at its beginning. What follows
+// may be a value that is not separated as it should be, like a password.
+func Word(key string) string {
+	end := strings.IndexFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+	if end < 0 {
+		return key
+	}
+	return key[:end] + "…"
 }
