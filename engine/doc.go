@@ -41,7 +41,8 @@
 //
 // The log is compacted in the background, by reading it into a second engine:
 // commands go on meanwhile, and the memory of a second copy is taken for as
-// long as that lasts, of one key a third. What is written is read back, and run,
+// long as that lasts, of one key a third. With [Options.MaxMemory] that is done in
+// parts, so the copy has a quarter of it. What is written is read back, and run,
 // before the old log is deleted. A directory belongs to one process at a time.
 //
 // # Promises

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -86,7 +85,8 @@ func (e *Engine) logNotice(err error) {
 
 // Compact rewrites the log to what it amounts to. The engine does so on its
 // own as the log grows. Commands go on meanwhile; it takes the memory of a
-// second copy of the data until it returns.
+// second copy of the data until it returns, or of a quarter of MaxMemory if that
+// is set.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.log == nil {
 		return fmt.Errorf("engine: nothing is saved by this engine: it has no directory")
@@ -134,23 +134,6 @@ func (e *Engine) replayer() func(aof.Record) error {
 		}
 		return nil
 	}
-}
-
-// fold repeats records in a second engine and dumps it.
-func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) (err error) {
-	defer func() { // nobody above knows of panics
-		if r := recover(); r != nil {
-			e.panicked("compaction", "", r)
-			err = fmt.Errorf("engine: internal error: %s", panicText(r))
-		}
-	}()
-	second := create(Options{Clock: e.clock})
-	second.startLoading()
-	err = each(second.replayer())
-	if err == nil {
-		err = second.dumpAll(emit)
-	}
-	return errors.Join(err, second.Close())
 }
 
 // cmdBgrewriteaof starts a compaction and does not wait for it. INFO tells how

@@ -62,8 +62,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// MaxMemory is how many bytes the keys may take with their values, as the
-	// engine counts them; the process needs up to twice as much, as Go's
-	// collector has it. What may need more is then refused with an OOM error, or
+	// engine counts them; the process needs up to twice as much, or a little more with
+	// Dir, if GOMEMLIMIT tells Go's collector so. What may need more is then refused with an OOM error, or
 	// evicts other keys, as MaxMemoryPolicy says. Defaults to no limit.
 	MaxMemory int64
 	// MaxMemoryPolicy says which keys go when there are too many: noeviction,

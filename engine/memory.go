@@ -155,6 +155,10 @@ func (m *memory) set(name, value string) string {
 	return value
 }
 
+// MaxMemory returns how many bytes the keys may take with their values now, 0 for no limit:
+// CONFIG SET changes it.
+func (e *Engine) MaxMemory() int64 { return e.memory.limit.Load() }
+
 func (m *memory) over() bool {
 	limit := m.limit.Load()
 	return limit != 0 && m.used.Load() > limit

@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/settings"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -27,6 +28,7 @@ type storage struct {
 
 	maxMemory settings.Bytes
 	evict     eviction
+	clients   *budget.Budget // what clients hold; may be nil
 }
 
 // evictions are the names of Redis' maxmemory-policy.
@@ -75,7 +77,7 @@ func (f *fsync) Type() string { return "policy" }
 func (s *storage) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.dir, "dir", "", "`directory` that the embedded back end saves its data in; made if it is missing; without one all is gone when the process ends")
 	flags.Var(&s.fsync, "fsync", "when saved data is forced to disk: always, before the reply; everysec, once a second; never, when the system likes")
-	flags.Var(&s.maxMemory, "maxmemory", "greatest `size` of the keys and values of the embedded back end, 0 for none; the process takes up to twice as much")
+	flags.Var(&s.maxMemory, "maxmemory", "greatest `size` of the keys and values of the embedded back end, 0 for none; the process takes up to twice as much and 64MiB, beside what clients hold")
 	s.evict = "noeviction"
 	flags.Var(&s.evict, "maxmemory-policy", "what happens beyond maxmemory: noeviction, writes are refused; or keys go, locks and limits among them: allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, -lfu, -random, -ttl of keys with a time to live")
 }
@@ -154,13 +156,15 @@ func (s *storage) failure(err error) error {
 
 // openEmbedded makes a back end of an engine in this process.
 func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logger) (*backend, error) {
+	keeper := keepMemory(int64(s.maxMemory), s.clients)
 	e, err := s.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
+	keeper.follow(e)
 	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
-	b.closers = append(b.closers, e.Close)
+	b.closers = append(b.closers, e.Close, keeper.close)
 	b.hurry = e.StopScripts
 	if err := b.connect(e, prefix); err != nil {
 		return nil, errors.Join(err, b.close())

@@ -74,6 +74,7 @@ directory or an address can't be used.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.budget = budget.New(int64(f.maxClientMemory))
+			f.storage.clients = f.budget
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)

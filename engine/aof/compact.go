@@ -11,7 +11,8 @@ import (
 
 // A compactor replaces the logs by a base. It reads them back from disk into a
 // second store, so that it needs no lock of the first and stops no writer; it
-// takes the memory of a second copy while it runs. A snapshot of the store
+// takes the memory of a second copy while it runs, or of a part if its Fold reads the
+// records more than once. A snapshot of the store
 // itself was rejected: it would have to hold a shard for as long as its
 // largest value takes.
 type compactor struct {

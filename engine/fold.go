@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+
+	"github.com/redoubt-go/redoubt/engine/aof"
+)
+
+// fold repeats records in a second engine and dumps it. With a limit of memory it does so
+// in parts, of some of the keys each, so that the second engine stays small: the records are
+// then read once more for each part.
+func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) (err error) {
+	defer func() { // nobody above knows of panics
+		if r := recover(); r != nil {
+			e.panicked("compaction", "", r)
+			err = fmt.Errorf("engine: internal error: %s", panicText(r))
+		}
+	}()
+	f, err := e.folding(each)
+	if err != nil {
+		return err
+	}
+	for i := range f.parts {
+		if err := e.foldPart(f, i, each, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) foldPart(f *folding, part int, each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) error {
+	second := create(Options{Clock: e.clock})
+	second.startLoading()
+	repeat := second.replayer()
+	err := each(func(r aof.Record) error {
+		if f.parts > 1 {
+			if r.Commands = f.of(part, r.Commands); len(r.Commands) == 0 {
+				return nil
+			}
+		}
+		return repeat(r)
+	})
+	if err == nil {
+		err = second.dumpAll(emit)
+	}
+	return errors.Join(err, second.Close())
+}
+
+const (
+	foldShare = 4  // of the limit of memory, which a part is to take at most
+	mostParts = 16 // of a fold
+	mostTied  = 64 << 10
+)
+
+// A folding is how the keys are divided into parts. Keys that one command has
+// together are in one part, as RENAME's.
+type folding struct {
+	parts int
+	seed  maphash.Seed
+	tied  map[string]string // a key to another of its part
+	kept  [][][]byte
+	at    []int
+}
+
+// folding divides the keys of some records. It makes one part of all when there is no limit,
+// and when too many keys are tied to each other.
+func (e *Engine) folding(each func(func(aof.Record) error) error) (*folding, error) {
+	f := &folding{parts: 1, seed: maphash.MakeSeed(), tied: map[string]string{}}
+	limit := e.memory.limit.Load()
+	if limit == 0 {
+		return f, nil
+	}
+	f.parts = int(min(e.memory.used.Load()/max(limit/foldShare, 1)+1, mostParts))
+	if f.parts == 1 {
+		return f, nil
+	}
+	err := each(func(r aof.Record) error {
+		for _, args := range r.Commands {
+			cmd, keys := f.keys(args)
+			switch {
+			case len(keys) < 2 || cmd.separable():
+			case len(f.tied) > mostTied:
+				return errTied
+			default:
+				for _, at := range keys[1:] {
+					f.tie(args[keys[0]], args[at])
+				}
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errTied) {
+		f.parts, f.tied, err = 1, nil, nil
+	}
+	return f, err
+}
+
+var errTied = errors.New("too many keys are tied to each other")
+
+// keys returns the positions of the keys in a command, which are valid until the next call.
+func (f *folding) keys(args [][]byte) (*command, []int) {
+	cmd := find(args[0])
+	if cmd != nil {
+		cmd = cmd.resolve(args)
+	}
+	if cmd == nil {
+		return nil, nil // it fails when it is repeated
+	}
+	f.at = cmd.keys(f.at[:0], args)
+	return cmd, f.at
+}
+
+// separable reports whether a command does to each of its keys what it does to it alone.
+func (cmd *command) separable() bool {
+	switch cmd.name {
+	case "del", "unlink", "mset":
+		return true
+	}
+	return false
+}
+
+// root is the key that stands for those that key is tied to.
+func (f *folding) root(key string) string {
+	for {
+		next, ok := f.tied[key]
+		if !ok {
+			return key
+		}
+		if further, ok := f.tied[next]; ok {
+			f.tied[key] = further // half the way for the next who asks
+		}
+		key = next
+	}
+}
+
+func (f *folding) tie(a, b []byte) {
+	if x, y := f.root(string(a)), f.root(string(b)); x != y {
+		f.tied[x] = y
+	}
+}
+
+// has reports whether a key is in a part.
+func (f *folding) has(part int, key []byte) bool {
+	if _, ok := f.tied[text(key)]; ok {
+		key = []byte(f.root(string(key)))
+	}
+	return maphash.Bytes(f.seed, key)%uint64(f.parts) == uint64(part) //nolint:gosec // not negative
+}
+
+// of returns those of commands that concern a part. What has no keys, like FLUSHALL,
+// concerns each.
+func (f *folding) of(part int, commands [][][]byte) [][][]byte {
+	f.kept = f.kept[:0]
+	selects := 0
+	for _, args := range commands {
+		cmd, keys := f.keys(args)
+		switch {
+		case len(keys) == 0:
+			if cmd != nil && cmd.name == "select" {
+				selects++
+			}
+		case len(keys) > 1 && cmd.separable():
+			if args = f.those(part, args, keys); args == nil {
+				continue
+			}
+		case !f.has(part, args[keys[0]]):
+			continue
+		}
+		f.kept = append(f.kept, args)
+	}
+	if len(f.kept) == selects {
+		return nil
+	}
+	return f.kept
+}
+
+// those returns a command for those of its keys that are in a part, or nil.
+func (f *folding) those(part int, args [][]byte, keys []int) [][]byte {
+	step := 1
+	if len(keys) > 1 {
+		step = keys[1] - keys[0] // a key, and what belongs to it
+	}
+	out := [][]byte{args[0]}
+	for _, at := range keys {
+		if f.has(part, args[at]) {
+			out = append(out, args[at:at+step]...)
+		}
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
