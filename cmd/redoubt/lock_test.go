@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -284,9 +283,6 @@ func TestBusy(t *testing.T) {
 
 	// A waiter leaves at a signal, as the signal's victim.
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		if signal.Ignored(sig) {
-			continue // the tests run under nohup, and what they start ignores it too
-		}
 		waiter := start(t, env, "lock", "deploy", "--", "true")
 		eventually(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for lock") })
 		waiter.signal(sig)

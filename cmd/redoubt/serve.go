@@ -60,7 +60,8 @@ docs/pools.md.
 
 SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
 what is in flight finish for up to --drain-timeout, and exits. A second signal
-ends it at once.
+ends it at once. SIGHUP does the same, unless it is ignored, as under nohup; in
+front of pools it has the file of pools read again.
 
 On the --http address, /metrics is for Prometheus and /healthz says whether the
 back end answers and its directory can be written to. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
@@ -86,6 +87,9 @@ directory or an address can't be used.`,
 					return testConf(f.pools, cmd.ErrOrStderr())
 				}
 				return servePools(f, signals, cmd.ErrOrStderr())
+			}
+			if !signal.Ignored(syscall.SIGHUP) { // by nohup(1)
+				signal.Notify(signals, syscall.SIGHUP) // pools are read again at it
 			}
 			return serve(f, signals, cmd.ErrOrStderr())
 		},

@@ -85,7 +85,8 @@ func inherited(arg string) (*os.File, error) {
 
 // surviveSignals makes SIGKILL the only signal that ends the guard. Signals
 // are caught rather than ignored, because a command inherits what is ignored,
-// and would be deaf. What was ignored from the start, as by nohup(1), stays.
+// and would be deaf. A SIGHUP or SIGINT that was ignored from the start, as by nohup(1),
+// stays; of other signals Go's runtime doesn't tell.
 func surviveSignals() {
 	c := make(chan os.Signal, 1) // never read; Notify doesn't block
 	for _, sig := range []os.Signal{

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	if script := os.Getenv("SUPERVISE_HELPER"); script != "" {
 		os.Exit(helper(script))
 	}
+	signalsByDefault()
 	os.Exit(m.Run())
 }
 
@@ -91,21 +92,7 @@ func helper(script string) int {
 
 func startHelper(t *testing.T, script, arg, ttl string, env ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), "SUPERVISE_HELPER="+script, "SUPERVISE_ARG="+arg, "SUPERVISE_TTL="+ttl)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A process group that no terminal watches over gets SIGHUP when one of it
-	// is stopped and another ends. That must not be the group of the tests.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
+	return startHelperAs(t, `exec "$0"`, script, arg, ttl, env...)
 }
 
 // helperDeadline is when the lease of the helper that was given arg ends.

@@ -11,8 +11,9 @@ import (
 )
 
 // Signals lists what a caller of [Run] should catch and pass to it. It leaves
-// out what is ignored at the time of the call, so that a command under
-// nohup(1), or in the background of a script, ignores it too.
+// out what is ignored at the time of the call, so that a command under nohup(1), or in
+// the background of a script, ignores it too. Go's runtime keeps only SIGHUP and SIGINT
+// ignored: a SIGQUIT that a script's shell had ignored is back at its default by then.
 func Signals() []os.Signal {
 	var sigs []os.Signal
 	for _, sig := range []os.Signal{

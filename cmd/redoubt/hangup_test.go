@@ -1,0 +1,83 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+)
+
+// What the tests start begins with SIGHUP and SIGINT as usual, also where they run under
+// nohup, or in the background of a script: a signal that is caught is not inherited.
+func init() {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
+// A terminal that is closed ends a server as SIGTERM does: all is saved.
+func TestHangupEndsServe(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, "--backend=embedded:"+dir)
+	if err := dial(t, s.addr).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	if code := s.wait(); code != 0 || !strings.Contains(s.stderr.String(), `"msg":"draining"`) {
+		t.Fatalf("exit %d, %q", code, s.stderr.String())
+	}
+	s = startServe(t, "--backend=embedded:"+dir)
+	if v := dial(t, s.addr).Get(t.Context(), "k").Val(); v != "v" {
+		t.Errorf("after that k is %q", v)
+	}
+}
+
+// Under nohup it goes on.
+func TestServeUnderNohup(t *testing.T) {
+	s := startServingAs(t, deafTo(t, "HUP"), "--listen=127.0.0.1:0")
+	s.signal(syscall.SIGHUP)
+	if err := dial(t, s.addr).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 || !strings.Contains(s.stderr.String(), `"signal":"terminated"`) {
+		t.Errorf("exit %d, %q", code, s.stderr.String())
+	}
+}
+
+// A command under nohup, or in the background of a script, is as deaf with a lock as it is
+// without, and so is redoubt.
+func TestLockUnderNohup(t *testing.T) {
+	srv := redistest.Start(t)
+	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+		file := filepath.Join(t.TempDir(), "ready")
+		p := startAs(t, deafTo(t, name), nil, "lock", name, "--backend", srv.URL(), "--", "sh", "-c",
+			"kill -"+name+` $$; echo >> "$1"; until [ -e "$1.go" ]; do sleep 0.05; done; exit 7`, "sh", file)
+		lines(t, file, 1) // the command got one, and lives
+		p.signal(sig)
+		if err := os.WriteFile(file+".go", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.wait(); code != 7 {
+			t.Errorf("SIG%s: exit %d, %q", name, code, p.stderr.String())
+		}
+	}
+}
+
+// deafTo returns a program that becomes redoubt, with a signal ignored.
+func deafTo(t *testing.T, name string) string {
+	t.Helper()
+	by := filepath.Join(t.TempDir(), "by")
+	if err := os.WriteFile(by, []byte("#!/bin/sh\ntrap '' "+name+"\nexec "+binary+` "$@"`), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return by
+}
