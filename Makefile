@@ -132,6 +132,13 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
 	go run ./internal/redissuite -source "$(SUITE)" $(UNITS)
 
+# The server is built without the race detector unless RACE=1: under it memory can't be judged.
+.PHONY: attack
+attack: needed ## Attacks the built server, beside clients that check every reply; SEED=1, DURATION=10s for each attack, ONLY=regexp, RACE=1, RECORD=1 keeps the numbers for docs/security.md
+	@mkdir -p bin && go test -c -o bin/attack.test ./internal/attack
+	@cd internal/attack && "$(CURDIR)/bin/attack.test" -test.run '^TestAttacks$$' -test.timeout 0 \
+		-duration "$(or $(DURATION),10s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' $(if $(RACE),-raced) $(if $(RECORD),-record)
+
 .PHONY: bench
 bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results
 	cd bench && go run . $(ARGS)
