@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"proxy/budget":        {},
 	"proxy/memcached":     {"internal/socket", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/keyslot", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/ring", "resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

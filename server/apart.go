@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -59,6 +60,58 @@ func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // th
 		c.apart = c.next
 	}
 	return true
+}
+
+// send is [proxy.Upstream.Send] to the upstream, for what has the place first in the client's
+// order.
+func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n int, commands []byte) error { //nolint:revive // the parameter is how it travels
+	if apart || c.apart != 0 {
+		if !c.inOrder(first, apart) {
+			return errGone
+		}
+		if apart {
+			return c.upstream.Within(c.timeout).Apart().Send(to, tag, n, commands)
+		}
+	}
+	if c.polled() {
+		err := c.upstream.Within(c.timeout).TrySend(to, tag, n, commands)
+		if !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		c.makeWay(err)
+	}
+	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
+}
+
+// makeWay is for a client that has to wait to send: it leaves the poller, unless it is for
+// the one time that the connection is not made yet.
+func (c *session) makeWay(busy error) {
+	if errors.Is(busy, proxy.ErrConnecting) {
+		c.stepAside()
+	} else {
+		c.leave()
+	}
+}
+
+// sendScript is [proxy.Upstream.SendScript], as send is Send.
+func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
+	apart := c.scriptGoesApart(cmd)
+	if apart || c.apart != 0 {
+		if !c.inOrder(tag, apart) {
+			return errGone
+		}
+		if apart {
+			return c.upstream.Within(c.timeout).Apart().SendScript(&c.out, tag, cmd)
+		}
+	}
+	if c.polled() {
+		err := c.upstream.Within(c.timeout).TrySendScript(&c.out, tag, cmd)
+		if !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		c.makeWay(err)
+	}
+	return c.upstream.Within(c.timeout).SendScript(&c.out, tag, cmd)
 }
 
 // smallReplies are the commands whose replies are short, whatever they are given.

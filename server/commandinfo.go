@@ -2,12 +2,12 @@ package server
 
 import (
 	"bytes"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/glob"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -104,15 +104,15 @@ func filtered(table []*command.Command, args [][]byte) []*command.Command {
 		return nil // the back end says what is wrong
 	}
 	value := string(args[2])
+	what := strings.ToLower(string(args[1]))
 	return slices.DeleteFunc(slices.Clone(table), func(e *command.Command) bool {
-		switch strings.ToLower(string(args[1])) {
+		switch what {
 		case "module":
 			return !strings.EqualFold(value, "redoubt")
 		case "aclcat":
 			return !e.InCategory(value)
 		case "pattern":
-			match, err := path.Match(strings.ToLower(value), strings.ToLower(e.Name))
-			return err != nil || !match
+			return !glob.MatchFold(args[2], []byte(e.Name))
 		}
 		return true
 	})

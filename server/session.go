@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -376,58 +375,6 @@ func (c *session) sendSpan() {
 			c.unreachable(c.span.tag+uint64(i), err) //nolint:gosec // positive
 		}
 	}
-}
-
-// send is [proxy.Upstream.Send] to the upstream, for what has the place first in the client's
-// order.
-func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n int, commands []byte) error { //nolint:revive // the parameter is how it travels
-	if apart || c.apart != 0 {
-		if !c.inOrder(first, apart) {
-			return errGone
-		}
-		if apart {
-			return c.upstream.Within(c.timeout).Apart().Send(to, tag, n, commands)
-		}
-	}
-	if c.polled() {
-		err := c.upstream.Within(c.timeout).TrySend(to, tag, n, commands)
-		if !errors.Is(err, proxy.ErrBusy) {
-			return err
-		}
-		c.makeWay(err)
-	}
-	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
-}
-
-// makeWay is for a client that has to wait to send: it leaves the poller, unless it is for
-// the one time that the connection is not made yet.
-func (c *session) makeWay(busy error) {
-	if errors.Is(busy, proxy.ErrConnecting) {
-		c.stepAside()
-	} else {
-		c.leave()
-	}
-}
-
-// sendScript is [proxy.Upstream.SendScript], as send is Send.
-func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
-	apart := c.scriptGoesApart(cmd)
-	if apart || c.apart != 0 {
-		if !c.inOrder(tag, apart) {
-			return errGone
-		}
-		if apart {
-			return c.upstream.Within(c.timeout).Apart().SendScript(&c.out, tag, cmd)
-		}
-	}
-	if c.polled() {
-		err := c.upstream.Within(c.timeout).TrySendScript(&c.out, tag, cmd)
-		if !errors.Is(err, proxy.ErrBusy) {
-			return err
-		}
-		c.makeWay(err)
-	}
-	return c.upstream.Within(c.timeout).SendScript(&c.out, tag, cmd)
 }
 
 // unreachable answers a command that could not be sent.
