@@ -11,6 +11,7 @@ import (
 // none of these; the sizes of strings and of single commands are its own.
 type bounds struct {
 	reply       int   // of one command or transaction, in bytes
+	scripted    int   // reply of a command that a script runs
 	transaction int   // the commands of a MULTI, in bytes
 	effects     int   // what one script or transaction changes, as it is logged, in bytes
 	restored    int64 // what one RESTORE unpacks, in bytes
@@ -19,14 +20,14 @@ type bounds struct {
 	tracked     int   // names of keys that CLIENT TRACKING remembers, in bytes
 	clientName  int   // CLIENT SETNAME and SETINFO, in bytes
 	source      int   // of one script, in bytes
-	loaded      int   // SCRIPT LOAD, in bytes of source
+	loaded      int   // SCRIPT LOAD, in bytes, compiled
 	evals       int   // scripts that came by EVAL; the oldest are forgotten
-	evalBytes   int   // of them, in bytes of source
+	evalBytes   int   // of them, in bytes, compiled
 }
 
 var defaultBounds = bounds{
-	reply: 1 << 30, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
-	source: 4 << 20, loaded: 64 << 20, evals: 500, evalBytes: 8 << 20,
+	reply: 1 << 30, scripted: 64 << 20, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
+	source: 4 << 20, loaded: 64 << 20, evals: 500, evalBytes: 64 << 20,
 }
 
 // perName is what is held beside the bytes of a name, or an argument.
@@ -50,7 +51,7 @@ func (c *call) room(n int) {
 // outgrow is called when a reply passes roomy: at its beginning, when it has
 // become long, and when it is too large.
 func (c *call) outgrow(size int) {
-	most := c.e.bounds.reply
+	most := c.mostReply()
 	if size > most && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
 		panic(replyTooLarge{})
 	}
@@ -72,8 +73,17 @@ func (f *effects) overdone(e *Engine) string {
 	return "ERR the script or transaction has changed more than " + strconv.Itoa(e.bounds.effects) + " bytes at once: change less at once"
 }
 
-func (e *Engine) tooLarge() string {
-	return "ERR the reply is larger than " + strconv.Itoa(e.bounds.reply) + " bytes: ask for less at once"
+// mostReply is how large the reply may be. A script holds its replies while it
+// makes values of them.
+func (c *call) mostReply() int {
+	if c.scripted {
+		return min(c.e.bounds.scripted, c.e.bounds.reply)
+	}
+	return c.e.bounds.reply
+}
+
+func (c *call) tooLarge() string {
+	return "ERR the reply is larger than " + strconv.Itoa(c.mostReply()) + " bytes: ask for less at once"
 }
 
 // nameFits answers a name that is too long.

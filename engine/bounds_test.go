@@ -12,7 +12,7 @@ import (
 // small returns an engine with bounds that a test can reach.
 func small(t *testing.T) *Engine {
 	e := open(t, Options{})
-	e.bounds = bounds{reply: 1000, transaction: 1000, names: 1000, prefixes: 3, tracked: 1000, clientName: 10, source: 400, loaded: 100, evals: 3, evalBytes: 60}
+	e.bounds = bounds{reply: 1000, scripted: 1000, transaction: 1000, names: 1000, prefixes: 3, tracked: 1000, clientName: 10, source: 400, loaded: 1200, evals: 3, evalBytes: 1500}
 	return e
 }
 
@@ -160,7 +160,7 @@ func TestManyScripts(t *testing.T) {
 	for i := range 20 {
 		want(t, s, fmt.Sprintf("EVAL return(%d) 0", i), fmt.Sprintf(":%d\r\n", i))
 	}
-	if n := len(e.cache.byDigest); n != 4 || e.cache.bytes != len("return(19)return(18)return(17)") {
+	if n := len(e.cache.byDigest); n != 4 || e.cache.bytes != 3*e.cache.passing[0].size {
 		t.Errorf("%d scripts are left, of %d bytes", n, e.cache.bytes)
 	}
 	if there(3) {

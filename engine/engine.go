@@ -209,9 +209,9 @@ func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
+	e.StopScripts()
 	e.sweeper.stop()
 	e.stirrer.end()
-	e.StopScripts()
 	e.memory.evictor.stop()
 	for i := range e.shards {
 		sh := &e.shards[i]

@@ -33,7 +33,7 @@ func (c *call) rescueUnlocked(from int) {
 func (c *call) panicked(from int, r any) {
 	c.wait = nil
 	if _, ok := r.(replyTooLarge); ok {
-		c.w = resp.AppendError(give(c.w[:from]), c.e.tooLarge())
+		c.w = resp.AppendError(give(c.w[:from]), c.tooLarge())
 		return
 	}
 	name := ""

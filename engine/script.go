@@ -142,7 +142,14 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 		p = resp.RESP3
 	}
 	h.reply = h.command(h.reply[:0], p, args)
-	passReply(h.reply, r)
+	if cap(h.reply) <= maxIdleReply {
+		passReply(h.reply, r)
+	} else {
+		long := h.reply
+		h.reply = nil
+		r.Hold(cap(long))
+		passReply(long, r)
+	}
 	if h.long {
 		h.long = false
 		r.Look()
@@ -235,7 +242,9 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	outer.reads = outer.reads || cmd.flags&flagReadonly != 0
 	for _, key := range c.broadcast {
 		outer.broadcast = append(outer.broadcast, clone(key))
+		outer.effects.bytes += len(key) + perName
 	}
+	outer.effects.bytes += len(c.ready) * perName
 	outer.ready = append(outer.ready, c.ready...)
 	outer.dirty += c.dirty
 	if c.journaled() {
@@ -246,6 +255,7 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 		outer.effects.join(&c.effects)
 		for _, key := range c.touched {
 			outer.touched = append(outer.touched, clone(key))
+			outer.effects.bytes += len(key) + perName
 		}
 	}
 	w := c.w

@@ -27,7 +27,7 @@ type script struct {
 	mayWrite bool // the same, said the other way round: it has such a line
 	keysOnly bool // uses no keys but those that it is given
 	source   string
-	size     int  // of its source
+	size     int  // in bytes, compiled, with its source
 	kept     bool // by SCRIPT LOAD
 }
 
@@ -41,6 +41,10 @@ type scriptCache struct {
 	passing  []*script // the others, oldest first
 	bytes    int       // of those
 }
+
+// smallScript is the largest script, in bytes, that a session remembers beside
+// the cache: what it remembers lives on when the cache forgets it.
+const smallScript = 64 << 10
 
 var (
 	errManyScripts = errors.New("the scripts that are loaded are too large together: SCRIPT FLUSH")
@@ -81,11 +85,12 @@ func (e *Engine) compile(digest [digestLen]byte, source []byte) (*script, error)
 	if most := e.bounds.source; len(source) > most {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", errLongScript, len(source), most)
 	}
-	proto, err := lua.Compile("user_script", string(source))
+	text := string(source)
+	proto, err := lua.Compile("user_script", text)
 	if err != nil {
 		return nil, err
 	}
-	s := &script{digest: string(digest[:]), proto: proto, native: e.opts.Natives[string(digest[:])], source: string(source), size: len(source)}
+	s := &script{digest: string(digest[:]), proto: proto, native: e.opts.Natives[string(digest[:])], source: text, size: proto.Size()}
 	s.keysOnly = s.native != nil || declares(proto)
 	if flags := proto.Flags(); flags != nil {
 		s.mayWrite = true
@@ -174,7 +179,9 @@ func (s *Session) script(digest []byte) *script {
 		return last
 	}
 	found := s.e.cache.find(digest)
-	s.lastScript, s.scriptFlushes = found, flushes
+	if s.lastScript, s.scriptFlushes = found, flushes; found != nil && found.size > smallScript {
+		s.lastScript = nil
+	}
 	return found
 }
 

@@ -67,7 +67,9 @@ func (s *Session) load(source []byte) (*script, error) {
 		return last, nil
 	}
 	found, err := s.e.cache.load(source, false, s.e)
-	s.lastEval, s.evalFlushes = found, flushes
+	if s.lastEval, s.evalFlushes = found, flushes; found != nil && found.size > smallScript {
+		s.lastEval = nil
+	}
 	return found, err
 }
 

@@ -100,6 +100,7 @@ func (l *thread) command() (failed bool) {
 		return true
 	}
 	st.work(10)
+	held := st.held
 	r := &st.reply
 	r.start(l, st.resp3)
 	if st.host == nil {
@@ -113,6 +114,7 @@ func (l *thread) command() (failed bool) {
 	if cap(st.argBuf) > mostScratch {
 		st.argBuf = nil
 	}
+	st.held = held
 	l.push(r.v)
 	r.v = vNil
 	return r.isError

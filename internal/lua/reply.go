@@ -65,6 +65,10 @@ type Reply struct {
 // the Host's Call.
 func (r *Reply) Look() { r.l.st.refuel() }
 
+// Hold counts n bytes that the Host keeps until its Call returns. It may end the
+// Call, as anything may that the reply is told.
+func (r *Reply) Hold(n int) { r.l.st.hold(n) }
+
 // An aggregate is a reply whose elements are still coming.
 type aggregate struct {
 	t    *table
