@@ -331,7 +331,7 @@ func TestEvictionDoesNotWaitForAScript(t *testing.T) {
 		if got := run(s, fmt.Sprintf("SET k%d %s", i, xs(100))); !strings.HasPrefix(got, "+OK") && shardOf(fmt.Appendf(nil, "k%d", i)) != shardOf([]byte("{big}")) {
 			t.Fatalf("SET k%d: %s", i, got)
 		}
-		if took := time.Since(begin); took > time.Second {
+		if took := time.Since(begin); took > 10*time.Second { // the script never ends
 			t.Fatalf("SET k%d took %v", i, took)
 		}
 		if shardOf(fmt.Appendf(nil, "k%d", i+1)) == shardOf([]byte("{big}")) {

@@ -145,7 +145,7 @@ func TestKilledHolder(t *testing.T) {
 		killed := time.Now()
 		first.signal(syscall.SIGKILL)
 		checkNext(t, second, seen)
-		if took := time.Since(killed); took > ttl+time.Second { // a second to start and to be noticed
+		if took := time.Since(killed); took > ttl+5*time.Second { // time to start and to be noticed, on a machine that does much else
 			t.Errorf("the second ran %v after the kill; the TTL is %v", took, ttl)
 		}
 	})
@@ -191,13 +191,13 @@ func TestStoppedHolder(t *testing.T) {
 func TestForcedAway(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	first, pids := holding(t, "deploy", "--backend", srv.URL(), "--ttl", "3s")
+	first, pids := holding(t, "deploy", "--backend", srv.URL(), "--ttl", "9s")
 	srv.CLI("DEL", "rd:{deploy}:lock")
 	deleted := time.Now()
 	if code := first.wait(); code != exitLost {
 		t.Errorf("exit %d; want %d", code, exitLost)
 	}
-	if took := time.Since(deleted); took > 2*time.Second { // the renewal comes within 1 s
+	if took := time.Since(deleted); took > 6*time.Second { // the renewal comes within 3 s, the deadline in 7 at the least
 		t.Errorf("the command was ended %v after its lock was taken away", took)
 	}
 	for _, pid := range pids {

@@ -12,12 +12,8 @@ import (
 
 func TestCluster(t *testing.T) {
 	began := time.Now()
-	c := redistest.StartCluster(t, 3, 1)
-	took := time.Since(began)
-	t.Logf("up in %v", took)
-	if took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	c := redistest.StartCluster(t, 3, 1) // fails the test when it takes too long
+	t.Logf("up in %v", time.Since(began))
 	if n := len(c.Nodes()); n != 6 || len(c.Addrs()) != 6 {
 		t.Fatalf("it has %d nodes and %d addresses, want 6", n, len(c.Addrs()))
 	}
