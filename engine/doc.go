@@ -59,9 +59,9 @@
 //     TestNobodyOvertakesAMove.
 //   - What was confirmed is there after a crash of the process, a power cut or a
 //     full disk, as far as the fsync policy says: TestKill, TestPowerCuts,
-//     TestFullDisk, TestAlwaysHoldsReplies, TestCompactUnderLoad. Damage to what
-//     was on disk is an error, see package aof. ENGINE_FAULTS=full repeats the first two 200 and 1,000 times for each
-//     policy.
+//     TestFullDisk, TestFailingDisk, TestFailingSync, TestAlwaysHoldsReplies,
+//     TestCompactUnderLoad. ENGINE_FAULTS=full repeats the first two 200 and 1,000
+//     times for each policy. Damage to what was on disk is an error, see package aof.
 //   - No command and no script ends the process or holds it up for ever:
 //     TestPanicsAreErrors, TestHostileScripts.
 //   - A slow command holds up only what uses the same shards:

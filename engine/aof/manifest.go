@@ -83,10 +83,15 @@ func padded(b []byte) []byte {
 
 // mark returns the sector behind the body that says how much of the last log
 // is on disk.
-func (m manifest) mark(synced int64) []byte {
-	b := fmt.Appendf(nil, "synced %020d ", synced)
-	sum := crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, m.id), castagnoli), castagnoli, b)
-	return padded(fmt.Appendf(b, "%08x\n", sum))
+func (m manifest) mark(synced int64) []byte { return padded(m.appendMark(nil, synced)) }
+
+func (m manifest) appendMark(b []byte, synced int64) []byte {
+	from := len(b)
+	b = fmt.Appendf(b, "synced %020d ", synced)
+	var id [8]byte
+	binary.LittleEndian.PutUint64(id[:], m.id)
+	sum := crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b[from:])
+	return fmt.Appendf(b, "%08x\n", sum)
 }
 
 // decodeManifest returns a manifest and what its mark says, 0 when the mark
@@ -150,11 +155,9 @@ type index struct {
 	fs      FS
 	file    File  // nil before the first is written
 	at      int64 // where the mark is
+	buf     []byte
 	syncing chan error
 }
-
-// log returns the entry of the last log.
-func (x *index) log() *entry { return &x.files[len(x.files)-1] }
 
 // errUnsynced says that nobody knows which of two manifests survives a power cut.
 var errUnsynced = errors.New("the directory can't be synced")
@@ -205,7 +208,8 @@ func writeFile(dir FS, name string, b []byte) error {
 // setMark says how much of the last log is on disk. A kill doesn't undo that; a
 // power cut may, before the next sync.
 func (x *index) setMark(synced int64) error {
-	_, err := x.file.WriteAt(x.mark(synced), x.at)
+	x.buf = x.appendMark(x.buf[:0], synced) // the rest of the sector stays
+	_, err := x.file.WriteAt(x.buf, x.at)
 	return err
 }
 

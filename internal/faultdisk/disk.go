@@ -310,6 +310,19 @@ func (d *Disk) Kill() {
 	d.mu.Unlock()
 }
 
+// Copy returns a disk with the files as they are now, which a process that is
+// killed leaves to the next.
+func (d *Disk) Copy() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := New()
+	for name, n := range d.mu.visible {
+		next.mu.visible[name] = &inode{data: slices.Clone(n.data), durable: slices.Clone(n.data)}
+	}
+	maps.Copy(next.mu.durable, next.mu.visible)
+	return next
+}
+
 // Bytes returns a copy of a file, nil when there is none.
 func (d *Disk) Bytes(name string) []byte {
 	d.mu.Lock()
