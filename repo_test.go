@@ -294,7 +294,7 @@ func TestLengthFaultIsFound(t *testing.T) {
 	}
 }
 
-func TestTestsDoNotSleepOrSkip(t *testing.T) {
+func TestTestsCanBeRepeated(t *testing.T) {
 	for path, text := range sources(t, "_test.go") {
 		for _, f := range waitFaults(t, path, text) {
 			t.Error(f)
@@ -302,8 +302,9 @@ func TestTestsDoNotSleepOrSkip(t *testing.T) {
 	}
 }
 
-// waitFaults returns the calls of time.Sleep, and those of Skip that no comment
-// explains, on their line or directly above.
+// waitFaults returns the calls of time.Sleep, and those of Skip and of the functions of
+// math/rand that nothing can repeat which no comment explains, on their line or directly
+// above.
 func waitFaults(t *testing.T, path, text string) (faults []string) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -312,6 +313,7 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 		t.Fatal(err)
 	}
 	line := func(p token.Pos) int { return fset.Position(p).Line }
+	randImported := strings.Contains(text, `"math/rand/v2"`)
 	explained := map[int]bool{}
 	for _, c := range file.Comments {
 		for _, at := range []int{line(c.Pos()), line(c.End()) + 1} {
@@ -333,6 +335,8 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 		case name == "Sleep" && of != nil && of.Name == "time":
 			faults = append(faults, at+": time.Sleep in a test: wait for what is to happen, by a channel or by internal/await, "+
 				"or move the clock of a bubble of testing/synctest, by await.Advance")
+		case !explained[line(call.Pos())] && of != nil && of.Name == "rand" && randImported && !strings.HasPrefix(name, "New"):
+			faults = append(faults, at+": a choice that nothing can repeat: take it from randtest.Rand, which prints its seed")
 		case !explained[line(call.Pos())] && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, name) && of != nil && slices.Contains([]string{"t", "b", "tb", "f"}, of.Name):
 			faults = append(faults, at+": a skipped test proves nothing: let it fail and say what it needs. "+
 				"Where it can't be run at all, say why in a comment on the line or above it")
@@ -344,17 +348,19 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 
 func TestWaitFaultsAreFound(t *testing.T) {
 	for body, want := range map[string]int{
-		"time.Sleep(1)":                           1,
-		"t.Skip()":                                1,
-		"if x { tb.Skipf(`%d`, 1) }":              1,
-		"b.SkipNow(); time.Sleep(1)":              2,
-		"// Reason: above.\nt.SkipNow()":          0,
-		"await.Advance(1)":                        0,
-		"time.Sleep(1) // on the line":            1,
-		"// Reason: too far away.\n\nt.SkipNow()": 1,
-		"scanner.Skip(); clock.Sleep(1)":          0,
+		"time.Sleep(1)":                                                  1,
+		"t.Skip()":                                                       1,
+		"if x { tb.Skipf(`%d`, 1) }":                                     1,
+		"b.SkipNow(); time.Sleep(1)":                                     2,
+		"// Reason: above.\nt.SkipNow()":                                 0,
+		"await.Advance(1)":                                               0,
+		"time.Sleep(1) // on the line":                                   1,
+		"// Reason: too far away.\n\nt.SkipNow()":                        1,
+		"scanner.Skip(); clock.Sleep(1)":                                 0,
+		"rand.IntN(4); rand.New(rand.NewPCG(1, 2)); r.IntN(4)":           1,
+		"// Which process comes first is not ours to say.\nrand.IntN(4)": 0,
 	} {
-		if got := waitFaults(t, "x_test.go", "package x\n\nfunc f() {\n"+body+"\n}\n"); len(got) != want {
+		if got := waitFaults(t, "x_test.go", "package x\n\nimport \"math/rand/v2\"\n\nfunc f() {\n"+body+"\n}\n"); len(got) != want {
 			t.Errorf("%q: found %q, want %d", body, got, want)
 		}
 	}

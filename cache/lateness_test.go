@@ -169,7 +169,7 @@ func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 		if full() {
 			times = 100_000
 		}
-		a, r, h := w.users(), newRegister(), newHistory(w.pulse(), times)
+		a, r, h := w.users(), newRegister(t), newHistory(w.pulse(), times)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var readers sync.WaitGroup
@@ -226,7 +226,7 @@ func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	}}
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, 500*time.Millisecond }
 	a, long, short := w.users(quick), w.users(withLocal, quick), w.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })
-	r, h := newRegister(), newHistory(ownPulse(t), restarts*(writes+1))
+	r, h := newRegister(t), newHistory(ownPulse(t), restarts*(writes+1))
 	sees := func(c *cache.Cache[string, string], key string) func() bool {
 		return func() bool {
 			v, _, err := c.Get(t.Context(), key, r.loadAtOnce)

@@ -14,17 +14,23 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A register is a source of one number, of which it is known which is the least that may
 // be read.
 type register struct {
+	seed         uint64
+	loads        atomic.Uint64
 	value, floor atomic.Int64
 	mu           sync.Mutex
 	changed      chan struct{} // closed by the next invalidation
 }
 
-func newRegister() *register { return &register{changed: make(chan struct{})} }
+func newRegister(t *testing.T) *register {
+	t.Helper()
+	return &register{seed: randtest.Seed(t), changed: make(chan struct{})}
+}
 
 // next waits for the next invalidation.
 func (r *register) next(ctx context.Context) {
@@ -40,10 +46,11 @@ func (r *register) next(ctx context.Context) {
 // load reads the number, and keeps it for a while: sometimes until it is old.
 func (r *register) load(ctx context.Context, _ string) (string, bool, error) {
 	v := r.value.Load()
-	switch rand.IntN(4) {
+	choices := rand.New(rand.NewPCG(r.seed, r.loads.Add(1)))
+	switch choices.IntN(4) {
 	case 0:
 		r.next(ctx)
-		if rand.IntN(2) == 0 {
+		if choices.IntN(2) == 0 {
 			runtime.Gosched()
 		}
 	case 1:
@@ -152,7 +159,7 @@ func TestInvalidateAgainstSlowLoads(t *testing.T) {
 						o.Local = 100
 					}
 				})
-				r := newRegister()
+				r := newRegister(t)
 				caches := []*cache.Cache[string, string]{a, w.users(name), w.users(name)}
 				n := 0
 				races(t, r, caches, func(ctx context.Context) error {
@@ -171,7 +178,7 @@ func TestTagAgainstSlowLoad(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"odd", "numbers"} } }
 		a := w.users(tags)
-		races(t, newRegister(), []*cache.Cache[string, string]{a, w.users(tags), w.users(tags)}, func(ctx context.Context) error {
+		races(t, newRegister(t), []*cache.Cache[string, string]{a, w.users(tags), w.users(tags)}, func(ctx context.Context) error {
 			return a.InvalidateTag(ctx, "numbers")
 		})
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -90,7 +91,7 @@ func TestFairOrder(t *testing.T) {
 			must(t, try(t, m, "warm").Release(t.Context()))
 		}
 		holder := try(t, w.mutex(w.client(), lock.Options{}), r.name)
-		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		rng := randtest.Rand(t)
 		var cancels []context.CancelFunc
 		for i := range callers {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -83,7 +83,7 @@ func told(note1 func(note)) queue.Handler[string] {
 			panic("as told")
 		case kind == after && first:
 			return queue.After(faults.TTL/10, errors.New("as told"))
-		case kind == snooze && rand.IntN(2) == 0:
+		case kind == snooze && rand.IntN(2) == 0: // which process handles a message can't be repeated either
 			return queue.Snooze(faults.TTL / 10)
 		}
 		return nil

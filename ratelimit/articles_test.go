@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -65,7 +66,7 @@ func (a articles) right(ctx context.Context, now time.Time) bool {
 // Where the sorted set is right the log decides as it does.
 func TestWindowAgreesWithSortedSet(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 8 {
 			limit, window := 1+r.IntN(40), time.Duration(10+r.IntN(500))*time.Millisecond
 			a := articles{w.rdb, fmt.Sprint(w.Prefix, "zset", i), int64(limit), window}
@@ -195,7 +196,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		quota, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 50, Per: ratelimit.Day}})
 		must(t, err)
 		calls := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 5})
-		r := dice(t)
+		r := randtest.Rand(t)
 		for range 150 {
 			l, n := limits[r.IntN(3)], 1+r.IntN(3)
 			switch r.IntN(8) {

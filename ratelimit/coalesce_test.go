@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -75,7 +76,7 @@ func poll(t *testing.T, what string, is func() bool) {
 // refused, under one limit or several, own or stored.
 func TestCoalescedDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		g := &gate{Conn: w.clock}
 		held := clienttest.New(t, g, w.Prefix)
 		for i := range thorough(40, 15) {

@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -112,7 +113,7 @@ func TestDeniedFloodOnServer(t *testing.T) {
 // What is answered from memory is what the server would have answered.
 func TestDenialsAreTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		known := 0
 		for i := range 100 {
 			limit, name := randomLimit(r), fmt.Sprint("a", i)

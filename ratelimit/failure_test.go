@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -175,7 +176,7 @@ func TestOnFailureLocal(t *testing.T) {
 		broken.cut.Store(true)
 		c, err := redoubt.New(broken, redoubt.Options{})
 		must(t, err)
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 50 {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
 			own, err := ratelimit.New(client, ratelimit.Options{Limit: limits[0], And: limits[1:]})

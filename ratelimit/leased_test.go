@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -51,7 +52,7 @@ func (u *usage) keeps(t *testing.T, limit ratelimit.Limit, holders int, opts rat
 // than B + rW + min(N·k, r·ttl). The clock of the server and of the holders is
 // that of the bubble.
 func TestLeasesKeepTheirBound(t *testing.T) {
-	r := dice(t)
+	r := randtest.Rand(t)
 	beyond := 0
 	for range thorough(60, 25) {
 		rate := 1 + r.IntN(50)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -88,7 +89,7 @@ type noConn struct{ redoubt.Conn }
 func TestLongRun(t *testing.T) {
 	t.Parallel()
 	client, m := withTime(t)
-	r := dice(t)
+	r := randtest.Rand(t)
 	for _, limit := range []ratelimit.Limit{
 		{Rate: 1, Period: time.Hour, Burst: 2},
 		{Rate: 7, Period: time.Second, Burst: 7},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -77,7 +78,7 @@ func TestRealTime(t *testing.T) {
 // all at once.
 func TestNoTokenLost(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		peek(t, w.limiter(t, ratelimit.PerSecond(1)), "the script is loaded") // or else the first call runs after the others
 		for i := range 4000 {
 			limit := randomLimit(r)
@@ -110,7 +111,7 @@ func TestNoTokenLost(t *testing.T) {
 // A retry is refused a microsecond before RetryAfter, and allowed then.
 func TestRetryAfterIsExact(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 300 {
 			limit := randomLimit(r)
 			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
@@ -142,7 +143,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 // here as the time that its tokens are worth, decides alike.
 func TestIsTokenBucket(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 40 {
 			limit := randomLimit(r)
 			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
@@ -172,7 +173,7 @@ func TestIsTokenBucket(t *testing.T) {
 // GCRA with the mapping of the documentation decides alike.
 func TestFunnel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 30 {
 			capacity, leak := 1+r.IntN(30), []int{1, 2, 5, 10, 50, 1000}[r.IntN(6)]
 			l := w.limiter(t, ratelimit.Limit{Rate: leak, Period: time.Second, Burst: capacity})
@@ -200,7 +201,7 @@ func TestFunnel(t *testing.T) {
 // the first call to the latest time that the clock has shown.
 func TestClockSteps(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		l := w.limiter(t, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 5})
 		var first, latest int64
 		taken := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -27,7 +28,7 @@ var zones = []string{
 // hours, days without midnight, and a month beside them.
 func TestQuotaAgreesWithCalendar(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range thorough(40, 2*len(zones)) {
 			loc := zone(t, zones[i%len(zones)])
 			// Summer 2009 to 2012: Apia leaves a day out, and clocks in St. John's are

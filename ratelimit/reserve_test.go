@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -89,7 +90,7 @@ func scan(s, format string, into ...any) bool {
 // lets through all that happens, at the time when it happens.
 func TestReservationsKeepEveryLimit(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range 40 {
 			// Minutes, so that the time that this test takes does not count.
 			limits := make([]ratelimit.Limit, 1+r.IntN(3))
@@ -164,7 +165,7 @@ func TestReservationsUnderAnAddedLimit(t *testing.T) {
 // TakeUpTo takes what AllowN would, at most: the largest number that is allowed.
 func TestTakeUpTo(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range thorough(200, 100) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
 			if r.IntN(4) == 0 { // at the edge of what numbers hold

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -14,7 +15,7 @@ import (
 // when each of them has the tokens, and what is refused takes from none.
 func TestSeveralLimits(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range thorough(60, 24) {
 			limits := make([]ratelimit.Limit, 1+r.IntN(ratelimit.MaxLimits))
 			apart := make([]*ratelimit.Limiter, len(limits))

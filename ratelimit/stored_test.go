@@ -11,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -25,7 +26,7 @@ func (w *world) storedLimiter(t *testing.T) *ratelimit.Limiter {
 // operation.
 func TestStoredLimitsDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		stored := w.storedLimiter(t)
 		for i := range thorough(120, 50) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -100,7 +101,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 	client, m := withTime(t)
 	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 	must(t, err)
-	r, model := dice(t), newCell()
+	r, model := randtest.Rand(t), newCell()
 	now := time.Unix(1_760_000_000, 0)
 	limited := 0
 	for done := 0; done < calls; {
@@ -162,7 +163,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 // stored. States are far apart, so that carries and borrows all come up.
 func TestThrottleStepsAgreeWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		key := w.Prefix + "k"
 		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 		must(t, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -74,7 +75,7 @@ func (l *logOf) take(now int64, limits []ratelimit.Limit, n int) ratelimit.Decis
 // steps back.
 func TestWindowAgreesWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
-		r := dice(t)
+		r := randtest.Rand(t)
 		for i := range thorough(60, 25) {
 			var model logOf
 			name := fmt.Sprint("a", i)

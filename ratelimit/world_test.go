@@ -3,11 +3,9 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -70,17 +68,6 @@ func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:gcr
 var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
 
 var must = expect.Must
-
-// dice returns random numbers that can be had again by the seed it logs.
-func dice(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 func allow(t *testing.T, l *ratelimit.Limiter, name string, n int) ratelimit.Decision {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -241,16 +242,15 @@ func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64
 	before := descriptors(t)
 	var visits atomic.Int64
 	var wg sync.WaitGroup
-	seed := rand.Uint64()
+	n := randtest.Seed(t)
 	for k := range 24 {
 		wg.Go(func() {
-			g := &guest{rng: rand.New(rand.NewPCG(seed, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool != nil}
+			g := &guest{rng: rand.New(rand.NewPCG(n, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool != nil}
 			for visits.Add(1) <= most && !t.Failed() && g.visit(t, addr) {
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("seed %d", seed)
 	eventually(t, "they have gone", func() bool { return srv.Stats().Clients == 0 })
 	kept := func() (n int) { // for others
 		if pool == nil {

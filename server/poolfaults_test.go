@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -275,7 +276,7 @@ type portage struct {
 }
 
 func startPorters(t *testing.T, p *poolOf, n int) *portage {
-	l := &portage{seed: rand.Uint64(), failed: make([]atomic.Int64, len(p.nodes)), faults: make([]faulty, len(p.nodes)), stop: make(chan struct{})}
+	l := &portage{seed: randtest.Seed(t), failed: make([]atomic.Int64, len(p.nodes)), faults: make([]faulty, len(p.nodes)), stop: make(chan struct{})}
 	l.end = sync.OnceFunc(func() {
 		close(l.stop)
 		l.working.Wait()

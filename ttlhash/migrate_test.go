@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -50,6 +51,7 @@ func TestMigrate(t *testing.T) {
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		for n, h := range []*ttlhash.Hashes{old, w.hashes} {
+			r := randtest.Rand(t)
 			wg.Go(func() {
 				for i := 0; ; i++ {
 					select {
@@ -57,7 +59,7 @@ func TestMigrate(t *testing.T) {
 						return
 					default:
 					}
-					f := rand.IntN(5000)
+					f := r.IntN(5000)
 					if v, ok, err := h.Get(ctx, "h", fmt.Sprint("f", f)); err != nil || !ok || v != fmt.Sprint("v", f) {
 						t.Errorf("f%d is %q %v: %v", f, v, ok, err)
 						return

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -53,14 +54,13 @@ func (m *model) advance(d time.Duration) {
 func TestScriptsFollowTheModel(t *testing.T) {
 	emulating(t, func(t *testing.T, w *world) {
 		for range 4 {
-			seed := rand.Uint64()
-			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Run("", func(t *testing.T) {
 				w := *w
 				w.t = t
-				w.Prefix += fmt.Sprint("s", seed)
+				r := randtest.Rand(t)
+				w.Prefix += fmt.Sprint("s", r.Uint64())
 				c := w.freeze()
 				plain, eventful := w.hashes, w.with(ttlhash.Options{Events: true})
-				r := rand.New(rand.NewPCG(seed, 1))
 				m := &model{now: c.Now(), fields: map[string]modelField{}, events: map[string]int{}}
 				for step := range 500 {
 					h, event := plain, false

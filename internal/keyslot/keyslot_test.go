@@ -1,10 +1,10 @@
 package keyslot_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // TestOf compares with the specification's way, a bit at a time.
@@ -30,10 +30,11 @@ func TestOf(t *testing.T) {
 	if keyslot.Of([]byte("{}a")) == keyslot.Of([]byte("{}b")) {
 		t.Error("an empty tag counts")
 	}
+	r := randtest.Rand(t)
 	for n := range 300 {
 		b := make([]byte, n)
 		for i := range b {
-			if b[i] = byte(rand.Uint32()); b[i] == '{' {
+			if b[i] = byte(r.Uint32()); b[i] == '{' {
 				b[i] = 0
 			}
 		}

@@ -9,10 +9,7 @@ import (
 	"testing"
 )
 
-var (
-	update = flag.Bool("update", false, "record the replies of a real redis-server")
-	seed   = flag.Uint64("seed", 0, "where random programs begin; 0 is a fixed place")
-)
+var update = flag.Bool("update", false, "record the replies of a real redis-server")
 
 // Scripts of the corpus run with these.
 var (

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A generator writes random programs of a small grammar. They end by their
@@ -222,10 +224,7 @@ func TestRandomPrograms(t *testing.T) {
 	if testing.Short() {
 		n = 300
 	}
-	base := uint64(1)
-	if *seed != 0 {
-		base = *seed
-	}
+	base := randtest.Seed(t)
 	failures := 0
 	for i := range n {
 		src := program(base + uint64(i))

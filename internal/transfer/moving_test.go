@@ -2,11 +2,11 @@ package transfer
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
@@ -14,12 +14,13 @@ import (
 // where many large ones follow many small ones.
 func TestLargeValuesBehindSmallOnes(t *testing.T) {
 	redis, _ := startRedis(t)
+	r := randtest.Rand(t)
 	for name, from := range map[string]*store{"redis": redis, "engine": startEngine(t)} {
 		large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
 		for i := range 3000 {
 			from.must("SET", fmt.Sprint("small", i), "v")
 			if i%100 == 0 {
-				from.must("RPUSH", fmt.Sprint("large", i), large+fmt.Sprint(rand.Uint64()), large+fmt.Sprint(rand.Uint64()))
+				from.must("RPUSH", fmt.Sprint("large", i), large+fmt.Sprint(r.Uint64()), large+fmt.Sprint(r.Uint64()))
 			}
 		}
 		n, most := 0, 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -97,7 +97,7 @@ func startEngine(t testing.TB) *store {
 // fill writes random keys of every type, in every form that Redis has for it,
 // with deadlines and without, to databases 0 and 3. It returns how many.
 func fill(s *store) (n int) {
-	r := rand.New(rand.NewPCG(rand.Uint64(), 7))
+	r := randtest.Rand(s.t)
 	word := func() string {
 		switch r.IntN(5) {
 		case 0:

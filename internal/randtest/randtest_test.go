@@ -1,0 +1,133 @@
+package randtest_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/randtest"
+)
+
+// child runs one of the tests in a process of its own, in a mode that makes it end
+// badly, and returns what the process prints.
+func child(t *testing.T, test, mode string, args ...string) (cmd *exec.Cmd, out *output) {
+	t.Helper()
+	out = &output{}
+	cmd = exec.Command(os.Args[0], append([]string{"-test.run", "^" + test + "$"}, args...)...)
+	cmd.Env = append(os.Environ(), "RANDTEST="+mode, "SEED=42", "GOTRACEBACK=single")
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+	return cmd, out
+}
+
+// An output is what a child has printed so far.
+type output struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, b...)
+	return len(b), nil
+}
+
+func (o *output) has(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Contains(o.text, []byte(text))
+}
+
+// wants waits for the end of the child, which must fail, and for texts in its output.
+func wants(t *testing.T, cmd *exec.Cmd, out *output, texts ...string) {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) {
+		t.Errorf("it ended with %v", err)
+	}
+	for _, text := range texts {
+		if !out.has(text) {
+			t.Errorf("no %q in:\n%s", text, out.text)
+		}
+	}
+}
+
+// hang is a step that never ends. The name of the function has to be in the stacks.
+func hang() {
+	_, _ = os.Stderr.WriteString("hanging\n")
+	select {}
+}
+
+// TestStepThatHangs wants a step that exceeds its limit, a binary that -timeout ends,
+// one that SIGQUIT ends, and a test that panics to show the seed, and all but the last
+// of them the step and the stacks.
+func TestStepThatHangs(t *testing.T) {
+	limit := time.Minute
+	switch os.Getenv("RANDTEST") {
+	case "limit":
+		limit = 50 * time.Millisecond
+		fallthrough
+	case "timeout", "quit":
+		r, steps := randtest.Rand(t), randtest.Watch(t, limit)
+		first := r.Uint64()
+		if again := randtest.Rand(t).Uint64(); again != first {
+			t.Fatalf("one seed gave %d and %d", first, again)
+		}
+		steps.Begin(func() string { return "one that ends" })
+		steps.Begin(func() string { return "SRANDMEMBER s 1152921504606846976" })
+		hang()
+	case "panic":
+		randtest.Rand(t)
+		panic("as a fault would")
+	}
+	t.Parallel()
+	const name, step = "TestStepThatHangs: SEED=42", "SRANDMEMBER s 1152921504606846976"
+	t.Run("limit", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "TestStepThatHangs", "limit")
+		wants(t, cmd, out, name, "one step took more than 50ms: step 2, ", step, "randtest_test.hang")
+	})
+	t.Run("timeout", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "TestStepThatHangs", "timeout", "-test.timeout", "500ms")
+		wants(t, cmd, out, name, step, "randtest_test.hang", "test timed out")
+	})
+	t.Run("quit", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "TestStepThatHangs", "quit")
+		await.Soon(t, "the test hangs", func() bool { return out.has("hanging") })
+		if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, cmd, out, name, step, "randtest_test.hang", "SIGQUIT")
+	})
+	t.Run("panic", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "TestStepThatHangs", "panic")
+		wants(t, cmd, out, name, "as a fault would")
+	})
+}
+
+// TestStepsThatAreQuick wants a test to pass that takes longer than the limit of one
+// step.
+func TestStepsThatAreQuick(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	t.Run("steps", func(t *testing.T) {
+		steps, began := randtest.Watch(t, limit), time.Now()
+		await.Until(t, time.Minute, "longer than the limit", func() bool {
+			steps.Begin(func() string { return "one of many" })
+			return time.Since(began) > limit+limit/10
+		})
+	})
+}
