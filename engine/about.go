@@ -230,7 +230,7 @@ func cmdWait(c *call) {
 		c.int(0)
 		return
 	}
-	c.block(nil, time.Duration(timeout)*time.Millisecond, resp.AppendInt(nil, 0))
+	c.block(nil, longest(timeout), resp.AppendInt(nil, 0))
 }
 
 func (s *Session) setName(name []byte) {

@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // recount walks a value and returns what size says without.
@@ -82,12 +83,7 @@ func TestAccounts(t *testing.T) {
 	}
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			seed := *diffSeed
-			if seed == 0 {
-				seed = rand.Uint64()
-			}
-			t.Logf("-seed %d", seed)
-			v := vocabulary{rand.New(rand.NewPCG(seed, 3))}
+			v := vocabulary{randtest.Rand(t)}
 			clock := newFakeClock()
 			e := open(t, Options{Clock: clock})
 			s := e.Session()

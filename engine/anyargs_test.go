@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -66,7 +66,7 @@ func newMangler(b []byte) *mangler {
 	var collect func(map[string]*command)
 	collect = func(t map[string]*command) {
 		for _, name := range slices.Sorted(maps.Keys(t)) {
-			if name == "panics" { // a test's own
+			if name == "panics" || name == "breaks" { // a test's own
 				continue
 			}
 			m.commands = append(m.commands, t[name])
@@ -120,6 +120,10 @@ func (m *mangler) word() []byte {
 		}
 	case 3:
 		w = append([]byte{}, bytes.Repeat(w, 1+m.n(100))...)
+	case 4, 5, 6, 7: // an end of what numbers can be
+		w = []byte(extremes[m.n(len(extremes))])
+	case 8:
+		w = []byte(extremeFloats[m.n(len(extremeFloats))])
 	}
 	return w
 }
@@ -139,9 +143,13 @@ func harmless(args [][]byte) bool {
 	return true
 }
 
+// anyLimit is how long one command may take, on a machine that is busy with other work.
+// Alone, a few random elements of 2^24 take a second.
+const anyLimit = 30 * time.Second
+
 // anyArguments runs what b says, and wants no panic, no lock held, replies that
 // are whole, and a log that leads to the same data.
-func anyArguments(t *testing.T, b []byte) {
+func anyArguments(t *testing.T, steps *randtest.Steps, b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -170,6 +178,7 @@ func anyArguments(t *testing.T, b []byte) {
 		if !harmless(args) {
 			continue
 		}
+		steps.Begin(func() string { return quote(args) })
 		out, wait := s.Do(nil, args)
 		if wait != nil {
 			if !wait.Cancel() {
@@ -227,18 +236,13 @@ func whole(t *testing.T, args [][]byte, out []byte) {
 
 // TestAnyArguments is FuzzAnyArguments with random bytes.
 func TestAnyArguments(t *testing.T) {
-	seed := *diffSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 7))
+	r, steps := randtest.Rand(t), randtest.Watch(t, anyLimit)
 	for range thorough(20_000, 150) {
 		b := make([]byte, 2000)
 		for i := range b {
 			b[i] = byte(r.Uint32())
 		}
-		anyArguments(t, b)
+		anyArguments(t, steps, b)
 		if t.Failed() {
 			return
 		}
@@ -251,5 +255,5 @@ func FuzzAnyArguments(f *testing.F) {
 	for i := range byte(4) {
 		f.Add(bytes.Repeat([]byte{i, 3, 0, 1, 77, 2}, 100))
 	}
-	f.Fuzz(anyArguments)
+	f.Fuzz(func(t *testing.T, b []byte) { anyArguments(t, randtest.Watch(t, anyLimit), b) })
 }

@@ -274,7 +274,6 @@ func (c *call) serveKey(rk readyKey) bool {
 		}
 		r := call{e: c.e, s: w.s, cmd: w.cmd, args: w.args, proto: w.proto, db: w.db, held: c.held, now: c.now, only: key, noBlock: true}
 		served := r.retry()
-		r.settle()
 		c.ready = append(c.ready, r.ready...)
 		if !served {
 			w.mu.Unlock()
@@ -294,14 +293,22 @@ func (c *call) serveKey(rk readyKey) bool {
 	return true
 }
 
-// retry runs a waiting command again and reports whether it has a reply now.
+// retry runs a waiting command again and reports whether it has a reply now, which may
+// be that it panicked: its client's w.mu is locked, and nothing may pass it by.
 func (c *call) retry() (served bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(0, r)
+			served = true
+		}
+	}()
+	defer c.settle()
+	defer func() {
+		if r := recover(); r != nil {
+			c.panicked(0, r)
+			served = true
 			c.salvage()
 			c.log()
-			served = true
 		}
 	}()
 	c.cmd.handler(c)
@@ -333,8 +340,10 @@ func (c *call) serveLater() {
 		set.add(i)
 		r := call{e: c.e, db: rk.db, held: set, ready: []readyKey{rk}}
 		c.e.lock(&set)
-		r.serve()
-		c.e.unlock(&set)
+		func() {
+			defer c.e.unlock(&set)
+			r.serve()
+		}()
 		c.ready = append(c.ready, r.ready...)
 	}
 }

@@ -205,11 +205,10 @@ func (c *call) executeHolding(set shardSet) {
 	c.held = set
 	c.e.stats.commands.Add(1)
 	defer func() {
-		c.settle()
-		c.see()
 		c.e.unlock(&set)
 		c.released()
 	}()
+	defer c.settleSeen()
 	defer c.rescue(from)
 	c.run()
 }
@@ -248,13 +247,19 @@ func (c *call) executeOn(key []byte) {
 	c.held.add(i)
 	sh.counters.commands++
 	defer func() {
-		c.settle()
-		c.see()
 		sh.mu.Unlock()
 		c.released()
 	}()
+	defer c.settleSeen()
 	defer c.rescue(from)
 	c.run()
+}
+
+// settleSeen ends a command that holds its shards still. It is deferred by itself: a
+// panic in it must not keep the shards from being unlocked.
+func (c *call) settleSeen() {
+	c.settle()
+	c.see()
 }
 
 // lockShard reports false when the call only tries, or would wait for a slow script.

@@ -76,7 +76,7 @@ func cmdClientList(c *call) {
 	case len(c.args) >= 4 && is(c.args[2], "id"):
 		for _, a := range c.args[3:] {
 			id, ok := parseInt(a)
-			if !ok || id < 1 {
+			if !ok {
 				c.err("ERR Invalid client ID")
 				return
 			}

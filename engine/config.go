@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -61,20 +63,20 @@ func init() { maps.Copy(settings, memorySettings) }
 
 // settings are the parameters.
 var settings = map[string]setting{
-	"hash-max-listpack-entries": {"512", isCount, errMemoryValue},
-	"hash-max-ziplist-entries":  {"512", isCount, errMemoryValue},
-	"hash-max-listpack-value":   {"64", isCount, errMemoryValue},
-	"hash-max-ziplist-value":    {"64", isCount, errMemoryValue},
-	"set-max-intset-entries":    {"512", isCount, errMemoryValue},
-	"zset-max-listpack-entries": {"128", isCount, errMemoryValue},
-	"zset-max-ziplist-entries":  {"128", isCount, errMemoryValue},
-	"zset-max-listpack-value":   {"64", isCount, errMemoryValue},
-	"zset-max-ziplist-value":    {"64", isCount, errMemoryValue},
-	"list-max-listpack-size":    {"-2", isInt, errMemoryValue}, // read by tools, without effect: chunks have one size
-	"list-max-ziplist-size":     {"-2", isInt, errMemoryValue},
-	"list-compress-depth":       {"0", isInt, errMemoryValue},
-	"hll-sparse-max-bytes":      {"3000", isCount, errMemoryValue},
-	"tracking-table-max-keys":   {"1000000", isCount, errMemoryValue},
+	"hash-max-listpack-entries": number("512", 0, math.MaxInt64),
+	"hash-max-ziplist-entries":  number("512", 0, math.MaxInt64),
+	"hash-max-listpack-value":   number("64", 0, math.MaxInt64),
+	"hash-max-ziplist-value":    number("64", 0, math.MaxInt64),
+	"set-max-intset-entries":    number("512", 0, math.MaxInt64),
+	"zset-max-listpack-entries": number("128", 0, math.MaxInt64),
+	"zset-max-ziplist-entries":  number("128", 0, math.MaxInt64),
+	"zset-max-listpack-value":   number("64", 0, math.MaxInt64),
+	"zset-max-ziplist-value":    number("64", 0, math.MaxInt64),
+	"list-max-listpack-size":    number("-2", math.MinInt64, math.MaxInt64), // read by tools, without effect: chunks have one size
+	"list-max-ziplist-size":     number("-2", math.MinInt64, math.MaxInt64),
+	"list-compress-depth":       number("0", math.MinInt64, math.MaxInt64),
+	"hll-sparse-max-bytes":      number("3000", 0, math.MaxInt64),
+	"tracking-table-max-keys":   number("1000000", 0, math.MaxInt64),
 	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
 	"databases":                 {"16", nil, "can't set immutable config"},
 	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
@@ -82,11 +84,11 @@ var settings = map[string]setting{
 	"appendonly":                {"no", isYesOrNo, errYesOrNo},
 	"appendfsync":               {"everysec", nil, "can't set immutable config"},
 	"dir":                       {"", nil, "can't set immutable config"},
-	"active-expire-effort":      {"1", func(s string) bool { n, ok := parseInt([]byte(s)); return ok && 1 <= n && n <= 10 }, "argument must be between 1 and 10 inclusive"},
+	"active-expire-effort":      number("1", 1, 10),
 	"slave-read-only":           {"yes", isYesOrNo, errYesOrNo},
-	"lua-time-limit":            {"5000", isCount, "argument couldn't be parsed into an integer"},
-	"busy-reply-threshold":      {"5000", isCount, "argument couldn't be parsed into an integer"},
-	"slowlog-log-slower-than":   {"10000", isInt, errMemoryValue},
+	"lua-time-limit":            number("5000", 0, math.MaxInt64),
+	"busy-reply-threshold":      number("5000", 0, math.MaxInt64),
+	"slowlog-log-slower-than":   number("10000", math.MinInt64, math.MaxInt64),
 }
 
 const (
@@ -96,14 +98,12 @@ const (
 
 func isYesOrNo(s string) bool { return s == "yes" || s == "no" }
 
-func isInt(s string) bool {
-	_, ok := parseInt([]byte(s))
-	return ok
-}
-
-func isCount(s string) bool {
-	n, ok := parseInt([]byte(s))
-	return ok && n >= 0
+// number is a setting that takes integers from least to most.
+func number(value string, least, most int64) setting {
+	return setting{value, func(s string) bool {
+		n, ok := parseInt([]byte(s))
+		return ok && n >= least && n <= most
+	}, fmt.Sprintf("argument must be between %d and %d inclusive", least, most)}
 }
 
 func (cf *config) init() {
@@ -162,6 +162,9 @@ func cmdConfigSet(c *call) {
 			return
 		}
 		if s.check == nil || !s.check(value) {
+			if _, ok := parseInt([]byte(value)); !ok && strings.HasPrefix(s.reason, "argument must be between") {
+				s.reason = errMemoryValue
+			}
 			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + s.reason)
 			return
 		}

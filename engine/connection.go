@@ -40,17 +40,10 @@ func cmdTime(c *call) {
 }
 
 func cmdSelect(c *call) {
-	n, ok := parseInt(c.args[1])
-	if !ok {
-		c.err(errNotInt)
-		return
+	if n, ok := c.argDB(c.args[1]); ok {
+		c.s.db, c.db = n, n
+		c.ok()
 	}
-	if n < 0 || n >= databaseCount {
-		c.err("ERR DB index is out of range")
-		return
-	}
-	c.s.db, c.db = int(n), int(n)
-	c.ok()
 }
 
 func cmdNoStreams(c *call) { c.err("ERR streams are not supported by this engine") }

@@ -3,9 +3,10 @@ package engine
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // TestScanThroughResizing holds SCAN's guarantee: what is there all the time
@@ -55,9 +56,9 @@ func TestRandomIsEven(t *testing.T) {
 		}
 		return !d.resize
 	}
-	d := &dict[int]{}
+	d, r := &dict[int]{}, randtest.Rand(t)
 	for d.len() == 0 || !even(d) {
-		prefix := rand.Uint64()
+		prefix := r.Uint64()
 		d = &dict[int]{}
 		for i := range n {
 			d.add(fmt.Appendf(nil, "%d:%d", prefix, i))

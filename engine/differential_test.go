@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-var (
-	rounds   = stdflag.Int("rounds", thorough(3000, 1000), "random commands a type")
-	diffSeed = stdflag.Uint64("seed", 0, "of the random commands; 0 for a new one")
-)
+var rounds = stdflag.Int("rounds", thorough(3000, 1000), "random commands a type")
 
 // A vocabulary gives the words that stand for a letter in a template.
 type vocabulary struct{ r *rand.Rand }
@@ -178,12 +176,7 @@ func TestDifferential(t *testing.T) {
 		for _, proto := range []resp.Protocol{resp.RESP2, resp.RESP3} {
 			t.Run(fmt.Sprintf("%s/RESP%d", name, proto), func(t *testing.T) {
 				t.Parallel()
-				seed := *diffSeed
-				if seed == 0 {
-					seed = rand.Uint64()
-				}
-				t.Logf("-seed %d", seed)
-				v := vocabulary{rand.New(rand.NewPCG(seed, 1))}
+				v := vocabulary{randtest.Rand(t)}
 				p := newPair(t, proto)
 				for range *rounds {
 					list := own

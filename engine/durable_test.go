@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"github.com/redoubt-go/redoubt/internal/await"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // onDisk returns an engine that saves to disk.
@@ -93,9 +93,7 @@ func TestDurable(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			v := vocabulary{rand.New(rand.NewPCG(seed, 3))}
+			v := vocabulary{randtest.Rand(t)}
 			clock, disk := newFakeClock(), faultdisk.New()
 			for round := range 6 {
 				e := onDisk(t, disk, Options{Clock: clock, Fsync: aof.Policy(round % 3)})

@@ -405,13 +405,13 @@ func (x *eviction) giveUp(p *policy, f candidate) bool {
 	c := &x.c
 	c.e, c.db, c.held, c.now = x.e, f.db, shardSet{}, 0
 	c.held.add(i)
+	defer sh.mu.Unlock()
 	defer func() {
 		c.settle()
 		c.commit()
 		if len(c.broadcast) > 0 {
 			c.sendBroadcast()
 		}
-		sh.mu.Unlock()
 	}()
 	ks := sh.dbs[f.db]
 	if ks == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 func xs(n int) string { return strings.Repeat("x", n) }
@@ -357,7 +358,7 @@ func TestOpenRefusesMemoryOptions(t *testing.T) {
 
 func TestPoolKeepsTheBest(t *testing.T) {
 	var v evictor
-	for _, i := range rand.Perm(100) {
+	for _, i := range randtest.Rand(t).Perm(100) {
 		v.offer(candidate{key: fmt.Sprint(i), score: uint64(i)})
 		v.offer(candidate{key: fmt.Sprint(i), score: uint64(i)}) // twice
 	}

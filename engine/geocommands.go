@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 )
 
 // coordinates reads a longitude and a latitude.
@@ -16,10 +17,18 @@ func (c *call) coordinates(args [][]byte) (lon, lat float64, ok bool) {
 		return 0, 0, false
 	}
 	if lon < -geoLonMax || lon > geoLonMax || lat < -geoLatMax || lat > geoLatMax {
-		c.err(fmt.Sprintf("ERR invalid longitude,latitude pair %f,%f", lon, lat))
+		c.err("ERR invalid longitude,latitude pair " + cFixed(lon) + "," + cFixed(lat))
 		return 0, 0, false
 	}
 	return lon, lat, true
+}
+
+// cFixed writes a float as C's %f does.
+func cFixed(f float64) string {
+	if math.IsInf(f, 0) {
+		return string(appendDouble(nil, f))
+	}
+	return strconv.FormatFloat(f, 'f', 6, 64)
 }
 
 func (c *call) unit(arg []byte) (float64, bool) {

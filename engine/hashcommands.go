@@ -288,6 +288,10 @@ func cmdHrandfield(c *call) {
 		c.array(0)
 		return
 	}
+	if n < -mostRandom {
+		c.err("ERR value is out of range")
+		return
+	}
 	emit := func(name string, f field) {
 		if withValues && c.isRESP3() {
 			c.array(2)
@@ -307,8 +311,20 @@ func cmdHrandfield(c *call) {
 		c.array(count)
 	}
 	if n < 0 {
+		draw := h.random
+		if h.big == nil { // a small one is gone over once, and not for each
+			names, fields := make([]string, 0, h.len()), make([]field, 0, h.len())
+			h.each(func(name string, f field) bool {
+				names, fields = append(names, name), append(fields, f)
+				return true
+			})
+			draw = func() (string, field) {
+				i := rand.IntN(len(names))
+				return names[i], fields[i]
+			}
+		}
 		for range count {
-			emit(h.random())
+			emit(draw())
 		}
 		return
 	}
@@ -341,7 +357,7 @@ func (c *call) randomArgs(option string) (n int64, with, ok bool) {
 		return 0, false, false
 	}
 	with = len(c.args) == 4
-	if with && (n < -math.MaxInt64/2 || n > math.MaxInt64/2) || n < -mostRandom {
+	if with && (n < -math.MaxInt64/2 || n > math.MaxInt64/2) {
 		c.err("ERR value is out of range")
 		return 0, false, false
 	}

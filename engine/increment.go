@@ -90,10 +90,10 @@ func (c *call) addFloat(old *longDouble, arg []byte) ([]byte, bool) {
 		c.err(errNotFloat)
 		return nil, false
 	}
-	if old.IsInf() || more.IsInf() {
+	sum := new(longDouble).SetPrec(longPrecision)
+	if old.IsInf() || more.IsInf() || !fitsLong(sum.Add(old, more)) {
 		c.err("ERR increment would produce NaN or Infinity")
 		return nil, false
 	}
-	sum := new(longDouble).SetPrec(longPrecision).Add(old, more)
 	return formatLong(sum), true
 }

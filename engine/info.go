@@ -18,9 +18,11 @@ func (e *Engine) eachShard(c *call, f func(*shard)) {
 			f(sh)
 			continue
 		}
-		sh.mu.Lock()
-		f(sh)
-		sh.mu.Unlock()
+		func() {
+			sh.mu.Lock()
+			defer sh.mu.Unlock()
+			f(sh)
+		}()
 	}
 }
 

@@ -2,9 +2,10 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A memoryJournal keeps what it is told.
@@ -72,9 +73,7 @@ func TestManyFieldsExpireInSteps(t *testing.T) {
 func TestJournalRepeats(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			v := vocabulary{rand.New(rand.NewPCG(seed, 2))}
+			v := vocabulary{randtest.Rand(t)}
 			clock, j := newFakeClock(), &memoryJournal{}
 			s := open(t, Options{Clock: clock, Journal: j}).Session()
 			for range 4000 {

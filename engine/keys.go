@@ -103,6 +103,10 @@ func (c *call) argDB(arg []byte) (int, bool) {
 		c.err(errNotInt)
 		return 0, false
 	}
+	if n != int64(int32(n)) { //nolint:gosec // that is the question
+		c.err("ERR value is out of range, value must between -2147483648 and 2147483647")
+		return 0, false
+	}
 	if n < 0 || n >= databaseCount {
 		c.err("ERR DB index is out of range")
 		return 0, false
@@ -112,16 +116,11 @@ func (c *call) argDB(arg []byte) (int, bool) {
 
 func cmdMove(c *call) {
 	key := c.args[1]
-	n, ok := parseInt(c.args[2])
+	dst, ok := c.argDB(c.args[2])
 	if !ok {
-		c.err("ERR value is not an integer or out of range")
 		return
 	}
-	if n < 0 || n >= databaseCount {
-		c.err("ERR DB index is out of range")
-		return
-	}
-	src, dst := c.db, int(n)
+	src := c.db
 	if src == dst {
 		c.err("ERR source and destination objects are the same")
 		return
@@ -289,12 +288,12 @@ func (c *call) flush(first, last int) {
 
 func cmdSwapdb(c *call) {
 	a, ok := parseInt(c.args[1])
-	if !ok {
+	if !ok || a != int64(int32(a)) { //nolint:gosec // that is the question
 		c.err("ERR invalid first DB index")
 		return
 	}
 	b, ok := parseInt(c.args[2])
-	if !ok {
+	if !ok || b != int64(int32(b)) { //nolint:gosec // that is the question
 		c.err("ERR invalid second DB index")
 		return
 	}

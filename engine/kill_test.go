@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 const (
@@ -67,12 +67,13 @@ func TestKill(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
+			r := randtest.Rand(t)
 			dir, lost, steps := "", 0, 0
 			for round := range thorough(200, 10) {
 				if round%20 == 0 {
 					dir = t.TempDir()
 				}
-				life := time.Duration(rand.IntN(120)) * time.Millisecond
+				life := time.Duration(r.IntN(120)) * time.Millisecond
 				if round%10 == 9 {
 					life += 2200 * time.Millisecond
 				}

@@ -28,7 +28,12 @@ func (c *call) argTimeout(arg []byte) (time.Duration, bool) {
 		c.err("ERR timeout is negative")
 		return 0, false
 	}
-	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, true
+	return longest(n), true
+}
+
+// longest makes a time.Duration of ms, which may be more than one can tell: 292 years.
+func longest(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // side reads LEFT or RIGHT.

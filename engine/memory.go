@@ -86,17 +86,10 @@ func (o *Options) checkMemory() (err error) {
 var memorySettings = map[string]setting{
 	"maxmemory":                   {"0", func(s string) bool { _, ok := parseMemory(s); return ok }, "argument must be a memory value"},
 	"maxmemory-policy":            {"noeviction", func(s string) bool { return findPolicy(s) != nil }, "argument(s) must be one of the following: " + policyNames()},
-	"maxmemory-samples":           {"5", countFrom(1, 1<<31-1), "argument must be between 1 and 2147483647 inclusive"},
-	"maxmemory-eviction-tenacity": {"10", countFrom(0, 100), "argument must be between 0 and 100 inclusive"},
-	"lfu-log-factor":              {"10", countFrom(0, 1<<31-1), "argument must be between 0 and 2147483647 inclusive"},
-	"lfu-decay-time":              {"1", countFrom(0, 1<<31-1), "argument must be between 0 and 2147483647 inclusive"},
-}
-
-func countFrom(least, most int64) func(string) bool {
-	return func(s string) bool {
-		n, ok := parseInt([]byte(s))
-		return ok && n >= least && n <= most
-	}
+	"maxmemory-samples":           number("5", 1, 1<<31-1),
+	"maxmemory-eviction-tenacity": number("10", 0, 100),
+	"lfu-log-factor":              number("10", 0, 1<<31-1),
+	"lfu-decay-time":              number("1", 0, 1<<31-1),
 }
 
 // parseMemory reads a number of bytes with a unit, as redis.conf has it: 100,

@@ -239,11 +239,10 @@ func cmdExec(c *call) {
 	}
 	c.held = set
 	defer func() {
-		c.settle()
-		c.see()
 		c.e.unlock(&set)
 		c.released()
 	}()
+	defer c.settleSeen()
 	fresh := !s.stale.Load()
 	for _, dk := range s.watching {
 		sh := &s.e.shards[shardOf(view(dk.key))]

@@ -112,8 +112,18 @@ func parseLong(b []byte) (*longDouble, bool) {
 	if err != nil {
 		f, _, err = big.ParseFloat(s, 10, longPrecision, big.ToNearestEven)
 	}
-	return f, err == nil
+	return f, err == nil && (f.Sign() == 0 || fitsLong(f) && f.MantExp(nil) > leastLongExp)
 }
+
+// The exponents of a longDouble: a big.Float's go to 2^31, and the digits of such a
+// number would take hours to write.
+const (
+	mostLongExp  = 16384
+	leastLongExp = -16445
+)
+
+// fitsLong reports whether a finite number is not too large for a longDouble.
+func fitsLong(f *longDouble) bool { return f.MantExp(nil) <= mostLongExp }
 
 // formatLong writes a long double as C's %.17Lf without the zeros at the end.
 func formatLong(f *longDouble) []byte {

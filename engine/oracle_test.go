@@ -65,10 +65,14 @@ func dialOracle(t testing.TB, addr string) *oracle {
 }
 
 func (o *oracle) do(args [][]byte) []byte {
-	if _, err := o.conn.Write(resp.AppendCommand(nil, args...)); err != nil {
+	o.send(resp.AppendCommand(nil, args...))
+	return o.read()
+}
+
+func (o *oracle) send(commands []byte) {
+	if _, err := o.conn.Write(commands); err != nil {
 		o.t.Fatal(err)
 	}
-	return o.read()
 }
 
 func (o *oracle) read() []byte {
@@ -97,12 +101,13 @@ func (o *oracle) read() []byte {
 
 // A pair runs each command on the engine and on Redis and compares.
 type pair struct {
-	t      testing.TB
-	s      *Session
-	o      *oracle
-	log    []string
-	failed int
-	slack  time.Duration
+	t       testing.TB
+	s       *Session
+	o       *oracle
+	log     []string
+	replied []byte // by the engine, to the last command
+	failed  int
+	slack   time.Duration
 }
 
 func newPair(t testing.TB, p resp.Protocol) *pair {
@@ -210,6 +215,7 @@ func (p *pair) do(args [][]byte) {
 		<-wait.Done()
 		got = wait.Append(got)
 	}
+	p.replied = got
 	want := p.o.do(args)
 	p.slack = max(p.slack, time.Since(began)) // the two ran at most so far apart
 	if bytes.Equal(normalize(name, got), normalize(name, want)) || timed[name] > 0 && near(got, want, p.slack, timed[name]) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -74,9 +75,7 @@ func TestPowerCuts(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			r := rand.New(rand.NewPCG(seed, 4))
+			r := randtest.Rand(t)
 			cuts, lost := 0, 0
 			for cuts < thorough(1000, 21) {
 				synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -118,5 +119,32 @@ func TestPanicsAreSaved(t *testing.T) {
 	}
 	if after := state(onDisk(t, disk, Options{})); len(before) != 3 || !maps.Equal(before, after) {
 		t.Errorf("before %v, after %v", before, after)
+	}
+}
+
+func init() {
+	commands["breaks"] = &command{name: "breaks", arity: -2, first: 1, last: -1, step: 1, flags: flagWrite, handler: func(c *call) {
+		it := c.write(c.args[1])
+		c.changed(c.args[1])
+		it.val.obj = &object{kind: kindList}
+	}}
+}
+
+// TestPanicsBehindCommands wants no lock to stay held when it is not the command that
+// panics, but what follows it while the shards are held: it leaves a value that is broken,
+// and its size is asked for.
+func TestPanicsBehindCommands(t *testing.T) {
+	for _, lines := range [][]string{{"BREAKS k"}, {"BREAKS k other"}, {"MULTI", "BREAKS k", "EXEC"}, {"EVAL return(redis.pcall('breaks',KEYS[1])) 1 k"}} {
+		e, _ := broken(t, Options{})
+		s := e.Session()
+		run(s, "SET k v")
+		for _, line := range lines {
+			run(s, line)
+		}
+		if e.stats.panics.Load() == 0 {
+			t.Errorf("%s: nothing panicked", lines)
+		}
+		unlocked(t, e, fmt.Sprint(lines))
+		want(t, s, "SET fine v", "+OK\r\n")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A scripter writes random scripts that hand redis.call, KEYS and keys about.
@@ -108,8 +110,7 @@ func (g *scripter) stat() {
 // TestRandomScriptsKeepToTheirKeys wants no script that is taken to keep to its
 // keys to be caught using another.
 func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
+	r := randtest.Rand(t)
 	var faults bytes.Buffer
 	e := open(t, Options{ScriptSteps: 20_000, Logger: slog.New(slog.NewTextHandler(&faults, nil))})
 	s := e.Session()
@@ -118,8 +119,8 @@ func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
 		n = 5_000
 	}
 	trusted, ran := 0, 0
-	for i := range n {
-		g := &scripter{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+	for range n {
+		g := &scripter{Rand: r}
 		g.b.WriteString("local a, b, c, d\n")
 		for range 1 + g.IntN(6) {
 			// What fails must not keep the rest from being run.

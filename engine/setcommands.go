@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -179,7 +180,7 @@ func cmdSpop(c *call) {
 	var gone [][]byte
 	if count >= int64(s.len()) {
 		s.each(func(m []byte) bool { gone = append(gone, clone(m)); return true })
-	} else if count*8 < int64(s.len()) {
+	} else if count < int64(s.len())/8 {
 		for range count {
 			m := []byte(s.random())
 			s.remove(m)
@@ -228,10 +229,6 @@ func cmdSrandmember(c *call) {
 		c.err("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 		return
 	}
-	if n < -mostRandom {
-		c.err("ERR value is out of range")
-		return
-	}
 	s, ok := c.getSet(c.read(c.args[1]))
 	if !ok {
 		return
@@ -239,12 +236,20 @@ func cmdSrandmember(c *call) {
 	switch {
 	case s == nil || n == 0:
 		c.array(0)
+	case n < -mostRandom:
+		c.err("ERR value is out of range")
 	case n < 0:
 		c.array(int(-n))
-		for range -n {
-			c.str(s.random())
+		draw := s.random
+		if s.words { // a small one is gone over once, and not for each
+			all := make([]string, 0, s.len())
+			s.each(func(m []byte) bool { all = append(all, text(m)); return true })
+			draw = func() string { return all[rand.IntN(len(all))] }
 		}
-	case n*8 < int64(s.len()):
+		for range -n {
+			c.str(draw())
+		}
+	case n < int64(s.len())/8: // and not n*8, which may be more than an int64 holds
 		c.array(int(n))
 		seen := make(map[string]bool, n)
 		for int64(len(seen)) < n {

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -128,7 +129,7 @@ func (c *call) sortElements(q *sortQuery, elements []sortElement) bool {
 			continue
 		}
 		f, open, ok := parseBound(by)
-		if !ok || open {
+		if !ok || open || outOfRange(f, by) {
 			return false
 		}
 		e.score = f
@@ -151,6 +152,19 @@ func (c *call) sortElements(q *sortQuery, elements []sortElement) bool {
 		return n
 	})
 	return true
+}
+
+// outOfRange reports what C's strtod says by ERANGE of the f that it makes of text.
+func outOfRange(f float64, text []byte) bool {
+	const leastNormal = 0x1p-1022
+	switch size := math.Abs(f); {
+	case math.IsInf(f, 0):
+		return bytes.ContainsAny(text, "0123456789")
+	case size == 0:
+		return underflows(string(text))
+	default:
+		return size < leastNormal
+	}
 }
 
 // pattern looks up what a pattern of BY or GET means for an element: the

@@ -118,10 +118,14 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 
 // settleSweep follows what a sweep has done, and calls end after a panic.
 func (c *call) settleSweep(who string, end func()) {
-	if r := recover(); r != nil {
-		c.e.panicked(who, "", r)
-		end()
+	failed := func(r any) {
+		if r != nil {
+			c.e.panicked(who, "", r)
+			end()
+		}
 	}
+	failed(recover())
+	defer func() { failed(recover()) }()
 	c.settle()
 	c.commit()
 	if len(c.broadcast) > 0 {

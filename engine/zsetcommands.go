@@ -263,14 +263,26 @@ func cmdZrandmember(c *call) {
 		c.array(0)
 		return
 	}
+	if n < -mostRandom {
+		c.err("ERR value is out of range")
+		return
+	}
 	count := int(min(n, int64(z.len())))
 	if n < 0 {
 		count = int(-n)
 	}
 	c.zpairsHead(count, withScores)
 	if n < 0 {
+		draw := z.random
+		if !z.large() { // a small one is gone over once, and not for each
+			all := make([]zcursor, 0, z.len())
+			for at := z.first(); at.ok(); at = at.next() {
+				all = append(all, at)
+			}
+			draw = func() zcursor { return all[rand.IntN(len(all))] }
+		}
 		for range count {
-			c.zpair(z.random(), withScores)
+			c.zpair(draw(), withScores)
 		}
 		return
 	}

@@ -205,7 +205,7 @@ func (z *zset) eachIn(in zinterval, q *zquery, f func(zcursor)) {
 		if q.rev {
 			at = z.at(int(max(int64(rank)-q.offset, -1)))
 		} else {
-			at = z.at(int(min(int64(rank)+q.offset, int64(z.len()))))
+			at = z.at(rank + int(min(q.offset, int64(z.len()-rank))))
 		}
 	}
 	for ; at.ok() && limit != 0; limit-- {

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
@@ -229,9 +230,7 @@ func TestSameAsLua(t *testing.T) {
 		for name, next := range histories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				seed := rand.Uint64()
-				t.Log("seed", seed)
-				p := picker{rand.New(rand.NewPCG(seed, 1))}
+				p := picker{randtest.Rand(t)}
 				b := newBoth(t)
 				calls := map[string]int{}
 				for range steps[name] {
