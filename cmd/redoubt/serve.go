@@ -60,8 +60,8 @@ docs/pools.md.
 
 SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
 what is in flight finish for up to --drain-timeout, and exits. A second signal
-ends it at once. SIGHUP does the same, unless it is ignored, as under nohup; in
-front of pools it has the file of pools read again.
+ends it at once, whatever runs. SIGHUP does the same, unless it is ignored, as under
+nohup; in front of pools it has the file of pools read again.
 
 On the --http address, /metrics is for Prometheus and /healthz says whether the
 back end answers and its directory can be written to. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
@@ -76,9 +76,11 @@ directory or an address can't be used.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.budget = budget.New(int64(f.maxClientMemory))
 			f.storage.clients = f.budget
-			signals := make(chan os.Signal, 2)
-			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-			defer signal.Stop(signals)
+			caught := make(chan os.Signal, 2)
+			signal.Notify(caught, os.Interrupt, syscall.SIGTERM)
+			defer signal.Stop(caught)
+			signals, stop := endingSignals(caught, func() { endAtOnce(f, cmd.ErrOrStderr()) })
+			defer stop()
 			if f.pools != "" || f.testConf || f.strict || f.stats.asked(cmd.Flags()) || cmd.Flags().Changed("slowlog-slower-than") || cmd.Flags().Changed("slowlog-max-len") {
 				if err := f.checkPools(cmd.Flags()); err != nil {
 					return err
@@ -89,7 +91,7 @@ directory or an address can't be used.`,
 				return servePools(f, signals, cmd.ErrOrStderr())
 			}
 			if !signal.Ignored(syscall.SIGHUP) { // by nohup(1)
-				signal.Notify(signals, syscall.SIGHUP) // pools are read again at it
+				signal.Notify(caught, syscall.SIGHUP) // pools are read again at it
 			}
 			return serve(f, signals, cmd.ErrOrStderr())
 		},
@@ -119,6 +121,42 @@ directory or an address can't be used.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "least important `level` to log: debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log on standard error: text or json")
 	return cmd
+}
+
+// atOnce is how long the process has from the second signal on to close its clients and
+// to save: more than that takes when nothing hangs.
+const atOnce = 250 * time.Millisecond
+
+// endingSignals passes on the signals that end the server. A moment after the second of
+// them it calls end, unless stop is called before: a command that never returns holds its
+// locks, and the ordinary end waits for those.
+func endingSignals(caught <-chan os.Signal, end func()) (signals <-chan os.Signal, stop func()) {
+	passed, done := make(chan os.Signal, 2), make(chan struct{})
+	go func() {
+		for range cap(passed) {
+			select {
+			case sig := <-caught:
+				passed <- sig
+			case <-done:
+				return
+			}
+		}
+		select {
+		case <-time.After(atOnce):
+			end()
+		case <-done:
+		}
+	}()
+	return passed, func() { close(done) }
+}
+
+// endAtOnce ends the process. What was acknowledged is saved as far as the durability
+// promises after a crash.
+func endAtOnce(f serveFlags, stderr io.Writer) {
+	if log, err := newLog(stderr, f.logLevel, f.logFormat); err == nil {
+		log.Error("ended by a second signal before all was closed and saved")
+	}
+	os.Exit(exitFault)
 }
 
 // check finds what no default stands for.

@@ -242,6 +242,38 @@ func TestSecondSignal(t *testing.T) {
 	r.Resume()
 }
 
+// TestSecondSignalEndsWhatever wants a second signal to end a process at once that is in
+// a transaction of minutes: its commands hold their keys, and the end waits for those.
+func TestSecondSignalEndsWhatever(t *testing.T) {
+	s := startServe(t, "--drain-timeout=10ms")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	long := strings.Repeat("x", 11_000) // each LCS of two of them takes a third of a second
+	slow := "SET {t}a " + long + "\r\nSET {t}b " + long + "\r\nMULTI\r\n" + strings.Repeat("LCS {t}a {t}b LEN\r\n", 1000)
+	if _, err := io.WriteString(conn, slow); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for range 2 + 1 + 1000 {
+		if line, err := in.ReadString('\n'); err != nil || line != "+OK\r\n" && line != "+QUEUED\r\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	if _, err := io.WriteString(conn, "EXEC\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTERM)
+	eventually(t, "it drains", func() bool { return strings.Contains(s.stderr.String(), `"msg":"draining"`) })
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != exitFault {
+		t.Errorf("exit %d", code)
+	}
+	mustContain(t, "log", s.stderr.String(), "ended by a second signal before all was closed and saved")
+}
+
 // TestDrainStopsScripts: scripts without an end, in a session of their client's
 // and on a connection of its own, don't hold up the end, nor does DEBUG SLEEP.
 func TestDrainStopsScripts(t *testing.T) {
