@@ -1,16 +1,15 @@
 package resp
 
 import (
-	"math/rand/v2"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // TestDiscard drops the beginning of replies while they come, and wants their ends found all
 // the same.
 func TestDiscard(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := randtest.Rand(t)
 	replies := []string{
 		"$5\r\nhello\r\n", "$-1\r\n", "$0\r\n\r\n", "*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n", "%1\r\n$1\r\nk\r\n=7\r\ntxt:abc\r\n",
 		"$?\r\n;3\r\nabc\r\n;2\r\nde\r\n;0\r\n", "*?\r\n$4\r\n*1\r\n\r\n:2\r\n.\r\n", "-ERR x\r\n", "!3\r\nERR\r\n", "*0\r\n", "|1\r\n+a\r\n:1\r\n$2\r\nok\r\n",

@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A copied is what a directory holds: the bytes of its files by name.
@@ -160,9 +161,7 @@ func damage(r *rand.Rand, c copied, older []copied) string {
 // and wants everything that was known to be on disk to be there, or an error
 // that names a file, and then nothing changed.
 func TestDamage(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 6))
+	r := randtest.Rand(t)
 	for name, v := range victims(t) {
 		if _, numbers, _ := open(t, v.disk(), aof.Options{}); len(numbers) < v.synced {
 			t.Fatalf("%s: %d records without damage, want %d", name, len(numbers), v.synced)

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // TestSearch compares the search of long texts with one that tries each place.
 func TestSearch(t *testing.T) {
-	r := Seeded(t)
+	r := randtest.Rand(t)
 	for range 1000 {
 		g := globber{fold: r.IntN(4) == 0}
 		s := Draw(r, 400, "aab")

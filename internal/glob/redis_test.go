@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // TestMatchesAsRedis compares KEYS and CONFIG GET with a real server's.
 func TestMatchesAsRedis(t *testing.T) {
-	r := glob.Seeded(t)
+	r := randtest.Rand(t)
 	s := redistest.Start(t)
 	c := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer c.Close()
