@@ -3,11 +3,11 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // pairs give commands on a key and on another that it is often together with.
@@ -22,12 +22,7 @@ var pairs = []string{
 // back is the same: also keys that a command had together, in a transaction or in another
 // database.
 func TestFoldInParts(t *testing.T) {
-	seed := *diffSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	fmt.Fprintf(os.Stderr, "TestFoldInParts: -seed %d\n", seed)
-	r := rand.New(rand.NewPCG(seed, 9)) //nolint:gosec // to be repeated
+	r := randtest.Rand(t)
 	disk := faultdisk.New()
 	e := onDisk(t, disk, Options{Fsync: aof.Never, CompactBytes: 1 << 40})
 	s := e.Session()
