@@ -11,10 +11,10 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A server closes a connection that asks for what it does not give: a bulk beyond its
-// proto-max-bulk-len, replies beyond its client-output-buffer-limit. On the shared connection
-// that would cost everybody's replies. So what may be too large travels apart: on a connection
-// of the upstream's that has nothing else under way.
+// A server closes a connection for a bulk beyond its proto-max-bulk-len, or replies beyond its
+// client-output-buffer-limit. On the shared connection that would lose the replies of all
+// clients. So commands that may be too large travel apart: on a connection of the upstream that
+// has nothing else under way.
 //
 // Rejected: sending again what was lost with the shared connection, since writes may have run.
 
@@ -22,9 +22,9 @@ import (
 // takes less in one command: Redis' proto-max-bulk-len is at least as much.
 const LargeCommand = 1 << 20
 
-// Apart returns what sends commands on a connection that has nothing else under way. Who
-// calls it may have to wait for the connection to be made, and has to see to the order of
-// commands that were sent otherwise. What it sends leaves without Flush.
+// Apart sends commands on a connection that has nothing else under way. Send may wait for the
+// connection to be made, and the commands leave without Flush. The caller keeps the order
+// between these commands and others.
 func (t Timed) Apart() Timed {
 	t.apart = true
 	return t
@@ -167,7 +167,7 @@ func (s *sides) busy() bool {
 	return len(s.all) > len(s.idle)
 }
 
-// close ends all, and waits until who waited for a reply has an error.
+// close ends all, and waits until every pending command has an error.
 func (s *sides) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -34,8 +34,8 @@ func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
 	return size > proxy.LargeCommand
 }
 
-// inOrder waits until what goes another way and belongs in front of the command with the tag
-// first has its replies. It reports false when the client is gone.
+// inOrder waits for the replies to earlier commands that travel another way than the command
+// with the tag first. It reports false when the client is gone.
 func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // the parameter is what the command does
 	before := first
 	if !apart {
