@@ -175,18 +175,20 @@ func (x *index) replace(files []entry, synced int64) error {
 		x.fs.Remove(tmp) //nolint:errcheck // it is removed when the log is opened
 		return err
 	}
-	if err := x.fs.Rename(tmp, manifestName); err != nil {
-		return err
-	}
-	err = x.fs.Sync()
-	var f File
+	x.close() // Windows renames nothing over an open file
+	renamed := x.fs.Rename(tmp, manifestName)
+	err = renamed
 	if err == nil {
-		f, err = x.fs.Open(manifestName)
+		err = x.fs.Sync()
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnsynced, err)
+	f, opened := x.fs.Open(manifestName)
+	switch {
+	case renamed != nil && (opened == nil || x.file == nil):
+		x.file = f // the one before, if there is one
+		return renamed
+	case err != nil || opened != nil:
+		return fmt.Errorf("%w: %w", errUnsynced, errors.Join(err, opened))
 	}
-	x.close()
 	x.open(m, f)
 	return nil
 }
