@@ -150,6 +150,15 @@ func restoreError(err error) string {
 	return "ERR Bad data format"
 }
 
+// mostRestored is what the value of a RESTORE may take. What has been saved is below the
+// limit that counted then.
+func (c *call) mostRestored() int64 {
+	if limit := c.e.memory.limit.Load(); limit > 0 && !c.e.loading {
+		return min(limit, c.e.bounds.restored)
+	}
+	return c.e.bounds.restored
+}
+
 // cmdRestore answers RESTORE key ttl_ms payload [REPLACE] [ABSTTL]
 // [IDLETIME seconds] [FREQ n]. Which of the last two has an effect, the
 // policy of eviction says.
@@ -172,7 +181,7 @@ func cmdRestore(c *call) {
 		c.err("ERR Invalid TTL value, must be >= 0")
 		return
 	}
-	v, err := rdb.ParseAtMost(c.args[3], c.e.bounds.restored)
+	v, err := rdb.ParseAtMost(c.args[3], c.mostRestored())
 	if err != nil {
 		c.err(restoreError(err))
 		return

@@ -202,3 +202,31 @@ func TestRestoreWakes(t *testing.T) {
 		t.Errorf("BLPOP got %q", got)
 	}
 }
+
+// TestRestoreKeepsToTheLimit: a value that would take more than maxmemory is refused before it
+// is unpacked, and one that is saved is read back whatever the limit is now.
+func TestRestoreKeepsToTheLimit(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, Options{Dir: dir})
+	s := e.Session()
+	run(s, "SET x "+xs(100_000))
+	dumped, _ := s.Do(nil, split("DUMP x"))
+	payload := dumped[bytes.IndexByte(dumped, '\n')+1 : len(dumped)-2]
+	restore := [][]byte{[]byte("RESTORE"), []byte("y"), []byte("0"), payload}
+	if got, _ := s.Do(nil, restore); string(got) != "+OK\r\n" {
+		t.Fatalf("%s", got)
+	}
+	run(s, "DEL x y")
+	run(s, "CONFIG SET maxmemory 50000")
+	if got, _ := s.Do(nil, restore); !bytes.HasPrefix(got, []byte("-ERR the payload unpacks to more than a key may take")) {
+		t.Errorf("%s", got)
+	}
+	run(s, "CONFIG SET maxmemory 0")
+	if got, _ := s.Do(nil, restore); string(got) != "+OK\r\n" {
+		t.Fatalf("%s", got)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, open(t, Options{Dir: dir, MaxMemory: 50_000}).Session(), "STRLEN y", ":100000\r\n")
+}

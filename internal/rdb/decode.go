@@ -22,6 +22,11 @@ func ParseAtMost(payload []byte, most int64) (*Value, error) {
 		binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
 		return nil, ErrChecksum
 	}
+	// First what is announced is added up, without unpacking anything.
+	announced := reader{b: payload[1:n], left: most, measures: true}
+	if announced.value(payload[0]); announced.left < 0 {
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, most)
+	}
 	r := reader{b: payload[1:n], left: most}
 	v := r.value(payload[0])
 	switch {
@@ -41,6 +46,8 @@ type reader struct {
 	b    []byte
 	bad  bool
 	left int64 // memory that may still be taken, in bytes
+
+	measures bool // nothing is unpacked: only left counts
 }
 
 // perElement is what an element takes beside its bytes.
@@ -116,7 +123,15 @@ func (r *reader) count() uint64 {
 	return n
 }
 
-func (r *reader) string() []byte { return r.element(r.text()) }
+func (r *reader) string() []byte {
+	before := r.left
+	b := r.text()
+	if r.left != before { // it was packed, and has been counted
+		r.spend(perElement)
+		return b
+	}
+	return r.element(b)
+}
 
 func (r *reader) text() []byte {
 	n, special := r.length()
@@ -138,7 +153,11 @@ func (r *reader) text() []byte {
 		packed, ok := r.length()
 		size, ok2 := r.length()
 		if !ok && !ok2 && plausible(packed, size) && r.spend(size) {
-			if out, ok := unpack(r.take(packed), size); ok {
+			b := r.take(packed)
+			if r.measures {
+				return nil
+			}
+			if out, ok := unpack(b, size); ok {
 				return out
 			}
 		}

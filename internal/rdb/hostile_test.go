@@ -108,3 +108,32 @@ func TestBombs(t *testing.T) {
 		}
 	}
 }
+
+// TestAnnouncedSizes: what a payload announces is added up before any of it is unpacked, and
+// what is packed is looked through before there is memory for it.
+func TestAnnouncedSizes(t *testing.T) {
+	const size = 1 << 20
+	torn := lzf('x', size)
+	torn[len(torn)-1], torn[len(torn)-2] = 0xff, 0xe0 // it ends in a reference of another length
+	for name, c := range map[string]struct {
+		payload []byte
+		want    error
+	}{
+		"more than the limit": {seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf('x', size), 64)...))), ErrTooLarge},
+		"torn":                {seal(typeString, string(torn)), ErrFormat},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ParseAtMost(c.payload, 63*size)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > size/4 {
+			t.Errorf("%s: %d bytes were taken", name, taken)
+		}
+	}
+	if v, err := ParseAtMost(seal(typeString, string(lzf('x', size))), size+perElement); err != nil || len(v.Str) != size {
+		t.Errorf("a string of as much as the limit: %v", err)
+	}
+}

@@ -6,6 +6,9 @@ import "encoding/binary"
 // and the entries, each with its own length behind it, so that one can go
 // backward.
 func (r *reader) listpack(b []byte) (all [][]byte) {
+	if r.measures {
+		return nil
+	}
 	const header = 6
 	if len(b) < header+1 || uint64(binary.LittleEndian.Uint32(b)) != uint64(len(b)) || b[len(b)-1] != 0xff {
 		r.bad = true
@@ -66,6 +69,9 @@ func (r *reader) packedEntry() []byte {
 // ziplist reads the compact list of Redis before 7.0, whose entries begin with
 // the length of the one before.
 func (r *reader) ziplist(b []byte) (all [][]byte) {
+	if r.measures {
+		return nil
+	}
 	const header = 10
 	if len(b) < header+1 || uint64(binary.LittleEndian.Uint32(b)) != uint64(len(b)) || b[len(b)-1] != 0xff {
 		r.bad = true
@@ -123,8 +129,8 @@ func plausible(packed, size uint64) bool {
 // unpack undoes LZF: runs of up to 32 literal bytes, and references to up to
 // 264 bytes of the last 8 KiB.
 func unpack(b []byte, size uint64) ([]byte, bool) {
-	if !plausible(uint64(len(b)), size) {
-		return nil, false
+	if !plausible(uint64(len(b)), size) || unpacked(b) != size {
+		return nil, false // before there is memory for it
 	}
 	out := make([]byte, 0, size)
 	for len(b) > 0 {
@@ -160,4 +166,25 @@ func unpack(b []byte, size uint64) ([]byte, bool) {
 		}
 	}
 	return out, uint64(len(out)) == size
+}
+
+// unpacked returns how many bytes packed ones stand for, 0 if they are wrong.
+func unpacked(b []byte) (size uint64) {
+	for len(b) > 0 {
+		c := int(b[0])
+		n, skip := uint64(c)+1, c+2 //nolint:gosec // one byte
+		if c >= 32 {
+			if n, skip = uint64(c>>5)+2, 2; c>>5 == 7 { //nolint:gosec // one byte
+				if len(b) < 2 {
+					return 0
+				}
+				n, skip = n+uint64(b[1]), 3
+			}
+		}
+		if skip > len(b) {
+			return 0
+		}
+		b, size = b[skip:], size+n
+	}
+	return size
 }
