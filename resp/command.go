@@ -145,8 +145,8 @@ func (s *CommandScanner) Next(buf []byte) (int, error) {
 	if s.pos == 0 {
 		s.args = s.args[:0]
 		s.isInline = false
-		if cap(s.spans) > 4096 {
-			s.spans = nil
+		if cap(s.spans) > 4096 || cap(s.args) > 4096 {
+			s.spans, s.args = nil, nil
 		}
 	}
 	if len(buf) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -75,6 +76,11 @@ type Options struct {
 	// however large, and wait too. A client for which so many bytes of messages
 	// wait that it subscribed to is closed. Defaults to 64 MiB.
 	MaxOutput int
+	// Budget is what all clients may hold together, perhaps with those of others: commands
+	// that have not come in full, and replies that wait for them. For a client that has less
+	// the one that has the most is closed; a command for which there is no room is refused, and
+	// its client closed. Defaults to a Budget of 1 GiB for this server alone.
+	Budget *budget.Budget
 	// IdleTimeout closes clients that have sent nothing for this long, except
 	// those that wait for something: a reply, messages, MONITOR. Defaults to
 	// never.
@@ -126,6 +132,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0)
 	}
 	if o.Username == "" {
 		o.Username = "default"

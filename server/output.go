@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -55,9 +56,12 @@ type output struct {
 	mu        sync.Mutex
 	changed   sync.Cond // head, buf, writing or err changed, and waiting > 0
 	waiting   int
-	buf       []byte // replies in order, and messages between them, to be written
-	messages  int    // bytes of messages in buf
-	leaving   int    // and in what is being written
+	buf       []byte      // replies in order, and messages between them, to be written
+	messages  int         // bytes of messages in buf
+	leaving   int         // and in what is being written
+	going     int         // bytes of what is being written
+	early     int         // bytes of replies in slots, which came before their turn
+	share     budget.Part // all of these
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
@@ -125,6 +129,8 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	if tag != head {
 		sl.raw = o.apply(sl.raw[:0], sl, raw)
 		sl.done = true
+		o.early += len(sl.raw)
+		o.count()
 		return false
 	}
 	if sl.change == nil && sl.script == nil && !sl.mute {
@@ -136,15 +142,27 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	head++
 	for sl = o.slot(head); sl.done; sl = o.slot(head) {
 		o.buf = append(o.buf, sl.raw...)
+		o.early -= len(sl.raw)
 		sl.reset()
 		head++
 	}
 	o.head.Store(head)
+	o.count()
 	if o.waiting > 0 {
 		o.changed.Broadcast()
 	}
 	return o.schedule()
 }
+
+// count tells the budget of all clients how much waits for this one, and ends it when that
+// is too much. The caller holds mu.
+func (o *output) count() {
+	if o.err == nil && !o.share.Hold(len(o.buf)+o.going+o.early) {
+		o.failLocked(errNoRoom)
+	}
+}
+
+var errNoRoom = errors.New("all clients together hold more than maxmemory-clients")
 
 // replies takes the replies to the n commands from tag on, which must be the
 // next, and whose slots are not used. It owns raw, and returns memory in its
@@ -166,6 +184,7 @@ func (o *output) replies(tag uint64, n int, raw []byte) []byte {
 		o.buf = append(o.buf, raw...)
 	}
 	o.head.Store(tag + uint64(n)) //nolint:gosec // positive
+	o.count()
 	if o.waiting > 0 {
 		o.changed.Broadcast()
 	}
@@ -235,6 +254,7 @@ func (o *output) Push(raw []byte) (flush bool) {
 	}
 	o.messages += len(raw)
 	o.buf = append(o.buf, raw...)
+	o.count()
 	return o.schedule()
 }
 
@@ -311,14 +331,15 @@ func (o *output) take() []byte {
 	o.writing = true
 	buf := o.buf
 	o.buf, o.spare = o.spare[:0], nil
-	o.messages, o.leaving = 0, o.messages
+	o.messages, o.leaving, o.going = 0, o.messages, len(buf)
 	return buf
 }
 
 // wrote follows a write of what take gave. The caller holds mu.
 func (o *output) wrote(buf []byte, n int, err error) {
 	o.traffic.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
-	o.leaving = 0
+	o.leaving, o.going = 0, 0
+	o.count()
 	if cap(buf) <= maxIdleOutput {
 		o.spare = buf[:0]
 	}

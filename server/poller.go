@@ -360,8 +360,10 @@ func (c *session) keep(buf []byte) {
 	switch rest := c.buf[c.from:c.to]; {
 	case len(rest) == 0:
 		c.buf, c.from, c.to = nil, 0, 0
+		c.has.Hold(0)
 	case &c.buf[0] == &buf[0]:
 		c.buf = make([]byte, max(firstRead, 2*len(rest)))
+		c.has.Hold(len(c.buf)) // or it is told so when it grows
 		c.from, c.to = 0, copy(c.buf, rest)
 	}
 }

@@ -292,6 +292,7 @@ func (s *Server) serve(c *session) {
 func (s *Server) gone(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c.id)
+	c.share.Leave()
 	s.stats.ended.add(&c.traffic)
 	s.mu.Unlock()
 	s.wg.Done()

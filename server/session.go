@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
@@ -31,6 +32,7 @@ type session struct {
 	// Of the goroutine that reads.
 	buf       []byte
 	from, to  int
+	has       budget.Part // of buf, while it is the session's own
 	scanner   resp.CommandScanner
 	sampler   hotkeys.Sampler
 	next      uint64 // the tag of the next command
@@ -66,6 +68,7 @@ type session struct {
 	}
 
 	// Of everybody.
+	share    budget.Share
 	traffic  traffic
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent     atomic.Uint64 // next, as others may see it
@@ -120,6 +123,9 @@ func newSession(s *Server, conn net.Conn) *session {
 	if s.inPool() {
 		c.out.to = &s.stats.latency[c.id%latencyShards]
 	}
+	c.share.Join(s.opts.Budget, c.shed)
+	c.has.Of(&c.share)
+	c.out.share.Of(&c.share)
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.openLocal(c.conn)
@@ -205,53 +211,6 @@ func (c *session) finish(err error) {
 	c.out.await(deadline, func() bool {
 		return c.out.head.Load() == c.next && len(c.out.buf) == 0 && !c.out.writing
 	})
-}
-
-// read reads more of what the client sends.
-func (c *session) read() error {
-	if c.from == c.to {
-		c.from, c.to = 0, 0
-		if len(c.buf) > maxRead {
-			c.buf = make([]byte, firstRead)
-		}
-	}
-	if c.to == len(c.buf) {
-		if c.from > 0 {
-			c.to = copy(c.buf, c.buf[c.from:c.to])
-			c.from = 0
-		}
-		if c.to > len(c.buf)/2 {
-			grown := make([]byte, 2*len(c.buf))
-			copy(grown, c.buf[:c.to])
-			c.buf = grown
-		}
-	}
-	n, err := c.conn.Read(c.buf[c.to:])
-	c.filled = n == len(c.buf)-c.to
-	if n == 0 && err != nil {
-		if c.draining.Load() {
-			return ErrClosed
-		}
-		return err
-	}
-	if n == len(c.buf) && n < maxRead && c.to == 0 {
-		// A client that sends much at once: read more at once. What was read
-		// now is handled first.
-		defer func() { c.enlarge() }()
-	}
-	c.to += n
-	if !c.polled() {
-		c.readItNow()
-	}
-	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
-	c.active.Store(c.srv.clock.Load())
-	return nil
-}
-
-func (c *session) enlarge() {
-	grown := make([]byte, maxRead)
-	copy(grown, c.buf[c.from:c.to])
-	c.buf, c.from, c.to = grown, 0, c.to-c.from
 }
 
 // process handles the complete commands in the buffer. It reports false when

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -66,5 +69,56 @@ func TestMemoryIsKept(t *testing.T) {
 	t.Logf("at most %d MiB", peak>>20)
 	if peak > 2*limit+base {
 		t.Errorf("it took %d MiB; want at most twice %d MiB, and %d", peak>>20, limit>>20, base>>20)
+	}
+}
+
+// TestClientsKeepToTheirBudget: idle clients, such as don't read large replies, pipelines of
+// which nobody reads the replies, and subscribers that have stopped, take no more than
+// docs/engine.md states, and another client is served all the time. MEMORY=full has 9,000 idle
+// clients, and ten times as many of the others.
+func TestClientsKeepToTheirBudget(t *testing.T) {
+	const maxMemory, clients, base, each = 16 << 20, 32 << 20, 64 << 20, 6 << 10
+	idle, many := 1000, 50
+	if os.Getenv("MEMORY") == "full" {
+		idle, many = 9000, 500
+	}
+	s := startServe(t, fmt.Sprintf("--maxmemory=%d", maxMemory), fmt.Sprintf("--maxmemory-clients=%d", clients))
+	rdb := dial(t, s.addr)
+	if err := rdb.Set(t.Context(), "large", strings.Repeat("v", 1_000_000), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	open := func(n int, text string) {
+		t.Helper()
+		for range n {
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
+			go func() { _, _ = io.WriteString(conn, text) }()
+		}
+	}
+	open(idle, "PING\r\n")
+	open(many, strings.Repeat("GET large\r\n", 20))
+	open(many, strings.Repeat("GET large\r\nPING\r\n", 2000))
+	open(many/5, "SUBSCRIBE news\r\n")
+	eventually(t, "the subscribers listen", func() bool {
+		return rdb.PubSubNumSub(t.Context(), "news").Val()["news"] > 0
+	})
+	message := strings.Repeat("m", 100_000)
+	for range 300 {
+		if err := rdb.Publish(t.Context(), "news", message).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := rdb.StrLen(t.Context(), "large").Result(); err != nil || n != 1_000_000 {
+			t.Fatalf("another client is answered %d, %v", n, err)
+		}
+	}
+	most := int64(2*maxMemory + base + 2*clients + (idle+2*many+many/5)*each)
+	peak := resident(t, s.cmd.Process.Pid)
+	t.Logf("at most %d MiB of %d", peak>>20, most>>20)
+	if peak > most {
+		t.Errorf("it took %d MiB; want at most %d", peak>>20, most>>20)
 	}
 }

@@ -54,7 +54,7 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.C
 	p.Server, err = server.New(server.Options{
 		Pool: pool, Strict: f.strict, Password: password, Users: users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
 		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
-		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
+		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
 	})
 	if err != nil {
 		return nil, fail(exitUsage, err)

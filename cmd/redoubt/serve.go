@@ -240,7 +240,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	srv, err := server.New(server.Options{
 		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
-		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Logger: log,
+		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
 	})
 	if err != nil {
 		return fail(exitUsage, err)

@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/proxy/budget"
+	"github.com/redoubt-go/redoubt/server"
+)
+
+// raw sends text on a connection of its own.
+func raw(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	go func() { _, _ = io.WriteString(conn, text) }()
+	return conn
+}
+
+// TestAnnouncedBytes: what a client announces takes no memory before it comes.
+func TestAnnouncedBytes(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		srv, addr := start(t, backend.URL)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const n = 200
+		for i := range n {
+			raw(t, addr, []string{"*1048576\r\n", "*2\r\n$3\r\nGET\r\n$536870912\r\nx", "*1048576\r\n$536870912\r\n"}[i%3])
+		}
+		eventually(t, "all has come", func() bool { return srv.Stats().BytesIn >= n*10 })
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) / n; took > 200<<10 {
+			t.Errorf("%d bytes were taken for each", took)
+		}
+	})
+}
+
+// TestBudget: commands that have not come in full, and replies that nobody reads, have a bound
+// for all clients together, and others are served meanwhile.
+func TestBudget(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(4 << 20)
+		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
+		w := dial(t, addr)
+		ask := func() {
+			t.Helper()
+			w.want("$3\r\nabc\r\n", "GET small")
+		}
+		w.want("+OK\r\n", "SET small abc")
+		large := strings.Repeat("v", 300_000)
+		if got := w.do("SET", "large", large); got != "+OK\r\n" {
+			t.Fatal(got)
+		}
+
+		// One that would have the most is told so.
+		half := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$9000000\r\n%s", strings.Repeat("x", 8_000_000))
+		got, _ := io.ReadAll(raw(t, addr, half))
+		if want := "-ERR redoubt: all clients together hold more than maxmemory-clients: the command was not read\r\n"; len(got) > 0 && string(got) != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		ask()
+
+		// Of those that don't read, the largest go.
+		for range 30 {
+			raw(t, addr, strings.Repeat("*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n", 100))
+		}
+		eventually(t, "clients are closed for what they hold", func() bool {
+			ask()
+			s := b.Stats()
+			if s.Used > s.Limit {
+				t.Fatalf("%+v", s)
+			}
+			return s.Ended > 0 || s.Peak > s.Limit*3/4
+		})
+		ask()
+		if s := b.Stats(); s.Peak > s.Limit {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package server
+
+// read reads more of what the client sends.
+func (c *session) read() error {
+	if c.from == c.to {
+		c.from, c.to = 0, 0
+		if len(c.buf) > maxRead {
+			c.buf = make([]byte, firstRead)
+			c.has.Hold(firstRead)
+		}
+	}
+	if c.to == len(c.buf) {
+		if c.from > 0 {
+			c.to = copy(c.buf, c.buf[c.from:c.to])
+			c.from = 0
+		}
+		if c.to > len(c.buf)/2 {
+			if !c.has.Hold(2 * len(c.buf)) {
+				c.refuseRest()
+				return nil
+			}
+			grown := make([]byte, 2*len(c.buf))
+			copy(grown, c.buf[:c.to])
+			c.buf = grown
+		}
+	}
+	n, err := c.conn.Read(c.buf[c.to:])
+	c.filled = n == len(c.buf)-c.to
+	if n == 0 && err != nil {
+		if c.draining.Load() {
+			return ErrClosed
+		}
+		return err
+	}
+	if n == len(c.buf) && n < maxRead && c.to == 0 {
+		// A client that sends much at once: read more at once. What was read
+		// now is handled first.
+		defer func() { c.enlarge() }()
+	}
+	c.to += n
+	if !c.polled() {
+		c.readItNow()
+	}
+	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
+	c.active.Store(c.srv.clock.Load())
+	return nil
+}
+
+// refuseRest ends the session with an error in the place of a command for which there is
+// no room.
+func (c *session) refuseRest() {
+	c.from, c.to, c.buf = 0, 0, make([]byte, firstRead)
+	c.has.Hold(firstRead)
+	c.sendSpan()
+	c.fail("ERR redoubt: " + errNoRoom.Error() + ": the command was not read")
+	c.quit = true
+}
+
+// shed ends the session because it holds the most of all.
+func (c *session) shed() {
+	c.srv.opts.Logger.Warn("a client was closed: it held the most", "client", c.id, "addr", c.conn.RemoteAddr(), "error", errNoRoom)
+	c.kill(errNoRoom)
+}
+
+func (c *session) enlarge() {
+	if !c.has.Hold(maxRead) {
+		return
+	}
+	grown := make([]byte, maxRead)
+	copy(grown, c.buf[c.from:c.to])
+	c.buf, c.from, c.to = grown, 0, c.to-c.from
+}
