@@ -26,6 +26,7 @@ var jsonTokenNames = [...]string{"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN",
 // A jsonDecoder reads JSON as cjson does, which takes more than JSON.
 type jsonDecoder struct {
 	l     *thread
+	st    *state
 	s     string
 	pos   int
 	depth int
@@ -42,7 +43,7 @@ func jsonDecode(l *thread) int {
 	if l.nargs() != 1 {
 		l.argError(1, "expected 1 argument")
 	}
-	d := jsonDecoder{l: l, s: l.checkStr(1), slots: 1}
+	d := jsonDecoder{l: l, st: l.st, s: l.checkStr(1), slots: 1}
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		l.errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
@@ -82,7 +83,7 @@ func (d *jsonDecoder) next() {
 	c := d.peek(0)
 	for c == ' ' || c == '\t' || c == '\n' || c == '\r' {
 		if d.pos++; d.pos%stretch == 0 {
-			d.l.st.workSlow(stretch)
+			d.st.workSlow(stretch)
 		}
 		c = d.peek(0)
 	}
@@ -109,7 +110,7 @@ func (d *jsonDecoder) next() {
 	case '"':
 		d.str()
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		if !d.l.st.json.decodeInvalid && d.invalidNumber() {
+		if !d.st.json.decodeInvalid && d.invalidNumber() {
 			d.bad("invalid number")
 			return
 		}
@@ -123,7 +124,7 @@ func (d *jsonDecoder) next() {
 			d.tok, d.num = jBoolean, 0
 		case d.word("null"):
 			d.tok = jNull
-		case d.l.st.json.decodeInvalid && len(rest) > 0 && d.invalidNumber():
+		case d.st.json.decodeInvalid && len(rest) > 0 && d.invalidNumber():
 			d.number()
 		default:
 			d.bad("invalid token")
@@ -173,7 +174,7 @@ func (d *jsonDecoder) number() {
 	if end < stretch {
 		x, n = strtod(rest)
 	} else {
-		x, n = d.l.st.longNumber(rest)
+		x, n = d.st.longNumber(rest)
 	}
 	if n == 0 {
 		d.bad("invalid number")
@@ -194,7 +195,7 @@ func (d *jsonDecoder) str() {
 	end := from
 	for i := from; i < len(d.s) && d.s[i] != '"' && d.s[i] != '\\' && d.s[i] != 0; i++ {
 		if end = i + 1; end-from == stretch {
-			d.l.st.workSlow(stretch)
+			d.st.workSlow(stretch)
 			from += stretch
 		}
 	}
@@ -204,7 +205,7 @@ func (d *jsonDecoder) str() {
 		d.pos++
 		return
 	}
-	st := d.l.st
+	st := d.st
 	d.buf = append(st.room(d.buf[:0], d.pos-from+numberSize), d.s[from:d.pos]...)
 	for n := 0; ; n++ {
 		if d.buf = st.room(d.buf, 8); n%stretch == stretch-1 {
@@ -286,7 +287,7 @@ func (d *jsonDecoder) unicode() bool {
 }
 
 func (d *jsonDecoder) value() value {
-	d.l.st.work(1)
+	d.st.work(1)
 	switch d.tok {
 	case jString:
 		return d.string()
@@ -308,26 +309,26 @@ func (d *jsonDecoder) value() value {
 
 func (d *jsonDecoder) string() value {
 	if d.own {
-		return d.l.st.str(d.text)
+		return d.st.str(d.text)
 	}
-	return d.l.st.part(d.s, d.text)
+	return d.st.part(d.s, d.text)
 }
 
 func (d *jsonDecoder) descend(slots int) {
 	d.depth++
-	if d.depth > d.l.st.json.decodeMaxDepth || d.slots+slots > maxCStack {
+	if d.depth > d.st.json.decodeMaxDepth || d.slots+slots > maxCStack {
 		d.l.errorf("Found too many nested data structures (%d) at character %d", d.depth, d.pos)
 	}
 }
 
 func (d *jsonDecoder) ascend() {
 	d.depth--
-	d.l.st.endTable()
+	d.st.endTable()
 }
 
 func (d *jsonDecoder) object() value {
 	d.descend(3)
-	t := d.l.st.beginTable()
+	t := d.st.beginTable()
 	d.next()
 	if d.tok == jObjEnd {
 		d.ascend()
@@ -345,8 +346,8 @@ func (d *jsonDecoder) object() value {
 		}
 		d.next()
 		v := d.value()
-		d.l.st.workKey(&key)
-		*t.slot(d.l.st, key) = v
+		d.st.workKey(&key)
+		*t.slot(d.st, key) = v
 		d.next()
 		if d.tok == jObjEnd {
 			break
@@ -363,7 +364,7 @@ func (d *jsonDecoder) object() value {
 
 func (d *jsonDecoder) array() value {
 	d.descend(2)
-	t := d.l.st.beginTable()
+	t := d.st.beginTable()
 	d.next()
 	if d.tok == jArrEnd {
 		d.ascend()
@@ -372,7 +373,7 @@ func (d *jsonDecoder) array() value {
 	d.slots++
 	for i := 1; ; i++ {
 		v := d.value()
-		*t.slotInt(d.l.st, i) = v
+		*t.slotInt(d.st, i) = v
 		d.next()
 		if d.tok == jArrEnd {
 			break

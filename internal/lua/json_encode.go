@@ -148,16 +148,20 @@ func jsonInvalid(l *thread) int {
 // the C library would use, which limits nesting before the depth does.
 type jsonEncoder struct {
 	l     *thread
+	st    *state
 	cfg   *jsonConfig
 	out   []byte
 	slots int
 }
 
+// shallow is the depth up to which Go's stack is not counted.
+const shallow = 100
+
 func jsonEncode(l *thread) int {
 	if l.nargs() != 1 {
 		l.argError(1, "expected 1 argument")
 	}
-	e := jsonEncoder{l: l, cfg: &l.st.json, slots: 1, out: l.st.scratch[:0]}
+	e := jsonEncoder{l: l, st: l.st, cfg: &l.st.json, slots: 1, out: l.st.scratch[:0]}
 	v := l.arg(1)
 	held := l.st.held
 	e.value(&v, 0)
@@ -168,14 +172,14 @@ func jsonEncode(l *thread) int {
 }
 
 // room makes sure of n more bytes.
-func (e *jsonEncoder) room(n int) { e.out = e.l.st.room(e.out, n) }
+func (e *jsonEncoder) room(n int) { e.out = e.st.room(e.out, n) }
 
 func (e *jsonEncoder) refuse(v *value, reason string) {
 	e.l.errorf("Cannot serialise %s: %s", kindName(*v), reason)
 }
 
 func (e *jsonEncoder) value(v *value, depth int) {
-	e.l.st.work(1)
+	e.st.work(1)
 	if cap(e.out)-len(e.out) < 2*numberSize {
 		e.room(2 * numberSize)
 	}
@@ -195,14 +199,18 @@ func (e *jsonEncoder) value(v *value, depth int) {
 		if depth > e.cfg.encodeMaxDepth || e.slots+3 > maxCStack {
 			e.l.errorf("Cannot serialise, excessive nesting (%d)", depth)
 		}
-		e.l.st.hold(goFrame)
-		e.l.st.workSlow(x.slots())
+		if depth > shallow {
+			e.st.hold(goFrame)
+		}
+		e.st.workSlow(x.slots())
 		if n := e.arrayLen(x); n > 0 {
 			e.array(x, n, depth)
 		} else {
 			e.object(x, depth)
 		}
-		e.l.st.held -= goFrame
+		if depth > shallow {
+			e.st.held -= goFrame
+		}
 	default:
 		e.refuse(v, "type not supported")
 	}
@@ -318,7 +326,7 @@ func (e *jsonEncoder) str(s string) {
 func (e *jsonEncoder) part(s string) {
 	const hex = "0123456789abcdef"
 	if len(s) > slowPerStep {
-		e.l.st.work(len(s) / slowPerStep)
+		e.st.work(len(s) / slowPerStep)
 	}
 	if cap(e.out)-len(e.out) < len(s)+numberSize {
 		e.room(len(s) + numberSize)

@@ -112,8 +112,9 @@ type numeral struct {
 }
 
 // exactDigits is how many digits decide a value, with one more that says
-// whether any of the others is not zero.
-const exactDigits = 1000
+// whether any of the others is not zero. strconv misplaces the point of
+// numerals with more than 800.
+const exactDigits = 780
 
 // add takes the next byte and reports whether it belongs to the numeral.
 func (d *numeral) add(c byte) bool {

@@ -160,14 +160,12 @@ func (st *state) closure(name string, fn native, ups ...value) value {
 // beginTable makes a table that counts while a decoder fills it, though no
 // script can reach it yet. endTable is after that.
 func (st *state) beginTable() *table {
-	st.hold(goFrame)
 	t := st.newTable(0, 0)
 	st.building = append(st.building, t)
 	return t
 }
 
 func (st *state) endTable() {
-	st.held -= goFrame
 	last := len(st.building) - 1
 	st.building[last] = nil
 	st.building = st.building[:last]
@@ -213,6 +211,7 @@ func (st *state) live() int {
 	// Tables that are read only lead nowhere else, but globals to these two.
 	m.table(&st.keys.t)
 	m.table(&st.args.t)
+	m.bytes += len(st.building) * goFrame
 	for _, t := range st.building {
 		m.table(t)
 	}

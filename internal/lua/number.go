@@ -147,6 +147,10 @@ func strtod(s string) (x float64, n int) {
 			i = j
 		}
 	}
+	if digits > exactDigits+1 {
+		x, _ = new(state).longNumber(s[start:i])
+		return x, i
+	}
 	x, _ = strconv.ParseFloat(s[start:i], 64) // out of range gives ±Inf, as strtod
 	return x, i
 }
