@@ -55,6 +55,13 @@ func until(deadline time.Time) *fakeLease {
 	return &fakeLease{func() time.Time { return deadline }, make(chan struct{})}
 }
 
+// roomy is DefaultTimes with a margin that is enough on a machine that does much else.
+func roomy(ttl time.Duration) Times {
+	times := DefaultTimes(ttl)
+	times.Margin = ttl / 4
+	return times
+}
+
 func shell(script string, times Times, args ...string) Command {
 	return Command{
 		Path: "/bin/sh", Args: append([]string{"sh", "-c", script, "sh"}, args...),
@@ -79,7 +86,7 @@ func helper(script string) int {
 	}
 	signals := make(chan os.Signal, 8)
 	notify(signals)
-	out, err := Run(lease, shell(script, DefaultTimes(ttl), os.Getenv("SUPERVISE_ARG")), signals)
+	out, err := Run(lease, shell(script, roomy(ttl), os.Getenv("SUPERVISE_ARG")), signals)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 71
@@ -221,15 +228,15 @@ func TestOverBeforeStart(t *testing.T) {
 }
 
 func TestTermBeforeDeadline(t *testing.T) {
-	const ttl = 4 * time.Second // a grace of 667 ms, for machines that do much else
+	const ttl = 6 * time.Second // a grace of a second, for machines that do much else
 	deadline := time.Now().Add(ttl)
 	file := filepath.Join(t.TempDir(), "got")
 	script := `trap 'echo TERM >> "$1"; exit 9' TERM; while :; do sleep 1; done`
-	out, err := Run(until(deadline), shell(script, DefaultTimes(ttl), file), nil)
+	out, err := Run(until(deadline), shell(script, roomy(ttl), file), nil)
 	if err != nil || !out.Lost || out.Status != 9 {
 		t.Errorf("Run = %+v, %v; want lost with the command's own status 9", out, err)
 	}
-	if left := time.Until(deadline); left <= DefaultTimes(ttl).Margin {
+	if left := time.Until(deadline); left <= roomy(ttl).Margin {
 		t.Errorf("ended %v before the deadline, after the time for SIGKILL", left)
 	}
 	if got := lines(t, file, 1); len(got) != 1 {
@@ -239,10 +246,10 @@ func TestTermBeforeDeadline(t *testing.T) {
 
 func TestFamilyKilledBeforeDeadline(t *testing.T) {
 	t.Parallel()
-	const ttl = 8 * time.Second // a margin of 400 ms, for machines that do much else
+	const ttl = 6 * time.Second
 	deadline := time.Now().Add(ttl)
 	file := filepath.Join(t.TempDir(), "pids")
-	out, err := Run(until(deadline), shell(family, DefaultTimes(ttl), file), nil)
+	out, err := Run(until(deadline), shell(family, roomy(ttl), file), nil)
 	left := time.Until(deadline)
 	if err != nil || !out.Lost {
 		t.Errorf("Run = %+v, %v; want lost", out, err)
