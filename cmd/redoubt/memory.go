@@ -16,6 +16,8 @@ const (
 	memoryBase = 64 << 20
 	// outsideGo is the part of it that Go's collector doesn't know of: the program's text, mostly.
 	outsideGo = 40 << 20
+	// clientBytes is what a client takes that is idle.
+	clientBytes = 6 << 10
 	// memoryStep is by how much the limit changes at least: a change stops all threads.
 	memoryStep = 8 << 20
 )
@@ -43,7 +45,8 @@ func (k *memoryKeeper) set(maxMemory int64) {
 	if maxMemory > 0 && maxMemory < math.MaxInt64/4 {
 		want = 2*maxMemory + memoryBase - outsideGo
 		if k.clients != nil {
-			want += 2 * k.clients.Stats().Used
+			st := k.clients.Stats()
+			want += 2*st.Used + clientBytes*st.Clients
 		}
 	}
 	if change := max(want, k.limit) - min(want, k.limit); change >= memoryStep && os.Getenv("GOMEMLIMIT") == "" {

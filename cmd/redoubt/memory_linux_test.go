@@ -77,10 +77,10 @@ func TestMemoryIsKept(t *testing.T) {
 // docs/engine.md states, and another client is served all the time. MEMORY=full has 9,000 idle
 // clients, and ten times as many of the others.
 func TestClientsKeepToTheirBudget(t *testing.T) {
-	const maxMemory, clients, base, each = 16 << 20, 32 << 20, 64 << 20, 6 << 10
-	idle, many := 1000, 50
+	const maxMemory, base, each = 16 << 20, 64 << 20, 6 << 10
+	clients, idle, many := 32<<20, 1000, 50
 	if os.Getenv("MEMORY") == "full" {
-		idle, many = 9000, 500
+		clients, idle, many = 256<<20, 9000, 500
 	}
 	s := startServe(t, fmt.Sprintf("--maxmemory=%d", maxMemory), fmt.Sprintf("--maxmemory-clients=%d", clients))
 	rdb := dial(t, s.addr)

@@ -16,13 +16,15 @@ import (
 // Default is how many bytes all clients may have where nobody says otherwise.
 const Default = 1 << 30
 
-// step is what parts are counted in: a change within a step costs nothing.
+// step is what parts are counted in: a change within a step costs nothing. What is less than
+// one is not counted, so that a short reply is never refused.
 const step = 4 << 10
 
 // A Budget is how many bytes clients may have together. Its methods may be called by
 // many goroutines at once.
 type Budget struct {
-	limit int64
+	limit   int64
+	clients atomic.Int64
 
 	mu     sync.Mutex
 	used   int64
@@ -45,17 +47,18 @@ func New(limit int64) *Budget {
 
 // Stats are counters of a [Budget].
 type Stats struct {
-	Used  int64  // bytes now
-	Peak  int64  // bytes, the most so far
-	Limit int64  // bytes
-	Ended uint64 // clients that were disconnected because they had the most
+	Clients int64  // with a share
+	Used    int64  // bytes now
+	Peak    int64  // bytes, the most so far
+	Limit   int64  // bytes
+	Ended   uint64 // clients that were disconnected because they had the most
 }
 
 // Stats returns the counters now.
 func (b *Budget) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Stats{Used: b.used, Peak: b.peak, Limit: b.limit, Ended: b.ended}
+	return Stats{Clients: b.clients.Load(), Used: b.used, Peak: b.peak, Limit: b.limit, Ended: b.ended}
 }
 
 // A Share is what one client has. Make it by [Share.Join].
@@ -63,19 +66,24 @@ type Share struct {
 	budget *Budget
 	end    func()
 	over   atomic.Bool // ended, or left: the budget knows it no more
+	left   atomic.Bool
 
 	used int64 // guarded by the Budget's mu
 }
 
 // Join makes s a share of b, in which nothing is yet. end disconnects the client; it
 // is called at most once, on a goroutine of its own. Call Leave when the client is gone.
-func (s *Share) Join(b *Budget, end func()) { s.budget, s.end = b, end }
+func (s *Share) Join(b *Budget, end func()) {
+	s.budget, s.end = b, end
+	b.clients.Add(1)
+}
 
 // Leave gives back all that s has. No Part of it may grow any more.
 func (s *Share) Leave() {
-	if s.budget == nil {
+	if s.budget == nil || s.left.Swap(true) {
 		return
 	}
+	s.budget.clients.Add(-1)
 	s.budget.mu.Lock()
 	s.budget.drop(s)
 	s.budget.mu.Unlock()
@@ -101,7 +109,7 @@ func (p *Part) Of(s *Share) { p.share = s }
 // Hold says how many bytes p has from now on. It reports false when there is no room
 // for them: then p has what it had before, and the client must not take them.
 func (p *Part) Hold(n int) bool {
-	want := int64(n+step-1) / step * step
+	want := int64(n) / step * step
 	if want == p.has || p.share == nil {
 		return true
 	}

@@ -92,6 +92,7 @@ func (p *Pool) accept(conn net.Conn) {
 	if full || p.isDraining() {
 		p.mu.Unlock()
 		p.refused.Add(1)
+		c.share.Leave()
 		p.serving.Go(func() { refuse(c.conn) }) // a TLS handshake may wait
 		return
 	}
