@@ -82,7 +82,7 @@ func TestClientsKeepToTheirBudget(t *testing.T) {
 	if os.Getenv("MEMORY") == "full" {
 		clients, idle, many = 256<<20, 9000, 500
 	}
-	s := startServe(t, "--max-clients=20000", fmt.Sprintf("--maxmemory=%d", maxMemory), fmt.Sprintf("--maxmemory-clients=%d", clients))
+	s := startServe(t, fmt.Sprintf("--maxmemory=%d", maxMemory), fmt.Sprintf("--maxmemory-clients=%d", clients))
 	rdb := dial(t, s.addr)
 	if err := rdb.Set(t.Context(), "large", strings.Repeat("v", 1_000_000), 0).Err(); err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func repeat(t *testing.T, a attack, on topology, seed uint64) result {
 	sum := result{Attack: a.name, On: on, Held: true}
 	for began := time.Now(); sum.Rounds == 0 || time.Since(began) < total; sum.Rounds++ {
 		h := fnv.New64a()
-		fmt.Fprint(h, a.name, on, sum.Rounds) // a Hash never fails
+		_, _ = fmt.Fprint(h, a.name, on, sum.Rounds) // A Hash never fails.
 		r := newRound(t, a, on, rand.New(rand.NewPCG(seed, h.Sum64())))
 		r.run(length, endings[(int(h.Sum64()>>32)+sum.Rounds)%len(endings)])
 		sum.add(r)

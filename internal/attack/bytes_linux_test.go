@@ -162,11 +162,11 @@ func bomb(rng *rand.Rand) []byte {
 	var body []byte
 	switch rng.IntN(6) {
 	case 0: // a string
-		body = append([]byte{0}, str(128<<20)...)
+		body = append([]byte{0}, str(48<<20)...)
 	case 1: // a list of strings
 		body = append([]byte{1}, long(40)...)
 		for range 40 {
-			body = append(body, str(16<<20)...)
+			body = append(body, str(1<<20)...)
 		}
 	case 2: // a set that announces more than it has
 		body = append([]byte{2}, long(2147483647)...)
@@ -181,7 +181,7 @@ func bomb(rng *rand.Rand) []byte {
 	default: // quicklist nodes, each of them compressed
 		body = append([]byte{18}, long(30)...)
 		for range 30 {
-			body = append(append(body, 2), str(30<<20)...)
+			body = append(append(body, 2), str(2<<20)...)
 		}
 	}
 	return sign(body)

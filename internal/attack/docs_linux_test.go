@@ -61,7 +61,7 @@ func attackTable() string {
 		}
 		holds := a.holds
 		if a.open != "" {
-			holds += ". **Not yet:** " + a.open
+			holds += ". **Not yet:** " + strings.TrimSuffix(a.open, ".")
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d MiB |\n", a.name, strings.Join(on, ", "), a.tries, holds, a.memory)
 	}
@@ -69,6 +69,9 @@ func attackTable() string {
 }
 
 func runTable(run recording) string {
+	if len(run.Results) == 0 {
+		return "None yet.\n"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "On %s, revision %s: `make attack SEED=%d DURATION=%v`.\n\n", run.Day, run.Commit, run.Seed, run.Duration)
 	b.WriteString("| Attack | On | Rounds | Sent or done | Victims' commands | Longest wait | Peak of memory | |\n|---|---|---:|---:|---:|---:|---:|---|\n")

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -30,7 +31,7 @@ func (v *victim) ask(send, want string) error {
 	what, _, _ := strings.Cut(send, " ")
 	v.timed(1, what, began)
 	if err != nil || line != want {
-		return fmt.Errorf("%q after %v: the answer is %q, %v; want %q", short(send, 100), time.Since(began).Round(time.Millisecond), short(line, 200), err, short(want, 200))
+		return fmt.Errorf("%q after %v: the answer is %q, want %q: %w", short(send, 100), time.Since(began).Round(time.Millisecond), short(line, 200), short(want, 200), cmp.Or(err, errNoReply))
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func getsMany(v *victim) error {
 		}
 		data, err := c.ReadString('\n')
 		if err != nil || !keys[line+data] {
-			return fmt.Errorf("%s: the answer has %q, %v", get, line+data, err)
+			return fmt.Errorf("%s: the answer has %q: %w", get, line+data, cmp.Or(err, errNoReply))
 		}
 		delete(keys, line+data)
 		missing--

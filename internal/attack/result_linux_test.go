@@ -38,8 +38,9 @@ func (s *result) add(r *round) {
 }
 
 func printTable(to io.Writer, seed uint64, results []result) {
+	// A terminal that is gone hears nothing more.
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "attack\ton\trounds\ttries\tvictims' commands\tlongest wait\tmeasured\tpeak MiB\t")
+	_, _ = fmt.Fprintln(w, "attack\ton\trounds\ttries\tvictims' commands\tlongest wait\tmeasured\tpeak MiB\t")
 	held := 0
 	for _, s := range results {
 		verdict := "FAILED"
@@ -47,11 +48,11 @@ func printTable(to io.Writer, seed uint64, results []result) {
 			verdict = "held"
 			held++
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%v\t%v\t%d\t%s\n", s.Attack, s.On, s.Rounds, s.Tries, s.Victims,
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%v\t%v\t%d\t%s\n", s.Attack, s.On, s.Rounds, s.Tries, s.Victims,
 			s.Longest.Round(time.Millisecond), s.Measured.Round(time.Millisecond), s.PeakMiB, verdict)
 	}
-	_ = w.Flush() // A terminal that is gone hears nothing more.
-	fmt.Fprintf(to, "seed %d: %d of %d held\n", seed, held, len(results))
+	_ = w.Flush()
+	_, _ = fmt.Fprintf(to, "seed %d: %d of %d held\n", seed, held, len(results))
 }
 
 // A recording is the last run that was kept, by make attack RECORD=1.

@@ -48,8 +48,16 @@ var hungry = []string{
 	"for i=1,1000 do redis.call('SET',KEYS[1],string.rep('x',20*1024*1024)) end return 1",
 }
 
+// hastens sets the time after which a script can be killed, and others are told BUSY.
+func (r *round) hastens() {
+	c := r.caller()
+	defer c.close()
+	_, _ = c.do(patience, "CONFIG", "SET", "lua-time-limit", "50") // The attack goes on with 5 s otherwise.
+}
+
 // eatsMemory runs hungry scripts, several at once.
 func eatsMemory(ctx context.Context, rng *rand.Rand, on *round) {
+	on.hastens()
 	order := rng.Perm(len(hungry))
 	next := make(chan string)
 	go func() {
@@ -132,11 +140,12 @@ var endless = []string{
 // neverEnds starts endless scripts, one after the other, and stops each by SCRIPT
 // KILL.
 func neverEnds(ctx context.Context, rng *rand.Rand, on *round) {
+	on.hastens()
 	for _, i := range rng.Perm(len(endless)) {
 		if ctx.Err() != nil || on.failed() {
 			return
 		}
-		on.killsOne(ctx, endless[i], rng.IntN(2) == 0)
+		on.killsOne(ctx, rng, endless[i])
 	}
 }
 
@@ -144,7 +153,7 @@ func neverEnds(ctx context.Context, rng *rand.Rand, on *round) {
 // promised is 100 ms of a machine's own time; this is for a busy one.
 const stopWithin = 5 * time.Second
 
-func (r *round) killsOne(ctx context.Context, script string, key bool) {
+func (r *round) killsOne(ctx context.Context, rng *rand.Rand, script string) {
 	w, killer := r.dial(), r.dial()
 	if w == nil || killer == nil {
 		return
@@ -152,8 +161,8 @@ func (r *round) killsOne(ctx context.Context, script string, key bool) {
 	defer w.Close()
 	defer killer.Close()
 	args := []string{"EVAL", script, "0"}
-	if key {
-		args = []string{"EVAL", script, "1", "attack:{k}"}
+	if rng.IntN(2) == 0 {
+		args = []string{"EVAL", script, "1", apart(rng)}
 	}
 	if w.raw(resp.AppendCommand(nil, args...)) != nil {
 		return
@@ -223,6 +232,7 @@ func apart(rng *rand.Rand) string {
 // on, and SIGTERM ends the process. Those with loadstring hold all keys, since their
 // text doesn't tell which they use.
 func leftAlone(ctx context.Context, rng *rand.Rand, on *round) {
+	on.hastens()
 	parallel := slices.DeleteFunc(slices.Clone(endless), func(s string) bool { return strings.Contains(s, "loadstring") })
 	each(rng, 3, func(_ int, rng *rand.Rand) {
 		c := on.caller()

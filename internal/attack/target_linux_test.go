@@ -103,7 +103,7 @@ func poolFile(r *round, text string) string {
 }
 
 func free(addr string) bool {
-	l, err := net.Listen("tcp", addr) //nolint:noctx // It does not wait.
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return false
 	}

@@ -94,7 +94,7 @@ func (w *wire) discard(d time.Duration) int64 {
 // reply reads one reply of RESP2.
 func (w *wire) reply() (any, error) { return readReply(w.in) }
 
-var errNoReply = errors.New("this is no reply")
+var errNoReply = errors.New("this is not what was to come")
 
 func readReply(in *bufio.Reader) (any, error) {
 	line, err := in.ReadString('\n')
