@@ -61,7 +61,7 @@ func attackTable() string {
 		}
 		holds := a.holds
 		if a.open != "" {
-			holds += ". **Not yet:** " + strings.TrimSuffix(a.open, ".")
+			holds += ". **Not yet:** " + a.open
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d MiB |\n", a.name, strings.Join(on, ", "), a.tries, holds, a.memory)
 	}
@@ -73,7 +73,7 @@ func runTable(run recording) string {
 		return "None yet.\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "On %s, revision %s: `make attack SEED=%d DURATION=%v`.\n\n", run.Day, run.Commit, run.Seed, run.Duration)
+	fmt.Fprintf(&b, "On %s, revision %s: `make attack SEED=%d DURATION=%v ONLY='%s'`.\n\n", run.Day, run.Commit, run.Seed, run.Duration, run.Only)
 	b.WriteString("| Attack | On | Rounds | Sent or done | Victims' commands | Longest wait | Peak of memory | |\n|---|---|---:|---:|---:|---:|---:|---|\n")
 	for _, r := range run.Results {
 		verdict := "held"

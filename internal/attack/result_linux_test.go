@@ -59,6 +59,7 @@ func printTable(to io.Writer, seed uint64, results []result) {
 type recording struct {
 	Seed     uint64
 	Duration time.Duration
+	Only     string
 	Day      string
 	Commit   string
 	Results  []result
@@ -72,7 +73,7 @@ func keep(t *testing.T, seed uint64, results []result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.MarshalIndent(recording{seed, *duration, time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), results}, "", "\t")
+	text, err := json.MarshalIndent(recording{seed, *duration, *only, time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), results}, "", "\t")
 	if err == nil {
 		err = os.WriteFile(recordFile, append(text, '\n'), 0o644) //nolint:gosec // It is a part of the documentation.
 	}

@@ -11,7 +11,7 @@ const bounded = 2*256 + 64 + 192
 
 var attacks = []attack{
 	{
-		name: "hungry scripts", open: "the process takes more than the budget, and LOCK.RELEASE waits for scripts on other keys.", on: embedded, memory: 1536, attempt: eatsMemory, serve: held,
+		name: "hungry scripts", open: "the process takes more than the budget, and LOCK.RELEASE waits for scripts on other keys", on: embedded, memory: 1536, attempt: eatsMemory, serve: held,
 		tries: "scripts that keep substrings, compiled code, coroutines, tables and results of natives, six at once",
 		holds: "a script is ended at its limit of memory",
 	},
@@ -96,12 +96,12 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "open transactions", on: all, memory: bounded, attempt: openTransactions, serve: held,
+		name: "open transactions", open: "what MULTI has queued is not in what clients may hold: 1.4 GB at a limit of 256 MiB", on: all, memory: bounded, attempt: openTransactions, serve: held,
 		tries: "forty clients that queue 40 MB after MULTI and send no EXEC",
 		holds: "the promises for all",
 	},
 	{
-		name: "large replies", open: "replies that are still being made are not in what clients may hold: 1.7 GB at a limit of 256 MiB.", on: all, memory: bounded, attempt: amplified, serve: held,
+		name: "large replies", open: "replies that are still being made are not in what clients may hold: 1.7 GB at a limit of 256 MiB", on: all, memory: bounded, attempt: amplified, serve: held,
 		tries: "requests of a few bytes whose replies have 400 MB, by six clients at once",
 		holds: "the promises for all",
 	},
