@@ -55,11 +55,10 @@ func until(deadline time.Time) *fakeLease {
 	return &fakeLease{func() time.Time { return deadline }, make(chan struct{})}
 }
 
-// roomy is DefaultTimes with a margin that is enough on a machine that does much else.
+// roomy are times that are enough on a machine that does much else: SIGTERM after a quarter
+// of the TTL, SIGKILL after a half.
 func roomy(ttl time.Duration) Times {
-	times := DefaultTimes(ttl)
-	times.Margin = ttl / 4
-	return times
+	return Times{Grace: ttl / 4, Margin: ttl / 2, Poll: DefaultTimes(ttl).Poll}
 }
 
 func shell(script string, times Times, args ...string) Command {
@@ -84,9 +83,13 @@ func helper(script string) int {
 	if os.Getenv("SUPERVISE_RENEW") != "" {
 		lease = renewed(ttl)
 	}
+	times := roomy(ttl)
+	if os.Getenv("SUPERVISE_DEFAULT") != "" {
+		times = DefaultTimes(ttl)
+	}
 	signals := make(chan os.Signal, 8)
 	notify(signals)
-	out, err := Run(lease, shell(script, roomy(ttl), os.Getenv("SUPERVISE_ARG")), signals)
+	out, err := Run(lease, shell(script, times, os.Getenv("SUPERVISE_ARG")), signals)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 71
@@ -228,7 +231,7 @@ func TestOverBeforeStart(t *testing.T) {
 }
 
 func TestTermBeforeDeadline(t *testing.T) {
-	const ttl = 6 * time.Second // a grace of a second, for machines that do much else
+	const ttl = 8 * time.Second
 	deadline := time.Now().Add(ttl)
 	file := filepath.Join(t.TempDir(), "got")
 	script := `trap 'echo TERM >> "$1"; exit 9' TERM; while :; do sleep 1; done`
@@ -246,7 +249,7 @@ func TestTermBeforeDeadline(t *testing.T) {
 
 func TestFamilyKilledBeforeDeadline(t *testing.T) {
 	t.Parallel()
-	const ttl = 6 * time.Second
+	const ttl = 8 * time.Second
 	deadline := time.Now().Add(ttl)
 	file := filepath.Join(t.TempDir(), "pids")
 	out, err := Run(until(deadline), shell(family, roomy(ttl), file), nil)
@@ -326,7 +329,7 @@ func TestHolderKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	start := time.Now()
 	// The grace of 20 s is 3.3 s, so SIGKILL comes long before the deadline.
-	cmd := startHelper(t, family, file, "20s")
+	cmd := startHelper(t, family, file, "20s", "SUPERVISE_DEFAULT=1")
 	ps := pids(t, lines(t, file, 3))
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -346,7 +349,7 @@ func TestHolderStopped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
 	start := time.Now()
-	cmd := startHelper(t, family, file, "4s", "SUPERVISE_RENEW=1")
+	cmd := startHelper(t, family, file, "8s", "SUPERVISE_RENEW=1")
 	ps := pids(t, lines(t, file, 3))
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -355,9 +358,9 @@ func TestHolderStopped(t *testing.T) {
 	for _, pid := range ps {
 		eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return !running(pid) })
 	}
-	if ended := time.Now(); ended.After(stopped.Add(4 * time.Second)) {
+	if ended := time.Now(); ended.After(stopped.Add(8 * time.Second)) {
 		t.Errorf("ended %v after the stop, past the deadline", ended.Sub(stopped))
-	} else if ended.Before(start.Add(2 * time.Second)) {
+	} else if ended.Before(start.Add(4 * time.Second)) {
 		t.Errorf("ended after %v: the stop itself ended it", ended.Sub(start))
 	}
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -115,7 +115,7 @@ func TestStopFromTerminal(t *testing.T) {
 		"$1"; echo stopped $? >> "$2"
 		while [ ! -e "$2.go" ]; do sleep 0.05; done
 		fg > /dev/null; echo ended $? >> "$2"`,
-		`echo $$ >> "$1"; while :; do sleep 0.05; done; echo on >> "$1"`, file, "3s")
+		`echo $$ >> "$1"; while :; do sleep 0.05; done; echo on >> "$1"`, file, "8s")
 	pid := pids(t, lines(t, file, 1))[0]
 	if _, err := keyboard.WriteString("\x1a"); err != nil {
 		t.Fatal(err)
