@@ -86,7 +86,7 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "stopped subscribers", on: all, memory: bounded, attempt: stoppedSubscribers, serve: held,
+		name: "stopped subscribers", open: "at times 930 MB at a limit of 256 MiB: messages that wait for subscribers", on: all, memory: bounded, attempt: stoppedSubscribers, serve: held,
 		tries: "forty subscribers that read nothing of 100 MB that is published",
 		holds: "the promises for all",
 	},

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -61,9 +60,9 @@ type target struct {
 // newTarget makes the parts of the topology and starts none but those behind it.
 func newTarget(r *round, on topology) *target {
 	// A port below those that the kernel hands out: pools need a fixed one.
-	d := &target{addr: "127.0.0.1:" + strconv.Itoa(5000+rand.IntN(5000)), log: &tailLog{}}
+	d := &target{addr: "127.0.0.1:" + strconv.Itoa(5000+r.rng.IntN(5000)), log: &tailLog{}}
 	for !free(d.addr) {
-		d.addr = "127.0.0.1:" + strconv.Itoa(5000+rand.IntN(5000))
+		d.addr = "127.0.0.1:" + strconv.Itoa(5000+r.rng.IntN(5000))
 	}
 	d.args = []string{"serve", "--log-format=json", "--http=", "--drain-timeout=" + drain.String()}
 	switch on {
