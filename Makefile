@@ -23,12 +23,13 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
+# Tests wait more than they compute, so more of them run at once than there are cores.
 # $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT): all modules, with a line a package,
 # what failed and what was skipped with its reason at the end, and a closing line.
 define run-tests
 @NAME="make $(1)" LEFT="$(4)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
 	code=0; for m in $(TESTED); do \
-		(cd $$m && go test -json $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
+		(cd $$m && go test -json -p 4 -parallel 8 $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
 	done; exit $$code'
 endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"

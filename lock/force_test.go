@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -44,6 +45,7 @@ var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) 
 // A forced release hits who it names and nobody else, hands the lock to a waiter
 // with a larger token, and the holder learns of it when it renews.
 func TestForceRelease(t *testing.T) {
+	slow.Test(t, "a holder of a lease of a minute learns of it when it renews, after 20 s")
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		for name, kind := range forcibles {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -420,6 +421,7 @@ func TestClusterFailover(t *testing.T) {
 // TestClusterSilentMaster: who waits for a master that is silent has an error once its
 // replica has taken over, and goes on with that.
 func TestClusterSilentMaster(t *testing.T) {
+	slow.Test(t, "the nodes of a cluster take seconds to replace a silent master")
 	p := startCluster(t, 1, func(o *proxy.PoolOptions) { o.Timeout = 300 * time.Millisecond })
 	key := ""
 	for i := 0; key == ""; i++ {

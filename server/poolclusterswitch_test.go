@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // TestClusterSwitch: a master that gives its place to a replica, and answers still, has its
 // say: what is watched there has changed, which is no error.
 func TestClusterSwitch(t *testing.T) {
+	slow.Test(t, "a replica of a cluster takes seconds to be ready for the place of its master")
 	p := startCluster(t, 1)
 	key := ""
 	for i := 0; key == ""; i++ {

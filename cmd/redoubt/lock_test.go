@@ -15,6 +15,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // eachServer runs a test on every server that `redoubt lock` may talk to: a
@@ -154,6 +155,7 @@ func TestKilledHolder(t *testing.T) {
 // TestLostServer: a holder that is cut off from the server ends its command
 // before another can have the lock.
 func TestLostServer(t *testing.T) {
+	slow.Test(t, "a lease of 3 s runs out while the server is cut off")
 	t.Parallel()
 	srv := redistest.Start(t)
 	net := faultnet.New(t, srv.Addr())
@@ -325,6 +327,7 @@ func TestSignalIsForwarded(t *testing.T) {
 // TestServerGoneAtRelease: the command's status counts, and what is left is
 // said.
 func TestServerGoneAtRelease(t *testing.T) {
+	slow.Test(t, "a release is tried again for seconds")
 	t.Parallel()
 	srv := redistest.Start(t)
 	dir := t.TempDir()
