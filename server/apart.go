@@ -117,7 +117,7 @@ func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 // smallReplies are the commands whose replies are short, whatever they are given.
 var smallReplies = func() map[string]bool {
 	m := map[string]bool{}
-	for _, name := range strings.Fields(`
+	for name := range strings.FieldsSeq(`
 		append bitcount bitop bitpos copy dbsize decr decrby del echo exists expire expireat expiretime
 		geoadd geodist getbit hdel hexists hincrby hincrbyfloat hlen hmset hset hsetnx hstrlen incr incrby incrbyfloat
 		linsert llen lpush lpushx lrem lset ltrim mset msetnx persist pexpire pexpireat pexpiretime pfadd pfcount pfmerge

@@ -120,7 +120,7 @@ func TestNoSecretIsShown(t *testing.T) {
 // echoing is the address of a server that knows no command, and says with which
 // arguments.
 func echoing(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is a test's
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func echoing(t *testing.T) string {
 				return
 			}
 			go func() {
-				defer conn.Close() //nolint:errcheck // nothing was promised
+				defer conn.Close()
 				in := bufio.NewReader(conn)
 				for {
 					var n int

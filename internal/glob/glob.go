@@ -98,7 +98,7 @@ const few = 1 << 12
 
 // find returns the first place in s where part matches width bytes, or -1.
 func (g globber) find(part []byte, width int, s []byte) int {
-	if !g.fold && width == len(part) && bytes.IndexAny(part, `?[\`) < 0 {
+	if !g.fold && width == len(part) && !bytes.ContainsAny(part, `?[\`) {
 		return bytes.Index(s, part)
 	}
 	at, places := 0, len(s)-width+1

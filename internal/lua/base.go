@@ -170,9 +170,7 @@ func baseLoad(l *thread) int {
 		src = append(l.st.room(src, len(s)), s...)
 	}
 	l.st.hold(len(src))
-	text := string(src)
-	src = nil
-	n := l.loadChunk(text, name)
+	n := l.loadChunk(string(src), name)
 	l.st.held = held
 	return n
 }

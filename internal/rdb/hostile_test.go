@@ -40,9 +40,9 @@ func TestHostileLengths(t *testing.T) {
 	}
 }
 
-// lzf packs n times the byte that is given.
-func lzf(b byte, n int) []byte {
-	packed := []byte{0, b}
+// lzf packs n times the letter x.
+func lzf(n int) []byte {
+	packed := []byte{0, 'x'}
 	for left := n - 1; left > 0; {
 		k := min(left, 264)
 		if left-k == 1 || left-k == 2 {
@@ -54,7 +54,7 @@ func lzf(b byte, n int) []byte {
 		case k >= 3:
 			packed = append(packed, byte(k-2)<<5, 0)
 		default:
-			packed = append(append(packed, byte(k-1)), bytes.Repeat([]byte{b}, k)...)
+			packed = append(append(packed, byte(k-1)), bytes.Repeat([]byte{'x'}, k)...)
 		}
 		left -= k
 	}
@@ -78,7 +78,7 @@ func bombs(size int) map[string][]byte {
 	packed = append(packed, 0, 0xff)
 	list := append(append(append([]byte{0xc0 | encLZF}, appendLen(nil, uint64(len(packed)))...), appendLen(nil, uint64(size))...), packed...)
 	return map[string][]byte{
-		"strings":   seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf('x', size/64), 64)...))),
+		"strings":   seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf(size/64), 64)...))),
 		"listpack":  seal(typeSetListpack, string(list)),
 		"quicklist": seal(typeListQuicklist2, string(append([]byte{1, 2}, list...))),
 		"empty":     seal(typeList, string(append(appendLen(nil, uint64(size/40)), make([]byte, size/40)...))),
@@ -113,13 +113,13 @@ func TestBombs(t *testing.T) {
 // what is packed is looked through before there is memory for it.
 func TestAnnouncedSizes(t *testing.T) {
 	const size = 1 << 20
-	torn := lzf('x', size)
+	torn := lzf(size)
 	torn[len(torn)-1], torn[len(torn)-2] = 0xff, 0xe0 // it ends in a reference of another length
 	for name, c := range map[string]struct {
 		payload []byte
 		want    error
 	}{
-		"more than the limit": {seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf('x', size), 64)...))), ErrTooLarge},
+		"more than the limit": {seal(typeList, string(append(appendLen(nil, 64), bytes.Repeat(lzf(size), 64)...))), ErrTooLarge},
 		"torn":                {seal(typeString, string(torn)), ErrFormat},
 	} {
 		var before, after runtime.MemStats
@@ -133,7 +133,7 @@ func TestAnnouncedSizes(t *testing.T) {
 			t.Errorf("%s: %d bytes were taken", name, taken)
 		}
 	}
-	if v, err := ParseAtMost(seal(typeString, string(lzf('x', size))), size+perElement); err != nil || len(v.Str) != size {
+	if v, err := ParseAtMost(seal(typeString, string(lzf(size))), size+perElement); err != nil || len(v.Str) != size {
 		t.Errorf("a string of as much as the limit: %v", err)
 	}
 }
