@@ -117,7 +117,7 @@ var errEnded = errors.New("the process ended before it served")
 // killed when its memory exceeds most, so that a fault doesn't take the machine.
 func (d *target) start(most int64) error {
 	d.cmd = exec.CommandContext(context.Background(), built, d.args...)
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.cmd.SysProcAttr = redistest.Owned()
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		return err

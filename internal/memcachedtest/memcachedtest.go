@@ -72,6 +72,7 @@ func (s *Server) start() error {
 	cmd := exec.CommandContext(context.Background(), "memcached", args...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = redistest.Owned()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (p *process) start() error {
 	}, p.args)...)
 	cmd.Stdout, cmd.Stderr = logfile, logfile
 	cmd.ExtraFiles = []*os.File{inherited}
-	cmd.SysProcAttr = diesWithParent()
+	cmd.SysProcAttr = Owned()
 	err = cmd.Start()
 	_ = inherited.Close() // else alive would never end
 	if err != nil {

@@ -10,10 +10,14 @@ import (
 	"time"
 )
 
-// diesWithParent makes the kernel kill a child when the thread that started it
+// Owned has the kernel kill a server of a test when the thread that started it
 // ends, so when the test's process ends.
-func diesWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+//
+// The child has a process group of its own. Where no terminal watches over a group,
+// the kernel sends SIGHUP to all of it when one of it is stopped and another ends:
+// a paused server would end make, and all tests that run.
+func Owned() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // awaitStopped returns when no thread of a process runs any more, also when it is
