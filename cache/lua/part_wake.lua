@@ -8,5 +8,5 @@ while at < #waiters do
   local waiter
   waiter, at = struct.unpack('>I2c0', waiters, at)
   local publish, channel = string.match(waiter, '^(%u+) (.*) %x+$')
-  redis.call(publish, channel, KEYS[1])
+  if publish == 'SPUBLISH' then redis.call('SPUBLISH', channel, KEYS[1]) else redis.call('PUBLISH', channel, KEYS[1]) end
 end

@@ -16,7 +16,7 @@ while first and expiry <= now and first ~= me and tries < 64 do
     redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
   end
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  if waiter ~= dead and redis.call(publish, channel, payload) > 0 then
+  if waiter ~= dead and (publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, payload) or redis.call('PUBLISH', channel, payload)) > 0 then
     fence = math.max(fence + 1, now)
     expiry = now + 3000000
     local token = string.format('%.0f', fence)
@@ -26,7 +26,7 @@ while first and expiry <= now and first ~= me and tries < 64 do
     if behind ~= '' and behind ~= me then
       waiter, payload = struct.unpack(layout, redis.call('HGET', KEYS[1], behind))
       publish, channel = string.match(waiter, '^(%u+) (.*)$')
-      redis.call(publish, channel, string.sub(payload, 1, -2))
+      if publish == 'SPUBLISH' then redis.call('SPUBLISH', channel, string.sub(payload, 1, -2)) else redis.call('PUBLISH', channel, string.sub(payload, 1, -2)) end
     end
   end
   first = behind ~= '' and behind

@@ -71,7 +71,7 @@ while woken == 0 and head < stop do
   local waiter = redis.call('HGET', KEYS[1], first)
   redis.call('HDEL', KEYS[1], first, waiter)
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
-  woken = redis.call(publish, channel, KEYS[1])
+  woken = publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, KEYS[1]) or redis.call('PUBLISH', channel, KEYS[1])
 end
 if ends[2] and head == tail then
   redis.call('HDEL', KEYS[1], 'head', 'tail')

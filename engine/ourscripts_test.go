@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/bitmap"
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/geo"
+	"github.com/redoubt-go/redoubt/hll"
+	"github.com/redoubt-go/redoubt/internal/lua"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/scan"
+	"github.com/redoubt-go/redoubt/stock"
+	"github.com/redoubt-go/redoubt/ttlhash"
+)
+
+// undeclared are the scripts whose text does not show which keys they use. They lock
+// all shards, so they wait for a long script on any key.
+var undeclared = map[string]string{
+	"fence.guard":             "it runs the commands of the caller",
+	"scan.elements":           "it is told the command: SSCAN, HSCAN or ZSCAN",
+	"ratelimit.gcra.stored":   "it passes keys to the script inside of it by a table",
+	"ratelimit.upto.stored":   "as gcra.stored",
+	"ratelimit.refund.stored": "as gcra.stored",
+	"ratelimit.batch.stored":  "as gcra.stored",
+}
+
+// Every other script of the primitives locks only the shards of its keys.
+func TestScriptsOfPrimitivesLockTheirKeys(t *testing.T) {
+	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fence.Scripts(), geo.Scripts(), hll.Scripts(),
+		lock.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stock.Scripts(), ttlhash.Scripts())
+	for _, sc := range scripts {
+		proto, err := lua.Compile("user_script", sc.Source())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := undeclared[sc.Name()]; declares(proto) == known {
+			t.Errorf("%s: the engine sees its keys: %v; undeclared lists it: %v. It sees them when the name of each command is a constant and each key of KEYS",
+				sc.Name(), known, known)
+		}
+	}
+}
