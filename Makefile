@@ -24,8 +24,9 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
 # Tests wait more than they compute, so more of them run at once than there are cores.
-# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT): all modules, with a line a package,
-# what failed and what was skipped with its reason at the end, and a closing line.
+# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT) tests all modules. It prints a line
+# for each package, then the failed and the skipped tests with their reasons, then a closing line.
+# gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
 define run-tests
 @NAME="make $(1)" LEFT="$(4)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
 	code=0; for m in $(TESTED); do \
@@ -58,7 +59,7 @@ test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-
 	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
 	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./server
 
-# The tests look for a module of Python in both: the first python3 may be another than the system's.
+# The tests look for a Python module in both places, because the first python3 may not be the system's.
 .PHONY: needed
 needed:
 	@missing=; \
@@ -72,7 +73,7 @@ needed:
 		echo "== installing $$missing"; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
 	else \
-		echo "The tests need what is not installed; by the names of Debian's packages: $$missing"; \
+		echo "The tests need programs that are not installed. Debian's packages of them: $$missing"; \
 		echo "  Debian, Ubuntu: sudo apt-get install $$missing"; \
 		echo "  Fedora:         sudo dnf install valkey-compat-redis memcached python3-pymemcache python3-redis"; \
 		echo "  macOS:          brew install redis memcached; python3 -m pip install pymemcache redis"; \
@@ -133,12 +134,13 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
 	go run ./internal/redissuite -source "$(SUITE)" $(UNITS)
 
-# The server is built without the race detector unless RACE=1: under it memory can't be judged.
+# The server is built without the race detector unless RACE=1, because that takes so much memory that
+# none can be judged. RACE is never empty where there is a C compiler: see above.
 .PHONY: attack
 attack: needed ## Attacks the built server, beside clients that check every reply; SEED=1, DURATION=10s for each attack, ONLY=regexp, RACE=1, RECORD=1 keeps the numbers for docs/security.md
 	@mkdir -p bin && go test -c -o bin/attack.test ./internal/attack
 	@cd internal/attack && "$(CURDIR)/bin/attack.test" -test.run '^TestAttacks$$' -test.timeout 0 \
-		-duration "$(or $(DURATION),10s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' $(if $(RACE),-raced) $(if $(RECORD),-record)
+		-duration "$(or $(DURATION),10s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' $(if $(filter 1,$(RACE)),-raced) $(if $(RECORD),-record)
 
 .PHONY: bench
 bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results

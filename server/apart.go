@@ -9,12 +9,13 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// Commands and replies that are large travel apart from what all clients share: see
-// [proxy.Timed.Apart]. A command goes apart once all before it have their replies, and what
-// comes behind it waits for its reply, so that the client's order is kept.
+// Large commands, and commands with large replies, travel apart from the connection that all
+// clients share: see [proxy.Timed.Apart]. The session sends such a command once all earlier
+// commands have their replies. The next commands wait for its reply. So the client's order is
+// kept.
 
-// largeReply is how large the replies to a client are when its commands go apart: others
-// would wait behind them.
+// largeReply is the typical size of a client's replies above which its commands go apart.
+// On the shared connection other clients would wait behind such replies.
 const largeReply = 1 << 20
 
 // goesApart reports whether a command is to travel apart on its way to c.upstream.
@@ -35,7 +36,7 @@ func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
 }
 
 // inOrder waits for the replies to earlier commands that travel another way than the command
-// with the tag first. It reports false when the client is gone.
+// with the tag first. It reports false when the client is gone: then nothing more is sent.
 func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // the parameter is what the command does
 	before := first
 	if !apart {
@@ -49,6 +50,7 @@ func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // th
 		u := c.upstream
 		c.flush()
 		if !c.out.await(noDeadline, func() bool { return c.out.head.Load() >= before }) {
+			c.lost, c.quit = true, true // and flush has taken the upstream
 			return false
 		}
 		if c.srv.inPool() {
@@ -62,9 +64,12 @@ func (c *session) inOrder(first uint64, apart bool) bool { //nolint:revive // th
 	return true
 }
 
-// send is [proxy.Upstream.Send] to the upstream, for what has the place first in the client's
-// order.
+// send is [proxy.Upstream.Send] to the upstream. first is the place of the commands in the
+// client's order.
 func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n int, commands []byte) error { //nolint:revive // the parameter is how it travels
+	if c.lost {
+		return errGone
+	}
 	if apart || c.apart != 0 {
 		if !c.inOrder(first, apart) {
 			return errGone
@@ -83,8 +88,8 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
 }
 
-// makeWay is for a client that has to wait to send: it leaves the poller, unless it is for
-// the one time that the connection is not made yet.
+// makeWay takes a client that has to wait to send out of the poller: for good, or only this
+// once when the connection is not made yet.
 func (c *session) makeWay(busy error) {
 	if errors.Is(busy, proxy.ErrConnecting) {
 		c.stepAside()
@@ -95,6 +100,9 @@ func (c *session) makeWay(busy error) {
 
 // sendScript is [proxy.Upstream.SendScript], as send is Send.
 func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
+	if c.lost {
+		return errGone
+	}
 	apart := c.scriptGoesApart(cmd)
 	if apart || c.apart != 0 {
 		if !c.inOrder(tag, apart) {
@@ -114,7 +122,8 @@ func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 	return c.upstream.Within(c.timeout).SendScript(&c.out, tag, cmd)
 }
 
-// smallReplies are the commands whose replies are short, whatever they are given.
+// smallReplies are the commands whose replies are short, whatever the arguments and the data
+// are. Those to ECHO and PING are as long as the command.
 var smallReplies = func() map[string]bool {
 	m := map[string]bool{}
 	for name := range strings.FieldsSeq(`

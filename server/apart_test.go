@@ -11,6 +11,8 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -170,4 +172,32 @@ func quietly(w *wire) string {
 		return err.Error()
 	}
 	return reply
+}
+
+// TestClientGoneBeforeItsTurn kills clients of a pool whose large command waits for the reply to
+// an earlier one, and is followed by a small one. The process lives, and others are served.
+func TestClientGoneBeforeItsTurn(t *testing.T) {
+	p := startPool(t, 1)
+	other := dial(t, p.addr)
+	other.want("$-1\r\n", "GET k") // the connection is made
+	pipeline := resp.AppendCommand(nil, "GET", "k")
+	pipeline = resp.AppendCommand(pipeline, "SET", "large", strings.Repeat("x", proxy.LargeCommand))
+	pipeline = resp.AppendCommand(pipeline, "GET", "k")
+	p.nodes[0].Pause()
+	defer p.nodes[0].Resume()
+	before := p.Stats().BytesIn
+	const many = 10
+	var ids []string
+	for range many {
+		w := dial(t, p.addr)
+		ids = append(ids, w.do("CLIENT", "ID"))
+		w.writeQuietly(pipeline)
+	}
+	eventually(t, "all have sent", func() bool { return p.Stats().BytesIn >= before+uint64(many*len(pipeline)) })
+	for _, id := range ids {
+		other.want(":1\r\n", "CLIENT KILL ID "+strings.Trim(id, ":\r\n"))
+	}
+	eventually(t, "they are gone", func() bool { return p.Stats().Clients == 1 })
+	p.nodes[0].Resume()
+	other.want("$-1\r\n", "GET k")
 }

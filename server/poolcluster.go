@@ -93,6 +93,9 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 
 // sendWhole is send for a transaction, from MULTI to EXEC.
 func (c *session) sendWhole(e *execution, n int, commands []byte) error {
+	if c.lost {
+		return errGone
+	}
 	apart := len(commands) > proxy.LargeCommand || c.heavy || c.upstream.Limited()
 	if apart || c.apart != 0 {
 		if !c.inOrder(e.tag, apart) {

@@ -47,6 +47,7 @@ type session struct {
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
 	apart     uint64 // a command with a lower tag went apart, and may not have its reply; 0: none
 	heavy     bool   // the replies to the client are large
+	lost      bool   // the client went while a command waited for its turn: nothing more is sent
 	elsewhere bool   // another database than the back end's own is selected; settle before reading it
 	tx        transaction
 	capture   *[]byte // replies made here go there instead

@@ -46,12 +46,12 @@ func (c *session) read() error {
 	return nil
 }
 
-// refuseRest ends the session with an error in the place of a command for which there is
-// no room.
+// refuseRest answers a command for which there is no room with an error, and ends the
+// session.
 func (c *session) refuseRest() {
+	c.sendSpan() // it may lie in buf
 	c.from, c.to, c.buf = 0, 0, make([]byte, firstRead)
 	c.has.Hold(firstRead)
-	c.sendSpan()
 	c.fail("ERR redoubt: " + errNoRoom.Error() + ": the command was not read")
 	c.quit = true
 }

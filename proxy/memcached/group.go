@@ -18,7 +18,7 @@ type group struct {
 	ring    atomic.Pointer[ring.Ring] // nil: all servers are ejected
 	stop    context.CancelFunc
 	running sync.WaitGroup // nodes
-	largest atomic.Int64   // bytes of a value that one of the servers may take
+	largest atomic.Int64   // bytes of the largest value that any of the servers takes
 
 	mu   sync.Mutex
 	live []bool
@@ -41,16 +41,20 @@ func newGroup(opts Options) (*group, error) {
 	return g, nil
 }
 
-// learn is called when a server has told how large its items may be. What is more than
-// any of them takes is refused before it has come.
-func (g *group) learn() {
+// learn notes how large an item n takes; 0 means that it doesn't say. A value that no server
+// takes is refused before it has come.
+func (g *group) learn(n *node, item int) {
+	if item == 0 {
+		item = g.opts.MaxValue
+	}
+	g.mu.Lock() // a goroutine that has seen less must not store last
+	defer g.mu.Unlock()
+	n.largest = int64(item)
 	most := int64(0)
 	for _, n := range g.nodes {
-		most = max(most, n.largest.Load())
+		most = max(most, n.largest)
 	}
-	if most > 0 {
-		g.largest.Store(min(most, int64(g.opts.MaxValue)))
-	}
+	g.largest.Store(min(most, int64(g.opts.MaxValue)))
 }
 
 func (g *group) start() {

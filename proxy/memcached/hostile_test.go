@@ -16,14 +16,15 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
-// A lottery makes requests of which most are nearly right.
+// A lottery makes random requests. Most of them are nearly right.
 type lottery struct{ *rand.Rand }
 
 func (r lottery) one(of ...string) string { return of[r.IntN(len(of))] }
 
-// blanks are between words: mostly one.
+// blanks returns what stands between two words: mostly one blank.
 func (r lottery) blanks() string {
 	switch r.IntN(40) {
 	case 0:
@@ -118,7 +119,7 @@ func (r lottery) request(key string) string {
 	return text.String()
 }
 
-// class is what kind of a reply the first of text is.
+// class returns the kind of the first reply in text.
 func class(text string) string {
 	line, _, _ := strings.Cut(text, "\r\n")
 	first, _, _ := strings.Cut(line, " ")
@@ -133,7 +134,7 @@ func class(text string) string {
 	return first
 }
 
-// converseOnce sends text on a connection of its own, and returns all that comes.
+// converseOnce sends text on a new connection and returns everything that comes back.
 func converseOnce(addr, text string) (string, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -151,14 +152,10 @@ func converseOnce(addr, text string) (string, error) {
 }
 
 // TestHostileClients sends what is right, nearly right and wrong to a server and to a pool.
-// Their replies are of the same class, and other clients of the pool never get an error or
-// a reply that is not theirs: the connection that all share stands.
+// Their replies are of the same class. Other clients of the pool never get an error or another's
+// reply, because the shared connection is not lost.
 func TestHostileClients(t *testing.T) {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any
-	if s := os.Getenv("SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	fmt.Fprintf(os.Stderr, "TestHostileClients: SEED=%d\n", seed) // now: it is wanted most after a time-out
+	seed := randtest.Seed(t)
 	rounds := 1500
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
 		rounds = 100_000
@@ -231,8 +228,8 @@ func tellVictim(u *user, i int) string {
 	return got.String()
 }
 
-// stricter reports whether a pool may answer a request in another way than a server: as
-// docs/memcached.md says.
+// stricter reports whether docs/memcached.md lets a pool answer a request in another way than
+// a server.
 func stricter(request, want, got string) bool {
 	line, _, _ := strings.Cut(request, "\n")
 	words := strings.Fields(line)

@@ -14,6 +14,27 @@ import (
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
+// TestLargestValue: a pool refuses a value early only if no server takes it. A server that
+// doesn't say how much it takes may take any value.
+func TestLargestValue(t *testing.T) {
+	server := func(name string) Server {
+		return Server{Server: ring.Server{Name: name, Weight: 1}, Addr: "127.0.0.1:1"}
+	}
+	g, err := newGroup(Options{Name: "test", MaxValue: 8 << 20, Servers: []Server{server("a"), server("b")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		server, item int
+		want         int64
+	}{{0, 1 << 20, 1 << 20}, {1, 2 << 20, 2 << 20}, {1, 0, 8 << 20}, {1, 1 << 30, 8 << 20}, {1, 1 << 19, 1 << 20}} {
+		g.learn(g.nodes[step.server], step.item)
+		if got := g.largest.Load(); got != step.want {
+			t.Errorf("after %+v values of %d bytes are taken", step, got)
+		}
+	}
+}
+
 // newLargeWorld is newWorld of one server that takes items of up to 512 MB.
 func newLargeWorld(t *testing.T, change func(*Options)) *world {
 	t.Helper()
@@ -49,9 +70,9 @@ func TestAnnouncedBytes(t *testing.T) {
 	}
 }
 
-// TestBudgetOfRequests: what clients have sent of values is bounded for all together. The
-// excess is refused to its sender, whose connection goes on behind the value; whoever has
-// the most is disconnected for others that have less.
+// TestBudgetOfRequests: one bound holds for all clients' unfinished values together. The pool
+// refuses a value beyond it, and the sender's connection goes on after that value. The pool
+// disconnects the client with the most when one with less needs room.
 func TestBudgetOfRequests(t *testing.T) {
 	b := budget.New(1 << 20)
 	w := newLargeWorld(t, func(o *Options) { o.Budget = b })
@@ -85,7 +106,7 @@ func TestBudgetOfRequests(t *testing.T) {
 	v.send("%s\r\n", strings.Repeat("v", 250_000))
 	v.want("STORED")
 
-	// A line for which there is no room has no end that is known.
+	// The pool can't find the end of a line for which there is no room.
 	u = dial(t, w.addr)
 	v.send("set v 0 0 900000\r\n%s", strings.Repeat("v", 300_000))
 	used(300_000)
@@ -101,8 +122,8 @@ func TestBudgetOfRequests(t *testing.T) {
 	})
 }
 
-// TestBudgetOfAnswers: what waits for clients that don't read is bounded for all together,
-// and others are served meanwhile.
+// TestBudgetOfAnswers: one bound holds for the answers of all clients that don't read, and
+// the pool serves others meanwhile.
 func TestBudgetOfAnswers(t *testing.T) {
 	b := budget.New(2 << 20)
 	w := newWorld(t, 1, func(o *Options) { o.Budget, o.SlowClient = b, time.Minute })
@@ -110,7 +131,7 @@ func TestBudgetOfAnswers(t *testing.T) {
 	value := strings.Repeat("v", 200_000)
 	u.send("set a 0 0 %d\r\n%s\r\n", len(value), value)
 	u.want("STORED")
-	// What the kernel takes for each is not counted: so many that there must be more.
+	// The kernel's buffers are not counted. So many clients ask for more than they can hold.
 	for range 30 {
 		dial(t, w.addr).send("%s", strings.Repeat("get a\r\n", 100))
 	}

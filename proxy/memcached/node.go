@@ -43,7 +43,7 @@ type node struct {
 	ejected  time.Time // last
 	past     traffic   // of links before
 
-	largest atomic.Int64 // bytes of an item that the server takes; 0: unknown
+	largest int64 // bytes of an item that the server takes, guarded by the group's mu; 0: it has not been asked
 
 	failing                                 atomic.Bool // failures is not 0
 	sent, connects, losses, timeouts, fails atomic.Uint64
@@ -172,13 +172,12 @@ func (n *node) open(ctx context.Context) (net.Conn, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	n.largest.Store(int64(largest))
-	n.group.learn()
+	n.group.learn(n, largest)
 	return conn, nil
 }
 
-// probe asks for the version, and returns how large an item the server takes, or 0 if it
-// doesn't tell.
+// probe asks for the version, and for the size of the largest item that the server takes. That
+// is 0 if the server doesn't say.
 func probe(conn net.Conn) (largest int, err error) {
 	r := bufio.NewReaderSize(conn, maxReplyLine)
 	ask := func(command string) ([]byte, error) {
