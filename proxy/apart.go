@@ -18,8 +18,8 @@ import (
 //
 // Rejected: sending again what was lost with the shared connection, since writes may have run.
 
-// LargeCommand is how many bytes of a command travel on the shared connection. No server
-// takes less in one command: Redis' proto-max-bulk-len is at least as much.
+// LargeCommand is the greatest length of a command on the shared connection. Every server
+// takes a command of that length: Redis' proto-max-bulk-len is at least 1 MiB.
 const LargeCommand = 1 << 20
 
 // Apart sends commands on a connection that has nothing else under way. Send may wait for the
@@ -30,8 +30,8 @@ func (t Timed) Apart() Timed {
 	return t
 }
 
-// Limited reports whether the server limits what may wait for a connection, so that a reply
-// may cost the connection. It is false while there has been none.
+// Limited reports whether the server limits its output buffers, so that it may close the
+// connection for a large reply. It is false until the server has been asked.
 func (u *Upstream) Limited() bool { return u.limited.Load() }
 
 // sides are the connections of an upstream beside the shared one.
@@ -101,7 +101,7 @@ func (s *sides) take() *link {
 	return nil
 }
 
-// usable reports whether a connection is not known to have ended, and nothing is late on it.
+// usable reports whether the connection has not ended, as far as is known, and no reply is late.
 func (l *link) usable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *sides) forget(l *link) {
 	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.link == l })
 }
 
-// put gives a connection back that has nothing under way.
+// put takes back a connection that has nothing under way.
 func (s *sides) put(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,10 +181,10 @@ func (s *sides) close() {
 	s.running.Wait()
 }
 
-// protocolError is what a server says before it closes a connection.
+// protocolError begins the reply that a server sends before it closes a connection.
 var protocolError = []byte("-ERR Protocol error")
 
-// A loan gives the connection back behind the last reply.
+// A loan gives the connection back after the last reply.
 type loan struct {
 	Caller
 
@@ -201,7 +201,7 @@ func (o *loan) Reply(tag uint64, raw []byte) bool {
 	flush := o.Caller.Reply(tag, raw)
 	switch {
 	case o.left > 0:
-	case o.lost: // or its reply is late, and may still come
+	case o.lost: // the connection has ended, or a late reply may still come
 		_ = o.link.conn.Close()
 	default:
 		o.sides.put(o.link)
@@ -224,7 +224,8 @@ func (u *Upstream) sendApart(e entry, n int, send func(l *link, e entry) error) 
 	return nil
 }
 
-// askLimits learns what Limited tells. A server that doesn't say is taken to have no limit.
+// askLimits asks the server what Limited reports. A server that doesn't answer is taken to
+// have no limit.
 func (u *Upstream) askLimits(ctx context.Context) {
 	defer u.sides.running.Done()
 	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
@@ -237,7 +238,7 @@ func (u *Upstream) askLimits(ctx context.Context) {
 
 var configLimits = resp.AppendCommand(nil, "CONFIG", "GET", "client-output-buffer-limit")
 
-// begin reports whether a goroutine may begin that close waits for.
+// begin reports whether a goroutine may start. close waits for it.
 func (s *sides) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +248,8 @@ func (s *sides) begin() bool {
 	return !s.closed
 }
 
-// limitsNormal reads the reply to CONFIG GET client-output-buffer-limit: does it limit what
-// may wait for a client that is neither a replica nor subscribed?
+// limitsNormal reports whether the reply to CONFIG GET client-output-buffer-limit has a limit
+// for normal clients, which are neither replicas nor subscribers.
 func limitsNormal(reply any) bool {
 	var text string
 	if pair, ok := reply.([]any); ok && len(pair) == 2 {

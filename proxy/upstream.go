@@ -24,8 +24,8 @@ type Options struct {
 	// Scripts are loaded whenever a connection is made, before anything else
 	// is sent.
 	Scripts []*redoubt.Script
-	// AskLimits has the server asked, on another connection whenever one is made, what
-	// [Upstream.Limited] tells.
+	// AskLimits makes the upstream ask the server for what [Upstream.Limited] reports. It asks
+	// after each connect, on another connection.
 	AskLimits bool
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.

@@ -76,10 +76,10 @@ type Options struct {
 	// however large, and wait too. A client for which so many bytes of messages
 	// wait that it subscribed to is closed. Defaults to 64 MiB.
 	MaxOutput int
-	// Budget is what all clients may hold together, perhaps with those of others: commands
-	// that have not come in full, and replies that wait for them. For a client that has less
-	// the one that has the most is closed; a command for which there is no room is refused, and
-	// its client closed. Defaults to a Budget of 1 GiB for this server alone.
+	// Budget bounds the memory of all clients together: unfinished commands, and replies that
+	// wait. Several servers and pools may share one. When a client needs room and none is
+	// left, the server closes the client that has the most. If that is the client itself, its
+	// command is refused and it is closed. Defaults to a Budget of 1 GiB for this server alone.
 	Budget *budget.Budget
 	// IdleTimeout closes clients that have sent nothing for this long, except
 	// those that wait for something: a reply, messages, MONITOR. Defaults to

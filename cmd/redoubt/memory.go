@@ -18,13 +18,13 @@ const (
 	outsideGo = 40 << 20
 	// clientBytes is what a client takes that is idle.
 	clientBytes = 6 << 10
-	// memoryStep is by how much the limit changes at least: a change stops all threads.
+	// memoryStep is the smallest change of the limit: each change stops all threads.
 	memoryStep = 8 << 20
 )
 
-// A memoryKeeper has Go's collector keep the process within twice the engine's limit of
-// memory, memoryBase, and twice what clients hold. By itself the collector would let the
-// heap grow to twice of whatever is alive, the copies that a compaction makes among it.
+// A memoryKeeper makes Go's collector keep the process within twice the engine's limit of
+// memory, memoryBase, and twice what clients hold. By itself the collector lets the heap grow
+// to twice what is alive, which includes the copies that a compaction makes.
 type memoryKeeper struct {
 	clients *budget.Budget // may be nil
 	limit   int64          // of the collector

@@ -2,9 +2,9 @@
 // sent of commands that are not complete, and the replies that wait for them.
 //
 // Each client has a [Share] of a [Budget], and a [Part] for each of its buffers. When a
-// buffer wants to grow and nothing is left, the client that has the most is
-// disconnected, as with Redis' maxmemory-clients. If the one that wants to grow would have
-// the most, it is told so instead, and can refuse the one command.
+// buffer needs to grow and nothing is left, the Budget disconnects the client that has the
+// most, as Redis does with maxmemory-clients. If the client that needs room would itself have
+// the most, [Part.Hold] reports false instead, and the client's command can be refused.
 package budget
 
 import (
@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// Default is how many bytes all clients may have where nobody says otherwise.
+// Default is the limit of a Budget in bytes if none is given.
 const Default = 1 << 30
 
-// step is what parts are counted in: a change within a step costs nothing. What is less than
-// one is not counted, so that a short reply is never refused.
+// step is the unit in which parts are counted: a change within a step costs nothing. A part
+// of less than a step counts as empty, so that a short reply is never refused.
 const step = 4 << 10
 
 // A Budget is how many bytes clients may have together. Its methods may be called by
@@ -29,7 +29,7 @@ type Budget struct {
 	mu     sync.Mutex
 	used   int64
 	peak   int64
-	most   int64               // no share has more; it saves going over all of them
+	most   int64               // an upper bound of all shares, which mostly saves a search
 	shares map[*Share]struct{} // those with bytes; not those that are ended
 	ended  uint64
 }
@@ -65,14 +65,14 @@ func (b *Budget) Stats() Stats {
 type Share struct {
 	budget *Budget
 	end    func()
-	over   atomic.Bool // ended, or left: the budget knows it no more
+	over   atomic.Bool // ended, or left: no longer among the budget's shares
 	left   atomic.Bool
 
 	used int64 // guarded by the Budget's mu
 }
 
-// Join makes s a share of b, in which nothing is yet. end disconnects the client; it
-// is called at most once, on a goroutine of its own. Call Leave when the client is gone.
+// Join makes s an empty share of b. end disconnects the client; the Budget calls it at most
+// once, on a new goroutine. Call Leave when the client is gone.
 func (s *Share) Join(b *Budget, end func()) {
 	s.budget, s.end = b, end
 	b.clients.Add(1)
@@ -106,8 +106,8 @@ type Part struct {
 // Of makes p a part of s.
 func (p *Part) Of(s *Share) { p.share = s }
 
-// Hold says how many bytes p has from now on. It reports false when there is no room
-// for them: then p has what it had before, and the client must not take them.
+// Hold sets the size of p to n bytes. It reports false when there is no room for them: then p
+// keeps its size, and the client must not take more memory.
 func (p *Part) Hold(n int) bool {
 	want := int64(n) / step * step
 	if want == p.has || p.share == nil {

@@ -55,17 +55,17 @@ type Options struct {
 	// MaxPending is how many bytes may wait to be sent to a server before its clients
 	// wait. Defaults to 16 MiB.
 	MaxPending int
-	// MaxLine is the greatest length of a line of a retrieval; that of any other may
-	// have 2,048 bytes, as memcached reads. Defaults to 1 MiB.
+	// MaxLine is the greatest length of a line of a retrieval. Lines of up to 2,048 bytes,
+	// which memcached reads of any command, are always taken. Defaults to 1 MiB.
 	MaxLine int
 	// MaxValue is the greatest length of a value that clients may send. Defaults to
 	// 1 GiB. What the servers take is asked of them, and counts where it is less: it is
 	// their option -I, and 1 MiB if they have none.
 	MaxValue int
-	// Budget is what clients may have in memory together, perhaps with those of others:
-	// commands that have not come in full, and answers that wait for them. What doesn't
-	// fit is refused, and the clients with the most are disconnected for others that have
-	// less. Defaults to a Budget of 1 GiB for this pool alone.
+	// Budget bounds the memory of all clients together: unfinished commands, and answers
+	// that wait. Several pools and servers may share one. What doesn't fit is refused, and
+	// clients with the most are disconnected for others that have less. Defaults to a
+	// Budget of 1 GiB for this pool alone.
 	Budget *budget.Budget
 	// IdleTimeout is how long a client may send nothing before it is disconnected.
 	// Defaults to no limit.

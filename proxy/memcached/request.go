@@ -78,8 +78,7 @@ func (c *command) refuse(text string) {
 	}
 }
 
-// refuseLast answers a command behind which nothing can be understood: the connection
-// is closed.
+// refuseLast refuses a command and closes the connection: the next command can't be found.
 func (c *command) refuseLast(text string) {
 	c.kind, c.refusal, c.last = refused, text, true
 }
@@ -98,10 +97,9 @@ type requestScanner struct {
 // length. It returns 0 when there is more to come; buf must then begin with the
 // same bytes again.
 //
-// Servers are sent lines that are made of what was understood, never those that came: a
-// blank too many is enough for a server to close the connection, which is everybody's.
-// And a value whose line a server doesn't understand would be taken for commands, and
-// their answers for those of others.
+// Servers get lines that are made from what was understood, never a client's own: one blank
+// too many can make a server close the connection that all share. And a server that
+// doesn't understand a line takes its value for commands, whose answers would go to others.
 func (s *requestScanner) next(buf []byte, c *command) int {
 	*c = command{keys: c.keys[:0]}
 	if s.skip > 0 {
@@ -146,8 +144,8 @@ func (s *requestScanner) next(buf []byte, c *command) int {
 	return end
 }
 
-// tooLong reports whether a line, or its beginning, is longer than memcached would
-// read: that of a retrieval may be longer than others.
+// tooLong reports whether a line, or its beginning, is longer than memcached reads. A
+// retrieval may be longer than other commands.
 func (s *requestScanner) tooLong(line []byte) bool {
 	if len(line) <= maxShort {
 		return false
@@ -158,14 +156,14 @@ func (s *requestScanner) tooLong(line []byte) bool {
 		!slices.Contains([]string{"get", "gets", "gat", "gats"}, string(verb))
 }
 
-// isHTTP reports whether a line is the first of a request of HTTP: a page in a browser may
-// have been made to send it, with commands behind it.
+// isHTTP reports whether a line is the first of an HTTP request. A web page can make a
+// browser send one with commands behind it.
 func isHTTP(line []byte) bool {
 	return bytes.HasPrefix(line[bytes.LastIndexByte(line, ' ')+1:], []byte("HTTP/"))
 }
 
-// drop throws away a value of which only a part has come, whose line begins buf, and
-// describes the command as refused with that answer. It returns the length of what has come.
+// drop throws away the command at the beginning of buf, of whose value only a part has come.
+// It describes the command as refused with answer, and returns the length of buf.
 func (s *requestScanner) drop(buf []byte, c *command, answer string) int {
 	skip := s.need - len(buf)
 	s.need = 0
