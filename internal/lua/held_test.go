@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// holders are bodies of functions whose results a script keeps until it is told
-// that there is not enough memory; i is how many it has. big(n) is a new string
-// of n megabytes.
+// holders are bodies of functions. A script keeps their results until there is not enough
+// memory; i is how many it has. big(n) is a new string of n megabytes.
 var holders = []struct{ name, body string }{
 	{"string", `return big(1)`},
 	{"small strings", `return 'x' .. i`},
@@ -210,5 +209,34 @@ func TestHeldIsCounted(t *testing.T) {
 	}
 	for _, tt := range unfinished {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) { holdTest(t, tt.src) })
+	}
+}
+
+// TestNativesGiveBackWhatTheyHold wants nothing to be held in buffers of natives when
+// none of them runs.
+func TestNativesGiveBackWhatTheyHold(t *testing.T) {
+	rt := newTestRuntime(t, Options{})
+	for _, src := range []string{
+		`local a = s:upper()`, `local a = s:reverse()`, `local a = s:gsub('x', 'yz')`, `local a = s:gsub('x', '%0%0')`, `local a = s:gsub('(x)', {x = 'y'})`,
+		`local a = s:gsub('x', function() return 'yz' end)`, `local a = s:find('^(.-)y')`, `local a = s:match('^(.*)$')`, `for a in s:gmatch('(x)x') do end`,
+		`local a = s:find(('x?'):rep(300) .. 'x')`, `local a = ('%s%q%99d'):format(s, s, 1)`, `local a = table.concat({s, 1, s}, ',')`,
+		`local a = cjson.encode({s, s .. '\n'})`, `local a = cjson.decode('["' .. s .. '\\n",[1],{"a":{}}]')`, `local a = cmsgpack.pack({s, {1}})`,
+		`local a = cmsgpack.unpack(cmsgpack.pack({s, {1}}))`, `local a = struct.pack('sc0', s, s)`, `local a = struct.unpack('c9', s)`,
+		`local a = loadstring('return 1')`, `local n = 0 local a = load(function() n = n + 1 if n < 3 then return s:gsub('x', ' ') end end)`,
+		`redis.log(redis.LOG_DEBUG, s, s)`, `local a = redis.call('echo', s)`, `local a = redis.sha1hex(s)`, `local a = tonumber(s)`,
+		`local a = pcall(string.gsub, s, 'x', error)`, `local a = pcall(cjson.decode, '[[{"a":' .. s)`, `local a = pcall(string.rep, s, 1e9)`,
+	} {
+		p, err := Compile("user_script", `local s = ('x'):rep(5000) `+src+` redis.call('hold')`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := holdHost{newFakeHost(), func(r *Reply) {
+			if st := r.l.st; st.held != 0 || len(st.building) != 0 {
+				t.Errorf("%s: %d bytes are held, and %d tables are being filled", src, st.held, len(st.building))
+			}
+		}}
+		if err := rt.Run(p, Invocation{Host: host}, discardErrors{}); err != nil {
+			t.Errorf("%s: %v", src, err)
+		}
 	}
 }

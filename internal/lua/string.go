@@ -48,6 +48,7 @@ func (l *thread) mapped(n int, fill func(part []byte, from int)) int {
 	l.st.charge(strSize + n)
 	var sb strings.Builder
 	sb.Grow(n)
+	held := l.st.held
 	buf := l.st.room(l.st.scratch[:0], min(n, stretch))
 	l.st.keepScratch(buf)
 	for from := 0; from < n; from += stretch {
@@ -56,6 +57,7 @@ func (l *thread) mapped(n int, fill func(part []byte, from int)) int {
 		fill(part, from)
 		sb.Write(part)
 	}
+	l.st.held = held
 	l.push(newStr(sb.String()))
 	return 1
 }

@@ -11,15 +11,11 @@ package randtest
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
 )
-
-// stderr is replaced by this package's own tests.
-var stderr io.Writer = os.Stderr
 
 // Seed returns a new seed, or the number in the environment's SEED, and prints it with
 // the name of the test.
@@ -32,7 +28,7 @@ func Seed(tb testing.TB) uint64 {
 			tb.Fatalf("SEED is %q; want a number from 0 to %d", text, uint64(1<<64-1))
 		}
 	}
-	fmt.Fprintf(stderr, "%s: SEED=%d\n", tb.Name(), n) //nolint:errcheck // there is nowhere else to say it
+	fmt.Fprintf(os.Stderr, "%s: SEED=%d\n", tb.Name(), n) //nolint:errcheck // there is nowhere else to say it
 	return n
 }
 

@@ -35,8 +35,8 @@ var live struct {
 	quit  chan os.Signal // SIGQUIT
 }
 
-// overrun ends the test binary. It is replaced by this package's own tests.
-var overrun = func(text string) {
+// overrun ends the test binary.
+func overrun(text string) {
 	debug.SetTraceback("all")
 	panic(text)
 }
@@ -119,7 +119,7 @@ func report() {
 	steps := slices.Clone(live.steps)
 	live.Unlock()
 	for _, s := range steps {
-		fmt.Fprintf(stderr, "%s: %s\n", s.name, s.now()) //nolint:errcheck // there is nowhere else to say it
+		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, s.now()) //nolint:errcheck // there is nowhere else to say it
 	}
 }
 
