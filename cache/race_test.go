@@ -17,8 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
-// A register is a source of one number, of which it is known which is the least that may
-// be read.
+// A register is a source of one number. It knows the least number that may be read.
 type register struct {
 	seed         uint64
 	loads        atomic.Uint64

@@ -120,7 +120,7 @@ func (m *mangler) word() []byte {
 		}
 	case 3:
 		w = append([]byte{}, bytes.Repeat(w, 1+m.n(100))...)
-	case 4, 5, 6, 7: // an end of what numbers can be
+	case 4, 5, 6, 7: // a number at an end of its range
 		w = []byte(extremes[m.n(len(extremes))])
 	case 8:
 		w = []byte(extremeFloats[m.n(len(extremeFloats))])

@@ -293,8 +293,8 @@ func (c *call) serveKey(rk readyKey) bool {
 	return true
 }
 
-// retry runs a waiting command again and reports whether it has a reply now, which may
-// be that it panicked: its client's w.mu is locked, and nothing may pass it by.
+// retry runs a waiting command again and reports whether it has a reply now. A panic
+// becomes that reply and must not leave retry: the caller has locked the client's w.mu.
 func (c *call) retry() (served bool) {
 	defer func() {
 		if r := recover(); r != nil {

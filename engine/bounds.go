@@ -11,7 +11,7 @@ import (
 // none of these; the sizes of strings and of single commands are its own.
 type bounds struct {
 	reply       int   // of one command or transaction, in bytes
-	scripted    int   // reply of a command that a script runs
+	scripted    int   // reply to a command that a script runs, in bytes
 	transaction int   // the commands of a MULTI, in bytes
 	effects     int   // what one script or transaction changes, as it is logged, in bytes
 	restored    int64 // what one RESTORE unpacks, in bytes
@@ -73,8 +73,8 @@ func (f *effects) overdone(e *Engine) string {
 	return "ERR the script or transaction has changed more than " + strconv.Itoa(e.bounds.effects) + " bytes at once: change less at once"
 }
 
-// mostReply is how large the reply may be. A script holds its replies while it
-// makes values of them.
+// mostReply returns how many bytes the reply may have. A script may have less: it holds the
+// reply while it makes Lua values of it.
 func (c *call) mostReply() int {
 	if c.scripted {
 		return min(c.e.bounds.scripted, c.e.bounds.reply)

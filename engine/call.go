@@ -48,7 +48,7 @@ type call struct {
 	only      []byte   // the one key to look at, when a blocked command is redone
 	wait      *Wait    // set by a command that has to wait
 	after     func()   // see unlocked
-	script    compiled // what EVAL or SCRIPT LOAD brings, compiled before a lock was taken
+	script    compiled // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
 	keyBuf    []int
 }
 
@@ -255,8 +255,8 @@ func (c *call) executeOn(key []byte) {
 	c.run()
 }
 
-// settleSeen ends a command that holds its shards still. It is deferred by itself: a
-// panic in it must not keep the shards from being unlocked.
+// settleSeen ends a command while its shards are locked. It has a defer of its own, so that
+// the shards are unlocked even when it panics.
 func (c *call) settleSeen() {
 	c.settle()
 	c.see()
@@ -319,8 +319,8 @@ func (c *call) released() {
 	}
 }
 
-// unlocked runs f, which makes the reply, once no shard is held: at once in a
-// transaction or a script, which hold theirs to their end.
+// unlocked runs f, which makes the reply, after the shards are unlocked. In a transaction
+// or a script it runs f at once: these hold their shards to their end.
 func (c *call) unlocked(f func()) {
 	if c.noBlock {
 		f()

@@ -39,11 +39,11 @@
 // it; it may still be saved later. Scripts and settings are not saved: load them
 // again.
 //
-// The log is compacted in the background, by reading it into a second engine:
-// commands go on meanwhile, and the memory of a second copy is taken for as
-// long as that lasts, of one key a third. With [Options.MaxMemory] that is done in
-// parts, so the copy has a quarter of it. What is written is read back, and run,
-// before the old log is deleted. A directory belongs to one process at a time.
+// The log is compacted in the background, by reading it into a second engine. Commands go
+// on meanwhile. A compaction takes the memory of a second copy of the data, and of a third
+// copy of one key. With [Options.MaxMemory] it works in parts, so the copy takes a quarter
+// of that. What is written is read back, and run, before the old log is deleted. A
+// directory belongs to one process at a time.
 //
 // # Promises
 //

@@ -19,10 +19,10 @@ import (
 // a large log takes a while: about a second for each million changes. When ctx
 // ends meanwhile, Open gives up; afterwards ctx is of no meaning.
 //
-// The error matches [aof.ErrLocked] when the directory is in use, and
-// [aof.ErrCorrupt] when it holds something that can't be trusted: it is an
-// [aof.CorruptError] then, and [aof.Repair] goes on with what can be read. A tail
-// that was torn off by a crash is no error, [Engine.Recovered] tells of it.
+// The error matches [aof.ErrLocked] when the directory is in use. It matches
+// [aof.ErrCorrupt], and is an [aof.CorruptError], when the directory holds something that
+// can't be trusted; [aof.Repair] keeps what can be read. A tail that a crash has torn off
+// is no error; [Engine.Recovered] tells of it.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.ScriptSteps < 0 {
 		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)

@@ -61,10 +61,10 @@ type Options struct {
 	// the stack, and troubles with Dir. Defaults to nothing.
 	Logger *slog.Logger
 
-	// MaxMemory is how many bytes the keys may take with their values, as the
-	// engine counts them; the process needs up to twice as much, or a little more with
-	// Dir, if GOMEMLIMIT tells Go's collector so. What may need more is then refused with an OOM error, or
-	// evicts other keys, as MaxMemoryPolicy says. Defaults to no limit.
+	// MaxMemory is how many bytes the keys may take with their values, as the engine counts
+	// them; with GOMEMLIMIT set to twice as much the process keeps to that, or to a little
+	// more with Dir. What may need more is then refused with an OOM error, or evicts other
+	// keys, as MaxMemoryPolicy says. Defaults to no limit.
 	MaxMemory int64
 	// MaxMemoryPolicy says which keys go when there are too many: noeviction,
 	// allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, volatile-lfu,

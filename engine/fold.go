@@ -8,11 +8,11 @@ import (
 	"github.com/redoubt-go/redoubt/engine/aof"
 )
 
-// fold repeats records in a second engine and dumps it. With a limit of memory it does so
-// in parts, of some of the keys each, so that the second engine stays small: the records are
-// then read once more for each part.
+// fold repeats records in a second engine and dumps it. With a limit of memory it works in
+// parts, each of some of the keys, so that the second engine stays small. It then reads the
+// records once for each part.
 func (e *Engine) fold(each func(func(aof.Record) error) error, emit func(db int, commands [][][]byte) error) (err error) {
-	defer func() { // nobody above knows of panics
+	defer func() { // the caller does not recover panics
 		if r := recover(); r != nil {
 			e.panicked("compaction", "", r)
 			err = fmt.Errorf("engine: internal error: %s", panicText(r))
@@ -49,23 +49,23 @@ func (e *Engine) foldPart(f *folding, part int, each func(func(aof.Record) error
 }
 
 const (
-	foldShare = 4  // of the limit of memory, which a part is to take at most
-	mostParts = 16 // of a fold
-	mostTied  = 64 << 10
+	foldShare = 4        // a part takes at most one in so many bytes of the limit of memory
+	mostParts = 16       // of a fold
+	mostTied  = 64 << 10 // keys; with more there is one part
 )
 
-// A folding is how the keys are divided into parts. Keys that one command has
-// together are in one part, as RENAME's.
+// A folding divides the keys into parts. Keys that one command uses together, as RENAME
+// does, are in one part.
 type folding struct {
 	parts int
 	seed  maphash.Seed
-	tied  map[string]string // a key to another of its part
+	tied  map[string]string // from a key to another key of its part
 	kept  [][][]byte
 	at    []int
 }
 
-// folding divides the keys of some records. It makes one part of all when there is no limit,
-// and when too many keys are tied to each other.
+// folding divides the keys of some records into parts. There is one part when there is no
+// limit of memory, and when too many keys are tied to each other.
 func (e *Engine) folding(each func(func(aof.Record) error) error) (*folding, error) {
 	f := &folding{parts: 1, seed: maphash.MakeSeed(), tied: map[string]string{}}
 	limit := e.memory.limit.Load()
@@ -106,13 +106,13 @@ func (f *folding) keys(args [][]byte) (*command, []int) {
 		cmd = cmd.resolve(args)
 	}
 	if cmd == nil {
-		return nil, nil // it fails when it is repeated
+		return nil, nil // the error comes when it is repeated
 	}
 	f.at = cmd.keys(f.at[:0], args)
 	return cmd, f.at
 }
 
-// separable reports whether a command does to each of its keys what it does to it alone.
+// separable reports whether a command treats each of its keys independently.
 func (cmd *command) separable() bool {
 	switch cmd.name {
 	case "del", "unlink", "mset":
@@ -121,7 +121,7 @@ func (cmd *command) separable() bool {
 	return false
 }
 
-// root is the key that stands for those that key is tied to.
+// root returns the key that stands for key and all keys that are tied to it.
 func (f *folding) root(key string) string {
 	for {
 		next, ok := f.tied[key]
@@ -129,7 +129,7 @@ func (f *folding) root(key string) string {
 			return key
 		}
 		if further, ok := f.tied[next]; ok {
-			f.tied[key] = further // half the way for the next who asks
+			f.tied[key] = further // halves the way for the next look
 		}
 		key = next
 	}
@@ -149,8 +149,8 @@ func (f *folding) has(part int, key []byte) bool {
 	return maphash.Bytes(f.seed, key)%uint64(f.parts) == uint64(part) //nolint:gosec // not negative
 }
 
-// of returns those of commands that concern a part. What has no keys, like FLUSHALL,
-// concerns each.
+// of returns the commands that concern a part. A command without keys, like FLUSHALL,
+// concerns every part.
 func (f *folding) of(part int, commands [][][]byte) [][][]byte {
 	f.kept = f.kept[:0]
 	selects := 0
@@ -176,11 +176,11 @@ func (f *folding) of(part int, commands [][][]byte) [][][]byte {
 	return f.kept
 }
 
-// those returns a command for those of its keys that are in a part, or nil.
+// those returns a command with only its keys of a part, or nil when it has none there.
 func (f *folding) those(part int, args [][]byte, keys []int) [][]byte {
 	step := 1
 	if len(keys) > 1 {
-		step = keys[1] - keys[0] // a key, and what belongs to it
+		step = keys[1] - keys[0] // a key, and its value if it has one
 	}
 	out := [][]byte{args[0]}
 	for _, at := range keys {

@@ -31,7 +31,8 @@ func (c *call) argTimeout(arg []byte) (time.Duration, bool) {
 	return longest(n), true
 }
 
-// longest makes a time.Duration of ms, which may be more than one can tell: 292 years.
+// longest makes a time.Duration of ms. For more than 292 years, the longest one, it returns
+// that.
 func longest(ms int64) time.Duration {
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

@@ -148,8 +148,8 @@ func (m *memory) set(name, value string) string {
 	return value
 }
 
-// MaxMemory returns how many bytes the keys may take with their values now, 0 for no limit:
-// CONFIG SET changes it.
+// MaxMemory returns how many bytes the keys may take with their values, 0 for no limit. It
+// is the current limit: CONFIG SET changes it.
 func (e *Engine) MaxMemory() int64 { return e.memory.limit.Load() }
 
 func (m *memory) over() bool {

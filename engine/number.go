@@ -115,8 +115,8 @@ func parseLong(b []byte) (*longDouble, bool) {
 	return f, err == nil && (f.Sign() == 0 || fitsLong(f) && f.MantExp(nil) > leastLongExp)
 }
 
-// The exponents of a longDouble: a big.Float's go to 2^31, and the digits of such a
-// number would take hours to write.
+// The ends of the exponent of a longDouble. A big.Float's exponent goes to 2^31, and
+// writing the digits of such a number would take hours.
 const (
 	mostLongExp  = 16384
 	leastLongExp = -16445

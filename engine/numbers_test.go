@@ -13,8 +13,8 @@ import (
 )
 
 // extremes are the numbers at which something overflows: a conversion, a sum, a product
-// with 8, 10, 1000 or a width, or an allocation. Every width is there, and what is next
-// to it.
+// with 8, 10, 1000 or a width, or an allocation. They are the powers of two of every width,
+// and their neighbours.
 var extremes = func() (out []string) {
 	for _, bits := range []uint{7, 8, 15, 16, 28, 29, 31, 32, 33, 46, 52, 53, 54, 59, 60, 61, 62, 63, 64} {
 		for _, off := range []int64{-1, 0, 1} {
@@ -31,7 +31,7 @@ var extremes = func() (out []string) {
 	return append(out, "0", "-0", "+1", "01", " 1", "1 ", "", "1.0", "1e18", "0x10")
 }()
 
-// floats are the like for what is read as one.
+// extremeFloats are the same for floats.
 var extremeFloats = []string{
 	"1e308", "-1e308", "1.7976931348623157e308", "1.8e308", "5e-324", "2e-324", "1e-400", "1e400", "1e4932", "1.2e4932", "1e-4951", "1e5000",
 	"0x1p1023", "0x1p16383", "0x1p16384", "0x1p2000000000", "0x1p-2000000000", "9007199254740993", "9223372036854775807", "9223372036854775808", "1e18", "1e19", "-1e19", "inf", "-inf", "nan", "0", "-0",
@@ -75,8 +75,8 @@ var floated = []string{
 	"BLPOP {t}list N", "BZPOPMIN {t}zset N", "BLMOVE {t}list {t}new LEFT LEFT N", "BRPOPLPUSH {t}list {t}new N", "EVAL return{tostring(N)} 0", "SORT {t}nums ALPHA LIMIT N 1", "RPUSH {t}nums N | SORT {t}nums",
 }
 
-// alone says what is run on the engine and not on Redis, whose reply can't be had, is a
-// matter of chance, or is known to be wrong; and never what is not run at all.
+// alone reports that a command runs on the engine only: Redis would wait, or its reply is a
+// matter of chance or known to be wrong. never reports that it runs on neither.
 func alone(line, number string) (yes, never bool) {
 	if strings.HasPrefix(line, "BLPOP {t}none") { // it waits
 		f, ok := parseFloat([]byte(number))
@@ -105,9 +105,9 @@ func alone(line, number string) (yes, never bool) {
 	return false, false
 }
 
-// TestExtremeNumbers sends every number that a command takes from one end of what
-// numbers can be to the other, and wants each command to end soon, no panic and no lock
-// held; and for some of the numbers, which chance chooses, Redis' replies.
+// TestExtremeNumbers runs every command that takes a number with all of the numbers above.
+// It wants each command to end soon, no panic and no lock held. For some of the numbers,
+// which are chosen at random, it wants the replies of Redis.
 func TestExtremeNumbers(t *testing.T) {
 	for name, c := range map[string]struct{ lines, numbers []string }{"integers": {numbered, extremes}, "floats": {floated, extremeFloats}} {
 		t.Run(name, func(t *testing.T) {

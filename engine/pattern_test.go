@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNobodyWaitsForPatterns has a client match a pattern that takes
-// a while to match, and wants others to write, subscribe and leave meanwhile.
+// TestNobodyWaitsForPatterns has a client match a pattern that takes long, and wants others
+// to write, subscribe and leave meanwhile.
 func TestNobodyWaitsForPatterns(t *testing.T) {
 	e := open(t, Options{})
 	name := strings.Repeat("a", 300_000)

@@ -83,8 +83,8 @@ func (f *frames) get(p resp.Protocol, parts ...[]byte) []byte {
 	return f[i]
 }
 
-// publish delivers a message and returns to how many. Patterns are matched with
-// the lock released: clients that subscribe or leave do not wait for that.
+// publish delivers a message and returns how many subscriptions got it. It matches patterns
+// with the lock released, so clients that subscribe or leave do not wait for that.
 func (p *pubsub) publish(channel, message []byte) (n int) {
 	n = p.deliver(p.channels, string(channel), []byte("message"), channel, message)
 	for _, pattern := range p.patternNames() {
@@ -99,7 +99,7 @@ func (p *pubsub) spublish(channel, message []byte) (n int) {
 	return p.deliver(p.shard, string(channel), []byte("smessage"), channel, message)
 }
 
-// deliver sends a message to all sessions that m lists under name.
+// deliver sends a message to all sessions that m lists under name, and returns how many.
 func (p *pubsub) deliver(m map[string]map[*Session]struct{}, name string, message ...[]byte) int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -123,7 +123,7 @@ func (p *pubsub) patternNames() []string {
 	return names
 }
 
-// list adds a session to those of a name. The lock is held.
+// list adds a session to the subscribers of a name. The caller holds the lock.
 func (p *pubsub) list(t topic, name string, s *Session) {
 	m := p.of(t)
 	if m[name] == nil {
@@ -136,7 +136,7 @@ func (p *pubsub) list(t topic, name string, s *Session) {
 	m[name][s] = struct{}{}
 }
 
-// unlist takes a session from those of a name. The lock is held.
+// unlist removes a session from the subscribers of a name. The caller holds the lock.
 func (p *pubsub) unlist(t topic, name string, s *Session) {
 	m := p.of(t)
 	delete(m[name], s)
@@ -160,7 +160,7 @@ func (p *pubsub) of(t topic) map[string]map[*Session]struct{} {
 	return p.channels
 }
 
-// atOnce is how many names are looked at before the lock is released for others.
+// atOnce is how many names drop handles before it releases the lock for others.
 const atOnce = 256
 
 // drop ends all subscriptions of a session.

@@ -25,7 +25,7 @@ func (c *call) rescue(from int) {
 // rescueUnlocked is rescue for what holds no shards.
 func (c *call) rescueUnlocked(from int) {
 	if r := recover(); r != nil {
-		c.forgetCharges() // one that can't be settled would make the next command panic
+		c.forgetCharges() // a charge that can't be settled would make the next command panic
 		c.panicked(from, r)
 	}
 }

@@ -130,9 +130,9 @@ func init() {
 	}}
 }
 
-// TestPanicsBehindCommands wants no lock to stay held when it is not the command that
-// panics, but what follows it while the shards are held: it leaves a value that is broken,
-// and its size is asked for.
+// TestPanicsBehindCommands wants no lock to stay held when what follows a command panics,
+// while the shards are still locked. The command leaves a broken value, and asking for its
+// size panics.
 func TestPanicsBehindCommands(t *testing.T) {
 	for _, lines := range [][]string{{"BREAKS k"}, {"BREAKS k other"}, {"MULTI", "BREAKS k", "EXEC"}, {"EVAL return(redis.pcall('breaks',KEYS[1])) 1 k"}} {
 		e, _ := broken(t, Options{})

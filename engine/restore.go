@@ -150,8 +150,8 @@ func restoreError(err error) string {
 	return "ERR Bad data format"
 }
 
-// mostRestored is what the value of a RESTORE may take. What has been saved is below the
-// limit that counted then.
+// mostRestored returns how many bytes the value of a RESTORE may take. maxmemory doesn't
+// count while the log is read: it may have been larger when the value was saved.
 func (c *call) mostRestored() int64 {
 	if limit := c.e.memory.limit.Load(); limit > 0 && !c.e.loading {
 		return min(limit, c.e.bounds.restored)

@@ -121,7 +121,7 @@ func cmdScan(c *call) {
 		return
 	}
 	start, n, seen := c.begin(), 0, 0
-	var names []string // of a shard, matched when that is unlocked
+	var names []string // of one shard, matched after it is unlocked
 	i, inner := int(cursor&(shardCount-1)), cursor/shardCount
 	for budget := opts.count * 10; i < shardCount && seen < opts.count && budget > 0; {
 		inner = c.scanShard(i, inner, func(it *item) {

@@ -42,8 +42,8 @@ type scriptCache struct {
 	bytes    int       // of those
 }
 
-// smallScript is the largest script, in bytes, that a session remembers beside
-// the cache: what it remembers lives on when the cache forgets it.
+// smallScript is the largest script, in bytes, that a session remembers. What it remembers
+// stays in memory after the cache has forgotten it.
 const smallScript = 64 << 10
 
 var (
@@ -80,7 +80,7 @@ func digestOf(source []byte) (digest [digestLen]byte) {
 	return digest
 }
 
-// compile takes time in proportion to the source. No shard may be held.
+// compile takes time in proportion to the source. The caller holds no shard.
 func (e *Engine) compile(digest [digestLen]byte, source []byte) (*script, error) {
 	if most := e.bounds.source; len(source) > most {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", errLongScript, len(source), most)

@@ -22,7 +22,7 @@ func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
 		return true // an error
 	}
 	source, isEval := cmd.source(args)
-	if isEval && cmd == c.cmd { // a transaction has compiled it when it was queued
+	if isEval && cmd == c.cmd { // a transaction compiles its scripts when they are queued
 		c.script.script, c.script.err = c.s.load(source)
 	}
 	switch {
@@ -39,16 +39,16 @@ func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
 	return sc != nil && sc.keysOnly
 }
 
-// compiled is a script, or why it is none.
+// compiled is a compiled script, or the error of compiling it.
 type compiled struct {
 	script *script
 	err    error
 }
 
-// compiledSize is about how many bytes a byte of source comes to.
+// compiledSize is about how many bytes a byte of source takes once it is compiled.
 const compiledSize = 16
 
-// source is the text of the script that a command brings, if it does.
+// source returns the text of the script among a command's arguments, if there is one.
 func (cmd *command) source(args [][]byte) (text []byte, ok bool) {
 	switch cmd.name {
 	case "eval", "eval_ro":

@@ -241,7 +241,7 @@ func cmdSrandmember(c *call) {
 	case n < 0:
 		c.array(int(-n))
 		draw := s.random
-		if s.words { // a small one is gone over once, and not for each
+		if s.words { // go over a small one once, not once for each draw
 			all := make([]string, 0, s.len())
 			s.each(func(m []byte) bool { all = append(all, text(m)); return true })
 			draw = func() string { return all[rand.IntN(len(all))] }
@@ -249,7 +249,7 @@ func cmdSrandmember(c *call) {
 		for range -n {
 			c.str(draw())
 		}
-	case n < int64(s.len())/8: // and not n*8, which may be more than an int64 holds
+	case n < int64(s.len())/8: // n*8 may overflow
 		c.array(int(n))
 		seen := make(map[string]bool, n)
 		for int64(len(seen)) < n {

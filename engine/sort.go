@@ -154,7 +154,7 @@ func (c *call) sortElements(q *sortQuery, elements []sortElement) bool {
 	return true
 }
 
-// outOfRange reports what C's strtod says by ERANGE of the f that it makes of text.
+// outOfRange reports whether C's strtod sets ERANGE when it reads f from text.
 func outOfRange(f float64, text []byte) bool {
 	const leastNormal = 0x1p-1022
 	switch size := math.Abs(f); {

@@ -102,7 +102,7 @@ type Visitors struct {
 	process string           // names this process in the views of a page
 	now     func() time.Time // the clock
 
-	turning sync.Mutex           // one looks at the clock at a time
+	turning sync.Mutex           // held while turn looks at the clock
 	current atomic.Pointer[span] // the period that it is
 	seed    maphash.Seed
 	stripes [64]stripe

@@ -232,7 +232,7 @@ func TestPeriods(t *testing.T) {
 	})
 }
 
-// A look at the clock that took long doesn't put back the period that another has begun.
+// A slow look at the clock doesn't put back the period that a later look has begun.
 func TestPeriodStays(t *testing.T) {
 	w := newWorld(t, redistest.Backend{Prefix: "p"})
 	var look atomic.Pointer[func() time.Time]
@@ -248,7 +248,7 @@ func TestPeriodStays(t *testing.T) {
 	set(func() time.Time { return noon.Add(time.Hour) })
 	go func() { v.Turn(); close(next) }()
 	select {
-	case <-next: // before the other, where nothing has it wait
+	case <-next: // without the lock it doesn't wait for the other
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(over)

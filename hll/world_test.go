@@ -41,7 +41,8 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 // noon is a time that all tests of periods begin at.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// long is how long periods are kept that begin at noon: servers have a clock of their own.
+// long is how long the tests keep periods. Servers have a clock of their own, for which
+// noon may be long ago.
 const long = 100 * 365 * 24 * time.Hour
 
 // visitors returns Visitors whose clock stands at noon, and that flush when they are told.

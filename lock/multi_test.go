@@ -360,11 +360,11 @@ func TestMultiOnACluster(t *testing.T) {
 
 	// A server that is dead ends the lease, and what is on the others is given
 	// back.
-	const ttl = 3 * time.Second // a machine that does much else renews late
+	const ttl = 3 * time.Second // a busy machine renews late
 	multi := newMulti(t, clients[0], lock.Options{TTL: ttl})
 	lease, err := multi.Acquire(t.Context(), names)
 	must(t, err)
-	first := lease.Deadline() // that of the lock whose deadline is the first
+	first := lease.Deadline() // the earliest deadline of its locks
 	eventually(t, "all are renewed", func() bool { return lease.Deadline().After(first) })
 	must(t, lease.Err())
 	key := func(name string) string {

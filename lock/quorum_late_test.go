@@ -32,17 +32,17 @@ func (c *delayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return c.Conn.Do(ctx, cmd)
 }
 
-// What takes a master after the lease is over is given back: nobody would release it
-// before its TTL. It was on its way for so long that the master has forgotten that it
-// was voided.
+// A call that acquires on a master after the lease is over is given back: nobody would
+// release it before its TTL. The call was on its way for so long that the master has
+// forgotten that it was voided.
 func TestQuorumGivesBackWhatComesLate(t *testing.T) {
 	for _, script := range []string{"lock.acquire", "lock.quorum_extend"} {
 		t.Run(script, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { comesLate(t, script) }) })
 	}
 }
 
-// comesLate runs in a bubble of testing/synctest: half a second there is over when nothing
-// is under way any more but what is kept back, and that is given up for lost after 3 s.
+// comesLate runs in a bubble of testing/synctest. Half a second passes there once nothing
+// is under way but the call that is kept back; the lock gives that call up after 3 s.
 func comesLate(t *testing.T, script string) {
 	_, conns, _ := clocks(t, 3)
 	master := conns[2]

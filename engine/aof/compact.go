@@ -171,7 +171,7 @@ func (l *Log) check(ctx context.Context, tmp string, base entry, emitted int64) 
 	return err
 }
 
-// fold writes the base that stands for old files, and says what it is.
+// fold writes the base that replaces old files, and fills in its entry.
 func (l *Log) fold(ctx context.Context, old []entry, tmp string, base *entry) (emitted int64, err error) {
 	f, h, err := create(l.fs, tmp, base.number)
 	if err != nil {
@@ -213,7 +213,7 @@ func (l *Log) fold(ctx context.Context, old []entry, tmp string, base *entry) (e
 	return emitted, f.Sync()
 }
 
-// frames writes a file that nobody waits for.
+// frames writes the frames of a file that no client waits for.
 type frames struct {
 	f    File
 	seed uint32
@@ -233,7 +233,7 @@ func (w *frames) add(db int, commands [][][]byte) error {
 	return w.put(kindRecords)
 }
 
-// flush writes what has gathered.
+// flush writes the records that have gathered.
 func (w *frames) flush() error {
 	if len(w.buf) == headerSize {
 		return nil

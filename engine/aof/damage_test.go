@@ -56,7 +56,7 @@ func victims(t *testing.T) map[string]victim {
 		for _, end := range []string{"closed", "idle", "killed"} {
 			for _, compacted := range []bool{false, true} {
 				if end == "idle" && policy != aof.EverySecond {
-					continue // it is only there that idleness changes something
+					continue // only with EverySecond does idleness change anything
 				}
 				synctest.Test(t, func(t *testing.T) {
 					var v victim
@@ -294,7 +294,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestPowerCutDuringRepair wants a repair that was cut off to lose nothing.
+// TestPowerCutDuringRepair wants a repair that a power cut has ended to lose nothing.
 func TestPowerCutDuringRepair(t *testing.T) {
 	v := victims(t)["everysec idle compacted"]
 	delete(v.copied, "0000000002.log")

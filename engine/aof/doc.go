@@ -6,7 +6,7 @@
 //
 // # Directory
 //
-//	lock           held by the process that has the directory open, whose number is in it
+//	lock             held by the process that has the directory open, whose number is in it
 //	manifest         names the base and the logs, and says how long they are
 //	0000000003.base  what the logs 1 to 3 amount to
 //	0000000004.log   what was appended since, in one log or several
@@ -32,15 +32,15 @@
 // The ids are those of the files. The sum is the CRC-32C of the lines before it. A
 // file is as long as its line says, and the last log at least as long.
 //
-// The last sector is the mark, which says how much of the last log is on disk. It is
-// overwritten in place after each fsync of the log, before those who wait are told,
-// and is itself synced once a second at most, by another goroutine. So a kill loses
-// no mark, a power cut those of the last second or two. Its sum begins with that of
-// the id of the manifest, as eight bytes:
+// The last sector is the mark. It says how much of the last log is on disk. The writer
+// overwrites it in place after each fsync of the log, before it tells the clients that
+// wait. The mark itself is synced once a second at most, by another goroutine. So a kill
+// loses no mark, and a power cut loses those of the last second or two. The sum is that of
+// the manifest's id, as eight bytes, and the text before the sum:
 //
 //	synced 00000000000000004096 deadbeef
 //
-// A log is named after its header, and before its first frame, is on disk.
+// The manifest names a log once the log's header is on disk, before its first frame is.
 //
 // # File
 //
@@ -87,12 +87,12 @@
 // last log is not valid, and nothing says that it had been on disk, the tail is
 // cut off there and reported in [Found].
 //
-// Two things say so: the mark, and any valid frame behind it whose synced lies
-// behind it too. Then it is damage, and so it is when a file is missing, is shorter than
-// it must be, is another one, or has data and is not named, and when any file but the
-// last log is not whole. Opening fails with a [CorruptError], which names the file, the
-// offset and how much is lost, and changes nothing. [Check] tells how much can be read,
-// and [Repair] keeps that.
+// Two things say so: the mark, and any valid frame behind it whose synced lies behind it
+// too. Then it is damage. It is damage, too, when a file is missing, is shorter than it
+// must be, or is another file of that name; when a file has data and the manifest does not
+// name it; and when any file but the last log is not whole. Opening then fails with a
+// [CorruptError], which names the file, the offset and how much is lost, and changes
+// nothing. [Check] tells how much can be read, and [Repair] keeps that.
 //
 // # Promises
 //
@@ -105,8 +105,8 @@
 //   - Always: records are lost from the end only, and a record is there whole
 //     or not at all.
 //   - A disk that is full, or fails, loses nothing that was confirmed; see
-//     [Log.Err]. A file that may not grow is followed by another.
-//   - What was on disk and is damaged later is never left out without an error. After
+//     [Log.Err]. When a file may not grow, the log goes on in another.
+//   - Damage to what was on disk is always an error. After
 //     a power cut this holds for what was synced two seconds before it.
 //
 // TestPowerCut, TestTornTail, TestCorruption, TestDiskFull, TestWriteError,

@@ -13,7 +13,7 @@ import (
 const (
 	fileMagic  = "redoubtL"
 	frameMagic = "RDf1"
-	// Files of version 1 are of a time without manifests, and the same otherwise.
+	// Version 1 had no manifest. Its files are the same otherwise.
 	version    = 2
 	headerSize = 32 // of a file and of a frame
 

@@ -331,7 +331,7 @@ func (l *Log) tell(err error) {
 	}
 }
 
-// inWriter runs f in the writer, and waits for it.
+// inWriter runs f in the writer's goroutine, and waits for it.
 func (l *Log) inWriter(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	select {

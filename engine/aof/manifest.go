@@ -41,7 +41,7 @@ func (e entry) name() string {
 // A manifest names the files that hold the data: a base or none, and logs in
 // the order of their numbers. Its mark says how long the last one is at least.
 type manifest struct {
-	id    uint64 // random, so that the mark of another manifest is none of this
+	id    uint64 // random, so that the mark of another manifest does not fit
 	files []entry
 }
 
@@ -67,7 +67,7 @@ func (m manifest) last() uint64 {
 	return m.files[len(m.files)-1].number
 }
 
-// body returns what is written once, whole sectors.
+// body returns all but the mark, filled up to whole sectors.
 func (m manifest) body() []byte {
 	b := fmt.Appendf(nil, "%sid %016x\n", manifestTitle, m.id)
 	for _, e := range m.files {
@@ -159,12 +159,12 @@ type index struct {
 	syncing chan error
 }
 
-// errUnsynced says that nobody knows which of two manifests survives a power cut.
+// errUnsynced says that either of two manifests may survive a power cut.
 var errUnsynced = errors.New("the directory can't be synced")
 
-// replace puts another manifest in the place of this one. synced is how much of
-// the last log is on disk. The error matches errUnsynced when it is not known
-// whether the other one took its place; otherwise it did not.
+// replace puts another manifest in the place of this one. synced is how much of the last
+// log is on disk. After an error that matches errUnsynced either of them may be there;
+// after any other error it is this one.
 func (x *index) replace(files []entry, synced int64) error {
 	m, err := newManifest(files)
 	if err != nil {
@@ -184,7 +184,7 @@ func (x *index) replace(files []entry, synced int64) error {
 	f, opened := x.fs.Open(manifestName)
 	switch {
 	case renamed != nil && (opened == nil || x.file == nil):
-		x.file = f // the one before, if there is one
+		x.file = f // the manifest before, if there is one
 		return renamed
 	case err != nil || opened != nil:
 		return fmt.Errorf("%w: %w", errUnsynced, errors.Join(err, opened))
@@ -207,16 +207,15 @@ func writeFile(dir FS, name string, b []byte) error {
 	return f.Sync()
 }
 
-// setMark says how much of the last log is on disk. A kill doesn't undo that; a
-// power cut may, before the next sync.
+// setMark writes how much of the last log is on disk. A kill doesn't undo that; a power cut
+// may, until the next sync.
 func (x *index) setMark(synced int64) error {
 	x.buf = x.appendMark(x.buf[:0], synced) // the rest of the sector stays
 	_, err := x.file.WriteAt(x.buf, x.at)
 	return err
 }
 
-// sync makes the mark survive a power cut. Somebody may have removed the file:
-// then it is written anew.
+// sync makes the mark survive a power cut. If the file was removed, sync writes it anew.
 func (x *index) sync(synced int64) error {
 	if err := x.settled(); err != nil {
 		return err

@@ -101,8 +101,8 @@ func (s survey) least(e entry) int64 {
 	return e.length
 }
 
-// present returns an error unless a file is the one that the manifest means,
-// and as long as it must be.
+// present returns an error when a file is missing, is not the one that the manifest names,
+// or is too short.
 func (s survey) present(dir FS, e entry) error {
 	f, h, size, err := openFile(dir, e.name(), e.number)
 	if f != nil {
@@ -125,8 +125,8 @@ func (s survey) present(dir FS, e entry) error {
 	return err
 }
 
-// assume returns the files of a directory that has no manifest: a new one, of
-// which a crash left a log without a frame, or one of version 1.
+// assume returns the files of a directory without a manifest. That is one of version 1, or
+// a new one in which a crash left a log without a frame.
 func assume(dir FS, d listing) (files []entry, err error) {
 	files, err = inOrder(d)
 	for i, e := range files {
@@ -235,7 +235,7 @@ func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 	return found, nil
 }
 
-// take makes the manifest say what was found, and a log where there is none.
+// take makes the manifest name what was found, and makes a log when there is none.
 func (l *Log) take(s survey) (err error) {
 	w := &l.w
 	if s.known {

@@ -30,10 +30,10 @@ func Check(dir FS) (Report, error) {
 	return r, err
 }
 
-// Repair makes a damaged directory one that opens: it keeps what [Check] can
-// read before the damage. The files that were there get the ending .damaged. A
-// directory without damage is left alone. It needs room for what it keeps. When
-// it fails everything is as it was.
+// Repair makes a damaged directory one that opens: it keeps what [Check] can read before
+// the damage. The files that were there get the ending .damaged. A directory without damage
+// is left alone. It needs room for what it keeps. After an error, or a crash, call it
+// again: what Check could read is still there.
 func Repair(dir FS) (Report, error) {
 	lock, err := dir.Lock()
 	if err != nil {

@@ -102,7 +102,7 @@ func (w *writer) run() {
 			switch {
 			case w.dead:
 			case w.index.syncing != nil:
-				w.settle.start(syncEvery) // the mark may be younger than that sync
+				w.settle.start(syncEvery) // that sync may have missed the latest mark
 			default:
 				w.index.syncLater()
 			}
@@ -136,7 +136,7 @@ func (w *writer) flush() {
 func (w *writer) drain() {
 	for end := w.l.End(); !w.dead && w.written < end && w.take(); {
 		if err := w.write(); err != nil {
-			if !w.dead { // it has been told then
+			if !w.dead { // else that error was reported already
 				w.refuse(fmt.Errorf("aof: can't write the log: %w", err), true)
 			}
 			return
@@ -184,9 +184,9 @@ func (w *writer) take() bool {
 	return true
 }
 
-// write writes the tail. When that fails the reserve is given up and it is
-// tried once more, so that a disk that fills up loses nothing which was
-// admitted before. A file that may not grow any more is followed by another.
+// write writes the tail. When that fails the reserve is given up and it is tried once more,
+// so that a disk that fills up loses nothing which was admitted before. When the file may
+// not grow any more, it goes on in another.
 func (w *writer) write() error {
 	if len(w.tail)-headerSize > math.MaxUint32 {
 		return errors.New("a change of more than 4 GiB")
@@ -336,8 +336,8 @@ func (w *writer) endSync(r syncResult) error {
 	return nil
 }
 
-// mark tells the manifest what is on disk, before anybody else is told. It
-// reports false when the disk takes no more.
+// mark writes to the manifest what is on disk, before the clients that wait are told. It
+// reports false when that fails.
 func (w *writer) mark() bool {
 	if w.marked == w.synced {
 		return true
@@ -403,8 +403,8 @@ func (w *writer) another() error {
 	return w.begin()
 }
 
-// begin goes on in another log. All of the one before is on disk. After an error
-// that one goes on, and nothing names the other.
+// begin goes on in another log. All of the log before is on disk. After an error the writer
+// stays with that, and nothing names the other.
 func (w *writer) begin() error {
 	number := w.header.number + 1
 	file, header, err := create(w.l.fs, logName(number), number)
@@ -438,7 +438,7 @@ func (w *writer) adopt(base entry) error {
 	return w.name(files, w.synced)
 }
 
-// name makes the manifest name files, the last of which has so much on disk.
+// name makes the manifest name files. synced is how much of the last one is on disk.
 func (w *writer) name(files []entry, synced int64) error {
 	err := w.index.replace(files, synced)
 	switch {

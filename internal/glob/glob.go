@@ -93,7 +93,7 @@ func (g globber) part(p []byte) (part []byte, width int) {
 	return p[:len(p)-len(rest)], width
 }
 
-// few is how many steps are not worth another way of searching.
+// few is how many steps find takes before it changes to search.
 const few = 1 << 12
 
 // find returns the first place in s where part matches width bytes, or -1.

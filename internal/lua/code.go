@@ -61,12 +61,12 @@ type funcState struct {
 	block      *block
 	lastTarget int         // pc that is a jump target: no peephole across it
 	jpc        int         // jumps waiting for the next instruction
-	tails      map[int]int // the last jump of the list that begins at another
+	tails      map[int]int // from the first jump of a list to its last
 	freeReg    int
 	actives    []int // indices into p.locals of the variables in scope
 	activated  int   // how many of p.locals have come into scope so far
 	upvals     []upvalRef
-	captures   map[binding]int // the upvalue that a variable further out has here
+	captures   map[binding]int // from a variable of an outer function to its upvalue here
 	consts     map[constKey]int
 }
 
@@ -130,7 +130,7 @@ func (fs *funcState) strConst(s string) int {
 	if x, ok := names.Load(s); ok {
 		c = x.(*str)
 	} else if fs.lx.st != nil {
-		c = &str{s: s} // a string of the script, as all others
+		c = &str{s: s} // it counts for the script, as its other strings do
 	} else {
 		c = sharedStr(s)
 	}

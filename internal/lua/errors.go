@@ -26,7 +26,7 @@ func (l *thread) errorf(format string, args ...any) {
 	for _, a := range args {
 		if s, ok := a.(string); ok {
 			l.st.workSlow(len(s))
-			l.st.charge(2 * len(s)) // what is in between
+			l.st.charge(2 * len(s)) // copies that formatting makes
 		}
 	}
 	l.throw(l.st.str(l.where(1) + fmt.Sprintf(format, args...)))

@@ -46,7 +46,7 @@ func (l *thread) find(find bool) int {
 	init := startPos(l.optInt64(3, 1), len(s)) - 1
 	init = min(max(init, 0), int64(len(s)))
 	plain := l.arg(4)
-	l.st.workSlow(len(p)) // is it plain
+	l.st.workSlow(len(p)) // that looks for special characters
 	if find && (!plain.falsy() || !strings.ContainsAny(cString(p), "^$*+?.([%-")) {
 		if i := l.st.indexIn(s[init:], p); i >= 0 {
 			l.pushNum(float64(int(init) + i + 1))
@@ -227,7 +227,8 @@ func (m *matcher) put(out []byte, text string) []byte {
 	return append(m.l.st.room(out, len(text)), text...)
 }
 
-// longNeedle is from which length on a text is looked for by its beginning.
+// longNeedle is how many bytes of a text indexIn searches for at once. It compares the rest
+// where it finds them.
 const longNeedle = 1 << 10
 
 // indexIn is strings.Index, in stretches.

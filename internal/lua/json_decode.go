@@ -34,7 +34,7 @@ type jsonDecoder struct {
 	tok   jsonToken
 	at    int // where the token began
 	text  string
-	own   bool // text is no part of s
+	own   bool // text is not a part of s
 	num   float64
 	buf   []byte
 }
@@ -184,7 +184,7 @@ func (d *jsonDecoder) number() {
 	d.pos += n
 }
 
-// numeralByte reports whether a numeral may have a byte, in any form of it.
+// numeralByte reports whether a numeral of any form may contain c.
 func numeralByte(c byte) bool {
 	return isAlnum(c) || c == '.' || c == '+' || c == '-' || c == '(' || c == '_'
 }

@@ -92,7 +92,7 @@ func (lx *lexer) tock() {
 	lx.counted = lx.pos
 }
 
-// keep counts n bytes that the code takes, use those that only compiling does.
+// keep counts n bytes that the code takes. use counts n bytes that only compiling takes.
 func (lx *lexer) keep(n int) {
 	lx.size += n
 	lx.use(n)
@@ -104,7 +104,7 @@ func (lx *lexer) use(n int) {
 	}
 }
 
-// apart is a name that does not keep the source alive.
+// apart returns a copy of a name, which does not keep the source alive.
 func (lx *lexer) apart(s string) string {
 	if lx.st == nil {
 		return s

@@ -33,8 +33,8 @@ type limits struct {
 	looked    func(steps int) // of tests: called at each look, with the steps since the last
 }
 
-// Work that grows with its data counts by what it goes over. A step stands for
-// some ten nanoseconds, so that the looks are well below a millisecond apart.
+// Work that grows with its data counts by the bytes and slots that it goes over. A step
+// stands for some ten nanoseconds, so two looks are well below a millisecond apart.
 const (
 	bytesPerStep = 64      // copied, compared or searched at once
 	slowPerStep  = 16      // bytes or slots gone over one by one

@@ -98,7 +98,7 @@ func (st *state) longNumber(s string) (x float64, n int) {
 	return x, n
 }
 
-// A numeral is what counts of the digits of a long one.
+// A numeral is the short form of a long one: the digits that decide its value.
 type numeral struct {
 	short    []byte
 	base     uint
@@ -111,9 +111,8 @@ type numeral struct {
 	rest     bool // a digit that was left out is not zero
 }
 
-// exactDigits is how many digits decide a value, with one more that says
-// whether any of the others is not zero. strconv misplaces the point of
-// numerals with more than 800.
+// exactDigits is how many digits decide a value. One more says whether any of the others is
+// not zero. strconv misplaces the point of numerals with more than 800.
 const exactDigits = 780
 
 // add takes the next byte and reports whether it belongs to the numeral.
@@ -127,7 +126,7 @@ func (d *numeral) add(c byte) bool {
 	}
 	d.digits++
 	switch {
-	case d.kept == 0 && c == '0': // leads
+	case d.kept == 0 && c == '0': // a leading zero
 	case d.kept < exactDigits:
 		d.short = append(d.short, c)
 		d.kept++
@@ -152,8 +151,8 @@ func (d *numeral) text() string {
 	return string(strconv.AppendInt(append(d.short, d.marker), int64(d.scale), 10))
 }
 
-// exponent reads what follows the e or p of a numeral, and says how many bytes
-// it took. It stops to count where no numeral is long enough to make up for it.
+// exponent reads what follows the e or p of a numeral, and says how many bytes it took. It
+// returns no more than 1<<40: no numeral is long enough to make up for that.
 func (st *state) exponent(s string) (exp, used int) {
 	signs := 0
 	if s != "" && (s[0] == '-' || s[0] == '+') {

@@ -23,7 +23,7 @@ const (
 	indexSize = 80
 )
 
-// freeShare is how much of its memory a run needs not reserve.
+// freeShare is how much memory a run may hold without reserving it.
 const freeShare = 256 << 10
 
 // memory is what one run holds, as it is counted.
@@ -32,7 +32,7 @@ type memory struct {
 	memNext  int // mem at which to count again
 	memLimit int
 	held     int      // bytes in buffers of natives that are running
-	building []*table // which natives are filling
+	building []*table // those that natives are filling
 	shared   *shared  // nil: there are no other runs
 	reserved int      // of shared
 	refusals int
@@ -43,11 +43,11 @@ type memory struct {
 type shared struct {
 	used  atomic.Int64
 	total int
-	text  *str // what a run is told that would pass it
+	text  *str // the error of a run that would exceed total
 }
 
-// reserve makes want bytes the run's share, and reports whether there are as
-// many. What the run no longer needs it gives back.
+// reserve makes want bytes the run's share, and reports whether so many are free. It gives
+// back what the run no longer needs.
 func (st *state) reserve(want int) bool {
 	if st.shared == nil {
 		return true
@@ -88,7 +88,7 @@ func (st *state) hold(n int) {
 	st.held += n
 }
 
-// settle brings back what natives held before some of them failed.
+// settle resets what natives hold to what it was before some of them began.
 func (st *state) settle(held, building int) {
 	st.held = held
 	clear(st.building[building:])
@@ -157,8 +157,8 @@ func (st *state) closure(name string, fn native, ups ...value) value {
 	return value{o: &goFn{name: name, fn: fn, ups: ups, id: st.newID()}}
 }
 
-// beginTable makes a table that counts while a decoder fills it, though no
-// script can reach it yet. endTable is after that.
+// beginTable makes a table that counts while a decoder fills it, though no script can reach
+// it yet. endTable ends that.
 func (st *state) beginTable() *table {
 	t := st.newTable(0, 0)
 	st.building = append(st.building, t)
@@ -187,8 +187,8 @@ func (st *state) bytes(b []byte) value {
 // smallParent is the size of a string that a part of it may keep alive.
 const smallParent = 64
 
-// part makes a string of s, a part of parent. It is copied unless parent is
-// small: else it would keep that alive, and a part of a part the first of all.
+// part makes a string of s, a part of parent. It copies s unless parent is small: without a
+// copy s would keep all of parent alive.
 func (st *state) part(parent, s string) value {
 	if len(parent) <= smallParent || len(s) == len(parent) {
 		return st.str(s)
@@ -208,7 +208,7 @@ func (st *state) live() int {
 	m := marker{st: st, epoch: st.epoch}
 	m.thread(st.main)
 	m.thread(st.cur)
-	// Tables that are read only lead nowhere else, but globals to these two.
+	// Read-only tables lead to no other tables, except that globals lead to these two.
 	m.table(&st.keys.t)
 	m.table(&st.args.t)
 	m.bytes += len(st.building) * goFrame
@@ -332,8 +332,9 @@ func (m *marker) scan(o any) {
 	case *goFn:
 		m.values(x.ups)
 	case *thread:
-		// What is above the frame's top is left over, as are frames: that would
-		// keep alive what it names. Natives' own values are below top.
+		// What is above the frame's top is left over from earlier calls, and so are the
+		// frames that follow. It is cleared, so that it keeps nothing alive. Natives' own
+		// values are below top.
 		top := min(max(x.top, x.ci.top), len(x.stack))
 		m.values(x.stack[:top])
 		clear(x.stack[top:])

@@ -208,7 +208,7 @@ func regOf(rk int) int {
 
 // Comparison.
 
-// rawEqual is the function of this name, which counts long strings.
+// rawEqual calls the function of this name, and counts the work that long strings are.
 func (st *state) rawEqual(a, b *value) bool {
 	if x, ok := a.o.(*str); ok && len(x.s) > longKey {
 		if y, ok := b.o.(*str); ok && len(x.s) == len(y.s) {

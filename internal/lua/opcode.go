@@ -116,8 +116,8 @@ type proto struct {
 	loaded   *loaded
 }
 
-// loaded is what a chunk takes that a script has compiled, which counts for
-// that script while it can reach any function of it. A [Proto] has none.
+// loaded is the size of a chunk that a script has compiled. It counts for the script while
+// the script can reach any function of the chunk. A [Proto] has none.
 type loaded struct {
 	size int
 	mark uint32

@@ -7,7 +7,7 @@ type matcher struct {
 	pat   string
 	level int
 	depth int
-	held  int // depth that is held
+	held  int // the depth whose Go stack is counted
 	caps  [maxCaptures]capture
 }
 

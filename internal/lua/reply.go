@@ -65,8 +65,8 @@ type Reply struct {
 // the Host's Call.
 func (r *Reply) Look() { r.l.st.refuel() }
 
-// Hold counts n bytes that the Host keeps until its Call returns. It may end the
-// Call, as anything may that the reply is told.
+// Hold counts n bytes that the Host keeps until its Call returns. It may end the Call by a
+// panic, as any other method may.
 func (r *Reply) Hold(n int) { r.l.st.hold(n) }
 
 // An aggregate is a reply whose elements are still coming.
@@ -282,7 +282,7 @@ var (
 // its code; to other text ERR is added.
 func (st *state) errorTable(text string) *table {
 	st.workSlow(len(text))
-	st.charge(2 * len(text)) // what is in between
+	st.charge(2 * len(text)) // copies that are made below
 	text = cString(text)
 	code := "ERR"
 	if strings.HasPrefix(text, "-") {

@@ -99,9 +99,9 @@ type Options struct {
 	// functions, compiled code, stacks, and what its natives put together.
 	// Defaults to 64 MiB.
 	Memory int
-	// TotalMemory is how many bytes all runs may hold at once that are beyond
-	// 256 KiB each. One that would pass it is told so, as it is of Memory.
-	// Defaults to four times Memory.
+	// TotalMemory is how many bytes all runs together may hold, without the first 256 KiB
+	// of each. A run that would exceed it gets an error, as with Memory. Defaults to four
+	// times Memory.
 	TotalMemory int
 	// Steps is how many calls, turns of loops and like units of work in
 	// libraries a run may take. Defaults to no limit.

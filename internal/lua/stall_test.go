@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// stalls are scripts of which one native, or one instruction, has as much to do
-// as memory allows. Each goes on for seconds, most for minutes, when it is let.
+// stalls are scripts in which one native, or one instruction, has as much to do as memory
+// allows. Unless it is stopped, each goes on for seconds, most for minutes.
 var stalls = []struct{ name, src string }{
 	{"find set", `local n = 4e6 return string.find(('a'):rep(n), '[' .. ('b'):rep(n) .. 'a]*$')`},
 	{"find set once", `local p = '[' .. ('b'):rep(2e7) .. ']' while true do string.find('a', p) end`},

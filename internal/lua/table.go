@@ -30,8 +30,8 @@ type node struct {
 
 const maxBits = 26
 
-// longKey is from which length on a string as a key counts as work: it is
-// hashed, and compared with one that is equal.
+// longKey is the length beyond which looking for a string counts as work: it is hashed, and
+// compared with the key that is equal.
 const longKey = 128
 
 // slotFor is the main position of a key.
@@ -151,9 +151,9 @@ func (t *table) find(k *value) *value {
 	return t.far(k)
 }
 
-// longChain is how many nodes of a chain are gone over. Keys that collide are
-// easily made, and where each key is must stay as it is in C Lua: so what lies
-// farther is found by an index beside.
+// longChain is how many nodes of a chain a lookup goes over. A script can easily make keys
+// that collide, and every key must be where C Lua has it. So an index beside the nodes
+// finds what lies farther.
 const longChain = 64
 
 func (t *table) far(k *value) *value {
@@ -178,7 +178,7 @@ func (t *table) farIndex(k *value) int {
 	return -1
 }
 
-// indexKey is a key as Go's maps compare it as Lua does.
+// indexKey returns a key that Go's maps compare as Lua compares k.
 func indexKey(k *value) any {
 	switch x := k.o.(type) {
 	case number:

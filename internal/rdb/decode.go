@@ -22,7 +22,7 @@ func ParseAtMost(payload []byte, most int64) (*Value, error) {
 		binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
 		return nil, ErrChecksum
 	}
-	// First what is announced is added up, without unpacking anything.
+	// First add up the sizes that are announced, without unpacking anything.
 	announced := reader{b: payload[1:n], left: most, measures: true}
 	if announced.value(payload[0]); announced.left < 0 {
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, most)
@@ -126,7 +126,7 @@ func (r *reader) count() uint64 {
 func (r *reader) string() []byte {
 	before := r.left
 	b := r.text()
-	if r.left != before { // it was packed, and has been counted
+	if r.left != before { // text has counted the bytes, because they were packed
 		r.spend(perElement)
 		return b
 	}

@@ -40,7 +40,7 @@ var (
 // and as elements of a byte or less, a payload of some MiB can say many GiB.
 const Largest = 4 << 30
 
-// What no Redis goes beyond. [Parse] does not check it, [Check] does.
+// No Redis goes beyond these. [Check] checks them, [Parse] does not.
 const (
 	// LargestString is the size of the longest string, in bytes.
 	LargestString = 512 << 20

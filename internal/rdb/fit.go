@@ -65,8 +65,8 @@ func Fit(payload []byte, most int) ([]byte, error) {
 	return stamp(plain[:len(plain)-footer], since(plain[0])), nil
 }
 
-// Check reports what is wrong with a payload, so that RESTORE takes one without a
-// fault. One that [Unsupported] names is only checked for its footer.
+// Check reports what is wrong with a payload. RESTORE takes a payload in which Check finds
+// nothing. One that [Unsupported] names is only checked for its footer.
 func Check(payload []byte) error {
 	if Unsupported(payload) == "" {
 		v, err := Parse(payload)
@@ -82,7 +82,7 @@ func Check(payload []byte) error {
 	return nil
 }
 
-// check reports what no Redis has in a value.
+// check reports what no Redis would have written.
 func (v *Value) check() error {
 	if len(v.Str) > LargestString {
 		return fmt.Errorf("%w: a string of %d bytes", ErrFormat, len(v.Str))

@@ -130,7 +130,7 @@ func plausible(packed, size uint64) bool {
 // 264 bytes of the last 8 KiB.
 func unpack(b []byte, size uint64) ([]byte, bool) {
 	if !plausible(uint64(len(b)), size) || unpacked(b) != size {
-		return nil, false // before there is memory for it
+		return nil, false // before memory is taken for it
 	}
 	out := make([]byte, 0, size)
 	for len(b) > 0 {

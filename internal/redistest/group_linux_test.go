@@ -9,8 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
-// A server that is paused must not be in the process group of the tests: the kernel
-// may send SIGHUP to all of that.
+// A server that is paused must not be in the process group of the tests: the kernel may
+// send SIGHUP to that whole group.
 func TestServersAreInGroupsOfTheirOwn(t *testing.T) {
 	info := redistest.Start(t).CLI("INFO", "server")
 	found := regexp.MustCompile(`process_id:(\d+)`).FindStringSubmatch(info)

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Owned has the kernel kill a server of a test when the thread that started it
-// ends, so when the test's process ends.
+// Owned makes the kernel kill a server of a test when the thread that started it ends, so
+// when the test's process ends.
 //
-// The child has a process group of its own. Where no terminal watches over a group,
-// the kernel sends SIGHUP to all of it when one of it is stopped and another ends:
-// a paused server would end make, and all tests that run.
+// The server has a process group of its own. The kernel may send SIGHUP to a whole group
+// when one process of it is stopped and another ends. So a paused server in the group of
+// the tests would end make and all tests that run.
 func Owned() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,7 +4,7 @@ package redistest
 
 import "syscall"
 
-// Owned is about Linux: elsewhere there is no parent-death signal.
+// Owned does nothing here: only Linux has a parent-death signal.
 func Owned() *syscall.SysProcAttr { return nil }
 
 // awaitStopped: here nobody says whether a process has stopped.

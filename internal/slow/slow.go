@@ -3,8 +3,8 @@ package slow
 
 import "testing"
 
-// Test skips the test under -short. The reason says why the test takes long;
-// the summary of `make test` shows it.
+// Test skips the test under -short. The reason says why the test takes long, and the
+// summary of `make test` shows it.
 func Test(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() {

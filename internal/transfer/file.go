@@ -113,8 +113,8 @@ func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int
 	return err
 }
 
-// keySums are eight bytes for each key of a file, to find those that are there
-// twice in little memory.
+// keySums has eight bytes for each key of a file. It finds keys that are there twice in
+// little memory.
 type keySums struct {
 	seed maphash.Seed
 	sums []uint64
@@ -128,9 +128,9 @@ func (k *keySums) of(e *rdb.Entry) uint64 {
 
 func (k *keySums) add(e *rdb.Entry) { k.sums = append(k.sums, k.of(e)) }
 
-// distinct returns an error when a key is there twice: no Redis writes such a
-// file, and one that is written would be taken for one that was there before. The
-// file is read once more when the sums of two keys are equal.
+// distinct returns an error when a key is there twice. No Redis writes such a file, and the
+// second write would find the key that the first has made. The file is read once more when
+// the sums of two keys are equal.
 func (f *File) distinct(ctx context.Context, seen *keySums) error {
 	slices.Sort(seen.sums)
 	suspects := map[uint64]map[string]bool{}
