@@ -184,9 +184,7 @@ func (f *serveFlags) check() error {
 	if f.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
 	}
-	for name, address := range map[string]string{"listen": f.listen, "http": f.http, "stats-addr": f.stats.addr} {
-		errs = append(errs, listenAddress(name, address))
-	}
+	errs = append(errs, listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.stats.addr))
 	return errors.Join(errs...)
 }
 
