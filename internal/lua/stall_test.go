@@ -117,13 +117,17 @@ var stalls = []struct{ name, src string }{
 // collide is a function that makes numbers that all lie in one chain.
 const collide = `local function collide(i) return 2^20 * (1 + i * 2^-20 - i * 2^-52) end `
 
-// TestNothingStalls holds that every script can be stopped: no more than 50 ms of
+// TestNothingStalls holds that every script can be stopped: no more than 100 ms of
 // the processor's time pass between two looks at the clock, and no work is
-// counted that is much more than that. Time is that of the test's own thread,
-// so that others on the machine don't matter. It takes some seconds because
-// the scripts need megabytes.
+// counted that is much more than that. It is 10 to 30 ms on a quiet machine. Time is
+// that of the test's own thread, so that others on the machine matter little. It takes
+// some seconds because the scripts need megabytes.
 func TestNothingStalls(t *testing.T) {
-	const most, enough = 50 * time.Millisecond, 20 * time.Millisecond
+	const enough = 20 * time.Millisecond
+	most := 100 * time.Millisecond
+	if raced() {
+		most *= 20 // the race detector makes a loop over bytes that much slower
+	}
 	rt := newTestRuntime(t, Options{})
 	for _, tt := range stalls {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {
