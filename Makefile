@@ -23,26 +23,26 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
-# Tests wait more than they compute, so more of them run at once than there are cores.
+# Tests wait more than they compute, so three packages run at once; with the race detector they compute, so two.
 # $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT) tests all modules. It prints a line
 # for each package, then the failed and the skipped tests with their reasons, then a closing line.
 # gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
 define run-tests
 @NAME="make $(1)" LEFT="$(4)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
 	code=0; for m in $(TESTED); do \
-		(cd $$m && go test -json -p 4 -parallel 8 $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
+		(cd $$m && go test -json $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
 	done; exit $$code'
 endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache and redis-py, and installs them where it can
-	$(call run-tests,test,-short,1m,left out: the race detector and what takes long: make test-all)
+	$(call run-tests,test,-short -p 3 -parallel 8,1m,left out: the race detector and what takes long: make test-all)
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, those that take long too
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
-	$(call run-tests,test-all,$(RACE),5m,left out: what takes hours: see CONTRIBUTING.md)
+	$(call run-tests,test-all,$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md)
 
 $(GOTESTSUM):
 	@echo "== building gotestsum $(GOTESTSUM_VERSION), once"

@@ -265,6 +265,12 @@ func TestSecondSignalEndsWhatever(t *testing.T) {
 	if _, err := io.WriteString(conn, "EXEC\r\n"); err != nil {
 		t.Fatal(err)
 	}
+	other := dial(t, s.addr)
+	eventually(t, "the transaction holds its keys", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return other.StrLen(ctx, "{t}a").Err() != nil
+	})
 	s.signal(syscall.SIGTERM)
 	eventually(t, "it drains", func() bool { return strings.Contains(s.stderr.String(), `"msg":"draining"`) })
 	s.signal(syscall.SIGTERM)

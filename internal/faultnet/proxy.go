@@ -64,11 +64,12 @@ func New(tb testing.TB, upstream string) *Proxy {
 	p := &Proxy{tb: tb, upstream: upstream}
 	p.mu.links = map[*link]struct{}{}
 	p.mu.changed = make(chan struct{})
-	// A port below those that the kernel hands out by itself, so that nothing
-	// takes it between Refuse and Accept.
+	// A port below those that the kernel hands out by itself, and above those of
+	// redistest, so that nothing takes it between Refuse and Accept: servers of tests
+	// have 10000 to 19999, the buses of clusters 10,000 more.
 	var err error
 	for range 100 {
-		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(30000+rand.IntN(2768)))
 		if err = p.listen(); err == nil {
 			tb.Cleanup(p.Close)
 			return p

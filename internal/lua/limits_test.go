@@ -64,7 +64,7 @@ func TestEndless(t *testing.T) {
 		if err == nil || !strings.HasPrefix(reply, "-") {
 			t.Errorf("%s\n ended with %.80q, %v", src, reply, err)
 		}
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > 20*time.Second { // a busy machine, the race detector
 			t.Errorf("%s\n took %v", src, d)
 		}
 	}
