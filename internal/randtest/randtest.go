@@ -28,7 +28,7 @@ func Seed(tb testing.TB) uint64 {
 			tb.Fatalf("SEED is %q; want a number from 0 to %d", text, uint64(1<<64-1))
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%s: SEED=%d\n", tb.Name(), n) //nolint:errcheck // there is nowhere else to say it
+	fmt.Fprintf(os.Stderr, "%s: SEED=%d\n", tb.Name(), n)
 	return n
 }
 

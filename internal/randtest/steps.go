@@ -119,7 +119,7 @@ func report() {
 	steps := slices.Clone(live.steps)
 	live.Unlock()
 	for _, s := range steps {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, s.now()) //nolint:errcheck // there is nowhere else to say it
+		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, s.now())
 	}
 }
 
