@@ -11,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 func TestGet(t *testing.T) {
@@ -202,7 +203,7 @@ func TestJitter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.TTL = 1000 * time.Second })
 		many := 10_000
-		if raced() && !full() { // the engine takes its time for scripts then
+		if slow.Race && !full() { // the engine takes its time for scripts then
 			many = 2000
 		}
 		keys := make([]string, many)

@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // withLocal keeps entries in the process for so long that only a message ends them.
@@ -152,7 +153,7 @@ func TestLocalHitAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, func() {
 			_, found, err := c.Get(ctx, id, load)
 			all = all && err == nil && found == (id == 1)
-		}); n != 0 && !raced() || !all {
+		}); n != 0 && !slow.Race || !all {
 			t.Errorf("%v allocations, all right: %v", n, all)
 		}
 		if n := c.Stats().LocalHits - was; n != 1001 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // functionsInFunctions is a program of functions inside one another, each with many variables
@@ -31,7 +33,7 @@ func TestCompileIsLinear(t *testing.T) {
 	const n = 100_000
 	lockThread(t)
 	most := 6 * time.Second
-	if raced() {
+	if slow.Race {
 		most *= 10
 	}
 	for _, tt := range []struct{ name, source string }{

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
 // stalls are scripts in which one native, or one instruction, has as much to do as memory
@@ -125,7 +127,7 @@ const collide = `local function collide(i) return 2^20 * (1 + i * 2^-20 - i * 2^
 func TestNothingStalls(t *testing.T) {
 	const enough = 20 * time.Millisecond
 	most := 100 * time.Millisecond
-	if raced() {
+	if slow.Race {
 		most *= 20 // the race detector makes a loop over bytes that much slower
 	}
 	rt := newTestRuntime(t, Options{})

@@ -1,4 +1,5 @@
-// Package slow marks the tests that `make test` leaves to `make test-all`.
+// Package slow marks the tests that `make test` leaves to `make test-all`, and tells tests
+// whether the race detector slows them.
 package slow
 
 import "testing"

@@ -1,0 +1,6 @@
+//go:build race
+
+package slow
+
+// Race reports whether the race detector is on: it makes loops slower and allocates.
+const Race = true
