@@ -66,9 +66,16 @@ func (g *gate) sent() (names []string) {
 }
 
 // poll waits until something is so.
-func poll(t *testing.T, what string, is func() bool) {
+var poll = await.Soon
+
+// inPlace waits until the caller that came as number k, from 0, is under way alone or
+// queues behind the one that is. Those behind it queue however long the test takes.
+func inPlace(t *testing.T, g *gate, l *ratelimit.Limiter, k int) {
 	t.Helper()
-	await.Until(t, 20*time.Second, what, is)
+	poll(t, fmt.Sprintf("caller %d is in its place", k), func() bool {
+		return len(g.sent()) == 1 && ratelimit.Queued(l) == k
+	})
+	ratelimit.Patient(l)
 }
 
 // Callers that come while a call for their name is under way go as one call,
@@ -116,9 +123,7 @@ func TestCoalescedDecideAlike(t *testing.T) {
 							t.Error(err)
 						}
 					})
-					poll(t, "the caller is in its place", func() bool {
-						return len(g.sent()) == 1 && ratelimit.Queued(l) == k
-					})
+					inPlace(t, g, l, k)
 				}
 				g.open()
 				wg.Wait()
@@ -177,7 +182,7 @@ func TestCoalescedCancelled(t *testing.T) {
 				_, err := l.Allow(ctxs[i], "a")
 				errs[i] <- err
 			}()
-			poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+			inPlace(t, g, l, i)
 		}
 		cancels[1]() // in the queue
 		if err := <-errs[1]; !errors.Is(err, context.Canceled) || errors.Is(err, redoubt.ErrUnknownOutcome) {
@@ -209,7 +214,7 @@ func TestCoalescedCancelled(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+			inPlace(t, g, l, i)
 		}
 		cancel()
 		wg.Wait()
@@ -229,7 +234,7 @@ func TestCoalescedAfterScriptFlush(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 10 {
 				wg.Go(func() { allow(t, l, "a", 1) })
-				poll(t, "in its place", func() bool { return len(g.sent()) == 1 && ratelimit.Queued(l) == i })
+				inPlace(t, g, l, i)
 			}
 			must(t, w.rdb.ScriptFlush(t.Context()).Err())
 			g.open()
