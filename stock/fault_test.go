@@ -163,8 +163,7 @@ func TestCancelledDoLeavesNothing(t *testing.T) {
 func buyers(t *testing.T, w *world, n int) (committed []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := t.Context() // without a limit of time: how long they take depends on the machine
 	retry := func(call func() error) error {
 		pace := time.NewTicker(time.Millisecond)
 		defer pace.Stop()
@@ -250,7 +249,7 @@ func TestScriptFlush(t *testing.T) {
 // acknowledged is there, and nothing else.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
-	const units = 4000
+	const units = 1000
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})
 	_, err := w.items().Set(t.Context(), "a", units)
@@ -265,7 +264,8 @@ func TestKilledServer(t *testing.T) {
 	var committed []string
 	var wg sync.WaitGroup
 	wg.Go(func() { committed = buyers(t, w, 6) })
-	for _, at := range []int64{200, 1000, 2000} {
+	t.Cleanup(wg.Wait) // they end with the context of the test
+	for _, at := range []int64{50, 250, 500} {
 		eventually(t, "some are sold", func() bool { return sold() > at })
 		server.Restart()
 	}
