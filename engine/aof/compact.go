@@ -203,14 +203,9 @@ func (l *Log) fold(ctx context.Context, old []entry, tmp string, base *entry) (e
 	if err := l.opts.Fold(each, emit); err != nil {
 		return 0, err
 	}
-	if err := w.flush(); err != nil {
-		return 0, err
-	}
-	if err := w.put(kindSeal); err != nil {
-		return 0, err
-	}
+	err = w.seal()
 	base.id, base.length = h.id, w.size
-	return emitted, f.Sync()
+	return emitted, err
 }
 
 // frames writes the frames of a file that no client waits for.
@@ -233,12 +228,17 @@ func (w *frames) add(db int, commands [][][]byte) error {
 	return w.put(kindRecords)
 }
 
-// flush writes the records that have gathered.
-func (w *frames) flush() error {
-	if len(w.buf) == headerSize {
-		return nil
+// seal ends the file and syncs it.
+func (w *frames) seal() error {
+	if len(w.buf) > headerSize {
+		if err := w.put(kindRecords); err != nil {
+			return err
+		}
 	}
-	return w.put(kindRecords)
+	if err := w.put(kindSeal); err != nil {
+		return err
+	}
+	return w.f.Sync()
 }
 
 func (w *frames) put(kind uint32) error {

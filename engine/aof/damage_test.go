@@ -293,21 +293,3 @@ func TestRepair(t *testing.T) {
 		}
 	}
 }
-
-// TestPowerCutDuringRepair wants a repair that a power cut has ended to lose nothing.
-func TestPowerCutDuringRepair(t *testing.T) {
-	v := victims(t)["everysec idle compacted"]
-	delete(v.copied, "0000000002.log")
-	for cut := range 20 {
-		disk := v.copied.disk()
-		disk.CutAfter(cut)
-		aof.Repair(disk) //nolint:errcheck // the power is cut
-		disk = disk.Restart(rand.New(rand.NewPCG(7, uint64(cut))))
-		if _, err := aof.Repair(disk); err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
-		if _, numbers, _ := open(t, disk, aof.Options{}); !slices.Equal(numbers, upTo(24)) {
-			t.Fatalf("cut at %d: found %v", cut, numbers)
-		}
-	}
-}

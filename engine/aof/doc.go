@@ -110,6 +110,6 @@
 //     a power cut this holds for what was synced two seconds before it.
 //
 // TestPowerCut, TestTornTail, TestCorruption, TestDiskFull, TestWriteError,
-// TestFileSizeLimit, TestDamage and TestRepair hold them to it; package engine kills
-// processes and cuts the power over it.
+// TestFileSizeLimit, TestDamage, TestRepair and TestFaultsDuringRepair hold them to it;
+// package engine kills processes and cuts the power over it.
 package aof

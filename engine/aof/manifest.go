@@ -187,6 +187,9 @@ func (x *index) replace(files []entry, synced int64) error {
 		x.file = f // the manifest before, if there is one
 		return renamed
 	case err != nil || opened != nil:
+		if opened == nil {
+			f.Close() // x.file stays closed, so that no mark goes to either
+		}
 		return fmt.Errorf("%w: %w", errUnsynced, errors.Join(err, opened))
 	}
 	x.open(m, f)

@@ -129,23 +129,33 @@ func (s survey) present(dir FS, e entry) error {
 // a new one in which a crash left a log without a frame.
 func assume(dir FS, d listing) (files []entry, err error) {
 	files, err = inOrder(d)
-	for i, e := range files {
-		f, h, size, err := openFile(dir, e.name(), e.number)
-		if f == nil {
+	// A crash leaves logs that were made and never used. The torn tail is in front of them.
+	used := len(files)
+	for used > 0 && !files[used-1].base {
+		size, err := sizeOf(dir, files[used-1].name())
+		if err != nil {
 			return nil, err
 		}
-		f.Close()
-		last := i == len(files)-1
+		if size > headerSize {
+			break
+		}
+		used--
+	}
+	files = files[:used]
+	for i, e := range files {
+		f, h, size, err := openFile(dir, e.name(), e.number)
+		if f != nil {
+			f.Close()
+		}
 		switch {
-		case last && !e.base && size <= headerSize:
-			return files[:i], nil // it was made and never used
 		case err != nil:
 			return nil, err
 		case h.version > 1:
 			return nil, &CorruptError{File: manifestName, Reason: "the file is missing"}
 		}
-		files[i].id, files[i].length, files[i].ends = h.id, size, !last || e.base
-		if last && !e.base {
+		last := i == used-1 && !e.base
+		files[i].id, files[i].length, files[i].ends = h.id, size, !last
+		if last {
 			files[i].length = headerSize
 		}
 	}

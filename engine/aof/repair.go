@@ -33,7 +33,7 @@ func Check(dir FS) (Report, error) {
 // Repair makes a damaged directory one that opens: it keeps what [Check] can read before
 // the damage. The files that were there get the ending .damaged. A directory without damage
 // is left alone. It needs room for what it keeps. After an error, or a crash, call it
-// again: what Check could read is still there.
+// again: what Check could read is still there, and so is every file.
 func Repair(dir FS) (Report, error) {
 	lock, err := dir.Lock()
 	if err != nil {
@@ -45,40 +45,60 @@ func Repair(dir FS) (Report, error) {
 		return Report{}, err
 	}
 	named, _, _ := readManifest(dir) // examine says what is wrong with it
-	number := max(d.last(), named.last()) + 1
-	tmp := logName(number) + ".tmp"
-	f, h, err := create(dir, tmp, number)
-	if err != nil {
-		return Report{}, err
-	}
-	defer f.Close()
-	w := newFrames(f, h)
-	r, s, err := examine(dir, func(r Record) error { return w.add(r.DB, r.Commands) })
-	if err == nil && r.Damage != nil {
-		if err = w.flush(); err == nil {
-			err = f.Sync()
-		}
-	}
+	base := entry{base: true, number: max(d.last(), named.last()) + 1}
+	tmp := base.name() + ".tmp"
+	r, s, err := salvage(dir, tmp, &base)
 	if err != nil || r.Damage == nil {
 		return r, errors.Join(err, dir.Remove(tmp))
 	}
-	if err := dir.Rename(tmp, logName(number)); err != nil {
-		return r, err
+	return r, settle(dir, base, slices.Concat(d.entries(), s.files))
+}
+
+// salvage writes what can be read of a directory to a base, and fills in its entry.
+func salvage(dir FS, tmp string, base *entry) (r Report, s survey, err error) {
+	f, h, err := create(dir, tmp, base.number)
+	if err != nil {
+		return r, s, err
+	}
+	defer f.Close()
+	w := newFrames(f, h)
+	r, s, err = examine(dir, func(r Record) error { return w.add(r.DB, r.Commands) })
+	if err == nil && r.Damage != nil {
+		err = w.seal()
+	}
+	base.id, base.length = h.id, w.size
+	return r, s, err
+}
+
+// settle makes a salvaged base the only data of a directory, and keeps the old files aside.
+// The order matters. Once the base has its name, [Repair] reads it instead of the files
+// before it. Opening removes files that the manifest does not name, so they are kept aside
+// before the manifest changes. Until then the manifest names files that are missing, and
+// opening is refused.
+func settle(dir FS, base entry, old []entry) error {
+	if err := dir.Rename(base.name()+".tmp", base.name()); err != nil {
+		return err
 	}
 	if err := dir.Sync(); err != nil {
-		return r, err
+		return err
 	}
-	x := index{fs: dir}
-	if err := x.replace([]entry{{number: number, id: h.id, length: w.size}}, w.size); err != nil {
-		return r, err
+	number := base.number + 1
+	log, h, err := create(dir, logName(number), number)
+	if err != nil {
+		return err
 	}
-	defer x.close()
-	for _, e := range slices.Concat(d.entries(), s.files) {
+	log.Close()
+	for _, e := range old {
 		if err := dir.Rename(e.name(), e.name()+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return r, err
+			return err
 		}
 	}
-	return r, dir.Sync()
+	if err := dir.Sync(); err != nil {
+		return err
+	}
+	x := index{fs: dir}
+	defer x.close()
+	return x.replace([]entry{base, {number: number, id: h.id, length: headerSize}}, headerSize)
 }
 
 // examine gives f what can be read before the first damage.
