@@ -224,5 +224,14 @@ func toInt64(x float64) int64 {
 	return math.MinInt64
 }
 
+// charCode is C's cast from double straight to int on x86-64, as the "%c" of
+// string.format does: what an int can't hold becomes the smallest one.
+func charCode(x float64) int32 {
+	if x > math.MinInt32-1 && x < math.MaxInt32+1 {
+		return int32(x)
+	}
+	return math.MinInt32
+}
+
 // toInt32 is C's cast to int through a 64-bit integer, as luaL_checkint does.
 func toInt32(x float64) int { return int(int32(toInt64(x))) }
