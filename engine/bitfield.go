@@ -40,6 +40,9 @@ func (c *call) bitfield(readonly bool) {
 	case readonly:
 		c.err("ERR BITFIELD_RO only supports the GET subcommand")
 		return
+	case highest>>3 >= maxString: // Redis takes one that begins in the last byte
+		c.err(errBitOffset)
+		return
 	default:
 		if it, grown = c.bitString(key, highest); it == nil {
 			return

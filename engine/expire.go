@@ -124,8 +124,18 @@ func (c *call) ttl(unit int64, relative bool) {
 	case it.val.expire == 0:
 		c.int(-1)
 	case relative:
-		c.int((max(it.val.expire-c.time(), 0) + unit/2) / unit)
+		c.int(rounded(max(it.val.expire-c.time(), 0), unit))
 	default:
-		c.int((it.val.expire + unit/2) / unit)
+		c.int(rounded(it.val.expire, unit))
 	}
+}
+
+// rounded returns ms in units, to the nearest. A sum with half a unit would overflow for
+// deadlines that are allowed.
+func rounded(ms, unit int64) int64 {
+	n := ms / unit
+	if ms%unit >= (unit+1)/2 {
+		n++
+	}
+	return n
 }

@@ -57,7 +57,7 @@ var numbered = []string{
 	"BITFIELD {t}bits SET i64 0 9223372036854775807 OVERFLOW SAT INCRBY i64 0 N", "BITFIELD {t}bits SET i64 0 -9223372036854775808 OVERFLOW FAIL INCRBY i64 0 N", "BITFIELD_RO {t}bits GET u8 N", "BITFIELD_RO {t}bits GET u8 #N",
 	"BITPOS {t}bits 1 N", "BITPOS {t}bits 0 N", "BITPOS {t}bits 1 0 N", "BITPOS {t}bits 0 0 N BIT", "BITPOS {t}bits 1 N -1 BIT", "BITPOS {t}bits N", "BITCOUNT {t}bits N -1", "BITCOUNT {t}bits 0 N", "BITCOUNT {t}bits 0 N BIT", "BITCOUNT {t}bits N N BIT",
 	"LRANGE {t}list N -1", "LRANGE {t}list 0 N", "LTRIM {t}list N -1", "LTRIM {t}list 0 N", "LINDEX {t}list N", "LSET {t}list N x", "LREM {t}list N a",
-	"EXPIRE {t}str N", "PEXPIRE {t}str N", "EXPIREAT {t}str N", "PEXPIREAT {t}str N", "EXPIRE {t}str N GT", "EXPIRE {t}none N", "SET {t}new x EX N", "SET {t}new x PX N", "SET {t}new x EXAT N", "SET {t}new x PXAT N", "SETEX {t}new N x", "PSETEX {t}new N x",
+	"EXPIRE {t}str N", "PEXPIRE {t}str N", "EXPIREAT {t}str N", "PEXPIREAT {t}str N", "PEXPIREAT {t}str N | PEXPIRETIME {t}str", "PEXPIREAT {t}str N | EXPIRETIME {t}str", "EXPIREAT {t}str N | EXPIRETIME {t}str", "EXPIRE {t}str N GT", "EXPIRE {t}none N", "SET {t}new x EX N", "SET {t}new x PX N", "SET {t}new x EXAT N", "SET {t}new x PXAT N", "SETEX {t}new N x", "PSETEX {t}new N x",
 	"GETEX {t}str EX N", "GETEX {t}str PX N", "GETEX {t}str EXAT N", "GETEX {t}str PXAT N", "GETEX {t}none EX N",
 	"BLPOP {t}none N", "WAIT 0 N", "WAIT N 1", "INCRBY {t}int N", "DECRBY {t}int N", "INCRBY {t}new N", "DECRBY {t}new N", "SET {t}int N | INCR {t}int", "SET {t}int N | DECR {t}int", "SET {t}int N | INCRBY {t}int N", "SET {t}int N | DECRBY {t}int N",
 	"HINCRBY {t}hash a N", "HINCRBY {t}new a N", "HSET {t}hash a N | HINCRBY {t}hash a N", "SADD {t}ints N", "SADD {t}ints N | SISMEMBER {t}ints N", "ZADD {t}zset N x | ZSCORE {t}zset x", "ZINCRBY {t}zset N a", "ZRANGE {t}zset N +inf BYSCORE", "ZCOUNT {t}zset N (N",
@@ -114,7 +114,7 @@ func TestExtremeNumbers(t *testing.T) {
 			t.Parallel()
 			e, p := open(t, Options{}), newPair(t, resp.RESP2)
 			s := e.Session()
-			r, steps := randtest.Rand(t), randtest.Watch(t, anyLimit)
+			r, steps := randtest.Rand(t), randtest.Watch(t)
 			refill(s, nil)
 			payload := []byte(run(s, "DUMP {t}str"))
 			payload = payload[bytes.IndexByte(payload, '\n')+1 : len(payload)-2]
@@ -129,16 +129,12 @@ func TestExtremeNumbers(t *testing.T) {
 					compared, changed := !engineOnly && i < thorough(len(c.numbers), 6), false
 					for part := range strings.SplitSeq(line, " | ") {
 						args := numberedArgs(part, number, payload)
-						steps.Begin(func() string { return quote(args) })
 						if compared {
 							p.do(args)
 							changed = changed || p.replied[0] != '-'
 							continue
 						}
-						out, wait := s.Do(nil, args)
-						if wait != nil {
-							wait.Cancel()
-						}
+						out := tryStep(steps, s, args)
 						changed = changed || len(out) == 0 || out[0] != '-'
 					}
 					switch {
@@ -154,6 +150,32 @@ func TestExtremeNumbers(t *testing.T) {
 			}
 			unlocked(t, e, "all")
 		})
+	}
+}
+
+// TestRefusedNumbers: what would make a string beyond 512 MiB, or hold a shard for more than
+// a fraction of a second, is refused, and leaves nothing. No rounding wraps.
+func TestRefusedNumbers(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	const offset, value = "-" + errBitOffset + "\r\n", "-ERR value is out of range\r\n"
+	want(t, s, "BITFIELD new SET u8 4294967289 1", offset) // in the last byte and the one behind
+	want(t, s, "BITFIELD new INCRBY i64 4294967233 1", offset)
+	want(t, s, "BITFIELD new GET u8 4294967289", "*1\r\n:0\r\n")
+	want(t, s, "EXISTS new", ":0\r\n")
+	want(t, s, "SET far x", "+OK\r\n")
+	want(t, s, "PEXPIREAT far 9223372036854775807", ":1\r\n")
+	want(t, s, "EXPIRETIME far", ":9223372036854776\r\n") // as Redis rounds
+	for _, line := range []string{"SADD set a", "HSET hash a 1", "ZADD zset 1 a"} {
+		want(t, s, line, ":1\r\n")
+	}
+	for _, line := range []string{"SRANDMEMBER set", "HRANDFIELD hash", "ZRANDMEMBER zset"} {
+		if got := run(s, line+" -1048577"); got != value {
+			t.Errorf("%s -1048577: %.50q", line, got)
+		}
+		if got := run(s, line+" -1000000"); !strings.HasPrefix(got, "*1000000\r\n") {
+			t.Errorf("%s -1000000: %.50q", line, got)
+		}
 	}
 }
 
