@@ -45,7 +45,11 @@ func onCluster(t *testing.T) *world {
 // newWorld is one on a server, or on a cluster where there are more.
 func newWorld(t *testing.T, prefix string, addrs ...string) *world {
 	w := &world{prefix: prefix, t: t, addrs: addrs, cluster: len(addrs) > 1}
-	w.dial = func() redis.UniversalClient { return dial(w.addrs, w.cluster) }
+	w.dial = func() redis.UniversalClient {
+		rdb := dial(w.addrs, w.cluster)
+		clienttest.Watch(t, rdb)
+		return rdb
+	}
 	w.rdb = w.connect()
 	return w
 }

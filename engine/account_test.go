@@ -83,7 +83,7 @@ func TestAccounts(t *testing.T) {
 	}
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			v := vocabulary{randtest.Rand(t)}
+			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
 			clock := newFakeClock()
 			e := open(t, Options{Clock: clock})
 			s := e.Session()
@@ -99,9 +99,7 @@ func TestAccounts(t *testing.T) {
 					list = []string{"FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SELECT 0"}
 				}
 				args := v.fill(list[v.r.IntN(len(list))])
-				if _, wait := s.Do(nil, args); wait != nil {
-					wait.Cancel()
-				}
+				tryStep(steps, s, args)
 				if v.r.IntN(10) == 0 {
 					clock.advance(time.Duration(v.r.IntN(3000)) * time.Microsecond)
 				}

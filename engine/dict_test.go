@@ -56,9 +56,10 @@ func TestRandomIsEven(t *testing.T) {
 		}
 		return !d.resize
 	}
-	d, r := &dict[int]{}, randtest.Rand(t)
+	d, r, steps := &dict[int]{}, randtest.Rand(t), randtest.Watch(t)
 	for d.len() == 0 || !even(d) {
 		prefix := r.Uint64()
+		steps.Begin(func() string { return fmt.Sprint("fill one with prefix ", prefix) })
 		d = &dict[int]{}
 		for i := range n {
 			d.add(fmt.Appendf(nil, "%d:%d", prefix, i))
@@ -68,6 +69,7 @@ func TestRandomIsEven(t *testing.T) {
 		}
 	}
 	counts := map[string]int{}
+	steps.Begin(func() string { return "draw from it" })
 	for range draws {
 		counts[d.random().key]++
 	}

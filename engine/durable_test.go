@@ -93,7 +93,7 @@ func TestDurable(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := vocabulary{randtest.Rand(t)}
+			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
 			clock, disk := newFakeClock(), faultdisk.New()
 			for round := range 6 {
 				e := onDisk(t, disk, Options{Clock: clock, Fsync: aof.Policy(round % 3)})
@@ -106,9 +106,7 @@ func TestDurable(t *testing.T) {
 					case n == 2 && name != "multi":
 						list = general
 					}
-					if _, wait := s.Do(nil, v.fill(list[v.r.IntN(len(list))])); wait != nil {
-						wait.Cancel()
-					}
+					tryStep(steps, s, v.fill(list[v.r.IntN(len(list))]))
 					if i%3 == 0 {
 						clock.advance(time.Duration(v.r.IntN(12)) * time.Millisecond)
 					}

@@ -358,7 +358,9 @@ func TestOpenRefusesMemoryOptions(t *testing.T) {
 
 func TestPoolKeepsTheBest(t *testing.T) {
 	var v evictor
+	steps := randtest.Watch(t)
 	for _, i := range randtest.Rand(t).Perm(100) {
+		steps.Begin(func() string { return fmt.Sprint("offer ", i) })
 		v.offer(candidate{key: fmt.Sprint(i), score: uint64(i)})
 		v.offer(candidate{key: fmt.Sprint(i), score: uint64(i)}) // twice
 	}

@@ -22,7 +22,7 @@ var pairs = []string{
 // back is the same: also keys that a command had together, in a transaction or in another
 // database.
 func TestFoldInParts(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	disk := faultdisk.New()
 	e := onDisk(t, disk, Options{Fsync: aof.Never, CompactBytes: 1 << 40})
 	s := e.Session()
@@ -35,9 +35,7 @@ func TestFoldInParts(t *testing.T) {
 		for i, w := range words {
 			words[i] = fillPair(r, w, first)
 		}
-		if _, wait := s.Do(nil, words); wait != nil {
-			wait.Cancel()
-		}
+		tryStep(steps, s, words)
 	}
 	run(s, "EXEC")
 	e.memory.limit.Store(e.memory.used.Load() + 1)

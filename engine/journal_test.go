@@ -73,7 +73,7 @@ func TestManyFieldsExpireInSteps(t *testing.T) {
 func TestJournalRepeats(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			v := vocabulary{randtest.Rand(t)}
+			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
 			clock, j := newFakeClock(), &memoryJournal{}
 			s := open(t, Options{Clock: clock, Journal: j}).Session()
 			for range 4000 {
@@ -81,9 +81,7 @@ func TestJournalRepeats(t *testing.T) {
 				if v.r.IntN(5) == 0 && name != "multi" {
 					list = general
 				}
-				if _, wait := s.Do(nil, v.fill(list[v.r.IntN(len(list))])); wait != nil {
-					wait.Cancel()
-				}
+				tryStep(steps, s, v.fill(list[v.r.IntN(len(list))]))
 			}
 			run(s, "DISCARD")
 			again := open(t, Options{Clock: clock}).Session()

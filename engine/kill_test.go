@@ -67,7 +67,7 @@ func TestKill(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			r := randtest.Rand(t)
+			r, watched := randtest.Rand(t), randtest.Watch(t)
 			dir, lost, steps := "", 0, 0
 			for round := range thorough(200, 10) {
 				if round%20 == 0 {
@@ -77,6 +77,7 @@ func TestKill(t *testing.T) {
 				if round%10 == 9 {
 					life += 2200 * time.Millisecond
 				}
+				watched.Begin(func() string { return fmt.Sprintf("kill %d, after %v in %s", round, life, dir) })
 				l, s := kill(t, dir, policy, life)
 				lost += l
 				steps += s

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -102,6 +103,7 @@ func (o *oracle) read() []byte {
 // A pair runs each command on the engine and on Redis and compares.
 type pair struct {
 	t       testing.TB
+	steps   *randtest.Steps
 	s       *Session
 	o       *oracle
 	log     []string
@@ -121,7 +123,7 @@ func newPair(t testing.TB, p resp.Protocol) *pair {
 			t.Error(err)
 		}
 	})
-	pr := &pair{t: t, s: e.Session(), o: dialOracle(t, startOracle(t))}
+	pr := &pair{t: t, steps: randtest.Watch(t), s: e.Session(), o: dialOracle(t, startOracle(t))}
 	if p == resp.RESP3 {
 		pr.s.SetProtocol(p)
 		pr.o.do(split("HELLO 3"))
@@ -209,6 +211,8 @@ func (p *pair) do(args [][]byte) {
 		// left, as ZADD k 1e400 m does. This one clears it, and does nothing else.
 		p.o.do(argv("ZUNION", "1", "none", "WEIGHTS", "1"))
 	}
+	p.steps.Begin(func() string { return quote(args) })
+	defer p.steps.End()
 	began := time.Now()
 	got, wait := p.s.Do(nil, args)
 	if wait != nil {

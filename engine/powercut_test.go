@@ -75,9 +75,11 @@ func TestPowerCuts(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			r := randtest.Rand(t)
+			r, steps := randtest.Rand(t), randtest.Watch(t)
 			cuts, lost := 0, 0
 			for cuts < thorough(1000, 21) {
+				at := cuts
+				steps.Begin(func() string { return fmt.Sprint("three lives after ", at, " cuts") })
 				synctest.Test(t, func(t *testing.T) {
 					disk := faultdisk.New()
 					for range 3 {

@@ -110,7 +110,7 @@ func (g *scripter) stat() {
 // TestRandomScriptsKeepToTheirKeys wants no script that is taken to keep to its
 // keys to be caught using another.
 func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	var faults bytes.Buffer
 	e := open(t, Options{ScriptSteps: 20_000, Logger: slog.New(slog.NewTextHandler(&faults, nil))})
 	s := e.Session()
@@ -134,6 +134,7 @@ func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
 		}
 		g.b.WriteString("return redis.call('GET', KEYS[1])") // whatever that is now
 		src := g.b.String()
+		steps.Begin(func() string { return src })
 		sc, err := s.load([]byte(src))
 		if err != nil || !sc.keysOnly {
 			continue

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // A setRun does what a string of bytes says to a set and to a map.
@@ -106,11 +109,14 @@ func (r *setRun) compare() {
 // TestSetAgainstMap does random changes to a set and to a map.
 func TestSetAgainstMap(t *testing.T) {
 	forms := map[string]int{}
+	steps := randtest.Watch(t)
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // to be repeated
 		run := setRun{t: t, want: map[string]bool{}, s: &set{limits: &limits{setEntries: int(seed) * 3}}}
 		for range 600 {
 			run.in = []byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
+			in := run.in
+			steps.Begin(func() string { return fmt.Sprintf("% x of seed %d", in, seed) })
 			if run.step(int(seed) % 3); t.Failed() {
 				t.Fatalf("seed %d", seed)
 			}

@@ -3,11 +3,14 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 type scoredMember struct {
@@ -128,6 +131,7 @@ func (r *zsetRun) compare(member string) {
 // becomes a large one.
 func TestZsetAgainstSlice(t *testing.T) {
 	grown := 0
+	steps := randtest.Watch(t)
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // to be repeated
 		run := zsetRun{t: t, z: &zset{limits: &limits{zsetEntries: int(seed), zsetValue: 5000}}}
@@ -137,6 +141,8 @@ func TestZsetAgainstSlice(t *testing.T) {
 		}
 		for range 300 {
 			run.in = []byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
+			in := run.in
+			steps.Begin(func() string { return fmt.Sprintf("% x of seed %d", in, seed) })
 			if run.step(lengths); t.Failed() {
 				t.Fatalf("seed %d", seed)
 			}

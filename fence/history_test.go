@@ -18,6 +18,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
 )
@@ -104,6 +105,7 @@ func TestHistory(t *testing.T) {
 		for i := range n {
 			proxy := faultnet.New(t, w.Addr)
 			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: patience})
+			clienttest.Watch(t, rdb)
 			t.Cleanup(func() { _ = rdb.Close() })
 			processes = append(processes, &process{id: i, proxy: proxy, rdb: rdb, guard: w.guardOn(rdb, fence.Options{})})
 		}

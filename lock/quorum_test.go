@@ -78,6 +78,7 @@ func (m *masters) quorum(proxied bool, opts lock.Options) *lock.Quorum {
 			addr = p.Addr()
 		}
 		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second})
+		clienttest.Watch(m.t, rdb)
 		m.t.Cleanup(func() { _ = rdb.Close() })
 		conn, err := goredis.Wrap(rdb)
 		must(m.t, err)

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -52,7 +53,7 @@ func (u *usage) keeps(t *testing.T, limit ratelimit.Limit, holders int, opts rat
 // than B + rW + min(N·k, r·ttl). The clock of the server and of the holders is
 // that of the bubble.
 func TestLeasesKeepTheirBound(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	beyond := 0
 	for range thorough(60, 25) {
 		rate := 1 + r.IntN(50)
@@ -80,6 +81,7 @@ func TestLeasesKeepTheirBound(t *testing.T) {
 			for range 150 {
 				i := r.IntN(holders)
 				use := func(i, n int) bool {
+					steps.Begin(func() string { return fmt.Sprintf("take %d by holder %d of %+v, %+v", n, i, limit, opts) })
 					d, err := all[i].AllowN(t.Context(), "a", n)
 					must(t, err)
 					if !d.Allowed && d.RetryAfter <= 0 {

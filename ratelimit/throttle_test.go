@@ -101,7 +101,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 	client, m := withTime(t)
 	_, err := throttle(t, client, "k", [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 	must(t, err)
-	r, model := randtest.Rand(t), newCell()
+	r, model, steps := randtest.Rand(t), newCell(), randtest.Watch(t)
 	now := time.Unix(1_760_000_000, 0)
 	limited := 0
 	for done := 0; done < calls; {
@@ -140,6 +140,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 				cmds, ths, wants = append(cmds, th.Cmd(key)), append(ths, th), append(wants, want)
 			}
 		}
+		steps.Begin(func() string { return fmt.Sprintf("%d calls: %v", len(cmds), cmds) })
 		for i, reply := range client.Pipeline(t.Context(), cmds) {
 			got, err := ths[i].Reply(reply)
 			must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -71,6 +72,7 @@ var must = expect.Must
 
 func allow(t *testing.T, l *ratelimit.Limiter, name string, n int) ratelimit.Decision {
 	t.Helper()
+	defer randtest.Command(t, func() string { return fmt.Sprintf("take %d of %s", n, name) })()
 	d, err := l.AllowN(t.Context(), name, n)
 	must(t, err)
 	return d
@@ -78,6 +80,7 @@ func allow(t *testing.T, l *ratelimit.Limiter, name string, n int) ratelimit.Dec
 
 func peek(t *testing.T, l *ratelimit.Limiter, name string) ratelimit.Decision {
 	t.Helper()
+	defer randtest.Command(t, func() string { return "peek at " + name })()
 	d, err := l.Peek(t.Context(), name)
 	must(t, err)
 	return d

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/randtest"
@@ -9,7 +10,7 @@ import (
 // TestDiscard drops the beginning of replies while they come, and wants their ends found all
 // the same.
 func TestDiscard(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	replies := []string{
 		"$5\r\nhello\r\n", "$-1\r\n", "$0\r\n\r\n", "*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n", "%1\r\n$1\r\nk\r\n=7\r\ntxt:abc\r\n",
 		"$?\r\n;3\r\nabc\r\n;2\r\nde\r\n;0\r\n", "*?\r\n$4\r\n*1\r\n\r\n:2\r\n.\r\n", "-ERR x\r\n", "!3\r\nERR\r\n", "*0\r\n", "|1\r\n+a\r\n:1\r\n$2\r\nok\r\n",
@@ -21,6 +22,7 @@ func TestDiscard(t *testing.T) {
 			wire = append(wire, replies[r.IntN(len(replies))]...)
 			ends = append(ends, len(wire))
 		}
+		steps.Begin(func() string { return fmt.Sprintf("%q", wire) })
 		var s ReplyScanner
 		var found []int
 		from, to := 0, 0

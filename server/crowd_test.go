@@ -159,6 +159,8 @@ func (g *guest) visit(t *testing.T, addr string) bool {
 	}
 	w := &wire{tb: t, conn: conn}
 	defer conn.Close()
+	steps := randtest.Watch(t)
+	defer steps.End()
 	for range 1 + g.rng.IntN(6) {
 		var raw []byte
 		var want []string
@@ -170,6 +172,7 @@ func (g *guest) visit(t *testing.T, addr string) bool {
 		for i := range cuts {
 			cuts[i] = g.rng.IntN(len(raw))
 		}
+		steps.Begin(func() string { return fmt.Sprintf("%s wants %.500q", g.name, want) })
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for _, cut := range cuts {

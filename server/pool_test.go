@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -77,6 +78,7 @@ func (p *poolOf) serve(t *testing.T, opts proxy.PoolOptions, change ...func(o *s
 func (p *poolOf) client(t *testing.T) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: patience})
+	clienttest.Watch(t, rdb)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

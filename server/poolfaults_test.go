@@ -212,6 +212,8 @@ func (c *porter) work(t *testing.T, stop <-chan struct{}) {
 	var scanner resp.ReplyScanner
 	var raw, in []byte
 	chunk := make([]byte, 64<<10)
+	steps := randtest.Watch(t)
+	defer steps.End()
 	for {
 		select {
 		case <-stop:
@@ -227,6 +229,7 @@ func (c *porter) work(t *testing.T, stop <-chan struct{}) {
 			want = append(want, a...)
 		}
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		steps.Begin(func() string { return fmt.Sprintf("the batch of %s that wants %.500v", c.name, want) })
 		if _, err := conn.Write(raw); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			return

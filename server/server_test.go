@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/embedded"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -175,6 +176,7 @@ func (w *wire) read() string {
 // do sends one command and returns the bytes of its reply.
 func (w *wire) do(args ...string) string {
 	w.tb.Helper()
+	defer randtest.Command(w.tb, func() string { return fmt.Sprintf("%.500q", args) })()
 	w.send(args...)
 	return w.read()
 }

@@ -161,7 +161,7 @@ func damage(r *rand.Rand, c copied, older []copied) string {
 // and wants everything that was known to be on disk to be there, or an error
 // that names a file, and then nothing changed.
 func TestDamage(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	for name, v := range victims(t) {
 		if _, numbers, _ := open(t, v.disk(), aof.Options{}); len(numbers) < v.synced {
 			t.Fatalf("%s: %d records without damage, want %d", name, len(numbers), v.synced)
@@ -170,6 +170,7 @@ func TestDamage(t *testing.T) {
 		for range 200 {
 			c := maps.Clone(v.copied)
 			how := damage(r, c, v.older)
+			steps.Begin(func() string { return name + ": " + how })
 			disk := c.disk()
 			l, numbers, _, err := tryOpen(disk, aof.Options{})
 			if err == nil {

@@ -3,6 +3,7 @@ package aof_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // TestDiskFull fills the disk, and wants what was admitted to be saved,
@@ -178,9 +180,10 @@ func TestPowerCut(t *testing.T) {
 	const rounds = 300
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
 		t.Run(policy.String(), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(1, uint64(policy)))
+			r, steps := rand.New(rand.NewPCG(1, uint64(policy))), randtest.Watch(t)
 			opts := aof.Options{Fsync: policy, Fold: keepLast(1 << 30), CompactBytes: 3000}
 			for round := range rounds {
+				steps.Begin(func() string { return fmt.Sprint("round ", round) })
 				disk, written := faultdisk.New(), 0
 				for range 3 { // cuts, one after the other, also while opening
 					disk.CutAfter(r.IntN(60))

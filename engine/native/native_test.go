@@ -230,7 +230,7 @@ func TestSameAsLua(t *testing.T) {
 		for name, next := range histories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				p := picker{randtest.Rand(t)}
+				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
 				b := newBoth(t)
 				calls := map[string]int{}
 				for range steps[name] {
@@ -244,6 +244,7 @@ func TestSameAsLua(t *testing.T) {
 						if name == "stock" {
 							keys = append(keys, key+":due", key+":over")
 						}
+						watched.Begin(func() string { return fmt.Sprintf("%q", args) })
 						b.do(t, keys, args...)
 						if args[0] == "EVALSHA" {
 							calls[args[1]]++
@@ -289,6 +290,8 @@ func FuzzSameAsLua(f *testing.F) {
 			b.do(t, keys, "EVALSHA", script("stock.count").Digest(), "3", "k", "k:due", "k:over", "set", "5", "1000", "1000")
 		}
 		call := slices.Concat([]string{"EVALSHA", script(name).Digest(), fmt.Sprint(len(keys))}, keys, []string{a1, a2, a3, a4, a5, a6}[:min(int(n), 6)])
+		watched := randtest.Watch(t)
+		watched.Begin(func() string { return fmt.Sprintf("%q", call) })
 		for range 2 {
 			b.do(t, keys, call...)
 			b.clock.move(300 * time.Microsecond)

@@ -1,19 +1,24 @@
 // Package clienttest makes the clients of tests on real servers, as internal/redistest
-// starts them. All are closed when the test ends; what fails ends the test.
+// starts them. All are closed when the test ends; what fails ends the test, and so does a
+// command that takes longer than [randtest.Limit], with its name and the test's seed.
 package clienttest
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // Dial returns a client of go-redis with connections of its own. It sends nothing twice.
 func Dial(tb testing.TB, addr string) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	Watch(tb, rdb)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
@@ -21,9 +26,40 @@ func Dial(tb testing.TB, addr string) *redis.Client {
 // DialCluster returns a client of a cluster.
 func DialCluster(tb testing.TB, addrs []string) *redis.ClusterClient {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	Watch(tb, rdb)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
+
+// Watch gives each command of a client, and each pipeline, a time to keep.
+func Watch(tb testing.TB, rdb redis.UniversalClient) {
+	switch rdb := rdb.(type) {
+	case *redis.ClusterClient: // which calls the hooks of its nodes
+		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(watched{tb}) })
+	default:
+		rdb.AddHook(watched{tb})
+	}
+}
+
+type watched struct{ tb testing.TB }
+
+func (watched) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w watched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer randtest.Command(w.tb, func() string { return text(cmd) })()
+		return next(ctx, cmd)
+	}
+}
+
+func (w watched) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		defer randtest.Command(w.tb, func() string { return fmt.Sprintf("a pipeline of %d, the first %s", len(cmds), text(cmds[0])) })()
+		return next(ctx, cmds)
+	}
+}
+
+func text(cmd redis.Cmder) string { return fmt.Sprintf("%.500q", cmd.Args()) }
 
 // Wrap returns a Conn on a client, which stays its owner's.
 func Wrap(tb testing.TB, rdb redis.UniversalClient) *goredis.Conn {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -68,7 +69,7 @@ func Start(t *testing.T, kind Kind) *Deployment {
 			server.CLI("CONFIG", "SET", "cluster-replica-no-failover", "yes")
 		}
 	}
-	d.direct = d.dial(10*time.Second, func(ctx context.Context, addr string) (net.Conn, error) {
+	d.direct = d.dial(t, 10*time.Second, func(ctx context.Context, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", addr)
 	})
 	t.Cleanup(func() { _ = d.direct.Close() })
@@ -121,17 +122,21 @@ func (d *Deployment) eachPrimary(ctx context.Context, f func(rdb *redis.Client) 
 
 // dial returns a client whose connections dialer makes. On Redis they go to
 // whatever is the primary when they are made.
-func (d *Deployment) dial(timeout time.Duration, dialer func(ctx context.Context, addr string) (net.Conn, error)) redis.UniversalClient {
+func (d *Deployment) dial(t *testing.T, timeout time.Duration, dialer func(ctx context.Context, addr string) (net.Conn, error)) redis.UniversalClient {
 	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if primary := d.primary.Load(); primary != nil {
 			addr = *primary
 		}
 		return dialer(ctx, addr)
 	}
+	var rdb redis.UniversalClient
 	if d.Kind == Cluster {
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: d.Addrs(), Dialer: dial, MaxRetries: -1, ReadTimeout: timeout})
+		rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: d.Addrs(), Dialer: dial, MaxRetries: -1, ReadTimeout: timeout})
+	} else {
+		rdb = redis.NewClient(&redis.Options{Addr: d.Addrs()[0], Dialer: dial, MaxRetries: -1, ReadTimeout: timeout})
 	}
-	return redis.NewClient(&redis.Options{Addr: d.Addrs()[0], Dialer: dial, MaxRetries: -1, ReadTimeout: timeout})
+	clienttest.Watch(t, rdb)
+	return rdb
 }
 
 // joining is what another process has to know to use a deployment.
@@ -179,7 +184,7 @@ func (d *Deployment) Network(t *testing.T) *Network {
 	for _, addr := range d.Addrs() {
 		n.proxies[addr] = faultnet.New(t, addr)
 	}
-	n.rdb = d.dial(TTL, func(ctx context.Context, addr string) (net.Conn, error) {
+	n.rdb = d.dial(t, TTL, func(ctx context.Context, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", n.proxies[addr].Addr())
 	})
 	t.Cleanup(func() { _ = n.rdb.Close() })

@@ -2,6 +2,7 @@ package glob
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 // TestSearch compares the search of long texts with one that tries each place.
 func TestSearch(t *testing.T) {
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	for range 1000 {
 		g := globber{fold: r.IntN(4) == 0}
 		s := Draw(r, 400, "aab")
@@ -29,6 +30,7 @@ func TestSearch(t *testing.T) {
 		if width == 0 || width > len(s) {
 			continue
 		}
+		steps.Begin(func() string { return fmt.Sprintf("search for %q in %q", part, s) })
 		want := -1
 		for at := 0; want < 0 && at+width <= len(s); at++ {
 			if g.here(part, s[at:]) {

@@ -2,12 +2,14 @@ package glob_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/glob"
 	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -22,8 +24,8 @@ const (
 func TestMatchesAsRedis(t *testing.T) {
 	r := randtest.Rand(t)
 	s := redistest.Start(t)
-	c := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer c.Close()
+	c := clienttest.Dial(t, s.Addr())
+	steps := randtest.Watch(t)
 	ctx := t.Context()
 	keys := map[string]struct{}{"": {}}
 	for range 300 {
@@ -54,6 +56,7 @@ func TestMatchesAsRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name := range all {
+			steps.Begin(func() string { return fmt.Sprintf("match %q with %q", p, name) })
 			if _, want := got[name]; want != glob.MatchFold([]byte(p), []byte(name)) {
 				t.Errorf("CONFIG GET %q: %q is matched: %v", p, name, want)
 			}

@@ -1,6 +1,7 @@
 package keyslot_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
@@ -30,7 +31,7 @@ func TestOf(t *testing.T) {
 	if keyslot.Of([]byte("{}a")) == keyslot.Of([]byte("{}b")) {
 		t.Error("an empty tag counts")
 	}
-	r := randtest.Rand(t)
+	r, steps := randtest.Rand(t), randtest.Watch(t)
 	for n := range 300 {
 		b := make([]byte, n)
 		for i := range b {
@@ -38,6 +39,7 @@ func TestOf(t *testing.T) {
 				b[i] = 0
 			}
 		}
+		steps.Begin(func() string { return fmt.Sprintf("the slot of %q", b) })
 		want := slow(b)
 		tagged := append(append([]byte("x{"), b...), "}y{z}"...)
 		if n > 0 && b[0] == '}' {

@@ -6,7 +6,9 @@
 //
 //	SEED=123 go test ./engine -run '^TestAnyArguments$'
 //
-// A test whose steps could hang names each of them by [Steps.Begin].
+// Each step of a random test has a time to keep: [Limit]. The clients of
+// internal/clienttest watch their commands; any other test names its steps by
+// [Steps.Begin]. A random test without a step fails.
 package randtest
 
 import (
@@ -29,6 +31,7 @@ func Seed(tb testing.TB) uint64 {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "%s: SEED=%d\n", tb.Name(), n)
+	named(tb, n)
 	return n
 }
 

@@ -79,7 +79,7 @@ func TestStepThatHangs(t *testing.T) {
 		limit = 2 * time.Second // the step before it has so long on a busy machine
 		fallthrough
 	case "timeout", "quit":
-		r, steps := randtest.Rand(t), randtest.Watch(t, limit)
+		r, steps := randtest.Rand(t), randtest.WatchWithin(t, limit)
 		first := r.Uint64()
 		if again := randtest.Rand(t).Uint64(); again != first {
 			t.Fatalf("one seed gave %d and %d", first, again)
@@ -90,13 +90,20 @@ func TestStepThatHangs(t *testing.T) {
 	case "panic":
 		randtest.Rand(t)
 		panic("as a fault would")
+	case "unwatched":
+		randtest.Rand(t)
+		return
+	case "command":
+		randtest.Rand(t)
+		randtest.Command(t, func() string { return "GET k" })
+		hang()
 	}
 	t.Parallel()
 	const name, step = "TestStepThatHangs: SEED=42", "SRANDMEMBER s 1152921504606846976"
 	t.Run("limit", func(t *testing.T) {
 		t.Parallel()
 		cmd, out := child(t, "limit")
-		wants(t, cmd, out, name, "one step took more than 2s: step 2, ", step, "randtest_test.hang")
+		wants(t, cmd, out, name, "one step took more than 2s: step 2, ", step+"\n\t"+name, "randtest_test.hang")
 	})
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
@@ -112,6 +119,16 @@ func TestStepThatHangs(t *testing.T) {
 		}
 		wants(t, cmd, out, name, step, "randtest_test.hang", "SIGQUIT")
 	})
+	t.Run("unwatched", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "unwatched")
+		wants(t, cmd, out, name, "no step of this random test is watched")
+	})
+	t.Run("command", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := child(t, "command", "-test.timeout", "4s")
+		wants(t, cmd, out, name, "TestStepThatHangs: step 1, for", "GET k", "test timed out")
+	})
 	t.Run("panic", func(t *testing.T) {
 		t.Parallel()
 		cmd, out := child(t, "panic")
@@ -120,15 +137,33 @@ func TestStepThatHangs(t *testing.T) {
 }
 
 // TestStepsThatAreQuick wants a test to pass that takes longer than the limit of one
-// step. It has a clock of its own.
+// step, also where the clock is that of a bubble.
 func TestStepsThatAreQuick(t *testing.T) {
-	randtest.Watch(t, time.Minute) // the first one waits for signals, which no bubble may
 	synctest.Test(t, func(t *testing.T) {
-		const limit = time.Minute
-		steps := randtest.Watch(t, limit)
+		steps := randtest.Watch(t)
 		for range 5 {
 			steps.Begin(func() string { return "one of many" })
-			await.Advance(limit * 2 / 3)
+			await.Advance(2 * randtest.Limit)
 		}
+		steps.End()
+		await.Advance(2 * randtest.Limit)
 	})
+}
+
+// BenchmarkBegin holds a step to well under a microsecond: models do 100,000s of them.
+func BenchmarkBegin(b *testing.B) {
+	steps, args := randtest.Watch(b), []string{"GET", "k"}
+	b.ReportAllocs()
+	for b.Loop() {
+		steps.Begin(func() string { return args[0] })
+	}
+}
+
+// BenchmarkCommand is the same for commands.
+func BenchmarkCommand(b *testing.B) {
+	args := []string{"GET", "k"}
+	b.ReportAllocs()
+	for b.Loop() {
+		randtest.Command(b, func() string { return args[0] })()
+	}
 }

@@ -42,6 +42,7 @@ func (s *store) do(args ...string) any {
 // must is do for commands that must not fail.
 func (s *store) must(args ...string) any {
 	s.t.Helper()
+	defer randtest.Command(s.t, func() string { return fmt.Sprintf("%.200q", args) })()
 	v := s.do(args...)
 	if err, ok := v.(resp.Error); ok {
 		s.t.Fatalf("%.200q: %v", args, err)

@@ -135,7 +135,8 @@ func class(text string) string {
 }
 
 // converseOnce sends text on a new connection and returns everything that comes back.
-func converseOnce(addr, text string) (string, error) {
+func converseOnce(steps *randtest.Steps, addr, text string) (string, error) {
+	steps.Begin(func() string { return fmt.Sprintf("%.300q to %s", text, addr) })
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return "", err
@@ -179,6 +180,8 @@ func TestHostileClients(t *testing.T) {
 	for a := range many {
 		attackers.Go(func() {
 			r := lottery{rand.New(rand.NewPCG(seed, uint64(a)))} //nolint:gosec // to be repeated
+			steps := randtest.Watch(t)
+			defer steps.End()
 			for i := range rounds / many {
 				if t.Failed() {
 					return
@@ -187,8 +190,8 @@ func TestHostileClients(t *testing.T) {
 				before := r.one("", fmt.Sprintf("set %s 0 0 1\r\n5\r\n", key))
 				request := r.request(key)
 				rest := r.request(key) + r.request(key)
-				want, err := converseOnce(alone.Addr(), before+request)
-				got, gerr := converseOnce(w.addr, before+request)
+				want, err := converseOnce(steps, alone.Addr(), before+request)
+				got, gerr := converseOnce(steps, w.addr, before+request)
 				if err != nil || gerr != nil {
 					t.Errorf("to %.300q: %v, %v", request, err, gerr)
 				}
@@ -198,7 +201,7 @@ func TestHostileClients(t *testing.T) {
 				if want, got := class(strings.TrimPrefix(want, "STORED\r\n")), class(strings.TrimPrefix(got, "STORED\r\n")); want != got && !long && !stricter(request, want, got) {
 					t.Errorf("to %.300q a server answers %s, a pool %s", before+request, want, got)
 				}
-				if _, err := converseOnce(w.addr, rest); err != nil {
+				if _, err := converseOnce(steps, w.addr, rest); err != nil {
 					t.Errorf("to %.300q: %v", rest, err)
 				}
 			}

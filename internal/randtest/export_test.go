@@ -1,0 +1,4 @@
+package randtest
+
+// WatchWithin is Watch with another limit.
+var WatchWithin = watchWithin
