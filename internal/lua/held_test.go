@@ -108,6 +108,7 @@ var unfinished = []struct{ name, src string }{
 	{"loadstring of jumps", `return loadstring(('if a then b() end '):rep(3e5))`},
 	{"arrays that grow", `local t = {} for i = 1, 1e7 do t[i] = i end`},
 	{"hashes that grow", `local t = {} for i = 1, 1e7 do t[i + 0.5] = i end`},
+	{"an index that grows", `local t = {} for i = 1, 4e5 do t[2^20 * (1 + i * 2^-20 - i * 2^-52)] = i end return #t`},
 	{"recursion", `local function f(n, ...) return 1 + f(n + 1, n, ...) end return f(1)`},
 	{"many arguments", `local t = {} for i = 1, 7000 do t[i] = i end local function f(...) return f(unpack(t), ...) end return f()`},
 	{"redis.log", `local s = ('x'):rep(3e6) redis.log(3, s, s, s, s, s, s)`},
@@ -209,6 +210,19 @@ func TestHeldIsCounted(t *testing.T) {
 	}
 	for _, tt := range unfinished {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) { holdTest(t, tt.src) })
+	}
+}
+
+// TestIndexIsRefused wants a table that fits to be refused the index that does not, and to
+// be as it was.
+func TestIndexIsRefused(t *testing.T) {
+	rt := newTestRuntime(t, Options{Memory: 12 << 20})
+	got, err := runErr(t, rt, collide+`local t, n = {}, 0 for i = 1, 115000 do t[i + 0.5] = i end
+		local ok, why = pcall(function() for i = 1, 100 do t[collide(i)] = i n = i end end)
+		for i = 1, n do if t[collide(i)] ~= i then return i end end
+		return {tostring(n < 100), tostring(why), tostring(t[collide(n + 1)]), t[115000.5]}`, Invocation{})
+	if want := "*4\r\n$4\r\ntrue\r\n$17\r\nnot enough memory\r\n$3\r\nnil\r\n:115000\r\n"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 

@@ -125,43 +125,68 @@ const collide = `local function collide(i) return 2^20 * (1 + i * 2^-20 - i * 2^
 // that of the test's own thread, so that others on the machine matter little. It takes
 // some seconds because the scripts need megabytes.
 func TestNothingStalls(t *testing.T) {
+	rt := newTestRuntime(t, Options{})
+	for _, tt := range stalls {
+		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) { stallTest(t, rt, tt.src) })
+	}
+	// The 70 keys of one chain make an index of all 450,000.
+	const index = `local t = {} for i = 1, 450000 do t[i + 0.5] = i end redis.call('ready')
+		while true do pcall(function() for i = 1, 70 do t[collide(i)] = i end end) end`
+	t.Run("index-of-a-table", func(t *testing.T) { stallTest(t, newTestRuntime(t, Options{Memory: 256 << 20}), index) })
+	t.Run("index-without-room", func(t *testing.T) { stallTest(t, newTestRuntime(t, Options{Memory: 50 << 20}), index) })
+}
+
+// A readyHost is told when a script has what it needs.
+type readyHost struct {
+	*fakeHost
+	ready func()
+}
+
+func (h readyHost) Call(args [][]byte, r *Reply) {
+	if string(args[0]) != "ready" {
+		h.fakeHost.Call(args, r)
+		return
+	}
+	h.ready()
+	r.Status("OK")
+}
+
+// stallTest stops a script after a while, but not before it is ready.
+func stallTest(t *testing.T, rt *Runtime, src string) {
 	const enough = 20 * time.Millisecond
 	most := 100 * time.Millisecond
 	if slow.Race {
 		most *= 20 // the race detector makes a loop over bytes that much slower
 	}
-	rt := newTestRuntime(t, Options{})
-	for _, tt := range stalls {
-		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {
-			lockThread(t)
-			p, err := Compile("user_script", collide+tt.src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var stop Interrupt
-			began := threadTime()
-			last, gap, work, looks := began, time.Duration(0), 0, 0
-			inv := Invocation{Host: newFakeHost(), Interrupt: &stop, looked: func(steps int) {
-				now := threadTime()
-				gap, work, last = max(gap, now-last), max(work, steps), now
-				if looks++; now-began > enough && looks > 10 {
-					stop.Set()
-				}
-			}}
-			err = rt.Run(p, inv, discardErrors{})
-			now := threadTime()
-			gap = max(gap, now-last)
-			t.Logf("%8.2f ms at most, %8d steps, of %6.1f ms; %v", gap.Seconds()*1e3, work, (now-began).Seconds()*1e3, brief(err))
-			if gap > most {
-				t.Errorf("%v passed between two looks, at most %v may", gap, most)
-			}
-			if work > 1<<22 {
-				t.Errorf("%d steps passed between two looks", work)
-			}
-			if err == nil {
-				t.Error("it ended by itself: it does not test what it should")
-			}
-		})
+	lockThread(t)
+	p, err := Compile("user_script", collide+src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop Interrupt
+	began := threadTime()
+	last, gap, work, looks := began, time.Duration(0), 0, 0
+	ready := !strings.Contains(src, "'ready'")
+	host := readyHost{newFakeHost(), func() { began, ready = threadTime(), true }}
+	inv := Invocation{Host: host, Interrupt: &stop, looked: func(steps int) {
+		now := threadTime()
+		gap, work, last = max(gap, now-last), max(work, steps), now
+		if looks++; ready && now-began > enough && looks > 10 {
+			stop.Set()
+		}
+	}}
+	err = rt.Run(p, inv, discardErrors{})
+	now := threadTime()
+	gap = max(gap, now-last)
+	t.Logf("%8.2f ms at most, %8d steps, of %6.1f ms; %v", gap.Seconds()*1e3, work, (now-began).Seconds()*1e3, brief(err))
+	if gap > most {
+		t.Errorf("%v passed between two looks, at most %v may", gap, most)
+	}
+	if work > 1<<22 {
+		t.Errorf("%d steps passed between two looks", work)
+	}
+	if err == nil {
+		t.Error("it ended by itself: it does not test what it should")
 	}
 }
 

@@ -18,6 +18,7 @@ type table struct {
 	lastFree int32
 	absent   uint8 // metamethods known to be missing from this table as a metatable
 	readonly bool
+	long     bool // a chain is long: the next key that is added makes the index
 	id       uint32
 	mark     uint32
 }
@@ -151,44 +152,6 @@ func (t *table) find(k *value) *value {
 	return t.far(k)
 }
 
-// longChain is how many nodes of a chain a lookup goes over. A script can easily make keys
-// that collide, and every key must be where C Lua has it. So an index beside the nodes
-// finds what lies farther.
-const longChain = 64
-
-func (t *table) far(k *value) *value {
-	if i := t.farIndex(k); i >= 0 {
-		return &t.nodes[i].val
-	}
-	return nil
-}
-
-func (t *table) farIndex(k *value) int {
-	if t.index == nil {
-		t.index = make(map[any]int32, len(t.nodes))
-		for i := range t.nodes {
-			if key := &t.nodes[i].key; key.o != nil {
-				t.index[indexKey(key)] = int32(i)
-			}
-		}
-	}
-	if i, ok := t.index[indexKey(k)]; ok {
-		return int(i)
-	}
-	return -1
-}
-
-// indexKey returns a key that Go's maps compare as Lua compares k.
-func indexKey(k *value) any {
-	switch x := k.o.(type) {
-	case number:
-		return k.n
-	case *str:
-		return x.s
-	}
-	return k.o
-}
-
 func (t *table) get(k value) value {
 	if p := t.find(&k); p != nil {
 		return *p
@@ -213,6 +176,28 @@ func (t *table) slot(st *state, k value) *value {
 	return t.insert(st, k)
 }
 
+// insert adds a key that is not there.
+func (t *table) insert(st *state, k value) *value {
+	if t.long && t.index == nil {
+		st.charge(indexSize * len(t.nodes))
+		t.makeIndex(st)
+	}
+	return t.place(st, k)
+}
+
+// refill is slot for a resize, which must not fail half way: what the index takes is
+// counted late.
+func (t *table) refill(st *state, k value) *value {
+	if p := t.find(&k); p != nil {
+		return p
+	}
+	if t.long && t.index == nil {
+		t.makeIndex(st)
+		st.mem += indexSize * len(t.index)
+	}
+	return t.place(st, k)
+}
+
 func (t *table) slotInt(st *state, i int) *value {
 	if uint(i-1) < uint(len(t.arr)) {
 		return &t.arr[i-1]
@@ -224,9 +209,9 @@ func (t *table) setField(st *state, name string, v value) {
 	*t.slot(st, value{o: libName(name)}) = v
 }
 
-// insert adds a key that is not there. When its main position is taken by a
-// key that does not belong there, that key moves; else the new one does.
-func (t *table) insert(st *state, k value) *value {
+// place puts a key in a slot. When its main position is taken by a key that does not
+// belong there, that key moves; else the new one does.
+func (t *table) place(st *state, k value) *value {
 	if len(t.nodes) == 0 {
 		t.rehash(st, k)
 		return t.slot(st, k)
@@ -354,13 +339,16 @@ func (t *table) resize(st *state, narr, nhash int) {
 	if nhash > 0 {
 		grow += nodeSize << lg
 	}
+	if t.index != nil {
+		grow += indexSize * nhash // it is likely to be needed again
+	}
 	st.charge(grow)
 	st.workBytes(valueSize * narr)
 	if narr != len(oldArr) {
 		t.arr = make([]value, narr)
 		copy(t.arr, oldArr)
 	}
-	t.nodes, t.index, t.lastFree = nil, nil, 0
+	t.nodes, t.index, t.long, t.lastFree = nil, nil, false, 0
 	if nhash > 0 {
 		t.nodes = make([]node, 1<<lg)
 		t.lastFree = int32(1) << lg
@@ -370,7 +358,7 @@ func (t *table) resize(st *state, narr, nhash int) {
 			st.work(stretch)
 		}
 		if oldArr[i].o != nil {
-			*t.slotInt(st, i+1) = oldArr[i]
+			*t.refill(st, num(float64(i+1))) = oldArr[i]
 		}
 	}
 	for i, oldNode := range slices.Backward(oldNodes) {
@@ -378,7 +366,7 @@ func (t *table) resize(st *state, narr, nhash int) {
 			st.work(stretch)
 		}
 		if oldNode.val.o != nil {
-			*t.slot(st, oldNode.key) = oldNode.val
+			*t.refill(st, oldNode.key) = oldNode.val
 		}
 	}
 }
