@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -22,22 +25,71 @@ import (
 // takes a command of that length: Redis' proto-max-bulk-len is at least 1 MiB.
 const LargeCommand = 1 << 20
 
-// Apart sends commands on a connection that has nothing else under way. Send may wait for the
-// connection to be made, and the commands leave without Flush. The caller keeps the order
-// between these commands and others.
-func (t Timed) Apart() Timed {
-	t.apart = true
-	return t
+// maxApart is how many commands of an upstream are apart at once: each has a connection of the
+// server. Others wait in turn.
+const maxApart = 64
+
+// SendApart is Send on a connection that has nothing else under way. It may wait for one to be
+// made. When as many commands are apart as may be, it calls wait and waits for its turn, until the
+// time-out or wait's ctx ends; then nothing was sent. The commands leave without Flush. The caller
+// keeps the order between these commands and others.
+func (t Timed) SendApart(wait func() context.Context, c Caller, tag uint64, n int, commands []byte) error {
+	return t.sendApart(wait, func(l *link, began time.Time) error {
+		e := t.entry(c, tag, n)
+		e.sent = began
+		return l.send(e, commands)
+	})
 }
 
-// Limited reports whether the server limits its output buffers, so that it may close the
-// connection for a large reply. It is false until the server has been asked.
-func (u *Upstream) Limited() bool { return u.limited.Load() }
+// SendScriptApart is SendApart for a script, as [Upstream.SendScript] is for Send.
+func (t Timed) SendScriptApart(wait func() context.Context, c Caller, tag uint64, cmd *redoubt.Cmd) error {
+	return t.sendApart(wait, func(l *link, began time.Time) error {
+		e := t.entry(c, tag, 1)
+		e.sent = began
+		return l.sendScript(e, cmd)
+	})
+}
 
-// sides are the connections of an upstream beside the shared one.
+// sendApart is given when the time-out began.
+func (t Timed) sendApart(wait func() context.Context, send func(l *link, began time.Time) error) error {
+	began := time.Now()
+	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout))
+	if err != nil {
+		return err
+	}
+	if err := send(l, began); err != nil {
+		_ = l.conn.Close()
+		return err
+	}
+	go l.flushPending() // it waits for the server
+	return nil
+}
+
+// A crowdedError is why a command was not sent: its turn has not come within the time-out.
+type crowdedError time.Duration
+
+func (e crowdedError) Error() string {
+	return fmt.Sprintf("%d large commands are under way, and the turn of this one has not come within %s", maxApart, time.Duration(e))
+}
+
+// Limited reports whether the server, or another node of its cluster, limits its output buffers,
+// so that it may close the connection for a large reply. It is false until the server has been
+// asked.
+func (u *Upstream) Limited() bool {
+	if u.limited.Load() {
+		return true
+	}
+	n := u.opts.clustered
+	return n != nil && n.pool.cluster.limited.Load() > 0
+}
+
+// sides are the connections of an upstream beside the shared one. At most maxApart are with
+// commands. A new one is made only when none is idle, so there are no more than that.
 type sides struct {
 	mu      sync.Mutex
-	all     map[*link]struct{}
+	all     map[*link]bool // whether it is with commands
+	taken   int            // turns: connections that are with commands, or are being made for them
+	waiting []chan struct{}
 	idle    []side
 	trimmer *time.Timer
 	closed  bool
@@ -50,16 +102,30 @@ type side struct {
 	since time.Time
 }
 
-// side returns a connection that nobody else uses.
-func (u *Upstream) side() (*link, error) {
+// side returns a connection that nobody else uses. It comes back after the last reply.
+func (u *Upstream) side(wait func() context.Context, timeout time.Duration) (*link, error) {
 	if _, err := u.get(); err != nil { // it is known to be down
 		return nil, err
+	}
+	if mine := u.sides.turn(); mine != nil {
+		if err := u.await(wait(), timeout, mine); err != nil {
+			return nil, err
+		}
 	}
 	if l := u.sides.take(); l != nil {
 		return l, nil
 	}
+	l, err := u.openSide()
+	if err != nil {
+		u.sides.pass()
+	}
+	return l, err
+}
+
+// openSide makes a connection for somebody whose turn it is.
+func (u *Upstream) openSide() (*link, error) {
 	opts := u.opts
-	opts.Scripts, opts.health, opts.slow = nil, health{}, nil
+	opts.Scripts, opts.health, opts.slow, opts.limits = nil, health{}, nil, nil
 	until := opts.until()
 	ctx, cancel := context.WithTimeout(u.ctx, DefaultDialTimeout)
 	defer cancel()
@@ -68,7 +134,7 @@ func (u *Upstream) side() (*link, error) {
 		return nil, err
 	}
 	l := newLink(conn, false, opts)
-	l.skips = true
+	l.skips, l.lender = true, &u.sides
 	if !u.sides.add(l) {
 		_ = conn.Close()
 		return nil, errClosed
@@ -87,6 +153,63 @@ func (u *Upstream) side() (*link, error) {
 
 const firstSideRead = 4 << 10
 
+// turn takes a turn and returns nil, or returns what is closed when the turn has come. Whoever
+// came first is first.
+func (s *sides) turn() (mine chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken < maxApart {
+		s.taken++
+		return nil
+	}
+	mine = make(chan struct{})
+	s.waiting = append(s.waiting, mine)
+	return mine
+}
+
+// await waits for a turn.
+func (u *Upstream) await(ctx context.Context, timeout time.Duration, mine chan struct{}) (err error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, crowdedError(timeout))
+		defer cancel()
+	}
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-u.ctx.Done():
+		err = errClosed
+	}
+	s := &u.sides
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.waiting, mine); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	} else {
+		s.next() // it has come meanwhile
+	}
+	return err
+}
+
+// pass gives a turn to the next.
+func (s *sides) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next()
+}
+
+// next is pass. mu is held.
+func (s *sides) next() {
+	if len(s.waiting) == 0 {
+		s.taken--
+		return
+	}
+	close(s.waiting[0])
+	s.waiting = slices.Delete(s.waiting, 0, 1)
+}
+
 // take returns the connection that was used last, or nil.
 func (s *sides) take() *link {
 	s.mu.Lock()
@@ -95,6 +218,7 @@ func (s *sides) take() *link {
 		l := s.idle[n-1].link
 		s.idle = s.idle[:n-1]
 		if l.usable() {
+			s.all[l] = true
 			return l
 		}
 	}
@@ -116,16 +240,20 @@ func (s *sides) add(l *link) bool {
 		return false
 	}
 	if s.all == nil {
-		s.all = map[*link]struct{}{}
+		s.all = map[*link]bool{}
 	}
-	s.all[l] = struct{}{}
+	s.all[l] = true
 	s.running.Add(1)
 	return true
 }
 
+// forget follows the end of a connection.
 func (s *sides) forget(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.all[l] {
+		s.next()
+	}
 	delete(s.all, l)
 	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.link == l })
 }
@@ -134,12 +262,10 @@ func (s *sides) forget(l *link) {
 func (s *sides) put(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.all[l]; !there || s.closed || len(s.idle) == maxIdle {
-		_ = l.conn.Close()
-		return
-	}
+	s.all[l] = false
 	s.idle = append(s.idle, side{l, time.Now()})
-	if s.trimmer == nil {
+	s.next()
+	if s.trimmer == nil && !s.closed {
 		s.trimmer = time.AfterFunc(idleTime, s.trim)
 	}
 }
@@ -164,7 +290,14 @@ func (s *sides) trim() {
 func (s *sides) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.all) > len(s.idle)
+	return s.taken > 0
+}
+
+// counts returns how many connections are with commands, and how many commands wait for one.
+func (s *sides) counts() (taken, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken, len(s.waiting)
 }
 
 // close ends all, and waits until every pending command has an error.
@@ -184,59 +317,104 @@ func (s *sides) close() {
 // protocolError begins the reply that a server sends before it closes a connection.
 var protocolError = []byte("-ERR Protocol error")
 
-// A loan gives the connection back after the last reply.
-type loan struct {
-	Caller
+// giveBack returns the connection to its lender once raw is the last reply that it waits for.
+// Called before the caller has the reply, which may have it ask for the next connection.
+func (l *link) giveBack(raw []byte) {
+	l.mu.Lock()
+	over := l.taken == l.appended
+	l.mu.Unlock()
+	switch {
+	case !over:
+		return
+	case bytes.HasPrefix(raw, protocolError): // the server is about to close it
+		_ = l.conn.Close()
+	default:
+		l.lender.put(l)
+	}
+	l.moveOn()
+}
 
-	sides *sides
-	link  *link
-	left  int
-	lost  bool
+// The server is asked for its limits when the shared connection is made, before anything is sent
+// on it. They may change at any time, so it is asked again and again, while commands are sent.
+
+// limitsEvery is how often the server is asked.
+const limitsEvery = time.Second
+
+var configLimits = resp.AppendCommand(nil, "CONFIG", "GET", "client-output-buffer-limit")
+
+// noteLimits takes the reply to configLimits. An error leaves what was known.
+func (u *Upstream) noteLimits(reply any) {
+	if _, refused := reply.(resp.Error); refused {
+		return
+	}
+	limited := limitsNormal(reply)
+	if u.limited.Swap(limited) == limited {
+		return
+	}
+	if n := u.opts.clustered; n != nil { // another node may be sent what this one refuses
+		if limited {
+			n.pool.cluster.limited.Add(1)
+		} else {
+			n.pool.cluster.limited.Add(-1)
+		}
+	}
+}
+
+// watchLimits asks for the limits until the upstream ends.
+func (u *Upstream) watchLimits() {
+	defer u.sides.running.Done()
+	t := time.NewTicker(limitsEvery)
+	defer t.Stop()
+	before := uint64(0)
+	for {
+		select {
+		case <-u.ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := u.sent()
+		if now == before && !u.limited.Load() { // with limits, commands may go apart that are not in sent
+			continue
+		}
+		before = now
+		c := limitsCaller{u, make(chan struct{})}
+		if err := u.Within(0).SendApart(u.life, c, 0, 1, configLimits); err == nil {
+			<-c.answered
+		}
+	}
+}
+
+// life is for what waits as long as there is the upstream.
+func (u *Upstream) life() context.Context { return u.ctx }
+
+// sent returns how many messages were ever sent on the shared connection that there is now.
+func (u *Upstream) sent() uint64 {
+	l := u.link.Load()
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appended
+}
+
+// A limitsCaller gets the reply to configLimits.
+type limitsCaller struct {
+	u        *Upstream
+	answered chan struct{}
 }
 
 // Reply implements [Caller].
-func (o *loan) Reply(tag uint64, raw []byte) bool {
-	o.left--
-	o.lost = o.lost || MayHaveRun(raw) || bytes.HasPrefix(raw, protocolError)
-	flush := o.Caller.Reply(tag, raw)
-	switch {
-	case o.left > 0:
-	case o.lost: // the connection has ended, or a late reply may still come
-		_ = o.link.conn.Close()
-	default:
-		o.sides.put(o.link)
+func (c limitsCaller) Reply(_ uint64, raw []byte) bool {
+	if v, _, err := resp.Parse(raw); err == nil {
+		c.u.noteLimits(v)
 	}
-	return flush
+	close(c.answered)
+	return false
 }
 
-// sendApart sends n commands on a connection of their own, by send.
-func (u *Upstream) sendApart(e entry, n int, send func(l *link, e entry) error) error {
-	l, err := u.side()
-	if err != nil {
-		return err
-	}
-	e.caller = &loan{Caller: e.caller, sides: &u.sides, link: l, left: n}
-	if err := send(l, e); err != nil {
-		_ = l.conn.Close()
-		return err
-	}
-	go l.flushPending() // it waits for the server
-	return nil
-}
-
-// askLimits asks the server what Limited reports. A server that doesn't answer is taken to
-// have no limit.
-func (u *Upstream) askLimits(ctx context.Context) {
-	defer u.sides.running.Done()
-	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
-	defer cancel()
-	reply, err := AskOnce(ctx, u.opts.Backend, configLimits)
-	if err == nil {
-		u.limited.Store(limitsNormal(reply))
-	}
-}
-
-var configLimits = resp.AppendCommand(nil, "CONFIG", "GET", "client-output-buffer-limit")
+// Flush implements [Caller].
+func (c limitsCaller) Flush() {}
 
 // begin reports whether a goroutine may start. close waits for it.
 func (s *sides) begin() bool {

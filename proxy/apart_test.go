@@ -1,9 +1,13 @@
 package proxy_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -49,7 +53,7 @@ func TestApart(t *testing.T) {
 	await.Soon(t, "the limit is known", u.Limited)
 	send := func(tag uint64, args ...string) {
 		t.Helper()
-		if err := u.Within(0).Apart().Send(c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
+		if err := u.Within(0).SendApart(t.Context, c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,32 +87,112 @@ func TestApart(t *testing.T) {
 	if got := c.replies[9]; !strings.HasPrefix(got, "-ERR redoubt: ") {
 		t.Errorf("a command at the end: %q", got)
 	}
-	if err := u.Within(0).Apart().Send(c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
+	if err := u.Within(0).SendApart(t.Context, c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
 		t.Error("a closed upstream sends")
 	}
 }
 
+// TestLimited: the limits are known before anything is sent, and followed when they change.
 func TestLimited(t *testing.T) {
 	for limit, want := range map[string]bool{"0 0 0": false, "1mb 0 0": true, "0 1mb 10": true} {
 		r := redistest.Start(t, "--client-output-buffer-limit", "normal "+limit)
 		u := upstream(t, proxy.Options{Backend: backend(t, r.URL()), AskLimits: true})
-		if want {
-			await.Soon(t, limit+" is a limit", u.Limited)
-		} else {
-			c := newCollector()
-			await.Soon(t, "the server is asked", func() bool {
-				if err := u.Send(c, 1, 1, resp.AppendCommand(nil, "INFO", "commandstats")); err != nil {
-					t.Fatal(err)
-				}
-				u.Flush()
-				c.wait(t, "a reply", func() bool { return c.replies[1] != "" })
-				asked := strings.Contains(c.replies[1], "cmdstat_config|get")
-				c.replies = map[uint64]string{}
-				return asked
-			})
-			if u.Limited() {
-				t.Errorf("%s is taken for a limit", limit)
+		if err := u.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := u.Limited(); got != want {
+			t.Errorf("%s: %t, want %t", limit, got, want)
+		}
+	}
+	r := redistest.Start(t)
+	u, c := upstream(t, proxy.Options{Backend: backend(t, r.URL()), Protocol: resp.RESP3, AskLimits: true}), newCollector()
+	for tag, limited := range []bool{true, false} { // a second each: so often the server is asked
+		limit := map[bool]string{true: "normal 1mb 0 0", false: "normal 0 0 0"}[limited]
+		if got := r.CLI("CONFIG", "SET", "client-output-buffer-limit", limit); got != "OK" {
+			t.Fatal(got)
+		}
+		if err := u.Send(c, uint64(tag), 1, resp.AppendCommand(nil, "PING")); err != nil {
+			t.Fatal(err)
+		}
+		u.Flush()
+		await.Soon(t, "it is known", func() bool { return u.Limited() == limited })
+	}
+	if s := u.Stats(); s.Connects != 1 {
+		t.Errorf("%d shared connections made", s.Connects)
+	}
+}
+
+// TestApartInTurn: of many commands that go apart at once 64 have a connection, and the others
+// wait, first come, first served.
+func TestApartInTurn(t *testing.T) {
+	const most, all = 64, 100
+	r := redistest.Start(t)
+	u, c := upstream(t, proxy.Options{Backend: backend(t, r.URL())}), newCollector()
+	blpop := resp.AppendCommand(nil, "BLPOP", "list", "0")
+	apart := func() (n, waiting int) { s := u.Stats(); return s.Apart, s.ApartWaiting }
+	var senders sync.WaitGroup
+	for tag := range uint64(all) {
+		senders.Go(func() {
+			if err := u.Within(0).SendApart(t.Context, c, tag, 1, blpop); err != nil {
+				t.Error(err)
 			}
+		})
+		await.Soon(t, "it is sent, or waits", func() bool {
+			n, waiting := apart()
+			blocked := strings.Contains(r.CLI("INFO", "clients"), fmt.Sprintf("blocked_clients:%d\r", n))
+			return n+waiting == int(tag)+1 && blocked //nolint:gosec // small
+		})
+	}
+	if n, waiting := apart(); n != most || waiting != all-most {
+		t.Errorf("%d go apart, %d wait", n, waiting)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- u.Within(0).SendApart(func() context.Context { return ctx }, c, all, 1, blpop) }()
+	await.Soon(t, "it waits", func() bool { _, waiting := apart(); return waiting == all-most+1 })
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that goes: %v", err)
+	}
+	err := u.Within(time.Millisecond).SendApart(t.Context, c, all, 1, blpop)
+	if got, want := string(proxy.UnreachableReply("r", err)), "-ERR redoubt: back end r: 64 large commands are under way, and the turn of this one has not come within 1ms: the command was not sent\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for tag := range uint64(all) {
+		value := fmt.Sprintf("%04d", tag)
+		r.CLI("RPUSH", "list", value)
+		c.want(t, tag, "*2\r\n$4\r\nlist\r\n$4\r\n"+value+"\r\n")
+	}
+	senders.Wait()
+	if n, waiting := apart(); n != 0 || waiting != 0 {
+		t.Errorf("at the end %d go apart, %d wait", n, waiting)
+	}
+}
+
+// A lastOfItsOwn notes how many commands are apart when it has its reply.
+type lastOfItsOwn struct {
+	u     *proxy.Upstream
+	apart chan int
+}
+
+func (l lastOfItsOwn) Reply(uint64, []byte) bool {
+	l.apart <- l.u.Stats().Apart
+	return false
+}
+
+func (lastOfItsOwn) Flush() {}
+
+// TestApartIsGivenBackFirst: whoever has the reply finds the connection free.
+func TestApartIsGivenBackFirst(t *testing.T) {
+	r := redistest.Start(t)
+	u := upstream(t, proxy.Options{Backend: backend(t, r.URL())})
+	c := lastOfItsOwn{u, make(chan int, 1)}
+	for range 3 {
+		if err := u.Within(0).SendApart(t.Context, c, 0, 1, resp.AppendCommand(nil, "PING")); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-c.apart; n != 0 {
+			t.Errorf("%d commands are apart when the last has its reply", n)
 		}
 	}
 }

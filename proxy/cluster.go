@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
@@ -86,7 +87,8 @@ type cluster struct {
 	ctx     context.Context //nolint:containedctx // until stop
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	failing bool // the nodes were last not found out; of who refreshes
+	limited atomic.Int64 // upstreams that are known to have limits; see [Upstream.Limited]
+	failing bool         // the nodes were last not found out; of who refreshes
 
 	mu     sync.Mutex
 	known  map[string]*Node // by address

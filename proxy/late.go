@@ -103,6 +103,9 @@ func (l *link) expire() {
 		l.failedAt = now
 		l.health.fail()
 	}
+	if late > 0 && l.lender != nil {
+		l.close(errSilent) // nobody could use it before the reply comes
+	}
 	l.flushCallers()
 }
 

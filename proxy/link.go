@@ -68,7 +68,7 @@ type entry struct {
 	n       int           // replies still to come
 	expect  Expect        // what a Dedicated looks for
 	retry   *redoubt.Cmd  // a script sent by its digest
-	sent    time.Time     // with a time-out
+	sent    time.Time     // when its time-out began, if there is one
 	late    bool          // answered with an error for lack of a reply
 	timeout time.Duration // 0: the link's; negative: none
 	moves   *moves        // nil: not in a cluster, where it may be sent on
@@ -105,6 +105,7 @@ type link struct {
 	health  health
 	slow    *SlowLog // may be nil
 	doubt   func()   // if not nil, to be told that the server is no master
+	lender  *sides   // has it back after the last reply; nil: nobody
 
 	node     *Node // of a cluster, whose refusals are sent on; nil: of none
 	protocol resp.Protocol
@@ -116,6 +117,7 @@ type link struct {
 	flush    []Caller
 	resent   bool
 	targets  []*Upstream // of what was sent on since the last flush
+	moved    []moved     // refused, and to be sent on; with a lender only
 	failedAt time.Time   // when late replies were last told of
 	due      bool        // for expire
 	scanner  resp.ReplyScanner
@@ -243,7 +245,7 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 }
 
 func (l *link) push(e entry) {
-	if l.soonest > 0 {
+	if l.soonest > 0 && e.sent.IsZero() {
 		e.sent = time.Now()
 	}
 	l.queue = append(l.queue, e)
@@ -433,6 +435,9 @@ func (l *link) reply(raw []byte) error {
 		l.caughtUp()
 	}
 	l.advance(e)
+	if l.lender != nil {
+		l.giveBack(raw)
+	}
 	l.hand(caller, tag, raw)
 	return nil
 }
@@ -476,6 +481,7 @@ func (l *link) abandon() (n uint64) {
 		l.hand(caller, tag, raw)
 	}
 	l.resent = false
+	l.moveOn()
 	l.flushCallers()
 	return n
 }

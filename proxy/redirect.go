@@ -218,7 +218,15 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		u, err = to.Upstream(l.protocol)
 	}
 	if err != nil {
+		if l.lender != nil {
+			l.giveBack(raw)
+		}
 		l.hand(r.caller, r.last(), UnreachableReply(addr, err))
+		return nil, true
+	}
+	if l.lender != nil {
+		l.moved = append(l.moved, moved{u, r})
+		l.giveBack(raw)
 		return nil, true
 	}
 	u.redirected.add(u, r)
@@ -318,9 +326,67 @@ func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:r
 	if wait {
 		l.awaitRoom(n)
 	}
-	switch {
-	case l.full(n):
+	if l.full(n) {
 		return ErrBusy
+	}
+	return l.appendRedirection(r)
+}
+
+// moved is a redirection of what went apart, and goes apart again.
+type moved struct {
+	to *Upstream
+	r  redirection
+}
+
+// moveOn sends what has been refused on, once everything that came with it is answered: the
+// commands for one node on one connection, so that they keep their order. The client sends
+// nothing else until all are answered, so they overtake nothing. It doesn't wait itself.
+func (l *link) moveOn() {
+	for len(l.moved) > 0 {
+		to := l.moved[0].to
+		var rs []redirection
+		l.moved = slices.DeleteFunc(l.moved, func(m moved) bool {
+			if m.to == to {
+				rs = append(rs, m.r)
+			}
+			return m.to == to
+		})
+		if to.sides.begin() {
+			go to.redirectApart(rs)
+			continue
+		}
+		for i := range rs {
+			rs[i].refuse(to, errClosed)
+		}
+	}
+}
+
+func (u *Upstream) redirectApart(rs []redirection) {
+	defer u.sides.running.Done()
+	if due := slices.MaxFunc(rs, func(a, b redirection) int { return a.due.Compare(b.due) }).due; !due.IsZero() {
+		time.Sleep(time.Until(due))
+	}
+	sent := 0
+	err := u.Within(rs[0].timeout).sendApart(u.life, func(l *link, began time.Time) (err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for sent = 0; sent < len(rs) && err == nil; sent++ {
+			rs[sent].sent = began
+			err = l.appendRedirection(&rs[sent])
+		}
+		if err != nil {
+			sent--
+		}
+		return err
+	})
+	for i := sent; i < len(rs); i++ {
+		rs[i].refuse(u, err)
+	}
+}
+
+// appendRedirection appends r to what is to be sent. The caller holds mu.
+func (l *link) appendRedirection(r *redirection) error {
+	switch {
 	case l.err != nil:
 		return l.err
 	case l.late > 0:

@@ -12,7 +12,6 @@ type Timed struct {
 	u       *Upstream
 	timeout time.Duration
 	whole   bool
-	apart   bool
 }
 
 // Within returns what sends commands with another time-out than the pool's; 0: with that,
@@ -36,9 +35,6 @@ func (t Timed) entry(c Caller, tag uint64, n int) entry {
 
 // Send is [Upstream.Send].
 func (t Timed) Send(c Caller, tag uint64, n int, commands []byte) error {
-	if t.apart {
-		return t.u.sendApart(t.entry(c, tag, n), n, func(l *link, e entry) error { return l.send(e, commands) })
-	}
 	l, err := t.u.get()
 	if err != nil {
 		return err
@@ -57,9 +53,6 @@ func (t Timed) TrySend(c Caller, tag uint64, n int, commands []byte) error {
 
 // SendScript is [Upstream.SendScript].
 func (t Timed) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
-	if t.apart {
-		return t.u.sendApart(t.entry(c, tag, 1), 1, func(l *link, e entry) error { return l.sendScript(e, cmd) })
-	}
 	l, err := t.u.get()
 	if err != nil {
 		return err

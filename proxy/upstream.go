@@ -24,8 +24,8 @@ type Options struct {
 	// Scripts are loaded whenever a connection is made, before anything else
 	// is sent.
 	Scripts []*redoubt.Script
-	// AskLimits makes the upstream ask the server for what [Upstream.Limited] reports. It asks
-	// after each connect, on another connection.
+	// AskLimits makes the upstream ask the server for what [Upstream.Limited] reports: at each
+	// connect, and once a second while commands are sent.
 	AskLimits bool
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.
@@ -39,7 +39,8 @@ type Options struct {
 	timeout time.Duration // for a reply; 0: none
 	soonest time.Duration // the shortest of all time-outs, of [Timed] too; 0: there is none
 	health  health
-	slow    *SlowLog // may be nil
+	slow    *SlowLog        // may be nil
+	limits  func(reply any) // takes the reply to configLimits, which is asked first; may be nil
 
 	clustered *Node // of a cluster; nil: of none
 }
@@ -85,9 +86,14 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	for _, s := range o.Scripts {
 		setup = resp.AppendCommand(setup, "SCRIPT", "LOAD", s.Source())
 	}
+	all := must + len(o.Scripts)
+	if o.limits != nil {
+		setup = append(setup, configLimits...)
+		all++
+	}
 	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
 	defer cancel()
-	replies, err := exchange(ctx, conn, setup, must+len(o.Scripts))
+	replies, err := exchange(ctx, conn, setup, all)
 	if err == nil {
 		// A script that can't be loaded now, while the server loads its data
 		// for instance, is found missing and sent again when it is used.
@@ -104,6 +110,9 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
+	}
+	if o.limits != nil {
+		o.limits(replies[all-1])
 	}
 	return conn, nil
 }
@@ -142,6 +151,11 @@ func NewUpstream(opts Options) (*Upstream, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
 	u.setDown(errors.New("not connected yet"))
+	if opts.AskLimits {
+		u.opts.limits = u.noteLimits
+		u.sides.running.Add(1)
+		go u.watchLimits()
+	}
 	go u.run(ctx)
 	return u, nil
 }
@@ -196,9 +210,6 @@ func (u *Upstream) run(ctx context.Context) {
 			first = false
 		}
 		u.opts.health.ok()
-		if u.opts.AskLimits && u.sides.begin() {
-			go u.askLimits(ctx)
-		}
 		err = l.read(readBuffer, l.reply)
 		unhook()
 		stay()
@@ -244,9 +255,12 @@ func UnsentReply(backend string) []byte {
 	return errorReply("ERR redoubt: connection to back end " + backend + " lost: the command was not sent")
 }
 
-// UnreachableReply is the error reply for a command that came while there was
-// no connection.
+// UnreachableReply is the error reply for a command that could not be sent, mostly because there
+// was no connection.
 func UnreachableReply(backend string, cause error) []byte {
+	if crowded, ok := errors.AsType[crowdedError](cause); ok {
+		return errorReply("ERR redoubt: back end " + backend + ": " + crowded.Error() + ": the command was not sent")
+	}
 	return errorReply("ERR redoubt: back end " + backend + " is unreachable: " + cause.Error())
 }
 
@@ -350,6 +364,8 @@ type Stats struct {
 	InFlight int    // commands sent that wait for replies, as of when something came last
 	// InFlightBytes are those of commands that left together with one in flight.
 	InFlightBytes int
+	Apart         int // large commands that have a connection for themselves, or wait for it to be made
+	ApartWaiting  int // large commands that wait for their turn to have one
 
 	Traffic
 }
@@ -366,6 +382,8 @@ func (s *Stats) Add(other *Stats) {
 	s.Queued += other.Queued
 	s.InFlight += other.InFlight
 	s.InFlightBytes += other.InFlightBytes
+	s.Apart += other.Apart
+	s.ApartWaiting += other.ApartWaiting
 	s.Traffic.Add(&other.Traffic)
 }
 
@@ -380,6 +398,7 @@ func (u *Upstream) Stats() Stats {
 		l.stats(&s)
 	}
 	s.Lost = u.lost.Load()
+	s.Apart, s.ApartWaiting = u.sides.counts()
 	return s
 }
 
@@ -389,5 +408,6 @@ func (u *Upstream) Close() error {
 	u.stop()
 	<-u.done
 	u.sides.close()
+	u.noteLimits(nil)
 	return nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -25,14 +26,15 @@ func (c *session) goesApart(command []byte) bool {
 
 // scriptGoesApart is goesApart for the script that stands for a command.
 func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
-	if c.heavy || c.upstream.Limited() {
-		return true
-	}
-	size := 0
+	return c.heavy || c.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
+}
+
+// lengthOf returns about how long a command is.
+func lengthOf(cmd *redoubt.Cmd) (length int) {
 	for _, a := range cmd.Args {
-		size += len(a)
+		length += len(a)
 	}
-	return size > proxy.LargeCommand
+	return length
 }
 
 // inOrder waits for the replies to earlier commands that travel another way than the command
@@ -75,7 +77,9 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 			return errGone
 		}
 		if apart {
-			return c.upstream.Within(c.timeout).Apart().Send(to, tag, n, commands)
+			wait, stop := c.apartTurn()
+			defer stop()
+			return c.upstream.Within(c.timeout).SendApart(wait, to, tag, n, commands)
 		}
 	}
 	if c.polled() {
@@ -86,6 +90,17 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 		c.makeWay(err)
 	}
 	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
+}
+
+// apartTurn returns what [proxy.Timed.SendApart] calls to wait. stop follows.
+func (c *session) apartTurn() (wait func() context.Context, stop func()) {
+	end := func() {}
+	return func() (ctx context.Context) {
+		c.leave()
+		ctx, end = c.attended(0) // nothing of it has run yet
+
+		return ctx
+	}, func() { end() }
 }
 
 // makeWay takes a client that has to wait to send out of the poller: for good, or only this
@@ -109,7 +124,9 @@ func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 			return errGone
 		}
 		if apart {
-			return c.upstream.Within(c.timeout).Apart().SendScript(&c.out, tag, cmd)
+			wait, stop := c.apartTurn()
+			defer stop()
+			return c.upstream.Within(c.timeout).SendScriptApart(wait, &c.out, tag, cmd)
 		}
 	}
 	if c.polled() {

@@ -205,3 +205,30 @@ func TestClientGoneBeforeItsTurn(t *testing.T) {
 	p.nodes[0].Resume()
 	other.want("$-1\r\n", "GET k")
 }
+
+// TestClientGoneBeforeItsTurnApart has more clients ask for what travels apart than there are
+// connections for that. Those that leave wait no more.
+func TestClientGoneBeforeItsTurnApart(t *testing.T) {
+	const most, all = 64, 70
+	r := redistest.Start(t, narrow...)
+	s, addr := start(t, r.URL())
+	upstream := func() proxy.Stats { return s.Stats().Upstreams[0].Stats }
+	other := dial(t, addr)
+	other.want("$-1\r\n", "GET k")
+	r.Pause()
+	defer r.Resume()
+	var clients []*wire
+	for range all {
+		w := dial(t, addr)
+		w.send("GET", "k")
+		clients = append(clients, w)
+	}
+	eventually(t, "the others wait for their turn", func() bool { u := upstream(); return u.Apart == most && u.ApartWaiting == all-most })
+	for _, w := range clients {
+		_ = w.conn.Close()
+	}
+	eventually(t, "nobody waits for a turn", func() bool { u := upstream(); return u.Apart == most && u.ApartWaiting == 0 })
+	r.Resume()
+	other.want("$-1\r\n", "GET k")
+	eventually(t, "all connections are given back", func() bool { return upstream().Apart == 0 })
+}

@@ -66,44 +66,51 @@ const slowAnswer = 50 * time.Millisecond
 // long as the pool's time-out allows, and the client is there. The client has left the
 // poller.
 func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
-	// What was answered before doesn't wait for this.
-	c.out.Flush()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx)) // it may go on while the session drains
-	defer cancel()
+	ctx, stop := c.attended(c.srv.opts.WriteTimeout)
+	defer stop()
 	if d := cmp.Or(c.timeout, c.pool.Options().Timeout); d > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
+	return x.Ask(ctx, n, commands)
+}
+
+// attended returns what ends when the client is gone, until stop is called. The client may have
+// closed only its sending side: then it has a while longer. It has left the poller.
+func (c *session) attended(while time.Duration) (ctx context.Context, stop func()) {
+	c.out.Flush() // what was answered before doesn't wait
+	// It may go on while the session drains.
+	ctx, over := context.WithCancelCause(context.WithoutCancel(c.ctx))
+	cancel := context.CancelFunc(func() { over(errGone) })
 	c.asking.Store(&cancel)
-	defer c.asking.Store(nil)
 	if c.out.failed() {
 		cancel() // killed meanwhile
 	}
 	var later *time.Timer
-	var stop func()
+	var unwatch func()
 	watches := make(chan struct{})
 	watch := time.AfterFunc(slowAnswer, func() {
 		defer close(watches)
-		_, stop = c.watchConn(func(err error) {
+		_, unwatch = c.watchConn(func(err error) {
 			if !errors.Is(err, io.EOF) {
 				cancel()
 				return
 			}
-			// It may have closed only its sending side: it waits as in finish.
-			later = time.AfterFunc(c.srv.opts.WriteTimeout, cancel)
+			later = time.AfterFunc(while, cancel)
 		})
 	})
-	defer func() {
-		if watch.Stop() {
-			return
+	return ctx, func() {
+		if !watch.Stop() {
+			<-watches
+			unwatch()
+			if later != nil {
+				later.Stop()
+			}
 		}
-		<-watches
-		stop()
-		if later != nil {
-			later.Stop()
-		}
-	}()
-	return x.Ask(ctx, n, commands)
+		c.asking.Store(nil)
+		cancel()
+	}
 }
 
 // block runs a command that may wait for its keys, on a connection of its own, while

@@ -102,7 +102,9 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 			return errGone
 		}
 		if apart {
-			return c.upstream.Within(c.timeout).Whole().Apart().Send(e, 0, n, commands)
+			wait, stop := c.apartTurn()
+			defer stop()
+			return c.upstream.Within(c.timeout).Whole().SendApart(wait, e, 0, n, commands)
 		}
 	}
 	if c.polled() {

@@ -84,6 +84,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, fresh(t)) })
 	t.Run("effects in order", func(t *testing.T) { clusterOrder(t, fresh(t)) })
 	t.Run("load", func(t *testing.T) { clusterLoad(t, fresh(t)) })
+	t.Run("large", func(t *testing.T) { clusterLarge(t, fresh(t)) })
 }
 
 func clusterWaits(t *testing.T, p *clusterPool) {

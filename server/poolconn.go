@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,10 +31,16 @@ func (p *poolConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 func (p *poolConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Reply {
 	asked := make([]*asker, len(cs))
 	replies := make([]redoubt.Reply, len(cs))
+	if slices.ContainsFunc(cs, func(c redoubt.Cmd) bool { return p.node(c).goesApart(&c) }) {
+		for i, c := range cs { // one after the other keeps their order
+			replies[i] = p.Do(ctx, c)
+		}
+		return replies
+	}
 	var touched []*proxy.Upstream
 	for i := range cs {
 		var u *proxy.Upstream
-		if asked[i], u, replies[i].Err = p.node(cs[i]).send(cs[i]); replies[i].Err == nil {
+		if asked[i], u, replies[i].Err = p.node(cs[i]).send(ctx, cs[i]); replies[i].Err == nil {
 			touched = append(touched, u)
 		}
 	}
@@ -84,7 +91,7 @@ func (n nodeConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 	if c.Flags&redoubt.Blocking != 0 {
 		return n.block(ctx, c)
 	}
-	a, u, err := n.send(c)
+	a, u, err := n.send(ctx, c)
 	if err != nil {
 		return redoubt.Reply{Err: err}
 	}
@@ -101,16 +108,28 @@ func (n nodeConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Repl
 	return replies
 }
 
+// goesApart reports whether a command is to travel apart, as [session.goesApart] does.
+func (n nodeConn) goesApart(c *redoubt.Cmd) bool {
+	u, err := n.node.Upstream(resp.RESP2)
+	return err == nil && (u.Limited() || lengthOf(c) > proxy.LargeCommand)
+}
+
 // send sends a command with the next Flush of u.
-func (n nodeConn) send(c redoubt.Cmd) (*asker, *proxy.Upstream, error) {
+func (n nodeConn) send(ctx context.Context, c redoubt.Cmd) (*asker, *proxy.Upstream, error) {
 	u, err := n.node.Upstream(resp.RESP2)
 	if err != nil {
 		return nil, nil, err
 	}
 	a := &asker{raw: make(chan []byte, 1)}
-	if c.Script != nil {
+	life := func() context.Context { return ctx }
+	switch apart := n.goesApart(&c); {
+	case apart && c.Script != nil:
+		err = u.Within(0).SendScriptApart(life, a, 0, &c)
+	case apart:
+		err = u.Within(0).SendApart(life, a, 0, 1, appendCmd(nil, &c))
+	case c.Script != nil:
 		err = u.SendScript(a, 0, &c)
-	} else {
+	default:
 		err = u.Send(a, 0, 1, appendCmd(nil, &c))
 	}
 	if err != nil {

@@ -69,11 +69,12 @@ func (c *session) infoPooled(args [][]byte) {
 	c.text(b.String())
 }
 
-// countersOf is what INFO tells of the shared connections to a server.
+// countersOf is what INFO tells of the connections to a server that clients share.
 func countersOf(n *proxy.Node) string {
 	var sum proxy.Stats
 	for _, st := range n.Stats() {
 		sum.Add(&st)
 	}
-	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d", sum.Connects, sum.Losses, sum.Waiting, sum.Pending)
+	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d,apart=%d,apart_waiting=%d",
+		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Apart, sum.ApartWaiting)
 }

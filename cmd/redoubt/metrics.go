@@ -45,6 +45,8 @@ var (
 	lossesDesc    = metric("backend_losses_total", "Shared connections to the back end that were lost.", "protocol")
 	waitingDesc   = metric("backend_waiting", "Messages that wait for the back end's replies on the shared connection.", "protocol")
 	pendingDesc   = metric("backend_pending_bytes", "Bytes that wait to be sent on the shared connection.", "protocol")
+	apartDesc     = metric("backend_apart", "Large commands that have a connection to the back end for themselves; at most 64.", "protocol")
+	turnsDesc     = metric("backend_apart_waiting", "Large commands that wait for their turn to have such a connection.", "protocol")
 )
 
 // Describe implements prometheus.Collector.
@@ -87,5 +89,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		count(lossesDesc, up.Losses, protocol)
 		gauge(waitingDesc, up.Waiting, protocol)
 		gauge(pendingDesc, up.Pending, protocol)
+		gauge(apartDesc, up.Apart, protocol)
+		gauge(turnsDesc, up.ApartWaiting, protocol)
 	}
 }

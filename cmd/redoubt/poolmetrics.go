@@ -43,6 +43,8 @@ var (
 	nodeQueuedDesc   = poolMetric("server_queued", "Commands that wait to be sent to the server.", "server", "protocol")
 	nodeFlightDesc   = poolMetric("server_in_flight", "Commands sent to the server that wait for their replies.", "server", "protocol")
 	nodePendingDesc  = poolMetric("server_pending_bytes", "Bytes that wait to be sent to the server.", "server", "protocol")
+	nodeApartDesc    = poolMetric("server_apart", "Large commands that have a connection to the server for themselves; at most 64.", "server", "protocol")
+	nodeTurnsDesc    = poolMetric("server_apart_waiting", "Large commands that wait for their turn to have such a connection.", "server", "protocol")
 )
 
 // Describe implements prometheus.Collector.
@@ -102,6 +104,8 @@ func (m poolMetrics) collectShared(st sharedCounters, labels ...string) {
 	m.gauge(nodeQueuedDesc, st.Queued, labels...)
 	m.gauge(nodePendingDesc, st.Pending, labels...)
 	m.gauge(nodeFlightDesc, st.InFlight, labels...)
+	m.gauge(nodeApartDesc, st.Apart, labels...)
+	m.gauge(nodeTurnsDesc, st.ApartWaiting, labels...)
 	m.count(nodeRequestsDesc, st.Requests, labels...)
 	m.count(nodeReqBytesDesc, st.RequestBytes, labels...)
 	m.count(nodeRepliesDesc, st.Responses, labels...)
