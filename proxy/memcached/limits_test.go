@@ -64,6 +64,7 @@ func TestMaxClientBytes(t *testing.T) {
 	value := strings.Repeat("v", 100000)
 	u.send("set %s 0 0 %d\r\n%s\r\n", of[1][0], len(value), value)
 	u.want("STORED")
+	await.Until(t, within, "a connection", func() bool { return w.Stats().Servers[0].Up })
 	w.servers[0].Pause()
 	w.servers[1].Pause() // until all are on their way: once answers wait, no more is read
 	u.send("get %s\r\n%s", of[0][0], strings.Repeat("get "+of[1][0]+"\r\n", 4))
