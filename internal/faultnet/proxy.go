@@ -3,14 +3,14 @@ package faultnet
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/ports"
 )
 
 // A Direction is one way through a proxy, or both.
@@ -64,18 +64,20 @@ func New(tb testing.TB, upstream string) *Proxy {
 	p := &Proxy{tb: tb, upstream: upstream}
 	p.mu.links = map[*link]struct{}{}
 	p.mu.changed = make(chan struct{})
-	// A port below those that the kernel hands out by itself, and above those of
-	// redistest, so that nothing takes it between Refuse and Accept: servers of tests
-	// have 10000 to 19999, the buses of clusters 10,000 more.
-	var err error
 	for range 100 {
-		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(30000+rand.IntN(2768)))
-		if err = p.listen(); err == nil {
+		port, err := ports.Reserve() // until tb ends, so that nothing takes it between Refuse and Accept
+		if err != nil {
+			tb.Fatalf("faultnet: %v", err)
+		}
+		p.addr = ports.Addr(port.Number)
+		if p.listen() == nil {
+			tb.Cleanup(port.Release)
 			tb.Cleanup(p.Close)
 			return p
 		}
+		port.Release()
 	}
-	tb.Fatalf("faultnet: found no free port: %v", err)
+	tb.Fatal("faultnet: found no free port")
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/ports"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -44,8 +44,12 @@ func Start(tb testing.TB, args ...string) *Server {
 	s := &Server{tb: tb, args: args}
 	tb.Cleanup(s.Kill)
 	for range 100 {
-		// Below the ports that the kernel hands out by itself.
-		s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		port, err := ports.Reserve() // until tb ends, so that nothing takes it while memcached restarts
+		if err != nil {
+			tb.Fatalf("memcachedtest: %v", err)
+		}
+		tb.Cleanup(port.Release)
+		s.addr = ports.Addr(port.Number)
 		if l, err := net.Listen("tcp", s.addr); err == nil { //nolint:noctx // it does not wait
 			_ = l.Close()
 			if err = s.start(); err == nil {

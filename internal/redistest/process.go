@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/ports"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -32,6 +32,7 @@ type process struct {
 	dir    string // short, since the path of a socket has at most 108 bytes
 	socket string
 	port   int
+	owned  *ports.Port // the reservation of port, until remove
 
 	mu      sync.Mutex
 	running *exec.Cmd // nil: not running
@@ -49,7 +50,9 @@ func startProcess(args []string) (*process, error) {
 		return nil, err
 	}
 	for range 100 {
-		p.port = randomPort()
+		if err = p.reserve(); err != nil {
+			break
+		}
 		if err = p.start(); !errors.Is(err, errPortTaken) {
 			break
 		}
@@ -78,10 +81,16 @@ func newProcess(args []string) (*process, error) {
 	return &process{binary: binary, args: args, dir: dir, socket: filepath.Join(dir, "redis.sock")}, nil
 }
 
-// randomPort returns a port below those that the kernel hands out by itself,
-// so that no connection can take it while a server restarts. The bus of a
-// cluster's node is 10,000 ports above, below them too.
-func randomPort() int { return 10000 + rand.IntN(10000) }
+// reserve takes a port, which nobody else gets while the server restarts.
+func (p *process) reserve() error {
+	p.owned.Release()
+	owned, err := ports.Reserve()
+	if err != nil {
+		return err
+	}
+	p.owned, p.port = owned, owned.Number
+	return nil
+}
 
 // start starts the process on p.port and waits until it answers.
 func (p *process) start() error {
@@ -188,5 +197,6 @@ func (p *process) signal(send func(*os.Process) error) error {
 // remove ends the process and deletes what it left on disk.
 func (p *process) remove() {
 	_ = p.kill()
+	p.owned.Release()
 	_ = os.RemoveAll(p.dir)
 }

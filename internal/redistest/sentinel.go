@@ -51,7 +51,9 @@ func startSentinels(tb testing.TB, n int, watched []Watched, conf []string) ([]*
 			return nil, err
 		}
 		tb.Cleanup(p.remove)
-		p.port = randomPort()
+		if err := p.reserve(); err != nil {
+			return nil, err
+		}
 		p.first = []string{filepath.Join(p.dir, "sentinel.conf")}
 		sentinels[i] = &Server{tb: tb, p: p}
 	}
