@@ -19,35 +19,25 @@ import (
 // bound is how old what a local level serves may be while it is connected, as doc.go says.
 const bound = 100 * time.Millisecond
 
-// A pulse is a clock that stands still while the machine does: how late a message comes on a
-// machine that others use says nothing of those who were to hear it. A beat is a message that
-// goes to all servers and comes back to this process, on connections of its own, and counts
-// for as long as it took, but for pulseMost at most. So who is late by 100 ms of a pulse has
-// not heard his message while others heard 50.
-type pulse struct{ ns atomic.Int64 }
-
-const pulseMost = 2 * time.Millisecond
-
-func (p *pulse) now() time.Duration { return time.Duration(p.ns.Load()) }
-
-// pulse returns the pulse of the servers and this process.
-func (w *world) pulse() *pulse {
+// pulse returns the pulse of the servers and this process. A beat is a message that goes to
+// all servers and comes back to this process, on connections of its own.
+func (w *world) pulse() *await.Pulse {
 	w.t.Helper()
-	p, heard := &pulse{}, make(chan struct{}, 100)
+	heard := make(chan struct{}, 100)
 	channel := w.prefix + "-pulse"
-	ctx, cancel := context.WithCancel(context.Background())
-	stop, err := w.client().Subscribe(ctx, channel, func(string, bool) { heard <- struct{}{} })
+	stop, err := w.client().Subscribe(w.t.Context(), channel, func(string, bool) { heard <- struct{}{} })
 	must(w.t, err)
+	w.t.Cleanup(stop)
 	messages := 1
-	beat := func() error { return w.rdb.Publish(ctx, channel, "").Err() }
+	beat := func(ctx context.Context) error { return w.rdb.Publish(ctx, channel, "").Err() }
 	if cluster, ok := w.rdb.(*redis.ClusterClient); ok {
 		messages = w.masters(cluster)
-		beat = func() error {
+		beat = func(ctx context.Context) error {
 			return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return c.Publish(ctx, channel, "").Err() })
 		}
 	}
-	ended := p.run(ctx, func() {
-		if err := beat(); err != nil {
+	return await.NewPulseOf(w.t, func(ctx context.Context) {
+		if err := beat(ctx); err != nil {
 			return
 		}
 		for range messages {
@@ -57,12 +47,6 @@ func (w *world) pulse() *pulse {
 			}
 		}
 	})
-	w.t.Cleanup(func() {
-		cancel()
-		<-ended
-		stop()
-	})
-	return p
 }
 
 // masters is how many nodes hear a message.
@@ -75,51 +59,22 @@ func (w *world) masters(cluster *redis.ClusterClient) int {
 	return int(n.Load())
 }
 
-// ownPulse returns the pulse of this process, which has no need of a server.
-func ownPulse(t testing.TB) *pulse {
-	p := &pulse{}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := p.run(ctx, func() {})
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	return p
-}
-
-// run beats until ctx ends.
-func (p *pulse) run(ctx context.Context, beat func()) (ended chan struct{}) {
-	ended = make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(time.Millisecond)
-		defer ticker.Stop()
-		for ctx.Err() == nil {
-			began := time.Now()
-			beat()
-			<-ticker.C
-			p.ns.Add(int64(min(time.Since(began), pulseMost)))
-		}
-	}()
-	return ended
-}
-
 // A history knows since when each number is old, by a pulse and by the clock.
 type history struct {
-	pulse *pulse
+	pulse *await.Pulse
 	since []struct{ pulse, wall atomic.Int64 }
 
 	reads, worst, worstWall atomic.Int64
 }
 
-func newHistory(p *pulse, writes int) *history {
+func newHistory(p *await.Pulse, writes int) *history {
 	return &history{pulse: p, since: make([]struct{ pulse, wall atomic.Int64 }, writes+2)}
 }
 
 // replaced notes that a number is old.
 func (h *history) replaced(n int64) {
 	h.since[n].wall.Store(time.Now().UnixNano())
-	h.since[n].pulse.Store(int64(h.pulse.now()) + 1)
+	h.since[n].pulse.Store(int64(h.pulse.Now()) + 1)
 }
 
 // check fails the test when what was read began to be old more than most before a time.
@@ -149,7 +104,7 @@ func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string,
 	pace := time.NewTicker(200 * time.Microsecond) // who finds it in the process would leave no time to the others
 	defer pace.Stop()
 	for ; ctx.Err() == nil; <-pace.C {
-		began, wall := h.pulse.now(), time.Now()
+		began, wall := h.pulse.Now(), time.Now()
 		v, found, err := c.Get(ctx, "r", load)
 		if ctx.Err() != nil {
 			return
@@ -195,8 +150,8 @@ func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 			}
 		}
 		// Who has not heard of it by now never does, and is found out after the bound.
-		end := h.pulse.now() + 2*bound
-		await.Until(t, 2*time.Minute, "the bound is over", func() bool { return t.Failed() || h.pulse.now() > end })
+		end := h.pulse.Now() + 2*bound
+		await.Until(t, 2*time.Minute, "the bound is over", func() bool { return t.Failed() || h.pulse.Now() > end })
 		cancel()
 		readers.Wait()
 		h.log(t)
@@ -226,7 +181,7 @@ func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	}}
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, 500*time.Millisecond }
 	a, long, short := w.users(quick), w.users(withLocal, quick), w.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })
-	r, h := newRegister(t), newHistory(ownPulse(t), restarts*(writes+1))
+	r, h := newRegister(t), newHistory(await.NewPulse(t), restarts*(writes+1))
 	sees := func(c *cache.Cache[string, string], key string) func() bool {
 		return func() bool {
 			v, _, err := c.Get(t.Context(), key, r.loadAtOnce)

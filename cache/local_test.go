@@ -49,14 +49,14 @@ func TestLocalLevelsHear(t *testing.T) {
 			} else {
 				must(t, a.Set(t.Context(), "1", want))
 			}
-			began := p.now()
+			began := p.Now()
 			gets(t, a, "1", want, s.load)
 			eventually(t, "b sees it", func() bool {
 				v, _, err := b.Get(t.Context(), "1", s.load)
 				must(t, err)
 				return v == want
 			})
-			if late := p.now() - began; late > bound {
+			if late := p.Now() - began; late > bound {
 				t.Errorf("b saw it after %v", late)
 			}
 		}

@@ -1,6 +1,7 @@
 package await_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -80,4 +81,19 @@ func TestAdvance(t *testing.T) {
 		}
 	}()
 	await.Advance(time.Millisecond)
+}
+
+// A pulse goes on with its beats, and by 2 ms at most for one that takes long.
+func TestPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quick := await.NewPulse(t)
+		slow := await.NewPulseOf(t, func(context.Context) { await.Advance(100 * time.Millisecond) })
+		await.Advance(time.Second)
+		if d := quick.Now(); d < 990*time.Millisecond || d > time.Second {
+			t.Errorf("a pulse went on by %v in a second", d)
+		}
+		if d := slow.Now(); d < 15*time.Millisecond || d > 25*time.Millisecond {
+			t.Errorf("one that is late each time went on by %v in a second", d)
+		}
+	})
 }
