@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"geo":                 {".", "internal/luafile", "internal/morton"},
 	"scan":                {".", "internal/keyslot", "internal/luafile"},
 	"cache":               {".", "internal/luafile", otterV2},
-	"redoubttest":         {"."},
+	"redoubttest":         {".", "internal/await"},
 	"ratelimit/policy":    {"ratelimit"},
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
 	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},

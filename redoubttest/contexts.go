@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 )
 
 // testContexts holds that a call whose context has ended sends nothing.
@@ -39,25 +40,30 @@ func testContexts(t *testing.T, open func(*testing.T) redoubt.Conn) {
 func leaves(t *testing.T, prepare func(), f func(t *testing.T, ctx context.Context, end error)) {
 	t.Helper()
 	const life = 60 * time.Millisecond
-	timed := func(t *testing.T, ctx context.Context, end error) {
+	timed := func(t *testing.T, end error, begin func() (context.Context, func())) {
 		t.Helper()
-		start := time.Now()
+		prepare()
+		pulse := await.NewPulse(t)
+		start, before := time.Now(), pulse.Now()
+		ctx, cancel := begin()
+		defer cancel()
 		f(t, ctx, end)
-		if d := time.Since(start); d < life/2 || d > life+promptly {
+		if d := time.Since(start); d < life/2 || pulse.Now()-before > life+promptly {
 			t.Errorf("returned after %v, want %v: when its context ends", d, life)
 		}
 	}
 	t.Run("deadline", func(t *testing.T) {
-		prepare()
-		ctx, cancel := context.WithTimeout(t.Context(), life)
-		defer cancel()
-		timed(t, ctx, context.DeadlineExceeded)
+		timed(t, context.DeadlineExceeded, func() (context.Context, func()) {
+			ctx, cancel := context.WithTimeout(t.Context(), life)
+			return ctx, cancel
+		})
 	})
 	t.Run("cancel", func(t *testing.T) {
-		prepare()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer time.AfterFunc(life, cancel).Stop()
-		timed(t, ctx, context.Canceled)
+		timed(t, context.Canceled, func() (context.Context, func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			timer := time.AfterFunc(life, cancel)
+			return ctx, func() { timer.Stop(); cancel() }
+		})
 	})
 }
 
