@@ -206,16 +206,18 @@ func (a alone) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.
 	return a.m.TryAcquire(ctx, []string{name})
 }
 
-// The holder dies: its lease runs out, and the order is kept.
+// The holder dies: its lease runs out, and the order is kept. It dies when all wait.
 func TestFairOrderWhenTheHolderDies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		t.Parallel()
 		r := &row{world: w, name: t.Name()}
-		try(t, w.mutex(w.client(), lock.Options{TTL: 6 * time.Second, NoRenew: true}), r.name)
+		link := faultnet.New(t, w.Addr)
+		try(t, w.mutex(w.clientAt(link.Addr()), lock.Options{TTL: 6 * time.Second}), r.name)
 		for i := range 8 {
 			r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), i, i+1)
 		}
+		link.Blackhole(faultnet.Both)
 		r.want(0, 1, 2, 3, 4, 5, 6, 7)
 	})
 }
