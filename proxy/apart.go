@@ -430,7 +430,11 @@ func (s *sides) begin() bool {
 // for normal clients, which are neither replicas nor subscribers.
 func limitsNormal(reply any) bool {
 	var text string
-	if pair, ok := reply.([]any); ok && len(pair) == 2 {
+	pair, ok := reply.([]any)
+	if m, resp3 := reply.(resp.Map); resp3 {
+		pair, ok = m, true
+	}
+	if ok && len(pair) == 2 {
 		text, _ = pair[1].(string)
 	}
 	f := strings.Fields(text)
