@@ -137,3 +137,44 @@ func TestAnnouncedSizes(t *testing.T) {
 		t.Errorf("a string of as much as the limit: %v", err)
 	}
 }
+
+// TestExtremeLengths puts extreme numbers in the place of each length: those in front of a
+// value, an element, a packed string, and in a list of Redis'. Whatever they are, a payload is
+// refused or read without a panic, and takes little memory.
+func TestExtremeLengths(t *testing.T) {
+	for bits := range 65 {
+		for off := range uint64(3) {
+			n := uint64(1)<<bits - 1 + off // of 64 bits it wraps
+			long := string(binary.BigEndian.AppendUint64([]byte{len64}, n))
+			short := string(binary.BigEndian.AppendUint32([]byte{len32}, uint32(n)))                                  //nolint:gosec // cut off
+			le, be := binary.LittleEndian.AppendUint32(nil, uint32(n)), binary.BigEndian.AppendUint32(nil, uint32(n)) //nolint:gosec // cut off
+			var bodies []string
+			for _, l := range []string{long, short} {
+				for _, front := range []string{"", "\x01", "\x01\x01", "\x01\x02", "\xc3", "\xc3\x02", "\x01\xc3", "\x01\xc3\x02", "\x01\x02\xc3\x02"} {
+					bodies = append(bodies, front+l+"\x00x\x00x\x00\x00\x00\x00", front+l)
+				}
+			}
+			for _, inner := range []string{
+				string(le) + "\x01\x00\x01\x01\xff", "\x09\x00\x00\x00" + string(le[:2]) + "\x01\x01\xff", "\x0d\x00\x00\x00\x01\x00\xf0" + string(le) + "\x01\xff", // listpacks
+				string(le) + "\x0a\x00\x00\x00\x01\x00\x00\x01a\xff", "\x11\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\x80" + string(be) + "\xff", // ziplists
+				string(le) + "\x01\x00\x00\x00\x01\x00", "\x02\x00\x00\x00" + string(le) + "\x01\x00", // sets of integers
+			} {
+				sized := string(appendLen(nil, uint64(len(inner)))) + inner
+				bodies = append(bodies, sized, "\x01"+sized, "\x01\x02"+sized)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for kind := range byte(32) {
+				for _, body := range bodies {
+					if _, err := ParseAtMost(seal(kind, body), 1<<20); err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
+						t.Fatalf("type %d, %q: %v", kind, body, err)
+					}
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
+				t.Errorf("lengths of %d: %d MB were taken for %d payloads", n, taken>>20, 32*len(bodies))
+			}
+		}
+	}
+}

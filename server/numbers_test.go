@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/resp"
+)
+
+// extremes are the numbers at which a conversion, a sum of times, a product with 1000 or a
+// million, or the integers of Lua come to their end.
+var extremes = strings.Fields(`0 -0 1 -1 +1 01 1.5 2147483647 2147483648 -2147483648 4294967295 4294967296 9223372036854 9223372036855 922337203685477 922337203685478
+	9007199254740991 9007199254740992 9007199254740993 -9007199254740993 9223372036854775 9223372036854776 9223372036854775806 9223372036854775807 9223372036854775808
+	-9223372036854775807 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616 99999999999999999999999 0x10 1e18 1e308 -1e308 1e400 5e-324 nan inf -inf`)
+
+// numbered returns every example of a command, and every option that is an integer behind
+// the first, with N in place of each of the numbers in turn.
+func numbered(c *command.Command) (lines [][]string) {
+	var calls [][]string
+	for _, e := range c.Examples {
+		calls = append(calls, strings.Fields(e.Call))
+	}
+	for _, a := range c.Args {
+		if a.Token != "" && a.Type == "integer" {
+			calls = append(calls, append(slices.Clone(calls[0]), a.Token, "1"))
+		}
+	}
+	for _, words := range calls {
+		for i, w := range words {
+			if _, err := strconv.ParseFloat(w, 64); i > 0 && err == nil {
+				line := slices.Clone(words)
+				line[i] = "N"
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// mayWait reports whether a command with a number waits for something.
+func mayWait(c *command.Command, number string) bool {
+	n, err := strconv.ParseFloat(number, 64)
+	return slices.Contains(c.Flags, "blocking") && err == nil && n >= 0
+}
+
+// TestExtremeNumbers runs every command of ours with all of the numbers above in each place of
+// a number, on an engine and on a redis-server. Each has a whole reply soon, and the two have
+// the same one where it has no time in it, or else the same error or none. A command that waits for something ends with its client.
+func TestExtremeNumbers(t *testing.T) {
+	_, here := start(t, here(t))
+	_, there := start(t, redistest.Start(t).URL())
+	engine, redis := dial(t, here), dial(t, there)
+	both := func(args ...string) (string, string) { return engine.do(args...), redis.do(args...) }
+	lines := 0
+	for _, c := range command.All() {
+		for _, line := range numbered(c) {
+			lines++
+			both("FLUSHALL")
+			for _, e := range c.Examples {
+				if !slices.Contains(c.Flags, "blocking") {
+					both(strings.Fields(e.Call)...)
+				}
+			}
+			for _, n := range extremes {
+				args := slices.Clone(line)
+				args[slices.Index(line, "N")] = n
+				if mayWait(c, n) {
+					for _, addr := range []string{here, there} {
+						w := dial(t, addr)
+						w.send(args...)
+						_ = w.conn.Close()
+					}
+					continue
+				}
+				got, want := both(args...)
+				for _, reply := range []string{got, want} {
+					if _, n, err := resp.Parse([]byte(reply)); err != nil || n != len(reply) {
+						t.Errorf("%q: the reply is broken: %.200q, %v", args, reply, err)
+					}
+					if strings.Contains(reply, "user_script") || strings.Contains(reply, "script:") {
+						t.Errorf("%q: an error of a script: %.200q", args, reply)
+					}
+				}
+				exact := slices.Contains([]string{"stock", "bloom", "geo", "fence"}, c.Group) // the others tell times
+				if (exact || got[0] == '-' || want[0] == '-') && got != want {
+					t.Errorf("%q: %.200q on the engine, %.200q on Redis", args, got, want)
+				}
+			}
+		}
+	}
+	if lines < 80 {
+		t.Errorf("%d lines have a number: the examples are not understood", lines)
+	}
+	for _, w := range []*wire{engine, redis} {
+		w.want("+PONG\r\n", "PING")
+	}
+}
