@@ -47,7 +47,7 @@ func strFormatFn(l *thread) int {
 		}
 		switch c {
 		case 'c':
-			item := sp.pad(nil, "", string([]byte{byte(charCode(l.checkNum(arg)))}), false)
+			item := sp.pad(nil, "", string([]byte{byte(castInt(l.checkNum(arg)))}), false)
 			out = append(out, cString(string(item))...)
 		case 'd', 'i':
 			out = sp.integer(out, toInt64(l.checkNum(arg)))

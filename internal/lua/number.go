@@ -224,9 +224,9 @@ func toInt64(x float64) int64 {
 	return math.MinInt64
 }
 
-// charCode is C's cast from double straight to int on x86-64, as the "%c" of
-// string.format does: what an int can't hold becomes the smallest one.
-func charCode(x float64) int32 {
+// castInt is C's cast from double straight to int on x86-64, as the "%c" of
+// string.format and redis.set_repl do: what an int can't hold becomes the smallest one.
+func castInt(x float64) int32 {
 	if x > math.MinInt32-1 && x < math.MaxInt32+1 {
 		return int32(x)
 	}

@@ -191,7 +191,7 @@ func redisSetRepl(l *thread) int {
 	if l.nargs() != 1 {
 		l.raise("redis.set_repl() requires two arguments.")
 	}
-	if toInt32(l.looseNum(1))&^3 != 0 {
+	if castInt(l.looseNum(1))&^3 != 0 {
 		l.raise("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
@@ -236,7 +236,7 @@ func redisLog(l *thread) int {
 	if !ok {
 		l.raise("First argument must be a number (log level).")
 	}
-	if i := toInt32(level); i < 0 || i > 3 {
+	if i := castInt(level); i < 0 || i > 3 {
 		l.raise("Invalid debug level.")
 	}
 	logger, ok := l.st.host.(Logger)
@@ -257,7 +257,7 @@ func redisLog(l *thread) int {
 		}
 	}
 	l.st.charge(len(out))
-	logger.Log(toInt32(level), string(out))
+	logger.Log(int(castInt(level)), string(out))
 	l.st.held = held
 	return 0
 }
@@ -266,7 +266,7 @@ func redisSetResp(l *thread) int {
 	if l.nargs() != 1 {
 		l.raise("redis.setresp() requires one argument.")
 	}
-	switch toInt32(l.looseNum(1)) {
+	switch castInt(l.looseNum(1)) {
 	case 2:
 		l.st.resp3 = false
 	case 3:
