@@ -1,12 +1,16 @@
 package server_test
 
 import (
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -97,5 +101,41 @@ func TestExtremeNumbers(t *testing.T) {
 	}
 	for _, w := range []*wire{engine, redis} {
 		w.want("+PONG\r\n", "PING")
+	}
+}
+
+// TestExtremeLengths wants what Redis says of extreme numbers of arguments and extreme lengths
+// of them, in front of a server and of a pool that splits commands.
+func TestExtremeLengths(t *testing.T) {
+	direct := redistest.Start(t)
+	_, here := start(t, here(t))
+	_, there := start(t, direct.URL())
+	pool := startPool(t, 3)
+	say := func(addr, text string) string {
+		defer randtest.Command(t, func() string { return strconv.Quote(text) + " to " + addr })()
+		w := dial(t, addr)
+		defer w.conn.Close()
+		w.write(text)
+		_ = w.conn.(*net.TCPConn).CloseWrite()
+		_ = w.conn.SetReadDeadline(time.Now().Add(patience))
+		got, _ := io.ReadAll(w.conn) // a connection that is reset has said all that it has to say
+		return string(got)
+	}
+	for _, n := range extremes {
+		if strings.HasPrefix(n, "2147483647") { // of so many Redis waits for the first
+			continue
+		}
+		for _, form := range []string{"*N\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n", "*3\r\n$N\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n", "*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$N\r\nx\r\n$1\r\nb\r\n$1\r\nx\r\n"} {
+			text := strings.ReplaceAll(form, "N", n)
+			want := say(direct.Addr(), text)
+			for name, addr := range map[string]string{"an engine": here, "a server": there, "a pool": pool.addr} {
+				got := say(addr, text)
+				const ours, theirs = "-ERR Protocol error: expected CRLF\r\n", "-ERR Protocol error: expected '$'"
+				strict := got == ours && strings.HasPrefix(want, theirs) // Redis takes any two bytes for the end
+				if got != want && !strict {
+					t.Errorf("%q: %s answers %.200q, Redis %.200q", text, name, got, want)
+				}
+			}
+		}
 	}
 }
