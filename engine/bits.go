@@ -80,6 +80,11 @@ func cmdGetbit(c *call) {
 	c.int(int64(it.val.str[offset>>3] >> (7 - offset&7) & 1))
 }
 
+func (c *call) popcount(b []byte) (n int64) {
+	c.inParts(len(b), 1, func(from, to int) { n += popcount(b[from:to]) })
+	return n
+}
+
 func popcount(b []byte) (n int64) {
 	for len(b) >= 8 {
 		n += int64(bits.OnesCount64(binary.LittleEndian.Uint64(b)))
@@ -131,7 +136,7 @@ func cmdBitcount(c *call) {
 	s := it.val.str
 	switch len(c.args) {
 	case 2:
-		c.int(popcount(s))
+		c.int(c.popcount(s))
 		return
 	case 4, 5:
 	default:
@@ -162,7 +167,7 @@ func cmdBitcount(c *call) {
 		return
 	}
 	first, last := r.from>>3, r.to>>3
-	n := popcount(s[first : last+1])
+	n := c.popcount(s[first : last+1])
 	n -= int64(bits.OnesCount8(s[first] &^ (0xff >> (r.from & 7))))
 	n -= int64(bits.OnesCount8(s[last] & (0x7f >> (r.to & 7))))
 	c.int(n)
@@ -170,12 +175,15 @@ func cmdBitcount(c *call) {
 
 // bitpos returns the position of the first bit in the range with the value
 // given, or -1.
-func bitpos(s []byte, r bitRange, bit byte) int64 {
+func (c *call) bitpos(s []byte, r bitRange, bit byte) int64 {
 	skip := byte(0)
 	if bit == 0 {
 		skip = 0xff
 	}
 	for i := r.from >> 3; i <= r.to>>3; i++ {
+		if i%(8*bytesPerStep) == 0 {
+			c.work(bytesPerStep)
+		}
 		if s[i] == skip && i<<3 >= r.from {
 			continue
 		}
@@ -235,11 +243,43 @@ func cmdBitpos(c *call) {
 		c.int(-1)
 		return
 	}
-	at := bitpos(s, r, byte(bit))
+	at := c.bitpos(s, r, byte(bit))
 	if at < 0 && bit == 0 && len(c.args) < 5 {
 		at = length * 8 // zeros follow the string
 	}
 	c.int(at)
+}
+
+// bitop fills out with what the sources have from at on. A source that ends has zeros there.
+func bitop(op, out []byte, sources [][]byte, at int) {
+	rest := func(s []byte) []byte { return s[min(at, len(s)):min(at+len(out), len(s))] }
+	copy(out, rest(sources[0]))
+	switch {
+	case is(op, "not"):
+		for i := range out {
+			out[i] = ^out[i]
+		}
+	case is(op, "and"):
+		for _, s := range sources[1:] {
+			s = rest(s)
+			for i, b := range s {
+				out[i] &= b
+			}
+			clear(out[len(s):])
+		}
+	case is(op, "or"):
+		for _, s := range sources[1:] {
+			for i, b := range rest(s) {
+				out[i] |= b
+			}
+		}
+	default:
+		for _, s := range sources[1:] {
+			for i, b := range rest(s) {
+				out[i] ^= b
+			}
+		}
+	}
 }
 
 func cmdBitop(c *call) {
@@ -277,32 +317,7 @@ func cmdBitop(c *call) {
 		return
 	}
 	out := make([]byte, longest)
-	copy(out, sources[0])
-	switch {
-	case is(op, "not"):
-		for i := range out {
-			out[i] = ^out[i]
-		}
-	case is(op, "and"):
-		for _, s := range sources[1:] {
-			for i, b := range s {
-				out[i] &= b
-			}
-			clear(out[len(s):])
-		}
-	case is(op, "or"):
-		for _, s := range sources[1:] {
-			for i, b := range s {
-				out[i] |= b
-			}
-		}
-	default:
-		for _, s := range sources[1:] {
-			for i, b := range s {
-				out[i] ^= b
-			}
-		}
-	}
+	c.inParts(longest, len(sources), func(from, end int) { bitop(op, out[from:end], sources, from) })
 	it := c.setString(to, out)
 	it.val.raw = true
 	c.changed(to)

@@ -60,6 +60,11 @@ func (c *call) outgrow(size int) {
 		return
 	}
 	c.e.stirrer.stir()
+	if c.running != nil && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
+		c.look()
+		c.roomy = min(size+longReply, most)
+		return
+	}
 	c.roomy = max(most, size)
 }
 

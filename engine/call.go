@@ -34,21 +34,23 @@ type call struct {
 	logged  bool       // effects replaces args, even when it is empty
 	touched [][]byte   // keys changed, when somebody wants to know
 
-	oom       bool     // there was too little memory when the command began
-	try       bool     // don't wait for locks
-	busy      bool     // nothing was run, for want of a lock
-	scripted  bool     // called by a script
-	behind    []byte   // messages, to go behind the reply of a command that waited
-	reads     bool     // a script's command reads
-	noBlock   bool     // in a transaction or a script
-	confirms  bool     // the reply is of subscriptions, which CLIENT REPLY leaves
-	from      int      // where the reply begins in w
-	roomy     int      // how large it may be before somebody has to look
-	broadcast [][]byte // keys changed, for CLIENT TRACKING with BCAST
-	only      []byte   // the one key to look at, when a blocked command is redone
-	wait      *Wait    // set by a command that has to wait
-	after     func()   // see unlocked
-	script    compiled // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
+	oom       bool       // there was too little memory when the command began
+	try       bool       // don't wait for locks
+	busy      bool       // nothing was run, for want of a lock
+	scripted  bool       // called by a script
+	running   *scriptRun // the script, nil for none that can be stopped
+	worked    int        // steps since the call last looked whether it may go on
+	behind    []byte     // messages, to go behind the reply of a command that waited
+	reads     bool       // a script's command reads
+	noBlock   bool       // in a transaction or a script
+	confirms  bool       // the reply is of subscriptions, which CLIENT REPLY leaves
+	from      int        // where the reply begins in w
+	roomy     int        // how large it may be before somebody has to look
+	broadcast [][]byte   // keys changed, for CLIENT TRACKING with BCAST
+	only      []byte     // the one key to look at, when a blocked command is redone
+	wait      *Wait      // set by a command that has to wait
+	after     func()     // see unlocked
+	script    compiled   // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
 	keyBuf    []int
 }
 

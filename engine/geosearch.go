@@ -79,7 +79,7 @@ func (c *call) geosearch(q geoQuery) {
 	if q.count != 0 && q.order == 0 && !q.any {
 		q.order = 1
 	}
-	c.geoReply(&q, q.find())
+	c.geoReply(&q, q.find(c))
 }
 
 // geoArgs reads everything behind the key.
@@ -207,7 +207,7 @@ func (c *call) geoBox(q *geoQuery, args [][]byte) bool {
 }
 
 // find returns the points in the shape, in the order asked for.
-func (q *geoQuery) find() []geoHit {
+func (q *geoQuery) find(c *call) []geoHit {
 	var hits []geoHit
 	limit := 0
 	if q.any {
@@ -229,6 +229,7 @@ func (q *geoQuery) find() []geoHit {
 		from, to := cell.scores()
 		in := byScore{&scoreRange{min: float64(from), max: float64(to), maxEx: true}}
 		for at := q.z.begin(in); at.ok() && !at.above(in); at = at.next() {
+			c.work(2 * stepsPerMember)
 			lon, lat := geoDecode(at.score())
 			if d, ok := q.shape.distance(lon, lat); ok {
 				hits = append(hits, geoHit{at.member(), lon, lat, at.score(), d})
@@ -240,7 +241,10 @@ func (q *geoQuery) find() []geoHit {
 		last = i
 	}
 	if q.order != 0 {
-		slices.SortStableFunc(hits, func(a, b geoHit) int { return q.order * cmp.Compare(a.dist, b.dist) })
+		slices.SortStableFunc(hits, func(a, b geoHit) int {
+			c.work(1)
+			return q.order * cmp.Compare(a.dist, b.dist)
+		})
 	}
 	if q.count > 0 && int64(len(hits)) > q.count {
 		hits = hits[:q.count]
@@ -253,6 +257,7 @@ func (c *call) geoReply(q *geoQuery, hits []geoHit) {
 		obj := c.newZset()
 		z := obj.v.(*zset)
 		for _, h := range hits {
+			c.work(2 * stepsPerMember)
 			score := h.score
 			if q.storeDist {
 				score = h.dist / q.shape.unit

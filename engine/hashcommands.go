@@ -390,6 +390,7 @@ func cmdHscan(c *call) {
 	c.cursor(next)
 	start, n := c.begin(), 0
 	for _, name := range names {
+		c.workMatch(opts.pattern, name)
 		if opts.matches(name) {
 			c.str(name)
 			f, _ := h.get(view(name))

@@ -89,6 +89,7 @@ func cmdPfcount(c *call) {
 // hllUnion takes the greatest of each register over keys.
 func (c *call) hllUnion(union *[hyll.Registers]byte, keys [][]byte) (dense, ok bool) {
 	for _, key := range keys {
+		c.work(hyll.Registers / 4)
 		it := c.read(key)
 		if it == nil {
 			continue

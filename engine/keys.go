@@ -179,14 +179,16 @@ func cmdCopy(c *call) {
 	}
 	c.db = to
 	defer func() { c.db = from }()
-	if c.write(dst) != nil {
-		if !replace {
-			c.int(0)
-			return
-		}
+	there := c.write(dst) != nil
+	if there && !replace {
+		c.int(0)
+		return
+	}
+	copied := c.clone(&it.val) // before anything is changed: it may be stopped
+	if there {
 		c.remove(dst)
 	}
-	c.adopt(dst, &item{val: c.clone(&it.val)}, it.val.expire)
+	c.adopt(dst, &item{val: copied}, it.val.expire)
 	c.changed(dst)
 	c.notify(eventGeneric, "copy_to", dst)
 	c.int(1)
@@ -203,11 +205,15 @@ func (c *call) clone(v *value) value {
 	case *list:
 		out.obj = newList()
 		l := out.obj.v.(*list)
-		o.all(func(s string) bool { l.pushBack(s); return true })
+		o.all(func(s string) bool {
+			c.work(stepsPerMember)
+			l.pushBack(s)
+			return true
+		})
 	case *set:
-		out.obj = &object{kindSet, o.clone()}
+		out.obj = &object{kindSet, o.clone(c.work)}
 	case *zset:
-		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load())}
+		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load(), c.work)}
 	case *hash:
 		out.obj = c.newHash()
 		h := out.obj.v.(*hash)
@@ -215,6 +221,7 @@ func (c *call) clone(v *value) value {
 			h.big = &dict[field]{}
 		}
 		o.each(func(name string, f field) bool {
+			c.work(2 * stepsPerMember)
 			h.set(view(name), view(f.value))
 			if f.expire != 0 {
 				h.setExpire(view(name), f.expire)

@@ -51,20 +51,40 @@ func cmdLcs(c *call) {
 	c.unlocked(func() { c.lcs(a, b, onlyLen, idx, withLen, least) })
 }
 
+// lcs keeps two rows of the table of lengths, and of the others one bit for each place, which
+// says whether the way back goes up or left. The shorter string is the row.
 func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
-	width := len(b) + 1
-	best := make([]uint32, (len(a)+1)*width)
-	at := func(i, j int) uint32 { return best[i*width+j] }
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			if a[i-1] == b[j-1] {
-				best[i*width+j] = at(i-1, j-1) + 1
-			} else {
-				best[i*width+j] = max(at(i-1, j), at(i, j-1))
-			}
-		}
+	swapped, tie := len(b) > len(a), uint32(0)
+	if swapped {
+		a, b, tie = b, a, 1 // of two ways that are as good, the way back takes that of a shorter b
 	}
-	length := at(len(a), len(b))
+	above, row := make([]uint32, len(b)+1), make([]uint32, len(b)+1)
+	var ups []uint64
+	if !onlyLen {
+		ups = make([]uint64, (len(a)*len(b)+63)/64)
+	}
+	for i, x := range a {
+		at := i * len(b)
+		for from := 0; from < len(b); from += stepsPerLook {
+			to := min(from+stepsPerLook, len(b))
+			for j := from; j < to; j++ {
+				switch up, left := above[j+1], row[j]; {
+				case x == b[j]:
+					row[j+1] = above[j] + 1
+				case up+tie > left:
+					row[j+1] = up
+					if ups != nil {
+						ups[(at+j)>>6] |= 1 << ((at + j) & 63)
+					}
+				default:
+					row[j+1] = left
+				}
+			}
+			c.work(1 + (to-from)/4)
+		}
+		above, row = row, above
+	}
+	length := above[len(b)]
 	if onlyLen {
 		c.int(int64(length))
 		return
@@ -80,6 +100,9 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 	emit := func(a1, a2, b1, b2 int) {
 		if n := int64(a2 - a1 + 1); n >= least {
 			count++
+			if swapped {
+				a1, a2, b1, b2 = b1, b2, a1, a2
+			}
 			if withLen {
 				c.array(3)
 			} else {
@@ -101,6 +124,7 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 	const none = -1
 	a1, a2, b1, b2 := none, 0, 0, 0
 	for i > 0 && j > 0 {
+		c.work(1)
 		flush := false
 		if a[i-1] == b[j-1] {
 			left--
@@ -115,7 +139,7 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 			i--
 			j--
 		} else {
-			if at(i-1, j) > at(i, j-1) {
+			if at := (i-1)*len(b) + j - 1; ups[at>>6]>>(at&63)&1 == 1 {
 				i--
 			} else {
 				j--

@@ -286,7 +286,7 @@ func cmdLrem(c *call) {
 		c.int(0)
 		return
 	}
-	removed := l.removeEqual(text(c.args[3]), count)
+	removed := l.removeEqual(text(c.args[3]), count, c.work)
 	if removed > 0 {
 		c.changed(key)
 		c.notify(eventList, "lrem", key)
@@ -298,8 +298,8 @@ func cmdLrem(c *call) {
 }
 
 // removeEqual removes the first count elements equal to s, the last when count
-// is negative, all when it is 0.
-func (l *list) removeEqual(s string, count int64) (removed int) {
+// is negative, all when it is 0. work counts the steps up to the first.
+func (l *list) removeEqual(s string, count int64, work func(int)) (removed int) {
 	limit := count
 	if count < 0 {
 		limit = -count
@@ -307,7 +307,12 @@ func (l *list) removeEqual(s string, count int64) (removed int) {
 	if count == 0 || count == math.MinInt64 {
 		limit = math.MaxInt64
 	}
-	full := func() bool { return int64(removed) == limit }
+	full := func() bool {
+		if removed == 0 {
+			work(1)
+		}
+		return int64(removed) == limit
+	}
 	if count >= 0 {
 		for k := l.first; k != nil && !full(); {
 			next := k.next
@@ -358,6 +363,7 @@ func cmdLinsert(c *call) {
 	}
 	p := l.at(0)
 	for p.ok() && p.value() != string(c.args[3]) {
+		c.work(2)
 		p = p.next()
 	}
 	if !p.ok() {
@@ -432,6 +438,7 @@ func (c *call) lpos(l *list, s string, rank, count, limit int64) {
 	start := c.begin()
 	found, matches := 0, int64(0)
 	for i := 0; p.ok() && (limit == 0 || int64(i) < limit); i++ {
+		c.work(2)
 		if p.value() == s {
 			matches++
 			if matches >= rank {

@@ -37,6 +37,10 @@ func (c *call) panicked(from int, r any) {
 		c.w = resp.AppendError(give(c.w[:from]), c.tooLarge())
 		return
 	}
+	if _, ok := r.(stopped); ok {
+		c.w = resp.AppendError(give(c.w[:from]), errStopped)
+		return
+	}
 	name := ""
 	if c.cmd != nil {
 		name = c.cmd.name

@@ -17,6 +17,7 @@ func cmdKeys(c *call) {
 			continue
 		}
 		ks.keys.each(func(it *item) bool {
+			c.work(1)
 			if it.val.expire == 0 || it.val.expire >= c.time() {
 				names = append(names, it.key)
 			}
@@ -26,6 +27,7 @@ func cmdKeys(c *call) {
 	c.unlocked(func() {
 		start, n := c.begin(), 0
 		for _, name := range names {
+			c.workMatch(pattern, name)
 			if all || glob.Match(pattern, view(name)) {
 				c.str(name)
 				n++
@@ -135,6 +137,7 @@ func cmdScan(c *call) {
 			names = append(names, it.key)
 		}, &budget, &seen, opts.count)
 		for _, name := range names {
+			c.workMatch(opts.pattern, name)
 			if opts.matches(name) {
 				c.str(name)
 				n++

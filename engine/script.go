@@ -19,6 +19,7 @@ type scriptHost struct {
 	allowOOM bool
 	digest   string
 	run      scriptRun
+	running  *scriptRun // run, while it is Lua that runs
 	tx       Tx
 	reply    []byte
 	long     bool        // the last command took so
@@ -111,10 +112,13 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 		inv.Deadline = time.Now().Add(t)
 	}
 	h.run.interrupt.Clear()
+	h.run.deadline = inv.Deadline
 	h.run.wrote.Store(false)
 	h.run.held, h.run.all = c.held, c.all
 	c.e.scripts.begin(&h.run, c.e.scriptLimit)
 	defer c.e.scripts.end(&h.run)
+	h.running = &h.run
+	defer func() { h.running = nil }()
 	// The error is the reply too.
 	if err := c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)); errors.Is(err, lua.ErrInternal) {
 		c.e.panicked("script", sc.digest, err)
@@ -225,7 +229,7 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	kept, keyBuf, charges := c.effects.commands[:0], c.keyBuf, c.charges
 	*c = call{
 		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
-		held: outer.held, all: outer.all, home: outer.home, homeKey: outer.homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true,
+		held: outer.held, all: outer.all, home: outer.home, homeKey: outer.homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true, running: h.running,
 		effects: effects{commands: kept}, charges: charges,
 	}
 	if c.e.monitors.n.Load() > 0 {

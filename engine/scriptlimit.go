@@ -17,6 +17,8 @@ const (
 // A scriptRun is a script that is running.
 type scriptRun struct {
 	interrupt lua.Interrupt
+	deadline  time.Time // zero for none
+	looked    func()    // of tests: called when a command looks whether it may go on
 	wrote     atomic.Bool
 	began     time.Time
 	held      shardSet

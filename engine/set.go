@@ -200,12 +200,16 @@ func (s *set) sample(n int, f func(m []byte)) {
 	})
 }
 
-func (s *set) clone() *set {
+func (s *set) clone(work func(int)) *set {
 	c := *s
 	c.packed = slices.Clone(s.packed)
 	if s.big != nil {
 		c.big = &bigSet{}
-		s.each(func(m []byte) bool { c.big.add(m); return true })
+		s.each(func(m []byte) bool {
+			work(stepsPerMember)
+			c.big.add(m)
+			return true
+		})
 	}
 	return &c
 }

@@ -65,7 +65,7 @@ func (r *setRun) step(longest int) {
 		}
 		delete(r.want, m)
 	case op == 14:
-		r.s = r.s.clone()
+		r.s = r.s.clone(func(int) {})
 	default:
 		n := 0
 		r.s.sample(1+len(r.want)/2, func(m []byte) { n += int(b2i(r.want[string(m)])) })

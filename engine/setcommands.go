@@ -284,7 +284,7 @@ func (c *call) sets(keys [][]byte) ([]*set, bool) {
 
 // intersect calls f for the members that all sets have, until it returns
 // false.
-func intersect(sets []*set, f func(m []byte) bool) {
+func (c *call) intersect(sets []*set, f func(m []byte) bool) {
 	if slices.Contains(sets, nil) {
 		return
 	}
@@ -292,6 +292,7 @@ func intersect(sets []*set, f func(m []byte) bool) {
 	slices.SortStableFunc(sets, func(a, b *set) int { return a.len() - b.len() })
 	sets[0].each(func(m []byte) bool {
 		for _, s := range sets[1:] {
+			c.work(stepsPerMember)
 			if s != sets[0] && !s.has(m) {
 				return true
 			}
@@ -302,10 +303,14 @@ func intersect(sets []*set, f func(m []byte) bool) {
 
 func (c *call) combineSets(op byte, sets []*set) *set {
 	out := &set{limits: c.e.config.limits.Load()}
-	add := func(m []byte) bool { out.add(m); return true }
+	add := func(m []byte) bool {
+		c.work(stepsPerMember)
+		out.add(m)
+		return true
+	}
 	switch op {
 	case 'i':
-		intersect(sets, add)
+		c.intersect(sets, add)
 	case 'u':
 		for _, s := range sets {
 			if s != nil {
@@ -318,6 +323,7 @@ func (c *call) combineSets(op byte, sets []*set) *set {
 		}
 		sets[0].each(func(m []byte) bool {
 			for _, s := range sets[1:] {
+				c.work(stepsPerMember)
 				if s != nil && s.has(m) {
 					return true
 				}
@@ -383,8 +389,9 @@ func cmdSintercard(c *call) {
 		return
 	}
 	n := int64(0)
-	intersect(sets, func([]byte) bool {
+	c.intersect(sets, func([]byte) bool {
 		n++
+		c.work(1)
 		return limit == 0 || n < limit
 	})
 	c.int(n)
@@ -433,6 +440,7 @@ func cmdSscan(c *call) {
 	start := c.begin()
 	next, n := uint64(0), 0
 	emit := func(m []byte) bool {
+		c.workMatch(opts.pattern, text(m))
 		if opts.matches(text(m)) {
 			c.bulk(m)
 			n++

@@ -75,7 +75,10 @@ func (c *call) sort(readonly bool) {
 	}
 	it := c.read(c.args[1])
 	var elements []sortElement
-	add := func(b []byte) { elements = append(elements, sortElement{val: clone(b)}) }
+	add := func(b []byte) {
+		c.work(8 + len(b)/bytesPerStep)
+		elements = append(elements, sortElement{val: clone(b)})
+	}
 	if it != nil {
 		switch o := it.val; o.kind() {
 		case kindList:
@@ -136,6 +139,7 @@ func (c *call) sortElements(q *sortQuery, elements []sortElement) bool {
 	}
 	slices.SortStableFunc(elements, func(a, b sortElement) int {
 		n := 0
+		c.work(2 + len(a.by)/bytesPerStep)
 		switch {
 		case !q.alpha:
 			if n = cmp.Compare(a.score, b.score); n == 0 {
@@ -171,9 +175,11 @@ func outOfRange(f float64, text []byte) bool {
 // string at the key with the element in place of *, or a field of the hash
 // there.
 func (c *call) pattern(pattern, element []byte) []byte {
+	c.work(2)
 	if string(pattern) == "#" {
 		return element
 	}
+	c.work(stepsPerMember + (len(pattern)+len(element))/bytesPerStep)
 	before, after, found := bytes.Cut(pattern, []byte("*"))
 	if !found {
 		return nil

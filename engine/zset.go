@@ -255,7 +255,7 @@ func (z *zset) reserve(scores []float64, pairs [][]byte) {
 }
 
 // clone returns a copy in the same form.
-func (z *zset) clone(limits *limits) *zset {
+func (z *zset) clone(limits *limits, work func(int)) *zset {
 	out := &zset{limits: limits}
 	if !z.large() {
 		out.packed = append(zpacked(packed(nil).reserve(len(z.packed))), z.packed...)
@@ -264,6 +264,7 @@ func (z *zset) clone(limits *limits) *zset {
 	}
 	out.enlarge()
 	for at := z.first(); at.ok(); at = at.next() {
+		work(2 * stepsPerMember)
 		out.tree.add(view(at.member()), at.score())
 	}
 	return out

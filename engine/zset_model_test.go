@@ -75,7 +75,7 @@ func (r *zsetRun) step(longest []int) {
 		r.z.remove(r.z.at(from), size)
 		r.want = slices.Delete(r.want, from, from+size)
 	case op == 7 && n > 0:
-		r.z = r.z.clone(r.z.limits)
+		r.z = r.z.clone(r.z.limits, func(int) {})
 	}
 	if r.z.large() != large {
 		r.t.Fatalf("large is %v, with %d members", r.z.large(), n)

@@ -327,6 +327,7 @@ func cmdZscan(c *call) {
 	start := c.begin()
 	next, n := uint64(0), 0
 	emit := func(at zcursor) {
+		c.workMatch(opts.pattern, at.member())
 		if opts.matches(at.member()) {
 			c.str(at.member())
 			var buf [32]byte

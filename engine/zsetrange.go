@@ -241,6 +241,7 @@ func (c *call) newOutput(q *zquery) *zoutput {
 func (o *zoutput) add(at zcursor) {
 	if o.into != nil {
 		z := o.into.v.(*zset)
+		o.c.work(2 * stepsPerMember)
 		z.set(view(at.member()), at.score())
 		return
 	}
@@ -334,6 +335,7 @@ func (c *call) zremrange(event string, each func(*zset, func(zcursor))) {
 	var from zcursor
 	n := 0
 	each(z, func(at zcursor) { // which are one behind the other
+		c.work(1)
 		if n++; n == 1 {
 			from = at
 		}

@@ -163,7 +163,8 @@ func (c *call) zcombine(op byte, store bool) {
 	if !store { // a result that is not kept has no small form
 		z.enlarge()
 	}
-	zcombine(op, in, aggregate, func(m []byte, score float64) bool {
+	c.zmerge(op, in, aggregate, func(m []byte, score float64) bool {
+		c.work(2 * stepsPerMember)
 		z.set(m, score)
 		return true
 	})
@@ -177,9 +178,9 @@ func (c *call) zcombine(op byte, store bool) {
 	}
 }
 
-// zcombine calls f for the members of the union, intersection or difference,
+// zmerge calls f for the members of the union, intersection or difference,
 // until it returns false.
-func zcombine(op byte, in []zinput, aggregate func(a, b float64) float64, f func([]byte, float64) bool) {
+func (c *call) zmerge(op byte, in []zinput, aggregate func(a, b float64) float64, f func([]byte, float64) bool) {
 	if op == 'd' {
 		for i := range in[1:] {
 			if in[i+1].z == in[0].z && in[i+1].s == in[0].s {
@@ -188,6 +189,7 @@ func zcombine(op byte, in []zinput, aggregate func(a, b float64) float64, f func
 		}
 		in[0].each(func(m []byte, score float64) bool {
 			for i := range in[1:] {
+				c.work(stepsPerMember)
 				if _, there := in[i+1].score(m); there {
 					return true
 				}
@@ -203,6 +205,7 @@ func zcombine(op byte, in []zinput, aggregate func(a, b float64) float64, f func
 		in[0].each(func(m []byte, score float64) bool {
 			sum := weighted(score, in[0].weight)
 			for i := range in[1:] {
+				c.work(stepsPerMember)
 				more, there := in[i+1].score(m)
 				if !there {
 					return true
@@ -216,6 +219,7 @@ func zcombine(op byte, in []zinput, aggregate func(a, b float64) float64, f func
 	sums := map[string]float64{}
 	for i := range in {
 		in[i].each(func(m []byte, score float64) bool {
+			c.work(2 * stepsPerMember)
 			w := weighted(score, in[i].weight)
 			if old, there := sums[string(m)]; there {
 				w = aggregate(old, w)
@@ -246,8 +250,9 @@ func cmdZintercard(c *call) {
 		return
 	}
 	n := int64(0)
-	zcombine('i', in, aggregateSum, func([]byte, float64) bool {
+	c.zmerge('i', in, aggregateSum, func([]byte, float64) bool {
 		n++
+		c.work(1)
 		return limit == 0 || n < limit
 	})
 	c.int(n)

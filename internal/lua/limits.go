@@ -48,6 +48,9 @@ type Interrupt struct{ flag atomic.Bool }
 // Set asks for the end of the run.
 func (i *Interrupt) Set() { i.flag.Store(true) }
 
+// IsSet reports whether the end was asked for.
+func (i *Interrupt) IsSet() bool { return i.flag.Load() }
+
 // Clear makes the Interrupt ready to be used again.
 func (i *Interrupt) Clear() { i.flag.Store(false) }
 
