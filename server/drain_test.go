@@ -81,7 +81,7 @@ func TestShutdownWhileTheBackendHangs(t *testing.T) {
 				if err != context.DeadlineExceeded { //nolint:errorlint // exactly this
 					t.Errorf("Shutdown: %v, want DeadlineExceeded", err)
 				}
-			case <-time.After(3 * time.Second):
+			case <-time.After(patience):
 				t.Error("Shutdown hangs")
 				backend.Kill()
 				t.Log(<-done)
