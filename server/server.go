@@ -181,7 +181,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		if exposed(a) && s.users.Load().unguarded() {
 			_ = l.Close()
-			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+			return nil, exposedError(address)
 		}
 		if s.opts.TLS != nil {
 			l = tls.NewListener(l, s.opts.TLS)
