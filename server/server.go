@@ -43,6 +43,7 @@ type Server struct {
 	followed servers                    // by poolConn; of the tick
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
+	backend *proxy.Watch // tells when it is lost
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
@@ -111,6 +112,7 @@ func New(opts Options) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
 	if !s.inPool() {
+		s.backend = proxy.NewWatch(opts.Backend.Name(), LogChanges(opts.Logger))
 		if _, err := s.upstream(resp.RESP2); err != nil {
 			return nil, err
 		}
@@ -152,7 +154,9 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	u, err := proxy.NewUpstream(s.proxyOptions(p))
+	opts := s.proxyOptions(p)
+	opts.Watch = s.backend
+	u, err := proxy.NewUpstream(opts)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,8 @@ func usersOf(c poolfile.Pool) map[string]string {
 // newPool returns the pool that a file describes, and its Sentinels if it has any.
 func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
-		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow}
+		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
+		Told: server.LogChanges(log)}
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}
