@@ -241,9 +241,9 @@ func (b *inbox) close() {
 	b.wakeAll(nil)
 }
 
-// publishVerb finds out once whether the server has sharded pub/sub: whether it
-// is one of a cluster, from Redis 7 on. A server that never tells, because the
-// user may not ask or INFO is unknown to it, is taken for none.
+// publishVerb finds out once whether scripts publish on sharded channels: on a cluster, from
+// Redis 7 on. HELLO tells, through a proxy in front of a cluster too. A server without HELLO, or
+// without either field in its answer, is taken for none.
 func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	verb := b.verb
@@ -252,12 +252,12 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 		return verb, nil
 	}
 	verb = "PUBLISH"
-	if b.client.topology != nil {
-		info, err := b.client.conn.Do(ctx, Cmd{Name: "INFO", Args: []string{"server"}, Flags: ReadOnly}).Text()
-		if _, answered := errors.AsType[ServerError](err); err != nil && (!answered || IsCode(err, "BUSY")) {
-			return "", err
+	if _, listens := b.client.conn.(Subscriber); listens {
+		r := b.client.conn.Do(ctx, Cmd{Name: "HELLO", Flags: ReadOnly})
+		if _, answered := errors.AsType[ServerError](r.Err); r.Err != nil && (!answered || IsCode(r.Err, "BUSY")) {
+			return "", r.Err
 		}
-		if strings.Contains(info, "redis_mode:cluster") && serverMajor(info) >= 7 {
+		if mode, major := greeting(r); mode == "cluster" && major >= 7 {
 			verb = "SPUBLISH"
 		}
 	}
@@ -267,18 +267,19 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	return verb, nil
 }
 
-// serverMajor reads the major version from INFO server. Valkey names the Redis
-// version that it is compatible with in the same field.
-func serverMajor(info string) int {
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			major, _, _ := strings.Cut(v, ".")
-			n, err := strconv.Atoi(major)
-			if err != nil {
-				return 0
-			}
-			return n
+// greeting reads the mode and the major version from a reply to HELLO. Valkey's versions begin
+// with 7.
+func greeting(r Reply) (mode string, major int) {
+	fields, _ := r.Array()
+	for i := 0; i+1 < len(fields); i += 2 {
+		value, _ := fields[i+1].(string)
+		switch fields[i] {
+		case "mode":
+			mode = value
+		case "version":
+			first, _, _ := strings.Cut(value, ".")
+			major, _ = strconv.Atoi(first) // 0 if it is none
 		}
 	}
-	return 0
+	return mode, major
 }

@@ -32,6 +32,9 @@ func (p *published) Subscribe(_ context.Context, channel string, _ bool, on func
 	}, nil
 }
 
+// Do answers HELLO.
+func (*published) Do(context.Context, Cmd) Reply { return hello("7.0.15", "standalone") }
+
 func (p *published) send(payload string, lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,19 +99,27 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-func TestServerMajor(t *testing.T) {
-	for info, want := range map[string]int{
-		"# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n": 7,
-		"redis_version:6.2.6\r\n":                                    6, "redis_version:x": 0, "": 0,
-	} {
-		if got := serverMajor(info); got != want {
-			t.Errorf("serverMajor(%q) = %d, want %d", info, got, want)
+func hello(version, mode string) Reply {
+	return Reply{Val: []any{"server", "redis", "version", version, "proto", int64(2), "mode", mode, "modules", []any{}}}
+}
+
+func TestGreeting(t *testing.T) {
+	for version, want := range map[string]int{"7.0.15": 7, "6.2.6": 6, "8": 8, "x": 0, "": 0} {
+		if mode, major := greeting(hello(version, "cluster")); mode != "cluster" || major != want {
+			t.Errorf("version %q: %s, %d; want cluster, %d", version, mode, major, want)
+		}
+	}
+	for _, r := range []Reply{{}, {Val: "hello"}, {Val: []any{"mode"}}, {Val: []any{int64(1), int64(2), "mode", nil}}} {
+		if mode, major := greeting(r); mode != "" || major != 0 {
+			t.Errorf("%v: %q, %d", r.Val, mode, major)
 		}
 	}
 }
 
 // mute never confirms a subscription.
 type mute struct{ *gate }
+
+func (mute) Do(context.Context, Cmd) Reply { return hello("7.0.15", "standalone") }
 
 func (mute) Subscribe(ctx context.Context, _ string, _ bool, _ func(string, bool)) (func(), error) {
 	<-ctx.Done()
@@ -137,15 +148,15 @@ func TestCloseEndsSubscribing(t *testing.T) {
 	}
 }
 
-// sharded is a node of a cluster that answers INFO as the test says.
+// sharded is a node of a cluster that answers HELLO as the test says.
 type sharded struct {
 	*published
-	info []Reply // one a call
+	greetings []Reply // one a call
 }
 
 func (s *sharded) Do(context.Context, Cmd) Reply {
-	r := s.info[0]
-	s.info = s.info[1:]
+	r := s.greetings[0]
+	s.greetings = s.greetings[1:]
 	return r
 }
 
@@ -153,20 +164,20 @@ func (*sharded) Node(string) string                        { return "" } // not 
 func (*sharded) Primaries(context.Context) ([]Conn, error) { return nil, nil }
 
 func TestWaiterVerb(t *testing.T) {
-	cluster := Reply{Val: "redis_version:7.0.15\r\nredis_mode:cluster\r\n"}
+	cluster := hello("7.0.15", "cluster")
 	for name, tc := range map[string]struct {
-		info  []Reply
-		verbs []string // of Waiters made one after another; "" is an error
+		greetings []Reply
+		verbs     []string // of Waiters made one after another; "" is an error
 	}{
 		"a cluster":                {[]Reply{cluster}, []string{"SPUBLISH", "SPUBLISH"}},
-		"an old cluster":           {[]Reply{{Val: "redis_version:6.2.6\r\nredis_mode:cluster\r\n"}}, []string{"PUBLISH", "PUBLISH"}},
-		"one server":               {[]Reply{{Val: "redis_version:7.0.15\r\nredis_mode:standalone\r\n"}}, []string{"PUBLISH", "PUBLISH"}},
-		"may not ask":              {[]Reply{{Err: ServerError("NOPERM no INFO")}}, []string{"PUBLISH", "PUBLISH"}},
+		"an old cluster":           {[]Reply{hello("6.2.6", "cluster")}, []string{"PUBLISH", "PUBLISH"}},
+		"one server":               {[]Reply{hello("7.0.15", "standalone")}, []string{"PUBLISH", "PUBLISH"}},
+		"no HELLO":                 {[]Reply{{Err: ServerError("ERR unknown command 'HELLO'")}}, []string{"PUBLISH", "PUBLISH"}},
 		"no connection at first":   {[]Reply{{Err: errors.New("refused")}, cluster}, []string{"", "SPUBLISH", "SPUBLISH"}},
 		"busy with a script first": {[]Reply{{Err: ServerError("BUSY a script runs")}, cluster}, []string{"", "SPUBLISH", "SPUBLISH"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &sharded{&published{gate: newGate(), subs: make(map[string]func(string, bool))}, tc.info}
+			s := &sharded{&published{gate: newGate(), subs: make(map[string]func(string, bool))}, tc.greetings}
 			c := newTestClient(t, s)
 			for i, want := range tc.verbs {
 				w, err := c.Waiter(t.Context(), "n", "k")
@@ -188,7 +199,7 @@ func TestWaiterVerb(t *testing.T) {
 func TestLostChannelWakesItsWaiters(t *testing.T) {
 	s := &sharded{
 		&published{gate: newGate(), subs: make(map[string]func(string, bool))},
-		[]Reply{{Val: "redis_version:7.0.15\r\nredis_mode:cluster\r\n"}},
+		[]Reply{hello("7.0.15", "cluster")},
 	}
 	c := newTestClient(t, s)
 	a, err := c.Waiter(t.Context(), "a", "ka")

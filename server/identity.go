@@ -105,6 +105,9 @@ func (s *Server) identifyByInfo(ctx context.Context) ([]any, error) {
 		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
 			who[3] = strings.TrimSpace(version)
 		}
+		if mode, ok := strings.CutPrefix(line, "redis_mode:"); ok {
+			who[5] = strings.TrimSpace(mode)
+		}
 	}
 	return who, nil
 }
