@@ -37,7 +37,7 @@ type Exclusive struct {
 // it back by [Exclusive.Return] once nothing of the client is left in it, or Close it. It
 // fails at once while the server is known to be down.
 func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
-	if err := n.reachable(p); err != nil {
+	if err := n.reachable(ctx, p); err != nil {
 		return nil, err
 	}
 	if x := n.takeIdle(p); x != nil {
@@ -59,18 +59,23 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 	return x, nil
 }
 
-// Dedicate opens a connection for listener alone, which closes it.
+// Dedicate opens a connection for listener alone, which closes it. It fails at once while
+// the server is known to be down.
 func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
-	if err := n.reachable(p); err != nil {
+	if err := n.reachable(ctx, p); err != nil {
 		return nil, err
 	}
 	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
 }
 
-// reachable says why nothing can be asked of the server now, or nil.
-func (n *Node) reachable(p resp.Protocol) error {
+// reachable says why nothing can be asked of the server now, or nil. It waits for the first
+// attempt to connect.
+func (n *Node) reachable(ctx context.Context, p resp.Protocol) error {
 	u, err := n.Upstream(p)
 	if err != nil {
+		return err
+	}
+	if err := u.Ready(ctx); err != nil {
 		return err
 	}
 	l, err := u.get()

@@ -27,8 +27,6 @@ type Options struct {
 	// AskLimits makes the upstream ask the server for what [Upstream.Limited] reports: at each
 	// connect, and once a second while commands are sent.
 	AskLimits bool
-	// Watch, when set, is told when the server is lost and when it is back.
-	Watch *Watch
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.
 	MaxPending int
@@ -153,7 +151,6 @@ func NewUpstream(opts Options) (*Upstream, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
 	u.setDown(errors.New("not connected yet"))
-	u.opts.health.watch = opts.Watch
 	if opts.AskLimits {
 		u.opts.limits = u.noteLimits
 		u.sides.running.Add(1)
@@ -165,7 +162,7 @@ func NewUpstream(opts Options) (*Upstream, error) {
 
 const (
 	firstDelay = 10 * time.Millisecond
-	maxDelay   = time.Second
+	maxDelay   = 500 * time.Millisecond // who waits for a lock there waits on
 )
 
 // errClosed is why an Upstream that was closed has no link.
@@ -182,7 +179,7 @@ func (u *Upstream) run(ctx context.Context) {
 			u.setDown(err)
 			if ctx.Err() == nil {
 				u.failures.Add(1)
-				u.opts.health.fail(err)
+				u.opts.health.fail()
 			}
 			if first {
 				close(u.tried)
@@ -225,7 +222,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		u.lost.Add(l.abandon())
 		if ctx.Err() == nil {
-			u.opts.health.fail(err)
+			u.opts.health.fail()
 		}
 	}
 	u.setDown(errClosed)

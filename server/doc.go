@@ -23,8 +23,8 @@
 //     its key. Some with keys of several servers are split, and their replies joined.
 //     (TestPoolTutorial, TestPoolFragments) A transaction is kept here until EXEC, and
 //     goes to the server of its keys as one (TestPoolTransaction). What occupies a
-//     connection borrows one for as long (TestPoolWatch, TestPoolBlocks); who subscribes
-//     has one to each server that is listened on (TestPoolPubSub).
+//     connection borrows one for as long (TestPoolWatch, TestPoolBlocks). A subscriber has
+//     one to each server (TestPoolPubSub, TestPoolListensWithoutAServer).
 //   - Replication (SYNC, PSYNC, REPLCONF) is refused, and so is CLIENT
 //     TRACKING in RESP2, where invalidations would not come. POST and Host:
 //     close the client, as they do in Redis.

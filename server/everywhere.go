@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -170,4 +171,55 @@ func nextCursor(dst, raw []byte, at, n, next uint64) []byte {
 	}
 	dst = resp.AppendBulk(append(dst, head...), strconv.FormatUint(cursor, 10))
 	return append(dst, raw[len(head)+len(element):]...)
+}
+
+// joinNumsub adds up the subscribers of each channel, but for channels that a client listens
+// to on all servers.
+func joinNumsub(dst []byte, j *join) []byte { return joinCounts(dst, j, aboutKeys) }
+
+// joinNumsubMost is joinNumsub where each client listens on all servers.
+func joinNumsubMost(dst []byte, j *join) []byte {
+	return joinCounts(dst, j, func(string) bool { return true })
+}
+
+// joinCounts joins the numbers of subscribers: the most of a server for a channel that is
+// listened to everywhere, else the sum.
+func joinCounts(dst []byte, j *join, everywhere func(channel string) bool) []byte {
+	var sum []any
+	for _, raw := range j.replies {
+		v, _, err := resp.Parse(raw)
+		one, ok := v.([]any)
+		if err != nil || !ok || sum != nil && len(one) != len(sum) {
+			return resp.AppendError(dst, errNumsub.Error())
+		}
+		if sum == nil {
+			sum = one
+			continue
+		}
+		for i := 1; i < len(one); i += 2 {
+			a, _ := sum[i].(int64)
+			b, _ := one[i].(int64)
+			if name, _ := one[i-1].(string); everywhere(name) {
+				sum[i] = max(a, b)
+			} else {
+				sum[i] = a + b
+			}
+		}
+	}
+	return appendValue(dst, resp.RESP2, sum)
+}
+
+var errNumsub = errors.New("ERR redoubt: servers answered with different channels")
+
+// joinMost takes the largest number: patterns are on all servers.
+func joinMost(dst []byte, j *join) []byte {
+	var most int64
+	for _, raw := range j.replies {
+		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
+		if raw[0] != ':' || !ok {
+			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
+		}
+		most = max(most, n)
+	}
+	return resp.AppendInt(dst, most)
 }

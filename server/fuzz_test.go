@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -40,7 +39,6 @@ func FuzzSession(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		defer randtest.Command(t, func() string { return strconv.Quote(string(input)) })()
 		n++
 		witness.tb = t
 		text := strconv.Itoa(n)

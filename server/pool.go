@@ -30,6 +30,10 @@ func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) {
 	if s.poolConn != nil {
 		s.poolConn.follow()
 	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 	return old
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -69,10 +70,13 @@ func (c *session) slotOf(key []byte) uint16 {
 }
 
 // joinOf returns how the replies to a command of everywhere are joined. In a cluster a client
-// has each of its patterns on one node.
+// has each of its patterns and channels on one node, in front of servers on all of them.
 func (c *session) joinOf(name string) func(dst []byte, j *join) []byte {
-	if c.slots != nil && name == "pubsub numpat" {
+	switch {
+	case c.slots != nil && name == "pubsub numpat":
 		return joinSums
+	case c.slots == nil && name == "pubsub numsub":
+		return joinNumsubMost
 	}
 	return everywhere[name]
 }
@@ -151,10 +155,9 @@ func (c *session) watchElsewhere(raw, reply []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// tell sends a command about names to their servers, and waits until all have
-// confirmed it or failed. It returns one that failed. In a cluster the shard channels of one
-// command have one slot.
-func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (failed *proxy.Node, why error) {
+// tell sends a command about names to their servers, and waits until all have confirmed it or
+// failed. It returns the faults. In a cluster the shard channels of one command have one slot.
+func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
 	if family != proxy.Shards || s.c.srv.pool.Load().Slots() == nil {
 		return s.tellTogether(family, verb, at)
 	}
@@ -166,35 +169,58 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 		}
 		slots[slot][name] = nodes
 	}
+	faults := make(map[*proxy.Node]fault)
 	for _, some := range slots {
-		if n, err := s.tellTogether(family, verb, some); err != nil && why == nil {
-			failed, why = n, err
-		}
+		maps.Copy(faults, s.tellTogether(family, verb, some))
 	}
-	return failed, why
+	return faults
 }
 
 // errShardMoved says that another node has the slot of a shard channel now.
 var errShardMoved = errors.New("the slot of the channel has moved")
 
-// tellAgain is tell for shard channels one of which has moved.
-func (s *subscriptions) tellAgain(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (node *proxy.Node, err error) {
+// tellElsewhere is tell in a cluster after a fault at a node, and returns what keeps the client
+// from listening then, if anything does. Shard channels have moved perhaps. For others any node
+// will do.
+func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at map[string][]*proxy.Node, node *proxy.Node, err error) (map[*proxy.Node]fault, *proxy.Node, error) {
+	var faults map[*proxy.Node]fault
 	for range proxy.MaxRedirects {
-		_, _ = s.tell(family, opposite[verb], at)
+		if family != proxy.Shards || !errors.Is(err, errShardMoved) {
+			break
+		}
+		s.tell(family, opposite[verb], at)
 		sleep(s.c.ctx, proxy.RedirectPause) // the nodes are asked meanwhile
 		for n := range at {
 			at[n] = s.at(family, n)
 		}
-		if node, err = s.tell(family, verb, at); !errors.Is(err, errShardMoved) {
-			break
+		faults = s.tell(family, verb, at)
+		node, err = fatal(at, faults)
+	}
+	if family == proxy.Shards {
+		return faults, node, err
+	}
+	failed := map[*proxy.Node]bool{node: true}
+	for _, other := range s.c.srv.pool.Load().Nodes() {
+		if err == nil || failed[other] {
+			continue
+		}
+		for name, nodes := range at {
+			if len(nodes) == 1 && failed[nodes[0]] {
+				at[name] = []*proxy.Node{other}
+			}
+		}
+		faults = s.tell(family, verb, at)
+		if node, err = fatal(at, faults); node != nil {
+			failed[node] = true
 		}
 	}
-	return node, err
+	return faults, node, err
 }
 
 // misplacedAt is misplaced for one name. In a cluster any node will do for most.
 func (s *subscriptions) misplacedAt(family proxy.Subscription, name string, nodes []*proxy.Node) bool {
-	if slots := s.c.srv.pool.Load().Slots(); slots != nil && family != proxy.Shards && !heardEverywhere(name) {
+	slots := s.c.srv.pool.Load().Slots()
+	if slots != nil && family != proxy.Shards && !aboutKeys(name) {
 		return !slices.Contains(slots.Nodes(), nodes[0])
 	}
 	return !slices.Equal(nodes, s.at(family, name))

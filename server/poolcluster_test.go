@@ -392,6 +392,9 @@ func TestClusterFailover(t *testing.T) {
 	listens.send("SUBSCRIBE", keys[1])
 	listens.expect(array(bulk("subscribe"), bulk(keys[1]), ":1\r\n"))
 	p.nodes[0].Kill()
+	during := dial(t, p.addr) // any node will do
+	during.send("SUBSCRIBE", keys[0])
+	during.expect(array(bulk("subscribe"), bulk(keys[0]), ":1\r\n"))
 	failed := 0
 	eventually(t, "the replica has taken over", func() bool {
 		for _, k := range keys[1:] {
@@ -417,6 +420,8 @@ func TestClusterFailover(t *testing.T) {
 	eventually(t, "the nodes are known", func() bool { return w.do("DBSIZE") == ":3\r\n" })
 	w.do("PUBLISH", keys[1], "x")
 	listens.expect(array(bulk("message"), bulk(keys[1]), bulk("x")))
+	w.do("PUBLISH", keys[0], "y")
+	during.expect(array(bulk("message"), bulk(keys[0]), bulk("y")))
 }
 
 // TestClusterSilentMaster: who waits for a master that is silent has an error once its

@@ -2,8 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,13 +12,17 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// In front of a pool a channel lives on the server that has its name as a key: there
-// PUBLISH sends, and SUBSCRIBE listens. What may come from any server is listened to on
-// all of them: patterns, and the channels of keyspace notifications. The nodes of a cluster
-// tell each other what is published, but for keyspace notifications, so there one is listened
-// to. A client has a
-// connection of its own to each server that it listens on, and what they confirm is
-// told to the client as one server would.
+// In front of a pool a channel is listened to on all servers, for a script publishes on the
+// server that it runs on, whatever the channel's name: so a message reaches everybody who
+// listens, once, and who publishes is told how many listen. PUBLISH itself goes to the server
+// that has the channel's name as a key, and shard channels live there alone. The nodes of a
+// cluster tell each other what is published, but for keyspace notifications, so there one is
+// listened to. A client has a connection of its own to each server that it listens on, and
+// what they confirm is told to the client as one server would.
+//
+// A server that can't be reached is passed over, if there are others to listen to: who listens
+// for names on those must not notice. What it publishes when it is back is missed, until it is
+// listened to again, so the client is closed then: see absences.
 
 // pubsubFamilies are the commands that change what a client listens to.
 var pubsubFamilies = map[string]proxy.Subscription{
@@ -29,8 +31,8 @@ var pubsubFamilies = map[string]proxy.Subscription{
 	"ssubscribe": proxy.Shards, "sunsubscribe": proxy.Shards,
 }
 
-// heardEverywhere tells the channels to which every server publishes about its own keys.
-func heardEverywhere(channel string) bool { return strings.HasPrefix(channel, "__key") }
+// aboutKeys tells the channels to which every server publishes about its own keys.
+func aboutKeys(channel string) bool { return strings.HasPrefix(channel, "__key") }
 
 // subscriptions are all of one client.
 type subscriptions struct {
@@ -39,30 +41,34 @@ type subscriptions struct {
 
 	mu    sync.Mutex
 	names [4]map[string][]*proxy.Node // by family: on which servers
-	nodes map[*proxy.Node]*subscriber
-	holds bool     // messages wait for a confirmation
-	held  [][]byte // that is on its way
-	size  int      // of held
-	seen  servers  // when the places of all names were checked last
+	nodes map[*proxy.Node]*subscriber // changed by the session alone
+	ring  servers                     // as it was before there were any names
+	ends  bool                        // subscriptions, as the client wants it
+	holds bool                        // messages wait for a confirmation
+	held  [][]byte                    // that is on its way
+	size  int                         // of held
+	seen  servers                     // when the places of all names were checked last
 }
 
 // A subscriber is a client's connection to one server that it listens on.
 type subscriber struct {
 	of        *subscriptions
+	node      *proxy.Node
 	d         *proxy.Dedicated
 	ended     atomic.Bool // on purpose
 	confirmed chan []byte // the reply to a command: empty, or an error
 
 	// Guarded by subscriptions.mu.
 	needed bool  // for what has been confirmed to the client
+	alone  bool  // some of that is on this server alone
 	lost   error // why the connection has ended
 }
 
 // at returns the servers of a channel or pattern now.
 func (s *subscriptions) at(family proxy.Subscription, name string) []*proxy.Node {
 	pool := s.c.srv.pool.Load()
-	if family == proxy.Patterns && pool.Slots() == nil || family != proxy.Shards && heardEverywhere(name) {
-		return pool.Live()
+	if family != proxy.Shards && (pool.Slots() == nil || aboutKeys(name)) {
+		return pool.Nodes()
 	}
 	return []*proxy.Node{pool.Pick([]byte(name))}
 }
@@ -125,18 +131,25 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 		}
 		s.holds, s.held, s.size = false, nil, 0
 	}()
+	if s.total.Load() == 0 {
+		pool := c.srv.pool.Load()
+		s.mu.Lock()
+		s.ring = servers{pool, pool.Changes()}
+		s.mu.Unlock()
+	}
 	at := make(map[string][]*proxy.Node)
 	for _, n := range names {
 		if _, has := s.names[family][n]; !has {
 			at[n] = s.at(family, n)
 		}
 	}
-	node, err := s.tell(family, verb, at)
-	if errors.Is(err, errShardMoved) {
-		node, err = s.tellAgain(family, verb, at)
+	faults := s.tell(family, verb, at)
+	node, err := fatal(at, faults)
+	if err != nil && c.srv.pool.Load().Slots() != nil {
+		faults, node, err = s.tellElsewhere(family, verb, at, node, err)
 	}
 	if err != nil {
-		_, _ = s.tell(family, opposite[verb], at)
+		s.tell(family, opposite[verb], at)
 		s.closeUnused()
 		c.scratch = append(c.scratch[:0], c.notBorrowed(node, err)...)
 		c.reply(c.scratch)
@@ -153,15 +166,18 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 	if err := s.need(family, nil); err != nil {
 		c.Gone(err)
 	}
+	for n := range faults {
+		c.srv.missed(n, c)
+	}
 }
 
 // need notes which connections are needed for what the client listens to but for names
-// of a family, and returns an error if one of them is lost.
+// of a family, and returns an error if one is lost that it can't do without.
 func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.Node) (lost error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sub := range s.nodes {
-		sub.needed = false
+		sub.needed, sub.alone = false, false
 	}
 	for f, names := range s.names {
 		for name, nodes := range names {
@@ -169,16 +185,36 @@ func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.
 				continue
 			}
 			for _, n := range nodes {
-				s.nodes[n].needed = true
+				if sub := s.nodes[n]; sub != nil { // else it is absent
+					sub.needed, sub.alone = true, sub.alone || len(nodes) == 1
+				}
 			}
 		}
 	}
 	for _, sub := range s.nodes {
-		if sub.needed && sub.lost != nil {
+		switch {
+		case !sub.needed || sub.lost == nil:
+		case s.dispensable(sub):
+			s.c.srv.missed(sub.node, s.c)
+		default:
 			lost = sub.lost
 		}
 	}
 	return lost
+}
+
+// dispensable reports whether a client that has lost a connection still listens to the rest of
+// the servers. The caller holds mu.
+func (s *subscriptions) dispensable(sub *subscriber) bool {
+	if sub.alone {
+		return false
+	}
+	for _, o := range s.nodes {
+		if o.needed && o.lost == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // remove ends subscriptions: those to names, or all of the family when there are none.
@@ -202,7 +238,9 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	// A connection that is lost has no subscriptions either, and ends the client if it is
 	// needed for others.
 	_ = s.need(family, at) // one that was lost before has ended it
-	_, _ = s.tell(family, verb, at)
+	s.end(true)
+	s.tell(family, verb, at)
+	s.end(false)
 	var confirmations []byte
 	for _, n := range names {
 		s.mu.Lock()
@@ -214,77 +252,11 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	s.c.out.Push(confirmations)
 }
 
-// tellTogether is tell with one command for each server.
-func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at map[string][]*proxy.Node) (*proxy.Node, error) {
-	c := s.c
-	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
-	defer cancel()
-	of := make(map[*proxy.Node][]string)
-	for name, nodes := range at {
-		for _, n := range nodes {
-			of[n] = append(of[n], name)
-		}
-	}
-	told := make(map[*proxy.Node]*subscriber)
-	var failed *proxy.Node
-	var why error
-	fails := func(n *proxy.Node, err error) {
-		if failed == nil {
-			failed, why = n, err
-		}
-	}
-	for n, names := range of {
-		if s.nodes[n] == nil && opposite[verb] == "" {
-			continue // nothing to end
-		}
-		sub, err := s.subscriber(ctx, n)
-		if err == nil {
-			raw := resp.AppendCommand(nil, append([]string{verb}, names...)...)
-			stop := context.AfterFunc(ctx, sub.d.Close) // a server that is silent may not take all of it
-			if err = sub.d.SendExpecting(0, proxy.Expect{Subscription: family, Channels: len(names)}, raw); err == nil {
-				sub.d.Flush()
-			}
-			stop()
-		}
-		if err != nil {
-			fails(n, err)
-			continue
-		}
-		told[n] = sub
-	}
-	for n, sub := range told {
-		select {
-		case raw := <-sub.confirmed:
-			if to, _ := n.Redirect(raw); to != nil {
-				fails(n, errShardMoved)
-			} else if len(raw) > 0 {
-				fails(n, scriptReply(raw).Err)
-			}
-		case <-ctx.Done():
-			sub.d.Close() // what it confirms later must not be taken for another's
-			fails(n, context.Cause(ctx))
-		}
-	}
-	return failed, why
-}
-
-// opposite of a command that subscribes.
-var opposite = map[string]string{"subscribe": "unsubscribe", "psubscribe": "punsubscribe", "ssubscribe": "sunsubscribe"}
-
-// subscriber returns the connection to a server, made when this is its first use.
-func (s *subscriptions) subscriber(ctx context.Context, n *proxy.Node) (*subscriber, error) {
-	if sub := s.nodes[n]; sub != nil {
-		return sub, nil
-	}
-	sub := &subscriber{of: s, confirmed: make(chan []byte, 1)}
-	d, err := n.Dedicate(ctx, s.c.protocol, sub)
-	if err != nil {
-		return nil, err
-	}
-	sub.d = d
-	s.nodes[n] = sub
-	s.c.srv.stats.dedicated.Add(1)
-	return sub, nil
+// end notes whether the client ends subscriptions, and the servers say so because of that.
+func (s *subscriptions) end(yes bool) { //nolint:revive // the parameter is the state
+	s.mu.Lock()
+	s.ends = yes
+	s.mu.Unlock()
 }
 
 // closeUnused closes the connections on which nothing is listened to.
@@ -292,10 +264,12 @@ func (s *subscriptions) closeUnused() {
 	for n, sub := range s.nodes {
 		s.mu.Lock()
 		needed := sub.needed
+		if !needed {
+			delete(s.nodes, n)
+		}
 		s.mu.Unlock()
 		if !needed {
 			sub.end()
-			delete(s.nodes, n)
 		}
 	}
 }
@@ -316,6 +290,7 @@ func (c *session) endSubscriptions() {
 	for _, sub := range s.nodes {
 		sub.end()
 	}
+	c.srv.absences.forget(c)
 	c.subscribed.Store(nil)
 	c.restricted = false
 }
@@ -352,6 +327,9 @@ func (s *subscriptions) misplaced(now servers) bool {
 		return false
 	}
 	s.seen = now
+	if now.pool.Slots() == nil && s.ring != now && len(s.names[proxy.Channels])+len(s.names[proxy.Patterns]) > 0 {
+		return true // keys have another server: what is told about them, too
+	}
 	for family, names := range s.names {
 		for name, nodes := range names {
 			if s.misplacedAt(proxy.Subscription(family), name, nodes) { //nolint:gosec // at most 3
@@ -376,12 +354,15 @@ func (sub *subscriber) Flush() { sub.of.c.out.Flush() }
 
 // Push implements proxy.Listener. Confirmations are made here, see appendConfirmation.
 func (sub *subscriber) Push(raw []byte) bool {
-	if !isMessage(raw) {
-		return false
-	}
 	s := sub.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !isMessage(raw) {
+		if !s.ends && sub.needed && bytes.Contains(raw, []byte("\r\nsunsubscribe\r\n")) { // the slot has moved
+			s.c.drain(errMoved)
+		}
+		return false
+	}
 	if !s.holds {
 		return s.c.out.Push(raw)
 	}
@@ -394,14 +375,19 @@ func (sub *subscriber) Push(raw []byte) bool {
 }
 
 // Gone implements proxy.Listener. Messages may be lost, so a client that listened is
-// closed, to subscribe anew. One that only asked to has an error.
+// closed, to subscribe anew: at once, or if it listens to other servers once this one is
+// back. One that only asked to has an error.
 func (sub *subscriber) Gone(err error) {
 	s := sub.of
 	s.mu.Lock()
 	sub.lost = err
-	needed := sub.needed
+	needed, dispensable := sub.needed, s.dispensable(sub)
 	s.mu.Unlock()
-	if needed && !sub.ended.Load() {
+	switch {
+	case !needed || sub.ended.Load():
+	case dispensable:
+		s.c.srv.missed(sub.node, s.c)
+	default:
 		s.c.Gone(err)
 	}
 }
@@ -444,45 +430,4 @@ func (c *session) whileSubscribed(args [][]byte) {
 	c.scratch = resp.AppendBulk(c.scratch, "pong")
 	c.scratch = resp.AppendBulk(c.scratch, text)
 	c.reply(c.scratch)
-}
-
-// joinNumsub adds up the subscribers of each channel.
-func joinNumsub(dst []byte, j *join) []byte {
-	var sum []any
-	for _, raw := range j.replies {
-		v, _, err := resp.Parse(raw)
-		one, ok := v.([]any)
-		if err != nil || !ok || sum != nil && len(one) != len(sum) {
-			return resp.AppendError(dst, errNumsub.Error())
-		}
-		if sum == nil {
-			sum = one
-			continue
-		}
-		for i := 1; i < len(one); i += 2 {
-			a, _ := sum[i].(int64)
-			b, _ := one[i].(int64)
-			if name, _ := one[i-1].(string); heardEverywhere(name) {
-				sum[i] = max(a, b) // a subscriber is on all servers
-			} else {
-				sum[i] = a + b
-			}
-		}
-	}
-	return appendValue(dst, resp.RESP2, sum)
-}
-
-var errNumsub = errors.New("ERR redoubt: servers answered with different channels")
-
-// joinMost takes the largest number: patterns are on all servers.
-func joinMost(dst []byte, j *join) []byte {
-	var most int64
-	for _, raw := range j.replies {
-		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
-		if raw[0] != ':' || !ok {
-			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
-		}
-		most = max(most, n)
-	}
-	return resp.AppendInt(dst, most)
 }

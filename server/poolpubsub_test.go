@@ -9,8 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/proxy"
 )
 
-// TestPoolPubSub: a channel lives on the server that has its name as a key, a pattern on
-// all of them, and what the servers confirm is told as one would.
+// TestPoolPubSub: channels and patterns are listened to on all servers, shard channels on the
+// one that has the name as a key, and what the servers confirm is told as one would.
 func TestPoolPubSub(t *testing.T) {
 	p := startPool(t, 2)
 	w, other := dial(t, p.addr), dial(t, p.addr)
@@ -21,8 +21,8 @@ func TestPoolPubSub(t *testing.T) {
 	w.send("PSUBSCRIBE", "c*", "d*")
 	w.expect(array(bulk("psubscribe"), bulk("c*"), ":3\r\n"))
 	w.expect(array(bulk("psubscribe"), bulk("d*"), ":4\r\n"))
-	for i, ch := range []string{"a", "b"} {
-		if got := p.nodes[i].CLI("PUBSUB", "CHANNELS"); got != ch {
+	for i := range p.nodes {
+		if got := p.nodes[i].CLI("PUBSUB", "NUMSUB", "a", "b"); got != "a\n1\nb\n1" {
 			t.Errorf("redis-%d has the channels %q", i+1, got)
 		}
 		if got := p.nodes[i].CLI("PUBSUB", "NUMPAT"); got != "2" {
@@ -32,6 +32,10 @@ func TestPoolPubSub(t *testing.T) {
 	for _, ch := range []string{"a", "b"} {
 		other.want(":1\r\n", "PUBLISH "+ch+" to-"+ch)
 		w.expect(array(bulk("message"), bulk(ch), bulk("to-"+ch)))
+		for _, key := range []string{"a", "b"} { // a script publishes where its key is
+			other.want(":1\r\n", "EVAL return(redis.call('publish',ARGV[1],KEYS[1])) 1 "+key+" "+ch)
+			w.expect(array(bulk("message"), bulk(ch), bulk(key)))
+		}
 	}
 	for _, ch := range []string{"c1", "c2", "d1", "d2"} {
 		other.want(":1\r\n", "PUBLISH "+ch+" x")
@@ -79,17 +83,17 @@ func TestPoolPubSub(t *testing.T) {
 	other.expect(">3\r\n" + bulk("smessage") + bulk("a") + bulk("x"))
 	other.want(bulk("1"), "GET b")
 
-	// A server that is lost costs those who listen there.
+	// The loss of a server costs those who listen to its shard channels.
 	w.send("SUBSCRIBE", "a")
 	w.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
-	p.nodes[1].Kill()
+	p.nodes[0].Kill()
 	other.expectClosed()
 	w.want(array(bulk("pong"), bulk("x")), "PING x")
 	last := dial(t, p.addr)
-	if got := last.do("PSUBSCRIBE", "*"); !strings.HasPrefix(got, "-ERR redoubt: back end redis-2 is unreachable") {
-		t.Errorf("PSUBSCRIBE without redis-2: %q", got)
+	if got := last.do("SSUBSCRIBE", "a"); !strings.HasPrefix(got, "-ERR redoubt: back end redis-1 is unreachable") {
+		t.Errorf("SSUBSCRIBE without redis-1: %q", got)
 	}
-	last.want("$-1\r\n", "GET a")
+	last.want("$-1\r\n", "GET d")
 }
 
 // TestPoolPubSubRefused: what a server says against a subscription is what the client
@@ -98,7 +102,7 @@ func TestPoolPubSubRefused(t *testing.T) {
 	p := startPool(t, 2)
 	p.nodes[1].CLI("ACL", "SETUSER", "default", "resetchannels")
 	w, other := dial(t, p.addr), dial(t, p.addr)
-	for _, c := range []string{"SUBSCRIBE a b", "SUBSCRIBE b", "PSUBSCRIBE a*", "SSUBSCRIBE a b"} {
+	for _, c := range []string{"SUBSCRIBE a b", "SUBSCRIBE a", "PSUBSCRIBE a*", "SSUBSCRIBE a b"} {
 		if got := w.do(strings.Fields(c)...); !strings.HasPrefix(got, "-NOPERM ") {
 			t.Errorf("%s: %q", c, got)
 		}
@@ -106,18 +110,18 @@ func TestPoolPubSubRefused(t *testing.T) {
 			t.Errorf("after %s: %d connections of clients' own", c, n)
 		}
 	}
-	other.want(":0\r\n", "PUBLISH a x")
+	other.want(":0\r\n", "SPUBLISH a x")
 	w.want("$-1\r\n", "GET a") // not as one that listens
-	w.send("SUBSCRIBE", "a")
-	w.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
+	w.send("SSUBSCRIBE", "a")
+	w.expect(array(bulk("ssubscribe"), bulk("a"), ":1\r\n"))
 	if got := w.do("SUBSCRIBE", "b"); !strings.HasPrefix(got, "-NOPERM ") {
 		t.Errorf("SUBSCRIBE b: %q", got)
 	}
-	other.want(":1\r\n", "PUBLISH a x")
-	w.expect(array(bulk("message"), bulk("a"), bulk("x")))
+	other.want(":1\r\n", "SPUBLISH a x")
+	w.expect(array(bulk("smessage"), bulk("a"), bulk("x")))
 }
 
-// TestPoolPubSubLost: a client that asks a server to listen, and has no confirmation when
+// TestPoolPubSubLost: a client that asks the server of a shard channel to listen, and has no confirmation when
 // the connection is lost, gets an error and goes on. One that listened there before is
 // closed, and what it waits for ends.
 func TestPoolPubSubLost(t *testing.T) {
@@ -127,8 +131,8 @@ func TestPoolPubSubLost(t *testing.T) {
 	lost := func(w *wire, channel string) {
 		t.Helper()
 		network.Blackhole(faultnet.ToClient)
-		w.send("SUBSCRIBE", channel)
-		eventually(t, "the server has it", func() bool { return p.nodes[0].CLI("PUBSUB", "NUMSUB", channel) == channel+"\n1" })
+		w.send("SSUBSCRIBE", channel)
+		eventually(t, "the server has it", func() bool { return p.nodes[0].CLI("PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1" })
 		network.Cut()
 		network.Heal()
 		w.expect(string(proxy.LostReply("redis-1")))
@@ -138,11 +142,11 @@ func TestPoolPubSubLost(t *testing.T) {
 	for range 20 {
 		lost(asks, "a")
 	}
-	listens.send("SUBSCRIBE", "a")
-	listens.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
+	listens.send("SSUBSCRIBE", "a")
+	listens.expect(array(bulk("ssubscribe"), bulk("a"), ":1\r\n"))
 	waits.do("HELLO", "3")
-	waits.send("SUBSCRIBE", "a")
-	waits.expect(">3\r\n" + bulk("subscribe") + bulk("a") + ":1\r\n")
+	waits.send("SSUBSCRIBE", "a")
+	waits.expect(">3\r\n" + bulk("ssubscribe") + bulk("a") + ":1\r\n")
 	waits.write("BLPOP b 0\r\n")
 	eventually(t, "it waits", func() bool { return strings.Contains(p.nodes[1].CLI("INFO", "clients"), "blocked_clients:1") })
 	lost(listens, "c")

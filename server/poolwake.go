@@ -30,7 +30,7 @@ type wake struct {
 
 // firstWake is how long a subscription waits for servers that don't answer. They are
 // listened to once they do, and who waits for them is woken then.
-const firstWake = time.Second
+const firstWake = confirmPatience
 
 // Subscribe implements redoubt.Subscriber.
 func (p *poolConn) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
@@ -107,7 +107,7 @@ func (w *wake) follow(pool *proxy.Pool) (tried []chan struct{}) {
 
 const (
 	minWakeDelay = 10 * time.Millisecond
-	maxWakeDelay = time.Second
+	maxWakeDelay = 100 * time.Millisecond // an attempt costs nothing while the server is known to be down
 )
 
 // listen listens on one server, and again whenever the connection is lost.

@@ -41,9 +41,10 @@ type Server struct {
 	hot      *hotkeys.Sketch            // of the pool
 	holder   holder                     // of replies, in front of a pool
 	followed servers                    // by poolConn; of the tick
+	changed  chan struct{}              // the pool is another
+	absences absences                   // of its servers
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
-	backend *proxy.Watch // tells when it is lost
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
@@ -94,7 +95,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, table: command.All(),
-		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session),
+		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session), changed: make(chan struct{}, 1),
 	}
 	s.pool.Store(opts.Pool)
 	s.hot = hotkeys.New(time.Now())
@@ -112,7 +113,6 @@ func New(opts Options) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
 	if !s.inPool() {
-		s.backend = proxy.NewWatch(opts.Backend.Name(), LogChanges(opts.Logger))
 		if _, err := s.upstream(resp.RESP2); err != nil {
 			return nil, err
 		}
@@ -154,9 +154,7 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	opts := s.proxyOptions(p)
-	opts.Watch = s.backend
-	u, err := proxy.NewUpstream(opts)
+	u, err := proxy.NewUpstream(s.proxyOptions(p))
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +183,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		if exposed(a) && s.users.Load().unguarded() {
 			_ = l.Close()
-			return nil, exposedError(address)
+			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
 		}
 		if s.opts.TLS != nil {
 			l = tls.NewListener(l, s.opts.TLS)
@@ -347,6 +345,8 @@ func (s *Server) tick() {
 		select {
 		case <-s.ctx.Done():
 			return
+		case <-s.changed:
+			s.checkPlaces()
 		case now := <-t.C:
 			s.clock.Store(now.UnixMilli())
 			if s.inPool() {
