@@ -118,7 +118,7 @@ func (m *fairModel) end(key, id string, void bool) (released bool, told []string
 
 // The scripts hand a lock on as the model does, whatever comes in whatever order.
 func TestFairScriptsFollowTheModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 				e := newFairEpisode(t, w, seed)

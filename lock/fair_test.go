@@ -80,7 +80,7 @@ func (r *row) clean() {
 // Those who wait are served in the order in which they queued, whatever their
 // process, and some have left. Each is two commands, however many wait.
 func TestFairOrder(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		const processes, callers = 4, 60
 		r := &row{world: w, name: t.Name()}
 		var mutexes []*lock.Mutex

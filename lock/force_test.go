@@ -213,9 +213,9 @@ func TestInspect(t *testing.T) {
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
 				k := kind(w, w.client(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
 				must(t, try(t, k.rival, t.Name()).Release(t.Context()))
-				before := w.rdb.Time(t.Context()).Val()
+				before := w.now(t.Name())
 				lease := try(t, k.m, t.Name())
-				after := w.rdb.Time(t.Context()).Val()
+				after := w.now(t.Name())
 				other, err := lock.New(w.client(), lock.Options{})
 				must(t, err)
 				info, err := other.Inspect(t.Context(), t.Name())

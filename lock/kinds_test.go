@@ -41,7 +41,12 @@ var kinds = map[string]func(w *world, c *redoubt.Client, opts lock.Options) (m, 
 type makeKind func(c *redoubt.Client, opts lock.Options) (m, rival taker)
 
 func eachKind(t *testing.T, run func(t *testing.T, w *world, kind makeKind)) {
-	each(t, func(t *testing.T, w *world) {
+	eachKindOn(t, each, run)
+}
+
+// eachKindOn is eachKind on the back ends of each, or of everywhere.
+func eachKindOn(t *testing.T, backends func(*testing.T, func(*testing.T, *world)), run func(t *testing.T, w *world, kind makeKind)) {
+	backends(t, func(t *testing.T, w *world) {
 		for name, kind := range kinds {
 			t.Run(name, func(t *testing.T) {
 				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
@@ -61,7 +66,7 @@ func (w *world) queued(name string) (n int) {
 			continue // a sorted set
 		}
 		for _, f := range fields {
-			if strings.HasPrefix(f, "PUBLISH") {
+			if strings.HasPrefix(f, "PUBLISH ") || strings.HasPrefix(f, "SPUBLISH ") {
 				n++
 			}
 		}
@@ -70,7 +75,7 @@ func (w *world) queued(name string) (n int) {
 }
 
 func TestEveryKindWakesUp(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, kind makeKind) {
+	eachKindOn(t, everywhere, func(t *testing.T, w *world, kind makeKind) {
 		holder, _ := kind(w.client(), lock.Options{})
 		_, rival := kind(w.client(), lock.Options{})
 		first := try(t, holder, t.Name())

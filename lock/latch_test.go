@@ -81,7 +81,7 @@ func TestLatchCounts(t *testing.T) {
 // Whoever waits goes on at zero, in however many processes, some of them dead;
 // until then each process has sent three commands.
 func TestLatchWakesAll(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		const processes, callers = 7, 4
 		c := w.client()
 		l, name := w.latch(c, lock.LatchOptions{}), t.Name()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/faults"
 )
@@ -11,7 +12,7 @@ import (
 func TestMain(m *testing.M) {
 	faults.Main()
 	faults.WorkIfHired(orders.work)
-	os.Exit(exampleserver.M{M: m}.Run())
+	os.Exit(doors.M{TestingM: exampleserver.M{M: m}}.Run())
 }
 
 var connect = exampleserver.Connect

@@ -91,7 +91,7 @@ type episode struct {
 // The scripts do what the model does, whatever comes in whatever order: replies,
 // who is woken, and the queue, which has neither gaps nor strangers.
 func TestScriptsFollowTheModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 				e := newEpisode(t, w, seed)

@@ -183,7 +183,7 @@ func TestRenewalsAreSpread(t *testing.T) {
 		m := s.mutex(t, client, ttl)
 		goroutines := runtime.NumGoroutine()
 		leases, keys := s.take(t, client, m, n)
-		if more := runtime.NumGoroutine() - goroutines; more > 5 {
+		if more := runtime.NumGoroutine() - goroutines; more > n/100 { // other tests have some
 			t.Errorf("%d goroutines more", more)
 		}
 		await.Advance(time.Minute)

@@ -42,7 +42,7 @@ func (e *rwEpisode) claimed() bool { return e.claimBy != "" && e.claimFor == e.f
 // The scripts of a reader/writer lock do what the model does, together with those
 // of a Mutex, whatever comes in whatever order: replies, who is woken.
 func TestRWFollowsTheModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(10) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 				e := &rwEpisode{episode: newEpisode(t, w, seed), reading: map[string]time.Duration{}, gone: map[string]int{}}

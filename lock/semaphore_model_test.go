@@ -36,7 +36,7 @@ func (p *permits) first() (first *permit) {
 // The scripts of a semaphore do what the model does, whatever comes in whatever
 // order: replies, who is woken, the queue.
 func TestSemaphoreFollowsTheModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 				e := &permitEpisode{episode: newEpisode(t, w, seed)}

@@ -176,7 +176,7 @@ func TestExpiredPermits(t *testing.T) {
 
 // Several permits come back at once while several processes wait.
 func TestEveryPermitWakesAWaiter(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		const n = 4
 		s := limited{w.semaphore(w.client(), lock.Options{}), n}
 		var held []*lock.Lease

@@ -16,7 +16,7 @@ import (
 // A release wakes a waiter at once, and until then the waiter asks twice: when
 // it comes, and when it queues.
 func TestWakeUp(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})
 		conn := newCounting(t, w.dial(w.Addr))
 		waiter := w.mutex(w.clientOn(conn), lock.Options{})

@@ -3,12 +3,14 @@ package lock_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
@@ -21,10 +23,33 @@ type world struct {
 	rdb *redis.Client // for looking at keys
 }
 
+// each runs a test on every back end, make test but for pools.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		run(t, &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)})
-	})
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+// everywhere is each, pools included in any case.
+func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
+	doors.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+// eachServer is for tests that read what scripts publish: it comes with the reply, which it
+// doesn't through a pool.
+func eachServer(t *testing.T, run func(t *testing.T, w *world)) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
+func newWorld(t *testing.T, b redistest.Backend) *world {
+	return &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
+}
+
+// now is the time of the server that has a name's keys.
+func (w *world) now(name string) time.Time {
+	w.t.Helper()
+	const script = "local t = redis.call('TIME') return t[1] * 1000000 + t[2]"
+	us, err := w.rdb.Eval(w.t.Context(), script, []string{w.key(name)}).Int64()
+	must(w.t, err)
+	return time.UnixMicro(us)
 }
 
 func (w *world) dial(addr string) *redis.Client { return clienttest.Dial(w.t, addr) }

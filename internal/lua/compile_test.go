@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/slow"
-	"github.com/redoubt-go/redoubt/internal/threadtime"
 )
 
 // functionsInFunctions is a program of functions inside one another, each with many variables
@@ -32,7 +31,7 @@ func functionsInFunctions(depth int, body string) string {
 // the bound is a hundred times what each of these should take.
 func TestCompileIsLinear(t *testing.T) {
 	const n = 100_000
-	threadtime.Lock(t)
+	lockThread(t)
 	most := 6 * time.Second
 	if slow.Race {
 		most *= 10
@@ -66,9 +65,9 @@ func TestCompileIsLinear(t *testing.T) {
 		{"a long string", "x = [==[" + strings.Repeat("]=", n) + "]==]"},
 		{"a long numeral", "x = " + strings.Repeat("1", n)},
 	} {
-		began := threadtime.Now()
+		began := threadTime()
 		_, err := Compile("t", tt.source)
-		took := threadtime.Now() - began
+		took := threadTime() - began
 		t.Logf("%-25s %8d bytes %8.1f ms %v", tt.name, len(tt.source), took.Seconds()*1000, err)
 		if took > most {
 			t.Errorf("%s: %d bytes took %v", tt.name, len(tt.source), took)

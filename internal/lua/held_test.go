@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redoubt-go/redoubt/internal/threadtime"
 )
 
 // holders are bodies of functions. A script keeps their results until there is not enough
@@ -163,8 +161,8 @@ func holdTest(t *testing.T, src string) {
 	}
 	before, most := used(), 0
 	var stop Interrupt
-	threadtime.Lock(t)
-	began := threadtime.Now()
+	lockThread(t)
+	began := threadTime()
 	next, end := began, began+250*time.Millisecond
 	look := func() int {
 		real := used() - before
@@ -178,16 +176,16 @@ func holdTest(t *testing.T, src string) {
 			t.Errorf("it holds %.1f MB, %.1f MB are counted", float64(real)/1e6, float64(counted)/1e6)
 		}
 	}}, looked: func(int) {
-		if now := threadtime.Now(); now > next {
+		if now := threadTime(); now > next {
 			look()
-			next = threadtime.Now() + 20*time.Millisecond
+			next = threadTime() + 20*time.Millisecond
 			if now > end {
 				stop.Set()
 			}
 		}
 	}}
 	err = rt.Run(p, inv, discardErrors{})
-	t.Logf("%6.1f MB at most in %v, %v", float64(most)/1e6, (threadtime.Now() - began).Round(time.Millisecond), brief(err))
+	t.Logf("%6.1f MB at most in %v, %v", float64(most)/1e6, (threadTime() - began).Round(time.Millisecond), brief(err))
 	if most > 2*limit+slack {
 		t.Errorf("it held %.1f MB, its limit is %.1f MB", float64(most)/1e6, float64(limit)/1e6)
 	}

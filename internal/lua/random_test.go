@@ -224,10 +224,11 @@ func TestRandomPrograms(t *testing.T) {
 	if testing.Short() {
 		n = 300
 	}
-	base := randtest.Seed(t)
+	base, steps := randtest.Seed(t), randtest.Watch(t)
 	failures := 0
 	for i := range n {
 		src := program(base + uint64(i))
+		steps.Begin(func() string { return src })
 		got := eval(t, rt, src, false, corpusKeys, corpusArgs)
 		want, err := o.eval(src, corpusKeys, corpusArgs)
 		if err != nil {

@@ -43,7 +43,7 @@ func Each(t *testing.T, run func(t *testing.T, b Backend)) {
 			t.Fatal(err)
 		}
 		s := &Server{tb: t, p: p, shared: true}
-		run(t, Backend{Name: "redis", URL: s.URL(), Prefix: newPrefix(), Addr: s.Addr(), Server: s})
+		run(t, Backend{Name: "redis", URL: s.URL(), Prefix: NewPrefix(), Addr: s.Addr(), Server: s})
 	})
 	t.Run("embedded", func(t *testing.T) {
 		s, err := embedded.Start()
@@ -51,20 +51,23 @@ func Each(t *testing.T, run func(t *testing.T, b Backend)) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		run(t, Backend{Name: "embedded", URL: "redis://" + s.Addr(), Prefix: newPrefix(), Addr: s.Addr()})
+		run(t, Backend{Name: "embedded", URL: "redis://" + s.Addr(), Prefix: NewPrefix(), Addr: s.Addr()})
 	})
 }
 
 var prefixes atomic.Int64
 
-func newPrefix() string { return "t" + strconv.FormatInt(prefixes.Add(1), 10) }
+// NewPrefix returns a prefix for the keys of one test: see [Backend].
+func NewPrefix() string { return "t" + strconv.FormatInt(prefixes.Add(1), 10) }
 
-// sharedProcess returns the redis-server of this test binary. Nothing in a
-// test binary runs when its last test has ended (TestMain belongs to each
-// package), so a shell outside waits for the end of this process, stops the
-// server where the kernel hasn't, and deletes its directory.
-var sharedProcess = sync.OnceValues(func() (*process, error) {
-	p, err := startProcess(nil)
+// sharedProcess returns the redis-server of this test binary.
+var sharedProcess = sync.OnceValues(func() (*process, error) { return startShared(nil) })
+
+// startShared starts a redis-server for all tests of this binary. Nothing in a test binary runs
+// when its last test has ended (TestMain belongs to each package), so a shell outside waits for
+// the end of this process, stops the server where the kernel hasn't, and deletes its directory.
+func startShared(args []string) (*process, error) {
+	p, err := startProcess(args)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +85,7 @@ var sharedProcess = sync.OnceValues(func() (*process, error) {
 	}
 	p.heldOpen = held
 	return p, nil
-})
+}
 
 // reaper waits until its standard input ends, which is when this process does.
 const reaper = `trap '' HUP INT TERM
