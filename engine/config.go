@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -51,12 +52,10 @@ func (l *limits) of(name string) *int {
 	return nil
 }
 
-// A setting is a parameter with its default. Values that check returns false
-// for are refused.
+// A setting is a parameter with its default. check says why it can't have a value.
 type setting struct {
-	value  string
-	check  func(string) bool
-	reason string
+	value string
+	check func(string) error
 }
 
 func init() { maps.Copy(settings, memorySettings) }
@@ -77,33 +76,50 @@ var settings = map[string]setting{
 	"list-compress-depth":       number("0", math.MinInt64, math.MaxInt64),
 	"hll-sparse-max-bytes":      number("3000", 0, math.MaxInt64),
 	"tracking-table-max-keys":   number("1000000", 0, math.MaxInt64),
-	"notify-keyspace-events":    {"", func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."},
-	"databases":                 {"16", nil, "can't set immutable config"},
-	"proto-max-bulk-len":        {"536870912", nil, "can't set immutable config"},
-	"save":                      {"", func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots"},
-	"appendonly":                {"no", isYesOrNo, errYesOrNo},
-	"appendfsync":               {"everysec", nil, "can't set immutable config"},
-	"dir":                       {"", nil, "can't set immutable config"},
+	"notify-keyspace-events":    {"", mustBe(func(s string) bool { _, ok := parseEvents(s); return ok }, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")},
+	"databases":                 {"16", immutable},
+	"proto-max-bulk-len":        {"536870912", immutable},
+	"save":                      {"", mustBe(func(s string) bool { return s == "" }, "argument must be empty: there are no snapshots")},
+	"appendonly":                {"no", yesOrNo},
+	"appendfsync":               {"everysec", immutable},
+	"dir":                       {"", immutable},
 	"active-expire-effort":      number("1", 1, 10),
-	"slave-read-only":           {"yes", isYesOrNo, errYesOrNo},
+	"slave-read-only":           {"yes", yesOrNo},
 	"lua-time-limit":            number("5000", 0, math.MaxInt64),
 	"busy-reply-threshold":      number("5000", 0, math.MaxInt64),
 	"slowlog-log-slower-than":   number("10000", math.MinInt64, math.MaxInt64),
 }
 
-const (
-	errMemoryValue = "argument couldn't be parsed into an integer"
-	errYesOrNo     = "argument must be 'yes' or 'no'"
-)
+// mustBe is a check that answers reason for what is not ok.
+func mustBe(ok func(string) bool, reason string) func(string) error {
+	err := errors.New(reason)
+	return func(s string) error {
+		if ok(s) {
+			return nil
+		}
+		return err
+	}
+}
 
-func isYesOrNo(s string) bool { return s == "yes" || s == "no" }
+var (
+	immutable = mustBe(func(string) bool { return false }, "can't set immutable config")
+	yesOrNo   = mustBe(func(s string) bool { return s == "yes" || s == "no" }, "argument must be 'yes' or 'no'")
+
+	errNoInteger = errors.New("argument couldn't be parsed into an integer")
+)
 
 // number is a setting that takes integers from least to most.
 func number(value string, least, most int64) setting {
-	return setting{value, func(s string) bool {
-		n, ok := parseInt([]byte(s))
-		return ok && n >= least && n <= most
-	}, fmt.Sprintf("argument must be between %d and %d inclusive", least, most)}
+	outside := fmt.Errorf("argument must be between %d and %d inclusive", least, most)
+	return setting{value, func(s string) error {
+		switch n, ok := parseInt([]byte(s)); {
+		case !ok:
+			return errNoInteger
+		case n < least || n > most:
+			return outside
+		}
+		return nil
+	}}
 }
 
 func (cf *config) init() {
@@ -161,11 +177,8 @@ func cmdConfigSet(c *call) {
 			c.err("ERR Unknown option or number of arguments for CONFIG SET - '" + clip(pairs[i], 128) + "'")
 			return
 		}
-		if s.check == nil || !s.check(value) {
-			if _, ok := parseInt([]byte(value)); !ok && strings.HasPrefix(s.reason, "argument must be between") {
-				s.reason = errMemoryValue
-			}
-			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + s.reason)
+		if err := s.check(value); err != nil {
+			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 			return
 		}
 		if name == "appendonly" && value != cf.values[name] {

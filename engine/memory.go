@@ -84,8 +84,8 @@ func (o *Options) checkMemory() (err error) {
 
 // memorySettings are the parameters of memory.
 var memorySettings = map[string]setting{
-	"maxmemory":                   {"0", func(s string) bool { _, ok := parseMemory(s); return ok }, "argument must be a memory value"},
-	"maxmemory-policy":            {"noeviction", func(s string) bool { return findPolicy(s) != nil }, "argument(s) must be one of the following: " + policyNames()},
+	"maxmemory":                   {"0", mustBe(func(s string) bool { _, ok := parseMemory(s); return ok }, "argument must be a memory value")},
+	"maxmemory-policy":            {"noeviction", mustBe(func(s string) bool { return findPolicy(s) != nil }, "argument(s) must be one of the following: "+policyNames())},
 	"maxmemory-samples":           number("5", 1, 1<<31-1),
 	"maxmemory-eviction-tenacity": number("10", 0, 100),
 	"lfu-log-factor":              number("10", 0, 1<<31-1),

@@ -68,7 +68,7 @@ func (m *mark) forToken() *mark {
 // check looks at a mark of a token.
 func (m *mark) check() error {
 	if m != nil && (m.Given < 1 || m.Count < 1 || m.Count > MaxCount || m.Sum == "") {
-		return fmt.Errorf("%w: mark %+v", ErrToken, *m)
+		return fmt.Errorf("mark %+v", *m)
 	}
 	return nil
 }

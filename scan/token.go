@@ -80,7 +80,7 @@ func (w *elementWalk) resume(token string) error {
 		return err
 	}
 	if err := errors.Join(checkCursor(t.Cursor), t.Mark.check()); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	w.process, w.cursor, w.mark, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Mark, t.Ended, t.Looked, t.Total
 	return nil
@@ -88,7 +88,7 @@ func (w *elementWalk) resume(token string) error {
 
 func checkCursor(cursor string) error {
 	if _, err := strconv.ParseUint(cursor, 10, 64); err != nil && cursor != "" {
-		return fmt.Errorf("%w: cursor %q", ErrToken, cursor)
+		return fmt.Errorf("cursor %q", cursor)
 	}
 	return nil
 }

@@ -225,9 +225,9 @@ func TestStats(t *testing.T) {
 func TestOptions(t *testing.T) {
 	_, err := New(Options{
 		Name: "p", Servers: []Server{{Server: ring.Server{Name: "a", Weight: 1}, Network: "udp"}, {Server: ring.Server{Name: "a"}, Addr: "x"}},
-		Hash: "sha", DialTimeout: -1, MaxClients: -2, MaxValue: 1 << 31,
+		Hash: "sha", DialTimeout: -1, MaxClients: -2, MaxLine: 2047, MaxValue: 1 << 31,
 	})
-	for _, want := range []string{`"a" has no Addr`, `Network "udp"`, "DialTimeout is -1ns", "MaxClients is -2", "MaxValue is 2147483648", `"sha"`} {
+	for _, want := range []string{`"a" has no Addr`, `Network "udp"`, "DialTimeout is -1ns", "MaxClients is -2", "MaxLine is 2047, the least is 2048", "MaxValue is 2147483648", `"sha"`} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v: does not contain %s", err, want)
 		}

@@ -55,8 +55,8 @@ type Options struct {
 	// MaxPending is how many bytes may wait to be sent to a server before its clients
 	// wait. Defaults to 16 MiB.
 	MaxPending int
-	// MaxLine is the greatest length of a line of a retrieval. Lines of up to 2,048 bytes,
-	// which memcached reads of any command, are always taken. Defaults to 1 MiB.
+	// MaxLine is the greatest length of a line of a retrieval: at least 2,048 bytes, which
+	// memcached reads of any command. Defaults to 1 MiB.
 	MaxLine int
 	// MaxValue is the greatest length of a value that clients may send. Defaults to
 	// 1 GiB. What the servers take is asked of them, and counts where it is less: it is
@@ -147,6 +147,9 @@ func (o Options) faults() (errs []error) {
 		if n.n < 0 {
 			fault("%s is %d, must not be negative", n.name, n.n)
 		}
+	}
+	if o.MaxLine > 0 && o.MaxLine < maxShort {
+		fault("MaxLine is %d, the least is %d, which memcached reads of any command", o.MaxLine, maxShort)
 	}
 	if o.MaxValue > maxBytes {
 		fault("MaxValue is %d, the greatest is %d", o.MaxValue, maxBytes)
