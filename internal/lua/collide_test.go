@@ -100,3 +100,25 @@ func TestLongNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestFindCountsWhatItGoesOver has a text found in which thousands of places begin as the
+// wanted one does.
+func TestFindCountsWhatItGoesOver(t *testing.T) {
+	rt := newTestRuntime(t, Options{})
+	for _, tt := range []struct {
+		text, wanted, want string
+		most               int
+	}{
+		{"(('a'):rep(1023) .. 'x'):rep(1000)", "('a'):rep(1023) .. 'y'", "$-1\r\n", 1e6},
+		{"(('a'):rep(1024) .. 'x'):rep(1000)", "('a'):rep(1024) .. 'y'", "$-1\r\n", 1e6},
+		{"(('a'):rep(9000) .. 'x'):rep(100) .. ('a'):rep(9000) .. 'y'", "('a'):rep(9000) .. 'y'", ":900101\r\n", 2e8},
+		{"('ab'):rep(500000)", "'ba'", ":2\r\n", 1e5},
+	} {
+		total := 0
+		inv := Invocation{Host: newFakeHost(), looked: func(steps int) { total += steps }}
+		got, err := runErr(t, rt, "return (string.find("+tt.text+", "+tt.wanted+", 1, true))", inv)
+		if err != nil || got != tt.want || total > tt.most {
+			t.Errorf("%s in %s: %q, %v, %d steps, want at most %d", tt.wanted, tt.text, got, err, total, tt.most)
+		}
+	}
+}

@@ -231,26 +231,40 @@ func (m *matcher) put(out []byte, text string) []byte {
 // where it finds them.
 const longNeedle = 1 << 10
 
-// indexIn is strings.Index, in stretches.
+// indexIn is strings.Index, in stretches. It counts the bytes that it goes over, not those
+// that it might have.
 func (st *state) indexIn(s, p string) int {
 	head := p[:min(len(p), longNeedle)]
 	const most = 16 * stretch
 	for from := 0; len(s)-from >= len(p); {
 		part := s[from:min(len(s), from+most+len(head)-1)]
-		st.workSlow(len(part))
 		i := strings.Index(part, head)
 		if i < 0 {
+			st.workSlow(len(part))
 			from += most
 			continue
 		}
+		st.workSlow(i)
+		st.workBytes(len(head))
 		if from += i; len(s)-from < len(p) {
 			return -1
 		}
-		st.workBytes(len(p))
-		if s[from:from+len(p)] == p {
+		if st.hasPrefix(s[from+len(head):], p[len(head):]) {
 			return from
 		}
 		from++
 	}
 	return -1
+}
+
+// hasPrefix is strings.HasPrefix, in stretches.
+func (st *state) hasPrefix(s, p string) bool {
+	for ; p != ""; s, p = s[min(stretch, len(p)):], p[min(stretch, len(p)):] {
+		n := min(stretch, len(p))
+		st.workBytes(n)
+		if s[:n] != p[:n] {
+			return false
+		}
+	}
+	return true
 }
