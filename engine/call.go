@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"math/bits"
+	"slices"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/resp"
@@ -136,7 +138,7 @@ func (c *call) micros() int64 {
 // findKeys leaves the positions of the command's keys in keyBuf. It reports
 // false when the command needs all shards.
 func (c *call) findKeys(cmd *command, args [][]byte) bool {
-	if cmd.flags&(flagAllShards|flagEveryShard) != 0 && !cmd.sortsAlone(args) {
+	if cmd.flags&(flagAllShards|flagEveryShard) != 0 && !cmd.narrow(args) {
 		return false
 	}
 	if cmd.flags&flagScript != 0 && !c.keepsToKeys(cmd, args) {
@@ -144,6 +146,18 @@ func (c *call) findKeys(cmd *command, args [][]byte) bool {
 	}
 	c.keyBuf = cmd.keys(c.keyBuf[:0], args)
 	return true
+}
+
+// narrow reports whether a command that may need every shard needs only those of its keys,
+// because of its arguments: SORT without a pattern, and INFO of what has no keys.
+func (cmd *command) narrow(args [][]byte) bool {
+	switch cmd.name {
+	case "sort", "sort_ro":
+		return !slices.ContainsFunc(args[2:], func(a []byte) bool { return bytes.IndexByte(a, '*') >= 0 })
+	case "info":
+		return len(args) > 1 && !slices.ContainsFunc(args[1:], func(a []byte) bool { return !is(a, "server") })
+	}
+	return false
 }
 
 // lockKeys adds the shards of the command's keys to set. It reports false

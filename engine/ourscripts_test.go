@@ -22,12 +22,7 @@ import (
 // undeclared are the scripts whose text does not show which keys they use. They lock
 // all shards, so they wait for a long script on any key.
 var undeclared = map[string]string{
-	"fence.guard":             "it runs the commands of the caller",
-	"scan.elements":           "it is told the command: SSCAN, HSCAN or ZSCAN",
-	"ratelimit.gcra.stored":   "it passes keys to the script inside of it by a table",
-	"ratelimit.upto.stored":   "as gcra.stored",
-	"ratelimit.refund.stored": "as gcra.stored",
-	"ratelimit.batch.stored":  "as gcra.stored",
+	"fence.guard": "it runs the caller's commands, and those may need keys that they do not name, as SORT with GET",
 }
 
 // Every other script of the primitives locks only the shards of its keys.

@@ -121,7 +121,8 @@ func usesKeys(call *lua.Call) bool {
 	case cmd == nil:
 		return true // an error
 	case cmd.flags&(flagAllShards|flagEveryShard) != 0 || cmd.movable != nil:
-		return false
+		whole := len(words) == len(call.Args) && call.Rest == lua.NoRest
+		return whole && cmd.movable == nil && cmd.narrow(words)
 	case cmd.first == 0 || cmd.flags&flagNoLock != 0:
 		return true
 	}

@@ -10,13 +10,6 @@ import (
 func cmdSort(c *call)   { c.sort(false) }
 func cmdSortRo(c *call) { c.sort(true) }
 
-// sortsAlone reports whether the command is a SORT that looks up no other keys: none of its
-// arguments is a pattern.
-func (cmd *command) sortsAlone(args [][]byte) bool {
-	return (cmd.name == "sort" || cmd.name == "sort_ro") &&
-		!slices.ContainsFunc(args[2:], func(a []byte) bool { return bytes.IndexByte(a, '*') >= 0 })
-}
-
 // A sortQuery is the options of SORT.
 type sortQuery struct {
 	desc, alpha   bool

@@ -43,12 +43,15 @@ func Scripts() []*redoubt.Script {
 	}
 }
 
-// stored puts a script into stored.lua.
+var behind = strings.NewReplacer("KEYS[1]", "KEYS[2]", "KEYS[2]", "KEYS[3]")
+
+// stored puts a script into stored.lua. The script's keys come behind that of the limits. They
+// are named by place, so that the engine sees that the script uses no others.
 func stored(s *redoubt.Script) *redoubt.Script {
 	const place = "local run = nil "
 	before, after, ok := strings.Cut(storedSource, place)
 	if !ok {
 		panic("ratelimit: stored.lua has no place for a script")
 	}
-	return redoubt.NewScript(s.Name()+".stored", before+"local function run(KEYS, ARGV)\n"+s.Source()+"end\n"+after)
+	return redoubt.NewScript(s.Name()+".stored", before+"local function run(ARGV)\n"+behind.Replace(s.Source())+"end\n"+after)
 }

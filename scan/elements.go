@@ -28,7 +28,7 @@ type Member struct {
 // client's prefix. It sends nothing yet. A key that is not there has no fields; one of
 // another type ends the loop with a WRONGTYPE error.
 func (s *Scanner) Hash(key string, q ElementQuery) (*Iterator[Field], error) {
-	return elements(s, key, q, "HSCAN", "HLEN", func(f Field) string { return f.Name }, func(raw []string) ([]Field, error) {
+	return elements(s, key, q, "HSCAN", func(f Field) string { return f.Name }, func(raw []string) ([]Field, error) {
 		fields := make([]Field, 0, len(raw)/2)
 		for i := 0; i+1 < len(raw); i += 2 {
 			fields = append(fields, Field{raw[i], raw[i+1]})
@@ -39,13 +39,13 @@ func (s *Scanner) Hash(key string, q ElementQuery) (*Iterator[Field], error) {
 
 // Set returns an iterator over the members of the set at key: see [Scanner.Hash].
 func (s *Scanner) Set(key string, q ElementQuery) (*Iterator[string], error) {
-	return elements(s, key, q, "SSCAN", "SCARD", itself, readTexts)
+	return elements(s, key, q, "SSCAN", itself, readTexts)
 }
 
 // SortedSet returns an iterator over the members of the sorted set at key, in no order:
 // see [Scanner.Hash].
 func (s *Scanner) SortedSet(key string, q ElementQuery) (*Iterator[Member], error) {
-	return elements(s, key, q, "ZSCAN", "ZCARD", func(m Member) string { return m.Name }, func(raw []string) ([]Member, error) {
+	return elements(s, key, q, "ZSCAN", func(m Member) string { return m.Name }, func(raw []string) ([]Member, error) {
 		members := make([]Member, 0, len(raw)/2)
 		for i := 0; i+1 < len(raw); i += 2 {
 			score, err := strconv.ParseFloat(raw[i+1], 64)
@@ -58,11 +58,11 @@ func (s *Scanner) SortedSet(key string, q ElementQuery) (*Iterator[Member], erro
 	})
 }
 
-func elements[T any](s *Scanner, key string, q ElementQuery, command, length string, id func(T) string, read func([]string) ([]T, error)) (*Iterator[T], error) {
+func elements[T any](s *Scanner, key string, q ElementQuery, command string, id func(T) string, read func([]string) ([]T, error)) (*Iterator[T], error) {
 	if err := redoubt.CheckPattern(q.Match); err != nil {
 		return nil, fmt.Errorf("%w: Match: %w", ErrInvalidOption, err)
 	}
-	w := &elementWalk{client: s.client, key: key, match: q.Match, command: command, length: length, count: s.opts.Count}
+	w := &elementWalk{client: s.client, key: key, match: q.Match, command: command, count: s.opts.Count}
 	if q.From != "" {
 		if err := w.resume(q.From); err != nil {
 			return nil, err

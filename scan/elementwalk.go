@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,9 @@ var errNameless = errors.New("scan: the server's INFO has no run_id")
 
 // An elementWalk goes over the elements of one key.
 type elementWalk struct {
-	client                      *redoubt.Client
-	key, match, command, length string
-	count                       int
+	client              *redoubt.Client
+	key, match, command string
+	count               int
 
 	// Where the pages that were taken end.
 	process string // the run_id of the server process to which cursor means something
@@ -123,10 +124,11 @@ func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cur
 
 func (w *elementWalk) page(ctx context.Context, cursor string, mark *mark) (p page) {
 	count := mark.count(w.count)
+	match := cmp.Or(w.match, "*")
 	reply, err := w.client.Do(ctx, redoubt.Cmd{
 		Script: elementsScript,
 		Keys:   []string{w.key},
-		Args:   []string{w.command, w.length, cursor, strconv.Itoa(count), w.match},
+		Args:   []string{w.command, cursor, strconv.Itoa(count), match},
 		Flags:  redoubt.ReadOnly,
 	}).Array()
 	if err == nil && len(reply) != 4 {

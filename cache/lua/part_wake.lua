@@ -8,5 +8,6 @@ while at < #waiters do
   local waiter
   waiter, at = struct.unpack('>I2c0', waiters, at)
   local publish, channel = string.match(waiter, '^(%u+) (.*) %x+$')
+  -- Both commands are named, so that the engine sees that the script keeps to its keys.
   if publish == 'SPUBLISH' then redis.call('SPUBLISH', channel, KEYS[1]) else redis.call('PUBLISH', channel, KEYS[1]) end
 end

@@ -17,6 +17,7 @@ while woken < 2 and head < stop do
   local waiter = redis.call('HGET', KEYS[1], first)
   redis.call('HDEL', KEYS[1], first, waiter)
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  -- Both commands are named, so that the engine sees that the script keeps to its keys.
   woken = woken + (publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, KEYS[1]) or redis.call('PUBLISH', channel, KEYS[1]))
 end
 if tail > 0 then redis.call('HSET', KEYS[1], 'head', string.format('%.0f', head)) end

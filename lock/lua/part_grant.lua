@@ -16,6 +16,7 @@ while first and expiry <= now and first ~= me and tries < 64 do
     redis.call('HDEL', KEYS[1], 'fair', 'fair_first', 'fair_last')
   end
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  -- Both commands are named, so that the engine sees that the script keeps to its keys.
   if waiter ~= dead and (publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, payload) or redis.call('PUBLISH', channel, payload)) > 0 then
     fence = math.max(fence + 1, now)
     expiry = now + 3000000

@@ -11,6 +11,7 @@ while woken == 0 and head < stop do
   local waiter = redis.call('HGET', KEYS[1], place)
   redis.call('HDEL', KEYS[1], place, waiter)
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  -- Both commands are named, so that the engine sees that the script keeps to its keys.
   woken = publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, KEYS[1]) or redis.call('PUBLISH', channel, KEYS[1])
 end
 if head == tail then

@@ -74,6 +74,7 @@ while woken == 0 and head < stop do
   redis.call('HDEL', KEYS[1], first, waiter)
   head = head + 1
   local publish, channel = string.match(waiter, '^(%u+) (.*)$')
+  -- Both commands are named, so that the engine sees that the script keeps to its keys.
   woken = publish == 'SPUBLISH' and redis.call('SPUBLISH', channel, KEYS[1]) or redis.call('PUBLISH', channel, KEYS[1])
 end
 if busy and ARGV[4] ~= '' and not place then

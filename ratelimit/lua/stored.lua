@@ -1,16 +1,15 @@
 -- stored.lua: run one of the scripts of gcra.lua's kind with limits that are kept on the server.
 -- KEYS[1] limits  string  {<name>}:limit, seven integers a limit, blanks between: rate, period_ns, burst, int_s, int_ns, tol_s, tol_ns
--- KEYS[2..] keys  string  those of the script
 -- ARGV[1] n       integer 0 to 2^52: an increment is so many emission intervals
 -- ARGV[2..] lead  bytes   what the script has before its limits
 -- Returns {reply array of the script, limits string}, or an error NOTCONFIGURED when there are none
-local run = nil -- the script, as a function of its keys and arguments: scripts.go puts it here
+-- The keys of the script come behind that of the limits.
+local run = nil -- the script, as a function of its arguments: scripts.go puts it here
 local limits = redis.pcall('GET', KEYS[1])
 if not limits then return redis.error_reply('NOTCONFIGURED redoubt: no limit is defined under this name') end
 if limits.err then return limits end
 
-local keys, args = {}, {}
-for i = 2, #KEYS do keys[i - 1] = KEYS[i] end
+local args = {}
 for i = 2, #ARGV do args[i - 1] = ARGV[i] end
 -- n in three parts, so that no product is above 2^53 that matters: whole
 -- seconds beyond are more than any limit has.
@@ -26,6 +25,6 @@ for int_s, int_ns, tol_s, tol_ns in string.gmatch(limits, '%d+ %d+ %d+ (%d+) (%d
   args[#args + 1] = tol_s
   args[#args + 1] = tol_ns
 end
-local reply = run(keys, args)
+local reply = run(args)
 if reply.err then return reply end
 return {reply, limits}

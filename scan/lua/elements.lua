@@ -1,20 +1,25 @@
 -- elements.lua: one page of the elements of a hash, a set or a sorted set, and which server process gave it.
 -- KEYS[1] big     hash|set|zset any key of the caller's
 -- ARGV[1] command bytes   HSCAN, SSCAN or ZSCAN
--- ARGV[2] length  bytes   HLEN, SCARD or ZCARD
--- ARGV[3] cursor  integer 0 in the beginning, then what the page before gave
--- ARGV[4] count   integer about how many elements
--- ARGV[5] match   bytes   a pattern; empty: all
+-- ARGV[2] cursor  integer 0 in the beginning, then what the page before gave
+-- ARGV[3] count   integer about how many elements
+-- ARGV[4] match   bytes   a pattern; *: all
 -- Returns {cursor bytes, elements array, run_id bytes, length integer}
 
 -- A cursor means something to the process that gave it only, and the key may be on
 -- another one by now. Asked for in a command of its own, the answer could be that of
 -- a server that the key has left.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or ''
-local page
-if ARGV[5] == '' then
-  page = redis.call(ARGV[1], KEYS[1], ARGV[3], 'COUNT', ARGV[4])
+-- Each command is named, so that the engine sees that the script uses no other key.
+local page, length
+if ARGV[1] == 'HSCAN' then
+  page = redis.call('HSCAN', KEYS[1], ARGV[2], 'COUNT', ARGV[3], 'MATCH', ARGV[4])
+  length = redis.call('HLEN', KEYS[1])
+elseif ARGV[1] == 'SSCAN' then
+  page = redis.call('SSCAN', KEYS[1], ARGV[2], 'COUNT', ARGV[3], 'MATCH', ARGV[4])
+  length = redis.call('SCARD', KEYS[1])
 else
-  page = redis.call(ARGV[1], KEYS[1], ARGV[3], 'COUNT', ARGV[4], 'MATCH', ARGV[5])
+  page = redis.call('ZSCAN', KEYS[1], ARGV[2], 'COUNT', ARGV[3], 'MATCH', ARGV[4])
+  length = redis.call('ZCARD', KEYS[1])
 end
-return {page[1], page[2], run, redis.call(ARGV[2], KEYS[1])}
+return {page[1], page[2], run, length}
