@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -177,7 +178,9 @@ func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	const ttl, writes = 300 * time.Millisecond, 20
 	server := redistest.Start(t)
 	w := &world{prefix: "p", t: t, dial: func() redis.UniversalClient {
-		return redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
+		clienttest.Watch(t, rdb)
+		return rdb
 	}}
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, 500*time.Millisecond }
 	a, long, short := w.users(quick), w.users(withLocal, quick), w.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })

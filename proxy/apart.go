@@ -372,15 +372,15 @@ func (u *Upstream) watchLimits() {
 			return
 		case <-t.C:
 		}
-		now := u.sent()
-		if now == before && !u.limited.Load() { // with limits, commands may go apart that are not in sent
+		if u.sent() == before && !u.limited.Load() { // with limits, commands may go apart that are not in sent
 			continue
 		}
-		before = now
 		c := limitsCaller{u, make(chan struct{})}
-		if err := u.Within(0).SendApart(u.life, c, 0, 1, configLimits); err == nil {
+		if err := u.Send(c, 0, 1, configLimits); err == nil {
+			u.Flush()
 			<-c.answered
 		}
+		before = u.sent()
 	}
 }
 

@@ -397,8 +397,9 @@ func TestPoolCrowd(t *testing.T) {
 	}
 	wg.Wait()
 	for i, n := range p.nodes {
-		if has := strings.Count(n.CLI("CLIENT", "LIST", "TYPE", "normal"), "id=") - 1; has < 1 || has > 2 { // but for redis-cli
-			t.Errorf("redis-%d has %d connections", i+1, has)
+		list := n.CLI("CLIENT", "LIST", "TYPE", "normal")
+		if has := strings.Count(list, "id=") - 1; has < 1 || has > 2 { // but for redis-cli
+			t.Errorf("redis-%d has %d connections:\n%s", i+1, has, list)
 		}
 	}
 	for i, w := range crowd {

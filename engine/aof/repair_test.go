@@ -38,7 +38,7 @@ func TestFaultsDuringRepair(t *testing.T) {
 		{"manifest of before", func(c copied) { c["manifest"] = v.older[0]["manifest"] }},
 	} {
 		t.Run(strings.ReplaceAll(c.how, " ", "-"), func(t *testing.T) {
-			r := randtest.Rand(t)
+			r, steps := randtest.Rand(t), randtest.Watch(t)
 			damaged := copied{}
 			for name, b := range v.copied {
 				damaged[name] = b
@@ -52,6 +52,7 @@ func TestFaultsDuringRepair(t *testing.T) {
 			want := upTo(int(report.Records))
 			for cut, ended := 0, false; !ended; cut++ {
 				for range 4 {
+					steps.Begin(func() string { return "a repair that is cut off" })
 					disk := damaged.disk()
 					disk.CutAfter(cut)
 					_, err := aof.Repair(disk)
