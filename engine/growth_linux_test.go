@@ -6,24 +6,12 @@ package engine
 
 import (
 	"os"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
-)
 
-// threadTime is the processor time of the calling thread, which does not count
-// what other processes take.
-func threadTime() time.Duration {
-	const clockThread = 3 // CLOCK_THREAD_CPUTIME_ID
-	var ts syscall.Timespec
-	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockThread, uintptr(unsafe.Pointer(&ts)), 0); err != 0 { //nolint:gosec // the kernel writes to it
-		panic(err)
-	}
-	return time.Duration(ts.Nano())
-}
+	"github.com/redoubt-go/redoubt/internal/threadtime"
+)
 
 // growths are commands that make something grow: %d is replaced by a number.
 var growths = map[string]string{
@@ -50,8 +38,7 @@ func TestGrowthDoesNotPause(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
+			threadtime.Lock(t)
 			e := open(t, Options{})
 			s := e.Session()
 			var busy, passed histogram
@@ -67,9 +54,9 @@ func TestGrowthDoesNotPause(t *testing.T) {
 						args[j] = append(args[j], w...)
 					}
 				}
-				wall, cpu := time.Now(), threadTime()
+				wall, cpu := time.Now(), threadtime.Now()
 				out, _ = s.Do(out[:0], args)
-				busy.add(threadTime() - cpu)
+				busy.add(threadtime.Now() - cpu)
 				passed.add(time.Since(wall))
 				if out[0] == '-' {
 					t.Fatalf("%s", out)

@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -201,12 +202,13 @@ func TestWriterPreference(t *testing.T) {
 		waiters(2)
 
 		// It gives up: the new reader is let in, beside the old one.
-		gaveUp := time.Now()
+		pulse := await.NewPulse(t)
+		gaveUp := pulse.Now()
 		giveUp()
 		if what := <-order; what != "reader" {
 			t.Errorf("%s got in", what)
 		}
-		if took := time.Since(gaveUp); took > 2*time.Second {
+		if took := pulse.Now() - gaveUp; took > 2*time.Second {
 			t.Errorf("the reader got in %v after the writer gave up: it was not woken", took)
 		}
 		second := <-wrote

@@ -48,7 +48,8 @@ type Dedicated struct {
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
 
-	listening atomic.Bool // monitor, or counts is not zero
+	id        atomic.Int64 // what the server calls the connection; 0: not known; see SendBlocking
+	listening atomic.Bool  // monitor, or counts is not zero
 }
 
 // OpenDedicated opens a connection for listener and runs setup on it: a

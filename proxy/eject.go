@@ -11,11 +11,19 @@ func (n *Node) failed() {
 	if !p.opts.Eject {
 		return
 	}
+	if n.eject() {
+		p.tell(Change{Server: n.backend.Name(), Kind: Ejected})
+	}
+}
+
+// eject counts a failure. It reports whether the server is taken out of the ring for it.
+func (n *Node) eject() bool {
+	p := n.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n.failures++
 	if n.failures < p.opts.FailureLimit || n.ejected || p.closed {
-		return
+		return false
 	}
 	n.ejectedAt = time.Now()
 	n.ejected, n.until = true, n.ejectedAt.Add(p.opts.RetryTimeout)
@@ -26,6 +34,14 @@ func (n *Node) failed() {
 		}
 	})
 	p.remake()
+	return true
+}
+
+// tell tells [PoolOptions.Told].
+func (p *Pool) tell(c Change) {
+	if p.opts.Told != nil {
+		p.opts.Told(c)
+	}
 }
 
 // answered is called whenever the server answers again.
@@ -35,11 +51,15 @@ func (n *Node) answered() {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	n.failures = 0
-	if n.ejected && !p.closed && !time.Now().Before(n.until) {
+	restored, away := n.ejected && !p.closed && !time.Now().Before(n.until), time.Since(n.ejectedAt)
+	if restored {
 		n.ejected = false
 		p.remake()
+	}
+	p.mu.Unlock()
+	if restored {
+		p.tell(Change{Server: n.backend.Name(), Kind: Restored, Away: away})
 	}
 }
 

@@ -8,17 +8,20 @@ import (
 
 // A health hears how a server does. Its functions may be nil; they must not block.
 type health struct {
+	watch    *Watch
 	failed   func() // a connection was lost, could not be made, or a reply is late
 	answered func() // a connection was made, or all late replies have come
 }
 
-func (h health) fail() {
+func (h health) fail(err error) {
+	h.watch.failed(err)
 	if h.failed != nil {
 		h.failed()
 	}
 }
 
 func (h health) ok() {
+	h.watch.answered()
 	if h.answered != nil {
 		h.answered()
 	}
@@ -101,7 +104,7 @@ func (l *link) expire() {
 	l.mu.Unlock()
 	if late > 0 && now.Sub(l.failedAt) >= l.soonest {
 		l.failedAt = now
-		l.health.fail()
+		l.health.fail(errSilent)
 	}
 	if late > 0 && l.lender != nil {
 		l.close(errSilent) // nobody could use it before the reply comes

@@ -47,6 +47,9 @@ type PoolOptions struct {
 	RetryTimeout time.Duration
 	// SlowLog, when set, gets the commands for which servers have let others wait.
 	SlowLog *SlowLog
+	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
+	// must not block.
+	Told func(Change)
 }
 
 // A PoolServer is one server of a [Pool].
@@ -270,6 +273,8 @@ type Node struct {
 	server  ring.Server
 	backend Backend
 
+	watching sync.Once
+	watch    *Watch // of what is told; nil: nothing is
 	replicas []*Node
 	replica  bool // it is one of these
 	role     role // of a replica
@@ -325,6 +330,12 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 
 func (n *Node) options(p resp.Protocol) Options {
 	o := Options{Backend: n.backend, Protocol: p, AskLimits: true, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
+	n.watching.Do(func() {
+		if told := n.pool.opts.Told; told != nil {
+			n.watch = NewWatch(n.backend.Name(), told)
+		}
+	})
+	o.Watch = n.watch
 	if n.pool.cluster != nil {
 		o.clustered = n
 	}

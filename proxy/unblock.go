@@ -77,13 +77,52 @@ func (x *Exclusive) unblock(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	u, err := x.node.Upstream(x.protocol)
+	return err == nil && u.unblockAgain(ctx, func() int64 {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.id
+	})
+}
+
+// SendBlocking is [Dedicated.Send] for one command that may wait on the server, like BLPOP:
+// [Dedicated.Unblock] ends that. It is not for commands within a transaction.
+func (d *Dedicated) SendBlocking(tag uint64, command []byte) error {
+	if d.id.Load() <= 0 {
+		if err := d.link.send(entry{caller: idCaller{d}, n: 1}, clientID); err != nil {
+			return err
+		}
+	}
+	return d.Send(tag, 1, command)
+}
+
+// An idCaller takes the reply to CLIENT ID.
+type idCaller struct{ d *Dedicated }
+
+// Reply implements [Caller].
+func (c idCaller) Reply(_ uint64, raw []byte) bool {
+	c.d.id.Store(integer(raw))
+	return false
+}
+
+// Flush implements [Caller].
+func (c idCaller) Flush() {}
+
+// Unblock has the server unblock what runs on the connection, asked over u, again and again until
+// ctx ends: the command may not be waiting yet. When the server can't be asked, the connection is
+// closed.
+func (d *Dedicated) Unblock(ctx context.Context, u *Upstream) {
+	if !u.unblockAgain(ctx, d.id.Load) && ctx.Err() == nil {
+		d.Close()
+	}
+}
+
+// unblockAgain reports false when the server can't be asked, or ctx has ended.
+func (u *Upstream) unblockAgain(ctx context.Context, id func() int64) bool {
 	again := time.NewTicker(unblockInterval)
 	defer again.Stop()
 	for {
-		x.mu.Lock()
-		id := x.id
-		x.mu.Unlock()
-		if id == noID || id != 0 && !x.node.unblock(ctx, x.protocol, id) {
+		if id := id(); id == noID || id != 0 && u.unblock(ctx, id) == noID {
 			return false
 		}
 		select {
@@ -94,22 +133,18 @@ func (x *Exclusive) unblock(ctx context.Context) bool {
 	}
 }
 
-// unblock asks the server once.
-func (n *Node) unblock(ctx context.Context, p resp.Protocol, id int64) bool {
-	u, err := n.Upstream(p)
-	if err != nil {
-		return false
-	}
+// unblock asks the server once. It returns how many were unblocked, or noID.
+func (u *Upstream) unblock(ctx context.Context, id int64) int64 {
 	done := make(answer, 1)
 	if u.TrySend(done, 0, 1, resp.AppendCommand(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(id, 10), "ERROR")) != nil {
-		return false
+		return noID
 	}
 	u.Flush()
 	select {
 	case got := <-done:
-		return got != noID
+		return got
 	case <-ctx.Done():
-		return false
+		return noID
 	}
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	// AskLimits makes the upstream ask the server for what [Upstream.Limited] reports: at each
 	// connect, and once a second while commands are sent.
 	AskLimits bool
+	// Watch, when set, is told when the server is lost and when it is back.
+	Watch *Watch
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.
 	MaxPending int
@@ -151,6 +153,7 @@ func NewUpstream(opts Options) (*Upstream, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
 	u.setDown(errors.New("not connected yet"))
+	u.opts.health.watch = opts.Watch
 	if opts.AskLimits {
 		u.opts.limits = u.noteLimits
 		u.sides.running.Add(1)
@@ -179,7 +182,7 @@ func (u *Upstream) run(ctx context.Context) {
 			u.setDown(err)
 			if ctx.Err() == nil {
 				u.failures.Add(1)
-				u.opts.health.fail()
+				u.opts.health.fail(err)
 			}
 			if first {
 				close(u.tried)
@@ -222,7 +225,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		u.lost.Add(l.abandon())
 		if ctx.Err() == nil {
-			u.opts.health.fail()
+			u.opts.health.fail(err)
 		}
 	}
 	u.setDown(errClosed)

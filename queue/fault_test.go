@@ -87,6 +87,7 @@ func TestWaiterIsDisturbed(t *testing.T) {
 		}
 		return ""
 	}
+	pulse := await.NewPulse(t)
 	for i, disturb := range []func(){
 		func() {},
 		func() { must(t, w.rdb.Do(t.Context(), "CLIENT", "KILL", "ID", blocked()).Err()) },
@@ -94,7 +95,7 @@ func TestWaiterIsDisturbed(t *testing.T) {
 	} {
 		eventually(t, "a connection waits", func() bool { return blocked() != "" })
 		disturb()
-		began := time.Now()
+		began := pulse.Now()
 		id := fmt.Sprint(i)
 		_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: id})
 		must(t, err)
@@ -106,7 +107,7 @@ func TestWaiterIsDisturbed(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("%s was not handled", id)
 		}
-		if took := time.Since(began); took > 8*time.Second {
+		if took := pulse.Now() - began; took > 8*time.Second {
 			t.Errorf("%s took %v", id, took)
 		}
 	}
@@ -153,7 +154,8 @@ func TestAbandonedMessage(t *testing.T) {
 			}
 			<-handled
 		}
-		began := time.Now()
+		pulse := await.NewPulse(t)
+		began := pulse.Now()
 		select {
 		case attempt := <-handled:
 			if attempt != 2 {
@@ -162,7 +164,7 @@ func TestAbandonedMessage(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("nobody has it")
 		}
-		if took := time.Since(began); took > 7*time.Second {
+		if took := pulse.Now() - began; took > 7*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		w.gone(t)

@@ -60,6 +60,7 @@ func TestBlockedConnectionIsKilled(t *testing.T) {
 	q := w.queue(t, queue.Options{Lease: time.Minute})
 	var handled atomic.Int64
 	stop := run(t, q, counting(t, &handled), queue.RunOptions{})
+	pulse := await.NewPulse(t)
 	for i := range int64(5) {
 		var id string
 		eventually(t, "the consumer waits", func() bool {
@@ -73,7 +74,11 @@ func TestBlockedConnectionIsKilled(t *testing.T) {
 		eventually(t, "it waits on another connection", func() bool { ids := w.blocked(t); return len(ids) == 1 && ids[0] != id })
 		_, err := q.Put(t.Context(), "q", "")
 		must(t, err)
-		await.Until(t, 8*time.Second, "the message is handled", func() bool { return handled.Load() == i+1 })
+		put := pulse.Now()
+		eventually(t, "the message is handled", func() bool { return handled.Load() == i+1 })
+		if took := pulse.Now() - put; took > 8*time.Second {
+			t.Errorf("the message was handled after %v", took)
+		}
 	}
 	must(t, stop())
 }

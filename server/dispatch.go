@@ -69,8 +69,9 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).watch}, "watch")
 
 	add(handler{run: (*session).occupy},
-		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop",
 		"debug", "readonly", "readwrite", "asking")
+	add(handler{run: (*session).blockingCommand},
+		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
 	add(handler{run: (*session).stream}, "xread", "xreadgroup")
 	add(handler{run: (*session).wait}, "wait", "waitaof")
 	add(handler{run: (*session).scriptOrFunction}, "script", "function")

@@ -127,6 +127,7 @@ func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	protocol := c.protocol
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
 		reply := c.blocked(ctx, place, protocol, raw)
+		c.quit = c.quit || len(reply) == 0
 		return command.Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return append(dst, reply...) }}
 	}})
 }
@@ -190,14 +191,15 @@ func (c *session) afterBlock(ended context.Context, n *proxy.Node, reply []byte,
 
 var unblockedCode = []byte("-UNBLOCKED ")
 
-// unblocked is the reply to a command that waits no more, and has done nothing.
+// unblocked is the reply to a command that waits no more, and has done nothing. At the end of the
+// server there is none, and the client is closed, as by Redis.
 func unblocked(cause error) []byte {
 	for _, own := range []error{errMoved, errUnheard} {
 		if errors.Is(cause, own) {
 			return resp.AppendError(nil, "UNBLOCKED redoubt: "+own.Error()+": ask again")
 		}
 	}
-	return resp.AppendError(nil, "ERR redoubt: the server is shutting down")
+	return nil
 }
 
 // A placement is the keys that a client waits for, and their server.

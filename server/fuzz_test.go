@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -39,6 +40,7 @@ func FuzzSession(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		defer randtest.Command(t, func() string { return strconv.Quote(string(input)) })()
 		n++
 		witness.tb = t
 		text := strconv.Itoa(n)

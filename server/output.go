@@ -35,6 +35,7 @@ type slot struct {
 	undo     undo
 	done     bool
 	mute     bool // CLIENT REPLY OFF or SKIP
+	blocks   bool // the command may wait on the back end, like BLPOP
 }
 
 // An output puts a client's replies in order and writes them. Replies come
@@ -67,6 +68,7 @@ type output struct {
 	writing   bool   // somebody writes
 	unable    bool   // to wait for the client: the connection is a poller's
 	parked    func() // writes the rest, with the right to write, when it is able
+	hungUp    bool   // the client gets no more replies
 	ending    bool   // no message is wanted any more once last is answered
 	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
@@ -117,7 +119,7 @@ func (o *output) prepare(tag uint64, s slot) {
 func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if o.err != nil || o.hungUp {
 		if sl := o.slot(tag); sl.undo != nil {
 			o.onLost(sl.undo, bytes.Clone(raw))
 		}
@@ -443,6 +445,13 @@ func (o *output) await(deadline time.Time, ok func() bool) bool {
 		o.changed.Wait()
 	}
 	return o.err == nil
+}
+
+// wake has those who await look again.
+func (o *output) wake() {
+	o.mu.Lock()
+	o.changed.Broadcast()
+	o.mu.Unlock()
 }
 
 // crowded reports whether so much waits for the client that no more commands

@@ -45,6 +45,7 @@ type Server struct {
 	absences absences                   // of its servers
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
+	backend *proxy.Watch // tells when it is lost
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
@@ -113,6 +114,7 @@ func New(opts Options) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
 	if !s.inPool() {
+		s.backend = proxy.NewWatch(opts.Backend.Name(), LogChanges(opts.Logger))
 		if _, err := s.upstream(resp.RESP2); err != nil {
 			return nil, err
 		}
@@ -154,7 +156,9 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	u, err := proxy.NewUpstream(s.proxyOptions(p))
+	opts := s.proxyOptions(p)
+	opts.Watch = s.backend
+	u, err := proxy.NewUpstream(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +187,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		if exposed(a) && s.users.Load().unguarded() {
 			_ = l.Close()
-			return nil, fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+			return nil, exposedError(address)
 		}
 		if s.opts.TLS != nil {
 			l = tls.NewListener(l, s.opts.TLS)

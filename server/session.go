@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -76,6 +77,7 @@ type session struct {
 	draining atomic.Bool
 	killed   atomic.Bool // nothing more is to be run
 	detached atomic.Bool // the dedicated connection is closed on purpose
+	hanging  atomic.Bool // a command that waits on the back end is to be ended: see hangUp
 	own      atomic.Pointer[proxy.Dedicated]
 	tracks   atomic.Bool // CLIENT TRACKING is on; settle before reading it
 	waited   bool        // at the last tick, whose it is
@@ -160,9 +162,10 @@ func (c *session) close(err error) {
 	c.countEnd(err)
 	c.finish(err)
 	c.cancel(err)
+	// The client first: it gets no error for what its end ends.
+	c.out.fail(cmp.Or(err, errGone))
 	c.undedicate()
 	c.closeLocal()
-	c.out.fail(err)
 }
 
 func (c *session) loop() error {
@@ -209,8 +212,11 @@ func (c *session) finish(err error) {
 	}
 	c.flush()
 	c.out.end(c.next)
+	if errors.Is(err, ErrClosed) {
+		c.hangUp()
+	}
 	c.out.await(deadline, func() bool {
-		return c.out.head.Load() == c.next && len(c.out.buf) == 0 && !c.out.writing
+		return (c.out.head.Load() == c.next || c.out.hungUp) && len(c.out.buf) == 0 && !c.out.writing
 	})
 }
 
@@ -278,7 +284,7 @@ func (c *session) reserve() bool {
 	c.flush()
 	// Down to half, so that the next commands leave together again.
 	low := most / 2
-	return c.out.await(time.Time{}, func() bool { return c.next-c.out.head.Load() <= low })
+	return c.awaitReplies(func() bool { return c.next-c.out.head.Load() <= low })
 }
 
 // relax waits until the client has taken half of what waits for it.
@@ -294,7 +300,21 @@ func (c *session) settle() bool {
 	}
 	c.stepAside()
 	c.flush()
-	return c.out.await(time.Time{}, func() bool { return c.out.head.Load() == c.next })
+	return c.awaitReplies(func() bool { return c.out.head.Load() == c.next })
+}
+
+// awaitReplies waits until there are enough replies. It reports false when the client is gone, or
+// the server ends and an earlier command waits on the back end.
+func (c *session) awaitReplies(enough func() bool) bool {
+	if !c.out.await(noDeadline, func() bool { return enough() || c.draining.Load() }) {
+		return false
+	}
+	if !enough() {
+		c.hangUp()
+		c.quit = !c.out.await(noDeadline, func() bool { return enough() || c.out.hungUp }) || !enough()
+		return !c.quit
+	}
+	return true
 }
 
 // flush sends what waits to be sent, in both directions.
@@ -399,6 +419,7 @@ func (c *session) drain(cause error) {
 	c.draining.Store(true)
 	c.cancel(cause)
 	_ = c.conn.SetReadDeadline(past)
+	c.out.wake()
 }
 
 // listening reports whether messages may come unasked.

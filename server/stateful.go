@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy"
@@ -84,11 +85,63 @@ func (c *session) occupy(_ [][]byte, raw []byte) {
 	}
 }
 
+// blockingCommand is occupy for commands that may wait.
+func (c *session) blockingCommand(_ [][]byte, raw []byte) {
+	c.commands[Passed]++
+	if c.dedicate() {
+		c.forwardBlocking(raw)
+	}
+}
+
+// forwardBlocking sends a command that may wait on the dedicated connection.
+func (c *session) forwardBlocking(raw []byte) {
+	if c.tx.active { // in which it doesn't wait
+		c.forward(raw, nil)
+		return
+	}
+	if !c.settleScript() {
+		return
+	}
+	t := c.tag()
+	c.out.prepare(t, slot{change: c.orHangUp, mute: c.muted, blocks: true})
+	if err := c.dedicated.SendBlocking(t, raw); err != nil {
+		c.unsent(t, err)
+	}
+}
+
+// orHangUp is the reply to a command that has waited, unless [session.hangUp] has ended that.
+func (c *session) orHangUp(dst, raw []byte) []byte {
+	if c.hanging.Load() && (bytes.HasPrefix(raw, unblockedCode) || proxy.MayHaveRun(raw)) {
+		c.out.hungUp = true // mu is held
+		return dst
+	}
+	return append(dst, raw...)
+}
+
+// hangUp ends what the client waits for on the back end, when the server ends. Like Redis, it
+// closes the client without a reply; but what the command has taken already is told. Other
+// commands have their replies.
+func (c *session) hangUp() {
+	o := &c.out
+	written := func() bool { return len(o.buf) == 0 && !o.writing }
+	over := func() bool { return o.head.Load() == c.next && written() }
+	if c.dedicated == nil || !o.await(noDeadline, func() bool { return over() || o.slot(o.head.Load()).blocks && written() }) {
+		return
+	}
+	c.hanging.Store(true)
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking sync.WaitGroup
+	asking.Go(func() { c.dedicated.Unblock(ctx, c.upstream) })
+	o.await(noDeadline, func() bool { return over() || o.hungUp && written() })
+	cancel()
+	asking.Wait()
+}
+
 // stream is for XREAD and XREADGROUP, which wait when they have BLOCK before
 // STREAMS.
 func (c *session) stream(args [][]byte, raw []byte) {
 	if blocks(args[1:]) {
-		c.occupy(args, raw)
+		c.blockingCommand(args, raw)
 		return
 	}
 	c.commands[Passed]++
@@ -126,7 +179,7 @@ func (c *session) wait(_ [][]byte, raw []byte) {
 		// A failure to send shows in the next line.
 		_ = c.dedicated.SendSilently(proxy.Expect{}, pingRaw)
 	}
-	c.forward(raw, nil)
+	c.forwardBlocking(raw)
 }
 
 func (c *session) scriptOrFunction(args [][]byte, raw []byte) {

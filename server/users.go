@@ -20,8 +20,41 @@ type users struct {
 	standard *acl.User
 }
 
-// makeUsers makes the users that the options say.
+// makeUsers makes the users that the options say, for this server.
 func (o *Options) makeUsers() (*users, error) {
+	u, err := o.parseUsers()
+	if err != nil || o.Pool != nil {
+		return u, err
+	}
+	var errs []error
+	for name, user := range u.byName {
+		if !user.MayAll() {
+			errs = append(errs, fmt.Errorf("server: user %q may not do all, which counts in front of a Pool alone; want ~* &* +@all", name))
+		}
+	}
+	return u, errors.Join(errs...)
+}
+
+// CheckListen says why [Server.Listen] would refuse an address for lack of a password, or what is
+// wrong with Password and Users. It uses nothing else of o, and opens nothing. An error for an
+// address beyond this machine matches [ErrExposed].
+func (o Options) CheckListen(network, address string) error {
+	u, err := o.parseUsers()
+	if err != nil || network == "unix" || !u.unguarded() {
+		return err
+	}
+	if a, err := net.ResolveTCPAddr(network, address); err == nil && exposed(a) {
+		return exposedError(address)
+	}
+	return nil
+}
+
+func exposedError(address string) error {
+	return fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+}
+
+// parseUsers makes the users that the options say.
+func (o *Options) parseUsers() (*users, error) {
 	u := &users{byName: make(map[string]*acl.User)}
 	standard := cmp.Or(o.Username, "default")
 	var errs []error
@@ -36,11 +69,8 @@ func (o *Options) makeUsers() (*users, error) {
 	}
 	for name, rules := range o.Users {
 		user, err := acl.New(name, rules)
-		switch {
-		case err != nil:
+		if err != nil {
 			errs = append(errs, fmt.Errorf("server: user %q: %w", name, err))
-		case o.Pool == nil && !user.MayAll():
-			errs = append(errs, fmt.Errorf("server: user %q may not do all, which counts in front of a Pool alone; want ~* &* +@all", name))
 		}
 		u.byName[name] = user
 	}

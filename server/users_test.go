@@ -271,7 +271,6 @@ func TestSetUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.expectClosed()
-	less.expect("-ERR redoubt: the server is shutting down\r\n")
 	less.expectClosed()
 	same.want("$-1\r\n", "GET a")
 	stranger.want("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "AUTH gone pw")

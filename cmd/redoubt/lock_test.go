@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/slow"
@@ -195,11 +196,12 @@ func TestForcedAway(t *testing.T) {
 	srv := redistest.Start(t)
 	first, pids := holding(t, "deploy", "--backend", srv.URL(), "--ttl", "9s")
 	srv.CLI("DEL", "rd:{deploy}:lock")
-	deleted := time.Now()
+	pulse := await.NewPulse(t)
+	deleted := pulse.Now()
 	if code := first.wait(); code != exitLost {
 		t.Errorf("exit %d; want %d", code, exitLost)
 	}
-	if took := time.Since(deleted); took > 6*time.Second { // the renewal comes within 3 s, the deadline in 7 at the least
+	if took := pulse.Now() - deleted; took > 6*time.Second { // the renewal comes within 3 s, the deadline in 7 at the least
 		t.Errorf("the command was ended %v after its lock was taken away", took)
 	}
 	for _, pid := range pids {

@@ -129,7 +129,7 @@ func (h *poolHost) health(context.Context) error {
 // database, tag or number of clients, or that comes to be a cluster or is none any more, is opened anew, and its clients are closed
 // once they have their replies. Certificates are read again, for connections to come. A file with an error changes nothing.
 func (h *poolHost) reload(http string) {
-	file, err := readPools(h.flags.pools)
+	file, err := readPools(h.flags.pools, h.password)
 	if err != nil {
 		h.log.Error("the file of pools is not taken: the pools stay as they are", slog.Any("error", err))
 		return

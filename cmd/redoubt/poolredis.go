@@ -43,16 +43,11 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.C
 			closePool(pool, sentinels)
 		}
 	}()
-	users := usersOf(c)
-	if !hasDefaultUser(c) {
-		password = cmp.Or(c.RedisAuth, password)
-	} else {
-		password = "" // that of the flag is for pools which say nothing
-	}
 	p := &redisPool{name: c.Name, log: log, slow: slow, sentinels: sentinels}
 	p.pool.Store(pool)
+	clients := clientsOf(c, password)
 	p.Server, err = server.New(server.Options{
-		Pool: pool, Strict: f.strict, Password: password, Users: users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
+		Pool: pool, Strict: f.strict, Password: clients.Password, Users: clients.Users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
 		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
 	})
@@ -67,6 +62,16 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.C
 		}
 	}
 	return p, nil
+}
+
+// clientsOf returns the options that say who the clients of a pool may be. The password of the flag
+// is for pools that say nothing.
+func clientsOf(c poolfile.Pool, password string) server.Options {
+	o := server.Options{Users: usersOf(c)}
+	if !hasDefaultUser(c) {
+		o.Password = cmp.Or(c.RedisAuth, password)
+	}
+	return o
 }
 
 // hasDefaultUser reports whether the default user is one of those that the file names.
@@ -86,7 +91,8 @@ func usersOf(c poolfile.Pool) map[string]string {
 // newPool returns the pool that a file describes, and its Sentinels if it has any.
 func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
-		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow}
+		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
+		Told: server.LogChanges(log)}
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}

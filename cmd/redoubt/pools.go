@@ -47,8 +47,9 @@ type poolsFile struct {
 	tls map[string]poolTLS // by the name of the pool
 }
 
-// readPools reads the file of --pools, and returns its warnings too.
-func readPools(path string) (poolsFile, error) {
+// readPools reads the file of --pools, and finds all that serve refuses before it connects. It
+// returns the warnings too. The password is that of --password.
+func readPools(path, password string) (poolsFile, error) {
 	file := poolsFile{tls: make(map[string]poolTLS)}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -64,6 +65,11 @@ func readPools(path string) (poolsFile, error) {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
 		}
 		file.tls[p.Name] = t
+		if p.Redis {
+			if err := exposure(p.Name, clientsOf(p, password).CheckListen(p.Network, p.Address)); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+			}
+		}
 		if p.Reuseport {
 			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
 		}
@@ -74,16 +80,41 @@ func readPools(path string) (poolsFile, error) {
 	return file, nil
 }
 
-// testConf says what is wrong with a file of pools, or that nothing is.
-func testConf(path string, stderr io.Writer) error {
-	file, err := readPools(path)
+// exposure says what to do about an error of a pool that matches [server.ErrExposed].
+func exposure(pool string, err error) error {
+	switch {
+	case errors.Is(err, server.ErrExposed):
+		return fmt.Errorf("pool %q: %w: redis_auth or users in the file, or --password", pool, err)
+	case err != nil:
+		return fmt.Errorf("pool %q: %w", pool, err)
+	}
+	return nil
+}
+
+// prepare checks the flags and the file of pools. It is all that --test-conf does, and the
+// beginning of servePools. The warnings are there beside an error, too.
+func (f serveFlags) prepare(stderr io.Writer) (file poolsFile, password string, log *slog.Logger, err error) {
+	log, err = newLog(stderr, f.logLevel, f.logFormat)
+	if err = errors.Join(err, f.check(), f.stats.check()); err != nil {
+		return file, "", nil, fail(exitUsage, err)
+	}
+	if password, err = f.password.read(); err != nil {
+		return file, "", nil, err
+	}
+	file, err = readPools(f.pools, password)
+	return file, password, log, err
+}
+
+// testConf says what is wrong with the flags and the file of pools, or that nothing is.
+func testConf(f serveFlags, stderr io.Writer) error {
+	file, _, _, err := f.prepare(stderr)
 	for _, w := range file.Warnings {
 		_, _ = fmt.Fprintln(stderr, "warning:", w)
 	}
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %d pools, nothing wrong\n", path, len(file.Pools))
+	_, _ = fmt.Fprintf(stderr, "%s: %d pools, nothing wrong\n", f.pools, len(file.Pools))
 	return nil
 }
 
@@ -149,7 +180,7 @@ func openPool(c poolfile.Pool, t poolTLS, f serveFlags, password string, log *sl
 	p.listener, err = p.front.listen(c.Network, c.Address)
 	switch {
 	case errors.Is(err, server.ErrExposed):
-		return nil, usagef("pool %q: %w: redis_auth or users in the file, or --password", c.Name, err)
+		return nil, fail(exitUsage, exposure(c.Name, err))
 	case err != nil:
 		return nil, failf(exitUnavailable, "pool %q: %w", c.Name, err)
 	}
@@ -168,15 +199,7 @@ func (f serveFlags) maxClientsOf(c poolfile.Pool) int {
 
 // servePools serves all pools of a file until a signal ends it.
 func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
-	log, err := newLog(stderr, f.logLevel, f.logFormat)
-	if err = errors.Join(err, f.check(), f.stats.check()); err != nil {
-		return fail(exitUsage, err)
-	}
-	password, err := f.password.read()
-	if err != nil {
-		return err
-	}
-	file, err := readPools(f.pools)
+	file, password, log, err := f.prepare(stderr)
 	if err != nil {
 		return err
 	}

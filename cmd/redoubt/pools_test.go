@@ -142,7 +142,10 @@ func TestPoolsRefused(t *testing.T) {
 		{"memcached", "a:\n  listen: 127.0.0.1:22999\n  servers:\n   - 127.0.0.1:1:1\n", []string{"--test-conf"}, 0, "1 pools, nothing wrong\n"},
 		{"memcached's password", "a:\n  listen: 127.0.0.1:22999\n  redis_auth: x\n  servers:\n   - 127.0.0.1:1:1\n", nil, exitUsage, `nutcracker.yml:3: conf: directive "redis_auth" is only valid for a redis pool`},
 		{"port 0", good + rest, nil, exitUsage, `nutcracker.yml:2: conf: directive "listen" has an invalid port`},
-		{"exposed", "a:\n  listen: 0.0.0.0:22999\n" + rest, nil, exitUsage, `pool "a": server: an address beyond this machine needs a password`},
+		{"exposed", "a:\n  listen: 0.0.0.0:22999\n" + rest, nil, exitUsage, `nutcracker.yml:1: pool "a": server: an address beyond this machine needs a password`},
+		{"exposed, tested", "a:\n  listen: 0.0.0.0:22999\n" + rest, []string{"--test-conf"}, exitUsage, `nutcracker.yml:1: pool "a": server: an address beyond this machine needs a password`},
+		{"guarded, tested", "a:\n  listen: 0.0.0.0:22999\n" + rest, []string{"--test-conf", "--password=x"}, 0, "1 pools, nothing wrong\n"},
+		{"a flag, tested", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--test-conf", "--max-clients=-1"}, exitUsage, "max-clients"},
 		{"listen", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--listen=127.0.0.1:1"}, exitUsage, "--listen and --pools exclude each other"},
 		{"backend", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--backend=embedded:"}, exitUsage, "--backend and --pools exclude each other"},
 	} {

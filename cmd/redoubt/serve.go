@@ -86,7 +86,7 @@ directory or an address can't be used.`,
 					return err
 				}
 				if f.testConf {
-					return testConf(f.pools, cmd.ErrOrStderr())
+					return testConf(f, cmd.ErrOrStderr())
 				}
 				return servePools(f, signals, cmd.ErrOrStderr())
 			}

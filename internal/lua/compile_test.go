@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/threadtime"
 )
 
 // functionsInFunctions is a program of functions inside one another, each with many variables
@@ -31,7 +32,7 @@ func functionsInFunctions(depth int, body string) string {
 // the bound is a hundred times what each of these should take.
 func TestCompileIsLinear(t *testing.T) {
 	const n = 100_000
-	lockThread(t)
+	threadtime.Lock(t)
 	most := 6 * time.Second
 	if slow.Race {
 		most *= 10
@@ -65,9 +66,9 @@ func TestCompileIsLinear(t *testing.T) {
 		{"a long string", "x = [==[" + strings.Repeat("]=", n) + "]==]"},
 		{"a long numeral", "x = " + strings.Repeat("1", n)},
 	} {
-		began := threadTime()
+		began := threadtime.Now()
 		_, err := Compile("t", tt.source)
-		took := threadTime() - began
+		took := threadtime.Now() - began
 		t.Logf("%-25s %8d bytes %8.1f ms %v", tt.name, len(tt.source), took.Seconds()*1000, err)
 		if took > most {
 			t.Errorf("%s: %d bytes took %v", tt.name, len(tt.source), took)

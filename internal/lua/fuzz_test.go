@@ -4,11 +4,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // fuzzRun runs a script under small limits; only a fault of ours fails.
 func fuzzRun(t *testing.T, rt *Runtime, src string, args ...string) {
 	t.Helper()
+	defer randtest.Command(t, func() string { return src })()
 	p, err := Compile("user_script", src)
 	if err != nil {
 		if errors.Is(err, ErrInternal) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/threadtime"
 )
 
 // holders are bodies of functions. A script keeps their results until there is not enough
@@ -161,8 +163,8 @@ func holdTest(t *testing.T, src string) {
 	}
 	before, most := used(), 0
 	var stop Interrupt
-	lockThread(t)
-	began := threadTime()
+	threadtime.Lock(t)
+	began := threadtime.Now()
 	next, end := began, began+250*time.Millisecond
 	look := func() int {
 		real := used() - before
@@ -176,16 +178,16 @@ func holdTest(t *testing.T, src string) {
 			t.Errorf("it holds %.1f MB, %.1f MB are counted", float64(real)/1e6, float64(counted)/1e6)
 		}
 	}}, looked: func(int) {
-		if now := threadTime(); now > next {
+		if now := threadtime.Now(); now > next {
 			look()
-			next = threadTime() + 20*time.Millisecond
+			next = threadtime.Now() + 20*time.Millisecond
 			if now > end {
 				stop.Set()
 			}
 		}
 	}}
 	err = rt.Run(p, inv, discardErrors{})
-	t.Logf("%6.1f MB at most in %v, %v", float64(most)/1e6, (threadTime() - began).Round(time.Millisecond), brief(err))
+	t.Logf("%6.1f MB at most in %v, %v", float64(most)/1e6, (threadtime.Now() - began).Round(time.Millisecond), brief(err))
 	if most > 2*limit+slack {
 		t.Errorf("it held %.1f MB, its limit is %.1f MB", float64(most)/1e6, float64(limit)/1e6)
 	}

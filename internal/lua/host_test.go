@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
 // respWriter encodes replies, as a server would for a client.
@@ -312,6 +314,7 @@ func sorted[V any](m map[string]V) []string {
 // eval runs a script on a fresh fakeHost and returns the encoded reply.
 func eval(t testing.TB, rt *Runtime, src string, resp3 bool, keys, args []string) string {
 	t.Helper()
+	defer randtest.Command(t, func() string { return src })()
 	w := &respWriter{resp3: resp3}
 	p, err := Compile("user_script", src)
 	if err != nil {

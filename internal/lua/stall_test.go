@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/threadtime"
 )
 
 // stalls are scripts in which one native, or one instruction, has as much to do as memory
@@ -158,25 +159,25 @@ func stallTest(t *testing.T, rt *Runtime, src string) {
 	if slow.Race {
 		most *= 20 // the race detector makes a loop over bytes that much slower
 	}
-	lockThread(t)
+	threadtime.Lock(t)
 	p, err := Compile("user_script", collide+src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stop Interrupt
-	began := threadTime()
+	began := threadtime.Now()
 	last, gap, work, looks := began, time.Duration(0), 0, 0
 	ready := !strings.Contains(src, "'ready'")
-	host := readyHost{newFakeHost(), func() { began, ready = threadTime(), true }}
+	host := readyHost{newFakeHost(), func() { began, ready = threadtime.Now(), true }}
 	inv := Invocation{Host: host, Interrupt: &stop, looked: func(steps int) {
-		now := threadTime()
+		now := threadtime.Now()
 		gap, work, last = max(gap, now-last), max(work, steps), now
 		if looks++; ready && now-began > enough && looks > 10 {
 			stop.Set()
 		}
 	}}
 	err = rt.Run(p, inv, discardErrors{})
-	now := threadTime()
+	now := threadtime.Now()
 	gap = max(gap, now-last)
 	t.Logf("%8.2f ms at most, %8d steps, of %6.1f ms; %v", gap.Seconds()*1e3, work, (now-began).Seconds()*1e3, brief(err))
 	if gap > most {
