@@ -15,11 +15,11 @@ func LogChanges(log *slog.Logger) func(proxy.Change) {
 		case proxy.Lost:
 			log.Error("a server is lost", slog.Any("error", c.Err))
 		case proxy.Back:
-			log.Info("a server is back", slog.Duration("away", c.Away.Round(time.Millisecond)))
+			log.Info("a server is back", slog.String("away", c.Away.Round(time.Millisecond).String()))
 		case proxy.Ejected:
 			log.Error("a server was taken out of the ring: other servers have its keys")
 		case proxy.Restored:
-			log.Info("a server is in the ring again", slog.Duration("away", c.Away.Round(time.Millisecond)))
+			log.Info("a server is in the ring again", slog.String("away", c.Away.Round(time.Millisecond).String()))
 		}
 	}
 }

@@ -56,11 +56,12 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 const healthTimeout = time.Second
 
 func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (http.Handler, error) {
-	return newHandlerOf(newCollector(stats), func(ctx context.Context) error { return health(ctx, back) }, draining)
+	return newHandlerOf(newCollector(stats), func(ctx context.Context) ([]string, error) { return nil, health(ctx, back) }, draining)
 }
 
-// newHandlerOf serves what a collector tells, and whether healthy returns nil.
-func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) error, draining *atomic.Bool) (http.Handler, error) {
+// newHandlerOf serves what a collector tells, and whether healthy returns no error. It may return
+// what else is wrong, a line each.
+func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]string, error), draining *atomic.Bool) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
@@ -76,7 +77,7 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) erro
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		err := healthy(r.Context())
+		wrong, err := healthy(r.Context())
 		if draining.Load() {
 			err = errDraining
 		}
@@ -85,7 +86,9 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) erro
 			_, _ = fmt.Fprintln(w, err)
 			return
 		}
-		_, _ = fmt.Fprintln(w, "ok")
+		for _, line := range append([]string{"ok"}, wrong...) {
+			_, _ = fmt.Fprintln(w, line)
+		}
 	})
 	return mux, nil
 }

@@ -114,13 +114,22 @@ func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, s
 	}
 }
 
-// health says which pools have no server that answers.
-func (h *poolHost) health(context.Context) error {
+// health says which servers are down, and returns an error for each pool that has none which
+// answers. It writes nothing.
+func (h *poolHost) health(ctx context.Context) (wrong []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
 	var errs []error
 	for _, p := range h.now() {
-		errs = append(errs, p.front.health())
+		up, down := p.front.health(ctx)
+		if up == 0 {
+			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.name))
+		}
+		for _, s := range down {
+			wrong = append(wrong, fmt.Sprintf("pool %s: server %s is down", p.name, s))
+		}
 	}
-	return errors.Join(errs...)
+	return wrong, errors.Join(errs...)
 }
 
 // reload reads the file again. A pool with other servers, or another way to choose

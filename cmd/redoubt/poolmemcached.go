@@ -77,13 +77,15 @@ func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
 func (p *memcachedPool) clients() int   { return p.Stats().Clients }
 func (p *memcachedPool) digest() string { return p.Digest() }
 
-func (p *memcachedPool) health() error {
+func (p *memcachedPool) health(context.Context) (up int, down []string) {
 	for _, s := range p.Stats().Servers {
 		if s.Up {
-			return nil
+			up++
+		} else {
+			down = append(down, s.Name)
 		}
 	}
-	return errNoServerAnswers(p.name)
+	return up, down
 }
 
 func (p *memcachedPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {

@@ -129,8 +129,8 @@ beside:
 	eventually(t, "an error", func() bool {
 		return strings.HasPrefix(u.ask("touch b 0"), "SERVER_ERROR redoubt: server server-2 is unreachable: ")
 	})
-	if status, _ := s.get(t, "/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz with one of two servers: %d", status)
+	if status, body := s.get(t, "/healthz"); status != http.StatusOK || !strings.Contains(body, "pool cache: server server-2 is down\n") {
+		t.Errorf("/healthz with one of two servers: %d, %q", status, body)
 	}
 	one.Kill()
 	eventually(t, "it is not healthy", func() bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -192,18 +191,20 @@ func (p *redisPool) listen(network, address string) (net.Listener, error) {
 func (p *redisPool) clients() int   { return p.Stats().Clients }
 func (p *redisPool) digest() string { return p.pool.Load().Digest() }
 
-func (p *redisPool) health() error {
-	u, err := p.pool.Load().Any(resp.RESP2)
-	if err != nil {
-		return err
+// health connects to the servers that nobody has used.
+func (p *redisPool) health(ctx context.Context) (up int, down []string) {
+	for _, n := range p.pool.Load().Nodes() {
+		if u, err := n.Upstream(resp.RESP2); err == nil {
+			_ = u.Ready(ctx) // the first attempt is over
+		}
+		if n.Up() {
+			up++
+		} else {
+			down = append(down, n.Name())
+		}
 	}
-	if !u.Stats().Up {
-		return errNoServerAnswers(p.name)
-	}
-	return nil
+	return up, down
 }
-
-func errNoServerAnswers(pool string) error { return fmt.Errorf("pool %s: no server answers", pool) }
 
 func (p *redisPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
 	pool, sentinels, err := newPool(c, t, p.slow, p.log)

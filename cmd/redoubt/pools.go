@@ -140,8 +140,8 @@ type front interface {
 	clients() int
 	// digest is the same for pools that choose servers alike now.
 	digest() string
-	// health says that no server answers.
-	health() error
+	// health returns how many servers answer, and the names of the others.
+	health(ctx context.Context) (up int, down []string)
 	// change gives the pool other servers, under its clients. retire waits until those
 	// before are not needed, or ctx ends, and closes them.
 	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)

@@ -110,12 +110,29 @@ beta:
 		t.Errorf("the socket: %v, %v", st, err)
 	}
 
-	if status, body := s.get(t, "/healthz"); status != http.StatusOK {
+	if status, body := s.get(t, "/healthz"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("/healthz: %d, %q", status, body)
 	}
 	_, metrics := s.get(t, "/metrics")
 	mustContain(t, "metrics", metrics, `redoubt_pool_server_up{pool="alpha",protocol="resp2",server="redis-1"} 1`,
 		`redoubt_pool_ring_info{digest="`, `redoubt_pool_commands_total{pool="beta",way="passed"} `)
+	health := func(code int, want string) {
+		t.Helper()
+		eventually(t, "/healthz is "+want, func() bool {
+			status, body := s.get(t, "/healthz")
+			return status == code && body == want
+		})
+	}
+	two.Kill()
+	health(http.StatusOK, "ok\npool alpha: server redis-2 is down\n")
+	one.Kill()
+	health(http.StatusServiceUnavailable, "pool alpha: no server answers\n")
+	two.Restart()
+	one.Restart()
+	health(http.StatusOK, "ok\n")
+	for _, server := range []string{"redis-1", "redis-2"} {
+		mustContain(t, "the log", s.stderr.String(), `"msg":"a server is lost","pool":"alpha","server":"`+server, `"msg":"a server is back","pool":"alpha","server":"`+server)
+	}
 	s.signal(syscall.SIGTERM)
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d: %s", code, s.stderr.String())
