@@ -50,7 +50,7 @@ func TestCommandsOfScriptsStop(t *testing.T) {
 	toilData(e)
 	for _, line := range toils {
 		var words [][]byte
-		for _, w := range strings.Fields(line) {
+		for w := range strings.FieldsSeq(line) {
 			words = append(words, []byte(w))
 		}
 		if find(words[0]) == nil {

@@ -39,10 +39,7 @@ func TestFaultsDuringRepair(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(c.how, " ", "-"), func(t *testing.T) {
 			r, steps := randtest.Rand(t), randtest.Watch(t)
-			damaged := copied{}
-			for name, b := range v.copied {
-				damaged[name] = b
-			}
+			damaged := maps.Clone(v.copied)
 			c.damage(damaged)
 			whole := damaged.disk()
 			report, err := aof.Repair(whole)
@@ -152,10 +149,7 @@ func TestTornTailBeforeEmptyLogs(t *testing.T) {
 		{"damaged, and a header", func(c copied) { c[first], c[second] = flipped(whole, 70), header(2) }, -1},
 		{"a log is missing behind empty ones", func(c copied) { c[first], c[second], c[fourth] = header(1), header(2), aof.WithHeader(whole, 4, 1) }, -1},
 	} {
-		changed := copied{}
-		for name, b := range old {
-			changed[name] = b
-		}
+		changed := maps.Clone(old)
 		c.change(changed)
 		d := changed.disk()
 		l, numbers, _, err := tryOpen(d, aof.Options{Fsync: aof.Always})
