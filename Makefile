@@ -37,7 +37,7 @@ CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) pas
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache and redis-py, and installs them where it can
-	$(call run-tests,test,-short -p 3 -parallel 8,1m,left out: the race detector and what takes long: make test-all)
+	$(call run-tests,test,-short -p 3 -parallel 8,3m,left out: the race detector and what takes long: make test-all)
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, those that take long too
