@@ -33,39 +33,54 @@ var defaultBounds = bounds{
 // perName is what is held beside the bytes of a name, or an argument.
 const perName = 64
 
-// A replyTooLarge is the panic that ends a command whose reply passes the
-// bound: the innermost loop is the only one that knows.
-type replyTooLarge struct{}
+// A replyTooLarge is the panic that ends a command whose reply passes a bound: the innermost
+// loop is the only one that knows. It has the error that the command gets instead.
+type replyTooLarge string
 
 // longReply is how many bytes of a reply take about as long as is worth a stir.
 const longReply = 128 << 10
 
-// room ends the command when n more bytes would make its reply too large. One
-// that takes what it tells out of the data must not be ended there.
+// room ends the command when there is no room for n more bytes of its reply. One that takes
+// what it tells out of the data must not be ended there.
 func (c *call) room(n int) {
 	if size := len(c.w) - c.from + n; size > c.roomy {
-		c.outgrow(size)
+		if why := c.outgrow(size); why != "" {
+			panic(replyTooLarge(why))
+		}
 	}
 }
 
-// outgrow is called when a reply passes roomy: at its beginning, when it has
-// become long, and when it is too large.
-func (c *call) outgrow(size int) {
+// outgrow is called when a reply passes roomy: at its beginning, when it has become long, and
+// each time when that has doubled. It returns why the reply may not become so large, "" if it
+// may.
+func (c *call) outgrow(size int) string {
 	most := c.mostReply()
-	if size > most && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
-		panic(replyTooLarge{})
-	}
-	if size <= longReply {
+	takes := c.cmd != nil && c.cmd.flags&flagTakes != 0
+	switch {
+	case size > most && !takes:
+		return "ERR the reply is larger than " + strconv.Itoa(most) + " bytes: ask for less at once"
+	case size <= longReply:
 		c.roomy = min(longReply, most)
-		return
+		return ""
+	case c.roomy <= longReply:
+		c.e.stirrer.stir()
 	}
-	c.e.stirrer.stir()
-	if c.running != nil && (c.cmd == nil || c.cmd.flags&flagTakes == 0) {
+	if c.running != nil && !takes {
 		c.look()
-		c.roomy = min(size+longReply, most)
-		return
 	}
-	c.roomy = max(most, size)
+	switch {
+	case c.extend(size, most):
+		if c.running != nil {
+			c.roomy = min(c.roomy, size+longReply) // it looks again there
+		}
+		return ""
+	case takes:
+		c.roomy = max(most, size)
+		return ""
+	case c.scripted:
+		return "ERR the reply has no room: " + scriptsHold
+	}
+	return "ERR the reply has no room: " + noRoom
 }
 
 // overdone returns why a script or a transaction may not go on to change data,
@@ -85,10 +100,6 @@ func (c *call) mostReply() int {
 		return min(c.e.bounds.scripted, c.e.bounds.reply)
 	}
 	return c.e.bounds.reply
-}
-
-func (c *call) tooLarge() string {
-	return "ERR the reply is larger than " + strconv.Itoa(c.mostReply()) + " bytes: ask for less at once"
 }
 
 // nameFits answers a name that is too long.

@@ -48,6 +48,7 @@ type call struct {
 	confirms  bool       // the reply is of subscriptions, which CLIENT REPLY leaves
 	from      int        // where the reply begins in w
 	roomy     int        // how large it may be before somebody has to look
+	unfit     string     // why the reply of a script has no room
 	broadcast [][]byte   // keys changed, for CLIENT TRACKING with BCAST
 	only      []byte     // the one key to look at, when a blocked command is redone
 	wait      *Wait      // set by a command that has to wait

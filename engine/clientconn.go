@@ -80,18 +80,22 @@ type clientConn struct {
 	wait     *Wait
 	w        []byte // replies not yet in out
 	unsynced int    // commands that they answer
-	over     bool   // no more commands are run
-	closed   bool   // the session is closed
+	account  Account
+	inHeld   holding // of in
+	over     bool    // no more commands are run
+	closed   bool    // the session is closed
 
 	mu      sync.Mutex
 	change  sync.Cond // of anything below
 	out     []byte
+	outHeld holding     // of out and pushes
 	at      int         // what was read of out
 	running bool        // commands run: messages go to pushes
 	pushes  []byte      // messages, to go behind the reply of the command that runs
 	pushed  atomic.Bool // pushes is not empty
 	backlog int         // bytes in in, while a command waits
 	ended   bool        // by the engine: Read gives the rest and then io.EOF
+	lost    bool        // what waited to be read was dropped: nothing may follow it
 	gone    bool        // Close was called
 
 	readBy, writeBy deadline
@@ -158,6 +162,11 @@ func (c *clientConn) noteBacklog() {
 	n := 0
 	if c.wait != nil {
 		n = len(c.in)
+	}
+	if !c.inHeld.set(c.account, cap(c.in)) {
+		c.over, c.in = true, nil
+		c.inHeld.set(c.account, 0)
+		c.end()
 	}
 	c.mu.Lock()
 	if c.backlog != n {
@@ -227,8 +236,7 @@ func (c *clientConn) process(buf []byte) (n int) {
 	c.mu.Lock()
 	c.running = false
 	c.emit(c.pushes) // of the last moment
-	c.pushes = c.pushes[:0]
-	c.pushed.Store(false)
+	c.freePushes()
 	c.ended = c.ended || c.over
 	if len(c.out) > 0 || c.ended {
 		c.change.Broadcast()
@@ -245,8 +253,7 @@ func (c *clientConn) process(buf []byte) (n int) {
 func (c *clientConn) takePushes() {
 	c.mu.Lock()
 	c.w = append(c.w, c.pushes...)
-	c.pushes = c.pushes[:0]
-	c.pushed.Store(false)
+	c.freePushes()
 	c.mu.Unlock()
 }
 
@@ -272,7 +279,7 @@ func (c *clientConn) publish() {
 		c.change.Wait()
 	}
 	switch {
-	case c.gone:
+	case c.gone, c.lost:
 		c.w = c.w[:0]
 	case len(c.out) == 0:
 		c.out, c.w = c.w, c.out
@@ -283,6 +290,8 @@ func (c *clientConn) publish() {
 	if cap(c.w) > maxIdleReply {
 		c.w = nil
 	}
+	c.s.HandedOver()
+	c.hold()
 	c.change.Broadcast()
 	c.mu.Unlock()
 }
@@ -322,8 +331,10 @@ func (c *clientConn) push(frame []byte) {
 	case c.running:
 		c.pushes = append(c.pushes, frame...)
 		c.pushed.Store(true)
+		c.hold()
 	default:
 		c.emit(frame)
+		c.hold()
 		c.change.Broadcast()
 	}
 }
@@ -355,6 +366,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		if cap(c.out) > maxIdleReply {
 			c.out = nil
 		}
+		c.hold()
 	}
 	if full {
 		c.change.Broadcast()

@@ -6,13 +6,12 @@ type effects struct {
 	db, at   int // the databases of the first command and of the last
 	commands [][][]byte
 	bytes    int
+	reserved int  // of what scripts may hold
 	lasting  bool // not only what time does to keys in any case
 }
 
 func (f *effects) add(db int, args [][]byte) {
-	for _, a := range args {
-		f.bytes += len(a) + perName
-	}
+	f.bytes += bytesOf(args)
 	switch {
 	case len(f.commands) == 0:
 		f.db, f.at = db, db
@@ -29,6 +28,7 @@ func (f *effects) join(g *effects) {
 		return
 	}
 	bytes := f.bytes + g.bytes
+	f.reserved, g.reserved = f.reserved+g.reserved, 0
 	f.add(g.db, g.commands[0])
 	f.commands = append(f.commands, g.commands[1:]...)
 	f.at, f.bytes, f.lasting = g.at, bytes, f.lasting || g.lasting
@@ -100,8 +100,43 @@ func (c *call) commit() {
 			}
 		}
 	}
+	c.releaseEffects()
 	f.reset()
 	c.touched, c.logged, c.dirty = nil, false, 0
+}
+
+// freeEffects is how many bytes of effects a script may gather that are not reserved.
+const freeEffects = 256 << 10
+
+// reserveEffects makes the effects of a script, with so many bytes, a part of what all scripts
+// may hold, and reports whether they may hold so much.
+func (c *call) reserveEffects(bytes int) bool {
+	if !c.s.executing { // what the scripts of a transaction gather waits for its end
+		bytes -= freeEffects
+	}
+	n := bytes - c.effects.reserved
+	if n <= 0 {
+		return true
+	}
+	if !c.e.lua.Reserve(n) {
+		return false
+	}
+	c.effects.reserved += n
+	return true
+}
+
+// countEffects is reserveEffects for what is there already, which may be more than was known
+// when the command began.
+func (c *call) countEffects() {
+	for bytes := c.effects.bytes; !c.reserveEffects(bytes); bytes /= 2 { // as much of it as there is room for
+	}
+}
+
+func (c *call) releaseEffects() {
+	if n := c.effects.reserved; n > 0 {
+		c.e.lua.Release(n)
+		c.effects.reserved = 0
+	}
 }
 
 func (c *call) eachHeld(f func(*shard)) {

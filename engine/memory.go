@@ -152,6 +152,12 @@ func (m *memory) set(name, value string) string {
 // is the current limit: CONFIG SET changes it.
 func (e *Engine) MaxMemory() int64 { return e.memory.limit.Load() }
 
+// UsedMemory is how many bytes the keys with their values take, as used_memory of INFO.
+func (e *Engine) UsedMemory() int64 { return e.memory.used.Load() }
+
+// ScriptMemory is how many bytes the scripts that run hold together.
+func (e *Engine) ScriptMemory() int64 { return e.lua.Held() }
+
 func (m *memory) over() bool {
 	limit := m.limit.Load()
 	return limit != 0 && m.used.Load() > limit

@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"cmp"
+	"strconv"
+)
+
 type queued struct {
 	cmd    *command
 	args   [][]byte
@@ -14,8 +19,12 @@ const (
 	watchExpired watch = true // its time had passed already: to delete it is no change
 )
 
-// enqueue reports false when the transaction is larger than it may be.
-func (s *Session) enqueue(cmd *command, args [][]byte) bool {
+// enqueue queues a command, and returns why it can't, "" if it can. Behind a command that was
+// refused nothing is kept, because EXEC will fail.
+func (s *Session) enqueue(cmd *command, args [][]byte) string {
+	if s.abort {
+		return ""
+	}
 	size := perName
 	for _, a := range args {
 		size += len(a) + perName
@@ -25,7 +34,10 @@ func (s *Session) enqueue(cmd *command, args [][]byte) bool {
 		size += len(source) * compiledSize
 	}
 	if s.queued+size > s.e.bounds.transaction {
-		return false
+		return "ERR the transaction is larger than " + strconv.Itoa(s.e.bounds.transaction) + " bytes"
+	}
+	if !s.queueHeld.set(s.account, s.queued+size) {
+		return "ERR the command is not queued: " + noRoom
 	}
 	s.queued += size
 	kept := make([][]byte, len(args))
@@ -37,11 +49,23 @@ func (s *Session) enqueue(cmd *command, args [][]byte) bool {
 		q.script.script, q.script.err = s.e.cache.read(source, s.e)
 	}
 	s.queue = append(s.queue, q)
-	return true
+	return ""
+}
+
+// abandonQueue makes EXEC fail, and keeps nothing for it.
+func (s *Session) abandonQueue() {
+	s.abort = true
+	s.forgetQueue()
+}
+
+func (s *Session) forgetQueue() {
+	s.queue, s.queued = nil, 0
+	s.queueHeld.set(s.account, 0)
 }
 
 func (s *Session) discard() {
-	s.inMulti, s.abort, s.queue, s.queued = false, false, nil, 0
+	s.inMulti, s.abort = false, false
+	s.forgetQueue()
 	s.unwatch()
 }
 
@@ -255,6 +279,7 @@ func cmdExec(c *call) {
 	s.stale.Store(false)
 	queue := s.queue
 	s.inMulti, s.queue, s.queued = false, nil, 0
+	defer s.forgetQueue() // it counts until it has run
 	if !fresh {
 		c.nullArray()
 		return
@@ -267,6 +292,7 @@ func (s *Session) runQueue(c *call, queue []queued) {
 	defer func() { s.executing = false }() // whatever happens
 	var all effects
 	var touched [][]byte
+	full := "" // why no more changes can be gathered for the log
 	c.noBlock = true
 	c.array(len(queue))
 	for _, q := range queue {
@@ -276,7 +302,7 @@ func (s *Session) runQueue(c *call, queue []queued) {
 		if c.e.monitors.n.Load() > 0 {
 			c.monitor(q.args)
 		}
-		if why := all.overdone(c.e); why != "" && q.cmd.flags&(flagWrite|flagScript) != 0 {
+		if why := cmp.Or(full, all.overdone(c.e)); why != "" && q.cmd.flags&(flagWrite|flagScript) != 0 {
 			c.err(why)
 		} else {
 			c.runQueued()
@@ -284,6 +310,9 @@ func (s *Session) runQueue(c *call, queue []queued) {
 		c.e.stats.dirty.Add(int64(c.dirty))
 		if c.journaled() {
 			c.settleEffects()
+			if c.logged && !c.reserveEffects(c.effects.bytes) { // it is not the command itself, which counts already
+				full = "ERR the changes of the transaction have no room: " + scriptsHold
+			}
 			all.join(&c.effects)
 			touched = append(touched, c.touched...)
 		}

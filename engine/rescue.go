@@ -33,12 +33,12 @@ func (c *call) rescueUnlocked(from int) {
 // panicked replaces the reply, which begins at from in c.w.
 func (c *call) panicked(from int, r any) {
 	c.wait = nil
-	if _, ok := r.(replyTooLarge); ok {
-		c.w = resp.AppendError(give(c.w[:from]), c.tooLarge())
+	if why, ok := r.(replyTooLarge); ok {
+		c.refuseReply(from, string(why))
 		return
 	}
 	if _, ok := r.(stopped); ok {
-		c.w = resp.AppendError(give(c.w[:from]), errStopped)
+		c.refuseReply(from, errStopped)
 		return
 	}
 	name := ""
@@ -49,12 +49,16 @@ func (c *call) panicked(from int, r any) {
 	c.w = resp.AppendError(c.w[:from], "ERR internal error: "+panicText(r))
 }
 
-// give returns b in memory of its own size, when much of it is unused.
-func give(b []byte) []byte {
-	if cap(b) < maxIdleReply {
-		return b
+// refuseReply replaces the reply, which begins at from in c.w, and gives back memory that is
+// mostly unused then.
+func (c *call) refuseReply(from int, why string) {
+	w := c.w[:from]
+	if cap(w) > maxIdleReply && len(w) < cap(w)/2 {
+		w = append(make([]byte, 0, len(w)+2*replySlack+len(why)), w...)
+		c.roomy = 0
+		c.holdReply(cap(w)) // which is less
 	}
-	return clone(b)
+	c.w = resp.AppendError(w, why)
 }
 
 // panicked notes a panic, with the stack of the goroutine that it was in.

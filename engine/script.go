@@ -22,6 +22,7 @@ type scriptHost struct {
 	running  *scriptRun // run, while it is Lua that runs
 	tx       Tx
 	reply    []byte
+	held     int         // bytes of reply, of what scripts may hold
 	long     bool        // the last command took so
 	argv     [][]byte    // of a native's command
 	words    [4][32]byte // see Tx.Word
@@ -119,14 +120,44 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	defer c.e.scripts.end(&h.run)
 	h.running = &h.run
 	defer func() { h.running = nil }()
+	from := len(c.w)
 	// The error is the reply too.
 	if err := c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)); errors.Is(err, lua.ErrInternal) {
 		c.e.panicked("script", sc.digest, err)
 	}
+	if c.unfit != "" {
+		c.refuseReply(from, c.unfit)
+		c.unfit = ""
+	}
+}
+
+const scriptsHold = "the scripts that run at once hold too much memory"
+
+// hold makes n bytes of a reply to a command of the script a part of what all scripts may
+// hold, until the next command.
+func (h *scriptHost) hold(n int) bool {
+	more := n - h.held
+	if more > 0 && !h.outer.e.lua.Reserve(more) {
+		return false
+	}
+	if more < 0 {
+		h.outer.e.lua.Release(-more)
+	}
+	h.held = n
+	return true
+}
+
+// bytesOf returns how many bytes effects count for a command.
+func bytesOf(args [][]byte) (n int) {
+	for _, a := range args {
+		n += len(a) + perName
+	}
+	return n
 }
 
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
+	h.hold(0)
 	h.outer, h.tx = nil, Tx{}
 	clear(h.argv)
 	clear(h.keys)
@@ -151,6 +182,7 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 	} else {
 		long := h.reply
 		h.reply = nil
+		h.hold(0) // it counts as the script's own
 		r.Hold(cap(long))
 		passReply(long, r)
 	}
@@ -189,6 +221,9 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 	if cmd.flags&flagWrite != 0 {
 		if why := c.effects.overdone(c.e); why != "" {
 			return why
+		}
+		if c.journaled() && !c.reserveEffects(c.effects.bytes+bytesOf(args)) {
+			return "ERR the changes of the script have no room: " + scriptsHold
 		}
 	}
 	if c.dirty == 0 { // a script that has written is let finish
@@ -261,6 +296,7 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 			outer.touched = append(outer.touched, clone(key))
 			outer.effects.bytes += len(key) + perName
 		}
+		outer.countEffects()
 	}
 	w := c.w
 	c.args, c.w, c.s = nil, nil, nil

@@ -10,21 +10,43 @@ import (
 
 var _ lua.Writer = (*scriptReply)(nil)
 
-// A scriptReply is a call that takes the reply of a script.
+// A scriptReply is a call that takes the reply of a script. When there is no room for all of
+// it, the rest is dropped, and the call knows why.
 type scriptReply call
 
-func (r *scriptReply) Null()               { (*call)(r).null() }
-func (r *scriptReply) NullArray()          { (*call)(r).nullArray() }
-func (r *scriptReply) Int(n int64)         { r.w = resp.AppendInt(r.w, n) }
-func (r *scriptReply) Bulk(b []byte)       { r.w = resp.AppendBulk(r.w, b) }
-func (r *scriptReply) BulkString(s string) { r.w = resp.AppendBulk(r.w, s) }
-func (r *scriptReply) Status(s string)     { r.w = resp.AppendSimple(r.w, s) }
-func (r *scriptReply) Error(s string)      { r.w = resp.AppendError(r.w, s) }
-func (r *scriptReply) Double(f float64)    { (*call)(r).double(f) }
-func (r *scriptReply) Bool(v bool)         { r.w = resp.AppendBool(r.w, r.proto, v) }
-func (r *scriptReply) Array(n int)         { r.w = resp.AppendArray(r.w, n) }
-func (r *scriptReply) Set(n int)           { r.w = resp.AppendSet(r.w, r.proto, n) }
-func (r *scriptReply) Map(n int)           { r.w = resp.AppendMap(r.w, r.proto, n) }
+func (r *scriptReply) Bulk(b []byte) {
+	if r.fits(len(b)) {
+		r.w = resp.AppendBulk(r.w, b)
+	}
+}
+
+func (r *scriptReply) BulkString(s string) {
+	if r.fits(len(s)) {
+		r.w = resp.AppendBulk(r.w, s)
+	}
+}
+
+// fits reports whether there is room for n more bytes.
+func (r *scriptReply) fits(n int) bool {
+	if r.unfit != "" {
+		return false
+	}
+	if size := len(r.w) - r.from + n; size > r.roomy {
+		r.unfit = (*call)(r).outgrow(size)
+	}
+	return r.unfit == ""
+}
+
+func (r *scriptReply) Null()            { (*call)(r).null() }
+func (r *scriptReply) NullArray()       { (*call)(r).nullArray() }
+func (r *scriptReply) Int(n int64)      { r.w = resp.AppendInt(r.w, n) }
+func (r *scriptReply) Status(s string)  { r.w = resp.AppendSimple(r.w, s) }
+func (r *scriptReply) Error(s string)   { r.w = resp.AppendError(r.w, s) }
+func (r *scriptReply) Double(f float64) { (*call)(r).double(f) }
+func (r *scriptReply) Bool(v bool)      { r.w = resp.AppendBool(r.w, r.proto, v) }
+func (r *scriptReply) Array(n int)      { r.w = resp.AppendArray(r.w, n) }
+func (r *scriptReply) Set(n int)        { r.w = resp.AppendSet(r.w, r.proto, n) }
+func (r *scriptReply) Map(n int)        { r.w = resp.AppendMap(r.w, r.proto, n) }
 
 func (r *scriptReply) BigNumber(digits string) {
 	if r.proto != resp.RESP3 {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,9 @@ type Session struct {
 	abort     bool // a command was refused while queueing
 	queue     []queued
 	queued    int // bytes in queue
+	account   Account
+	queueHeld holding // of queue
+	reply     holding // while it is made, and until it is handed over
 	watching  []dbKey
 	stale     atomic.Bool // a watched key was written to
 
@@ -203,9 +205,9 @@ func (c *call) dispatch() {
 	}
 	c.cmd = cmd
 	if s.inMulti && cmd.flags&flagControl == 0 {
-		if !s.enqueue(cmd, args) {
-			s.abort = true
-			c.err("ERR the transaction is larger than " + strconv.Itoa(s.e.bounds.transaction) + " bytes")
+		if why := s.enqueue(cmd, args); why != "" {
+			s.abandonQueue()
+			c.err(why)
 			return
 		}
 		c.w = append(c.w, "+QUEUED\r\n"...)
@@ -227,6 +229,10 @@ func (c *call) done() ([]byte, *Wait, bool) {
 	w, wait := c.w, c.wait
 	c.w, c.args, c.wait = nil, nil, nil
 	s := c.s
+	c.releaseEffects() // which a panic may have left
+	if s.reply.bytes > 0 && cap(w) <= longReply {
+		s.HandedOver()
+	}
 	if s.seen != 0 {
 		w = s.synced(w, c.from)
 	}
@@ -291,7 +297,7 @@ func (c *call) admit(p **command) bool {
 		return true
 	}
 	if s.inMulti {
-		s.abort = true
+		s.abandonQueue()
 	}
 	c.err(msg)
 	return false

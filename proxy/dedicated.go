@@ -21,6 +21,20 @@ type Listener interface {
 	Gone(err error)
 }
 
+// An Accountant is a [Listener] that counts what its connection holds in this process, so that
+// a limit can bound it.
+type Accountant interface {
+	Listener
+	// Account opens a part of what is counted, for one buffer. hold sets the bytes of that
+	// part. It reports false, and sets nothing, when there is no room for them.
+	Account() (hold func(bytes int) bool)
+}
+
+// accounted is a connection to a server in this process.
+type accounted interface {
+	SetAccount(part func() (hold func(bytes int) bool))
+}
+
 // Expect says what a command sends back.
 type Expect struct {
 	// Subscription is set for the commands that are confirmed once for each
@@ -69,6 +83,16 @@ func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup .
 	d := &Dedicated{
 		link: newLink(conn, false, opts), listener: listener,
 		protocol: opts.Protocol, done: make(chan struct{}),
+	}
+	if c, ok := listener.(Counted); ok {
+		d.link.listener = c
+	}
+	d.link.mayDrop = d.mayDrop
+	if a, ok := listener.(Accountant); ok {
+		d.link.pendingHeld = a.Account()
+		if c, ok := conn.(accounted); ok {
+			c.SetAccount(a.Account)
+		}
 	}
 	stay := context.AfterFunc(until, func() { d.link.close(context.Cause(until)) })
 	go d.run(stay)
@@ -127,6 +151,12 @@ func (d *Dedicated) alive() bool {
 
 // Done is closed after Gone has returned.
 func (d *Dedicated) Done() <-chan struct{} { return d.done }
+
+// mayDrop reports whether what begins with this byte is a reply, and may be dropped: messages
+// may not.
+func (d *Dedicated) mayDrop(first byte) bool {
+	return first != '>' && !d.listening.Load() && d.confirming == 0 && d.link.head() != nil
+}
 
 // deliver tells replies from what comes unasked. In RESP3 the latter has a
 // type of its own, and the confirmations of subscriptions have it too,

@@ -25,12 +25,13 @@ type Exclusive struct {
 	asking   bool      // before the next command
 	since    time.Time // when it was given back; guarded by Node.mu
 
-	mu   sync.Mutex
-	left int   // replies still to come
-	id   int64 // what the server calls the connection; see Block
-	raw  []byte
-	lost bool          // the last reply was not the server's
-	all  chan struct{} // gets a value when left is 0 again
+	mu    sync.Mutex
+	left  int   // replies still to come
+	id    int64 // what the server calls the connection; see Block
+	raw   []byte
+	payer Counted       // nil: nobody counts
+	lost  bool          // the last reply was not the server's
+	all   chan struct{} // gets a value when left is 0 again
 }
 
 // Borrow returns a connection that nobody else uses, an idle one if there is any. Give
@@ -174,6 +175,7 @@ func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byt
 // closed.
 func (x *Exclusive) Return() {
 	n := x.node
+	x.CountBy(nil)
 	n.mu.Lock()
 	delete(n.lent, x)
 	keep := !n.closed && len(n.idle) < maxIdle && x.d.alive()
@@ -227,6 +229,19 @@ func (n *Node) closeExclusive() {
 		x.d.Close()
 	}
 	n.idle = nil
+}
+
+// CountBy says who counts replies while they come, until Return: see [Counted].
+func (x *Exclusive) CountBy(c Counted) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.payer = c
+}
+
+func (x *Exclusive) counted() Counted {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.payer
 }
 
 // Reply implements [Caller].

@@ -73,7 +73,7 @@ func (l *link) flushRest(buf []byte, n int) {
 // take takes what is to be sent. The caller holds mu.
 func (l *link) take() []byte {
 	buf := l.pending
-	l.pending = l.empty()
+	l.pending, l.going = l.empty(), len(buf)
 	l.written = l.appended
 	l.leave(buf)
 	l.traffic.Requests = l.requests
@@ -87,6 +87,9 @@ func (l *link) wrote(buf []byte, err error) {
 		f.sent = true
 	} else {
 		l.reuse(buf)
+	}
+	if l.going = 0; l.pendingHeld != nil {
+		l.pendingHeld(len(l.pending))
 	}
 	if err != nil {
 		l.fail(err)

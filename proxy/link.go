@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -83,22 +81,24 @@ type link struct {
 	maxPending int
 	maxReply   int
 
-	mu       sync.Mutex
-	space    sync.Cond     // pending became shorter, or err was set
-	pending  []byte        // to be sent
-	spares   [][]byte      // buffers that were sent
-	flushing bool          // somebody is sending, or yields before it sends
-	waiting  int           // in Send, for space
-	queue    []entry       // sent after what is in batch
-	appended uint64        // entries ever appended to queue
-	written  uint64        // of these, given to conn at least in part
-	flights  []flight      // on their way, oldest first; not kept for a link of one client
-	shortest time.Duration // round trip of a flight that was alone
-	err      error         // why the link ended
-	late     int           // replies still to come to what was answered without
-	requests uint64        // commands ever appended
-	traffic  Traffic       // of replies, those before the last read
-	meter    latency.Meter // of commands that have left
+	mu          sync.Mutex
+	space       sync.Cond            // pending became shorter, or err was set
+	pending     []byte               // to be sent
+	going       int                  // bytes that are being sent
+	pendingHeld func(bytes int) bool // counts both; nil: nobody does
+	spares      [][]byte             // buffers that were sent
+	flushing    bool                 // somebody is sending, or yields before it sends
+	waiting     int                  // in Send, for space
+	queue       []entry              // sent after what is in batch
+	appended    uint64               // entries ever appended to queue
+	written     uint64               // of these, given to conn at least in part
+	flights     []flight             // on their way, oldest first; not kept for a link of one client
+	shortest    time.Duration        // round trip of a flight that was alone
+	err         error                // why the link ended
+	late        int                  // replies still to come to what was answered without
+	requests    uint64               // commands ever appended
+	traffic     Traffic              // of replies, those before the last read
+	meter       latency.Meter        // of commands that have left
 
 	timeout time.Duration // for a reply; 0: none
 	soonest time.Duration // the shortest time-out, of entries too; 0: there is none
@@ -122,6 +122,11 @@ type link struct {
 	due      bool        // for expire
 	scanner  resp.ReplyScanner
 	skipping bool // the reply at hand
+	skipWhy  string
+	listener Counted // of a connection for it alone, or nil
+	payer    Counted // counts charged, the bytes of the read buffer beyond what the link keeps
+	charged  int
+	mayDrop  func(first byte) bool // nil: any reply may be skipped
 
 	replies, replyBytes uint64 // ever
 	readAt              latency.Time
@@ -200,6 +205,9 @@ func (l *link) append(e entry, commands []byte) error {
 	if l.late > 0 {
 		return errSilent
 	}
+	if l.pendingHeld != nil && !l.pendingHeld(l.going+len(l.pending)+len(commands)) {
+		return errNoRoom
+	}
 	l.pending = append(l.pending, commands...)
 	if l.node != nil {
 		e.keep(commands)
@@ -274,82 +282,6 @@ func (l *link) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.flights) == 0 && len(l.pending) == 0 && len(l.queue) == 0
-}
-
-// read hands out replies until the connection ends.
-func (l *link) read(initial int, deliver func(raw []byte) error) error {
-	buf := make([]byte, initial)
-	from, to := 0, 0
-	for {
-		if l.skipping {
-			from += l.scanner.Discard(buf[from:to])
-		}
-		if from == to {
-			from, to = 0, 0
-			if len(buf) > maxIdleBuffer {
-				buf = make([]byte, readBuffer)
-			}
-		}
-		if to == len(buf) {
-			if from > 0 {
-				to = copy(buf, buf[from:to])
-				from = 0
-			}
-			if to > len(buf)/2 {
-				if len(buf) >= l.maxReply {
-					if !l.skips || l.skipping {
-						return errors.New("a reply is longer than the limit")
-					}
-					l.skipping = true
-					continue
-				}
-				grown := make([]byte, 2*len(buf))
-				copy(grown, buf[:to])
-				buf = grown
-			}
-		}
-		n, err := l.conn.Read(buf[to:])
-		var slow *SlowCommand
-		if l.shared {
-			l.readAt = latency.Now()
-			if n > 0 {
-				slow = l.heard()
-			}
-		}
-		before := l.replies
-		to += n
-		for from < to {
-			end, serr := l.scanner.Next(buf[from:to])
-			if serr != nil {
-				return serr
-			}
-			if end == 0 {
-				break
-			}
-			raw := buf[from : from+end]
-			if l.skipping {
-				l.skipping, raw = false, errorReply(fmt.Sprintf("ERR redoubt: the reply is longer than %d bytes: the command has run", l.maxReply))
-			}
-			if derr := deliver(raw); derr != nil {
-				return derr
-			}
-			from += end
-		}
-		if slow != nil {
-			slow.Behind = max(l.replies, before+1) - before - 1
-			l.slow.add(slow)
-		}
-		l.flushCallers()
-		if l.soonest > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
-			continue
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = errEOF
-			}
-			return err
-		}
-	}
 }
 
 // errEOF is why a link ended that the server has closed.

@@ -139,7 +139,7 @@ func shorten(args [][]byte) []string {
 
 // reuse keeps a buffer for what is sent next. The caller holds mu.
 func (l *link) reuse(buf []byte) {
-	if cap(buf) <= maxIdleBuffer && len(l.spares) < maxFlights {
+	if cap(buf) <= l.keeps() && len(l.spares) < maxFlights {
 		l.spares = append(l.spares, buf[:0])
 	}
 }

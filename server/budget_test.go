@@ -93,3 +93,78 @@ func TestBudget(t *testing.T) {
 		}
 	})
 }
+
+// TestRepliesOnTheWayAreInTheBudget: a reply that is being made, or read from a server, has to
+// have room. If it has none the client gets an error and is served on.
+func TestRepliesOnTheWayAreInTheBudget(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(4 << 20)
+		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
+		longReplies(t, addr, b)
+	})
+	t.Run("pool", func(t *testing.T) {
+		b := budget.New(4 << 20)
+		p, opts := poolServers(t, 3)
+		p.serve(t, opts, func(o *server.Options) { o.Budget = b })
+		longReplies(t, p.addr, b)
+	})
+}
+
+func longReplies(t *testing.T, addr string, b *budget.Budget) {
+	w := dial(t, addr)
+	mget := []string{"MGET"}
+	for range 12 {
+		mget = append(mget, "large")
+	}
+	value := strings.Repeat("v", 900_000)
+	if got := w.do("SET", "large", value); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if got := w.do("GET", "large"); len(got) < len(value) {
+		t.Fatalf("%.200q", got)
+	}
+	if got := w.do(mget...); !strings.Contains(got, "all clients together hold more than maxmemory-clients") {
+		t.Errorf("MGET: %.200q", got)
+	}
+	w.want("$900000\r\n"+value+"\r\n", "GET large")
+	w.want("+OK\r\n", "MULTI")
+	for range 12 {
+		w.want("+QUEUED\r\n", "GET large")
+	}
+	if got := w.do("EXEC"); !strings.Contains(got, "all clients together hold more than maxmemory-clients") {
+		t.Errorf("EXEC: %.200q", got)
+	}
+	w.want("$900000\r\n"+value+"\r\n", "GET large")
+	eventually(t, "nothing is counted of what was sent", func() bool { return b.Stats().Used < 1<<20 })
+	if s := b.Stats(); s.Peak > s.Limit {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestQueuedCommandsAreInTheBudget: what a pool keeps of transactions until EXEC is in the
+// budget. A command without room is refused, and EXEC fails.
+func TestQueuedCommandsAreInTheBudget(t *testing.T) {
+	b := budget.New(2 << 20)
+	p, opts := poolServers(t, 2)
+	p.serve(t, opts, func(o *server.Options) { o.Budget = b })
+	w := dial(t, p.addr)
+	w.want("+OK\r\n", "MULTI")
+	value := strings.Repeat("v", 300_000)
+	refused := 0
+	for range 8 {
+		if got := w.do("SET", "k", value); got != "+QUEUED\r\n" {
+			refused++
+			if !strings.Contains(got, "the command was not queued") {
+				t.Errorf("%.200q", got)
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d commands were refused", refused)
+	}
+	if s := b.Stats(); s.Used > 1<<20 || s.Peak < 1<<20 {
+		t.Errorf("%+v: nothing is kept of a transaction that will fail", s)
+	}
+	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
+	w.want("+OK\r\n", "SET k v")
+}

@@ -33,6 +33,7 @@ func (c *session) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 		c.reply(c.scratch)
 		return nil, false
 	}
+	x.CountBy(&c.out)
 	c.srv.stats.dedicated.Add(1)
 	return x, true
 }

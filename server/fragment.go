@@ -20,6 +20,7 @@ type join struct {
 	mu      sync.Mutex
 	replies [][]byte // of the parts
 	left    int      // replies still to come
+	counted int      // bytes of replies that out counts
 	failed  []byte   // the first that was an error
 	joined  []byte
 }
@@ -67,7 +68,15 @@ func (j *join) Reply(tag uint64, raw []byte) bool {
 	if raw[0] == '-' && j.failed == nil {
 		j.failed = bytes.Clone(raw)
 	}
-	j.replies[tag] = append(j.replies[tag], raw...)
+	switch {
+	case len(raw) <= smallReply:
+		j.replies[tag] = append(j.replies[tag], raw...)
+	case j.out.Count(len(raw)):
+		j.counted += len(raw)
+		j.replies[tag] = append(j.replies[tag], raw...)
+	case j.failed == nil:
+		j.failed = resp.AppendError(nil, "ERR redoubt: "+errNoRoom.Error()+": the command has run")
+	}
 	j.left--
 	last := j.left == 0
 	j.mu.Unlock()
@@ -79,12 +88,19 @@ func (j *join) Reply(tag uint64, raw []byte) bool {
 	} else {
 		j.joined = append(j.joined, j.failed...)
 	}
+	if j.counted > 0 {
+		j.out.Count(-j.counted)
+		j.counted = 0
+	}
 	flush := j.out.Reply(j.tag, j.joined)
 	if !flush {
 		j.free()
 	}
 	return flush
 }
+
+// Count implements proxy.Counted.
+func (j *join) Count(n int) bool { return j.out.Count(n) }
 
 // Client is that of [output].
 func (j *join) Client() string { return j.out.Client() }

@@ -31,6 +31,12 @@ type Session interface {
 	Synced() bool
 	// SetProtocol changes the version in which replies are written.
 	SetProtocol(p resp.Protocol)
+	// SetAccount sets what counts the memory of a reply that is being made. Each call of part
+	// opens a part of it, for one buffer. hold sets the bytes of that part, and reports false
+	// when there is no room for them: then the reply is an error.
+	SetAccount(part func() (hold func(bytes int) bool))
+	// HandedOver tells that the replies so far are counted elsewhere from now on.
+	HandedOver()
 	// Close forgets the session.
 	Close()
 }
@@ -57,6 +63,7 @@ func (c *session) here() bool { return c.local.session != nil && c.dedicated == 
 func (c *session) openLocal(conn net.Conn) {
 	if open := c.srv.opts.Sessions; open != nil {
 		c.local.session = open(conn)
+		c.local.session.SetAccount(c.Account)
 		c.local.scanner.Limits = c.srv.opts.Limits
 	}
 }
@@ -132,10 +139,10 @@ func (c *session) deliver(tag uint64, n int) {
 		l.replies = resp.AppendError(l.replies[:0], err.Error())
 		c.quit = c.quit || n > 1 // an error takes the place of many: there is no telling them apart
 	}
-	l.replies = c.out.replies(tag, n, l.replies)
 	if cap(l.replies) > maxIdleOutput {
-		l.replies = nil
+		l.session.HandedOver()
 	}
+	l.replies = c.out.replies(tag, n, l.replies)
 }
 
 // runLine runs one command here, as it is on the wire, and returns its reply.
@@ -145,7 +152,11 @@ func (c *session) runLine(raw []byte) []byte {
 		return resp.AppendError(nil, "ERR redoubt: internal error")
 	}
 	reply := c.execute(nil, l.scanner.Args())
-	if err := c.sync(); err != nil {
+	err := c.sync()
+	if cap(reply) > maxIdleOutput {
+		l.session.HandedOver()
+	}
+	if err != nil {
 		return resp.AppendError(nil, err.Error())
 	}
 	return reply

@@ -93,8 +93,10 @@ func (unsafeSession) Synced() bool        { return false }
 func (s unsafeSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
 	return s.Run(context.Background(), dst, args), true
 }
-func (unsafeSession) SetProtocol(resp.Protocol) {}
-func (unsafeSession) Close()                    {}
+func (unsafeSession) SetProtocol(resp.Protocol)        {}
+func (unsafeSession) SetAccount(func() func(int) bool) {}
+func (unsafeSession) HandedOver()                      {}
+func (unsafeSession) Close()                           {}
 
 // No reply leaves that is not safe.
 func TestUnsafeReplies(t *testing.T) {
@@ -143,6 +145,8 @@ func (waitingSession) Quick([][]byte) bool                          { return fal
 func (waitingSession) Synced() bool                                 { return true }
 func (waitingSession) TryRun(dst []byte, _ [][]byte) ([]byte, bool) { return dst, false }
 func (waitingSession) SetProtocol(resp.Protocol)                    {}
+func (waitingSession) SetAccount(func() func(int) bool)             {}
+func (waitingSession) HandedOver()                                  {}
 func (waitingSession) Close()                                       {}
 
 // heldSession runs a command once it is let.
@@ -159,8 +163,10 @@ func (heldSession) Synced() bool        { return true }
 func (s heldSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
 	return s.Run(context.Background(), dst, args), true
 }
-func (heldSession) SetProtocol(resp.Protocol) {}
-func (heldSession) Close()                    {}
+func (heldSession) SetProtocol(resp.Protocol)        {}
+func (heldSession) Close()                           {}
+func (heldSession) SetAccount(func() func(int) bool) {}
+func (heldSession) HandedOver()                      {}
 
 // What a client has sent ahead is not run once it is killed.
 func TestKilledHere(t *testing.T) {

@@ -76,8 +76,8 @@ type Options struct {
 	// however large, and wait too. A client for which so many bytes of messages
 	// wait that it subscribed to is closed. Defaults to 64 MiB.
 	MaxOutput int
-	// Budget bounds the memory of all clients together: unfinished commands, and replies that
-	// wait. Several servers and pools may share one. When a client needs room and none is
+	// Budget bounds the memory of all clients together: unfinished commands, transactions,
+	// replies that are being made, and replies and messages that wait. Several servers and pools may share one. When a client needs room and none is
 	// left, the server closes the client that has the most. If that is the client itself, its
 	// command is refused and it is closed. Defaults to a Budget of 1 GiB for this server alone.
 	Budget *budget.Budget

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
@@ -62,7 +63,9 @@ type output struct {
 	leaving   int         // and in what is being written
 	going     int         // bytes of what is being written
 	early     int         // bytes of replies in slots, which came before their turn
-	share     budget.Part // all of these
+	coming    int         // bytes of replies that are being read
+	lent      int         // bytes of the buffer that the goroutine that reads has for replies
+	share     budget.Part // all of these, and what the buffers have free
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
@@ -115,6 +118,24 @@ func (o *output) prepare(tag uint64, s slot) {
 	o.mu.Unlock()
 }
 
+// Count implements proxy.Counted.
+func (o *output) Count(n int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil && n > 0 {
+		return false // nobody is there to get it
+	}
+	o.coming += n
+	if n > 0 && !o.share.Hold(o.holding()) {
+		o.coming -= n
+		return false
+	}
+	if n < 0 {
+		o.count()
+	}
+	return true
+}
+
 // Reply implements proxy.Caller.
 func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	o.mu.Lock()
@@ -159,10 +180,17 @@ func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 // count tells the budget of all clients how much waits for this one, and ends it when that
 // is too much. The caller holds mu.
 func (o *output) count() {
-	if o.err == nil && !o.share.Hold(len(o.buf)+o.going+o.early) {
+	if o.err == nil && !o.share.Hold(o.holding()) {
 		o.failLocked(errNoRoom)
 	}
 }
+
+// holding is how much memory the output has. The caller holds mu.
+func (o *output) holding() int {
+	return cap(o.buf) + cap(o.spare) + o.going + o.early + o.coming + o.lent + (len(o.slots)-firstSlots)*slotSize
+}
+
+const slotSize = int(unsafe.Sizeof(slot{}))
 
 var errNoRoom = errors.New("all clients together hold more than maxmemory-clients")
 
@@ -185,6 +213,10 @@ func (o *output) replies(tag uint64, n int, raw []byte) []byte {
 	} else {
 		o.buf = append(o.buf, raw...)
 	}
+	if cap(raw) > maxIdleOutput {
+		raw = nil
+	}
+	o.lent = cap(raw)
 	o.head.Store(tag + uint64(n)) //nolint:gosec // positive
 	o.count()
 	if o.waiting > 0 {
@@ -333,7 +365,7 @@ func (o *output) take() []byte {
 	o.writing = true
 	buf := o.buf
 	o.buf, o.spare = o.spare[:0], nil
-	o.messages, o.leaving, o.going = 0, o.messages, len(buf)
+	o.messages, o.leaving, o.going = 0, o.messages, cap(buf)
 	return buf
 }
 
@@ -341,10 +373,10 @@ func (o *output) take() []byte {
 func (o *output) wrote(buf []byte, n int, err error) {
 	o.traffic.bytesOut.Add(uint64(n)) //nolint:gosec // not negative
 	o.leaving, o.going = 0, 0
-	o.count()
 	if cap(buf) <= maxIdleOutput {
 		o.spare = buf[:0]
 	}
+	o.count()
 	if err != nil {
 		o.failLocked(err)
 	}
@@ -418,7 +450,7 @@ func (o *output) failLocked(err error) {
 	if o.err == nil {
 		o.err = err
 	}
-	o.buf = nil
+	o.buf, o.spare = nil, nil
 	o.conn.Drop()
 	o.changed.Broadcast()
 }

@@ -62,8 +62,10 @@ func (s faultySession) Sync() error {
 	return nil
 }
 
-func (faultySession) SetProtocol(resp.Protocol) {}
-func (faultySession) Close()                    {}
+func (faultySession) SetProtocol(resp.Protocol)        {}
+func (faultySession) Close()                           {}
+func (faultySession) SetAccount(func() func(int) bool) {}
+func (faultySession) HandedOver()                      {}
 
 // Whatever one client's command waits for, others don't.
 func TestNobodyIsHeldUp(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 // maxTransaction is how many bytes one may keep.
 const maxTransaction = 16 << 20
 
+// elementBytes is what a command of a transaction takes beside its bytes.
+const elementBytes = 64
+
 // A pooledTransaction is what a client in front of a pool has queued.
 type pooledTransaction struct {
 	body    []byte // as on the wire
@@ -96,12 +99,22 @@ func (c *session) enqueue(raw []byte, change translate) {
 		return
 	case len(t.body)+t.answers+len(raw) > maxTransaction:
 		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, which is what a pool keeps until EXEC")
-		t.body, c.tx.elements = nil, nil
+		c.forgetQueue()
+		return
+	case !c.queueHeld.Hold(len(t.body) + t.answers + len(raw) + elementBytes*len(c.tx.elements)):
+		c.reject("ERR redoubt: " + errNoRoom.Error() + ": the command was not queued")
+		c.forgetQueue()
 		return
 	}
 	c.tx.elements = append(c.tx.elements, change)
 	t.body = append(t.body, raw...)
 	c.reply(queued)
+}
+
+// forgetQueue forgets what is queued, of a transaction that fails at EXEC.
+func (c *session) forgetQueue() {
+	c.tx.pooled.body, c.tx.elements = nil, nil
+	c.queueHeld.Hold(0)
 }
 
 // reject answers a command with an error, and a transaction in which it is fails at EXEC.
@@ -288,6 +301,9 @@ func (e *execution) Reply(i uint64, raw []byte) bool {
 	}
 	return e.out.Reply(e.tag, e.result(raw))
 }
+
+// Count implements proxy.Counted.
+func (e *execution) Count(n int) bool { return e.out.Count(n) }
 
 // Flush implements proxy.Caller.
 func (e *execution) Flush() { e.out.Flush() }

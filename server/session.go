@@ -51,7 +51,8 @@ type session struct {
 	lost      bool   // the client went while a command waited for its turn: nothing more is sent
 	elsewhere bool   // another database than the back end's own is selected; settle before reading it
 	tx        transaction
-	capture   *[]byte // replies made here go there instead
+	queueHeld budget.Part // of tx, in front of a pool
+	capture   *[]byte     // replies made here go there instead
 	scratch   []byte
 	commands  [kinds]uint64 // not yet in traffic
 	local     local
@@ -129,6 +130,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.share.Join(s.opts.Budget, c.shed)
 	c.has.Of(&c.share)
 	c.out.share.Of(&c.share)
+	c.queueHeld.Of(&c.share)
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.openLocal(c.conn)
@@ -382,6 +384,16 @@ func (c *session) count() {
 
 // Reply implements proxy.Listener.
 func (c *session) Reply(tag uint64, raw []byte) bool { return c.out.Reply(tag, raw) }
+
+// Count implements proxy.Counted.
+func (c *session) Count(n int) bool { return c.out.Count(n) }
+
+// Account implements proxy.Accountant.
+func (c *session) Account() (hold func(bytes int) bool) {
+	part := new(budget.Part)
+	part.Of(&c.share)
+	return part.Hold
+}
 
 // Flush implements proxy.Listener.
 func (c *session) Flush() { c.out.Flush() }

@@ -109,6 +109,7 @@ func (c *session) discard(_ [][]byte, raw []byte) {
 func (c *session) endTransaction() transaction {
 	tx := c.tx
 	c.tx = transaction{}
+	c.queueHeld.Hold(0)
 	if tx.active {
 		c.shown(func(a *about) { a.inTransaction = false })
 	}

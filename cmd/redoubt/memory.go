@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
@@ -22,9 +23,10 @@ const (
 	memoryStep = 8 << 20
 )
 
-// A memoryKeeper makes Go's collector keep the process within twice the engine's limit of
-// memory, memoryBase, and twice what clients hold. By itself the collector lets the heap grow
-// to twice what is alive, which includes the copies that a compaction makes.
+// A memoryKeeper makes Go's collector keep the process within what docs/engine.md states: twice
+// the engine's limit of memory, or three times its keys where it has no limit, memoryBase, and
+// twice what clients and scripts hold. By itself the collector lets the heap grow to twice what
+// was alive at some moment, which includes copies of all keys and of long replies.
 type memoryKeeper struct {
 	clients *budget.Budget // may be nil
 	limit   int64          // of the collector
@@ -36,14 +38,24 @@ type memoryKeeper struct {
 // GOMEMLIMIT in the environment comes first.
 func keepMemory(maxMemory int64, clients *budget.Budget) *memoryKeeper {
 	k := &memoryKeeper{clients: clients, limit: math.MaxInt64, stop: make(chan struct{}), stopped: make(chan struct{})}
-	k.set(maxMemory)
+	if maxMemory > 0 {
+		k.set(2*maxMemory, 0)
+	}
 	return k
 }
 
-func (k *memoryKeeper) set(maxMemory int64) {
+// keepClients is keepMemory where the keys are in other processes, until stop is called.
+func keepClients(clients *budget.Budget) (stop func()) {
+	k := keepMemory(0, clients)
+	k.follow(nil)
+	return func() { _ = k.close() }
+}
+
+// set sets the limit for so many bytes of keys, with the copies of them, and of scripts.
+func (k *memoryKeeper) set(keys, scripts int64) {
 	want := int64(math.MaxInt64)
-	if maxMemory > 0 && maxMemory < math.MaxInt64/4 {
-		want = 2*maxMemory + memoryBase - outsideGo
+	if keys < math.MaxInt64/4 {
+		want = keys + 2*scripts + memoryBase - outsideGo
 		if k.clients != nil {
 			st := k.clients.Stats()
 			want += 2*st.Used + clientBytes*st.Clients
@@ -55,21 +67,49 @@ func (k *memoryKeeper) set(maxMemory int64) {
 	}
 }
 
-// follow keeps to what CONFIG SET says, and to what clients hold, until close.
+// follow keeps to what CONFIG SET says, and to what clients, scripts and keys hold, until
+// close. e may be nil.
 func (k *memoryKeeper) follow(e *engine.Engine) {
 	go func() {
 		defer close(k.stopped)
-		tick := time.NewTicker(250 * time.Millisecond)
+		tick := time.NewTicker(keeperTick)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				k.set(e.MaxMemory())
+				k.look(e)
 			case <-k.stop:
 				return
 			}
 		}
 	}()
+}
+
+const keeperTick = 100 * time.Millisecond
+
+// look sets the limit for what is held now. Where no limit is promised for the keys, the
+// collector has a quarter more than what was alive when it last ran: what nobody counts, as
+// the buffers of many servers, must not make it run all the time.
+func (k *memoryKeeper) look(e *engine.Engine) {
+	switch {
+	case e != nil && e.MaxMemory() > 0:
+		k.set(2*min(e.MaxMemory(), math.MaxInt64/8), e.ScriptMemory())
+	case k.clients == nil:
+		k.set(math.MaxInt64, 0)
+	default:
+		var keys, scripts int64
+		if e != nil {
+			keys, scripts = e.UsedMemory(), e.ScriptMemory()
+		}
+		k.set(max(memoryBase+3*keys, alive()/4*5), scripts)
+	}
+}
+
+// alive returns how many bytes of the heap were alive when the collector last ran.
+func alive() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64()) //nolint:gosec // it fits
 }
 
 func (k *memoryKeeper) close() error {

@@ -206,6 +206,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	for _, w := range file.Warnings {
 		log.Warn("the file of pools", slog.String("warning", w))
 	}
+	defer keepClients(f.budget)()
 	setThreads(f.threads, true)
 	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
 	defer h.close()

@@ -114,7 +114,7 @@ directory or an address can't be used.`,
 	flags.Var(&f.maxBulk, "max-bulk", "greatest `size` of one argument")
 	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "how many commands of one client may be in flight; more wait unread")
 	flags.Var(&f.maxOutput, "max-output", "greatest `size` of the replies that wait for one client")
-	flags.Var(&f.maxClientMemory, "maxmemory-clients", "greatest `size` of what all clients have sent of unfinished commands and of the replies that wait for them; beyond it commands are refused, and the clients with the most are closed for others")
+	flags.Var(&f.maxClientMemory, "maxmemory-clients", "greatest `size` of what all clients hold together: unfinished commands, transactions, replies that are being made, and replies and messages that wait; beyond it commands are refused, and the clients with the most are closed for others")
 	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "close clients that send nothing for this long; 0 never")
 	flags.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "close clients that take no reply for this long")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", 10*time.Second, "how long clients in flight have at the end")
@@ -234,6 +234,9 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return err
 	}
 
+	if back.remote() { // the embedded back end has a keeper of its own
+		defer keepClients(f.budget)()
+	}
 	setThreads(f.threads, back.remote())
 	srv, err := server.New(server.Options{
 		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password,

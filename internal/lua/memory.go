@@ -73,6 +73,24 @@ func (st *state) release() {
 	}
 }
 
+// Reserve makes n bytes that a [Host] keeps for its script a part of what all runs may hold
+// together. It reports false, and does nothing, when they would hold too much. Release gives
+// them back.
+func (rt *Runtime) Reserve(n int) bool {
+	if used := rt.shared.used.Add(int64(n)); used > int64(rt.shared.total) {
+		rt.shared.used.Add(int64(-n))
+		return false
+	}
+	return true
+}
+
+// Release gives back n bytes of what Reserve has reserved.
+func (rt *Runtime) Release(n int) { rt.shared.used.Add(int64(-n)) }
+
+// Held returns how many bytes all runs hold together, those that were reserved included,
+// without the first 256 KiB of each run.
+func (rt *Runtime) Held() int64 { return rt.shared.used.Load() }
+
 // charge counts n bytes about to be allocated. It raises "not enough memory"
 // when what is alive would pass the limit.
 func (st *state) charge(n int) {

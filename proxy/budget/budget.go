@@ -1,5 +1,6 @@
 // Package budget bounds the memory of all clients of a process together: what they have
-// sent of commands that are not complete, and the replies that wait for them.
+// sent of commands that are not complete, transactions, the replies that are being made for
+// them, and the replies and messages that wait for them.
 //
 // Each client has a [Share] of a [Budget], and a [Part] for each of its buffers. When a
 // buffer needs to grow and nothing is left, the Budget disconnects the client that has the

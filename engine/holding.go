@@ -1,0 +1,130 @@
+package engine
+
+// An Account counts what a session holds in memory beside the data, so that a limit can bound
+// what all sessions hold together. Each call opens a part of it, for one buffer of the
+// session. hold sets the bytes of that part. It reports false when there is no room for
+// them: then the part stays as it was, and the session does without. A part is used by one
+// goroutine at a time, different parts at the same time; hold is called with locks held, so
+// it must not call the engine.
+type Account = func() (hold func(bytes int) bool)
+
+// A holding is one buffer of a session, as its account knows it.
+type holding struct {
+	hold  func(int) bool
+	bytes int
+}
+
+// leastHeld is how large a buffer is at least that an account is told of.
+const leastHeld = 4 << 10
+
+// set reports whether there is room for n bytes. Without an account there always is.
+func (h *holding) set(a Account, n int) bool {
+	switch {
+	case n == h.bytes || a == nil || h.hold == nil && n < leastHeld:
+		return true
+	case h.hold == nil:
+		h.hold = a()
+	}
+	if !h.hold(n) {
+		return false
+	}
+	h.bytes = n
+	return true
+}
+
+// noRoom says why a session's account has refused.
+const noRoom = "all clients together hold more than maxmemory-clients"
+
+// SetAccount sets what counts the memory that the session holds: the commands of a
+// transaction, and the reply that is being made once it is long. Until then nothing does.
+// Call it before the session runs commands.
+//
+// A reply stays counted until [Session.HandedOver].
+func (s *Session) SetAccount(a Account) { s.account = a }
+
+// HandedOver tells the session that its replies so far are counted elsewhere.
+func (s *Session) HandedOver() { s.reply.set(s.account, 0) }
+
+// holdQueue counts the commands of a transaction.
+func (s *Session) holdQueue(n int) bool { return s.queueHeld.set(s.account, n) }
+
+// extend makes room for a reply of size bytes, and for twice what there was if there is, so
+// that it is not copied often. A reply may have at most most bytes. It reports false when
+// there is no room.
+func (c *call) extend(size, most int) bool {
+	for _, more := range [...]int{c.roomy, c.roomy / 2} {
+		roomy := max(size, min(c.roomy+more, most))
+		want := c.from + roomy + replySlack
+		if want > cap(c.w) {
+			if !c.holdReply(want) {
+				continue
+			}
+			grown := make([]byte, len(c.w), want)
+			copy(grown, c.w)
+			c.w = grown
+		}
+		c.roomy = roomy
+		return true
+	}
+	return false
+}
+
+// replySlack is what the head and the end of a bulk take.
+const replySlack = 64
+
+// holdReply counts a reply that is being made: one that a client gets with its session, and
+// one that a script gets with what all scripts hold.
+func (c *call) holdReply(n int) bool {
+	switch {
+	case c.scripted:
+		return c.s.host.hold(n)
+	case c != &c.s.c: // it is made for one that waits, of a part of what somebody pushed
+		return true
+	}
+	return c.s.reply.set(c.s.account, n)
+}
+
+// SetAccount sets what counts the memory that the connection holds for its peer: that of its
+// session, commands behind one that waits, and replies and messages that wait to be read.
+// Where there is no room the connection ends. Call it before the first Write.
+func (c *clientConn) SetAccount(a func() (hold func(bytes int) bool)) {
+	c.account = a
+	c.s.SetAccount(a)
+}
+
+// hold counts out and pushes, and ends the connection when there is no room. mu is held.
+func (c *clientConn) hold() bool {
+	if c.outHeld.set(c.account, cap(c.out)+cap(c.pushes)) {
+		return true
+	}
+	c.out, c.pushes, c.at = nil, nil, 0
+	c.outHeld.set(c.account, 0)
+	c.ended, c.lost = true, true
+	go c.shut()
+	c.change.Broadcast()
+	return false
+}
+
+// freePushes forgets messages that are elsewhere. mu is held.
+func (c *clientConn) freePushes() {
+	c.pushes = c.pushes[:0]
+	if cap(c.pushes) > maxIdleReply {
+		c.pushes = nil
+	}
+	c.pushed.Store(false)
+}
+
+// Take is Read without a copy: it returns what waits to be read if that is much, and nil
+// otherwise. The caller owns it.
+func (c *clientConn) Take() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone || len(c.out)-c.at <= maxIdleReply {
+		return nil
+	}
+	b := c.out[c.at:]
+	c.out, c.at = nil, 0
+	c.hold()
+	c.change.Broadcast()
+	return b
+}

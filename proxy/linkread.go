@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/redoubt-go/redoubt/proxy/latency"
+)
+
+// A Counted is a [Caller] that counts the memory of a reply while it comes, so that a limit
+// can bound it. A Caller that is none has no such limit.
+type Counted interface {
+	Caller
+	// Count adds n bytes, or takes them away if n is negative. It reports false when there
+	// is no room for them, and adds nothing: then the reply is dropped as it comes, and an
+	// error takes its place. It must not block.
+	Count(n int) bool
+}
+
+// keeps is the size of the read buffer that the link keeps when it is empty.
+func (l *link) keeps() int {
+	if l.shared {
+		return maxIdleBuffer
+	}
+	return readBuffer
+}
+
+// charge has whoever gets the reply at hand count a read buffer of n bytes, and reports
+// whether there is room for it.
+func (l *link) charge(n int) bool {
+	payer := l.listener
+	if e := l.head(); e != nil {
+		switch c := e.caller.(type) {
+		case Counted:
+			payer = c
+		case *Exclusive:
+			payer = c.counted()
+		}
+	}
+	if payer != l.payer {
+		l.discharge() // the reply before was of another
+	}
+	if payer == nil {
+		return true
+	}
+	if !payer.Count(n - l.charged) {
+		return false
+	}
+	l.payer, l.charged = payer, n
+	return true
+}
+
+// discharge ends what charge began.
+func (l *link) discharge() {
+	if l.payer != nil {
+		l.payer.Count(-l.charged)
+		l.payer, l.charged = nil, 0
+	}
+}
+
+// handed is told of each reply of a buffer that is charged, before it is handed out: whoever
+// gets it counts what it keeps of it.
+func (l *link) handed(n int) {
+	if n = min(n, l.charged); n > 0 {
+		l.payer.Count(-n)
+		l.charged -= n
+	}
+}
+
+// skip begins to drop the reply at hand for lack of room. It reports false for what can't be
+// dropped.
+func (l *link) skip(first byte, why string) bool {
+	if l.skipping || !l.skips && (l.mayDrop == nil || !l.mayDrop(first)) {
+		return false
+	}
+	l.skipping, l.skipWhy = true, why
+	return true
+}
+
+// A taker is a connection that can give away what it has read.
+type taker interface {
+	// Take returns bytes that Read has not returned yet, which the caller owns, or nil.
+	Take() []byte
+}
+
+var errNoRoom = errors.New("all clients together hold more than maxmemory-clients")
+
+// read hands out replies until the connection ends.
+func (l *link) read(initial int, deliver func(raw []byte) error) error {
+	defer l.discharge()
+	buf := make([]byte, initial)
+	take, _ := l.conn.Conn.(taker)
+	from, to := 0, 0
+	for {
+		if l.skipping {
+			from += l.scanner.Discard(buf[from:to])
+		}
+		if from == to {
+			from, to = 0, 0
+		}
+		if len(buf) > l.keeps() && to-from <= readBuffer/2 && !l.skipping {
+			fresh := make([]byte, readBuffer)
+			from, to = 0, copy(fresh, buf[from:to])
+			buf = fresh
+			l.discharge()
+		}
+		if to == len(buf) {
+			if from > 0 {
+				to = copy(buf, buf[from:to])
+				from = 0
+			}
+			if to > len(buf)/2 {
+				if len(buf) >= l.maxReply {
+					if !l.skips || l.skipping {
+						return errors.New("a reply is longer than the limit")
+					}
+					l.skip(buf[from], fmt.Sprintf("the reply is longer than %d bytes", l.maxReply))
+					continue
+				}
+				if (l.listener != nil || 2*len(buf) > l.keeps()) && !l.charge(2*len(buf)) {
+					if !l.skip(buf[from], errNoRoom.Error()) {
+						return errNoRoom
+					}
+					continue
+				}
+				grown := make([]byte, 2*len(buf))
+				copy(grown, buf[:to])
+				buf = grown
+			}
+		}
+		var n int
+		var err error
+		var given []byte
+		if take != nil && from == to {
+			given = take.Take()
+		}
+		if given == nil {
+			n, err = l.conn.Read(buf[to:])
+		} else if buf, n = given, len(given); !l.charge(n) {
+			return errNoRoom
+		}
+		var slow *SlowCommand
+		if l.shared {
+			l.readAt = latency.Now()
+			if n > 0 {
+				slow = l.heard()
+			}
+		}
+		before := l.replies
+		to += n
+		for from < to {
+			end, serr := l.scanner.Next(buf[from:to])
+			if serr != nil {
+				return serr
+			}
+			if end == 0 {
+				break
+			}
+			raw := buf[from : from+end]
+			if l.skipping {
+				l.skipping, raw = false, errorReply("ERR redoubt: "+l.skipWhy+": the command has run")
+			}
+			if len(buf) > l.keeps() {
+				l.handed(end)
+			}
+			if derr := deliver(raw); derr != nil {
+				return derr
+			}
+			from += end
+		}
+		if slow != nil {
+			slow.Behind = max(l.replies, before+1) - before - 1
+			l.slow.add(slow)
+		}
+		l.flushCallers()
+		if l.soonest > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
+			continue
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errEOF
+			}
+			return err
+		}
+	}
+}
