@@ -246,7 +246,7 @@ func TestJitter(t *testing.T) {
 
 // A process that waits is woken; it does not find out by asking.
 func TestWaitersAreWoken(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		for _, how := range []string{"a value", "an error", "an invalidation", "a set"} {
 			t.Run(how, func(t *testing.T) {
 				a, b, s := w.users(), w.users(), newSource("own")

@@ -33,7 +33,7 @@ func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.L
 
 // What is invalidated anywhere is gone from all local levels, in 100 ms.
 func TestLocalLevelsHear(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		a, b, s := w.users(withLocal), w.users(withLocal), newSource("0")
 		times, p := 20, w.pulse()
 		if full() {

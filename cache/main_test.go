@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -47,7 +48,7 @@ func sharedCluster(t *testing.T) []string {
 
 func TestMain(m *testing.M) {
 	faults.WorkIfHired(coldOrders.work)
-	code := exampleserver.M{M: m}.Run()
+	code := doors.M{TestingM: exampleserver.M{M: m}}.Run()
 	shared.end()
 	os.Exit(code)
 }

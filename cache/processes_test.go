@@ -18,7 +18,7 @@ import (
 
 // One of many callers in many processes loads.
 func TestColdKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		o := coldOrders{Addrs: w.addrs, Cluster: w.cluster, Prefix: w.prefix, Processes: 8, Callers: 100}
 		if full() {
 			o.Processes = 64

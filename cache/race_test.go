@@ -219,7 +219,7 @@ func TestTagOnAnotherClock(t *testing.T) {
 const tagged = 300 // more than one page
 
 func TestTags(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.Tags = func(k, _ string) []string { return []string{"all", k[:1]} } })
 		s := newSource("v")
 		for i := range tagged {

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -29,12 +30,20 @@ type world struct {
 	dial    func() redis.UniversalClient
 }
 
-// each runs a test on a server, on the engine, and on a cluster.
+// each runs a test on a server, on the engine, on a cluster, and make test-all behind pools too.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		run(t, newWorld(t, b.Prefix, b.Addr))
-	})
+	on(t, doors.EachInFull, run)
+}
+
+// everywhere is each, pools included in any case.
+func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Parallel()
+	on(t, doors.Each, run)
+}
+
+func on(t *testing.T, backends func(*testing.T, func(*testing.T, redistest.Backend)), run func(t *testing.T, w *world)) {
+	backends(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b.Prefix, b.Addr)) })
 	t.Run("cluster", func(t *testing.T) { run(t, onCluster(t)) })
 }
 
