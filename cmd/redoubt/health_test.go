@@ -99,3 +99,15 @@ func TestHealthOfADirectory(t *testing.T) {
 		}
 	}
 }
+
+// TestClientLinesAreLogged wants what go-redis says of a back end that is gone in the log of serve,
+// in its form.
+func TestClientLinesAreLogged(t *testing.T) {
+	r := redistest.Start(t)
+	s := startServe(t, "--backend", r.URL(), "--log-level=debug")
+	r.Kill()
+	eventually(t, "go-redis says so", func() bool {
+		_, _ = s.get(t, "/healthz")
+		return strings.Contains(s.stderr.String(), `"level":"DEBUG","msg":"go-redis","says":"`)
+	})
+}

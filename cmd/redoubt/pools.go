@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
@@ -207,6 +208,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		log.Warn("the file of pools", slog.String("warning", w))
 	}
 	defer keepClients(f.budget)()
+	redis.SetLogger(clientLog{log})
 	setThreads(f.threads, true)
 	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
 	defer h.close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -34,6 +35,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
+
+// A clientLog is a logger of go-redis whose lines go to the log of serve. They tell of single
+// attempts, so they are for those who look for a fault.
+type clientLog struct{ log *slog.Logger }
+
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis", slog.String("says", fmt.Sprintf(format, v...)))
+}
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt/internal/settings"
@@ -213,6 +214,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	if err = errors.Join(err, f.check()); err != nil {
 		return fail(exitUsage, err)
 	}
+	redis.SetLogger(clientLog{log})
 	password, err := f.password.read()
 	if err != nil {
 		return err
