@@ -51,7 +51,7 @@ func (e *Engine) foldPart(f *folding, part int, each func(func(aof.Record) error
 const (
 	foldShare = 4        // a part takes at most one in so many bytes of the limit of memory
 	mostParts = 16       // of a fold
-	mostTied  = 64 << 10 // keys; with more there is one part
+	mostTied  = 16 << 20 // bytes of the names of keys that are tied; with more there is one part
 )
 
 // A folding divides the keys into parts. Keys that one command uses together, as RENAME
@@ -60,6 +60,7 @@ type folding struct {
 	parts int
 	seed  maphash.Seed
 	tied  map[string]string // from a key to another key of its part
+	bytes int               // of tied
 	kept  [][][]byte
 	at    []int
 }
@@ -81,7 +82,7 @@ func (e *Engine) folding(each func(func(aof.Record) error) error) (*folding, err
 			cmd, keys := f.keys(args)
 			switch {
 			case len(keys) < 2 || cmd.separable():
-			case len(f.tied) > mostTied:
+			case f.bytes > mostTied:
 				return errTied
 			default:
 				for _, at := range keys[1:] {
@@ -138,6 +139,7 @@ func (f *folding) root(key string) string {
 func (f *folding) tie(a, b []byte) {
 	if x, y := f.root(string(a)), f.root(string(b)); x != y {
 		f.tied[x] = y
+		f.bytes += len(x) + len(y) + perName
 	}
 }
 

@@ -3,10 +3,12 @@ package engine
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
 	"github.com/redoubt-go/redoubt/internal/lua"
 )
@@ -180,4 +182,27 @@ func TestEffectsOfScriptsAreCounted(t *testing.T) {
 	if out, _ := s.Do(nil, argv("EVAL", "return redis.call('SET', KEYS[1], 'y')", "1", "k")); string(out) != "+OK\r\n" {
 		t.Errorf("a small script: %q", out)
 	}
+}
+
+// TestTiedKeysAreBounded: a compaction in parts remembers names of keys that belong together, up
+// to so many bytes. Beyond that it has one part.
+func TestTiedKeysAreBounded(t *testing.T) {
+	e := open(t, Options{MaxMemory: 1 << 20})
+	e.memory.used.Store(1 << 20)
+	name := func(i int) []byte { return []byte(strings.Repeat("k", 1<<20) + strconv.Itoa(i)) }
+	for pairs, parts := range map[int]int{4: 5, 12: 1} {
+		f, err := e.folding(func(record func(aof.Record) error) error {
+			for i := range pairs {
+				err := record(aof.Record{Commands: [][][]byte{{[]byte("RENAME"), name(2 * i), name(2*i + 1)}}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || f.parts != parts {
+			t.Errorf("%d pairs of names of 1 MiB: %d parts, %v; want %d", pairs, f.parts, err, parts)
+		}
+	}
+	e.memory.used.Store(0)
 }

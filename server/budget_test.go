@@ -168,3 +168,27 @@ func TestQueuedCommandsAreInTheBudget(t *testing.T) {
 	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 	w.want("+OK\r\n", "SET k v")
 }
+
+// TestIdleClientsGiveBuffersBack: a client that was busy and is idle holds no buffer of replies any
+// more but the one of its reader. It takes one or two ticks of the server, of a second.
+func TestIdleClientsGiveBuffersBack(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(64 << 20)
+		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b; o.IdleTimeout = time.Hour })
+		const clients, most = 10, 64 << 10
+		for range clients {
+			w := dial(t, addr)
+			w.want("+OK\r\n", "SET k "+strings.Repeat("v", 1000))
+			for range 5 {
+				w.write(strings.Repeat("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 50))
+				for range 50 {
+					w.read()
+				}
+			}
+		}
+		if s := b.Stats(); s.Used == 0 {
+			t.Errorf("%+v: buffers of replies are not counted", s)
+		}
+		eventually(t, "buffers are given back", func() bool { return b.Stats().Used <= clients*most })
+	})
+}

@@ -362,8 +362,12 @@ func (c *session) keep(buf []byte) {
 		c.buf, c.from, c.to = nil, 0, 0
 		c.has.Hold(0)
 	case &c.buf[0] == &buf[0]:
-		c.buf = make([]byte, max(firstRead, 2*len(rest)))
-		c.has.Hold(len(c.buf)) // or it is told so when it grows
+		n := max(firstRead, 2*len(rest))
+		if !c.has.Hold(n) {
+			c.refuseRest()
+			return
+		}
+		c.buf = make([]byte, n)
 		c.from, c.to = 0, copy(c.buf, rest)
 	}
 }

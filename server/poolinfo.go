@@ -31,7 +31,7 @@ func (c *session) infoPooled(args [][]byte) {
 	}
 	if section("Clients") {
 		st := c.srv.Stats()
-		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\n", st.Clients, c.srv.opts.MaxClients)
+		fmt.Fprintf(&b, "connected_clients:%d\r\nmaxclients:%d\r\nmem_clients_normal:%d\r\nmaxmemory_clients:%d\r\n", st.Clients, c.srv.opts.MaxClients, st.Memory.Used, st.Memory.Limit)
 	}
 	if section("Pool") {
 		o := pool.Options()

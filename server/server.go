@@ -356,9 +356,12 @@ func (s *Server) tick() {
 			if s.inPool() {
 				s.checkPlaces()
 			}
-			if s.opts.IdleTimeout > 0 {
-				for _, c := range s.clients() {
+			for _, c := range s.clients() {
+				if s.opts.IdleTimeout > 0 {
 					c.closeIfIdle(now)
+				}
+				if now.UnixMilli()-c.active.Load() > every.Milliseconds() {
+					c.out.trim()
 				}
 			}
 		}

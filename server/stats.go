@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/budget"
 	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -94,6 +95,7 @@ type counters struct {
 // Stats are the counters of a [Server] since it was made, and its state.
 type Stats struct {
 	Clients        int               // connected now
+	Memory         budget.Stats      // of Options.Budget, which others may share
 	Accepted       uint64            // connections accepted
 	Refused        uint64            // connections refused at MaxClients
 	Commands       [kinds]uint64     // by Kind
@@ -129,7 +131,7 @@ func (s *Server) Stats() Stats {
 		Accepted: c.accepted.Load(), Refused: c.refused.Load(),
 		Extension:      make(map[string]uint64, len(c.extension)),
 		ProtocolErrors: c.protocolErrors.Load(), AuthFailures: c.authFailures.Load(),
-		BackendErrors: c.backendErrors.Load(), Panics: c.panics.Load(), IdleClosed: c.idleClosed.Load(),
+		Memory: s.opts.Budget.Stats(), BackendErrors: c.backendErrors.Load(), Panics: c.panics.Load(), IdleClosed: c.idleClosed.Load(),
 		Dedicated: int(c.dedicated.Load()), ClientEOFs: c.eofs.Load(), ClientErrors: c.faults.Load(),
 	}
 	for i, e := range s.table {

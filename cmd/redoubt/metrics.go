@@ -30,6 +30,9 @@ var (
 	clientsDesc   = metric("clients", "Clients connected now.", "")
 	acceptedDesc  = metric("clients_accepted_total", "Connections accepted.", "")
 	refusedDesc   = metric("clients_refused_total", "Connections refused at max-clients.", "")
+	memoryDesc    = metric("clients_memory_bytes", "What all clients of the process hold together.", "")
+	mostDesc      = metric("clients_memory_limit_bytes", "The limit of that, maxmemory-clients.", "")
+	shedDesc      = metric("clients_shed_total", "Clients closed because they held the most of it.", "")
 	idleDesc      = metric("clients_idle_closed_total", "Clients closed by idle-timeout.", "")
 	commandsDesc  = metric("commands_total", "Commands, by the way they took: passed to the back end, rewritten into a script, waited, answered locally.", "way")
 	extensionDesc = metric("extension_commands_total", "Redoubt's own commands, by name.", "command")
@@ -65,6 +68,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count(acceptedDesc, st.Accepted)
 	count(refusedDesc, st.Refused)
 	count(idleDesc, st.IdleClosed)
+	gauge(memoryDesc, int(st.Memory.Used))
+	gauge(mostDesc, int(st.Memory.Limit))
+	count(shedDesc, st.Memory.Ended)
 	for kind, n := range st.Commands {
 		count(commandsDesc, n, server.Kind(kind).String())
 	}

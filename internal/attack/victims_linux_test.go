@@ -337,7 +337,11 @@ func locks(v *victim) error {
 	if n := v.g.held.Add(1); n != 1 {
 		return fmt.Errorf("LOCK.ACQUIRE: %d clients hold the lock", n)
 	}
+	_, err = v.on(0, "PING") // somebody else who held it too would be seen meanwhile
 	v.g.held.Add(-1)
+	if err != nil {
+		return err
+	}
 	return v.wants(int64(1), "LOCK.RELEASE", "victims", id)
 }
 
