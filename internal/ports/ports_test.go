@@ -25,7 +25,7 @@ func TestReserve(t *testing.T) {
 	}
 	for number, p := range seen {
 		for range 2 { // it may be listened on again and again
-			l, err := net.Listen("tcp", ports.Addr(number)) //nolint:noctx // it does not wait
+			l, err := net.Listen("tcp", ports.Addr(number))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,7 +33,7 @@ func TestReserve(t *testing.T) {
 		}
 		p.Release()
 		p.Release()
-		lock, err := net.ListenPacket("udp4", ports.Addr(number)) //nolint:noctx // it does not wait
+		lock, err := net.ListenPacket("udp4", ports.Addr(number))
 		if err != nil {
 			t.Fatal(err)
 		}
