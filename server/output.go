@@ -424,16 +424,6 @@ func (o *output) writeSlowly(buf []byte, n int) {
 	}
 }
 
-// trim gives back the memory of an output that nothing waits in.
-func (o *output) trim() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.writing && len(o.buf) == 0 && cap(o.buf)+cap(o.spare) > 0 {
-		o.buf, o.spare = nil, nil
-		o.count()
-	}
-}
-
 // end says that no command follows the one before the tag last. What comes
 // unasked has no end, so it is dropped behind the last reply.
 func (o *output) end(last uint64) {
