@@ -66,11 +66,12 @@ func testRefusals(t *testing.T, n Network) {
 		t.Run(code+" for ever", func(t *testing.T) {
 			f := newFake(t, func([]string) string { return "-" + refusal + "\r\n" })
 			c := n.Open(t, f.addr())
-			leaves(t, func() {}, func(t *testing.T, ctx context.Context, end error) {
+			leaves(t, func() {}, func(t *testing.T, ctx context.Context, end error) bool {
 				r := c.Do(ctx, redoubt.Cmd{Name: "INCR", Keys: []string{"k"}})
 				if !errors.Is(r.Err, end) {
 					t.Errorf("error %v, want %v", r.Err, end)
 				}
+				return true
 			})
 		})
 	}

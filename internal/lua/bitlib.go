@@ -31,11 +31,10 @@ func (st *state) openBit() {
 func (l *thread) bitArg(i int) uint32 {
 	v := l.arg(i)
 	n, ok := l.st.toNumber(&v)
-	b := uint32(math.Float64bits(n + 6755399441055744.0))
-	if b == 0 && !ok {
+	if !ok {
 		l.argTypeError(i, "number")
 	}
-	return b
+	return uint32(math.Float64bits(n + 6755399441055744.0))
 }
 
 func (l *thread) pushBits(b uint32) int {
