@@ -14,14 +14,23 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/lock"
 )
 
 // eachServer runs a test on every server that `redoubt lock` may talk to: a
-// Redis, and `redoubt serve` in front of each kind of back end.
+// Redis, and `redoubt serve` in front of each kind of back end, make test but for pools.
 func eachServer(t *testing.T, run func(t *testing.T, url string)) {
+	eachSingle(t, run)
+	if !testing.Short() {
+		eachPool(t, run)
+	}
+}
+
+func eachSingle(t *testing.T, run func(t *testing.T, url string)) {
 	t.Run("redis", func(t *testing.T) { run(t, redistest.Start(t).URL()) })
 	t.Run("serve on redis", func(t *testing.T) {
 		run(t, "redis://"+startServe(t, "--backend", redistest.Start(t).URL()).addr)
@@ -29,6 +38,64 @@ func eachServer(t *testing.T, run func(t *testing.T, url string)) {
 	t.Run("serve on embedded", func(t *testing.T) {
 		run(t, "redis://"+startServe(t).addr)
 	})
+}
+
+func eachPool(t *testing.T, run func(t *testing.T, url string)) {
+	t.Run("serve on a pool", func(t *testing.T) {
+		conf := "servers:\n"
+		for i := range 3 {
+			conf += fmt.Sprintf("   - %s:1 redis-%d\n", redistest.Start(t).Addr(), i+1)
+		}
+		run(t, servePool(t, conf))
+	})
+	t.Run("serve on a cluster", func(t *testing.T) {
+		run(t, servePool(t, "cluster:\n   - "+redistest.StartCluster(t, 3, 0).Addrs()[0]+"\n"))
+	})
+}
+
+// servePool serves the pool that servers describe, and returns its URL.
+func servePool(t *testing.T, servers string) (url string) {
+	t.Helper()
+	addr := freeAddr(t)
+	startServing(t, "--pools", writePools(t, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  %s", addr, servers)))
+	return "redis://" + addr
+}
+
+// TestReleaseWakesTheNext: a redoubt that waits has the lock as soon as the one before gives it
+// back, long before the lease ends, whichever server of a pool has the lock.
+func TestReleaseWakesTheNext(t *testing.T) {
+	check := func(t *testing.T, url string) {
+		locks, err := lock.New(clienttest.Open(t, url), lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			name, done := fmt.Sprint("deploy", i), filepath.Join(t.TempDir(), "done")
+			take := func(script string) *program {
+				return start(t, nil, "lock", name, "--backend", url, "--ttl", "10m", "--", "sh", "-c", script, "sh", done)
+			}
+			holds := take(`until [ -e "$1" ]; do sleep 0.02; done`)
+			waiters := func(n int64) func() bool {
+				return func() bool {
+					info, err := locks.Inspect(t.Context(), name)
+					return err == nil && info.Mode != lock.Free && info.Waiters == n
+				}
+			}
+			eventually(t, "the first has it", waiters(0))
+			waits := take("exit 0")
+			eventually(t, "the second waits", waiters(1))
+			if err := os.WriteFile(done, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []*program{holds, waits} {
+				if code := p.wait(); code != 0 {
+					t.Errorf("exit %d: %s", code, p.stderr.String())
+				}
+			}
+		}
+	}
+	eachSingle(t, check)
+	eachPool(t, check)
 }
 
 // TestLocksExclude: many redoubts run a command that notices if another runs.

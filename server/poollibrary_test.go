@@ -1,0 +1,165 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/lock"
+	"github.com/redoubt-go/redoubt/proxy"
+)
+
+// A waiting is a program that waits for a lock, by the library through a pool.
+type waiting struct {
+	holder *lock.Lease
+	got    chan error
+}
+
+// library returns the Client of another program.
+func (p *poolOf) library(t *testing.T) *redoubt.Client { return clienttest.Open(t, "redis://"+p.addr) }
+
+// waitFor has one program hold a lock for an hour, and another wait for it.
+func (p *poolOf) waitFor(t *testing.T, name string, opts lock.Options) *waiting {
+	t.Helper()
+	opts.TTL = time.Hour
+	holds, err := lock.New(p.library(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, err := lock.New(p.library(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &waiting{got: make(chan error, 1)}
+	if w.holder, err = holds.Acquire(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		lease, err := waits.Acquire(t.Context(), name)
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		w.got <- err
+	}()
+	eventually(t, "it waits", func() bool {
+		info, err := holds.Inspect(t.Context(), name)
+		return err == nil && info.Waiters == 1
+	})
+	return w
+}
+
+// ends fails the test unless the one that waits gets the lock long before the lease ends.
+func (w *waiting) ends(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-w.got:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience / 2): // a minute, when the machine is busy
+		t.Fatal("it waits still")
+	}
+}
+
+func (w *waiting) release(t *testing.T) {
+	t.Helper()
+	if err := w.holder.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.ends(t)
+}
+
+// namesOn returns a name on each server.
+func (p *poolOf) namesOn() (names []string) {
+	for at := range p.nodes {
+		for i := 0; len(names) <= at; i++ {
+			if n := fmt.Sprint("n", i); p.pool.Pick([]byte(n)) == p.pool.Nodes()[at] {
+				names = append(names, n)
+			}
+		}
+	}
+	return names
+}
+
+func tagged(o *proxy.PoolOptions) { o.Tag = "{}" }
+
+// TestPoolLibraryWithoutAServer: while a server is down the library's waiters are woken and its
+// local levels hear, for names on others; and whoever waits for a lock there looks again once it
+// is back.
+func TestPoolLibraryWithoutAServer(t *testing.T) {
+	p := startPool(t, 3, tagged)
+	names := p.namesOn()
+	users := func() *cache.Cache[string, string] {
+		c, err := cache.New(p.library(t), cache.Options[string, string]{Name: "users", TTL: time.Hour, Local: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	before, writes, version := users(), users(), 0
+	hears := func(reads *cache.Cache[string, string]) {
+		t.Helper()
+		for i := range 20 {
+			key := fmt.Sprint("u", i)
+			if p.pool.Pick([]byte("users:"+key)) == p.pool.Nodes()[2] {
+				continue
+			}
+			value := ""
+			load := func(context.Context, string) (string, bool, error) { return value, true, nil }
+			for range 2 {
+				version++
+				value = fmt.Sprint(version)
+				if err := writes.Invalidate(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the invalidation is heard", func() bool {
+					v, _, err := reads.Get(t.Context(), key, load)
+					return err == nil && v == value
+				})
+			}
+		}
+	}
+	hears(before)
+	waits := p.waitFor(t, names[2], lock.Options{})
+	p.nodes[2].Kill()
+	for _, n := range names[:2] {
+		p.waitFor(t, n, lock.Options{}).release(t)
+		p.waitFor(t, n, lock.Options{Fair: true}).release(t)
+	}
+	hears(before)
+	hears(users())
+	p.nodes[2].Restart() // without its keys
+	waits.ends(t)
+	for _, n := range names {
+		p.waitFor(t, n, lock.Options{}).release(t)
+	}
+}
+
+// TestPoolLibraryWhenMoved: whoever waits for a lock looks again when its name gets another
+// server.
+func TestPoolLibraryWhenMoved(t *testing.T) {
+	p := startPool(t, 3, tagged)
+	w := p.waitFor(t, p.namesOn()[0], lock.Options{})
+	p.change(t, withoutFirst)
+	w.ends(t)
+}
+
+// clusterLibrary: whoever waits for a lock is woken behind every node, in the order of asking if
+// wanted, and when the slot has moved meanwhile.
+func clusterLibrary(t *testing.T, p *clusterPool) {
+	for i, n := range p.namesOn() {
+		p.waitFor(t, n, lock.Options{}).release(t)
+		p.waitFor(t, n, lock.Options{Fair: true}).release(t)
+		if i > 0 {
+			continue
+		}
+		w := p.waitFor(t, n, lock.Options{})
+		p.cluster.Move(p.cluster.Slot(n), p.at(t, n), p.other(t, n), nil)
+		w.release(t)
+	}
+}
