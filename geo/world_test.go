@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -27,7 +28,7 @@ type world struct {
 
 // each runs a test on one server of every kind.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {
 		run(t, newWorld(t, clienttest.Dial(t, b.Addr), b.Prefix))
 	})
 }

@@ -2,6 +2,7 @@ package hll_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
@@ -28,7 +30,7 @@ type world struct {
 // each runs a test on every back end.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
 }
 
 func newWorld(t testing.TB, b redistest.Backend) *world {
@@ -37,6 +39,9 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 	w.client = clienttest.New(t, w.conn, b.Prefix)
 	return w
 }
+
+// pool reports whether keys have several servers.
+func (w *world) pool() bool { return strings.HasSuffix(w.Name, "pool") }
 
 // noon is a time that all tests of periods begin at.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/faults"
 )
@@ -12,5 +13,5 @@ import (
 func TestMain(m *testing.M) {
 	faults.Main()
 	faults.WorkIfHired(workOrders.work)
-	goleak.VerifyTestMain(exampleserver.M{M: m})
+	goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/randtest"
@@ -38,7 +39,7 @@ type world struct {
 
 // each runs a test on every back end, on its own clock.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {
 		rdb := clienttest.Dial(t, b.Addr)
 		run(t, &world{Backend: b, rdb: rdb, client: clienttest.New(t, clienttest.Wrap(t, rdb), b.Prefix)})
 	})

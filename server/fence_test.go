@@ -69,9 +69,9 @@ func TestPoolFence(t *testing.T) {
 	w.want(bulk("OK"), "FENCE.DO a 1 RENAME {a}c c")
 	w.want(bulk("2"), "GET c")
 	for command, want := range map[string]string{
-		"MSET a 3 b 3": "-ERR redoubt: the keys of FENCE.DO belong to several servers",
-		"RENAME a b":   "-ERR redoubt: the keys of FENCE.DO belong to several servers",
-		"SET b 3":      "-ERR redoubt: the keys of FENCE.DO belong to several servers",
+		"MSET a 3 b 3": "-CROSSSLOT redoubt: the keys of FENCE.DO belong to several servers",
+		"RENAME a b":   "-CROSSSLOT redoubt: the keys of FENCE.DO belong to several servers",
+		"SET b 3":      "-CROSSSLOT redoubt: the keys of FENCE.DO belong to several servers",
 		"FLUSHALL a":   "-ERR redoubt: FENCE.DO runs a command that has a key, which FLUSHALL has not",
 		"FOO a":        "-ERR unknown command 'FOO'",
 		"RENAME a":     "-ERR wrong number of arguments for 'rename' command",

@@ -73,7 +73,7 @@ func TestPoolFragmentFails(t *testing.T) {
 	p := startPool(t, 2)
 	w := dial(t, p.addr)
 	w.want("+OK\r\n", "MSET a 1 b 2")
-	if got := w.do("MSETNX", "a", "1", "b", "2"); !strings.HasPrefix(got, "-ERR redoubt: the keys of MSETNX belong to several servers") {
+	if got := w.do("MSETNX", "a", "1", "b", "2"); !strings.HasPrefix(got, "-CROSSSLOT redoubt: the keys of MSETNX belong to several servers") {
 		t.Errorf("MSETNX: %q", got)
 	}
 	w.want(":1\r\n", "MSETNX x 1")

@@ -399,7 +399,7 @@ func (c *session) severalServers(name string) {
 		c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " have several slots of the cluster" + c.srv.tagHint())
 		return
 	}
-	c.reject("ERR redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
+	c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.srv.tagHint())
 }
 
 // oneNode returns the server that has all keys, or nil when they have several.

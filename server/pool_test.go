@@ -142,8 +142,8 @@ func TestPoolRefuses(t *testing.T) {
 	for _, c := range []struct{ command, want string }{
 		{"FOO a b", "ERR unknown command 'FOO', with args beginning with: 'a' 'b' "},
 		{"GET", "ERR wrong number of arguments for 'get' command"},
-		{"SINTER a b", "ERR redoubt: the keys of SINTER belong to several servers of the pool; with a hash_tag"},
-		{"RENAME a b", "ERR redoubt: the keys of RENAME belong to several servers"},
+		{"SINTER a b", "CROSSSLOT redoubt: the keys of SINTER belong to several servers of the pool; with a hash_tag"},
+		{"RENAME a b", "CROSSSLOT redoubt: the keys of RENAME belong to several servers"},
 		{"EVAL return 0", "ERR redoubt: EVAL has no key here that says to which server"},
 		{"ZADD a", "ERR wrong number of arguments"},
 		{"SELECT 1", "ERR redoubt: the pool uses database 0 alone"},
@@ -153,10 +153,10 @@ func TestPoolRefuses(t *testing.T) {
 		{"LOCK.ACQUIRE a 1000", "ERR redoubt: LOCK.ACQUIRE needs a pool with hash_tag"},
 		{"MIGRATE h 1 a 0 1", "ERR unknown command 'MIGRATE': it is not supported through a pool"},
 		{"RESTORE-ASKING a 0 x", "ERR unknown command 'RESTORE-ASKING': it is not supported through a pool"},
-		{"XREAD BLOCK 0 STREAMS a b 0 0", "ERR redoubt: the keys of XREAD belong to several servers"},
-		{"BLPOP a b 0", "ERR redoubt: the keys of BLPOP belong to several servers"},
-		{"XREAD STREAMS a b 0 0", "ERR redoubt: the keys of XREAD belong to several servers"},
-		{"SORT a STORE b", "ERR redoubt: the keys of SORT belong to several servers"},
+		{"XREAD BLOCK 0 STREAMS a b 0 0", "CROSSSLOT redoubt: the keys of XREAD belong to several servers"},
+		{"BLPOP a b 0", "CROSSSLOT redoubt: the keys of BLPOP belong to several servers"},
+		{"XREAD STREAMS a b 0 0", "CROSSSLOT redoubt: the keys of XREAD belong to several servers"},
+		{"SORT a STORE b", "CROSSSLOT redoubt: the keys of SORT belong to several servers"},
 	} {
 		if got := w.do(strings.Fields(c.command)...); !strings.HasPrefix(got, "-"+c.want) {
 			t.Errorf("%s: %q, want %q", c.command, got, c.want)

@@ -81,6 +81,7 @@ func TestCluster(t *testing.T) {
 	t.Run("forged", func(t *testing.T) { clusterForged(t, fresh(t)) })
 	t.Run("transactions", func(t *testing.T) { clusterTransactions(t, fresh(t)) })
 	t.Run("listens", func(t *testing.T) { clusterListens(t, fresh(t)) })
+	t.Run("waits in both protocols", func(t *testing.T) { fresh(t).waitsInBothProtocols(t) })
 	t.Run("library", func(t *testing.T) { clusterLibrary(t, fresh(t)) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, fresh(t)) })
 	t.Run("effects in order", func(t *testing.T) { clusterOrder(t, fresh(t)) })

@@ -104,6 +104,45 @@ func (p *poolOf) waits(t *testing.T, other *wire, node *redistest.Server, name s
 	node.CLI("FLUSHALL")
 }
 
+// TestPoolWaitsInBothProtocols: whoever waits for a lock or a permit is woken, on whichever server
+// it is, when the client that gives it back speaks the other version of RESP.
+func TestPoolWaitsInBothProtocols(t *testing.T) {
+	p := startPool(t, 3, tagged)
+	p.waitsInBothProtocols(t)
+}
+
+func (p *poolOf) waitsInBothProtocols(t *testing.T) {
+	const ttl = " 600000 "
+	for i, n := range p.namesOn() {
+		for of, c := range map[string]struct{ hold, wait, info, release string }{
+			"lock":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"fair":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "FAIR WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"shared":    {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "SHARED WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"semaphore": {"SEM.ACQUIRE " + n + " 1" + ttl, "SEM.ACQUIRE " + n + " 1" + ttl + "WAIT 0 ", "SEM.INFO " + n, "SEM.RELEASE " + n},
+		} {
+			for _, waiter := range []string{"2", "3"} {
+				me, you := "me"+of+waiter, "you"+of+waiter
+				holds, waits := dial(t, p.addr), dial(t, p.addr)
+				waits.do("HELLO", waiter)
+				holds.do("HELLO", map[string]string{"2": "3", "3": "2"}[waiter])
+				if got := holds.do(strings.Fields(c.hold + "ID " + me)...); !strings.HasPrefix(got, "*3\r\n"+bulk(me)) {
+					t.Fatalf("%s %d: %q", of, i, got)
+				}
+				waits.send(strings.Fields(c.wait + "ID " + you)...)
+				look := dial(t, p.addr)
+				eventually(t, of+" in RESP"+waiter+": it waits", func() bool {
+					return strings.Contains(look.do(strings.Fields(c.info)...), bulk("waiters")+":1\r\n")
+				})
+				holds.want(":1\r\n", c.release+" "+me)
+				if got := waits.read(); !strings.HasPrefix(got, "*3\r\n"+bulk(you)) {
+					t.Fatalf("%s %d in RESP%s: %q", of, i, waiter, got)
+				}
+				waits.want(":1\r\n", c.release+" "+you)
+			}
+		}
+	}
+}
+
 // TestPoolMissedWake: who waits for a lock looks again once its server can be heard again,
 // since what that published meanwhile was missed.
 func TestPoolMissedWake(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/faults"
 )
@@ -12,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	faults.Main()
 	faults.WorkIfHired(orders.work)
-	goleak.VerifyTestMain(exampleserver.M{M: m})
+	goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}})
 }
 
 var connect = exampleserver.Connect

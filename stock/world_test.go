@@ -11,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -28,7 +29,7 @@ type world struct {
 
 // each runs a test on every back end, on its own clock.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
 }
 
 func newWorld(t *testing.T, b redistest.Backend) *world {
