@@ -94,12 +94,12 @@ var errStands = errors.New("queue: a schedule does not go on")
 // putNext puts the next message of each entry, unless it is there, and returns the
 // time until the first of them.
 func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries []Entry[T]) (time.Duration, error) {
-	var clock [2]int64
-	err := q.client.Do(ctx, redoubt.Cmd{Name: "TIME", At: keys[keyQueue], Flags: redoubt.ReadOnly}).Ints(clock[:])
+	var us [1]int64
+	err := q.client.Do(ctx, redoubt.Cmd{Script: timeScript, Keys: keys[keyQueue : keyQueue+1], Flags: redoubt.ReadOnly}).Ints(us[:])
 	if err != nil {
 		return 0, err
 	}
-	now, first := time.Unix(clock[0], clock[1]*1000), scheduleLook
+	now, first := time.UnixMicro(us[0]), scheduleLook
 	var requests []Request[T]
 	for _, e := range entries {
 		next := e.Schedule.Next(now)

@@ -193,3 +193,23 @@ func TestScheduleThatStands(t *testing.T) {
 		}
 	})
 }
+
+// A schedule is kept on every back end, by the clock of the queue's server.
+func TestScheduleOnEveryBackEnd(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		q := w.queue(t, queue.Options{})
+		hourly, err := queue.Every(time.Hour)
+		must(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- q.Schedule(ctx, "q", queue.Entry[string]{ID: "hourly", Schedule: hourly, Request: queue.Request[string]{Value: "h"}})
+		}()
+		eventually(t, "the next message is put", func() bool {
+			s, err := q.Stats(t.Context(), "q")
+			return err == nil && s.Due == 1
+		})
+		stop()
+		must(t, <-ended)
+	})
+}

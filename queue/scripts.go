@@ -21,6 +21,7 @@ var (
 	findScript    = luafile.Script(files, "queue.find")
 	configScript  = luafile.Script(files, "queue.config")
 	statsScript   = luafile.Script(files, "queue.stats")
+	timeScript    = luafile.Script(files, "queue.time")
 )
 
 // Scripts returns the scripts of this package, for servers that load them
@@ -28,5 +29,6 @@ var (
 func Scripts() []*redoubt.Script {
 	return []*redoubt.Script{
 		putScript, pumpScript, cancelScript, requeueScript, drainScript, extendScript, listScript, findScript, configScript, statsScript,
+		timeScript,
 	}
 }

@@ -32,6 +32,11 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
 }
 
+// everywhere is each, pools included in make test too.
+func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
+	doors.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+}
+
 func newWorld(t *testing.T, b redistest.Backend) *world {
 	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
 	w.client = w.clientOn(clienttest.Wrap(t, w.rdb))

@@ -110,7 +110,6 @@ func TestPoolLibraryWithoutAServer(t *testing.T) {
 				continue
 			}
 			value := ""
-			load := func(context.Context, string) (string, bool, error) { return value, true, nil }
 			for range 2 {
 				version++
 				value = fmt.Sprint(version)
@@ -118,7 +117,7 @@ func TestPoolLibraryWithoutAServer(t *testing.T) {
 					t.Fatal(err)
 				}
 				eventually(t, "the invalidation is heard", func() bool {
-					v, _, err := reads.Get(t.Context(), key, load)
+					v, _, err := reads.Get(t.Context(), key, func(context.Context, string) (string, bool, error) { return value, true, nil })
 					return err == nil && v == value
 				})
 			}

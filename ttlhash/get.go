@@ -159,7 +159,7 @@ func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, err
 }
 
 // read runs a command that reads, and returns what the server's time was at least when
-// it ran. When that is not known well enough the command goes together with TIME.
+// it ran. When that is not known well enough the command goes together with time.lua.
 func (h *Hashes) read(ctx context.Context, keys Keys, cmd redoubt.Cmd) (redoubt.Reply, int64) {
 	c := &h.node(keys).clock
 	sent := time.Now()
@@ -168,12 +168,12 @@ func (h *Hashes) read(ctx context.Context, keys Keys, cmd redoubt.Cmd) (redoubt.
 		return h.client.Do(ctx, cmd), now
 	}
 	defer c.syncing.Store(false)
-	replies := h.client.Pipeline(ctx, []redoubt.Cmd{{Name: "TIME", At: keys[0], Flags: redoubt.ReadOnly}, cmd})
-	var t [2]int64
+	replies := h.client.Pipeline(ctx, []redoubt.Cmd{{Script: timeScript, Keys: keys[:1], Flags: redoubt.ReadOnly}, cmd})
+	var t [1]int64
 	if err := replies[0].Ints(t[:]); err != nil {
 		return redoubt.Reply{Err: err}, 0
 	}
-	now = t[0]*1_000_000 + t[1]
+	now = t[0]
 	c.set(sent, time.Now(), now)
 	return replies[1], now
 }

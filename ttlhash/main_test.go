@@ -5,13 +5,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/faults"
 )
 
 func TestMain(m *testing.M) {
 	faults.Main()
-	goleak.VerifyTestMain(exampleserver.M{M: m})
+	goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}})
 }
 
 var connect = exampleserver.Connect

@@ -18,10 +18,11 @@ var (
 	migrateScript = luafile.Script(files, "ttlhash.migrate")
 	getScript     = luafile.Script(files, "ttlhash.get")
 	scanScript    = luafile.Script(files, "ttlhash.scan")
+	timeScript    = luafile.Script(files, "ttlhash.time")
 )
 
 // Scripts returns the scripts of this package, for servers that load them
 // ahead of use.
 func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{setScript, expireScript, deleteScript, sweepScript, migrateScript, getScript, scanScript}
+	return []*redoubt.Script{setScript, expireScript, deleteScript, sweepScript, migrateScript, getScript, scanScript, timeScript}
 }

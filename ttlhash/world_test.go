@@ -1,7 +1,6 @@
 package ttlhash_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -31,7 +31,7 @@ type world struct {
 // each runs a test on every back end, and on those that expire fields both with that
 // and with the emulation.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {
 		w := newWorld(t, b)
 		if os.Getenv("TTLHASH") == "native" && !w.native {
 			t.Fatal("the server does not expire fields: it is older than Redis 7.4 or Valkey 9")
@@ -50,7 +50,7 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 
 // emulating runs a test with the emulation on every back end.
 func emulating(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b).emulated()) })
+	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b).emulated()) })
 }
 
 // onNative runs a test on the back ends that expire fields.
@@ -90,27 +90,13 @@ func (w *world) with(opts ttlhash.Options) *ttlhash.Hashes {
 	return h
 }
 
-// freeze makes the scripts' time, and what TIME answers, stand still, an hour ahead.
-func (w *world) freeze() *timed {
-	c := &timed{Conn: frozenclock.New(w.conn, ttlhash.Scripts(), nil)}
+// freeze makes the scripts' time stand still, an hour ahead.
+func (w *world) freeze() *frozenclock.Conn {
+	c := frozenclock.New(w.conn, ttlhash.Scripts(), nil)
 	c.Set(time.Now().Add(time.Hour).Truncate(time.Millisecond))
 	w.conn = c
 	w.client, w.hashes = w.on(w.conn, ttlhash.Options{})
 	return c
-}
-
-// A timed is a Conn on which TIME is frozen as well.
-type timed struct{ *frozenclock.Conn }
-
-func (c *timed) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
-	now := c.Now()
-	replies := c.Conn.Pipeline(ctx, cmds)
-	for i, cmd := range cmds {
-		if cmd.Name == "TIME" {
-			replies[i] = redoubt.Reply{Val: []any{now.Unix(), int64(now.Nanosecond() / 1000)}}
-		}
-	}
-	return replies
 }
 
 var must, is, says = expect.Must, expect.Is, expect.Says
@@ -156,10 +142,17 @@ func (w *world) left(name string) (parts []string) {
 	return parts
 }
 
+// time is the server's time, asked by a script: a pool has no TIME.
+func (w *world) time() (time.Time, error) {
+	const script = "local t = redis.call('TIME') return t[1] * 1000000 + t[2]"
+	us, err := w.rdb.Eval(w.t.Context(), script, []string{w.key("h", "time")}).Int64()
+	return time.UnixMicro(us), err
+}
+
 // now is the server's time.
 func (w *world) now() time.Time {
 	w.t.Helper()
-	now, err := w.rdb.Time(w.t.Context()).Result()
+	now, err := w.time()
 	must(w.t, err)
 	return now
 }
