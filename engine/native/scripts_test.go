@@ -95,6 +95,7 @@ var leftToLua = map[string]string{
 	"queue/lua/put.lua":           "not shown hot by a profile",
 	"queue/lua/requeue.lua":       "for people",
 	"queue/lua/stats.lua":         "for people",
+	"queue/lua/time.lua":          "once a turn of a schedule",
 	"ratelimit/lua/batch.lua":     "many calls at once, which share what a script costs",
 	"ratelimit/lua/define.lua":    "once a limit",
 	"ratelimit/lua/enter.lua":     "not shown hot by a profile",
@@ -116,6 +117,7 @@ var leftToLua = map[string]string{
 	"ttlhash/lua/scan.lua":        "for people",
 	"ttlhash/lua/set.lua":         "not shown hot by a profile",
 	"ttlhash/lua/sweep.lua":       "many fields at once, which share what a script costs",
+	"ttlhash/lua/time.lua":        "once a second for a node",
 }
 
 // TestEveryScriptIsAccountedFor wants a function for each script of the module,
