@@ -38,9 +38,10 @@ type Steps struct {
 // live is what runs in this binary.
 var live struct {
 	sync.Mutex
-	steps map[*Steps]struct{}
-	begun map[string]int    // steps of watches that have ended, by root
-	seeds map[string]uint64 // by the names of the tests
+	steps   map[*Steps]struct{}
+	begun   map[string]int    // steps of watches that have ended, by root
+	seeds   map[string]uint64 // by the names of the tests
+	timeout time.Duration     // -timeout, 0 if there is none; set by the first random test
 }
 
 // tick is how often look looks at the steps.
@@ -121,6 +122,7 @@ func named(tb testing.TB, seed uint64) {
 	name := tb.Name()
 	live.Lock()
 	live.seeds[name] = seed
+	live.timeout = timeout() // here, because the flags are parsed by now
 	live.Unlock()
 	tb.Cleanup(func() {
 		live.Lock()
@@ -176,7 +178,10 @@ func (w *watcher) look() {
 			overrun(fmt.Sprintf("test %s: one step took more than %v: %s\n%s", s.name, s.limit, s.now(), seeds()))
 		}
 	}
-	if limit := timeout(); !w.reported && limit > 0 && limit-time.Since(w.began) < time.Second {
+	live.Lock()
+	limit := live.timeout
+	live.Unlock()
+	if !w.reported && limit > 0 && limit-time.Since(w.began) < time.Second {
 		w.reported = true // -timeout is about to end the binary
 		report()
 	}
