@@ -71,6 +71,9 @@ type Options struct {
 	// volatile-random, volatile-ttl for keys with a time to live only. Defaults
 	// to noeviction: none.
 	MaxMemoryPolicy string
+	// ClientMemory returns how many bytes clients hold, and the limit of that, for INFO.
+	// Defaults to none: INFO does not tell.
+	ClientMemory func() (held, limit int64)
 
 	fs      aof.FS // in place of Dir
 	reserve int64

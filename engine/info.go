@@ -88,6 +88,10 @@ func (e *Engine) infoClients(c *call, b *strings.Builder) {
 	connected := len(e.clients.byID)
 	e.clients.mu.Unlock()
 	fmt.Fprintf(b, "connected_clients:%d\r\ntracking_clients:%d\r\nblocked_clients:%d\r\n", connected, e.tracking.n.Load(), e.stats.blocked.Load())
+	if e.opts.ClientMemory != nil {
+		held, limit := e.opts.ClientMemory()
+		fmt.Fprintf(b, "mem_clients_normal:%d\r\nmaxmemory_clients:%d\r\n", held, limit)
+	}
 }
 
 func (e *Engine) infoPersistence(c *call, b *strings.Builder) {

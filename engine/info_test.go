@@ -80,3 +80,24 @@ func TestRunID(t *testing.T) {
 		t.Errorf("run ids are %q, then %q, and of another %q; want 40 digits that stay, and differ", first, again, others)
 	}
 }
+
+// TestInfoTellsWhatClientsHold: INFO has what the embedding program counts of its clients.
+func TestInfoTellsWhatClientsHold(t *testing.T) {
+	const fields = "mem_clients_normal:5\r\nmaxmemory_clients:7\r\n"
+	for _, told := range []bool{true, false} {
+		var opts Options
+		if told {
+			opts.ClientMemory = func() (held, limit int64) { return 5, 7 }
+		}
+		e, err := New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := run(e.Session(), "INFO clients"); strings.Contains(info, fields) != told {
+			t.Errorf("told: %t: INFO: %q", told, info)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

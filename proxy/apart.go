@@ -17,7 +17,8 @@ import (
 // A server closes a connection for a bulk beyond its proto-max-bulk-len, or replies beyond its
 // client-output-buffer-limit. On the shared connection that would lose the replies of all
 // clients. So commands that may be too large travel apart: on a connection of the upstream that
-// has nothing else under way.
+// has nothing else under way. So do the commands of everybody while a large reply comes on the
+// shared connection: they would wait behind it.
 //
 // Rejected: sending again what was lost with the shared connection, since writes may have run.
 
@@ -81,6 +82,20 @@ func (u *Upstream) Limited() bool {
 	}
 	n := u.opts.clustered
 	return n != nil && n.pool.cluster.limited.Load() > 0
+}
+
+// Congested reports whether a large reply is coming on the shared connection, so that a command
+// had better go apart. It is false when so many are apart that others might have to wait.
+func (u *Upstream) Congested() bool {
+	l := u.link.Load()
+	return l != nil && l.congested.Load() && u.sides.roomy()
+}
+
+// roomy reports whether at least half of all turns are free.
+func (s *sides) roomy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken < maxApart/2
 }
 
 // sides are the connections of an upstream beside the shared one. At most maxApart are with
@@ -326,7 +341,7 @@ func (l *link) giveBack(raw []byte) {
 	switch {
 	case !over:
 		return
-	case bytes.HasPrefix(raw, protocolError): // the server is about to close it
+	case l.dropped, bytes.HasPrefix(raw, protocolError): // it ends, or the server is about to close it
 		_ = l.conn.Close()
 	default:
 		l.lender.put(l)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -82,6 +83,7 @@ type link struct {
 	maxReply   int
 
 	mu          sync.Mutex
+	congested   atomic.Bool          // see Upstream.Congested; written by the goroutine that reads
 	space       sync.Cond            // pending became shorter, or err was set
 	pending     []byte               // to be sent
 	going       int                  // bytes that are being sent
@@ -123,6 +125,8 @@ type link struct {
 	scanner  resp.ReplyScanner
 	skipping bool // the reply at hand
 	skipWhy  string
+	dropped  bool    // the connection, with the rest of the reply at hand
+	large    uint64  // the link is congested until as many entries are completed; 0: it is not
 	listener Counted // of a connection for it alone, or nil
 	payer    Counted // counts charged, the bytes of the read buffer beyond what the link keeps
 	charged  int

@@ -79,6 +79,41 @@ func (l *link) skip(first byte, why string) bool {
 	return true
 }
 
+// congest notes that the reply at hand is large: what is sent from now on would wait behind it,
+// and behind everything that was sent before.
+func (l *link) congest() {
+	l.mu.Lock()
+	l.large = l.appended
+	l.mu.Unlock()
+	l.congested.Store(true)
+}
+
+// skipped is the error that takes the place of a reply that is dropped.
+func (l *link) skipped() []byte {
+	return errorReply("ERR redoubt: " + l.skipWhy + ": the command has run")
+}
+
+// endsSkipping reports whether the link ends in place of reading the rest of a reply that is dropped:
+// nothing else is under way on it, and others wait less if the server doesn't send that rest.
+func (l *link) endsSkipping() bool {
+	if l.lender == nil {
+		return false
+	}
+	e := l.head()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return e != nil && e.n == 1 && l.appended == l.taken+1
+}
+
+// endSkipping answers the command and returns why the link ends.
+func (l *link) endSkipping(deliver func(raw []byte) error) error {
+	l.dropped = true // giveBack keeps it from the next
+	if err := deliver(l.skipped()); err != nil {
+		return err
+	}
+	return errors.New(l.skipWhy)
+}
+
 // A taker is a connection that can give away what it has read.
 type taker interface {
 	// Take returns bytes that Read has not returned yet, which the caller owns, or nil.
@@ -100,7 +135,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 		if from == to {
 			from, to = 0, 0
 		}
-		if len(buf) > l.keeps() && to-from <= readBuffer/2 && !l.skipping {
+		if len(buf) > l.keeps() && to-from <= readBuffer/2 { // also while a reply is dropped
 			fresh := make([]byte, readBuffer)
 			from, to = 0, copy(fresh, buf[from:to])
 			buf = fresh
@@ -117,17 +152,29 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 						return errors.New("a reply is longer than the limit")
 					}
 					l.skip(buf[from], fmt.Sprintf("the reply is longer than %d bytes", l.maxReply))
+					if l.endsSkipping() {
+						return l.endSkipping(deliver)
+					}
 					continue
 				}
-				if (l.listener != nil || 2*len(buf) > l.keeps()) && !l.charge(2*len(buf)) {
+				if l.shared && 2*len(buf) > maxIdleBuffer {
+					l.congest()
+				}
+				counts := l.listener != nil || 2*len(buf) > l.keeps()
+				if counts && !l.charge(3*len(buf)) { // both buffers, while one is copied to the other
 					if !l.skip(buf[from], errNoRoom.Error()) {
 						return errNoRoom
+					}
+					if l.endsSkipping() {
+						return l.endSkipping(deliver)
 					}
 					continue
 				}
 				grown := make([]byte, 2*len(buf))
 				copy(grown, buf[:to])
-				buf = grown
+				if buf = grown; counts {
+					l.charge(len(buf))
+				}
 			}
 		}
 		var n int
@@ -160,7 +207,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			}
 			raw := buf[from : from+end]
 			if l.skipping {
-				l.skipping, raw = false, errorReply("ERR redoubt: "+l.skipWhy+": the command has run")
+				l.skipping, raw = false, l.skipped()
 			}
 			if len(buf) > l.keeps() {
 				l.handed(end)
@@ -169,6 +216,10 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 				return derr
 			}
 			from += end
+		}
+		if l.large > 0 && l.taken >= l.large {
+			l.large = 0
+			l.congested.Store(false)
 		}
 		if slow != nil {
 			slow.Behind = max(l.replies, before+1) - before - 1

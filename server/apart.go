@@ -21,13 +21,17 @@ const largeReply = 1 << 20
 
 // goesApart reports whether a command is to travel apart on its way to c.upstream.
 func (c *session) goesApart(command []byte) bool {
-	return len(command) > proxy.LargeCommand || c.heavy || c.upstream.Limited() && !hasSmallReply(command)
+	return len(command) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() && !hasSmallReply(command)
 }
 
 // scriptGoesApart is goesApart for the script that stands for a command.
 func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
-	return c.heavy || c.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
+	return c.crowdedOut() || c.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
 }
+
+// crowdedOut reports whether the next command goes apart whatever it is: the client's replies would
+// hold up others on the shared connection, or somebody else's hold it up now.
+func (c *session) crowdedOut() bool { return c.heavy || c.upstream.Congested() }
 
 // lengthOf returns about how long a command is.
 func lengthOf(cmd *redoubt.Cmd) (length int) {

@@ -100,7 +100,7 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 	if c.lost {
 		return errGone
 	}
-	apart := len(commands) > proxy.LargeCommand || c.heavy || c.upstream.Limited()
+	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited()
 	if apart || c.apart != 0 {
 		if !c.inOrder(e.tag, apart) {
 			return errGone

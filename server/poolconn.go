@@ -40,7 +40,7 @@ func (p *poolConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Rep
 	var touched []*proxy.Upstream
 	for i := range cs {
 		var u *proxy.Upstream
-		if asked[i], u, replies[i].Err = p.node(cs[i]).send(ctx, cs[i]); replies[i].Err == nil {
+		if asked[i], u, replies[i].Err = p.node(cs[i]).send(ctx, cs[i], false); replies[i].Err == nil {
 			touched = append(touched, u)
 		}
 	}
@@ -91,7 +91,7 @@ func (n nodeConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 	if c.Flags&redoubt.Blocking != 0 {
 		return n.block(ctx, c)
 	}
-	a, u, err := n.send(ctx, c)
+	a, u, err := n.send(ctx, c, n.goesApart(&c))
 	if err != nil {
 		return redoubt.Reply{Err: err}
 	}
@@ -111,18 +111,18 @@ func (n nodeConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Repl
 // goesApart reports whether a command is to travel apart, as [session.goesApart] does.
 func (n nodeConn) goesApart(c *redoubt.Cmd) bool {
 	u, err := n.node.Upstream(resp.RESP2)
-	return err == nil && (u.Limited() || lengthOf(c) > proxy.LargeCommand)
+	return err == nil && (u.Limited() || u.Congested() || lengthOf(c) > proxy.LargeCommand)
 }
 
-// send sends a command with the next Flush of u.
-func (n nodeConn) send(ctx context.Context, c redoubt.Cmd) (*asker, *proxy.Upstream, error) {
+// send sends a command, apart or with the next Flush of u.
+func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, *proxy.Upstream, error) {
 	u, err := n.node.Upstream(resp.RESP2)
 	if err != nil {
 		return nil, nil, err
 	}
 	a := &asker{raw: make(chan []byte, 1)}
 	life := func() context.Context { return ctx }
-	switch apart := n.goesApart(&c); {
+	switch {
 	case apart && c.Script != nil:
 		err = u.Within(0).SendScriptApart(life, a, 0, &c)
 	case apart:

@@ -122,10 +122,17 @@ func (s *storage) durability() string {
 // open opens the engine, and says in the log what was found in the directory.
 func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, error) {
 	began := time.Now()
-	e, err := engine.Open(ctx, engine.Options{
+	opts := engine.Options{
 		Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact,
 		MaxMemory: int64(s.maxMemory), MaxMemoryPolicy: string(s.evict), Logger: log,
-	})
+	}
+	if s.clients != nil {
+		opts.ClientMemory = func() (held, limit int64) {
+			st := s.clients.Stats()
+			return st.Used, st.Limit
+		}
+	}
+	e, err := engine.Open(ctx, opts)
 	if err != nil {
 		return nil, s.failure(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 
 	"github.com/redoubt-go/redoubt/engine"
@@ -30,6 +31,7 @@ const (
 type memoryKeeper struct {
 	clients *budget.Budget // may be nil
 	limit   int64          // of the collector
+	others  uncounted
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -88,8 +90,8 @@ func (k *memoryKeeper) follow(e *engine.Engine) {
 const keeperTick = 100 * time.Millisecond
 
 // look sets the limit for what is held now. Where no limit is promised for the keys, the
-// collector has a quarter more than what was alive when it last ran: what nobody counts, as
-// the buffers of many servers, must not make it run all the time.
+// collector has a quarter more than what was alive when it last ran, without what clients held:
+// what nobody counts, as the buffers of many servers, must not make it run all the time.
 func (k *memoryKeeper) look(e *engine.Engine) {
 	switch {
 	case e != nil && e.MaxMemory() > 0:
@@ -101,15 +103,41 @@ func (k *memoryKeeper) look(e *engine.Engine) {
 		if e != nil {
 			keys, scripts = e.UsedMemory(), e.ScriptMemory()
 		}
-		k.set(max(memoryBase+3*keys, alive()/4*5), scripts)
+		cycle, live := alive()
+		k.set(max(memoryBase+3*keys, k.others.after(cycle, live, k.clients.Stats().Used)/4*5), scripts)
 	}
 }
 
-// alive returns how many bytes of the heap were alive when the collector last ran.
-func alive() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// alive returns how often the collector has run, and how many bytes of the heap were alive then.
+func alive() (cycle uint64, live int64) {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64()) //nolint:gosec // it fits
+	return sample[0].Value.Uint64(), int64(sample[1].Value.Uint64()) //nolint:gosec // it fits
+}
+
+// uncounted is how many bytes are alive beside what clients hold, the least of the last runs
+// of the collector: what clients held during a run is known only about.
+type uncounted struct {
+	cycle uint64
+	held  int64 // by clients, when it was last looked at
+	runs  []int64
+}
+
+const uncountedRuns = 4
+
+// after returns the bytes after a run of the collector, given what was alive then and what
+// clients hold now.
+func (u *uncounted) after(cycle uint64, live, held int64) int64 {
+	if cycle != u.cycle {
+		u.cycle = cycle
+		u.runs = append(u.runs, max(0, live-max(held, u.held)))
+		u.runs = u.runs[max(0, len(u.runs)-uncountedRuns):]
+	}
+	u.held = held
+	if len(u.runs) == 0 {
+		return 0
+	}
+	return slices.Min(u.runs)
 }
 
 func (k *memoryKeeper) close() error {

@@ -227,7 +227,7 @@ func (c *client) turn(buf []byte) (over bool) {
 		over, c.why = true, err
 	}
 	if lent || c.from == c.to {
-		c.keep(buf)
+		over = !c.keep(buf, over) || over
 	}
 	if c.scanner.need > longCommand {
 		c.mu.Lock()
@@ -245,18 +245,23 @@ func (c *client) count(n int) {
 	}
 }
 
-// keep leaves buf to its owner.
-func (c *client) keep(buf []byte) {
+// keep leaves buf to its owner. A client that goes on refuses a command of which a part has come,
+// if there is no room for it. keep reports false when the client can't go on then.
+func (c *client) keep(buf []byte, over bool) bool {
 	rest := c.buf[c.from:c.to]
 	switch {
-	case len(rest) == 0:
+	case len(rest) == 0 || over:
 		c.buf, c.from, c.to = nil, 0, 0
-		c.has.Hold(0)
+		return c.has.Hold(0)
 	case &c.buf[0] == &buf[0]:
-		c.buf = make([]byte, max(firstBuffer, 2*len(rest)))
-		c.has.Hold(len(c.buf)) // or it is told so when it grows
+		size := max(firstBuffer, 2*len(rest))
+		if !c.has.Hold(size) {
+			return c.dropRequest()
+		}
+		c.buf = make([]byte, size)
 		c.from, c.to = 0, copy(c.buf, rest)
 	}
+	return true
 }
 
 // goOn is a goroutine of a client's own.

@@ -122,6 +122,17 @@ func TestBudgetOfRequests(t *testing.T) {
 	})
 }
 
+// TestBudgetOfTheFirstPart: a command of which a part has come in one read is refused at once if
+// there is no room to keep that part.
+func TestBudgetOfTheFirstPart(t *testing.T) {
+	w := newLargeWorld(t, func(o *Options) { o.Budget = budget.New(8 << 10) })
+	c := dial(t, w.addr)
+	c.send("set k 0 0 30000\r\n%s", strings.Repeat("v", 10_000))
+	c.want("SERVER_ERROR out of memory storing object")
+	c.send("%s\r\nget k\r\n", strings.Repeat("v", 20_000))
+	c.want("END")
+}
+
 // TestBudgetOfAnswers: one bound holds for the answers of all clients that don't read, and
 // the pool serves others meanwhile.
 func TestBudgetOfAnswers(t *testing.T) {
