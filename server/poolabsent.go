@@ -24,6 +24,10 @@ type absences struct {
 const (
 	confirmPatience = 500 * time.Millisecond // that servers have to confirm what others have confirmed
 	absentPause     = 50 * time.Millisecond  // between two probes of a server; they cost nothing while it is known to be down
+	// sharedPatience is how long a server that answers has until the connections that clients
+	// share stand again: a client that is closed sends commands at once, and they are to reach it.
+	// A server that doesn't speak RESP3 never has that one.
+	sharedPatience = time.Second
 )
 
 // patience is how long a server has to confirm what others have confirmed. One that is
@@ -68,14 +72,22 @@ func (a *absences) forget(c *session) {
 // awaitReturn probes a server until it answers, or nobody listens to it.
 func (s *Server) awaitReturn(n *proxy.Node) {
 	a := &s.absences
+	var answered time.Time
 	for {
 		took, err := s.probe(n)
 		if err == nil && took > confirmPatience/2 {
 			took, err = s.probe(n) // the time that passed before it was back doesn't count
 		}
+		switch {
+		case err != nil:
+			answered = time.Time{}
+		case answered.IsZero():
+			answered = time.Now()
+		}
 		a.mu.Lock()
 		clients := a.of[n]
-		over := err == nil || len(clients) == 0 || s.ctx.Err() != nil || !slices.Contains(s.pool.Load().Nodes(), n)
+		isBack := err == nil && (n.AllUp() || time.Since(answered) > sharedPatience)
+		over := isBack || len(clients) == 0 || s.ctx.Err() != nil || !slices.Contains(s.pool.Load().Nodes(), n)
 		if over {
 			delete(a.of, n)
 			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(s.pool.Load().Nodes(), o) })

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,11 @@ func (p *poolOf) hears(t *testing.T, at int, all ...*wire) {
 	t.Helper()
 	const publish = "EVAL return{redis.call('publish','news',KEYS[1]),redis.call('publish','p1',KEYS[1])} 1 "
 	key, n := p.keyOn(at), fmt.Sprintf(":%d\r\n", len(all))
+	eventually(t, "the server knows who has gone", func() bool {
+		f := strings.Fields(p.nodes[at].CLI("PUBSUB", "NUMSUB", "news"))
+		listen, err := strconv.Atoi(f[len(f)-1])
+		return err == nil && listen <= len(all)
+	})
 	dial(t, p.addr).want(array(n, n), publish+key)
 	for _, w := range all {
 		w.expect(array(bulk("message"), bulk("news"), bulk(key)))

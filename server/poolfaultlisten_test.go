@@ -56,6 +56,7 @@ func (l *faultsListener) listen(t *testing.T, addr string, stop <-chan struct{})
 		}
 		_ = conn.Close()
 	}()
+	whole, times := !l.faulty(), l.times()
 	w := &wire{tb: t, conn: conn}
 	w.sendQuietly("SUBSCRIBE", l.channel)
 	for first := true; ; first = false {
@@ -63,7 +64,7 @@ func (l *faultsListener) listen(t *testing.T, addr string, stop <-chan struct{})
 		v, _, perr := resp.Parse([]byte(raw))
 		m, _ := v.([]any)
 		switch {
-		case err != nil && !l.faulty():
+		case err != nil && !l.faulty() && whole && l.times() == times: // it is closed once a server is back
 			return fmt.Errorf("closed without a fault: %w", err)
 		case err != nil:
 			return nil
@@ -94,4 +95,12 @@ func (l *faultsListener) faulty() bool {
 		}
 	}
 	return false
+}
+
+// times is how many faults there have been.
+func (l *faultsListener) times() (n int64) {
+	for i := range l.faults {
+		n += l.faults[i].times.Load()
+	}
+	return n
 }
