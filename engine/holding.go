@@ -45,9 +45,6 @@ func (s *Session) SetAccount(a Account) { s.account = a }
 // HandedOver tells the session that its replies so far are counted elsewhere.
 func (s *Session) HandedOver() { s.reply.set(s.account, 0) }
 
-// holdQueue counts the commands of a transaction.
-func (s *Session) holdQueue(n int) bool { return s.queueHeld.set(s.account, n) }
-
 // extend makes room for a reply of size bytes, and for twice what there was if there is, so
 // that it is not copied often. A reply may have at most most bytes. It reports false when
 // there is no room.
@@ -93,16 +90,15 @@ func (c *clientConn) SetAccount(a func() (hold func(bytes int) bool)) {
 }
 
 // hold counts out and pushes, and ends the connection when there is no room. mu is held.
-func (c *clientConn) hold() bool {
+func (c *clientConn) hold() {
 	if c.outHeld.set(c.account, cap(c.out)+cap(c.pushes)) {
-		return true
+		return
 	}
 	c.out, c.pushes, c.at = nil, nil, 0
 	c.outHeld.set(c.account, 0)
 	c.ended, c.lost = true, true
 	go c.shut()
 	c.change.Broadcast()
-	return false
 }
 
 // freePushes forgets messages that are elsewhere. mu is held.
