@@ -139,7 +139,13 @@ func TestQuorumsOnTheSameMastersEnterEachOther(t *testing.T) {
 	must(t, err)
 	fewer, err := lock.NewQuorum(clients[:1], lock.Options{})
 	must(t, err)
+	first, err := lock.New(clients[0], lock.Options{})
+	must(t, err)
 	must(t, a.Do(t.Context(), "lock", func(ctx context.Context) error {
+		eventually(t, "the first master has it, too", func() bool { // a majority is enough for Do
+			info, err := first.Inspect(ctx, "lock")
+			return err == nil && info.Count == 1
+		})
 		if lease, busy, err := fewer.TryAcquire(ctx, "lock"); lease != nil || busy == nil {
 			t.Errorf("on one of the masters: %v, %v", lease, err)
 		}
