@@ -67,7 +67,7 @@ func TestPoolCountsLost(t *testing.T) {
 	p.nodes[1].Pause()
 	began := time.Now()
 	w.write("GET b\r\nGET b\r\n")
-	eventually(t, "both are in flight", func() bool { return n.Stats()[resp.RESP2].InFlight == 2 })
+	eventually(t, "both are in flight", func() bool { return n.Stats()[resp.RESP2].InFlight >= 2 }) // and the question for limits, at times
 	p.nodes[1].Kill()
 	for range 2 {
 		if got := w.read(); !strings.Contains(got, "lost before the reply") {

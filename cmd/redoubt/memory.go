@@ -74,12 +74,17 @@ func (k *memoryKeeper) set(keys, scripts int64) {
 func (k *memoryKeeper) follow(e *engine.Engine) {
 	go func() {
 		defer close(k.stopped)
-		tick := time.NewTicker(keeperTick)
+		tick := time.NewTimer(idleTick)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				k.look(e)
+				if k.clients != nil && k.clients.Stats().Used > 0 || e != nil && e.ScriptMemory() > 0 {
+					tick.Reset(keeperTick)
+				} else {
+					tick.Reset(idleTick)
+				}
 			case <-k.stop:
 				return
 			}
@@ -87,7 +92,12 @@ func (k *memoryKeeper) follow(e *engine.Engine) {
 	}()
 }
 
-const keeperTick = 100 * time.Millisecond
+// How often the limit is set anew, and how often while neither clients nor scripts hold
+// anything: the limit is then too low for a moment when they begin, which only costs time.
+const (
+	keeperTick = 100 * time.Millisecond
+	idleTick   = 500 * time.Millisecond
+)
 
 // look sets the limit for what is held now. Where no limit is promised for the keys, the
 // collector has a quarter more than what was alive when it last ran, without what clients held:

@@ -3,10 +3,12 @@ package faultnet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,6 +217,11 @@ func (p *Proxy) listen() error {
 		return nil
 	}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", p.addr)
+	// A connection of another test may go out from the port for a while.
+	for end := time.Now().Add(20 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		<-time.After(10 * time.Millisecond)
+		listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", p.addr)
+	}
 	if err != nil {
 		return err
 	}
