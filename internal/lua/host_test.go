@@ -219,6 +219,12 @@ func (h *fakeHost) Call(args [][]byte, r *Reply) {
 		h.lists[key] = append(h.lists[key], a[2:]...)
 		r.Int(int64(len(h.lists[key])))
 	case "lrange":
+		for _, index := range a[2:] {
+			if n, err := strconv.ParseInt(index, 10, 64); err != nil || strconv.FormatInt(n, 10) != index { // -0, say
+				r.Error("ERR value is not an integer or out of range")
+				return
+			}
+		}
 		r.Array(len(h.lists[key]))
 		for _, s := range h.lists[key] {
 			r.BulkString(s)
