@@ -41,7 +41,7 @@ type call struct {
 	busy      bool       // nothing was run, for want of a lock
 	scripted  bool       // called by a script
 	running   *scriptRun // the script, nil for none that can be stopped
-	worked    int        // steps since the call last looked whether it may go on
+	worked    int        // steps since the last look at whether the call may go on
 	behind    []byte     // messages, to go behind the reply of a command that waited
 	reads     bool       // a script's command reads
 	noBlock   bool       // in a transaction or a script

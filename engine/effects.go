@@ -128,7 +128,7 @@ func (c *call) reserveEffects(bytes int) bool {
 // countEffects is reserveEffects for what is there already, which may be more than was known
 // when the command began.
 func (c *call) countEffects() {
-	for bytes := c.effects.bytes; !c.reserveEffects(bytes); bytes /= 2 { // as much of it as there is room for
+	for bytes := c.effects.bytes; !c.reserveEffects(bytes); bytes /= 2 { // if that is too much, half of it
 	}
 }
 

@@ -399,7 +399,7 @@ func (u *Upstream) watchLimits() {
 	}
 }
 
-// life is for what waits as long as there is the upstream.
+// life ends when the upstream is closed.
 func (u *Upstream) life() context.Context { return u.ctx }
 
 // sent returns how many messages were ever sent on the shared connection that there is now.

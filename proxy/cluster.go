@@ -88,7 +88,7 @@ type cluster struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	limited atomic.Int64 // upstreams that are known to have limits; see [Upstream.Limited]
-	failing bool         // the nodes were last not found out; of who refreshes
+	failing bool         // the last attempt to find the nodes failed; only the refresher uses it
 
 	mu     sync.Mutex
 	known  map[string]*Node // by address
