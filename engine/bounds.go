@@ -33,15 +33,16 @@ var defaultBounds = bounds{
 // perName is what is held beside the bytes of a name, or an argument.
 const perName = 64
 
-// A replyTooLarge is the panic that ends a command whose reply passes a bound: the innermost
-// loop is the only one that knows. It has the error that the command gets instead.
+// A replyTooLarge is the panic that ends a command whose reply passes a bound. It is a panic
+// because only the innermost loop of a command sees the size. Its text is the error that the
+// client gets instead of the reply.
 type replyTooLarge string
 
-// longReply is how many bytes of a reply take about as long as is worth a stir.
+// longReply is the length in bytes from which the time to make a reply is worth a stir.
 const longReply = 128 << 10
 
-// room ends the command when there is no room for n more bytes of its reply. One that takes
-// what it tells out of the data must not be ended there.
+// room ends the command when there is no room for n more bytes of its reply. A command like
+// LPOP, which removes what it replies with, is not ended: the client would lose the data.
 func (c *call) room(n int) {
 	if size := len(c.w) - c.from + n; size > c.roomy {
 		if why := c.outgrow(size); why != "" {
@@ -50,9 +51,9 @@ func (c *call) room(n int) {
 	}
 }
 
-// outgrow is called when a reply passes roomy: at its beginning, when it has become long, and
-// each time when that has doubled. It returns why the reply may not become so large, "" if it
-// may.
+// outgrow is called when a reply passes roomy: at its beginning, when it passes longReply, and
+// from then on each time its size has doubled. It returns why the reply may not become so
+// large, or "" if it may.
 func (c *call) outgrow(size int) string {
 	most := c.mostReply()
 	takes := c.cmd != nil && c.cmd.flags&flagTakes != 0

@@ -49,13 +49,13 @@ func (e *Engine) foldPart(f *folding, part int, each func(func(aof.Record) error
 }
 
 const (
-	foldShare = 4        // a part takes at most one in so many bytes of the limit of memory
+	foldShare = 4        // a part takes at most 1/foldShare of the memory limit
 	mostParts = 16       // of a fold
-	mostTied  = 16 << 20 // bytes of the names of keys that are tied; with more there is one part
+	mostTied  = 16 << 20 // bytes of the names of tied keys; with more, all keys are one part
 )
 
-// A folding divides the keys into parts. Keys that one command uses together, as RENAME
-// does, are in one part.
+// A folding divides the keys into parts. Keys that one command uses together, like the two of
+// RENAME, are tied: they are in the same part.
 type folding struct {
 	parts int
 	seed  maphash.Seed

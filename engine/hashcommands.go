@@ -313,7 +313,7 @@ func cmdHrandfield(c *call) {
 	}
 	if n < 0 {
 		draw := h.random
-		if h.big == nil { // go over a small one once, not once for each draw
+		if h.big == nil { // read a small one once, not once for each draw
 			names, fields := make([]string, 0, h.len()), make([]field, 0, h.len())
 			h.each(func(name string, f field) bool {
 				names, fields = append(names, name), append(fields, f)

@@ -14,7 +14,7 @@ type holding struct {
 	bytes int
 }
 
-// leastHeld is how large a buffer is at least that an account is told of.
+// leastHeld is the size in bytes from which a buffer is reported to its account.
 const leastHeld = 4 << 10
 
 // set reports whether there is room for n bytes. Without an account there always is.

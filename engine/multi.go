@@ -135,8 +135,8 @@ func cmdUnwatch(c *call) {
 	c.ok()
 }
 
-// unwatch forgets the watched keys. Those that a slow script holds up are left for
-// later: nobody waits for it to be told BUSY.
+// unwatch forgets the watched keys. Keys that a slow script locks are left for later, because
+// nobody waits for this to be answered with BUSY.
 func (s *Session) unwatch() {
 	s.unwatchBy(func(mu *shardLock) bool {
 		if s.e.scripts.slow.Load() > 0 {

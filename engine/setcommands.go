@@ -241,7 +241,7 @@ func cmdSrandmember(c *call) {
 	case n < 0:
 		c.array(int(-n))
 		draw := s.random
-		if s.words { // go over a small one once, not once for each draw
+		if s.words { // read a small one once, not once for each draw
 			all := make([]string, 0, s.len())
 			s.each(func(m []byte) bool { all = append(all, text(m)); return true })
 			draw = func() string { return all[rand.IntN(len(all))] }

@@ -274,7 +274,7 @@ func cmdZrandmember(c *call) {
 	c.zpairsHead(count, withScores)
 	if n < 0 {
 		draw := z.random
-		if !z.large() { // go over a small one once, not once for each draw
+		if !z.large() { // read a small one once, not once for each draw
 			all := make([]zcursor, 0, z.len())
 			for at := z.first(); at.ok(); at = at.next() {
 				all = append(all, at)

@@ -17,23 +17,23 @@ import (
 // A server closes a connection for a bulk beyond its proto-max-bulk-len, or replies beyond its
 // client-output-buffer-limit. On the shared connection that would lose the replies of all
 // clients. So commands that may be too large travel apart: on a connection of the upstream that
-// has nothing else under way. So do the commands of everybody while a large reply comes on the
-// shared connection: they would wait behind it.
+// has nothing else under way. While a large reply arrives on the shared connection, all other
+// commands go apart too: they would wait behind it.
 //
 // Rejected: sending again what was lost with the shared connection, since writes may have run.
 
 // LargeCommand is the greatest length of a command on the shared connection. Every server
-// takes a command of that length: Redis' proto-max-bulk-len is at least 1 MiB.
+// accepts that length: Redis' proto-max-bulk-len is at least 1 MiB.
 const LargeCommand = 1 << 20
 
-// maxApart is how many commands of an upstream are apart at once: each has a connection of the
-// server. Others wait in turn.
+// maxApart is how many commands of an upstream are apart at once. Each takes a connection to
+// the server. Further commands wait for their turn.
 const maxApart = 64
 
-// SendApart is Send on a connection that has nothing else under way. It may wait for one to be
-// made. When as many commands are apart as may be, it calls wait and waits for its turn, until the
-// time-out or wait's ctx ends; then nothing was sent. The commands leave without Flush. The caller
-// keeps the order between these commands and others.
+// SendApart is Send on a connection that has nothing else under way. It dials one if none is
+// idle. When maxApart commands are apart already, it calls wait and waits for its turn. If the
+// time-out passes first, or the context from wait ends, it sends nothing and returns an error. The
+// commands need no Flush. The caller keeps the order between these commands and others.
 func (t Timed) SendApart(wait func() context.Context, c Caller, tag uint64, n int, commands []byte) error {
 	return t.sendApart(wait, func(l *link, began time.Time) error {
 		e := t.entry(c, tag, n)
@@ -51,7 +51,7 @@ func (t Timed) SendScriptApart(wait func() context.Context, c Caller, tag uint64
 	})
 }
 
-// sendApart is given when the time-out began.
+// sendApart passes send the time at which the time-out began.
 func (t Timed) sendApart(wait func() context.Context, send func(l *link, began time.Time) error) error {
 	began := time.Now()
 	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout))
@@ -66,7 +66,8 @@ func (t Timed) sendApart(wait func() context.Context, send func(l *link, began t
 	return nil
 }
 
-// A crowdedError is why a command was not sent: its turn has not come within the time-out.
+// A crowdedError says that a command was not sent because its turn did not come in time. Its
+// value is the time-out.
 type crowdedError time.Duration
 
 func (e crowdedError) Error() string {
@@ -85,7 +86,7 @@ func (u *Upstream) Limited() bool {
 }
 
 // Congested reports whether a large reply is coming on the shared connection, so that a command
-// had better go apart. It is false when so many are apart that others might have to wait.
+// should go apart. It is false when half of the turns are taken: the rest is for large commands.
 func (u *Upstream) Congested() bool {
 	l := u.link.Load()
 	return l != nil && l.congested.Load() && u.sides.roomy()
@@ -98,12 +99,12 @@ func (s *sides) roomy() bool {
 	return s.taken < maxApart/2
 }
 
-// sides are the connections of an upstream beside the shared one. At most maxApart are with
-// commands. A new one is made only when none is idle, so there are no more than that.
+// sides are the connections of an upstream beside the shared one. At most maxApart are busy. A
+// new one is made only when none is idle, so there are never more than maxApart.
 type sides struct {
 	mu      sync.Mutex
-	all     map[*link]bool // whether it is with commands
-	taken   int            // turns: connections that are with commands, or are being made for them
+	all     map[*link]bool // whether it is busy
+	taken   int            // turns: connections that are busy or being made
 	waiting []chan struct{}
 	idle    []side
 	trimmer *time.Timer
@@ -203,7 +204,7 @@ func (u *Upstream) await(ctx context.Context, timeout time.Duration, mine chan s
 	if i := slices.Index(s.waiting, mine); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else {
-		s.next() // it has come meanwhile
+		s.next() // the turn came meanwhile: pass it on
 	}
 	return err
 }

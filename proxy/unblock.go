@@ -44,7 +44,7 @@ func (x *Exclusive) Block(ctx, moved context.Context, command []byte) ([]byte, e
 		raw, err = x.ask(ctx, ownID, 2, slices.Concat(clientID, command))
 	}
 	if !stop() {
-		x.d.Close() // who uses it next must not be unblocked
+		x.d.Close() // a late UNBLOCK must not hit the next user of the connection
 		cancel()
 		<-told
 	}
@@ -53,10 +53,10 @@ func (x *Exclusive) Block(ctx, moved context.Context, command []byte) ([]byte, e
 
 var clientID = resp.AppendCommand(nil, "CLIENT", "ID")
 
-// noID is that of a connection whose server doesn't tell it.
+// noID stands for the id of a connection whose server doesn't tell it.
 const noID = -1
 
-// integer is what a reply to CLIENT ID or to CLIENT UNBLOCK says, or noID.
+// integer returns the number in a reply to CLIENT ID or CLIENT UNBLOCK, or noID.
 func integer(raw []byte) int64 {
 	if n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n"))); ok && raw[0] == ':' {
 		return n
@@ -64,12 +64,12 @@ func integer(raw []byte) int64 {
 	return noID
 }
 
-// unblockInterval is how long a command takes to be waiting on the server, or its reply
-// to come from there.
+// unblockInterval is the time between two attempts to unblock a command. Within it, a command
+// that was sent has usually begun to wait, or its reply has arrived.
 const unblockInterval = 20 * time.Millisecond
 
-// unblock has the server unblock what runs on the connection, again and again until ctx
-// ends. It reports false when that can't be done.
+// unblock asks the server to unblock what runs on the connection, again and again until ctx
+// ends. It reports false when the server can't be asked.
 func (x *Exclusive) unblock(ctx context.Context) bool {
 	limit := x.node.pool.opts.Timeout
 	if limit <= 0 {
@@ -108,9 +108,9 @@ func (c idCaller) Reply(_ uint64, raw []byte) bool {
 // Flush implements [Caller].
 func (c idCaller) Flush() {}
 
-// Unblock has the server unblock what runs on the connection, asked over u, again and again until
-// ctx ends: the command may not be waiting yet. When the server can't be asked, the connection is
-// closed.
+// Unblock asks the server, over u, to unblock what runs on the connection. It asks again and
+// again until ctx ends, because the command may not be waiting yet. When the server can't be
+// asked, it closes the connection.
 func (d *Dedicated) Unblock(ctx context.Context, u *Upstream) {
 	if !u.unblockAgain(ctx, d.id.Load) && ctx.Err() == nil {
 		d.Close()
@@ -126,14 +126,14 @@ func (u *Upstream) unblockAgain(ctx context.Context, id func() int64) bool {
 			return false
 		}
 		select {
-		case <-again.C: // it was not waiting yet, or its reply is under way
+		case <-again.C: // the command was not waiting yet, or its reply is under way
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// unblock asks the server once. It returns how many were unblocked, or noID.
+// unblock asks the server once. It returns the number of unblocked clients, or noID.
 func (u *Upstream) unblock(ctx context.Context, id int64) int64 {
 	done := make(answer, 1)
 	if u.TrySend(done, 0, 1, resp.AppendCommand(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(id, 10), "ERROR")) != nil {

@@ -213,13 +213,5 @@ var errNumsub = errors.New("ERR redoubt: servers answered with different channel
 
 // joinMost takes the largest number: patterns are on all servers.
 func joinMost(dst []byte, j *join) []byte {
-	var most int64
-	for _, raw := range j.replies {
-		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
-		if raw[0] != ':' || !ok {
-			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
-		}
-		most = max(most, n)
-	}
-	return resp.AppendInt(dst, most)
+	return j.fold(dst, func(a, b int64) int64 { return max(a, b) })
 }

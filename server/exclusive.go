@@ -238,7 +238,7 @@ func (s *Server) checkPlaces() {
 			}
 		}
 		if sub := c.subscribed.Load(); sub != nil && !c.draining.Load() && sub.misplaced(now) {
-			s.opts.Logger.Warn("a subscriber is closed: the servers of the pool have changed, and it is to subscribe anew", "client", c.id)
+			s.opts.Logger.Warn("a subscriber is closed, so that it subscribes again: the servers of the pool have changed", "client", c.id)
 			c.drain(errMoved)
 		}
 	}

@@ -128,15 +128,20 @@ func joinOK(dst []byte, _ *join) []byte { return append(dst, okRaw...) }
 
 // joinSums adds integers.
 func joinSums(dst []byte, j *join) []byte {
-	var sum int64
+	return j.fold(dst, func(a, b int64) int64 { return a + b })
+}
+
+// fold replies with one number made of those of all replies, beginning with 0.
+func (j *join) fold(dst []byte, of func(a, b int64) int64) []byte {
+	var all int64
 	for _, raw := range j.replies {
 		n, ok := resp.ParseInt(bytes.TrimSuffix(raw[1:], []byte("\r\n")))
 		if raw[0] != ':' || !ok {
 			return resp.AppendError(dst, "ERR redoubt: a server answered with something else than a number")
 		}
-		sum += n
+		all = of(all, n)
 	}
-	return resp.AppendInt(dst, sum)
+	return resp.AppendInt(dst, all)
 }
 
 // joinArrays puts the elements of arrays in the order of the keys.

@@ -77,9 +77,10 @@ type Options struct {
 	// wait that it subscribed to is closed. Defaults to 64 MiB.
 	MaxOutput int
 	// Budget bounds the memory of all clients together: unfinished commands, transactions,
-	// replies that are being made, and replies and messages that wait. Several servers and pools may share one. When a client needs room and none is
-	// left, the server closes the client that has the most. If that is the client itself, its
-	// command is refused and it is closed. Defaults to a Budget of 1 GiB for this server alone.
+	// replies that are being made, and replies and messages that wait to be sent. Several servers
+	// and pools may share one Budget. When a client needs room and none is left, the server closes
+	// the client that holds the most. If that is the client itself, its command is refused and it
+	// is closed. Defaults to a Budget of 1 GiB for this server alone.
 	Budget *budget.Budget
 	// IdleTimeout closes clients that have sent nothing for this long, except
 	// those that wait for something: a reply, messages, MONITOR. Defaults to

@@ -64,7 +64,7 @@ type output struct {
 	going     int         // bytes of what is being written
 	early     int         // bytes of replies in slots, which came before their turn
 	coming    int         // bytes of replies that are being read
-	lent      int         // bytes of the buffer that the goroutine that reads has for replies
+	lent      int         // bytes of the buffer that the reading goroutine fills with replies
 	share     budget.Part // all of these, and what the buffers have free
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
@@ -479,7 +479,7 @@ func (o *output) await(deadline time.Time, ok func() bool) bool {
 	return o.err == nil
 }
 
-// wake has those who await look again.
+// wake lets every caller of await check its condition again.
 func (o *output) wake() {
 	o.mu.Lock()
 	o.changed.Broadcast()

@@ -223,7 +223,7 @@ func (p *poller) take(turn uint64) (taken bool) {
 }
 
 // answer lets the replies to all turns so far leave: together, so that a client
-// is not woken for each. Those that have to be on disk first wait for that
+// is not woken for each. Replies that must be on disk first wait for that
 // elsewhere, also together. It is like a turn: it reports whether the caller
 // leads still.
 func (p *poller) answer() (leads bool) {

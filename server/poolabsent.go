@@ -12,21 +12,22 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// absences are the servers that clients listen to in vain, because they can't be reached.
-// What such a server publishes before it is listened to again is missed. So once it answers
-// these clients are closed: they subscribe anew, and count on having missed something.
+// absences are the servers that clients subscribe to but that can't be reached. Messages that
+// such a server publishes before the subscription stands again are lost. So when the server
+// answers again, these clients are closed: they subscribe again and know that they may have
+// missed messages.
 type absences struct {
 	mu    sync.Mutex
-	of    map[*proxy.Node]map[*session]struct{} // clients without a server
-	usual map[*proxy.Node]time.Duration         // how long a server took to answer that was absent before
+	of    map[*proxy.Node]map[*session]struct{} // clients whose subscription to the server is missing
+	usual map[*proxy.Node]time.Duration         // how long a server that was absent took to answer
 }
 
 const (
-	confirmPatience = 500 * time.Millisecond // that servers have to confirm what others have confirmed
-	absentPause     = 50 * time.Millisecond  // between two probes of a server; they cost nothing while it is known to be down
-	// sharedPatience is how long a server that answers has until the connections that clients
-	// share stand again: a client that is closed sends commands at once, and they are to reach it.
-	// A server that doesn't speak RESP3 never has that one.
+	confirmPatience = 500 * time.Millisecond // for a server to confirm what others have confirmed
+	absentPause     = 50 * time.Millisecond  // between two probes of a server; a probe costs nothing while the server is known to be down
+	// sharedPatience is how long a server that answers again has to get its shared connections
+	// back. Its subscribers are closed only then, because a closed client sends commands at once
+	// and they must reach the server. A server without RESP3 never gets its RESP3 connection back.
 	sharedPatience = time.Second
 )
 
@@ -45,7 +46,7 @@ func (a *absences) absent(n *proxy.Node) bool {
 	return a.of[n] != nil
 }
 
-// missed has a client closed once a server answers.
+// missed closes a client as soon as a server answers again.
 func (s *Server) missed(n *proxy.Node, c *session) {
 	a := &s.absences
 	a.mu.Lock()
@@ -55,12 +56,12 @@ func (s *Server) missed(n *proxy.Node, c *session) {
 			a.of, a.usual = make(map[*proxy.Node]map[*session]struct{}), make(map[*proxy.Node]time.Duration)
 		}
 		a.of[n] = make(map[*session]struct{})
-		s.wg.Go(func() { s.awaitReturn(n) }) // c is counted in wg: it is not over
+		s.wg.Go(func() { s.awaitReturn(n) }) // c is counted in wg, so wg has not ended
 	}
 	a.of[n][c] = struct{}{}
 }
 
-// forget is for a client that listens no more.
+// forget removes a client that has ended its subscriptions.
 func (a *absences) forget(c *session) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,14 +70,14 @@ func (a *absences) forget(c *session) {
 	}
 }
 
-// awaitReturn probes a server until it answers, or nobody listens to it.
+// awaitReturn probes a server until it answers or has no subscribers left.
 func (s *Server) awaitReturn(n *proxy.Node) {
 	a := &s.absences
 	var answered time.Time
 	for {
 		took, err := s.probe(n)
 		if err == nil && took > confirmPatience/2 {
-			took, err = s.probe(n) // the time that passed before it was back doesn't count
+			took, err = s.probe(n) // the first probe may have begun while the server was down
 		}
 		switch {
 		case err != nil:
@@ -98,7 +99,7 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		a.mu.Unlock()
 		if over {
 			for c := range clients {
-				s.opts.Logger.Info("a subscriber is closed: a server of the pool is back, and it is to subscribe anew", "client", c.id, "server", n.Name())
+				s.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
 				c.drain(errUnheard)
 			}
 			return
@@ -110,7 +111,7 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 	}
 }
 
-// probe asks a server for a sign of life on a connection of its own.
+// probe sends a server a PING on a new connection.
 func (s *Server) probe(n *proxy.Node) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, proxy.DefaultDialTimeout)
 	defer cancel()

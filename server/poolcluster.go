@@ -176,12 +176,11 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 	return faults
 }
 
-// errShardMoved says that another node has the slot of a shard channel now.
+// errShardMoved says that the slot of a shard channel is on another node now.
 var errShardMoved = errors.New("the slot of the channel has moved")
 
-// tellElsewhere is tell in a cluster after a fault at a node, and returns what keeps the client
-// from listening then, if anything does. Shard channels have moved perhaps. For others any node
-// will do.
+// tellElsewhere is tell in a cluster after a fault at a node. For shard channels it asks where
+// the slot is now, for others it takes any other node. It returns the fault that is left.
 func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at map[string][]*proxy.Node, node *proxy.Node, err error) (map[*proxy.Node]fault, *proxy.Node, error) {
 	var faults map[*proxy.Node]fault
 	for range proxy.MaxRedirects {

@@ -12,17 +12,17 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// In front of a pool a channel is listened to on all servers, for a script publishes on the
-// server that it runs on, whatever the channel's name: so a message reaches everybody who
-// listens, once, and who publishes is told how many listen. PUBLISH itself goes to the server
-// that has the channel's name as a key, and shard channels live there alone. The nodes of a
-// cluster tell each other what is published, but for keyspace notifications, so there one is
-// listened to. A client has a connection of its own to each server that it listens on, and
-// what they confirm is told to the client as one server would.
+// In front of a pool, SUBSCRIBE goes to all servers, because a script publishes on the server
+// where it runs, whatever the channel's name. So each message reaches each subscriber once, and
+// PUBLISH returns the right number of subscribers. PUBLISH itself goes to the server that has the
+// channel's name as a key. Shard channels are on that server only. The nodes of a cluster pass
+// messages on to each other (except keyspace notifications), so there SUBSCRIBE goes to one node.
+// A client has a connection of its own to each server that it subscribes on. The confirmations of
+// all servers become one reply, as from one server.
 //
-// A server that can't be reached is passed over, if there are others to listen to: who listens
-// for names on those must not notice. What it publishes when it is back is missed, until it is
-// listened to again, so the client is closed then: see absences.
+// A server that can't be reached is left out if there are others: subscribers to names on the
+// others must not notice. Messages that it publishes after it is back and before the subscription
+// stands again are lost, so the client is closed then: see absences.
 
 // pubsubFamilies are the commands that change what a client listens to.
 var pubsubFamilies = map[string]proxy.Subscription{

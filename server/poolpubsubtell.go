@@ -10,14 +10,14 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A fault is why a server doesn't listen.
+// A fault is the reason why a server has not confirmed a subscription.
 type fault struct {
 	error
-	refused bool // it says so itself
+	refused bool // the server itself answered with the error
 }
 
-// fatal returns a fault that keeps a client from listening: a server has refused, or of a
-// channel's servers none can be reached.
+// fatal returns a fault that makes the whole subscription fail: a server refused it, or no
+// server of a channel can be reached.
 func fatal(at map[string][]*proxy.Node, faults map[*proxy.Node]fault) (*proxy.Node, error) {
 	for _, nodes := range at {
 		reached := false
@@ -35,8 +35,8 @@ func fatal(at map[string][]*proxy.Node, faults map[*proxy.Node]fault) (*proxy.No
 	return nil, nil
 }
 
-// tellTogether is tell with one command for each server. Those that are known not to answer
-// are asked only if no other has confirmed it.
+// tellTogether is tell with one command for each server. A server that is known to be absent is
+// asked only if no other server has confirmed.
 func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
 	ctx, cancel := context.WithTimeout(s.c.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at 
 	of := make(map[*proxy.Node][]string)
 	for name, nodes := range at {
 		for _, n := range nodes {
-			if s.nodes[n] != nil || opposite[verb] != "" { // else there is nothing to end
+			if s.nodes[n] != nil || opposite[verb] != "" { // else there is nothing to unsubscribe
 				of[n] = append(of[n], name)
 			}
 			o.alone[n] = o.alone[n] || len(nodes) == 1
@@ -69,12 +69,13 @@ type order struct {
 	s      *subscriptions
 	family proxy.Subscription
 	verb   string
-	alone  map[*proxy.Node]bool // some name is on this server alone
+	alone  map[*proxy.Node]bool // servers that are the only one of some name
 	faults map[*proxy.Node]fault
 }
 
-// tell gives servers the order, each for names of its own, and returns how many have confirmed
-// it. What a client can do without counts as absent when it hasn't a while after others.
+// tell sends each server the order with the names for that server, and returns how many servers
+// have confirmed it. A server that is the only one of no name, and that is slow to confirm after
+// others have, counts as absent.
 func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -116,18 +117,18 @@ func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached 
 	return reached
 }
 
-// errAbsent is why a server is not asked.
+// errAbsent is the fault of a server that is not asked.
 var errAbsent = errors.New("it is known not to answer")
 
-// told is what has become of a command for one server.
+// told is the outcome of a command for one server.
 type told struct {
 	node  *proxy.Node
 	sub   *subscriber // nil: there is no connection
 	fault fault
 }
 
-// tellOne tells one server, and waits until it has confirmed it. sub is nil when there is no
-// connection to it yet.
+// tellOne sends one server the command and waits for the confirmation. sub is nil when there is
+// no connection to the server yet.
 func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscriber, e proxy.Expect, verb string, names []string) told {
 	if sub == nil {
 		made := &subscriber{of: s, node: n, confirmed: make(chan []byte, 1)}
@@ -139,7 +140,7 @@ func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscri
 		made.d, sub = d, made
 	}
 	raw := resp.AppendCommand(nil, append([]string{verb}, names...)...)
-	stop := context.AfterFunc(ctx, sub.d.Close) // a server that is silent may not take all of it
+	stop := context.AfterFunc(ctx, sub.d.Close) // a silent server must not hold this up past ctx
 	defer stop()
 	if err := sub.d.SendExpecting(0, e, raw); err != nil {
 		return told{n, sub, fault{error: err}}
@@ -159,12 +160,12 @@ func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscri
 		}
 		return told{n, sub, fault{}}
 	case <-ctx.Done():
-		sub.d.Close() // what it confirms later must not be taken for another's
+		sub.d.Close() // a late confirmation would be taken for that of the next command
 		return told{n, sub, fault{error: context.Cause(ctx)}}
 	}
 }
 
-// take makes a connection that was made the client's.
+// take gives the client a connection that was made for it.
 func (s *subscriptions) take(t told) {
 	if t.sub == nil || s.nodes[t.node] == t.sub {
 		return
@@ -175,5 +176,5 @@ func (s *subscriptions) take(t told) {
 	s.mu.Unlock()
 }
 
-// opposite of a command that subscribes.
+// opposite is the command that undoes a subscription.
 var opposite = map[string]string{"subscribe": "unsubscribe", "psubscribe": "punsubscribe", "ssubscribe": "sunsubscribe"}

@@ -11,13 +11,13 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A wake is a channel that is listened to on every server of the pool: a script that
-// releases a lock publishes on the server that has the lock. In a cluster one node is listened
-// to: that of the channel's slot, where the lock is, too; for a channel that is no shard's, any
-// would do, since the nodes tell each other.
+// A wake is a subscription to one channel on every server of the pool, because a script that
+// releases a lock publishes on the server that has the lock. In a cluster one node is enough: the
+// node of the channel's slot, which has the lock too. (Messages of a channel that is not sharded
+// reach all nodes, so any node would do.)
 type wake struct {
 	channel string
-	sharded bool // of a slot of a cluster
+	sharded bool // the channel belongs to a slot of a cluster
 	place   func() *proxy.Node
 	on      func(payload string, lost bool)
 
@@ -28,8 +28,8 @@ type wake struct {
 	wg    sync.WaitGroup
 }
 
-// firstWake is how long a subscription waits for servers that don't answer. They are
-// listened to once they do, and who waits for them is woken then.
+// firstWake is how long Subscribe waits for servers that don't answer. The subscription to such
+// a server is made when it answers, and its waiters are woken then.
 const firstWake = confirmPatience
 
 // Subscribe implements redoubt.Subscriber.
@@ -66,8 +66,7 @@ func (p *poolConn) Subscribe(ctx context.Context, channel string, sharded bool, 
 	return stop, nil
 }
 
-// follow has all channels listened to on the servers of the pool that has taken the
-// place of another.
+// follow subscribes to all channels on the servers of a pool that has replaced another.
 func (p *poolConn) follow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,29 +40,11 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// A buffer collects what a process writes while tests read it.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // A program is a running redoubt.
 type program struct {
 	t              *testing.T
 	cmd            *exec.Cmd
-	stdout, stderr buffer
+	stdout, stderr await.Buffer
 	ended          chan struct{}
 }
 

@@ -125,11 +125,11 @@ func alive() (cycle uint64, live int64) {
 	return sample[0].Value.Uint64(), int64(sample[1].Value.Uint64()) //nolint:gosec // it fits
 }
 
-// uncounted is how many bytes are alive beside what clients hold, the least of the last runs
-// of the collector: what clients held during a run is known only about.
+// uncounted is how many bytes are alive beside what clients hold. It is the least of the last
+// runs of the collector, because what clients held during one run is only an estimate.
 type uncounted struct {
 	cycle uint64
-	held  int64 // by clients, when it was last looked at
+	held  int64 // by clients, at the last call of after
 	runs  []int64
 }
 

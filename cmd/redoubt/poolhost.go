@@ -114,7 +114,7 @@ func (h *poolHost) drain(web *webServer, timeout time.Duration, sig os.Signal, s
 	}
 }
 
-// health says which servers are down, and returns an error for each pool that has none which
+// health names the servers that are down. It returns an error if a pool has no server that
 // answers. It writes nothing.
 func (h *poolHost) health(ctx context.Context) (wrong []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)

@@ -36,8 +36,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// A clientLog is a logger of go-redis whose lines go to the log of serve. They tell of single
-// attempts, so they are for those who look for a fault.
+// A clientLog is a logger of go-redis whose lines go to the log of serve. Each line is about a
+// single attempt, which helps only when one looks for a fault, so its level is debug.
 type clientLog struct{ log *slog.Logger }
 
 func (l clientLog) Printf(ctx context.Context, format string, v ...any) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -413,7 +414,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := &buffer{}
+		told := &await.Buffer{}
 		copied := make(chan struct{})
 		go func() {
 			_, _ = io.Copy(told, conn)
