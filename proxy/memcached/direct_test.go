@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -59,6 +60,30 @@ func TestDirect(t *testing.T) {
 				t.Errorf("%d servers: to %.200q\na server answers %.2000q\n  a pool answers %.2000q", n, text, want, got)
 			}
 		}
+	}
+}
+
+// TestCas: a pool passes the cas unique of a value on, to the client and back to the server.
+func TestCas(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	u := dial(t, w.addr)
+	for _, keys := range w.keysOf(1) {
+		key := keys[0]
+		u.send("set %s 0 0 1\r\n1\r\ngets %s\r\n", key, key)
+		u.want("STORED")
+		line := u.line()
+		var n uint64
+		if _, err := fmt.Sscanf(line, "VALUE "+key+" 0 1 %d", &n); err != nil {
+			t.Fatalf("answered %q, want a value and its cas unique", line)
+		}
+		u.want("1")
+		u.want("END")
+		u.send("cas %s 0 0 1 %d\r\n2\r\ncas %s 0 0 1 %d\r\n3\r\nget %s\r\n", key, n, key, n, key)
+		u.want("STORED")
+		u.want("EXISTS")
+		u.want("VALUE " + key + " 0 1")
+		u.want("2")
+		u.want("END")
 	}
 }
 
