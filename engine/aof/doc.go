@@ -11,7 +11,7 @@
 //	0000000003.base  what the logs 1 to 3 amount to
 //	0000000004.log   what was appended since, in one log or several
 //	*.tmp            a base or a manifest that is being written
-//	*.damaged        what [Repair] has replaced
+//	*.damaged        what [Repair] has replaced, the manifest too
 //	reserve          four megabytes that are given up when the disk is full
 //
 // Opening reads the files that the manifest names: the base, then the logs in
@@ -110,6 +110,7 @@
 //     a power cut this holds for what was synced two seconds before it.
 //
 // TestPowerCut, TestTornTail, TestCorruption, TestDiskFull, TestWriteError,
-// TestFileSizeLimit, TestDamage, TestRepair and TestFaultsDuringRepair hold them to it;
-// package engine kills processes and cuts the power over it.
+// TestFileSizeLimit, TestDamage, TestRepair and
+// TestFaultsDuringRepair hold them to it; package engine kills processes and cuts the power
+// over it.
 package aof

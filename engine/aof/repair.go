@@ -2,6 +2,7 @@ package aof
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 )
@@ -31,9 +32,10 @@ func Check(dir FS) (Report, error) {
 }
 
 // Repair makes a damaged directory one that opens: it keeps what [Check] can read before
-// the damage. The files that were there get the ending .damaged. A directory without damage
-// is left alone. It needs room for what it keeps. After an error, or a crash, call it
-// again: what Check could read is still there, and so is every file.
+// the damage. The files that were there get the ending .damaged, or .2.damaged and so on when
+// an earlier repair kept one of that name. A directory without damage is left alone. It needs
+// room for what it keeps. After an error, or a crash, call it again: what Check could read is
+// still there, and so is every file.
 func Repair(dir FS) (Report, error) {
 	lock, err := dir.Lock()
 	if err != nil {
@@ -71,10 +73,12 @@ func salvage(dir FS, tmp string, base *entry) (r Report, s survey, err error) {
 }
 
 // settle makes a salvaged base the only data of a directory, and keeps the old files aside.
-// The order matters. Once the base has its name, [Repair] reads it instead of the files
-// before it. Opening removes files that the manifest does not name, so they are kept aside
-// before the manifest changes. Until then the manifest names files that are missing, and
-// opening is refused.
+// A power cut keeps any of the renames since the last sync and loses the others, so each step
+// is synced before the next. Once the base has its name, [Repair] reads it instead of the
+// files before it. The manifest goes next: opening refuses a base of this version without a
+// manifest, whichever of the other files are still there. Keeping the old manifest to the end
+// was rejected: when the files that it names were still there and the others were aside
+// already, the directory opened without the records of those, and opening removed the base.
 func settle(dir FS, base entry, old []entry) error {
 	if err := dir.Rename(base.name()+".tmp", base.name()); err != nil {
 		return err
@@ -88,17 +92,38 @@ func settle(dir FS, base entry, old []entry) error {
 		return err
 	}
 	log.Close()
-	for _, e := range old {
-		if err := dir.Rename(e.name(), e.name()+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := aside(dir, manifestName); err != nil {
+		return err
 	}
-	if err := dir.Sync(); err != nil {
+	var names []string
+	for _, e := range old {
+		names = append(names, e.name())
+	}
+	if err := aside(dir, names...); err != nil {
 		return err
 	}
 	x := index{fs: dir}
 	defer x.close()
 	return x.replace([]entry{base, {number: number, id: h.id, length: headerSize}}, headerSize)
+}
+
+// aside renames files, so that their names end in .damaged. It replaces no file that an
+// earlier repair kept. A file that is missing is left out.
+func aside(dir FS, names ...string) error {
+	taken, err := dir.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		to := name + ".damaged"
+		for n := 2; slices.Contains(taken, to); n++ {
+			to = fmt.Sprintf("%s.%d.damaged", name, n)
+		}
+		if err := dir.Rename(name, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return dir.Sync()
 }
 
 // examine gives f what can be read before the first damage.

@@ -120,17 +120,36 @@ func (d *Disk) Syncs() int {
 func (d *Disk) Restart(r *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	lost := fate{r: r, keep: []float64{0, 0.1, 0.5, 0.9, 1}[r.IntN(5)], garbage: r.IntN(3) == 0}
+	return d.restart(func(int) bool { return lost.kept() }, lost.after)
+}
+
+// Restarts is Restart for every choice of the Creates, Renames and Removes that survive.
+// Files have what was synced of them.
+func (d *Disk) Restarts() (all []*Disk) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for choice := range 1 << len(d.mu.pending) {
+		all = append(all, d.restart(
+			func(i int) bool { return choice>>i&1 == 1 },
+			func(n *inode) []byte { return slices.Clone(n.durable) }))
+	}
+	return all
+}
+
+// restart cuts the power and returns a disk with the changes of the directory that kept
+// chooses and with what after leaves of each file. d.mu is held.
+func (d *Disk) restart(kept func(i int) bool, after func(*inode) []byte) *Disk {
 	d.mu.left = 0
 	next := New()
-	lost := fate{r: r, keep: []float64{0, 0.1, 0.5, 0.9, 1}[r.IntN(5)], garbage: r.IntN(3) == 0}
 	entries := maps.Clone(d.mu.durable)
-	for _, c := range d.mu.pending {
-		if lost.kept() {
+	for i, c := range d.mu.pending {
+		if kept(i) {
 			c.apply(entries)
 		}
 	}
-	for name, n := range entries {
-		data := lost.after(n)
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // in one order, so that a seed repeats it
+		data := after(entries[name])
 		next.mu.visible[name] = &inode{data: data, durable: slices.Clone(data)}
 	}
 	maps.Copy(next.mu.durable, next.mu.visible)
@@ -257,15 +276,11 @@ func (d *Disk) Remove(name string) error {
 	return d.change(change{name: nil})
 }
 
-// List returns the names of all files.
+// List returns the names of all files, in order.
 func (d *Disk) List() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var names []string
-	for name := range d.mu.visible {
-		names = append(names, name)
-	}
-	return names, nil
+	return slices.Sorted(maps.Keys(d.mu.visible)), nil
 }
 
 // Sync makes the directory durable.
