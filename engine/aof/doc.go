@@ -110,7 +110,7 @@
 //     a power cut this holds for what was synced two seconds before it.
 //
 // TestPowerCut, TestTornTail, TestCorruption, TestDiskFull, TestWriteError,
-// TestFileSizeLimit, TestDamage, TestRepair and
+// TestFileSizeLimit, TestOpenedAfterAKillIsSafe, TestDamage, TestRepair and
 // TestFaultsDuringRepair hold them to it; package engine kills processes and cuts the power
 // over it.
 package aof

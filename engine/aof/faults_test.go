@@ -236,6 +236,30 @@ func TestReplayedIsSafe(t *testing.T) {
 	}
 }
 
+// TestOpenedAfterAKillIsSafe kills a process at each step of a compaction. The next process
+// sees renames that were not synced. What it confirms must survive a power cut all the same.
+func TestOpenedAfterAKillIsSafe(t *testing.T) {
+	opts := aof.Options{Fsync: aof.Always, Fold: keepLast(1 << 30)}
+	for cut, ended := 0, false; !ended; cut++ {
+		disk := faultdisk.New()
+		l, _, _ := open(t, disk, opts)
+		appendAll(t, l, 0, 5)
+		disk.CutAfter(cut)
+		ended = l.Compact(t.Context()) == nil
+		disk.CutAfter(0)
+		l.Close() //nolint:errcheck // it was killed
+		disk.CutAfter(-1)
+		l, _, _ = open(t, disk, opts)
+		appendAll(t, l, 5, 8)
+		for i, after := range disk.Restarts() {
+			if _, numbers, _, err := tryOpen(after, opts); err != nil || !slices.Equal(numbers, upTo(8)) {
+				t.Errorf("killed at %d, power cut %d: found %v, %v, want 0 to 7", cut, i, numbers, err)
+			}
+		}
+		l.Close() //nolint:errcheck // the power is cut
+	}
+}
+
 // A spoilingFS is one that changes a byte of each base.
 type spoilingFS struct{ aof.FS }
 

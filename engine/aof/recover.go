@@ -249,6 +249,11 @@ func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 func (l *Log) take(s survey) (err error) {
 	w := &l.w
 	if s.known {
+		// A kill may have come between a rename and its sync. What is confirmed from now on, and
+		// what is removed, relies on this manifest.
+		if err := l.fs.Sync(); err != nil {
+			return err
+		}
 		f, err := l.fs.Open(manifestName)
 		if err != nil {
 			return err
