@@ -36,6 +36,9 @@ var (
 	LeaveCmd     = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
 )
 
+// Confirmed is how many masters are known to have a lease on several.
+func Confirmed(l *Lease) int { return l.confirmed() }
+
 // MaxPoll changes how long a waiter relies on a wake-up, and returns what
 // changes it back.
 func MaxPoll(d time.Duration) (back func()) {

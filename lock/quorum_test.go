@@ -290,7 +290,7 @@ func TestQuorumTakenAway(t *testing.T) {
 func TestQuorumTakenAwayByForce(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour, NoRenew: true}), "lock")
-		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 })
+		eventually(t, "all masters have it", func() bool { return m.holding(lease) == 3 && lock.Confirmed(lease) == 3 })
 		for i, rdb := range m.rdbs[:2] {
 			conn := clienttest.Wrap(t, rdb)
 			client := clienttest.New(t, conn, "")
