@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -54,7 +54,7 @@ func (t Timed) SendScriptApart(wait func() context.Context, c Caller, tag uint64
 // sendApart passes send the time at which the time-out began.
 func (t Timed) sendApart(wait func() context.Context, send func(l *link, began time.Time) error) error {
 	began := time.Now()
-	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout))
+	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
 	if err != nil {
 		return err
 	}
@@ -64,14 +64,6 @@ func (t Timed) sendApart(wait func() context.Context, send func(l *link, began t
 	}
 	go l.flushPending() // it waits for the server
 	return nil
-}
-
-// A crowdedError says that a command was not sent because its turn did not come in time. Its
-// value is the time-out.
-type crowdedError time.Duration
-
-func (e crowdedError) Error() string {
-	return fmt.Sprintf("%d large commands are under way, and the turn of this one has not come within %s", maxApart, time.Duration(e))
 }
 
 // Limited reports whether the server, or another node of its cluster, limits its output buffers,
@@ -96,7 +88,7 @@ func (u *Upstream) Congested() bool {
 func (s *sides) roomy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken < maxApart/2
+	return s.turns.taken < maxApart/2
 }
 
 // sides are the connections of an upstream beside the shared one. At most maxApart are busy. A
@@ -104,11 +96,12 @@ func (s *sides) roomy() bool {
 type sides struct {
 	mu      sync.Mutex
 	all     map[*link]bool // whether it is busy
-	taken   int            // turns: connections that are busy or being made
-	waiting []chan struct{}
+	turns   turns          // one for each connection that is busy or being made
+	ration  turns          // one for each of them that has a rationed command
 	idle    []side
 	trimmer *time.Timer
 	closed  bool
+	huge    atomic.Int64 // connections on which a reply of more than hugeReply arrives
 	running sync.WaitGroup
 }
 
@@ -119,27 +112,27 @@ type side struct {
 }
 
 // side returns a connection that nobody else uses. It comes back after the last reply.
-func (u *Upstream) side(wait func() context.Context, timeout time.Duration) (*link, error) {
-	if _, err := u.get(); err != nil { // it is known to be down
+func (u *Upstream) side(wait func() context.Context, timeout time.Duration, ration bool) (*link, error) { //nolint:revive // the parameter is what the command is
+	shared, err := u.get()
+	if err != nil { // it is known to be down
 		return nil, err
 	}
-	if mine := u.sides.turn(); mine != nil {
-		if err := u.await(wait(), timeout, mine); err != nil {
-			return nil, err
-		}
+	ration = ration && (shared.congested.Load() || u.Swamped() || u.sides.huge.Load() > 1)
+	if err := u.turn(wait, timeout, ration); err != nil {
+		return nil, err
 	}
-	if l := u.sides.take(); l != nil {
+	if l := u.sides.take(ration); l != nil {
 		return l, nil
 	}
-	l, err := u.openSide()
+	l, err := u.openSide(ration)
 	if err != nil {
-		u.sides.pass()
+		u.sides.pass(ration)
 	}
 	return l, err
 }
 
 // openSide makes a connection for somebody whose turn it is.
-func (u *Upstream) openSide() (*link, error) {
+func (u *Upstream) openSide(ration bool) (*link, error) { //nolint:revive // the parameter is what the link is for
 	opts := u.opts
 	opts.Scripts, opts.health, opts.slow, opts.limits = nil, health{}, nil, nil
 	until := opts.until()
@@ -150,7 +143,7 @@ func (u *Upstream) openSide() (*link, error) {
 		return nil, err
 	}
 	l := newLink(conn, false, opts)
-	l.skips, l.lender = true, &u.sides
+	l.skips, l.lender, l.up, l.rationed = true, &u.sides, u, ration
 	if !u.sides.add(l) {
 		_ = conn.Close()
 		return nil, errClosed
@@ -161,6 +154,7 @@ func (u *Upstream) openSide() (*link, error) {
 		defer stay()
 		err := l.read(firstSideRead, l.reply)
 		l.close(err)
+		l.shrunk()
 		u.sides.forget(l)
 		u.lost.Add(l.abandon())
 	}()
@@ -169,72 +163,30 @@ func (u *Upstream) openSide() (*link, error) {
 
 const firstSideRead = 4 << 10
 
-// turn takes a turn and returns nil, or returns what is closed when the turn has come. Whoever
-// came first is first.
-func (s *sides) turn() (mine chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken < maxApart {
-		s.taken++
-		return nil
-	}
-	mine = make(chan struct{})
-	s.waiting = append(s.waiting, mine)
-	return mine
-}
-
-// await waits for a turn.
-func (u *Upstream) await(ctx context.Context, timeout time.Duration, mine chan struct{}) (err error) {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, crowdedError(timeout))
-		defer cancel()
-	}
-	select {
-	case <-mine:
-		return nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-u.ctx.Done():
-		err = errClosed
-	}
-	s := &u.sides
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.waiting, mine); i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-	} else {
-		s.next() // the turn came meanwhile: pass it on
-	}
-	return err
-}
-
 // pass gives a turn to the next.
-func (s *sides) pass() {
+func (s *sides) pass(rationed bool) { //nolint:revive // the parameter is whose turn it was
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next()
+	s.next(rationed)
 }
 
 // next is pass. mu is held.
-func (s *sides) next() {
-	if len(s.waiting) == 0 {
-		s.taken--
-		return
+func (s *sides) next(rationed bool) { //nolint:revive // the parameter is whose turn it was
+	s.turns.next()
+	if rationed {
+		s.ration.next()
 	}
-	close(s.waiting[0])
-	s.waiting = slices.Delete(s.waiting, 0, 1)
 }
 
 // take returns the connection that was used last, or nil.
-func (s *sides) take() *link {
+func (s *sides) take(ration bool) *link { //nolint:revive // the parameter is what the link is for
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := len(s.idle); n > 0; n-- {
 		l := s.idle[n-1].link
 		s.idle = s.idle[:n-1]
 		if l.usable() {
-			s.all[l] = true
+			s.all[l], l.rationed = true, ration
 			return l
 		}
 	}
@@ -268,7 +220,7 @@ func (s *sides) forget(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[l] {
-		s.next()
+		s.next(l.rationed)
 	}
 	delete(s.all, l)
 	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.link == l })
@@ -280,7 +232,7 @@ func (s *sides) put(l *link) {
 	defer s.mu.Unlock()
 	s.all[l] = false
 	s.idle = append(s.idle, side{l, time.Now()})
-	s.next()
+	s.next(l.rationed)
 	if s.trimmer == nil && !s.closed {
 		s.trimmer = time.AfterFunc(idleTime, s.trim)
 	}
@@ -306,14 +258,14 @@ func (s *sides) trim() {
 func (s *sides) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken > 0
+	return s.turns.taken > 0
 }
 
 // counts returns how many connections are with commands, and how many commands wait for one.
 func (s *sides) counts() (taken, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken, len(s.waiting)
+	return s.turns.taken, len(s.turns.waiting) + len(s.ration.waiting)
 }
 
 // close ends all, and waits until every pending command has an error.
@@ -336,6 +288,7 @@ var protocolError = []byte("-ERR Protocol error")
 // giveBack returns the connection to its lender once raw is the last reply that it waits for.
 // Called before the caller has the reply, which may have it ask for the next connection.
 func (l *link) giveBack(raw []byte) {
+	l.shrunk()
 	l.mu.Lock()
 	over := l.taken == l.appended
 	l.mu.Unlock()

@@ -102,12 +102,14 @@ type link struct {
 	traffic     Traffic              // of replies, those before the last read
 	meter       latency.Meter        // of commands that have left
 
-	timeout time.Duration // for a reply; 0: none
-	soonest time.Duration // the shortest time-out, of entries too; 0: there is none
-	health  health
-	slow    *SlowLog // may be nil
-	doubt   func()   // if not nil, to be told that the server is no master
-	lender  *sides   // has it back after the last reply; nil: nobody
+	timeout  time.Duration // for a reply; 0: none
+	soonest  time.Duration // the shortest time-out, of entries too; 0: there is none
+	health   health
+	slow     *SlowLog  // may be nil
+	doubt    func()    // if not nil, to be told that the server is no master
+	up       *Upstream // of a shared link and of one that is apart; nil: a Dedicated
+	lender   *sides    // has it back after the last reply; nil: nobody
+	rationed bool      // it has a turn of those for replies of any size; guarded by the lender's mu
 
 	node     *Node // of a cluster, whose refusals are sent on; nil: of none
 	protocol resp.Protocol
@@ -125,10 +127,12 @@ type link struct {
 	scanner  resp.ReplyScanner
 	skipping bool // the reply at hand
 	skipWhy  string
-	dropped  bool    // the connection, with the rest of the reply at hand
-	large    uint64  // the link is congested until as many entries are completed; 0: it is not
-	listener Counted // of a connection for it alone, or nil
-	payer    Counted // counts charged, the bytes of the read buffer beyond what the link keeps
+	dropped  bool      // the connection, with the rest of the reply at hand
+	large    uint64    // the link is congested until as many entries are completed; 0: it is not
+	largeAt  time.Time // when it became congested
+	huge     bool      // the reply at hand; see sides.huge
+	listener Counted   // of a connection for it alone, or nil
+	payer    Counted   // counts charged, the bytes of the read buffer beyond what the link keeps
 	charged  int
 	mayDrop  func(first byte) bool // nil: any reply may be skipped
 

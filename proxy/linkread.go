@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/redoubt-go/redoubt/proxy/latency"
 )
@@ -85,7 +86,58 @@ func (l *link) congest() {
 	l.mu.Lock()
 	l.large = l.appended
 	l.mu.Unlock()
-	l.congested.Store(true)
+	if !l.congested.Swap(true) {
+		l.largeAt = time.Now()
+	}
+}
+
+// decongest ends the congestion once everything has been read that was sent before it. It notes
+// when the congestion takes long.
+func (l *link) decongest() {
+	if l.large == 0 {
+		return
+	}
+	if time.Since(l.largeAt) > swampedAfter {
+		l.up.swamped.Store(time.Now().Add(swampedFor).UnixNano())
+	}
+	if l.taken >= l.large {
+		l.large = 0
+		l.congested.Store(false)
+	}
+}
+
+// grown notes that the reply at hand needs a read buffer of size bytes.
+func (l *link) grown(size int) {
+	if l.shared && size > maxIdleBuffer {
+		l.congest()
+	}
+	if l.lender != nil && size > hugeReply && !l.huge {
+		l.huge = true
+		l.lender.huge.Add(1)
+	}
+}
+
+// shrunk ends what grown began. It follows the end of a reply, or of the link.
+func (l *link) shrunk() {
+	if l.huge {
+		l.huge = false
+		l.lender.huge.Add(-1)
+	}
+}
+
+// yield slows down the reading of a large reply that travels apart, while the shared connection is
+// congested. The server and this process then have more time for that connection.
+func (l *link) yield() {
+	if l.lender == nil {
+		return
+	}
+	if shared := l.up.link.Load(); shared == nil || !shared.congested.Load() {
+		return
+	}
+	select {
+	case <-time.After(yieldTime):
+	case <-l.up.ctx.Done():
+	}
 }
 
 // skipped is the error that takes the place of a reply that is dropped.
@@ -157,9 +209,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 					}
 					continue
 				}
-				if l.shared && 2*len(buf) > maxIdleBuffer {
-					l.congest()
-				}
+				l.grown(2 * len(buf))
 				counts := l.listener != nil || 2*len(buf) > l.keeps()
 				if counts && !l.charge(3*len(buf)) { // both buffers, while one is copied to the other
 					if !l.skip(buf[from], errNoRoom.Error()) {
@@ -182,6 +232,9 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 		var given []byte
 		if take != nil && from == to {
 			given = take.Take()
+		}
+		if len(buf) > maxIdleBuffer || l.skipping {
+			l.yield()
 		}
 		if given == nil {
 			n, err = l.conn.Read(buf[to:])
@@ -217,10 +270,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			}
 			from += end
 		}
-		if l.large > 0 && l.taken >= l.large {
-			l.large = 0
-			l.congested.Store(false)
-		}
+		l.decongest()
 		if slow != nil {
 			slow.Behind = max(l.replies, before+1) - before - 1
 			l.slow.add(slow)

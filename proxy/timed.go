@@ -12,6 +12,7 @@ type Timed struct {
 	u       *Upstream
 	timeout time.Duration
 	whole   bool
+	ration  bool
 }
 
 // Within returns what sends commands with another time-out than the pool's; 0: with that,
@@ -22,6 +23,13 @@ func (u *Upstream) Within(timeout time.Duration) Timed { return Timed{u: u, time
 // another node, or nothing.
 func (t Timed) Whole() Timed {
 	t.whole = true
+	return t
+}
+
+// Rationed returns what sends commands whose replies may have any size. While large replies hold
+// up others ([Upstream.Congested], [Upstream.Swamped]), only four such commands are apart at once.
+func (t Timed) Rationed() Timed {
+	t.ration = true
 	return t
 }
 

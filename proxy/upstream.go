@@ -130,7 +130,8 @@ type Upstream struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 
-	limited atomic.Bool // see Limited
+	limited atomic.Bool  // see Limited
+	swamped atomic.Int64 // until when, in ns since 1970; see Swamped
 	sides   sides
 
 	mu   sync.Mutex
@@ -152,6 +153,7 @@ func NewUpstream(opts Options) (*Upstream, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
+	u.sides.turns.most, u.sides.ration.most = maxApart, maxRationed
 	u.setDown(errors.New("not connected yet"))
 	u.opts.health.watch = opts.Watch
 	if opts.AskLimits {
@@ -204,7 +206,7 @@ func (u *Upstream) run(ctx context.Context) {
 		delay = firstDelay
 		u.connects.Add(1)
 		l := newLink(conn, true, u.opts)
-		l.skips = true
+		l.skips, l.up = true, u
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
 		u.link.Store(l)

@@ -21,7 +21,11 @@ const largeReply = 1 << 20
 
 // goesApart reports whether a command is to travel apart on its way to c.upstream.
 func (c *session) goesApart(command []byte) bool {
-	return len(command) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() && !hasSmallReply(command)
+	if len(command) > proxy.LargeCommand || c.crowdedOut() {
+		return true
+	}
+	wary := c.upstream.Limited() || c.upstream.Swamped() || !c.familiar(0) && argsOf(command) > fewElements
+	return wary && !hasSmallReply(command)
 }
 
 // scriptGoesApart is goesApart for the script that stands for a command.
@@ -83,7 +87,7 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 		if apart {
 			wait, stop := c.apartTurn()
 			defer stop()
-			return c.upstream.Within(c.timeout).SendApart(wait, to, tag, n, commands)
+			return c.aside(commands, 0).SendApart(wait, to, tag, n, commands)
 		}
 	}
 	if c.polled() {
@@ -94,6 +98,38 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 		c.makeWay(err)
 	}
 	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
+}
+
+// aside returns what sends commands apart. It rations them, unless the replies to the client have
+// been small so far. queued is how many commands a transaction has.
+func (c *session) aside(commands []byte, queued uint64) proxy.Timed {
+	u := c.upstream.Within(c.timeout)
+	if (!c.familiar(queued) || c.out.typical.Load() > knownSmall) && !hasSmallReply(commands) {
+		u = u.Rationed()
+	}
+	return u
+}
+
+const (
+	knownAfter  = 16       // replies to a client tell how large its next ones are
+	knownSmall  = 64 << 10 // bytes of a reply
+	fewElements = 32       // arguments of a command, or commands of a transaction
+)
+
+// familiar reports whether the client has had enough replies to tell how large the next may be,
+// not counting those that said QUEUED.
+func (c *session) familiar(queued uint64) bool { return c.out.head.Load() >= knownAfter+queued }
+
+// argsOf returns how many arguments a command has, from its first line.
+func argsOf(command []byte) int {
+	n := 0
+	for _, b := range command[min(1, len(command)):] {
+		if b < '0' || b > '9' || n > 1<<20 {
+			break
+		}
+		n = 10*n + int(b-'0')
+	}
+	return n
 }
 
 // apartTurn returns what [proxy.Timed.SendApart] calls to wait. stop follows.

@@ -4,7 +4,9 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -14,6 +16,8 @@ type staller struct {
 	value   string
 	stopped chan struct{} // closed when half of the reply to GET large has left
 	goOn    chan struct{}
+	held    atomic.Int64  // GET held that have no reply yet
+	release chan struct{} // each answers one of them
 	mu      sync.Mutex
 	small   map[net.Conn]int // how many GET small came on each connection
 }
@@ -25,7 +29,7 @@ func newStaller(t *testing.T) (s *staller, addr string) {
 		t.Fatal(err)
 	}
 	// More than two sockets take of it, so that the proxy reads a part of each half.
-	s = &staller{value: strings.Repeat("v", 48<<20), stopped: make(chan struct{}), goOn: make(chan struct{}), small: map[net.Conn]int{}}
+	s = &staller{value: strings.Repeat("v", 48<<20), stopped: make(chan struct{}), goOn: make(chan struct{}), release: make(chan struct{}), small: map[net.Conn]int{}}
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
@@ -64,7 +68,25 @@ func (s *staller) serve(conn net.Conn) {
 				_, _ = conn.Write(raw[len(raw)/2:])
 				continue
 			}
+			if strings.Join(words, " ") == "GET held" {
+				s.held.Add(1)
+				<-s.release
+				s.held.Add(-1)
+				_, _ = conn.Write([]byte("$4\r\nheld\r\n"))
+				continue
+			}
 			reply := "-ERR unknown command\r\n"
+			switch words[0] {
+			case "SET":
+				reply = "+OK\r\n"
+			case "MGET":
+				s.mu.Lock()
+				reply = "+shared\r\n"
+				if s.small[conn] == 0 {
+					reply = "+apart\r\n"
+				}
+				s.mu.Unlock()
+			}
 			if strings.Join(words, " ") == "GET small" {
 				s.mu.Lock()
 				s.small[conn]++
@@ -108,4 +130,73 @@ func TestOthersGoAroundALargeReply(t *testing.T) {
 	if len(counts) != 2 || counts[0]+counts[1] != 11 || min(counts[0], counts[1]) != 2 {
 		t.Errorf("GET small came %v times on the connections, want 2 times on the shared one and 9 on another", counts)
 	}
+}
+
+// TestLargeRepliesAreRationed: while a large reply holds up the shared connection, and for a while
+// after that has taken more than a second, reads of clients whose replies may be large too go apart
+// four at once. Clients that are known for small replies, and writes, need not wait for them.
+func TestLargeRepliesAreRationed(t *testing.T) {
+	const most, all = 4, 10
+	s, back := newStaller(t)
+	_, addr := start(t, "redis://"+back)
+	known := dial(t, addr)
+	for range 20 {
+		known.want("$5\r\nsmall\r\n", "GET small")
+	}
+	asks := dial(t, addr)
+	asks.sendQuietly("GET", "large")
+	<-s.stopped
+	congested := time.Now()
+	strangers := make([]*wire, all)
+	for i := range strangers {
+		strangers[i] = dial(t, addr)
+		strangers[i].want("+OK\r\n", "SET k v")
+		strangers[i].write("GET held\r\n")
+		eventually(t, "it is sent, or waits", func() bool { return s.held.Load() == int64(min(i+1, most)) })
+	}
+	known.want("$5\r\nsmall\r\n", "GET small")
+	if n := s.held.Load(); n != most {
+		t.Fatalf("%d reads go apart at once, want %d", n, most)
+	}
+	for range most - 1 { // these leave their turns to the next
+		s.release <- struct{}{}
+	}
+	eventually(t, "the next have their turns", func() bool { return s.held.Load() == most })
+	eventually(t, "it has taken more than a second", func() bool { return time.Since(congested) > time.Second })
+	close(s.goOn)
+	if got := quietly(asks); got != bulk(s.value) {
+		t.Errorf("the large reply has %d bytes: %.100q", len(got), got)
+	}
+	for range all - (most - 1) {
+		s.release <- struct{}{}
+	}
+	for i := range strangers {
+		if got := strangers[i].read(); got != "$4\r\nheld\r\n" {
+			t.Errorf("stranger %d: %q", i, got)
+		}
+	}
+	for i := range most + 1 { // the shared connection has calmed down, but not for long
+		strangers[i].write("GET held\r\n")
+	}
+	eventually(t, "some wait for their turn", func() bool { return s.held.Load() == most })
+	known.want("$5\r\nsmall\r\n", "GET small")
+	for range most + 1 {
+		s.release <- struct{}{}
+	}
+}
+
+// TestManyKeysOfAStrangerGoApart: nobody knows how large the reply is when a new client reads many
+// keys at once, so it goes apart. Later the replies to the client tell.
+func TestManyKeysOfAStrangerGoApart(t *testing.T) {
+	_, back := newStaller(t)
+	_, addr := start(t, "redis://"+back)
+	w := dial(t, addr)
+	w.want("$5\r\nsmall\r\n", "GET small")
+	few, many := "MGET"+strings.Repeat(" k", 16), "MGET"+strings.Repeat(" k", 64)
+	w.want("+shared\r\n", few)
+	w.want("+apart\r\n", many)
+	for range 20 {
+		w.want("$5\r\nsmall\r\n", "GET small")
+	}
+	w.want("+shared\r\n", many)
 }

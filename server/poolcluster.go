@@ -100,7 +100,9 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 	if c.lost {
 		return errGone
 	}
-	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited()
+	queued := uint64(n) //nolint:gosec // positive
+	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() || c.upstream.Swamped() ||
+		!c.familiar(queued) && n > fewElements
 	if apart || c.apart != 0 {
 		if !c.inOrder(e.tag, apart) {
 			return errGone
@@ -108,7 +110,7 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 		if apart {
 			wait, stop := c.apartTurn()
 			defer stop()
-			return c.upstream.Within(c.timeout).Whole().SendApart(wait, e, 0, n, commands)
+			return c.aside(commands, queued).Whole().SendApart(wait, e, 0, n, commands)
 		}
 	}
 	if c.polled() {

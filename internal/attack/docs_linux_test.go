@@ -59,11 +59,7 @@ func attackTable() string {
 		for _, o := range a.on {
 			on = append(on, string(o))
 		}
-		holds := a.holds
-		if a.open != "" {
-			holds += ". **Not yet:** " + a.open
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d MiB |\n", a.name, strings.Join(on, ", "), a.tries, holds, a.memory)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d MiB |\n", a.name, strings.Join(on, ", "), a.tries, a.holds, a.memory)
 	}
 	return b.String()
 }
