@@ -90,7 +90,7 @@ func (c *Conn) judgeAll(ctx context.Context, items []*item, p *pauses) []*item {
 // judge finishes an item or says when it is to be sent again.
 func (c *Conn) judge(ctx context.Context, it *item) verdict {
 	if it.err == nil {
-		it.finish(redoubt.Reply{Val: value(it.Val())})
+		it.finish(redoubt.Reply{Val: shaped(it.args, it.Val())})
 		return finished
 	}
 	if errors.Is(it.err, redis.Nil) {
