@@ -109,7 +109,7 @@ type link struct {
 	doubt    func()    // if not nil, to be told that the server is no master
 	up       *Upstream // of a shared link and of one that is apart; nil: a Dedicated
 	lender   *sides    // has it back after the last reply; nil: nobody
-	rationed bool      // it has a turn of those for replies of any size; guarded by the lender's mu
+	rationed bool      // it holds a turn of the lender's ration, whose mu guards this
 
 	node     *Node // of a cluster, whose refusals are sent on; nil: of none
 	protocol resp.Protocol

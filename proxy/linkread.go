@@ -97,8 +97,8 @@ func (l *link) decongest() {
 	if l.large == 0 {
 		return
 	}
-	if time.Since(l.largeAt) > swampedAfter {
-		l.up.swamped.Store(time.Now().Add(swampedFor).UnixNano())
+	if waits := l.large > l.taken+1; waits && time.Since(l.largeAt) > swampedAfter {
+		l.up.swamped.begin()
 	}
 	if l.taken >= l.large {
 		l.large = 0
@@ -110,6 +110,9 @@ func (l *link) decongest() {
 func (l *link) grown(size int) {
 	if l.shared && size > maxIdleBuffer {
 		l.congest()
+	}
+	if size > hugeReply && l.up != nil {
+		l.up.alarmed.begin()
 	}
 	if l.lender != nil && size > hugeReply && !l.huge {
 		l.huge = true
@@ -126,9 +129,10 @@ func (l *link) shrunk() {
 }
 
 // yield slows down the reading of a large reply that travels apart, while the shared connection is
-// congested. The server and this process then have more time for that connection.
+// congested. The server and this process then have more time for that connection. Where replies
+// have a time-out, they don't yield.
 func (l *link) yield() {
-	if l.lender == nil {
+	if l.lender == nil || l.soonest > 0 {
 		return
 	}
 	if shared := l.up.link.Load(); shared == nil || !shared.congested.Load() {
@@ -233,7 +237,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 		if take != nil && from == to {
 			given = take.Take()
 		}
-		if len(buf) > maxIdleBuffer || l.skipping {
+		if len(buf) > maxIdleBuffer {
 			l.yield()
 		}
 		if given == nil {

@@ -367,7 +367,7 @@ func (u *Upstream) redirectApart(rs []redirection) {
 		time.Sleep(time.Until(due))
 	}
 	sent := 0
-	err := u.Within(rs[0].timeout).sendApart(u.life, func(l *link, began time.Time) (err error) {
+	err := u.Within(rs[0].timeout).Rationed().sendApart(u.life, func(l *link, began time.Time) (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for sent = 0; sent < len(rs) && err == nil; sent++ {

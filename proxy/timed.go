@@ -26,8 +26,8 @@ func (t Timed) Whole() Timed {
 	return t
 }
 
-// Rationed returns what sends commands whose replies may have any size. While large replies hold
-// up others ([Upstream.Congested], [Upstream.Swamped]), only four such commands are apart at once.
+// Rationed returns a Timed for commands whose replies may be large. While large replies hold up
+// others ([Upstream.Congested], [Upstream.Swamped]), at most four such commands go apart at once.
 func (t Timed) Rationed() Timed {
 	t.ration = true
 	return t

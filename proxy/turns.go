@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,9 +15,9 @@ import (
 const (
 	maxRationed  = 4                      // rationed commands that are apart at once
 	swampedAfter = time.Second            // of congestion
-	swampedFor   = 10 * time.Second       // after such a congestion
-	yieldTime    = 100 * time.Millisecond // between two reads of a large reply that yields
-	hugeReply    = 8 << 20                // bytes; two such replies at once begin the ration
+	spellTime    = 10 * time.Second       // for which an upstream stays swamped or alarmed
+	yieldTime    = 100 * time.Millisecond // before each read of a large reply that yields
+	hugeReply    = 8 << 20                // bytes, which alarm; two such replies apart at once begin the ration
 )
 
 // A crowdedError says that a command was not sent because its turn did not come in time.
@@ -29,52 +30,66 @@ func (e crowdedError) Error() string {
 	return fmt.Sprintf("%d large commands are under way, and the turn of this one has not come within %s", e.most, e.timeout)
 }
 
-// Swamped reports whether commands waited long behind large replies on the shared connection a
-// short time ago, so that a command whose reply may have any size should go apart.
-func (u *Upstream) Swamped() bool {
-	until := u.swamped.Load()
+// Swamped reports whether commands waited long behind a large reply on the shared connection a
+// short time ago, so that a command whose reply may be large should go apart.
+func (u *Upstream) Swamped() bool { return u.swamped.lasts() }
+
+// Alarmed reports whether a very large reply arrived a short time ago, so that a command that reads
+// much at once should go apart.
+func (u *Upstream) Alarmed() bool { return u.alarmed.lasts() }
+
+// A spell is a state that ends by itself.
+type spell struct{ until atomic.Int64 } // ns since 1970; 0: it has ended
+
+func (s *spell) begin() { s.until.Store(time.Now().Add(spellTime).UnixNano()) }
+
+func (s *spell) lasts() bool {
+	until := s.until.Load()
 	if until == 0 {
 		return false
 	}
 	if time.Now().UnixNano() < until {
 		return true
 	}
-	u.swamped.CompareAndSwap(until, 0)
+	s.until.CompareAndSwap(until, 0)
 	return false
 }
 
 // turn waits for a turn, and for one of the ration first if it takes one.
 func (u *Upstream) turn(wait func() context.Context, timeout time.Duration, ration bool) error { //nolint:revive // the parameter is what the command is
-	s := &u.sides
-	var ctx context.Context
-	for _, of := range []*turns{&s.ration, &s.turns} {
-		if of == &s.ration && !ration {
-			continue
-		}
-		s.mu.Lock()
-		mine := of.turn()
-		s.mu.Unlock()
-		if mine == nil {
-			continue
-		}
-		if ctx == nil {
-			ctx = wait()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeoutCause(ctx, timeout, crowdedError{of.most, timeout})
-				defer cancel()
-			}
-		}
-		if err := u.await(ctx, of, mine); err != nil {
-			if ration && of == &s.turns {
-				s.mu.Lock()
-				s.ration.next()
-				s.mu.Unlock()
-			}
+	began := time.Now()
+	if ration {
+		if err := u.turnOf(&u.sides.ration, wait, timeout); err != nil {
 			return err
 		}
+		if timeout > 0 {
+			timeout = max(timeout-time.Since(began), 1)
+		}
 	}
-	return nil
+	err := u.turnOf(&u.sides.turns, wait, timeout)
+	if err != nil && ration {
+		u.sides.mu.Lock()
+		u.sides.ration.next()
+		u.sides.mu.Unlock()
+	}
+	return err
+}
+
+// turnOf waits for one kind of turn.
+func (u *Upstream) turnOf(of *turns, wait func() context.Context, timeout time.Duration) error {
+	u.sides.mu.Lock()
+	mine := of.turn()
+	u.sides.mu.Unlock()
+	if mine == nil {
+		return nil
+	}
+	ctx := wait()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, crowdedError{of.most, timeout})
+		defer cancel()
+	}
+	return u.await(ctx, of, mine)
 }
 
 // turns are given to a number of commands at once. Others wait, first come, first served. The mu of

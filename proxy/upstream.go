@@ -130,8 +130,9 @@ type Upstream struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 
-	limited atomic.Bool  // see Limited
-	swamped atomic.Int64 // until when, in ns since 1970; see Swamped
+	limited atomic.Bool // see Limited
+	swamped spell       // see Swamped
+	alarmed spell       // see Alarmed
 	sides   sides
 
 	mu   sync.Mutex

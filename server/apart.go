@@ -11,7 +11,7 @@ import (
 )
 
 // Large commands, and commands with large replies, travel apart from the connection that all
-// clients share: see [proxy.Timed.Apart]. The session sends such a command once all earlier
+// clients share: see [proxy.Timed.SendApart]. The session sends such a command once all earlier
 // commands have their replies. The next commands wait for its reply. So the client's order is
 // kept.
 
@@ -24,11 +24,12 @@ func (c *session) goesApart(command []byte) bool {
 	if len(command) > proxy.LargeCommand || c.crowdedOut() {
 		return true
 	}
-	wary := c.upstream.Limited() || c.upstream.Swamped() || !c.familiar(0) && argsOf(command) > fewElements
+	wary := c.upstream.Limited() || c.wary(0, argsOf(command))
 	return wary && !hasSmallReply(command)
 }
 
-// scriptGoesApart is goesApart for the script that stands for a command.
+// scriptGoesApart is goesApart for the script that stands for a command of ours. Such a script has a
+// bound on its reply, so it is not rationed.
 func (c *session) scriptGoesApart(cmd *redoubt.Cmd) bool {
 	return c.crowdedOut() || c.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
 }
@@ -87,7 +88,7 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 		if apart {
 			wait, stop := c.apartTurn()
 			defer stop()
-			return c.aside(commands, 0).SendApart(wait, to, tag, n, commands)
+			return c.aside(commands, 0, argsOf(commands)).SendApart(wait, to, tag, n, commands)
 		}
 	}
 	if c.polled() {
@@ -100,27 +101,39 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 	return c.upstream.Within(c.timeout).Send(to, tag, n, commands)
 }
 
-// aside returns what sends commands apart. It rations them, unless the replies to the client have
-// been small so far. queued is how many commands a transaction has.
-func (c *session) aside(commands []byte, queued uint64) proxy.Timed {
+// aside returns a Timed for commands that go apart: one with so many words, or a transaction of so
+// many. It rations commands that may read much. queued is how many replies only said QUEUED.
+func (c *session) aside(commands []byte, queued uint64, elements int) proxy.Timed {
 	u := c.upstream.Within(c.timeout)
-	if (!c.familiar(queued) || c.out.typical.Load() > knownSmall) && !hasSmallReply(commands) {
+	if (!c.trusted(queued) || elements > fewElements && c.upstream.Alarmed()) && !hasSmallReply(commands) {
 		u = u.Rationed()
 	}
 	return u
 }
 
 const (
-	knownAfter  = 16       // replies to a client tell how large its next ones are
-	knownSmall  = 64 << 10 // bytes of a reply
-	fewElements = 32       // arguments of a command, or commands of a transaction
+	trustedAfter = 16       // replies
+	trustedSmall = 64 << 10 // bytes: the typical reply of a trusted client
+	fewElements  = 32       // words of a command, or commands of a transaction
 )
 
-// familiar reports whether the client has had enough replies to tell how large the next may be,
-// not counting those that said QUEUED.
-func (c *session) familiar(queued uint64) bool { return c.out.head.Load() >= knownAfter+queued }
+// trusted reports whether the client has had enough replies, beside so many that said QUEUED, and
+// all of them small, so that the next one is likely to be small too.
+func (c *session) trusted(queued uint64) bool {
+	return c.out.head.Load() >= trustedAfter+queued && c.out.typical.Load() <= trustedSmall
+}
 
-// argsOf returns how many arguments a command has, from its first line.
+// wary reports whether a command of so many words, or a transaction of so many commands, goes apart
+// because it may read much.
+func (c *session) wary(queued uint64, elements int) bool {
+	many := elements > fewElements
+	if c.trusted(queued) {
+		return many && c.upstream.Alarmed()
+	}
+	return many || c.upstream.Swamped()
+}
+
+// argsOf returns how many words a command has, from its first line.
 func argsOf(command []byte) int {
 	n := 0
 	for _, b := range command[min(1, len(command)):] {
@@ -134,11 +147,13 @@ func argsOf(command []byte) int {
 
 // apartTurn returns what [proxy.Timed.SendApart] calls to wait. stop follows.
 func (c *session) apartTurn() (wait func() context.Context, stop func()) {
+	var ctx context.Context
 	end := func() {}
-	return func() (ctx context.Context) {
-		c.leave()
-		ctx, end = c.attended(0) // nothing of it has run yet
-
+	return func() context.Context {
+		if ctx == nil {
+			c.leave()
+			ctx, end = c.attended(0) // nothing of it has run yet
+		}
 		return ctx
 	}, func() { end() }
 }
@@ -196,10 +211,10 @@ var smallReplies = func() map[string]bool {
 	return m
 }()
 
-// hasSmallReply reports whether the reply to a command is short whatever the data is.
+// hasSmallReply reports whether this is one command whose reply is short whatever the data is.
 func hasSmallReply(command []byte) bool {
 	var scanner resp.CommandScanner
-	if n, err := scanner.Next(command); n == 0 || err != nil || len(scanner.Args()) == 0 {
+	if n, err := scanner.Next(command); n != len(command) || n == 0 || err != nil || len(scanner.Args()) == 0 {
 		return false
 	}
 	args := scanner.Args()

@@ -101,8 +101,7 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 		return errGone
 	}
 	queued := uint64(n) //nolint:gosec // positive
-	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() || c.upstream.Swamped() ||
-		!c.familiar(queued) && n > fewElements
+	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() || c.wary(queued, n-2)
 	if apart || c.apart != 0 {
 		if !c.inOrder(e.tag, apart) {
 			return errGone
@@ -110,7 +109,7 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 		if apart {
 			wait, stop := c.apartTurn()
 			defer stop()
-			return c.aside(commands, queued).Whole().SendApart(wait, e, 0, n, commands)
+			return c.aside(commands, queued, n-2).Whole().SendApart(wait, e, 0, n, commands)
 		}
 	}
 	if c.polled() {

@@ -157,6 +157,11 @@ func amplified(ctx context.Context, rng *rand.Rand, on *round) {
 		defer w.Close()
 		over := context.AfterFunc(ctx, func() { _ = w.Close() })
 		defer over()
+		if rng.IntN(2) == 0 { // known for small replies
+			for range 20 {
+				_, _ = w.do("PING") // What counts is how the victims do.
+			}
+		}
 		if rng.IntN(2) == 0 && w.raw(bytesOf(1, mget...)) == nil {
 			w.discard(2 * time.Second)
 			return
