@@ -3,11 +3,9 @@ package faults
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +16,8 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/ports"
 )
 
 // The environment of an engine's process.
@@ -79,6 +79,7 @@ type engineProcess struct {
 	cmd       *exec.Cmd
 	in        io.WriteCloser
 	out       *bufio.Reader
+	errors    *await.Buffer
 }
 
 func startEngine(t *testing.T) *engineProcess {
@@ -86,8 +87,11 @@ func startEngine(t *testing.T) *engineProcess {
 	p := &engineProcess{dir: t.TempDir()}
 	t.Cleanup(p.kill)
 	var err error
-	for range 20 { // a port may be taken
-		p.addr = fmt.Sprint("127.0.0.1:", 10000+rand.IntN(10000))
+	for range 20 { // a process that reserves none may have the port
+		port, perr := ports.Reserve() // until t ends, so that nothing takes it while the process restarts
+		must(t, perr)
+		t.Cleanup(port.Release)
+		p.addr = ports.Addr(port.Number)
 		if err = p.start(); err == nil {
 			return p
 		}
@@ -104,7 +108,8 @@ func (p *engineProcess) start() error {
 	}
 	p.cmd = exec.CommandContext(context.Background(), self)
 	p.cmd.Env = append(os.Environ(), engineDir+"="+p.dir, engineAddr+"="+p.addr)
-	p.cmd.Stderr = os.Stderr
+	p.errors = new(await.Buffer)
+	p.cmd.Stderr = io.MultiWriter(os.Stderr, p.errors)
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -125,7 +130,8 @@ func (p *engineProcess) start() error {
 
 func (p *engineProcess) says(want string) error {
 	if line, err := p.out.ReadString('\n'); err != nil || line != want {
-		return fmt.Errorf("the engine's process says %q: %w", line, errors.Join(err))
+		p.kill() // and so all that it has said is here
+		return fmt.Errorf("the engine's process says %q (%v), and on stderr %q", line, err, p.errors)
 	}
 	return nil
 }
