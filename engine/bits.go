@@ -29,13 +29,17 @@ func (c *call) bitString(key []byte, offset int64) (it *item, grown bool) {
 	if !c.isString(it) {
 		return nil, false
 	}
+	var old []byte
+	if it != nil {
+		old = it.val.str
+	}
+	need := int(offset>>3) + 1
+	str := c.grown(old, need)
 	if it == nil {
 		it = c.create(key, nil)
 	}
-	need := int(offset>>3) + 1
-	grown = need > len(it.val.str)
-	it.val.str = grow(it.val.str, need)
-	it.val.raw = true
+	grown = need > len(old)
+	it.val.str, it.val.raw = str, true
 	return it, grown
 }
 

@@ -12,6 +12,7 @@ import (
 type bounds struct {
 	reply       int   // of one command or transaction, in bytes
 	scripted    int   // reply to a command that a script runs, in bytes
+	arguments   int   // of a command that a script runs, in bytes
 	transaction int   // the commands of a MULTI, in bytes
 	effects     int   // what one script or transaction changes, as it is logged, in bytes
 	restored    int64 // what one RESTORE unpacks, in bytes
@@ -26,7 +27,7 @@ type bounds struct {
 }
 
 var defaultBounds = bounds{
-	reply: 1 << 30, scripted: 64 << 20, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
+	reply: 1 << 30, scripted: 64 << 20, arguments: maxString + 1<<20, transaction: 1 << 30, effects: 1 << 30, restored: rdb.Largest, names: 64 << 20, prefixes: 1024, tracked: 256 << 20, clientName: 4 << 10,
 	source: 4 << 20, loaded: 64 << 20, evals: 500, evalBytes: 64 << 20,
 }
 
@@ -101,6 +102,18 @@ func (c *call) mostReply() int {
 		return min(c.e.bounds.scripted, c.e.bounds.reply)
 	}
 	return c.e.bounds.reply
+}
+
+// tooMuch returns why a script may not run a command with args, "" when it may.
+func (b *bounds) tooMuch(args [][]byte) string {
+	n := 0
+	for _, a := range args {
+		n += len(a)
+	}
+	if n <= b.arguments {
+		return ""
+	}
+	return "ERR the arguments of a command in a script may have " + strconv.Itoa(b.arguments) + " bytes together"
 }
 
 // nameFits answers a name that is too long.

@@ -13,7 +13,7 @@ import (
 // small returns an engine with bounds that a test can reach.
 func small(t *testing.T) *Engine {
 	e := open(t, Options{})
-	e.bounds = bounds{reply: 1000, scripted: 1000, transaction: 1000, names: 1000, prefixes: 3, tracked: 1000, clientName: 10, source: 400, loaded: 1200, evals: 3, evalBytes: 1500}
+	e.bounds = bounds{reply: 1000, scripted: 1000, arguments: 1000, transaction: 1000, names: 1000, prefixes: 3, tracked: 1000, clientName: 10, source: 400, loaded: 1200, evals: 3, evalBytes: 1500}
 	return e
 }
 

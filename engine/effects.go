@@ -166,9 +166,9 @@ func (c *call) logState(key []byte) {
 
 // salvage is called when a handler has panicked: nobody knows how much of the
 // command was done, so what is logged is the state of its keys. The commands
-// of a script are salvaged one by one.
-func (c *call) salvage() {
-	if c.cmd.flags&flagWrite == 0 {
+// of a script are salvaged one by one. A command that was stopped has changed nothing.
+func (c *call) salvage(r any) {
+	if _, ok := r.(stopped); ok && c.dirty == 0 || c.cmd.flags&flagWrite == 0 {
 		return
 	}
 	for _, i := range c.cmd.keys(nil, c.args) {

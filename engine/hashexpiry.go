@@ -118,6 +118,23 @@ func (c *call) manyExpired(sh *shard, key []byte) bool {
 	return h.big != nil && h.due(c) && h.expiring.len() > fieldStep
 }
 
+// expireFirst removes, before a command of a script runs, the fields of its keys whose time has
+// passed, if they are many. It may be stopped between two steps.
+func (c *call) expireFirst() {
+	if c.cmd.flags&flagNoLock != 0 {
+		return
+	}
+	c.keyBuf = c.cmd.keys(c.keyBuf[:0], c.args)
+	for _, i := range c.keyBuf {
+		key := c.args[i]
+		for sh := c.shard(key); c.manyExpired(sh, key); {
+			it := sh.dbs[c.db].keys.get(key)
+			c.expireFields(it, asHash(it), fieldStep)
+			c.look()
+		}
+	}
+}
+
 // expireInSteps removes the fields of a hash whose time has passed, and lets others
 // have the shard now and then. No shard is held.
 func (e *Engine) expireInSteps(i, db int, key []byte) {

@@ -198,7 +198,7 @@ func cmdCopy(c *call) {
 func (c *call) clone(v *value) value {
 	out := value{raw: v.raw, plain: v.plain}
 	if v.obj == nil {
-		out.str = clone(v.str)
+		out.str = c.copied(v.str)
 		return out
 	}
 	switch o := v.obj.v.(type) {

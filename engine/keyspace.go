@@ -106,21 +106,27 @@ func (c *call) setString(key, val []byte) *item {
 
 // storeString makes key hold a copy of val. The bytes of the old value are
 // used again when they fit.
-func (c *call) storeString(key, val []byte) *item {
+func (c *call) storeString(key, val []byte) *item { return c.store(key, val, c.copiedIfLong(val)) }
+
+// store is storeString when there may be a copy of val already.
+func (c *call) store(key, val, own []byte) *item {
 	it := c.lookup(key)
+	var old []byte
 	if it == nil {
 		it = c.create(key, nil)
-		it.val.str = clone(val)
-		return it
-	}
-	old := it.val.str
-	c.clear(key, it)
-	if cap(old) >= len(val) && cap(old) <= 2*len(val)+16 {
-		it.val.str = append(old[:0], val...)
 	} else {
+		old = it.val.str
+		c.clear(key, it)
+		c.accessed(it)
+	}
+	switch {
+	case own != nil:
+		it.val.str = own
+	case old != nil && cap(old) >= len(val) && cap(old) <= 2*len(val)+16:
+		it.val.str = append(old[:0], val...)
+	default:
 		it.val.str = clone(val)
 	}
-	c.accessed(it)
 	return it
 }
 

@@ -190,6 +190,36 @@ func (l *list) popBack() string {
 	return s
 }
 
+// end returns the place of the first element or of the last.
+func (l *list) end(front bool) place {
+	if front {
+		return place{l.first, int(l.first.from)}
+	}
+	return place{l.last, l.last.before(int(l.last.to))}
+}
+
+// drop removes n elements at one end. It costs the number of their chunks.
+func (l *list) drop(n int, front bool) {
+	for n > 0 {
+		k := l.last
+		if front {
+			k = l.first
+		}
+		gone := min(n, int(k.n))
+		switch {
+		case gone == int(k.n):
+			l.unlink(k)
+		case front:
+			k.from = int32(k.at(gone).i) //nolint:gosec // inside of the chunk
+		default:
+			k.to = int32(k.at(int(k.n) - gone).i) //nolint:gosec // inside of the chunk
+		}
+		k.n -= int32(gone) //nolint:gosec // at most k.n
+		l.n -= gone
+		n -= gone
+	}
+}
+
 func (l *list) removed(k *chunk) {
 	l.n--
 	if k.n--; k.n == 0 {

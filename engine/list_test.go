@@ -26,7 +26,7 @@ func TestListAgainstSlice(t *testing.T) {
 			if len(want) > 0 {
 				i = r.IntN(len(want))
 			}
-			switch op := r.IntN(9); {
+			switch op := r.IntN(10); {
 			case op < 2 || len(want) == 0:
 				l.pushFront(s)
 				want = slices.Insert(want, 0, s)
@@ -56,6 +56,13 @@ func TestListAgainstSlice(t *testing.T) {
 			case op == 8:
 				l.remove(l.at(i))
 				want = slices.Delete(want, i, i+1)
+			case op == 9 && step%40 == 0:
+				n, front := r.IntN(len(want)/2+1), r.IntN(2) == 0
+				if l.drop(n, front); front {
+					want = want[n:]
+				} else {
+					want = want[:len(want)-n]
+				}
 			}
 			if step%50 == 0 {
 				sameList(t, l, want)
@@ -68,8 +75,16 @@ func TestListAgainstSlice(t *testing.T) {
 			if count == 0 {
 				count = int64(len(want))
 			}
+			had := len(want)
 			want = withoutEqual(want, s, count)
-			l.removeEqual(strings.Clone(s), count, func(int) {})
+			rest, removed := l.withoutEqual(s, count, func(int) {})
+			if removed != had-len(want) || rest.len() != len(want) {
+				t.Fatalf("seed %d: %d of %d are removed, and %d left, want %d", seed, removed, had, rest.len(), len(want))
+			}
+			if len(want) > 0 && len(want) < 100 {
+				sameList(t, rest, want)
+			}
+			l.removeEqual(strings.Clone(s), count)
 			if len(want) < 100 {
 				sameList(t, l, want)
 			}

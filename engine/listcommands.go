@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"strings"
 )
 
@@ -111,13 +110,18 @@ func (c *call) popMany(key []byte, l *list, front bool, count int64) {
 	if front {
 		event = "lpop"
 	}
-	for ; count > 0 && l.len() > 0; count-- {
+	n := int(min(count, int64(l.len())))
+	p := l.end(front)
+	for range n {
+		c.work(stepsPerElement)
+		c.str(p.value())
 		if front {
-			c.str(l.popFront())
+			p = p.next()
 		} else {
-			c.str(l.popBack())
+			p = p.prev()
 		}
 	}
+	l.drop(n, front)
 	c.changed(key)
 	c.notify(eventList, event, key)
 	if l.len() == 0 {
@@ -258,88 +262,14 @@ func cmdLtrim(c *call) {
 	if from > to || from >= n {
 		from, to = n, n-1
 	}
-	for range from {
-		l.popFront()
-	}
-	for range n - 1 - to {
-		l.popBack()
-	}
+	l.drop(from, true)
+	l.drop(n-1-to, false)
 	c.changed(key)
 	c.notify(eventList, "ltrim", key)
 	if l.len() == 0 {
 		c.removeEmpty(key)
 	}
 	c.ok()
-}
-
-func cmdLrem(c *call) {
-	count, ok := c.argInt(c.args[2])
-	if !ok {
-		return
-	}
-	key := c.args[1]
-	l, ok := c.getList(c.write(key))
-	if !ok {
-		return
-	}
-	if l == nil {
-		c.int(0)
-		return
-	}
-	removed := l.removeEqual(text(c.args[3]), count, c.work)
-	if removed > 0 {
-		c.changed(key)
-		c.notify(eventList, "lrem", key)
-	}
-	if l.len() == 0 {
-		c.removeEmpty(key)
-	}
-	c.int(int64(removed))
-}
-
-// removeEqual removes the first count elements equal to s, the last when count
-// is negative, all when it is 0. work counts the steps up to the first.
-func (l *list) removeEqual(s string, count int64, work func(int)) (removed int) {
-	limit := count
-	if count < 0 {
-		limit = -count
-	}
-	if count == 0 || count == math.MinInt64 {
-		limit = math.MaxInt64
-	}
-	full := func() bool {
-		if removed == 0 {
-			work(1)
-		}
-		return int64(removed) == limit
-	}
-	if count >= 0 {
-		for k := l.first; k != nil && !full(); {
-			next := k.next
-			for i := int(k.from); i < int(k.to) && !full(); {
-				if v, behind := k.value(i); v == s {
-					l.remove(place{k, i})
-					removed++
-				} else {
-					i = behind
-				}
-			}
-			k = next
-		}
-		return removed
-	}
-	for k := l.last; k != nil && !full(); {
-		prev := k.prev
-		for i := int(k.to); i > int(k.from) && !full(); {
-			i = k.before(i)
-			if v, _ := k.value(i); v == s {
-				l.remove(place{k, i})
-				removed++
-			}
-		}
-		k = prev
-	}
-	return removed
 }
 
 func cmdLinsert(c *call) {

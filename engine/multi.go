@@ -332,13 +332,16 @@ func (c *call) runQueued() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(from, r)
-			c.salvage()
+			c.salvage(r)
 		}
 	}()
 	if c.home != nil {
 		c.home.counters.commands++
 	} else {
 		c.e.stats.commands.Add(1)
+	}
+	if c.running != nil {
+		c.expireFirst()
 	}
 	c.cmd.handler(c)
 	if c.scripted {

@@ -17,7 +17,7 @@ import (
 func (c *call) rescue(from int) {
 	if r := recover(); r != nil {
 		c.panicked(from, r)
-		c.salvage()
+		c.salvage(r)
 		c.log()
 	}
 }

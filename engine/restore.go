@@ -15,22 +15,45 @@ func cmdDump(c *call) {
 		c.null()
 		return
 	}
-	c.bulk(rdb.Payload(nil, it.val.export()))
+	v := it.val.export(c.work)
+	c.roomFor(v)
+	c.bulk(rdb.PayloadWith(nil, v, c.workBytes))
+}
+
+// roomFor ends the command when a payload of v would be too large, before the payload is made.
+func (c *call) roomFor(v *rdb.Value) {
+	const longestInt = 11 // what is longer is never written as a number, which takes less
+	n := len(v.Str)
+	for _, part := range [][][]byte{v.Elements, v.Values} {
+		for _, b := range part {
+			c.work(1)
+			if len(b) > longestInt {
+				n += len(b)
+			}
+		}
+	}
+	c.room(n)
 }
 
 // export returns the value in a form that shares memory with it.
-func (v *value) export() *rdb.Value {
+func (v *value) export(work func(steps int)) *rdb.Value {
 	if v.obj == nil {
 		return &rdb.Value{Kind: rdb.String, Str: v.str}
 	}
-	out := &rdb.Value{}
+	n := v.length()
+	out := &rdb.Value{Elements: make([][]byte, 0, n)}
 	switch o := v.obj.v.(type) {
 	case *list:
 		out.Kind = rdb.List
-		o.all(func(s string) bool { out.Elements = append(out.Elements, view(s)); return true })
+		o.all(func(s string) bool {
+			work(stepsPerMember)
+			out.Elements = append(out.Elements, view(s))
+			return true
+		})
 	case *set:
 		out.Kind = rdb.Set
 		o.each(func(m []byte) bool {
+			work(stepsPerMember)
 			if o.big == nil {
 				m = clone(m)
 			}
@@ -38,13 +61,15 @@ func (v *value) export() *rdb.Value {
 			return true
 		})
 	case *zset:
-		out.Kind = rdb.Zset
+		out.Kind, out.Scores = rdb.Zset, make([]float64, 0, n)
 		for at := o.first(); at.ok(); at = at.next() {
+			work(stepsPerMember)
 			out.Elements, out.Scores = append(out.Elements, view(at.member())), append(out.Scores, at.score())
 		}
 	case *hash:
-		out.Kind = rdb.Hash
+		out.Kind, out.Values = rdb.Hash, make([][]byte, 0, n)
 		o.each(func(name string, f field) bool {
+			work(2 * stepsPerMember)
 			out.Elements, out.Values = append(out.Elements, view(name)), append(out.Values, view(f.value))
 			if o.volatile > 0 {
 				out.Expires = append(out.Expires, f.expire)
@@ -65,18 +90,21 @@ func (c *call) imported(v *rdb.Value) *object {
 	case rdb.List:
 		l := newList()
 		for _, s := range v.Elements {
+			c.workElement(s)
 			l.v.(*list).pushBack(text(s))
 		}
 		return l
 	case rdb.Set:
 		o = c.newSet()
 		for _, m := range v.Elements {
+			c.workElement(m)
 			o.v.(*set).add(m)
 		}
 		added = o.v.(*set).len()
 	case rdb.Zset:
 		o = c.newZset()
 		for i, m := range v.Elements {
+			c.workElement(m)
 			o.v.(*zset).set(m, v.Scores[i])
 		}
 		added = o.v.(*zset).len()
@@ -84,6 +112,8 @@ func (c *call) imported(v *rdb.Value) *object {
 		o = c.newHash()
 		h := o.v.(*hash)
 		for i, name := range v.Elements {
+			c.workElement(name)
+			c.workElement(v.Values[i])
 			h.set(name, v.Values[i])
 			if v.Expires != nil {
 				if v.Expires[i] > mostFieldExpire {
@@ -181,12 +211,13 @@ func cmdRestore(c *call) {
 		c.err("ERR Invalid TTL value, must be >= 0")
 		return
 	}
-	v, err := rdb.ParseAtMost(c.args[3], c.mostRestored())
+	v, err := rdb.ParseAtMost(c.args[3], c.mostRestored(), c.workBytes)
 	if err != nil {
 		c.err(restoreError(err))
 		return
 	}
 	var obj *object
+	var str []byte
 	if v.Kind != rdb.String {
 		if obj = c.imported(v); obj == nil {
 			c.err(restoreError(rdb.ErrFormat))
@@ -195,6 +226,8 @@ func cmdRestore(c *call) {
 	} else if len(v.Str) > maxString {
 		c.err(restoreError(rdb.ErrFormat))
 		return
+	} else {
+		str = c.copied(v.Str)
 	}
 	if old != nil {
 		c.remove(key)
@@ -211,10 +244,7 @@ func cmdRestore(c *call) {
 		}
 		return
 	}
-	from := item{val: value{obj: obj}}
-	if obj == nil {
-		from.val.str = clone(v.Str)
-	}
+	from := item{val: value{obj: obj, str: str}}
 	it := c.adopt(key, &from, at)
 	switch counts := c.e.memory.counts.Load(); {
 	case counts && o.freq >= 0:

@@ -215,6 +215,9 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 		return "ERR Write commands are not allowed from read-only scripts."
 	}
 	c := h.outer
+	if why := c.e.bounds.tooMuch(args); why != "" {
+		return why
+	}
 	if c.oom && !h.allowOOM && cmd.flags&flagDenyOOM != 0 && !h.run.wrote.Load() {
 		return errOOM
 	}

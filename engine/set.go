@@ -200,6 +200,24 @@ func (s *set) sample(n int, f func(m []byte)) {
 	})
 }
 
+// without returns a copy that lacks n members, every choice as likely, and calls f for each of
+// these.
+func (s *set) without(n int, work func(int), f func(m []byte)) *set {
+	left, rest := s.len(), &set{limits: s.limits}
+	s.each(func(m []byte) bool {
+		work(2 * stepsPerMember)
+		if rand.IntN(left) < n {
+			f(m)
+			n--
+		} else {
+			rest.add(m)
+		}
+		left--
+		return true
+	})
+	return rest
+}
+
 func (s *set) clone(work func(int)) *set {
 	c := *s
 	c.packed = slices.Clone(s.packed)

@@ -177,31 +177,44 @@ func cmdSpop(c *call) {
 		c.setHead(0)
 		return
 	}
-	var gone [][]byte
-	if count >= int64(s.len()) {
-		s.each(func(m []byte) bool { gone = append(gone, clone(m)); return true })
-	} else if count < int64(s.len())/8 {
-		for range count {
-			m := []byte(s.random())
-			s.remove(m)
-			gone = append(gone, m)
-		}
-	} else {
-		s.sample(int(count), func(m []byte) { gone = append(gone, clone(m)) })
-	}
+	count = min(count, int64(s.len()))
 	if len(c.args) == 3 {
-		c.setHead(len(gone))
+		c.setHead(int(count))
 	}
-	for _, m := range gone {
+	gone := [][]byte{[]byte("SREM"), key}
+	pop := func(m []byte) {
+		m = clone(m)
 		c.bulk(m)
-		s.remove(m)
+		gone = append(gone, m)
+	}
+	switch n := int64(s.len()); {
+	case count == n:
+		s.each(func(m []byte) bool {
+			c.work(stepsPerMember)
+			c.bulk(m)
+			return true
+		})
+		*s = set{limits: s.limits}
+		gone = [][]byte{[]byte("DEL"), key}
+	case c.running != nil && count > mostRemoved:
+		*s = *s.without(int(count), c.work, pop)
+	case count < n/8:
+		for range count {
+			pop(view(s.random()))
+			s.remove(gone[len(gone)-1])
+		}
+	default:
+		s.sample(int(count), pop)
+		for _, m := range gone[2:] {
+			s.remove(m)
+		}
 	}
 	c.changed(key)
 	c.notify(eventSet, "spop", key)
 	if s.len() == 0 {
 		c.removeEmpty(key)
 	}
-	c.instead(append([][]byte{[]byte("SREM"), key}, gone...)...)
+	c.instead(gone...)
 }
 
 func cmdSrandmember(c *call) {

@@ -177,7 +177,7 @@ func (c *call) replyString(it *item) bool {
 		c.wrongType()
 		return false
 	default:
-		c.bulk(it.val.str)
+		c.longBulk(it.val.str)
 	}
 	return true
 }
@@ -270,9 +270,18 @@ func cmdMset(c *call) {
 }
 
 func (c *call) mset() {
+	var long map[int][]byte // copied before anything is changed: it may be stopped
+	for i := 2; i < len(c.args) && c.running != nil; i += 2 {
+		if own := c.copiedIfLong(c.args[i]); own != nil {
+			if long == nil {
+				long = map[int][]byte{}
+			}
+			long[i] = own
+		}
+	}
 	for i := 1; i < len(c.args); i += 2 {
 		c.approach(c.args[i])
-		c.storeString(c.args[i], c.args[i+1])
+		c.store(c.args[i], c.args[i+1], long[i+1])
 		c.changed(c.args[i])
 		c.notify(eventString, "set", c.args[i])
 	}
@@ -326,7 +335,9 @@ func cmdAppend(c *call) {
 		if c.tooLong(int64(len(it.val.str)), int64(len(more))) {
 			return
 		}
-		it.val.str = append(it.val.str, more...)
+		old := len(it.val.str)
+		it.val.str = c.grown(it.val.str, old+len(more))
+		copy(it.val.str[old:], more)
 		it.val.raw = true
 	}
 	c.changed(key)
@@ -359,19 +370,23 @@ func cmdSetrange(c *call) {
 	if c.tooLong(offset, int64(len(piece))) {
 		return
 	}
+	var old []byte
+	if it != nil {
+		old = it.val.str
+	}
+	str := c.grown(old, int(offset)+len(piece))
 	if it == nil {
 		it = c.storeString(key, nil)
 	}
-	it.val.str = grow(it.val.str, int(offset)+len(piece))
-	it.val.raw = true
+	it.val.str, it.val.raw = str, true
 	copy(it.val.str[offset:], piece)
 	c.changed(key)
 	c.notify(eventString, "setrange", key)
 	c.int(int64(len(it.val.str)))
 }
 
-// grow returns b with at least n bytes, the new ones zero.
-func grow(b []byte, n int) []byte {
+// grown returns b with at least n bytes, the new ones zero.
+func (c *call) grown(b []byte, n int) []byte {
 	if n <= len(b) {
 		return b
 	}
@@ -380,7 +395,12 @@ func grow(b []byte, n int) []byte {
 		clear(tail)
 		return b[:n]
 	}
-	return append(b, make([]byte, n-len(b))...)
+	if c.running == nil || len(b) < longValue {
+		return append(b, make([]byte, n-len(b))...)
+	}
+	out := make([]byte, n, max(n, len(b)+len(b)/4))
+	c.inParts(len(b), 1, func(from, to int) { copy(out[from:to], b[from:to]) })
+	return out
 }
 
 func cmdGetrange(c *call) {

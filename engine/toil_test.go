@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -22,9 +25,17 @@ var toils = []string{
 	"PFCOUNT" + strings.Repeat(" hll none", 20), "PFMERGE out" + strings.Repeat(" hll none", 20),
 	"KEYS *", "KEYS *a*b*c", "SCAN 0 COUNT 1000000 MATCH *a*b*c", "HSCAN hash 0 COUNT 1000000 MATCH *a*b*c", "SSCAN set 0 COUNT 1000000 MATCH *a*b*c", "ZSCAN zset 0 COUNT 1000000 MATCH *a*b*c",
 	"GEOSEARCH zset FROMLONLAT 0 0 BYRADIUS 30000 km ASC", "GEOSEARCHSTORE out zset FROMLONLAT 0 0 BYRADIUS 30000 km",
-	"LPOS long none", "LINSERT long BEFORE none x", "LREM long 1 none", "LREM long -1 none", "ZREMRANGEBYRANK zlong 0 -1",
+	"LPOS long none", "LINSERT long BEFORE none x", "LREM long 1 none", "LREM long -1 none", "COPY zlong out; ZREMRANGEBYRANK out 0 -1",
 	"COPY list out", "COPY set out", "COPY zset out", "COPY hash out",
 	"LRANGE long 0 -1", "SMEMBERS set", "HGETALL hash",
+
+	"DUMP list", "DUMP set", "DUMP zset", "DUMP hash", "DUMP bits",
+	"RESTORE out 0 DUMP:list", "RESTORE out 0 DUMP:set", "RESTORE out 0 DUMP:zset", "RESTORE out 0 DUMP:hash", "RESTORE out 0 DUMP:bits", "RESTORE out 0 LZF",
+	"SET out 3MB", "SET bits 3MB GET", "MSET out 3MB out 3MB", "GETSET bits 3MB", "COPY bits out", "COPY bits out; GETDEL out",
+	"COPY bits out; APPEND out x", "COPY bits out; SETRANGE out 4000000 x", "COPY bits out; SETBIT out 32000000 1", "COPY bits out; BITFIELD out SET u8 32000000 1",
+	"COPY long out; LPOP out 70000", "COPY long out; RPOP out 69000", "COPY long out; LMPOP 1 out RIGHT COUNT 69000", "COPY same out; LREM out 0 x", "COPY same out; LREM out -69999 x", "COPY long out; LREM out 1 69000", "COPY long out; LREM out -1 1",
+	"COPY set out; SPOP out 20000", "COPY slong out; SPOP out 69000",
+	"COPY zset out; ZPOPMIN out 20000", "COPY zlong out; ZPOPMAX out 69000", "COPY zlong out; ZMPOP 1 out MIN COUNT 69000", "COPY zlong out; ZREMRANGEBYSCORE out 1 69000",
 }
 
 // toilData are the keys that toils name.
@@ -34,6 +45,8 @@ func toilData(e *Engine) {
 		fill(e, kind, 20_000)
 	}
 	fill(e, "RPUSH long %d", 70_000)
+	fill(e, "RPUSH same x", 70_000)
+	fill(e, "SADD slong %d", 70_000)
 	fill(e, "ZADD zlong %d %d", 70_000)
 	run(s, "SET text "+strings.Repeat("abcde", 300))
 	run(s, "SET text2 "+strings.Repeat("edcba", 300))
@@ -41,22 +54,61 @@ func toilData(e *Engine) {
 	run(s, "PFADD hll a b c")
 }
 
+// A noJournal has the engine note what commands change.
+type noJournal struct{}
+
+func (noJournal) Append(Effect) {}
+
+// toilWords returns the arguments of a command. DUMP:key stands for what DUMP gives, LZF for a
+// payload that unpacks to a megabyte, and 3MB for a value of so much.
+func toilWords(t *testing.T, s *Session, line string) (words [][]byte) {
+	t.Helper()
+	for w := range strings.FieldsSeq(line) {
+		arg := []byte(w)
+		switch key, dump := strings.CutPrefix(w, "DUMP:"); {
+		case dump:
+			ks := s.e.shards[shardOf([]byte(key))].dbs[0]
+			arg = rdb.Payload(nil, ks.keys.get([]byte(key)).val.export(func(int) {}))
+		case w == "3MB":
+			arg = bytes.Repeat([]byte("\x01"), 3<<20)
+		case w == "LZF":
+			const turns = 4000 // each repeats one byte 264 times
+			packed := append([]byte{0, 'a'}, bytes.Repeat([]byte{0xe0, 255, 0}, turns)...)
+			arg = binary.BigEndian.AppendUint32([]byte{0, 0xc3, 0x80}, uint32(len(packed)))
+			arg = binary.BigEndian.AppendUint32(append(arg, 0x80), 1+264*turns)
+			arg = append(append(arg, packed...), rdb.Version, 0)
+			sum := uint64(0)
+			for _, b := range arg {
+				sum ^= uint64(b)
+				for range 8 {
+					sum = sum>>1 ^ sum&1*0x95ac9329ac4bc9b5
+				}
+			}
+			arg = binary.LittleEndian.AppendUint64(arg, sum)
+		}
+		words = append(words, arg)
+	}
+	return words
+}
+
 // TestCommandsOfScriptsStop has each command run in a script that has to end. It wants the
 // command to end at its first look, and the data to be as it was. When the script may go on
 // the command looks at least once, and replies. It takes some seconds on a busy machine
 // because the keys need so many elements.
 func TestCommandsOfScriptsStop(t *testing.T) {
-	e := open(t, Options{})
+	e := open(t, Options{Journal: noJournal{}})
 	toilData(e)
 	for _, line := range toils {
-		var words [][]byte
-		for w := range strings.FieldsSeq(line) {
-			words = append(words, []byte(w))
+		s := e.Session()
+		before, command, found := strings.Cut(line, "; ")
+		if !found {
+			before, command = "PING", line
 		}
+		run(s, before)
+		words := toilWords(t, s, command)
 		if find(words[0]) == nil {
 			t.Fatal(line)
 		}
-		s := e.Session()
 		inScript := func(stop bool) (reply string, looks int) {
 			h := &scriptHost{outer: &call{e: e, s: s, all: true}}
 			h.outer.held.fill()
@@ -70,23 +122,78 @@ func TestCommandsOfScriptsStop(t *testing.T) {
 			s.host = h
 			e.lock(&h.outer.held)
 			defer e.unlock(&h.outer.held)
-			return string(h.command(nil, resp.RESP2, words)), looks
+			reply = string(h.command(nil, resp.RESP2, words))
+			if n := len(h.outer.effects.commands); stop && n > 0 {
+				t.Errorf("%s: it was stopped, and %d commands are logged", line, n)
+			}
+			h.outer.releaseEffects()
+			h.hold(0)
+			return reply, looks
 		}
-		before := run(s, "DBSIZE") + run(s, "LLEN list") + run(s, "ZCARD zlong")
+		state := func() string {
+			return run(s, "DBSIZE") + run(s, "LLEN list") + run(s, "MEMORY USAGE bits") + run(s, "MEMORY USAGE out") + run(s, "LLEN out") + run(s, "SCARD out") + run(s, "ZCARD out")
+		}
+		was := state()
 		if reply, looks := inScript(true); reply != "-"+errStopped+"\r\n" || looks != 1 {
 			t.Errorf("%s: %.80q after %d looks", line, reply, looks)
 		}
-		if after := run(s, "DBSIZE") + run(s, "LLEN list") + run(s, "ZCARD zlong"); after != before {
-			t.Errorf("%s: it was stopped, and %q is %q", line, before, after)
+		if is := state(); is != was {
+			t.Errorf("%s: it was stopped, and %q is %q", line, was, is)
 		}
-		if reply, looks := inScript(false); reply[0] == '-' || looks < 1 {
+		reply, looks := inScript(false)
+		if reply[0] == '-' || looks < 1 {
 			t.Errorf("%s: %.80q after %d looks", line, reply, looks)
+		}
+		if found {
+			in := run(s, "EXISTS out") + run(s, "SCARD out") + run(s, "ZCARD out")
+			value := run(s, "DUMP out")
+			run(s, before+" REPLACE")
+			client, _ := s.Do(nil, words)
+			as := run(s, "EXISTS out") + run(s, "SCARD out") + run(s, "ZCARD out")
+			random := is(words[0], "spop")
+			if in != as || !random && (reply != string(client) || value != run(s, "DUMP out")) {
+				t.Errorf("%s: in a script %.80q and then %q, of a client %.80q and %q", line, reply, in, client, as)
+			}
 		}
 		run(s, "DEL out")
 		s.Close()
 	}
 	if n := e.stats.panics.Load(); n != 0 {
 		t.Errorf("%d panics", n)
+	}
+}
+
+// TestExpiryOfFieldsStops has a command of a script meet a hash of which many fields have expired.
+// They expire in steps, and the script can be stopped between two of them.
+func TestExpiryOfFieldsStops(t *testing.T) {
+	clock := newFakeClock()
+	e := open(t, Options{Clock: clock})
+	const n = 3000
+	fill(e, "HSET hash f%d v", n)
+	fill(e, "HPEXPIRE hash 1000 FIELDS 1 f%d", n)
+	h := asHash(e.shards[shardOf([]byte("hash"))].dbs[0].keys.get([]byte("hash")))
+	clock.mu.Lock()
+	clock.now = clock.now.Add(time.Minute) // and nobody sweeps
+	clock.mu.Unlock()
+	s := e.Session()
+	host := &scriptHost{outer: &call{e: e, s: s, all: true}}
+	host.outer.held.fill()
+	host.running = &host.run
+	s.host = host
+	looks := 0
+	host.run.looked = func() {
+		if looks++; looks == 2 {
+			host.run.interrupt.Set()
+		}
+	}
+	e.lock(&host.outer.held)
+	defer e.unlock(&host.outer.held)
+	if reply := string(host.command(nil, resp.RESP2, argv("HSET", "hash", "new", "v"))); reply != "-"+errStopped+"\r\n" || h.len() != n-2*fieldStep {
+		t.Errorf("%q, and %d fields are left", reply, h.len())
+	}
+	host.run.interrupt.Clear()
+	if reply := string(host.command(nil, resp.RESP2, argv("HLEN", "hash"))); reply != ":0\r\n" {
+		t.Errorf("%q fields are left", reply)
 	}
 }
 

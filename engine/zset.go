@@ -254,6 +254,22 @@ func (z *zset) reserve(scores []float64, pairs [][]byte) {
 	}
 }
 
+// without returns a copy of a large set that lacks n members from a place on.
+func (z *zset) without(from zcursor, n int, work func(int)) *zset {
+	out := &zset{limits: z.limits}
+	out.enlarge()
+	gone := z.rank(from)
+	rank := 0
+	for at := z.first(); at.ok(); at = at.next() {
+		if rank < gone || rank >= gone+n {
+			work(2 * stepsPerMember)
+			out.tree.add(view(at.member()), at.score())
+		}
+		rank++
+	}
+	return out
+}
+
 // clone returns a copy in the same form.
 func (z *zset) clone(limits *limits, work func(int)) *zset {
 	out := &zset{limits: limits}

@@ -42,18 +42,24 @@ func (c *call) zpop(greatest bool) {
 
 // zpopMany removes count members and writes them with their scores.
 func (c *call) zpopMany(key []byte, z *zset, greatest bool, count int64, nested bool) {
+	at, from := z.first(), z.first()
+	if greatest {
+		at, from = z.last(), z.at(z.len()-int(count))
+	}
 	for range count {
-		at := z.first()
-		if greatest {
-			at = z.last()
-		}
+		c.work(stepsPerMember)
 		if nested {
 			c.array(2)
 		}
 		c.str(at.member())
 		c.double(at.score())
-		z.remove(at, 1)
+		if greatest {
+			at = at.prev()
+		} else {
+			at = at.next()
+		}
 	}
+	c.cut(z, from, int(count))
 	c.changed(key)
 	event, name := "zpopmin", "ZPOPMIN"
 	if greatest {

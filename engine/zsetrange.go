@@ -322,6 +322,18 @@ func cmdZremrangebylex(c *call) {
 	}
 }
 
+// cut removes n members from a place on. It may be stopped before it has changed anything.
+func (c *call) cut(z *zset, from zcursor, n int) {
+	switch {
+	case n == z.len():
+		*z = zset{limits: z.limits}
+	case c.running == nil || n <= mostRemoved || !z.large():
+		z.remove(from, n)
+	default:
+		*z = *z.without(from, n, c.work)
+	}
+}
+
 func (c *call) zremrange(event string, each func(*zset, func(zcursor))) {
 	key := c.args[1]
 	z, ok := c.getZset(c.write(key))
@@ -341,7 +353,7 @@ func (c *call) zremrange(event string, each func(*zset, func(zcursor))) {
 		}
 	})
 	if n > 0 {
-		z.remove(from, n)
+		c.cut(z, from, n)
 		c.changed(key)
 		c.notify(eventZset, event, key)
 		if z.len() == 0 {

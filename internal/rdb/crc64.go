@@ -31,6 +31,15 @@ var crcTables = func() (t [8][256]uint64) {
 
 func checksum(b []byte) uint64 { return extend(0, b) }
 
+func checksumWith(b []byte, work Work) (crc uint64) {
+	const part = 64 << 10
+	for ; len(b) > part; b = b[part:] {
+		crc = extend(crc, b[:part])
+		work.count(part)
+	}
+	return extend(crc, b)
+}
+
 // extend returns the checksum of what crc is that of, with b behind it.
 func extend(crc uint64, b []byte) uint64 {
 	t := &crcTables

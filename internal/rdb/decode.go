@@ -12,22 +12,22 @@ import (
 // would take more than [Largest].
 //
 // That members of a set or fields of a hash differ is not checked.
-func Parse(payload []byte) (*Value, error) { return ParseAtMost(payload, Largest) }
+func Parse(payload []byte) (*Value, error) { return ParseAtMost(payload, Largest, nil) }
 
 // ParseAtMost is [Parse] of values that take up to most bytes of memory, with
-// 32 for each element beside its own bytes.
-func ParseAtMost(payload []byte, most int64) (*Value, error) {
+// 32 for each element beside its own bytes, for a caller that counts the work.
+func ParseAtMost(payload []byte, most int64, work Work) (*Value, error) {
 	n := len(payload) - footer
 	if n < 1 || binary.LittleEndian.Uint16(payload[n:]) > VersionFieldTTL ||
-		binary.LittleEndian.Uint64(payload[n+2:]) != checksum(payload[:n+2]) {
+		binary.LittleEndian.Uint64(payload[n+2:]) != checksumWith(payload[:n+2], work) {
 		return nil, ErrChecksum
 	}
 	// First add up the sizes that are announced, without unpacking anything.
-	announced := reader{b: payload[1:n], left: most, measures: true}
+	announced := reader{b: payload[1:n], left: most, measures: true, work: work}
 	if announced.value(payload[0]); announced.left < 0 {
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, most)
 	}
-	r := reader{b: payload[1:n], left: most}
+	r := reader{b: payload[1:n], left: most, work: work}
 	v := r.value(payload[0])
 	switch {
 	case r.left < 0:
@@ -48,6 +48,7 @@ type reader struct {
 	left int64 // memory that may still be taken, in bytes
 
 	measures bool // nothing is unpacked: only left counts
+	work     Work
 }
 
 // perElement is what an element takes beside its bytes.
@@ -56,6 +57,7 @@ const perElement = 32
 // spend counts memory before it is taken. It reports false when there is none
 // left: a few bytes can stand for many, packed by LZF or as empty elements.
 func (r *reader) spend(n uint64) bool {
+	r.work.count(perElement)
 	switch {
 	case r.bad:
 		return false
@@ -157,7 +159,7 @@ func (r *reader) text() []byte {
 			if r.measures {
 				return nil
 			}
-			if out, ok := unpack(b, size); ok {
+			if out, ok := unpack(b, size, r.work); ok {
 				return out
 			}
 		}

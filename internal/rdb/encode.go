@@ -8,20 +8,34 @@ import (
 
 const footer = 2 + 8 // version and checksum
 
+// A Work is called again and again by what goes over many bytes, with how many these were since
+// the last call. It may panic to end it. A nil Work counts nothing.
+type Work func(bytes int)
+
+func (w Work) count(bytes int) {
+	if w != nil {
+		w(bytes)
+	}
+}
+
 // Payload appends v in the form of DUMP to dst: its type, itself, the version
 // and the checksum. Collections are written element by element, which every
 // Redis reads and turns into the form that suits it.
-func Payload(dst []byte, v *Value) []byte {
+func Payload(dst []byte, v *Value) []byte { return PayloadWith(dst, v, nil) }
+
+// PayloadWith is [Payload] for a caller that counts the work.
+func PayloadWith(dst []byte, v *Value, work Work) []byte {
 	from := len(dst)
 	version := uint16(Version)
 	switch v.Kind {
 	case List:
-		dst = appendStrings(append(dst, typeList), v.Elements)
+		dst = appendStrings(append(dst, typeList), v.Elements, work)
 	case Set:
-		dst = appendStrings(append(dst, typeSet), v.Elements)
+		dst = appendStrings(append(dst, typeSet), v.Elements, work)
 	case Zset:
 		dst = appendLen(append(dst, typeZset2), uint64(len(v.Elements)))
 		for i, m := range v.Elements {
+			work.count(perElement + len(m))
 			dst = appendString(dst, m)
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Scores[i]))
 		}
@@ -29,16 +43,17 @@ func Payload(dst []byte, v *Value) []byte {
 		if v.Expires != nil {
 			version = VersionFieldTTL
 		}
-		dst = appendHash(dst, v)
+		dst = appendHash(dst, v, work)
 	default:
+		work.count(len(v.Str))
 		dst = appendString(append(dst, typeString), v.Str)
 	}
 	dst = binary.LittleEndian.AppendUint16(dst, version)
-	return binary.LittleEndian.AppendUint64(dst, checksum(dst[from:]))
+	return binary.LittleEndian.AppendUint64(dst, checksumWith(dst[from:], work))
 }
 
 // appendHash writes the fields' deadlines as distances from the earliest.
-func appendHash(dst []byte, v *Value) []byte {
+func appendHash(dst []byte, v *Value, work Work) []byte {
 	var earliest int64
 	if v.Expires == nil {
 		dst = append(dst, typeHash)
@@ -52,6 +67,7 @@ func appendHash(dst []byte, v *Value) []byte {
 	}
 	dst = appendLen(dst, uint64(len(v.Elements)))
 	for i, name := range v.Elements {
+		work.count(2*perElement + len(name) + len(v.Values[i]))
 		if v.Expires != nil {
 			after := uint64(0)
 			if at := v.Expires[i]; at != 0 {
@@ -64,9 +80,10 @@ func appendHash(dst []byte, v *Value) []byte {
 	return dst
 }
 
-func appendStrings(dst []byte, all [][]byte) []byte {
+func appendStrings(dst []byte, all [][]byte, work Work) []byte {
 	dst = appendLen(dst, uint64(len(all)))
 	for _, s := range all {
+		work.count(perElement + len(s))
 		dst = appendString(dst, s)
 	}
 	return dst

@@ -95,7 +95,7 @@ func TestBombs(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := ParseAtMost(payload, limit)
+		_, err := ParseAtMost(payload, limit, nil)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v, want ErrTooLarge", name, err)
@@ -124,7 +124,7 @@ func TestAnnouncedSizes(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := ParseAtMost(c.payload, 63*size)
+		_, err := ParseAtMost(c.payload, 63*size, nil)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -133,7 +133,7 @@ func TestAnnouncedSizes(t *testing.T) {
 			t.Errorf("%s: %d bytes were taken", name, taken)
 		}
 	}
-	if v, err := ParseAtMost(seal(typeString, string(lzf(size))), size+perElement); err != nil || len(v.Str) != size {
+	if v, err := ParseAtMost(seal(typeString, string(lzf(size))), size+perElement, nil); err != nil || len(v.Str) != size {
 		t.Errorf("a string of as much as the limit: %v", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestExtremeLengths(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			for kind := range byte(32) {
 				for _, body := range bodies {
-					if _, err := ParseAtMost(seal(kind, body), 1<<20); err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
+					if _, err := ParseAtMost(seal(kind, body), 1<<20, nil); err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
 						t.Fatalf("type %d, %q: %v", kind, body, err)
 					}
 				}

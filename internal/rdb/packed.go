@@ -14,7 +14,7 @@ func (r *reader) listpack(b []byte) (all [][]byte) {
 		r.bad = true
 		return nil
 	}
-	e := reader{b: b[header : len(b)-1], left: r.left}
+	e := reader{b: b[header : len(b)-1], left: r.left, work: r.work}
 	for len(e.b) > 0 && !e.bad {
 		before := len(e.b)
 		all = append(all, e.element(e.packedEntry()))
@@ -77,7 +77,7 @@ func (r *reader) ziplist(b []byte) (all [][]byte) {
 		r.bad = true
 		return nil
 	}
-	e := reader{b: b[header : len(b)-1], left: r.left}
+	e := reader{b: b[header : len(b)-1], left: r.left, work: r.work}
 	for len(e.b) > 0 && !e.bad {
 		if e.byte() == 0xfe {
 			e.take(4)
@@ -126,14 +126,24 @@ func plausible(packed, size uint64) bool {
 	return size <= longest && size <= packed*most/2
 }
 
+const (
+	lzfPart = 16 << 10 // bytes from one call of work to the next
+	lzfCost = 8        // one byte takes as long as so many that are copied
+)
+
 // unpack undoes LZF: runs of up to 32 literal bytes, and references to up to
 // 264 bytes of the last 8 KiB.
-func unpack(b []byte, size uint64) ([]byte, bool) {
-	if !plausible(uint64(len(b)), size) || unpacked(b) != size {
+func unpack(b []byte, size uint64, work Work) ([]byte, bool) {
+	if !plausible(uint64(len(b)), size) || unpacked(b, work) != size {
 		return nil, false // before memory is taken for it
 	}
 	out := make([]byte, 0, size)
+	done := 0
 	for len(b) > 0 {
+		if n := len(out) - done; n >= lzfPart {
+			work.count(lzfCost * n)
+			done += n
+		}
 		c := int(b[0])
 		b = b[1:]
 		if c < 32 {
@@ -165,12 +175,18 @@ func unpack(b []byte, size uint64) ([]byte, bool) {
 			out = append(out, out[from+i])
 		}
 	}
+	work.count(lzfCost * (len(out) - done))
 	return out, uint64(len(out)) == size
 }
 
 // unpacked returns how many bytes packed ones stand for, 0 if they are wrong.
-func unpacked(b []byte) (size uint64) {
+func unpacked(b []byte, work Work) (size uint64) {
+	left := len(b)
 	for len(b) > 0 {
+		if n := left - len(b); n >= lzfPart {
+			work.count(lzfCost * n)
+			left -= n
+		}
 		c := int(b[0])
 		n, skip := uint64(c)+1, c+2 //nolint:gosec // one byte
 		if c >= 32 {

@@ -106,7 +106,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b[0], string(b[1:len(b)-footer]))
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		v, err := ParseAtMost(seal(kind, body), 1<<20)
+		v, err := ParseAtMost(seal(kind, body), 1<<20, nil)
 		if err != nil {
 			if !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
 				t.Fatal(err)
