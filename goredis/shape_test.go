@@ -34,7 +34,7 @@ func TestShapes(t *testing.T) {
 		}
 		return r.Val
 	}
-	for _, line := range strings.Split(strings.TrimSpace(`
+	for line := range strings.SplitSeq(strings.TrimSpace(`
 		ZADD z 1 a 2.5 b -3 c inf d
 		ZADD y 7 b 8 c
 		HSET h f 1 g 2
@@ -48,7 +48,7 @@ func TestShapes(t *testing.T) {
 		SET j mynewtext`), "\n") {
 		do(2, line)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(`
+	for line := range strings.SplitSeq(strings.TrimSpace(`
 		ZRANGE z 0 -1
 		ZRANGE z 0 -1 WITHSCORES
 		zrange z 0 -1 rev withscores

@@ -2,7 +2,9 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -128,12 +130,16 @@ func (p *engineProcess) start() error {
 	return nil
 }
 
+// errUnexpected is why the test ends when the process says something else than it should.
+var errUnexpected = errors.New("that is not what was expected")
+
 func (p *engineProcess) says(want string) error {
-	if line, err := p.out.ReadString('\n'); err != nil || line != want {
-		p.kill() // and so all that it has said is here
-		return fmt.Errorf("the engine's process says %q (%v), and on stderr %q", line, err, p.errors)
+	line, err := p.out.ReadString('\n')
+	if err == nil && line == want {
+		return nil
 	}
-	return nil
+	p.kill() // and so all that it has said is here
+	return fmt.Errorf("the engine's process says %q, and on stderr %q: %w", line, p.errors, cmp.Or(err, errUnexpected))
 }
 
 // step steps the clock.
