@@ -18,6 +18,7 @@ import (
 // print; times are rounded up.
 type limitState struct {
 	Name       string `json:"name"`
+	Kind       string `json:"kind"` // limiterKind or throttleKind
 	Allowed    bool   `json:"allowed"`
 	Taken      int    `json:"taken"`
 	Rate       int    `json:"rate"`
@@ -28,9 +29,16 @@ type limitState struct {
 	ResetAfter int64  `json:"reset_after_ms"`
 }
 
-func limitStateOf(name string, d ratelimit.Decision) limitState {
+// The kinds of limits: of the library's Limiter, and of CL.THROTTLE and redis-cell. They have
+// different keys.
+const (
+	limiterKind  = "limiter"
+	throttleKind = "throttle"
+)
+
+func limitStateOf(name, kind string, d ratelimit.Decision) limitState {
 	return limitState{
-		Name: name, Allowed: d.Allowed, Taken: d.Taken,
+		Name: name, Kind: kind, Allowed: d.Allowed, Taken: d.Taken,
 		Rate: d.Limit.Rate, Period: millis(d.Limit.Period), Burst: d.Limit.Burst,
 		Remaining: d.Remaining, RetryAfter: millis(d.RetryAfter), ResetAfter: millis(d.ResetAfter),
 	}
@@ -54,7 +62,9 @@ func newLimit() *cobra.Command {
 		Use:   "limit",
 		Short: "Take from a rate limit, look at it, forget what was taken",
 		Long: `Take from a rate limit, look at it, or forget what was taken. Its state is that of
-the library's ratelimit.Limiter under the same name.
+the library's ratelimit.Limiter under the same name. With --throttle NAME is a
+key of CL.THROTTLE, of this server or of the redis-cell module: other limits,
+even where the names are the same.
 
 Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key holds
 something else; 69 no server; 75 over the limit.`,
@@ -69,10 +79,13 @@ something else; 69 no server; 75 over the limit.`,
 type limitFlags struct {
 	serverFlags
 
-	rate   rate
-	burst  int
-	asJSON bool
+	rate     rate
+	burst    int
+	throttle bool
+	asJSON   bool
 }
+
+const throttleUsage = "NAME is a key of CL.THROTTLE or redis-cell, whose max_burst is one less than --burst"
 
 func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error)) *cobra.Command {
 	cmd.Args = oneLimit
@@ -80,12 +93,16 @@ func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l
 	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s; without it that which the server keeps for NAME")
 	flags.IntVar(&f.burst, "burst", 0, "how much may come at once (default as much as the rate gives in its time)")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
-	onThisLine(flags, "rate", "burst", "json")
+	flags.BoolVar(&f.throttle, "throttle", false, throttleUsage)
+	onThisLine(flags, "rate", "burst", "throttle", "json")
 	f.flags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts := ratelimit.Options{Stored: true}
 		if f.rate != (rate{}) {
-			opts = ratelimit.Options{Limit: ratelimit.Limit{Rate: f.rate.n, Period: f.rate.per, Burst: f.burst}}
+			opts = ratelimit.Options{Limit: ratelimit.Limit{Rate: f.rate.n, Period: f.rate.per, Burst: f.burst}, BareKeys: f.throttle}
+		}
+		if f.throttle && opts.Stored {
+			return usagef("a key of CL.THROTTLE keeps no limit: give one with --rate")
 		}
 		if cmd.Flags().Changed("burst") && (f.burst < 1 || opts.Stored) {
 			return usagef("burst is %d; want at least 1, and --rate with it", f.burst)
@@ -99,10 +116,39 @@ func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l
 			if err != nil {
 				return limitFault(args[0], err)
 			}
-			return f.print(cmd, limitStateOf(args[0], d))
+			f.hint(ctx, cmd, client, opts, args[0], d)
+			return f.print(cmd, limitStateOf(args[0], f.kind(), d))
 		})
 	}
 	return cmd
+}
+
+func (f *limitFlags) kind() string {
+	if f.throttle {
+		return throttleKind
+	}
+	return limiterKind
+}
+
+// hint says so when nothing was taken from the limit, but from one of the other kind whose name is
+// the same.
+func (f *limitFlags) hint(ctx context.Context, cmd *cobra.Command, client *redoubt.Client, opts ratelimit.Options, name string, d ratelimit.Decision) {
+	if opts.Stored || d.Taken > 0 || d.ResetAfter > 0 {
+		return
+	}
+	opts.BareKeys = !opts.BareKeys
+	l, err := ratelimit.New(client, opts)
+	if err != nil {
+		return
+	}
+	other, err := l.Peek(ctx, name)
+	switch {
+	case err != nil || other.ResetAfter == 0: // there is none, or something else
+	case f.throttle:
+		cmd.PrintErrf("redoubt: there is a limit %q of the library, which is another: see it without --throttle\n", name)
+	default:
+		cmd.PrintErrf("redoubt: there is a limit of CL.THROTTLE with the key %q, which is another: see it with --throttle\n", name)
+	}
 }
 
 func (f *limitFlags) print(cmd *cobra.Command, s limitState) error {
@@ -164,7 +210,8 @@ func newLimitPeek() *cobra.Command {
 
 Exit codes: 0 there is at least one; 64 wrong usage; 65 the key
 holds something else; 69 no server; 75 there is none.`,
-		Example: `  redoubt limit peek mail:42 --rate 10/h --burst 3`,
+		Example: `  redoubt limit peek mail:42 --rate 10/h --burst 3
+  redoubt limit peek user:42 --rate 30/m --burst 16 --throttle   # CL.THROTTLE user:42 15 30 60`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
 		return l.Peek(ctx, name)
 	})
@@ -172,6 +219,7 @@ holds something else; 69 no server; 75 there is none.`,
 
 func newLimitReset() *cobra.Command {
 	var f serverFlags
+	var throttle bool
 	cmd := &cobra.Command{
 		Use:   "reset NAME",
 		Short: "Forget what was taken from a limit",
@@ -183,7 +231,11 @@ Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no serve
 		Args:    oneLimit,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-				l, err := ratelimit.New(client, ratelimit.Options{Stored: true})
+				opts := ratelimit.Options{Stored: true}
+				if throttle {
+					opts = ratelimit.Options{Limit: ratelimit.PerSecond(1), BareKeys: true} // any limit: it is forgotten
+				}
+				l, err := ratelimit.New(client, opts)
 				if err == nil {
 					err = l.Reset(ctx, args[0])
 				}
@@ -194,6 +246,8 @@ Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no serve
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell")
+	onThisLine(cmd.Flags(), "throttle")
 	f.flags(cmd.Flags())
 	return cmd
 }

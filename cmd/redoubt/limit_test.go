@@ -30,7 +30,7 @@ func TestLimit(t *testing.T) {
 			}
 			return s
 		}
-		if got := state(0, "peek", "mail", "--rate", "2/h", "--burst", "3"); got != (limitState{Name: "mail", Allowed: true, Rate: 2, Period: 3_600_000, Burst: 3, Remaining: 3}) {
+		if got := state(0, "peek", "mail", "--rate", "2/h", "--burst", "3"); got != (limitState{Name: "mail", Kind: "limiter", Allowed: true, Rate: 2, Period: 3_600_000, Burst: 3, Remaining: 3}) {
 			t.Errorf("peek: %+v", got)
 		}
 		if got := state(0, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "2"); got.Taken != 2 || got.Remaining != 1 || got.ResetAfter < 3_500_000 || got.ResetAfter > 3_600_000 {
@@ -61,11 +61,38 @@ func TestLimit(t *testing.T) {
 			t.Errorf("a bad name: %q", stderr)
 		}
 
+		// A key of CL.THROTTLE is another limit, and each says so of the other.
+		client := clienttest.Open(t, url)
+		call, err := ratelimit.NewThrottle(15, 30, 60, 4) // CL.THROTTLE cell 15 30 60 4
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := call.Reply(client.Do(t.Context(), call.Cmd("cell"))); err != nil || reply[2] != 12 {
+			t.Fatalf("CL.THROTTLE: %v, %v", reply, err)
+		}
+		cell := []string{"cell", "--rate", "30/m", "--burst", "16"}
+		if out, stderr := limit(0, "peek", cell...); out != "16 of 16 left\n" || stderr != "redoubt: there is a limit of CL.THROTTLE with the key \"cell\", which is another: see it with --throttle\n" {
+			t.Errorf("without --throttle: %q, %q", out, stderr)
+		}
+		if got := state(0, "try", append(cell, "--throttle", "--n", "2")...); got.Kind != "throttle" || got.Remaining != 10 {
+			t.Errorf("with --throttle: %+v", got)
+		}
+		if reply, err := call.Reply(client.Do(t.Context(), call.Cmd("cell"))); err != nil || reply[2] != 6 {
+			t.Errorf("CL.THROTTLE again: %v, %v", reply, err)
+		}
+		limit(0, "try", cell...)
+		limit(0, "reset", "cell", "--throttle")
+		if out, stderr := limit(0, "peek", append(cell, "--throttle")...); out != "16 of 16 left\n" || stderr != "redoubt: there is a limit \"cell\" of the library, which is another: see it without --throttle\n" {
+			t.Errorf("after reset --throttle: %q, %q", out, stderr)
+		}
+		if _, stderr := limit(exitUsage, "peek", "cell", "--throttle"); !strings.Contains(stderr, "a key of CL.THROTTLE keeps no limit: give one with --rate") {
+			t.Errorf("without --rate: %q", stderr)
+		}
+
 		// The state is the library's, and so is the limit that the server keeps.
 		if _, stderr := limit(exitUsage, "try", "api"); !strings.Contains(stderr, `the server keeps no limit for "api": give one with --rate`) {
 			t.Errorf("not kept: %q", stderr)
 		}
-		client := clienttest.Open(t, url)
 		l, err := ratelimit.New(client, ratelimit.Options{Stored: true})
 		if err != nil {
 			t.Fatal(err)
