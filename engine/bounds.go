@@ -42,6 +42,9 @@ type replyTooLarge string
 // longReply is the length in bytes from which the time to make a reply is worth a stir.
 const longReply = 128 << 10
 
+// headerBytes is at least what the header and the end of one element of a reply take.
+const headerBytes = 32
+
 // room ends the command when there is no room for n more bytes of its reply. A command like
 // LPOP, which removes what it replies with, is not ended: the client would lose the data.
 func (c *call) room(n int) {

@@ -79,6 +79,19 @@ func (c *call) replyField(h *hash, name []byte) {
 	c.null()
 }
 
+// roomForFields is room for a reply that has all of the fields.
+func (c *call) roomForFields(h *hash, fields [][]byte) {
+	n := 0
+	if h != nil {
+		for _, name := range fields {
+			if f, ok := h.get(name); ok {
+				n += len(f.value)
+			}
+		}
+	}
+	c.room(n + headerBytes*(len(fields)+1))
+}
+
 func cmdHget(c *call) {
 	if h, ok := c.getHash(c.read(c.args[1])); ok {
 		c.replyField(h, c.args[2])

@@ -333,6 +333,7 @@ func cmdHgetex(c *call) {
 	if !ok {
 		return
 	}
+	c.roomForFields(h, fields) // or else it ends here, before it changes anything
 	c.array(len(fields))
 	event := ""
 	for _, name := range fields {

@@ -239,6 +239,7 @@ func (l *list) unlink(k *chunk) {
 	} else {
 		k.next.prev = k.prev
 	}
+	k.prev, k.next, k.buf = nil, nil, nil // own stays as long as the list, and would keep them
 }
 
 // A place is an element of a list. Changes elsewhere make it invalid.

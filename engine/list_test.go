@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -149,4 +150,42 @@ func sameList(t *testing.T, l *list, want []string) {
 	if p.ok() || q.ok() {
 		t.Fatal("there are places beyond the ends")
 	}
+}
+
+// TestListGivesBackChunks: a queue that is never empty keeps no more than it has, also after an LREM
+// in a script, which makes the list anew.
+func TestListGivesBackChunks(t *testing.T) {
+	element := strings.Repeat("x", 100)
+	for name, prepare := range map[string]func(l *list) *list{
+		"pushed": func(l *list) *list { return l },
+		"made anew": func(l *list) *list {
+			rest, _ := l.withoutEqual("none", 0, func(int) {})
+			l.become(rest)
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(list)
+			for range 100 {
+				l.pushBack(element)
+			}
+			l = prepare(l)
+			before := heap()
+			for range 200_000 {
+				l.pushBack(element)
+				l.popFront()
+			}
+			if after := heap(); after > before+4<<20 {
+				t.Errorf("%d elements take %d KiB more than before", l.len(), (after-before)>>10)
+			}
+			runtime.KeepAlive(l)
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -241,6 +241,7 @@ func (c *call) move(fromLeft, toLeft bool, timeout time.Duration, blocking bool)
 	if !ok {
 		return
 	}
+	c.room(len(from.end(fromLeft).value()) + headerBytes) // or else it ends here, before it changes anything
 	to := from
 	if string(src) != string(dst) {
 		other := c.write(dst)

@@ -29,7 +29,7 @@ func cmdLrem(c *call) {
 		default:
 			var rest *list
 			rest, removed = l.withoutEqual(text(c.args[3]), count, c.work)
-			*l = *rest
+			l.become(rest)
 		}
 	} else {
 		removed = l.removeEqual(text(c.args[3]), count)
@@ -42,6 +42,12 @@ func cmdLrem(c *call) {
 		c.removeEmpty(key)
 	}
 	c.int(int64(removed))
+}
+
+// become makes l the list that other is. other is not used any more.
+func (l *list) become(other *list) {
+	*l = *other
+	l.own = chunk{} // the first chunk is still other's own
 }
 
 // find returns the place of the first element equal to s, or of the last.

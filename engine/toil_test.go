@@ -34,6 +34,7 @@ var toils = []string{
 	"SET out 3MB", "SET bits 3MB GET", "MSET out 3MB out 3MB", "GETSET bits 3MB", "COPY bits out", "COPY bits out; GETDEL out",
 	"COPY bits out; APPEND out x", "COPY bits out; SETRANGE out 4000000 x", "COPY bits out; SETBIT out 32000000 1", "COPY bits out; BITFIELD out SET u8 32000000 1",
 	"COPY long out; LPOP out 70000", "COPY long out; RPOP out 69000", "COPY long out; LMPOP 1 out RIGHT COUNT 69000", "COPY same out; LREM out 0 x", "COPY same out; LREM out -69999 x", "COPY long out; LREM out 1 69000", "COPY long out; LREM out -1 1",
+	"COPY heavy out; LMOVE out out LEFT RIGHT", "COPY wide out; HGETEX out PXAT 1 FIELDS 2 a b",
 	"COPY set out; SPOP out 20000", "COPY slong out; SPOP out 69000",
 	"COPY zset out; ZPOPMIN out 20000", "COPY zlong out; ZPOPMAX out 69000", "COPY zlong out; ZMPOP 1 out MIN COUNT 69000", "COPY zlong out; ZREMRANGEBYSCORE out 1 69000",
 }
@@ -51,6 +52,8 @@ func toilData(e *Engine) {
 	run(s, "SET text "+strings.Repeat("abcde", 300))
 	run(s, "SET text2 "+strings.Repeat("edcba", 300))
 	run(s, "SET bits "+strings.Repeat("\xff", 3<<20))
+	run(s, "RPUSH heavy "+strings.Repeat("x", 3<<20)+" y")
+	run(s, "HSET wide a x b "+strings.Repeat("x", 3<<20))
 	run(s, "PFADD hll a b c")
 }
 
