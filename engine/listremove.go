@@ -75,7 +75,7 @@ func removals(count int64) int64 {
 	return count
 }
 
-// withoutEqual returns a copy from which removeEqual has removed what it does.
+// withoutEqual returns a copy without the elements that removeEqual would remove.
 func (l *list) withoutEqual(s string, count int64, work func(int)) (rest *list, removed int) {
 	rest = newList().v.(*list)
 	limit := removals(count)

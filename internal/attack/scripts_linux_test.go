@@ -45,7 +45,8 @@ var hungry = []string{
 	"local t={} for i=1,100 do t[i]=string.reverse(string.upper(string.rep('x',9*1024*1024))):sub(1,1) end return #t",
 	"return {string.byte(string.rep('x',50*1024*1024),1,-1)}",
 	"local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]",
-	"for i=1,1000 do redis.call('SET',KEYS[1],string.rep('x',20*1024*1024)) end return 1",
+	// Nothing kills a script that has written, so this one must end by itself before victims give up.
+	"for i=1,100 do redis.call('SET',KEYS[1],string.rep('x',20*1024*1024)) end return 1",
 }
 
 // hastens sets the time after which a script can be killed, and others are told BUSY.
