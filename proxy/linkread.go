@@ -128,7 +128,7 @@ func (l *link) shrunk() {
 	}
 }
 
-// yield slows down the reading of a large reply that travels apart, while the shared connection is
+// yield slows down the reading of a huge reply that travels apart, while the shared connection is
 // congested. The server and this process then have more time for that connection. Where replies
 // have a time-out, they don't yield.
 func (l *link) yield() {
@@ -237,7 +237,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 		if take != nil && from == to {
 			given = take.Take()
 		}
-		if len(buf) > maxIdleBuffer {
+		if l.huge {
 			l.yield()
 		}
 		if given == nil {
