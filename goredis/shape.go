@@ -1,7 +1,6 @@
 package goredis
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,7 +24,7 @@ func shaped(args []any, reply any) any {
 		switch v[0].(type) {
 		case []any:
 			if flatPairs[strings.ToLower(nameOf(args))] {
-				return value(slices.Concat(pairsOf(v)...))
+				return value(flattened(v))
 			}
 			humanCoordinates(args, v)
 		case nil:
@@ -45,16 +44,17 @@ func nameOf(args []any) string {
 	return name
 }
 
-func pairsOf(replies []any) [][]any {
-	pairs := make([][]any, 0, len(replies))
-	for _, r := range replies {
-		if pair, ok := r.([]any); ok {
-			pairs = append(pairs, pair)
+// flattened returns the elements of pairs.
+func flattened(pairs []any) []any {
+	flat := make([]any, 0, 2*len(pairs))
+	for _, p := range pairs {
+		if pair, ok := p.([]any); ok {
+			flat = append(flat, pair...)
 		} else {
-			pairs = append(pairs, []any{r})
+			flat = append(flat, p)
 		}
 	}
-	return pairs
+	return flat
 }
 
 // streams lays a map of streams out as RESP2 does: an array of the name and the entries for each

@@ -57,8 +57,8 @@ func (s *spell) lasts() bool {
 
 // turn waits for a turn, and for one of the ration first if it takes one.
 func (u *Upstream) turn(wait func() context.Context, timeout time.Duration, ration bool) error { //nolint:revive // the parameter is what the command is
-	began := time.Now()
 	if ration {
+		began := time.Now()
 		if err := u.turnOf(&u.sides.ration, wait, timeout); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -135,14 +136,9 @@ func (c *session) wary(queued uint64, elements int) bool {
 
 // argsOf returns how many words a command has, from its first line.
 func argsOf(command []byte) int {
-	n := 0
-	for _, b := range command[min(1, len(command)):] {
-		if b < '0' || b > '9' || n > 1<<20 {
-			break
-		}
-		n = 10*n + int(b-'0')
-	}
-	return n
+	head, _, _ := bytes.Cut(command, []byte("\r\n"))
+	n, _ := resp.ParseInt(bytes.TrimPrefix(head, []byte("*")))
+	return int(n)
 }
 
 // apartTurn returns what [proxy.Timed.SendApart] calls to wait. stop follows.

@@ -85,15 +85,13 @@ type limitFlags struct {
 	asJSON   bool
 }
 
-const throttleUsage = "NAME is a key of CL.THROTTLE or redis-cell, whose max_burst is one less than --burst"
-
 func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error)) *cobra.Command {
 	cmd.Args = oneLimit
 	flags := cmd.Flags()
 	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s; without it that which the server keeps for NAME")
 	flags.IntVar(&f.burst, "burst", 0, "how much may come at once (default as much as the rate gives in its time)")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
-	flags.BoolVar(&f.throttle, "throttle", false, throttleUsage)
+	flags.BoolVar(&f.throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell, whose max_burst is one less than --burst")
 	onThisLine(flags, "rate", "burst", "throttle", "json")
 	f.flags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
