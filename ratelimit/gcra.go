@@ -20,16 +20,30 @@ type gcra struct {
 }
 
 // cost is the increment of the TAT by n tokens. It saturates, which changes no
-// outcome: an increment above the tolerance is refused however large it is, and
-// one that gives back more than was taken gives back all.
+// decision: an increment above the tolerance is refused however large it is.
 func (g gcra) cost(n int64) int64 { return mul(g.interval, n) }
 
 // args appends what scripts take for one limit: the increment, then the
 // tolerance.
 func (g gcra) args(to []string, increment int64) []string {
 	incS, incNS := split(increment)
-	tolS, tolNS := split(g.tolerance)
-	return append(to, incS, incNS, tolS, tolNS)
+	return g.tolerated(append(to, incS, incNS))
+}
+
+// argsFor is args for n tokens, at least 0. The increment doesn't saturate at
+// 292 years: with reservations more can be out, and a refund gives it back.
+func (g gcra) argsFor(to []string, n int64) []string {
+	hi, lo := bits.Mul64(uint64(g.interval), uint64(n)) //nolint:gosec // both are at least 0
+	if hi >= second/2 {
+		hi, lo = second/2-1, 0 // 2^63 seconds
+	}
+	s, ns := bits.Div64(hi, lo, second)
+	return g.tolerated(append(to, strconv.FormatUint(s, 10), strconv.FormatUint(ns, 10)))
+}
+
+func (g gcra) tolerated(to []string) []string {
+	s, ns := split(g.tolerance)
+	return append(to, s, ns)
 }
 
 // now is how long gcra.lua is to wait for tokens that are taken now or not at

@@ -154,11 +154,11 @@ func newTerms(first Limit, and []Limit) (terms, error) {
 	return t, errors.Join(errs...)
 }
 
-// args are those of gcra.lua for n tokens, behind the ones given.
+// args are those of gcra.lua for n tokens, at least 0, behind the ones given.
 func (t *terms) args(lead []string, n int64) []string {
 	args := slices.Grow(slices.Clone(lead), 4*len(t.rates))
 	for _, g := range t.rates {
-		args = g.args(args, g.cost(n))
+		args = g.argsFor(args, n)
 	}
 	return args
 }

@@ -231,6 +231,25 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// Reservations can reach further ahead than one limit does: 292 years. One
+// refund gives them all back.
+func TestRefundOfCenturies(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, w *world) {
+		century := ratelimit.Limit{Rate: 1, Period: 100 * 365 * 24 * time.Hour, Burst: 2}
+		stored := w.storedLimiter(t)
+		must(t, stored.Set(t.Context(), "stored", century))
+		for name, l := range map[string]*ratelimit.Limiter{"own": w.limiter(t, century), "stored": stored} {
+			for range 4 {
+				_, err := l.Reserve(t.Context(), name, 1)
+				must(t, err)
+			}
+			if d, err := l.Refund(t.Context(), name, 4, ""); err != nil || d.Remaining != 2 || d.ResetAfter != 0 {
+				t.Errorf("%s: after the refund of all %s, %v", name, show(d), err)
+			}
+		}
+	})
+}
+
 // A cancellation that is repeated before its time comes gives nothing, however
 // long after.
 func TestCancelLongAfter(t *testing.T) {
