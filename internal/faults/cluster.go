@@ -91,7 +91,9 @@ func failover(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	pause(ctx, TTL)
 	primary.Kill()
 	if s.Kind == Cluster {
-		replica.CLI("CLUSTER", "FAILOVER", "TAKEOVER")
+		if reply := replica.CLI("CLUSTER", "FAILOVER", "TAKEOVER"); reply != "OK" {
+			t.Fatalf("failover: %s", reply)
+		}
 	} else {
 		replica.CLI("REPLICAOF", "NO", "ONE")
 		addr := replica.Addr()
@@ -107,7 +109,9 @@ func failover(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	<-ctx.Done()
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(primary.CLI("INFO", "replication"), "master_link_status:up"); {
 		if time.Now().After(deadline) {
-			t.Fatal("the old primary does not follow the new one")
+			t.Fatalf("the old primary, %s, does not follow the new one, %s:\n%s\n%s\n%s\n%s", primary.Addr(), replica.Addr(),
+				primary.CLI("INFO", "replication"), primary.CLI("CLUSTER", "NODES"),
+				replica.CLI("INFO", "replication"), replica.CLI("CLUSTER", "NODES"))
 		}
 	}
 }
