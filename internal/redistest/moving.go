@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -70,7 +71,38 @@ func (c *Cluster) move(slot int, from, to *Server, during func()) error {
 			return err
 		}
 	}
-	return within(c.agreed)
+	return within(func() error {
+		for _, s := range c.masters(to, from) {
+			table, err := s.text("CLUSTER", "NODES")
+			if err != nil {
+				return err
+			}
+			if !hasSlot(table, ids[to], slot) { // by gossip from before it moved
+				return errors.Join(fmt.Errorf("%s has not heard of it", s.Addr()), setslot(s, "NODE", ids[to]))
+			}
+		}
+		return c.agreed()
+	})
+}
+
+// hasSlot reports whether the node with the id has a slot, by the table of CLUSTER NODES.
+func hasSlot(table, id string, slot int) bool {
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 8 || f[0] != id {
+			continue
+		}
+		return slices.ContainsFunc(f[8:], func(run string) bool { // 42, 0-5460, or [42-<-node]
+			first, last, several := strings.Cut(run, "-")
+			if !several {
+				last = first
+			}
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			return err1 == nil && err2 == nil && from <= slot && slot <= to
+		})
+	}
+	return false
 }
 
 // masters returns the nodes that are masters now and answer, those of first before the rest.
