@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 )
 
 // This file is the scaling filter of RedisBloom, as the BF commands keep it: a chain
@@ -18,17 +19,19 @@ import (
 //	53 bytes for each link, as in the header of a dump
 //	20 bytes for the chain, as at the beginning of that header
 //	the logarithm of the last link's error rate, two doubles that are added
-//	"RdBloom1"
+//	8 random bytes, others for each chain and each part of a dump that is written to it
+//	"RdBloom2"
 //
 // What grows is at the end, so that the bits of a link never move, and one GETRANGE
 // from the end finds everything. The logarithm is there because the size of the next
-// link depends on every bit of it, and not every back end has the same log.
+// link depends on every bit of it, and not every back end has the same log. Whatever
+// changes the bits changes one of the last 52 bytes: the number of items, or the random ones.
 
 const (
 	linkBytes  = 53
 	chainBytes = 20
-	chainMagic = "RdBloom1"
-	tailBytes  = chainBytes + 16 + len(chainMagic)
+	chainMagic = "RdBloom2"
+	tailBytes  = chainBytes + 16 + 8 + len(chainMagic)
 
 	// Options of the module: bits are not rounded to a power of two, hashes have 64
 	// bits, no second link.
@@ -36,8 +39,12 @@ const (
 	force64    = 4
 	nonScaling = 8
 
-	// maxString is how long a string may be on Redis.
-	maxString = 512 << 20
+	// MaxChainBytes bounds the string of a chain. A server fills a new one with zeros, and
+	// moves one that grows, both without doing anything else meanwhile: 16 MiB take it 10 ms.
+	MaxChainBytes = 16 << 20
+	// MaxChainLinks bounds the links that a dump may have. No chain comes to have more
+	// than 1,100 by itself: the error rate of the next would be 0.
+	MaxChainLinks = 10_000
 	// MaxChainErrorRate is what larger error rates of a chain become.
 	MaxChainErrorRate = 0.25
 	// maxChainHashes is more than any error rate above 0 needs.
@@ -45,8 +52,8 @@ const (
 )
 
 var (
-	// ErrTooLarge is matched when a chain would take more than a string can hold.
-	ErrTooLarge = errors.New("bloom: the filter would take more than 512 MB, which is the longest string")
+	// ErrTooLarge is matched when a chain would have more than MaxChainBytes or MaxChainLinks.
+	ErrTooLarge = errors.New("bloom: the filter would take more than 16 MiB, or have more than 10,000 links")
 
 	// ErrBadDump is matched when the header of a dump is not one.
 	ErrBadDump = errors.New("bloom: received bad data")
@@ -81,10 +88,12 @@ type link struct {
 
 // A chain is what is at the end of the string.
 type chain struct {
-	size    uint64
-	options uint32
-	growth  uint32
-	links   []link
+	size      uint64
+	options   uint32
+	growth    uint32
+	links     []link
+	high, low float64 // their sum is the logarithm of the last link's error rate
+	version   uint64
 }
 
 // Both are those of the module, which are not ln(2) and its square in the last places.
@@ -114,7 +123,41 @@ func newChain(s ChainSpec) chain {
 	}
 	log, _ := logarithm(rate)
 	c.links = []link{newLink(uint64(s.Capacity), rate, log)} //nolint:gosec // at least 1
+	return c.begin()
+}
+
+// begin fills in what a dump's header doesn't have.
+func (c chain) begin() chain {
+	c.high, c.low = logarithm(c.last().rate)
+	c.version = rand.Uint64()
 	return c
+}
+
+func (c chain) last() *link { return &c.links[len(c.links)-1] }
+
+// grow adds a link and returns ItemNew, or what becomes of an item without one. It
+// calculates as chain_insert.lua does.
+func (c *chain) grow() int64 {
+	const half = -0.6931471805599453
+	sum := c.high + half
+	part := sum - c.high
+	rest := c.low - 2.3190468138462996e-17 + ((c.high - (sum - part)) + (half - part))
+	log := sum + rest
+	last := c.last()
+	entries, rate := float64(last.entries)*float64(c.growth), last.rate*0.5
+	switch {
+	case entries < 1 || rate <= 0:
+		return ItemNoLink
+	case entries > 8*MaxChainBytes: // an item takes more than a bit
+		return ItemTooLong
+	}
+	l := newLink(uint64(entries), rate, log)
+	if c.dataLen()+l.bytes+uint64((len(c.links)+1)*linkBytes+tailBytes) > MaxChainBytes {
+		return ItemTooLong
+	}
+	c.links = append(c.links, l)
+	c.high, c.low = log, rest-(log-sum)
+	return ItemNew
 }
 
 // dataLen is the length of all links.
@@ -127,18 +170,21 @@ func (c chain) dataLen() (n uint64) {
 
 // tail is what stands behind the bits in the string.
 func (c chain) tail() (string, error) {
-	if n := c.dataLen() + uint64(len(c.links)*linkBytes+tailBytes); n > maxString {
+	if n := c.dataLen() + uint64(len(c.links)*linkBytes+tailBytes); n > MaxChainBytes {
 		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
 	}
-	var b []byte
+	return string(c.appendTail(nil)), nil
+}
+
+func (c chain) appendTail(b []byte) []byte {
 	for _, l := range c.links {
 		b = l.append(b)
 	}
 	b = c.append(b)
-	high, low := logarithm(c.links[len(c.links)-1].rate)
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(high))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(low))
-	return string(append(b, chainMagic...)), nil
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.high))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.low))
+	b = binary.LittleEndian.AppendUint64(b, c.version)
+	return append(b, chainMagic...)
 }
 
 func (c chain) append(b []byte) []byte {
@@ -188,7 +234,11 @@ func parseTail(s string) (chain, bool) {
 	}
 	head, links := s[len(s)-tailBytes:], s[:len(s)-tailBytes]
 	n := binary.LittleEndian.Uint32([]byte(head[8:12]))
-	return parseChain(head, links), uint64(len(links)) == uint64(n)*linkBytes
+	c, rest := parseChain(head, links), []byte(head[chainBytes:])
+	c.high = math.Float64frombits(binary.LittleEndian.Uint64(rest))
+	c.low = math.Float64frombits(binary.LittleEndian.Uint64(rest[8:]))
+	c.version = binary.LittleEndian.Uint64(rest[16:])
+	return c, n > 0 && uint64(len(links)) == uint64(n)*linkBytes
 }
 
 // parseHeader reads the first part of a dump, with the checks that the module makes.
@@ -200,6 +250,9 @@ func parseHeader(s string) (chain, error) {
 	if n == 0 || uint64(len(s)-chainBytes) != n*linkBytes {
 		return chain{}, ErrBadDump
 	}
+	if n > MaxChainLinks {
+		return chain{}, ErrTooLarge
+	}
 	c := parseChain(s[:chainBytes], s[chainBytes:])
 	items := uint64(0)
 	for _, l := range c.links {
@@ -208,7 +261,7 @@ func parseHeader(s string) (chain, error) {
 			l.size > math.MaxUint64-items {
 			return chain{}, ErrBadDump
 		}
-		if l.bytes > maxString {
+		if l.bytes > MaxChainBytes {
 			return chain{}, ErrTooLarge
 		}
 		items += l.size
@@ -219,7 +272,7 @@ func parseHeader(s string) (chain, error) {
 	case c.options&^nonScaling != noRound|force64:
 		return chain{}, ErrOldDump
 	}
-	return c, nil
+	return c.begin(), nil
 }
 
 // logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles,

@@ -2,8 +2,10 @@ package bloom
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/luafile"
@@ -12,6 +14,7 @@ import (
 var (
 	chainReserveScript = luafile.Script(files, "bloom.chain_reserve")
 	chainInsertScript  = luafile.Script(files, "bloom.chain_insert")
+	chainCommitScript  = luafile.Script(files, "bloom.chain_commit")
 	chainExistsScript  = luafile.Script(files, "bloom.chain_exists")
 	chainHeaderScript  = luafile.Script(files, "bloom.chain_header")
 	chainChunkScript   = luafile.Script(files, "bloom.chain_chunk")
@@ -19,7 +22,7 @@ var (
 
 // ChainScripts returns the scripts of chains, for servers that load them ahead of use.
 func ChainScripts() []*redoubt.Script {
-	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainExistsScript, chainHeaderScript, chainChunkScript}
+	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainCommitScript, chainExistsScript, chainHeaderScript, chainChunkScript}
 }
 
 // The functions below are the BF commands of RedisBloom as commands for a server
@@ -42,7 +45,12 @@ const (
 	ChainNowhere ChainStatus = -2
 	// ChainTooLong: a part of a dump goes beyond the end of a link.
 	ChainTooLong ChainStatus = -3
+	// ChainTooMuch: one script would do too much; nothing is done.
+	ChainTooMuch ChainStatus = -4
 )
+
+// maxLooks is how many bits one script may look at for many items: some 5 ms.
+const maxLooks = 6000
 
 // What became of an item in [ChainInsertCmd].
 const (
@@ -61,11 +69,38 @@ func ChainReserveCmd(key string, s ChainSpec) (redoubt.Cmd, error) {
 	return call(chainReserveScript, 0, []string{key}, tail, decimal(int64(c.dataLen()))), err //nolint:gosec // tail has checked it
 }
 
+// ChainItems are the hashes of items.
+type ChainItems []chainItem
+
+// A chainItem is two hashes of an item. The second has the first as seed.
+type chainItem struct{ a, b uint64 }
+
+// HashItems returns the hashes of items, which it doesn't keep.
+func HashItems[T string | []byte](items []T) ChainItems {
+	hashes := make(ChainItems, len(items))
+	for i, item := range items {
+		a := murmur64A(string(item), 0xc6a4a7935bd1e995)
+		hashes[i] = chainItem{a, murmur64A(string(item), a)}
+	}
+	return hashes
+}
+
+func (items ChainItems) append(args []string) []string {
+	for _, item := range items {
+		var b [16]byte
+		binary.LittleEndian.PutUint64(b[:], item.a)
+		binary.LittleEndian.PutUint64(b[8:], item.b)
+		args = append(args, string(b[:]))
+	}
+	return args
+}
+
 // ChainInsertCmd adds items, to a chain that is made of s unless it is there; with nil
-// none is made. The error is that of [ChainReserveCmd].
-func ChainInsertCmd[T string | []byte](key string, s *ChainSpec, items []T) (redoubt.Cmd, error) {
-	args := make([]string, 3, 3+len(items))
-	args[1], args[2] = "0", decimal(maxString)
+// none is made. The error is that of [ChainReserveCmd]. Several items may be too many
+// for one script: see [ChainInsert].
+func ChainInsertCmd(key string, s *ChainSpec, items ChainItems) (redoubt.Cmd, error) {
+	args := make([]string, 4, 4+len(items))
+	args[1], args[2], args[3] = "0", decimal(MaxChainBytes), decimal(maxLooks)
 	if s != nil {
 		c := newChain(*s)
 		tail, err := c.tail()
@@ -74,7 +109,7 @@ func ChainInsertCmd[T string | []byte](key string, s *ChainSpec, items []T) (red
 		}
 		args[0], args[1] = tail, decimal(int64(c.dataLen())) //nolint:gosec // tail has checked it
 	}
-	return call(chainInsertScript, 0, []string{key}, appendHashes(args, items)...), nil
+	return call(chainInsertScript, 0, []string{key}, items.append(args)...), nil
 }
 
 // ReadInserted reads the reply to [ChainInsertCmd]: what became of each item.
@@ -84,18 +119,31 @@ func ReadInserted(r redoubt.Reply) (ChainStatus, []int64, error) {
 		return 0, nil, err
 	}
 	if len(n) == 0 {
-		return 0, nil, fmt.Errorf("bloom: reply of chain_insert.lua is empty")
+		return 0, nil, errors.New("bloom: reply of chain_insert.lua is empty")
 	}
 	return ChainStatus(n[0]), n[1:], nil
 }
 
-// ChainExistsCmd looks for items.
-func ChainExistsCmd[T string | []byte](key string, items []T) redoubt.Cmd {
-	return call(chainExistsScript, redoubt.ReadOnly, []string{key}, appendHashes(nil, items)...)
+// ChainExistsCmd looks for items. Several may be too many for one script: see
+// [ChainExists].
+func ChainExistsCmd(key string, items ChainItems) redoubt.Cmd {
+	return call(chainExistsScript, redoubt.ReadOnly, []string{key}, items.append([]string{decimal(maxLooks)})...)
 }
 
-// ReadExists reads the reply to [ChainExistsCmd]: 1 for each item that may be in.
-func ReadExists(r redoubt.Reply) ([]int64, error) { return readInts(r) }
+// ReadExists reads the reply to [ChainExistsCmd]: 1 for each of n items that may be in.
+// The status is ChainDone or ChainTooMuch.
+func ReadExists(r redoubt.Reply, n int) (ChainStatus, []int64, error) {
+	in, err := readInts(r)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(in) == 1 && in[0] == int64(ChainTooMuch):
+		return ChainTooMuch, nil, nil
+	case len(in) != n:
+		return 0, nil, fmt.Errorf("bloom: reply of chain_exists.lua has %d elements, want %d", len(in), n)
+	}
+	return ChainDone, in, nil
+}
 
 // ReadStatus reads the reply to [ChainReserveCmd].
 func ReadStatus(r redoubt.Reply) (ChainStatus, error) {
@@ -145,12 +193,13 @@ func ReadHeader(r redoubt.Reply) (ChainStatus, ChainInfo, error) {
 // signed is how C prints it.
 func signed(n uint64) int64 { return int64(n) } //nolint:gosec // as it says
 
-// ChunkBytes is the largest part of a dump.
-const ChunkBytes = 16 << 20
+// ChunkBytes is the largest part of a dump that is read or written in one step, which
+// takes a script 3 ms. Those of the module have 16 MiB: see [Chains.Load].
+const ChunkBytes = 2 << 20
 
 // ChainReadCmd reads the part of a dump that comes after the one that gave iter.
 func ChainReadCmd(key string, iter int64) redoubt.Cmd {
-	return call(chainChunkScript, redoubt.ReadOnly, []string{key}, position(iter), decimal(ChunkBytes), "", "", "0")
+	return call(chainChunkScript, redoubt.ReadOnly, []string{key}, position(iter), decimal(ChunkBytes), "", "", "0", "")
 }
 
 // ChainLoadCmd writes a part of a dump, as BF.LOADCHUNK takes it: iter is what came
@@ -163,6 +212,10 @@ func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
 	if iter >= int64(len(data)) {
 		at = position(iter - int64(len(data)))
 	}
+	bits := data
+	if at == position(-1) {
+		bits = "" // it is not looked at
+	}
 	if iter == 1 {
 		var c chain
 		if c, err = parseHeader(data); err == nil {
@@ -170,13 +223,14 @@ func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
 			length = int64(c.dataLen()) //nolint:gosec // tail has checked it
 		}
 	}
-	return call(chainChunkScript, 0, []string{key}, at, "0", data, tail, decimal(length)), err
+	version := string(binary.LittleEndian.AppendUint64(nil, rand.Uint64()))
+	return call(chainChunkScript, 0, []string{key}, at, "0", bits, tail, decimal(length), version), err
 }
 
 // position is where a part begins, given that it is counted from 1. What a double
 // doesn't hold is nowhere.
 func position(iter int64) string {
-	if iter < 1 || iter > maxString {
+	if iter < 1 || iter > MaxChainBytes {
 		return "-1"
 	}
 	return decimal(iter - 1)
@@ -211,16 +265,4 @@ func readInts(r redoubt.Reply) ([]int64, error) {
 	}
 	n := make([]int64, len(a))
 	return n, redoubt.Reply{Val: a}.Ints(n)
-}
-
-// appendHashes appends the two hashes of each item. The second has the first as seed.
-func appendHashes[T string | []byte](args []string, items []T) []string {
-	for _, item := range items {
-		var b [16]byte
-		first := murmur64A(string(item), 0xc6a4a7935bd1e995)
-		binary.LittleEndian.PutUint64(b[:], first)
-		binary.LittleEndian.PutUint64(b[8:], murmur64A(string(item), first))
-		args = append(args, string(b[:]))
-	}
-	return args
 }

@@ -31,3 +31,6 @@ func (f *Sliding) Sync() {
 
 // Logarithm is what links are sized by.
 var Logarithm = logarithm
+
+// InRounds makes c add and look for any number of items by rounds first.
+func (c *Chains) InRounds() { c.tryScript = 0 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"strconv"
@@ -25,7 +26,9 @@ const (
 	bfTooLong   = "ERR invalid chunk - Too big for current filter"
 	bfUnknown   = "Unknown argument received"
 	bfBadField  = "Invalid information value"
-	bfTooLarge  = "ERR redoubt: the filter would take more than 512 MB, which is the longest string"
+	bfTooLarge  = "ERR redoubt: the filter would take more than 16 MiB, or have more than 10000 links"
+	bfLongPart  = "ERR redoubt: a part of more than 2 MiB holds up the server when it is written in one step, as inside MULTI and in another database than its own"
+	bfTooMuch   = "ERR redoubt: so many items hold up the server when they are one step, as inside MULTI and in another database than its own: send fewer"
 	bfOldDump   = "ERR redoubt: the dump is of a filter from before RedisBloom 1.1"
 	bfCapacity  = 1 << 30
 	bfExpansion = 32768
@@ -35,7 +38,7 @@ const (
 type bfInsert struct {
 	spec   bloom.ChainSpec
 	create bool
-	items  [][]byte
+	items  bloom.ChainItems
 }
 
 // bfDefault is the chain that is made where nothing else is said.
@@ -119,7 +122,7 @@ func planReserveFilter(_ *Env, args [][]byte) Plan {
 }
 
 // planInsert parses BF.INSERT, by the first letters of the options as the module does.
-func planInsert(_ *Env, args [][]byte) Plan {
+func planInsert(env *Env, args [][]byte) Plan {
 	in := bfInsert{spec: bfDefault, create: true}
 	letter := func(a []byte, i int) byte {
 		if i >= len(a) {
@@ -136,7 +139,7 @@ func planInsert(_ *Env, args [][]byte) Plan {
 			if i == len(args) {
 				return Plan{Err: wrongArity("bf.insert")}
 			}
-			in.items = args[i:]
+			in.items = bloom.HashItems(args[i:])
 		case 'e', 'c':
 			if i == len(args) {
 				return Plan{Err: wrongArity("bf.insert")}
@@ -173,11 +176,12 @@ func planInsert(_ *Env, args [][]byte) Plan {
 		return Plan{Err: wrongArity("bf.insert")}
 	}
 	in.spec.Fixed = in.spec.Fixed || in.spec.Expansion == 0
-	return in.plan(args[1], appendItems)
+	return in.plan(env, args[1], appendItems)
 }
 
-// plan adds items, and answers with all or with the one of them.
-func (in bfInsert) plan(key []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
+// plan adds items, and answers with all or with the one of them. Several of them may be
+// too many for one script.
+func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
 	var spec *bloom.ChainSpec
 	if in.create {
 		spec = &in.spec
@@ -186,16 +190,38 @@ func (in bfInsert) plan(key []byte, reply func(dst []byte, p resp.Protocol, beca
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
-	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		switch status, became, err := bloom.ReadInserted(r); {
-		case err != nil:
-			return appendError(dst, err)
+	answer := func(dst []byte, p resp.Protocol, status bloom.ChainStatus, became []int64) []byte {
+		switch {
+		case status == bloom.ChainTooMuch:
+			return resp.AppendError(dst, bfTooMuch)
 		case status == bloom.ChainDone && len(became) > 0:
 			return reply(dst, p, became)
-		default:
-			return appendNoChain(dst, status)
 		}
+		return appendNoChain(dst, status)
+	}
+	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+		status, became, err := bloom.ReadInserted(r)
+		if err != nil {
+			return appendError(dst, err)
+		}
+		return answer(dst, p, status, became)
 	}}
+	if len(in.items) == 1 {
+		return once
+	}
+	return Plan{
+		Wait: func(ctx context.Context) Outcome {
+			status, became, err := env.chains.Insert(ctx, string(key), spec, in.items)
+			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
+				if err != nil {
+					return appendLibraryError(dst, err)
+				}
+				return answer(dst, p, status, became)
+			}}
+		},
+		Instead: func() Plan { return once },
+		Whole:   true,
+	}
 }
 
 // appendNoChain answers why there is no filter to work on.
@@ -227,18 +253,35 @@ func appendItemAdded(dst []byte, p resp.Protocol, became []int64) []byte {
 	return resp.AppendBool(dst, p, became[0] == bloom.ItemNew)
 }
 
-func planLook(args [][]byte, reply func(dst []byte, p resp.Protocol, in []int64) []byte) Plan {
-	cmd := bloom.ChainExistsCmd(string(args[1]), args[2:])
-	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		in, err := bloom.ReadExists(r)
-		if err == nil && len(in) != len(cmd.Args) {
-			err = errors.New("bloom: the reply has another number of items")
-		}
-		if err != nil {
+func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, in []int64) []byte) Plan {
+	key, items := string(args[1]), bloom.HashItems(args[2:])
+	cmd := bloom.ChainExistsCmd(key, items)
+	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+		switch status, in, err := bloom.ReadExists(r, len(items)); {
+		case err != nil:
 			return appendError(dst, err)
+		case status == bloom.ChainTooMuch:
+			return resp.AppendError(dst, bfTooMuch)
+		default:
+			return reply(dst, p, in)
 		}
-		return reply(dst, p, in)
 	}}
+	if len(items) == 1 {
+		return once
+	}
+	return Plan{
+		Wait: func(ctx context.Context) Outcome {
+			in, err := env.chains.Exists(ctx, key, items)
+			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
+				if err != nil {
+					return appendLibraryError(dst, err)
+				}
+				return reply(dst, p, in)
+			}}
+		},
+		Instead: func() Plan { return once },
+		Whole:   true,
+	}
 }
 
 // planHeader reads what a filter is, and answers by reply.
@@ -332,18 +375,19 @@ func planDump(_ *Env, args [][]byte) Plan {
 	}}
 }
 
-func planLoad(_ *Env, args [][]byte) Plan {
+func planLoad(env *Env, args [][]byte) Plan {
 	iter, ok := integer(args[2])
 	if !ok {
 		return Plan{Err: "ERR Second argument must be numeric"}
 	}
 	size := int64(len(args[3]))
-	cmd, fault := bloom.ChainLoadCmd(string(args[1]), iter, string(args[3]))
-	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		status, _, err := bloom.ReadPart(r)
+	if size > bloom.MaxChainBytes {
+		return Plan{Err: bfTooLong}
+	}
+	key, data := string(args[1]), string(args[3])
+	cmd, fault := bloom.ChainLoadCmd(key, iter, data)
+	answer := func(dst []byte, status bloom.ChainStatus) []byte {
 		switch {
-		case err != nil:
-			return appendError(dst, err)
 		case status == bloom.ChainMissing && iter == 1:
 			switch {
 			case errors.Is(fault, bloom.ErrTooLarge):
@@ -364,7 +408,29 @@ func planLoad(_ *Env, args [][]byte) Plan {
 			return resp.AppendError(dst, bfTooLong)
 		}
 		return resp.AppendSimple(dst, "OK")
-	}}
+	}
+	if bloom.LoadsAtOnce(iter, data) {
+		return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+			status, _, err := bloom.ReadPart(r)
+			if err != nil {
+				return appendError(dst, err)
+			}
+			return answer(dst, status)
+		}}
+	}
+	return Plan{
+		Wait: func(ctx context.Context) Outcome {
+			status, err := env.chains.Load(ctx, key, iter, data)
+			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
+				if err != nil {
+					return appendLibraryError(dst, err)
+				}
+				return answer(dst, status)
+			}}
+		},
+		Instead: func() Plan { return Plan{Err: bfLongPart} },
+		Whole:   true,
+	}
 }
 
 func wrongArity(name string) string {

@@ -12,7 +12,8 @@ var (
 
 	docWrongType = "`" + wrongType + "`"
 	docArity     = func(name string) string { return "`" + wrongArity(name) + "`" }
-	docTooLarge  = "`" + bfTooLarge + "`: where the module would take more memory"
+	docTooLarge  = "`" + bfTooLarge + "`: where the module would take more memory, in one piece, which holds up a server when it is made or moved"
+	docTooMuch   = "`" + bfTooMuch + "`"
 
 	bfSpecArgs = []Arg{
 		{Name: "expansion", Type: "integer", Token: "EXPANSION", Use: Optional, Summary: "how many times as large each filter is as the one before that is full: 0 to 32768. Defaults to 2; 0 is NONSCALING"},
@@ -20,6 +21,7 @@ var (
 	}
 	bfErrorRate = "how often the answer for an item that was never added may be 1, together for all filters that follow: above 0, below 1, where more than 0.25 counts as that"
 	bfOnModule  = "Where the server behind has the RedisBloom module, the command is passed to it."
+	bfSteps     = "Many items are added in steps, in their order, so that the server behind serves others in between: they may see some of the items before all are in, and an error leaves those that are. Inside MULTI there is one step, which takes some hundred items, and one item where there are 1,000 filters."
 	bfNew       = "1, in RESP3 true, when the item is new, 0 or false when it may have been added before"
 )
 
@@ -53,7 +55,7 @@ var bloomCommands = []*Command{
 		Examples: []Example{{"BF.RESERVE seen 0.01 1000", "OK"}},
 		Notes: []string{
 			"A filter is one string under the client's key, with the bits, positions and sizes of the module; what BF.SCANDUMP gives loads into it, and the reverse. TYPE says `string`, where the module has `MBbloom--`, so DUMP and RESTORE don't go between the two.",
-			"A string holds 512 MB, which is 448,000,000 items at an error rate of 0.01 in a filter that doesn't scale. For more, and in less memory, Go programs have package `bloom`.",
+			"16 MiB are 14,000,000 items at an error rate of 0.01 in a filter that doesn't scale. For more, and in less memory, Go programs have package `bloom`.",
 		},
 		Plan: planReserveFilter,
 	}),
@@ -67,8 +69,8 @@ var bloomCommands = []*Command{
 		Reply:      "Integer, in RESP3 a boolean: " + bfNew + ".",
 		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`: it would be too small or its error rate 0", docWrongType, docTooLarge},
 		Examples:   []Example{{"BF.ADD seen ann", "(integer) 1"}},
-		Plan: func(_ *Env, args [][]byte) Plan {
-			return bfInsert{bfDefault, true, args[2:]}.plan(args[1], appendItemAdded)
+		Plan: func(env *Env, args [][]byte) Plan {
+			return bfInsert{bfDefault, true, bloom.HashItems(args[2:])}.plan(env, args[1], appendItemAdded)
 		},
 	}),
 	bloomCommand(Command{
@@ -79,10 +81,11 @@ var bloomCommands = []*Command{
 		Flags:      []string{"write", "denyoom"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
 		Reply:      "Array, of each item: " + bfNew + ". It ends with an error at the first item for which there is no room.",
-		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge},
+		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch},
+		Notes:      []string{bfSteps},
 		Examples:   []Example{{"BF.MADD seen bob bob", "1) (integer) 1\n2) (integer) 0"}},
-		Plan: func(_ *Env, args [][]byte) Plan {
-			return bfInsert{bfDefault, true, args[2:]}.plan(args[1], appendItems)
+		Plan: func(env *Env, args [][]byte) Plan {
+			return bfInsert{bfDefault, true, bloom.HashItems(args[2:])}.plan(env, args[1], appendItems)
 		},
 	}),
 	bloomCommand(Command{
@@ -103,8 +106,9 @@ var bloomCommands = []*Command{
 		Reply: "Array, as of BF.MADD.",
 		Errors: []string{
 			docArity("bf.insert"), "`Bad capacity`", "`Bad error rate`", "`Bad expansion`", "`" + bfUnknown + "`",
-			"`" + bfNotFound + "`: with NOCREATE", "`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge,
+			"`" + bfNotFound + "`: with NOCREATE", "`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch,
 		},
+		Notes:    []string{bfSteps},
 		Examples: []Example{{"BF.INSERT seen CAPACITY 1000 ITEMS ann eve", "1) (integer) 0\n2) (integer) 1"}},
 		Plan:     planInsert,
 	}),
@@ -117,8 +121,8 @@ var bloomCommands = []*Command{
 		Args:       []Arg{bfKey, bfItem},
 		Reply:      "Integer, in RESP3 a boolean: 1 or true when the item may have been added, 0 or false when it was not, also when there is no filter or the key holds something else.",
 		Examples:   []Example{{"BF.EXISTS seen ann", "(integer) 1"}},
-		Plan: func(_ *Env, args [][]byte) Plan {
-			return planLook(args, func(dst []byte, p resp.Protocol, in []int64) []byte { return resp.AppendBool(dst, p, in[0] == 1) })
+		Plan: func(env *Env, args [][]byte) Plan {
+			return planLook(env, args, func(dst []byte, p resp.Protocol, in []int64) []byte { return resp.AppendBool(dst, p, in[0] == 1) })
 		},
 	}),
 	bloomCommand(Command{
@@ -129,9 +133,10 @@ var bloomCommands = []*Command{
 		Flags:      []string{"readonly", "fast"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
 		Reply:      "Array, of each item what BF.EXISTS answers.",
+		Errors:     []string{docTooMuch},
 		Examples:   []Example{{"BF.MEXISTS seen ann zoe", "1) (integer) 1\n2) (integer) 0"}},
-		Plan: func(_ *Env, args [][]byte) Plan {
-			return planLook(args, func(dst []byte, p resp.Protocol, in []int64) []byte {
+		Plan: func(env *Env, args [][]byte) Plan {
+			return planLook(env, args, func(dst []byte, p resp.Protocol, in []int64) []byte {
 				dst = resp.AppendArray(dst, len(in))
 				for _, i := range in {
 					dst = resp.AppendBool(dst, p, i == 1)
@@ -183,7 +188,7 @@ var bloomCommands = []*Command{
 	bloomCommand(Command{
 		Name:       "BF.SCANDUMP",
 		Summary:    "Reads a Bloom filter part by part, for BF.LOADCHUNK.",
-		Complexity: "O(N) with N bytes, at most 16 MB",
+		Complexity: "O(N) with N bytes, at most 2 MiB",
 		Arity:      3,
 		Flags:      []string{"readonly", "fast"},
 		Args:       []Arg{bfKey, {Name: "iterator", Type: "integer", Summary: "0 at first, then what came with the part before"}},
@@ -195,7 +200,7 @@ var bloomCommands = []*Command{
 	bloomCommand(Command{
 		Name:       "BF.LOADCHUNK",
 		Summary:    "Writes a part that BF.SCANDUMP gave.",
-		Complexity: "O(N) with N bytes",
+		Complexity: "O(N) with N bytes, in steps of 2 MiB",
 		Arity:      4,
 		Flags:      []string{"write", "denyoom"},
 		Args: []Arg{
@@ -206,7 +211,7 @@ var bloomCommands = []*Command{
 		Reply: "`OK`",
 		Errors: []string{
 			"`ERR Second argument must be numeric`", "`" + bfBadData + "`", "`" + bfNotFound + "`: no header was loaded before",
-			"`" + bfNowhere + "`", "`" + bfTooLong + "`", docWrongType, docTooLarge, "`" + bfOldDump + "`: hashes of 32 bits, sizes that are powers of two",
+			"`" + bfNowhere + "`", "`" + bfTooLong + "`", docWrongType, docTooLarge, "`" + bfOldDump + "`: hashes of 32 bits, sizes that are powers of two", "`" + bfLongPart + "`",
 		},
 		Examples: []Example{{"BF.LOADCHUNK copy 1 \"\\x03\\x00…\"", "OK"}},
 		Plan:     planLoad,

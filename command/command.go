@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -104,6 +105,8 @@ type Env struct {
 	hashes *ttlhash.Hashes
 	// Of positions.
 	indexes geoIndexes
+	// Of filters with many items a command.
+	chains *bloom.Chains
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -124,6 +127,9 @@ type Plan struct {
 	// Instead is the rewrite that takes the place of Wait inside a
 	// transaction, where nothing waits.
 	Instead func() Plan
+	// Whole says that Wait is made of steps that the rewrite does in one, or refuses
+	// when they are too many. It takes the place of Wait in another database too.
+	Whole bool
 }
 
 // Translate appends to dst the reply to a command, given the one of its

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -41,6 +42,7 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	}
 	return &Env{
 		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored, hashes: hashes, indexes: geoIndexes{all: indexes},
+		chains: bloom.NewChains(client),
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +36,9 @@ BF.RESERVE $g .01 10 EXPANSION x -> -ERR bad expansion
 BF.RESERVE $g .01 10 EXPANSION -1 -> -ERR expansion must be in the range [0, 32768]
 BF.RESERVE $g .01 10 EXPANSION 32769 -> -ERR expansion must be in the range [0, 32768]
 BF.RESERVE $g .01 10 NONSCALING EXPANSION 2 -> -Nonscaling filters cannot expand
-BF.RESERVE $g .01 1073741824 -> -ERR redoubt: the filter would take more than 512 MB, which is the longest string
+BF.RESERVE $g .01 1073741824 -> -ERR redoubt: the filter would take more than 16 MiB, or have more than 10000 links
+BF.RESERVE $g .01 14000000 NONSCALING -> +OK
+DEL $g -> :1
 EXISTS $g -> :0
 SET $s text -> +OK
 SET $long xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx -> +OK
@@ -164,12 +168,12 @@ func TestBloomDumpAndLoad(t *testing.T) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		from, to := b.Prefix+"from", b.Prefix+"to"
-		// Three filters, of 18 MB in all: the largest comes in two parts.
+		// Three filters; and one of 5 MB, whose bits come in three parts.
 		w.want("+OK\r\n", "BF.RESERVE "+from+" 0.001 2 EXPANSION 2000")
 		for i := range 10 {
 			_ = w.do("BF.ADD", from, fmt.Sprint("item\r\n\x00", i))
 		}
-		_ = w.do("BF.RESERVE", from+"large", "0.001", "9400000")
+		_ = w.do("BF.RESERVE", from+"large", "0.001", "2600000")
 		_ = w.do("BF.ADD", from+"large", "x")
 		for _, name := range []string{"", "large"} {
 			parts := 0
@@ -181,14 +185,14 @@ func TestBloomDumpAndLoad(t *testing.T) {
 				if iter = fmt.Sprint(reply[0]); iter == "0" {
 					break
 				}
-				if n := len(reply[1].(string)); name == "large" && parts == 1 && n != 16<<20 {
-					t.Errorf("the first part of the bits has %d bytes, want 16 MiB", n)
+				if n := len(reply[1].(string)); name == "large" && parts == 1 && n != 2<<20 {
+					t.Errorf("the first part of the bits has %d bytes, want 2 MiB", n)
 				}
 				if got := w.do("BF.LOADCHUNK", to+name, iter, reply[1].(string)); got != "+OK\r\n" {
 					t.Fatalf("part %d: %q", parts, got)
 				}
 			}
-			if want := map[string]int{"": 3, "large": 3}[name]; parts != want {
+			if want := map[string]int{"": 3, "large": 4}[name]; parts != want {
 				t.Errorf("%q: %d parts, want %d", name, parts, want)
 			}
 			if a, b := w.do("BF.INFO", from+name), w.do("BF.INFO", to+name); a != b {
@@ -278,6 +282,56 @@ func TestBloomInTransaction(t *testing.T) {
 				w.want("+QUEUED\r\n", c)
 			}
 			w.want(array(yes, "-ERR bad error rate\r\n", yes, ":1\r\n"), "EXEC")
+		}
+	})
+}
+
+// What several steps do outside of a transaction is one inside, or refused; another
+// database is no obstacle.
+func TestBloomManyItems(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w := dial(t, addr)
+		many := []string{"BF.MADD", b.Prefix + "k"}
+		for i := range 3000 {
+			many = append(many, fmt.Sprint(i))
+		}
+		look, few := slices.Concat([]string{"BF.MEXISTS"}, many[1:]), many[:102]
+		insert := slices.Concat([]string{"BF.INSERT", many[1], "NOCREATE", "ITEMS"}, many[2:])
+		part := strings.Repeat("x", 3<<20)
+		w.want("+OK\r\n", "MULTI")
+		for _, c := range [][]string{few, many, insert, look, {"BF.LOADCHUNK", many[1], strconv.Itoa(4 << 20), part}} {
+			if got := w.do(c...); got != "+QUEUED\r\n" {
+				t.Fatalf("%s: %q", c[0], got)
+			}
+		}
+		replies, _ := w.value("EXEC").([]any)
+		if len(replies) != 5 {
+			t.Fatalf("EXEC: %v", replies)
+		}
+		for i, want := range []string{"", "ERR redoubt: so many items", "ERR redoubt: so many items", "ERR redoubt: so many items", "ERR redoubt: a part of more than 2 MiB"} {
+			if fault, failed := replies[i].(resp.Error); failed != (want != "") || !strings.HasPrefix(string(fault), want) {
+				t.Errorf("reply %d is %.80v, want %q", i, replies[i], want)
+			}
+		}
+		if got := w.value("BF.CARD", many[1]); got.(int64) < 99 || got.(int64) > 100 {
+			t.Errorf("%v items, want the 100 of the first command", got)
+		}
+		if got, _ := w.value(many...).([]any); len(got) != 3000 || got[0] != int64(0) || got[2999] != int64(1) {
+			t.Errorf("%d replies", len(got))
+		}
+		if got, _ := w.value(look...).([]any); len(got) != 3000 || slices.Contains(got, any(int64(0))) {
+			t.Errorf("%d replies, or an item is denied", len(got))
+		}
+		if strings.HasPrefix(w.do("SELECT", "3"), "-") {
+			return // a pool, or a cluster
+		}
+		if got := oneLine(w.do(look[:4]...)); got != "*2 :0 :0" {
+			t.Errorf("in another database: %s", got)
+		}
+		w.want("*2\r\n:1\r\n:0\r\n", "BF.MADD "+many[1]+" a a")
+		if got := w.do(many...); !strings.HasPrefix(got, "-ERR redoubt: so many items") {
+			t.Errorf("in another database: %.80q", got)
 		}
 	})
 }

@@ -16,6 +16,10 @@ func (c *session) await(p command.Plan) {
 	if !c.settle() {
 		return
 	}
+	if c.elsewhere && p.Whole {
+		c.run(p.Instead())
+		return
+	}
 	if c.elsewhere {
 		c.fail("ERR redoubt: this works in the back end's own database only: SELECT it, or leave out WAIT or BLOCK")
 		return

@@ -5,16 +5,17 @@
 -- ARGV[3] data   bytes   what is written
 -- ARGV[4] tail   bytes   what stands behind the bits of a chain that is made of a header; empty: none is
 -- ARGV[5] length integer of the bits of that, in bytes
+-- ARGV[6] version bytes  8 random ones, which tell that bits were written
 -- Returns {status 2 made|1 done|0 there is none|-1 the key holds something else|-2 no link has it|-3 it goes beyond the link's end, data bytes}
-local tail = redis.call('GETRANGE', KEYS[1], -44, -1)
+local tail = redis.call('GETRANGE', KEYS[1], -52, -1)
 if tail == '' and redis.call('EXISTS', KEYS[1]) == 0 then
   if ARGV[4] == '' then return {0, ''} end
   redis.call('SETRANGE', KEYS[1], ARGV[5], ARGV[4])
   return {2, ''}
 end
-if #tail < 44 or string.sub(tail, -8) ~= 'RdBloom1' then return {-1, ''} end
+if #tail < 52 or string.sub(tail, -8) ~= 'RdBloom2' then return {-1, ''} end
 local n = struct.unpack('<I4', tail, 9)
-tail = redis.call('GETRANGE', KEYS[1], -44 - 53 * n, -1)
+tail = redis.call('GETRANGE', KEYS[1], -52 - 53 * n, -1)
 local at, from = tonumber(ARGV[1]), 0
 if at < 0 then return {-2, ''} end
 for i = 1, n do
@@ -26,6 +27,7 @@ for i = 1, n do
     end
     if #ARGV[3] > rest then return {-3, ''} end
     redis.call('SETRANGE', KEYS[1], at, ARGV[3])
+    redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 16, ARGV[6])
     return {1, ''}
   end
   from = from + bytes

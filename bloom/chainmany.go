@@ -1,0 +1,490 @@
+package bloom
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// Chains runs the BF commands that have many items.
+//
+// A script looks at one bit after the other, some half a microsecond each, and nobody
+// else is served meanwhile. So a script takes as many items as it can look for in 5 ms.
+// More of them are done in rounds: the bits are read as they are, 16 MiB at most, the
+// work is done here, and what has changed is written back by a script that compares the
+// end of the string with what was read. When somebody else has changed the chain in
+// between, the round is repeated, and the second time scripts take the next items.
+//
+// So the items of one call are added in steps, in their order, and others may see those
+// of the first steps alone. An error leaves those that were added before it.
+//
+// Chains may be used by many goroutines at once.
+type Chains struct {
+	client *redoubt.Client
+	rounds chan struct{} // bounds the memory of those that are under way
+
+	// tryScript is how many items a call may have for a script to be tried first.
+	tryScript int
+}
+
+const (
+	// oneScript is how many items a script is given at most.
+	oneScript = 64
+	// roundItems bounds the items of a round.
+	roundItems = 10_000
+	// roundBytes is what a round writes at most: a script takes 4 MiB within 5 ms.
+	roundBytes = 4 << 20
+	// readBytes and windowBytes are what a command and a pipeline read.
+	readBytes, windowBytes = 1 << 20, 4 << 20
+	// readPerLook is how many bytes are read in the time of a script's look at a bit.
+	readPerLook = 512
+	// roundsAtOnce of them take 50 MB.
+	roundsAtOnce = 4
+)
+
+// errReplaced is what remains when a chain is deleted and made again all the time.
+var errReplaced = errors.New("bloom: the filter is being replaced: try again")
+
+// errChanged tells that a chain changed while a round read it.
+var errChanged = errors.New("bloom: the filter changed")
+
+// NewChains returns Chains on client.
+func NewChains(client *redoubt.Client) *Chains {
+	return &Chains{client: client, rounds: make(chan struct{}, roundsAtOnce), tryScript: oneScript}
+}
+
+// Insert does what [ChainInsertCmd] does, for any number of items. The status is never
+// ChainTooMuch. One round trip for few items, some three for each 10,000.
+func (c *Chains) Insert(ctx context.Context, key string, s *ChainSpec, items ChainItems) (ChainStatus, []int64, error) {
+	became := make([]int64, 0, len(items))
+	size, scripts, conflicts := oneScript, 0, 0
+	if len(items) <= c.tryScript {
+		scripts = 1
+	}
+	for {
+		rest := items[len(became):]
+		var (
+			status ChainStatus
+			got    []int64
+			err    error
+		)
+		if scripts > 0 {
+			n := min(size, len(rest))
+			if status, got, err = c.insertScript(ctx, key, s, rest[:n]); status == ChainTooMuch {
+				size = max(n/4, 1)
+				if scripts == 1 && conflicts == 0 {
+					scripts = 0
+				}
+				continue
+			}
+			scripts--
+		} else {
+			status, got, err = c.insertRound(ctx, key, s, rest[:min(len(rest), roundItems)])
+			switch {
+			case errors.Is(err, errChanged):
+				if conflicts++; conflicts > 1 {
+					scripts = 1
+				}
+				continue
+			case err != nil:
+			case status == ChainTooMuch && len(got) == 0:
+				scripts = 4 // then this is asked again
+				continue
+			case status == ChainTooMuch: // the next item brings a link that is too large for a round
+				status, scripts = ChainDone, 1
+			default:
+				conflicts = 0
+			}
+		}
+		if err != nil || status != ChainDone {
+			return status, nil, err
+		}
+		became = append(became, got...)
+		if len(became) == len(items) || len(became) > 0 && became[len(became)-1] == ItemFull {
+			return ChainDone, became, nil
+		}
+	}
+}
+
+func (c *Chains) insertScript(ctx context.Context, key string, s *ChainSpec, items ChainItems) (ChainStatus, []int64, error) {
+	cmd, err := ChainInsertCmd(key, s, items)
+	if err != nil {
+		return 0, nil, err
+	}
+	return ReadInserted(c.client.Do(ctx, cmd))
+}
+
+// Exists does what [ChainExistsCmd] does, for any number of items.
+func (c *Chains) Exists(ctx context.Context, key string, items ChainItems) ([]int64, error) {
+	if len(items) <= c.tryScript {
+		status, in, err := ReadExists(c.client.Do(ctx, ChainExistsCmd(key, items)), len(items))
+		if err != nil || status == ChainDone {
+			return in, err
+		}
+	}
+	var all []int64
+	size, tries := oneScript, 0
+	for len(all) < len(items) {
+		rest := items[len(all):]
+		rest = rest[:min(len(rest), roundItems)]
+		status, in, err := c.existsRound(ctx, key, rest)
+		if errors.Is(err, errChanged) {
+			if tries++; tries > 8 {
+				return nil, errReplaced
+			}
+			continue
+		}
+		for status == ChainTooMuch && err == nil {
+			rest = rest[:min(len(rest), size)]
+			if status, in, err = ReadExists(c.client.Do(ctx, ChainExistsCmd(key, rest)), len(rest)); status == ChainTooMuch {
+				size = max(len(rest)/4, 1)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, in...)
+	}
+	return all, nil
+}
+
+// LoadsAtOnce reports whether [ChainLoadCmd] takes a part of a dump in one short step.
+func LoadsAtOnce(iter int64, data string) bool {
+	return len(data) <= ChunkBytes || iter == 1 || iter < int64(len(data))
+}
+
+// Load does what [ChainLoadCmd] does, for a part of any size. An error may leave some of
+// it written.
+func (c *Chains) Load(ctx context.Context, key string, iter int64, data string) (ChainStatus, error) {
+	r := round{ctx: ctx, client: c.client, key: key}
+	status, err := r.open()
+	if err != nil || status != ChainDone {
+		return status, err
+	}
+	at := uint64(iter - int64(len(data)) - 1) //nolint:gosec // LoadsAtOnce has compared the two
+	rest, ok := r.chain.restOfLink(at)
+	switch {
+	case !ok:
+		return ChainNowhere, nil
+	case uint64(len(data)) > rest:
+		return ChainTooLong, nil
+	}
+	for from := 0; from < len(data) && err == nil && status == ChainDone; from += ChunkBytes {
+		to := min(from+ChunkBytes, len(data))
+		cmd, _ := ChainLoadCmd(key, iter-int64(len(data)-to), data[from:to]) // it is no header
+		status, _, err = readPart(c.client.Do(ctx, cmd))
+	}
+	return status, err
+}
+
+// restOfLink is how many bytes the link has from at on in the bits of all.
+func (c chain) restOfLink(at uint64) (rest uint64, ok bool) {
+	end := uint64(0)
+	for _, l := range c.links {
+		if end += l.bytes; at < end {
+			return end - at, true
+		}
+	}
+	return 0, false
+}
+
+// enter waits until a round may begin.
+func (c *Chains) enter(ctx context.Context) error {
+	select {
+	case c.rounds <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Chains) leave() { <-c.rounds }
+
+// insertRound adds items. It adds fewer, with ChainTooMuch, before one that needs a link
+// too large for a round; and none, with ChainTooMuch, where scripts are faster.
+func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, items ChainItems) (ChainStatus, []int64, error) {
+	if err := c.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer c.leave()
+	r := round{ctx: ctx, client: c.client, key: key, flags: redoubt.Idempotent, items: items}
+	status, err := r.open()
+	if err == nil && status == ChainMissing && s != nil {
+		return c.reserve(ctx, key, *s)
+	}
+	if err != nil || status != ChainDone {
+		return status, nil, err
+	}
+	last := r.chain.last()
+	if r.chain.dataLen() > r.worth() || last.bytes > roundBytes {
+		return ChainTooMuch, nil, nil
+	}
+	older := r.chain.links[:len(r.chain.links)-1]
+	if err := r.look(older); err != nil {
+		return 0, nil, err
+	}
+	r.from = r.chain.dataLen() - last.bytes
+	if r.live, err = r.bits(r.from, last.bytes); err != nil {
+		return 0, nil, err
+	}
+	r.first = len(older)
+	became := r.add()
+	status = ChainDone
+	if len(became) < len(items) && (len(became) == 0 || became[len(became)-1] != ItemFull) {
+		status = ChainTooMuch
+	}
+	return status, became, r.commit()
+}
+
+// reserve makes a chain for a round, which is repeated then.
+func (c *Chains) reserve(ctx context.Context, key string, s ChainSpec) (ChainStatus, []int64, error) {
+	cmd, err := ChainReserveCmd(key, s)
+	if err != nil {
+		return 0, nil, err
+	}
+	status, err := ReadStatus(c.client.Do(ctx, cmd))
+	if err == nil && status == ChainWrongType {
+		return status, nil, nil
+	}
+	if err == nil {
+		status = ChainDone // of no item
+	}
+	return status, nil, err
+}
+
+// existsRound looks for items.
+func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) (ChainStatus, []int64, error) {
+	if err := c.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer c.leave()
+	r := round{ctx: ctx, client: c.client, key: key, flags: redoubt.ReadOnly, items: items}
+	in := make([]int64, len(items))
+	status, err := r.open()
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case status != ChainDone:
+		return ChainDone, in, nil
+	case r.chain.dataLen() > r.worth():
+		return ChainTooMuch, nil, nil
+	}
+	if err := r.look(r.chain.links); err != nil {
+		return 0, nil, err
+	}
+	// Bits are only ever set, so what was added before stays found, and what others
+	// add meanwhile may or may not be; but all must be of the same chain.
+	end, err := r.read(-16, -9)
+	if err != nil {
+		return 0, nil, err
+	}
+	if end != r.end[len(r.end)-16:len(r.end)-8] {
+		return 0, nil, errChanged
+	}
+	for i, found := range r.found {
+		if found {
+			in[i] = 1
+		}
+	}
+	return ChainDone, in, nil
+}
+
+// A round is the work on some items with the bits here.
+type round struct {
+	ctx    context.Context //nolint:containedctx // of one call
+	client *redoubt.Client
+	key    string
+	flags  redoubt.Flags
+	items  ChainItems
+
+	chain chain
+	end   string // of the string, as it was read
+	found []bool // the items that links have
+
+	from  uint64 // where live begins in the string
+	first int    // the link that has the first of them
+	live  []byte // the bits of the last link, and of those that are added
+	fresh int    // how many items were new
+}
+
+// open reads what the chain is.
+func (r *round) open() (ChainStatus, error) {
+	cmd := ChainHeaderCmd(r.key)
+	cmd.Flags = r.flags
+	status, tail, err := readPart(r.client.Do(r.ctx, cmd))
+	if err != nil || status != ChainDone {
+		return status, err
+	}
+	var ok bool
+	if r.chain, ok = parseTail(tail); !ok {
+		return ChainWrongType, nil
+	}
+	r.end, r.found = tail[len(tail)-tailBytes:], make([]bool, len(r.items))
+	return ChainDone, nil
+}
+
+// worth is how many bytes are read in the time in which scripts would look for the items.
+func (r *round) worth() uint64 {
+	looks := uint64(2*len(r.chain.links)) + uint64(r.chain.last().hashes)
+	return uint64(len(r.items)) * looks * readPerLook
+}
+
+// look notes which items links have that are never changed again, from the first on.
+func (r *round) look(links []link) error {
+	at := uint64(0)
+	for len(links) > 0 {
+		n, bytes := 1, links[0].bytes
+		for n < len(links) && bytes+links[n].bytes <= windowBytes {
+			bytes += links[n].bytes
+			n++
+		}
+		bits, err := r.bits(at, bytes)
+		if err != nil {
+			return err
+		}
+		for i, item := range r.items {
+			if !r.found[i] {
+				r.found[i] = anyHas(links[:n], bits, item)
+			}
+		}
+		at, links = at+bytes, links[n:]
+	}
+	return nil
+}
+
+// anyHas reports whether one of links has the item, given the bits of all.
+func anyHas(links []link, bits []byte, item chainItem) bool {
+	for i := range links {
+		l := &links[i]
+		if l.has(bits[:l.bytes], item) {
+			return true
+		}
+		bits = bits[l.bytes:]
+	}
+	return false
+}
+
+func (l *link) positions() uint64 {
+	if l.n2 > 0 {
+		return 1 << l.n2
+	}
+	return l.bits
+}
+
+func (l *link) has(bits []byte, item chainItem) bool {
+	at, m := item.a, l.positions()
+	for range l.hashes {
+		if p := at % m; bits[p>>3]&(1<<(p&7)) == 0 {
+			return false
+		}
+		at += item.b
+	}
+	return true
+}
+
+// set sets the bits of item. It reports whether they were.
+func (l *link) set(bits []byte, item chainItem) bool {
+	at, m, were := item.a, l.positions(), true
+	for range l.hashes {
+		p := at % m
+		were = were && bits[p>>3]&(1<<(p&7)) != 0
+		bits[p>>3] |= 1 << (p & 7)
+		at += item.b
+	}
+	return were
+}
+
+// bits reads n bytes of the string.
+func (r *round) bits(at, n uint64) ([]byte, error) {
+	all, end := make([]byte, 0, n), at+n
+	for at < end {
+		var cmds []redoubt.Cmd
+		for at < end && len(cmds) < windowBytes/readBytes {
+			next := min(at+readBytes, end)
+			cmds = append(cmds, r.getRange(signed(at), signed(next)-1))
+			at = next
+		}
+		for _, reply := range r.client.Pipeline(r.ctx, cmds) {
+			text, err := reply.Text()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, text...)
+		}
+	}
+	if uint64(len(all)) != n {
+		return nil, errChanged
+	}
+	return all, nil
+}
+
+func (r *round) getRange(from, to int64) redoubt.Cmd {
+	return redoubt.Cmd{Name: "GETRANGE", Keys: []string{r.key}, Args: []string{decimal(from), decimal(to)}, Flags: r.flags}
+}
+
+func (r *round) read(from, to int64) (string, error) {
+	return r.client.Do(r.ctx, r.getRange(from, to)).Text()
+}
+
+// add adds the items, as chain_insert.lua does, and returns what became of each. It
+// stops before one that needs a link for which a round has no room.
+func (r *round) add() (became []int64) {
+	c := &r.chain
+	lastAt := 0 // where the last link's bits begin in live
+	for i, item := range r.items {
+		last := c.last()
+		full := last.size >= last.entries
+		asked := c.links[r.first:]
+		if !full {
+			asked = asked[:len(asked)-1] // setting its bits tells
+		}
+		if r.found[i] || anyHas(asked, r.live, item) {
+			became = append(became, ItemOld)
+			continue
+		}
+		if full {
+			if c.options&nonScaling != 0 {
+				return append(became, ItemFull)
+			}
+			before := *c
+			if what := c.grow(); what != ItemNew {
+				became = append(became, what)
+				continue
+			}
+			if last = c.last(); len(r.live)+int(last.bytes)+len(c.links)*linkBytes > roundBytes { //nolint:gosec // at most MaxChainBytes
+				*c = before
+				return became
+			}
+			lastAt = len(r.live)
+			r.live = append(r.live, make([]byte, last.bytes)...)
+		}
+		if last.set(r.live[lastAt:], item) {
+			became = append(became, ItemOld)
+			continue
+		}
+		last.size++
+		c.size++
+		r.fresh++
+		became = append(became, ItemNew)
+	}
+	return became
+}
+
+// commit writes what add did, or fails with errChanged when the chain has changed.
+func (r *round) commit() error {
+	if r.fresh == 0 {
+		end, err := r.read(-int64(tailBytes), -1)
+		if err == nil && end != r.end {
+			err = errChanged
+		}
+		return err
+	}
+	data := string(r.chain.appendTail(r.live))
+	var written [1]int64
+	err := r.client.Do(r.ctx, call(chainCommitScript, 0, []string{r.key}, r.end, decimal(signed(r.from)), data)).Ints(written[:])
+	if err == nil && written[0] == 0 {
+		err = errChanged
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+package bloom_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+)
+
+// insert adds items in one call.
+func (w *world) insert(c *bloom.Chains, key string, s bloom.ChainSpec, items []string) []int64 {
+	w.t.Helper()
+	status, became, err := c.Insert(w.t.Context(), key, &s, bloom.HashItems(items))
+	must(w.t, err)
+	if status != bloom.ChainDone {
+		w.t.Fatalf("status %d", status)
+	}
+	return became
+}
+
+// missed counts the items that a chain denies.
+func (w *world) missed(c *bloom.Chains, key string, items []string) (n int) {
+	w.t.Helper()
+	in, err := c.Exists(w.t.Context(), key, bloom.HashItems(items))
+	must(w.t, err)
+	if len(in) != len(items) {
+		w.t.Fatalf("%d answers for %d items", len(in), len(items))
+	}
+	for _, i := range in {
+		n += 1 - int(i)
+	}
+	return n
+}
+
+func count(became []int64, what int64) (n int) {
+	for _, b := range became {
+		if b == what {
+			n++
+		}
+	}
+	return n
+}
+
+// However many items and links there are, a call is a few commands, none of which looks
+// at each item's bits one after the other.
+func TestChainOfManyItems(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		counter := &clienttest.Counter{Conn: w.conn}
+		client, _ := w.on(counter)
+		chains := bloom.NewChains(client)
+		items := numbered("", 10_000)
+		for _, c := range []struct {
+			name       string
+			s          bloom.ChainSpec
+			low, high  int // how many of the items are new
+			trips      int64
+			exactLinks int
+		}{
+			// A link for each item, until the error rate is 0.
+			{"ones", bloom.ChainSpec{ErrorRate: 0.0001, Capacity: 1, Expansion: 1}, 1061, 1061, 6, 1061},
+			{"default", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}, 9800, 10_000, 6, 7},
+			{"one", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 100_000, Fixed: true}, 9990, 10_000, 6, 1},
+		} {
+			counter.Trips.Store(0)
+			became := w.insert(chains, w.Prefix+c.name, c.s, items)
+			if n := count(became, bloom.ItemNew); len(became) != len(items) || n < c.low || n > c.high {
+				t.Errorf("%s: %d answers, %d are new, want %d to %d", c.name, len(became), n, c.low, c.high)
+			}
+			if n := counter.Trips.Swap(0); n > c.trips {
+				t.Errorf("%s: %d round trips, want at most %d", c.name, n, c.trips)
+			}
+			if n := w.missed(chains, w.Prefix+c.name, items); c.name != "ones" && n > 0 {
+				t.Errorf("%s: %d items are denied", c.name, n)
+			}
+			if n := counter.Trips.Load(); n > c.trips {
+				t.Errorf("%s: %d round trips to look, want at most %d", c.name, n, c.trips)
+			}
+			_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(w.Prefix+c.name)))
+			must(t, err)
+			if info.Links != c.exactLinks || info.Items != int64(count(became, bloom.ItemNew)) {
+				t.Errorf("%s: %d links, %d items, want %d and as many as were new", c.name, info.Links, info.Items, c.exactLinks)
+			}
+		}
+	})
+}
+
+// Whoever changes a chain while a round works on it loses nothing by that, and the round
+// ends however often it happens.
+func TestChainChangesDuringRounds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		s := bloom.ChainSpec{ErrorRate: 1e-9, Capacity: 100, Expansion: 2}
+		ours, others := numbered("ours", 700), numbered("others", 60)
+		for what, change := range map[string]func(key string, n int){
+			"adds": func(key string, n int) {
+				cmd, err := bloom.ChainInsertCmd(key, &s, bloom.HashItems(others[n:n+1]))
+				must(t, err)
+				must(t, w.client.Do(t.Context(), cmd).Err)
+			},
+			// As large as it was, and another.
+			"makes it anew": func(key string, n int) {
+				if n > 0 {
+					return
+				}
+				must(t, w.rdb.Del(t.Context(), key).Err())
+				w.insert(bloom.NewChains(w.client), key, s, others)
+			},
+			// As large as it was, with other bits.
+			"loads a part": func(key string, n int) {
+				if n > 0 {
+					return
+				}
+				from := key + "from"
+				w.insert(bloom.NewChains(w.client), from, s, others)
+				parts, iters := w.dump(from)
+				cmd, err := bloom.ChainLoadCmd(key, iters[1], parts[1])
+				must(t, err)
+				must(t, w.client.Do(t.Context(), cmd).Err)
+			},
+		} {
+			key, n := w.Prefix+what, 0
+			for i, item := range others { // it has as many items as those who make it anew give it
+				w.insert(bloom.NewChains(w.client), key, s, []string{fmt.Sprint("first", i, item)})
+			}
+			h := &hooked{Conn: w.conn}
+			h.before = func(cmd redoubt.Cmd) {
+				if cmd.Script != nil && cmd.Script.Name() == "bloom.chain_commit" {
+					change(key, n)
+					n++
+				}
+			}
+			client, _ := w.on(h)
+			chains := bloom.NewChains(client)
+			chains.InRounds()
+			if fresh := count(w.insert(chains, key, s, ours), bloom.ItemNew); fresh != len(ours) {
+				t.Errorf("somebody %s: %d are new, want %d", what, fresh, len(ours))
+			}
+			if n < 1 {
+				t.Errorf("somebody %s: no round was tried", what)
+			}
+			sofar := others
+			if what == "adds" {
+				sofar = others[:n]
+			}
+			if n := w.missed(chains, key, slices.Concat(ours, sofar)); n > 0 {
+				t.Errorf("somebody %s: %d items are denied", what, n)
+			}
+		}
+	})
+}
+
+// Of those who add an item at the same time, one hears that it is new.
+func TestChainAddersTogether(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		s := bloom.ChainSpec{ErrorRate: 1e-9, Capacity: 10, Expansion: 1}
+		items, key := numbered("", 300), w.Prefix+"k"
+		chains := bloom.NewChains(w.client)
+		var (
+			wg    sync.WaitGroup
+			fresh [4]int
+		)
+		for g := range fresh {
+			wg.Go(func() {
+				for from := 0; from < len(items); from += 100 {
+					at := (from + 100*g) % len(items)
+					_, became, err := chains.Insert(t.Context(), key, &s, bloom.HashItems(items[at:at+100]))
+					if err != nil {
+						t.Error(err)
+					}
+					fresh[g] += count(became, bloom.ItemNew)
+				}
+			})
+		}
+		wg.Wait()
+		_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+		must(t, err)
+		if n := fresh[0] + fresh[1] + fresh[2] + fresh[3]; int64(n) != info.Items || n < 280 {
+			t.Errorf("%v heard that an item is new: %d in all, want %d", fresh, n, info.Items)
+		}
+		if n := w.missed(chains, key, items); n > 0 {
+			t.Errorf("%d items are denied", n)
+		}
+	})
+}
+
+// A part of a dump that is larger than one step writes arrives whole.
+func TestChainLoadsLargeParts(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		s := bloom.ChainSpec{ErrorRate: 0.001, Capacity: 1_400_000, Fixed: true}
+		items, chains := numbered("", 3000), bloom.NewChains(w.client)
+		w.insert(chains, w.Prefix+"from", s, items)
+		parts, iters := w.dump(w.Prefix + "from")
+		whole, to := "", w.Prefix+"to"
+		for _, p := range parts[1:] {
+			whole += p
+		}
+		cmd, err := bloom.ChainLoadCmd(to, 1, parts[0])
+		must(t, err)
+		must(t, w.client.Do(t.Context(), cmd).Err)
+		for _, c := range []struct {
+			iter int64
+			data string
+			want bloom.ChainStatus
+		}{
+			{iters[len(iters)-1], whole, bloom.ChainDone},
+			{iters[len(iters)-1] + 1, whole, bloom.ChainTooLong},
+			{2 * iters[len(iters)-1], whole, bloom.ChainNowhere},
+		} {
+			if bloom.LoadsAtOnce(c.iter, c.data) {
+				t.Errorf("%d bytes are loaded in one step", len(c.data))
+			}
+			status, err := chains.Load(t.Context(), to, c.iter, c.data)
+			must(t, err)
+			if status != c.want {
+				t.Errorf("iterator %d: status %d, want %d", c.iter, status, c.want)
+			}
+		}
+		if n := w.missed(chains, to, items); n > 0 {
+			t.Errorf("%d items are denied", n)
+		}
+		if status, err := chains.Load(t.Context(), w.Prefix+"none", 1<<23, whole); status != bloom.ChainMissing || err != nil {
+			t.Errorf("without a filter: status %d, %v", status, err)
+		}
+	})
+}
