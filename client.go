@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options configure a [Client]. The zero value is ready to use.
@@ -17,6 +18,23 @@ type Options struct {
 	// applications that share a server different prefixes. It must not
 	// contain braces. Defaults to "rd".
 	Prefix string
+
+	// DownAfter is how long a server may be silent before it is taken to be down.
+	// Then the calls that are under way end with an error that matches
+	// [ErrUnavailable], and later calls get one at once, until the server answers
+	// again. It is asked by PING for as long as calls come, and for ten times
+	// DownAfter after that; the next call then waits until it has been asked again.
+	//
+	// A server is silent when it refuses connections, or loads its data, or when
+	// calls are under way and none gets a reply. A slow call doesn't make it so: the
+	// server is asked by PING, on another connection, before it is taken to be down.
+	// Blocking commands wait as long as it answers. Each primary of a cluster is
+	// watched by itself.
+	//
+	// To outlast a failover or a restart, make it longer. Defaults to a second; with
+	// less than 0 no server is taken to be down, and calls end with their contexts
+	// or when the Conn gives up. On a Conn that is [InProcess] it has no effect.
+	DownAfter time.Duration
 }
 
 // A Client is what the primitives of this module share on one [Conn]: the
@@ -30,9 +48,13 @@ type Client struct {
 	prefix   string
 	id       string // 128 random bits, hexadecimal: names this client's inbox
 
-	combine bool
-	single  *combiner // used when topology is nil
-	nodes   sync.Map  // node name → *combiner
+	downAfter time.Duration // 0: never
+	combine   bool
+	single    *combiner // used when topology is nil
+	nodes     sync.Map  // node name → *combiner
+
+	open  context.Context    //nolint:containedctx // ends when Close begins
+	close context.CancelFunc // ends open
 
 	inbox      inbox
 	shared     sync.Map
@@ -47,7 +69,13 @@ func New(conn Conn, opts Options) (*Client, error) {
 	if opts.Prefix == "" {
 		opts.Prefix = "rd"
 	}
+	if opts.DownAfter == 0 {
+		opts.DownAfter = defaultDownAfter
+	}
 	var errs []error
+	if d := opts.DownAfter; d > 0 && d < minDownAfter {
+		errs = append(errs, fmt.Errorf("redoubt: DownAfter is %v; want at least %v, 0 for the default, or less than 0 for never", d, minDownAfter))
+	}
 	if conn == nil {
 		errs = append(errs, errors.New("redoubt: conn is nil"))
 	}
@@ -60,7 +88,11 @@ func New(conn Conn, opts Options) (*Client, error) {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
 	c := &Client{conn: conn, prefix: opts.Prefix, id: hex.EncodeToString(id[:]), combine: true}
-	c.single = newCombiner(conn)
+	if _, here := conn.(InProcess); !here {
+		c.downAfter = max(opts.DownAfter, 0)
+	}
+	c.open, c.close = context.WithCancel(context.Background())
+	c.single = newCombiner(newHealth(c, conn, ""))
 	c.topology, _ = conn.(Topology)
 	if p, ok := conn.(Pipeliner); ok && p.Pipelines() {
 		c.combine = false
@@ -79,38 +111,99 @@ func (c *Client) Do(ctx context.Context, cmd Cmd) Reply {
 	if err := ctx.Err(); err != nil {
 		return Reply{Err: err}
 	}
-	if !c.combine || cmd.Flags&Blocking != 0 {
+	if c.downAfter == 0 && !c.combine {
 		return c.conn.Do(ctx, cmd)
 	}
-	return c.combinerFor(cmd).do(ctx, cmd)
+	b := c.combinerFor(&cmd)
+	if c.downAfter > 0 && patient(ctx) {
+		r := c.conn.Do(ctx, cmd)
+		if answered(r) {
+			b.health.heard()
+		}
+		return r
+	}
+	if !c.combine || cmd.Flags&Blocking != 0 {
+		return b.health.do(ctx, cmd)
+	}
+	return b.do(ctx, cmd)
 }
 
 // Pipeline runs commands as [Conn.Pipeline] does.
 func (c *Client) Pipeline(ctx context.Context, cmds []Cmd) []Reply {
-	if c.closed.Load() {
-		replies := make([]Reply, len(cmds))
-		for i := range replies {
-			replies[i].Err = ErrClosed
-		}
-		return replies
+	switch {
+	case c.closed.Load():
+		return allFail(cmds, ErrClosed)
+	case c.downAfter == 0 || patient(ctx):
+		return c.conn.Pipeline(ctx, cmds)
+	case c.topology == nil:
+		return c.single.health.pipeline(ctx, cmds)
 	}
-	return c.conn.Pipeline(ctx, cmds)
+	return c.pipelines(ctx, cmds)
+}
+
+// pipelines is Pipeline for a cluster: one pipeline for each node, so that a node that is
+// down ends only its own.
+func (c *Client) pipelines(ctx context.Context, cmds []Cmd) []Reply {
+	parts := make(map[*health][]int) // the places of its commands
+	for i := range cmds {
+		h := c.combinerFor(&cmds[i]).health
+		parts[h] = append(parts[h], i)
+	}
+	if len(parts) == 1 {
+		return c.combinerFor(&cmds[0]).health.pipeline(ctx, cmds)
+	}
+	replies := make([]Reply, len(cmds))
+	var wg sync.WaitGroup
+	for h, places := range parts {
+		wg.Go(func() {
+			part := make([]Cmd, len(places))
+			for i, place := range places {
+				part[i] = cmds[place]
+			}
+			for i, r := range h.pipeline(ctx, part) {
+				replies[places[i]] = r
+			}
+		})
+	}
+	wg.Wait()
+	return replies
+}
+
+func allFail(cmds []Cmd, err error) []Reply {
+	replies := make([]Reply, len(cmds))
+	for i := range replies {
+		replies[i].Err = err
+	}
+	return replies
 }
 
 // combinerFor returns the combiner of the node that owns cmd's keys, so that
 // a slow node of a cluster holds up only its own callers.
-func (c *Client) combinerFor(cmd Cmd) *combiner {
-	if c.topology == nil || len(cmd.Keys) == 0 {
+func (c *Client) combinerFor(cmd *Cmd) *combiner {
+	if c.topology == nil {
 		return c.single
 	}
-	node := c.topology.Node(cmd.Keys[0])
+	key := cmd.At
+	if len(cmd.Keys) > 0 {
+		key = cmd.Keys[0]
+	}
+	return c.combinerAt(key)
+}
+
+// combinerAt returns the combiner of the node that owns key, if it is not empty and
+// that node is known.
+func (c *Client) combinerAt(key string) *combiner {
+	if c.topology == nil || key == "" {
+		return c.single
+	}
+	node := c.topology.Node(key)
 	if node == "" {
 		return c.single
 	}
 	if v, ok := c.nodes.Load(node); ok {
 		return v.(*combiner)
 	}
-	v, _ := c.nodes.LoadOrStore(node, newCombiner(c.conn))
+	v, _ := c.nodes.LoadOrStore(node, newCombiner(newHealth(c, c.conn, node)))
 	return v.(*combiner)
 }
 
@@ -133,9 +226,13 @@ func (c *Client) Primaries(ctx context.Context) ([]Conn, error) {
 		return nil, ErrClosed
 	}
 	if c.topology == nil {
-		return []Conn{c.conn}, nil
+		return []Conn{bounded{c.single.health}}, nil
 	}
-	return c.topology.Primaries(ctx)
+	conns, err := c.topology.Primaries(ctx)
+	for i, conn := range conns {
+		conns[i] = bounded{newHealth(c, conn, "")}
+	}
+	return conns, err
 }
 
 // MaxName is the longest name of a lock, a limit or a queue, in bytes.
@@ -176,6 +273,7 @@ func (c *Client) Go(f func()) {
 // it, and gives back nothing that is held: a lock lasts until it is released or
 // its lease ends. Close may be called more than once.
 func (c *Client) Close() error {
+	c.close()
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()

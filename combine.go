@@ -24,8 +24,9 @@ import (
 // by that time); one connection with a reader and a writer goroutine (two more
 // hand-offs a command, and it can't be built on a client that others own).
 type combiner struct {
-	conn Conn
-	max  int // lanes at most
+	conn   Conn
+	health *health // of the node
+	max    int     // lanes at most
 
 	// calls are those that are not in use. They are the combiner's own: a
 	// channel made in a bubble of testing/synctest is of no use outside.
@@ -71,20 +72,23 @@ type call struct {
 	done  chan struct{}
 }
 
-func newCombiner(conn Conn) *combiner {
-	b := &combiner{conn: conn, max: maxLanes}
+func newCombiner(h *health) *combiner {
+	b := &combiner{conn: h.conn, health: h, max: maxLanes}
 	b.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	return b
 }
 
 func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
+	if err := b.health.allow(ctx); err != nil {
+		return Reply{Err: err}
+	}
 	b.mu.Lock()
 	if b.busy < b.width() {
 		l, start := b.enter()
 		use := l.use
 		b.flying++
 		b.mu.Unlock()
-		r := b.conn.Do(ctx, cmd)
+		r := b.health.send(ctx, cmd)
 		if r.Err == nil {
 			b.observe(time.Since(start))
 		}
@@ -97,6 +101,7 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 	}
 	c := b.calls.Get().(*call)
 	c.ctx, c.cmd = ctx, cmd
+	over := b.health.over()
 	b.queue = append(b.queue, c)
 	b.watchLanes()
 	b.mu.Unlock()
@@ -108,7 +113,9 @@ func (b *combiner) do(ctx context.Context, cmd Cmd) Reply {
 		b.calls.Put(c)
 		return r
 	case <-ctx.Done():
-		return b.leave(c)
+		return b.leave(c, ctx.Err())
+	case <-over:
+		return b.leave(c, b.health.why())
 	}
 }
 
@@ -169,10 +176,9 @@ func (b *combiner) freeStuck() {
 	}
 }
 
-// leave is for a caller whose ctx ended while its call was queued or in flight.
-// The call is not recycled: its pipeline may still hold it.
-func (b *combiner) leave(c *call) Reply {
-	err := c.ctx.Err()
+// leave is for a caller that goes because of err while its call is queued or in
+// flight. The call is not recycled: its pipeline may still hold it.
+func (b *combiner) leave(c *call, err error) Reply {
 	b.mu.Lock()
 	for i, q := range b.queue {
 		if q == c {
@@ -263,16 +269,16 @@ func (b *combiner) send(batch []*call) {
 		batch[i].done <- struct{}{}
 	}
 	if c, ok := b.conn.(EachPipeliner); ok {
-		c.PipelineEach(ctx, cmds, answer)
+		b.health.each(ctx, c, cmds, answer)
 		return
 	}
-	for i, r := range b.conn.Pipeline(ctx, cmds) {
+	for i, r := range b.health.pipeline(ctx, cmds) {
 		answer(i, r)
 	}
 }
 
-// batchContext is the context of a pipeline of several callers: it ends for
-// none of them, but tells the client the latest of their deadlines.
+// batchContext is the context of a pipeline of several callers: it ends with none of
+// theirs, but tells the client the latest of their deadlines.
 type batchContext struct {
 	context.Context //nolint:containedctx // this is a context
 

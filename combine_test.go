@@ -257,7 +257,7 @@ func TestRepliesAreHandedOutAsTheyCome(t *testing.T) {
 }
 
 func TestLanesFollowTheRoundTrip(t *testing.T) {
-	b := newCombiner(nil)
+	b := newCombiner(newHealth(new(Client), nil, ""))
 	for range 1000 {
 		b.observe(40 * time.Microsecond)
 	}

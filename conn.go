@@ -99,13 +99,19 @@ type Pipeliner interface {
 	Pipelines() bool
 }
 
+// InProcess is a Conn whose server is in this process, like the embedded engine: it
+// is never taken to be down.
+type InProcess interface {
+	InProcess()
+}
+
 // An EachPipeliner is a Conn that hands out the replies of a pipeline as they
 // are final. A [Client], which merges the commands of callers that know nothing
 // of each other, then keeps none of them waiting while the command of another
 // is sent again.
 type EachPipeliner interface {
 	// PipelineEach runs commands as Pipeline does, none of them Blocking, and
-	// calls each once for every one of them, from one goroutine. ctx may only
-	// name a deadline and never end. It returns after the last call.
+	// calls each once for every one of them, from one goroutine. It returns after
+	// the last call, and may go on for a while after ctx has ended.
 	PipelineEach(ctx context.Context, cs []Cmd, each func(i int, r Reply))
 }

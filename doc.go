@@ -37,6 +37,10 @@
 //
 // Expected outcomes are values: a limiter's refusal, a busy lock. Errors are
 // faults, and can be matched with errors.Is and errors.As: [ErrUnknownOutcome]
-// when a command may have run although its reply was lost, [ServerError] for
-// what the server refused.
+// when a command may have run although its reply was lost, [ErrUnavailable] when
+// the server is down, [ServerError] for what the server refused.
+//
+// A call to a server that is down fails within [Options].DownAfter, a second by
+// default, and at once while it is known to be down.
+// (TestSilentServer, TestSilentServerEndsAllCalls)
 package redoubt

@@ -13,6 +13,12 @@ var (
 	// allowed by its flags, or brought no reply that settles it.
 	ErrUnknownOutcome = errors.New("redoubt: outcome unknown: the command may have run")
 
+	// ErrUnavailable is matched by the error of a call to a server that is known
+	// to be down: see [Options].DownAfter. The error is an [UnavailableError] or
+	// wraps one, which says since when. If it matches ErrUnknownOutcome too, the
+	// command was under way when the server went down, and may have run.
+	ErrUnavailable = errors.New("redoubt: server unavailable")
+
 	// ErrClosed is returned by calls on a closed [Client].
 	ErrClosed = errors.New("redoubt: client is closed")
 

@@ -2,12 +2,15 @@ package redoubt_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
@@ -101,4 +104,34 @@ func TestReadmeShowsTheExample(t *testing.T) {
 			t.Errorf("%s: the example differs from example_test.go; want\n%s", name, want.String())
 		}
 	}
+}
+
+func Example_serverDown() {
+	ctx := context.Background()
+	// Nobody listens there.
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
+	defer rdb.Close()
+	conn, err := goredis.Wrap(rdb)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := redoubt.New(conn, redoubt.Options{DownAfter: 100 * time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	locks, err := lock.New(client, lock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	_, err = locks.Acquire(ctx, "orders:42")
+	fmt.Println("unavailable:", errors.Is(err, redoubt.ErrUnavailable))
+	var down *redoubt.UnavailableError
+	if errors.As(err, &down) {
+		fmt.Println("since this minute:", time.Since(down.Since) < time.Minute)
+	}
+	// Output:
+	// unavailable: true
+	// since this minute: true
 }

@@ -184,7 +184,11 @@ func (b *inbox) open(ctx context.Context, channel string, sharded bool) (*subscr
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(b.ctx, cancel)()
-		stop, err = sc.Subscribe(ctx, channel, sharded, func(payload string, lost bool) {
+		h := b.client.single.health
+		if sharded {
+			h = b.client.combinerAt(channel).health
+		}
+		stop, err = h.subscribe(ctx, sc, channel, sharded, func(payload string, lost bool) {
 			if lost {
 				b.wakeAll(s)
 				return
@@ -253,7 +257,7 @@ func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	}
 	verb = "PUBLISH"
 	if _, listens := b.client.conn.(Subscriber); listens {
-		r := b.client.conn.Do(ctx, Cmd{Name: "HELLO", Flags: ReadOnly})
+		r := b.client.single.health.do(ctx, Cmd{Name: "HELLO", Flags: ReadOnly})
 		if _, answered := errors.AsType[ServerError](r.Err); r.Err != nil && (!answered || IsCode(r.Err, "BUSY")) {
 			return "", r.Err
 		}

@@ -26,5 +26,5 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 	if !ok {
 		return nil, ErrNoSubscriber
 	}
-	return s.Subscribe(ctx, channel, false, on)
+	return c.single.health.subscribe(ctx, s, channel, false, on)
 }

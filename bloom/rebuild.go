@@ -252,7 +252,7 @@ const cleanTime = 10 * time.Second
 // over deletes the keys; where it may not, because another has taken over or all
 // items are in, they are his or in use.
 func (b *builder) abort(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanTime)
 	defer cancel()
 	if done, err := b.advance(ctx, "abort", b.id, 0); err != nil || !done {
 		return err
@@ -262,7 +262,7 @@ func (b *builder) abort(ctx context.Context) error {
 
 // clean deletes the keys that nobody was told of.
 func (b *builder) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanTime)
 	defer cancel()
 	return b.drop(ctx, b.next)
 }

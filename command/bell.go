@@ -155,7 +155,7 @@ func (b *bell) ring() bool {
 
 // mark hands a marker on to consumers elsewhere.
 func (b *bell) mark() {
-	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), undoTimeout)
 	defer cancel()
 	// Or else they look at the end of their slices.
 	_ = b.client.Do(ctx, queue.PumpCmd(b.keys, queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), N: queue.Leave, Lease: time.Second}))

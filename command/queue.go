@@ -433,7 +433,7 @@ func (env *Env) giveBack(ctx context.Context, keys queue.Keys, failed []queue.Fa
 		return
 	}
 	p := queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), Lease: time.Second, Failed: failed}
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 	defer cancel()
 	_ = env.Client.Do(ctx, queue.PumpCmd(keys, p)) // or else they come back when the lease is over
 }

@@ -250,7 +250,7 @@ func planReserve(env *Env, args [][]byte) Plan {
 	if secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
 			if a, err := stock.ReadAttempt(r); err == nil && a.Status == stock.Reserved {
-				ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+				ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 				defer cancel()
 				_ = env.Client.Do(ctx, stock.CancelCmd(keys, id)) // or else they come back by the ttl
 			}

@@ -85,7 +85,7 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 
 // undo takes back the lock of a client that has gone, by its release.
 func (env *Env) undo(ctx context.Context, release redoubt.Cmd) {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 	defer cancel()
 	_ = env.Client.Do(ctx, release) // or else the lock ends with its TTL
 }

@@ -15,6 +15,7 @@ var (
 	_ redoubt.Conn       = (*Engine)(nil)
 	_ redoubt.Subscriber = (*Engine)(nil)
 	_ redoubt.Pipeliner  = (*Engine)(nil)
+	_ redoubt.InProcess  = (*Engine)(nil)
 )
 
 // ErrClosed is returned by calls on a closed [Engine].
@@ -107,6 +108,10 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 // Pipelines reports true: concurrent callers need no merging, they run at the
 // same time.
 func (e *Engine) Pipelines() bool { return true }
+
+// InProcess says that there is no way on which an answer could be lost: see
+// [redoubt.InProcess].
+func (e *Engine) InProcess() {}
 
 // refuse returns why nothing can be run.
 func (e *Engine) refuse(ctx context.Context) error {

@@ -64,3 +64,38 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkClient runs a script by way of a redoubt.Client, which watches whether the
+// server lives.
+func BenchmarkClient(b *testing.B) {
+	s := redistest.Start(b)
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
+	defer rdb.Close()
+	wrapped, err := goredis.Wrap(rdb)
+	if err != nil {
+		b.Fatal(err)
+	}
+	own, err := goredis.Open(b.Context(), "unix://"+s.Socket())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer own.Close()
+	script := redoubt.NewScript("bench", "return {1, 2000, 3}")
+	cmd := redoubt.Cmd{Script: script, Keys: []string{"k"}, Args: []string{"100", "200", "300", "1"}}
+	for name, conn := range map[string]redoubt.Conn{"Wrap": wrapped, "Open": own} {
+		client, err := redoubt.New(conn, redoubt.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for kind, ctx := range map[string]context.Context{"background": context.Background(), "cancellable": b.Context()} {
+			b.Run(name+"/"+kind, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if r := client.Do(ctx, cmd); r.Err != nil {
+						b.Fatal(r.Err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -14,7 +14,9 @@
 //     growing, jittered pauses: after LOADING, READONLY, TRYAGAIN, MASTERDOWN
 //     and CLUSTERDOWN, and when no connection could be had. READONLY gets a new
 //     connection, so that a failover behind one address is survived. Where the
-//     context has no deadline this ends after ten seconds.
+//     context has no deadline this ends after ten seconds; a [redoubt.Client] ends it
+//     once the server was silent for DownAfter: see [redoubt.Options].
+//     (TestServerDown, TestClusterNodeDown)
 //   - A command whose reply was lost is sent again, at most three times, when
 //     it is flagged ReadOnly or Idempotent; else its error matches
 //     [redoubt.ErrUnknownOutcome].

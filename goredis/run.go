@@ -177,8 +177,8 @@ func (c *Conn) judgeUnsent(ctx context.Context, it *item) verdict {
 			it.fail(it.err)
 			return finished
 		}
-		c.refresh()
 	}
+	c.refresh() // the node may have died, and a replica have followed it
 	return sendLater
 }
 

@@ -182,7 +182,7 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 	}
 	underWay := l.underWay(key)
 	client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanUpTimeout)
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), 2*cleanUpTimeout)
 		defer cancel()
 		underWay.Wait()
 		if !last {

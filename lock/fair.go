@@ -168,7 +168,7 @@ func (p place) sleep(ctx context.Context, timer *time.Timer) error {
 // meanwhile, by cmd in the background: once the commands that may queue it have run.
 func (f *family) leaveQueue(ctx context.Context, cmd redoubt.Cmd, line *line) {
 	f.client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanUpTimeout)
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), 2*cleanUpTimeout)
 		defer cancel()
 		line.underWay.Wait()
 		_ = f.client.Do(ctx, cmd)

@@ -223,7 +223,7 @@ func (f *family) request(ctx context.Context, t target, r Request) (Attempt, err
 // that do so the lock remembers only the last.
 func (f *family) undo(ctx context.Context, t target, id string) {
 	f.client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
 		defer cancel()
 		_ = f.client.Do(ctx, t.void(id))
 		timer := time.NewTimer(undoAgain)
@@ -244,7 +244,7 @@ const undoAgain = 200 * time.Millisecond
 // time ends by itself with the TTL.
 func (f *family) cleanUp(ctx context.Context, cmds ...redoubt.Cmd) {
 	f.client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
 		defer cancel()
 		_ = f.send(ctx, cmds)
 	})

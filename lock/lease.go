@@ -365,7 +365,7 @@ func (l *Lease) release(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		ctx, cancel = context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
 		defer cancel()
 	}
 	var err error

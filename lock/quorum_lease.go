@@ -42,7 +42,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
 func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		ctx, cancel = context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
 		defer cancel()
 	}
 	held, answered := 0, 0

@@ -275,7 +275,7 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 		return
 	}
 	// A third of the TTL leaves time for more tries, on other connections.
-	ctx, cancel := context.WithTimeout(context.Background(), ttl/3)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), ttl/3)
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
 		h := holds[i]

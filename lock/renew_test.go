@@ -136,7 +136,7 @@ func (s *stub) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 
 func (s *stub) client(tb testing.TB) *redoubt.Client {
 	tb.Helper()
-	client, err := redoubt.New(s, redoubt.Options{})
+	client, err := redoubt.New(s, redoubt.Options{DownAfter: -1}) // it knows no PING
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 // keep extends the leases of messages that handlers have for long, and ends the
@@ -21,7 +23,7 @@ func (c *consumer) keep(ctx context.Context) {
 		}
 		for _, receipts := range c.aging(every) {
 			sent := time.Now()
-			call, cancel := context.WithTimeout(ctx, every)
+			call, cancel := context.WithTimeout(redoubt.Patient(ctx), every)
 			held, err := ReadFlags(c.client.Do(call, ExtendCmd(c.keys, c.opts.Lease, receipts...)))
 			cancel()
 			if err == nil {

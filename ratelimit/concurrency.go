@@ -162,7 +162,7 @@ func (c *Call) stay(ctx context.Context, ttl string) (bool, error) {
 // endLater ends the call in the background. Should that fail, it is over with
 // its TTL.
 func (c *Call) endLater(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
+	ctx = redoubt.Patient(context.WithoutCancel(ctx))
 	c.c.client.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 		defer cancel()
@@ -222,7 +222,7 @@ func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
 			return
 		case <-next.C:
 		}
-		try, cancel := context.WithTimeout(ctx, ttl/3)
+		try, cancel := context.WithTimeout(redoubt.Patient(ctx), ttl/3)
 		held, err := c.Extend(try)
 		cancel()
 		switch {

@@ -107,7 +107,7 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 	for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
 		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
 			away := &hole{Conn: sent}
-			client, err := redoubt.New(away, redoubt.Options{})
+			client, err := redoubt.New(away, redoubt.Options{DownAfter: -1}) // the limiter's own patience
 			must(t, err)
 			l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1000), OnFailure: mode})
 			must(t, err)

@@ -322,7 +322,7 @@ func (l *Leased) background(f func()) {
 
 // tryReturn gives tokens back, or else they are lost, which only under-admits.
 func (l *Leased) tryReturn(all []unused) {
-	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), cancelTimeout)
 	defer cancel()
 	_ = l.returnAll(ctx, all)
 }

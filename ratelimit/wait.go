@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 var (
@@ -106,7 +108,7 @@ func (l *Limiter) place(ctx context.Context, name string, n int, within time.Dur
 
 // giveBack cancels for one who has left.
 func (r *Reservation) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cancelTimeout)
 	defer cancel()
 	_ = r.Cancel(ctx) // or else the place stays empty
 }

@@ -126,5 +126,6 @@ func poolClient(s *Server, o Options) (*redoubt.Client, error) {
 		return nil, nil //nolint:nilnil // there need not be one
 	}
 	s.poolConn = &poolConn{s: s}
-	return redoubt.New(s.poolConn, redoubt.Options{})
+	// The pool itself finds out which of its servers are down.
+	return redoubt.New(s.poolConn, redoubt.Options{DownAfter: -1})
 }

@@ -200,7 +200,7 @@ func (v *Inventory) call(ctx context.Context, r *Reservation, fn func(ctx contex
 
 // end ends a reservation for a caller whose ctx may have ended.
 func (v *Inventory) end(ctx context.Context, r *Reservation, how func(ctx context.Context, name, id string) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), endTimeout)
 	defer cancel()
 	return how(ctx, r.Name, r.ID)
 }
@@ -212,7 +212,7 @@ const endTimeout = 3 * time.Second
 // can't reach within the time ends by itself with the TTL.
 func (v *Inventory) cleanUp(ctx context.Context, cmd redoubt.Cmd) {
 	v.client.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), endTimeout)
 		defer cancel()
 		_ = v.client.Do(ctx, cmd)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -28,13 +29,17 @@ func (f *serverFlags) flags(flags *pflag.FlagSet) {
 	f.password.flags(flags, "password of the server, where the URL has none")
 }
 
+// outlasts is how long a server may be down before a command gives up: a restart or a
+// usual failover is over by then.
+const outlasts = 10 * time.Second
+
 // connect returns a client and what closes it.
 func (f *serverFlags) connect(ctx context.Context, password string, stderr io.Writer) (*redoubt.Client, func(), error) {
 	conn, err := openServer(ctx, f.backend, password, stderr)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix})
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix, DownAfter: outlasts})
 	if err != nil {
 		_ = conn.Close()
 		return nil, nil, fail(exitUsage, err)

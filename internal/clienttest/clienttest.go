@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -71,11 +72,15 @@ func Wrap(tb testing.TB, rdb redis.UniversalClient) *goredis.Conn {
 	return conn
 }
 
+// downAfter is the patience of clients: a server on a busy machine may be silent for the
+// second after which it is taken to be down by default.
+const downAfter = 10 * time.Second
+
 // New returns a Client on a Conn, like that of another process. Its keys begin with
 // prefix, or as is the default where that is empty.
 func New(tb testing.TB, conn redoubt.Conn, prefix string) *redoubt.Client {
 	tb.Helper()
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: prefix})
+	client, err := redoubt.New(conn, redoubt.Options{Prefix: prefix, DownAfter: downAfter})
 	if err != nil {
 		tb.Fatal(err)
 	}
