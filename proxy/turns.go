@@ -18,6 +18,7 @@ const (
 	spellTime    = 10 * time.Second       // for which an upstream stays swamped or alarmed
 	yieldTime    = 100 * time.Millisecond // before each read of a large reply that yields
 	hugeReply    = 8 << 20                // bytes, which alarm; two such replies apart at once begin the ration
+	fullAt       = 512                    // commands under way on the shared connection
 )
 
 // A crowdedError says that a command was not sent because its turn did not come in time.
@@ -37,6 +38,19 @@ func (u *Upstream) Swamped() bool { return u.swamped.lasts() }
 // Alarmed reports whether a very large reply arrived a short time ago, so that a command that reads
 // much at once should go apart.
 func (u *Upstream) Alarmed() bool { return u.alarmed.lasts() }
+
+// Full reports whether many commands are under way on the shared connection, so that a command
+// whose reply may be large should go apart: many such replies would be on their way before the
+// first of them has shown how large they are.
+func (u *Upstream) Full() bool {
+	l := u.link.Load()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requests > l.traffic.Responses+fullAt
+}
 
 // A spell is a state that ends by itself.
 type spell struct{ until atomic.Int64 } // ns since 1970; 0: it has ended

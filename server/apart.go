@@ -87,9 +87,9 @@ func (c *session) send(first uint64, apart bool, to proxy.Caller, tag uint64, n 
 			return errGone
 		}
 		if apart {
-			wait, stop := c.apartTurn()
-			defer stop()
-			return c.aside(commands, 0, argsOf(commands)).SendApart(wait, to, tag, n, commands)
+			return c.sendInTurn(func(wait func() context.Context) error {
+				return c.aside(commands, 0, argsOf(commands)).SendApart(wait, to, tag, n, commands)
+			})
 		}
 	}
 	if c.polled() {
@@ -131,7 +131,7 @@ func (c *session) wary(queued uint64, elements int) bool {
 	if c.trusted(queued) {
 		return many && c.upstream.Alarmed()
 	}
-	return many || c.upstream.Swamped()
+	return many || c.upstream.Swamped() || c.upstream.Full()
 }
 
 // argsOf returns how many words a command has, from its first line.
@@ -141,17 +141,23 @@ func argsOf(command []byte) int {
 	return int(n)
 }
 
-// apartTurn returns what [proxy.Timed.SendApart] calls to wait. stop follows.
-func (c *session) apartTurn() (wait func() context.Context, stop func()) {
+// sendInTurn has send pass wait to [proxy.Timed.SendApart]. If the client is gone before its turn comes,
+// nothing more is sent for it.
+func (c *session) sendInTurn(send func(wait func() context.Context) error) error {
 	var ctx context.Context
-	end := func() {}
-	return func() context.Context {
+	stop := func() {}
+	err := send(func() context.Context {
 		if ctx == nil {
 			c.leave()
-			ctx, end = c.attended(0) // nothing of it has run yet
+			ctx, stop = c.attended(0) // nothing of it has run yet
 		}
 		return ctx
-	}, func() { end() }
+	})
+	stop()
+	if errors.Is(err, errGone) {
+		c.lost, c.quit = true, true
+	}
+	return err
 }
 
 // makeWay takes a client that has to wait to send out of the poller: for good, or only this
@@ -175,9 +181,9 @@ func (c *session) sendScript(tag uint64, cmd *redoubt.Cmd) error {
 			return errGone
 		}
 		if apart {
-			wait, stop := c.apartTurn()
-			defer stop()
-			return c.upstream.Within(c.timeout).SendScriptApart(wait, &c.out, tag, cmd)
+			return c.sendInTurn(func(wait func() context.Context) error {
+				return c.upstream.Within(c.timeout).SendScriptApart(wait, &c.out, tag, cmd)
+			})
 		}
 	}
 	if c.polled() {

@@ -98,6 +98,18 @@ func (s *staller) serve(conn net.Conn) {
 	}
 }
 
+// answer answers n of the reads that are held.
+func (s *staller) answer(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		select {
+		case s.release <- struct{}{}:
+		case <-time.After(patience):
+			t.Fatal("no read is held")
+		}
+	}
+}
+
 // TestOthersGoAroundALargeReply: while a large reply comes on the connection that all share, the
 // commands of others are answered, in their order. Afterwards they share the connection again.
 func TestOthersGoAroundALargeReply(t *testing.T) {
@@ -148,15 +160,6 @@ func TestLargeRepliesAreRationed(t *testing.T) {
 			return s.held.Load() == int64(held) && got == waiting
 		}
 	}
-	release := func(n int) {
-		for range n {
-			select {
-			case s.release <- struct{}{}:
-			case <-time.After(patience):
-				t.Fatal("no read is held")
-			}
-		}
-	}
 	known := dial(t, addr)
 	for range 20 {
 		known.want("$5\r\nsmall\r\n", "GET small")
@@ -173,14 +176,14 @@ func TestLargeRepliesAreRationed(t *testing.T) {
 		eventually(t, "it is sent, or waits", apart(min(i+1, most), max(i+1-most, 0)))
 	}
 	known.want("$5\r\nsmall\r\n", "GET small")
-	release(most - 1) // these leave their turns to the next
+	s.answer(t, most-1) // these leave their turns to the next
 	eventually(t, "the next have their turns", apart(most, all-most-(most-1)))
 	eventually(t, "it has taken more than a second", func() bool { return time.Since(congested) > time.Second })
 	close(s.goOn)
 	if got := quietly(asks); got != bulk(s.value) {
 		t.Errorf("the large reply has %d bytes: %.100q", len(got), got)
 	}
-	release(all - (most - 1))
+	s.answer(t, all-(most-1))
 	for i := range strangers {
 		if got := strangers[i].read(); got != "$4\r\nheld\r\n" {
 			t.Errorf("stranger %d: %q", i, got)
@@ -191,7 +194,7 @@ func TestLargeRepliesAreRationed(t *testing.T) {
 	}
 	eventually(t, "one waits for its turn", apart(most, 1))
 	known.want("$5\r\nsmall\r\n", "GET small")
-	release(most + 1)
+	s.answer(t, most+1)
 }
 
 // TestManyKeysOfAStrangerGoApart: nobody knows how large the reply is when a new client reads many
@@ -216,4 +219,26 @@ func TestManyKeysOfAStrangerGoApart(t *testing.T) {
 		t.Errorf("the large reply has %d bytes", len(got))
 	}
 	w.want("+apart\r\n", many)
+}
+
+// TestStrangersGoApartFromMany: while many commands are under way on the shared connection, what new
+// clients read goes apart. So only so many of their replies, of unknown size, can fill it at once.
+func TestStrangersGoApartFromMany(t *testing.T) {
+	const many = 600
+	s, back := newStaller(t)
+	_, addr := start(t, "redis://"+back)
+	known, stranger := dial(t, addr), dial(t, addr)
+	for range many/2 + 1 {
+		known.want("$5\r\nsmall\r\n", "GET small")
+	}
+	known.write(strings.Repeat("GET held\r\n", many))
+	eventually(t, "they are under way", func() bool { return s.held.Load() == 1 })
+	stranger.want("+apart\r\n", "MGET k")
+	s.answer(t, many)
+	for range many {
+		if got := known.read(); got != "$4\r\nheld\r\n" {
+			t.Fatalf("%.40q", got)
+		}
+	}
+	stranger.want("+shared\r\n", "MGET k")
 }

@@ -42,9 +42,10 @@
 //   - What one client may ask for is bounded: commands in flight, the size of
 //     one command, and replies not yet taken, past which no more is read. How
 //     large a reply will be is not known before it comes: a client has 16
-//     commands in flight at first, then as many as MaxOutput holds replies of
-//     the size seen lately. The worst case, large replies after small ones, is
-//     MaxPipeline times the largest reply. (TestSlowStart)
+//     commands in flight at first, then as many as 4 MiB, or MaxOutput if it is
+//     less, holds replies of the size seen lately. The worst case, large replies
+//     after small ones, is MaxPipeline times the largest reply. (TestSlowStart,
+//     TestLargeInFlight)
 //   - One client's command holds up no other client that doesn't use the same
 //     keys. (TestNobodyIsHeldUp)
 //   - A client that takes nothing for the write time-out is closed.

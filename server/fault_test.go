@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
@@ -439,6 +440,43 @@ func TestSlowStart(t *testing.T) {
 		t.Errorf("the back end was asked for %d values at once, %v", commands, err)
 	}
 	for range 20 {
+		if got := w.read(); len(got) < size {
+			t.Fatalf("%.40q…", got)
+		}
+	}
+}
+
+// TestLargeInFlight: of large replies, a client is asked for few at once.
+func TestLargeInFlight(t *testing.T) {
+	backend := redistest.Start(t)
+	network := faultnet.New(t, backend.Addr())
+	_, addr := start(t, "redis://"+network.Addr())
+	w := dial(t, addr)
+	const known, n, size = 20, 100, 1 << 20
+	backend.CLI("SETRANGE", "big", strconv.Itoa(size-1), "x")
+	ask := func(n int) { w.write(strings.Repeat(string(resp.AppendCommand(nil, "GET", "big")), n)) }
+	asked := func() int {
+		calls, err := strconv.Atoi(stat(t, backend, "cmdstat_get:calls="))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return calls
+	}
+	ask(known)
+	for range known {
+		if got := w.read(); len(got) < size {
+			t.Fatalf("%.40q…", got)
+		}
+	}
+	network.Blackhole(faultnet.ToClient)
+	ask(n)
+	const most = 4
+	eventually(t, "the next are asked for", func() bool { return asked() >= known+most-1 })
+	if at := asked(); at > known+most {
+		t.Errorf("the back end was asked for %d values at once, want at most %d", at-known, most)
+	}
+	network.Heal()
+	for range n {
 		if got := w.read(); len(got) < size {
 			t.Fatalf("%.40q…", got)
 		}

@@ -69,7 +69,7 @@ type Options struct {
 	// MaxPipeline is how many commands of one client may be in flight. At the
 	// limit no more is read from it. It begins with 16 commands, until their
 	// replies tell how large they are. Where replies are large, it is as many
-	// as give MaxOutput. Defaults to 1,024.
+	// as give 4 MiB, or MaxOutput if that is less. Defaults to 1,024.
 	MaxPipeline int
 	// MaxOutput is how many bytes may wait for one client. At the limit no more
 	// commands are read from it; the replies to those in flight still come,

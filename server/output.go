@@ -88,6 +88,7 @@ const (
 	tlsChunk      = 16 << 10 // one record
 	smallReply    = 1 << 10  // of which MaxPipeline don't matter
 	firstPipeline = 16       // commands in flight before any reply tells their size
+	largeInFlight = 4 << 20  // bytes of replies in flight, where replies are not small
 )
 
 func (o *output) init() {
@@ -128,6 +129,7 @@ func (o *output) Count(n int) bool {
 	o.coming += n
 	if n > 0 && !o.share.Hold(o.holding()) {
 		o.coming -= n
+		o.measure(int64(n)) // a short error takes its place
 		return false
 	}
 	if n < 0 {

@@ -107,9 +107,9 @@ func (c *session) sendWhole(e *execution, n int, commands []byte) error {
 			return errGone
 		}
 		if apart {
-			wait, stop := c.apartTurn()
-			defer stop()
-			return c.aside(commands, queued, n-2).Whole().SendApart(wait, e, 0, n, commands)
+			return c.sendInTurn(func(wait func() context.Context) error {
+				return c.aside(commands, queued, n-2).Whole().SendApart(wait, e, 0, n, commands)
+			})
 		}
 	}
 	if c.polled() {

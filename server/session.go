@@ -255,9 +255,9 @@ func (c *session) process() bool {
 }
 
 // reserve makes room for one more reply, and waits for it when as many are in
-// flight as may be: fewer where replies are large, since nobody else's come
-// through while those of one client fill the shared connection, and fewer at
-// first, until their size is known.
+// flight as may be. There may be fewer where replies are large: the server behind
+// holds them, and others wait behind them. There may be fewer at first, until their
+// size is known.
 func (c *session) reserve() bool {
 	head := c.out.head.Load()
 	inFlight := c.next - head
@@ -273,7 +273,7 @@ func (c *session) reserve() bool {
 				return false
 			}
 		}
-		most = min(most, uint64(max(1, int64(c.srv.opts.MaxOutput)/typical))) //nolint:gosec // positive
+		most = min(most, uint64(max(1, min(int64(c.srv.opts.MaxOutput), largeInFlight)/typical))) //nolint:gosec // positive
 	}
 	if inFlight < most {
 		if inFlight == uint64(len(c.out.slots)) {
