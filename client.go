@@ -58,31 +58,38 @@ type Client struct {
 
 	inbox      inbox
 	shared     sync.Map
+	closeConn  func() error // nil: the Conn is its owner's
 	closed     atomic.Bool
 	background sync.WaitGroup
 	mu         sync.RWMutex
 	ending     bool // guarded by mu; background doesn't grow any more
 }
 
-// New returns a Client that runs its commands on conn. It sends nothing.
-func New(conn Conn, opts Options) (*Client, error) {
-	if opts.Prefix == "" {
-		opts.Prefix = "rd"
+// settle sets the defaults, and returns what is wrong.
+func (o *Options) settle() error {
+	if o.Prefix == "" {
+		o.Prefix = "rd"
 	}
-	if opts.DownAfter == 0 {
-		opts.DownAfter = defaultDownAfter
+	if o.DownAfter == 0 {
+		o.DownAfter = defaultDownAfter
 	}
 	var errs []error
-	if d := opts.DownAfter; d > 0 && d < minDownAfter {
+	if d := o.DownAfter; d > 0 && d < minDownAfter {
 		errs = append(errs, fmt.Errorf("redoubt: DownAfter is %v; want at least %v, 0 for the default, or less than 0 for never", d, minDownAfter))
 	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		errs = append(errs, fmt.Errorf("redoubt: prefix %q contains a brace, which would break the cluster hash tag", o.Prefix))
+	}
+	return errors.Join(errs...)
+}
+
+// New returns a Client that runs its commands on conn. It sends nothing.
+func New(conn Conn, opts Options) (*Client, error) {
+	err := opts.settle()
 	if conn == nil {
-		errs = append(errs, errors.New("redoubt: conn is nil"))
+		err = errors.Join(errors.New("redoubt: conn is nil"), err)
 	}
-	if strings.ContainsAny(opts.Prefix, "{}") {
-		errs = append(errs, fmt.Errorf("redoubt: prefix %q contains a brace, which would break the cluster hash tag", opts.Prefix))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var id [16]byte
@@ -269,8 +276,7 @@ func (c *Client) Go(f func()) {
 
 // Close waits for what the primitives still have to clean up on the server, a
 // few seconds at most, ends the client's subscription and fails later calls
-// with [ErrClosed]. It does not close the Conn, which belongs to whoever made
-// it, and gives back nothing that is held: a lock lasts until it is released or
+// with [ErrClosed]. It closes the Conn of [Open], and none other, and gives back nothing that is held: a lock lasts until it is released or
 // its lease ends. Close may be called more than once.
 func (c *Client) Close() error {
 	c.close()
@@ -278,8 +284,12 @@ func (c *Client) Close() error {
 	c.ending = true
 	c.mu.Unlock()
 	c.background.Wait()
-	if !c.closed.Swap(true) {
-		c.inbox.close()
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.inbox.close()
+	if c.closeConn != nil {
+		return c.closeConn()
 	}
 	return nil
 }

@@ -3,11 +3,12 @@
 // queue, fence, stock, bloom, cache, geo,
 // ttlhash, scan.
 //
-// A program wraps the Redis client that it already has, makes one [Client] on
-// it, and passes that to the primitives:
+// A program opens one [Client] by a URL, or makes one on the Redis client that it already
+// has, and passes that to the primitives:
 //
-//	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-//	conn, err := goredis.Wrap(rdb)
+//	client, err := redoubt.Open(ctx, "redis://127.0.0.1:6379", redoubt.Options{})
+//	…
+//	conn, err := goredis.Wrap(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	…
 //	client, err := redoubt.New(conn, redoubt.Options{})
 //	…
@@ -42,5 +43,4 @@
 //
 // A call to a server that is down fails within [Options].DownAfter, a second by
 // default, and at once while it is known to be down.
-// (TestSilentServer, TestSilentServerEndsAllCalls)
 package redoubt

@@ -35,12 +35,7 @@ func TestMain(m *testing.M) {
 
 func Example() {
 	ctx := context.Background()
-	conn, err := goredis.Open(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
-	client, err := redoubt.New(conn, redoubt.Options{})
+	client, err := redoubt.Open(ctx, serverURL, redoubt.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -127,8 +122,7 @@ func Example_serverDown() {
 
 	_, err = locks.Acquire(ctx, "orders:42")
 	fmt.Println("unavailable:", errors.Is(err, redoubt.ErrUnavailable))
-	var down *redoubt.UnavailableError
-	if errors.As(err, &down) {
+	if down, ok := errors.AsType[*redoubt.UnavailableError](err); ok {
 		fmt.Println("since this minute:", time.Since(down.Since) < time.Minute)
 	}
 	// Output:

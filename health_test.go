@@ -183,7 +183,7 @@ func TestSilentServer(t *testing.T) {
 		}
 		wg.Wait()
 		m.silent[""].Store(true)
-		isDown(t, c.Do(t.Context(), Cmd{Name: "SET"}).Err, time.Now())
+		_ = isDown(t, c.Do(t.Context(), Cmd{Name: "SET"}).Err, time.Now())
 		m.silent[""].Store(false)
 		await.Advance(time.Second)
 		for range 2 {
@@ -236,7 +236,7 @@ func TestSilentServerEndsAllCalls(t *testing.T) {
 				if d := took(func() { err = call(context.Background(), c) }); d > 1050*time.Millisecond {
 					t.Errorf("ended after %v", d)
 				}
-				isDown(t, err, start)
+				_ = isDown(t, err, start)
 			})
 		})
 	}

@@ -36,11 +36,11 @@ const (
 // of this module, "." the root. Packages under cmd/ and internal/ that are not
 // listed may import anything that the compiler lets them.
 var mayImport = map[string][]string{
-	".":                   {},
+	".":                   {"internal/scheme"},
 	"resp":                {},
 	"engine":              {".", "engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "resp"},
 	"engine/aof":          {},
-	"engine/native":       {"engine"},
+	"engine/native":       {".", "engine"},
 	"internal/calendar":   {},
 	"internal/glob":       {},
 	"internal/hyll":       {},
@@ -48,7 +48,8 @@ var mayImport = map[string][]string{
 	"internal/morton":     {},
 	"internal/lua":        {},
 	"internal/rdb":        {},
-	"goredis":             {".", goredisV9},
+	"internal/scheme":     {},
+	"goredis":             {".", "internal/scheme", goredisV9},
 	"lock":                {".", "internal/keyslot", "internal/luafile"},
 	"ratelimit":           {".", "internal/calendar", "internal/luafile"},
 	"fence":               {"."},
@@ -67,7 +68,7 @@ var mayImport = map[string][]string{
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
 	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
-	"proxy":               {".", "resp", "internal/keyslot", "internal/socket", "proxy/latency", "proxy/ring"},
+	"proxy":               {".", "resp", "internal/keyslot", "internal/scheme", "internal/socket", "proxy/latency", "proxy/ring"},
 	"proxy/hotkeys":       {},
 	"proxy/latency":       {},
 	"proxy/budget":        {},

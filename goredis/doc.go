@@ -2,7 +2,8 @@
 //
 // [Wrap] takes the client that a program already has: a *redis.Client,
 // standalone or from Sentinel, or a *redis.ClusterClient. [Open] makes one from
-// a URL, with options that suit coordination.
+// a URL, with options that suit coordination. An import of this package has redoubt.Open
+// take the same URLs.
 //
 // # What it adds to go-redis
 //

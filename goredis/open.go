@@ -7,6 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
 // A Client is a [Conn] with a go-redis client of its own, made by [Open].
@@ -15,7 +18,8 @@ type Client struct {
 	rdb redis.UniversalClient
 }
 
-// Open connects to the server, Sentinel group or cluster that url names and
+// Open is for a program that needs the go-redis client too; otherwise [redoubt.Open] does
+// both steps. Open connects to the server, Sentinel group or cluster that url names and
 // asks it for a sign of life. ctx bounds that; without a deadline it takes ten
 // seconds at most. Close the Client after use.
 //
@@ -53,6 +57,16 @@ func Open(ctx context.Context, url string) (*Client, error) {
 		return nil, fmt.Errorf("goredis: no answer from %s: %w", t, withoutArgs(err))
 	}
 	return c, nil
+}
+
+func init() {
+	redoubt.Register(func(ctx context.Context, url string) (redoubt.OpenConn, error) {
+		c, err := Open(ctx, url)
+		if err != nil {
+			return nil, err // and no nil *Client in the interface
+		}
+		return c, nil
+	}, scheme.Remote...)
 }
 
 // Close closes the client and ends all subscriptions. It may be called more

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
 // A target is what a URL names: one of its three options is set.
@@ -30,31 +33,33 @@ func (t *target) String() string {
 	return t.single.Addr
 }
 
-// errMalformed says nothing about the text, because a password may be anywhere
-// in a malformed URL.
-var errMalformed = errors.New("goredis: malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded")
+var errMalformed = fmt.Errorf("goredis: %w", scheme.ErrMalformed)
 
 const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
 )
 
+// door is what [Open] takes.
+var door = scheme.Door{
+	Name: "goredis.Open", Takes: scheme.Remote,
+	Embedded: `redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/engine/native"`,
+}
+
 func parse(raw string) (*target, error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok || strings.ContainsAny(scheme, ":@/?#") {
-		return nil, errMalformed
+	name, err := door.Check(raw)
+	if err != nil {
+		return nil, fmt.Errorf("goredis: %w", err)
 	}
+	_, rest, _ := strings.Cut(raw, "://")
 	var t *target
-	var err error
-	switch strings.ToLower(scheme) {
-	case "redis", "rediss", "unix":
-		t, err = parsePlain(raw)
-	case "redis-cluster", "rediss-cluster":
-		t, err = parseCluster(strings.TrimSuffix(strings.ToLower(scheme), "-cluster"), rest)
-	case "redis-sentinel", "rediss-sentinel":
-		t, err = parseSentinel(strings.TrimSuffix(strings.ToLower(scheme), "-sentinel"), rest)
+	switch {
+	case slices.Contains(scheme.Cluster, name):
+		t, err = parseCluster(strings.TrimSuffix(name, "-cluster"), rest)
+	case slices.Contains(scheme.Sentinel, name):
+		t, err = parseSentinel(strings.TrimSuffix(name, "-sentinel"), rest)
 	default:
-		return nil, fmt.Errorf("goredis: URL scheme %q is not known; want redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster or rediss-cluster", scheme)
+		t, err = parsePlain(raw)
 	}
 	if err != nil {
 		return nil, err
@@ -96,8 +101,8 @@ func parsePlain(raw string) (*target, error) {
 
 // parseCluster and parseSentinel take what follows "://", because net/url
 // accepts one host only.
-func parseCluster(scheme, rest string) (*target, error) {
-	u, err := splitHosts(scheme, rest, redisPort)
+func parseCluster(plainScheme, rest string) (*target, error) {
+	u, err := splitHosts(plainScheme, rest, redisPort)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +113,8 @@ func parseCluster(scheme, rest string) (*target, error) {
 	return &target{cluster: o}, plain(err)
 }
 
-func parseSentinel(scheme, rest string) (*target, error) {
-	u, err := splitHosts(scheme, rest, sentinelPort)
+func parseSentinel(plainScheme, rest string) (*target, error) {
+	u, err := splitHosts(plainScheme, rest, sentinelPort)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +158,7 @@ func split(raw string) (*url.URL, error) {
 
 // splitHosts parses user:password@host:port,host:port/path?query. The hosts
 // after the first become addr options, as go-redis has them.
-func splitHosts(scheme, rest, port string) (*url.URL, error) {
+func splitHosts(plainScheme, rest, port string) (*url.URL, error) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -173,7 +178,7 @@ func splitHosts(scheme, rest, port string) (*url.URL, error) {
 			hosts[i] = net.JoinHostPort(hu.Hostname(), port)
 		}
 	}
-	u, err := split(scheme + "://" + user + hosts[0] + tail)
+	u, err := split(plainScheme + "://" + user + hosts[0] + tail)
 	if err != nil {
 		return nil, err
 	}

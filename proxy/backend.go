@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -48,9 +49,15 @@ type Redis struct {
 // DefaultDialTimeout bounds how long a [Redis] connects.
 const DefaultDialTimeout = 5 * time.Second
 
-// errMalformedURL says nothing about the text, because a password may be anywhere
-// in a malformed URL.
-var errMalformedURL = errors.New("proxy: malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded")
+var errMalformedURL = fmt.Errorf("proxy: %w", scheme.ErrMalformed)
+
+// door is what [ParseURL] takes.
+var door = scheme.Door{
+	Name: "ParseURL", Takes: scheme.One,
+	Sentinel: "redoubt.Open takes it, and a pool of serve --pools has it as sentinels",
+	Cluster:  "redoubt.Open takes it, and a pool of serve --pools has it as cluster",
+	Embedded: "redoubt.Open takes it, and an engine.Engine is a back end itself",
+}
 
 // ParseURL returns the back end that a URL names:
 //
@@ -61,6 +68,9 @@ var errMalformedURL = errors.New("proxy: malformed URL: want redis://user:passwo
 // The port defaults to 6379, the database to 0. No error shows the user or the
 // password.
 func ParseURL(s string) (*Redis, error) {
+	if _, err := door.Check(s); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
 	u, err := url.Parse(s)
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path, "@") && u.Scheme != "unix" || strings.Contains(u.RawQuery, "@") || u.Fragment != "" {
 		return nil, errMalformedURL
@@ -90,8 +100,6 @@ func ParseURL(s string) (*Redis, error) {
 		if r.Addr == "" {
 			return nil, errors.New("proxy: the URL of the back end names no socket; want unix:///path")
 		}
-	default:
-		return nil, fmt.Errorf("proxy: back end: scheme is %q; want redis, rediss or unix", u.Scheme)
 	}
 	if db != "" {
 		n, err := strconv.Atoi(db)

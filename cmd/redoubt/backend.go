@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
+	_ "github.com/redoubt-go/redoubt/goredis" // for redoubt.Open
+	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -38,7 +40,21 @@ func (b *backend) close() (err error) {
 	return err
 }
 
-const embeddedName = "embedded"
+const embeddedName = scheme.Embedded
+
+// What takes URLs, beside the commands that use a server's keys, which take all.
+var (
+	serveDoor = scheme.Door{
+		Name: "serve --backend", Takes: append(slices.Clone(scheme.One), scheme.Embedded),
+		Sentinel: "serve --pools takes it, as sentinels of a pool: see docs/pools.md",
+		Cluster:  "serve --pools takes it, as cluster of a pool: see docs/pools.md",
+	}
+	moveDoor = scheme.Door{
+		Name: "import or export", Takes: serveDoor.Takes,
+		Sentinel: "name the master itself, like redis://host:port",
+		Cluster:  "import the RDB file of each primary",
+	}
+)
 
 // embeddedPath returns what follows "embedded:", and whether it does: the
 // directory of an engine in this process, "" for one in memory.
@@ -53,6 +69,9 @@ func embeddedPath(url string) (path string, ok bool) {
 // openBackend starts or reaches the back end that url names. Its errors name
 // the address and never the password.
 func openBackend(ctx context.Context, url string, s storage, prefix string, log *slog.Logger) (_ *backend, err error) {
+	if _, err := serveDoor.Check(url); err != nil {
+		return nil, usagef("back end: %w", err)
+	}
 	if err := s.settle(url); err != nil {
 		return nil, err
 	}
@@ -69,15 +88,11 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 	if err != nil {
 		return nil, usagef("back end: %w", err)
 	}
-	conn, err := goredis.Open(ctx, url)
-	if err != nil {
+	if b.client, err = redoubt.Open(ctx, url, redoubt.Options{Prefix: prefix}); err != nil {
 		return nil, openFailure("back end", url, err)
 	}
-	b.closers = append(b.closers, conn.Close)
+	b.closers = append(b.closers, b.client.Close)
 	b.name, b.raw = redis.Name(), redis
-	if err := b.connect(conn, prefix); err != nil {
-		return nil, err
-	}
 	if inCluster(ctx, b.client) {
 		return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
 	}

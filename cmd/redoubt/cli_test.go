@@ -27,7 +27,7 @@ func TestUsage(t *testing.T) {
 		{"serve --maxmemory=1GiB --maxmemory-policy=lru", `"lru" is none; want noeviction, allkeys-lru, `},
 		{"serve --maxmemory=much", `"much" is no size`},
 		{"serve --dir=/data --fsync=daily", `"daily" is none; want always, everysec or never`},
-		{"serve --backend=http://x", `scheme is "http"`},
+		{"serve --backend=http://x", `URL scheme "http" is not known; want redis, rediss, unix and embedded`},
 		{"serve --password=a --password-file=b", "give one"},
 		{"lock", "the -- is missing"},
 		{"lock deploy true", "the -- is missing"},
@@ -161,6 +161,9 @@ func TestWithPassword(t *testing.T) {
 		{"redis://u:own@h:1", "p", "redis://u:own@h:1"},
 		{"redis://h:1", "", "redis://h:1"},
 		{"unix:///run/s?db=1", "p", "unix://:p@/run/s?db=1"},
+		{"redis-cluster://h:1,i:2", "p/", "redis-cluster://:p%2F@h:1,i:2"},
+		{"redis-sentinel://h:1,i:2/m?sentinel_password=a", "p", "redis-sentinel://:p@h:1,i:2/m?sentinel_password=a"},
+		{"redis-cluster://:own@h:1,i:2", "p", "redis-cluster://:own@h:1,i:2"},
 	} {
 		if got := withPassword(c[0], c[1]); got != c[2] {
 			t.Errorf("withPassword(%q, %q) = %q; want %q", c[0], c[1], got, c[2])

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine/aof"
-	"github.com/redoubt-go/redoubt/goredis"
 )
 
 // localServe is where commands look for a server when --backend names none.
@@ -24,7 +23,7 @@ type serverFlags struct {
 }
 
 func (f *serverFlags) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server, or embedded:/path: a directory that nobody else uses meanwhile")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the lock")
 	f.password.flags(flags, "password of the server, where the URL has none")
 }
@@ -35,19 +34,18 @@ const outlasts = 10 * time.Second
 
 // connect returns a client and what closes it.
 func (f *serverFlags) connect(ctx context.Context, password string, stderr io.Writer) (*redoubt.Client, func(), error) {
-	conn, err := openServer(ctx, f.backend, password, stderr)
-	if err != nil {
-		return nil, nil, err
+	opts := redoubt.Options{Prefix: f.prefix, DownAfter: outlasts}
+	if dir, ok := embeddedPath(f.backend); ok {
+		return openLockDir(ctx, dir, opts, stderr)
 	}
-	client, err := redoubt.New(conn, redoubt.Options{Prefix: f.prefix, DownAfter: outlasts})
-	if err != nil {
-		_ = conn.Close()
-		return nil, nil, fail(exitUsage, err)
+	client, err := redoubt.Open(ctx, withPassword(f.backend, password), opts)
+	switch {
+	case err == nil:
+		return client, func() { _ = client.Close() }, nil
+	case unreachable(err):
+		return nil, nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(f.backend), cause(err))
 	}
-	return client, func() {
-		_ = client.Close()
-		_ = conn.Close()
-	}, nil
+	return nil, nil, openFailure("server", f.backend, err)
 }
 
 // with runs do with a client of the server.
@@ -64,43 +62,29 @@ func (f *serverFlags) with(ctx context.Context, stderr io.Writer, do func(ctx co
 	return do(ctx, client)
 }
 
-// A lockServer is where locks are.
-type lockServer interface {
-	redoubt.Conn
-	Close() error
-}
-
-// openServer connects, or says plainly what is to be done.
-func openServer(ctx context.Context, url, password string, stderr io.Writer) (lockServer, error) {
-	if dir, ok := embeddedPath(url); ok {
-		return openLockDir(ctx, dir, stderr)
-	}
-	conn, err := goredis.Open(ctx, withPassword(url, password))
-	if err == nil {
-		return conn, nil
-	}
-	if unreachable(err) {
-		return nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(url), cause(err))
-	}
-	return nil, openFailure("server", url, err)
-}
-
 // openLockDir opens the engine of a directory. A lock that it confirmed is known
 // after a power cut, so that no fencing token comes twice.
-func openLockDir(ctx context.Context, dir string, stderr io.Writer) (lockServer, error) {
+func openLockDir(ctx context.Context, dir string, opts redoubt.Options, stderr io.Writer) (*redoubt.Client, func(), error) {
 	if dir == "" {
-		return nil, usagef("a lock on embedded: would exclude nobody: what is in memory is this process's alone. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
+		return nil, nil, usagef("a lock on embedded: would exclude nobody: what is in memory is this process's alone. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
 	}
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store := storage{dir: dir, fsync: fsync{Policy: aof.Always}}
 	e, err := store.open(ctx, log)
 	if errors.Is(err, aof.ErrLocked) {
-		return nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one needs a lock at a time", err, dir)
+		return nil, nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one needs a lock at a time", err, dir)
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return e, nil
+	client, err := redoubt.New(e, opts)
+	if err != nil {
+		return nil, nil, errors.Join(fail(exitUsage, err), e.Close())
+	}
+	return client, func() {
+		_ = client.Close()
+		_ = e.Close()
+	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 	"github.com/redoubt-go/redoubt/proxy"
 )
@@ -121,6 +123,9 @@ func sourceDir(what, dir string) error {
 
 // openRemote connects to what a URL names.
 func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error) {
+	if _, err := moveDoor.Check(raw); err != nil {
+		return nil, usagef("%s: %w", what, err)
+	}
 	redis, err := proxy.ParseURL(raw)
 	if err != nil {
 		return nil, usagef("%s: %w", what, err)
@@ -147,7 +152,7 @@ func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error)
 // filePath returns the path that a SOURCE or TARGET names, "" when it is the
 // URL of a server.
 func filePath(what, s string) (string, error) {
-	scheme, rest, ok := strings.Cut(s, "://")
+	name, rest, ok := strings.Cut(s, "://")
 	switch {
 	case s == "":
 		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, embedded:/path, or the path of an RDB file", what)
@@ -155,15 +160,18 @@ func filePath(what, s string) (string, error) {
 		return "", usagef("%s looks like a URL without redis:// before it; for a file of that name write ./ before it", what)
 	case !ok:
 		return s, nil
-	case scheme == "redis" || scheme == "rediss" || scheme == "unix":
+	case slices.Contains(scheme.Remote, strings.ToLower(name)):
+		if _, err := moveDoor.Check(s); err != nil {
+			return "", usagef("%s: %w", what, err)
+		}
 		return "", nil
-	case scheme == "file":
+	case name == "file":
 		if host, path, _ := strings.Cut(rest, "/"); host == "" || host == "localhost" {
 			return "/" + path, nil
 		}
 		return "", usagef("%s is a file of another machine, which can't be read: want file:///path", what)
 	}
-	return "", usagef("%s has the scheme %s; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, shown(scheme))
+	return "", usagef("%s has the scheme %s; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, shown(name))
 }
 
 // otherURL returns a SOURCE or TARGET with its password.

@@ -39,15 +39,16 @@ func (s *secret) read() (string, error) {
 
 // withPassword adds a password to a URL that names none.
 func withPassword(raw, password string) string {
-	if password == "" {
+	name, rest, ok := strings.Cut(raw, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	if password == "" || !ok || strings.Contains(authority, "@") {
 		return raw
 	}
-	u, err := url.Parse(raw)
-	if err != nil || u.User != nil || u.Scheme == "" {
-		return raw
-	}
-	u.User = url.UserPassword("", password)
-	return u.String()
+	// Not by net/url, which takes no list of hosts.
+	return name + "://" + url.UserPassword("", password).String() + "@" + rest
 }
 
 // address is what a URL of a server points at, to be shown: never its

@@ -33,7 +33,7 @@ func (f *scanFlags) scanFlags(cmd *cobra.Command) {
 	flags.IntVar(&f.count, "count", 1000, "at about how many keys the server looks in one step")
 	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
 	onThisLine(flags, "match", "type", "from", "count")
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server or cluster, or embedded:/path: a directory that nobody else uses meanwhile")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
 	f.password.flags(flags, "password of the server, where the URL has none")
 	f.prefix = "rd" // plays no part: keys are given whole
 	complete(cmd, "type", "string", "list", "set", "zset", "hash", "stream")

@@ -10,6 +10,8 @@
 // to, it leaves to the Lua before it writes anything. Tests hold each identical
 // to its Lua over random calls.
 //
+// An import has redoubt.Open take embedded: URLs, which open an engine with these functions.
+//
 // Only scripts that a profile shows to be hot have a function: a second text of
 // a script is one more thing to keep right.
 package native

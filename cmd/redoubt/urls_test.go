@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRefusedURLs: what a URL is for is said in the same words at every door, and where one
+// doesn't take it, which does.
+func TestRefusedURLs(t *testing.T) {
+	const malformed = "malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded"
+	const (
+		serve = "redoubt: back end: "
+		takes = "redis, rediss, unix and embedded"
+	)
+	for _, c := range []struct{ args, want string }{
+		{"serve --backend=redis-sentinel://:s3cret@h/m", serve + "serve --backend takes no redis-sentinel URL, but " + takes + "; serve --pools takes it, as sentinels of a pool: see docs/pools.md"},
+		{"serve --backend=rediss-sentinel://:s3cret@h/m", serve + "serve --backend takes no rediss-sentinel URL, but " + takes + "; serve --pools takes it, as sentinels of a pool: see docs/pools.md"},
+		{"serve --backend=redis-cluster://:s3cret@h", serve + "serve --backend takes no redis-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
+		{"serve --backend=rediss-cluster://:s3cret@h", serve + "serve --backend takes no rediss-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
+		{"serve --backend=http://:s3cret@h", serve + `URL scheme "http" is not known; want ` + takes},
+		{"serve --backend=u:s3cret@h", serve + malformed},
+		{"serve --backend=redis-cluster://h --dir=/data", serve + "serve --backend takes no redis-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
+		{"lock ls --backend=http://:s3cret@h", `redoubt: server: redoubt: URL scheme "http" is not known; want redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster and embedded`},
+		{"lock ls --backend=u:s3cret@h", "redoubt: server: redoubt: " + malformed},
+		{"lock ls --backend=redis-sentinel://:s3cret@h", "redoubt: server: goredis: a Sentinel URL names the master: redis-sentinel://host:port/name"},
+		{"lock ls --backend=redis-cluster://:s3cret@h/1", "redoubt: server: goredis: a cluster has no numbered databases: leave out the URL's path"},
+		{"import redis-sentinel://:s3cret@h/m", "redoubt: SOURCE: import or export takes no redis-sentinel URL, but " + takes + "; name the master itself, like redis://host:port"},
+		{"import redis-cluster://:s3cret@h", "redoubt: SOURCE: import or export takes no redis-cluster URL, but " + takes + "; import the RDB file of each primary"},
+		{"export rediss-cluster://:s3cret@h", "redoubt: TARGET: import or export takes no rediss-cluster URL, but " + takes + "; import the RDB file of each primary"},
+		{"export x.rdb --backend=redis-cluster://:s3cret@h", "redoubt: server: import or export takes no redis-cluster URL, but " + takes + "; import the RDB file of each primary"},
+		{"export x.rdb --backend=u:s3cret@h", "redoubt: server: " + malformed},
+	} {
+		code, stdout, stderr := runToEnd(t, nil, strings.Fields(c.args)...)
+		if got, _, _ := strings.Cut(stderr, "\n"); code != exitUsage || got != c.want || stdout != "" {
+			t.Errorf("redoubt %s: exit %d, %s\n got %s\nwant %s", c.args, code, stdout, got, c.want)
+		}
+	}
+}
