@@ -44,6 +44,10 @@
 // not in the token. A token of a loop that was left within a page has the number of items
 // given, and a hash of the page: when the same page comes again, these are left out.
 //
+// Behind a pool of redoubt serve the servers are gone over as one, whose run_id stands for
+// all of them. A pool in front of a cluster has none, since it doesn't know which slots are
+// on their way: there a scan of keys is refused. (TestPool, TestClusterPool)
+//
 // A page of elements is one script, which tells the run_id with them: a key goes from
 // node to node by itself, so that a second command could be answered by another node.
 //

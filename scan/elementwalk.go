@@ -16,7 +16,8 @@ const maxRestarts = 10
 
 // errNameless is for a server, or a proxy before it, that tells no run_id: nobody
 // could know whether a cursor is still good.
-var errNameless = errors.New("scan: the server's INFO has no run_id")
+var errNameless = errors.New("scan: the server's INFO has no run_id, so it may be a proxy in front of a cluster, where keys that move would be missed: " +
+	"scan what is behind it, like redis-cluster://host:port, or each server")
 
 // An elementWalk goes over the elements of one key.
 type elementWalk struct {

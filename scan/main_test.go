@@ -5,9 +5,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/exampleserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(exampleserver.M{M: m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}}) }
 
 var connect = exampleserver.Connect

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/scan"
@@ -44,6 +45,31 @@ func TestCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { run(t, onCluster(t, c, strings.ReplaceAll(name, " ", ""))) })
 	}
+}
+
+// TestPool runs behind a pool of three servers what other tests run on one.
+func TestPool(t *testing.T) {
+	addr := doors.Pool(t)
+	for name, run := range map[string]func(t *testing.T, w *world){
+		"bulk": bulk, "report": report, "keys": keys, "every key": everyKey, "pages": pages,
+		"context ends": contextEnds, "loop left": loopLeft, "resume": resume, "elements": elements,
+	} {
+		t.Run(name, func(t *testing.T) { run(t, newWorld(t, redistest.NewPrefix(), clienttest.Dial(t, addr))) })
+	}
+}
+
+// Behind a pool in front of a cluster nobody would know which slots are on their way, so that
+// a scan says at once where to go instead. What is in one key can be gone over.
+func TestClusterPool(t *testing.T) {
+	w := newWorld(t, redistest.NewPrefix(), clienttest.Dial(t, doors.ClusterPool(t)))
+	for _, err := range w.keys(scan.Options{}, "k", "").All(t.Context()) {
+		const want = "scan: the server's INFO has no run_id, so it may be a proxy in front of a cluster, where keys that move would be missed: " +
+			"scan what is behind it, like redis-cluster://host:port, or each server"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	elements(t, w)
 }
 
 func onCluster(t *testing.T, c *redistest.Cluster, prefix string) *world {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -243,6 +244,9 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.queuePooled(k, args, raw)
 	case k.name == "select":
 		c.selectPooled(args)
+	case k.name == "info" && len(args) == 2 && bytes.EqualFold(args[1], []byte("server")) && c.slots == nil:
+		digest, p := c.pool.Digest(), c.protocol
+		c.toAll(raw, func(dst []byte, j *join) []byte { return joinServers(dst, p, j, digest) })
 	case k.name == "info":
 		c.infoPooled(args)
 	case (k.name == "readonly" || k.name == "readwrite") && c.srv.hasReplicas():

@@ -194,6 +194,37 @@ func TestPoolCloses(t *testing.T) {
 	eventually(t, "it is back", func() bool { return rdb.Set(t.Context(), "b", "new", 0).Err() == nil })
 }
 
+// TestPoolRunID: INFO server of a pool has a run_id that changes when one of its servers is
+// another process, so that a scan knows that its cursor has come to mean nothing.
+func TestPoolRunID(t *testing.T) {
+	p := startPool(t, 2)
+	w := dial(t, p.addr)
+	runID := func() string {
+		_, after, _ := strings.Cut(fmt.Sprint(w.value("INFO", "Server")), "run_id:")
+		id, _, _ := strings.Cut(after, "\r\n")
+		return id
+	}
+	first := runID()
+	if len(first) != 40 || runID() != first {
+		t.Errorf("run_id %q, then %q", first, runID())
+	}
+	if got := w.do("HELLO", "3"); got == "" {
+		t.Error("no HELLO")
+	}
+	if id := runID(); id != first {
+		t.Errorf("in RESP3 run_id %q; want %q", id, first)
+	}
+	p.nodes[1].Kill()
+	eventually(t, "the loss is known", func() bool {
+		return strings.Contains(w.do("INFO", "server"), "back end redis-2 is unreachable")
+	})
+	p.nodes[1].Restart()
+	eventually(t, "it is back", func() bool { return runID() != "" })
+	if id := runID(); id == first {
+		t.Error("another process has the run_id of the one before")
+	}
+}
+
 // TestPoolExtension: extension commands run on the server that has their keys, where
 // the tag is {}, and are refused with the reason otherwise.
 func TestPoolExtension(t *testing.T) {

@@ -2,11 +2,15 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha1" //nolint:gosec // nothing is secured by it
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/resp"
 )
 
 // infoPooled answers INFO: what the pool is, and how its servers do.
@@ -77,4 +81,33 @@ func countersOf(n *proxy.Node) string {
 	}
 	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d,apart=%d,apart_waiting=%d",
 		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Apart, sum.ApartWaiting)
+}
+
+// joinServers makes the section Server of INFO of the servers' own. Its run_id stands for all
+// processes and for the ring, so that it changes when a cursor of SCAN comes to mean nothing. In
+// front of a cluster there is none: slots on their way would not show in it.
+func joinServers(dst []byte, p resp.Protocol, j *join, digest string) []byte {
+	all, version := sha1.New(), "" //nolint:gosec // nothing is secured by it
+	_, _ = io.WriteString(all, digest)
+	for _, raw := range j.replies {
+		v, _, err := resp.Parse(raw)
+		text, _ := v.(string)
+		if verbatim, ok := v.(resp.Verbatim); ok {
+			text = verbatim.Text
+		}
+		run := ""
+		for line := range strings.Lines(text) {
+			switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+			case "run_id":
+				run = value
+			case "redis_version":
+				version = cmp.Or(version, value)
+			}
+		}
+		if err != nil || run == "" {
+			return resp.AppendError(dst, "ERR redoubt: a server's INFO has no run_id")
+		}
+		_, _ = io.WriteString(all, " "+run)
+	}
+	return resp.AppendVerbatim(dst, p, "txt", fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nrun_id:%x\r\n", version, all.Sum(nil)))
 }
