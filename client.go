@@ -31,9 +31,11 @@ type Options struct {
 	// Blocking commands wait as long as it answers. Each primary of a cluster is
 	// watched by itself.
 	//
-	// To outlast a failover or a restart, make it longer. Defaults to a second; with
-	// less than 0 no server is taken to be down, and calls end with their contexts
-	// or when the Conn gives up. On a Conn that is [InProcess] it has no effect.
+	// To outlast a failover or a restart, make it longer; and on a link whose round
+	// trip takes more than a tenth of it, because a new connection takes several.
+	// Defaults to a second; with less than 0 no server is taken to be down, and calls
+	// end with their contexts or when the Conn gives up. On a Conn that is [InProcess]
+	// it has no effect.
 	DownAfter time.Duration
 }
 
