@@ -185,7 +185,7 @@ func TestSilentServer(t *testing.T) {
 		m.silent[""].Store(true)
 		_ = isDown(t, c.Do(t.Context(), Cmd{Name: "SET"}).Err, time.Now())
 		m.silent[""].Store(false)
-		await.Advance(time.Second)
+		await.Advance(2 * time.Second) // the PING under way is lost, the next is answered
 		for range 2 {
 			if r := c.Do(t.Context(), Cmd{Name: "SET"}); r.Err != nil {
 				t.Errorf("the server is back, but: %v", r.Err)
