@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,5 +177,30 @@ func TestClusterFailoverAfterDown(t *testing.T) {
 	await.Soon(t, "calls go to the replica", func() bool { return c.Do(t.Context(), set).Err == nil })
 	if c.Node("k") == dead.Addr() {
 		t.Error("the client names the dead node")
+	}
+}
+
+// A master that Sentinels name is found to be down when it is silent, and its successor is
+// found when there is one.
+func TestSentinelMasterDown(t *testing.T) {
+	slow.Test(t, "Sentinels take seconds to replace a master")
+	master, replica := redistest.Start(t), redistest.Start(t)
+	host, port, _ := net.SplitHostPort(master.Addr())
+	replica.CLI("REPLICAOF", host, port)
+	await.Soon(t, "the replica is in step", func() bool {
+		return strings.Contains(replica.CLI("INFO", "replication"), "master_link_status:up")
+	})
+	sentinel := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "m", Master: master, Replicas: []*redistest.Server{replica}}})[0]
+	c := clientOf(t, dial(t, "redis-sentinel://"+sentinel.Addr()+"/m"))
+	if err := c.Do(t.Context(), set).Err; err != nil {
+		t.Fatal(err)
+	}
+	master.Pause()
+	await.Soon(t, "the master is known to be down", func() bool {
+		return errors.Is(c.Do(t.Context(), set).Err, redoubt.ErrUnavailable)
+	})
+	await.Soon(t, "calls go to its successor", func() bool { return c.Do(t.Context(), set).Err == nil })
+	if got := replica.CLI("GET", "k"); got != "v" {
+		t.Errorf("the successor has %q", got)
 	}
 }
