@@ -101,7 +101,7 @@ var queueCommands = []*Command{
 		Flags:      []string{"write", "noscript", "blocking"},
 		Args: []Arg{
 			queueName,
-			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many: 1 to %d", queue.MaxSettle)},
+			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many, 1 to %d, and no more than have 2 MiB together, or one", queue.MaxSettle)},
 			leaseArg,
 			{Name: "block", Type: "integer", Unit: "ms", Token: "BLOCK", Use: Optional, Summary: fmt.Sprintf("while there is none, wait this long: 0 to %d ms; 0 waits for ever. Without BLOCK the command doesn't wait. Inside MULTI it never waits", maxQueueTime)},
 			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others, or the same anew, with receipts of their own", maxID)},

@@ -20,7 +20,7 @@ const maxFrom = int64(1_000_000_000_000)
 
 var (
 	messageReply = "maps of `id`; `state`; `when_ms`, since when it is ready, when it is due, when its lease ends, or when it died, in ms since 1970, 0 when there is no such time; `failures`, of `attempts`, where -1 has no end; `reason`, of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 0, or 1 for what something else wrote and is no message: its payload is all that was written"
-	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many: 1 to %d", queue.MaxSettle)}
+	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many, 1 to %d, and no more than have 2 MiB together, or one", queue.MaxSettle)}
 	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "leave out so many in front. Defaults to 0"}
 
 	docCount = fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", queue.MaxSettle)

@@ -14,8 +14,10 @@ import (
 const (
 	// MaxID is the longest id, and the longest group and unique key, in bytes.
 	MaxID = 255
-	// MaxPayload is the longest payload, in bytes.
-	MaxPayload = 64 << 20
+	// MaxPayload is the longest payload, in bytes. A script needs 12 ms for it, in which
+	// the server serves nobody else. Larger ones belong into a store, and their name into
+	// the message.
+	MaxPayload = 4 << 20
 	// MaxAttempts is the largest number of attempts.
 	MaxAttempts = 65535
 	// MaxBatch is how many messages one call may put.

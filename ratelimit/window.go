@@ -27,8 +27,9 @@ type WindowOptions struct {
 	Scope Scope
 }
 
-// MaxWindow is the largest Rate of a [Window]: its log takes 8 bytes a call.
-const MaxWindow = 10_000_000
+// MaxWindow is the largest Rate of a [Window]: its log takes 8 bytes a call, and a script
+// 7 ms to write that many. A [Limiter] has no such bound.
+const MaxWindow = 100_000
 
 // A Window holds each of any number of names to a number of calls in any period
 // of a given length, exactly, by a log of their times: the sliding-window log.

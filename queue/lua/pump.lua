@@ -12,7 +12,7 @@
 -- KEYS[10] taken  string  what this consumer took last: the 16 bytes of the take, and when the lease ends
 -- KEYS[11..] results string what a message has left behind, one for each of ARGV's results
 -- ARGV[1] take    bytes   16 bytes that no other take has. Repeated, it gives the same messages
--- ARGV[2] n       integer take at most so many; 0 only settles, -1 also wakes another consumer, for this one leaves
+-- ARGV[2] n       integer take at most so many, and 2 MiB unless it is one; 0 only settles, -1 also wakes another consumer, for this one leaves
 -- ARGV[3] lease_ms integer > 0
 -- ARGV[4] acks    integer how many
 -- ARGV[5] results integer how many
@@ -118,8 +118,9 @@ local lease_end = time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
 if lease_end and lease_end <= now then
   local lapsed = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', string.format('%.0f', now), 'LIMIT', 0, 256)
   local ids = ids_of(lapsed)
-  redis.call('ZREM', KEYS[8], unpack(lapsed))
-  local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids)), redis.call('HMGET', KEYS[6], unpack(ids))
+  local fit = queue.fit(ids)
+  redis.call('ZREM', KEYS[8], unpack(lapsed, 1, fit))
+  local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids, 1, fit)), redis.call('HMGET', KEYS[6], unpack(ids, 1, fit))
   for i, id in ipairs(ids) do
     if envelopes[i] then fail(id, envelopes[i], count(fails[i]) + 1, 'its lease ran out', now, us, 0) end
   end
@@ -155,6 +156,11 @@ if again == 0 and n > 0 and room > 0 then
     since[#since + 1] = math.floor((popped[i + 1] % 2251799813685248 + 1577836800000000) / 1000)
   end
   if #ids < n and #ids < room then left = 0 end
+  local fit = queue.fit(ids)
+  for i = #ids, fit + 1, -1 do
+    redis.call('ZADD', KEYS[2], popped[2 * i], popped[2 * i - 1])
+    ids[i], since[i], left = nil, nil, nil
+  end
 end
 if #ids > 0 then
   local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids)), {}
