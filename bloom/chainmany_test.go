@@ -36,9 +36,10 @@ func (w *world) missed(c *bloom.Chains, key string, items []string) (n int) {
 	return n
 }
 
-func count(became []int64, what int64) (n int) {
+// fresh counts the items that were new.
+func fresh(became []int64) (n int) {
 	for _, b := range became {
-		if b == what {
+		if b == bloom.ItemNew {
 			n++
 		}
 	}
@@ -67,7 +68,7 @@ func TestChainOfManyItems(t *testing.T) {
 		} {
 			counter.Trips.Store(0)
 			became := w.insert(chains, w.Prefix+c.name, c.s, items)
-			if n := count(became, bloom.ItemNew); len(became) != len(items) || n < c.low || n > c.high {
+			if n := fresh(became); len(became) != len(items) || n < c.low || n > c.high {
 				t.Errorf("%s: %d answers, %d are new, want %d to %d", c.name, len(became), n, c.low, c.high)
 			}
 			if n := counter.Trips.Swap(0); n > c.trips {
@@ -81,7 +82,7 @@ func TestChainOfManyItems(t *testing.T) {
 			}
 			_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(w.Prefix+c.name)))
 			must(t, err)
-			if info.Links != c.exactLinks || info.Items != int64(count(became, bloom.ItemNew)) {
+			if info.Links != c.exactLinks || info.Items != int64(fresh(became)) {
 				t.Errorf("%s: %d links, %d items, want %d and as many as were new", c.name, info.Links, info.Items, c.exactLinks)
 			}
 		}
@@ -135,8 +136,8 @@ func TestChainChangesDuringRounds(t *testing.T) {
 			client, _ := w.on(h)
 			chains := bloom.NewChains(client)
 			chains.InRounds()
-			if fresh := count(w.insert(chains, key, s, ours), bloom.ItemNew); fresh != len(ours) {
-				t.Errorf("somebody %s: %d are new, want %d", what, fresh, len(ours))
+			if n := fresh(w.insert(chains, key, s, ours)); n != len(ours) {
+				t.Errorf("somebody %s: %d are new, want %d", what, n, len(ours))
 			}
 			if n < 1 {
 				t.Errorf("somebody %s: no round was tried", what)
@@ -160,9 +161,9 @@ func TestChainAddersTogether(t *testing.T) {
 		chains := bloom.NewChains(w.client)
 		var (
 			wg    sync.WaitGroup
-			fresh [4]int
+			heard [4]int
 		)
-		for g := range fresh {
+		for g := range heard {
 			wg.Go(func() {
 				for from := 0; from < len(items); from += 100 {
 					at := (from + 100*g) % len(items)
@@ -170,15 +171,15 @@ func TestChainAddersTogether(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					fresh[g] += count(became, bloom.ItemNew)
+					heard[g] += fresh(became)
 				}
 			})
 		}
 		wg.Wait()
 		_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
 		must(t, err)
-		if n := fresh[0] + fresh[1] + fresh[2] + fresh[3]; int64(n) != info.Items || n < 280 {
-			t.Errorf("%v heard that an item is new: %d in all, want %d", fresh, n, info.Items)
+		if n := heard[0] + heard[1] + heard[2] + heard[3]; int64(n) != info.Items || n < 280 {
+			t.Errorf("%v heard that an item is new: %d in all, want %d", heard, n, info.Items)
 		}
 		if n := w.missed(chains, key, items); n > 0 {
 			t.Errorf("%d items are denied", n)

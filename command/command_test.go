@@ -191,7 +191,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 
 		"TTLHASH.SET": {
 			{"}", "f", "v", "1"}, {"n", "f", "v", "x"}, {"n", "f", "v", "0"}, {"n", "f", "v", "-2"}, {"n", "f", "v", "3153600000001"}, {"n", long + long, "v", "1"},
-			{"n", "f", "v", "1", "GT"}, {"n", "f", "v", "1", "NX", "XX"},
+			{"n", "f", "v", "1", "GT"}, {"n", "f", "v", "1", "NX", "XX"}, {"n", "f", strings.Repeat("v", 1<<20+1), "1"},
 		},
 		"TTLHASH.GET":    {{"}", "f"}, {"n", long + long}},
 		"TTLHASH.MGET":   {{"}", "f"}, {"n", long + long}, slices.Concat([]string{"n"}, make([]string, 129))},

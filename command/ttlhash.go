@@ -21,6 +21,7 @@ var (
 	hashTTL   = Arg{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("for how long, from now on, by the server's clock: 1 to %d ms; -1: for ever", maxHashTTL)}
 
 	docHashTTL    = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d, or -1`", maxHashTTL)
+	docHashValue  = fmt.Sprintf("`ERR redoubt: value has … bytes; want at most %d`", ttlhash.MaxValue)
 	docHashField  = fmt.Sprintf("`ERR redoubt: field has … bytes; want at most %d`", ttlhash.MaxField)
 	docHashFields = fmt.Sprintf("`ERR redoubt: … fields; want at most %d`", ttlhash.MaxTogether)
 )
@@ -45,14 +46,14 @@ var hashCommands = []*Command{
 		Arity:      -5,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
-			hashName, hashField, {Name: "value", Type: "string", Summary: "any bytes"}, hashTTL,
+			hashName, hashField, {Name: "value", Type: "string", Summary: fmt.Sprintf("any bytes, at most %d", ttlhash.MaxValue)}, hashTTL,
 			{Name: "condition", Type: "oneof", Use: Optional, Summary: "set it", Args: []Arg{
 				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if the field is not there"},
 				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if the field is there"},
 			}},
 		},
 		Reply:    "Integer: 1 when it is set, 0 when the condition was not so.",
-		Errors:   hashErrors("`"+errSyntax+"`", docInteger, docHashTTL, docHashField),
+		Errors:   hashErrors("`"+errSyntax+"`", docInteger, docHashTTL, docHashField, docHashValue),
 		Examples: []Example{{"TTLHASH.SET sessions ann token-1 1800000", "(integer) 1"}, {"TTLHASH.SET sessions ann token-2 1800000 NX", "(integer) 0"}},
 		Notes: []string{
 			"It works on any server: one that expires fields by itself does so, and elsewhere the field has its deadline with it. What is over is deleted by later writes, and the keys expire with the last deadline.",
@@ -191,10 +192,10 @@ var hashCommands = []*Command{
 			hashName,
 			{Name: "cursor", Type: "integer", Summary: "0 at first, then what came with the page before"},
 			{Name: "pattern", Type: "string", Token: "MATCH", Use: Optional, Summary: "of the fields, as of KEYS"},
-			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "about how many to look at: 1 to 10000. Defaults to 10"},
+			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "about how many to look at: 1 to 5000. Defaults to 10"},
 		},
 		Reply:    "Array: the cursor of the next page, 0 after the last; an array of fields and values in turn.",
-		Errors:   hashErrors("`"+errSyntax+"`", docInteger, "`ERR invalid cursor`", "`ERR redoubt: COUNT is …; want 1 to 10000`"),
+		Errors:   hashErrors("`"+errSyntax+"`", docInteger, "`ERR invalid cursor`", "`ERR redoubt: COUNT is …; want 1 to 5000`"),
 		Examples: []Example{{"TTLHASH.SCAN sessions 0", "1) \"0\"\n2) 1) \"ann\"\n   2) \"token-1\""}},
 		Plan:     planHashScan,
 	}),
@@ -258,6 +259,9 @@ func planHashSet(env *Env, args [][]byte) Plan {
 	ttl, ttlFault := hashDuration(args[4])
 	if fault == "" {
 		fault = ttlFault
+	}
+	if fault == "" {
+		fault = length("value", args[3], 0, ttlhash.MaxValue)
 	}
 	if fault != "" {
 		return Plan{Err: fault}
@@ -369,8 +373,8 @@ func planHashScan(env *Env, args [][]byte) Plan {
 			if !ok {
 				return Plan{Err: errInteger}
 			}
-			if n < 1 || n > 10_000 {
-				return Plan{Err: fmt.Sprintf("ERR redoubt: COUNT is %d; want 1 to 10000", n)}
+			if n < 1 || n > 5000 {
+				return Plan{Err: fmt.Sprintf("ERR redoubt: COUNT is %d; want 1 to 5000", n)}
 			}
 			count = n
 		default:

@@ -58,8 +58,7 @@ func TestLargeMessages(t *testing.T) {
 
 // What is due, and what is abandoned, comes back by 2 MiB a pump.
 func TestLargeMessagesComeBack(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		l := w.line(t, "q")
+	lines(t, func(t *testing.T, l *line) {
 		payload := make([]byte, 900<<10)
 		for i := range 5 {
 			l.put(queue.Message{ID: fmt.Sprint(i), Payload: payload, Delay: time.Second})
@@ -69,7 +68,7 @@ func TestLargeMessagesComeBack(t *testing.T) {
 			must(t, err)
 			return got.Ready
 		}
-		w.clock.Advance(2 * time.Second)
+		l.clock.Advance(2 * time.Second)
 		for _, want := range []int{2, 4, 5} {
 			if n := ready(); n != want {
 				t.Errorf("%d are ready, want %d", n, want)
@@ -79,7 +78,7 @@ func TestLargeMessagesComeBack(t *testing.T) {
 			_, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: fmt.Sprintf("take%012d", i), Consumer: "c", N: 10, Lease: time.Second})))
 			must(t, err)
 		}
-		w.clock.Advance(2 * time.Second)
+		l.clock.Advance(2 * time.Second)
 		for _, want := range []int{2, 4, 5} {
 			if n := ready(); n != want {
 				t.Errorf("%d came back, want %d", n, want)

@@ -29,6 +29,9 @@ const (
 	MaxTTL = 100 * 365 * 24 * time.Hour
 	// MaxField is the longest field, in bytes.
 	MaxField = 1024
+	// MaxValue is the longest value, in bytes. A script needs 6 ms for it, in which the
+	// server serves nobody else.
+	MaxValue = 1 << 20
 	// MaxTogether is how many fields one atomic call takes.
 	MaxTogether = 128
 )
@@ -72,7 +75,9 @@ type Item struct {
 	TTL time.Duration
 }
 
-func (i Item) check() error { return errors.Join(CheckField(i.Field), CheckTTL(i.TTL)) }
+func (i Item) check() error {
+	return errors.Join(CheckField(i.Field), CheckValue(i.Value), CheckTTL(i.TTL))
+}
 
 // Set sets a field for ttl, or for ever if that is [Never], whatever it had before.
 func (h *Hashes) Set(ctx context.Context, name, field, value string, ttl time.Duration) error {

@@ -254,3 +254,11 @@ func CheckField(field string) error {
 	}
 	return nil
 }
+
+// CheckValue returns an error for a value that is longer than [MaxValue].
+func CheckValue(value string) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("ttlhash: value has %d bytes; want at most %d", len(value), MaxValue)
+	}
+	return nil
+}
