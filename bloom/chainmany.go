@@ -189,7 +189,8 @@ func (c chain) restOfLink(at uint64) (rest uint64, ok bool) {
 	return 0, false
 }
 
-// enter waits until a round may begin.
+// enter waits until a round may read bits. What comes before needs no room, so that a
+// server that doesn't answer holds up no rounds on others.
 func (c *Chains) enter(ctx context.Context) error {
 	select {
 	case c.rounds <- struct{}{}:
@@ -204,10 +205,6 @@ func (c *Chains) leave() { <-c.rounds }
 // insertRound adds items. It adds fewer, with ChainTooMuch, before one that needs a link
 // too large for a round; and none, with ChainTooMuch, where scripts are faster.
 func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, items ChainItems) (ChainStatus, []int64, error) {
-	if err := c.enter(ctx); err != nil {
-		return 0, nil, err
-	}
-	defer c.leave()
 	r := round{ctx: ctx, client: c.client, key: key, flags: redoubt.Idempotent, items: items}
 	status, err := r.open()
 	if err == nil && status == ChainMissing && s != nil {
@@ -220,6 +217,10 @@ func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, item
 	if r.chain.dataLen() > r.worth() || last.bytes > roundBytes {
 		return ChainTooMuch, nil, nil
 	}
+	if err := c.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer c.leave()
 	older := r.chain.links[:len(r.chain.links)-1]
 	if err := r.look(older); err != nil {
 		return 0, nil, err
@@ -255,10 +256,6 @@ func (c *Chains) reserve(ctx context.Context, key string, s ChainSpec) (ChainSta
 
 // existsRound looks for items.
 func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) (ChainStatus, []int64, error) {
-	if err := c.enter(ctx); err != nil {
-		return 0, nil, err
-	}
-	defer c.leave()
 	r := round{ctx: ctx, client: c.client, key: key, flags: redoubt.ReadOnly, items: items}
 	in := make([]int64, len(items))
 	status, err := r.open()
@@ -270,6 +267,10 @@ func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) 
 	case r.chain.dataLen() > r.worth():
 		return ChainTooMuch, nil, nil
 	}
+	if err := c.enter(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer c.leave()
 	if err := r.look(r.chain.links); err != nil {
 		return 0, nil, err
 	}
