@@ -1,0 +1,206 @@
+package bloom
+
+import (
+	"context"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A round is the work on some items with the bits here.
+type round struct {
+	ctx    context.Context //nolint:containedctx // of one call
+	client *redoubt.Client
+	key    string
+	flags  redoubt.Flags
+	items  ChainItems
+
+	chain chain
+	end   string // of the string, as it was read
+	found []bool // the items that links have
+
+	from  uint64 // where live begins in the string
+	first int    // the link that has the first of them
+	live  []byte // the bits of the last link, and of those that are added
+	fresh int    // how many items were new
+}
+
+// open reads what the chain is.
+func (r *round) open() (ChainStatus, error) {
+	cmd := ChainHeaderCmd(r.key)
+	cmd.Flags = r.flags
+	status, tail, err := readPart(r.client.Do(r.ctx, cmd))
+	if err != nil || status != ChainDone {
+		return status, err
+	}
+	var ok bool
+	if r.chain, ok = parseTail(tail); !ok {
+		return ChainWrongType, nil
+	}
+	r.end, r.found = tail[len(tail)-tailBytes:], make([]bool, len(r.items))
+	return ChainDone, nil
+}
+
+// worth is how many bytes are read in the time in which scripts would look for the items.
+func (r *round) worth() uint64 {
+	looks := uint64(2*len(r.chain.links)) + uint64(r.chain.last().hashes)
+	return uint64(len(r.items)) * looks * readPerLook
+}
+
+// look notes which items links have that are never changed again, from the first on.
+func (r *round) look(links []link) error {
+	at := uint64(0)
+	for len(links) > 0 {
+		n, bytes := 1, links[0].bytes
+		for n < len(links) && bytes+links[n].bytes <= windowBytes {
+			bytes += links[n].bytes
+			n++
+		}
+		bits, err := r.bits(at, bytes)
+		if err != nil {
+			return err
+		}
+		for i, item := range r.items {
+			if !r.found[i] {
+				r.found[i] = anyHas(links[:n], bits, item)
+			}
+		}
+		at, links = at+bytes, links[n:]
+	}
+	return nil
+}
+
+// anyHas reports whether one of links has the item, given the bits of all.
+func anyHas(links []link, bits []byte, item chainItem) bool {
+	for i := range links {
+		l := &links[i]
+		if l.has(bits[:l.bytes], item) {
+			return true
+		}
+		bits = bits[l.bytes:]
+	}
+	return false
+}
+
+func (l *link) positions() uint64 {
+	if l.n2 > 0 {
+		return 1 << l.n2
+	}
+	return l.bits
+}
+
+func (l *link) has(bits []byte, item chainItem) bool {
+	at, m := item.a, l.positions()
+	for range l.hashes {
+		if p := at % m; bits[p>>3]&(1<<(p&7)) == 0 {
+			return false
+		}
+		at += item.b
+	}
+	return true
+}
+
+// set sets the bits of item. It reports whether they were.
+func (l *link) set(bits []byte, item chainItem) bool {
+	at, m, were := item.a, l.positions(), true
+	for range l.hashes {
+		p := at % m
+		were = were && bits[p>>3]&(1<<(p&7)) != 0
+		bits[p>>3] |= 1 << (p & 7)
+		at += item.b
+	}
+	return were
+}
+
+// bits reads n bytes of the string.
+func (r *round) bits(at, n uint64) ([]byte, error) {
+	all, end := make([]byte, 0, n), at+n
+	for at < end {
+		var cmds []redoubt.Cmd
+		for at < end && len(cmds) < windowBytes/readBytes {
+			next := min(at+readBytes, end)
+			cmds = append(cmds, r.getRange(signed(at), signed(next)-1))
+			at = next
+		}
+		for _, reply := range r.client.Pipeline(r.ctx, cmds) {
+			text, err := reply.Text()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, text...)
+		}
+	}
+	if uint64(len(all)) != n {
+		return nil, errChanged
+	}
+	return all, nil
+}
+
+func (r *round) getRange(from, to int64) redoubt.Cmd {
+	return redoubt.Cmd{Name: "GETRANGE", Keys: []string{r.key}, Args: []string{decimal(from), decimal(to)}, Flags: r.flags}
+}
+
+func (r *round) read(from, to int64) (string, error) {
+	return r.client.Do(r.ctx, r.getRange(from, to)).Text()
+}
+
+// add adds the items, as chain_insert.lua does, and returns what became of each. It
+// stops before one that needs a link for which a round has no room.
+func (r *round) add() (became []int64) {
+	c := &r.chain
+	lastAt := 0 // where the last link's bits begin in live
+	for i, item := range r.items {
+		last := c.last()
+		full := last.size >= last.entries
+		asked := c.links[r.first:]
+		if !full {
+			asked = asked[:len(asked)-1] // setting its bits tells
+		}
+		if r.found[i] || anyHas(asked, r.live, item) {
+			became = append(became, ItemOld)
+			continue
+		}
+		if full {
+			if c.options&nonScaling != 0 {
+				return append(became, ItemFull)
+			}
+			before := *c
+			if what := c.grow(); what != ItemNew {
+				became = append(became, what)
+				continue
+			}
+			if last = c.last(); len(r.live)+int(last.bytes)+len(c.links)*linkBytes > roundBytes { //nolint:gosec // at most MaxChainBytes
+				*c = before
+				return became
+			}
+			lastAt = len(r.live)
+			r.live = append(r.live, make([]byte, last.bytes)...)
+		}
+		if last.set(r.live[lastAt:], item) {
+			became = append(became, ItemOld)
+			continue
+		}
+		last.size++
+		c.size++
+		r.fresh++
+		became = append(became, ItemNew)
+	}
+	return became
+}
+
+// commit writes what add did, or fails with errChanged when the chain has changed.
+func (r *round) commit() error {
+	if r.fresh == 0 {
+		end, err := r.read(-int64(tailBytes), -1)
+		if err == nil && end != r.end {
+			err = errChanged
+		}
+		return err
+	}
+	data := string(r.chain.appendTail(r.live))
+	var written [1]int64
+	err := r.client.Do(r.ctx, call(chainCommitScript, 0, []string{r.key}, r.end, decimal(signed(r.from)), data)).Ints(written[:])
+	if err == nil && written[0] == 0 {
+		err = errChanged
+	}
+	return err
+}
