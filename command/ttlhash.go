@@ -21,6 +21,7 @@ var (
 	hashTTL   = Arg{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("for how long, from now on, by the server's clock: 1 to %d ms; -1: for ever", maxHashTTL)}
 
 	docHashTTL    = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d, or -1`", maxHashTTL)
+	docHashBytes  = "`ERR redoubt: these fields have more than 2 MiB together: ask for fewer`"
 	docHashValue  = fmt.Sprintf("`ERR redoubt: value has … bytes; want at most %d`", ttlhash.MaxValue)
 	docHashField  = fmt.Sprintf("`ERR redoubt: field has … bytes; want at most %d`", ttlhash.MaxField)
 	docHashFields = fmt.Sprintf("`ERR redoubt: … fields; want at most %d`", ttlhash.MaxTogether)
@@ -84,7 +85,7 @@ var hashCommands = []*Command{
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
 		Reply:      "Array, of each field: its value, or null.",
-		Errors:     hashErrors(docHashField, docHashFields),
+		Errors:     hashErrors(docHashField, docHashFields, docHashBytes),
 		Examples:   []Example{{"TTLHASH.MGET sessions ann bob", "1) \"token-1\"\n2) (nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planHashRead(env, args, true, func(dst []byte, p resp.Protocol, items []*ttlhash.Item) []byte {
@@ -104,7 +105,7 @@ var hashCommands = []*Command{
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
 		Reply:      "Array of integers, of each field: milliseconds, -1 for ever, -2 when it is not there, as HPTTL has them.",
-		Errors:     hashErrors(docHashField, docHashFields),
+		Errors:     hashErrors(docHashField, docHashFields, docHashBytes),
 		Examples:   []Example{{"TTLHASH.TTL sessions ann bob", "1) (integer) 1799991\n2) (integer) -2"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planHashRead(env, args, false, appendHashTTLs)

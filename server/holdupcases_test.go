@@ -154,10 +154,10 @@ var worstOf = map[string][]worst{
 
 	"TTLHASH.SET":    {after("one of many", fields(1000), "h "+longName, strings.Repeat("v", ttlhash.MaxValue), "100000")},
 	"TTLHASH.GET":    {after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7")},
-	"TTLHASH.MGET":   {after("many", fields(1000), "h", together...)},
-	"TTLHASH.TTL":    {after("many", fields(1000), "h", together...)},
+	"TTLHASH.MGET":   {after("many large ones", largeFields, "h", together...)},
+	"TTLHASH.TTL":    {after("many large ones", largeFields, "h", together...)},
 	"TTLHASH.EXPIRE": {after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7 200000 GT")},
-	"TTLHASH.DEL":    {after("many", fields(1000), "h", together...)},
+	"TTLHASH.DEL":    {after("many large ones", largeFields, "h", together...)},
 	"TTLHASH.LEN":    {after("many that are over", over, "h")},
 	"TTLHASH.SWEEP":  {after("many that are over", over, "h")},
 	"TTLHASH.SCAN": {after("many", fields(10_000), "h 0 COUNT 5000"), after("many large ones", func(h *holdup) {
@@ -182,6 +182,11 @@ func reserved(h *holdup) {
 	h.many(2000, func(i int) []string {
 		return slices.Concat(strings.Fields("STOCK.RESERVE n 1 60000 ID"), []string{strconv.Itoa(i)})
 	})
+}
+
+// largeFields are as many as one command takes, of 16 KiB each.
+func largeFields(h *holdup) {
+	h.many(len(together), func(i int) []string { return []string{"TTLHASH.SET", "h", together[i], h.bulk[:16000], "100000"} })
 }
 
 // over are 600 fields of 16 KiB whose time is over.

@@ -50,6 +50,17 @@ func TestTTLHash(t *testing.T) {
 		if got := a.do("TTLHASH.SET", name, "\x00\r\n", "\xff\r\n", "1000000") + a.do("TTLHASH.GET", name, "\x00\r\n"); got != ":1\r\n"+bulk("\xff\r\n") {
 			t.Errorf("a binary field: %q", got)
 		}
+		// Several large fields at once would hold up the server.
+		for _, field := range []string{"l1", "l2", "l3"} {
+			_ = a.do("TTLHASH.SET", name, field, strings.Repeat("x", 1<<20), "60000")
+		}
+		for _, words := range []string{"TTLHASH.MGET ", "TTLHASH.TTL "} {
+			a.want("-ERR redoubt: these fields have more than 2 MiB together: ask for fewer\r\n", words+name+" l1 ann l2 l3")
+			if got := a.do(strings.Fields(words + name + " l1 ann")...); !strings.HasPrefix(got, "*2\r\n") {
+				t.Errorf("%s: %.100q", words, got)
+			}
+		}
+
 		a.want(":1\r\n", "RPUSH rd:{"+b.Prefix+"list}:ttlhash x")
 		for _, words := range [][]string{{"SET", "f", "v", "1000"}, {"GET", "f"}, {"LEN"}, {"DEL", "f"}, {"SCAN", "0"}} {
 			call := append([]string{"TTLHASH." + words[0], b.Prefix + "list"}, words[1:]...)

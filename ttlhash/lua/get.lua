@@ -3,9 +3,15 @@
 -- ARGV[1] want    integer 1: give the values
 -- ARGV[2..] field bytes   which
 -- Returns {ttl_ms integer|-1 without one|-2 it is not there, value bytes|'' if not wanted|nil, of each field}
+-- or an error: several fields with more than 2 MiB together, which take 10 ms
 local t = redis.call('TIME')
 local now, names, reply = (t[1] * 1000000 + t[2]) / 1000, {}, {}
-for i = 2, #ARGV do names[i - 1] = ARGV[i] end
+local bytes = 0
+for i = 2, #ARGV do
+  names[i - 1] = ARGV[i]
+  if #ARGV > 2 then bytes = bytes + redis.call('HSTRLEN', KEYS[1], ARGV[i]) end
+end
+if bytes > 2097152 then return redis.error_reply('ERR redoubt: these fields have more than 2 MiB together: ask for fewer') end
 local values = redis.call('HMGET', KEYS[1], unpack(names))
 for i = 1, #names do
   local value, left = values[i], -2
