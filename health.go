@@ -23,6 +23,10 @@ const (
 	// blockedSteps is how many steps pass before such a question while only
 	// blocking commands are under way, which are meant to take long.
 	blockedSteps = 25
+	// probePatience is how many steps a PING to a node that is down may take: more
+	// than DownAfter, or a node on a slow link, where a new connection takes long,
+	// would never be up again.
+	probePatience = 3 * stepsPerDown
 	// probedSteps is for how many steps a node that is down is asked again and again
 	// after the last call to it.
 	probedSteps = 50

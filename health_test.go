@@ -19,7 +19,8 @@ type mortal struct {
 	silent map[string]*atomic.Bool
 	pings  atomic.Int64
 	sent   atomic.Int64
-	refuse error // what a silent node's calls meet when they are ended; nil: nothing
+	far    atomic.Bool // a PING takes 2 s
+	refuse error       // what a silent node's calls meet when they are ended; nil: nothing
 }
 
 func newMortal() *mortal {
@@ -38,6 +39,9 @@ func (m *mortal) Do(ctx context.Context, cmd Cmd) Reply {
 	case cmd.Name == "PING":
 		m.pings.Add(1)
 		done = time.After(0)
+		if m.far.Load() {
+			done = time.After(2 * time.Second)
+		}
 	case cmd.Name == "SLOW":
 		done = time.After(10 * time.Second)
 	case cmd.Name != "BLPOP":
@@ -160,7 +164,7 @@ func TestSilentServer(t *testing.T) {
 			await.Advance(time.Second)
 		}
 		// When nobody calls, nobody asks; the next call does, and waits for that.
-		await.Advance(12 * time.Second)
+		await.Advance(15 * time.Second)
 		m.sent.Store(0)
 		await.Advance(time.Hour)
 		if n := m.sent.Load(); n > 0 {
@@ -185,7 +189,7 @@ func TestSilentServer(t *testing.T) {
 		m.silent[""].Store(true)
 		_ = isDown(t, c.Do(t.Context(), Cmd{Name: "SET"}).Err, time.Now())
 		m.silent[""].Store(false)
-		await.Advance(2 * time.Second) // the PING under way is lost, the next is answered
+		await.Advance(4 * time.Second) // the PING under way is lost, the next is answered
 		for range 2 {
 			if r := c.Do(t.Context(), Cmd{Name: "SET"}); r.Err != nil {
 				t.Errorf("the server is back, but: %v", r.Err)
@@ -240,6 +244,23 @@ func TestSilentServerEndsAllCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node whose connections take longer to make than DownAfter is up again when it answers.
+func TestSlowNodeComesBack(t *testing.T) {
+	m := newMortal()
+	inBubble(t, m, Options{}, func(t *testing.T, c *Client) {
+		m.silent[""].Store(true)
+		if err := c.Do(t.Context(), Cmd{Name: "SET"}).Err; !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		m.silent[""].Store(false)
+		m.far.Store(true)
+		await.Advance(10 * time.Second)
+		if err := c.Do(t.Context(), Cmd{Name: "SET"}).Err; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What an attempt has met is in the error, without the word that the context has ended.

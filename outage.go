@@ -55,7 +55,7 @@ func (h *health) allow(ctx context.Context) error {
 	}
 	o.mu.Lock()
 	o.wanted = time.Now()
-	if !o.probing { // for long, so nothing is known: calls wait for the next answer
+	if !o.probing { // for long, so nothing is known: calls wait for the next answer, for DownAfter
 		o.probing, o.known = true, make(chan struct{})
 		h.client.Go(func() { h.probe(o) })
 	}
@@ -63,20 +63,36 @@ func (h *health) allow(ctx context.Context) error {
 	o.mu.Unlock()
 	select {
 	case <-known:
+		return h.stillDown(o)
+	default:
+	}
+	patience := time.NewTimer(stepsPerDown * h.step)
+	defer patience.Stop()
+	select {
+	case <-known:
+	case <-patience.C:
+		o.tell() // no answer for so long is one
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return h.stillDown(o)
+}
+
+// stillDown returns the error for a call in the outage o, unless it is over.
+func (h *health) stillDown(o *outage) error {
 	if h.outage.Load() != o {
 		return nil
 	}
-	return o.error()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // probe asks for signs of life in an outage, until one comes, nobody has called for a
 // while, or the client is closed.
 func (h *health) probe(o *outage) {
 	for h.outage.Load() == o {
-		ctx, cancel := context.WithTimeout(h.client.open, stepsPerDown*h.step)
+		ctx, cancel := context.WithTimeout(h.client.open, probePatience*h.step)
 		err := h.ping(ctx)
 		cancel()
 		if err == nil {
@@ -118,12 +134,6 @@ func (o *outage) goOn(err error, open bool, patience time.Duration) bool {
 	o.probing = open && time.Since(o.wanted) < patience
 	o.told()
 	return o.probing
-}
-
-func (o *outage) error() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }
 
 // met keeps what an attempt met. o.mu is held.
