@@ -39,9 +39,10 @@ const (
 	force64    = 4
 	nonScaling = 8
 
-	// MaxChainBytes bounds the string of a chain. A server fills a new one with zeros, and
-	// moves one that grows, both without doing anything else meanwhile: 16 MiB take it 10 ms.
-	MaxChainBytes = 16 << 20
+	// MaxChainBytes bounds the string of a chain: the longest string on Redis. A server fills a
+	// new one with zeros, and moves one that grows, both without doing anything else meanwhile:
+	// 16 MiB take it 10 ms.
+	MaxChainBytes = 512 << 20
 	// MaxChainLinks bounds the links that a dump may have. No chain comes to have more
 	// than 1,100 by itself: the error rate of the next would be 0.
 	MaxChainLinks = 10_000
@@ -53,7 +54,7 @@ const (
 
 var (
 	// ErrTooLarge is matched when a chain would have more than MaxChainBytes or MaxChainLinks.
-	ErrTooLarge = errors.New("bloom: the filter would take more than 16 MiB, or have more than 10,000 links")
+	ErrTooLarge = errors.New("bloom: the filter would take more than 512 MB, or have more than 10,000 links")
 
 	// ErrBadDump is matched when the header of a dump is not one.
 	ErrBadDump = errors.New("bloom: received bad data")

@@ -395,7 +395,7 @@ func TestChainHeaders(t *testing.T) {
 		"unknown option":       {half(options, 1|4|16), bloom.ErrBadDump},
 		"hashes of 32 bits":    {half(options, 1), bloom.ErrOldDump},
 		"powers of two":        {half(options, 4), bloom.ErrOldDump},
-		"17 MiB":               {both(word(bytes, 17<<20), word(bits, 8*17<<20)), bloom.ErrTooLarge},
+		"513 MiB":              {both(word(bytes, 513<<20), word(bits, 8*513<<20)), bloom.ErrTooLarge},
 	} {
 		good := newOracle(bloom.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
 		if _, err := bloom.ChainLoadCmd("k", 1, string(c.change([]byte(good)))); !errors.Is(err, c.want) {

@@ -40,6 +40,8 @@ const (
 	// bytesPerItem bounds what a round writes for each item: some twice of what a script
 	// gives replicas and the log for the bits that it sets one by one.
 	bytesPerItem = 1 << 10
+	// readAtOnce is what a round reads at most.
+	readAtOnce = 16 << 20
 	// readPerLook is how many bytes are read in the time of a script's look at a bit.
 	readPerLook = 512
 	// roundsAtOnce of them take 50 MB.

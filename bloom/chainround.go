@@ -40,10 +40,11 @@ func (r *round) open() (ChainStatus, error) {
 	return ChainDone, nil
 }
 
-// worth is how many bytes are read in the time in which scripts would look for the items.
+// worth is how many bytes are read in the time in which scripts would look for the items,
+// readAtOnce at most.
 func (r *round) worth() uint64 {
 	looks := uint64(2*len(r.chain.links)) + uint64(r.chain.last().hashes)
-	return uint64(len(r.items)) * looks * readPerLook
+	return min(uint64(len(r.items))*looks*readPerLook, readAtOnce)
 }
 
 // look notes which items links have that are never changed again, from the first on.

@@ -26,7 +26,7 @@ const (
 	bfTooLong   = "ERR invalid chunk - Too big for current filter"
 	bfUnknown   = "Unknown argument received"
 	bfBadField  = "Invalid information value"
-	bfTooLarge  = "ERR redoubt: the filter would take more than 16 MiB, or have more than 10000 links"
+	bfTooLarge  = "ERR redoubt: the filter would take more than 512 MB, or have more than 10000 links"
 	bfLongPart  = "ERR redoubt: a part of more than 2 MiB holds up the server when it is written in one step, as inside MULTI and in another database than its own"
 	bfTooMuch   = "ERR redoubt: so many items hold up the server when they are one step, as inside MULTI and in another database than its own: send fewer"
 	bfOldDump   = "ERR redoubt: the dump is of a filter from before RedisBloom 1.1"

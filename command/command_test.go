@@ -230,7 +230,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"ERR invalid chunk - Too big for current filter",
 		"Invalid information value",
 		"Second argument must be numeric",
-		"ERR redoubt: the filter would take more than 16 MiB, or have more than 10000 links",
+		"ERR redoubt: the filter would take more than 512 MB, or have more than 10000 links",
 		"ERR redoubt: so many items hold up the server when they are one step, as inside MULTI and in another database than its own: send fewer",
 		"ERR redoubt: a part of more than 2 MiB holds up the server when it is written in one step, as inside MULTI and in another database than its own",
 		"ERR redoubt: the dump is of a filter from before RedisBloom 1.1",

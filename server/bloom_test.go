@@ -36,7 +36,7 @@ BF.RESERVE $g .01 10 EXPANSION x -> -ERR bad expansion
 BF.RESERVE $g .01 10 EXPANSION -1 -> -ERR expansion must be in the range [0, 32768]
 BF.RESERVE $g .01 10 EXPANSION 32769 -> -ERR expansion must be in the range [0, 32768]
 BF.RESERVE $g .01 10 NONSCALING EXPANSION 2 -> -Nonscaling filters cannot expand
-BF.RESERVE $g .01 1073741824 -> -ERR redoubt: the filter would take more than 16 MiB, or have more than 10000 links
+BF.RESERVE $g .01 1073741824 -> -ERR redoubt: the filter would take more than 512 MB, or have more than 10000 links
 BF.RESERVE $g .01 14000000 NONSCALING -> +OK
 DEL $g -> :1
 EXISTS $g -> :0

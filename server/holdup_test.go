@@ -44,7 +44,7 @@ type worst struct {
 }
 
 // No command of ours holds up a Redis for longer than 20 ms at once, whatever its legal
-// arguments. SLOWLOG tells what each command and script of a command of ours took by the
+// arguments, but for what the README and BF.RESERVE say. SLOWLOG tells what each command and script of a command of ours took by the
 // clock. That includes the time in which others had the processor, so a case that takes
 // longer is weighted by what Redis' thread used of it, and tried again.
 //
@@ -274,7 +274,7 @@ func links(h *holdup) {
 	_ = h.redis.do("SETRANGE", "f", "0", strings.Repeat(string(bits), bloom.MaxChainLinks))
 }
 
-// large is a filter of nearly 16 MiB.
+// large is a filter of nearly 16 MiB. Redis takes longer to make a larger one.
 func large(h *holdup) { h.run("BF.RESERVE f 0.01 14000000 NONSCALING") }
 
 func fields(n int) func(h *holdup) {
