@@ -294,15 +294,16 @@ func (h *health) ping(ctx context.Context) error {
 
 // fail begins an outage. h.mu is held.
 func (h *health) fail() {
+	down := &UnavailableError{Since: h.since, Node: h.node}
 	o := &outage{
-		err:     &UnavailableError{Since: h.since, Node: h.node},
+		err:     down,
 		probing: true, known: make(chan struct{}), wanted: time.Now(),
 	}
 	o.told()
 	h.outage.Store(o)
 	h.client.Go(func() { h.probe(o) })
 	for _, w := range h.calls {
-		w.cancel(o.err)
+		w.cancel(down) // o.err may be another already
 	}
 	time.AfterFunc(stepsPerDown*h.step/graceShare, func() {
 		h.mu.Lock()
