@@ -180,6 +180,11 @@ func (h *health) begin(ctx context.Context, blocking bool, cmd *Cmd) *watched {
 	} else if h.node != "" && len(cmd.Keys) > 0 {
 		h.key = cmd.Keys[0]
 	}
+	if o := h.outage.Load(); o != nil { // it began after the call was allowed
+		o.mu.Lock()
+		w.cancel(o.err)
+		o.mu.Unlock()
+	}
 	h.arm()
 	return w
 }
