@@ -30,7 +30,6 @@ func TestScriptsStopWithinNatives(t *testing.T) {
 			begins(t, runScript(s, "CONFIG", "SET", "lua-time-limit", "10"), "+OK")
 			got := make(chan string, 1)
 			go func() { got <- runScript(e.Session(), "EVAL", source, "1", "k") }()
-			running(t, e)
 			stop(e, s)
 			var reply string
 			await.Until(t, 30*time.Second, "the script ends", func() bool {
@@ -47,9 +46,13 @@ func TestScriptsStopWithinNatives(t *testing.T) {
 			}
 		})
 	}
-	closing := func(e *Engine, _ *Session) { e.Close() } //nolint:errcheck // it has no directory
+	closing := func(e *Engine, _ *Session) {
+		running(t, e)
+		e.Close() //nolint:errcheck // it has no directory
+	}
 	for i, src := range stubborn {
-		ends(fmt.Sprint("kill ", i), src, "-ERR Script killed by user", Options{}, func(_ *Engine, s *Session) {
+		ends(fmt.Sprint("kill ", i), src, "-ERR Script killed by user", Options{}, func(e *Engine, s *Session) {
+			running(t, e)
 			begins(t, runScript(s, "SCRIPT", "KILL"), "+OK")
 		})
 		ends(fmt.Sprint("close ", i), write+src, "-ERR Script killed by user", Options{}, closing)
