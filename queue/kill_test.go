@@ -102,7 +102,7 @@ func TestKills(t *testing.T) {
 	if len(l.acked) != messages {
 		t.Errorf("%d of %d messages were put", len(l.acked), messages)
 	}
-	if l.again() == 0 {
+	if l.again() == 0 && !testing.Short() { // of the few kills of the short form, none may meet a message
 		t.Error("nobody had a message when it was killed: the test shows nothing")
 	}
 	t.Logf("%d messages, half of them delayed by up to %v; %d consumers and %d servers killed: %d lost, %d came again, %d of those had been done, 0 keys left, in %v",
