@@ -49,8 +49,8 @@ func Register(open Opener, schemes ...string) {
 //	embedded:                                         the engine, in this process' memory
 //	embedded:/path                                    the engine, saved in a directory
 //
-// Who opens a URL is registered by the import of a package, as with database/sql, so that
-// a program builds only what it uses:
+// Packages register the URLs that they open when they are imported, as with database/sql.
+// So a program builds only what it uses:
 //
 //	import _ "github.com/redoubt-go/redoubt/goredis"       // all but embedded
 //	import _ "github.com/redoubt-go/redoubt/engine/native" // embedded

@@ -14,7 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// Who waits for a lock does so as long as the server lives, whatever DownAfter is. When the
+// A waiter for a lock waits as long as the server lives, whatever DownAfter is. When the
 // server is down, an Acquire without a deadline ends; and a lease is renewed once it is back,
 // although the server was known to be down when that was due.
 func TestServerDown(t *testing.T) {

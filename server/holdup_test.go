@@ -245,7 +245,7 @@ func dead(h *holdup) {
 
 var allIDs = number("", 1000)
 
-// ones is a filter with a link for each item, nearly as many as there can be.
+// ones makes a filter that has one link for each item, and nearly the most links possible.
 func ones(h *holdup) {
 	h.run("BF.RESERVE f 0.0001 1 EXPANSION 1")
 	h.run("BF.MADD f", number("", 1040)...)
