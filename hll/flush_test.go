@@ -109,13 +109,7 @@ func TestConcurrent(t *testing.T) {
 // While the server is away memory is bounded, and the errors say so.
 func TestFull(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		errs := make(chan error, 100)
-		v, _ := w.visitors(hll.Options{MaxBytes: 64 << 10, FlushEvery: 10 * time.Millisecond, OnError: func(err error) {
-			select {
-			case errs <- err:
-			default:
-			}
-		}})
+		v, _ := w.visitors(hll.Options{MaxBytes: 64 << 10})
 		w.conn.broken.Store(losesCommands)
 		counted := int64(0)
 		for i := range 1000 {
@@ -129,14 +123,9 @@ func TestFull(t *testing.T) {
 		if counted < 100 || counted > 400 || v.Bytes() > 64<<10 {
 			t.Errorf("%d pages are counted, in %d bytes", counted, v.Bytes())
 		}
-		// One page that is full already takes what needs no room.
+		// A page of which nothing is on its way takes what needs no room.
 		must(t, v.Add("p0", "x"))
-		select {
-		case err := <-errs:
-			is(t, err, redoubt.ErrUnknownOutcome)
-		case <-time.After(30 * time.Second):
-			t.Fatal("nobody hears of it")
-		}
+		is(t, v.Flush(t.Context()), redoubt.ErrUnknownOutcome)
 		w.conn.broken.Store(whole)
 		must(t, v.Flush(t.Context()))
 		var pages []string
@@ -147,6 +136,32 @@ func TestFull(t *testing.T) {
 		must(t, err)
 		if c.Visitors != 1 || c.Views != counted+1 {
 			t.Errorf("%+v, want 1 visitor and %d views", c, counted+1)
+		}
+	})
+}
+
+// OnError hears of a flush in the background that failed. What it was to send is kept.
+func TestOnError(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		errs := make(chan error, 1)
+		v, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond, OnError: func(err error) {
+			select {
+			case errs <- err:
+			default:
+			}
+		}})
+		w.conn.broken.Store(losesCommands)
+		must(t, v.Add("p", "x"))
+		select {
+		case err := <-errs:
+			is(t, err, redoubt.ErrUnknownOutcome)
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody hears of it")
+		}
+		w.conn.broken.Store(whole)
+		must(t, v.Flush(t.Context()))
+		if c := count(t, v, "p", noon); c != (hll.Count{Visitors: 1, Views: 1}) {
+			t.Errorf("%+v is counted", c)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func prepare(c *caller) {
 type known struct {
 	name     string
 	arity    int
-	blocking bool
+	blocking bool // it may wait: WAIT has no flag that says so in Redis 7.0, but the category
 }
 
 func commandTable(c *caller) (table []known, err error) {
@@ -61,14 +61,16 @@ func commandTable(c *caller) (table []known, err error) {
 	}
 	for _, e := range list {
 		entry, _ := e.([]any)
-		if len(entry) < 3 {
+		if len(entry) < 7 {
 			continue
 		}
 		name, _ := entry[0].(string)
 		arity, _ := entry[1].(int64)
 		flags, _ := entry[2].([]any)
+		categories, _ := entry[6].([]any)
 		if name = strings.ToLower(name); !slices.Contains(excluded, name) {
-			table = append(table, known{name, int(arity), slices.Contains(flags, any("blocking"))})
+			blocking := slices.Contains(flags, any("blocking")) || slices.Contains(categories, any("@blocking"))
+			table = append(table, known{name, int(arity), blocking})
 		}
 	}
 	return table, nil
