@@ -94,7 +94,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LIMIT.DEFINE":  {{"}"}, {"n", "NX"}, {"n", "1", "x", "1"}, {"n", "1", "1", "0"}},
 		"LIMIT.USE":     {{"}", "1"}, {"n", "-1"}, {"n", "x"}, {"n", "4503599627370497"}},
 		"LOCK.ACQUIRE": {
-			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "WAIT"}, {"n", "1", "WAIT", "x"}, {"n", "1", "WAIT", "-1"},
+			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "BLOCK"}, {"n", "1", "BLOCK", "x"}, {"n", "1", "BLOCK", "-1"},
 			{"n", "1", "ID", ""}, {"n", "1", "OWNER", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
 			{"n", "1", "SHARED", "SHARED"}, {"n", "1", "FAIR", "SHARED"},
 		},
@@ -105,7 +105,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LOCK.LS":      {{"MATCH"}, {"MATCH", "a", "MATCH", "b"}, {"CURSOR"}, {"COUNT", "1"}},
 		"SEM.ACQUIRE": {
 			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1000001", "1"}, {"n", "1", "x"}, {"n", "1", "0"},
-			{"n", "1", "1", "WAIT"}, {"n", "1", "1", "WAIT", "x"}, {"n", "1", "1", "WAIT", "-1"}, {"n", "1", "1", "ID", ""},
+			{"n", "1", "1", "BLOCK"}, {"n", "1", "1", "BLOCK", "x"}, {"n", "1", "1", "BLOCK", "-1"}, {"n", "1", "1", "ID", ""},
 			{"n", "1", "1", "OWNER", long}, {"n", "1", "1", "LABEL", long}, {"n", "1", "1", "SHARED"},
 		},
 		"SEM.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}, {"n", "", "1"}},
@@ -289,7 +289,7 @@ func (deaf) Do(context.Context, redoubt.Cmd) redoubt.Reply {
 // refused is refused with an error that fits one line.
 func FuzzPlan(f *testing.F) {
 	f.Add(0, "k 15 30 60 1")
-	f.Add(1, "name 1000 WAIT 0 ID x LABEL y")
+	f.Add(1, "name 1000 BLOCK 0 ID x LABEL y")
 	f.Add(2, "name id 1000")
 	f.Add(3, "name id")
 	f.Add(4, "name")

@@ -10,11 +10,37 @@ import (
 )
 
 const (
-	errSyntax  = "ERR syntax error"
+	errSyntax  = "ERR syntax error" // explained adds what the command takes
 	errInteger = "ERR value is not an integer or out of range"
 
 	wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
+
+// docSyntax documents errSyntax.
+const docSyntax = "`" + errSyntax + "…; want …`: it shows the syntax, as above"
+
+// syntaxAt is errSyntax at a word that is not an option of the command, comes a second time or
+// has no value.
+func syntaxAt(word []byte) string { return fmt.Sprintf("%s at %.40q", errSyntax, word) }
+
+// explained makes the syntax errors of our own commands show what each takes. The commands of
+// modules keep the modules' errors.
+func explained(commands []*Command) []*Command {
+	for _, c := range commands {
+		if c.Module {
+			continue
+		}
+		plan := c.Plan
+		c.Plan = func(env *Env, args [][]byte) Plan {
+			p := plan(env, args)
+			if strings.HasPrefix(p.Err, errSyntax) {
+				p.Err += "; want " + c.Syntax()
+			}
+			return p
+		}
+	}
+	return commands
+}
 
 // appendError appends the error of a script as the error of its command.
 func appendError(dst []byte, err error) []byte {

@@ -29,7 +29,7 @@ var fenceCommands = []*Command{{
 	Reply: "That of the command, as a script sees it: what is a simple string is a bulk string, and maps are flat arrays. OK without a command.",
 	Errors: []string{
 		"`STALE redoubt: the token is …, and … has been seen`: another has had the lock since, and nothing was run",
-		"`" + errSyntax + "`: a command without a key",
+		docSyntax,
 		docInteger,
 		fmt.Sprintf("`ERR redoubt: token is …; want 1 to %d`", int64(fence.MaxToken)),
 		fmt.Sprintf("`ERR redoubt: the command has … words; want at most %d`", fence.MaxWords),

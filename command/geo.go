@@ -59,7 +59,7 @@ var geoCommands = []*Command{
 			{Name: "data", Type: "block", Use: Multiple, Args: []Arg{geoPoint[0], geoPoint[1], geoMember}},
 		},
 		Reply:    "Integer: how many members are new; with XX, how many are in the index.",
-		Errors:   []string{"`" + errSyntax + "`", docFloat, docGlobe, docMember},
+		Errors:   []string{docSyntax, docFloat, docGlobe, docMember},
 		Examples: []Example{{"GEOIDX.ADD taxis 13.3777 52.5163 taxi:1 13.4050 52.5200 taxi:2", "(integer) 2"}},
 		Notes: []string{
 			"The index is kept in cells of the geohash, each with a few thousand members, that are split as they fill: so it is spread over a cluster, and no key grows past about 1 MB. Redis' own geo commands don't know it. All of the globe may be used, the poles too.",
@@ -119,7 +119,7 @@ var geoCommands = []*Command{
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{geoName, named(geoMember, "member1"), named(geoMember, "member2"), optional(geoUnit)},
 		Reply:      "Bulk string: the distance along the great circle in the unit, metres by default, with four decimals. Null when one of them is not in the index.",
-		Errors:     []string{"`" + errSyntax + "`", docMember},
+		Errors:     []string{docSyntax, docMember},
 		Examples:   []Example{{"GEOIDX.DIST taxis taxi:1 taxi:2 KM", "\"1.8943\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			unit, ok := geo.Metre, true
@@ -127,7 +127,7 @@ var geoCommands = []*Command{
 				unit, ok = geoUnits[strings.ToLower(string(args[4]))]
 			}
 			if !ok || len(args) > 5 {
-				return Plan{Err: errSyntax}
+				return Plan{Err: syntaxAt(args[len(args)-1])}
 			}
 			return planGeo(env, args, args[2:4], func(ctx context.Context, x *geo.Index, members []string) (geoReply, error) {
 				d, ok, err := x.Dist(ctx, members[0], members[1])
@@ -167,7 +167,7 @@ var geoCommands = []*Command{
 			{Name: "withdist", Type: "pure-token", Token: "WITHDIST", Use: Optional, Summary: "with the distance from the centre, in the unit of the area"},
 		},
 		Reply:    "Array of members. With WITHDIST or WITHCOORD, array of arrays: the member, its distance with four decimals, and an array of its longitude and latitude.",
-		Errors:   []string{"`" + errSyntax + "`", docFloat, "`" + errInteger + "`", docGlobe, docMember, "`ERR redoubt: invalid query: …`", "`ERR redoubt: no such member: …`"},
+		Errors:   []string{docSyntax, docFloat, "`" + errInteger + "`", docGlobe, docMember, "`ERR redoubt: invalid query: …`", "`ERR redoubt: no such member: …`"},
 		Examples: []Example{{"GEOIDX.NEAR taxis FROMLONLAT 13.3762 52.5186 BYRADIUS 5 KM COUNT 1 WITHDIST", "1) 1) \"taxi:1\"\n   2) \"0.2752\""}},
 		Notes: []string{
 			"The arguments are those of GEOSEARCH. A member that is in the area all the while is found exactly once, however it moves.",
@@ -345,7 +345,7 @@ func geoNearOf(args [][]byte) (n geoNear, fault string) {
 		case fault != "":
 			return n, fault
 		case !ok:
-			return n, errSyntax
+			return n, syntaxAt(args[0])
 		}
 		args = args[1+used:]
 	}
@@ -364,7 +364,7 @@ func geoLengths(args [][]byte, lengths []float64) (unit geo.Distance, fault stri
 		}
 	}
 	if unit, ok = geoUnits[strings.ToLower(string(args[len(lengths)]))]; !ok {
-		return 0, errSyntax
+		return 0, syntaxAt(args[len(lengths)])
 	}
 	return unit, ""
 }

@@ -20,7 +20,7 @@ var limitCommands = []*Command{
 		Flags:    []string{"write", "denyoom", "noscript", "fast"},
 		Args:     []Arg{limitKey, limitTokens, limitLists},
 		Reply:    decisionReply,
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits, docTokens),
+		Errors:   limitErrors(docSyntax, docLimits, docTokens),
 		Examples: []Example{{"LIMIT.TAKE user:42 1 10 1000 10 1000 3600000 1000", "1) (integer) 1\n2) (integer) 9\n3) (integer) 0\n4) (integer) 3600\n5) (integer) -1"}},
 		Notes:    []string{"The algorithm is GCRA, as with CL.THROTTLE, in whole nanoseconds. A refusal takes nothing."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -46,7 +46,7 @@ var limitCommands = []*Command{
 			{Name: "window", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("1 to %d ms", maxLimitMS)},
 		}}},
 		Reply:    decisionReply,
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits, docTokens, "`ERR redoubt: the key holds no log of calls`"),
+		Errors:   limitErrors(docSyntax, docLimits, docTokens, "`ERR redoubt: the key holds no log of calls`"),
 		Examples: []Example{{"LIMIT.WINDOW sms:4912345 1 3 60000", "1) (integer) 1\n2) (integer) 2\n3) (integer) 0\n4) (integer) 60000\n5) (integer) -1"}},
 		Notes:    []string{"It keeps 8 bytes for each call that it has admitted and that is still in the window, and nothing for those that it refused."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -83,7 +83,7 @@ var limitCommands = []*Command{
 			{Name: "zone", Type: "string", Summary: "the time zone, like UTC or Europe/Paris"},
 		},
 		Reply: decisionReply,
-		Errors: limitErrors("`"+errSyntax+"`", docLimits, docTokens, "`ERR redoubt: the key holds no quota`",
+		Errors: limitErrors(docSyntax, docLimits, docTokens, "`ERR redoubt: the key holds no quota`",
 			"`ERR redoubt: time zone … is not known; want a name like UTC or Europe/Paris`",
 			"`TRYAGAIN redoubt: the server's clock is days from the clock here: ask again`: nothing was taken"),
 		Examples: []Example{{"LIMIT.QUOTA customer:7 1 1000 MONTH Europe/Paris", "1) (integer) 1\n2) (integer) 999\n3) (integer) 0\n4) (integer) 1209600000\n5) (integer) -1"}},
@@ -97,7 +97,7 @@ var limitCommands = []*Command{
 		Flags:    []string{"write", "denyoom", "noscript", "fast"},
 		Args:     []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
 		Reply:    "Array of seven: the five of LIMIT.TAKE; ms until the caller may act, 0 for now; a receipt for LIMIT.CANCEL, empty when refused. A refusal's time until the same call is allowed is that without waiting.",
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits, docTokens, docMax),
+		Errors:   limitErrors(docSyntax, docLimits, docTokens, docMax),
 		Examples: []Example{{"LIMIT.RESERVE telescope 1 MAX 7200000 1 3600000 1", "1) (integer) 1\n2) (integer) 0\n3) (integer) 0\n4) (integer) 7200000\n5) (integer) -1\n6) (integer) 3600000\n7) \"5f2b:3600:0:3600:0:1760007200000000000\""}},
 		Plan:     planLimitReserve,
 	}),
@@ -129,7 +129,7 @@ var limitCommands = []*Command{
 		Flags:   []string{"write", "denyoom", "noscript", "blocking"},
 		Args:    []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
 		Reply:   decisionReply + " A refusal comes at once, without waiting.",
-		Errors: limitErrors("`"+errSyntax+"`", docLimits, docTokens, docMax,
+		Errors: limitErrors(docSyntax, docLimits, docTokens, docMax,
 			"`ERR redoubt: this works in the back end's own database only: …`: after SELECT of another",
 			"`ERR redoubt: the server is shutting down`: it drained while the command waited"),
 		Examples: []Example{{"LIMIT.WAIT partner-api 1 MAX 5000 1 1000 1", "1) (integer) 1\n2) (integer) 0\n3) (integer) 0\n4) (integer) 1000\n5) (integer) -1"}},
@@ -146,7 +146,7 @@ var limitCommands = []*Command{
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{limitKey, optionalLimits},
 		Reply:    decisionReply + " It is allowed if there is one token.",
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits, docNoLimit),
+		Errors:   limitErrors(docSyntax, docLimits, docNoLimit),
 		Examples: []Example{{"LIMIT.PEEK user:42 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA look with an n of 0."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -194,7 +194,7 @@ var limitCommands = []*Command{
 			optionalLimits,
 		},
 		Reply:    decisionReply + " They are those of LIMIT.PEEK after it.",
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits, docTokens, docNoLimit, "`ERR redoubt: id has … bytes; want at most 512`"),
+		Errors:   limitErrors(docSyntax, docLimits, docTokens, docNoLimit, "`ERR redoubt: id has … bytes; want at most 512`"),
 		Examples: []Example{{"LIMIT.REFUND user:42 1 order:1 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c, fault := limitCallOf(args)
@@ -221,7 +221,7 @@ var limitCommands = []*Command{
 			optionalLimits,
 		},
 		Reply:    "Integer: 1 when they are stored, 0 when NX found others. Without limits an array with limit, period in ms and burst of each that is stored, or null.",
-		Errors:   limitErrors("`"+errSyntax+"`", docLimits),
+		Errors:   limitErrors(docSyntax, docLimits),
 		Examples: []Example{{"LIMIT.DEFINE partner-api NX 100 1000 100", "(integer) 1"}, {"LIMIT.DEFINE partner-api", "1) 1) (integer) 100\n   2) (integer) 1000\n   3) (integer) 100"}},
 		Notes: []string{
 			"What was taken stays taken when the limits change. They stay until they are changed or removed: `DEL rd:{partner-api}:limit`.",
@@ -272,7 +272,7 @@ func planQuota(env *Env, args [][]byte) Plan {
 	periods := []ratelimit.Period{ratelimit.Day, ratelimit.Week, ratelimit.Month, ratelimit.Year}
 	i := slices.IndexFunc(periods, func(p ratelimit.Period) bool { return strings.EqualFold(p.String(), string(c.rest[1])) })
 	if i < 0 {
-		return Plan{Err: errSyntax}
+		return Plan{Err: syntaxAt(c.rest[1])}
 	}
 	q, err := env.quotas.get(env, calls, periods[i], string(c.rest[2]))
 	if err != nil {

@@ -30,14 +30,14 @@ func lockErrors(own ...string) []string {
 // acquireErrors is what LOCK.ACQUIRE and SEM.ACQUIRE share.
 func acquireErrors(own ...string) []string {
 	return lockErrors(append([]string{
-		"`" + errSyntax + "`",
+		docSyntax,
 		docInteger,
 		docTTL,
-		fmt.Sprintf("`ERR redoubt: WAIT is …; want 0 to %d`", maxTTL),
+		docBlock,
 		docID + ", also for OWNER",
 		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
 		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
-		"`ERR redoubt: this works in the back end's own database only: …`: WAIT after SELECT of another",
+		docBlockElse,
 		"`ERR redoubt: the server is shutting down`: it drained while the command waited",
 	}, own...)...)
 }
@@ -54,7 +54,7 @@ var (
 // shares.
 var acquireArgs = []Arg{
 	{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
-	{Name: "wait", Type: "integer", Unit: "ms", Token: "WAIT", Use: Optional, Summary: "wait this long while others hold the lock; 0 waits for ever. Without WAIT the command doesn't wait. Inside MULTI it never waits"},
+	blockArg("others hold it"),
 	{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
 		{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
 		{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
@@ -145,8 +145,8 @@ var lockCommands = []*Command{
 type acquire struct {
 	name   string
 	r      lock.Request
-	wait   time.Duration
-	waits  bool
+	block  time.Duration // 0: for ever
+	blocks bool
 	secret bool // the id was made here: nobody knows it before the reply
 }
 
@@ -167,16 +167,15 @@ func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault st
 			continue
 		}
 		if i+1 == len(args) {
-			return errSyntax
+			return syntaxAt(args[i])
 		}
 		value := args[i+1]
 		switch {
-		case is("WAIT") && !a.waits:
-			n, fault := milliseconds("WAIT", value, 0, maxTTL)
-			if fault != "" {
+		case is("BLOCK") && !a.blocks:
+			if a.block, fault = blockTime(value); fault != "" {
 				return fault
 			}
-			a.wait, a.waits = time.Duration(n)*time.Millisecond, true
+			a.blocks = true
 		case (is("ID") || is("OWNER")) && a.r.ID == "":
 			if len(value) < 1 || len(value) > maxID {
 				return fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(value), maxID)
@@ -188,7 +187,7 @@ func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault st
 			}
 			a.r.Label, labelled = string(value), true
 		default:
-			return errSyntax
+			return syntaxAt(args[i])
 		}
 		i++
 	}
@@ -217,7 +216,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 		case word == "FAIR" && !fair:
 			fair = true
 		case word == "SHARED", word == "FAIR":
-			return false, errSyntax
+			return false, syntaxAt([]byte(word))
 		default:
 			return false, ""
 		}
@@ -277,7 +276,7 @@ func (env *Env) planAcquire(a acquire, w way) Plan {
 		}
 		return p
 	}
-	if !a.waits {
+	if !a.blocks {
 		return now()
 	}
 	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, w, a) }}

@@ -36,7 +36,7 @@ func lsReply(info string) string {
 }
 
 func lsErrors() []string {
-	return []string{"`" + errSyntax + "`", docPattern, docCursor, docElse, docTx, shuttingDown}
+	return []string{docSyntax, docPattern, docCursor, docElse, docTx, shuttingDown}
 }
 
 const shuttingDown = "`ERR redoubt: the server is shutting down`"
@@ -186,13 +186,13 @@ func planLS[Listed any](
 	for i := 1; i < len(args); i += 2 {
 		switch {
 		case i+1 == len(args):
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(args[i])}
 		case bytes.EqualFold(args[i], []byte("MATCH")) && !matches:
 			match, matches = string(args[i+1]), true
 		case bytes.EqualFold(args[i], []byte("CURSOR")) && !goesOn:
 			cursor, goesOn = string(args[i+1]), true
 		default:
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(args[i])}
 		}
 	}
 	return steps(args, func(ctx context.Context) Outcome {

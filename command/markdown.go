@@ -41,6 +41,9 @@ func syntax(args []Arg) string {
 		s := a.syntax()
 		switch a.Use {
 		case Required:
+			if a.Type == "oneof" {
+				s = "<" + s + ">"
+			}
 		case Optional:
 			s = "[" + s + "]"
 		case Multiple:
@@ -62,11 +65,7 @@ func (a Arg) syntax() string {
 		}
 		return strings.Join(alternatives, " | ")
 	case a.Type == "block":
-		parts := make([]string, len(a.Args))
-		for i, part := range a.Args {
-			parts[i] = part.syntax()
-		}
-		return strings.Join(parts, " ")
+		return strings.TrimPrefix(a.Token+syntax(a.Args), " ")
 	case a.Type == "pure-token":
 		return a.Token
 	case a.Token != "":

@@ -74,7 +74,7 @@ var queueCommands = []*Command{
 		},
 		Reply: "The id of the message that is in the queue: that of this one, also when it was there already; that of another when UNIQUE dropped this one.",
 		Errors: queueErrors(
-			"`"+errSyntax+"`", docInteger, docMessage, docDelay,
+			docSyntax, docInteger, docMessage, docDelay,
 			fmt.Sprintf("`ERR redoubt: AT is …; want 0 to %d`", maxAt),
 			fmt.Sprintf("`ERR redoubt: ATTEMPTS is …; want 1 to %d, or -1`", queue.MaxAttempts),
 			fmt.Sprintf("`ERR redoubt: LANE is …; want %d to %d`", queue.Low, queue.Urgent),
@@ -103,15 +103,14 @@ var queueCommands = []*Command{
 			queueName,
 			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many, 1 to %d, and no more than have 2 MiB together, or one", queue.MaxSettle)},
 			leaseArg,
-			{Name: "block", Type: "integer", Unit: "ms", Token: "BLOCK", Use: Optional, Summary: fmt.Sprintf("while there is none, wait this long: 0 to %d ms; 0 waits for ever. Without BLOCK the command doesn't wait. Inside MULTI it never waits", maxQueueTime)},
+			blockArg("there is none"),
 			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others, or the same anew, with receipts of their own", maxID)},
 		},
 		Reply: "Array, empty when there is no message in time. Each element is an array of four: the receipt, which is what ACK, NACK and EXTEND take; the id; the attempt, 1 for the first; the payload.",
 		Errors: queueErrors(
-			"`"+errSyntax+"`", docInteger, docLease, docID,
+			docSyntax, docInteger, docLease, docID,
 			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", queue.MaxSettle),
-			fmt.Sprintf("`ERR redoubt: BLOCK is …; want 0 to %d`", maxQueueTime),
-			"`ERR redoubt: this works in the back end's own database only: …`: BLOCK after SELECT of another",
+			docBlock, docBlockElse,
 			shuttingDown,
 		),
 		Examples: []Example{
@@ -163,7 +162,7 @@ var queueCommands = []*Command{
 			{Name: "reason", Type: "string", Token: "REASON", Use: Optional, Summary: fmt.Sprintf("shown to people, at most %d bytes", maxReason)},
 		},
 		Reply: "Integer: 1 when it was still held and is given back, or dead after its last attempt; 0 when it was not held any more.",
-		Errors: queueErrors("`"+errSyntax+"`", docInteger, docReceipt, docDelay,
+		Errors: queueErrors(docSyntax, docInteger, docReceipt, docDelay,
 			fmt.Sprintf("`ERR redoubt: REASON has … bytes; want at most %d`", maxReason)),
 		Examples: []Example{{"QUEUE.NACK mail YXNkZmdoamtsw7bDcJhwelcome:42 DELAY 60000 REASON \"no answer\"", "(integer) 1"}},
 		Plan:     planNack,
@@ -316,7 +315,7 @@ func readPut(m *queue.Message, args [][]byte) (fault string) {
 			word = "DELAY" // one of the two
 		}
 		if len(args) < 2 || given[word] {
-			return errSyntax
+			return syntaxAt(args[0])
 		}
 		given[word] = true
 		value, n := args[1], int64(0)
@@ -343,7 +342,7 @@ func readPut(m *queue.Message, args [][]byte) (fault string) {
 			m.UniqueFor = time.Duration(n) * time.Millisecond
 			args = args[1:]
 		default:
-			return errSyntax
+			return syntaxAt(args[0])
 		}
 		args = args[2:]
 	}
@@ -384,7 +383,7 @@ func planNack(env *Env, args [][]byte) Plan {
 		word := strings.ToUpper(string(rest[0]))
 		switch {
 		case given[word]:
-			fault = errSyntax
+			fault = syntaxAt(rest[0])
 		case word == "DEAD" && f.How == queue.Fail:
 			f.How = queue.Bury
 		case word == "SNOOZE" && f.How == queue.Fail:
@@ -397,7 +396,7 @@ func planNack(env *Env, args [][]byte) Plan {
 			fault = length("REASON", rest[1], 0, maxReason)
 			f.Reason, rest = string(rest[1]), rest[1:]
 		default:
-			fault = errSyntax
+			fault = syntaxAt(rest[0])
 		}
 		given[word] = true
 	}

@@ -53,7 +53,7 @@ var queueAdminCommands = []*Command{
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, countArg, fromArg},
 		Reply:      "Array of two: how many there are in all; an array of " + messageReply + ".",
-		Errors:     queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom),
+		Errors:     queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return env.planList(args[1], queue.Buried, args[2], args[3:])
@@ -72,7 +72,7 @@ var queueAdminCommands = []*Command{
 			{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "as QUEUE.DEAD"},
 		}}, countArg, fromArg},
 		Reply:    "Array of two: how many there are in all; an array of " + messageReply + ".",
-		Errors:   queueErrors("`"+errSyntax+"`", docInteger, docCount, docFrom),
+		Errors:   queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples: []Example{{"QUEUE.LIST mail DUE 10", "1) (integer) 0\n2) (empty array)"}},
 		Notes:    []string{"Messages that wait for another of their group are in no list: QUEUE.STATS counts them."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -81,7 +81,7 @@ var queueAdminCommands = []*Command{
 					return env.planList(args[1], state, args[3], args[4:])
 				}
 			}
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(args[2])}
 		},
 	}),
 	queueCommand(Command{
@@ -214,7 +214,7 @@ var queueAdminCommands = []*Command{
 			{Name: "burst", Type: "integer", Token: "BURST", Use: Optional, Summary: "with RATE: taken at once after a rest, 1 to 1000000. Defaults to 1"},
 		},
 		Reply:    "OK.",
-		Errors:   queueErrors("`"+errSyntax+"`", docInteger, docConcurrency, docRate, docPeriod, docQueueBurst, docTooFast),
+		Errors:   queueErrors(docSyntax, docInteger, docConcurrency, docRate, docPeriod, docQueueBurst, docTooFast),
 		Examples: []Example{{"QUEUE.LIMIT mail CONCURRENCY 8 RATE 100 1000 BURST 20", "OK"}, {"QUEUE.LIMIT mail NONE", "OK"}},
 		Plan:     planQueueLimit,
 	}),
@@ -239,7 +239,7 @@ func (env *Env) planList(name []byte, state queue.State, count []byte, rest [][]
 			return Plan{Err: fault}
 		}
 	case len(rest) > 0:
-		return Plan{Err: errSyntax}
+		return Plan{Err: syntaxAt(rest[0])}
 	}
 	keys, err := queue.KeysOf(env.Client, string(name))
 	if err != nil {
@@ -354,7 +354,7 @@ func readLimits(l *queue.Limits, args [][]byte) (fault string) {
 	const most = 1_000_000
 	for len(args) > 0 && fault == "" {
 		if len(args) < 2 {
-			return errSyntax
+			return syntaxAt(args[0])
 		}
 		var n, period int64
 		word, value := strings.ToUpper(string(args[0])), args[1]
@@ -371,7 +371,7 @@ func readLimits(l *queue.Limits, args [][]byte) (fault string) {
 			n, fault = milliseconds(word, value, 1, most)
 			l.Burst = int(n)
 		default:
-			return errSyntax
+			return syntaxAt(args[0])
 		}
 		args = args[2:]
 	}

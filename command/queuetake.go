@@ -36,20 +36,19 @@ func planTake(env *Env, args [][]byte) Plan {
 	for rest := args[4:]; len(rest) > 0; rest = rest[2:] {
 		switch {
 		case len(rest) == 1:
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(rest[0])}
 		case bytes.EqualFold(rest[0], []byte("BLOCK")) && !t.blocks:
-			n, fault := milliseconds("BLOCK", rest[1], 0, maxQueueTime)
-			if fault != "" {
+			if t.block, fault = blockTime(rest[1]); fault != "" {
 				return Plan{Err: fault}
 			}
-			t.block, t.blocks = time.Duration(n)*time.Millisecond, true
+			t.blocks = true
 		case bytes.EqualFold(rest[0], []byte("ID")) && t.secret:
 			if len(rest[1]) < 1 || len(rest[1]) > maxID {
 				return Plan{Err: fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(rest[1]), maxID)}
 			}
 			id, t.secret = string(rest[1]), false
 		default:
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(rest[0])}
 		}
 	}
 	var err error

@@ -95,7 +95,7 @@ var stockCommands = []*Command{
 		},
 		Reply: "Array of one: the id, which is what COMMIT and CANCEL take. Null when fewer units are left.",
 		Errors: stockErrors(
-			"`"+errSyntax+"`",
+			docSyntax,
 			docInteger,
 			fmt.Sprintf("`ERR redoubt: n is …; want 1 to %d`", int64(stock.MaxUnits)),
 			fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxStockTTL),
@@ -233,7 +233,7 @@ func planReserve(env *Env, args [][]byte) Plan {
 			return idFault(id)
 		}
 	case len(args) != 4:
-		return Plan{Err: errSyntax}
+		return Plan{Err: syntaxAt(args[4])}
 	}
 	keys, err := stock.KeysOf(env.Client, string(args[1]))
 	if err != nil {

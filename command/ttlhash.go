@@ -54,7 +54,7 @@ var hashCommands = []*Command{
 			}},
 		},
 		Reply:    "Integer: 1 when it is set, 0 when the condition was not so.",
-		Errors:   hashErrors("`"+errSyntax+"`", docInteger, docHashTTL, docHashField, docHashValue),
+		Errors:   hashErrors(docSyntax, docInteger, docHashTTL, docHashField, docHashValue),
 		Examples: []Example{{"TTLHASH.SET sessions ann token-1 1800000", "(integer) 1"}, {"TTLHASH.SET sessions ann token-2 1800000 NX", "(integer) 0"}},
 		Notes: []string{
 			"It works on any server: one that expires fields by itself does so, and elsewhere the field has its deadline with it. What is over is deleted by later writes, and the keys expire with the last deadline.",
@@ -127,7 +127,7 @@ var hashCommands = []*Command{
 			}},
 		},
 		Reply:    "Integer: 1 when it has the deadline, 0 when the condition was not so, -2 when the field is not there.",
-		Errors:   hashErrors("`"+errSyntax+"`", docInteger, docHashTTL, docHashField),
+		Errors:   hashErrors(docSyntax, docInteger, docHashTTL, docHashField),
 		Examples: []Example{{"TTLHASH.EXPIRE sessions ann 3600000 GT", "(integer) 1"}},
 		Plan:     planHashExpire,
 	}),
@@ -196,7 +196,7 @@ var hashCommands = []*Command{
 			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "about how many to look at: 1 to 5000. Defaults to 10"},
 		},
 		Reply:    "Array: the cursor of the next page, 0 after the last; an array of fields and values in turn.",
-		Errors:   hashErrors("`"+errSyntax+"`", docInteger, "`ERR invalid cursor`", "`ERR redoubt: COUNT is …; want 1 to 5000`"),
+		Errors:   hashErrors(docSyntax, docInteger, "`ERR invalid cursor`", "`ERR redoubt: COUNT is …; want 1 to 5000`"),
 		Examples: []Example{{"TTLHASH.SCAN sessions 0", "1) \"0\"\n2) 1) \"ann\"\n   2) \"token-1\""}},
 		Plan:     planHashScan,
 	}),
@@ -254,7 +254,7 @@ func planHashSet(env *Env, args [][]byte) Plan {
 	case len(args) == 6 && bytes.EqualFold(args[5], []byte("XX")):
 		when = ttlhash.Present
 	case len(args) != 5:
-		return Plan{Err: errSyntax}
+		return Plan{Err: syntaxAt(args[5])}
 	}
 	fields, fault := hashFields(args[2:3])
 	ttl, ttlFault := hashDuration(args[4])
@@ -286,7 +286,7 @@ func planHashExpire(env *Env, args [][]byte) Plan {
 	if len(args) > 4 {
 		var ok bool
 		if when, ok = hashConditions[string(bytes.ToUpper(args[4]))]; !ok || len(args) > 5 {
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(args[4])}
 		}
 	}
 	fields, fault := hashFields(args[2:3])
@@ -366,7 +366,7 @@ func planHashScan(env *Env, args [][]byte) Plan {
 	for rest := args[3:]; len(rest) > 0; rest = rest[2:] {
 		switch {
 		case len(rest) == 1:
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(rest[0])}
 		case bytes.EqualFold(rest[0], []byte("MATCH")):
 			match = string(rest[1])
 		case bytes.EqualFold(rest[0], []byte("COUNT")):
@@ -379,7 +379,7 @@ func planHashScan(env *Env, args [][]byte) Plan {
 			}
 			count = n
 		default:
-			return Plan{Err: errSyntax}
+			return Plan{Err: syntaxAt(rest[0])}
 		}
 	}
 	cursor := string(args[2])

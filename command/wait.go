@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -46,6 +47,26 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	}, nil
 }
 
+// maxBlock is the longest wait of a BLOCK, in ms: ten years.
+const maxBlock = int64(10 * 365 * 24 * time.Hour / time.Millisecond)
+
+var (
+	docBlock     = fmt.Sprintf("`ERR redoubt: BLOCK is …; want 0 to %d`", maxBlock)
+	docBlockElse = "`ERR redoubt: this works in the back end's own database only: …`: BLOCK after SELECT of another"
+)
+
+// blockArg is the option of every command that can wait. It means what it does in Redis.
+func blockArg(while string) Arg {
+	return Arg{Name: "block", Type: "integer", Unit: "ms", Token: "BLOCK", Use: Optional, Summary: fmt.Sprintf(
+		"while %s, wait for at most this long: 0 to %d ms; 0 waits for ever. Without BLOCK the command doesn't wait. Inside MULTI it never waits", while, maxBlock)}
+}
+
+// blockTime reads the value of BLOCK.
+func blockTime(b []byte) (time.Duration, string) {
+	n, fault := milliseconds("BLOCK", b, 0, maxBlock)
+	return time.Duration(n) * time.Millisecond, fault
+}
+
 // undoTimeout bounds the release of a lock whose client has gone. Past it the
 // lock ends with its TTL.
 const undoTimeout = 3 * time.Second
@@ -53,9 +74,9 @@ const undoTimeout = 3 * time.Second
 // acquire waits for a lock on behalf of a client.
 func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 	wait := ctx
-	if a.wait > 0 {
+	if a.block > 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, a.wait)
+		wait, cancel = context.WithTimeout(ctx, a.block)
 		defer cancel()
 	}
 	// Who made the id may ask again with it on another connection before the end of

@@ -102,7 +102,7 @@ func TestIdle(t *testing.T) {
 		}},
 		{"a lock", func(w *wire, _ *redistest.Server) {
 			_ = w.do("LOCK.ACQUIRE", "l", "800")
-			if got := w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"); !strings.HasPrefix(got, "*3\r\n") {
+			if got := w.do("LOCK.ACQUIRE", "l", "60000", "BLOCK", "0"); !strings.HasPrefix(got, "*3\r\n") {
 				w.tb.Errorf("LOCK.ACQUIRE: %q", got)
 			}
 		}},

@@ -24,6 +24,9 @@ func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
+		syntax := func(at string) string {
+			return "-ERR syntax error at \"" + at + "\"; want LOCK.ACQUIRE name ttl_ms [BLOCK block_ms] [ID id | OWNER owner] [LABEL label] [SHARED | FAIR]\r\n"
+		}
 		for _, c := range []struct{ command, reply string }{
 			{"LOCK.ACQUIRE", "-ERR wrong number of arguments for 'lock.acquire' command\r\n"},
 			{"lock.extend a b", "-ERR wrong number of arguments for 'lock.extend' command\r\n"},
@@ -32,15 +35,16 @@ func TestFaults(t *testing.T) {
 			{"LOCK.ACQUIRE a 99999999999999999999", "-ERR value is not an integer or out of range\r\n"},
 			{"LOCK.ACQUIRE a 0", "-ERR redoubt: ttl_ms is 0; want 1 to 31536000000\r\n"},
 			{"LOCK.ACQUIRE a -1", "-ERR redoubt: ttl_ms is -1; want 1 to 31536000000\r\n"},
-			{"LOCK.ACQUIRE a 1 WAIT", "-ERR syntax error\r\n"},
-			{"LOCK.ACQUIRE a 1 WAIT x", "-ERR value is not an integer or out of range\r\n"},
-			{"LOCK.ACQUIRE a 1 WAIT -1", "-ERR redoubt: WAIT is -1; want 0 to 31536000000\r\n"},
-			{"LOCK.ACQUIRE a 1 WAIT 1 WAIT 1", "-ERR syntax error\r\n"},
-			{"LOCK.ACQUIRE a 1 ID x OWNER y", "-ERR syntax error\r\n"},
-			{"LOCK.ACQUIRE a 1 SHARED SHARED", "-ERR syntax error\r\n"},
-			{"LOCK.ACQUIRE a 1 FAIR fair", "-ERR syntax error\r\n"},
+			{"LOCK.ACQUIRE a 1 BLOCK", syntax("BLOCK")},
+			{"LOCK.ACQUIRE a 1 BLOCK x", "-ERR value is not an integer or out of range\r\n"},
+			{"LOCK.ACQUIRE a 1 BLOCK -1", "-ERR redoubt: BLOCK is -1; want 0 to 315360000000\r\n"},
+			{"LOCK.ACQUIRE a 1 BLOCK 1 BLOCK 1", syntax("BLOCK")},
+			{"LOCK.ACQUIRE a 1 WAIT 1", syntax("WAIT")},
+			{"LOCK.ACQUIRE a 1 ID x OWNER y", syntax("OWNER")},
+			{"LOCK.ACQUIRE a 1 SHARED SHARED", syntax("SHARED")},
+			{"LOCK.ACQUIRE a 1 FAIR fair", syntax("FAIR")},
 			{"LOCK.ACQUIRE a 1 SHARED FAIR", "-ERR redoubt: FAIR is not for SHARED locks\r\n"},
-			{"LOCK.ACQUIRE a 1 NOSUCH x", "-ERR syntax error\r\n"},
+			{"LOCK.ACQUIRE a 1 NOSUCH x", syntax("NOSUCH")},
 			{"LOCK.ACQUIRE }a 1", "-ERR redoubt: invalid name: \"}a\" begins with '}'\r\n"},
 			{"LOCK.ACQUIRE a 1 LABEL " + strings.Repeat("x", 257), "-ERR redoubt: LABEL has 257 bytes; want at most 256\r\n"},
 			{"LOCK.ACQUIRE a 1 ID " + strings.Repeat("x", 257), "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
@@ -386,7 +390,7 @@ func TestShutdown(t *testing.T) {
 	idle.want("+PONG\r\n", "PING")
 	subscriber.want("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", "SUBSCRIBE x")
 	_ = holder.do("LOCK.ACQUIRE", "l", "60000")
-	waiter.send("LOCK.ACQUIRE", "l", "60000", "WAIT", "0")
+	waiter.send("LOCK.ACQUIRE", "l", "60000", "BLOCK", "0")
 	busy.send("BLPOP", "list", "0")
 	eventually(t, "both wait", func() bool {
 		return strings.Contains(backend.CLI("CLIENT", "LIST"), "cmd=blpop") && srv.Stats().Commands[server.Waited] == 1

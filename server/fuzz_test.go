@@ -21,7 +21,7 @@ func FuzzSession(f *testing.F) {
 		"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\nUNSUBSCRIBE\r\nGET x\r\n", "HELLO 3\r\nWATCH a\r\nSELECT 4\r\nRESET\r\n",
 		"CLIENT REPLY SKIP\r\nGET a\r\nCLIENT REPLY OFF\r\nGET b\r\nCLIENT REPLY ON\r\n", "MONITOR\r\nPING\r\n",
 		"COMMAND INFO lock.info\r\nMULTI\r\nCOMMAND DOCS get\r\nSYNC\r\nEXEC\r\n", "CLIENT TRACKING ON\r\nGET a\r\n",
-		"LOCK.ACQUIRE a 10 WAIT 1\r\nQUIT\r\n", "*-1\r\n*0\r\n\r\n*1\r\n$-1\r\n", "PSUBSCRIBE a b\r\nHELLO 3\r\nPING\r\nPUNSUBSCRIBE\r\nECHO a\r\n",
+		"LOCK.ACQUIRE a 10 BLOCK 1\r\nQUIT\r\n", "*-1\r\n*0\r\n\r\n*1\r\n$-1\r\n", "PSUBSCRIBE a b\r\nHELLO 3\r\nPING\r\nPUNSUBSCRIBE\r\nECHO a\r\n",
 	} {
 		f.Add([]byte(s))
 	}

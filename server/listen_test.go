@@ -102,9 +102,9 @@ func TestTLS(t *testing.T) {
 	w.want("+OK\r\n", "SET big "+big)
 	w.want(bulk(big), "GET big")
 	// A client that waits is watched over TLS too.
-	w.send("LOCK.ACQUIRE", "l", "60000", "WAIT", "0")
+	w.send("LOCK.ACQUIRE", "l", "60000", "BLOCK", "0")
 	held(t, w.read())
-	w.send("LOCK.ACQUIRE", "l", "60000", "WAIT", "20")
+	w.send("LOCK.ACQUIRE", "l", "60000", "BLOCK", "20")
 	w.expect("*-1\r\n")
 	w.want("+PONG\r\n", "PING")
 	// Plain text is no TLS.

@@ -69,7 +69,7 @@ func TestLock(t *testing.T) {
 
 		// One acquisition, asked for twice.
 		_, first := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"))
-		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "WAIT", "0"))
+		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "BLOCK", "0"))
 		if first != second || first <= fence {
 			t.Errorf("fences %d and %d after %d, want the same, and larger", first, second, fence)
 		}
@@ -107,7 +107,7 @@ func TestLockShared(t *testing.T) {
 		}
 
 		// A writer waits, and keeps new readers out.
-		writer.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "writer")
+		writer.send("LOCK.ACQUIRE", name, "60000", "BLOCK", "0", "ID", "writer")
 		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == 1 })
 		eventually(t, "no reader gets in", func() bool {
 			got := a.do("LOCK.ACQUIRE", name, "60000", "SHARED")
@@ -123,7 +123,7 @@ func TestLockShared(t *testing.T) {
 		if got, next := held(t, writer.read()); got != "writer" || next <= fence {
 			t.Errorf("id %q, fence %d after %d", got, next, fence)
 		}
-		a.send("LOCK.ACQUIRE", name, "60000", "SHARED", "WAIT", "0", "ID", "again")
+		a.send("LOCK.ACQUIRE", name, "60000", "SHARED", "BLOCK", "0", "ID", "again")
 		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == 2 })
 		writer.want(":1\r\n", "LOCK.RELEASE "+name+" writer")
 		held(t, a.read())
@@ -149,10 +149,10 @@ func TestLockFair(t *testing.T) {
 		}
 		first, gone, second, hasty := dial(t, addr), dial(t, addr), dial(t, elsewhere), dial(t, addr)
 		for i, c := range []*wire{first, gone, second} {
-			c.send("LOCK.ACQUIRE", name, "60000", "FAIR", "WAIT", "0", "ID", fmt.Sprint("w", i))
+			c.send("LOCK.ACQUIRE", name, "60000", "FAIR", "BLOCK", "0", "ID", fmt.Sprint("w", i))
 			waiting(int64(i + 1))
 		}
-		hasty.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 WAIT 20 FAIR")
+		hasty.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 BLOCK 20 FAIR")
 		waiting(3)
 		_ = gone.conn.Close()
 		waiting(2)
@@ -182,12 +182,12 @@ func TestLockWait(t *testing.T) {
 		}
 
 		// Free: at once.
-		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "WAIT", "0"))
+		id, fence := held(t, holder.do("LOCK.ACQUIRE", name, "60000", "BLOCK", "0"))
 		// Out of time.
-		waiter.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 WAIT 20")
+		waiter.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 60000 BLOCK 20")
 		// Released while one waits, with commands before and behind.
 		waiter.send("SET", name+":order", "1")
-		waiter.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "w")
+		waiter.send("LOCK.ACQUIRE", name, "60000", "BLOCK", "0", "ID", "w")
 		waiter.send("INCR", name+":order")
 		waiter.expect("+OK\r\n")
 		waiting(3)
@@ -200,7 +200,7 @@ func TestLockWait(t *testing.T) {
 		waiter.expect(":2\r\n")
 
 		// The client that waits goes away: it never gets the lock.
-		second.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "gone")
+		second.send("LOCK.ACQUIRE", name, "60000", "BLOCK", "0", "ID", "gone")
 		waiting(4)
 		_ = second.conn.Close()
 		eventually(t, "it is forgotten", func() bool { return srv.Stats().Clients == 2 })
@@ -222,7 +222,7 @@ func TestLockContention(t *testing.T) {
 			w := dial(t, addr)
 			wg.Go(func() {
 				for range rounds {
-					w.sendQuietly("LOCK.ACQUIRE", name, "60000", "WAIT", "0")
+					w.sendQuietly("LOCK.ACQUIRE", name, "60000", "BLOCK", "0")
 					raw, err := w.next()
 					v, _, _ := resp.Parse([]byte(raw))
 					a, ok := v.([]any)
@@ -251,13 +251,13 @@ func TestWaitNeedsTheHomeDatabase(t *testing.T) {
 	_, addr := start(t, backend.URL())
 	w := dial(t, addr)
 	w.want("+OK\r\n", "SELECT 1")
-	if got := w.do("LOCK.ACQUIRE", "l", "1000", "WAIT", "0"); !strings.HasPrefix(got, "-ERR redoubt: this works in the back end's own database only") {
+	if got := w.do("LOCK.ACQUIRE", "l", "1000", "BLOCK", "0"); !strings.HasPrefix(got, "-ERR redoubt: this works in the back end's own database only") {
 		t.Errorf("got %q", got)
 	}
 	id, _ := held(t, w.do("LOCK.ACQUIRE", "l", "60000"))
 	w.want("+OK\r\n", "SELECT 0")
 	w.want(":0\r\n", "LOCK.RELEASE l "+id)
-	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "WAIT", "0"))
+	held(t, w.do("LOCK.ACQUIRE", "l", "60000", "BLOCK", "0"))
 }
 
 // A lock is released whose client has gone before it got the reply, and with it
@@ -290,13 +290,13 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 	again := dial(t, addr)
 	// What connects while the server stands still has no connection for 5 s.
 	again.want(":0\r\n", "LOCK.EXTEND l0 mine 60000")
-	held(t, again.do("LOCK.ACQUIRE", "first", "60000", "WAIT", "0"))
+	held(t, again.do("LOCK.ACQUIRE", "first", "60000", "BLOCK", "0"))
 	already := srv.Stats().Commands[server.Waited]
 	for i, command := range []string{
-		"LOCK.ACQUIRE l0 60000 WAIT 0 ID mine",
-		"LOCK.ACQUIRE l1 60000 WAIT 0 ID mine SHARED",
-		"LOCK.ACQUIRE l2 60000 WAIT 0 ID mine FAIR",
-		"SEM.ACQUIRE s3 1 60000 WAIT 0 ID mine",
+		"LOCK.ACQUIRE l0 60000 BLOCK 0 ID mine",
+		"LOCK.ACQUIRE l1 60000 BLOCK 0 ID mine SHARED",
+		"LOCK.ACQUIRE l2 60000 BLOCK 0 ID mine FAIR",
+		"SEM.ACQUIRE s3 1 60000 BLOCK 0 ID mine",
 	} {
 		words := strings.Fields(command)
 		first := dial(t, addr)

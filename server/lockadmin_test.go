@@ -58,7 +58,7 @@ func TestLockForceAndList(t *testing.T) {
 			t.Errorf("the holder, since %v: %#v", since, holder)
 		}
 
-		waiter.send("LOCK.ACQUIRE", name, "60000", "WAIT", "0", "ID", "w")
+		waiter.send("LOCK.ACQUIRE", name, "60000", "BLOCK", "0", "ID", "w")
 		eventually(t, "it waits", func() bool {
 			m, ok := o.value("LOCK.INFO", name).(resp.Map)
 			return ok && m[7] == int64(1)

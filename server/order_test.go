@@ -67,7 +67,7 @@ func TestMixedOrder(t *testing.T) {
 							add(":0\r\n", "LOCK.RELEASE", name, "other")
 							add(":1\r\n", "LOCK.RELEASE", name, text)
 						case 6:
-							add("", "LOCK.ACQUIRE", b.Prefix+text, "60000", "WAIT", "1000", "ID", text)
+							add("", "LOCK.ACQUIRE", b.Prefix+text, "60000", "BLOCK", "1000", "ID", text)
 						case 7:
 							add("-ERR value is not an integer or out of range\r\n", "LOCK.ACQUIRE", "x", "y")
 						case 8:

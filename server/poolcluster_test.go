@@ -255,7 +255,7 @@ func clusterMoves(t *testing.T, p *clusterPool) {
 		t.Fatalf("LOCK.ACQUIRE: %q", got)
 	}
 	queued := dial(t, p.addr)
-	queued.send("LOCK.ACQUIRE", "{x}", "600000", "WAIT", "0", "ID", "next")
+	queued.send("LOCK.ACQUIRE", "{x}", "600000", "BLOCK", "0", "ID", "next")
 	eventually(t, "it waits", func() bool { return strings.Contains(w.do("LOCK.INFO", "{x}"), bulk("waiters")+":1\r\n") })
 	times := 0
 	p.cluster.Move(slot, from, to, func() {
@@ -271,7 +271,7 @@ func clusterMoves(t *testing.T, p *clusterPool) {
 	waiting.expect(array(bulk("{x}q"), bulk("late")))
 	w.want(":1\r\n", "LOCK.RELEASE {x} holder")
 	if got := queued.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("next")) {
-		t.Errorf("LOCK.ACQUIRE WAIT: %q", got)
+		t.Errorf("LOCK.ACQUIRE BLOCK: %q", got)
 	}
 	w.do("PUBLISH", "{x}c", "x")
 	listening.expect(array(bulk("message"), bulk("{x}c"), bulk("x")))

@@ -67,7 +67,7 @@ func TestPoolWaits(t *testing.T) {
 	p.nodes[2].Kill()
 	eventually(t, "the loss is known", func() bool { return !p.pool.Nodes()[2].Up() })
 	round(names[:2])
-	if got := other.do("LOCK.ACQUIRE", names[2], "1000", "WAIT", "0"); !strings.Contains(got, "redis-3") {
+	if got := other.do("LOCK.ACQUIRE", names[2], "1000", "BLOCK", "0"); !strings.Contains(got, "redis-3") {
 		t.Errorf("on the server that is down: %q", got)
 	}
 	p.nodes[2].Restart()
@@ -83,13 +83,13 @@ func (p *poolOf) waits(t *testing.T, other *wire, node *redistest.Server, name s
 	if got := other.do("LOCK.ACQUIRE", name, "600000", "ID", "me"); !strings.HasPrefix(got, "*3\r\n"+bulk("me")) {
 		t.Fatalf("LOCK.ACQUIRE %s: %q", name, got)
 	}
-	w.send("LOCK.ACQUIRE", name, "600000", "WAIT", "0", "ID", "you")
+	w.send("LOCK.ACQUIRE", name, "600000", "BLOCK", "0", "ID", "you")
 	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", name), bulk("waiters")+":1\r\n") })
 	other.want(":1\r\n", "LOCK.RELEASE "+name+" me")
 	if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("you")) {
-		t.Errorf("LOCK.ACQUIRE %s WAIT: %q", name, got)
+		t.Errorf("LOCK.ACQUIRE %s BLOCK: %q", name, got)
 	}
-	other.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 1000 WAIT 10")
+	other.want("*-1\r\n", "LOCK.ACQUIRE "+name+" 1000 BLOCK 10")
 	w.want(":1\r\n", "LOCK.RELEASE "+name+" you")
 
 	blocked := func() bool { return strings.Contains(node.CLI("INFO", "clients"), "blocked_clients:1") }
@@ -115,10 +115,10 @@ func (p *poolOf) waitsInBothProtocols(t *testing.T) {
 	const ttl = " 600000 "
 	for i, n := range p.namesOn() {
 		for of, c := range map[string]struct{ hold, wait, info, release string }{
-			"lock":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
-			"fair":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "FAIR WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
-			"shared":    {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "SHARED WAIT 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
-			"semaphore": {"SEM.ACQUIRE " + n + " 1" + ttl, "SEM.ACQUIRE " + n + " 1" + ttl + "WAIT 0 ", "SEM.INFO " + n, "SEM.RELEASE " + n},
+			"lock":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "BLOCK 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"fair":      {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "FAIR BLOCK 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"shared":    {"LOCK.ACQUIRE " + n + ttl, "LOCK.ACQUIRE " + n + ttl + "SHARED BLOCK 0 ", "LOCK.INFO " + n, "LOCK.RELEASE " + n},
+			"semaphore": {"SEM.ACQUIRE " + n + " 1" + ttl, "SEM.ACQUIRE " + n + " 1" + ttl + "BLOCK 0 ", "SEM.INFO " + n, "SEM.RELEASE " + n},
 		} {
 			for _, waiter := range []string{"2", "3"} {
 				me, you := "me"+of+waiter, "you"+of+waiter
@@ -151,7 +151,7 @@ func TestPoolMissedWake(t *testing.T) {
 	if got := other.do("LOCK.ACQUIRE", "b", "600000"); !strings.HasPrefix(got, "*3\r\n") {
 		t.Fatal(got)
 	}
-	w.send("LOCK.ACQUIRE", "b", "600000", "WAIT", "0", "ID", "you")
+	w.send("LOCK.ACQUIRE", "b", "600000", "BLOCK", "0", "ID", "you")
 	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", "b"), bulk("waiters")+":1\r\n") })
 	p.nodes[1].CLI("FLUSHALL") // of which nothing is published
 	p.nodes[1].CLI("CLIENT", "KILL", "TYPE", "pubsub")
@@ -168,7 +168,7 @@ func TestPoolWaitsOnNewServers(t *testing.T) {
 	if got := other.do("LOCK.ACQUIRE", "a", "600000"); !strings.HasPrefix(got, "*3\r\n") {
 		t.Fatal(got)
 	}
-	w.send("LOCK.ACQUIRE", "a", "600000", "WAIT", "0", "ID", "you")
+	w.send("LOCK.ACQUIRE", "a", "600000", "BLOCK", "0", "ID", "you")
 	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", "a"), bulk("waiters")+":1\r\n") })
 	_ = p.change(t, withoutFirst).Close()
 	if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("you")) {

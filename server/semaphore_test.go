@@ -22,7 +22,7 @@ func TestSemaphore(t *testing.T) {
 			t.Errorf("fences %d and again %d after %d, want the same, and larger", second, again, fence)
 		}
 		o.want("_\r\n", "SEM.ACQUIRE "+name+" 2 60000")
-		a.want("*-1\r\n", "SEM.ACQUIRE "+name+" 2 60000 WAIT 20")
+		a.want("*-1\r\n", "SEM.ACQUIRE "+name+" 2 60000 BLOCK 20")
 		o.want(":0\r\n", "SEM.RELEASE "+name+" wrong")
 		o.want(":0\r\n", "SEM.EXTEND "+name+" wrong 1000")
 		o.want(":1\r\n", "SEM.EXTEND "+name+" mine 120000")
@@ -40,7 +40,7 @@ func TestSemaphore(t *testing.T) {
 		}
 
 		// One waits, and gets the permit that is given back.
-		o.send("SEM.ACQUIRE", name, "2", "60000", "WAIT", "0", "ID", "waiter")
+		o.send("SEM.ACQUIRE", name, "2", "60000", "BLOCK", "0", "ID", "waiter")
 		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == 2 })
 		a.want(":1\r\n", "SEM.RELEASE "+name+" "+first)
 		if id, third := held(t, o.read()); id != "waiter" || third <= second {
@@ -58,7 +58,7 @@ func TestSemaphore(t *testing.T) {
 		eventually(t, "nobody waits", waiting(0))
 		gone := dial(t, addr)
 		_, _ = held(t, a.do("SEM.ACQUIRE", name, "2", "60000", "ID", "last"))
-		gone.send("SEM.ACQUIRE", name, "2", "60000", "WAIT", "0")
+		gone.send("SEM.ACQUIRE", name, "2", "60000", "BLOCK", "0")
 		eventually(t, "it waits", waiting(1))
 		_ = gone.conn.Close()
 		eventually(t, "it is forgotten", func() bool { return srv.Stats().Clients == 2 })

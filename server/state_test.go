@@ -17,7 +17,7 @@ func TestSelectThatFails(t *testing.T) {
 		if info, _ := w.value("CLIENT", "INFO").(string); !strings.Contains(info, " db="+db+" ") {
 			t.Errorf("CLIENT INFO: %q, want db=%s", info, db)
 		}
-		got := w.do("LOCK.ACQUIRE", "l", "1", "WAIT", "0")
+		got := w.do("LOCK.ACQUIRE", "l", "1", "BLOCK", "0")
 		if refused := strings.HasPrefix(got, "-ERR redoubt: this works in the back end's own database only"); refused != (db != "0") {
 			t.Errorf("in database %s: %q", db, got)
 		}
@@ -46,7 +46,7 @@ func TestSelectThatFails(t *testing.T) {
 	w.want(array("+OK\r\n"), "EXEC")
 	at(w, "0")
 	// In one write.
-	w.write("SELECT 3\r\nLOCK.ACQUIRE l 1 WAIT 0\r\n")
+	w.write("SELECT 3\r\nLOCK.ACQUIRE l 1 BLOCK 0\r\n")
 	w.expect("+OK\r\n")
 	if got := w.read(); !strings.HasPrefix(got, "-ERR redoubt: this works") {
 		t.Errorf("behind SELECT: %q", got)
@@ -169,7 +169,7 @@ func TestReplyBeforeWait(t *testing.T) {
 		holder, w := dial(t, addr), dial(t, addr)
 		id, _ := held(t, holder.do("LOCK.ACQUIRE", name, "60000"))
 		all := resp.AppendCommand(nil, "PING")
-		all = resp.AppendCommand(all, "LOCK.ACQUIRE", name, "60000", "WAIT", itoa(3*patience.Milliseconds()))
+		all = resp.AppendCommand(all, "LOCK.ACQUIRE", name, "60000", "BLOCK", itoa(3*patience.Milliseconds()))
 		w.write(string(all))
 		w.expect("+PONG\r\n") // within patience
 		holder.want(":1\r\n", "LOCK.RELEASE "+name+" "+id)

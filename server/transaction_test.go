@@ -25,8 +25,8 @@ func TestTransaction(t *testing.T) {
 		// Extension commands, good and bad, inside a transaction.
 		w.want("+OK\r\n", "MULTI")
 		w.want("+QUEUED\r\n", "SET "+p+"k 2")
-		w.want("+QUEUED\r\n", "LOCK.ACQUIRE "+p+"l 60000 WAIT 0 ID me")
-		w.want("+QUEUED\r\n", "LOCK.ACQUIRE "+p+"l 60000 WAIT 0")
+		w.want("+QUEUED\r\n", "LOCK.ACQUIRE "+p+"l 60000 BLOCK 0 ID me")
+		w.want("+QUEUED\r\n", "LOCK.ACQUIRE "+p+"l 60000 BLOCK 0")
 		w.want("+QUEUED\r\n", "LOCK.ACQUIRE "+p+"l zero")
 		w.want("+QUEUED\r\n", "LOCK.RELEASE "+p+"l me")
 		w.want("+QUEUED\r\n", "GET "+p+"k")

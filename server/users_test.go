@@ -198,7 +198,7 @@ func TestUsersOfOwnCommands(t *testing.T) {
 	for _, c := range []struct{ user, command, want string }{
 		{"locker", "LOCK.ACQUIRE orders:1 1000", "*3"},
 		{"locker", "LOCK.ACQUIRE other 1000", noKey},
-		{"locker", "LOCK.ACQUIRE other 1000 WAIT 10", noKey},
+		{"locker", "LOCK.ACQUIRE other 1000 BLOCK 10", noKey},
 		{"locker", "SEM.ACQUIRE orders:2 1 1000", "*"},
 		{"locker", "QUEUE.PUT orders:1 x", noCommand + "queue.put'"},
 		{"locker", "LOCK.ACQUIRE", "-ERR wrong number"},

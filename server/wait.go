@@ -21,7 +21,7 @@ func (c *session) await(p command.Plan) {
 		return
 	}
 	if c.elsewhere {
-		c.fail("ERR redoubt: this works in the back end's own database only: SELECT it, or leave out WAIT or BLOCK")
+		c.fail("ERR redoubt: this works in the back end's own database only: SELECT it, or leave out BLOCK if you gave it")
 		return
 	}
 	c.out.Flush() // what was answered here, too

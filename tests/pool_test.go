@@ -98,7 +98,7 @@ func TestPoolGoRedis(t *testing.T) {
 	if v, err := hello.Run(ctx, rdb, []string{"k"}, "hello ").Text(); err != nil || v != "hello k" {
 		t.Errorf("a script: %q, %v", v, err)
 	}
-	if got, err := rdb.Do(ctx, "LOCK.ACQUIRE", "l", 60000, "WAIT", 1000).Slice(); err != nil || len(got) != 3 {
+	if got, err := rdb.Do(ctx, "LOCK.ACQUIRE", "l", 60000, "BLOCK", 1000).Slice(); err != nil || len(got) != 3 {
 		t.Errorf("LOCK.ACQUIRE: %v, %v", got, err)
 	}
 	var keys []string

@@ -180,7 +180,7 @@ func amplified(ctx context.Context, rng *rand.Rand, on *round) {
 func abusesClients(ctx context.Context, rng *rand.Rand, on *round) {
 	states := [][]string{
 		{"PING"}, {"MULTI", "SET k1 1"}, {"WATCH k1"}, {"BLPOP never 0"}, {"SUBSCRIBE a b c"}, {"PSUBSCRIBE a*"}, {"CLIENT TRACKING ON BCAST"}, {"MONITOR"}, {"SELECT 3"},
-		{"LOCK.ACQUIRE abused 60000 WAIT 0"}, {"QUEUE.TAKE never 1 1000 BLOCK 0"}, {"HELLO 3"}, {"CLIENT REPLY OFF"}, {"WATCH k1", "MULTI", "MULTI", "WATCH k2", "EXEC"},
+		{"LOCK.ACQUIRE abused 60000 BLOCK 0"}, {"QUEUE.TAKE never 1 1000 BLOCK 0"}, {"HELLO 3"}, {"CLIENT REPLY OFF"}, {"WATCH k1", "MULTI", "MULTI", "WATCH k2", "EXEC"},
 	}
 	after := []string{"RESET", "DISCARD", "EXEC", "QUIT", "UNWATCH", "UNSUBSCRIBE", "HELLO 2", "CLIENT REPLY ON", "CLIENT NO-TOUCH ON", "SELECT 0", "PING", "MULTI", "RESET"}
 	each(rng, 6, func(i int, rng *rand.Rand) {

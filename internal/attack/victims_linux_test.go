@@ -320,7 +320,7 @@ func isBusy(err error) bool {
 // locks contends with another for one lock: never do both hold it, and fencing
 // tokens rise.
 func locks(v *victim) error {
-	got, err := v.on(0, "LOCK.ACQUIRE", "victims", "600000", "WAIT", "0")
+	got, err := v.on(0, "LOCK.ACQUIRE", "victims", "600000", "BLOCK", "0")
 	if err != nil {
 		return err
 	}
