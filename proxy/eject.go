@@ -1,6 +1,10 @@
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"github.com/redoubt-go/redoubt/proxy/outage"
+)
 
 // failed is called whenever the server has failed.
 func (n *Node) failed() {
@@ -12,7 +16,7 @@ func (n *Node) failed() {
 		return
 	}
 	if n.eject() {
-		p.tell(Change{Server: n.backend.Name(), Kind: Ejected})
+		p.tell(outage.Change{Server: n.backend.Name(), Kind: outage.Ejected})
 	}
 }
 
@@ -38,7 +42,7 @@ func (n *Node) eject() bool {
 }
 
 // tell tells [PoolOptions.Told].
-func (p *Pool) tell(c Change) {
+func (p *Pool) tell(c outage.Change) {
 	if p.opts.Told != nil {
 		p.opts.Told(c)
 	}
@@ -59,7 +63,7 @@ func (n *Node) answered() {
 	}
 	p.mu.Unlock()
 	if restored {
-		p.tell(Change{Server: n.backend.Name(), Kind: Restored, Away: away})
+		p.tell(outage.Change{Server: n.backend.Name(), Kind: outage.Restored, Away: away})
 	}
 }
 

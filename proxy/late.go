@@ -4,24 +4,26 @@ import (
 	"cmp"
 	"errors"
 	"time"
+
+	"github.com/redoubt-go/redoubt/proxy/outage"
 )
 
 // A health hears how a server does. Its functions may be nil; they must not block.
 type health struct {
-	watch    *Watch
+	watch    *outage.Watch
 	failed   func() // a connection was lost, could not be made, or a reply is late
 	answered func() // a connection was made, or all late replies have come
 }
 
 func (h health) fail(err error) {
-	h.watch.failed(err)
+	h.watch.Failed(err)
 	if h.failed != nil {
 		h.failed()
 	}
 }
 
 func (h health) ok() {
-	h.watch.answered()
+	h.watch.Answered()
 	if h.answered != nil {
 		h.answered()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -49,7 +50,7 @@ type PoolOptions struct {
 	SlowLog *SlowLog
 	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
 	// must not block.
-	Told func(Change)
+	Told func(outage.Change)
 }
 
 // A PoolServer is one server of a [Pool].
@@ -274,7 +275,7 @@ type Node struct {
 	backend Backend
 
 	watching sync.Once
-	watch    *Watch // of what is told; nil: nothing is
+	watch    *outage.Watch // of what is told; nil: nothing is
 	replicas []*Node
 	replica  bool // it is one of these
 	role     role // of a replica
@@ -332,7 +333,7 @@ func (n *Node) options(p resp.Protocol) Options {
 	o := Options{Backend: n.backend, Protocol: p, AskLimits: true, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
 	n.watching.Do(func() {
 		if told := n.pool.opts.Told; told != nil {
-			n.watch = NewWatch(n.backend.Name(), told)
+			n.watch = outage.NewWatch(n.backend.Name(), told)
 		}
 	})
 	o.Watch = n.watch

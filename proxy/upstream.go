@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 	// connect, and once a second while commands are sent.
 	AskLimits bool
 	// Watch, when set, is told when the server is lost and when it is back.
-	Watch *Watch
+	Watch *outage.Watch
 	// MaxPending is how many bytes may wait to be sent before Send waits.
 	// Defaults to 16 MiB.
 	MaxPending int

@@ -9,6 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -60,7 +61,7 @@ func TestLostServersAreLogged(t *testing.T) {
 	var log logBuffer
 	p, opts := poolServers(t, 2, func(o *proxy.PoolOptions) {
 		o.Eject, o.FailureLimit, o.RetryTimeout = true, 1, time.Millisecond
-		o.Told = server.LogChanges(log.logger())
+		o.Told = outage.Log(log.logger())
 	})
 	p.nodes[1].Kill()
 	p.serve(t, opts)

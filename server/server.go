@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -45,7 +46,7 @@ type Server struct {
 	absences absences                   // of its servers
 	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
 
-	backend *proxy.Watch // tells when it is lost
+	backend *outage.Watch // tells when it is lost
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
@@ -114,7 +115,7 @@ func New(opts Options) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
 	if !s.inPool() {
-		s.backend = proxy.NewWatch(opts.Backend.Name(), LogChanges(opts.Logger))
+		s.backend = outage.NewWatch(opts.Backend.Name(), outage.Log(opts.Logger))
 		if _, err := s.upstream(resp.RESP2); err != nil {
 			return nil, err
 		}

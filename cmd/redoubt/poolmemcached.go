@@ -10,6 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy/memcached"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 )
 
 // A memcachedPool is the front of a pool of memcached servers.
@@ -24,7 +25,7 @@ type memcachedPool struct {
 
 // openMemcachedPool makes what serves a pool of memcached servers.
 func openMemcachedPool(c poolfile.Pool, f serveFlags, listen, servers *tls.Config, log *slog.Logger) (front, error) {
-	p, err := memcached.New(memcachedOptions(c, f, servers))
+	p, err := memcached.New(memcachedOptions(c, f, servers, log))
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
@@ -35,12 +36,12 @@ func openMemcachedPool(c poolfile.Pool, f serveFlags, listen, servers *tls.Confi
 const memcachedMaxValue = 1 << 30
 
 // memcachedOptions are those of the pool that a file describes.
-func memcachedOptions(c poolfile.Pool, f serveFlags, servers *tls.Config) memcached.Options {
+func memcachedOptions(c poolfile.Pool, f serveFlags, servers *tls.Config, log *slog.Logger) memcached.Options {
 	opts := memcached.Options{
 		Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: -1, MaxClients: f.maxClientsOf(c), MaxInFlight: f.maxPipeline, MaxClientBytes: int(f.maxOutput),
 		MaxValue: min(int(f.maxBulk), memcachedMaxValue), IdleTimeout: f.idleTimeout, SlowClient: f.writeTimeout,
-		Budget: f.budget,
+		Budget: f.budget, Told: outage.Log(log),
 	}
 	if c.Timeout > 0 {
 		opts.Timeout, opts.DialTimeout = c.Timeout, c.Timeout
@@ -89,5 +90,5 @@ func (p *memcachedPool) health(context.Context) (up int, down []string) {
 }
 
 func (p *memcachedPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
-	return p.Change(memcachedOptions(c, p.flags, t.servers))
+	return p.Change(memcachedOptions(c, p.flags, t.servers, p.log))
 }

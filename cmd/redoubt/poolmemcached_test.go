@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,16 @@ func (u *cacheUser) ask(command string) string {
 func has(t *testing.T, s *memcachedtest.Server, key string) bool {
 	t.Helper()
 	return dialCache(t, "tcp", s.Addr()).ask("touch "+key+" 0") == "TOUCHED"
+}
+
+// logged returns how many lines of the log have all of the words.
+func logged(s *serving, words ...string) (n int) {
+	for line := range strings.Lines(s.stderr.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // freeAddr returns an address that nobody listens on now.
@@ -132,6 +143,14 @@ beside:
 	if status, body := s.get(t, "/healthz"); status != http.StatusOK || !strings.Contains(body, "pool cache: server server-2 is down\n") {
 		t.Errorf("/healthz with one of two servers: %d, %q", status, body)
 	}
+	eventually(t, "the loss is logged", func() bool {
+		return logged(s, "a server is lost", `"pool":"cache"`, `"server":"server-2"`, `"error":`) == 1
+	})
+	two.Restart()
+	eventually(t, "the return is logged", func() bool {
+		return logged(s, "a server is back", `"pool":"cache"`, `"server":"server-2"`, `"away":`) == 1
+	})
+	two.Kill()
 	one.Kill()
 	eventually(t, "it is not healthy", func() bool {
 		status, body := s.get(t, "/healthz")
@@ -196,6 +215,9 @@ func TestMemcachedPoolEjects(t *testing.T) {
 	mustContain(t, "metrics", metrics, `redoubt_pool_server_ejections_total{pool="cache",server="server-2"} 1`)
 	two.Restart()
 	eventually(t, "it is back", func() bool { return set() == "STORED" && has(t, two, "x{b}y") })
+	for _, words := range []string{"a server was taken out of the ring", "a server is in the ring again"} {
+		eventually(t, words, func() bool { return logged(s, words, `"server":"server-2"`) == 1 })
+	}
 }
 
 // TestMemcachedPoolReload: SIGHUP gives a pool another server under its clients, and

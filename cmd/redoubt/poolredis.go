@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/sentinel"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/server"
 )
@@ -91,7 +92,7 @@ func usersOf(c poolfile.Pool) map[string]string {
 func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
-		Told: server.LogChanges(log)}
+		Told: outage.Log(log)}
 	if c.HashTag == "{}" { // else there are no extension commands
 		opts.Scripts = command.Scripts()
 	}

@@ -130,8 +130,10 @@ beta:
 	two.Restart()
 	one.Restart()
 	health(http.StatusOK, "ok\n")
-	for _, server := range []string{"redis-1", "redis-2"} {
-		mustContain(t, "the log", s.stderr.String(), `"msg":"a server is lost","pool":"alpha","server":"`+server, `"msg":"a server is back","pool":"alpha","server":"`+server)
+	for _, server := range []string{`"server":"redis-1`, `"server":"redis-2`} {
+		eventually(t, "both are logged", func() bool {
+			return logged(s, "a server is lost", `"pool":"alpha"`, server) == 1 && logged(s, "a server is back", `"pool":"alpha"`, server) == 1
+		})
 	}
 	s.signal(syscall.SIGTERM)
 	if code := s.wait(); code != 0 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
@@ -30,7 +31,11 @@ func newGroup(opts Options) (*group, error) {
 	g := &group{opts: opts, live: make([]bool, len(opts.Servers))}
 	for i, s := range opts.Servers {
 		g.live[i] = true
-		g.nodes = append(g.nodes, &node{group: g, server: s, index: i, tried: make(chan struct{})})
+		n := &node{group: g, server: s, index: i, tried: make(chan struct{})}
+		if opts.Told != nil {
+			n.watch = outage.NewWatch(s.Name, opts.Told)
+		}
+		g.nodes = append(g.nodes, n)
 	}
 	r, rerr := g.makeRing()
 	if err = errors.Join(err, rerr); err != nil {
@@ -100,8 +105,11 @@ func (g *group) change(n *node, live bool) {
 		return
 	}
 	g.live[n.index] = live
+	change := outage.Change{Server: n.server.Name, Kind: outage.Restored, Away: time.Since(n.left)}
 	if !live {
 		n.ejections.Add(1)
+		n.left = time.Now()
+		change = outage.Change{Server: n.server.Name, Kind: outage.Ejected}
 	}
 	// The options were fine for all servers: it fails only when none is live.
 	r, err := g.makeRing()
@@ -109,6 +117,9 @@ func (g *group) change(n *node, live bool) {
 		r = nil
 	}
 	g.ring.Store(r)
+	if told := g.opts.Told; told != nil {
+		told(change)
+	}
 }
 
 func (g *group) digest() string {

@@ -52,6 +52,7 @@ type link struct {
 	meter    latency.Meter // of commands that have left
 	heard    time.Time
 	stalled  time.Time // since when the server has been too slow, or zero
+	late     int       // entries of the queue that got an error in place of their replies
 	err      error     // why the link ended
 
 	// Of the goroutine that reads.
@@ -288,6 +289,9 @@ func (l *link) deliver(buf []byte) error {
 	}
 	l.batch = append(l.batch[:0], l.queue[l.head:l.head+n]...)
 	l.pop(n)
+	if l.late == 0 {
+		l.node.watch.Answered()
+	}
 	l.received()
 	l.mu.Unlock()
 	l.node.answered()
@@ -315,6 +319,13 @@ func (l *link) deliver(buf []byte) error {
 
 // pop takes n entries out of the queue. The caller holds mu.
 func (l *link) pop(n int) {
+	if l.late > 0 {
+		for _, e := range l.queue[l.head : l.head+n] {
+			if e.answer == nil {
+				l.late--
+			}
+		}
+	}
 	clear(l.queue[l.head : l.head+n])
 	l.head += n
 	l.taken += uint64(n) //nolint:gosec // not negative
@@ -368,6 +379,10 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 		if a.part(late, true) {
 			flush = append(flush, c)
 		}
+	}
+	l.late += n
+	if n > 0 {
+		l.node.watch.Failed(errStalled) // under mu, so that a reply that comes now is told after it
 	}
 	switch {
 	case n > 0 && l.heard.Before(before):

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redoubt-go/redoubt/proxy/outage"
 )
 
 const (
@@ -43,7 +45,9 @@ type node struct {
 	ejected  time.Time // last
 	past     traffic   // of links before
 
-	largest int64 // bytes of an item that the server takes, guarded by the group's mu; 0: it has not been asked
+	watch   *outage.Watch // of what is told; nil: nothing is
+	left    time.Time     // when it was taken out of the ring, guarded by the group's mu
+	largest int64         // bytes of an item that the server takes, guarded by the group's mu; 0: it has not been asked
 
 	failing                                 atomic.Bool // failures is not 0
 	sent, connects, losses, timeouts, fails atomic.Uint64
@@ -63,7 +67,10 @@ func (n *node) run(ctx context.Context) {
 			n.setDown(err)
 			n.dialFailures.Add(1)
 			n.tryOver()
-			n.failed()
+			if ctx.Err() == nil {
+				n.watch.Failed(err)
+				n.failed()
+			}
 			// Half of the delay is random, so that many instances don't come back
 			// to a restarted server in step.
 			wait(ctx, delay/2+rand.N(delay/2)) //nolint:gosec // jitter
@@ -86,10 +93,11 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(watched)
-		n.watch(l, stop)
+		n.expireLate(l, stop)
 	}()
 	n.link.Store(l)
 	n.answered() // the version
+	n.watch.Answered()
 	n.group.readmit(n)
 	n.tryOver()
 
@@ -104,12 +112,13 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 	}
 	n.lost.Add(l.abandon())
 	if ctx.Err() == nil && !errors.Is(err, errEjected) {
+		n.watch.Failed(err)
 		n.failed()
 	}
 }
 
-// watch finds out when the server is too slow, until stop is closed.
-func (n *node) watch(l *link, stop <-chan struct{}) {
+// expireLate finds out when the server is too slow, until stop is closed.
+func (n *node) expireLate(l *link, stop <-chan struct{}) {
 	timeout := n.group.opts.Timeout
 	if timeout < 0 {
 		return
@@ -284,7 +293,6 @@ func (n *node) stats() ServerStats {
 	s.EjectedAt = n.ejected
 	t := n.past
 	if l := n.link.Load(); l != nil {
-		s.Up = true
 		t.add(l.stats(&s))
 	} else if n.down != nil {
 		s.LastError = n.down.Error()

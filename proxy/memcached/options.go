@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/proxy/budget"
+	"github.com/redoubt-go/redoubt/proxy/outage"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
@@ -40,6 +41,9 @@ type Options struct {
 	// RetryTimeout is how long a server stays ejected before it is tried again.
 	// Defaults to 30 s.
 	RetryTimeout time.Duration
+	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
+	// must not block.
+	Told func(outage.Change)
 
 	// MaxClients is how many clients may be connected; more are refused. Defaults to
 	// no limit.

@@ -96,7 +96,7 @@ type Stats struct {
 // ServerStats are counters of a server.
 type ServerStats struct {
 	Name      string
-	Up        bool   // there is a connection
+	Up        bool   // there is a connection, and it answers in time
 	Live      bool   // it is in the ring
 	Sent      uint64 // commands; of a retrieval from several servers each part
 	SentBytes uint64

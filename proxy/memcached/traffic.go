@@ -42,6 +42,9 @@ func (l *link) received() {
 func (l *link) stats(s *ServerStats) *traffic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s.Up = l.stalled.IsZero(); !s.Up {
+		s.LastError = errStalled.Error()
+	}
 	s.InFlight, s.Pending = len(l.queue)-l.head, len(l.pending)
 	s.Queued = int(l.appended - l.written) //nolint:gosec // what is appended and not sent
 	for _, e := range l.queue[l.head : len(l.queue)-s.Queued] {
