@@ -1,0 +1,188 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var record = flag.Bool("record", false, "keep what TestMatrix finds in testdata/found.json")
+
+const foundFile = "testdata/found.json"
+
+const (
+	held       = "held"
+	notOffered = "not offered"
+	refused    = "refused: " // and then the error
+)
+
+// atOnce is how long a refusal may take, on a machine that does much else.
+const atOnce = 5 * time.Second
+
+// A way is a way in.
+type way struct {
+	name string
+	// short says that make test runs it too.
+	short bool
+	// open returns what tests what is reached; nil if the way doesn't go there.
+	open func(t *testing.T, on *reach) *door
+}
+
+// A door is a way to one thing that it reaches.
+type door struct {
+	promises []promise
+}
+
+// A promise is what one test of a door is about.
+type promise struct {
+	name string
+	// hold ends the test where the promise is broken. It returns the error by which the
+	// door refuses it at the first step.
+	hold func(t *testing.T) (refusal error)
+}
+
+// ways are all ways in.
+func ways() []way { return libraries() }
+
+// outcomes are those of all cells: by way, by what is reached, by promise.
+type outcomes map[string]map[string]map[string]string
+
+func (o outcomes) set(way, on, promise, outcome string) {
+	if o[way] == nil {
+		o[way] = map[string]map[string]string{}
+	}
+	if o[way][on] == nil {
+		o[way][on] = map[string]string{}
+	}
+	o[way][on][promise] = outcome
+}
+
+// all goes over the cells in order.
+func (o outcomes) all(do func(way, on, promise, outcome string)) {
+	for _, w := range slices.Sorted(maps.Keys(o)) {
+		for _, on := range slices.Sorted(maps.Keys(o[w])) {
+			for _, p := range slices.Sorted(maps.Keys(o[w][on])) {
+				do(w, on, p, o[w][on][p])
+			}
+		}
+	}
+}
+
+func readFound(t *testing.T) outcomes {
+	t.Helper()
+	text, err := os.ReadFile(foundFile)
+	var o outcomes
+	if err := errors.Join(err, json.Unmarshal(text, &o)); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestMatrix runs all cells. It takes a minute or two, most of which it waits; make test has a
+// short form, with the ways that are marked so.
+func TestMatrix(t *testing.T) {
+	if *record && testing.Short() {
+		t.Fatal("-record needs all cells: leave out -short")
+	}
+	found := outcomes{}
+	var mu sync.Mutex
+	reached := startAll(t)
+	t.Run("cell", func(t *testing.T) {
+		for _, w := range ways() {
+			if testing.Short() && !w.short {
+				continue
+			}
+			for _, on := range reached {
+				d := w.open(t, on)
+				if d == nil {
+					mu.Lock()
+					found.set(w.name, on.name, "", notOffered)
+					mu.Unlock()
+					continue
+				}
+				for _, p := range d.promises {
+					t.Run(strings.Join([]string{w.name, on.name, p.name}, "/"), func(t *testing.T) {
+						t.Parallel()
+						began, outcome := time.Now(), held
+						if p.hold == nil {
+							outcome = notOffered
+						} else if err := p.hold(t); err != nil {
+							outcome = refused + err.Error()
+							if took := time.Since(began); took > atOnce {
+								t.Errorf("refused after %v: %v", took, err)
+							}
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						found.set(w.name, on.name, p.name, outcome)
+					})
+				}
+			}
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	if *record {
+		text, err := json.MarshalIndent(found, "", "\t")
+		if err := errors.Join(err, os.WriteFile(foundFile, append(text, '\n'), 0o644)); err != nil { //nolint:gosec // it is for everybody
+			t.Fatal(err)
+		}
+		return
+	}
+	recorded := readFound(t)
+	found.all(func(way, on, promise, outcome string) {
+		if want := recorded[way][on][promise]; outcome != want {
+			t.Errorf("%s, %s, %s\n   is %s\nwas %q: if it is so on purpose, record it: see the package's documentation", way, on, promise, outcome, want)
+		}
+	})
+	if testing.Short() {
+		return
+	}
+	recorded.all(func(way, on, promise, _ string) {
+		if found[way][on][promise] == "" {
+			t.Errorf("%s, %s, %s: %s has this cell, and no test", way, on, promise, foundFile)
+		}
+	})
+}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // its words about lost connections are of no use here
+	code := m.Run()
+	if builtIn != "" {
+		_ = os.RemoveAll(builtIn)
+	}
+	os.Exit(code)
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// builtIn is the directory of the binary.
+var builtIn string
+
+// binary returns the path of redoubt, which it builds once.
+var binary = sync.OnceValues(func() (path string, err error) {
+	if builtIn, err = os.MkdirTemp("", "redoubt-matrix-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(builtIn, "redoubt")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "../../cmd/redoubt").CombinedOutput()
+	if err != nil {
+		return "", errors.Join(err, errors.New(string(out)))
+	}
+	return path, nil
+})
