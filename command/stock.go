@@ -121,11 +121,11 @@ var stockCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "Integer: 1 when the units are sold, also when the command is repeated within an hour; 0 when they are not: the reservation ran out, was cancelled, or never was.",
+		Reply:      "What became of the reservation: `committed`, its units are sold; `expired`, it ran out before, and its units are back on sale; `cancelled`; `absent`, there is none, or it was over more than an hour ago. Repeating the command within an hour gives the same answer.",
 		Errors:     stockErrors(docStockID),
-		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "(integer) 1"}},
+		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "\"committed\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CommitCmd, stock.Committed)
+			return planSettle(env, args, stock.CommitCmd)
 		},
 	}),
 	stockCommand(Command{
@@ -135,11 +135,11 @@ var stockCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "Integer: 1 when the units are put back, also when the command is repeated within an hour; 0 when nothing is: the reservation ran out, was committed, or never was. If it never was, a STOCK.RESERVE with the same ID that is still under way takes nothing.",
+		Reply:      "What became of the reservation: `cancelled`, its units are back on sale; `expired`, they were back before; `committed`, they are sold, and stay so; `absent`, there is none, or it was over more than an hour ago: a STOCK.RESERVE with the same ID that is still under way takes nothing. Repeating the command within an hour gives the same answer.",
 		Errors:     stockErrors(docStockID),
-		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "(integer) 1"}},
+		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "\"cancelled\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CancelCmd, stock.Cancelled)
+			return planSettle(env, args, stock.CancelCmd)
 		},
 	}),
 	stockCommand(Command{
@@ -282,7 +282,12 @@ func appendReserved(dst []byte, p resp.Protocol, id string, n int64, a stock.Att
 	}
 }
 
-func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt.Cmd, want stock.Status) Plan {
+// settledWords say what became of a reservation.
+var settledWords = map[stock.Status]string{
+	stock.Committed: "committed", stock.Cancelled: "cancelled", stock.Expired: "expired", stock.None: "absent",
+}
+
+func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt.Cmd) Plan {
 	id := string(args[2])
 	if stock.CheckID(id) != nil {
 		return idFault(id)
@@ -294,7 +299,10 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 	cmd := settle(keys, id)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		got, err := stock.ReadSettled(r)
-		return appendDone(dst, got == want, err)
+		if err != nil {
+			return appendError(dst, err)
+		}
+		return resp.AppendBulk(dst, settledWords[got])
 	}}
 }
 
