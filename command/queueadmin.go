@@ -56,11 +56,11 @@ var queueAdminCommands = []*Command{
 		Errors:     queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planList(args[1], queue.Buried, args[2], args[3:])
+			return env.planMessages(args[1], queue.Buried, args[2], args[3:])
 		},
 	}),
 	queueCommand(Command{
-		Name:       "QUEUE.LIST",
+		Name:       "QUEUE.MESSAGES",
 		Summary:    "Lists messages in one state, in their order, and changes nothing.",
 		Complexity: "O(log(N)+M) with N messages in this state and M listed",
 		Arity:      -4,
@@ -73,12 +73,12 @@ var queueAdminCommands = []*Command{
 		}}, countArg, fromArg},
 		Reply:    "Array of two: how many there are in all; an array of " + messageReply + ".",
 		Errors:   queueErrors(docSyntax, docInteger, docCount, docFrom),
-		Examples: []Example{{"QUEUE.LIST mail DUE 10", "1) (integer) 0\n2) (empty array)"}},
+		Examples: []Example{{"QUEUE.MESSAGES mail DUE 10", "1) (integer) 0\n2) (empty array)"}},
 		Notes:    []string{"Messages that wait for another of their group are in no list: QUEUE.STATS counts them."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			for _, state := range listStates {
 				if bytes.EqualFold(args[2], []byte(state)) {
-					return env.planList(args[1], state, args[3], args[4:])
+					return env.planMessages(args[1], state, args[3], args[4:])
 				}
 			}
 			return Plan{Err: syntaxAt(args[2])}
@@ -227,7 +227,7 @@ func appendOK(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	return resp.AppendSimple(dst, "OK")
 }
 
-func (env *Env) planList(name []byte, state queue.State, count []byte, rest [][]byte) Plan {
+func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest [][]byte) Plan {
 	n, fault := milliseconds("count", count, 1, queue.MaxSettle)
 	if fault != "" {
 		return Plan{Err: fault}
@@ -245,12 +245,12 @@ func (env *Env) planList(name []byte, state queue.State, count []byte, rest [][]
 	if err != nil {
 		return nameFault(err)
 	}
-	cmd, err := queue.ListCmd(keys, state, int(from), int(n))
+	cmd, err := queue.MessagesCmd(keys, state, int(from), int(n))
 	if err != nil {
 		return nameFault(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		list, all, err := queue.ReadList(r, state)
+		list, all, err := queue.ReadMessages(r, state)
 		if err != nil {
 			return appendQueueError(dst, err)
 		}

@@ -245,9 +245,9 @@ func (e *episode) look() {
 				}
 			}
 		}
-		cmd, err := queue.ListCmd(e.keys, state, 0, queue.MaxSettle)
+		cmd, err := queue.MessagesCmd(e.keys, state, 0, queue.MaxSettle)
 		must(e.t, err)
-		got, _, err := queue.ReadList(e.do(cmd), state)
+		got, _, err := queue.ReadMessages(e.do(cmd), state)
 		must(e.t, err)
 		e.same(string(state), got, listed)
 	}

@@ -162,7 +162,7 @@ func Example_outcomes() {
 	}, queue.RunOptions{})
 	check(err)
 	fmt.Println(n, "calls")
-	for m, err := range q.List(ctx, "letters", queue.Buried) {
+	for m, err := range q.Messages(ctx, "letters", queue.Buried) {
 		check(err)
 		fmt.Printf("%s failed %d times: %s\n", m.ID, m.Failures, m.LastReason)
 	}
@@ -246,7 +246,7 @@ func ExampleQueue_Schedule() {
 		ID: "daily", Schedule: at9, Request: queue.Request[string]{Value: "sales"},
 	})
 	check(err)
-	for m, err := range reports.List(context.Background(), "reports", queue.Due) {
+	for m, err := range reports.Messages(context.Background(), "reports", queue.Due) {
 		check(err)
 		fmt.Println(m.When.In(berlin).Format("15:04"), "sales")
 	}

@@ -24,9 +24,9 @@ func TestLargeMessages(t *testing.T) {
 			return ids, got.Ready
 		}
 		list := func(from int) (ids []string) {
-			cmd, err := queue.ListCmd(l.keys, queue.Ready, from, 100)
+			cmd, err := queue.MessagesCmd(l.keys, queue.Ready, from, 100)
 			must(t, err)
-			page, all, err := queue.ReadList(l.do(cmd), queue.Ready)
+			page, all, err := queue.ReadMessages(l.do(cmd), queue.Ready)
 			must(t, err)
 			if all != 6 {
 				t.Errorf("%d are ready, want 6", all)

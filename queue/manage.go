@@ -178,11 +178,11 @@ func (q *Queue[T]) Value(l Listed) (v T, err error) {
 	return v, nil
 }
 
-// List goes over the messages of one state, [Ready], [Due], [Leased] or [Buried], in
+// Messages goes over the messages of one state, [Ready], [Due], [Leased] or [Buried], in
 // the order in which they are due or died, one round trip for each 100. A loop over
 // it ends with the first error. While messages come and go it may miss some and give
 // some twice.
-func (q *Queue[T]) List(ctx context.Context, name string, state State) iter.Seq2[Listed, error] {
+func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		for from := 0; ; {
 			list, _, err := q.page(ctx, name, state, from, 100)
@@ -207,11 +207,11 @@ func (q *Queue[T]) page(ctx context.Context, name string, state State, from, cou
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd, err := ListCmd(keys, state, from, count)
+	cmd, err := MessagesCmd(keys, state, from, count)
 	if err != nil {
 		return nil, 0, err
 	}
-	return ReadList(q.client.Do(ctx, cmd), state)
+	return ReadMessages(q.client.Do(ctx, cmd), state)
 }
 
 // Names goes over the queues that have messages and whose names match: a pattern as

@@ -56,7 +56,7 @@ func TestListAndNames(t *testing.T) {
 		_, err = q.Put(t.Context(), "other", "x")
 		must(t, err)
 		i := 0
-		for m, err := range q.List(t.Context(), "q", queue.Ready) {
+		for m, err := range q.Messages(t.Context(), "q", queue.Ready) {
 			must(t, err)
 			v, err := q.Value(m)
 			must(t, err)
@@ -68,7 +68,7 @@ func TestListAndNames(t *testing.T) {
 		if i != 250 {
 			t.Errorf("listed %d", i)
 		}
-		for _, err := range q.List(t.Context(), "q", queue.Waiting) {
+		for _, err := range q.Messages(t.Context(), "q", queue.Waiting) {
 			if err == nil || err.Error() != `queue: state is "waiting"; want ready, due, running or dead` {
 				t.Errorf("%v", err)
 			}
@@ -93,7 +93,7 @@ func TestLookAtUnreadable(t *testing.T) {
 		looks := func(state queue.State) {
 			t.Helper()
 			var got []string
-			for m, err := range q.List(t.Context(), "q", state) {
+			for m, err := range q.Messages(t.Context(), "q", state) {
 				must(t, err)
 				if got = append(got, m.ID); m.ID != "bad" {
 					continue

@@ -162,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 			must(t, err)
 			return s.Dead == 3 && s.Ready+s.Due+s.Running == 0
 		})
-		for l, err := range q.List(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
 			must(t, err)
 			dead = append(dead, l)
 		}

@@ -368,7 +368,7 @@ func TestEveryHandlerPanics(t *testing.T) {
 		if calls.Load() != 2*n {
 			t.Errorf("%d calls", calls.Load())
 		}
-		for l, err := range q.List(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
 			must(t, err)
 			if l.Failures != 2 || !strings.HasPrefix(l.LastReason, "panic: ") {
 				t.Errorf("%+v", l)
@@ -396,7 +396,7 @@ func TestHandlerEndsItsGoroutine(t *testing.T) {
 			s, err := q.Stats(t.Context(), "q")
 			return err == nil && s.Dead == 1
 		})
-		for l, err := range q.List(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
 			must(t, err)
 			if !strings.Contains(l.LastReason, "Goexit") {
 				t.Errorf("%+v", l)

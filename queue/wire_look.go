@@ -28,9 +28,9 @@ const (
 	None State = "none"
 )
 
-// ListCmd looks at messages of one state, [Ready], [Due], [Leased] or [Buried], in
+// MessagesCmd looks at messages of one state, [Ready], [Due], [Leased] or [Buried], in
 // their order: at most count, from a position on.
-func ListCmd(keys Keys, state State, from, count int) (redoubt.Cmd, error) {
+func MessagesCmd(keys Keys, state State, from, count int) (redoubt.Cmd, error) {
 	at, prefix := map[State]int{Ready: keyReady, Due: keyDue, Leased: keyLeases, Buried: keyDead}[state], "0"
 	if at == 0 {
 		return redoubt.Cmd{}, fmt.Errorf("queue: state is %q; want %s, %s, %s or %s", state, Ready, Due, Leased, Buried)
@@ -85,8 +85,8 @@ func listed(state State, id, score, entry, envelope string) (l Listed, err error
 // laneSpan is from one lane's first score to the next one's.
 const laneSpan = 1 << 51
 
-// ReadList reads the reply to [ListCmd], and how many there are in all.
-func ReadList(r redoubt.Reply, state State) (list []Listed, all int, err error) {
+// ReadMessages reads the reply to [MessagesCmd], and how many there are in all.
+func ReadMessages(r redoubt.Reply, state State) (list []Listed, all int, err error) {
 	a, err := r.Array()
 	if err != nil {
 		return nil, 0, err

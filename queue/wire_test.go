@@ -176,9 +176,9 @@ func TestPoison(t *testing.T) {
 			r = l.takes(1, "y")
 		}
 		l.wants(counts{dead: 2})
-		cmd, err := queue.ListCmd(l.keys, queue.Buried, 0, 10)
+		cmd, err := queue.MessagesCmd(l.keys, queue.Buried, 0, 10)
 		must(t, err)
-		dead, all, err := queue.ReadList(l.do(cmd), queue.Buried)
+		dead, all, err := queue.ReadMessages(l.do(cmd), queue.Buried)
 		must(t, err)
 		if all != 2 || dead[0].ID != "x" || dead[0].LastReason != "its lease ran out" || dead[1].LastReason != "why" || dead[1].Failures != 3 {
 			t.Fatalf("dead: %+v", dead)

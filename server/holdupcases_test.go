@@ -87,7 +87,7 @@ var worstOf = map[string][]worst{
 		}, "q", allIDs...),
 	},
 	"QUEUE.DEAD": {after("many", dead, "q 1000")},
-	"QUEUE.LIST": {
+	"QUEUE.MESSAGES": {
 		after("many that are ready", queued(1000, 100), "q READY 1000"),
 		after("many large ones", queued(100, 100_000), "q READY 1000"),
 		after("beyond the end", queued(1000, 100), "q READY 1000 FROM 1000000000000"),

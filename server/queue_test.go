@@ -202,8 +202,8 @@ func TestQueueLists(t *testing.T) {
 			t.Errorf("QUEUE.DEAD: %v, %v", ids, last)
 		}
 		for state, want := range map[string]string{"READY": "w", "DUE": "due", "running": "r"} {
-			if ids, last := list(1, "QUEUE.LIST", name, state, "10"); len(ids) != 1 || ids[0] != want || last["state"] != strings.ToLower(state) {
-				t.Errorf("QUEUE.LIST %s: %v", state, last)
+			if ids, last := list(1, "QUEUE.MESSAGES", name, state, "10"); len(ids) != 1 || ids[0] != want || last["state"] != strings.ToLower(state) {
+				t.Errorf("QUEUE.MESSAGES %s: %v", state, last)
 			}
 		}
 		found := pairs(t, w.value("QUEUE.FIND", name, "due"))

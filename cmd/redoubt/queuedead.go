@@ -145,11 +145,11 @@ func deadPage(ctx context.Context, client *redoubt.Client, name string, count in
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd, err := queue.ListCmd(keys, queue.Buried, 0, count)
+	cmd, err := queue.MessagesCmd(keys, queue.Buried, 0, count)
 	if err != nil {
 		return nil, 0, err
 	}
-	return queue.ReadList(client.Do(ctx, cmd), queue.Buried)
+	return queue.ReadMessages(client.Do(ctx, cmd), queue.Buried)
 }
 
 func newQueueRequeue() *cobra.Command {
