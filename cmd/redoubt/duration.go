@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // A durationOr is a flag's value: a duration that isn't negative, or one word
@@ -21,7 +26,7 @@ func (v *durationOr) Set(s string) error {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q is neither a duration like 90s or 5m, nor 0, nor %s", s, v.word)
+		return fmt.Errorf("%q is neither a duration like 90s or 5m, nor %s", s, v.word)
 	}
 	v.isWord, v.d = false, d
 	return nil
@@ -37,3 +42,57 @@ func (v *durationOr) String() string {
 
 // Type implements pflag.Value: it names the value in help.
 func (v *durationOr) Type() string { return "duration" }
+
+// waitFlags are those of every command that can wait. Its own 0 would contradict that of BLOCK on
+// the wire, which is for ever.
+type waitFlags struct {
+	time waitTime
+	no   bool
+}
+
+// flags adds them to cmd, whose Args are set. What it waits for is while something lasts.
+func (w *waitFlags) flags(cmd *cobra.Command, while string) {
+	w.time = waitTime{durationOr{word: "forever", isWord: true}}
+	flags := cmd.Flags()
+	flags.Var(&w.time, "wait", "how long to wait while "+while+": a duration, or forever; see --no-wait")
+	flags.BoolVar(&w.no, "no-wait", false, "exit with 75 at once if "+while)
+	onThisLine(flags, "no-wait")
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if w.no && cmd.Flags().Changed("wait") { // on this line: settings are filled in later
+			return errors.New("--wait and --no-wait exclude each other: give one")
+		}
+		return check(cmd, args)
+	}
+}
+
+// within is ctx for as long as there is to wait.
+func (w *waitFlags) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.time.isWord {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, w.time.d)
+}
+
+// rest is how long is left to wait for what began to wait then.
+func (w *waitFlags) rest(began time.Time) time.Duration {
+	switch {
+	case w.no:
+		return 0
+	case w.time.isWord:
+		return math.MaxInt64
+	default:
+		return w.time.d - time.Since(began)
+	}
+}
+
+// A waitTime is the value of --wait.
+type waitTime struct{ durationOr }
+
+// Set implements pflag.Value.
+func (v *waitTime) Set(s string) error {
+	if d, err := time.ParseDuration(s); err == nil && d == 0 {
+		return fmt.Errorf("%q is no time to wait: give --no-wait to not wait at all, or --wait %s", s, v.word)
+	}
+	return v.durationOr.Set(s)
+}

@@ -28,7 +28,7 @@ type lockFlags struct {
 
 	label string
 	ttl   time.Duration
-	wait  durationOr
+	wait  waitFlags
 	grace durationOr
 
 	shared    bool
@@ -49,12 +49,13 @@ func newLock() *cobra.Command {
 }
 
 func lockCommand(use string) *cobra.Command {
-	f := lockFlags{wait: durationOr{word: "forever", isWord: true}, grace: durationOr{word: "auto", isWord: true}}
+	f := lockFlags{grace: durationOr{word: "auto", isWord: true}}
 	cmd := &cobra.Command{
 		Use: use,
 		Long: `Run COMMAND while holding the lock called NAME: among all that use the same
 server, one at a time. The lock is held until COMMAND ends, however long that
-takes, and is then released. By default it waits for its turn.
+takes, and is then released. It waits for its turn, for as long as --wait says, or
+with --no-wait not at all.
 
 With --shared it holds the lock as a reader: beside other readers, and while no
 plain redoubt lock has it. With --fair those who wait are served in the order in
@@ -76,10 +77,10 @@ COMMAND outlives a redoubt that is killed.
 Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
 65 the key holds something else; 69 no server; 70 the lock was lost and COMMAND
 ended; 71 the guard process was killed, and COMMAND with it; 75 others held the lock
-for as long as --wait; 126 COMMAND can't be executed; 127 there is no such COMMAND.`,
+for as long as --wait, or there was --no-wait; 126 COMMAND can't be executed; 127 there is no such COMMAND.`,
 		Example: `  redoubt lock deploy -- ./deploy.sh production
   redoubt lock geocoder --semaphore 3 -- ./geocode batch-7
-  redoubt lock nightly --wait 0 -- ./report || test $? -eq 75
+  redoubt lock nightly --no-wait -- ./report || test $? -eq 75
   redoubt lock migrate --wait 5m --ttl 1m --backend redis://10.0.0.5:6379 -- ./migrate up`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
@@ -97,9 +98,9 @@ for as long as --wait; 126 COMMAND can't be executed; 127 there is no such COMMA
 			return runUnderLock(f, args[0], args[1:], cmd.ErrOrStderr())
 		},
 	}
+	f.wait.flags(cmd, "others hold the lock")
 	flags := cmd.Flags()
 	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long others wait at most when this machine dies; the lock is renewed meanwhile")
-	flags.Var(&f.wait, "wait", "how long to wait while others hold the lock: a duration, 0 not at all, or forever")
 	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
 	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock as a reader, beside all others that say so")
@@ -255,19 +256,15 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 	}
 	lease, busy, err := try(ctx, name)
 	if err == nil && busy != nil {
-		if !f.wait.isWord && f.wait.d == 0 {
+		if f.wait.no {
 			return nil, failf(exitBusy, "%s is held%s", f.what(name), by(busy.Label))
 		}
 		_, _ = fmt.Fprintf(stderr, "redoubt: waiting for %s, held%s\n", f.what(name), by(busy.Label))
-		waiting := ctx
-		if !f.wait.isWord {
-			var cancel context.CancelFunc
-			waiting, cancel = context.WithTimeout(ctx, f.wait.d)
-			defer cancel()
-		}
+		waiting, cancel := f.wait.within(ctx)
+		defer cancel()
 		lease, err = busy.Wait(waiting)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return nil, failf(exitBusy, "%s was not free within %v", f.what(name), f.wait.d)
+			return nil, failf(exitBusy, "%s was not free within %v", f.what(name), &f.wait.time)
 		}
 	}
 	if err != nil {

@@ -139,7 +139,7 @@ func TestLockInDirectory(t *testing.T) {
 	}
 	p := start(t, nil, with("--", "sh", "-c", script+`; exec sleep 1000`)...)
 	lines(t, log, 3)
-	code, _, stderr := runToEnd(t, nil, with("--wait", "0", "--", "true")...)
+	code, _, stderr := runToEnd(t, nil, with("--no-wait", "--", "true")...)
 	if code != exitUnavailable {
 		t.Errorf("beside another: exit %d", code)
 	}
@@ -329,7 +329,7 @@ func TestExitCodes(t *testing.T) {
 		}
 	})
 	// Nothing of all that still holds the lock.
-	if code, _, stderr := runToEnd(t, nil, "lock", "codes", "--wait=0", "--backend", srv.URL(), "--", "true"); code != 0 {
+	if code, _, stderr := runToEnd(t, nil, "lock", "codes", "--no-wait", "--backend", srv.URL(), "--", "true"); code != 0 {
 		t.Errorf("the lock is still held: exit %d, %q", code, stderr)
 	}
 }
@@ -342,14 +342,24 @@ func TestBusy(t *testing.T) {
 	holder := start(t, env, "lock", "deploy", "--label=me", "--", "sh", "-c", `echo x > "$1"; exec sleep 600`, "sh", ready)
 	lines(t, ready, 1)
 
-	code, _, stderr := runToEnd(t, env, "lock", "deploy", "--wait=0", "--", "true")
+	code, _, stderr := runToEnd(t, env, "lock", "deploy", "--no-wait", "--", "true")
 	if code != exitBusy || !strings.Contains(stderr, `lock "deploy" is held by "me"`) {
-		t.Errorf("--wait=0: exit %d, %q", code, stderr)
+		t.Errorf("--no-wait: exit %d, %q", code, stderr)
 	}
 	began := time.Now()
 	code, _, stderr = runToEnd(t, env, "lock", "deploy", "--wait=300ms", "--", "true")
 	if took := time.Since(began); code != exitBusy || took < 300*time.Millisecond || !strings.Contains(stderr, `lock "deploy" was not free within 300ms`) {
 		t.Errorf("--wait=300ms: exit %d after %v, %q", code, took, stderr)
+	}
+
+	// The command line counts more than the environment, where 0 means nothing either.
+	code, _, stderr = runToEnd(t, append(env, "REDOUBT_WAIT=1h"), "lock", "deploy", "--no-wait", "--", "true")
+	if code != exitBusy || !strings.Contains(stderr, `lock "deploy" is held by "me"`) {
+		t.Errorf("--no-wait and REDOUBT_WAIT: exit %d, %q", code, stderr)
+	}
+	code, _, stderr = runToEnd(t, append(env, "REDOUBT_WAIT=0"), "lock", "deploy", "--", "true")
+	if code != exitUsage || !strings.Contains(stderr, `environment: REDOUBT_WAIT: "0" is no time to wait: give --no-wait`) {
+		t.Errorf("REDOUBT_WAIT=0: exit %d, %q", code, stderr)
 	}
 
 	// A waiter leaves at a signal, as the signal's victim.
@@ -388,7 +398,7 @@ func TestSignalIsForwarded(t *testing.T) {
 	if code := p.wait(); code != 42 {
 		t.Errorf("exit %d; want the trap's 42", code)
 	}
-	if code, _, stderr := runToEnd(t, nil, "lock", "deploy", "--wait=0", "--backend", srv.URL(), "--", "true"); code != 0 {
+	if code, _, stderr := runToEnd(t, nil, "lock", "deploy", "--no-wait", "--backend", srv.URL(), "--", "true"); code != 0 {
 		t.Errorf("the lock was not released: exit %d, %q", code, stderr)
 	}
 }

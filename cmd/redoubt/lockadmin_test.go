@@ -186,7 +186,7 @@ func TestLockKinds(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		busy := func(args ...string) {
 			t.Helper()
-			code, _, stderr := runToEnd(t, nil, slices.Concat([]string{"lock", "--backend", url, "--wait=0"}, args, []string{"--", "true"})...)
+			code, _, stderr := runToEnd(t, nil, slices.Concat([]string{"lock", "--backend", url, "--no-wait"}, args, []string{"--", "true"})...)
 			if code != exitBusy || !strings.Contains(stderr, `is held by "me"`) {
 				t.Errorf("%q: exit %d, %q; want %d", args, code, stderr, exitBusy)
 			}

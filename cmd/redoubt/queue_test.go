@@ -80,7 +80,7 @@ func TestQueue(t *testing.T) {
 			}
 		}
 
-		if _, stderr := q(exitBusy, "take", "mail"); !strings.Contains(stderr, `queue "mail" has no message to take`) {
+		if _, stderr := q(exitBusy, "take", "mail", "--no-wait"); !strings.Contains(stderr, `queue "mail" has no message to take`) {
 			t.Errorf("take of nothing: %q", stderr)
 		}
 		says("m1\n", "put", "mail", "hello", "--id", "m1")
@@ -96,7 +96,9 @@ func TestQueue(t *testing.T) {
 		stats(queueState{Ready: 3, Due: 2, Waiting: 1})
 		says("", "pause", "mail")
 		stats(queueState{Ready: 3, Due: 2, Waiting: 1, Paused: true})
-		q(exitBusy, "take", "mail", "--wait", "10ms")
+		if _, stderr := q(exitBusy, "take", "mail", "--wait", "10ms"); !strings.Contains(stderr, `queue "mail" had no message to take within 10ms`) {
+			t.Errorf("take that waits for nothing: %q", stderr)
+		}
 		says("", "resume", "mail")
 		says("urgent\nhello\n", "take", "mail", "--count", "2")
 		out, _ := q(0, "take", "mail", "--json")
@@ -203,7 +205,7 @@ func TestQueueTakeOfUnreadable(t *testing.T) {
 func TestQueueTakeWaits(t *testing.T) {
 	url := redistest.Start(t).URL()
 	for _, delay := range []string{"0s", "50ms"} {
-		p := start(t, nil, "queue", "take", "mail", "--backend", url, "--wait", "forever")
+		p := start(t, nil, "queue", "take", "mail", "--backend", url)
 		code, _, stderr := runToEnd(t, nil, "queue", "put", "mail", "hello", "--delay", delay, "--backend", url)
 		if code != 0 {
 			t.Fatal(stderr)

@@ -18,40 +18,41 @@ type takeFlags struct {
 	serverFlags
 
 	count  int
-	wait   durationOr
+	wait   waitFlags
 	asJSON bool
 }
 
 func newQueueTake() *cobra.Command {
-	f := takeFlags{wait: durationOr{word: "forever"}}
+	var f takeFlags
 	cmd := &cobra.Command{
 		Use:   "take NAME",
 		Short: "Take messages from a queue and print them",
 		Long: `Take messages from the queue called NAME, print what each says on a line of its own,
 or as JSON, and remove it once it is printed. What can't be printed is handed back.
+It waits for the first, for as long as --wait says, or with --no-wait not at all.
 
 It is for people and for small scripts: what fails after this has ended is not tried
 again. A program uses the library's Run, or QUEUE.TAKE and QUEUE.ACK.
 
 Exit codes: 0 as many as wanted, or at least one; 64 wrong usage; 69 no server; 75
-there was none; 128+n ended by signal n.`,
+there was none for as long as --wait, or there was --no-wait; 128+n ended by signal n.`,
 		Example: `  redoubt queue take mail --wait 1m
-  redoubt queue take mail --count 100 --json | jq -r .payload`,
+  redoubt queue take mail --no-wait --count 100 --json | jq -r .payload`,
 		Args: oneQueue,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.count < 1 {
 				return usagef("count is %d; want at least 1", f.count)
 			}
 			return f.withQueue(cmd, args[0], func(_ context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
-				return f.take(client, args[0], cmd.OutOrStdout())
+				return f.take(client, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		},
 	}
+	f.wait.flags(cmd, "there is no message")
 	flags := cmd.Flags()
 	flags.IntVar(&f.count, "count", 1, "take at most so many")
-	flags.Var(&f.wait, "wait", "how long to wait for the first, or forever")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object on each line")
-	onThisLine(flags, "count", "wait", "json")
+	onThisLine(flags, "count", "json")
 	f.flags(flags)
 	return cmd
 }
@@ -62,14 +63,14 @@ const (
 	takeSlice = 10 * time.Second
 )
 
-func (f *takeFlags) take(client *redoubt.Client, name string, out io.Writer) error {
+func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Writer) error {
 	keys, err := queue.KeysOf(client, name)
 	if err != nil {
 		return err
 	}
 	ctx, code, stop := untilInterrupted()
 	defer stop()
-	until := time.Now().Add(f.wait.d)
+	began := time.Now()
 	waited := false
 	defer func() {
 		if waited { // a marker may have come to a connection that nobody reads
@@ -98,15 +99,16 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out io.Writer) err
 			left -= len(pumped.Taken)
 			continue
 		}
-		rest := time.Until(until)
-		if f.wait.isWord {
-			rest = takeSlice
-		}
-		if left < f.count {
+		rest := f.wait.rest(began)
+		switch {
+		case left < f.count:
 			return nil
-		}
-		if rest <= 0 {
+		case f.wait.no:
 			return failf(exitBusy, "queue %q has no message to take", name)
+		case rest <= 0:
+			return failf(exitBusy, "queue %q had no message to take within %v", name, &f.wait.time)
+		case !waited:
+			_, _ = fmt.Fprintf(stderr, "redoubt: waiting for a message of queue %q\n", name)
 		}
 		waited = true
 		if pumped.Next >= 0 {
