@@ -142,6 +142,12 @@ attack: needed ## Attacks the built server, beside clients that check every repl
 	@cd internal/attack && "$(CURDIR)/bin/attack.test" -test.run '^TestAttacks$$' -test.timeout 0 \
 		-duration "$(or $(DURATION),10s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' $(if $(filter 1,$(RACE)),-raced) $(if $(RECORD),-record)
 
+.PHONY: outages
+outages: needed ## Kills servers of a pool under `redoubt lock`, a Go service and a Python worker; DURATION=1h, EVERY=1m, SEED=1
+	@mkdir -p bin && go test -c -o bin/outages.test ./internal/outages
+	@cd internal/outages && "$(CURDIR)/bin/outages.test" -test.run '^TestOutages$$' -test.timeout 0 -test.v \
+		-duration "$(or $(DURATION),1h)" -every "$(or $(EVERY),1m)" -seed "$(or $(SEED),0)"
+
 .PHONY: bench
 bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results
 	cd bench && go run . $(ARGS)

@@ -15,8 +15,10 @@ var (
 
 	// ErrUnavailable is matched by the error of a call to a server that is known
 	// to be down: see [Options].DownAfter. The error is an [UnavailableError] or
-	// wraps one, which says since when. If it matches ErrUnknownOutcome too, the
-	// command was under way when the server went down, and may have run.
+	// wraps one, which says since when. Behind `redoubt serve` it is a [ServerError]
+	// instead when serve says that a server behind it is down. If the error matches
+	// ErrUnknownOutcome too, the command was under way when the server went down, and
+	// may have run.
 	ErrUnavailable = errors.New("redoubt: server unavailable")
 
 	// ErrClosed is returned by calls on a closed [Client].

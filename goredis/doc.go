@@ -21,6 +21,10 @@
 //   - A command whose reply was lost is sent again, at most three times, when
 //     it is flagged ReadOnly or Idempotent; else its error matches
 //     [redoubt.ErrUnknownOutcome].
+//   - Behind `redoubt serve` the same holds for the server behind it: the error replies
+//     by which serve tells that a reply is lost, or that a command was not sent, count as
+//     a broken connection. A server that serve knows to be down is an error at once that
+//     matches [redoubt.ErrUnavailable]. (TestServeTells)
 //   - A script the server doesn't know is loaded there and sent again.
 //
 // go-redis does not look at a context's cancellation while it waits for a

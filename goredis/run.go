@@ -98,12 +98,16 @@ func (c *Conn) judge(ctx context.Context, it *item) verdict {
 		return finished
 	}
 	if se, ok := errors.AsType[redis.Error](it.err); ok {
-		return c.judgeServerError(it, redoubt.ServerError(se.Error()))
+		return c.judgeServerError(ctx, it, redoubt.ServerError(se.Error()))
 	}
 	if !it.written.Load() {
 		return c.judgeUnsent(ctx, it)
 	}
-	// The reply is lost.
+	return c.judgeLost(ctx, it)
+}
+
+// judgeLost is for an attempt whose reply is lost.
+func (c *Conn) judgeLost(ctx context.Context, it *item) verdict {
 	if err := ended(ctx); err != nil {
 		it.mayHaveRun = true
 		it.fail(err)
@@ -120,7 +124,7 @@ func (c *Conn) judge(ctx context.Context, it *item) verdict {
 	return finished
 }
 
-func (c *Conn) judgeServerError(it *item, se redoubt.ServerError) verdict {
+func (c *Conn) judgeServerError(ctx context.Context, it *item, se redoubt.ServerError) verdict {
 	it.err = se
 	switch se.Code() {
 	case "NOSCRIPT":
@@ -148,12 +152,22 @@ func (c *Conn) judgeServerError(it *item, se redoubt.ServerError) verdict {
 		c.refresh()
 		return sendLater
 	case "ERR":
+		switch {
 		// Redis before 7 wraps what a script's first write met. A server with
 		// too many clients says so instead of accepting the connection.
-		if strings.Contains(string(se), "-READONLY ") || se == "ERR max number of clients reached" {
+		case strings.Contains(string(se), "-READONLY ") || se == "ERR max number of clients reached":
 			it.notRun()
 			c.refresh()
 			return sendLater
+		case lostBehind(se):
+			return c.judgeLost(ctx, it)
+		case unsentBehind(se):
+			it.notRun()
+			return sendLater
+		case downBehind(se):
+			it.notRun()
+			it.fail(fmt.Errorf("%w: %w", redoubt.ErrUnavailable, se))
+			return finished
 		}
 	}
 	// The server's word on a resent command is about the last sending only: an

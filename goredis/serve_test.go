@@ -1,0 +1,63 @@
+package goredis_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/servertest"
+	pools "github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+)
+
+// TestServeTells: what a pool says of a server that failed is to the library what a
+// broken connection is without the pool.
+func TestServeTells(t *testing.T) {
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	o := pools.PoolOptions{Name: "pool", Hash: ring.FNV64a, Distribution: ring.Modula, Timeout: 200 * time.Millisecond}
+	for i, s := range servers {
+		o.Servers = append(o.Servers, pools.PoolServer{
+			Server: ring.Server{Name: fmt.Sprint("redis-", i+1), Weight: 1}, Backend: &pools.Redis{Addr: s.Addr()},
+		})
+	}
+	_, addr := servertest.ServePool(t, o)
+	c := clienttest.Open(t, "redis://"+addr)
+	incr := redoubt.Cmd{Name: "INCR", Keys: []string{"b"}}
+	get := redoubt.Cmd{Name: "GET", Keys: []string{"b"}, Flags: redoubt.ReadOnly}
+	if err := c.Do(t.Context(), incr).Err; err != nil {
+		t.Fatal(err)
+	}
+	servers[1].Pause()
+	err := c.Do(t.Context(), incr).Err
+	if !errors.Is(err, redoubt.ErrUnknownOutcome) || errors.Is(err, redoubt.ErrUnavailable) {
+		t.Errorf("INCR without a reply in time: %v", err)
+	}
+	if err := c.Do(t.Context(), incr).Err; !errors.Is(err, redoubt.ErrUnavailable) || errors.Is(err, redoubt.ErrUnknownOutcome) {
+		t.Errorf("INCR behind one that is late: %v", err)
+	}
+	servers[1].Resume()
+	await.Soon(t, "it answers again", func() bool { return c.Do(t.Context(), get).Err == nil })
+	if n, err := c.Do(t.Context(), get).Int(); n != 2 || err != nil {
+		t.Errorf("b is %d, %v", n, err)
+	}
+
+	servers[1].Pause()
+	// The first reply is lost, and it is sent again to a server that is known to be late.
+	if err := c.Do(t.Context(), get).Err; !errors.Is(err, redoubt.ErrUnavailable) || errors.Is(err, redoubt.ErrUnknownOutcome) {
+		t.Errorf("GET without a reply in time: %v", err)
+	}
+	servers[1].Kill()
+	await.Soon(t, "the loss is known", func() bool { return c.Do(t.Context(), incr).Err != nil })
+	err = c.Do(t.Context(), incr).Err
+	if _, server := errors.AsType[redoubt.ServerError](err); !errors.Is(err, redoubt.ErrUnavailable) || errors.Is(err, redoubt.ErrUnknownOutcome) || !server {
+		t.Errorf("INCR of a server that is down: %v", err)
+	}
+	if err := c.Do(t.Context(), redoubt.Cmd{Name: "GET", Keys: []string{"a"}}).Err; err != nil {
+		t.Errorf("GET of the other server: %v", err)
+	}
+}
