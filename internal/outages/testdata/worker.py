@@ -41,7 +41,7 @@ def work(name):
         key = uuid.uuid4().hex
         tell("wait", name)
         reply = until_answered(
-            lambda: client.execute_command("LOCK.ACQUIRE", name, ttl_ms, "ID", key, "WAIT", 0), name
+            lambda: client.execute_command("LOCK.ACQUIRE", name, ttl_ms, "ID", key, "BLOCK", 0), name
         )
         if reply is None:
             continue
