@@ -220,6 +220,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"TRYAGAIN redoubt: the server's clock is days from the clock here: ask again",
 		"ERR redoubt: the key holds no log of calls",
 		"ERR redoubt: these fields have more than 2 MiB together: ask for fewer",
+		"ERR redoubt: these fields have more than 1 MiB together: name fewer",
 		"ERR redoubt: the key holds no quota",
 		"ERR item exists",
 		"ERR not found",

@@ -22,6 +22,7 @@ var (
 
 	docHashTTL    = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d, or -1`", maxHashTTL)
 	docHashBytes  = "`ERR redoubt: these fields have more than 2 MiB together: ask for fewer`"
+	docHashMany   = "`ERR redoubt: these fields have more than 1 MiB together: name fewer`"
 	docHashValue  = fmt.Sprintf("`ERR redoubt: value has … bytes; want at most %d`", ttlhash.MaxValue)
 	docHashField  = fmt.Sprintf("`ERR redoubt: field has … bytes; want at most %d`", ttlhash.MaxField)
 	docHashFields = fmt.Sprintf("`ERR redoubt: … fields; want at most %d`", ttlhash.MaxTogether)
@@ -139,7 +140,7 @@ var hashCommands = []*Command{
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
 		Reply:      "Integer: how many were there.",
-		Errors:     hashErrors(docHashField, docHashFields),
+		Errors:     hashErrors(docHashField, docHashFields, docHashMany),
 		Examples:   []Example{{"TTLHASH.DEL sessions ann", "(integer) 1"}},
 		Notes:      []string{"The whole hash is deleted with its keys: `UNLINK rd:{sessions}:ttlhash rd:{sessions}:ttlindex rd:{sessions}:ttlevents`."},
 		Plan: func(env *Env, args [][]byte) Plan {

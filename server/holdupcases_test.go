@@ -152,17 +152,30 @@ var worstOf = map[string][]worst{
 		return []string{"other", "1", v[1].(string)}
 	}}, after("the last of many links", links, "f "+strconv.Itoa(192*bloom.MaxChainLinks+1), strings.Repeat("x", 192))},
 
-	"TTLHASH.SET":    {after("one of many", fields(1000), "h "+longName, strings.Repeat("v", ttlhash.MaxValue), "100000")},
-	"TTLHASH.GET":    {after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7")},
-	"TTLHASH.MGET":   {after("many large ones", largeFields, "h", together...)},
-	"TTLHASH.TTL":    {after("many large ones", largeFields, "h", together...)},
-	"TTLHASH.EXPIRE": {after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7 200000 GT")},
-	"TTLHASH.DEL":    {after("many large ones", largeFields, "h", together...)},
-	"TTLHASH.LEN":    {after("many that are over", over, "h")},
-	"TTLHASH.SWEEP":  {after("many that are over", over, "h")},
+	"TTLHASH.SET": {
+		after("one of many", fields(1000), "h "+longName, strings.Repeat("v", ttlhash.MaxValue), "100000"),
+		after("a large one, others are over", largeOver, "h last", strings.Repeat("v", ttlhash.MaxValue), "100000"),
+	},
+	"TTLHASH.GET":  {after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7")},
+	"TTLHASH.MGET": {after("many large ones", largeFields, "h", together...)},
+	"TTLHASH.TTL":  {after("many large ones", largeFields, "h", together...)},
+	"TTLHASH.EXPIRE": {
+		after("a large one", func(h *holdup) { h.run("TTLHASH.SET h 7", h.bulk[:ttlhash.MaxValue], "100000") }, "h 7 200000 GT"),
+		after("a large one, others are over", largeOver, "h last 200000 GT"),
+	},
+	"TTLHASH.DEL": {
+		after("many large ones", func(h *holdup) { fieldsOf(h, len(together), (1<<20)/len(together), "100000") }, "h", together...),
+		after("more than 1 MiB", func(h *holdup) {
+			fieldsOf(h, 64, ttlhash.MaxValue, "100000")
+			h.fault = "more than 1 MiB together"
+		}, "h", together...),
+		after("a large one, others are over", largeOver, "h last"),
+	},
+	"TTLHASH.LEN":   {after("many that are over", over, "h"), after("large ones that are over", largeOver, "h")},
+	"TTLHASH.SWEEP": {after("many that are over", over, "h"), after("large ones that are over", largeOver, "h")},
 	"TTLHASH.SCAN": {after("many", fields(10_000), "h 0 COUNT 5000"), after("many large ones", func(h *holdup) {
 		h.many(2000, func(i int) []string { return []string{"TTLHASH.SET", "h", strconv.Itoa(i), h.bulk[:10_000], "100000"} })
-	}, "h 0 COUNT 5000")},
+	}, "h 0 COUNT 5000"), after("the largest", func(h *holdup) { fieldsOf(h, 64, ttlhash.MaxValue, "100000") }, "h 0 COUNT 5000")},
 
 	"GEOIDX.ADD": {
 		after("in one place", nil, "g", places(0.00001)...), after("over the world", nil, "g", places(1)...),
@@ -184,14 +197,28 @@ func reserved(h *holdup) {
 	})
 }
 
-// largeFields are as many as one command takes, of 16 KiB each.
-func largeFields(h *holdup) {
-	h.many(len(together), func(i int) []string { return []string{"TTLHASH.SET", "h", together[i], h.bulk[:16000], "100000"} })
+// fieldsOf sets n fields of size bytes each.
+func fieldsOf(h *holdup, n, size int, ttl string) {
+	h.many(n, func(i int) []string { return []string{"TTLHASH.SET", "h", strconv.Itoa(i), h.bulk[:size], ttl} })
 }
+
+// largeFields are as many as one command reads, of 16 KiB each.
+func largeFields(h *holdup) { fieldsOf(h, len(together), 16000, "100000") }
 
 // over are 600 fields of 16 KiB whose time is over.
 func over(h *holdup) {
-	h.many(600, func(i int) []string { return []string{"TTLHASH.SET", "h", strconv.Itoa(i), h.bulk[:16<<10], "500"} })
+	fieldsOf(h, 600, 16<<10, "500")
 	h.run("TTLHASH.SET h last x 100000")
+	h.redis.want("+OK\r\n", "DEBUG SLEEP 0.7") // by its clock
+}
+
+// largeOver are 48 fields of 1 MiB whose time is over, in few chunks of the index, and one more.
+func largeOver(h *holdup) {
+	h.run("TTLHASH.SET h last", h.bulk[:ttlhash.MaxValue], "100000")
+	fieldsOf(h, 48, 1, "400")
+	_ = h.redis.value("EVAL", `for i = 0, 47 do
+		local value = redis.call('HGET', KEYS[1], i)
+		if value then redis.call('HSET', KEYS[1], i, string.sub(value, 1, 8) .. string.rep('x', ARGV[1])) end
+	end`, "1", "rd:{h}:ttlhash", strconv.Itoa(ttlhash.MaxValue))
 	h.redis.want("+OK\r\n", "DEBUG SLEEP 0.7") // by its clock
 }

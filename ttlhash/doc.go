@@ -84,6 +84,8 @@
 //   - All of that is so as well when the server, which keeps what it acknowledges, is
 //     killed and started again. A call that failed has had its effect, or none.
 //     (TestKilledServer)
+//   - An atomic write of several fields that have more than 1 MiB together is refused, and
+//     changes nothing; SetMany goes in parts instead. (TestLargeFields)
 //   - Bad input is refused, and nothing is written. (TestBadInput)
 //
 // # What is not promised

@@ -42,7 +42,7 @@ const (
 )
 
 // Expire gives fields ttl from now on, or [Never] a deadline, each if when is so. At
-// most [MaxTogether].
+// most [MaxTogether], and [MaxBytes].
 func (h *Hashes) Expire(ctx context.Context, name string, ttl time.Duration, when Condition, fields ...string) ([]Change, error) {
 	changes, _, err := h.expire(ctx, name, ttl, when, false, fields)
 	return changes, err

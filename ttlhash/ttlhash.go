@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,10 @@ var (
 	// ErrNotNative is matched when fields can't be left to a server that does not
 	// expire fields: one before Redis 7.4 or Valkey 9.
 	ErrNotNative = errors.New("ttlhash: the server does not expire fields")
+
+	// ErrTooLarge is matched when several fields of one call have more than [MaxBytes]
+	// together, now or before the call. Name fewer.
+	ErrTooLarge = fmt.Errorf("ttlhash: the fields have more than %d bytes together", MaxBytes)
 )
 
 const (
@@ -34,6 +40,9 @@ const (
 	MaxValue = 1 << 20
 	// MaxTogether is how many fields one atomic call takes.
 	MaxTogether = 128
+	// MaxBytes is how many bytes the values of several fields may have together that one
+	// atomic call sets, replaces, deletes or prolongs. One field may have [MaxValue].
+	MaxBytes = 1 << 20
 )
 
 // Options configure [Hashes]. The zero value is ready to use.
@@ -85,9 +94,10 @@ func (h *Hashes) Set(ctx context.Context, name, field, value string, ttl time.Du
 	return err
 }
 
-// SetMany sets items; of a field that comes twice the last. Up to [MaxTogether] are
-// set atomically; more go in parts, in one round trip for each 4,096, and after an
-// error some may be set.
+// SetMany sets items; of a field that comes twice the last. Up to [MaxTogether] are set
+// atomically, if neither they nor the values that they replace have more than [MaxBytes]
+// together. More go in parts, in one round trip for each 4,096 or 32 MiB, and after an error
+// some may be set.
 func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	keys, err := h.keys(name)
 	for _, i := range items {
@@ -96,30 +106,51 @@ func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	if err != nil || len(items) == 0 {
 		return err
 	}
-	items = lastOfEach(items)
-	if len(items) <= MaxTogether {
-		_, err := h.set(ctx, name, AnyWay, items)
-		return err
-	}
-	native, err := h.native(ctx, keys)
-	if err != nil {
-		return err
-	}
-	for len(items) > 0 {
-		var cmds []redoubt.Cmd
-		for ; len(items) > 0 && len(cmds) < 32; items = items[min(MaxTogether, len(items)):] {
-			cmds = append(cmds, SetCmd(keys, h.how(native), AnyWay, items[:min(MaxTogether, len(items))]))
-		}
-		for _, r := range h.client.Pipeline(ctx, cmds) {
-			if _, _, e := ReadSet(r); e != nil {
-				err = errors.Join(err, e)
-			}
-		}
-		if err != nil {
+	parts := partsOf(lastOfEach(items))
+	if len(parts) == 1 {
+		if _, err = h.set(ctx, name, AnyWay, parts[0]); !errors.Is(err, ErrTooLarge) {
 			return err
 		}
+		parts = slices.Collect(slices.Chunk(parts[0], 1)) // they replace too much
 	}
-	return nil
+	native, err := h.native(ctx, keys)
+	for err == nil && len(parts) > 0 {
+		var cmds []redoubt.Cmd
+		some := parts[:min(32, len(parts))]
+		parts = parts[len(some):]
+		for _, part := range some {
+			cmds = append(cmds, SetCmd(keys, h.how(native), AnyWay, part))
+		}
+		for i, r := range h.client.Pipeline(ctx, cmds) {
+			_, _, e := ReadSet(r)
+			if e = fault(e); errors.Is(e, ErrTooLarge) && len(some[i]) > 1 {
+				parts = append(slices.Collect(slices.Chunk(some[i], 1)), parts...)
+				continue
+			}
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// partsOf splits items into parts that one script may set.
+func partsOf(items []Item) (parts [][]Item) {
+	from, bytes := 0, 0
+	for i, item := range items {
+		if i > from && (i-from == MaxTogether || bytes+len(item.Value) > MaxBytes) {
+			parts, from, bytes = append(parts, items[from:i]), i, 0
+		}
+		bytes += len(item.Value)
+	}
+	return append(parts, items[from:])
+}
+
+// fault makes an error of the scripts one of this package.
+func fault(err error) error {
+	if reply, ok := errors.AsType[redoubt.ServerError](err); ok && strings.HasPrefix(string(reply), "ERR redoubt: these fields have more than ") {
+		return ErrTooLarge
+	}
+	return err
 }
 
 // lastOfEach drops the items that a later one replaces.
@@ -156,13 +187,13 @@ const (
 func (p Presence) String() string { return [...]string{"any", "absent", "present"}[p] }
 
 // SetIfAbsent sets items if none of their fields is there, and otherwise nothing. It
-// reports whether it set them. At most [MaxTogether].
+// reports whether it set them. At most [MaxTogether], and [MaxBytes].
 func (h *Hashes) SetIfAbsent(ctx context.Context, name string, items ...Item) (set bool, err error) {
 	return h.set(ctx, name, Absent, items)
 }
 
 // SetIfPresent sets items if all of their fields are there, and otherwise nothing. It
-// reports whether it set them. At most [MaxTogether].
+// reports whether it set them. At most [MaxTogether], and [MaxBytes].
 func (h *Hashes) SetIfPresent(ctx context.Context, name string, items ...Item) (set bool, err error) {
 	return h.set(ctx, name, Present, items)
 }
@@ -178,7 +209,9 @@ func (h *Hashes) set(ctx context.Context, name string, when Presence, items []It
 	if err != nil {
 		return false, err
 	}
-	items = lastOfEach(items)
+	if items = lastOfEach(items); len(partsOf(items)) > 1 {
+		return false, ErrTooLarge
+	}
 	var set bool
 	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return SetCmd(keys, how, when, items) },
 		func(r redoubt.Reply) (now int64, err error) {
@@ -188,7 +221,7 @@ func (h *Hashes) set(ctx context.Context, name string, when Presence, items []It
 	return set, err
 }
 
-// Delete deletes fields. It returns how many were there.
+// Delete deletes fields, at most [MaxTogether] and [MaxBytes]. It returns how many were there.
 func (h *Hashes) Delete(ctx context.Context, name string, fields ...string) (n int, err error) {
 	n, _, err = h.delete(ctx, name, false, fields)
 	return n, err
@@ -262,5 +295,5 @@ func (h *Hashes) write(ctx context.Context, keys Keys, cmd func(How) redoubt.Cmd
 	if err == nil {
 		c.set(sent, time.Now(), now)
 	}
-	return err
+	return fault(err)
 }

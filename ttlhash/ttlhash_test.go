@@ -129,6 +129,45 @@ func TestMany(t *testing.T) {
 	})
 }
 
+// One script handles several fields of 1 MiB together at most: SetMany goes in parts, what must be
+// atomic is refused, and a field alone may have 1 MiB.
+func TestLargeFields(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		ctx, h := t.Context(), w.hashes
+		value := strings.Repeat("x", ttlhash.MaxBytes/2+1)
+		large := []ttlhash.Item{{"a", value, time.Hour}, {"b", value, time.Hour}, {"c", "small", time.Hour}}
+		_, err := h.SetIfAbsent(ctx, "h", large...)
+		is(t, err, ttlhash.ErrTooLarge)
+		if left := w.left("h"); left != nil {
+			t.Errorf("written: %v", left)
+		}
+		must(t, h.SetMany(ctx, "h", large))
+		for _, i := range large {
+			w.expect(i.Field, i.Value)
+		}
+		_, err = h.Delete(ctx, "h", "a", "b")
+		is(t, err, ttlhash.ErrTooLarge)
+		_, err = h.Expire(ctx, "h", time.Minute, ttlhash.Always, "a", "b")
+		is(t, err, ttlhash.ErrTooLarge)
+		_, err = h.SetIfPresent(ctx, "h", ttlhash.Item{"a", "1", time.Hour}, ttlhash.Item{"b", "2", time.Hour})
+		is(t, err, ttlhash.ErrTooLarge)
+		for _, i := range large {
+			w.expect(i.Field, i.Value)
+		}
+		must(t, h.SetMany(ctx, "h", []ttlhash.Item{{"a", "1", time.Hour}, {"b", "2", time.Hour}})) // one by one
+		n, err := h.Delete(ctx, "h", "a", "b", "c")
+		must(t, err)
+		if n != 3 {
+			t.Errorf("%d fields were there, want 3", n)
+		}
+		whole := strings.Repeat("y", ttlhash.MaxValue)
+		w.set("h", "a", whole, time.Hour)
+		if got, ok, err := h.Take(ctx, "h", "a"); got != whole || !ok || err != nil {
+			t.Errorf("%d bytes, %v, %v", len(got), ok, err)
+		}
+	})
+}
+
 func TestConditions(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, h := t.Context(), w.hashes

@@ -6,11 +6,14 @@
 -- ARGV[2] want   integer 1: give the values back
 -- ARGV[3..] field bytes  to delete
 -- Returns {now_us integer, deleted integer, value of each field bytes|'' if not wanted|nil if it was not there}
+-- or an error: several fields with more than 1 MiB together
 
 -- part: index
-sweep(2)
 local names, reply, deleted = {}, {now_us, 0}, 0
 for i = 3, #ARGV do names[#names + 1] = ARGV[i] end
+local fault = too_large(names)
+if fault then return fault end
+sweep(2)
 local values, seen = redis.call('HMGET', KEYS[1], unpack(names)), {}
 for i = 1, #names do
   local deadline, event = header(values[i])

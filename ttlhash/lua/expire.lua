@@ -9,11 +9,14 @@
 -- ARGV[5] want   integer 1: give the values back
 -- ARGV[6..] field bytes  whose deadline it is
 -- Returns {now_us integer, of each field status 1 done|0 when is not so|-2 it is not there, value bytes|'' if not wanted|nil}
+-- or an error: several fields with more than 1 MiB together
 
 -- part: index
 local when, ttl, names, reply = ARGV[3], tonumber(ARGV[4]), {}, {now_us}
-sweep(2)
 for i = 6, #ARGV do names[#names + 1] = ARGV[i] end
+local fault = too_large(names)
+if fault then return fault end
+sweep(2)
 local values, left = redis.call('HMGET', KEYS[1], unpack(names)), redis.call('PTTL', KEYS[1])
 local deadline, last, forever, seen = 0, 0, false, {}
 if ttl > 0 then deadline = math.ceil(now_us / 1000) + ttl end

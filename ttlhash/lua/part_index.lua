@@ -77,19 +77,40 @@ local function tell(name, deadline, value)
     table.concat({struct.pack('>I7I6I2c0', last_event, deadline, #name, name), string.sub(value, 9)}))
 end
 
+local MOST = 1048576 -- bytes of values: more would take longer than 5 ms
+local toil = 0 -- bytes of values that were read
+
+-- too_large returns an error when several fields have more bytes than a script may read. It
+-- comes before anything is written.
+local function too_large(names)
+  local bytes = 0
+  for i = 1, #names do bytes = bytes + math.max(redis.call('HSTRLEN', KEYS[1], names[i]) - 8, 0) end
+  if #names > 1 and bytes > MOST then
+    return redis.error_reply('ERR redoubt: these fields have more than 1 MiB together: name fewer')
+  end
+end
+
 -- visit looks at the fields of a chunk: deletes those that are over, files the others
 -- anew, or leaves them to the server. It returns how many it deleted and how many it left.
-local toil = 0 -- bytes of values that were read
 local function visit(chunk)
   local n, at, from = struct.unpack('>BI6', chunk)
-  local tag, names = 1 + math.floor(at / 128) % 65535, {}
-  for i = 1, n do names[i], from = struct.unpack('>I2c0', chunk, from) end
+  local tag, names, fit = 1 + math.floor(at / 128) % 65535, {}, 0
+  while fit < n and toil < MOST do
+    local name, behind = struct.unpack('>I2c0', chunk, from)
+    local bytes = redis.call('HSTRLEN', KEYS[1], name)
+    if toil > 0 and toil + bytes > MOST then break end
+    fit, toil, from = fit + 1, toil + bytes, behind
+    names[fit] = name
+  end
+  if fit == 0 then return 0, 0 end
+  if fit < n then -- the others are for the next script
+    redis.call('ZADD', KEYS[2], string.format('%.0f', at), table.concat({struct.pack('>BI6', n - fit, at), string.sub(chunk, from)}))
+  end
   local values, seen, dead, left = redis.call('HMGET', KEYS[1], unpack(names)), {}, {}, 0
   redis.call('ZREM', KEYS[2], chunk)
-  for i = 1, n do
+  for i = 1, fit do
     local name, value = names[i], values[i]
     local deadline, event, filed_as = header(value)
-    if value then toil = toil + #value end
     if filed_as == tag and not seen[name] then
       seen[name] = true
       if deadline <= now then
@@ -135,7 +156,7 @@ local function sweep(most)
   local swept = 0
   local due = redis.call('ZRANGEBYSCORE', KEYS[2], 0, string.format('%.0f', now), 'LIMIT', 0, most)
   for i = 1, #due do
-    if toil < 1048576 then swept = swept + visit(due[i]) end -- 1 MiB takes 5 ms
+    if toil < MOST then swept = swept + visit(due[i]) end
   end
   if swept > 0 and redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('UNLINK', KEYS[2])

@@ -7,13 +7,16 @@
 local t = redis.call('TIME')
 local now, reply = math.floor((t[1] * 1000000 + t[2]) / 1000), {}
 -- A reply of 1 MiB takes 5 ms: then the page ends, however many fields are left to look at.
-local cursor, left, bytes = ARGV[1], tonumber(ARGV[3]), 0
+-- HSCAN gives values of any length, so each step looks at half as many fields as were looked at
+-- before it: where many are large, one of the first is.
+local cursor, left, looked, bytes = ARGV[1], tonumber(ARGV[3]), 0, 0
 repeat
-  local page = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', ARGV[2], 'COUNT', math.min(left, 64))
-  cursor, left = page[1], left - 64
+  local count = math.max(1, math.min(left, math.floor(looked / 2), 64))
+  local page = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', ARGV[2], 'COUNT', count)
+  cursor, left, looked = page[1], left - count, looked + count
   for i = 1, #page[2], 2 do
     local value = page[2][i + 1]
-    bytes = bytes + #value
+    bytes = bytes + #page[2][i] + #value
     if #value >= 8 then
       local deadline = struct.unpack('>I6', value) % 2 ^ 47
       if deadline == 0 or deadline > now then

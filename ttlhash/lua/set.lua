@@ -7,13 +7,17 @@
 -- ARGV[3] when   text    any|absent: none of the fields is there|present: all are
 -- ARGV[4..] field bytes  three arguments each: the field, its value, its ttl in ms or -1
 -- Returns {set 0|1, now_us integer}
+-- or an error: several fields with more than 1 MiB together, as they are
 
 -- part: index
 local event, when, names = ARGV[2] == '1', ARGV[3], {}
-sweep(2)
 for i = 4, #ARGV, 3 do names[#names + 1] = ARGV[i] end
+local reads = when ~= 'any' or event or not native
+local fault = reads and too_large(names)
+if fault then return fault end
+sweep(2)
 local old = {}
-if when ~= 'any' or event or not native then old = redis.call('HMGET', KEYS[1], unpack(names)) end
+if reads then old = redis.call('HMGET', KEYS[1], unpack(names)) end
 for i = 1, #names do
   local deadline = header(old[i])
   local alive = old[i] and (deadline == 0 or deadline > now) or false
