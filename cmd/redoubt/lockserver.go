@@ -75,7 +75,7 @@ func openLockDir(ctx context.Context, dir string, opts redoubt.Options, stderr i
 	store := storage{dir: dir, fsync: fsync{Policy: aof.Always}}
 	e, err := store.open(ctx, log)
 	if errors.Is(err, aof.ErrLocked) {
-		return nil, nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one needs a lock at a time", err, dir)
+		return nil, nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one process needs it at a time", err, dir)
 	} else if err != nil {
 		return nil, nil, err
 	}

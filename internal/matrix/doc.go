@@ -1,6 +1,7 @@
 // Package matrix tests every promise of Redoubt by every way in, on all that the way reaches:
 //
-//	go test ./internal/matrix [-args -record]
+//	go test ./internal/matrix
+//	go test ./internal/matrix -run TestMatrix -args -record && go generate ./internal/matrix
 //
 // All of it is in test files, so that no program builds it. A way in is the Go library, the
 // RESP commands, or the command line. It reaches the engine in the process, `redoubt serve` on

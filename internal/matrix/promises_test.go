@@ -1,6 +1,6 @@
 package matrix
 
-// The promises, in the order of the table. A way that has no test of one doesn't offer it.
+// The promises, in the order of the table. A way without a test of one doesn't offer it.
 const (
 	exclusion      = "lock: one holder at a time"
 	wakeUp         = "lock: a release wakes whoever waits"
@@ -31,6 +31,7 @@ const (
 	ttlHash        = "hash with fields that expire"
 	ttlHashEvents  = "events of fields that expired"
 	scanKeys       = "scan"
+	serveStarts    = "`serve --backend` starts in front of it"
 )
 
 var promises = []string{
@@ -38,5 +39,5 @@ var promises = []string{
 	tokenBucket, waitForTokens, window, quota, concurrency, leasedTokens,
 	queueBlock, queueDelay, queueCrash, stockSold, stockRunsOut,
 	cacheLocal, cacheTags, cacheCold, bloomFilter, bitmaps, visitors, geoIndex,
-	ttlHash, ttlHashEvents, scanKeys,
+	ttlHash, ttlHashEvents, scanKeys, serveStarts,
 }

@@ -76,15 +76,15 @@ func startAll(t *testing.T) []*reach {
 	t.Cleanup(func() { _ = e.Close() })
 
 	const pool = "%s:\n  listen: %s\n  redis: true\n"
-	const hashed = "  hash: md5\n  distribution: ketama\n  hash_tag: \"{}\"\n"
+	const hashed = "  hash: md5\n  distribution: ketama\n  hash_tag: \"{}\"\n  servers:\n"
 	var (
-		ownEngine, onOne                    = port1(t), port1(t)
-		poolSentinel, poolThree, poolOfNode = port1(t), port1(t), port1(t)
+		ownEngine, onOne                    = freeAddr(t), freeAddr(t)
+		poolSentinel, poolThree, poolOfNode = freeAddr(t), freeAddr(t), freeAddr(t)
 		file                                = filepath.Join(t.TempDir(), "pools.yml")
 		conf                                strings.Builder
 	)
-	fmt.Fprintf(&conf, pool+"  servers:\n   - %s:1 orders\n  sentinels:\n   - %s\n", "sentinel", poolSentinel, master.Addr(), sentinel.Addr())
-	fmt.Fprintf(&conf, pool+hashed+"  servers:\n", "three", poolThree)
+	fmt.Fprintf(&conf, pool+hashed+"   - %s:1 orders\n  sentinels:\n   - %s\n", "sentinel", poolSentinel, master.Addr(), sentinel.Addr())
+	fmt.Fprintf(&conf, pool+hashed, "three", poolThree)
 	for i, s := range three {
 		fmt.Fprintf(&conf, "   - %s:1 redis-%d\n", s.Addr(), i+1)
 	}
@@ -119,8 +119,8 @@ func startAll(t *testing.T) []*reach {
 	}
 }
 
-// port1 returns an address that is free until the test ends.
-func port1(t *testing.T) string {
+// freeAddr returns an address that is free until the test ends.
+func freeAddr(t *testing.T) string {
 	t.Helper()
 	p, err := ports.Reserve()
 	must(t, err)
