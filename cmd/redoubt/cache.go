@@ -168,6 +168,6 @@ func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, cl
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "json")
-	f.flags(flags)
+	f.flags(flags, "cache")
 	return cmd
 }

@@ -93,7 +93,7 @@ func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	flags.BoolVar(&f.throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell, whose max_burst is one less than --burst")
 	onThisLine(flags, "rate", "burst", "throttle", "json")
-	f.flags(flags)
+	f.flags(flags, "limits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts := ratelimit.Options{Stored: true}
 		if f.rate != (rate{}) {
@@ -246,7 +246,7 @@ Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no serve
 	}
 	cmd.Flags().BoolVar(&throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell")
 	onThisLine(cmd.Flags(), "throttle")
-	f.flags(cmd.Flags())
+	f.flags(cmd.Flags(), "limits")
 	return cmd
 }
 

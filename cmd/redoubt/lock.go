@@ -167,7 +167,7 @@ func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) err
 		// It ended by itself, and a moment too late to know.
 		return failf(exitLost, "%s was lost before %s ended: %w", f.what(name), argv[0], released)
 	case released != nil:
-		_, _ = fmt.Fprintf(stderr, "redoubt: %s was not released and stays for up to %v: %v\n", f.what(name), f.ttl, released)
+		_, _ = fmt.Fprintf(stderr, "redoubt: %s was not released and stays for up to %v: %s\n", f.what(name), f.ttl, textOf(released))
 	}
 	if out.Status != 0 {
 		return fail(out.Status, nil) // what there is to say the command has said

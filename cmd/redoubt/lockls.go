@@ -79,11 +79,11 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 			}
 			return nil
 		},
-	}, listLocks, printLocks)
+	}, "locks", listLocks, printLocks)
 }
 
-// newLS makes cmd, which says what it is about, list things by name.
-func newLS[State any](cmd *cobra.Command, list func(ctx context.Context, client *redoubt.Client, match string) ([]State, error), table func(io.Writer, []State) error) *cobra.Command {
+// newLS makes cmd, which says what it is about, list things by name: locks, queues or items.
+func newLS[State any](cmd *cobra.Command, things string, list func(ctx context.Context, client *redoubt.Client, match string) ([]State, error), table func(io.Writer, []State) error) *cobra.Command {
 	var f serverFlags
 	var match string
 	var asJSON bool
@@ -104,7 +104,7 @@ func newLS[State any](cmd *cobra.Command, list func(ctx context.Context, client 
 	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
 	onThisLine(flags, "match", "json")
-	f.flags(flags)
+	f.flags(flags, things)
 	return cmd
 }
 
@@ -235,7 +235,7 @@ else; 69 no server.`,
 	flags.BoolVar(&semaphore, "semaphore", false, "NAME is that of a semaphore")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "semaphore", "json")
-	f.flags(flags)
+	f.flags(flags, "locks")
 	return cmd
 }
 

@@ -68,7 +68,7 @@ is held with another token than --fence, and stays so.`,
 	flags.Int64Var(&f.fence, "fence", 0, "take it away only from the holder with this fencing token, `N`")
 	flags.BoolVar(&f.semaphore, "semaphore", false, "NAME is that of a semaphore")
 	onThisLine(flags, "force", "fence", "semaphore")
-	f.flags(flags)
+	f.flags(flags, "locks")
 	return cmd
 }
 

@@ -15,16 +15,17 @@ import (
 // localServe is where commands look for a server when --backend names none.
 const localServe = "redis://127.0.0.1:6380"
 
-// serverFlags name the server on which locks are.
+// serverFlags name the server, and the keys there.
 type serverFlags struct {
 	backend  string
 	prefix   string
 	password secret
 }
 
-func (f *serverFlags) flags(flags *pflag.FlagSet) {
+// flags adds them for a command about what are called so, like locks.
+func (f *serverFlags) flags(flags *pflag.FlagSet, things string) {
 	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
-	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the lock")
+	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the "+things)
 	f.password.flags(flags, "password of the server, where the URL has none")
 }
 
@@ -36,7 +37,7 @@ const outlasts = 10 * time.Second
 func (f *serverFlags) connect(ctx context.Context, password string, stderr io.Writer) (*redoubt.Client, func(), error) {
 	opts := redoubt.Options{Prefix: f.prefix, DownAfter: outlasts}
 	if dir, ok := embeddedPath(f.backend); ok {
-		return openLockDir(ctx, dir, opts, stderr)
+		return openOwnDir(ctx, dir, opts, stderr)
 	}
 	client, err := redoubt.Open(ctx, withPassword(f.backend, password), opts)
 	switch {
@@ -62,11 +63,11 @@ func (f *serverFlags) with(ctx context.Context, stderr io.Writer, do func(ctx co
 	return do(ctx, client)
 }
 
-// openLockDir opens the engine of a directory. A lock that it confirmed is known
+// openOwnDir opens the engine of a directory. A lock that it confirmed is known
 // after a power cut, so that no fencing token comes twice.
-func openLockDir(ctx context.Context, dir string, opts redoubt.Options, stderr io.Writer) (*redoubt.Client, func(), error) {
+func openOwnDir(ctx context.Context, dir string, opts redoubt.Options, stderr io.Writer) (*redoubt.Client, func(), error) {
 	if dir == "" {
-		return nil, nil, usagef("a lock on embedded: would exclude nobody: what is in memory is this process's alone. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
+		return nil, nil, usagef("embedded: is the memory of this process alone, which nobody else sees and which is gone when it ends. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
 	}
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {

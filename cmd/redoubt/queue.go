@@ -113,7 +113,7 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt queue ls
   redoubt queue ls --match 'mail*' --json | jq '.[] | select(.dead > 0) | .name'`,
 		Args: cobra.NoArgs,
-	}, listQueues, printQueues)
+	}, "queues", listQueues, printQueues)
 }
 
 func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {
@@ -191,7 +191,7 @@ Exit codes: 0 told, also of one that is empty; 64 wrong usage; 69 no server.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "json")
-	f.flags(flags)
+	f.flags(flags, "queues")
 	return cmd
 }
 
@@ -235,7 +235,7 @@ func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], conte
 			})
 		},
 	}
-	f.flags(cmd.Flags())
+	f.flags(cmd.Flags(), "queues")
 	return cmd
 }
 

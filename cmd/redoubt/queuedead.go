@@ -29,7 +29,7 @@ func (f *bulkFlags) bulk(cmd *cobra.Command, all string) {
 	flags.BoolVar(&f.all, "all", false, all)
 	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
 	onThisLine(flags, "all")
-	f.flags(flags)
+	f.flags(flags, "queues")
 }
 
 // check refuses both and neither of ids and --all.
@@ -304,7 +304,7 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 			})
 		},
 	}
-	f.flags(cmd.Flags())
+	f.flags(cmd.Flags(), "queues")
 	return cmd
 }
 
@@ -374,7 +374,7 @@ Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 	flags.BoolVar(&force, "force", false, "required: what is removed is gone")
 	flags.BoolVar(&quiet, "quiet", false, "tell nothing but errors")
 	onThisLine(flags, "force")
-	f.flags(flags)
+	f.flags(flags, "queues")
 	return cmd
 }
 

@@ -65,7 +65,7 @@ signal n.`,
 	flags.StringVar(&f.lines, "lines", "", "`file` with a message on each line; - is the standard input")
 	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
 	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "lines")
-	f.flags(flags)
+	f.flags(flags, "queues")
 	return cmd
 }
 

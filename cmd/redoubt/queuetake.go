@@ -53,7 +53,7 @@ there was none for as long as --wait, or there was --no-wait; 128+n ended by sig
 	flags.IntVar(&f.count, "count", 1, "take at most so many")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object on each line")
 	onThisLine(flags, "count", "json")
-	f.flags(flags)
+	f.flags(flags, "queues")
 	return cmd
 }
 

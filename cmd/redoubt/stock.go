@@ -65,7 +65,7 @@ func newStockLS() *cobra.Command {
 		Long:    "List the items. It looks at every key of the server, or of all primaries of a\ncluster, in small steps that hold nobody up.",
 		Example: "  redoubt stock ls --match 'sku:*'",
 		Args:    cobra.NoArgs,
-	}, listItems, printItems)
+	}, "items", listItems, printItems)
 }
 
 func listItems(ctx context.Context, client *redoubt.Client, match string) ([]itemState, error) {
@@ -151,7 +151,7 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "json")
-	f.flags(flags)
+	f.flags(flags, "items")
 	return cmd
 }
 
