@@ -2,7 +2,6 @@ package redoubt
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -34,11 +33,24 @@ var (
 	ErrInvalidCursor  = errors.New("redoubt: invalid cursor")
 )
 
-// UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause.
+// UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause: cause itself if it
+// does already.
 // It is for implementations of [Conn].
 func UnknownOutcome(cause error) error {
-	return fmt.Errorf("%w: %w", ErrUnknownOutcome, cause)
+	if errors.Is(cause, ErrUnknownOutcome) {
+		return cause
+	}
+	return &unknownOutcome{cause}
 }
+
+type unknownOutcome struct{ cause error }
+
+func (e *unknownOutcome) Error() string { return ErrUnknownOutcome.Error() + ": " + inner(e.cause) }
+
+func (e *unknownOutcome) Unwrap() []error { return []error{ErrUnknownOutcome, e.cause} }
+
+// inner is the text of an error within another of this package, which has said its name.
+func inner(err error) string { return strings.TrimPrefix(err.Error(), "redoubt: ") }
 
 // A ServerError is an error reply, with its text as the server sent it.
 type ServerError string

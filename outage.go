@@ -29,7 +29,7 @@ func (e *UnavailableError) Error() string {
 	if e.Last == nil {
 		return text + ": no answer"
 	}
-	return text + ": " + e.Last.Error()
+	return text + ": " + inner(e.Last)
 }
 
 // Is reports true for [ErrUnavailable].

@@ -214,7 +214,7 @@ func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Prot
 			status, became, err := env.chains.Insert(ctx, string(key), spec, in.items)
 			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
 				if err != nil {
-					return appendLibraryError(dst, err)
+					return appendError(dst, err)
 				}
 				return answer(dst, p, status, became)
 			}}
@@ -274,7 +274,7 @@ func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, i
 			in, err := env.chains.Exists(ctx, key, items)
 			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
 				if err != nil {
-					return appendLibraryError(dst, err)
+					return appendError(dst, err)
 				}
 				return reply(dst, p, in)
 			}}
@@ -423,7 +423,7 @@ func planLoad(env *Env, args [][]byte) Plan {
 			status, err := env.chains.Load(ctx, key, iter, data)
 			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
 				if err != nil {
-					return appendLibraryError(dst, err)
+					return appendError(dst, err)
 				}
 				return answer(dst, status)
 			}}

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -42,13 +43,24 @@ func explained(commands []*Command) []*Command {
 	return commands
 }
 
-// appendError appends the error of a script as the error of its command.
+// appendError appends an error of the library, or of a script, as the error of a command.
 func appendError(dst []byte, err error) []byte {
 	if se, ok := errors.AsType[redoubt.ServerError](err); ok {
 		return resp.AppendError(dst, cleanScriptError(string(se)))
 	}
-	return resp.AppendError(dst, "ERR "+strings.TrimPrefix(err.Error(), "ERR "))
+	return resp.AppendError(dst, faultOf(err))
 }
+
+// packageName begins an error of the library, and those within it: it is for programs in Go.
+var packageName = regexp.MustCompile(`(?m)(^|: )(?:redoubt|lock|ratelimit|fence|queue|stock|bloom|ttlhash|geo): `)
+
+// faultOf is the text of the error reply for an error of the library, on one line.
+func faultOf(err error) string {
+	return "ERR redoubt: " + strings.ReplaceAll(packageName.ReplaceAllString(err.Error(), "$1"), "\n", "; ")
+}
+
+// refusal is the plan of a command that the library refuses.
+func refusal(err error) Plan { return Plan{Err: faultOf(err)} }
 
 // cleanScriptError takes off what the server adds to an error inside a script:
 // Redis 7 appends " script: <digest>, on @user_script:12.", and before that

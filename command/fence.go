@@ -58,7 +58,7 @@ func planFence(env *Env, args [][]byte) Plan {
 	}
 	key, err := fence.Key(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	var guarded []redoubt.Cmd
 	if len(args) > 4 {

@@ -193,12 +193,12 @@ func planGeo(env *Env, args, members [][]byte, run func(ctx context.Context, x *
 	for i, m := range members {
 		names[i] = string(m)
 		if err := geo.CheckMember(names[i]); err != nil {
-			return geoFault(err)
+			return refusal(err)
 		}
 	}
 	x, err := env.indexes.get(string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return steps(args, func(ctx context.Context) Outcome {
 		reply, err := run(ctx, x, names)
@@ -207,15 +207,11 @@ func planGeo(env *Env, args, members [][]byte, run func(ctx context.Context, x *
 			case err == nil:
 				return reply(dst, p)
 			case errors.Is(err, geo.ErrNotFound):
-				return resp.AppendError(dst, geoFault(err).Err)
+				return resp.AppendError(dst, faultOf(err))
 			}
 			return appendStepError(ctx, dst, err)
 		}}
 	})
-}
-
-func geoFault(err error) Plan {
-	return Plan{Err: "ERR redoubt: " + strings.ReplaceAll(strings.TrimPrefix(err.Error(), "geo: "), "\n", "; ")}
 }
 
 func planGeoAdd(env *Env, args [][]byte) Plan {
@@ -255,7 +251,7 @@ func geoPointOf(args [][]byte) (geo.Point, string) {
 	}
 	p := geo.Point{Longitude: lon, Latitude: lat}
 	if err := p.Check(); err != nil {
-		return p, geoFault(err).Err
+		return p, faultOf(err)
 	}
 	return p, ""
 }
@@ -273,7 +269,7 @@ func planGeoNear(env *Env, args [][]byte) Plan {
 		return Plan{Err: fault}
 	}
 	if err := n.query.Check(); err != nil {
-		return geoFault(err)
+		return refusal(err)
 	}
 	return planGeo(env, args, nil, func(ctx context.Context, x *geo.Index, _ []string) (geoReply, error) {
 		found, err := x.Near(ctx, n.query)
@@ -302,7 +298,7 @@ func geoNearOf(args [][]byte) (n geoNear, fault string) {
 			if used, ok = 1, once("from", 1, len(args)); ok {
 				n.query.Member = string(args[1])
 				if err := geo.CheckMember(n.query.Member); err != nil {
-					return n, geoFault(err).Err
+					return n, faultOf(err)
 				}
 			}
 		case "FROMLONLAT":

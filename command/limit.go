@@ -120,24 +120,16 @@ func (c *limitCall) limiter(env *Env, orStored bool, within time.Duration) (*rat
 		return nil, fault
 	}
 	l, err := ratelimit.New(env.Client, ratelimit.Options{Limit: limits[0], And: limits[1:], MaxWait: within})
-	return l, libraryFault(err)
-}
-
-// libraryFault is the text of the error for bad input, on one line.
-func libraryFault(err error) string {
-	if err == nil {
-		return ""
+	if err != nil {
+		return nil, faultOf(err)
 	}
-	return "ERR redoubt: " + strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "ratelimit: ", "")
+	return l, ""
 }
 
 // planDecision is the plan of a command whose reply is a Decision.
 func planDecision(cmd redoubt.Cmd, read ratelimit.Read, err error) Plan {
-	switch {
-	case errors.Is(err, redoubt.ErrInvalidName):
-		return nameFault(err)
-	case err != nil:
-		return Plan{Err: libraryFault(err)}
+	if err != nil {
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		d, err := read(r)
@@ -246,7 +238,7 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 			d, err := waitFor(ctx, l, c.name, int(c.n))
 			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
 				if err != nil {
-					return appendLibraryError(dst, err)
+					return appendError(dst, err)
 				}
 				return appendDecision(resp.AppendArray(dst, 5), d)
 			}}

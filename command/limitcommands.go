@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +59,7 @@ var limitCommands = []*Command{
 			}
 			w, err := ratelimit.NewWindow(env.Client, ratelimit.WindowOptions{Limit: limits[0], And: limits[1:]})
 			if err != nil {
-				return Plan{Err: libraryFault(err)}
+				return refusal(err)
 			}
 			return planDecision(w.AllowCmd(c.name, int(c.n)))
 		},
@@ -114,7 +113,7 @@ var limitCommands = []*Command{
 		Plan: func(env *Env, args [][]byte) Plan {
 			cmd, err := env.stored.CancelCmd(string(args[1]), string(args[2]))
 			if err != nil {
-				return limitFault(err)
+				return refusal(err)
 			}
 			return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				done, err := ratelimit.ReadCancel(r)
@@ -172,7 +171,7 @@ var limitCommands = []*Command{
 		Plan: func(env *Env, args [][]byte) Plan {
 			cmd, err := ratelimit.ResetCmd(env.Client, string(args[1]))
 			if err != nil {
-				return nameFault(err)
+				return refusal(err)
 			}
 			return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				var n [1]int64
@@ -250,13 +249,6 @@ var limitCommands = []*Command{
 // optionalLimits are those that may be stored on the server instead.
 var optionalLimits = Arg{Name: "limits", Type: "block", Use: Any, Summary: "absent: those that LIMIT.DEFINE has stored", Args: limitLists.Args}
 
-func limitFault(err error) Plan {
-	if errors.Is(err, redoubt.ErrInvalidName) {
-		return nameFault(err)
-	}
-	return Plan{Err: libraryFault(err)}
-}
-
 func planQuota(env *Env, args [][]byte) Plan {
 	c, fault := limitCallOf(args)
 	if fault != "" {
@@ -276,7 +268,7 @@ func planQuota(env *Env, args [][]byte) Plan {
 	}
 	q, err := env.quotas.get(env, calls, periods[i], string(c.rest[2]))
 	if err != nil {
-		return Plan{Err: libraryFault(err)}
+		return refusal(err)
 	}
 	return planDecision(q.AllowCmd(c.name, int(c.n)))
 }
@@ -296,7 +288,7 @@ func planLimitReserve(env *Env, args [][]byte) Plan {
 	}
 	cmd, read, err := l.ReserveCmd(c.name, int(c.n), within)
 	if err != nil {
-		return limitFault(err)
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		got, err := read(r)
@@ -318,7 +310,7 @@ func planDefine(env *Env, args [][]byte) Plan {
 	if len(c.rest) == 0 && !first {
 		cmd, err := env.stored.GetCmd(c.name)
 		if err != nil {
-			return nameFault(err)
+			return refusal(err)
 		}
 		return Plan{Cmd: &cmd, Translate: appendLimits}
 	}
@@ -332,7 +324,7 @@ func planDefine(env *Env, args [][]byte) Plan {
 	}
 	cmd, err := set(c.name, limits[0], limits[1:]...)
 	if err != nil {
-		return limitFault(err)
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		stored, _, err := ratelimit.ReadLimits(r)

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -226,7 +225,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	}
 	key, err := lock.Key(env.Client, a.name)
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	w := way{
 		now: lock.AcquireCmd(key, a.r.ID, a.r.TTL, a.r.Label),
@@ -241,14 +240,14 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	}
 	if shared {
 		if w.now, err = lock.ReadCmd(env.Client, a.name, a.r); err != nil {
-			return nameFault(err)
+			return refusal(err)
 		}
 		w.take = func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
 			return env.locks.AcquireSharedRequest(ctx, a.name, r)
 		}
 	}
 	if w.release, err = lock.RWReleaseCmd(env.Client, a.name, a.r.ID); err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return env.planAcquire(a, w)
 }
@@ -326,7 +325,7 @@ func appendDone(dst []byte, done bool, err error) []byte {
 func planInfo(env *Env, args [][]byte) Plan {
 	cmd, err := lock.InfoCmd(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: appendInfo}
 }
@@ -365,11 +364,4 @@ func appendHolders(dst []byte, p resp.Protocol, holders []lock.Holder, fence, wa
 	dst = resp.AppendInt(dst, fence)
 	dst = resp.AppendBulk(dst, "waiters")
 	return resp.AppendInt(dst, waiters)
-}
-
-func nameFault(err error) Plan {
-	if errors.Is(err, redoubt.ErrInvalidName) {
-		return Plan{Err: "ERR " + err.Error()}
-	}
-	return Plan{Err: "ERR redoubt: " + err.Error()}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redoubt-go/redoubt"
@@ -66,7 +65,7 @@ var lockAdminCommands = []*Command{
 			}
 			cmd, err := lock.ForceCmd(env.Client, string(args[1]), token)
 			if err != nil {
-				return nameFault(err)
+				return refusal(err)
 			}
 			return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				released, err := lock.ReadRelease(r)
@@ -121,7 +120,7 @@ var semaphoreAdminCommands = []*Command{
 			}
 			name := string(args[1])
 			if _, err := lock.SemaphoreInfoCmd(env.Client, name); err != nil {
-				return nameFault(err)
+				return refusal(err)
 			}
 			return steps(args, func(ctx context.Context) Outcome {
 				released, err := env.semaphores.ForceRelease(ctx, name, token)
@@ -166,13 +165,10 @@ func steps(args [][]byte, run func(ctx context.Context) Outcome) Plan {
 }
 
 func appendStepError(ctx context.Context, dst []byte, err error) []byte {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return resp.AppendError(dst, "ERR redoubt: the server is shutting down")
-	case errors.Is(err, redoubt.ErrInvalidPattern), errors.Is(err, redoubt.ErrInvalidCursor):
-		return resp.AppendError(dst, "ERR "+err.Error())
 	}
-	return appendLibraryError(dst, err)
+	return appendError(dst, err)
 }
 
 // planLS is the plan of LOCK.LS, SEM.LS and STOCK.LS.

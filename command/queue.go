@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -208,7 +207,7 @@ var queueCommands = []*Command{
 			return env.planIDs(args, queue.CancelCmd, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				was, err := queue.ReadCancel(r)
 				if err != nil {
-					return appendQueueError(dst, err)
+					return appendError(dst, err)
 				}
 				dst = resp.AppendArray(dst, len(was))
 				for _, w := range was {
@@ -226,7 +225,7 @@ var wasTexts = map[queue.Was]string{queue.WasAbsent: "absent", queue.WasPending:
 func (env *Env) planQueue(name []byte, cmd func(queue.Keys) redoubt.Cmd, translate Translate) Plan {
 	keys, err := queue.KeysOf(env.Client, string(name))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	c := cmd(keys)
 	return Plan{Cmd: &c, Translate: translate}
@@ -272,14 +271,6 @@ func checkReceipt(receipt string) (fault string) {
 	return length("receipt", receipt, 17, 16+queue.MaxID)
 }
 
-// appendQueueError appends an error of package queue.
-func appendQueueError(dst []byte, err error) []byte {
-	if _, ok := errors.AsType[redoubt.ServerError](err); ok {
-		return appendError(dst, err)
-	}
-	return resp.AppendError(dst, "ERR redoubt: "+strings.TrimPrefix(err.Error(), "queue: "))
-}
-
 func planPut(env *Env, args [][]byte) Plan {
 	m := queue.Message{ID: queue.NewID(), Payload: bytes.Clone(args[2]), Attempts: defaultAttempts}
 	if fault := readPut(&m, args[3:]); fault != "" {
@@ -290,17 +281,17 @@ func planPut(env *Env, args [][]byte) Plan {
 	}
 	keys, err := queue.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	messages := []queue.Message{m}
 	cmd, err := queue.PutCmd(keys, messages)
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		placed, err := queue.ReadPut(r, messages)
 		if err != nil {
-			return appendQueueError(dst, err)
+			return appendError(dst, err)
 		}
 		return resp.AppendBulk(dst, placed[0].ID)
 	}}
@@ -369,7 +360,7 @@ func planSettled(env *Env, name []byte, n int, p queue.Pump) Plan {
 		func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 			pumped, err := queue.ReadPump(r)
 			if err != nil {
-				return appendQueueError(dst, err)
+				return appendError(dst, err)
 			}
 			return resp.AppendInt(dst, int64(n-len(pumped.Refused)))
 		})
@@ -415,7 +406,7 @@ func planNack(env *Env, args [][]byte) Plan {
 func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	flags, err := queue.ReadFlags(r)
 	if err != nil {
-		return appendQueueError(dst, err)
+		return appendError(dst, err)
 	}
 	n := int64(0)
 	for _, yes := range flags {

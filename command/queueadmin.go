@@ -104,7 +104,7 @@ var queueAdminCommands = []*Command{
 					found, err := queue.ReadFind(r, id)
 					switch {
 					case err != nil:
-						return appendQueueError(dst, err)
+						return appendError(dst, err)
 					case found.State == queue.None:
 						return resp.AppendNull(dst, p)
 					case found.State == queue.Done:
@@ -142,7 +142,7 @@ var queueAdminCommands = []*Command{
 			return env.planIDs(args, queue.DeleteCmd, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				was, err := queue.ReadCancel(r)
 				if err != nil {
-					return appendQueueError(dst, err)
+					return appendError(dst, err)
 				}
 				n := int64(0)
 				for _, w := range was {
@@ -168,7 +168,7 @@ var queueAdminCommands = []*Command{
 			return env.planQueue(args[1], queue.StatsCmd, func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 				s, err := queue.ReadStats(r)
 				if err != nil {
-					return appendQueueError(dst, err)
+					return appendError(dst, err)
 				}
 				return appendStats(resp.AppendMap(dst, p, statsPairs), s)
 			})
@@ -222,7 +222,7 @@ var queueAdminCommands = []*Command{
 
 func appendOK(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	if r.Err != nil {
-		return appendQueueError(dst, r.Err)
+		return appendError(dst, r.Err)
 	}
 	return resp.AppendSimple(dst, "OK")
 }
@@ -243,16 +243,16 @@ func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest 
 	}
 	keys, err := queue.KeysOf(env.Client, string(name))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	cmd, err := queue.MessagesCmd(keys, state, int(from), int(n))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 		list, all, err := queue.ReadMessages(r, state)
 		if err != nil {
-			return appendQueueError(dst, err)
+			return appendError(dst, err)
 		}
 		dst = resp.AppendArray(dst, 2)
 		dst = resp.AppendInt(dst, int64(all))
@@ -341,11 +341,11 @@ func planQueueLimit(env *Env, args [][]byte) Plan {
 	}
 	keys, err := queue.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	cmd, err := queue.LimitCmd(keys, l)
 	if err != nil {
-		return Plan{Err: "ERR redoubt: " + strings.TrimPrefix(err.Error(), "queue: ")}
+		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: appendOK}
 }

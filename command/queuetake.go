@@ -53,7 +53,7 @@ func planTake(env *Env, args [][]byte) Plan {
 	}
 	var err error
 	if t.keys, err = queue.KeysOf(env.Client, string(args[1])); err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	t.pump = queue.Pump{Take: queue.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
 	if !t.secret {
@@ -75,7 +75,7 @@ func (env *Env) takeNow(t take) Plan {
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		pumped, err := queue.ReadPump(r)
 		if err != nil {
-			return appendQueueError(dst, err)
+			return appendError(dst, err)
 		}
 		env.bells.heard(t.keys, pumped.Next)
 		if bad := pumped.Burials(); len(bad) > 0 {
@@ -114,7 +114,7 @@ func (env *Env) take(ctx context.Context, t take) Outcome {
 				return resp.AppendError(dst, "ERR redoubt: the server is shutting down")
 			}}
 		}
-		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendQueueError(dst, err) }}
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
 	}
 	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendTaken(dst, taken) }}
 	if t.secret {

@@ -101,7 +101,7 @@ var semaphoreCommands = []*Command{
 		Plan: func(env *Env, args [][]byte) Plan {
 			cmd, err := lock.SemaphoreInfoCmd(env.Client, string(args[1]))
 			if err != nil {
-				return nameFault(err)
+				return refusal(err)
 			}
 			return Plan{Cmd: &cmd, Translate: appendSemaphoreInfo}
 		},
@@ -122,11 +122,11 @@ func planPermit(env *Env, args [][]byte) Plan {
 	}
 	now, err := lock.PermitCmd(env.Client, a.name, int(limit), a.r)
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	release, err := lock.PermitReleaseCmd(env.Client, a.name, a.r.ID)
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	return env.planAcquire(a, way{
 		now:     now,
@@ -141,7 +141,7 @@ func planPermit(env *Env, args [][]byte) Plan {
 func planOfID(id []byte, cmd redoubt.Cmd, err error, translate Translate) Plan {
 	switch {
 	case err != nil:
-		return nameFault(err)
+		return refusal(err)
 	case len(id) == 0 || len(id) > maxID:
 		return Plan{Err: fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(id), maxID)}
 	}

@@ -156,7 +156,7 @@ var stockCommands = []*Command{
 		Plan: func(env *Env, args [][]byte) Plan {
 			keys, err := stock.KeysOf(env.Client, string(args[1]))
 			if err != nil {
-				return nameFault(err)
+				return refusal(err)
 			}
 			cmd := stock.InfoCmd(keys)
 			return Plan{Cmd: &cmd, Translate: appendStock}
@@ -197,7 +197,7 @@ func planCount(env *Env, args [][]byte, name string, least int64, count func(sto
 	}
 	keys, err := stock.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	cmd := count(keys, n)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
@@ -237,7 +237,7 @@ func planReserve(env *Env, args [][]byte) Plan {
 	}
 	keys, err := stock.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	cmd := stock.ReserveCmd(keys, id, n, time.Duration(ttl)*time.Millisecond)
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
@@ -294,7 +294,7 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 	}
 	keys, err := stock.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	cmd := settle(keys, id)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {

@@ -207,7 +207,7 @@ var hashCommands = []*Command{
 func planHash(env *Env, args [][]byte, cmd func(ttlhash.Keys) redoubt.Cmd, read func([]byte, resp.Protocol, redoubt.Reply) ([]byte, error)) Plan {
 	keys, err := ttlhash.KeysOf(env.Client, string(args[1]))
 	if err != nil {
-		return nameFault(err)
+		return refusal(err)
 	}
 	c := cmd(keys)
 	return Plan{Cmd: &c, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {

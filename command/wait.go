@@ -95,7 +95,7 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		if ctx.Err() != nil {
 			err = errors.New("the server is shutting down")
 		}
-		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendLibraryError(dst, err) }}
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
 	}
 	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.r.ID, got) }}
 	if got.Status == lock.Acquired && a.secret {
@@ -120,11 +120,4 @@ func outliving(ctx context.Context, d time.Duration) (longer context.Context, st
 		unhook()
 		cancel()
 	}
-}
-
-func appendLibraryError(dst []byte, err error) []byte {
-	if se, ok := errors.AsType[redoubt.ServerError](err); ok {
-		return appendError(dst, se)
-	}
-	return resp.AppendError(dst, "ERR redoubt: "+err.Error())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // Exit codes. Where sysexits.h has a name for the condition, it is that one's.
@@ -53,6 +54,12 @@ func misusef(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...), hint: true}
 }
 
+// packageName is how errors of the library's root package begin. It is the program's name too.
+var packageName = regexp.MustCompile(`(^|: |\()redoubt: `)
+
+// textOf is an error behind the name of the program.
+func textOf(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
+
 // report prints err and returns the exit code for it.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
@@ -65,7 +72,7 @@ func report(stderr io.Writer, err error) int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintln(stderr, "redoubt:", err)
+	_, _ = fmt.Fprintln(stderr, "redoubt:", textOf(err))
 	if hint {
 		_, _ = fmt.Fprintln(stderr, "Try `redoubt --help`, or `redoubt COMMAND --help`.")
 	}

@@ -107,7 +107,7 @@ for as long as --wait, or there was --no-wait; 126 COMMAND can't be executed; 12
 	flags.BoolVar(&f.fair, "fair", false, "take turns with all others that say so, in the order in which they asked")
 	flags.IntVar(&f.permits, "semaphore", 0, "take one of `N` permits instead of the lock: N commands run at a time")
 	onThisLine(flags, "shared", "fair", "semaphore")
-	f.flags(flags)
+	f.flags(flags, "locks")
 	return cmd
 }
 
