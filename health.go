@@ -283,9 +283,8 @@ func (h *health) ask() {
 	h.asked = false
 }
 
-// ping returns nil when the server has answered. It is flagged Blocking to get a
-// connection of its own: those for other commands may all be in use, by calls that
-// take long.
+// ping returns nil when the server has answered. The PING is flagged Blocking, which gets
+// it a connection of its own: long calls may use all the others.
 func (h *health) ping(ctx context.Context) error {
 	h.mu.Lock()
 	key := h.key

@@ -1,5 +1,5 @@
-// Package scheme knows the URLs that Redoubt takes, and has one wording for those that a
-// door doesn't take. A door is a function, a command or a flag that is given a URL.
+// Package scheme knows the URLs that Redoubt takes. A door is a function, a command or a flag
+// that takes URLs, and every door refuses the others in the same words.
 package scheme
 
 import (
@@ -34,8 +34,8 @@ type Door struct {
 	Name string
 	// Takes are the schemes that it takes.
 	Takes []string
-	// Sentinel, Cluster and Embedded say what to do with URLs of these kinds, where it
-	// doesn't take them.
+	// Sentinel, Cluster and Embedded say what to do with a URL of that kind, if the door
+	// doesn't take it.
 	Sentinel, Cluster, Embedded string
 }
 
