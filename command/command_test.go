@@ -95,7 +95,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"LIMIT.USE":     {{"}", "1"}, {"n", "-1"}, {"n", "x"}, {"n", "4503599627370497"}},
 		"LOCK.ACQUIRE": {
 			{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "BLOCK"}, {"n", "1", "BLOCK", "x"}, {"n", "1", "BLOCK", "-1"},
-			{"n", "1", "ID", ""}, {"n", "1", "ID", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
+			{"n", "1", "ID", ""}, {"n", "1", "OWNER", long}, {"n", "1", "LABEL", long}, {"n", "1", "NONE", "x"},
 			{"n", "1", "SHARED", "SHARED"}, {"n", "1", "FAIR", "SHARED"},
 		},
 		"LOCK.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}, {"n", "", "1"}},
@@ -106,7 +106,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"SEM.ACQUIRE": {
 			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1000001", "1"}, {"n", "1", "x"}, {"n", "1", "0"},
 			{"n", "1", "1", "BLOCK"}, {"n", "1", "1", "BLOCK", "x"}, {"n", "1", "1", "BLOCK", "-1"}, {"n", "1", "1", "ID", ""},
-			{"n", "1", "1", "ID", long}, {"n", "1", "1", "LABEL", long}, {"n", "1", "1", "SHARED"},
+			{"n", "1", "1", "OWNER", long}, {"n", "1", "1", "LABEL", long}, {"n", "1", "1", "SHARED"},
 		},
 		"SEM.EXTEND":  {{"}", "id", "1"}, {"n", "id", "x"}, {"n", "id", "0"}, {"n", "", "1"}},
 		"SEM.RELEASE": {{"}", "id"}, {"n", ""}},

@@ -33,7 +33,7 @@ func acquireErrors(own ...string) []string {
 		docInteger,
 		docTTL,
 		docBlock,
-		docID,
+		docID + ", also for OWNER",
 		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
 		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
 		docBlockElse,
@@ -54,7 +54,10 @@ var (
 var acquireArgs = []Arg{
 	{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
 	blockArg("others hold it"),
-	{Name: "id", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
+	{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
+		{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
+		{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
+	}},
 	{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
 }
 
@@ -172,7 +175,7 @@ func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault st
 				return fault
 			}
 			a.blocks = true
-		case is("ID") && a.r.ID == "":
+		case (is("ID") || is("OWNER")) && a.r.ID == "":
 			if len(value) < 1 || len(value) > maxID {
 				return fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(value), maxID)
 			}

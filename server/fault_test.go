@@ -25,7 +25,7 @@ func TestFaults(t *testing.T) {
 		_, addr := start(t, b.URL)
 		w := dial(t, addr)
 		syntax := func(at string) string {
-			return "-ERR syntax error at \"" + at + "\"; want LOCK.ACQUIRE name ttl_ms [BLOCK block_ms] [ID id] [LABEL label] [SHARED | FAIR]\r\n"
+			return "-ERR syntax error at \"" + at + "\"; want LOCK.ACQUIRE name ttl_ms [BLOCK block_ms] [ID id | OWNER owner] [LABEL label] [SHARED | FAIR]\r\n"
 		}
 		for _, c := range []struct{ command, reply string }{
 			{"LOCK.ACQUIRE", "-ERR wrong number of arguments for 'lock.acquire' command\r\n"},

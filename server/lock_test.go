@@ -69,7 +69,7 @@ func TestLock(t *testing.T) {
 
 		// One acquisition, asked for twice.
 		_, first := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine"))
-		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "ID", "mine", "BLOCK", "0"))
+		_, second := held(t, o.do("LOCK.ACQUIRE", name, "60000", "OWNER", "mine", "BLOCK", "0"))
 		if first != second || first <= fence {
 			t.Errorf("fences %d and %d after %d, want the same, and larger", first, second, fence)
 		}

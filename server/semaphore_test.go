@@ -18,7 +18,7 @@ func TestSemaphore(t *testing.T) {
 
 		first, fence := held(t, a.do("sem.acquire", name, "2", "60000", "label", "web-1"))
 		_, second := held(t, a.do("SEM.ACQUIRE", name, "2", "60000", "ID", "mine"))
-		if _, again := held(t, o.do("SEM.ACQUIRE", name, "2", "60000", "ID", "mine")); again != second || second <= fence {
+		if _, again := held(t, o.do("SEM.ACQUIRE", name, "2", "60000", "OWNER", "mine")); again != second || second <= fence {
 			t.Errorf("fences %d and again %d after %d, want the same, and larger", second, again, fence)
 		}
 		o.want("_\r\n", "SEM.ACQUIRE "+name+" 2 60000")
