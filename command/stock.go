@@ -121,11 +121,11 @@ var stockCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "What became of the reservation: `committed`, its units are sold; `expired`, it ran out before, and its units are back on sale; `cancelled`; `absent`, there is none, or it was over more than an hour ago. Repeating the command within an hour gives the same answer.",
+		Reply:      "Integer: 1 when the units are sold. Otherwise nothing is: 0 when the reservation ran out, and its units are back on sale; -1 when it was cancelled; -2 when there is none, or it was over more than an hour ago. Repeating the command within an hour gives the same answer.",
 		Errors:     stockErrors(docStockID),
-		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "\"committed\""}},
+		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CommitCmd)
+			return planSettle(env, args, stock.CommitCmd, stock.Committed)
 		},
 	}),
 	stockCommand(Command{
@@ -135,11 +135,11 @@ var stockCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "What became of the reservation: `cancelled`, its units are back on sale; `expired`, they were back before; `committed`, they are sold, and stay so; `absent`, there is none, or it was over more than an hour ago: a STOCK.RESERVE with the same ID that is still under way takes nothing. Repeating the command within an hour gives the same answer.",
+		Reply:      "Integer: 1 when the units are back on sale; 0 when the reservation ran out, and they were back before; -1 when it was committed: the units are sold, and stay so; -2 when there is none, or it was over more than an hour ago: a STOCK.RESERVE with the same ID that is still under way takes nothing. Repeating the command within an hour gives the same answer.",
 		Errors:     stockErrors(docStockID),
-		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "\"cancelled\""}},
+		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CancelCmd)
+			return planSettle(env, args, stock.CancelCmd, stock.Cancelled)
 		},
 	}),
 	stockCommand(Command{
@@ -282,12 +282,7 @@ func appendReserved(dst []byte, p resp.Protocol, id string, n int64, a stock.Att
 	}
 }
 
-// settledWords say what became of a reservation.
-var settledWords = map[stock.Status]string{
-	stock.Committed: "committed", stock.Cancelled: "cancelled", stock.Expired: "expired", stock.None: "absent",
-}
-
-func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt.Cmd) Plan {
+func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt.Cmd, want stock.Status) Plan {
 	id := string(args[2])
 	if stock.CheckID(id) != nil {
 		return idFault(id)
@@ -302,7 +297,16 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 		if err != nil {
 			return appendError(dst, err)
 		}
-		return resp.AppendBulk(dst, settledWords[got])
+		n := int64(-1) // settled the other way
+		switch got {
+		case want:
+			n = 1
+		case stock.Expired:
+			n = 0
+		case stock.None:
+			n = -2
+		}
+		return resp.AppendInt(dst, n)
 	}}
 }
 
