@@ -36,7 +36,7 @@ endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
 
 .PHONY: test
-test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache and redis-py, and installs them where it can
+test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them where it can
 	$(call run-tests,test,-short -p 3 -parallel 8,3m,left out: the race detector and what takes long: make test-all)
 
 .PHONY: test-all
@@ -59,6 +59,8 @@ test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-
 	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
 	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./server
 
+# ioredis is in no package of Debian; npm installs the version in package-lock.json.
+CLIENTS := tests/testdata/clients
 # The tests look for a Python module in both places, because the first python3 may not be the system's.
 .PHONY: needed
 needed:
@@ -68,17 +70,20 @@ needed:
 	for module in pymemcache redis; do \
 		python3 -c "import $$module" 2>/dev/null || /usr/bin/python3 -c "import $$module" 2>/dev/null || missing="$$missing python3-$$module"; \
 	done; \
-	if test -z "$$missing"; then exit 0; fi; \
-	if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+	command -v node >/dev/null && command -v npm >/dev/null || missing="$$missing nodejs npm"; \
+	if test -z "$$missing"; then :; \
+	elif command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
 		echo "== installing $$missing"; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
 	else \
 		echo "The tests need programs that are not installed. Debian's packages of them: $$missing"; \
 		echo "  Debian, Ubuntu: sudo apt-get install $$missing"; \
-		echo "  Fedora:         sudo dnf install valkey-compat-redis memcached python3-pymemcache python3-redis"; \
-		echo "  macOS:          brew install redis memcached; python3 -m pip install pymemcache redis"; \
+		echo "  Fedora:         sudo dnf install valkey-compat-redis memcached python3-pymemcache python3-redis nodejs npm"; \
+		echo "  macOS:          brew install redis memcached node; python3 -m pip install pymemcache redis"; \
 		exit 1; \
 	fi
+	@cd $(CLIENTS) && cmp -s package-lock.json node_modules/.installed || { \
+		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed; }
 
 .PHONY: check
 check: format lint tidy generated cross fuzz ## Everything else that a change must pass

@@ -120,7 +120,7 @@ var geoCommands = []*Command{
 		Args:       []Arg{geoName, named(geoMember, "member1"), named(geoMember, "member2"), optional(geoUnit)},
 		Reply:      "Bulk string: the distance along the great circle in the unit, metres by default, with four decimals. Null when one of them is not in the index.",
 		Errors:     []string{docSyntax, docMember},
-		Examples:   []Example{{"GEOIDX.DIST taxis taxi:1 taxi:2 KM", "\"1.8943\""}},
+		Examples:   []Example{{"GEOIDX.DIST taxis taxi:1 taxi:2 KM", "\"1.8929\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			unit, ok := geo.Metre, true
 			if len(args) == 5 {
