@@ -55,18 +55,21 @@ func (l *library) exclusion(t *testing.T, name string) {
 
 func (l *library) wakeUp(t *testing.T, name string) {
 	a, b := mutex(t, l.a, lock.Options{}), mutex(t, l.b, lock.Options{})
-	x, err := a.Acquire(within(t), name)
-	must(t, err)
-	done := promptly(t, func() error {
-		y, err := b.Acquire(within(t), name)
-		if err == nil {
-			err = y.Release(t.Context())
-		}
-		return err
-	})
-	waiting(t, a, name, 1)
-	must(t, x.Release(t.Context()))
-	must(t, <-done)
+	for i := range 5 { // on all servers
+		name := fmt.Sprint(name, i)
+		x, err := a.Acquire(within(t), name)
+		must(t, err)
+		done := promptly(t, func() error {
+			y, err := b.Acquire(within(t), name)
+			if err == nil {
+				err = y.Release(t.Context())
+			}
+			return err
+		})
+		waiting(t, a, name, 1)
+		must(t, x.Release(t.Context()))
+		must(t, <-done)
+	}
 }
 
 // promptly runs f on a goroutine of its own.
