@@ -34,7 +34,7 @@ func TestCluster(t *testing.T) {
 				got <- b.Do(t.Context(), name, func(context.Context) error { return nil })
 			}()
 			eventually(t, "the other waits", func() bool {
-				info, err := a.Inspect(t.Context(), name)
+				info, err := a.Info(t.Context(), name)
 				return err == nil && info.Waiters == 1
 			})
 			released := time.Now()

@@ -83,7 +83,7 @@
 //
 // # Who holds what
 //
-// Inspect tells who holds a name, since when, with which token, and how many wait.
+// Info tells who holds a name, since when, with which token, and how many wait.
 // List goes over all names that are held. ForceRelease takes a lock away from a
 // holder that has stopped and can't release it.
 //

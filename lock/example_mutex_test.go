@@ -154,7 +154,7 @@ func ExampleOptions_fair() {
 			}
 		})
 		for waiting := int64(0); waiting <= int64(i); { // before the next one comes
-			info, err := locks.Inspect(ctx, "counter")
+			info, err := locks.Info(ctx, "counter")
 			if err != nil {
 				panic(err)
 			}

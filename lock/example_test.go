@@ -235,7 +235,7 @@ func ExampleMutex_ForceRelease() {
 		}
 		fmt.Println("released:", released)
 	}
-	info, err := locks.Inspect(ctx, "orders:42")
+	info, err := locks.Info(ctx, "orders:42")
 	if err != nil {
 		panic(err)
 	}

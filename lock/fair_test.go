@@ -52,7 +52,7 @@ func (r *row) waiting(n int) {
 	r.t.Helper()
 	inspector := r.mutex(r.client(), lock.Options{})
 	eventually(r.t, fmt.Sprint(n, " wait"), func() bool {
-		info, err := inspector.Inspect(r.t.Context(), r.name)
+		info, err := inspector.Info(r.t.Context(), r.name)
 		return err == nil && info.Waiters == int64(n)
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ForceRelease takes the lock called name away from whoever holds it with the
-// fencing token fence, as [Mutex.Inspect] shows it, and wakes one waiter. It
+// fencing token fence, as [Mutex.Info] shows it, and wakes one waiter. It
 // reports false, and does nothing, when nobody holds it with that token any more:
 // a later holder is never hit. Readers share a token, and all who read with it
 // lose the lock.

@@ -69,9 +69,9 @@ func TestForceRelease(t *testing.T) {
 				}()
 				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
 				eventually(t, "the other waits", func() bool {
-					of, err := locks.Inspect(t.Context(), t.Name())
+					of, err := locks.Info(t.Context(), t.Name())
 					must(t, err)
-					ofPermits, err := permits.Inspect(t.Context(), t.Name())
+					ofPermits, err := permits.Info(t.Context(), t.Name())
 					must(t, err)
 					return of.Waiters+ofPermits.Waiters == 1
 				})
@@ -179,7 +179,7 @@ func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
 				t.Errorf("permit %d: %v", i, err)
 			}
 		}
-		if info, err := s.Inspect(t.Context(), t.Name()); err != nil || info.Taken != 599 {
+		if info, err := s.Info(t.Context(), t.Name()); err != nil || info.Taken != 599 {
 			t.Errorf("%d are taken, want 599 (%v)", info.Taken, err)
 		}
 	})
@@ -206,7 +206,7 @@ func TestForceReleaseRefuses(t *testing.T) {
 }
 
 // Who, since when, which token, how long, how many wait: of every kind.
-func TestInspect(t *testing.T) {
+func TestInfo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
@@ -218,11 +218,11 @@ func TestInspect(t *testing.T) {
 				after := w.now(t.Name())
 				other, err := lock.New(w.client(), lock.Options{})
 				must(t, err)
-				info, err := other.Inspect(t.Context(), t.Name())
+				info, err := other.Info(t.Context(), t.Name())
 				must(t, err)
 				holders, held := info.Holders, info.Mode != lock.Free
 				if name == "permit" {
-					info, err := w.semaphore(w.client(), lock.Options{}).Inspect(t.Context(), t.Name())
+					info, err := w.semaphore(w.client(), lock.Options{}).Info(t.Context(), t.Name())
 					must(t, err)
 					holders, held = info.Holders, info.Taken == 1
 				}

@@ -66,17 +66,17 @@ type Info struct {
 	Holders []Holder
 }
 
-// Inspect returns the state of the lock called name: one round trip.
-func (m *Mutex) Inspect(ctx context.Context, name string) (Info, error) {
-	return inspect(ctx, m.client, name)
+// Info returns the state of the lock called name: one round trip.
+func (m *Mutex) Info(ctx context.Context, name string) (Info, error) {
+	return infoOf(ctx, m.client, name)
 }
 
-// Inspect returns the state of the lock called name: one round trip.
-func (rw *RWMutex) Inspect(ctx context.Context, name string) (Info, error) {
-	return inspect(ctx, rw.client, name)
+// Info returns the state of the lock called name: one round trip.
+func (rw *RWMutex) Info(ctx context.Context, name string) (Info, error) {
+	return infoOf(ctx, rw.client, name)
 }
 
-func inspect(ctx context.Context, client *redoubt.Client, name string) (Info, error) {
+func infoOf(ctx context.Context, client *redoubt.Client, name string) (Info, error) {
 	cmd, err := InfoCmd(client, name)
 	if err != nil {
 		return Info{}, err
@@ -118,8 +118,8 @@ type SemaphoreInfo struct {
 	Holders []Holder
 }
 
-// Inspect returns the state of the semaphore called name: one round trip.
-func (s *Semaphore) Inspect(ctx context.Context, name string) (SemaphoreInfo, error) {
+// Info returns the state of the semaphore called name: one round trip.
+func (s *Semaphore) Info(ctx context.Context, name string) (SemaphoreInfo, error) {
 	cmd, err := SemaphoreInfoCmd(s.client, name)
 	if err != nil {
 		return SemaphoreInfo{}, err

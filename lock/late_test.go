@@ -125,9 +125,9 @@ func TestLeaseOfTheLastMomentLasts(t *testing.T) {
 				}()
 				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
 				eventually(t, "it waits", func() bool {
-					of, err := locks.Inspect(t.Context(), t.Name())
+					of, err := locks.Info(t.Context(), t.Name())
 					must(t, err)
-					ofPermits, err := permits.Inspect(t.Context(), t.Name())
+					ofPermits, err := permits.Info(t.Context(), t.Name())
 					must(t, err)
 					return of.Waiters+ofPermits.Waiters == 1
 				})
@@ -255,7 +255,7 @@ func TestFairLeavesTheQueueAfterALostReply(t *testing.T) {
 		if !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Fatalf("AcquireRequest returned %v", err)
 		}
-		info, err := holder.Inspect(t.Context(), t.Name())
+		info, err := holder.Info(t.Context(), t.Name())
 		must(t, err)
 		if info.Waiters != 0 {
 			t.Errorf("%d wait", info.Waiters)

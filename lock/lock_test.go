@@ -152,7 +152,7 @@ func TestExtend(t *testing.T) {
 		if left := time.Until(lease.Deadline()); left < 59*time.Minute {
 			t.Errorf("after Extend(1h) the deadline is in %v", left)
 		}
-		info, err := m.Inspect(t.Context(), t.Name())
+		info, err := m.Info(t.Context(), t.Name())
 		must(t, err)
 		if len(info.Holders) != 1 || info.Holders[0].TTL < 59*time.Minute || info.Fence != lease.Token() {
 			t.Errorf("the server says %+v", info)
@@ -167,7 +167,7 @@ func TestExtend(t *testing.T) {
 		if left := time.Until(lease.Deadline()); left < 58*time.Minute {
 			t.Errorf("after Extend(50ms) the deadline is in %v", left)
 		}
-		if info, err := m.Inspect(t.Context(), t.Name()); err != nil || info.Holders[0].TTL < 58*time.Minute {
+		if info, err := m.Info(t.Context(), t.Name()); err != nil || info.Holders[0].TTL < 58*time.Minute {
 			t.Errorf("after Extend(50ms) the server says %+v (%v)", info, err)
 		}
 		must(t, lease.Release(t.Context()))
@@ -355,7 +355,7 @@ func TestRepeatedRelease(t *testing.T) {
 		if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
-		if info, err := w.mutex(c, lock.Options{}).Inspect(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Fence != next.Token() {
+		if info, err := w.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Fence != next.Token() {
 			t.Errorf("the other's lock is now %+v (%v)", info, err)
 		}
 		must(t, next.Release(t.Context()))

@@ -271,7 +271,7 @@ func (e *episode) near(what string, got, want time.Duration) {
 	}
 }
 
-// look compares the hash and what Inspect says with the model.
+// look compares the hash and what Info says with the model.
 func (e *episode) look() {
 	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
 	must(e.T, err)

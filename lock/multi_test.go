@@ -124,7 +124,7 @@ func TestMultiWaitsInOrder(t *testing.T) {
 				got <- lease
 			}()
 			eventually(t, "it waits", func() bool {
-				info, err := m.Inspect(t.Context(), names[1])
+				info, err := m.Info(t.Context(), names[1])
 				return err == nil && info.Waiters == 1
 			})
 			fence := busyFor(t, m, names[0]).Fence
@@ -176,7 +176,7 @@ func TestCancelledMultiGivesAllBack(t *testing.T) {
 			gone <- err
 		}()
 		eventually(t, "it waits", func() bool {
-			info, err := m.Inspect(t.Context(), names[2])
+			info, err := m.Info(t.Context(), names[2])
 			return err == nil && info.Waiters == 1
 		})
 		cancel()
@@ -186,7 +186,7 @@ func TestCancelledMultiGivesAllBack(t *testing.T) {
 		must(t, single.Release(t.Context()))
 		for _, name := range names {
 			eventually(t, "it is free", func() bool {
-				info, err := m.Inspect(t.Context(), name)
+				info, err := m.Info(t.Context(), name)
 				return err == nil && info.Mode == lock.Free && info.Waiters == 0
 			})
 		}

@@ -43,7 +43,7 @@ const MaxMasters = 15
 // have replicas that take over. See the package documentation on processes that
 // pause and on clocks that jump; one clock that jumps costs one master.
 //
-// On each master it is the lock of a [Mutex] of the same name there. Its Inspect
+// On each master it is the lock of a [Mutex] of the same name there. Its Info
 // shows that master's token, which may be smaller than the lease's. A Mutex on the
 // client of one master shares that client's place among those who wait there: use
 // another Client for it, or other names. All methods may

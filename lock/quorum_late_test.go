@@ -143,7 +143,7 @@ func TestQuorumsOnTheSameMastersEnterEachOther(t *testing.T) {
 	must(t, err)
 	must(t, a.Do(t.Context(), "lock", func(ctx context.Context) error {
 		eventually(t, "the first master has it, too", func() bool { // a majority is enough for Do
-			info, err := first.Inspect(ctx, "lock")
+			info, err := first.Info(ctx, "lock")
 			return err == nil && info.Count == 1
 		})
 		if lease, busy, err := fewer.TryAcquire(ctx, "lock"); lease != nil || busy == nil {

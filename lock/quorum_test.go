@@ -296,7 +296,7 @@ func TestQuorumTakenAwayByForce(t *testing.T) {
 			client := clienttest.New(t, conn, "")
 			mutex, err := lock.New(client, lock.Options{})
 			must(t, err)
-			info, err := mutex.Inspect(t.Context(), "lock")
+			info, err := mutex.Info(t.Context(), "lock")
 			must(t, err)
 			if released, err := mutex.ForceRelease(t.Context(), "lock", info.Fence); !released || err != nil {
 				t.Fatalf("master %d: %t, %v", i, released, err)

@@ -100,7 +100,7 @@ func TestReadLeases(t *testing.T) {
 		if a.Token() != first.Token() || b.Token() != first.Token() {
 			t.Errorf("readers have tokens %d and %d, want that of the last writer, %d", a.Token(), b.Token(), first.Token())
 		}
-		info, err := rw.Inspect(t.Context(), t.Name())
+		info, err := rw.Info(t.Context(), t.Name())
 		must(t, err)
 		if info.Mode != lock.Shared || info.Count != 2 || len(info.Holders) != 2 || info.Holders[0].Label != "rw" || info.Fence != first.Token() {
 			t.Errorf("info is %+v", info)
@@ -136,7 +136,7 @@ func TestNoZombieReaders(t *testing.T) {
 		zombie, live := take(t, readers{dead}, t.Name()), try(t, readers{rw}, t.Name())
 		<-zombie.Done()
 		eventually(t, "one reads", func() bool {
-			info, err := rw.Inspect(t.Context(), t.Name())
+			info, err := rw.Info(t.Context(), t.Name())
 			return err == nil && info.Count == 1
 		})
 		if err := zombie.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
@@ -155,7 +155,7 @@ func TestNoZombieReaders(t *testing.T) {
 		must(t, lease.Release(t.Context()))
 		// Nor does it come back with the next readers.
 		live = try(t, readers{rw}, t.Name())
-		info, err := rw.Inspect(t.Context(), t.Name())
+		info, err := rw.Info(t.Context(), t.Name())
 		must(t, err)
 		if info.Count != 1 {
 			t.Errorf("%d read, want 1", info.Count)
@@ -184,7 +184,7 @@ func TestWriterPreference(t *testing.T) {
 		}
 		waiters := func(n int64) {
 			eventually(t, "they wait", func() bool {
-				info, err := rw.Inspect(t.Context(), t.Name())
+				info, err := rw.Info(t.Context(), t.Name())
 				return err == nil && info.Waiters == n
 			})
 		}
@@ -269,7 +269,7 @@ func TestAllReadersAreWoken(t *testing.T) {
 			}
 		}
 		eventually(t, "all wait", func() bool {
-			info, err := rw.Inspect(t.Context(), t.Name())
+			info, err := rw.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters == n
 		})
 		released := time.Now()

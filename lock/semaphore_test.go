@@ -83,13 +83,13 @@ func TestPermits(t *testing.T) {
 		if busy == nil || busy.Label != "short" || busy.Fence != b.Token() || busy.Remaining > time.Minute || busy.Remaining < 50*time.Second {
 			t.Errorf("busy is %+v", busy)
 		}
-		info, err := long.Inspect(t.Context(), t.Name())
+		info, err := long.Info(t.Context(), t.Name())
 		must(t, err)
 		if info.Taken != 2 || info.Fence != b.Token() || len(info.Holders) != 2 || info.Holders[0].Label != "short" || info.Holders[1].Fence != a.Token() {
 			t.Errorf("info is %+v", info)
 		}
 		must(t, b.Extend(t.Context(), 2*time.Hour))
-		info, err = long.Inspect(t.Context(), t.Name())
+		info, err = long.Info(t.Context(), t.Name())
 		must(t, err)
 		if info.Holders[0].Fence != a.Token() {
 			t.Errorf("the permit that ends first is %+v", info.Holders[0])
@@ -150,7 +150,7 @@ func TestExpiredPermits(t *testing.T) {
 			<-l.Done()
 		}
 		info := func() lock.SemaphoreInfo {
-			info, err := s.Inspect(t.Context(), t.Name())
+			info, err := s.Info(t.Context(), t.Name())
 			must(t, err)
 			return info
 		}
@@ -197,7 +197,7 @@ func TestEveryPermitWakesAWaiter(t *testing.T) {
 			must(t, <-got)
 		}
 		eventually(t, "the others wait", func() bool {
-			info, err := s.Inspect(t.Context(), t.Name())
+			info, err := s.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters > 0 && info.Taken == 2*n
 		})
 		released := time.Now()

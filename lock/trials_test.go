@@ -286,7 +286,7 @@ func thousandWaiters(t *testing.T, d *faults.Deployment, opts lock.Options) {
 		}
 	}
 	eventually(t, "all wait", func() bool {
-		info, err := holder.Inspect(t.Context(), name)
+		info, err := holder.Info(t.Context(), name)
 		return err == nil && (info.Waiters == clients || info.Waiters == clients*each) // fair ones each for itself
 	})
 	before, began := scriptsRun(t, d), time.Now()
@@ -348,7 +348,7 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 	}
 	eventually(t, "it waits for the last", func() bool {
 		for i := range leases {
-			if info, err := a.Inspect(t.Context(), fmt.Sprint("many", i)); err != nil || info.Waiters != 1 {
+			if info, err := a.Info(t.Context(), fmt.Sprint("many", i)); err != nil || info.Waiters != 1 {
 				return false
 			}
 		}

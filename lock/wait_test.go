@@ -32,7 +32,7 @@ func TestWakeUp(t *testing.T) {
 			got <- lease
 		}()
 		eventually(t, "one process waits", func() bool {
-			info, err := holder.Inspect(t.Context(), name)
+			info, err := holder.Info(t.Context(), name)
 			return err == nil && info.Waiters == 1
 		})
 		if n := conn.Commands.Load(); n != 2 {
@@ -92,7 +92,7 @@ func TestCancelledWaiterPassesOn(t *testing.T) {
 		}()
 		waiters := func(n int64) func() bool {
 			return func() bool {
-				info, err := holder.Inspect(t.Context(), name)
+				info, err := holder.Info(t.Context(), name)
 				return err == nil && info.Waiters == n
 			}
 		}
@@ -139,7 +139,7 @@ func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
 				}
 			})
 			eventually(t, "the first waiter is queued", func() bool {
-				info, err := holder.Inspect(t.Context(), name)
+				info, err := holder.Info(t.Context(), name)
 				return err == nil && info.Waiters == 1
 			})
 			wg.Go(func() {
@@ -183,7 +183,7 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 		})
 		waiters := func(n int64) func() bool {
 			return func() bool {
-				info, err := holder.Inspect(t.Context(), t.Name())
+				info, err := holder.Info(t.Context(), t.Name())
 				return err == nil && info.Waiters == n
 			}
 		}
@@ -219,7 +219,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
 		}()
 		eventually(t, "all wait", func() bool {
-			info, err := holder.Inspect(t.Context(), t.Name())
+			info, err := holder.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters == 21
 		})
 		released := time.Now()
@@ -247,7 +247,7 @@ func TestNobodyWakesTheWaiter(t *testing.T) {
 			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
 		}()
 		eventually(t, "it waits", func() bool {
-			info, err := holder.Inspect(t.Context(), t.Name())
+			info, err := holder.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters == 1
 		})
 		must(t, w.rdb.Del(t.Context(), w.key(t.Name())).Err())
@@ -273,7 +273,7 @@ func TestMutexesOfOneClientWaitTogether(t *testing.T) {
 			})
 		}
 		eventually(t, "one of them waits for all", func() bool {
-			info, err := holder.Inspect(t.Context(), t.Name())
+			info, err := holder.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters == 1 && started.Load() == 5
 		})
 		released := time.Now()

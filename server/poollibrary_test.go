@@ -46,7 +46,7 @@ func (p *poolOf) waitFor(t *testing.T, name string, opts lock.Options) *waiting 
 		w.got <- err
 	}()
 	eventually(t, "it waits", func() bool {
-		info, err := holds.Inspect(t.Context(), name)
+		info, err := holds.Info(t.Context(), name)
 		return err == nil && info.Waiters == 1
 	})
 	return w

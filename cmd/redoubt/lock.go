@@ -41,10 +41,10 @@ type lockFlags struct {
 // below it.
 func newLock() *cobra.Command {
 	cmd := lockCommand("lock NAME [flags] -- COMMAND [ARGS…]")
-	cmd.Short = "Run a command while holding a lock; list, inspect and release locks"
+	cmd.Short = "Run a command while holding a lock; list, look at and release locks"
 	run := lockCommand("run NAME [flags] -- COMMAND [ARGS…]")
 	run.Short = "The same as redoubt lock NAME, for a NAME that is a word like ls"
-	cmd.AddCommand(newLockLS(), newLockInspect(), newLockRelease(), run)
+	cmd.AddCommand(newLockLS(), newLockInfo(), newLockRelease(), run)
 	return cmd
 }
 
@@ -61,7 +61,7 @@ With --shared it holds the lock as a reader: beside other readers, and while no
 plain redoubt lock has it. With --fair those who wait are served in the order in
 which they asked. With --semaphore N up to N commands run at a time.
 
-The words ls, inspect, release and run after lock are commands of their own: a
+The words ls, info, release and run after lock are commands of their own: a
 lock that is called so is taken with redoubt lock run NAME.
 
 COMMAND finds the lock's name in REDOUBT_LOCK_NAME and the fencing token, a

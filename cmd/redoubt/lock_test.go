@@ -77,7 +77,7 @@ func TestReleaseWakesTheNext(t *testing.T) {
 			holds := take(`until [ -e "$1" ]; do sleep 0.02; done`)
 			waiters := func(n int64) func() bool {
 				return func() bool {
-					info, err := locks.Inspect(t.Context(), name)
+					info, err := locks.Info(t.Context(), name)
 					return err == nil && info.Mode != lock.Free && info.Waiters == n
 				}
 			}

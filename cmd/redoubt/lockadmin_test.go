@@ -88,16 +88,16 @@ func TestLockList(t *testing.T) {
 		}
 		mustContain(t, "table", table, "reader and 1 more", "batch 7")
 
-		_, text, _ := runToEnd(t, nil, "lock", "inspect", "deploy", "--backend", url)
-		mustContain(t, "inspect", text, "exclusive", "me ", "HELD BY", strconv.FormatInt(deployState(t, url).Fence, 10))
+		_, text, _ := runToEnd(t, nil, "lock", "info", "deploy", "--backend", url)
+		mustContain(t, "info", text, "exclusive", "me ", "HELD BY", strconv.FormatInt(deployState(t, url).Fence, 10))
 		var one lockState
-		asJSON(t, &one, "lock", "inspect", "geocoder", "--semaphore", "--backend", url, "--json")
+		asJSON(t, &one, "lock", "info", "geocoder", "--semaphore", "--backend", url, "--json")
 		if one.Mode != "semaphore" || one.Count != 1 || one.Holders[0].Label != "batch 7" {
-			t.Errorf("inspect --semaphore: %+v", one)
+			t.Errorf("info --semaphore: %+v", one)
 		}
-		asJSON(t, &one, "lock", "inspect", "nobody's", "--backend", url, "--json")
+		asJSON(t, &one, "lock", "info", "nobody's", "--backend", url, "--json")
 		if one.Mode != "free" || one.Count != 0 || len(one.Holders) != 0 {
-			t.Errorf("inspect of a free lock: %+v", one)
+			t.Errorf("info of a free lock: %+v", one)
 		}
 		for _, let := range []func(){first, second, third, fourth, fifth} {
 			let()
@@ -113,7 +113,7 @@ func TestLockList(t *testing.T) {
 
 func deployState(t *testing.T, url string) (s lockState) {
 	t.Helper()
-	asJSON(t, &s, "lock", "inspect", "deploy", "--backend", url, "--json")
+	asJSON(t, &s, "lock", "info", "deploy", "--backend", url, "--json")
 	return s
 }
 
@@ -167,7 +167,7 @@ func TestLockRelease(t *testing.T) {
 		t.Errorf("two permits: exit %d, %q", code, stderr)
 	}
 	var s lockState
-	asJSON(t, &s, "lock", "inspect", "geo", "--semaphore", "--backend", url, "--json")
+	asJSON(t, &s, "lock", "info", "geo", "--semaphore", "--backend", url, "--json")
 	fence := min(s.Holders[0].Fence, s.Holders[1].Fence)
 	if code, out, stderr := release("geo", "--semaphore", "--force", "--fence", strconv.FormatInt(fence, 10)); code != 0 || !strings.Contains(out, `released semaphore "geo"`) {
 		t.Errorf("a permit: exit %d, %q, %q", code, out, stderr)

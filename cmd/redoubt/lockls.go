@@ -24,7 +24,7 @@ import (
 )
 
 // A lockState is what there is to say of a lock or a semaphore. Its JSON is what
-// ls and inspect print.
+// ls and info print.
 type lockState struct {
 	Name    string        `json:"name"`
 	Mode    string        `json:"mode"` // free, exclusive, shared, semaphore
@@ -203,11 +203,11 @@ func printable(s string) string {
 	return s
 }
 
-func newLockInspect() *cobra.Command {
+func newLockInfo() *cobra.Command {
 	var f serverFlags
 	var semaphore, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect NAME",
+		Use:   "info NAME",
 		Short: "Say who holds a lock or a semaphore, since when, and how many wait",
 		Long: `Say who holds the lock called NAME, or the semaphore with --semaphore: each
 holder's label, since when by the server's clock, for how long unless it renews,
@@ -215,12 +215,12 @@ and its fencing token; and how many processes wait.
 
 Exit codes: 0 told, also of one that is free; 64 wrong usage; 65 the key holds something
 else; 69 no server.`,
-		Example: `  redoubt lock inspect deploy
-  redoubt lock inspect geocoder --semaphore --json`,
+		Example: `  redoubt lock info deploy
+  redoubt lock info geocoder --semaphore --json`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-				s, err := inspectLock(ctx, client, args[0], semaphore)
+				s, err := lookAt(ctx, client, args[0], semaphore)
 				if err != nil {
 					return lockFault(kindOf(semaphore)+" "+strconv.Quote(args[0]), err)
 				}
@@ -249,20 +249,20 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func inspectLock(ctx context.Context, client *redoubt.Client, name string, semaphore bool) (lockState, error) {
+func lookAt(ctx context.Context, client *redoubt.Client, name string, semaphore bool) (lockState, error) {
 	if semaphore {
 		s, err := lock.NewSemaphore(client, lock.Options{})
 		if err != nil {
 			return lockState{}, err
 		}
-		info, err := s.Inspect(ctx, name)
+		info, err := s.Info(ctx, name)
 		return semaphoreStateOf(name, info), err
 	}
 	rw, err := lock.NewRW(client, lock.Options{})
 	if err != nil {
 		return lockState{}, err
 	}
-	info, err := rw.Inspect(ctx, name)
+	info, err := rw.Info(ctx, name)
 	return lockStateOf(name, info), err
 }
 

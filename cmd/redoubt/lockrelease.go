@@ -29,7 +29,7 @@ func newLockRelease() *cobra.Command {
 		Short: "Take a lock away from its holder",
 		Long: `Take the lock called NAME away from whoever holds it, and give it to one that
 waits. With --fence only from the holder with that fencing token, as ls and
-inspect show it; without, from the one that holds it now. Readers share a token
+info show it; without, from the one that holds it now. Readers share a token
 and lose the lock together. With --semaphore NAME is that of a semaphore, and
 --fence says which permit, unless only one is taken.
 
@@ -75,7 +75,7 @@ is held with another token than --fence, and stays so.`,
 func (f *forceFlags) what(name string) string { return kindOf(f.semaphore) + " " + strconv.Quote(name) }
 
 func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name string, stdout, stderr io.Writer) error {
-	before, err := inspectLock(ctx, client, name, f.semaphore)
+	before, err := lookAt(ctx, client, name, f.semaphore)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 		return f.nothing(name, before, stderr)
 	case f.fenced:
 	case f.semaphore && before.Count > 1:
-		return usagef("%s has %d permits taken: name one with --fence; redoubt lock inspect --semaphore shows them", f.what(name), before.Count)
+		return usagef("%s has %d permits taken: name one with --fence; redoubt lock info --semaphore shows them", f.what(name), before.Count)
 	default:
 		fence = before.Holders[0].Fence
 	}
@@ -94,7 +94,7 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 		return err
 	}
 	if !released {
-		now, err := inspectLock(ctx, client, name, f.semaphore)
+		now, err := lookAt(ctx, client, name, f.semaphore)
 		if err != nil {
 			return err
 		}

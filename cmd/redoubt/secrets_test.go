@@ -59,7 +59,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	like := [][]string{
 		{"serve", "--http=", "--listen=127.0.0.1:0", "--fsync=always", "--backend"}, {"serve", "--http=", "--listen=127.0.0.1:0", "--maxmemory=1mb", "--backend"},
 		{"serve", "--http=", "--listen=127.0.0.1:0", "--dir=" + dir, "--backend"}, {"serve", "--listen"}, {"serve", "--listen=127.0.0.1:0", "--http"},
-		{"lock", "ls", "--backend"}, {"lock", "inspect", "x", "--backend"}, {"limit", "peek", "x", "1/s", "--backend"}, {"queue", "ls", "--backend"}, {"stock", "info", "x", "--backend"},
+		{"lock", "ls", "--backend"}, {"lock", "info", "x", "--backend"}, {"limit", "peek", "x", "1/s", "--backend"}, {"queue", "ls", "--backend"}, {"stock", "info", "x", "--backend"},
 		{"cache", "stats", "x", "--backend"}, {"bigkeys", "--backend"}, {"del", "--match=x", "--force", "--backend"}, {}, {"scan"}, {"serve"}, {"lock", "ls"}, {"queue"}, {"nope"},
 	}
 	for i, server := range servers {

@@ -279,7 +279,7 @@ func (c *cli) semaphore(t *testing.T, name string) error {
 	permits, err := lock.NewSemaphore(c.seen, lock.Options{})
 	must(t, err)
 	await.Soon(t, "one waits", func() bool {
-		info, err := permits.Inspect(t.Context(), name)
+		info, err := permits.Info(t.Context(), name)
 		must(t, err)
 		return info.Waiters == 1
 	})

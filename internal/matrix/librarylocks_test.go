@@ -84,7 +84,7 @@ func promptly(t *testing.T, f func() error) <-chan error {
 func waiting(t *testing.T, m *lock.Mutex, name string, n int64) {
 	t.Helper()
 	await.Soon(t, fmt.Sprint(n, " wait"), func() bool {
-		info, err := m.Inspect(t.Context(), name)
+		info, err := m.Info(t.Context(), name)
 		must(t, err)
 		return info.Waiters == n
 	})
@@ -168,7 +168,7 @@ func (l *library) semaphore(t *testing.T, name string) {
 		return err
 	})
 	await.Soon(t, "one waits", func() bool {
-		info, err := a.Inspect(t.Context(), name)
+		info, err := a.Info(t.Context(), name)
 		must(t, err)
 		return info.Waiters == 1
 	})
