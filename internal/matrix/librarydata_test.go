@@ -190,7 +190,10 @@ func (l *library) cacheCold(t *testing.T, name string) {
 	loading, open := make(chan struct{}, 100), make(chan struct{})
 	s := &source{slow: func() {
 		loading <- struct{}{}
-		<-open
+		select {
+		case <-open:
+		case <-t.Context().Done():
+		}
 	}}
 	s.value.Store("v")
 	get := func(c *cache.Cache[string, string]) {
@@ -199,6 +202,7 @@ func (l *library) cacheCold(t *testing.T, name string) {
 		}
 	}
 	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
 	for range 10 {
 		wg.Go(func() { get(a) })
 	}

@@ -72,11 +72,13 @@ func (l *library) wakeUp(t *testing.T, name string) {
 	}
 }
 
-// promptly runs f on a goroutine of its own.
+// promptly runs f on a goroutine of its own, which the test waits for at its end.
 func promptly(t *testing.T, f func() error) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- f() })
+	t.Cleanup(wg.Wait)
 	return done
 }
 
@@ -99,6 +101,7 @@ func (l *library) fairness(t *testing.T, name string) {
 		mu     sync.Mutex
 		served []int
 	)
+	t.Cleanup(wg.Wait)
 	for i, m := range []*lock.Mutex{b, a, b, b, a} {
 		wg.Go(func() {
 			y, err := m.Acquire(within(t), name)

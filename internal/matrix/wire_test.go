@@ -188,6 +188,7 @@ func (p *pair) fairness(t *testing.T, name string) {
 		mu     sync.Mutex
 		served []int
 	)
+	t.Cleanup(wg.Wait)
 	for i, c := range []wire{p.b, p.a, p.b, p.b, p.a} {
 		wg.Go(func() {
 			id, _, err := c.grant(t, "LOCK.ACQUIRE "+name+" 120000 FAIR BLOCK 0")
