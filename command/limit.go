@@ -236,6 +236,9 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 		Instead: func() Plan { return now },
 		Wait: func(ctx context.Context) Outcome {
 			d, err := waitFor(ctx, l, c.name, int(c.n))
+			if errors.Is(err, ErrUnblocked) {
+				return unblockedOutcome()
+			}
 			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
 				if err != nil {
 					return appendError(dst, err)
@@ -264,10 +267,13 @@ func waitFor(ctx context.Context, l *ratelimit.Limiter, name string, n int) (rat
 	select {
 	case <-timer.C:
 		return r.Decision, nil
-	case <-ctx.Done():
+	case <-Waiting(ctx).Done():
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		_ = r.Cancel(back) // or else the place stays empty
+		if Unblocked(ctx) != nil {
+			return ratelimit.Decision{}, ErrUnblocked // there is no reply for a place that comes too late
+		}
 		return ratelimit.Decision{}, errors.New("the server is shutting down")
 	}
 }

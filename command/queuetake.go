@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -108,6 +109,9 @@ func appendTaken(dst []byte, taken []queue.Taken) []byte {
 // take waits for messages on behalf of a client.
 func (env *Env) take(ctx context.Context, t take) Outcome {
 	taken, err := env.await(ctx, t)
+	if errors.Is(err, ErrUnblocked) {
+		return unblockedOutcome()
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
@@ -142,13 +146,17 @@ func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
 	e.expect(p.Next)
 	owes := false
 	defer func() { e.leave(owes) }()
+	waiting := Waiting(ctx)
 	for {
 		select {
 		case <-e.c:
 		case <-over:
 			return nil, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-waiting.Done():
+			if errors.Is(Unblocked(ctx), ErrTimedOut) {
+				return nil, nil
+			}
+			return nil, context.Cause(waiting)
 		}
 		e.looks()
 		if p, err = env.pump(ctx, t); err != nil {

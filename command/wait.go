@@ -73,10 +73,10 @@ const undoTimeout = 3 * time.Second
 
 // acquire waits for a lock on behalf of a client.
 func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
-	wait := ctx
+	wait := Waiting(ctx)
 	if a.block > 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, a.block)
+		wait, cancel = context.WithTimeout(wait, a.block)
 		defer cancel()
 	}
 	// Who made the id may ask again with it on another connection before the end of
@@ -88,8 +88,11 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 			env.undo(ctx, w.release) // before the answer, after which it may be asked for again
 		}
 		if ctx.Err() == nil && wait.Err() != nil {
-			// Out of time. Should the last attempt have landed all the same,
-			// it has been taken back.
+			// Out of time, or unblocked. Should the last attempt have landed all the
+			// same, it has been taken back.
+			if errors.Is(Unblocked(ctx), ErrUnblocked) {
+				return unblockedOutcome()
+			}
 			return Outcome{Append: resp.AppendNullArray}
 		}
 		if ctx.Err() != nil {

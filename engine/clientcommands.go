@@ -277,5 +277,7 @@ func cmdClientNoEvict(c *call) {
 	c.ok()
 }
 
-func cmdClientPause(c *call) { c.err("ERR CLIENT PAUSE is not supported by this engine") }
-func cmdClientHelp(c *call)  { c.help() }
+func cmdClientPause(c *call) {
+	c.err("ERR redoubt: CLIENT PAUSE is not supported by the embedded engine, which nothing is replicated from: to stop clients, end the server")
+}
+func cmdClientHelp(c *call) { c.help() }

@@ -237,7 +237,8 @@ func (t *tracker) tell(c *call, keys ...[]byte) {
 	to := t.s
 	if t.redirect != 0 {
 		if to = t.s.e.clients.get(t.redirect); to == nil {
-			if !t.broken.Swap(true) && t.s.pushProtocol() == resp.RESP3 {
+			t.broken.Store(true)
+			if t.s.pushProtocol() == resp.RESP3 {
 				b := resp.AppendPush(nil, resp.RESP3, 2)
 				b = resp.AppendBulk(b, "tracking-redir-broken")
 				t.s.deliver(resp.AppendInt(b, t.redirect))

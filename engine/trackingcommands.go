@@ -71,7 +71,7 @@ func (t *tracker) replace(old *tracker) string {
 	case t.broadcast && (t.optIn || t.optOut):
 		return "OPTIN and OPTOUT are not compatible with BCAST"
 	case t.optIn && t.optOut:
-		return "You can't use both OPTIN mode and OPTOUT mode"
+		return "You can't specify both OPTIN mode and OPTOUT mode"
 	case old != nil && (t.optIn && old.optOut || t.optOut && old.optIn):
 		return "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
 	}
@@ -104,7 +104,7 @@ func overlap(p, q []byte) bool { return bytes.HasPrefix(p, q) || bytes.HasPrefix
 
 func cmdClientCaching(c *call) {
 	t := c.s.tracker.Load()
-	if t == nil || !t.optIn && !t.optOut {
+	if t == nil {
 		c.err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 		return
 	}

@@ -62,8 +62,10 @@ type Dedicated struct {
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
 
-	id        atomic.Int64 // what the server calls the connection; 0: not known; see SendBlocking
-	listening atomic.Bool  // monitor, or counts is not zero
+	id        atomic.Int64           // what the server calls the connection; 0: not known; see SendBlocking
+	listening atomic.Bool            // monitor, or counts is not zero
+	monitors  atomic.Bool            // monitor
+	shown     [families]atomic.Int64 // counts
 }
 
 // OpenDedicated opens a connection for listener and runs setup on it: a
@@ -142,6 +144,13 @@ func (d *Dedicated) Close() { d.link.close(errClosed) }
 // of MONITOR. It may be called by any goroutine.
 func (d *Dedicated) Listening() bool { return d.listening.Load() }
 
+// Subscriptions returns how many subscriptions of a family there are. It may be called by any
+// goroutine.
+func (d *Dedicated) Subscriptions(family Subscription) int64 { return d.shown[family].Load() }
+
+// Monitors reports whether lines of MONITOR may come. It may be called by any goroutine.
+func (d *Dedicated) Monitors() bool { return d.monitors.Load() }
+
 // alive reports whether the connection is not known to have ended.
 func (d *Dedicated) alive() bool {
 	d.link.mu.Lock()
@@ -189,6 +198,7 @@ func (d *Dedicated) deliver(raw []byte) error {
 		}
 		if e.expect.Monitor {
 			d.monitor = true
+			d.monitors.Store(true)
 			d.listening.Store(true)
 		}
 	}

@@ -103,6 +103,9 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 	default:
 		d.counts[family] = rest
 	}
+	for f := range d.counts {
+		d.shown[f].Store(d.counts[f])
+	}
 	d.listening.Store(d.monitor || d.counts != [families]int64{})
 	d.push(raw)
 	if !expected {

@@ -79,6 +79,8 @@ func (s *staller) serve(conn net.Conn) {
 			switch words[0] {
 			case "SET":
 				reply = "+OK\r\n"
+			case "PING":
+				reply = bulk(words[len(words)-1])
 			case "MGET":
 				s.mu.Lock()
 				reply = "+shared\r\n"

@@ -68,8 +68,8 @@ func (s *Server) makeHandlers() map[string]*handler {
 	add(handler{run: (*session).discard, arity: 1}, "discard")
 	add(handler{run: (*session).watch}, "watch")
 
-	add(handler{run: (*session).occupy},
-		"debug", "readonly", "readwrite", "asking")
+	add(handler{run: (*session).occupy}, "debug", "asking")
+	add(handler{run: (*session).readOnly}, "readonly", "readwrite")
 	add(handler{run: (*session).blockingCommand},
 		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
 	add(handler{run: (*session).stream}, "xread", "xreadgroup")
@@ -153,6 +153,7 @@ func (c *session) mute() {
 
 // special is dispatch for everything but the plainest case.
 func (c *session) special(h *handler, args [][]byte, raw []byte) {
+	c.note(args)
 	if c.scanner.Inline() {
 		raw = resp.AppendCommand(nil, args...)
 	}

@@ -128,6 +128,9 @@ func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	protocol := c.protocol
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
 		reply := c.blocked(ctx, place, protocol, raw)
+		if bytes.HasPrefix(reply, unblockedCode) || isNull(reply) {
+			_ = command.Unblocked(ctx) // it is the answer
+		}
 		c.quit = c.quit || len(reply) == 0
 		return command.Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return append(dst, reply...) }}
 	}})
@@ -151,6 +154,13 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 		kill()
 	}
 	place.moved = func() { end(errMoved) }
+	defer context.AfterFunc(command.Waiting(ctx), func() {
+		if how := context.Cause(command.Waiting(ctx)); errors.Is(how, command.ErrTimedOut) {
+			end(proxy.ErrTimeout)
+		} else {
+			end(how)
+		}
+	})()
 	c.place.Store(place)
 	defer c.place.Store(nil)
 	t := tries(place.node)
@@ -158,7 +168,7 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 		x, err := t.borrow(ended, protocol)
 		if err != nil {
 			if ended.Err() != nil {
-				return unblocked(context.Cause(ended))
+				return unblocked(context.Cause(ended), protocol)
 			}
 			return c.notBorrowed(t.node, err)
 		}
@@ -169,21 +179,21 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 		switch {
 		case err != nil || !redirects(t.node, reply):
 		case ended.Err() != nil:
-			return unblocked(context.Cause(ended))
+			return unblocked(context.Cause(ended), protocol)
 		case t.again(ended, reply):
 			continue
 		default:
 			return proxy.DisagreedReply()
 		}
-		return c.afterBlock(ended, t.node, reply, err)
+		return c.afterBlock(ended, t.node, protocol, reply, err)
 	}
 }
 
 // afterBlock is the reply to a command that has waited on a server.
-func (c *session) afterBlock(ended context.Context, n *proxy.Node, reply []byte, err error) []byte {
+func (c *session) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
 	switch {
 	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !proxy.MayHaveRun(reply)):
-		return unblocked(context.Cause(ended))
+		return unblocked(context.Cause(ended), protocol)
 	case err == nil, len(reply) > 0:
 		return reply
 	}
@@ -192,9 +202,21 @@ func (c *session) afterBlock(ended context.Context, n *proxy.Node, reply []byte,
 
 var unblockedCode = []byte("-UNBLOCKED ")
 
+// isNull reports whether a reply is a null of either protocol, as that of a command whose time has run
+// out.
+func isNull(raw []byte) bool {
+	return bytes.HasPrefix(raw, []byte("*-1")) || bytes.HasPrefix(raw, []byte("$-1")) || bytes.HasPrefix(raw, []byte("_"))
+}
+
 // unblocked is the reply to a command that waits no more, and has done nothing. At the end of the
 // server there is none, and the client is closed, as by Redis.
-func unblocked(cause error) []byte {
+func unblocked(cause error, p resp.Protocol) []byte {
+	switch {
+	case errors.Is(cause, command.ErrUnblocked):
+		return resp.AppendError(nil, command.UnblockedReply)
+	case errors.Is(cause, proxy.ErrTimeout):
+		return resp.AppendNullArray(nil, p)
+	}
 	for _, own := range []error{errMoved, errUnheard} {
 		if errors.Is(cause, own) {
 			return resp.AppendError(nil, "UNBLOCKED redoubt: "+own.Error()+": ask again")

@@ -30,6 +30,10 @@ func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any,
 	if err != nil {
 		return nil, err
 	}
+	return askOn(ctx, u, args...)
+}
+
+func askOn(ctx context.Context, u *proxy.Upstream, args ...string) (any, error) {
 	a := &asker{raw: make(chan []byte, 1)}
 	if err := u.Send(a, 0, 1, resp.AppendCommand(nil, args...)); err != nil {
 		return nil, err

@@ -85,32 +85,21 @@ func TestNoLeak(t *testing.T) {
 		c.silent()
 		a.silent()
 	})
-	t.Run("CLIENT TRACKING in RESP2", func(t *testing.T) {
-		const needs = "-ERR redoubt: CLIENT TRACKING needs RESP3, in which invalidations are sent\r\n"
-		a := dial(t, addr)
-		a.want(needs, "CLIENT TRACKING ON")
-		a.want("+OK\r\n", "CLIENT TRACKING OFF")
-		a.want("+OK\r\n", "WATCH k") // on a connection of its own
-		a.want(needs, "CLIENT TRACKING ON BCAST")
-		_ = a.do("HELLO", "3")
-		if got := a.do("CLIENT", "TRACKING", "ON", "NOSUCH"); got != "-ERR syntax error\r\n" {
-			t.Errorf("a bad option: %q", got)
-		}
-		_ = a.value("HELLO", "2").([]any)
-		_ = a.do("HELLO", "3")
+	t.Run("CLIENT TRACKING across protocols", func(t *testing.T) {
+		a, b := dial(t, addr), dial(t, addr)
 		a.want("+OK\r\n", "CLIENT TRACKING ON")
-		a.want("-ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first\r\n", "HELLO 2")
-		a.want("_\r\n", "GET tracked2") // still RESP3
-		a.want("+OK\r\n", "CLIENT TRACKING OFF")
-		_ = a.value("HELLO", "2").([]any)
+		a.want("$-1\r\n", "GET tracked2")
+		b.want("+OK\r\n", "SET tracked2 1") // which a RESP2 client is not told
+		a.want("+PONG\r\n", "PING")
 		_ = a.do("HELLO", "3")
-		a.want("+OK\r\n", "CLIENT TRACKING ON")
+		a.want(bulk("1"), "GET tracked2")
+		b.want("+OK\r\n", "SET tracked2 2")
+		a.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$8\r\ntracked2\r\n")
+		_ = a.value("HELLO", "2").([]any)
+		a.want(bulk("2"), "GET tracked2")
+		b.want("+OK\r\n", "SET tracked2 3")
 		a.want("+RESET\r\n", "RESET")
-		_ = a.value("HELLO", "2").([]any)
-		a = dial(t, addr)
-		if got := a.do("CLIENT", "TRACKING", "ON", "REDIRECT", "1"); !strings.HasPrefix(got, "-ERR redoubt: ") {
-			t.Errorf("REDIRECT: %q, want an error", got)
-		}
+		a.want(":-1\r\n", "CLIENT GETREDIR")
 	})
 	t.Run("CLIENT REPLY", func(t *testing.T) {
 		a, b := dial(t, addr), dial(t, addr)

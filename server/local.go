@@ -15,6 +15,12 @@ func (c *session) ping(args [][]byte, raw []byte) {
 		c.forward(raw, nil)
 		return
 	}
+	if !c.srv.inPool() && c.local.session == nil {
+		// One server behind answers itself: CLIENT PAUSE holds the answer back, and it says that the
+		// server works. An engine is not paused, and a pool has many servers.
+		c.byControl(raw)
+		return
+	}
 	c.commands[Local]++
 	switch len(args) {
 	case 1:
@@ -36,6 +42,25 @@ func (c *session) echo(args [][]byte, raw []byte) {
 	c.commands[Local]++
 	c.scratch = resp.AppendBulk(c.scratch[:0], args[1])
 	c.reply(c.scratch)
+}
+
+// byControl sends a command that has to do with no data, around those of other clients: the back end
+// holds back writes, and what comes behind them on the same connection, while it is paused.
+func (c *session) byControl(raw []byte) {
+	c.commands[Passed]++
+	t := c.tag()
+	if c.muted {
+		c.out.prepare(t, slot{mute: true})
+	}
+	u, err := c.srv.control()
+	if err == nil {
+		err = u.Send(&c.out, t, 1, raw)
+	}
+	if err != nil {
+		c.unsent(t, err)
+		return
+	}
+	c.control = u
 }
 
 func (c *session) quitNow([][]byte, []byte) {
@@ -138,10 +163,6 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	}
 	// The reply is the first in the new protocol.
 	if !c.settle() {
-		return
-	}
-	if c.tracks.Load() && protocol == resp.RESP2 {
-		c.fail("ERR redoubt: CLIENT TRACKING is on, which needs RESP3: turn it off first")
 		return
 	}
 	who, err := c.srv.identify(c.ctx, protocol)

@@ -109,7 +109,7 @@ func TestClientCommands(t *testing.T) {
 	b.want(":1\r\n", "CLIENT KILL ID "+itoa(id))
 	a.expectClosed()
 	b.want("-ERR No such client\r\n", "CLIENT KILL 127.0.0.1:1")
-	c.want(":0\r\n", "CLIENT KILL USER nobody")
+	c.want("-ERR No such user 'nobody'\r\n", "CLIENT KILL USER nobody")
 	c.want(":1\r\n", "CLIENT KILL TYPE normal")
 	b.expectClosed()
 	c.want(":1\r\n", "CLIENT KILL TYPE normal SKIPME no")

@@ -69,6 +69,7 @@ type output struct {
 	spare     []byte
 	slots     []slot // a ring; its length is a power of two
 	writing   bool   // somebody writes
+	full      bool   // and the client didn't take it all at once
 	unable    bool   // to wait for the client: the connection is a poller's
 	parked    func() // writes the rest, with the right to write, when it is able
 	hungUp    bool   // the client gets no more replies
@@ -324,6 +325,7 @@ func (o *output) Flush() {
 // writeLater has the rest of buf written by a goroutine that may wait for the client.
 func (o *output) writeLater(buf []byte, n int) {
 	o.mu.Lock()
+	o.full = true
 	unable := o.unable
 	if unable {
 		o.parked = func() { o.writeSlowly(buf, n) }
@@ -414,7 +416,7 @@ func (o *output) writeSlowly(buf []byte, n int) {
 			if o.err == nil {
 				_ = o.conn.SetWriteDeadline(time.Time{})
 			}
-			o.writing = false
+			o.writing, o.full = false, false
 			if o.waiting > 0 {
 				o.changed.Broadcast()
 			}

@@ -62,7 +62,7 @@ type presence struct {
 	poller *poller     // nil: the session has a goroutine of its own
 	turn   uint64      // the poller's role in a turn that began with the lead, or 0
 	left   bool        // it goes on in a goroutine of its own when the turn is over
-	slowly atomic.Bool // it has to leave: the client doesn't take its replies at once
+	slowly atomic.Bool // it has to leave: see leaveSoon
 	more   bool        // the last turn did not take all
 	last   bool        // the client sends no more than what is there
 	state  atomic.Uint32
@@ -417,6 +417,11 @@ func (c *session) slow() {
 		c.leave() // its owner writes
 		return
 	}
+	c.leaveSoon()
+}
+
+// leaveSoon has the session leave the poller once its turn is over. Any goroutine may call it.
+func (c *session) leaveSoon() {
 	c.slowly.Store(true)
 	if c.begin() {
 		c.srv.leaders.Go(func() { c.poller.rest(c, nil) })

@@ -200,6 +200,7 @@ var inPools = map[string]bool{
 
 // specialPooled is special in front of a pool.
 func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
+	c.note(args)
 	h := c.srv.lookup(args[0])
 	if c.rights != nil && !c.permits(k, h, args) {
 		return
@@ -268,8 +269,8 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 // connectionPooled runs a command of inPools.
 func (c *session) connectionPooled(h *handler, args [][]byte, raw []byte) {
 	switch {
-	case h.name == "client" && c.authed && len(args) > 1 && !clientInPools[strings.ToLower(string(args[1]))]:
-		c.refusePooled("CLIENT " + strings.ToUpper(string(args[1])))
+	case h.name == "client" && c.authed && len(args) > 1 && acl.Lookup("client|"+string(args[1])) != nil && !clientInPools[strings.ToLower(string(args[1]))]:
+		c.refuseClientPooled(strings.ToLower(string(args[1])))
 		return
 	case h.name == "hello" && (c.watched != nil || c.listening()):
 		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
@@ -283,7 +284,18 @@ func (c *session) connectionPooled(h *handler, args [][]byte, raw []byte) {
 // clientInPools are the subcommands of CLIENT that are answered here.
 var clientInPools = map[string]bool{
 	"id": true, "getname": true, "setname": true, "setinfo": true, "info": true, "list": true, "kill": true,
-	"reply": true, "no-evict": true,
+	"reply": true, "no-evict": true, "unblock": true,
+}
+
+// refuseClientPooled answers a subcommand of CLIENT that is not in clientInPools.
+func (c *session) refuseClientPooled(sub string) {
+	switch name := "CLIENT " + strings.ToUpper(sub); sub {
+	case "tracking", "caching", "getredir", "trackinginfo":
+		c.reject("ERR redoubt: " + name + " is not supported through a pool: a server tells of keys on the connection that reads them, which clients share here:" +
+			" connect to one of the servers, or to redoubt serve in front of that one alone")
+	default:
+		c.refusePooled(name)
+	}
 }
 
 // unknownInPool is the error of Redis, for what no pool knows.

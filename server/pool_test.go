@@ -150,6 +150,8 @@ func TestPoolRefuses(t *testing.T) {
 		{"SELECT x", "ERR invalid DB index"},
 		{"CONFIG GET x", "ERR unknown command 'CONFIG': it is not supported through a pool"},
 		{"CLIENT PAUSE 1", "ERR unknown command 'CLIENT PAUSE': it is not supported through a pool"},
+		{"CLIENT TRACKING ON", "ERR redoubt: CLIENT TRACKING is not supported through a pool: a server tells of keys on the connection that reads them"},
+		{"CLIENT NOSUCH", "ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."},
 		{"LOCK.ACQUIRE a 1000", "ERR redoubt: LOCK.ACQUIRE needs a pool with hash_tag"},
 		{"MIGRATE h 1 a 0 1", "ERR unknown command 'MIGRATE': it is not supported through a pool"},
 		{"RESTORE-ASKING a 0 x", "ERR unknown command 'RESTORE-ASKING': it is not supported through a pool"},

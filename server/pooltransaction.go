@@ -107,6 +107,7 @@ func (c *session) enqueue(raw []byte, change translate) {
 		return
 	}
 	c.tx.elements = append(c.tx.elements, change)
+	c.showQueued(len(raw))
 	t.body = append(t.body, raw...)
 	c.reply(queued)
 }

@@ -50,6 +50,8 @@ type Server struct {
 	// upstreams are shared by all clients that have no state: for RESP2 and
 	// RESP3.
 	upstreams [2]lazyUpstream
+	// controls carries what the back end answers however long it holds back others' commands.
+	controls lazyUpstream
 
 	lastID atomic.Uint64
 	clock  atomic.Int64 // Unix ms, kept by tick
@@ -145,7 +147,18 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	if pool := s.pool.Load(); pool != nil {
 		return pool.Any(p)
 	}
-	l := &s.upstreams[p-resp.RESP2]
+	opts := s.proxyOptions(p)
+	opts.Watch = s.backend
+	return s.connected(&s.upstreams[p-resp.RESP2], opts)
+}
+
+// control returns the connection for commands that must not wait behind those of others. There is
+// none in front of a pool.
+func (s *Server) control() (*proxy.Upstream, error) {
+	return s.connected(&s.controls, proxy.Options{Backend: s.opts.Backend, Protocol: resp.RESP2})
+}
+
+func (s *Server) connected(l *lazyUpstream, opts proxy.Options) (*proxy.Upstream, error) {
 	if u := l.get(); u != nil {
 		return u, nil
 	}
@@ -157,8 +170,6 @@ func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	opts := s.proxyOptions(p)
-	opts.Watch = s.backend
 	u, err := proxy.NewUpstream(opts)
 	if err != nil {
 		return nil, err
@@ -405,8 +416,7 @@ func (s *Server) Close() error {
 	}
 	// Before the sessions have ended: one may be sending, to a back end that
 	// takes nothing.
-	for i := range s.upstreams {
-		l := &s.upstreams[i]
+	for _, l := range []*lazyUpstream{&s.upstreams[0], &s.upstreams[1], &s.controls} {
 		l.mu.Lock() // a client that is just beginning to use it
 		u := l.get()
 		l.mu.Unlock()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -44,6 +46,7 @@ type session struct {
 	quit      bool // close after the replies so far
 	broken    bool // the client has broken the protocol
 	upstream  *proxy.Upstream
+	control   *proxy.Upstream // it has something of this client's to send
 	dedicated *proxy.Dedicated
 	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
 	apart     uint64 // a command with a lower tag went apart, and may not have its reply; 0: none
@@ -80,9 +83,12 @@ type session struct {
 	detached atomic.Bool // the dedicated connection is closed on purpose
 	hanging  atomic.Bool // a command that waits on the back end is to be ended: see hangUp
 	own      atomic.Pointer[proxy.Dedicated]
-	tracks   atomic.Bool // CLIENT TRACKING is on; settle before reading it
-	waited   bool        // at the last tick, whose it is
-	mu       sync.Mutex  // guards what CLIENT LIST shows
+	waiting  atomic.Pointer[waiting]     // nil: no handler waits
+	command  atomic.Pointer[acl.Command] // the last, as far as it is known; see note
+	tracked  atomic.Pointer[tracked]     // nil: CLIENT TRACKING is off; settle before reading it
+	inbox    inbox
+	waited   bool       // at the last tick, whose it is
+	mu       sync.Mutex // guards what CLIENT LIST shows
 	about
 }
 
@@ -93,6 +99,10 @@ type about struct {
 	shownDB               int
 	shownProtocol         resp.Protocol
 	inTransaction         bool
+	queued, queuedBytes   int  // commands in the transaction
+	noEvict               bool // CLIENT NO-EVICT
+	readonly              bool // READONLY
+	watches               bool // keys on the client's own connection, as far as is known here
 }
 
 type replyMode uint8
@@ -138,6 +148,8 @@ func newSession(s *Server, conn net.Conn) *session {
 	return c
 }
 
+const sessionSize = unsafe.Sizeof(session{})
+
 var past = time.Unix(1, 0)
 
 var errGone = errors.New("the client closed the connection")
@@ -167,6 +179,7 @@ func (c *session) close(err error) {
 	// The client first: it gets no error for what its end ends.
 	c.out.fail(cmp.Or(err, errGone))
 	c.undedicate()
+	c.closeInbox()
 	c.closeLocal()
 }
 
@@ -244,6 +257,9 @@ func (c *session) process() bool {
 		}
 		if !c.reserve() {
 			return false
+		}
+		if c.from+n == c.to { // who asks about the client meanwhile sees the last
+			c.note(args)
 		}
 		c.dispatch(args, c.buf[c.from:c.from+n])
 		c.from += n
@@ -323,6 +339,10 @@ func (c *session) awaitReplies(enough func() bool) bool {
 func (c *session) flush() {
 	c.out.asked.Store(c.next)
 	c.out.askedAt(c.next, c.readAt)
+	if c.control != nil {
+		c.control.Flush()
+		c.control = nil
+	}
 	switch {
 	case c.dedicated != nil:
 		c.dedicated.Flush()
@@ -399,7 +419,12 @@ func (c *session) Account() (hold func(bytes int) bool) {
 func (c *session) Flush() { c.out.Flush() }
 
 // Push implements proxy.Listener.
-func (c *session) Push(raw []byte) bool { return c.out.Push(raw) }
+func (c *session) Push(raw []byte) bool {
+	if bytes.HasPrefix(raw, redirBroken) {
+		raw = c.withOwnID(raw)
+	}
+	return c.out.Push(raw)
+}
 
 // Gone implements proxy.Listener. The state that the connection held is lost,
 // so the client is closed, once it has the replies to what was in flight.
@@ -440,7 +465,7 @@ func (c *session) listening() bool {
 		return true
 	}
 	d := c.own.Load()
-	return d != nil && (c.tracks.Load() || d.Listening())
+	return d != nil && (c.tracked.Load() != nil || d.Listening()) || c.inbox.d.Load() != nil
 }
 
 // closeIfIdle is called at every tick. A client that waits is not idle: once it

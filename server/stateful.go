@@ -72,7 +72,8 @@ func (c *session) undedicate() {
 	c.own.Store(nil)
 	c.dedicated = nil
 	c.scripted = 0
-	c.tracks.Store(false)
+	c.tracked.Store(nil)
+	c.shown(func(a *about) { a.readonly, a.watches = false, false })
 	c.srv.stats.dedicated.Add(-1)
 }
 
@@ -82,6 +83,20 @@ func (c *session) occupy(_ [][]byte, raw []byte) {
 	c.commands[Passed]++
 	if c.dedicate() {
 		c.forward(raw, nil)
+	}
+}
+
+// readOnly is occupy for READONLY and READWRITE.
+func (c *session) readOnly(args [][]byte, raw []byte) {
+	c.commands[Passed]++
+	on := bytes.EqualFold(args[0], []byte("READONLY"))
+	if c.dedicate() {
+		c.forward(raw, func(dst, raw []byte) []byte {
+			if bytes.Equal(raw, okRaw) {
+				c.shown(func(a *about) { a.readonly = on })
+			}
+			return append(dst, raw...)
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ func (c *session) queue(raw []byte, change translate) {
 		return
 	}
 	c.tx.elements = append(c.tx.elements, change)
+	c.showQueued(len(raw))
 	var direct translate
 	if change != nil {
 		// Should MULTI itself have failed, the command ran at once.
@@ -58,6 +59,14 @@ func (c *session) queue(raw []byte, change translate) {
 		}
 	}
 	c.forwardExpecting(raw, direct, proxy.Expect{})
+}
+
+// showQueued adds a command of the transaction to what CLIENT LIST shows.
+func (c *session) showQueued(bytes int) {
+	c.shown(func(a *about) {
+		a.queued++
+		a.queuedBytes += bytes
+	})
 }
 
 // queueAnswer queues an answer made here: a PING takes its place.
@@ -111,7 +120,7 @@ func (c *session) endTransaction() transaction {
 	c.tx = transaction{}
 	c.queueHeld.Hold(0)
 	if tx.active {
-		c.shown(func(a *about) { a.inTransaction = false })
+		c.shown(func(a *about) { a.inTransaction, a.queued, a.queuedBytes = false, 0, 0 })
 	}
 	return tx
 }
@@ -120,6 +129,10 @@ func (c *session) endTransaction() transaction {
 func (c *session) watch(_ [][]byte, raw []byte) {
 	c.commands[Passed]++
 	if c.dedicate() {
+		c.shown(func(a *about) { a.watches = true })
+		if !c.tx.active {
+			_ = c.dedicated.AskID() // a failure to send shows in the next line
+		}
 		c.forwardExpecting(raw, nil, proxy.Expect{})
 	}
 }

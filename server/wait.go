@@ -30,7 +30,7 @@ func (c *session) await(p command.Plan) {
 	c.count()
 	c.sent.Store(c.next + 1) // not idle
 	gone, stop := c.watchConn(func(error) { cancel(errGone) })
-	outcome, ok := c.outcome(ctx, p)
+	outcome, ok := c.unblockable(ctx, p)
 	stop()
 	if !ok {
 		c.fail("ERR redoubt: internal error")
@@ -49,6 +49,17 @@ func (c *session) await(p command.Plan) {
 	if outcome.Undo != nil && c.out.failed() {
 		outcome.Undo()
 	}
+}
+
+// unblockable is outcome while others may unblock the client.
+func (c *session) unblockable(ctx context.Context, p command.Plan) (o command.Outcome, ok bool) {
+	ctx, u, stop := command.WithUnblocker(ctx)
+	defer stop()
+	w := &waiting{Unblocker: u, over: make(chan struct{})}
+	c.waiting.Store(w)
+	defer close(w.over)
+	defer c.waiting.Store(nil)
+	return c.outcome(ctx, p)
 }
 
 func (c *session) outcome(ctx context.Context, p command.Plan) (o command.Outcome, ok bool) {

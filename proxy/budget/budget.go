@@ -90,6 +90,16 @@ func (s *Share) Leave() {
 	s.budget.mu.Unlock()
 }
 
+// Used returns how many bytes s has now.
+func (s *Share) Used() int64 {
+	if s.budget == nil {
+		return 0
+	}
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.used
+}
+
 // drop forgets a share. The caller holds mu.
 func (b *Budget) drop(s *Share) {
 	if !s.over.Swap(true) {
