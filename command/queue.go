@@ -32,8 +32,15 @@ var (
 	docMessage = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", queue.MaxID)
 	docReceipt = fmt.Sprintf("`ERR redoubt: receipt has … bytes; want 17 to %d`", 16+queue.MaxID)
 	docLease   = fmt.Sprintf("`ERR redoubt: lease_ms is …; want 1 to %d`", maxQueueTime)
-	docMany    = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", queue.MaxSettle)
-	docDelay   = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
+	docSettle  = "`ERR redoubt: these messages have more than … MiB together: settle fewer at a time`"
+	docOneStep = "`ERR redoubt: these messages hold up the server when they are one step, as inside MULTI and in another database than its own: name fewer`"
+
+	docManyRunning = "`ERR redoubt: more than 4000 messages are running, or wait in one group: a message is not looked for among them in one step, as inside MULTI and in another database than its own`"
+	docFindRunning = "`ERR redoubt: more than 4000 messages are running: one is not looked for among them in one step`: inside MULTI"
+	noteSteps      = "Many messages, and large ones, take several steps: others may see what the first have done. Inside MULTI there is one step, or an error and nothing is done."
+
+	docMany  = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", queue.MaxSettle)
+	docDelay = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
 )
 
 // queueErrors is what the commands of queues share, after those of their own.
@@ -130,7 +137,8 @@ var queueCommands = []*Command{
 		Flags:      []string{"write", "noscript", "fast"},
 		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", queue.MaxSettle)}},
 		Reply:      "Integer: how many were still held, and are removed. Of the others the lease was over and another has them, or they were settled or cancelled before. A late one counts as held while nobody else has taken the message.",
-		Errors:     queueErrors(docReceipt, docMany),
+		Errors:     queueErrors(docReceipt, docMany, docSettle),
+		Notes:      []string{"Several messages have 2 MiB together at most, as what one QUEUE.TAKE gives, or 16 MiB where no message of the queue has a group. Otherwise none is removed, and there is an error."},
 		Examples:   []Example{{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipts, fault := texts("receipts", args[2:])
@@ -142,7 +150,7 @@ var queueCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planSettled(env, args[1], len(receipts), queue.Pump{Acks: receipts})
+			return planSettled(env, args[1], len(receipts), queue.Pump{Acks: receipts, Bounded: len(receipts) > 1})
 		},
 	}),
 	queueCommand(Command{
@@ -201,14 +209,11 @@ var queueCommands = []*Command{
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
 		Reply:      "Array with what each was: `pending`, and it is removed; `running`, and it is removed, though whoever has it goes on until it extends or settles it, which is refused; `dead`, and it stays: see QUEUE.DELETE; `absent`.",
-		Errors:     queueErrors(docMessage, docMany),
+		Errors:     queueErrors(docMessage, docMany, docOneStep, docManyRunning),
+		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.CANCEL orders cancel:7 cancel:8", "1) \"pending\"\n2) \"absent\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planIDs(args, queue.CancelCmd, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				was, err := queue.ReadCancel(r)
-				if err != nil {
-					return appendError(dst, err)
-				}
+			return planIDs(env, args, queue.CancelCmd, queue.ReadCancel, queue.Cancel, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
 				dst = resp.AppendArray(dst, len(was))
 				for _, w := range was {
 					dst = resp.AppendBulk(dst, wasTexts[w])
@@ -231,8 +236,49 @@ func (env *Env) planQueue(name []byte, cmd func(queue.Keys) redoubt.Cmd, transla
 	return Plan{Cmd: &c, Translate: translate}
 }
 
+// A stepwise is a command that may be too much for one script.
+type stepwise[T any] struct {
+	one   func(queue.Keys) redoubt.Cmd // does it, or refuses
+	read  func(redoubt.Reply) (T, error)
+	all   func(ctx context.Context, keys queue.Keys) (T, error)
+	reply func(dst []byte, p resp.Protocol, v T) []byte
+}
+
+// planSteps is the plan of a command on a queue that takes several steps, or inside a transaction
+// one.
+func planSteps[T any](env *Env, name []byte, s stepwise[T]) Plan {
+	keys, err := queue.KeysOf(env.Client, string(name))
+	if err != nil {
+		return refusal(err)
+	}
+	return Plan{
+		Wait: func(ctx context.Context) Outcome {
+			v, err := s.all(ctx, keys)
+			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
+				if err != nil {
+					return appendError(dst, err)
+				}
+				return s.reply(dst, p, v)
+			}}
+		},
+		Instead: func() Plan {
+			c := s.one(keys)
+			return Plan{Cmd: &c, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+				v, err := s.read(r)
+				if err != nil {
+					return appendError(dst, err)
+				}
+				return s.reply(dst, p, v)
+			}}
+		},
+		Whole: true,
+	}
+}
+
 // planIDs is the plan of a command on messages.
-func (env *Env) planIDs(args [][]byte, cmd func(queue.Keys, ...string) redoubt.Cmd, translate Translate) Plan {
+func planIDs[T any](env *Env, args [][]byte, one func(queue.Keys, ...string) redoubt.Cmd, read func(redoubt.Reply) (T, error),
+	all func(context.Context, *redoubt.Client, queue.Keys, ...string) (T, error), reply func(dst []byte, p resp.Protocol, v T) []byte,
+) Plan {
 	ids, fault := texts("ids", args[2:])
 	for _, id := range ids {
 		if fault == "" {
@@ -242,7 +288,19 @@ func (env *Env) planIDs(args [][]byte, cmd func(queue.Keys, ...string) redoubt.C
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	return env.planQueue(args[1], func(keys queue.Keys) redoubt.Cmd { return cmd(keys, ids...) }, translate)
+	return planSteps(env, args[1], stepwise[T]{
+		one: func(keys queue.Keys) redoubt.Cmd { return one(keys, ids...) }, read: read, reply: reply,
+		all: func(ctx context.Context, keys queue.Keys) (T, error) { return all(ctx, env.Client, keys, ids...) },
+	})
+}
+
+func countOf[T comparable](list []T, want T) (n int64) {
+	for _, v := range list {
+		if v == want {
+			n++
+		}
+	}
+	return n
 }
 
 // texts copies words of which there may be MaxSettle.
@@ -408,13 +466,7 @@ func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	if err != nil {
 		return appendError(dst, err)
 	}
-	n := int64(0)
-	for _, yes := range flags {
-		if yes {
-			n++
-		}
-	}
-	return resp.AppendInt(dst, n)
+	return resp.AppendInt(dst, countOf(flags, true))
 }
 
 // giveBack gives messages back that no client gets.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,31 +88,35 @@ var queueAdminCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.FIND",
 		Summary:    "Looks at one message, wherever it is.",
-		Complexity: "O(1); O(N) with N messages on lease for one that is running",
+		Complexity: "O(1); O(N) with N messages on lease for one that is running, in steps where there are more than 4000",
 		Arity:      3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, {Name: "id", Type: "string", Summary: "of the message"}},
 		Reply:      "Map, one of the " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. One that is done and has left a result has the state `done` and that for its payload. Null when there is no such message.",
-		Errors:     queueErrors(docMessage),
+		Errors:     queueErrors(docMessage, docFindRunning),
+		Notes:      []string{"Inside MULTI there is one step, or an error when more than 4000 messages are running."},
 		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			id := string(args[2])
 			if fault := length("ID", id, 1, queue.MaxID); fault != "" {
 				return Plan{Err: fault}
 			}
-			return env.planQueue(args[1], func(keys queue.Keys) redoubt.Cmd { return queue.FindCmd(keys, id) },
-				func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-					found, err := queue.ReadFind(r, id)
-					switch {
-					case err != nil:
-						return appendError(dst, err)
-					case found.State == queue.None:
+			return planSteps(env, args[1], stepwise[queue.Listed]{
+				one:  func(keys queue.Keys) redoubt.Cmd { return queue.FindCmd(keys, id) },
+				read: func(r redoubt.Reply) (queue.Listed, error) { return queue.ReadFind(r, id) },
+				all: func(ctx context.Context, keys queue.Keys) (queue.Listed, error) {
+					return queue.Find(ctx, env.Client, keys, id)
+				},
+				reply: func(dst []byte, p resp.Protocol, found queue.Listed) []byte {
+					if found.State == queue.None {
 						return resp.AppendNull(dst, p)
-					case found.State == queue.Done:
+					}
+					if found.State == queue.Done {
 						found.Payload = found.Result
 					}
 					return appendMessage(dst, p, found)
-				})
+				},
+			})
 		},
 	}),
 	queueCommand(Command{
@@ -122,10 +127,13 @@ var queueAdminCommands = []*Command{
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
 		Reply:      "Integer: how many were dead, and are ready now, or wait for the turn of their group.",
-		Errors:     queueErrors(docMessage, docMany),
+		Errors:     queueErrors(docMessage, docMany, docOneStep),
+		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.REQUEUE mail welcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planIDs(args, queue.RequeueCmd, appendFlags)
+			return planIDs(env, args, queue.RequeueCmd, queue.ReadFlags, queue.Requeue, func(dst []byte, _ resp.Protocol, dead []bool) []byte {
+				return resp.AppendInt(dst, countOf(dead, true))
+			})
 		},
 	}),
 	queueCommand(Command{
@@ -136,21 +144,12 @@ var queueAdminCommands = []*Command{
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
 		Reply:      "Integer: how many were dead, and are removed. Others stay: see QUEUE.CANCEL.",
-		Errors:     queueErrors(docMessage, docMany),
+		Errors:     queueErrors(docMessage, docMany, docOneStep),
+		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.DELETE mail welcome:42", "(integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planIDs(args, queue.DeleteCmd, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				was, err := queue.ReadCancel(r)
-				if err != nil {
-					return appendError(dst, err)
-				}
-				n := int64(0)
-				for _, w := range was {
-					if w == queue.WasDead {
-						n++
-					}
-				}
-				return resp.AppendInt(dst, n)
+			return planIDs(env, args, queue.DeleteCmd, queue.ReadCancel, queue.Delete, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
+				return resp.AppendInt(dst, countOf(was, queue.WasDead))
 			})
 		},
 	}),

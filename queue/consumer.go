@@ -198,12 +198,28 @@ type collected struct {
 	proven time.Time // when the call was made that took what it took
 }
 
+// settleBytes is how many bytes messages have that are settled together, unless it is one: the
+// server reads them, or frees them.
+const settleBytes = 2 << 20
+
+// fit is how many of what has finished one call may settle. The caller holds mu.
+func (c *consumer) fit() int {
+	bytes := 0
+	for i, s := range c.done {
+		bytes += sizeOf(s.job.Payload, s.job.Group, s.job.Headers)
+		if i == MaxSettle || i > 0 && bytes > settleBytes {
+			return i
+		}
+	}
+	return len(c.done)
+}
+
 // collect takes what has finished, as much as fits into one call.
 func (c *consumer) collect(stopping bool) *collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &collected{Pump: Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, MaxSettle)}}
-	n := min(len(c.done), MaxSettle)
+	n := c.fit()
 	var kept, failed []*Job
 	for _, s := range c.done[:n] {
 		switch {

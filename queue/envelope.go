@@ -22,6 +22,9 @@ const (
 	MaxAttempts = 65535
 	// MaxBatch is how many messages one call may put.
 	MaxBatch = 10_000
+	// MaxBatchBytes is how many bytes several messages may have together that one call puts:
+	// payloads, headers and groups. A script needs 12 ms for them.
+	MaxBatchBytes = 4 << 20
 	// MaxTime bounds delays, leases and all other times.
 	MaxTime = 10 * 365 * 24 * time.Hour
 
@@ -131,6 +134,17 @@ const (
 	withGroup   = 4
 	withHeaders = 8
 )
+
+// size bounds how many bytes the envelope has.
+func (m *Message) size() int { return sizeOf(m.Payload, m.Group, m.Headers) }
+
+func sizeOf(payload []byte, group string, headers map[string]string) int {
+	n := len(payload) + len(group) + 6
+	for key, value := range headers {
+		n += len(key) + len(value) + 2*binary.MaxVarintLen16
+	}
+	return n
+}
 
 func (m *Message) envelope() string {
 	headers := packHeaders(m.Headers)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -13,49 +12,36 @@ import (
 // Cancel removes messages from the queue called name and says what each was. One
 // that is running has its handler's context ended within a sixth of its lease, and
 // what the handler returns is ignored. A dead one is left alone: see [Queue.Delete].
-// One round trip for each 1000.
+//
+// One round trip for each 1000, and more where they are large, or one is to be looked for
+// among more than 4,000 that are running or wait in one group. After an error those are removed
+// that it says something of, and others may be.
 func (q *Queue[T]) Cancel(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	return remove(ctx, q.client, name, ids, CancelCmd)
-}
-
-// Delete removes dead messages and says what each was. One round trip for each
-// 1000.
-func (q *Queue[T]) Delete(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	return remove(ctx, q.client, name, ids, DeleteCmd)
-}
-
-func remove(ctx context.Context, client *redoubt.Client, name string, ids []string, cmd func(Keys, ...string) redoubt.Cmd) ([]Was, error) {
-	keys, err := KeysOf(client, name)
+	keys, err := KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Was, 0, len(ids))
-	for chunk := range slices.Chunk(ids, MaxSettle) {
-		was, err := ReadCancel(client.Do(ctx, cmd(keys, chunk...)))
-		if err != nil {
-			return all, err
-		}
-		all = append(all, was...)
+	return Cancel(ctx, q.client, keys, ids...)
+}
+
+// Delete removes dead messages and says what each was. One round trip for each
+// 1000, and more where they are large.
+func (q *Queue[T]) Delete(ctx context.Context, name string, ids ...string) ([]Was, error) {
+	keys, err := KeysOf(q.client, name)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return Delete(ctx, q.client, keys, ids...)
 }
 
 // Requeue gives dead messages all their attempts again and says which were dead.
-// One round trip for each 1000.
+// One round trip for each 1000, and more where they are large.
 func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) ([]bool, error) {
 	keys, err := KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]bool, 0, len(ids))
-	for chunk := range slices.Chunk(ids, MaxSettle) {
-		dead, err := ReadFlags(q.client.Do(ctx, RequeueCmd(keys, chunk...)))
-		if err != nil {
-			return all, err
-		}
-		all = append(all, dead...)
-	}
-	return all, nil
+	return Requeue(ctx, q.client, keys, ids...)
 }
 
 // RequeueAll requeues every dead message and returns how many there were, two round
@@ -155,7 +141,8 @@ func (q *Queue[T]) Stats(ctx context.Context, name string) (Stats, error) {
 }
 
 // Find looks at one message. Its State is [None] when it is not there, and [Done]
-// while its result is kept. It goes over all leases when the message is at work.
+// while its result is kept. It goes over all leases when the message is at work, in steps where
+// there are more than 4,000.
 func (q *Queue[T]) Find(ctx context.Context, name, id string) (Listed, error) {
 	keys, err := KeysOf(q.client, name)
 	if err == nil {
@@ -164,7 +151,7 @@ func (q *Queue[T]) Find(ctx context.Context, name, id string) (Listed, error) {
 	if err != nil {
 		return Listed{}, err
 	}
-	return ReadFind(q.client.Do(ctx, FindCmd(keys, id)), id)
+	return Find(ctx, q.client, keys, id)
 }
 
 // Value decodes what a message says that was looked at.

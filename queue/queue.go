@@ -25,6 +25,10 @@ var (
 	// its maxmemory-policy is not noeviction. Messages, leases and whole queues can
 	// then be gone without a trace.
 	ErrEviction = errors.New("queue: the server may evict messages")
+
+	// ErrTooLarge is matched when several messages that are to be put together have more
+	// than [MaxBatchBytes]: put fewer at a time.
+	ErrTooLarge = fmt.Errorf("queue: several messages in one call have at most %d bytes together", MaxBatchBytes)
 )
 
 const (
@@ -170,8 +174,9 @@ func (q *Queue[T]) PutRequest(ctx context.Context, name string, r Request[T]) (P
 	return placed[0], nil
 }
 
-// PutMany puts at most [MaxBatch] messages in one step and says what became of
-// each: all are in the queue then, or none.
+// PutMany puts at most [MaxBatch] messages, with at most [MaxBatchBytes] together unless it is
+// one, in one step and says what became of each: all are in the queue then, or none. More gives
+// an error that matches [ErrTooLarge].
 func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[T]) ([]Placed, error) {
 	keys, err := KeysOf(q.client, name)
 	if err != nil {

@@ -29,7 +29,7 @@ var parts = [len(Keys{})]string{
 const (
 	keyQueue = iota
 	keyReady
-	_ // groups
+	keyGroups
 	keyDue
 	keyDead
 	keyFails
@@ -110,8 +110,10 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	var errs []error
 	names := slices.Clone(keys[:keyLeases])
 	args := make([]string, 0, 4*len(messages))
+	bytes := 0
 	for i := range messages {
 		m := &messages[i]
+		bytes += m.size()
 		if err := m.check(); err != nil {
 			if len(messages) > 1 {
 				err = fmt.Errorf("message %d: %w", i, err)
@@ -127,6 +129,9 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 			unique = millis(m.UniqueFor)
 		}
 		args = append(args, m.ID, m.when(), unique, m.envelope())
+	}
+	if bytes > MaxBatchBytes && len(messages) > 1 {
+		errs = append(errs, fmt.Errorf("%w: %d have %d bytes", ErrTooLarge, len(messages), bytes))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return redoubt.Cmd{}, err
@@ -211,14 +216,27 @@ func ReadFlags(r redoubt.Reply) ([]bool, error) {
 	return flags, nil
 }
 
-// CancelCmd removes messages that are pending or running, at most [MaxSettle].
-func CancelCmd(keys Keys, ids ...string) redoubt.Cmd { return cancelCmd(keys, "live", ids) }
+// CancelCmd removes messages that are pending or running, at most [MaxSettle], or none and gives
+// an error when that would hold up the server. See [Cancel].
+func CancelCmd(keys Keys, ids ...string) redoubt.Cmd {
+	return cancelCmd(keys, "live", oneStep, ids, nil)
+}
 
-// DeleteCmd removes messages that are dead, at most [MaxSettle].
-func DeleteCmd(keys Keys, ids ...string) redoubt.Cmd { return cancelCmd(keys, "dead", ids) }
+// DeleteCmd removes messages that are dead, at most [MaxSettle], or none and gives an error when
+// that would hold up the server. See [Delete].
+func DeleteCmd(keys Keys, ids ...string) redoubt.Cmd {
+	return cancelCmd(keys, "dead", oneStep, ids, nil)
+}
 
-func cancelCmd(keys Keys, which string, ids []string) redoubt.Cmd {
-	return redoubt.Cmd{Script: cancelScript, Keys: keys[:keyConfig], Args: append([]string{which}, ids...)}
+// What a script is to do with more than it can in a short time: an error, or a part of it.
+const oneStep, manySteps = "1", "0"
+
+func cancelCmd(keys Keys, which, steps string, ids []string, seen map[string]string) redoubt.Cmd {
+	args := append(make([]string, 0, 2+2*len(ids)), which, steps)
+	for _, id := range ids {
+		args = append(args, id, seen[id])
+	}
+	return redoubt.Cmd{Script: cancelScript, Keys: keys[:keyConfig], Args: args}
 }
 
 // Was is what a message was when it was to be removed.
@@ -233,6 +251,9 @@ const (
 	WasRunning
 	// WasDead: it is dead. [CancelCmd] leaves it alone.
 	WasDead
+
+	// wasUnknown: it is to be looked for.
+	wasUnknown Was = -1
 )
 
 // ReadCancel reads the reply to [CancelCmd] and [DeleteCmd].
@@ -244,15 +265,17 @@ func ReadCancel(r redoubt.Reply) ([]Was, error) {
 	was := make([]Was, len(a))
 	for i, v := range a {
 		n, _ := v.(int64)
-		was[i] = Was(n) //nolint:gosec // 0 to 3
+		was[i] = Was(n) //nolint:gosec // -1 to 3
 	}
 	return was, nil
 }
 
-// RequeueCmd gives messages that are dead all their attempts again, at most
-// [MaxSettle]. [ReadFlags] reads the reply.
-func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyLeases], Args: ids}
+// RequeueCmd gives messages that are dead all their attempts again, at most [MaxSettle], or none
+// and gives an error when that would hold up the server. See [Requeue]. [ReadFlags] reads the reply.
+func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd { return requeueCmd(keys, oneStep, ids) }
+
+func requeueCmd(keys Keys, steps string, ids []string) redoubt.Cmd {
+	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyLeases], Args: append([]string{steps}, ids...)}
 }
 
 // DrainCmd removes at most n messages that are pending, 1 to [MaxSettle]: it begins

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -109,16 +110,22 @@ func ReadMessages(r redoubt.Reply, state State) (list []Listed, all int, err err
 	return list, int(n), nil
 }
 
-// FindCmd looks at one message.
-func FindCmd(keys Keys, id string) redoubt.Cmd {
+// FindCmd looks at one message. Where many are running it may not find one of them: see [Find].
+func FindCmd(keys Keys, id string) redoubt.Cmd { return findCmd(keys, id, "") }
+
+func findCmd(keys Keys, id, seen string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: findScript,
 		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyFails], keys[keyLeases], keys.result(id)},
-		Args:   []string{id}, Flags: redoubt.ReadOnly,
+		Args:   []string{id, seen}, Flags: redoubt.ReadOnly,
 	}
 }
 
-// ReadFind reads the reply to [FindCmd].
+// ErrManyRunning is matched when one script would hold up the server while it looks for a message
+// among all that are running.
+var ErrManyRunning = errors.New("queue: more than 4000 messages are running: one is not looked for among them in one step")
+
+// ReadFind reads the reply to [FindCmd]. The error may match [ErrManyRunning].
 func ReadFind(r redoubt.Reply, id string) (Listed, error) {
 	a, err := r.Array()
 	if err != nil {
@@ -132,6 +139,9 @@ func ReadFind(r redoubt.Reply, id string) (Listed, error) {
 		s[i], _ = a[i].(string)
 	}
 	state := State(s[0])
+	if state == "" {
+		return Listed{}, ErrManyRunning
+	}
 	if state == None || state == Done {
 		return Listed{Message: Message{ID: id}, State: state, Result: []byte(s[3])}, nil
 	}

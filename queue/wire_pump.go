@@ -31,6 +31,10 @@ type Pump struct {
 	Results []Result
 	// Failed are those that are not done.
 	Failed []Failed
+	// Bounded settles several messages only if they have 2 MiB together, or 16 MiB where no message
+	// of the queue has a group. Otherwise nothing is done, and the reply is an error. A consumer
+	// that knows how large they are need not ask for it.
+	Bounded bool
 }
 
 // Leave is an N for a consumer that takes nothing more: another one is woken, who
@@ -74,11 +78,14 @@ const (
 func PumpCmd(keys Keys, p Pump) redoubt.Cmd {
 	names := append(keys[:len(keys):len(keys)], keys[keyQueue]+":take:"+p.Consumer)
 	args := make([]string, 0, 6+len(p.Acks)+3*len(p.Results)+4*len(p.Failed))
-	repeats := "0"
+	flags := int64(0)
 	if p.Repeats {
-		repeats = "1"
+		flags++
 	}
-	args = append(args, p.Take, decimal(int64(p.N)), millis(p.Lease), decimal(int64(len(p.Acks))), decimal(int64(len(p.Results))), repeats)
+	if p.Bounded {
+		flags += 2
+	}
+	args = append(args, p.Take, decimal(int64(p.N)), millis(p.Lease), decimal(int64(len(p.Acks))), decimal(int64(len(p.Results))), decimal(flags))
 	args = append(args, p.Acks...)
 	for _, r := range p.Results {
 		names = append(names, keys.result(IDOf(r.Receipt)))

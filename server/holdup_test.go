@@ -238,6 +238,33 @@ func takenBy(h *holdup, n int) (receipts []string) {
 	return receipts
 }
 
+// filled writes n messages of a state into the queue, which commands would take long for. Those
+// that wait are of one group, others that have one each have their own.
+func filled(h *holdup, state string, n, size int, group string) {
+	h.Helper()
+	if v := h.redis.value("EVAL", `
+		local state, size, group = ARGV[1], tonumber(ARGV[3]), ARGV[4]
+		for i = 0, ARGV[2] - 1 do
+			local head = '\1\0\10'
+			if group ~= '' then
+				if state ~= 'waiting' then group = 'g' .. i end
+				head = '\5\0\10' .. string.char(#group) .. group
+				if state ~= 'dead' then redis.call('ZADD', KEYS[2], 0, string.char(#group) .. group .. struct.pack('>I6', i + 1) .. i) end
+			end
+			redis.call('HSET', KEYS[1], i, head .. string.rep('x', size))
+			if state == 'running' then redis.call('ZADD', KEYS[3], 9000000000000, string.rep('t', 16) .. i) end
+			if state == 'due' then redis.call('ZADD', KEYS[4], 9000000000000, i) end
+			if state == 'dead' then redis.call('ZADD', KEYS[5], 1, i) end
+		end
+		return 'done'`, "5", "rd:{q}:queue", "rd:{q}:queue:groups", "rd:{q}:queue:leases", "rd:{q}:queue:due", "rd:{q}:queue:dead",
+		state, strconv.Itoa(n), strconv.Itoa(size), group); v != "done" {
+		h.Fatalf("%v", v)
+	}
+}
+
+// receiptsOf are those of the messages that filled has written.
+func receiptsOf(n int) []string { return number(strings.Repeat("t", 16), n) }
+
 func dead(h *holdup) {
 	queued(1000, 100)(h)
 	for _, r := range takenBy(h, 1000) {

@@ -67,7 +67,14 @@ var worstOf = map[string][]worst{
 	"QUEUE.ACK": {{"many messages", nil, func(h *holdup) []string {
 		queued(1000, 100)(h)
 		return append([]string{"q"}, takenBy(h, 1000)...)
-	}}},
+	}}, {"as large as they may be", func(h *holdup) { filled(h, "running", 15, 1<<20, "") }, func(*holdup) []string {
+		return append([]string{"q"}, receiptsOf(15)...)
+	}}, {"large ones of groups", func(h *holdup) { filled(h, "running", 6, 300_000, "g") }, func(*holdup) []string {
+		return append([]string{"q"}, receiptsOf(6)...)
+	}}, {"too large", func(h *holdup) {
+		filled(h, "running", 100, 1<<20, "")
+		h.fault = "more than 16 MiB together: settle fewer"
+	}, func(*holdup) []string { return append([]string{"q"}, receiptsOf(100)...) }}},
 	"QUEUE.NACK": {{"a long reason", nil, func(h *holdup) []string {
 		queued(10, 100)(h)
 		return []string{"q", takenBy(h, 1)[0], "REASON", strings.Repeat("r", 1024)}
@@ -77,6 +84,10 @@ var worstOf = map[string][]worst{
 		return []string{"q", takenBy(h, 1000)[500], "100000"}
 	}}},
 	"QUEUE.CANCEL": {
+		after("many large ones", func(h *holdup) { filled(h, "due", 100, 1<<20, "") }, "q", number("", 100)...),
+		after("many large ones of groups", func(h *holdup) { filled(h, "due", 40, 1<<20, "g") }, "q", number("", 40)...),
+		after("some of many that are running", func(h *holdup) { filled(h, "running", 100_000, 1, "") }, "q", number("", 10)...),
+		after("some of many that wait", func(h *holdup) { filled(h, "waiting", 100_000, 1, "g") }, "q", number("", 10)...),
 		after("many that are ready", queued(1000, 100), "q", allIDs...),
 		after("many that are running", func(h *holdup) {
 			queued(1000, 100)(h)
@@ -99,14 +110,20 @@ var worstOf = map[string][]worst{
 	"QUEUE.FIND": {after("one of many that run", func(h *holdup) {
 		queued(1000, 100)(h)
 		takenBy(h, 1000)
-	}, "q 7"), after("a large one", func(h *holdup) { h.run("QUEUE.PUT q", h.bulk, "ID", "7") }, "q 7")},
-	"QUEUE.REQUEUE": {after("many", dead, "q", allIDs...)},
-	"QUEUE.DELETE":  {after("many", dead, "q", allIDs...)},
-	"QUEUE.STATS":   {after("many", queued(1000, 100), "q")},
-	"QUEUE.LS":      {after("many queues", names("QUEUE.PUT q%d x"), "")},
-	"QUEUE.PAUSE":   {after("many", queued(1000, 100), "q")},
-	"QUEUE.RESUME":  {after("many", queued(1000, 100), "q")},
-	"QUEUE.LIMIT":   {after("many", queued(1000, 100), "q CONCURRENCY 1000000 RATE 1000 1000 BURST 1000000")},
+	}, "q 7"), after("one of very many that run", func(h *holdup) { filled(h, "running", 100_000, 1, "") }, "q 7"), after("a large one", func(h *holdup) { h.run("QUEUE.PUT q", h.bulk, "ID", "7") }, "q 7")},
+	"QUEUE.REQUEUE": {
+		after("many", dead, "q", allIDs...),
+		after("large ones", func(h *holdup) { filled(h, "dead", 40, 1<<20, "g") }, "q", number("", 40)...),
+	},
+	"QUEUE.DELETE": {
+		after("many", dead, "q", allIDs...),
+		after("large ones", func(h *holdup) { filled(h, "dead", 100, 1<<20, "g") }, "q", number("", 100)...),
+	},
+	"QUEUE.STATS":  {after("many", queued(1000, 100), "q")},
+	"QUEUE.LS":     {after("many queues", names("QUEUE.PUT q%d x"), "")},
+	"QUEUE.PAUSE":  {after("many", queued(1000, 100), "q")},
+	"QUEUE.RESUME": {after("many", queued(1000, 100), "q")},
+	"QUEUE.LIMIT":  {after("many", queued(1000, 100), "q CONCURRENCY 1000000 RATE 1000 1000 BURST 1000000")},
 
 	"STOCK.SET":     {after("with 2,000 reservations", reserved, "n 2000000")},
 	"STOCK.ADD":     {after("with 2,000 reservations", reserved, "n 1")},

@@ -8,47 +8,123 @@
 -- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
 -- ARGV[1] which   live|dead remove what is to be done, or what is dead
--- ARGV[2..] ids   bytes   at most 1000
--- Returns {what each was: 0 not there|1 pending|2 running|3 dead}: removed if which says so
+-- ARGV[2] whole   0|1     1: all ids in this step, or an error
+-- ARGV[3..] ids   bytes   two each, at most 1000 ids: the id; where it was seen: its receipt, its member of KEYS[3], - nowhere, '' nobody has looked
+-- Returns {what each of the first ids was: 0 not there|1 pending|2 running|3 dead|-1 it is to be looked for}: removed if which says so;
+-- the other ids are for another step
 local t = redis.call('TIME')
 -- part: place
 local us = t[1] * 1000000 + t[2] - 1577836800000000
-local was, gone, receipts, waiting = {}, {}, nil, {}
-for i = 2, #ARGV do
-  local id, what = ARGV[i], 0
-  local envelope = redis.call('HGET', KEYS[1], id)
-  if envelope and redis.call('ZSCORE', KEYS[5], id) then
+local live, MOST, ids, was, gone, from = ARGV[1] == 'live', 4000, {}, {}, {}, {}
+local groups = live and redis.call('EXISTS', KEYS[3]) == 1
+local leases = redis.call('ZCARD', KEYS[8])
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local fit = queue.fit(ids, groups and READ or FREE)
+
+-- Receipts begin with the take, and members with the group: that of an id is found by going
+-- over them, which is done here while there are few.
+local receipts, lines, read = nil, {}, 0
+
+-- Says where an id is that is neither ready, due nor dead: running, waiting or nowhere, and what
+-- is to be removed. It returns false if nobody knows, and nil if it is for another step.
+local function find(id, envelope, seen)
+  local before = read
+  if queue.grouped(envelope) then
+    local group, low, high = queue.line(envelope)
+    local line = lines[group]
+    if not line then
+      line = {first = redis.call('ZRANGEBYLEX', KEYS[3], low, high, 'LIMIT', 0, 1)[1], members = {}}
+      local n = redis.call('ZLEXCOUNT', KEYS[3], low, high)
+      if n <= MOST then
+        if before > 0 and read + n > MOST then return nil end
+        read = read + n
+        for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], low, high)) do line.members[string.sub(member, #group + 7)] = member end
+      else
+        line.long = true
+      end
+      lines[group] = line
+    end
+    local member = line.members[id]
+    if line.long and string.sub(seen, 1, #group) == group and string.sub(seen, #group + 7) == id and redis.call('ZSCORE', KEYS[3], seen) then
+      member = seen
+    end
+    if member and member ~= line.first then return 'waiting', member end
+    if line.long and seen ~= '-' and (not line.first or string.sub(line.first, #group + 7) ~= id) then return false end
+  end
+  if leases <= MOST then
+    if not receipts then
+      if before > 0 and read + leases > MOST then return nil end
+      read, receipts = read + leases, {}
+      for _, receipt in ipairs(redis.call('ZRANGE', KEYS[8], 0, -1)) do receipts[string.sub(receipt, 17)] = receipt end
+    end
+    if receipts[id] then return 'running', receipts[id] end
+    return 'nowhere'
+  end
+  if string.sub(seen, 17) == id and redis.call('ZSCORE', KEYS[8], seen) then return 'running', seen end
+  if seen == '-' then return 'nowhere' end
+  return false
+end
+
+for i = 1, fit do
+  local id, what = ids[i], 0
+  local envelope = false
+  if groups then
+    envelope = redis.call('HGET', KEYS[1], id)
+  elseif redis.call('HEXISTS', KEYS[1], id) == 1 then
+    envelope = ''
+  end
+  if not envelope or gone[id] then
+    what = 0
+  elseif redis.call('ZSCORE', KEYS[5], id) then
     what = 3
-    if ARGV[1] == 'dead' then redis.call('ZREM', KEYS[5], id) end
-  elseif envelope and ARGV[1] == 'live' then
+    if not live then gone[id], from[id] = envelope, {'dead', id} end
+  elseif live then
     what = 1
-    if redis.call('ZREM', KEYS[2], id) + redis.call('ZREM', KEYS[4], id) == 0 then
-      -- Receipts begin with the take: only by going over them is that of an id found.
-      if not receipts then
-        receipts = {}
-        for _, receipt in ipairs(redis.call('ZRANGE', KEYS[8], 0, -1)) do receipts[string.sub(receipt, 17)] = receipt end
-      end
-      if receipts[id] then
-        what = 2
-        redis.call('ZREM', KEYS[8], receipts[id])
-      else -- it waits for the turn of its group: lines are gone over once for all
-        local group = string.sub(envelope, 4, 4 + (string.byte(envelope, 4) or 0))
-        waiting[group] = waiting[group] or {envelope, {}}
-        waiting[group][2][id] = true
-      end
+    local state, member = 'pending', id
+    if not redis.call('ZSCORE', KEYS[2], id) and not redis.call('ZSCORE', KEYS[4], id) then
+      state, member = find(id, envelope, ARGV[2 * i + 2])
+    end
+    if state == nil then
+      fit = i - 1
+      break
+    end
+    if state == 'running' then what = 2 end
+    if not state then what = -1 end
+    if state then gone[id], from[id] = envelope, {state, member} end
+  end
+  was[i] = what
+end
+if ARGV[2] == '1' then
+  for i = 1, fit do
+    if was[i] < 0 then
+      return redis.error_reply('ERR redoubt: more than 4000 messages are running, or wait in one group: a message is not looked for among them in one step, as inside MULTI and in another database than its own')
     end
   end
-  if what > 0 and (what == 3) == (ARGV[1] == 'dead') then
-    redis.call('HDEL', KEYS[1], id)
-    redis.call('HDEL', KEYS[6], id)
-    gone[id] = envelope
+  if fit < #ids then
+    return redis.error_reply('ERR redoubt: these messages hold up the server when they are one step, as inside MULTI and in another database than its own: name fewer')
   end
-  was[i - 1] = what
 end
-for _, line in pairs(waiting) do queue.skip(line[1], line[2]) end
-for id, envelope in pairs(gone) do queue.leave(id, envelope, us) end
+
+for id, at in pairs(from) do
+  local state, member = at[1], at[2]
+  if state == 'running' then
+    redis.call('ZREM', KEYS[8], member)
+  elseif state == 'waiting' then
+    redis.call('ZREM', KEYS[3], member)
+  elseif state == 'dead' then
+    redis.call('ZREM', KEYS[5], member)
+  elseif state == 'pending' then
+    redis.call('ZREM', KEYS[2], member)
+    redis.call('ZREM', KEYS[4], member)
+  end
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('HDEL', KEYS[6], id)
+end
+if groups then
+  for id, envelope in pairs(gone) do queue.leave(id, envelope, us) end
+end
 queue.flush()
-if redis.call('EXISTS', KEYS[2]) == 1 then
+if queue.later or redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('ZADD', KEYS[7], 0, '1')
 elseif redis.call('EXISTS', KEYS[4], KEYS[8]) == 0 then
   redis.call('DEL', KEYS[7])

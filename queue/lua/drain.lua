@@ -27,17 +27,27 @@ for i, member in ipairs(members) do
   end
   last = group
 end
+local fit = queue.fit(ids, FREE)
+local cut = fit < #ids
+if cut then skip = tonumber(ARGV[2]) end -- the others are met again
+for i = #ids, fit + 1, -1 do ids[i], waiting[i] = nil, nil end
 if #waiting > 0 then redis.call('ZREM', KEYS[3], unpack(waiting)) end
 
-if #members < all then
-  local popped = redis.call('ZPOPMIN', KEYS[2], n - #ids)
-  if #popped == 0 then popped = redis.call('ZPOPMIN', KEYS[4], n - #ids) end
-  local firsts = {}
-  for i = 1, #popped, 2 do firsts[#firsts + 1] = popped[i] end
+if #members < all and not cut then
+  local key = KEYS[2]
+  local firsts = redis.call('ZRANGE', key, 0, n - #ids - 1)
+  if #firsts == 0 then
+    key = KEYS[4]
+    firsts = redis.call('ZRANGE', key, 0, n - #ids - 1)
+  end
   if #firsts > 0 then
-    for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(firsts))) do
-      if envelope then queue.leave(firsts[i], envelope, 0) end
-      ids[#ids + 1] = firsts[i]
+    local groups = redis.call('EXISTS', KEYS[3]) == 1
+    for i = #firsts, queue.fit(firsts, groups and READ or FREE) + 1, -1 do firsts[i] = nil end
+    redis.call('ZREM', key, unpack(firsts))
+    local envelopes = groups and redis.call('HMGET', KEYS[1], unpack(firsts)) or {}
+    for i, id in ipairs(firsts) do
+      if envelopes[i] then queue.leave(id, envelopes[i], 0) end
+      ids[#ids + 1] = id
     end
     skip = 0 -- these are not in their groups any more
   end

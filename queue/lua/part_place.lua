@@ -27,7 +27,7 @@ function queue.grouped(envelope)
 end
 
 -- The line of a message's group, as a range of KEYS[3], and what its members begin with.
-local function line(envelope)
+function queue.line(envelope)
   local group = string.sub(envelope, 4, 4 + string.byte(envelope, 4))
   return group, table.concat({'[', group}), table.concat({'(', group, '\255'})
 end
@@ -35,7 +35,7 @@ end
 -- Makes a message ready, or puts it at the end of its group's line.
 function queue.place(id, envelope, us)
   if queue.grouped(envelope) then
-    local group, from, to = line(envelope)
+    local group, from, to = queue.line(envelope)
     local first = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 1)[1]
     if not first or string.sub(first, #group + 7) ~= id then
       local last = redis.call('ZREVRANGEBYLEX', KEYS[3], to, from, 'LIMIT', 0, 1)[1]
@@ -47,12 +47,14 @@ function queue.place(id, envelope, us)
   queue.ready(id, envelope, us)
 end
 
--- How many of the first messages have 2 MiB together, for which a script needs 6 ms: at least one.
-function queue.fit(ids)
+-- How many of the first messages have so many bytes together: at least one. A script needs 6 ms
+-- to read 2 MiB, or to free 16 MiB.
+local READ, FREE = 2097152, 16777216
+function queue.fit(ids, most)
   local bytes = 0
   for i, id in ipairs(ids) do
     bytes = bytes + redis.call('HSTRLEN', KEYS[1], id)
-    if i > 1 and bytes > 2097152 then return i - 1 end
+    if i > 1 and bytes > most then return i - 1 end
   end
   return #ids
 end
@@ -65,7 +67,7 @@ function queue.promote(now)
   local found = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 256)
   local ids = {}
   for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
-  local fit = queue.fit(ids)
+  local fit = queue.fit(ids, READ)
   redis.call('ZREM', KEYS[4], unpack(ids, 1, fit))
   for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(ids, 1, fit))) do
     if envelope then queue.place(ids[i], envelope, found[2 * i] * 1000 - 1577836800000000) end
@@ -73,27 +75,20 @@ function queue.promote(now)
   return tonumber(redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2])
 end
 
--- The next of the group has the turn when the first of it is gone.
+-- The next of the group has the turn when the first of it is gone. To read a large one takes time:
+-- it is due now, and becomes ready when there is time.
 function queue.leave(id, envelope, us)
   if not queue.grouped(envelope) then return end
-  local group, from, to = line(envelope)
+  local group, from, to = queue.line(envelope)
   local two = redis.call('ZRANGEBYLEX', KEYS[3], from, to, 'LIMIT', 0, 2)
   if not two[1] or string.sub(two[1], #group + 7) ~= id then return end
   redis.call('ZREM', KEYS[3], two[1])
   if not two[2] then return end
   local next_id = string.sub(two[2], #group + 7)
-  queue.ready(next_id, redis.call('HGET', KEYS[1], next_id) or envelope, us)
-end
-
--- Takes messages that wait for their turn out of the line of this one's group.
-function queue.skip(envelope, ids)
-  if not queue.grouped(envelope) then return end
-  local group, from, to = line(envelope)
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], from, to)) do
-    local id = string.sub(member, #group + 7)
-    if ids[id] then
-      redis.call('ZREM', KEYS[3], member)
-      ids[id] = nil
-    end
+  if redis.call('HSTRLEN', KEYS[1], next_id) > 65536 then
+    queue.later = true
+    redis.call('ZADD', KEYS[4], string.format('%.0f', math.floor((us + 1577836800000000) / 1000)), next_id)
+    return
   end
+  queue.ready(next_id, redis.call('HGET', KEYS[1], next_id) or envelope, us)
 end

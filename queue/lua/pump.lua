@@ -16,16 +16,20 @@
 -- ARGV[3] lease_ms integer > 0
 -- ARGV[4] acks    integer how many
 -- ARGV[5] results integer how many
--- ARGV[6] repeats 0|1     1: gives what this consumer took last and still has, if anything, under the name it was taken by
+-- ARGV[6] flags   integer 1: gives what this consumer took last and still has, if anything, under the name it was taken by;
+-- 2: settles several messages only if they have 2 MiB together, 16 MiB where none has a group
 -- ARGV[7..] settled bytes the receipts of the acks; of the results three each: receipt, keep_ms, value; of what failed four each:
 -- receipt; fail: counts|dead|snooze: doesn't count|back: at once, doesn't count; delay_ms, -1 a second doubled with each failure; reason
 -- Returns {now_ms integer, next_ms integer: pump again after so long, -1 never, ready integer, again 0|1: the take is repeated,
 -- refused array of integers: the positions of receipts that were not held, taken array: four a message: receipt, fails text, since_ms, envelope}
+-- or an error: what is to be settled has more bytes
 local t = redis.call('TIME')
 -- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 local n, acks, results = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local special = redis.call('EXISTS', KEYS[3], KEYS[6]) > 0 -- groups, or failures
+local groups = redis.call('EXISTS', KEYS[3]) == 1
+local special = groups or redis.call('EXISTS', KEYS[6]) == 1 -- groups, or failures
+local repeats, checks = ARGV[6] % 2 == 1, ARGV[6] >= '2'
 
 local function ids_of(receipts)
   local ids = {}
@@ -65,6 +69,12 @@ local nacks = 7 + acks + 3 * results
 for i = 7, 6 + acks do receipts[#receipts + 1] = ARGV[i] end
 for i = 7 + acks, nacks - 1, 3 do receipts[#receipts + 1] = ARGV[i] end
 for i = nacks, #ARGV, 4 do receipts[#receipts + 1] = ARGV[i] end
+if #receipts > 1 and checks then
+  local most = (groups or #receipts > acks) and READ or FREE
+  if queue.fit(ids_of(receipts), most) < #receipts then
+    return redis.error_reply(table.concat({'ERR redoubt: these messages have more than ', string.format('%.0f', most / 1048576), ' MiB together: settle fewer at a time'}))
+  end
+end
 if #receipts > 0 then
   local ends = redis.call('ZMSCORE', KEYS[8], unpack(receipts))
   local held, done, failed, met = {}, {}, {}, {}
@@ -85,12 +95,12 @@ if #receipts > 0 then
   end
   if #held > 0 then redis.call('ZREM', KEYS[8], unpack(held)) end
   if #done > 0 then
-    if special then
+    if groups then
       for i, envelope in ipairs(redis.call('HMGET', KEYS[1], unpack(done))) do
         if envelope then queue.leave(done[i], envelope, us) end
       end
-      redis.call('HDEL', KEYS[6], unpack(done))
     end
+    if special then redis.call('HDEL', KEYS[6], unpack(done)) end
     redis.call('HDEL', KEYS[1], unpack(done))
   end
   for _, i in ipairs(failed) do
@@ -118,7 +128,7 @@ local lease_end = time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
 if lease_end and lease_end <= now then
   local lapsed = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', string.format('%.0f', now), 'LIMIT', 0, 256)
   local ids = ids_of(lapsed)
-  local fit = queue.fit(ids)
+  local fit = queue.fit(ids, READ)
   redis.call('ZREM', KEYS[8], unpack(lapsed, 1, fit))
   local envelopes, fails = redis.call('HMGET', KEYS[1], unpack(ids, 1, fit)), redis.call('HMGET', KEYS[6], unpack(ids, 1, fit))
   for i, id in ipairs(ids) do
@@ -143,7 +153,7 @@ if config[1] then room = 0 end
 -- The same take again, after a lost reply: the same messages.
 local taken, ids, since, again, left, take = {}, {}, {}, 0, nil, ARGV[1]
 local prior = n > 0 and redis.call('GET', KEYS[10])
-if prior and (ARGV[6] == '1' or string.sub(prior, 1, 16) == take) then
+if prior and (repeats or string.sub(prior, 1, 16) == take) then
   local last, ends = string.sub(prior, 1, 16), string.sub(prior, 17)
   for _, receipt in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], ends, ends)) do
     if string.sub(receipt, 1, 16) == last then ids[#ids + 1], again, take = string.sub(receipt, 17), 1, last end
@@ -156,7 +166,7 @@ if again == 0 and n > 0 and room > 0 then
     since[#since + 1] = math.floor((popped[i + 1] % 2251799813685248 + 1577836800000000) / 1000)
   end
   if #ids < n and #ids < room then left = 0 end
-  local fit = queue.fit(ids)
+  local fit = queue.fit(ids, READ)
   for i = #ids, fit + 1, -1 do
     redis.call('ZADD', KEYS[2], popped[2 * i], popped[2 * i - 1])
     ids[i], since[i], left = nil, nil, nil

@@ -6,13 +6,20 @@
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
 -- KEYS[7] wake    zset    the marker that wakes one consumer
--- ARGV[1..] ids   bytes   at most 1000
--- Returns {requeued 0|1 of each}
+-- ARGV[1] whole   0|1     1: all of them in this step, or an error
+-- ARGV[2..] ids   bytes   at most 1000
+-- Returns {requeued 0|1 of each of the first: the others are for another step, because of their bytes}
 local t = redis.call('TIME')
 -- part: place
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
-local requeued, promoted, behind = {}, false, false
-for i, id in ipairs(ARGV) do
+local requeued, promoted, behind, ids = {}, false, false, {}
+for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
+local fit = queue.fit(ids, READ)
+if fit < #ids and ARGV[1] == '1' then
+  return redis.error_reply('ERR redoubt: these messages hold up the server when they are one step, as inside MULTI and in another database than its own: name fewer')
+end
+for i = 1, fit do
+  local id = ids[i]
   requeued[i] = redis.call('ZREM', KEYS[5], id)
   local envelope = requeued[i] == 1 and redis.call('HGET', KEYS[1], id)
   if envelope then

@@ -1,0 +1,222 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// many is more than a script goes over.
+const many = 4100
+
+// inMany makes a queue whose messages m0, m1, … are running, and those of one group, g0, g1, …,
+// are the first running and the others waiting.
+func (l *line) inMany() {
+	l.t.Helper()
+	messages := make([]queue.Message, 0, 2*many)
+	for i := range many {
+		messages = append(messages, queue.Message{ID: fmt.Sprint("m", i)}, queue.Message{ID: fmt.Sprint("g", i), Group: "group"})
+	}
+	l.put(messages...)
+	for taken := 0; taken <= many; {
+		got := l.pump(queue.Pump{N: queue.MaxSettle})
+		if len(got.Taken) == 0 {
+			l.t.Fatalf("%d were taken, want %d", taken, many+1)
+		}
+		taken += len(got.Taken)
+	}
+	l.wants(counts{running: many + 1, waiting: many - 1})
+}
+
+// A message is found and cancelled among any number that are running or wait, in steps; one script
+// refuses to look for it. It puts and takes 8,200 messages on each back end, or there would not be
+// too many for one script.
+func TestOneOfVeryMany(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		ctx := t.Context()
+		l.inMany()
+		for id, want := range map[string]queue.State{"m7": queue.Leased, "g0": queue.Leased, "g7": queue.Waiting, "none": queue.None} {
+			got, err := queue.Find(ctx, l.client, l.keys, id)
+			must(t, err)
+			if got.State != want || got.ID != id {
+				t.Errorf("%s is %s %s, want %s", id, got.State, got.ID, want)
+			}
+		}
+		if _, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "m7")), "m7"); !errors.Is(err, queue.ErrManyRunning) {
+			t.Errorf("one script finds it: %v", err)
+		}
+		for _, id := range []string{"m7", "g7"} {
+			if was, err := queue.ReadCancel(l.do(queue.CancelCmd(l.keys, id))); err == nil {
+				t.Errorf("one script cancels %s, which was %v", id, was)
+			}
+		}
+		l.wants(counts{running: many + 1, waiting: many - 1})
+		was, err := queue.Cancel(ctx, l.client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
+		must(t, err)
+		if want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasAbsent, queue.WasRunning, queue.WasPending, queue.WasAbsent}; !slices.Equal(was, want) {
+			t.Errorf("they were %v, want %v", was, want)
+		}
+		l.wants(counts{running: many - 1, waiting: many - 3})
+		// The first of the group gives its turn to the next.
+		was, err = queue.Cancel(ctx, l.client, l.keys, "g0")
+		must(t, err)
+		if !slices.Equal(was, []queue.Was{queue.WasRunning}) {
+			t.Errorf("g0 was %v", was)
+		}
+		l.wants(counts{ready: 1, running: many - 2, waiting: many - 4})
+		l.takes(2, "g1")
+	})
+}
+
+// A mover moves a message whenever somebody has looked for it.
+type mover struct {
+	redoubt.Conn
+	move func()
+}
+
+func (m *mover) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
+	r := m.Conn.Do(ctx, c)
+	if c.Name == "ZSCAN" {
+		m.move()
+	}
+	return r
+}
+
+// A message that is handed to another consumer after it was seen is looked for again.
+func TestCancelOfOneThatMoves(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		l.inMany()
+		moves := 0
+		conn := &mover{Conn: l.clock}
+		l2 := l.world.clientOn(conn)
+		conn.move = func() {
+			found, err := queue.Find(t.Context(), l.client, l.keys, "m7")
+			if err != nil || found.State != queue.Leased || moves > 1 {
+				return
+			}
+			moves++
+			receipt := ""
+			for _, r := range l.rdb.ZRange(t.Context(), l.key(l.name, "leases"), 0, -1).Val() {
+				if queue.IDOf(r) == "m7" {
+					receipt = r
+				}
+			}
+			l.fails(queue.Back, 0, receipt)
+			l.takes(1, "m7")
+		}
+		was, err := queue.Cancel(t.Context(), l2, l.keys, "m7")
+		must(t, err)
+		if !slices.Equal(was, []queue.Was{queue.WasRunning}) || moves != 2 {
+			t.Errorf("it was %v, and moved %d times", was, moves)
+		}
+		l.wants(counts{running: many, waiting: many - 1})
+	})
+}
+
+// What is large is removed and requeued in steps; one script does all or nothing.
+func TestManyLargeMessages(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		ctx := t.Context()
+		payload, ids := make([]byte, 900<<10), []string{"0", "1", "2", "3", "4"}
+		for _, id := range ids {
+			l.put(queue.Message{ID: id, Payload: payload, Group: id, Attempts: 1})
+		}
+		settle := func(p queue.Pump) (queue.Pumped, error) {
+			l.take++
+			p.Take, p.Consumer, p.Lease = fmt.Sprintf("take%012d", l.take), "c", time.Minute
+			return queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)))
+		}
+		var receipts []string
+		for len(receipts) < len(ids) {
+			got, err := settle(queue.Pump{N: 10})
+			must(t, err)
+			for _, m := range got.Taken {
+				receipts = append(receipts, m.Receipt)
+			}
+		}
+		if _, err := settle(queue.Pump{Acks: receipts, Bounded: true}); err == nil {
+			t.Error("so many are settled at once")
+		}
+		l.wants(counts{running: 5})
+		for _, r := range receipts {
+			_, err := settle(queue.Pump{Failed: []queue.Failed{{Receipt: r, How: queue.Bury}}, Bounded: true})
+			must(t, err)
+		}
+		l.wants(counts{dead: 5})
+		if _, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, ids...))); err == nil {
+			t.Error("so many are requeued at once")
+		}
+		l.wants(counts{dead: 5})
+		dead, err := queue.Requeue(ctx, l.client, l.keys, append(ids, "none")...)
+		must(t, err)
+		if !slices.Equal(dead, []bool{true, true, true, true, true, false}) {
+			t.Errorf("they were dead: %v", dead)
+		}
+		l.wants(counts{ready: 5})
+		if was, err := queue.ReadCancel(l.do(queue.CancelCmd(l.keys, ids...))); err == nil {
+			t.Errorf("so many are cancelled at once: %v", was)
+		}
+		was, err := queue.Cancel(ctx, l.client, l.keys, ids...)
+		must(t, err)
+		if !slices.Equal(was, slices.Repeat([]queue.Was{queue.WasPending}, 5)) {
+			t.Errorf("they were %v", was)
+		}
+		l.empty()
+	})
+}
+
+// The turn of a group goes to a large message too, and in its order.
+func TestTurnOfALargeMessage(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		large := make([]byte, 100<<10)
+		l.put(queue.Message{ID: "1", Group: "g"}, queue.Message{ID: "2", Group: "g", Payload: large}, queue.Message{ID: "3", Group: "g", Payload: large})
+		take := func() (ids []string, receipts []string) {
+			l.take++
+			got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: fmt.Sprintf("take%012d", l.take), Consumer: "c", N: 10, Lease: time.Minute})))
+			must(t, err)
+			for _, m := range got.Taken {
+				ids, receipts = append(ids, m.ID), append(receipts, m.Receipt)
+			}
+			return ids, receipts
+		}
+		ids, receipts := take()
+		if !slices.Equal(ids, []string{"1"}) {
+			t.Fatalf("took %v", ids)
+		}
+		l.ack(receipts...)
+		l.wants(counts{ready: 1, waiting: 1})
+		was, err := queue.Cancel(t.Context(), l.client, l.keys, "2")
+		must(t, err)
+		if !slices.Equal(was, []queue.Was{queue.WasPending}) {
+			t.Errorf("2 was %v", was)
+		}
+		if n := l.rdb.Exists(t.Context(), l.key(l.name, "wake")).Val(); n != 1 {
+			t.Error("nobody would be woken")
+		}
+		if ids, _ := take(); !slices.Equal(ids, []string{"3"}) {
+			t.Errorf("took %v, want 3", ids)
+		}
+	})
+}
+
+// Messages that are put together have 4 MiB at most, and all are put or none.
+func TestLargeBatch(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		half := queue.Message{Attempts: 1, Payload: make([]byte, queue.MaxBatchBytes/2)}
+		a, b := half, half
+		a.ID, b.ID = "a", "b"
+		if _, err := queue.PutCmd(l.keys, []queue.Message{a, b}); !errors.Is(err, queue.ErrTooLarge) {
+			t.Errorf("the error is %v", err)
+		}
+		a.Payload, b.Payload = a.Payload[:len(a.Payload)-100], b.Payload[:len(b.Payload)-100]
+		l.put(a, b)
+		l.put(queue.Message{ID: "c", Payload: make([]byte, queue.MaxPayload)})
+		l.wants(counts{ready: 3})
+	})
+}
