@@ -286,7 +286,7 @@ func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []b
 	case lock.Acquired:
 		dst = resp.AppendArray(dst, 3)
 		dst = resp.AppendBulk(dst, id)
-		dst = resp.AppendInt(dst, got.Fence)
+		dst = resp.AppendInt(dst, got.Token)
 		return resp.AppendInt(dst, got.TTL.Milliseconds())
 	case lock.Over:
 		return resp.AppendError(dst, "ERR redoubt: this ID is over: it acquired the lock before, and was released or ran out; use a new one")
@@ -345,7 +345,7 @@ func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 func appendLock(dst []byte, p resp.Protocol, info lock.Info) []byte {
 	dst = resp.AppendBulk(dst, "mode")
 	dst = resp.AppendBulk(dst, info.Mode.String())
-	return appendHolders(dst, p, info.Holders, info.Fence, info.Waiters)
+	return appendHolders(dst, p, info.Holders, info.Token, info.Waiters)
 }
 
 // appendHolders appends the last three pairs of LOCK.INFO and SEM.INFO.
@@ -357,7 +357,7 @@ func appendHolders(dst []byte, p resp.Protocol, holders []lock.Holder, fence, wa
 		dst = resp.AppendBulk(dst, "label")
 		dst = resp.AppendBulk(dst, h.Label)
 		dst = resp.AppendBulk(dst, "fence")
-		dst = resp.AppendInt(dst, h.Fence)
+		dst = resp.AppendInt(dst, h.Token)
 		dst = resp.AppendBulk(dst, "ttl_ms")
 		dst = resp.AppendInt(dst, h.TTL.Milliseconds())
 		dst = resp.AppendBulk(dst, "since_ms")

@@ -160,5 +160,5 @@ func appendSemaphoreInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 func appendSemaphore(dst []byte, p resp.Protocol, info lock.SemaphoreInfo) []byte {
 	dst = resp.AppendBulk(dst, "taken")
 	dst = resp.AppendInt(dst, info.Taken)
-	return appendHolders(dst, p, info.Holders, info.Fence, info.Waiters)
+	return appendHolders(dst, p, info.Holders, info.Token, info.Waiters)
 }

@@ -18,8 +18,8 @@ type Busy struct {
 	Name string
 	// Remaining is how long the holder's lease lasts if it is not renewed.
 	Remaining time.Duration
-	// Fence is the holder's fencing token.
-	Fence int64
+	// Token is the holder's fencing token.
+	Token int64
 	// Label is the holder's, as in [Options].
 	Label string
 

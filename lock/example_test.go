@@ -229,7 +229,7 @@ func ExampleMutex_ForceRelease() {
 			panic(err)
 		}
 		fmt.Println(l.Name, "is held by", l.Info.Holders[0].Label)
-		released, err := locks.ForceRelease(ctx, l.Name, l.Info.Fence)
+		released, err := locks.ForceRelease(ctx, l.Name, l.Info.Token)
 		if err != nil {
 			panic(err)
 		}

@@ -197,7 +197,7 @@ func (e *fairEpisode) step() {
 		if a.Status != want {
 			e.Errorf("ask: %+v, want status %d", a, want)
 		}
-		e.fence = a.Fence
+		e.fence = a.Token
 		if want == lock.Acquired && e.state == taken && a.TTL < 59*time.Second {
 			e.Errorf("acquired for %v, want a minute", a.TTL)
 		}
@@ -220,7 +220,7 @@ func (e *fairEpisode) step() {
 		if a.Status != want {
 			e.Errorf("acquire: %+v, want status %d", a, want)
 		}
-		e.fence = a.Fence
+		e.fence = a.Token
 		e.told(nil)
 	case n < 88:
 		id, void := e.some(), e.rng.IntN(3) > 0

@@ -165,7 +165,7 @@ var errTooLate = fmt.Errorf("%w: the lease ran out before the reply came", ErrNo
 
 func (f *family) busy(t target, a Attempt) *Busy {
 	return &Busy{
-		Name: t.name, Remaining: a.TTL, Fence: a.Fence, Label: a.Label,
+		Name: t.name, Remaining: a.TTL, Token: a.Token, Label: a.Label,
 		wait: func(ctx context.Context) (*Lease, error) { return f.lease(ctx, t) },
 	}
 }

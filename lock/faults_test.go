@@ -248,7 +248,7 @@ func (w *worker) use(ctx context.Context, rng *rand.Rand, kind, name string) {
 	case err != nil:
 		w.add(kind, event{what: lost}, call, call)
 	case other != nil:
-		w.add(kind, event{name: name, what: busy, fence: other.Fence}, call, time.Now())
+		w.add(kind, event{name: name, what: busy, fence: other.Token}, call, time.Now())
 		pause(upTo(rng, faults.TTL/10), ctx.Done())
 	default:
 		e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}

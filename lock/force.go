@@ -9,7 +9,7 @@ import (
 )
 
 // ForceRelease takes the lock called name away from whoever holds it with the
-// fencing token fence, as [Mutex.Info] shows it, and wakes one waiter. It
+// fencing token, as [Mutex.Info] shows it, and wakes one waiter. It
 // reports false, and does nothing, when nobody holds it with that token any more:
 // a later holder is never hit. Readers share a token, and all who read with it
 // lose the lock.
@@ -20,20 +20,20 @@ import (
 // stopped, or when what it does checks the token: the next holder's is larger.
 //
 // Repeated, it gives the same answer until another is forced. One round trip.
-func (m *Mutex) ForceRelease(ctx context.Context, name string, fence int64) (released bool, err error) {
-	return force(ctx, m.client, name, fence)
+func (m *Mutex) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
+	return force(ctx, m.client, name, token)
 }
 
 // ForceRelease takes the lock called name away from the writer, or from all
-// readers, who hold it with the fencing token fence: see [Mutex.ForceRelease].
+// readers, who hold it with the fencing token: see [Mutex.ForceRelease].
 // Readers that came later with the same token, since no writer was between, are
 // hit too.
-func (rw *RWMutex) ForceRelease(ctx context.Context, name string, fence int64) (released bool, err error) {
-	return force(ctx, rw.client, name, fence)
+func (rw *RWMutex) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
+	return force(ctx, rw.client, name, token)
 }
 
-func force(ctx context.Context, client *redoubt.Client, name string, fence int64) (bool, error) {
-	cmd, err := ForceCmd(client, name, fence)
+func force(ctx context.Context, client *redoubt.Client, name string, token int64) (bool, error) {
+	cmd, err := ForceCmd(client, name, token)
 	if err != nil {
 		return false, err
 	}
@@ -41,39 +41,39 @@ func force(ctx context.Context, client *redoubt.Client, name string, fence int64
 }
 
 // ForceCmd takes the lock called name away from whoever holds it with the fencing
-// token fence: see [Mutex.ForceRelease]. [ReadRelease] reads the reply.
-func ForceCmd(client *redoubt.Client, name string, fence int64) (redoubt.Cmd, error) {
-	if err := CheckFence(fence); err != nil {
+// token: see [Mutex.ForceRelease]. [ReadRelease] reads the reply.
+func ForceCmd(client *redoubt.Client, name string, token int64) (redoubt.Cmd, error) {
+	if err := CheckToken(token); err != nil {
 		return redoubt.Cmd{}, err
 	}
 	keys, err := rwKeys(client, name)
 	if err != nil {
 		return redoubt.Cmd{}, err
 	}
-	return rwReleaseCmd(keys, strconv.FormatInt(fence, 10), "", "3"), nil
+	return rwReleaseCmd(keys, strconv.FormatInt(token, 10), "", "3"), nil
 }
 
-// CheckFence returns an error for what can't be a fencing token.
-func CheckFence(fence int64) error {
-	if fence < 1 {
-		return fmt.Errorf("lock: fence is %d; want the token of who holds it", fence)
+// CheckToken returns an error for what can't be a fencing token.
+func CheckToken(token int64) error {
+	if token < 1 {
+		return fmt.Errorf("lock: token is %d; want that of the holder", token)
 	}
 	return nil
 }
 
-// ForceRelease takes the permit with the fencing token fence away from its holder,
+// ForceRelease takes the permit with the fencing token away from its holder,
 // as [Mutex.ForceRelease] does with a lock. It looks for the permit among all of
 // the semaphore: one round trip for each 500 of them, and one more. Repeated, it
 // finds nobody and reports false.
-func (s *Semaphore) ForceRelease(ctx context.Context, name string, fence int64) (released bool, err error) {
-	if err := CheckFence(fence); err != nil {
+func (s *Semaphore) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
+	if err := CheckToken(token); err != nil {
 		return false, err
 	}
 	keys, err := semaphoreKeys(s.client, name)
 	if err != nil {
 		return false, err
 	}
-	permit, err := s.find(ctx, keys[0], strconv.FormatInt(fence, 10))
+	permit, err := s.find(ctx, keys[0], strconv.FormatInt(token, 10))
 	if err != nil || permit == "" {
 		return false, err
 	}

@@ -192,7 +192,7 @@ func TestForceReleaseRefuses(t *testing.T) {
 			_, err := w.mutex(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
 			_, serr := w.semaphore(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
 			for _, err := range []error{err, serr} {
-				if err == nil || !strings.Contains(err.Error(), "want the token of who holds it") {
+				if err == nil || !strings.Contains(err.Error(), "want that of the holder") {
 					t.Errorf("fence %d: %v", fence, err)
 				}
 			}
@@ -230,7 +230,7 @@ func TestInfo(t *testing.T) {
 					t.Fatalf("%v, %+v", held, holders)
 				}
 				h := holders[0]
-				if h.Label != "a b\nc" || h.Fence != lease.Token() || h.TTL > time.Minute || h.TTL < 30*time.Second {
+				if h.Label != "a b\nc" || h.Token != lease.Token() || h.TTL > time.Minute || h.TTL < 30*time.Second {
 					t.Errorf("the holder is %+v", h)
 				}
 				if h.Since.Before(before) || h.Since.After(after) {

@@ -19,20 +19,20 @@ var ErrHandedOver = errors.New("lock: handed over")
 // up by [Mutex.Resume]. It is text, without blanks, by MarshalText and by
 // encoding/json. Who has it has the lock: treat it as a secret.
 //
-// A lock that was acquired by LOCK.ACQUIRE is taken up by its name and id; Fence
+// A lock that was acquired by LOCK.ACQUIRE is taken up by its name and id; Token
 // and TTL may be 0.
 type Handle struct {
 	// Name and ID say what is held.
 	Name, ID string
-	// Fence is the fencing token; 0 for not known.
-	Fence int64
+	// Token is the fencing token; 0 for not known.
+	Token int64
 	// TTL is how long the lease lasted when it was handed over: what the other
 	// has to take it up.
 	TTL time.Duration
 }
 
 // String tells the name and the token, not the id.
-func (h Handle) String() string { return fmt.Sprintf("lease %d on %q", h.Fence, h.Name) }
+func (h Handle) String() string { return fmt.Sprintf("lease %d on %q", h.Token, h.Name) }
 
 const handleVersion = "lease1"
 
@@ -44,7 +44,7 @@ func (h Handle) MarshalText() ([]byte, error) {
 		return nil, err
 	}
 	return fmt.Appendf(nil, "%s.%s.%s.%d.%d", handleVersion, handleEncoding.EncodeToString([]byte(h.Name)),
-		handleEncoding.EncodeToString([]byte(h.ID)), h.Fence, h.TTL.Microseconds()), nil
+		handleEncoding.EncodeToString([]byte(h.ID)), h.Token, h.TTL.Microseconds()), nil
 }
 
 // UnmarshalText reads what MarshalText made.
@@ -63,7 +63,7 @@ func (h *Handle) UnmarshalText(text []byte) error {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return fmt.Errorf("lock: no handle: %w", err)
 	}
-	got := Handle{Name: string(name), ID: string(id), Fence: fence, TTL: time.Duration(us) * time.Microsecond}
+	got := Handle{Name: string(name), ID: string(id), Token: fence, TTL: time.Duration(us) * time.Microsecond}
 	if err := got.check(); err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (h Handle) check() error {
 	if len(h.ID) == 0 || len(h.ID) > MaxLabel {
 		errs = append(errs, fmt.Errorf("lock: the id of a handle has %d bytes; want 1 to %d", len(h.ID), MaxLabel))
 	}
-	if h.Fence < 0 || h.TTL < 0 || h.TTL > MaxTTL {
-		errs = append(errs, fmt.Errorf("lock: fence %d and ttl %v of a handle; want 0 or more, and at most %v", h.Fence, h.TTL, MaxTTL))
+	if h.Token < 0 || h.TTL < 0 || h.TTL > MaxTTL {
+		errs = append(errs, fmt.Errorf("lock: token %d and ttl %v of a handle; want 0 or more, and at most %v", h.Token, h.TTL, MaxTTL))
 	}
 	return errors.Join(errs...)
 }
@@ -111,7 +111,7 @@ func (l *Lease) HandOver() (Handle, error) {
 	}
 	h.released = true // Release has nothing to do
 	l.end(ErrHandedOver)
-	return Handle{Name: h.name, ID: h.id, Fence: h.fence, TTL: max(time.Until(h.deadline), 0)}, nil
+	return Handle{Name: h.name, ID: h.id, Token: h.fence, TTL: max(time.Until(h.deadline), 0)}, nil
 }
 
 // Resume takes up a lease that another process handed over, or the same. It
@@ -134,8 +134,8 @@ func (m *Mutex) Resume(ctx context.Context, h Handle) (*Lease, error) {
 	if err := m.client.Do(ctx, t.kind.extend(t.keys, h.ID, m.opts.TTL)).Ints(n[:]); err != nil {
 		return nil, err
 	}
-	if n[0] != 1 || h.Fence != 0 && n[1] != h.Fence {
+	if n[0] != 1 || h.Token != 0 && n[1] != h.Token {
 		return nil, fmt.Errorf("%w: it was over before it was resumed", ErrNotHeld)
 	}
-	return m.newLease(ctx, t, h.ID, sent, Attempt{Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond})
+	return m.newLease(ctx, t, h.ID, sent, Attempt{Token: n[1], TTL: time.Duration(n[2]) * time.Microsecond})
 }

@@ -41,7 +41,7 @@ func TestHandOver(t *testing.T) {
 		sent := conn.Commands.Load()
 		h, err := lease.HandOver()
 		must(t, err)
-		if h.TTL < 50*time.Second || h.TTL > time.Minute || h.Fence != lease.Token() || strings.Contains(h.String(), h.ID) {
+		if h.TTL < 50*time.Second || h.TTL > time.Minute || h.Token != lease.Token() || strings.Contains(h.String(), h.ID) {
 			t.Errorf("handle %v with %v", h, h.TTL)
 		}
 		<-ctx.Done()
@@ -60,7 +60,7 @@ func TestHandOver(t *testing.T) {
 
 		resumed, err := second.Resume(t.Context(), over(t, h))
 		must(t, err)
-		if resumed.Token() != h.Fence || resumed.ID() != h.ID || resumed.Name() != name {
+		if resumed.Token() != h.Token || resumed.ID() != h.ID || resumed.Name() != name {
 			t.Errorf("resumed %q as %s with %d", resumed.Name(), resumed.ID(), resumed.Token())
 		}
 		busyFor(t, rival, name)
@@ -108,7 +108,7 @@ func TestStaleHandleIsRefused(t *testing.T) {
 		h, err = try(t, other, t.Name()).HandOver()
 		must(t, err)
 		wrong := h
-		wrong.Fence--
+		wrong.Token--
 		refused("another token", wrong)
 		resumed, err := m.Resume(t.Context(), h)
 		must(t, err)

@@ -34,8 +34,8 @@ func (m Mode) String() string {
 
 // A Holder is one of those who hold a lock or a permit.
 type Holder struct {
-	// Fence is its fencing token.
-	Fence int64
+	// Token is its fencing token.
+	Token int64
 	// Since is when it acquired, by the server's clock. Except for readers it
 	// is what the token tells, for a token is the time in µs, or one more than
 	// the last one where that is ahead.
@@ -56,9 +56,9 @@ type Info struct {
 	Mode Mode
 	// Count is how many hold it.
 	Count int64
-	// Fence is the fencing token of the holder, or of the last writer; 0 when
+	// Token is the fencing token of the holder, or of the last writer; 0 when
 	// the lock has not been held for a minute.
-	Fence int64
+	Token int64
 	// Waiters is the number of processes that wait.
 	Waiters int64
 	// Holders are those who hold it, at most [MaxHolders] of them, the one whose
@@ -100,7 +100,7 @@ func ReadInfo(r redoubt.Reply) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Mode: Mode(n[0]), Count: n[1], Fence: n[2], Waiters: n[3], Holders: holders}, nil
+	return Info{Mode: Mode(n[0]), Count: n[1], Token: n[2], Waiters: n[3], Holders: holders}, nil
 }
 
 // SemaphoreInfo is the state of a semaphore. It never contains ids: who knows an
@@ -108,9 +108,9 @@ func ReadInfo(r redoubt.Reply) (Info, error) {
 type SemaphoreInfo struct {
 	// Taken is the number of permits that are held now.
 	Taken int64
-	// Fence is the last fencing token; 0 when no permit has been held for a
+	// Token is the last fencing token; 0 when no permit has been held for a
 	// minute.
-	Fence int64
+	Token int64
 	// Waiters is the number of processes that wait.
 	Waiters int64
 	// Holders are those who hold permits, at most [MaxHolders] of them, the one
@@ -139,7 +139,7 @@ func ReadSemaphoreInfo(r redoubt.Reply) (SemaphoreInfo, error) {
 	if err != nil {
 		return SemaphoreInfo{}, err
 	}
-	return SemaphoreInfo{Taken: n[0], Fence: n[1], Waiters: n[2], Holders: holders}, nil
+	return SemaphoreInfo{Taken: n[0], Token: n[1], Waiters: n[2], Holders: holders}, nil
 }
 
 // intsAndHolders reads an array of n integers and, last, an array of holders:
@@ -171,7 +171,7 @@ func intsAndHolders(r redoubt.Reply, n int) (ints []int64, holders []Holder, err
 			return nil, nil, err
 		}
 		holders = append(holders, Holder{
-			Fence: of[0], TTL: time.Duration(of[1]) * time.Microsecond, Since: time.UnixMicro(of[2]), Label: label,
+			Token: of[0], TTL: time.Duration(of[1]) * time.Microsecond, Since: time.UnixMicro(of[2]), Label: label,
 		})
 	}
 	return ints, holders, err

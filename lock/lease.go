@@ -88,7 +88,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) 
 	} else {
 		h = new(hold)
 	}
-	h.target, h.family, h.lease, h.id, h.fence, h.deadline = t, l.family, l, id, a.Fence, sent.Add(a.TTL-drift(a.TTL))
+	h.target, h.family, h.lease, h.id, h.fence, h.deadline = t, l.family, l, id, a.Token, sent.Add(a.TTL-drift(a.TTL))
 	l.holds = append(l.holds, h)
 	if l.err != nil {
 		return // its release takes this along

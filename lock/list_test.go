@@ -40,7 +40,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	got := map[string]int64{}
 	for l, err := range m.List(t.Context(), "") {
 		must(t, err)
-		got[l.Name] = l.Info.Fence
+		got[l.Name] = l.Info.Token
 		if l.Name == "read" != (l.Info.Mode == lock.Shared && l.Info.Count == 2) || l.Info.Holders[0].Label != "me" {
 			t.Errorf("%+v", l)
 		}
@@ -59,7 +59,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	}
 	for l, err := range s.List(t.Context(), "") {
 		must(t, err)
-		if l.Name != "orders:1" || l.Info.Taken != 3 || l.Info.Fence != permits[l.Name] {
+		if l.Name != "orders:1" || l.Info.Taken != 3 || l.Info.Token != permits[l.Name] {
 			t.Errorf("%+v", l)
 		}
 		delete(permits, l.Name)

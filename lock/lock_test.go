@@ -34,7 +34,7 @@ func TestTryAcquire(t *testing.T) {
 		if none != nil || busy == nil {
 			t.Fatal("a second holder got the lock")
 		}
-		if busy.Label != "a" || busy.Fence != lease.Token() || busy.Remaining < 29*time.Second-time.Since(began) || busy.Remaining > 30*time.Second {
+		if busy.Label != "a" || busy.Token != lease.Token() || busy.Remaining < 29*time.Second-time.Since(began) || busy.Remaining > 30*time.Second {
 			t.Errorf("busy = %+v, want label a, fence %d, about 30 s", *busy, lease.Token())
 		}
 		must(t, lease.Release(t.Context()))
@@ -154,7 +154,7 @@ func TestExtend(t *testing.T) {
 		}
 		info, err := m.Info(t.Context(), t.Name())
 		must(t, err)
-		if len(info.Holders) != 1 || info.Holders[0].TTL < 59*time.Minute || info.Fence != lease.Token() {
+		if len(info.Holders) != 1 || info.Holders[0].TTL < 59*time.Minute || info.Token != lease.Token() {
 			t.Errorf("the server says %+v", info)
 		}
 		for _, bad := range []time.Duration{0, -time.Second, time.Microsecond, lock.MaxTTL + 1} {
@@ -307,7 +307,7 @@ func TestLateAcquireIsVoid(t *testing.T) {
 		}
 		acquire := lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
 		first, again := ask(acquire), ask(acquire)
-		if first.Status != lock.Acquired || again.Status != lock.Acquired || again.Fence != first.Fence {
+		if first.Status != lock.Acquired || again.Status != lock.Acquired || again.Token != first.Token {
 			t.Errorf("the same acquisition twice: %+v, then %+v", first, again)
 		}
 		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, acquire.Args[0])).Err)
@@ -355,7 +355,7 @@ func TestRepeatedRelease(t *testing.T) {
 		if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
-		if info, err := w.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Fence != next.Token() {
+		if info, err := w.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Token != next.Token() {
 			t.Errorf("the other's lock is now %+v (%v)", info, err)
 		}
 		must(t, next.Release(t.Context()))

@@ -207,7 +207,7 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 	label := "of " + id
 	a, err := lock.ReadAttempt(e.c.Do(e.Context(), lock.AcquireWaiting(e.key, id, ttl, label, waiter)))
 	must(e.T, err)
-	want := lock.Attempt{Status: lock.Over, Fence: e.fence, TTL: a.TTL}
+	want := lock.Attempt{Status: lock.Over, Token: e.fence, TTL: a.TTL}
 	switch {
 	case e.ttl > 0:
 		if id == e.id {
@@ -223,11 +223,11 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 			e.near("the time left", a.TTL, e.ttl)
 		}
 	case !e.over(id):
-		if a.Fence <= e.fence {
-			e.Errorf("fence %d after %d", a.Fence, e.fence)
+		if a.Token <= e.fence {
+			e.Errorf("fence %d after %d", a.Token, e.fence)
 		}
-		want.Status, want.Fence, want.Label = lock.Acquired, a.Fence, label
-		e.id, e.ttl, e.ranOut, e.fence, e.label = id, ttl, false, a.Fence, label
+		want.Status, want.Token, want.Label = lock.Acquired, a.Token, label
+		e.id, e.ttl, e.ranOut, e.fence, e.label = id, ttl, false, a.Token, label
 		e.leave(waiter)
 		if a.TTL != ttl {
 			e.Errorf("acquired for %v, want %v", a.TTL, ttl)
@@ -275,12 +275,12 @@ func (e *episode) near(what string, got, want time.Duration) {
 func (e *episode) look() {
 	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
 	must(e.T, err)
-	want := lock.Info{Fence: e.fence, Waiters: int64(len(e.queue))}
+	want := lock.Info{Token: e.fence, Waiters: int64(len(e.queue))}
 	left := time.Duration(0)
 	if e.ttl > 0 && len(info.Holders) == 1 {
 		left = info.Holders[0].TTL
 		want.Mode, want.Count = lock.Exclusive, 1
-		want.Holders = []lock.Holder{{Fence: e.fence, Since: time.UnixMicro(e.fence), TTL: left, Label: e.label}}
+		want.Holders = []lock.Holder{{Token: e.fence, Since: time.UnixMicro(e.fence), TTL: left, Label: e.label}}
 		e.near("the time left to the holder", left, e.ttl)
 	}
 	if !reflect.DeepEqual(info, want) {

@@ -220,14 +220,14 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 			err = cmp.Or(err, errTooLate)
 		case got.Status == Held && at < 0:
 			t := group[where-1]
-			first, at, busy = start, start+where-1, Busy{Name: t.name, Remaining: got.TTL, Fence: got.Fence, Label: got.Label}
+			first, at, busy = start, start+where-1, Busy{Name: t.name, Remaining: got.TTL, Token: got.Token, Label: got.Label}
 		case got.Status == Acquired:
 			for j, t := range group {
 				if at >= 0 {
 					undo = append(undo, t.release(ids[i]))
 					continue
 				}
-				l.add(t, ids[i], sent, Attempt{Fence: fences[j], TTL: got.TTL}, true)
+				l.add(t, ids[i], sent, Attempt{Token: fences[j], TTL: got.TTL}, true)
 			}
 		}
 		start += len(group)
@@ -335,6 +335,6 @@ func readMulti(r redoubt.Reply, n int) (got Attempt, at int, fences []int64, err
 	if err := (redoubt.Reply{Val: a[4]}).Ints(fences); err != nil {
 		return got, 0, nil, err
 	}
-	got.Fence = fences[0]
+	got.Token = fences[0]
 	return got, int(ints[1]), fences, nil
 }

@@ -57,7 +57,7 @@ func TestMultiTakesAllOrNone(t *testing.T) {
 			single := try(t, m, taken)
 			lease, busy, err := multi.TryAcquire(t.Context(), names)
 			must(t, err)
-			if lease != nil || busy.Name != taken || busy.Fence != single.Token() || busy.Label != "single" || busy.Remaining <= 0 {
+			if lease != nil || busy.Name != taken || busy.Token != single.Token() || busy.Label != "single" || busy.Remaining <= 0 {
 				t.Fatalf("%s is taken: busy is %+v", taken, busy)
 			}
 			must(t, single.Release(t.Context()))
@@ -78,8 +78,8 @@ func TestMultiTakesAllOrNone(t *testing.T) {
 			t.Errorf("tokens for %q", got)
 		}
 		for _, name := range names {
-			if busy := busyFor(t, m, name); busy.Fence != tokens[name] {
-				t.Errorf("%s has token %d, want %d", name, tokens[name], busy.Fence)
+			if busy := busyFor(t, m, name); busy.Token != tokens[name] {
+				t.Errorf("%s has token %d, want %d", name, tokens[name], busy.Token)
 			}
 		}
 		must(t, lease.Extend(t.Context(), time.Hour))
@@ -127,11 +127,11 @@ func TestMultiWaitsInOrder(t *testing.T) {
 				info, err := m.Info(t.Context(), names[1])
 				return err == nil && info.Waiters == 1
 			})
-			fence := busyFor(t, m, names[0]).Fence
+			fence := busyFor(t, m, names[0]).Token
 			must(t, try(t, m, names[2]).Release(t.Context()))
 			began := time.Now()
 			eventually(t, "the TTL is over", func() bool { return time.Since(began) > ttl*5/4 })
-			if busy := busyFor(t, m, names[0]); busy.Fence != fence {
+			if busy := busyFor(t, m, names[0]); busy.Token != fence {
 				t.Error("what was held has run out, although it is renewed")
 			}
 			must(t, single.Release(t.Context()))
@@ -222,7 +222,7 @@ func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
 		m := w.mutex(w.client(), lock.Options{})
 		conn := clienttest.Wrap(t, w.rdb)
 		multi := newMulti(t, w.clientOn(&between{Conn: conn, script: "lock.multi_acquire", do: func() {
-			released, err := m.ForceRelease(t.Context(), names[1], busyFor(t, m, names[1]).Fence)
+			released, err := m.ForceRelease(t.Context(), names[1], busyFor(t, m, names[1]).Token)
 			if !released || err != nil {
 				t.Errorf("released: %t, %v", released, err)
 			}

@@ -298,7 +298,7 @@ func TestQuorumTakenAwayByForce(t *testing.T) {
 			must(t, err)
 			info, err := mutex.Info(t.Context(), "lock")
 			must(t, err)
-			if released, err := mutex.ForceRelease(t.Context(), "lock", info.Fence); !released || err != nil {
+			if released, err := mutex.ForceRelease(t.Context(), "lock", info.Token); !released || err != nil {
 				t.Fatalf("master %d: %t, %v", i, released, err)
 			}
 			switch err := lease.Extend(t.Context(), time.Hour); {

@@ -173,7 +173,7 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 	var fence int64
 	for _, v := range votes {
 		if v.granted() {
-			fence = max(fence, v.attempt.Fence)
+			fence = max(fence, v.attempt.Token)
 			if end := deadline(v); l.deadline.IsZero() || end.Before(l.deadline) {
 				l.deadline = end // until it is formed
 			}
@@ -183,7 +183,7 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 		t := b.ts[i]
 		t.kind = quorate{fence: fence, label: q.opts.Label}
 		h := &hold{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence}
-		if v.granted() && v.attempt.Fence == fence {
+		if v.granted() && v.attempt.Token == fence {
 			h.deadline = deadline(v)
 		}
 		l.holds = append(l.holds, h)
@@ -304,9 +304,9 @@ func (v votes) held() (most []Attempt) {
 	by := make(map[int64][]Attempt)
 	for _, vote := range v {
 		if a := vote.attempt; vote.held() {
-			by[a.Fence] = append(by[a.Fence], a)
-			if len(by[a.Fence]) > len(most) {
-				most = by[a.Fence]
+			by[a.Token] = append(by[a.Token], a)
+			if len(by[a.Token]) > len(most) {
+				most = by[a.Token]
 			}
 		}
 	}
@@ -321,7 +321,7 @@ func (v votes) left(need int, before votes) (time.Duration, bool) {
 	if len(stay) < need {
 		stay = nil
 		for i, vote := range v {
-			if vote.held() && i < len(before) && before[i].held() && before[i].attempt.Fence == vote.attempt.Fence {
+			if vote.held() && i < len(before) && before[i].held() && before[i].attempt.Token == vote.attempt.Token {
 				stay = append(stay, vote.attempt)
 			}
 		}
@@ -340,5 +340,5 @@ func (v votes) busy() *Busy {
 		return &Busy{}
 	}
 	last := slices.MaxFunc(most, func(a, b Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
-	return &Busy{Remaining: last.TTL, Fence: last.Fence, Label: last.Label}
+	return &Busy{Remaining: last.TTL, Token: last.Token, Label: last.Label}
 }

@@ -180,7 +180,7 @@ func (e *rwEpisode) writeBusy(id string, ttl time.Duration, waiter string) {
 	} else if waiter != "" && !slices.Contains(e.queue, waiter) {
 		e.queue = append(e.queue, waiter)
 	}
-	if a.Status != want || a.Fence != e.fence {
+	if a.Status != want || a.Token != e.fence {
 		e.Errorf("write: %+v, want status %d and fence %d", a, want, e.fence)
 	}
 	if want == lock.Held {
@@ -217,7 +217,7 @@ func (e *rwEpisode) read(id string, ttl time.Duration, waiter string) {
 	default:
 		want = lock.Acquired
 		if e.fence == 0 {
-			e.fence = a.Fence
+			e.fence = a.Token
 		}
 		founds := len(e.reading) == 0
 		for id, how := range e.gone {
@@ -237,7 +237,7 @@ func (e *rwEpisode) read(id string, ttl time.Duration, waiter string) {
 			wake = e.wake()
 		}
 	}
-	if a.Status != want || a.Fence != e.fence || woken != wake {
+	if a.Status != want || a.Token != e.fence || woken != wake {
 		e.Errorf("read: %+v and woke %q, want status %d, fence %d and %q", a, woken, want, e.fence, wake)
 	}
 }
@@ -331,7 +331,7 @@ func (e *rwEpisode) look() {
 	case len(e.reading) > 0:
 		mode, count = lock.Shared, len(e.reading)
 	}
-	if info.Mode != mode || info.Count != int64(count) || len(info.Holders) != count || info.Fence != e.fence || info.Waiters != int64(len(e.queue)) {
+	if info.Mode != mode || info.Count != int64(count) || len(info.Holders) != count || info.Token != e.fence || info.Waiters != int64(len(e.queue)) {
 		e.Errorf("info %+v, want %v, %d holders, %d waiting, fence %d", info, mode, count, len(e.queue), e.fence)
 	}
 	if count > 0 {

@@ -102,7 +102,7 @@ func TestReadLeases(t *testing.T) {
 		}
 		info, err := rw.Info(t.Context(), t.Name())
 		must(t, err)
-		if info.Mode != lock.Shared || info.Count != 2 || len(info.Holders) != 2 || info.Holders[0].Label != "rw" || info.Fence != first.Token() {
+		if info.Mode != lock.Shared || info.Count != 2 || len(info.Holders) != 2 || info.Holders[0].Label != "rw" || info.Token != first.Token() {
 			t.Errorf("info is %+v", info)
 		}
 		must(t, a.Extend(t.Context(), time.Hour))

@@ -120,27 +120,27 @@ func (e *permitEpisode) acquire(id string, ttl time.Duration, waiter string, lim
 		return err
 	})
 	wake := ""
-	want := lock.Attempt{Status: lock.Over, Fence: e.fence, TTL: a.TTL}
+	want := lock.Attempt{Status: lock.Over, Token: e.fence, TTL: a.TTL}
 	_, over := e.gone[id]
 	switch mine := e.held[id]; {
 	case mine != nil:
-		want = lock.Attempt{Status: lock.Acquired, Fence: mine.fence, TTL: a.TTL, Label: r.Label}
+		want = lock.Attempt{Status: lock.Acquired, Token: mine.fence, TTL: a.TTL, Label: r.Label}
 		e.near("the time left", a.TTL, mine.ttl)
 	case over:
 	case len(e.held) >= limit:
 		first := e.first()
-		want = lock.Attempt{Status: lock.Held, Fence: first.fence, TTL: a.TTL, Label: first.label}
+		want = lock.Attempt{Status: lock.Held, Token: first.fence, TTL: a.TTL, Label: first.label}
 		e.near("the time left to the first", a.TTL, first.ttl)
 		if waiter != "" && !slices.Contains(e.queue, waiter) {
 			e.queue = append(e.queue, waiter)
 		}
 	default:
-		if a.Fence <= e.fence {
-			e.Errorf("fence %d after %d", a.Fence, e.fence)
+		if a.Token <= e.fence {
+			e.Errorf("fence %d after %d", a.Token, e.fence)
 		}
-		want = lock.Attempt{Status: lock.Acquired, Fence: a.Fence, TTL: ttl, Label: r.Label}
-		e.fence = a.Fence
-		e.held[id] = &permit{fence: a.Fence, ttl: ttl, label: r.Label}
+		want = lock.Attempt{Status: lock.Acquired, Token: a.Token, TTL: ttl, Label: r.Label}
+		e.fence = a.Token
+		e.held[id] = &permit{fence: a.Token, ttl: ttl, label: r.Label}
 		e.leave(waiter)
 		if waiter != "" && len(e.held) < limit {
 			wake = e.wake()
@@ -219,7 +219,7 @@ func (e *episode) woken(do func() error) string {
 func (e *permitEpisode) look() {
 	info, err := lock.ReadSemaphoreInfo(e.c.Do(e.Context(), must1(lock.SemaphoreInfoCmd(e.c, e.Name()))))
 	must(e.T, err)
-	if info.Taken != int64(len(e.held)) || info.Fence != e.fence || info.Waiters != int64(len(e.queue)) || len(info.Holders) != len(e.held) {
+	if info.Taken != int64(len(e.held)) || info.Token != e.fence || info.Waiters != int64(len(e.queue)) || len(info.Holders) != len(e.held) {
 		e.Errorf("info %+v, want %d taken, %d waiting, fence %d", info, len(e.held), len(e.queue), e.fence)
 	}
 	hash := e.w.rdb.HGetAll(e.Context(), e.key).Val()

@@ -80,18 +80,18 @@ func TestPermits(t *testing.T) {
 		}
 		_, busy, err := long.TryAcquire(t.Context(), t.Name())
 		must(t, err)
-		if busy == nil || busy.Label != "short" || busy.Fence != b.Token() || busy.Remaining > time.Minute || busy.Remaining < 50*time.Second {
+		if busy == nil || busy.Label != "short" || busy.Token != b.Token() || busy.Remaining > time.Minute || busy.Remaining < 50*time.Second {
 			t.Errorf("busy is %+v", busy)
 		}
 		info, err := long.Info(t.Context(), t.Name())
 		must(t, err)
-		if info.Taken != 2 || info.Fence != b.Token() || len(info.Holders) != 2 || info.Holders[0].Label != "short" || info.Holders[1].Fence != a.Token() {
+		if info.Taken != 2 || info.Token != b.Token() || len(info.Holders) != 2 || info.Holders[0].Label != "short" || info.Holders[1].Token != a.Token() {
 			t.Errorf("info is %+v", info)
 		}
 		must(t, b.Extend(t.Context(), 2*time.Hour))
 		info, err = long.Info(t.Context(), t.Name())
 		must(t, err)
-		if info.Holders[0].Fence != a.Token() {
+		if info.Holders[0].Token != a.Token() {
 			t.Errorf("the permit that ends first is %+v", info.Holders[0])
 		}
 		must(t, a.Release(t.Context()))

@@ -41,8 +41,8 @@ const (
 // An Attempt is the answer to one acquire.
 type Attempt struct {
 	Status Status
-	// Fence is the fencing token of whoever holds the lock.
-	Fence int64
+	// Token is the fencing token of whoever holds the lock.
+	Token int64
 	// TTL is the time left to whoever holds the lock.
 	TTL time.Duration
 	// Label is the holder's.
@@ -80,7 +80,7 @@ func ReadAttempt(r redoubt.Reply) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, err
 	}
-	return Attempt{Status: Status(n[0]), Fence: n[1], TTL: time.Duration(n[2]) * time.Microsecond, Label: label}, nil
+	return Attempt{Status: Status(n[0]), Token: n[1], TTL: time.Duration(n[2]) * time.Microsecond, Label: label}, nil
 }
 
 // ExtendCmd makes the acquisition id last ttl from now, or longer if it does so

@@ -44,17 +44,17 @@ type holderState struct {
 func stateOf(name, mode string, count, fence, waiters int64, holders []lock.Holder) lockState {
 	s := lockState{Name: name, Mode: mode, Count: count, Fence: fence, Waiters: waiters, Holders: []holderState{}}
 	for _, h := range holders {
-		s.Holders = append(s.Holders, holderState{Label: h.Label, Fence: h.Fence, Since: h.Since.UTC(), TTL: h.TTL.Milliseconds()})
+		s.Holders = append(s.Holders, holderState{Label: h.Label, Fence: h.Token, Since: h.Since.UTC(), TTL: h.TTL.Milliseconds()})
 	}
 	return s
 }
 
 func lockStateOf(name string, i lock.Info) lockState {
-	return stateOf(name, i.Mode.String(), i.Count, i.Fence, i.Waiters, i.Holders)
+	return stateOf(name, i.Mode.String(), i.Count, i.Token, i.Waiters, i.Holders)
 }
 
 func semaphoreStateOf(name string, i lock.SemaphoreInfo) lockState {
-	return stateOf(name, "semaphore", i.Taken, i.Fence, i.Waiters, i.Holders)
+	return stateOf(name, "semaphore", i.Taken, i.Token, i.Waiters, i.Holders)
 }
 
 func newLockLS() *cobra.Command {

@@ -47,8 +47,8 @@ is held with another token than --fence, and stays so.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.fenced = cmd.Flags().Changed("fence")
 			if f.fenced {
-				if err := lock.CheckFence(f.fence); err != nil {
-					return fail(exitUsage, err)
+				if err := lock.CheckToken(f.fence); err != nil {
+					return usagef("--fence: %w", err)
 				}
 			}
 			if !f.force {

@@ -47,7 +47,7 @@ func (l *library) exclusion(t *testing.T, name string) {
 	wg.Wait()
 	x, err := a.Acquire(within(t), name)
 	must(t, err)
-	if other, busy, err := b.TryAcquire(t.Context(), name); other != nil || busy == nil || busy.Fence != x.Token() || err != nil {
+	if other, busy, err := b.TryAcquire(t.Context(), name); other != nil || busy == nil || busy.Token != x.Token() || err != nil {
 		t.Errorf("beside a holder: %v, %+v, %v", other, busy, err)
 	}
 	must(t, x.Release(t.Context()))
