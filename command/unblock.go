@@ -54,8 +54,12 @@ func Waiting(ctx context.Context) context.Context {
 // answers accordingly.
 func Unblocked(ctx context.Context) error {
 	u, ok := ctx.Value(unblockerKey{}).(*Unblocker)
-	over := ctx.Err() != nil // by its client or the server
-	if !ok || over {
+	select {
+	case <-ctx.Done(): // by its client or the server
+		return nil
+	default:
+	}
+	if !ok {
 		return nil
 	}
 	how := context.Cause(u.ctx)

@@ -108,8 +108,18 @@ func (c *session) auth(args [][]byte, _ []byte) {
 		len(args) == 3 && c.login(args[1], args[2]):
 		c.ok()
 	default:
-		c.fail(wrongPass)
+		c.refuseLogin(len(args) == 3)
 	}
+}
+
+// refuseLogin answers a failed login. For whoever names a user of the server behind it says why that
+// fails. It says the same of every name, so nobody learns which ones this server has.
+func (c *session) refuseLogin(byName bool) { //nolint:revive // the parameter is how the client tried
+	text := wrongPass
+	if byName && !c.srv.inPool() && c.local.session == nil {
+		text += " redoubt: users of the back end don't count here: name one in the URL of the back end, or connect to that"
+	}
+	c.fail(text)
 }
 
 const helloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -154,7 +164,7 @@ func (c *session) hello(args [][]byte, _ []byte) {
 		}
 	}
 	if user != nil && !c.login(user, password) {
-		c.fail(wrongPass)
+		c.refuseLogin(true)
 		return
 	}
 	if !c.authed {

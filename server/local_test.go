@@ -50,6 +50,7 @@ func TestAuth(t *testing.T) {
 	w := dial(t, addr)
 	const noAuth = "-NOAUTH Authentication required.\r\n"
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+	const wrongUser = "-WRONGPASS invalid username-password pair or user is disabled. redoubt: users of the back end don't count here: name one in the URL of the back end, or connect to that\r\n"
 	for _, c := range []string{"GET k", "PING", "ECHO x", "MULTI", "CLIENT ID", "COMMAND", "LOCK.RELEASE a b", "SUBSCRIBE x", "NOSUCH"} {
 		w.want(noAuth, c)
 	}
@@ -57,9 +58,11 @@ func TestAuth(t *testing.T) {
 		t.Errorf("HELLO: %q", got)
 	}
 	w.want(wrong, "AUTH wrong")
-	w.want(wrong, "AUTH default wrong")
-	w.want(wrong, "AUTH nobody secret")
-	w.want(wrong, "HELLO 2 AUTH default wrong")
+	w.want(wrongUser, "AUTH default wrong") // the same for a user that there is
+	w.want(wrongUser, "AUTH nobody secret")
+	backend.CLI("ACL", "SETUSER", "theirs", "on", ">secret", "+@all", "~*")
+	w.want(wrongUser, "AUTH theirs secret")
+	w.want(wrongUser, "HELLO 2 AUTH default wrong")
 	w.want(noAuth, "GET k")
 	w.want("+OK\r\n", "AUTH secret")
 	w.want("$-1\r\n", "GET k")
@@ -70,8 +73,8 @@ func TestAuth(t *testing.T) {
 		t.Errorf("HELLO AUTH: %q", got)
 	}
 	w.want("_\r\n", "GET k")
-	if n := srv.Stats().AuthFailures; n != 4 {
-		t.Errorf("%d failures counted, want 4", n)
+	if n := srv.Stats().AuthFailures; n != 5 {
+		t.Errorf("%d failures counted, want 5", n)
 	}
 	big := dial(t, addr)
 	big.write("*1000000\r\n")
