@@ -40,14 +40,14 @@ func UnknownOutcome(cause error) error {
 	if errors.Is(cause, ErrUnknownOutcome) {
 		return cause
 	}
-	return &unknownOutcome{cause}
+	return &outcomeError{cause}
 }
 
-type unknownOutcome struct{ cause error }
+type outcomeError struct{ cause error }
 
-func (e *unknownOutcome) Error() string { return ErrUnknownOutcome.Error() + ": " + inner(e.cause) }
+func (e *outcomeError) Error() string { return ErrUnknownOutcome.Error() + ": " + inner(e.cause) }
 
-func (e *unknownOutcome) Unwrap() []error { return []error{ErrUnknownOutcome, e.cause} }
+func (e *outcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.cause} }
 
 // inner is the text of an error within another of this package, which has said its name.
 func inner(err error) string { return strings.TrimPrefix(err.Error(), "redoubt: ") }

@@ -297,14 +297,15 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 		if err != nil {
 			return appendError(dst, err)
 		}
-		n := int64(-1) // settled the other way
+		n := int64(0)
 		switch got {
 		case want:
 			n = 1
 		case stock.Expired:
-			n = 0
 		case stock.None:
 			n = -2
+		default: // settled the other way
+			n = -1
 		}
 		return resp.AppendInt(dst, n)
 	}}
