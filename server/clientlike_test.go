@@ -53,6 +53,17 @@ func (c *cast) flags(name string) string {
 	return flags
 }
 
+// connected is how many connections the server has that keeps the data.
+func (c *cast) connected() (n int) {
+	for line := range strings.Lines(fmt.Sprint(c.watcher.value("INFO", "clients"))) {
+		if _, err := fmt.Sscanf(line, "connected_clients:%d", &n); err == nil {
+			return n
+		}
+	}
+	c.t.Fatal("INFO has no connected_clients")
+	return 0
+}
+
 var own = regexp.MustCompile(`\$[a-z]\b`)
 
 // play returns what a script is answered. hello is the protocol of the clients.
@@ -80,8 +91,9 @@ func (c *cast) play(s script, hello string) (answers []string) {
 		case strings.HasSuffix(name, ">"):
 			w.send(strings.Fields(text)...)
 		case text == "!":
+			before := c.connected()
 			_ = w.conn.Close()
-			eventually(c.t, who+" is gone", func() bool { return c.flags(who) == "" })
+			eventually(c.t, who+" is gone", func() bool { return c.flags(who) == "" && c.connected() < before })
 		case strings.HasPrefix(text, "~ "):
 			eventually(c.t, who+" has the flags "+text, func() bool { return strings.Contains(c.flags(who), text[2:]) })
 		default:
