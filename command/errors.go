@@ -52,7 +52,7 @@ func appendError(dst []byte, err error) []byte {
 }
 
 // packageName begins an error of the library, and those within it: it is for programs in Go.
-var packageName = regexp.MustCompile(`(?m)(^|: )(?:redoubt|lock|ratelimit|fence|queue|stock|bloom|ttlhash|geo): `)
+var packageName = regexp.MustCompile(`(?m)(^|: )(?:(?:redoubt|lock|ratelimit|fence|queue|stock|bloom|ttlhash|geo): )+`)
 
 // faultOf is the text of the error reply for an error of the library, on one line.
 func faultOf(err error) string {

@@ -16,9 +16,9 @@ import (
 // A broken Conn has an error within an error of the library.
 type broken struct{ redoubt.Conn }
 
-var errBroken = redoubt.UnknownOutcome(&redoubt.UnavailableError{
+var errBroken = fmt.Errorf("queue: %w", redoubt.UnknownOutcome(&redoubt.UnavailableError{
 	Since: time.UnixMilli(0), Last: errors.New("connection refused"),
-})
+}))
 
 func (broken) Do(context.Context, redoubt.Cmd) redoubt.Reply { return redoubt.Reply{Err: errBroken} }
 

@@ -55,7 +55,7 @@ func misusef(format string, args ...any) error {
 }
 
 // packageName is how errors of the library's root package begin. It is the program's name too.
-var packageName = regexp.MustCompile(`(^|: |\()redoubt: `)
+var packageName = regexp.MustCompile(`(^|: |\()(?:redoubt: )+`)
 
 // textOf is an error behind the name of the program.
 func textOf(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
