@@ -148,8 +148,10 @@ func rwKeys(client *redoubt.Client, name string) ([]string, error) {
 // writing is the kind of a writer: that of a Mutex, and a claim.
 type writing struct{}
 
+// acquire names the keys of the release too, which the script doesn't use. So where these
+// have several servers, in a pool without hash_tag, nothing is acquired that can't be released.
 func (writing) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
-	return acquireCmd(keys[:1], r.ID, r.TTL, r.Label, waiter)
+	return acquireCmd(keys, r.ID, r.TTL, r.Label, waiter)
 }
 
 func (writing) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,5 +161,28 @@ func clusterLibrary(t *testing.T, p *clusterPool) {
 		w := p.waitFor(t, n, lock.Options{})
 		p.cluster.Move(p.cluster.Slot(n), p.at(t, n), p.other(t, n), nil)
 		w.release(t)
+	}
+}
+
+// TestRWMutexNeedsATag: in a pool without hash_tag a writer is refused before it has anything,
+// because its release would be, and the lock would stay for the whole lease.
+func TestRWMutexNeedsATag(t *testing.T) {
+	p := startPool(t, 2)
+	locks, err := lock.NewRW(p.library(t), lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		name := fmt.Sprint("n", i)
+		for _, try := range []func(context.Context, string) (*lock.Lease, *lock.Busy, error){locks.TryAcquire, locks.TryAcquireShared} {
+			if lease, _, err := try(t.Context(), name); lease != nil || err == nil || !strings.Contains(err.Error(), `needs a pool with hash_tag: "{}"`) {
+				t.Errorf("%s: %v, %v", name, lease, err)
+			}
+		}
+	}
+	for _, n := range p.nodes {
+		if got := n.CLI("KEYS", "*"); got != "" {
+			t.Errorf("a server has %q", got)
+		}
 	}
 }

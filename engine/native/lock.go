@@ -42,9 +42,9 @@ func keep(ms, fence, now int64) []byte {
 // same compares a field that may be missing with an argument.
 func same(field []byte, there bool, arg []byte) bool { return there && bytes.Equal(field, arg) }
 
-// acquire is lock/lua/acquire.lua.
+// acquire is lock/lua/acquire.lua. A writer of an RWMutex names more keys, which it doesn't use.
 func acquire(tx *engine.Tx) bool {
-	if len(tx.Keys) != 1 || len(tx.Args) != 5 {
+	if len(tx.Keys) < 1 || len(tx.Args) != 5 {
 		return false
 	}
 	key, id, label, waiter := tx.Keys[0], tx.Args[0], tx.Args[3], tx.Args[4]
