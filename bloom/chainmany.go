@@ -13,7 +13,9 @@ import (
 // else is served meanwhile. So a script takes as many items as it can look for in 5 ms.
 // More of them are done in rounds: the bits are read as they are, 16 MiB at most, the
 // work is done here, and what has changed is written back by a script that compares the
-// end of the string with what was read. When somebody else has changed the chain in
+// end of the string with what was read. When the chain is too large for that, and has one link
+// with room, the positions of the items' bits are computed here, and scripts set them: that takes
+// half as long as to compute them there. When somebody else has changed the chain in
 // between, the round is repeated, and the second time scripts take the next items.
 //
 // So the items of one call are added in steps, in their order, and others may see those
@@ -220,7 +222,7 @@ func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, item
 	}
 	last := r.chain.last()
 	if r.chain.dataLen() > r.worth() || last.bytes > min(roundBytes, uint64(len(items))*bytesPerItem) {
-		return ChainTooMuch, nil, nil
+		return r.set()
 	}
 	if err := c.enter(ctx); err != nil {
 		return 0, nil, err

@@ -1,6 +1,7 @@
 package bloom_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -85,6 +86,92 @@ func TestChainOfManyItems(t *testing.T) {
 			if info.Links != c.exactLinks || info.Items != int64(fresh(became)) {
 				t.Errorf("%s: %d links, %d items, want %d and as many as were new", c.name, info.Links, info.Items, c.exactLinks)
 			}
+		}
+	})
+}
+
+// Where a chain is too large for a round, scripts set bits whose positions they are given: with the
+// same outcome as scripts that compute them, whatever becomes of the chain meanwhile.
+func TestChainSetsPositions(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		sets, hook := 0, func() {}
+		h := &hooked{Conn: w.conn}
+		h.before = func(cmd redoubt.Cmd) {
+			if cmd.Script != nil && cmd.Script.Name() == "bloom.chain_set" {
+				sets++
+				hook()
+			}
+		}
+		client, _ := w.on(h)
+		chains := bloom.NewChains(client)
+		// 5.5 MB, more than a round writes.
+		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 4_000_000, Expansion: 2}
+		items := append(numbered("", 1000), "7", "8")
+		key, other := w.Prefix+"ours", w.Prefix+"others"
+		reserve := func(key string, capacity int64) {
+			cmd, err := bloom.ChainReserveCmd(key, bloom.ChainSpec{ErrorRate: 0.01, Capacity: capacity, Expansion: 2})
+			must(t, err)
+			must(t, w.client.Do(t.Context(), cmd).Err)
+		}
+		insert := func() (became []int64) { return w.insert(chains, key, s, items) }
+		reserve(key, s.Capacity)
+		got := insert()
+		if sets < 4 {
+			t.Errorf("%d scripts were given positions", sets)
+		}
+		var want []int64
+		for some := range slices.Chunk(items, 50) {
+			cmd, err := bloom.ChainInsertCmd(other, &s, bloom.HashItems(some))
+			must(t, err)
+			_, became, err := bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+			must(t, err)
+			want = append(want, became...)
+		}
+		if !slices.Equal(got, want) {
+			t.Error("other items are new than to scripts that compute the positions")
+		}
+		const random = 16 // bytes that differ at the end
+		ours, others := w.rdb.Get(t.Context(), key).Val(), w.rdb.Get(t.Context(), other).Val()
+		if len(ours) < random || ours[:len(ours)-random] != others[:max(len(others)-random, 0)] {
+			t.Error("the chain is another than that of scripts that compute the positions")
+		}
+		if n := fresh(insert()); n > 0 {
+			t.Errorf("%d are new the second time", n)
+		}
+
+		// Another chain takes its place: it gets the items from then on.
+		sets = 0
+		hook = func() {
+			if sets == 2 {
+				must(t, w.rdb.Del(t.Context(), key).Err())
+				reserve(key, s.Capacity+100_000)
+			}
+		}
+		must(t, w.rdb.Del(t.Context(), key).Err())
+		reserve(key, s.Capacity)
+		if n := fresh(insert()); n < 990 {
+			t.Errorf("%d are new", n)
+		}
+		if n := w.missed(chains, key, items[300:]); sets < 3 || n > 0 {
+			t.Errorf("%d sets, %d items are denied", sets, n)
+		}
+
+		// It has room for ten more, and grows.
+		hook = func() {}
+		must(t, w.rdb.Del(t.Context(), key).Err())
+		reserve(key, s.Capacity)
+		end := w.rdb.StrLen(t.Context(), key).Val()
+		size := binary.LittleEndian.AppendUint64(nil, uint64(s.Capacity-10))
+		for _, at := range []int64{end - 89, end - 52} {
+			must(t, w.rdb.SetRange(t.Context(), key, at, string(size)).Err())
+		}
+		if n := fresh(insert()); n < 990 {
+			t.Errorf("%d are new", n)
+		}
+		_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+		must(t, err)
+		if n := w.missed(chains, key, items); n > 0 || info.Links != 2 {
+			t.Errorf("%d links, %d items are denied", info.Links, n)
 		}
 	})
 }

@@ -18,11 +18,12 @@ var (
 	chainExistsScript  = luafile.Script(files, "bloom.chain_exists")
 	chainHeaderScript  = luafile.Script(files, "bloom.chain_header")
 	chainChunkScript   = luafile.Script(files, "bloom.chain_chunk")
+	chainSetScript     = luafile.Script(files, "bloom.chain_set")
 )
 
 // ChainScripts returns the scripts of chains, for servers that load them ahead of use.
 func ChainScripts() []*redoubt.Script {
-	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainCommitScript, chainExistsScript, chainHeaderScript, chainChunkScript}
+	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainCommitScript, chainExistsScript, chainHeaderScript, chainChunkScript, chainSetScript}
 }
 
 // The functions below are the BF commands of RedisBloom as commands for a server
