@@ -49,7 +49,7 @@ type worst struct {
 // clock. That includes the time in which others had the processor, so a case that takes
 // longer is weighted by what Redis' thread used of it, and tried again.
 //
-// It takes 8 s: there are many cases, and they are large.
+// It takes 20 s: there are many cases, and they are large.
 func TestNoCommandHoldsUpTheServer(t *testing.T) {
 	if slow.Race {
 		t.Skip("it measures Redis, which the race detector doesn't look at") // Reason: it can find nothing here.

@@ -464,3 +464,26 @@ func TestQueueBlockedThroughACutConnection(t *testing.T) {
 	}
 	wantCounts(t, putter, "q", 0, 0, 0, 0, 0)
 }
+
+// Large messages are cancelled in steps. Inside a transaction that is refused, and none is.
+func TestQueueInTransaction(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w, name := dial(t, addr), b.Prefix+"large"
+		payload, reply := strings.Repeat("x", 300_000), "*15\r\n"
+		cancel := []string{"QUEUE.CANCEL", name}
+		for i := range 15 {
+			id := strconv.Itoa(i)
+			if got := w.value("QUEUE.PUT", name, payload, "ID", id, "GROUP", id); got != id {
+				t.Fatalf("%v was put", got)
+			}
+			cancel, reply = append(cancel, id), reply+"$7\r\npending\r\n"
+		}
+		w.want("+OK\r\n", "MULTI")
+		w.want("+QUEUED\r\n", strings.Join(cancel, " "))
+		if got := w.do("EXEC"); !strings.Contains(got, "name fewer") {
+			t.Errorf("inside a transaction: %.200q", got)
+		}
+		w.want(reply, strings.Join(cancel, " "))
+	})
+}
