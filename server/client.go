@@ -29,8 +29,13 @@ func (c *session) shownName() string {
 }
 
 func (c *session) shownUser() string {
-	if u := c.loggedIn(); u != nil {
-		return u.Name()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.behind != "":
+		return c.behind
+	case c.user != nil:
+		return c.user.Name()
 	}
 	return c.srv.opts.Username
 }
@@ -114,6 +119,10 @@ func (c *session) client(args [][]byte, raw []byte) {
 	case "unblock":
 		c.clientUnblock(args)
 	case "pause", "unpause": // of the back end as a whole
+		if c.behind != "" {
+			c.forward(raw, nil)
+			break
+		}
 		c.commands[Local]--
 		c.byControl(raw)
 	case "help":

@@ -102,24 +102,69 @@ func (c *session) auth(args [][]byte, _ []byte) {
 	switch {
 	case len(args) > 3:
 		c.fail("ERR syntax error")
-	case len(args) == 2 && c.srv.users.Load().open():
-		c.fail(noPassword)
-	case len(args) == 2 && c.login([]byte(c.srv.opts.Username), args[1]),
-		len(args) == 3 && c.login(args[1], args[2]):
+	case c.logIn(args[1:]):
 		c.ok()
-	default:
-		c.refuseLogin(len(args) == 3)
 	}
 }
 
-// refuseLogin answers a failed login. For whoever names a user of the server behind it says why that
-// fails. It says the same of every name, so nobody learns which ones this server has.
-func (c *session) refuseLogin(byName bool) { //nolint:revive // the parameter is how the client tried
-	text := wrongPass
-	if byName && !c.srv.inPool() && c.local.session == nil {
-		text += " redoubt: users of the back end don't count here: name one in the URL of the back end, or connect to that"
+// logIn makes the client a user, by a password alone or by a name and a password. It reports false
+// when it has answered with an error.
+func (c *session) logIn(credentials [][]byte) bool {
+	name, password := []byte(c.srv.opts.Username), credentials[0]
+	byName := len(credentials) == 2
+	if byName {
+		name, password = credentials[0], credentials[1]
 	}
-	c.fail(text)
+	open := c.srv.users.Load().open()
+	if c.behind == "" && (byName || !open) && c.login(name, password) {
+		return true
+	}
+	switch {
+	case open && !c.srv.inPool() && c.local.session == nil:
+		return c.logInBehind(credentials)
+	case open && !byName:
+		c.fail(noPassword)
+	case byName && !c.srv.inPool() && c.local.session == nil:
+		// It says the same of every name, so nobody learns which users this server has.
+		c.fail(wrongPass + " redoubt: users of the back end count only where Redoubt itself asks for no password")
+	default:
+		c.fail(wrongPass)
+	}
+	return false
+}
+
+// logInBehind makes the client a user of the back end, on a connection of its own, until RESET.
+//
+// Rejected: this where Redoubt has a password or users. A back end whose default user needs no
+// password takes any, and would so let everybody in here.
+func (c *session) logInBehind(credentials [][]byte) bool {
+	had := c.dedicated != nil
+	if !c.dedicate() {
+		return false
+	}
+	ok := false
+	c.forwardExpecting(resp.AppendCommand(nil, append([][]byte{[]byte("AUTH")}, credentials...)...), func(dst, raw []byte) []byte {
+		if ok = bytes.Equal(raw, okRaw); ok {
+			return dst
+		}
+		return append(dst, raw...)
+	}, proxy.Expect{})
+	switch {
+	case !c.settle():
+		return false
+	case ok:
+		c.shown(func(a *about) {
+			if a.behind = "default"; len(credentials) == 2 {
+				a.behind = string(credentials[0])
+			}
+		})
+		return true
+	}
+	c.srv.stats.authFailures.Add(1)
+	if !had {
+		c.undedicate()
+	}
+	return false
 }
 
 const helloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -163,8 +208,7 @@ func (c *session) hello(args [][]byte, _ []byte) {
 			return
 		}
 	}
-	if user != nil && !c.login(user, password) {
-		c.refuseLogin(true)
+	if user != nil && !c.logIn([][]byte{user, password}) {
 		return
 	}
 	if !c.authed {

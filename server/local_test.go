@@ -50,7 +50,7 @@ func TestAuth(t *testing.T) {
 	w := dial(t, addr)
 	const noAuth = "-NOAUTH Authentication required.\r\n"
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-	const wrongUser = "-WRONGPASS invalid username-password pair or user is disabled. redoubt: users of the back end don't count here: name one in the URL of the back end, or connect to that\r\n"
+	const wrongUser = "-WRONGPASS invalid username-password pair or user is disabled. redoubt: users of the back end count only where Redoubt itself asks for no password\r\n"
 	for _, c := range []string{"GET k", "PING", "ECHO x", "MULTI", "CLIENT ID", "COMMAND", "LOCK.RELEASE a b", "SUBSCRIBE x", "NOSUCH"} {
 		w.want(noAuth, c)
 	}

@@ -96,6 +96,7 @@ type session struct {
 type about struct {
 	name, libName, libVer string
 	user                  *acl.User // nil: nobody, so far
+	behind                string    // the user of the back end that the client is; empty: Redoubt's own
 	shownDB               int
 	shownProtocol         resp.Protocol
 	inTransaction         bool

@@ -73,7 +73,7 @@ func (c *session) undedicate() {
 	c.dedicated = nil
 	c.scripted = 0
 	c.tracked.Store(nil)
-	c.shown(func(a *about) { a.readonly, a.watches = false, false })
+	c.shown(func(a *about) { a.readonly, a.watches, a.behind = false, false, "" })
 	c.srv.stats.dedicated.Add(-1)
 }
 

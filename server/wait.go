@@ -16,8 +16,12 @@ func (c *session) await(p command.Plan) {
 	if !c.settle() {
 		return
 	}
-	if c.elsewhere && p.Whole {
+	if (c.elsewhere || c.behind != "") && p.Whole {
 		c.run(p.Instead())
+		return
+	}
+	if c.behind != "" {
+		c.fail("ERR redoubt: this waits on connections of Redoubt's own, not with the rights of a user of the back end: leave out BLOCK if you gave it")
 		return
 	}
 	if c.elsewhere {
