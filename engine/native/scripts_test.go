@@ -35,6 +35,7 @@ var leftToLua = map[string]string{
 	"bloom/lua/chain_header.lua":     "for people",
 	"bloom/lua/chain_insert.lua":     "not shown hot by a profile",
 	"bloom/lua/chain_reserve.lua":    "once a filter",
+	"bloom/lua/chain_set.lua":        "SETBIT is most of it",
 	"bloom/lua/log.lua":              "once a second and mirror",
 	"bloom/lua/make.lua":             "once a filter",
 	"bloom/lua/open.lua":             "once a filter",
