@@ -105,6 +105,15 @@ func (n *Node) AllUp() bool {
 	return true
 }
 
+// Hurry has the connections that clients share connect without a pause.
+func (n *Node) Hurry() {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			u.Hurry()
+		}
+	}
+}
+
 // Ejected reports whether the server is out of the ring now, and how many times it
 // has been taken out.
 func (n *Node) Ejected() (now bool, times uint64) {

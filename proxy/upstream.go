@@ -130,6 +130,7 @@ type Upstream struct {
 	ctx   context.Context //nolint:containedctx // the life of the upstream
 	stop  context.CancelFunc
 	done  chan struct{}
+	hurry chan struct{} // holds one when it is to connect without a pause
 
 	limited atomic.Bool // see Limited
 	swamped spell       // see Swamped
@@ -154,7 +155,7 @@ func NewUpstream(opts Options) (*Upstream, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{})}
+	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{}), hurry: make(chan struct{}, 1)}
 	u.sides.turns.most, u.sides.ration.most = maxApart, maxRationed
 	u.setDown(errors.New("not connected yet"))
 	u.opts.health.watch = opts.Watch
@@ -174,6 +175,17 @@ const (
 
 // errClosed is why an Upstream that was closed has no link.
 var errClosed = errors.New("closed")
+
+// Hurry has it connect without a pause, if it is not connected: the server is known to be back.
+func (u *Upstream) Hurry() {
+	if u.up() {
+		return
+	}
+	select {
+	case u.hurry <- struct{}{}:
+	default:
+	}
+}
 
 func (u *Upstream) run(ctx context.Context) {
 	defer close(u.done)
@@ -197,6 +209,8 @@ func (u *Upstream) run(ctx context.Context) {
 			wait := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
 			select {
 			case <-wait.C:
+			case <-u.hurry:
+				wait.Stop()
 			case <-until.Done(): // there is another server to try
 				wait.Stop()
 			case <-ctx.Done():

@@ -24,7 +24,11 @@ type absences struct {
 
 const (
 	confirmPatience = 500 * time.Millisecond // for a server to confirm what others have confirmed
-	absentPause     = 50 * time.Millisecond  // between two probes of a server; a probe costs nothing while the server is known to be down
+	// absentPause is between two probes of a server; a probe costs nothing while the server is known
+	// to be down. Commands pass as soon as one of the shared connections is back: what they publish
+	// before the subscribers are closed is lost, so the others are hurried, and looked at again soon.
+	absentPause = 20 * time.Millisecond
+	hurryPause  = 5 * time.Millisecond
 	// sharedPatience is how long a server that answers again has to get its shared connections
 	// back. Its subscribers are closed only then, because a closed client sends commands at once
 	// and they must reach the server. A server without RESP3 never gets its RESP3 connection back.
@@ -85,6 +89,11 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		case answered.IsZero():
 			answered = time.Now()
 		}
+		pause := absentPause
+		if err == nil {
+			n.Hurry()
+			pause = hurryPause
+		}
 		a.mu.Lock()
 		clients := a.of[n]
 		isBack := err == nil && (n.AllUp() || time.Since(answered) > sharedPatience)
@@ -105,7 +114,7 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 			return
 		}
 		select {
-		case <-time.After(absentPause):
+		case <-time.After(pause):
 		case <-s.ctx.Done():
 		}
 	}
