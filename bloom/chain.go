@@ -261,7 +261,7 @@ func parseHeader(s string) (chain, error) {
 	items := uint64(0)
 	for _, l := range c.links {
 		if !(l.rate > 0 && l.rate < 1) || l.n2 > 63 || l.n2 != 0 && l.bits < 1<<l.n2 || l.bits == 0 ||
-			l.bytes > math.MaxUint64/8 || l.bits != l.bytes*8 || l.hashes > maxChainHashes || float64(l.hashes) != math.Ceil(moduleLn2*l.perItem) ||
+			l.bytes > math.MaxUint64/8 || l.bits != l.bytes*8 || l.hashes == 0 || l.hashes > maxChainHashes || float64(l.hashes) != math.Ceil(moduleLn2*l.perItem) ||
 			l.size > math.MaxUint64-items {
 			return chain{}, ErrBadDump
 		}

@@ -390,6 +390,7 @@ func TestChainHeaders(t *testing.T) {
 		"bits beyond 64 bits":  {both(word(bytes, 1<<61+8), word(bits, 64)), bloom.ErrBadDump},
 		"another hash":         {half(hashes, 9), bloom.ErrBadDump},
 		"too many hashes":      {both(half(hashes, 1387), word(perItem, math.Float64bits(2000))), bloom.ErrBadDump},
+		"no hashes":            {both(half(hashes, 0), word(perItem, 0)), bloom.ErrBadDump},
 		"a power above 63":     {func(h []byte) []byte { h[byN2] = 64; return h }, bloom.ErrBadDump},
 		"a power above bits":   {func(h []byte) []byte { h[byN2] = 20; return h }, bloom.ErrBadDump},
 		"unknown option":       {half(options, 1|4|16), bloom.ErrBadDump},

@@ -140,12 +140,12 @@ func (r *round) bits(at, n uint64) ([]byte, error) {
 // setBits is how many bits a script sets whose positions it is given: 2 ms.
 const setBits = 1750
 
-// set adds items by the positions of their bits, if the chain has one link and room for them. It
-// adds fewer, or with ChainTooMuch none, when that is not so, or the chain becomes another.
+// set adds items by the positions of their bits, while the chain has one link and room for them. It
+// stops early when that ends or the chain has become another. ChainTooMuch means nothing was added.
 func (r *round) set() (ChainStatus, []int64, error) {
 	l := r.chain.last()
 	var became []int64
-	for len(r.chain.links) == 1 && l.hashes <= setBits && len(became) < len(r.items) {
+	for len(r.chain.links) == 1 && l.hashes > 0 && l.hashes <= setBits && len(became) < len(r.items) {
 		rest := r.items[len(became):]
 		rest = rest[:min(len(rest), setBits/int(l.hashes))]
 		args := make([]string, 2, 2+len(rest)*int(l.hashes))

@@ -114,6 +114,12 @@ func (env *Env) undo(ctx context.Context, release redoubt.Cmd) {
 	_ = env.Client.Do(ctx, release) // or else the lock ends with its TTL
 }
 
+// Finishing returns a context for the steps of a [Plan] that is Whole: when the client or the
+// server ends, they have a while to be done.
+func Finishing(ctx context.Context) (longer context.Context, stop func()) {
+	return outliving(ctx, undoTimeout)
+}
+
 // outliving returns a context that ends when stop is called, or d after ctx has
 // ended.
 func outliving(ctx context.Context, d time.Duration) (longer context.Context, stop func()) {

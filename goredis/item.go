@@ -41,6 +41,7 @@ type item struct {
 	done       func(redoubt.Reply) // called with the reply, or nil
 	redirected bool                // send by way of the ClusterClient, which follows redirects
 	missed     bool                // the node doesn't know the script
+	several    bool                // a pool may send it to several servers in parts
 	eval       bool                // args hold the script's text, not its digest
 	resends    int8
 	loads      int8
@@ -61,6 +62,7 @@ var numbers = [...]any{"0", "1", "2", "3", "4", "5", "6", "7", "8"}
 
 func (it *item) init(cmd redoubt.Cmd) {
 	it.script, it.flags = cmd.Script, cmd.Flags
+	it.several = cmd.Script == nil && len(cmd.Keys) > 1
 	args := it.inline[:0]
 	if n := len(cmd.Keys) + len(cmd.Args) + 3; n > len(it.inline) {
 		args = make([]any, 0, n)

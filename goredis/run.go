@@ -161,10 +161,13 @@ func (c *Conn) judgeServerError(ctx context.Context, it *item, se redoubt.Server
 			return sendLater
 		case lostBehind(se):
 			return c.judgeLost(ctx, it)
+		case unsentBehind(se) && it.several:
+			return c.judgeLost(ctx, it) // other parts of it may have run
 		case unsentBehind(se):
 			it.notRun()
 			return sendLater
 		case downBehind(se):
+			it.mayHaveRun = it.mayHaveRun || it.several
 			it.notRun()
 			it.fail(fmt.Errorf("%w: %w", redoubt.ErrUnavailable, se))
 			return finished

@@ -11,7 +11,8 @@ import (
 
 // lostBehind reports whether the reply is lost: the command may have run.
 func lostBehind(se redoubt.ServerError) bool {
-	return strings.HasPrefix(string(se), "ERR redoubt: ") && strings.HasSuffix(string(se), ": the command may have run")
+	return strings.HasPrefix(string(se), "ERR redoubt: ") && strings.HasSuffix(string(se), ": the command may have run") ||
+		strings.HasPrefix(string(se), "ERR redoubt: outcome unknown: ")
 }
 
 // unsentBehind reports whether the command was not sent, though the next may be.
@@ -21,5 +22,6 @@ func unsentBehind(se redoubt.ServerError) bool {
 
 // downBehind reports whether the server behind is known to be down.
 func downBehind(se redoubt.ServerError) bool {
-	return strings.HasPrefix(string(se), "ERR redoubt: back end ") && strings.Contains(string(se), " is unreachable: ")
+	return strings.HasPrefix(string(se), "ERR redoubt: back end ") && strings.Contains(string(se), " is unreachable: ") ||
+		strings.HasPrefix(string(se), "ERR redoubt: server ") && strings.Contains(string(se), "unavailable since ")
 }

@@ -57,6 +57,10 @@ func TestServeTells(t *testing.T) {
 	if _, server := errors.AsType[redoubt.ServerError](err); !errors.Is(err, redoubt.ErrUnavailable) || errors.Is(err, redoubt.ErrUnknownOutcome) || !server {
 		t.Errorf("INCR of a server that is down: %v", err)
 	}
+	// A part of a command with several keys may have run.
+	if err := c.Do(t.Context(), redoubt.Cmd{Name: "DEL", Keys: []string{"a", "b"}}).Err; !errors.Is(err, redoubt.ErrUnavailable) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
+		t.Errorf("DEL of keys on both servers: %v", err)
+	}
 	if err := c.Do(t.Context(), redoubt.Cmd{Name: "GET", Keys: []string{"a"}}).Err; err != nil {
 		t.Errorf("GET of the other server: %v", err)
 	}

@@ -121,8 +121,18 @@ func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries 
 	if len(requests) == 0 {
 		return first, nil
 	}
-	_, err = q.PutMany(ctx, name, requests)
-	return first, err
+	return first, q.putAll(ctx, name, requests)
+}
+
+// putAll puts messages by as many calls as their bytes need.
+func (q *Queue[T]) putAll(ctx context.Context, name string, requests []Request[T]) error {
+	_, err := q.PutMany(ctx, name, requests)
+	if half := len(requests) / 2; half > 0 && errors.Is(err, ErrTooLarge) {
+		if err = q.putAll(ctx, name, requests[:half]); err == nil {
+			err = q.putAll(ctx, name, requests[half:])
+		}
+	}
+	return err
 }
 
 // Every returns the schedule of all multiples of d since 1970, from a second up.

@@ -2,13 +2,14 @@ package queue_test
 
 import (
 	"context"
-	"github.com/redoubt-go/redoubt/internal/await"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -192,6 +193,29 @@ func TestScheduleThatStands(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// The next messages of all entries may be more than one call puts.
+func TestScheduleOfLargeMessages(t *testing.T) {
+	w := newWorld(t, ownServer(t))
+	q := w.queue(t, queue.Options{})
+	hourly, err := queue.Every(time.Hour)
+	must(t, err)
+	var entries []queue.Entry[string]
+	for i := range 5 {
+		entries = append(entries, queue.Entry[string]{
+			ID: fmt.Sprint("e", i), Schedule: hourly, Request: queue.Request[string]{Value: strings.Repeat("v", queue.MaxBatchBytes/4)},
+		})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.Schedule(ctx, "q", entries...) }()
+	eventually(t, "all are put", func() bool {
+		s, err := q.Stats(t.Context(), "q")
+		return err == nil && s.Due == 5
+	})
+	stop()
+	must(t, <-ended)
 }
 
 // A schedule is kept on every back end, by the clock of the queue's server.

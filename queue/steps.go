@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -12,14 +13,14 @@ import (
 // 2 MiB of messages or one at a time: both take some 6 ms. The functions here do more than that in
 // steps. Others see what the first steps have done, and an error leaves it done.
 
-// Cancel does what [CancelCmd] does, for any number of messages. It returns what each was that it
-// came to.
+// Cancel does what [CancelCmd] does, for any number of messages. It returns what each
+// message was that it reached before an error.
 func Cancel(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]Was, error) {
 	return remove(ctx, client, keys, "live", ids)
 }
 
-// Delete does what [DeleteCmd] does, for any number of messages. It returns what each was that it
-// came to.
+// Delete does what [DeleteCmd] does, for any number of messages. It returns what each
+// message was that it reached before an error.
 func Delete(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]Was, error) {
 	return remove(ctx, client, keys, "dead", ids)
 }
@@ -39,7 +40,7 @@ func remove(ctx context.Context, client *redoubt.Client, keys Keys, which string
 		}
 		var seen map[string]string
 		if seen, err = look(ctx, client, keys, unknown); err != nil {
-			return all[:at[0]], err
+			break
 		}
 		for _, id := range unknown {
 			// It may have moved while others were looked at; but not each time.
@@ -52,9 +53,9 @@ func remove(ctx context.Context, client *redoubt.Client, keys Keys, which string
 		for i, was := range found {
 			all[at[i]] = was
 		}
-		if err != nil {
-			return all[:at[0]], err
-		}
+	}
+	if i := slices.Index(all, wasUnknown); i >= 0 {
+		all = all[:i]
 	}
 	return all, err
 }

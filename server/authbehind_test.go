@@ -11,9 +11,9 @@ import (
 // user's rights and no others, until RESET.
 func TestAuthBehind(t *testing.T) {
 	back := redistest.Start(t)
-	back.CLI("ACL", "SETUSER", "alice", "on", ">secret", "+@all", "-client|kill", "~a:*", "~rd:{a:*", "&*")
+	back.CLI("ACL", "SETUSER", "alice", "on", ">secret", "+@all", "~a:*", "~rd:{a:*", "&*")
 	back.CLI("SET", "b:1", "b")
-	_, addr := start(t, back.URL())
+	srv, addr := start(t, back.URL())
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 	refused := func(w *wire, cmd string) {
 		t.Helper()
@@ -68,6 +68,10 @@ func TestAuthBehind(t *testing.T) {
 			w.want(bulk("b"), "GET b:1")
 			w.want(bulk("default"), "ACL WHOAMI")
 		})
+	}
+
+	if n := srv.Stats().AuthFailures; n != 3*3 {
+		t.Errorf("%d failures counted, want 9", n)
 	}
 
 	// A client that loses its connection gets no other rights instead.

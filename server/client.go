@@ -119,12 +119,16 @@ func (c *session) client(args [][]byte, raw []byte) {
 	case "unblock":
 		c.clientUnblock(args)
 	case "pause", "unpause": // of the back end as a whole
-		if c.behind != "" {
+		if c.behind != "" || c.local.session != nil {
 			c.forward(raw, nil)
 			break
 		}
 		c.commands[Local]--
-		c.byControl(raw)
+		c.leave()
+		if c.settle() { // it travels on another connection than what comes before and behind it
+			c.byControl(raw)
+			c.settle()
+		}
 	case "help":
 		c.forward(raw, nil)
 	default:

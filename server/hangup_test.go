@@ -101,3 +101,21 @@ func TestHalfClosedWhileItWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfClosedWithSteps: a client that ends its side behind a command which runs in steps has its
+// replies, as Redis gives them.
+func TestHalfClosedWithSteps(t *testing.T) {
+	for name, url := range map[string]string{"one": redistest.Start(t).URL(), "engine": here(t)} {
+		t.Run(name, func(t *testing.T) {
+			_, addr := start(t, url)
+			w := dial(t, addr)
+			w.write("QUEUE.DELETE q 7 8\r\nSET k behind\r\n")
+			if err := w.conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			w.expect(":0\r\n")
+			w.expect("+OK\r\n")
+			w.expectClosed()
+		})
+	}
+}

@@ -44,8 +44,8 @@ func (c *session) echo(args [][]byte, raw []byte) {
 	c.reply(c.scratch)
 }
 
-// byControl sends a command that has to do with no data, around those of other clients: the back end
-// holds back writes, and what comes behind them on the same connection, while it is paused.
+// byControl sends a command on a connection without writes. The back end answers there even while
+// CLIENT PAUSE holds back writes elsewhere.
 func (c *session) byControl(raw []byte) {
 	c.commands[Passed]++
 	t := c.tag()
@@ -116,7 +116,8 @@ func (c *session) logIn(credentials [][]byte) bool {
 		name, password = credentials[0], credentials[1]
 	}
 	open := c.srv.users.Load().open()
-	if c.behind == "" && (byName || !open) && c.login(name, password) {
+	_, known := c.srv.users.Load().byName[string(name)]
+	if c.behind == "" && (byName && known || !open) && c.login(name, password) {
 		return true
 	}
 	switch {

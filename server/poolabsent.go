@@ -24,9 +24,10 @@ type absences struct {
 
 const (
 	confirmPatience = 500 * time.Millisecond // for a server to confirm what others have confirmed
-	// absentPause is between two probes of a server; a probe costs nothing while the server is known
-	// to be down. Commands pass as soon as one of the shared connections is back: what they publish
-	// before the subscribers are closed is lost, so the others are hurried, and looked at again soon.
+	// absentPause is the time between two probes of a server; a probe costs nothing while the server is
+	// known to be down. Messages that are published between the return of the first shared connection
+	// and the closing of the subscribers are lost, so the other connections are made without a pause,
+	// and the server is looked at again soon.
 	absentPause = 20 * time.Millisecond
 	hurryPause  = 5 * time.Millisecond
 	// sharedPatience is how long a server that answers again has to get its shared connections
@@ -88,10 +89,10 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 			answered = time.Time{}
 		case answered.IsZero():
 			answered = time.Now()
+			n.Hurry()
 		}
 		pause := absentPause
 		if err == nil {
-			n.Hurry()
 			pause = hurryPause
 		}
 		a.mu.Lock()

@@ -34,13 +34,19 @@ func (c *session) await(p command.Plan) {
 	c.count()
 	c.sent.Store(c.next + 1) // not idle
 	gone, stop := c.watchConn(func(error) { cancel(errGone) })
-	outcome, ok := c.unblockable(ctx, p)
+	work := ctx
+	if p.Whole {
+		var finished func()
+		work, finished = command.Finishing(ctx)
+		defer finished()
+	}
+	outcome, ok := c.unblockable(work, p)
 	stop()
 	if !ok {
 		c.fail("ERR redoubt: internal error")
 		return
 	}
-	if gone() {
+	if gone() && !p.Whole { // what is Whole is done, and a client that has only ended its side hears so
 		if outcome.Undo != nil {
 			outcome.Undo()
 		}

@@ -128,6 +128,15 @@ func TestQueue(t *testing.T) {
 		}
 		says("one\ntwo\nthree\n", "take", "mail", "--count", "10")
 
+		// Lines that are more together than one call puts.
+		if err := os.WriteFile(lines, []byte(strings.Repeat(strings.Repeat("x", 1<<20)+"\n", 6)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := q(0, "put", "mail", "--lines", lines); !strings.HasPrefix(out, `put 6 messages into "mail" in `) {
+			t.Errorf("put of long lines: %q", out)
+		}
+		says("6 messages removed\n", "drain", "mail", "--force")
+
 		// The dead.
 		kill(t, url, "mail", 1500)
 		out, stderr := q(0, "dead", "mail", "--count", "2")

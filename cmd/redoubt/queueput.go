@@ -148,7 +148,7 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	defer p.done()
 	began := time.Now()
 	var read int64
-	put, there, line := 0, 0, 0
+	put, there, line, waiting := 0, 0, 0, 0 // waiting are bytes
 	var requests []queue.Request[[]byte]
 	flush := func() error {
 		if len(requests) == 0 {
@@ -162,7 +162,7 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 				there++
 			}
 		}
-		requests = requests[:0]
+		requests, waiting = requests[:0], 0
 		p.update(transfer.Progress{Done: read, Total: max(read, total)})
 		return err
 	}
@@ -175,6 +175,13 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
+		// Half of what a call takes, for the other half is for ids and the like.
+		if waiting+len(lines.Bytes()) > queue.MaxBatchBytes/2 {
+			if err = flush(); err != nil {
+				break
+			}
+		}
+		waiting += len(lines.Bytes())
 		one := r
 		one.Value = append([]byte(nil), lines.Bytes()...)
 		if f.id != "" {

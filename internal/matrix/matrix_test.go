@@ -27,8 +27,9 @@ const (
 	refused = "refused: " // and then the error
 )
 
-// atOnce is how long a refusal may take, on a machine that does much else.
-const atOnce = 5 * time.Second
+// atOnce is how long a cell that ends by a refusal may take, its preparations included, on a machine
+// that does much else.
+const atOnce = 20 * time.Second
 
 // A way is a way in.
 type way struct {

@@ -70,6 +70,11 @@ func startAll(t *testing.T) []*reach {
 	cluster = redistest.StartCluster(t, 3, 0)
 	sentinel := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "orders", Master: master, Replicas: []*redistest.Server{replica}}})[0]
 	wg.Wait()
+	// Nobody is taken for down because the machine is busy.
+	sentinel.CLI("SENTINEL", "SET", "orders", "down-after-milliseconds", "60000")
+	for _, n := range cluster.Nodes() {
+		n.CLI("CONFIG", "SET", "cluster-node-timeout", "60000")
+	}
 
 	e, err := engine.New(engine.Options{Natives: native.All()})
 	must(t, err)

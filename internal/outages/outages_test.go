@@ -43,7 +43,7 @@ func TestOutages(t *testing.T) {
 	redis.SetLogger(silent{})
 	length, between, patience, old := *duration, *every, time.Second, 100*time.Millisecond
 	if length == 0 {
-		length, between, patience, old = 18*time.Second, 5*time.Second, 10*time.Second, 8*time.Second
+		length, between, patience, old = 18*time.Second, 5*time.Second, 4*time.Second, 3*time.Second // less than a lease
 	}
 	seed := *seedFlag
 	if seed == 0 {
