@@ -16,11 +16,11 @@ import (
 var ErrTimeout = errors.New("proxy: unblocked as if out of time")
 
 // Block is [Exclusive.Ask] for one command that may wait on the server, like BLPOP. When
-// moved ends before it has its reply, the server is told to unblock it: the reply is then an
-// error with the code UNBLOCKED, or with the cause [ErrTimeout] that of a command whose time has run
-// out, or what the command had done already. A server that can't
-// be told within the pool's time-out, or 5 s if there is none, has the connection closed as
-// if ctx had ended. It costs no round trip more unless moved ends.
+// moved ends before the reply comes, the server is told to unblock the command. The reply is then an
+// error with the code UNBLOCKED, or the reply of a time-out if the cause is [ErrTimeout], or the
+// result if the command has finished first. If the server can't be told within the pool's time-out,
+// or 5 s if there is none, the connection is closed as if ctx had ended. Unless moved ends, it costs
+// no more round trips.
 func (x *Exclusive) Block(ctx, moved context.Context, command []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

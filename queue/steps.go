@@ -177,7 +177,7 @@ func groupOf(envelope string) string {
 	return envelope[3 : 4+int(envelope[3])]
 }
 
-// runningOf returns the receipts of those of the messages that are running.
+// runningOf returns the receipts of the messages that are running.
 func runningOf(ctx context.Context, client *redoubt.Client, keys Keys, ids []string, pattern string) (map[string]string, error) {
 	wanted, receipts := map[string]bool{}, map[string]string{}
 	for _, id := range ids {

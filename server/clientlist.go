@@ -102,7 +102,7 @@ func (c *session) flags(a *about, dirty bool) string { //nolint:revive // the pa
 }
 
 // describe is the session's line in CLIENT LIST, in the form of Redis. in is the input of the client
-// that asks, and dirty who watches keys that have changed.
+// that asks, and dirty holds the clients whose watched keys have changed.
 func (c *session) describe(in input, dirty map[*session]bool) string {
 	now := time.Now()
 	c.mu.Lock()

@@ -9,10 +9,10 @@
 //   - Extension commands (package command) become one script each, in their
 //     place in the pipeline; those that wait hold their client.
 //   - What concerns the connection is answered here: HELLO, AUTH, CLIENT,
-//     ECHO, QUIT, RESET, and PING but in front of one server: that answers
-//     itself, so CLIENT PAUSE holds back the answer, on a connection that
-//     carries no writes. (TestPingWhilePaused) COMMAND is the back end's answer
-//     with the extension commands added.
+//     ECHO, QUIT and RESET. PING is answered here too, except in front of one
+//     server, which answers itself, so CLIENT PAUSE holds back the answer.
+//     (TestPingWhilePaused) COMMAND is the back end's answer with the
+//     extension commands added.
 //   - What leaves state in a connection, or occupies it, moves the client to
 //     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
 //     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
@@ -27,10 +27,10 @@
 //     goes to the server of its keys as one (TestPoolTransaction). What occupies a
 //     connection borrows one for as long (TestPoolWatch, TestPoolBlocks). A subscriber has
 //     one to each server (TestPoolPubSub, TestPoolListensWithoutAServer).
-//   - CLIENT TRACKING with REDIRECT tells another client of the server: that has a
-//     connection on which the back end tells of the keys. (TestTracking)
-//   - Replication (SYNC, PSYNC, REPLCONF) is refused, and in front of a pool CLIENT
-//     TRACKING and PAUSE are. POST and Host: close the client, as they do in Redis.
+//   - With REDIRECT, CLIENT TRACKING opens a connection for the client that is named
+//     there, on which the back end sends the invalidations. (TestTracking)
+//   - Replication (SYNC, PSYNC, REPLCONF) is refused. In front of a pool, CLIENT
+//     TRACKING and PAUSE are refused too. POST and Host: close the client, as they do in Redis.
 //
 // # What is promised
 //

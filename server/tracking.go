@@ -94,8 +94,8 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 	})
 }
 
-// ownRedirect is the reply to CLIENT GETREDIR and TRACKINGINFO, with the id of the client that is told
-// in the place of that of its inbox.
+// ownRedirect is the reply to CLIENT GETREDIR and TRACKINGINFO. It replaces the id of an inbox by the
+// id of the client that owns the inbox.
 func (c *session) ownRedirect(dst, raw []byte) []byte {
 	return append(dst, c.withOwnID(raw)...)
 }

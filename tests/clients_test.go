@@ -19,6 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -39,7 +40,7 @@ func TestClients(t *testing.T) {
 	}{
 		{"go-redis", []int{2, 3}, runGoRedis},
 		{"redis-py", []int{2}, func(t *testing.T, task task) answer {
-			return run(t, task, pythonWith(t, "redis"), "runner.py") // Debian's redis-py is older than RESP3
+			return run(t, task, programs.Python(t, "redis"), "runner.py") // Debian's redis-py is older than RESP3
 		}},
 		{"ioredis", []int{2, 3}, func(t *testing.T, task task) answer { return run(t, task, nodeWith(t, "ioredis"), "runner.js") }},
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/proxy/memcached"
 	"github.com/redoubt-go/redoubt/proxy/ring"
 )
@@ -153,23 +154,11 @@ func TestPymemcache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), pythonWith(t, "pymemcache"), "-", port) //nolint:gosec // one of two
+	cmd := exec.CommandContext(t.Context(), programs.Python(t, "pymemcache"), "-", port) //nolint:gosec // one of two
 	cmd.Stdin = strings.NewReader(pymemcacheScript)
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "fine\n" {
 		t.Errorf("%v: %s", err, out)
 	}
-}
-
-// pythonWith finds an interpreter that has a module.
-func pythonWith(t *testing.T, module string) string {
-	t.Helper()
-	for _, p := range []string{"python3", "/usr/bin/python3"} { // the first may have other packages than the system's
-		if exec.CommandContext(t.Context(), p, "-c", "import "+module).Run() == nil { //nolint:gosec // one of two
-			return p
-		}
-	}
-	t.Fatalf("these tests need python3 with %[1]s, which is not installed: apt-get install python3-%[1]s, dnf install python3-%[1]s, or pip install %[1]s", module)
-	return ""
 }
 
 const pymemcacheScript = `

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/servertest"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -194,7 +195,7 @@ func TestPoolPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := osexec.CommandContext(t.Context(), pythonWith(t, "redis"), "-", port) //nolint:gosec // one of two
+	cmd := osexec.CommandContext(t.Context(), programs.Python(t, "redis"), "-", port) //nolint:gosec // one of two
 	cmd.Stdin = strings.NewReader(pythonScript)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

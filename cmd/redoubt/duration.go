@@ -43,14 +43,14 @@ func (v *durationOr) String() string {
 // Type implements pflag.Value: it names the value in help.
 func (v *durationOr) Type() string { return "duration" }
 
-// waitFlags are those of every command that can wait. Its own 0 would contradict that of BLOCK on
-// the wire, which is for ever.
+// waitFlags are the flags of every command that can wait. --wait refuses 0, because BLOCK 0 on the
+// wire waits for ever.
 type waitFlags struct {
 	time waitTime
 	no   bool
 }
 
-// flags adds them to cmd, whose Args are set. What it waits for is while something lasts.
+// flags adds --wait and --no-wait to cmd, whose Args must be set. while completes "wait while …".
 func (w *waitFlags) flags(cmd *cobra.Command, while string) {
 	w.time = waitTime{durationOr{word: "forever", isWord: true}}
 	flags := cmd.Flags()
@@ -66,7 +66,7 @@ func (w *waitFlags) flags(cmd *cobra.Command, while string) {
 	}
 }
 
-// within is ctx for as long as there is to wait.
+// within returns a ctx that ends when the time to wait is over.
 func (w *waitFlags) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.time.isWord {
 		return context.WithCancel(ctx)
@@ -74,7 +74,7 @@ func (w *waitFlags) within(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, w.time.d)
 }
 
-// rest is how long is left to wait for what began to wait then.
+// rest returns how long is left to wait, for a wait that began at a time.
 func (w *waitFlags) rest(began time.Time) time.Duration {
 	switch {
 	case w.no:

@@ -22,7 +22,7 @@ type serverFlags struct {
 	password secret
 }
 
-// flags adds them for a command about what are called so, like locks.
+// flags adds the flags. things names what the command works on, like locks.
 func (f *serverFlags) flags(flags *pflag.FlagSet, things string) {
 	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the "+things)

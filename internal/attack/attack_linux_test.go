@@ -7,13 +7,12 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/slow"
 )
 
@@ -64,7 +63,11 @@ func TestAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built = build(t)
+	var args []string
+	if *raced {
+		args = append(args, "-race")
+	}
+	built = programs.Redoubt(t, args...)
 
 	type run struct {
 		attack
@@ -133,20 +136,6 @@ func names() (all []string) {
 }
 
 // build builds redoubt from this module.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "redoubt")
-	args := []string{"build", "-o", path}
-	if *raced {
-		args = append(args, "-race")
-	}
-	cmd := exec.CommandContext(t.Context(), "go", append(args, "../../cmd/redoubt")...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-	return path
-}
-
 // TestTable holds the table of attacks to its form.
 func TestTable(t *testing.T) {
 	for i, a := range attacks {

@@ -102,13 +102,11 @@ type process struct {
 // start starts redoubt with words, the back end behind the first, and then more arguments.
 func (c *cli) start(t *testing.T, words string, more ...string) *process {
 	t.Helper()
-	path, err := binary()
-	must(t, err)
 	args := append(strings.Fields(words), "--prefix="+prefix, "--backend="+c.url)
 	if strings.HasPrefix(words, "scan") || strings.HasPrefix(words, "del") {
 		args = append(strings.Fields(words), "--backend="+c.url) // their keys have any prefix
 	}
-	p := &process{cmd: exec.CommandContext(context.Background(), path, append(args, more...)...), ended: make(chan struct{})}
+	p := &process{cmd: exec.CommandContext(context.Background(), binary, append(args, more...)...), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = environ(), &p.stdout, &p.stderr, redistest.Owned()
 	must(t, p.cmd.Start())
 	go func() {

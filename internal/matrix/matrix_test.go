@@ -7,8 +7,6 @@ import (
 	"flag"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -155,29 +153,12 @@ func TestMatrix(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // its words about lost connections are of no use here
-	code := m.Run()
-	if builtIn != "" {
-		_ = os.RemoveAll(builtIn)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// builtIn is the directory of the binary.
-var builtIn string
-
-// binary returns the path of redoubt, which it builds once.
-var binary = sync.OnceValues(func() (path string, err error) {
-	if builtIn, err = os.MkdirTemp("", "redoubt-matrix-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(builtIn, "redoubt")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "../../cmd/redoubt").CombinedOutput()
-	if err != nil {
-		return "", errors.Join(err, errors.New(string(out)))
-	}
-	return path, nil
-})
+// binary is the path of redoubt.
+var binary string

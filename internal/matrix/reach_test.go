@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/ports"
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
@@ -57,9 +57,8 @@ func startAll(t *testing.T) []*reach {
 		one, master, replica *redistest.Server
 		three                [3]*redistest.Server
 		cluster              *redistest.Cluster
-		wg                   sync.WaitGroup
 	)
-	wg.Go(func() { _, _ = binary() }) // serve says why it failed
+	binary = programs.Redoubt(t)
 	one, master = redistest.Start(t), redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())
 	must(t, err)
@@ -69,7 +68,6 @@ func startAll(t *testing.T) []*reach {
 	}
 	cluster = redistest.StartCluster(t, 3, 0)
 	sentinel := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "orders", Master: master, Replicas: []*redistest.Server{replica}}})[0]
-	wg.Wait()
 	// Nobody is taken for down because the machine is busy.
 	sentinel.CLI("SENTINEL", "SET", "orders", "down-after-milliseconds", "60000")
 	for _, n := range cluster.Nodes() {
@@ -136,9 +134,7 @@ func freeAddr(t *testing.T) string {
 // serve runs `redoubt serve` until the test ends, and returns once it answers at addrs.
 func serve(t *testing.T, addrs []string, args ...string) {
 	t.Helper()
-	path, err := binary()
-	must(t, err)
-	cmd, log := exec.CommandContext(context.Background(), path, append([]string{"serve", "--http="}, args...)...), &await.Buffer{}
+	cmd, log := exec.CommandContext(context.Background(), binary, append([]string{"serve", "--http="}, args...)...), &await.Buffer{}
 	cmd.Env, cmd.Stderr, cmd.SysProcAttr = environ(), log, redistest.Owned()
 	must(t, cmd.Start())
 	ended := make(chan struct{})

@@ -15,11 +15,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// callers are those who take the locks.
+// callers are the programs that take the locks.
 var callers = []string{"redoubt lock", "Go", "Python"}
 
 const (
@@ -110,7 +111,7 @@ func python(ctx context.Context, t *testing.T, addr string, names []string, f *f
 	}
 	var errs strings.Builder
 	args := append([]string{"-u", "testdata/worker.py", host, port, strconv.FormatInt(leaseTTL.Milliseconds(), 10), fmt.Sprint(holdsFor.Seconds())}, names...)
-	cmd := exec.CommandContext(ctx, interpreter(t), args...)
+	cmd := exec.CommandContext(ctx, programs.Python(t, "redis"), args...)
 	cmd.SysProcAttr = redistest.Owned()
 	cmd.Stderr = &errs
 	in, err1 := cmd.StdinPipe()
@@ -137,15 +138,4 @@ func python(ctx context.Context, t *testing.T, addr string, names []string, f *f
 	if err := cmd.Wait(); ctx.Err() == nil {
 		f.fault("the worker ended: %v: %s", err, errs.String())
 	}
-}
-
-// interpreter finds a Python that has redis-py.
-func interpreter(t *testing.T) string {
-	for _, p := range []string{"python3", "/usr/bin/python3"} { // The first may have other modules than the system's.
-		if exec.CommandContext(t.Context(), p, "-c", "import redis").Run() == nil {
-			return p
-		}
-	}
-	t.Fatal("these tests need python3 with redis-py: apt-get install python3-redis")
-	return ""
 }

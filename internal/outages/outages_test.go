@@ -22,6 +22,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	_ "github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/ports"
+	"github.com/redoubt-go/redoubt/internal/programs"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/lock"
@@ -56,7 +57,7 @@ func TestOutages(t *testing.T) {
 	for i := range servers {
 		servers[i] = redistest.Start(t, "--appendonly", "yes")
 	}
-	built := build(t)
+	built := programs.Redoubt(t)
 	addr, url := servePool(t, built, servers)
 	names := namesOn(t, addr, servers)
 
@@ -172,15 +173,6 @@ func open(t *testing.T, url string) *redoubt.Client {
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
-}
-
-func build(t *testing.T) string {
-	path := filepath.Join(t.TempDir(), "redoubt")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/redoubt")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-	return path
 }
 
 // servePool serves a pool of the servers and returns its address and URL.
