@@ -37,6 +37,9 @@ func (l *library) exclusion(t *testing.T, name string) {
 				if n := inside.Add(1); n != 1 {
 					t.Errorf("%d hold the lock", n)
 				}
+				if _, err := m.Info(t.Context(), name); err != nil { // time for others to come in
+					t.Error(err)
+				}
 				inside.Add(-1)
 				if err := x.Release(t.Context()); err != nil {
 					t.Error(err)
@@ -198,11 +201,7 @@ func (l *library) readersWriters(t *testing.T, name string) {
 	})
 	waiting(t, mutex(t, l.a, lock.Options{}), name, 1)
 	must(t, x.Release(t.Context()))
-	select {
-	case err := <-done:
-		t.Fatalf("a writer beside a reader: %v", err)
-	default:
-	}
+	await.Always(t, stays, "the writer waits beside a reader", func() bool { return len(done) == 0 })
 	must(t, y.Release(t.Context()))
 	must(t, <-done)
 }

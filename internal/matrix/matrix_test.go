@@ -29,6 +29,10 @@ const (
 // that does much else.
 const atOnce = 20 * time.Second
 
+// stays is for how long a test looks whether somebody goes on waiting. A wake-up takes some
+// milliseconds.
+const stays = 100 * time.Millisecond
+
 // A way is a way in.
 type way struct {
 	name string
