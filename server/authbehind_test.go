@@ -74,6 +74,11 @@ func TestAuthBehind(t *testing.T) {
 		t.Errorf("%d failures counted, want 9", n)
 	}
 
+	killed := dial(t, addr)
+	killed.want("+OK\r\n", "AUTH alice secret")
+	dial(t, addr).want(":1\r\n", "CLIENT KILL USER alice")
+	killed.expectClosed()
+
 	// A client that loses its connection gets no other rights instead.
 	w := dial(t, addr)
 	w.want("+OK\r\n", "AUTH alice secret")

@@ -232,5 +232,8 @@ func (c *session) clientList(args [][]byte) {
 	c.text(b.String())
 }
 
-// knows reports whether there is a user.
-func (s *Server) knows(user string) bool { return s.users.Load().byName[user] != nil }
+// knows reports whether there is a user, or a client that is this user of the server behind.
+func (s *Server) knows(user string) bool {
+	return s.users.Load().byName[user] != nil ||
+		slices.ContainsFunc(s.clients(), func(c *session) bool { return c.shownUser() == user })
+}
