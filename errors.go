@@ -23,6 +23,10 @@ var (
 	// ErrClosed is returned by calls on a closed [Client].
 	ErrClosed = errors.New("redoubt: client is closed")
 
+	// ErrWrongType is matched by the error of a command for a key that holds another type of
+	// value, also when a script ran the command.
+	ErrWrongType = errors.New("redoubt: key of the wrong type")
+
 	// ErrInvalidName is matched by the error for a name that can't be part of
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
@@ -61,6 +65,16 @@ func (e ServerError) Error() string { return string(e) }
 func (e ServerError) Code() string {
 	code, _, _ := strings.Cut(string(e), " ")
 	return code
+}
+
+// Is reports whether the server refused the command for the reason that target names:
+// [ErrWrongType]. Use [errors.Is].
+func (e ServerError) Is(target error) bool {
+	if target != ErrWrongType {
+		return false
+	}
+	// Before 7.0 Redis puts the error of a command behind the place in the script that ran it.
+	return e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
 }
 
 // IsCode reports whether err is a [ServerError] with the given code.

@@ -195,7 +195,7 @@ func (f *flusher) send(ctx context.Context, v *Visitors, places []place) (errs [
 
 // hopeless reports whether an error comes again however often something is sent.
 func hopeless(err error) bool {
-	return redoubt.IsCode(err, "WRONGTYPE") || redoubt.IsCode(err, "INVALIDOBJ")
+	return errors.Is(err, redoubt.ErrWrongType) || redoubt.IsCode(err, "INVALIDOBJ")
 }
 
 func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -2,8 +2,8 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"iter"
-	"strings"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -94,7 +94,7 @@ func page[I Info | SemaphoreInfo](
 	for i, reply := range client.Pipeline(ctx, cmds) {
 		info, err := read(reply)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // another has made a key of it
+		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
 		case err != nil:
 			return nil, "", err
 		case inUse(info):

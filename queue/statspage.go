@@ -2,7 +2,7 @@ package queue
 
 import (
 	"context"
-	"strings"
+	"errors"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -30,7 +30,7 @@ func StatsPage(ctx context.Context, client *redoubt.Client, match, cursor string
 	for i, reply := range client.Pipeline(ctx, cmds) {
 		stats, err := ReadStats(reply)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // another has made a key of it
+		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
 		case err != nil:
 			return nil, "", err
 		default:

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -284,7 +285,7 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 		switch {
 		case kinds[i] == "none" || sizes[i].IsNil() || by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "no such key"):
 			continue
-		case redoubt.IsCode(err, "WRONGTYPE"): // another one by now
+		case errors.Is(err, redoubt.ErrWrongType): // another one by now
 			continue
 		case by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "LFU"):
 			return nil, fmt.Errorf("%w: it does with a maxmemory-policy of allkeys-lfu or volatile-lfu", ErrNoHeat)

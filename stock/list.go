@@ -2,8 +2,8 @@ package stock
 
 import (
 	"context"
+	"errors"
 	"iter"
-	"strings"
 
 	"github.com/redoubt-go/redoubt"
 )
@@ -65,7 +65,7 @@ func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (it
 	for i, reply := range client.Pipeline(ctx, cmds) {
 		count, err := ReadCount(reply)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "WRONGTYPE"): // another has made a key of it
+		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
 		case err != nil:
 			return nil, "", err
 		default:

@@ -45,7 +45,7 @@ func (h *Hashes) native(ctx context.Context, keys Keys) (bool, error) {
 	}
 	err := h.client.Do(ctx, redoubt.Cmd{Name: "HPEXPIRETIME", Keys: keys[:1], Args: []string{"FIELDS", "1", "f"}, Flags: redoubt.ReadOnly}).Err
 	switch refused, answered := errors.AsType[redoubt.ServerError](err); {
-	case err == nil, refused.Code() == "WRONGTYPE":
+	case err == nil, errors.Is(err, redoubt.ErrWrongType):
 		n.is.Store(native)
 	case answered && (unknownCommand(err) || refused.Code() == "NOPERM"):
 		n.is.Store(emulated)

@@ -113,7 +113,7 @@ func lockFault(what string, err error) error {
 	if errors.Is(err, redoubt.ErrInvalidName) || errors.Is(err, redoubt.ErrInvalidPattern) {
 		return usagef("%s: %w", what, err)
 	}
-	if redoubt.IsCode(err, "WRONGTYPE") { // the server is well
+	if errors.Is(err, redoubt.ErrWrongType) { // the server is well
 		return failf(exitData, "%s: its key holds something else: %w", what, err)
 	}
 	return failf(exitUnavailable, "%s: %w", what, err)
