@@ -27,6 +27,10 @@ var (
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
 
+	// ErrNeedsHashTag is matched by the [ServerError] of a call whose keys a pool of `redoubt serve`
+	// may put on different servers. The pool has done nothing: set hash_tag: "{}" in its configuration.
+	ErrNeedsHashTag = errors.New(`redoubt: the pool needs hash_tag: "{}"`)
+
 	// ErrInvalidPattern is matched by the error for a pattern that has no end,
 	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
 	ErrInvalidPattern = errors.New("redoubt: invalid pattern")
@@ -56,6 +60,12 @@ func inner(err error) string { return strings.TrimPrefix(err.Error(), "redoubt: 
 type ServerError string
 
 func (e ServerError) Error() string { return string(e) }
+
+// Is reports whether target is [ErrNeedsHashTag] and e is the error of a pool without hash_tag.
+func (e ServerError) Is(target error) bool {
+	return target == ErrNeedsHashTag && strings.HasPrefix(string(e), "ERR redoubt: ") &&
+		strings.Contains(string(e), `needs a pool with hash_tag: "{}"`)
+}
 
 // Code returns the first word of the error, like "WRONGTYPE" or "NOSCRIPT".
 func (e ServerError) Code() string {
