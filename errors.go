@@ -31,6 +31,10 @@ var (
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
 
+	// ErrNeedsHashTag is matched by the [ServerError] of a call whose keys a pool of `redoubt serve`
+	// may put on different servers. The pool has done nothing: set hash_tag: "{}" in its configuration.
+	ErrNeedsHashTag = errors.New(`redoubt: the pool needs hash_tag: "{}"`)
+
 	// ErrInvalidPattern is matched by the error for a pattern that has no end,
 	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
 	ErrInvalidPattern = errors.New("redoubt: invalid pattern")
@@ -68,13 +72,16 @@ func (e ServerError) Code() string {
 }
 
 // Is reports whether the server refused the command for the reason that target names:
-// [ErrWrongType]. Use [errors.Is].
+// [ErrWrongType] or [ErrNeedsHashTag]. Use [errors.Is].
 func (e ServerError) Is(target error) bool {
-	if target != ErrWrongType {
-		return false
+	switch target {
+	case ErrWrongType:
+		// Before 7.0 Redis puts the error of a command behind the place in the script that ran it.
+		return e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
+	case ErrNeedsHashTag:
+		return strings.HasPrefix(string(e), "ERR redoubt: ") && strings.Contains(string(e), `needs a pool with hash_tag: "{}"`)
 	}
-	// Before 7.0 Redis puts the error of a command behind the place in the script that ran it.
-	return e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
+	return false
 }
 
 // IsCode reports whether err is a [ServerError] with the given code.

@@ -62,6 +62,17 @@ type place[K comparable] struct {
 	text  string // of the key
 	name  string // as that of Client.Key
 	entry string // the key on the server
+	aside string // in a cache with tags, another key beside it; see keys
+}
+
+// keys returns the keys of the scripts that begin a load or set a value. With tags they are two,
+// like those of the script that notes a tag, and the scripts use the first. So a pool without
+// hash_tag, which would refuse to note the tag, refuses before anything is loaded or stored.
+func (p place[K]) keys() []string {
+	if p.aside == "" {
+		return []string{p.entry}
+	}
+	return []string{p.entry, p.aside}
 }
 
 // An answer is what the source has of a key.
@@ -131,8 +142,8 @@ func (c *Cache[K, V]) Close() error {
 
 // Get returns the value for key, which load is asked for when the cache doesn't have
 // it; found = false says that the source has none. The error is that of the load, or of
-// ctx, or tells of a key that is not valid. A server that can't be reached is no error:
-// the source is asked then, and [Options.Events] told.
+// ctx, or tells of a key that is not valid, or matches redoubt.ErrNeedsHashTag: see [Options].Tags. A server
+// that can't be reached is no error: the source is asked then, and [Options.Events] told.
 //
 // However many call at once, in however many processes, one of them loads, and the
 // others have its answer; an error is for the callers of one process, and the next
@@ -214,7 +225,10 @@ func (c *Cache[K, V]) place(key K) (p place[K], err error) {
 		}
 	}
 	p.name = c.opts.Name + ":" + p.text
-	p.entry, err = c.client.Key(p.name, entryPart)
+	if p.entry, err = c.client.Key(p.name, entryPart); err != nil || c.opts.Tags == nil {
+		return p, err
+	}
+	p.aside, err = c.client.Key(p.name, tagPart)
 	return p, err
 }
 

@@ -34,7 +34,7 @@ func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
 	if err := c.addTags(ctx, p, tags, w.keep); err != nil {
 		return err
 	}
-	if err := c.client.Do(ctx, setCmd(p.entry, w, c.channel, c.id+p.text)).Err; err != nil {
+	if err := c.client.Do(ctx, setCmd(p.keys(), w, c.channel, c.id+p.text)).Err; err != nil {
 		return err
 	}
 	// Again, for an invalidation of the tag that came between the two.

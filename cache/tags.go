@@ -117,7 +117,7 @@ func (c *Cache[K, V]) InvalidateTag(ctx context.Context, tag string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.client.Do(ctx, redoubt.Cmd{Script: tagMarkScript, Keys: keys[1:], Flags: redoubt.Idempotent}).Err; err != nil {
+	if err := c.client.Do(ctx, redoubt.Cmd{Script: tagMarkScript, Keys: []string{keys[1], keys[0]}, Flags: redoubt.Idempotent}).Err; err != nil {
 		return err
 	}
 	for cursor := "0"; ; {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -26,14 +27,14 @@ func renewCmd(key, owner string, lease time.Duration) redoubt.Cmd {
 
 // leaseCmd is sent once: a copy of it that came after an invalidation would bring the
 // lease back, and what was loaded before could be stored.
-func leaseCmd(key, owner string, lease time.Duration, seen, waiter string) redoubt.Cmd {
-	return redoubt.Cmd{Script: leaseScript, Keys: []string{key}, Args: []string{owner, decimal(micros(lease)), seen, waiter}}
+func leaseCmd(keys []string, owner string, lease time.Duration, seen, waiter string) redoubt.Cmd {
+	return redoubt.Cmd{Script: leaseScript, Keys: keys, Args: []string{owner, decimal(micros(lease)), seen, waiter}}
 }
 
 // setCmd is sent once too: a copy that came later would undo what others have done.
-func setCmd(key string, w written, channel, message string) redoubt.Cmd {
+func setCmd(keys []string, w written, channel, message string) redoubt.Cmd {
 	return redoubt.Cmd{
-		Script: setScript, Keys: []string{key},
+		Script: setScript, Keys: keys,
 		Args: []string{newID(), w.mark, decimal(micros(w.fresh)), millis(w.keep), w.payload, channel, message},
 	}
 }
@@ -149,20 +150,24 @@ func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 }
 
 // attempt asks for the right to load the keys of flights. It settles those whose
-// value has come meanwhile. granted may also load because the server can't be reached:
+// value has come meanwhile, and those that the server refuses for good. granted may also load because the server can't be reached:
 // they have no owner.
 func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter string) (granted []*flight[K, V], held []waiting[K, V]) {
 	cmds := make([]redoubt.Cmd, len(fs))
 	for i, f := range fs {
 		f.owner = newID()
 		f.epoch = c.local.epoch(f.text)
-		cmds[i] = leaseCmd(f.entry, f.owner, c.opts.Lease, f.state.seen, waiter)
+		cmds[i] = leaseCmd(f.keys(), f.owner, c.opts.Lease, f.state.seen, waiter)
 	}
 	c.asks(fs)
 	sent := c.clock.mono()
 	for i, r := range c.send(ctx, cmds) {
 		f := fs[i]
 		status, now, left, raw, err := readLease(r)
+		if errors.Is(err, redoubt.ErrNeedsHashTag) {
+			c.settle(f, err)
+			continue
+		}
 		if err != nil {
 			// It may have been granted. But the command may also come late, after
 			// an invalidation, so this owner never stores anything.

@@ -102,6 +102,9 @@ func (m *fairModel) end(key, id string, void bool) (released bool, told []string
 	switch {
 	case id == m.id && m.state != freed:
 		m.state, m.last, released = freed, id, true
+		if void {
+			m.granted = ""
+		}
 	case id == m.last:
 		released = true
 	case void:
@@ -295,6 +298,9 @@ func (e *fairEpisode) look() {
 	}
 	if e.dead != "" {
 		want["dead"] = e.dead
+	}
+	if e.state == freed && e.granted == "" && hash["granted"] == hash["fence"] {
+		e.Errorf("the lock is free, and granted to %q", hash["granted_to"])
 	}
 	if e.id != hash["id"] {
 		e.Errorf("the holder is %q, want %q", hash["id"], e.id)

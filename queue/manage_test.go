@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -192,5 +194,26 @@ func TestEvictionIsReported(t *testing.T) {
 			errs := log.trouble()
 			return len(errs) == 1 && errors.Is(errs[0], queue.ErrEviction)
 		})
+	})
+}
+
+// resending is a Conn that sends each command twice, as after a lost reply.
+type resending struct{ redoubt.Conn }
+
+func (c resending) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	c.Conn.Do(ctx, cmd)
+	return c.Conn.Do(ctx, cmd)
+}
+
+// A message whose ID is not the caller's is new, also when its command was sent twice.
+func TestNewMessagesAreAdded(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		q, err := queue.New[string](w.clientOn(resending{clienttest.Wrap(t, w.rdb)}), queue.Options{})
+		must(t, err)
+		placed, err := q.PutMany(t.Context(), t.Name(), []queue.Request[string]{{Value: "new"}, {Value: "named", ID: "a"}})
+		must(t, err)
+		if placed[0].Status != queue.Added || placed[1].Status != queue.Exists {
+			t.Errorf("placed as %+v, want the first added, and that the second exists", placed)
+		}
 	})
 }

@@ -190,7 +190,13 @@ func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[
 	if err != nil {
 		return nil, err
 	}
-	return ReadPut(q.client.Do(ctx, cmd), messages)
+	placed, err := ReadPut(q.client.Do(ctx, cmd), messages)
+	for i := range placed {
+		if requests[i].ID == "" && placed[i].Status == Exists {
+			placed[i].Status = Added // the command was sent again after a lost reply
+		}
+	}
+	return placed, err
 }
 
 func (q *Queue[T]) messages(ctx context.Context, requests []Request[T]) ([]Message, error) {

@@ -2,8 +2,8 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -175,7 +175,7 @@ func TestRWMutexNeedsATag(t *testing.T) {
 	for i := range 4 {
 		name := fmt.Sprint("n", i)
 		for _, try := range []func(context.Context, string) (*lock.Lease, *lock.Busy, error){locks.TryAcquire, locks.TryAcquireShared} {
-			if lease, _, err := try(t.Context(), name); lease != nil || err == nil || !strings.Contains(err.Error(), `needs a pool with hash_tag: "{}"`) {
+			if lease, _, err := try(t.Context(), name); lease != nil || !errors.Is(err, redoubt.ErrNeedsHashTag) {
 				t.Errorf("%s: %v, %v", name, lease, err)
 			}
 		}
@@ -183,6 +183,55 @@ func TestRWMutexNeedsATag(t *testing.T) {
 	for _, n := range p.nodes {
 		if got := n.CLI("KEYS", "*"); got != "" {
 			t.Errorf("a server has %q", got)
+		}
+	}
+}
+
+// TestCacheTagsNeedATag: in a pool without hash_tag a cache with tags is refused before it loads or
+// stores anything. It used to go on as if there were no server. One without tags works.
+func TestCacheTagsNeedATag(t *testing.T) {
+	p := startPool(t, 2)
+	client := p.library(t)
+	opts := cache.Options[string, string]{Name: "c", TTL: time.Minute}
+	untagged, err := cache.New(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = untagged.Close() })
+	opts.Tags = func(string, string) []string { return []string{"group"} }
+	tagged, err := cache.New(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tagged.Close() })
+	loads := 0
+	one := func(context.Context, string) (string, bool, error) { loads++; return "v", true, nil }
+	many := func(context.Context, []string) (map[string]string, error) { loads++; return nil, nil }
+	for i := range 4 {
+		key := fmt.Sprint("k", i)
+		calls := map[string]func() error{
+			"Get":           func() error { _, _, err := tagged.Get(t.Context(), key, one); return err },
+			"GetMany":       func() error { _, err := tagged.GetMany(t.Context(), []string{key, key + "2"}, many); return err },
+			"Set":           func() error { return tagged.Set(t.Context(), key, "v") },
+			"InvalidateTag": func() error { return tagged.InvalidateTag(t.Context(), key) },
+		}
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, redoubt.ErrNeedsHashTag) {
+				t.Errorf("%s of %s: %v", name, key, err)
+			}
+		}
+	}
+	if loads != 0 {
+		t.Errorf("the source was asked %d times", loads)
+	}
+	for _, n := range p.nodes {
+		if got := n.CLI("KEYS", "*"); got != "" {
+			t.Errorf("a server has %q", got)
+		}
+	}
+	for range 2 {
+		if v, _, err := untagged.Get(t.Context(), "k", one); v != "v" || err != nil || loads != 1 {
+			t.Errorf("without tags: %q, %v, after %d loads", v, err, loads)
 		}
 	}
 }

@@ -1,5 +1,6 @@
 -- lease.lua: take the right to load an entry, or learn that another has it, or what is there by now.
 -- KEYS[1] entry    string  {<cache>:<key>}:cache, as doc.go says
+-- A cache with tags names a second key, which this script doesn't use.
 -- ARGV[1] owner    bytes   8, names this attempt and no other
 -- ARGV[2] lease_us integer > 0
 -- ARGV[3] seen     bytes   8, the id of the value that is to be replaced; or empty

@@ -1,5 +1,6 @@
 -- set.lua: store a value whatever is there, tell local levels, and wake who waits.
 -- KEYS[1] entry    string  {<cache>:<key>}:cache, as doc.go says
+-- A cache with tags names a second key, which this script doesn't use.
 -- ARGV[1] id       bytes   8, of the value
 -- ARGV[2] mark     bytes   3: the version of the layout, the kind, the encoding
 -- ARGV[3] fresh_us integer > 0, how long it is fresh

@@ -15,7 +15,7 @@ var functions = map[string]engine.Native{
 	"790442ae272612ca47cbf72a090e6183097370f2": gcra,    // ratelimit/lua/gcra.lua
 	"dbeb1ace5fffb0ca56ca458a1917629bd35ebcfd": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
-	"1da535a70a9a9d2625176bb86f75ba006bb20de4": release, // lock/lua/release.lua with its parts
+	"40ea48fd99eb77fcd927a873186225d260c9174a": release, // lock/lua/release.lua with its parts
 	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua
 	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // stock/lua/settle.lua
 }

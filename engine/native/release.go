@@ -26,9 +26,9 @@ func release(tx *engine.Tx) bool {
 	if fenceThere {
 		fence, ok2 = integer(was)
 	}
-	end, queued := v.Bulk()
+	last, queued := v.Bulk()
 	if queued {
-		tail, ok3 = integer(end)
+		tail, ok3 = integer(last)
 	}
 	if _, fair := v.Bulk(); fair { // some wait in order: for Lua
 		return false
@@ -37,8 +37,9 @@ func release(tx *engine.Tx) bool {
 		return false
 	}
 	long := mine && expiry-fence > 60_000_000
+	void := string(tx.Args[2]) != "0"
 	if mine && !queued && !long {
-		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
+		end(tx, void)
 		tx.Array(1)
 		tx.Int(1)
 		return true
@@ -61,7 +62,7 @@ func release(tx *engine.Tx) bool {
 	released := int64(0)
 	switch {
 	case mine:
-		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
+		end(tx, void)
 		if long {
 			tx.Do(wordPexpire, key, keepMS)
 		}
@@ -83,4 +84,12 @@ func release(tx *engine.Tx) bool {
 	tx.Array(1)
 	tx.Int(released)
 	return true
+}
+
+// end marks the acquisition as over, and a grant that its waiter gives back as answered.
+func end(tx *engine.Tx, void bool) {
+	tx.Do(wordHset, tx.Keys[0], wordUntil, wordZero, wordLast, tx.Args[0])
+	if void {
+		tx.Do(wordHdel, tx.Keys[0], wordGranted, wordGrantedTo)
+	}
 }

@@ -16,9 +16,11 @@ import (
 	"github.com/redoubt-go/redoubt/internal/randtest"
 )
 
-// Dial returns a client of go-redis with connections of its own. It sends nothing twice.
+// Dial returns a client of go-redis with connections of its own. It sends nothing twice,
+// and waits for a reply as long as a busy server may be silent: otherwise a Conn on it would
+// send a command again, and a message that is put again exists.
 func Dial(tb testing.TB, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: downAfter})
 	Watch(tb, rdb)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -26,7 +28,7 @@ func Dial(tb testing.TB, addr string) *redis.Client {
 
 // DialCluster returns a client of a cluster.
 func DialCluster(tb testing.TB, addrs []string) *redis.ClusterClient {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: downAfter})
 	Watch(tb, rdb)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb

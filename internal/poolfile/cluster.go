@@ -3,7 +3,7 @@ package poolfile
 import (
 	"slices"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // cluster reads which nodes of a Redis Cluster are asked for the others.

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/redoubt-go/redoubt/internal/settings"
 	"github.com/redoubt-go/redoubt/proxy/ring"

@@ -16,6 +16,8 @@ if mine then
   -- last marks an acquisition that is over: the same release again is answered
   -- as this one, and a copy of its acquire that is still under way does nothing.
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
+  -- A grant that its waiter gives back is answered: the process is not dead.
+  if ARGV[3] ~= '0' then redis.call('HDEL', KEYS[1], 'granted', 'granted_to') end
   if not held[4] and not held[5] and not long then return {1} end
 end
 
