@@ -232,26 +232,24 @@ func ExampleQueue_PutRequest() {
 	// -> digest
 }
 
-// Every weekday at nine, in Berlin, however many processes run this.
+// Once an hour, however many processes run this.
 func ExampleQueue_Schedule() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // a service would go on
 	defer cancel()
 	reports, err := queue.New[string](connect(), queue.Options{})
 	check(err)
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	check(err)
-	at9, err := queue.ParseCron("0 9 * * MON-FRI", berlin)
+	hourly, err := queue.Every(time.Hour)
 	check(err)
 	err = reports.Schedule(ctx, "reports", queue.Entry[string]{
-		ID: "daily", Schedule: at9, Request: queue.Request[string]{Value: "sales"},
+		ID: "sales", Schedule: hourly, Request: queue.Request[string]{Value: "sales"},
 	})
 	check(err)
 	for m, err := range reports.Messages(context.Background(), "reports", queue.Due) {
 		check(err)
-		fmt.Println(m.When.In(berlin).Format("15:04"), "sales")
+		fmt.Println("sales at minute", m.When.Minute())
 	}
 	// Output:
-	// 09:00 sales
+	// sales at minute 0
 }
 
 // Each subscriber gets each message.

@@ -11,8 +11,11 @@ import (
 )
 
 // A Schedule says when something happens next: the first time after t, and not t
-// itself, or the zero time if never again. [ParseCron] and [Every] return one, and so do other packages
-// for cron. It must be the same in all processes that schedule an entry.
+// itself, or the zero time if never again. It must be the same in all processes that
+// schedule an entry. [Every] returns one, and so do the libraries for cron: with
+// github.com/netresearch/go-cron "every weekday at nine" is
+//
+//	cron.ParseStandard("CRON_TZ=Europe/Berlin 0 9 * * MON-FRI")
 type Schedule interface {
 	Next(t time.Time) time.Time
 }

@@ -7,6 +7,7 @@ replace github.com/redoubt-go/redoubt => ../
 require (
 	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
 	github.com/lib/pq v1.12.3
+	github.com/netresearch/go-cron v0.9.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redoubt-go/redoubt v0.0.0
