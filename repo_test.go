@@ -49,8 +49,9 @@ var mayImport = map[string][]string{
 	"internal/lua":        {},
 	"internal/rdb":        {},
 	"internal/scheme":     {},
+	"internal/wire/lock":  {".", "internal/luafile"},
 	"goredis":             {".", "internal/scheme", goredisV9},
-	"lock":                {".", "internal/keyslot", "internal/luafile"},
+	"lock":                {".", "internal/keyslot", "internal/wire/lock"},
 	"ratelimit":           {".", "internal/calendar", "internal/luafile"},
 	"fence":               {"."},
 	"stock":               {".", "internal/luafile"},
@@ -66,7 +67,7 @@ var mayImport = map[string][]string{
 	"redoubttest":         {".", "internal/await"},
 	"ratelimit/policy":    {"ratelimit"},
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
-	"command":             {".", "bloom", "fence", "geo", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
+	"command":             {".", "bloom", "fence", "geo", "internal/wire/lock", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
 	"proxy":               {".", "resp", "internal/keyslot", "internal/scheme", "internal/socket", "proxy/latency", "proxy/outage", "proxy/ring"},
 	"proxy/hotkeys":       {},
@@ -368,10 +369,10 @@ func TestWaitFaultsAreFound(t *testing.T) {
 	}
 }
 
-// Every test that the README and the package documents name as the holder of a
+// Every test that the README, docs/promises.md and the package documents name as the holder of a
 // promise is there.
 func TestGuaranteesAreHeldByTests(t *testing.T) {
-	// A package's doc.go names tests of that package, README.md any.
+	// A package's doc.go names tests of that package, the others any.
 	tests := map[string]map[string]bool{"README.md": {}}
 	for path, text := range sources(t, "_test.go") {
 		doc := filepath.Join(filepath.Dir(path), "doc.go")
@@ -384,9 +385,11 @@ func TestGuaranteesAreHeldByTests(t *testing.T) {
 		}
 	}
 	tests["bench/README.md"] = tests["README.md"]
+	tests["docs/promises.md"] = tests["README.md"]
 	tests["redoubttest/doc.go"] = tests["README.md"] // it shows how another package uses it
 	docs := sources(t, "README.md")
 	maps.Copy(docs, sources(t, "doc.go"))
+	maps.Copy(docs, sources(t, "promises.md"))
 	for path, text := range docs {
 		for _, name := range missingTests(text, tests[path]) {
 			t.Errorf("%s names the test %s, which is not there: write it, or name the one that holds the promise", path, name)

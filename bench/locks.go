@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -108,14 +109,14 @@ func newLockers(p *peers) ([]locker, error) {
 		},
 	} {
 		all = append(all, locker{name: name, class: rawCalls, acquire: func(ctx context.Context, name string) (func(context.Context) error, error) {
-			key, err := lock.Key(p.ours, name)
+			keys, err := wire.Keys(p.ours, name)
 			if err != nil {
 				return nil, err
 			}
-			id := lock.NewID()
-			_, err = do(ctx, lock.AcquireCmd(key, id, lockTTL, ""))
+			id := wire.NewID()
+			_, err = do(ctx, wire.AcquireCmd(keys, wire.Request{ID: id, TTL: lockTTL}))
 			return func(ctx context.Context) error {
-				_, err := do(ctx, lock.ReleaseCmd(key, id))
+				_, err := do(ctx, wire.ReleaseCmd(keys, id, "", false))
 				return err
 			}, err
 		}})

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func lockScripts() []*redoubt.Script { return lock.Scripts() }
+func lockScripts() []*redoubt.Script { return wire.Scripts() }
 
 const (
 	maxTTL = int64(lock.MaxTTL / time.Millisecond)
@@ -191,18 +192,22 @@ func (a *acquire) options(args [][]byte, word func(string) (taken bool, fault st
 		i++
 	}
 	if a.r.ID == "" {
-		a.r.ID, a.secret = lock.NewID(), true
+		a.r.ID, a.secret = wire.NewID(), true
 	}
 	return ""
 }
 
 const errFairShared = "ERR redoubt: FAIR is not for SHARED locks"
 
+func (a *acquire) wire() wire.Request {
+	return wire.Request{ID: a.r.ID, TTL: a.r.TTL, Label: a.r.Label}
+}
+
 // A way is how something is acquired.
 type way struct {
 	now     redoubt.Cmd // without waiting
 	release redoubt.Cmd
-	take    func(ctx context.Context, r lock.Request) (lock.Attempt, error)
+	take    func(ctx context.Context, r lock.Request) (lock.Handle, error)
 }
 
 func planAcquire(env *Env, args [][]byte) Plan {
@@ -226,31 +231,27 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	if shared && fair {
 		return Plan{Err: errFairShared}
 	}
-	key, err := lock.Key(env.Client, a.name)
+	keys, err := wire.RWKeys(env.Client, a.name)
 	if err != nil {
 		return refusal(err)
 	}
 	w := way{
-		now: lock.AcquireCmd(key, a.r.ID, a.r.TTL, a.r.Label),
-		take: func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+		now:     wire.AcquireCmd(keys[:1], a.wire()),
+		release: wire.RWReleaseCmd(keys, a.r.ID, "", wire.End),
+		take: func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.locks.AcquireRequest(ctx, a.name, r)
 		},
 	}
 	if fair {
-		w.take = func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+		w.take = func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.fair.AcquireRequest(ctx, a.name, r)
 		}
 	}
 	if shared {
-		if w.now, err = lock.ReadCmd(env.Client, a.name, a.r); err != nil {
-			return refusal(err)
-		}
-		w.take = func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+		w.now = wire.ReadCmd(keys, a.wire())
+		w.take = func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.locks.AcquireSharedRequest(ctx, a.name, r)
 		}
-	}
-	if w.release, err = lock.RWReleaseCmd(env.Client, a.name, a.r.ID); err != nil {
-		return refusal(err)
 	}
 	return env.planAcquire(a, w)
 }
@@ -258,17 +259,24 @@ func planAcquire(env *Env, args [][]byte) Plan {
 func (env *Env) planAcquire(a acquire, w way) Plan {
 	now := func() Plan {
 		p := Plan{Cmd: &w.now, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-			got, err := lock.ReadAttempt(r)
+			got, err := wire.ReadAttempt(r)
 			if err != nil {
 				return appendError(dst, err)
 			}
-			return appendAttempt(dst, p, a.r.ID, got)
+			switch got.Status {
+			case wire.Acquired:
+				return appendAcquired(dst, a.r.ID, got.Token, got.TTL)
+			case wire.Over:
+				return resp.AppendError(dst, errOver)
+			case wire.Held:
+			}
+			return resp.AppendNullArray(dst, p)
 		}}
 		if a.secret {
 			// Who made the id may have asked again with it meanwhile, on another
 			// connection, and hold the lock.
 			p.Undo = func(ctx context.Context, r redoubt.Reply) {
-				if got, err := lock.ReadAttempt(r); err == nil && got.Status == lock.Acquired {
+				if got, err := wire.ReadAttempt(r); err == nil && got.Status == wire.Acquired {
 					env.undo(ctx, w.release)
 				}
 			}
@@ -281,18 +289,13 @@ func (env *Env) planAcquire(a acquire, w way) Plan {
 	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, w, a) }}
 }
 
-func appendAttempt(dst []byte, p resp.Protocol, id string, got lock.Attempt) []byte {
-	switch got.Status {
-	case lock.Acquired:
-		dst = resp.AppendArray(dst, 3)
-		dst = resp.AppendBulk(dst, id)
-		dst = resp.AppendInt(dst, got.Token)
-		return resp.AppendInt(dst, got.TTL.Milliseconds())
-	case lock.Over:
-		return resp.AppendError(dst, "ERR redoubt: this ID is over: it acquired the lock before, and was released or ran out; use a new one")
-	case lock.Held:
-	}
-	return resp.AppendNullArray(dst, p)
+const errOver = "ERR redoubt: this ID is over: it acquired the lock before, and was released or ran out; use a new one"
+
+func appendAcquired(dst []byte, id string, token int64, ttl time.Duration) []byte {
+	dst = resp.AppendArray(dst, 3)
+	dst = resp.AppendBulk(dst, id)
+	dst = resp.AppendInt(dst, token)
+	return resp.AppendInt(dst, ttl.Milliseconds())
 }
 
 func planExtend(env *Env, args [][]byte) Plan {
@@ -300,17 +303,19 @@ func planExtend(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	cmd, err := lock.RWExtendCmd(env.Client, string(args[1]), string(args[2]), time.Duration(ttl)*time.Millisecond)
+	keys, err := wire.RWKeys(env.Client, string(args[1]))
+	cmd := wire.RWExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
 	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		held, _, err := lock.ReadExtend(r)
+		held, _, err := wire.ReadExtend(r)
 		return appendDone(dst, held, err)
 	})
 }
 
 func planRelease(env *Env, args [][]byte) Plan {
-	cmd, err := lock.RWReleaseCmd(env.Client, string(args[1]), string(args[2]))
+	keys, err := wire.RWKeys(env.Client, string(args[1]))
+	cmd := wire.RWReleaseCmd(keys, string(args[2]), "", wire.End)
 	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		released, err := lock.ReadRelease(r)
+		released, err := wire.ReadRelease(r)
 		return appendDone(dst, released, err)
 	})
 }
@@ -326,15 +331,16 @@ func appendDone(dst []byte, done bool, err error) []byte {
 }
 
 func planInfo(env *Env, args [][]byte) Plan {
-	cmd, err := lock.InfoCmd(env.Client, string(args[1]))
+	keys, err := wire.RWKeys(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
+	cmd := wire.InfoCmd(keys)
 	return Plan{Cmd: &cmd, Translate: appendInfo}
 }
 
 func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	info, err := lock.ReadInfo(r)
+	info, err := wire.ReadInfo(r)
 	if err != nil {
 		return appendError(dst, err)
 	}
@@ -342,14 +348,14 @@ func appendInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 }
 
 // appendLock appends the four pairs of LOCK.INFO.
-func appendLock(dst []byte, p resp.Protocol, info lock.Info) []byte {
+func appendLock(dst []byte, p resp.Protocol, info wire.Info) []byte {
 	dst = resp.AppendBulk(dst, "mode")
-	dst = resp.AppendBulk(dst, info.Mode.String())
+	dst = resp.AppendBulk(dst, lock.Mode(info.Mode).String())
 	return appendHolders(dst, p, info.Holders, info.Token, info.Waiters)
 }
 
 // appendHolders appends the last three pairs of LOCK.INFO and SEM.INFO.
-func appendHolders(dst []byte, p resp.Protocol, holders []lock.Holder, fence, waiters int64) []byte {
+func appendHolders(dst []byte, p resp.Protocol, holders []wire.Holder, fence, waiters int64) []byte {
 	dst = resp.AppendBulk(dst, "holders")
 	dst = resp.AppendArray(dst, len(holders))
 	for _, h := range holders {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
-	"github.com/redoubt-go/redoubt/lock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -63,12 +63,13 @@ var lockAdminCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			cmd, err := lock.ForceCmd(env.Client, string(args[1]), token)
+			keys, err := wire.RWKeys(env.Client, string(args[1]))
 			if err != nil {
 				return refusal(err)
 			}
+			cmd := wire.ForceCmd(keys, token)
 			return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				released, err := lock.ReadRelease(r)
+				released, err := wire.ReadRelease(r)
 				return appendDone(dst, released, err)
 			}}
 		},
@@ -86,7 +87,7 @@ var lockAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"LOCK.LS MATCH orders:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"orders:42\"\n       3) \"mode\"\n       4) \"exclusive\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, lock.Page, func(dst []byte, p resp.Protocol, l lock.Listed[lock.Info]) []byte {
+			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l wire.Listed[wire.Info]) []byte {
 				dst = resp.AppendMap(dst, p, 5)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)
@@ -119,7 +120,7 @@ var semaphoreAdminCommands = []*Command{
 				return Plan{Err: fault}
 			}
 			name := string(args[1])
-			if _, err := lock.SemaphoreInfoCmd(env.Client, name); err != nil {
+			if _, err := wire.SemaphoreKeys(env.Client, name); err != nil {
 				return refusal(err)
 			}
 			return steps(args, func(ctx context.Context) Outcome {
@@ -146,7 +147,7 @@ var semaphoreAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"SEM.LS CURSOR 0", "1) \"0\"\n2) (empty array)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, lock.SemaphorePage, func(dst []byte, p resp.Protocol, l lock.Listed[lock.SemaphoreInfo]) []byte {
+			return planLS(env, args, wire.SemaphorePage, func(dst []byte, p resp.Protocol, l wire.Listed[wire.SemaphoreInfo]) []byte {
 				dst = resp.AppendMap(dst, p, 5)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -63,9 +64,10 @@ var semaphoreCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			cmd, err := lock.PermitExtendCmd(env.Client, string(args[1]), string(args[2]), time.Duration(ttl)*time.Millisecond)
+			keys, err := wire.SemaphoreKeys(env.Client, string(args[1]))
+			cmd := wire.PermitExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
 			return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				held, _, err := lock.ReadExtend(r)
+				held, _, err := wire.ReadExtend(r)
 				return appendDone(dst, held, err)
 			})
 		},
@@ -81,9 +83,10 @@ var semaphoreCommands = []*Command{
 		Errors:     lockErrors(docID),
 		Examples:   []Example{{"SEM.RELEASE geocoder 5f2b", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			cmd, err := lock.PermitReleaseCmd(env.Client, string(args[1]), string(args[2]))
+			keys, err := wire.SemaphoreKeys(env.Client, string(args[1]))
+			cmd := wire.PermitReleaseCmd(keys, 0, string(args[2]), "", false)
 			return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				released, err := lock.ReadRelease(r)
+				released, err := wire.ReadRelease(r)
 				return appendDone(dst, released, err)
 			})
 		},
@@ -99,10 +102,11 @@ var semaphoreCommands = []*Command{
 		Errors:     lockErrors(),
 		Examples:   []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			cmd, err := lock.SemaphoreInfoCmd(env.Client, string(args[1]))
+			keys, err := wire.SemaphoreKeys(env.Client, string(args[1]))
 			if err != nil {
 				return refusal(err)
 			}
+			cmd := wire.SemaphoreInfoCmd(keys)
 			return Plan{Cmd: &cmd, Translate: appendSemaphoreInfo}
 		},
 	}),
@@ -120,18 +124,14 @@ func planPermit(env *Env, args [][]byte) Plan {
 	if fault := a.options(args[3:], func(string) (bool, string) { return false, "" }); fault != "" {
 		return Plan{Err: fault}
 	}
-	now, err := lock.PermitCmd(env.Client, a.name, int(limit), a.r)
-	if err != nil {
-		return refusal(err)
-	}
-	release, err := lock.PermitReleaseCmd(env.Client, a.name, a.r.ID)
+	keys, err := wire.SemaphoreKeys(env.Client, a.name)
 	if err != nil {
 		return refusal(err)
 	}
 	return env.planAcquire(a, way{
-		now:     now,
-		release: release,
-		take: func(ctx context.Context, r lock.Request) (lock.Attempt, error) {
+		now:     wire.PermitCmd(keys, int(limit), a.wire()),
+		release: wire.PermitReleaseCmd(keys, 0, a.r.ID, "", false),
+		take: func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.semaphores.AcquireRequest(ctx, a.name, int(limit), r)
 		},
 	})
@@ -149,7 +149,7 @@ func planOfID(id []byte, cmd redoubt.Cmd, err error, translate Translate) Plan {
 }
 
 func appendSemaphoreInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	info, err := lock.ReadSemaphoreInfo(r)
+	info, err := wire.ReadSemaphoreInfo(r)
 	if err != nil {
 		return appendError(dst, err)
 	}
@@ -157,7 +157,7 @@ func appendSemaphoreInfo(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 }
 
 // appendSemaphore appends the four pairs of SEM.INFO.
-func appendSemaphore(dst []byte, p resp.Protocol, info lock.SemaphoreInfo) []byte {
+func appendSemaphore(dst []byte, p resp.Protocol, info wire.SemaphoreInfo) []byte {
 	dst = resp.AppendBulk(dst, "taken")
 	dst = resp.AppendInt(dst, info.Taken)
 	return appendHolders(dst, p, info.Holders, info.Token, info.Waiters)

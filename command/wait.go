@@ -83,6 +83,9 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 	// this one is noticed, and hold the lock.
 	a.r.Keep = !a.secret
 	got, err := w.take(wait, a.r)
+	if errors.Is(err, lock.ErrNotHeld) {
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return resp.AppendError(dst, errOver) }}
+	}
 	if err != nil {
 		if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) && (a.secret || wait.Err() != nil) {
 			env.undo(ctx, w.release) // before the answer, after which it may be asked for again
@@ -100,8 +103,8 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		}
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
 	}
-	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return appendAttempt(dst, p, a.r.ID, got) }}
-	if got.Status == lock.Acquired && a.secret {
+	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendAcquired(dst, got.ID, got.Token, got.TTL) }}
+	if a.secret {
 		o.Undo = func() { env.undo(context.WithoutCancel(ctx), w.release) }
 	}
 	return o

@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/lua"
-	"github.com/redoubt-go/redoubt/lock"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/scan"
@@ -28,7 +28,7 @@ var undeclared = map[string]string{
 // Every other script of the primitives locks only the shards of its keys.
 func TestScriptsOfPrimitivesLockTheirKeys(t *testing.T) {
 	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fence.Scripts(), geo.Scripts(), hll.Scripts(),
-		lock.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stock.Scripts(), ttlhash.Scripts())
+		lockwire.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stock.Scripts(), ttlhash.Scripts())
 	for _, sc := range scripts {
 		proto, err := lua.Compile("user_script", sc.Source())
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // maxPoll bounds how long a waiter relies on a wake-up that may have been lost
@@ -26,8 +27,8 @@ const (
 
 // A Request is one acquisition with an id, a TTL and a label of its own.
 type Request struct {
-	// ID names the acquisition: see [NewID]. A request that is repeated with
-	// the same ID gets the same answer. Not empty, at most [MaxLabel] bytes.
+	// ID names the acquisition, by 1 to 256 bytes that nobody can guess, say 128 random bits. A
+	// request that is repeated with the same ID gets the same answer.
 	ID string
 	// TTL is how long the lease lasts, as in [Options]. Nobody renews it.
 	TTL time.Duration
@@ -40,8 +41,12 @@ type Request struct {
 	Keep bool
 }
 
+func (r Request) wire(waiter string) wire.Request {
+	return wire.Request{ID: r.ID, TTL: r.TTL, Label: r.Label, Waiter: waiter}
+}
+
 func (r Request) check() error {
-	errs := []error{CheckTTL(r.TTL)}
+	errs := []error{checkTTL(r.TTL)}
 	if len(r.ID) == 0 || len(r.ID) > MaxLabel {
 		errs = append(errs, fmt.Errorf("lock: id has %d bytes; want 1 to %d", len(r.ID), MaxLabel))
 	}
@@ -54,7 +59,7 @@ func (r Request) check() error {
 // acquire waits until t is not busy. sent is when the
 // attempt was sent that a answers. After an error that matches
 // redoubt.ErrUnknownOutcome the caller has to say what becomes of the id.
-func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
+func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
 	if err := ctx.Err(); err != nil {
 		return sent, a, err
 	}
@@ -63,7 +68,7 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 	}
 	if f.lines.empty(t.key()) {
 		sent, a, err = f.attempt(ctx, t, r, "")
-		if err != nil || a.Status != Held {
+		if err != nil || a.Status != wire.Held {
 			return sent, a, err
 		}
 	}
@@ -75,7 +80,7 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 		return sent, a, ctx.Err()
 	}
 	sent, a, err = f.wait(ctx, t, r)
-	if err != nil || a.Status == Over {
+	if err != nil || a.Status == wire.Over {
 		f.giveUp(ctx, t, r.ID, turn)
 	} else {
 		f.lines.leave(t.key(), turn)
@@ -85,18 +90,18 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 
 // wait is for the first caller in this process's line: it queues on the server
 // and tries again at each wake-up.
-func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
+func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
 	w, err := f.client.Waiter(ctx, t.name, t.key())
 	if err != nil {
 		return sent, a, err
 	}
 	defer w.Close()
-	line := f.lines.queued(t.key(), entry(w))
+	line := f.lines.queued(t.key(), wire.Entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
-		sent, a, err = f.queue(ctx, t, r, entry(w), line)
-		if err != nil || a.Status != Held {
+		sent, a, err = f.queue(ctx, t, r, wire.Entry(w), line)
+		if err != nil || a.Status != wire.Held {
 			return sent, a, err
 		}
 		// A little later than the end of the lease: not to come too early.
@@ -135,28 +140,28 @@ func (f *family) sleep(ctx context.Context, t target, id string, line *line, wok
 }
 
 // attempt sends one acquire.
-func (f *family) attempt(ctx context.Context, t target, r Request, waiter string) (sent time.Time, a Attempt, err error) {
+func (f *family) attempt(ctx context.Context, t target, r Request, waiter string) (sent time.Time, a wire.Attempt, err error) {
 	sent = time.Now()
-	a, err = ReadAttempt(f.client.Do(ctx, t.kind.acquire(t.keys, r, waiter)))
+	a, err = wire.ReadAttempt(f.client.Do(ctx, t.kind.acquire(t.keys, r, waiter)))
 	return sent, a, err
 }
 
 // queue sends one acquire that queues waiter.
-func (f *family) queue(ctx context.Context, t target, r Request, waiter string, line *line) (time.Time, Attempt, error) {
+func (f *family) queue(ctx context.Context, t target, r Request, waiter string, line *line) (time.Time, wire.Attempt, error) {
 	var got struct {
 		sent time.Time
-		a    Attempt
+		a    wire.Attempt
 		err  error
 	}
 	answered := line.queue(ctx, f.client, func(ctx context.Context) {
 		got.sent, got.a, got.err = f.attempt(ctx, t, r, waiter)
 	}, func(ctx context.Context) {
-		if got.err == nil && got.a.Status == Acquired && !r.Keep {
+		if got.err == nil && got.a.Status == wire.Acquired && !r.Keep {
 			_ = f.client.Do(ctx, t.void(r.ID))
 		}
 	})
 	if !answered {
-		return time.Time{}, Attempt{}, redoubt.UnknownOutcome(ctx.Err())
+		return time.Time{}, wire.Attempt{}, redoubt.UnknownOutcome(ctx.Err())
 	}
 	return got.sent, got.a, got.err
 }

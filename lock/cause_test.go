@@ -11,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -21,7 +22,7 @@ func TestContextSaysWhy(t *testing.T) {
 		// gone is renewed after a second or so, and has seconds left then.
 		const short, long = 200 * time.Millisecond, 4 * time.Second
 		forceAway := func(l *lock.Lease) {
-			must(t, w.client().Do(t.Context(), lock.ReleaseCmd(w.key(l.Name()), l.ID())).Err)
+			must(t, w.client().Do(t.Context(), wire.ReleaseCmd([]string{w.key(l.Name())}, l.ID(), "", false)).Err)
 		}
 		for _, c := range []struct {
 			what string

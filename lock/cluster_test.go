@@ -55,7 +55,7 @@ func TestMigratingSlot(t *testing.T) {
 	client := clienttest.Open(t, cluster.URL())
 	m, err := lock.New(client, lock.Options{TTL: time.Minute})
 	must(t, err)
-	key, err := lock.Key(client, "orders")
+	key, err := keyOf(client, "orders")
 	must(t, err)
 	lease := try(t, m, "orders")
 

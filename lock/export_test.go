@@ -2,39 +2,10 @@ package lock
 
 import (
 	"time"
-
-	"github.com/redoubt-go/redoubt"
 )
 
-// For the tests.
-var (
-	AcquireWaiting = func(key, id string, ttl time.Duration, label, waiter string) redoubt.Cmd {
-		return acquireCmd([]string{key}, id, ttl, label, waiter)
-	}
-	FairCmd = func(key, id, waiter string) redoubt.Cmd {
-		return fair{}.acquire([]string{key}, Request{ID: id, TTL: time.Minute}, waiter)
-	}
-	FairLeaveCmd  = func(key, id string) redoubt.Cmd { return fairLeaveCmd([]string{key}, id) }
-	FairVoidCmd   = func(key, id string) redoubt.Cmd { return fair{}.release([]string{key}, id, "", true) }
-	VoidCmd       = func(key, id string) redoubt.Cmd { return releaseCmd([]string{key}, id, "", true) }
-	QuorumExtend  = func(key, id string, ttl time.Duration) redoubt.Cmd { return quorate{}.extend([]string{key}, id, ttl) }
-	PermitWaiting = func(keys []string, limit int, r Request, waiter string) redoubt.Cmd {
-		return permit{limit}.acquire(keys, r, waiter)
-	}
-	PermitEnd = func(keys []string, limit int, id, waiter string, void bool) redoubt.Cmd {
-		return permit{limit}.release(keys, id, waiter, void)
-	}
-	ClaimCmd    = func(key, id string) redoubt.Cmd { return writing{}.claim([]string{key}, id) }
-	ReadWaiting = func(keys []string, r Request, waiter string) redoubt.Cmd {
-		return reading{}.acquire(keys, r, waiter)
-	}
-	ForcePermit = func(keys []string, id string) redoubt.Cmd { return forcePermitCmd(keys, member(id)) }
-
-	LatchWaitCmd = latchWaitCmd
-	Slot         = func(name string) uint16 { return target{keys: []string{"p:{" + name + "}:lock"}}.slot() }
-	RWEnd        = rwReleaseCmd
-	LeaveCmd     = func(key, waiter string) redoubt.Cmd { return releaseCmd([]string{key}, "", waiter, false) }
-)
+// Slot is the slot of the lock called name.
+func Slot(name string) uint16 { return target{keys: []string{"p:{" + name + "}:lock"}}.slot() }
 
 // Confirmed is how many masters are known to have a lease on several.
 func Confirmed(l *Lease) int { return l.confirmed() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -22,13 +23,13 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 		}
 		extend := func(name, id string) (bool, time.Duration) {
 			t.Helper()
-			held, left, err := lock.ReadExtend(run(lock.QuorumExtend(w.key(name), id, time.Minute)))
+			held, left, err := wire.ReadExtend(run(wire.QuorumExtendCmd([]string{w.key(name)}, id, time.Minute, "", 0)))
 			must(t, err)
 			return held, left
 		}
 		acquire := func(name, id string, ttl time.Duration) {
 			t.Helper()
-			if a, err := lock.ReadAttempt(run(lock.AcquireCmd(w.key(name), id, ttl, ""))); err != nil || a.Status != lock.Acquired {
+			if a, err := wire.ReadAttempt(run(wire.AcquireCmd([]string{w.key(name)}, wire.Request{ID: id, TTL: ttl}))); err != nil || a.Status != wire.Acquired {
 				t.Fatalf("%+v, %v", a, err)
 			}
 		}
@@ -38,13 +39,13 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 		}
 
 		acquire("released", "x", time.Hour)
-		run(lock.ReleaseCmd(w.key("released"), "x"))
+		run(wire.ReleaseCmd([]string{w.key("released")}, "x", "", false))
 		if held, _ := extend("released", "x"); held {
 			t.Error("it takes what was released")
 		}
 		acquire("released", "y", time.Millisecond)
 		eventually(t, "y has run out", func() bool {
-			held, _, err := lock.ReadExtend(run(lock.ExtendCmd(w.key("released"), "y", time.Millisecond)))
+			held, _, err := wire.ReadExtend(run(wire.ExtendCmd([]string{w.key("released")}, "y", time.Millisecond)))
 			must(t, err)
 			return !held
 		})
@@ -52,7 +53,7 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 			t.Error("it takes what was released before another had it")
 		}
 
-		run(lock.VoidCmd(w.key("void"), "x"))
+		run(wire.ReleaseCmd([]string{w.key("void")}, "x", "", true))
 		if held, _ := extend("void", "x"); held {
 			t.Error("it takes what was given up")
 		}

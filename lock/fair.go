@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // heartbeat is how long the one to whom a lock was handed has to say that it
@@ -23,16 +24,6 @@ const heartbeat = 3 * time.Second
 // told too, and looks when those have passed. A process that let them pass is passed
 // over until it is heard of again.
 //
-//	fair                  how many are in the queue
-//	fair_first, fair_last the nodes at its ends: a '=' and the id
-//	=<id>                 four strings, each after its length in two bytes: how it
-//	                      is woken, as at <place>; the message that the lock is
-//	                      here; the nodes before it, unless it is the first, and
-//	                      behind
-//	granted               the fence of a grant that was not answered yet
-//	granted_to            how that was told
-//	dead                  how the process is woken that let the last grant pass
-//
 // Rejected: a second key for a sorted set (every release would have to name it);
 // places by number, as for those who don't ask in order (who leaves would leave a
 // gap, and the last one in its place would jump the queue); beats of everybody who
@@ -43,31 +34,13 @@ func (fair) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
 	if waiter == "" {
 		return exclusive{}.acquire(keys, r, "")
 	}
-	return redoubt.Cmd{
-		Script: fairScript,
-		Keys:   keys,
-		Args:   []string{r.ID, micros(r.TTL), keep(r.TTL), r.Label, waiter, member(r.ID), arrival(keys[0], r.ID)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.FairCmd(keys, r.wire(waiter))
 }
 
 // release takes an acquisition that may be queued out of the queue.
 func (fair) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
-	if void {
-		waiter = member(id)
-	}
-	return releaseCmd(keys, id, waiter, void)
+	return wire.FairReleaseCmd(keys, id, waiter, void)
 }
-
-// fairLeaveCmd takes an acquisition out of the queue, and gives the lock on if that
-// has just been handed to it, but not once it has acquired it.
-func fairLeaveCmd(keys []string, id string) redoubt.Cmd {
-	return redoubt.Cmd{Script: releaseScript, Keys: keys, Args: []string{id, member(id), "2"}, Flags: redoubt.Idempotent}
-}
-
-// arrival is the message that the lock is here for the acquisition id; without
-// its last byte, that it is the next in the queue.
-func arrival(key, id string) string { return key + " " + id + "!" }
 
 // A place is one acquisition's in the queue of its lock.
 type place struct {
@@ -75,7 +48,7 @@ type place struct {
 }
 
 func (f *family) place(ctx context.Context, t target, id string) (p place, err error) {
-	message := arrival(t.key(), id)
+	message := wire.Arrival(t.key(), id)
 	if p.granted, err = f.client.Waiter(ctx, t.name, message); err != nil {
 		return p, err
 	}
@@ -96,10 +69,10 @@ func (p place) close() {
 
 // acquireFair is acquire for a fair lock. A client's own callers queue one after
 // the other, so that they are in the order in which they came too.
-func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent time.Time, a Attempt, err error) {
+func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
 	if !f.lines.listening.Load() { // it would cost a round trip, maybe for nothing
 		sent, a, err = f.attempt(ctx, t, r, "")
-		if err != nil || a.Status != Held {
+		if err != nil || a.Status != wire.Held {
 			return sent, a, err
 		}
 	}
@@ -115,7 +88,7 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	p, err := f.place(ctx, t, r.ID)
 	if err == nil {
 		defer p.close()
-		sent, a, err = f.queue(ctx, t, r, entry(p.granted), own)
+		sent, a, err = f.queue(ctx, t, r, wire.Entry(p.granted), own)
 	}
 	f.lines.leave(arrivals, turn)
 	if p.granted == nil {
@@ -123,10 +96,10 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	}
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
-	for err == nil && a.Status == Held {
+	for err == nil && a.Status == wire.Held {
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
 		if err = p.sleep(ctx, timer); err == nil {
-			sent, a, err = f.queue(ctx, t, r, entry(p.granted), own)
+			sent, a, err = f.queue(ctx, t, r, wire.Entry(p.granted), own)
 		}
 	}
 	switch {
@@ -134,13 +107,13 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	case ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome):
 		// It is the caller who knows whether to ask again: what it has acquired
 		// stays. A place in the queue would be handed the lock for nobody.
-		if f.client.Do(ctx, fairLeaveCmd(t.keys, r.ID)).Err != nil {
-			f.leaveQueue(ctx, fairLeaveCmd(t.keys, r.ID), own)
+		if f.client.Do(ctx, wire.FairLeaveCmd(t.keys, r.ID)).Err != nil {
+			f.leaveQueue(ctx, wire.FairLeaveCmd(t.keys, r.ID), own)
 		}
 	default:
 		cmd := t.void(r.ID)
 		if r.Keep {
-			cmd = fairLeaveCmd(t.keys, r.ID)
+			cmd = wire.FairLeaveCmd(t.keys, r.ID)
 		}
 		f.leaveQueue(ctx, cmd, own)
 	}

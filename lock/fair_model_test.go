@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/lock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // A fairModel is what the hash of one lock says of those who ask in order, in Go.
@@ -64,19 +64,19 @@ func (m *fairModel) over(id string) bool {
 	return id == m.last || id == m.void || id == m.id && m.granted == ""
 }
 
-func (m *fairModel) ask(key, id, entry string) (want lock.Status, told []string) {
+func (m *fairModel) ask(key, id, entry string) (want wire.Status, told []string) {
 	switch {
 	case m.state == taken && id == m.id && m.granted == "":
-		return lock.Acquired, nil
+		return wire.Acquired, nil
 	case m.over(id):
-		return lock.Over, nil
+		return wire.Over, nil
 	}
 	if entry == m.dead {
 		m.dead = ""
 	}
 	if m.state == taken && id == m.id {
 		m.granted = ""
-		return lock.Acquired, nil
+		return wire.Acquired, nil
 	}
 	if m.state != taken {
 		if m.granted != "" && id != m.id {
@@ -88,14 +88,14 @@ func (m *fairModel) ask(key, id, entry string) (want lock.Status, told []string)
 				m.pop()
 			}
 			m.id, m.state, m.granted = id, taken, ""
-			return lock.Acquired, told
+			return wire.Acquired, told
 		}
 	}
 	if !slices.Contains(m.queue, id) {
 		m.queue = append(m.queue, id)
 		m.entries[id] = entry
 	}
-	return lock.Held, told
+	return wire.Held, told
 }
 
 func (m *fairModel) end(key, id string, void bool) (released bool, told []string) {
@@ -194,30 +194,30 @@ func (e *fairEpisode) step() {
 			entry = known
 		}
 		e.log = append(e.log, fmt.Sprintf("ask %s %q", id, entry))
-		a, err := lock.ReadAttempt(e.c.Do(ctx, lock.FairCmd(e.key, id, entry)))
+		a, err := wire.ReadAttempt(e.c.Do(ctx, wire.FairCmd([]string{e.key}, wire.Request{ID: id, TTL: time.Minute, Waiter: entry})))
 		must(e.T, err)
 		want, told := e.ask(e.key, id, entry)
 		if a.Status != want {
 			e.Errorf("ask: %+v, want status %d", a, want)
 		}
 		e.fence = a.Token
-		if want == lock.Acquired && e.state == taken && a.TTL < 59*time.Second {
+		if want == wire.Acquired && e.state == taken && a.TTL < 59*time.Second {
 			e.Errorf("acquired for %v, want a minute", a.TTL)
 		}
 		e.told(told)
 	case n < 65:
 		id := fmt.Sprint("plain", e.rng.IntN(1000))
 		e.log = append(e.log, "a caller that doesn't ask in order, "+id)
-		a, err := lock.ReadAttempt(e.c.Do(ctx, lock.AcquireCmd(e.key, id, time.Minute, "")))
+		a, err := wire.ReadAttempt(e.c.Do(ctx, wire.AcquireCmd([]string{e.key}, wire.Request{ID: id, TTL: time.Minute})))
 		must(e.T, err)
-		want := lock.Held
+		want := wire.Held
 		switch {
 		case e.state == taken && id == e.id:
-			want = lock.Acquired
+			want = wire.Acquired
 		case e.over(id):
-			want = lock.Over
+			want = wire.Over
 		case e.state != taken && (e.state != justRanOut || len(e.queue) == 0):
-			want = lock.Acquired
+			want = wire.Acquired
 			e.id, e.state, e.granted = id, taken, ""
 		}
 		if a.Status != want {
@@ -228,11 +228,11 @@ func (e *fairEpisode) step() {
 	case n < 88:
 		id, void := e.some(), e.rng.IntN(3) > 0
 		e.log = append(e.log, fmt.Sprintf("release %s, void: %v", id, void))
-		cmd := lock.ReleaseCmd(e.key, id)
+		cmd := wire.ReleaseCmd([]string{e.key}, id, "", false)
 		if void {
-			cmd = lock.FairVoidCmd(e.key, id)
+			cmd = wire.FairReleaseCmd([]string{e.key}, id, "", true)
 		}
-		released, err := lock.ReadRelease(e.c.Do(ctx, cmd))
+		released, err := wire.ReadRelease(e.c.Do(ctx, cmd))
 		must(e.T, err)
 		want, told := e.end(e.key, id, void)
 		if released != want {

@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -232,7 +233,7 @@ func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
 		} {
 			name := t.Name() + what
 			try(t, w.mutex(c, lock.Options{}), name)
-			must(t, c.Do(t.Context(), lock.FairCmd(w.key(name), "waits", "PUBLISH nobody")).Err)
+			must(t, c.Do(t.Context(), wire.FairCmd([]string{w.key(name)}, wire.Request{ID: "waits", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
 			ranOut := func(ago time.Duration) {
 				must(t, w.rdb.HSet(t.Context(), w.key(name), "until", time.Now().Add(-ago).UnixMicro()).Err())
 			}
@@ -276,7 +277,7 @@ func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
 
 	holder := try(t, lively, r.name)
 	for i := range 20 {
-		must(t, c.Do(t.Context(), lock.FairCmd(w.key(r.name), lock.NewID(), fmt.Sprint("PUBLISH gone ", i))).Err)
+		must(t, c.Do(t.Context(), wire.FairCmd([]string{w.key(r.name)}, wire.Request{ID: wire.NewID(), TTL: time.Minute, Waiter: fmt.Sprint("PUBLISH gone ", i)})).Err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.join(ctx, frozen, 1, 21)
@@ -439,7 +440,7 @@ func (c *watching) note(cmd redoubt.Cmd, r redoubt.Reply) {
 	if cmd.Script == nil || cmd.Script.Name() != "lock.fair" {
 		return
 	}
-	if a, err := lock.ReadAttempt(r); err == nil && a.Status == lock.Held {
+	if a, err := wire.ReadAttempt(r); err == nil && a.Status == wire.Held {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.at[cmd.Args[0]].IsZero() {
@@ -459,15 +460,15 @@ func (c *watching) queued(id string) time.Time {
 func TestFairLeaveKeepsWhatIsAcquired(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, key := w.client(), w.key(t.Name())
-		do := func(cmd redoubt.Cmd, want lock.Status) {
+		do := func(cmd redoubt.Cmd, want wire.Status) {
 			t.Helper()
-			if a, err := lock.ReadAttempt(c.Do(t.Context(), cmd)); err != nil || a.Status != want {
+			if a, err := wire.ReadAttempt(c.Do(t.Context(), cmd)); err != nil || a.Status != want {
 				t.Errorf("%+v (%v), want status %d", a, err, want)
 			}
 		}
 		leave := func(id string, want bool) {
 			t.Helper()
-			if ok, err := lock.ReadRelease(c.Do(t.Context(), lock.FairLeaveCmd(key, id))); err != nil || ok != want {
+			if ok, err := wire.ReadRelease(c.Do(t.Context(), wire.FairLeaveCmd([]string{key}, id))); err != nil || ok != want {
 				t.Errorf("%s leaves: %v (%v), want %v", id, ok, err, want)
 			}
 		}
@@ -475,13 +476,13 @@ func TestFairLeaveKeepsWhatIsAcquired(t *testing.T) {
 		must(t, err)
 		defer waiter.Close()
 		wake := waiter.Verb + " " + waiter.Channel
-		do(lock.FairCmd(key, "a", wake), lock.Acquired)
-		do(lock.FairCmd(key, "b", wake), lock.Held)
+		do(wire.FairCmd([]string{key}, wire.Request{ID: "a", TTL: time.Minute, Waiter: wake}), wire.Acquired)
+		do(wire.FairCmd([]string{key}, wire.Request{ID: "b", TTL: time.Minute, Waiter: wake}), wire.Held)
 		leave("a", false)
-		do(lock.FairCmd(key, "a", wake), lock.Acquired)
-		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, "a")).Err) // to b
+		do(wire.FairCmd([]string{key}, wire.Request{ID: "a", TTL: time.Minute, Waiter: wake}), wire.Acquired)
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, "a", "", false)).Err) // to b
 		leave("b", true)
-		do(lock.FairCmd(key, "c", wake), lock.Acquired)
+		do(wire.FairCmd([]string{key}, wire.Request{ID: "c", TTL: time.Minute, Waiter: wake}), wire.Acquired)
 		leave("c", false)
 	})
 }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/keyslot"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // A kind is one sort of lock: the commands that its scripts make, whose replies
-// all have the shapes of [ReadAttempt], [ReadExtend] and [ReadRelease]. Waiting,
+// all have the shapes of wire.ReadAttempt, wire.ReadExtend and wire.ReadRelease. Waiting,
 // leases and renewals are the same for all kinds.
 type kind interface {
 	// acquire queues waiter, if it is not empty, when the lock is busy.
@@ -77,7 +78,7 @@ func newFamily(client *redoubt.Client, opts Options) (*family, error) {
 	if opts.Fair || opts.Replicas != 0 || opts.ReplicaTimeout != 0 {
 		errs = append(errs, errors.New("lock: Fair, Replicas and ReplicaTimeout are for a Mutex"))
 	}
-	errs = append(errs, CheckTTL(opts.TTL))
+	errs = append(errs, checkTTL(opts.TTL))
 	if len(opts.Label) > MaxLabel {
 		errs = append(errs, fmt.Errorf("lock: label has %d bytes; want at most %d", len(opts.Label), MaxLabel))
 	}
@@ -87,20 +88,7 @@ func newFamily(client *redoubt.Client, opts Options) (*family, error) {
 	return &family{client: client, opts: opts, lines: linesOf(client), renewer: renewerOf(client)}, nil
 }
 
-// keys returns the keys of name with the given parts.
-func keys(client *redoubt.Client, name string, parts ...string) ([]string, error) {
-	keys := make([]string, len(parts))
-	for i, part := range parts {
-		var err error
-		if keys[i], err = client.Key(name, part); err != nil {
-			return nil, err
-		}
-	}
-	return keys, nil
-}
-
-// CheckTTL returns an error for a TTL that is not between [MinTTL] and [MaxTTL].
-func CheckTTL(ttl time.Duration) error {
+func checkTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return fmt.Errorf("lock: ttl is %v; want %v to %v", ttl, MinTTL, MaxTTL)
 	}
@@ -109,7 +97,7 @@ func CheckTTL(ttl time.Duration) error {
 
 // newRequest is one acquisition with the configured TTL and label.
 func (f *family) newRequest() Request {
-	return Request{ID: NewID(), TTL: f.opts.TTL, Label: f.opts.Label}
+	return Request{ID: wire.NewID(), TTL: f.opts.TTL, Label: f.opts.Label}
 }
 
 // do is Do of every kind.
@@ -148,13 +136,13 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, err
-	case a.Status == Acquired:
+	case a.Status == wire.Acquired:
 		if err := f.replicated(ctx, t, r.ID); err != nil {
 			return nil, nil, err
 		}
 		lease, err := f.newLease(ctx, t, r.ID, sent, a)
 		return lease, nil, err
-	case a.Status == Over:
+	case a.Status == wire.Over:
 		return nil, nil, errTooLate
 	}
 	return nil, f.busy(t, a), nil
@@ -163,7 +151,7 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 // errTooLate is what an attempt gives whose lease was over before its reply came.
 var errTooLate = fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 
-func (f *family) busy(t target, a Attempt) *Busy {
+func (f *family) busy(t target, a wire.Attempt) *Busy {
 	return &Busy{
 		Name: t.name, Remaining: a.TTL, Token: a.Token, Label: a.Label,
 		wait: func(ctx context.Context) (*Lease, error) { return f.lease(ctx, t) },
@@ -191,7 +179,7 @@ func (f *family) lease(ctx context.Context, t target) (*Lease, error) {
 }
 
 // take waits until t is acquired.
-func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time, a Attempt, err error) {
+func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time, a wire.Attempt, err error) {
 	for {
 		r = f.newRequest()
 		sent, a, err = f.acquire(ctx, t, r)
@@ -199,7 +187,7 @@ func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time,
 		case errors.Is(err, redoubt.ErrUnknownOutcome):
 			f.undo(ctx, t, r.ID)
 			return r, sent, a, err
-		case err != nil || a.Status == Acquired:
+		case err != nil || a.Status == wire.Acquired:
 			return r, sent, a, err
 		}
 		// It was acquired, and over before its reply came: try anew.
@@ -207,16 +195,25 @@ func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time,
 }
 
 // request is AcquireRequest of every kind.
-func (f *family) request(ctx context.Context, t target, r Request) (Attempt, error) {
+func (f *family) request(ctx context.Context, t target, r Request) (Handle, error) {
 	if err := r.check(); err != nil {
-		return Attempt{}, err
+		return Handle{}, err
 	}
 	_, a, err := f.acquire(ctx, t, r)
 	if ctx.Err() != nil && errors.Is(err, redoubt.ErrUnknownOutcome) && !r.Keep {
 		f.undo(ctx, t, r.ID)
 	}
-	return a, err
+	switch {
+	case err != nil:
+		return Handle{}, err
+	case a.Status == wire.Over:
+		return Handle{}, errOver
+	}
+	return Handle{Name: t.name, ID: r.ID, Token: a.Token, TTL: a.TTL}, nil
 }
+
+// errOver is what a request gives whose ID held the lock before.
+var errOver = fmt.Errorf("%w: the ID held the lock before, and was released or ran out", ErrNotHeld)
 
 // undo voids an acquire whose outcome is unknown, in the background. It does so
 // twice: the first may overtake the acquire, on another connection, and of several

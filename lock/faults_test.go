@@ -20,6 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/embedded"
 	"github.com/redoubt-go/redoubt/internal/faults"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -87,7 +88,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, server string, 
 			}
 		}
 	}
-	for _, s := range lock.Scripts() {
+	for _, s := range wire.Scripts() {
 		switch name := s.Name(); {
 		case strings.Contains(name, "acquire"), strings.Contains(name, "read"), strings.Contains(name, "fair"):
 			c.Take = append(c.Take, s)

@@ -3,9 +3,9 @@ package lock
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // ForceRelease takes the lock called name away from whoever holds it with the
@@ -33,28 +33,17 @@ func (rw *RWMutex) ForceRelease(ctx context.Context, name string, token int64) (
 }
 
 func force(ctx context.Context, client *redoubt.Client, name string, token int64) (bool, error) {
-	cmd, err := ForceCmd(client, name, token)
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
+	keys, err := wire.RWKeys(client, name)
 	if err != nil {
 		return false, err
 	}
-	return ReadRelease(client.Do(ctx, cmd))
+	return wire.ReadRelease(client.Do(ctx, wire.ForceCmd(keys, token)))
 }
 
-// ForceCmd takes the lock called name away from whoever holds it with the fencing
-// token: see [Mutex.ForceRelease]. [ReadRelease] reads the reply.
-func ForceCmd(client *redoubt.Client, name string, token int64) (redoubt.Cmd, error) {
-	if err := CheckToken(token); err != nil {
-		return redoubt.Cmd{}, err
-	}
-	keys, err := rwKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return rwReleaseCmd(keys, strconv.FormatInt(token, 10), "", "3"), nil
-}
-
-// CheckToken returns an error for what can't be a fencing token.
-func CheckToken(token int64) error {
+func checkToken(token int64) error {
 	if token < 1 {
 		return fmt.Errorf("lock: token is %d; want that of the holder", token)
 	}
@@ -66,56 +55,23 @@ func CheckToken(token int64) error {
 // the semaphore: one round trip for each 500 of them, and one more. Repeated, it
 // finds nobody and reports false.
 func (s *Semaphore) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
-	if err := CheckToken(token); err != nil {
+	if err := checkToken(token); err != nil {
 		return false, err
 	}
-	keys, err := semaphoreKeys(s.client, name)
+	keys, err := wire.SemaphoreKeys(s.client, name)
 	if err != nil {
 		return false, err
 	}
-	permit, err := s.find(ctx, keys[0], strconv.FormatInt(token, 10))
-	if err != nil || permit == "" {
-		return false, err
-	}
-	return ReadRelease(s.client.Do(ctx, forcePermitCmd(keys, permit)))
-}
-
-func forcePermitCmd(keys []string, permit string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: semReleaseScript,
-		Keys:   keys,
-		Args:   []string{permit, "", "2", "0"},
-		Flags:  redoubt.Idempotent,
-	}
-}
-
-// find returns which permit has token, or "". Once given, a token stays with its
-// permit.
-func (s *Semaphore) find(ctx context.Context, key, token string) (permit string, err error) {
 	for cursor := "0"; ; {
-		page, err := s.client.Do(ctx, redoubt.Cmd{
-			Name:  "HSCAN",
-			Keys:  []string{key},
-			Args:  []string{cursor, "MATCH", member("*"), "COUNT", "500"},
-			Flags: redoubt.ReadOnly,
-		}).Array()
-		if err != nil {
-			return "", err
+		permit, next, err := wire.ReadPermitsPage(s.client.Do(ctx, wire.PermitsPageCmd(keys, cursor)), token)
+		switch {
+		case err != nil:
+			return false, err
+		case permit != "": // once given, a token stays with its permit
+			return wire.ReadRelease(s.client.Do(ctx, wire.PermitForceCmd(keys, permit)))
+		case next == "0":
+			return false, nil
 		}
-		if len(page) != 2 {
-			return "", fmt.Errorf("lock: reply of HSCAN has %d elements, want 2", len(page))
-		}
-		fields, err := redoubt.Reply{Val: page[1]}.Array()
-		if err != nil {
-			return "", err
-		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			if fields[i+1] == token {
-				return redoubt.Reply{Val: fields[i]}.Text()
-			}
-		}
-		if cursor, err = (redoubt.Reply{Val: page[0]}).Text(); err != nil || cursor == "0" {
-			return "", err
-		}
+		cursor = next
 	}
 }

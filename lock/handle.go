@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // ErrHandedOver is what [Lease.Err] gives after [Lease.HandOver].
 var ErrHandedOver = errors.New("lock: handed over")
 
 // A Handle is a lease of a [Mutex] on its way to another process, which takes it
-// up by [Mutex.Resume]. It is text, without blanks, by MarshalText and by
+// up by [Mutex.Resume], or what was acquired by a [Request]. It is text, without blanks, by MarshalText and by
 // encoding/json. Who has it has the lock: treat it as a secret.
 //
 // A lock that was acquired by LOCK.ACQUIRE is taken up by its name and id; Token
@@ -26,7 +27,7 @@ type Handle struct {
 	Name, ID string
 	// Token is the fencing token; 0 for not known.
 	Token int64
-	// TTL is how long the lease lasted when it was handed over: what the other
+	// TTL is how long the lease lasted when it was handed over or acquired: what the other
 	// has to take it up.
 	TTL time.Duration
 }
@@ -130,12 +131,12 @@ func (m *Mutex) Resume(ctx context.Context, h Handle) (*Lease, error) {
 		return nil, err
 	}
 	sent := time.Now()
-	var n [3]int64 // as ReadExtend
-	if err := m.client.Do(ctx, t.kind.extend(t.keys, h.ID, m.opts.TTL)).Ints(n[:]); err != nil {
+	held, token, ttl, err := wire.ReadResume(m.client.Do(ctx, t.kind.extend(t.keys, h.ID, m.opts.TTL)))
+	if err != nil {
 		return nil, err
 	}
-	if n[0] != 1 || h.Token != 0 && n[1] != h.Token {
+	if !held || h.Token != 0 && token != h.Token {
 		return nil, fmt.Errorf("%w: it was over before it was resumed", ErrNotHeld)
 	}
-	return m.newLease(ctx, t, h.ID, sent, Attempt{Token: n[1], TTL: time.Duration(n[2]) * time.Microsecond})
+	return m.newLease(ctx, t, h.ID, sent, wire.Attempt{Token: token, TTL: ttl})
 }

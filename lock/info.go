@@ -2,11 +2,10 @@ package lock
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // A Mode is how a lock is held.
@@ -77,30 +76,16 @@ func (rw *RWMutex) Info(ctx context.Context, name string) (Info, error) {
 }
 
 func infoOf(ctx context.Context, client *redoubt.Client, name string) (Info, error) {
-	cmd, err := InfoCmd(client, name)
+	keys, err := wire.RWKeys(client, name)
 	if err != nil {
 		return Info{}, err
 	}
-	return ReadInfo(client.Do(ctx, cmd))
+	i, err := wire.ReadInfo(client.Do(ctx, wire.InfoCmd(keys)))
+	return info(i), err
 }
 
-// InfoCmd asks for the state of the lock called name.
-func InfoCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
-	keys, err := rwKeys(client, name)
-	return infoCmd(rwInfoScript, keys), err
-}
-
-func infoCmd(script *redoubt.Script, keys []string) redoubt.Cmd {
-	return redoubt.Cmd{Script: script, Keys: keys, Args: []string{strconv.Itoa(MaxHolders)}, Flags: redoubt.ReadOnly}
-}
-
-// ReadInfo reads the reply to [InfoCmd].
-func ReadInfo(r redoubt.Reply) (Info, error) {
-	n, holders, err := intsAndHolders(r, 4)
-	if err != nil {
-		return Info{}, err
-	}
-	return Info{Mode: Mode(n[0]), Count: n[1], Token: n[2], Waiters: n[3], Holders: holders}, nil
+func info(i wire.Info) Info {
+	return Info{Mode: Mode(i.Mode), Count: i.Count, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
 }
 
 // SemaphoreInfo is the state of a semaphore. It never contains ids: who knows an
@@ -120,59 +105,21 @@ type SemaphoreInfo struct {
 
 // Info returns the state of the semaphore called name: one round trip.
 func (s *Semaphore) Info(ctx context.Context, name string) (SemaphoreInfo, error) {
-	cmd, err := SemaphoreInfoCmd(s.client, name)
+	keys, err := wire.SemaphoreKeys(s.client, name)
 	if err != nil {
 		return SemaphoreInfo{}, err
 	}
-	return ReadSemaphoreInfo(s.client.Do(ctx, cmd))
+	i, err := wire.ReadSemaphoreInfo(s.client.Do(ctx, wire.SemaphoreInfoCmd(keys)))
+	return semaphoreInfo(i), err
 }
 
-// SemaphoreInfoCmd asks for the state of the semaphore called name.
-func SemaphoreInfoCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
-	keys, err := semaphoreKeys(client, name)
-	return infoCmd(semInfoScript, keys), err
+func semaphoreInfo(i wire.SemaphoreInfo) SemaphoreInfo {
+	return SemaphoreInfo{Taken: i.Taken, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
 }
 
-// ReadSemaphoreInfo reads the reply to [SemaphoreInfoCmd].
-func ReadSemaphoreInfo(r redoubt.Reply) (SemaphoreInfo, error) {
-	n, holders, err := intsAndHolders(r, 3)
-	if err != nil {
-		return SemaphoreInfo{}, err
+func holders(from []wire.Holder) (to []Holder) {
+	for _, h := range from {
+		to = append(to, Holder(h))
 	}
-	return SemaphoreInfo{Taken: n[0], Token: n[1], Waiters: n[2], Holders: holders}, nil
-}
-
-// intsAndHolders reads an array of n integers and, last, an array of holders:
-// token, time left in µs, since when in µs, and label in turn.
-func intsAndHolders(r redoubt.Reply, n int) (ints []int64, holders []Holder, err error) {
-	const fields = 4
-	a, err := r.Array()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(a) != n+1 {
-		return nil, nil, fmt.Errorf("lock: reply has %d elements, want %d", len(a), n+1)
-	}
-	ints = make([]int64, n)
-	if err := (redoubt.Reply{Val: a[:n]}).Ints(ints); err != nil {
-		return nil, nil, err
-	}
-	list, err := redoubt.Reply{Val: a[n]}.Array()
-	for ; err == nil && len(list) > 0; list = list[fields:] {
-		if len(list) < fields {
-			return nil, nil, fmt.Errorf("lock: reply ends in %d elements of a holder, want %d", len(list), fields)
-		}
-		var of [fields - 1]int64
-		if err := (redoubt.Reply{Val: list[:len(of)]}).Ints(of[:]); err != nil {
-			return nil, nil, err
-		}
-		label, err := redoubt.Reply{Val: list[len(of)]}.Text()
-		if err != nil {
-			return nil, nil, err
-		}
-		holders = append(holders, Holder{
-			Token: of[0], TTL: time.Duration(of[1]) * time.Microsecond, Since: time.UnixMicro(of[2]), Label: label,
-		})
-	}
-	return ints, holders, err
+	return to
 }

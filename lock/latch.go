@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // ErrNotSet is matched when a latch has not been set, or its time has run out.
@@ -33,10 +33,6 @@ type LatchOptions struct {
 //
 // All methods may be called by many goroutines at once. A Latch holds no
 // resources of its own between calls and need not be closed.
-//
-// On the server it is a hash, "<prefix>:{<name>}:latch": by, which call has set
-// it; left, the count; "=<member>" for each that has counted down; head, tail, the
-// places and the waiters as in a lock.
 type Latch struct {
 	client *redoubt.Client
 	opts   LatchOptions
@@ -52,7 +48,7 @@ func NewLatch(client *redoubt.Client, opts LatchOptions) (*Latch, error) {
 	if client == nil {
 		errs = append(errs, errors.New("lock: client is nil"))
 	}
-	errs = append(errs, CheckTTL(opts.TTL))
+	errs = append(errs, checkTTL(opts.TTL))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -65,18 +61,11 @@ func (l *Latch) Set(ctx context.Context, name string, count int) (set bool, err 
 	if count < 1 || count > MaxLimit {
 		return false, fmt.Errorf("lock: count is %d; want 1 to %d", count, MaxLimit)
 	}
-	key, err := latchKey(l.client, name)
+	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
 		return false, err
 	}
-	var n [2]int64
-	err = l.client.Do(ctx, redoubt.Cmd{
-		Script: latchSetScript,
-		Keys:   []string{key},
-		Args:   []string{NewID(), strconv.Itoa(count), strconv.FormatInt(l.opts.TTL.Milliseconds(), 10)},
-		Flags:  redoubt.Idempotent,
-	}).Ints(n[:])
-	return n[0] == 1, err
+	return wire.ReadLatchSet(l.client.Do(ctx, wire.LatchSetCmd(key, count, l.opts.TTL)))
 }
 
 // CountDown counts the latch called name down by one, on behalf of member, 1 to
@@ -87,25 +76,17 @@ func (l *Latch) CountDown(ctx context.Context, name, member string) (left int64,
 	if len(member) < 1 || len(member) > MaxMember {
 		return 0, fmt.Errorf("lock: member has %d bytes; want 1 to %d", len(member), MaxMember)
 	}
-	key, err := latchKey(l.client, name)
+	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
 		return 0, err
 	}
-	var n [1]int64
-	err = l.client.Do(ctx, redoubt.Cmd{
-		Script: latchDownScript,
-		Keys:   []string{key},
-		// The '=' is what no other field begins with.
-		Args:  []string{"=" + member},
-		Flags: redoubt.Idempotent,
-	}).Ints(n[:])
-	return leftOf(n[0], err)
+	return leftOf(wire.ReadLatchDown(l.client.Do(ctx, wire.LatchDownCmd(key, member))))
 }
 
 // Count returns the count that is left of the latch called name, or an error that
 // matches [ErrNotSet]. One round trip.
 func (l *Latch) Count(ctx context.Context, name string) (left int64, err error) {
-	key, err := latchKey(l.client, name)
+	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +101,7 @@ func (l *Latch) Count(ctx context.Context, name string) (left int64, err error) 
 // callers that wait for a name with one Client queues on the server, and is woken
 // at zero: nobody polls. A wake-up that got lost costs 30 s at most.
 func (l *Latch) Wait(ctx context.Context, name string) error {
-	key, err := latchKey(l.client, name)
+	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
 		return err
 	}
@@ -154,7 +135,7 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 		return err
 	}
 	defer w.Close()
-	line := l.lines.queued(key, entry(w))
+	line := l.lines.queued(key, wire.Entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
@@ -162,7 +143,7 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 		var ttl time.Duration
 		var err error
 		if !line.queue(ctx, l.client, func(ctx context.Context) {
-			left, ttl, err = l.look(ctx, key, entry(w))
+			left, ttl, err = l.look(ctx, key, wire.Entry(w))
 		}, func(context.Context) {}) {
 			return ctx.Err()
 		}
@@ -182,28 +163,14 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 // look asks for the count and the time left, and queues waiter if it is not
 // empty.
 func (l *Latch) look(ctx context.Context, key, waiter string) (left int64, ttl time.Duration, err error) {
-	var n [2]int64
-	if err := l.client.Do(ctx, latchWaitCmd(key, waiter, "0")).Ints(n[:]); err != nil {
-		return 0, 0, err
-	}
-	left, err = leftOf(n[0], nil)
-	return left, time.Duration(n[1]) * time.Millisecond, err
+	left, ttl, err = wire.ReadLatchWait(l.client.Do(ctx, wire.LatchWaitCmd(key, waiter)))
+	left, err = leftOf(left, err)
+	return left, ttl, err
 }
 
 func (l *Latch) giveUp(ctx context.Context, key string, turn chan struct{}) {
-	l.lines.giveUp(ctx, l.client, key, turn, false, func(waiter string) redoubt.Cmd { return latchWaitCmd(key, waiter, "1") })
+	l.lines.giveUp(ctx, l.client, key, turn, false, func(waiter string) redoubt.Cmd { return wire.LatchLeaveCmd(key, waiter) })
 }
-
-func latchWaitCmd(key, waiter, leave string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: latchWaitScript,
-		Keys:   []string{key},
-		Args:   []string{waiter, leave},
-		Flags:  redoubt.Idempotent,
-	}
-}
-
-func latchKey(client *redoubt.Client, name string) (string, error) { return client.Key(name, "latch") }
 
 func leftOf(n int64, err error) (int64, error) {
 	if err == nil && n < 0 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
+
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
@@ -88,7 +90,7 @@ func TestLatchWakesAll(t *testing.T) {
 		_, err := l.Set(t.Context(), name, 2)
 		must(t, err)
 		for i := range 20 {
-			must(t, c.Do(t.Context(), lock.LatchWaitCmd(latchKey(w, name), fmt.Sprint("PUBLISH dead", i), "0")).Err)
+			must(t, c.Do(t.Context(), wire.LatchWaitCmd(latchKey(w, name), fmt.Sprint("PUBLISH dead", i))).Err)
 		}
 		var wg sync.WaitGroup
 		var conns []*counting

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -251,7 +252,7 @@ func TestFairLeavesTheQueueAfterALostReply(t *testing.T) {
 		lease := try(t, holder, t.Name())
 		counting := newCounting(t, w.rdb)
 		m := w.mutex(w.clientOn(&muffled{Conn: counting.Conn, Subscriber: counting, script: "lock.fair"}), lock.Options{Fair: true})
-		_, err := m.AcquireRequest(t.Context(), t.Name(), lock.Request{ID: lock.NewID(), TTL: time.Minute})
+		_, err := m.AcquireRequest(t.Context(), t.Name(), lock.Request{ID: wire.NewID(), TTL: time.Minute})
 		if !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Fatalf("AcquireRequest returned %v", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // A Lease is a lock held for a time. It is over when it is released, or when
@@ -68,7 +69,7 @@ func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 // newLease returns the lease on t that an attempt sent at sent acquired. One whose
 // reply came after its deadline, as that of an attempt that had to be sent again
 // may, is given back: there is no lease then, but an error.
-func (f *family) newLease(ctx context.Context, t target, id string, sent time.Time, a Attempt) (*Lease, error) {
+func (f *family) newLease(ctx context.Context, t target, id string, sent time.Time, a wire.Attempt) (*Lease, error) {
 	l := &Lease{family: f, done: make(chan struct{})}
 	l.add(t, id, sent, a, !f.opts.NoRenew)
 	if l.Err() != nil {
@@ -79,7 +80,7 @@ func (f *family) newLease(ctx context.Context, t target, id string, sent time.Ti
 }
 
 // add makes the lease one on t too.
-func (l *Lease) add(t target, id string, sent time.Time, a Attempt, renew bool) {
+func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var h *hold
@@ -240,7 +241,7 @@ func (l *Lease) context(parent context.Context) (ctx context.Context, cancel con
 // lease is over: then it stays over. After any other error the lease lasts at
 // least until its old deadline. One round trip.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := CheckTTL(ttl); err != nil {
+	if err := checkTTL(ttl); err != nil {
 		return err
 	}
 	if err := l.Err(); err != nil {
@@ -257,7 +258,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	sent := time.Now()
 	var errs error
 	for i, reply := range l.family.send(ctx, cmds) {
-		held, granted, err := ReadExtend(reply)
+		held, granted, err := wire.ReadExtend(reply)
 		if err == nil {
 			err = holds[i].extended(sent, held, granted)
 		}
@@ -371,7 +372,7 @@ func (l *Lease) release(ctx context.Context) error {
 	var err error
 	gone := false
 	for i, reply := range l.family.send(ctx, cmds) {
-		switch ok, rerr := ReadRelease(reply); {
+		switch ok, rerr := wire.ReadRelease(reply); {
 		case rerr != nil:
 			err = errors.Join(err, rerr)
 		case !ok:

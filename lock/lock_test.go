@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -297,42 +298,42 @@ func TestReleaseWithADeadContext(t *testing.T) {
 func TestLateAcquireIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
-		key, err := lock.Key(c, t.Name())
+		key, err := keyOf(c, t.Name())
 		must(t, err)
-		ask := func(cmd redoubt.Cmd) lock.Attempt {
+		ask := func(cmd redoubt.Cmd) wire.Attempt {
 			t.Helper()
-			a, err := lock.ReadAttempt(c.Do(t.Context(), cmd))
+			a, err := wire.ReadAttempt(c.Do(t.Context(), cmd))
 			must(t, err)
 			return a
 		}
-		acquire := lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		acquire := wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
 		first, again := ask(acquire), ask(acquire)
-		if first.Status != lock.Acquired || again.Status != lock.Acquired || again.Token != first.Token {
+		if first.Status != wire.Acquired || again.Status != wire.Acquired || again.Token != first.Token {
 			t.Errorf("the same acquisition twice: %+v, then %+v", first, again)
 		}
-		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, acquire.Args[0])).Err)
-		if late := ask(acquire); late.Status != lock.Over {
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", false)).Err)
+		if late := ask(acquire); late.Status != wire.Over {
 			t.Errorf("a copy of the acquire after its release: %+v, want Over", late)
 		}
 
 		// Given up while the lock is free, before the acquire comes.
-		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
-		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
-		if late := ask(acquire); late.Status != lock.Over {
+		acquire = wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", true)).Err)
+		if late := ask(acquire); late.Status != wire.Over {
 			t.Errorf("an acquire after it was given up: %+v, want Over", late)
 		}
 		// Given up while another holds the lock.
-		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		acquire = wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
 		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
-		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", true)).Err)
 		must(t, lease.Release(t.Context()))
-		if late := ask(acquire); late.Status != lock.Over {
+		if late := ask(acquire); late.Status != wire.Over {
 			t.Errorf("an acquire after it was given up and the lock was released: %+v, want Over", late)
 		}
 		// Given up when it has the lock.
-		acquire = lock.AcquireCmd(key, lock.NewID(), time.Minute, "")
+		acquire = wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
 		ask(acquire)
-		must(t, c.Do(t.Context(), lock.VoidCmd(key, acquire.Args[0])).Err)
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", true)).Err)
 		must(t, try(t, w.mutex(c, lock.Options{}), t.Name()).Release(t.Context()))
 	})
 }
@@ -342,17 +343,17 @@ func TestLateAcquireIsVoid(t *testing.T) {
 func TestRepeatedRelease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
-		key, err := lock.Key(c, t.Name())
+		key, err := keyOf(c, t.Name())
 		must(t, err)
 		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
-		release := lock.ReleaseCmd(key, lease.ID())
+		release := wire.ReleaseCmd([]string{key}, lease.ID(), "", false)
 		for range 2 {
-			if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
+			if ok, err := wire.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 				t.Errorf("release: %v %v", ok, err)
 			}
 		}
 		next := try(t, w.mutex(c, lock.Options{}), t.Name())
-		if ok, err := lock.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
+		if ok, err := wire.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
 		if info, err := w.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Token != next.Token() {

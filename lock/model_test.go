@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -155,7 +156,7 @@ func (e *episode) step() {
 		e.acquire(id, ttl, waiter)
 	case n < 55:
 		e.note("extend %s %v", id, ttl)
-		held, left, err := lock.ReadExtend(e.c.Do(e.Context(), lock.ExtendCmd(e.key, id, ttl)))
+		held, left, err := wire.ReadExtend(e.c.Do(e.Context(), wire.ExtendCmd([]string{e.key}, id, ttl)))
 		must(e.T, err)
 		want := id == e.id && e.ttl > 0
 		if held != want {
@@ -169,14 +170,14 @@ func (e *episode) step() {
 		if e.ttl > 0 && n < 62 {
 			id = e.id // else most releases would do nothing
 		}
-		e.end("release", lock.ReleaseCmd(e.key, id), id, "", false)
+		e.end("release", wire.ReleaseCmd([]string{e.key}, id, "", false), id, "", false)
 	case n < 72:
-		e.end("void", lock.VoidCmd(e.key, id), id, "", true)
+		e.end("void", wire.ReleaseCmd([]string{e.key}, id, "", true), id, "", true)
 	case n < 90:
 		if len(e.queue) > 0 && n < 87 {
 			waiter = one(e, e.queue)
 		}
-		e.end("leave", lock.LeaveCmd(e.key, waiter), "", waiter, false)
+		e.end("leave", wire.ReleaseCmd([]string{e.key}, "", waiter, false), "", waiter, false)
 	case n < 95:
 		e.note("the lease runs out")
 		if e.ttl > 0 {
@@ -205,20 +206,20 @@ func (e *episode) step() {
 func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 	e.note("acquire %s %v %q", id, ttl, waiter)
 	label := "of " + id
-	a, err := lock.ReadAttempt(e.c.Do(e.Context(), lock.AcquireWaiting(e.key, id, ttl, label, waiter)))
+	a, err := wire.ReadAttempt(e.c.Do(e.Context(), wire.AcquireCmd([]string{e.key}, wire.Request{ID: id, TTL: ttl, Label: label, Waiter: waiter})))
 	must(e.T, err)
-	want := lock.Attempt{Status: lock.Over, Token: e.fence, TTL: a.TTL}
+	want := wire.Attempt{Status: wire.Over, Token: e.fence, TTL: a.TTL}
 	switch {
 	case e.ttl > 0:
 		if id == e.id {
-			want.Status = lock.Acquired
+			want.Status = wire.Acquired
 		} else if !e.over(id) {
-			want.Status = lock.Held
+			want.Status = wire.Held
 			if waiter != "" && !slices.Contains(e.queue, waiter) {
 				e.queue = append(e.queue, waiter)
 			}
 		}
-		if want.Status != lock.Over {
+		if want.Status != wire.Over {
 			want.Label = e.label
 			e.near("the time left", a.TTL, e.ttl)
 		}
@@ -226,7 +227,7 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 		if a.Token <= e.fence {
 			e.Errorf("fence %d after %d", a.Token, e.fence)
 		}
-		want.Status, want.Token, want.Label = lock.Acquired, a.Token, label
+		want.Status, want.Token, want.Label = wire.Acquired, a.Token, label
 		e.id, e.ttl, e.ranOut, e.fence, e.label = id, ttl, false, a.Token, label
 		e.leave(waiter)
 		if a.TTL != ttl {
@@ -241,7 +242,7 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 // end runs one of the commands that are release.lua, and sees whom it wakes.
 func (e *episode) end(what string, cmd redoubt.Cmd, id, waiter string, void bool) {
 	e.note("%s %s%q", what, id, waiter)
-	released, err := lock.ReadRelease(e.c.Do(e.Context(), cmd))
+	released, err := wire.ReadRelease(e.c.Do(e.Context(), cmd))
 	must(e.T, err)
 	want, wake := e.release(id, waiter, void)
 	if released != want {
@@ -273,14 +274,14 @@ func (e *episode) near(what string, got, want time.Duration) {
 
 // look compares the hash and what Info says with the model.
 func (e *episode) look() {
-	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
+	info, err := wire.ReadInfo(e.c.Do(e.Context(), wire.InfoCmd(must1(wire.RWKeys(e.c, e.Name())))))
 	must(e.T, err)
-	want := lock.Info{Token: e.fence, Waiters: int64(len(e.queue))}
+	want := wire.Info{Token: e.fence, Waiters: int64(len(e.queue))}
 	left := time.Duration(0)
 	if e.ttl > 0 && len(info.Holders) == 1 {
 		left = info.Holders[0].TTL
-		want.Mode, want.Count = lock.Exclusive, 1
-		want.Holders = []lock.Holder{{Token: e.fence, Since: time.UnixMicro(e.fence), TTL: left, Label: e.label}}
+		want.Mode, want.Count = int64(lock.Exclusive), 1
+		want.Holders = []wire.Holder{{Token: e.fence, Since: time.UnixMicro(e.fence), TTL: left, Label: e.label}}
 		e.near("the time left to the holder", left, e.ttl)
 	}
 	if !reflect.DeepEqual(info, want) {

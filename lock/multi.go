@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // MaxNames is how many names one lease of a [Multi] can be on.
@@ -134,7 +135,7 @@ func (m *Multi) targets(names []string) ([]target, error) {
 	}
 	targets := make([]target, len(names))
 	for i, name := range names {
-		keys, err := keys(m.client, name, lockPart)
+		keys, err := wire.Keys(m.client, name)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +196,7 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 	groups := slices.Collect(bySlot(targets))
 	ids, cmds := make([]string, len(groups)), make([]redoubt.Cmd, len(groups))
 	for i, group := range groups {
-		ids[i] = NewID()
+		ids[i] = wire.NewID()
 		cmds[i] = multiAcquireCmd(group, ids[i], m.opts)
 	}
 	sent := time.Now()
@@ -204,7 +205,7 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 	var undo []redoubt.Cmd
 	for i, reply := range m.send(ctx, cmds) {
 		group := groups[i]
-		got, where, fences, rerr := readMulti(reply, len(group))
+		got, where, fences, rerr := wire.ReadMulti(reply, len(group))
 		switch {
 		case errors.Is(rerr, redoubt.ErrUnknownOutcome):
 			for _, t := range group {
@@ -213,21 +214,21 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 			err = rerr
 		case rerr != nil:
 			err = rerr
-		case got.Status == Over: // of one of them: one that was taken away, it may be
+		case got.Status == wire.Over: // of one of them: one that was taken away, it may be
 			for _, t := range group {
 				undo = append(undo, t.void(ids[i]))
 			}
 			err = cmp.Or(err, errTooLate)
-		case got.Status == Held && at < 0:
+		case got.Status == wire.Held && at < 0:
 			t := group[where-1]
 			first, at, busy = start, start+where-1, Busy{Name: t.name, Remaining: got.TTL, Token: got.Token, Label: got.Label}
-		case got.Status == Acquired:
+		case got.Status == wire.Acquired:
 			for j, t := range group {
 				if at >= 0 {
 					undo = append(undo, t.release(ids[i]))
 					continue
 				}
-				l.add(t, ids[i], sent, Attempt{Token: fences[j], TTL: got.TTL}, true)
+				l.add(t, ids[i], sent, wire.Attempt{Token: fences[j], TTL: got.TTL}, true)
 			}
 		}
 		start += len(group)
@@ -299,42 +300,5 @@ func multiAcquireCmd(group []target, id string, opts Options) redoubt.Cmd {
 	for i, t := range group {
 		keys[i] = t.key()
 	}
-	return redoubt.Cmd{
-		Script: multiAcquireScript,
-		Keys:   keys,
-		Args:   []string{id, micros(opts.TTL), keep(opts.TTL), opts.Label},
-		Flags:  redoubt.Idempotent,
-	}
-}
-
-// readMulti reads the reply to [multiAcquireCmd] for n names: what became of it,
-// which name, counted from 1, was busy, and the tokens.
-func readMulti(r redoubt.Reply, n int) (got Attempt, at int, fences []int64, err error) {
-	a, err := r.Array()
-	if err != nil {
-		return got, 0, nil, err
-	}
-	if len(a) != 5 {
-		return got, 0, nil, fmt.Errorf("lock: reply has %d elements, want 5", len(a))
-	}
-	var ints [3]int64
-	if err := (redoubt.Reply{Val: a[:3]}).Ints(ints[:]); err != nil {
-		return got, 0, nil, err
-	}
-	got = Attempt{Status: Status(ints[0]), TTL: time.Duration(ints[2]) * time.Microsecond}
-	if got.Label, err = (redoubt.Reply{Val: a[3]}).Text(); err != nil {
-		return got, 0, nil, err
-	}
-	if got.Status != Acquired {
-		n = 1
-		if ints[1] < 1 {
-			return got, 0, nil, fmt.Errorf("lock: key %d is busy, want 1 or more", ints[1])
-		}
-	}
-	fences = make([]int64, n)
-	if err := (redoubt.Reply{Val: a[4]}).Ints(fences); err != nil {
-		return got, 0, nil, err
-	}
-	got.Token = fences[0]
-	return got, int(ints[1]), fences, nil
+	return wire.MultiCmd(keys, wire.Request{ID: id, TTL: opts.TTL, Label: opts.Label})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -270,7 +271,7 @@ func TestLateMultiIsVoid(t *testing.T) {
 			t.Helper()
 			reply, err := conn.Do(t.Context(), late).Array()
 			must(t, err)
-			if reply[0] != int64(lock.Over) {
+			if reply[0] != int64(wire.Over) {
 				t.Errorf("a late copy is answered %v", reply)
 			}
 			for _, name := range names {
@@ -368,7 +369,7 @@ func TestMultiOnACluster(t *testing.T) {
 	eventually(t, "all are renewed", func() bool { return lease.Deadline().After(first) })
 	must(t, lease.Err())
 	key := func(name string) string {
-		key, err := lock.Key(clients[0], name)
+		key, err := keyOf(clients[0], name)
 		must(t, err)
 		return key
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 var (
@@ -105,19 +106,19 @@ func New(client *redoubt.Client, opts Options) (*Mutex, error) {
 type exclusive struct{}
 
 func (exclusive) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
-	return acquireCmd(keys, r.ID, r.TTL, r.Label, waiter)
+	return wire.AcquireCmd(keys, r.wire(waiter))
 }
 
 func (exclusive) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
-	return extendCmd(keys, id, ttl)
+	return wire.ExtendCmd(keys, id, ttl)
 }
 
 func (exclusive) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
-	return releaseCmd(keys, id, waiter, void)
+	return wire.ReleaseCmd(keys, id, waiter, void)
 }
 
 func (m *Mutex) target(name string) (target, error) {
-	keys, err := keys(m.client, name, lockPart)
+	keys, err := wire.Keys(m.client, name)
 	if m.opts.Fair {
 		return target{fair{}, name, keys}, err
 	}
@@ -181,18 +182,19 @@ func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 }
 
 // AcquireRequest acquires the lock called name as [Mutex.Acquire] does, but
-// gives no [Lease]: whoever knows the ID extends and releases the lock, by
-// [ExtendCmd] and [ReleaseCmd]. The Attempt's Status is Acquired, or Over when
-// the ID held the lock before. This is how LOCK.ACQUIRE waits.
+// gives a [Handle] in place of a [Lease]: [Mutex.Resume] makes a lease of it, here or in another
+// process, and whoever knows the ID extends and releases the lock by LOCK.EXTEND and
+// LOCK.RELEASE. The error matches [ErrNotHeld] when the ID held the lock before. This is how
+// LOCK.ACQUIRE waits.
 //
 // When ctx ends, what is left on the server is undone in the background, unless
 // the request says Keep. After another error that matches
 // redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
 // with the same ID, or release it.
-func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
+func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := m.target(name)
 	if err != nil {
-		return Attempt{}, err
+		return Handle{}, err
 	}
 	return m.request(ctx, t, r)
 }

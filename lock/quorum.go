@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // ErrNoMajority is matched when so many masters of a [Quorum] could not be reached
@@ -163,7 +163,7 @@ func (q *Quorum) Acquire(ctx context.Context, name string) (*Lease, error) {
 func (q *Quorum) targets(name string) ([]target, error) {
 	ts := make([]target, len(q.masters))
 	for i, m := range q.masters {
-		keys, err := keys(m.client, name, lockPart)
+		keys, err := wire.Keys(m.client, name)
 		if err != nil {
 			return nil, err
 		}
@@ -185,15 +185,10 @@ type quorate struct {
 
 // extend takes the lock anew if nobody has it on that master.
 func (m quorate) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: quorumExtendScript,
-		Keys:   keys,
-		Args:   []string{id, micros(ttl), keep(ttl), m.label, strconv.FormatInt(m.fence, 10)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.QuorumExtendCmd(keys, id, ttl, m.label, m.fence)
 }
 
 // release always voids: an extension that takes the lock anew may be under way.
 func (m quorate) release(keys []string, id, waiter string, _ bool) redoubt.Cmd {
-	return releaseCmd(keys, id, waiter, true)
+	return wire.ReleaseCmd(keys, id, waiter, true)
 }

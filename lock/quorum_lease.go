@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // extendQuorum is Extend of a lease on several masters: a majority has to confirm.
@@ -82,7 +83,7 @@ func (h *hold) free(ctx context.Context) error {
 	if released {
 		return nil
 	}
-	held, err := ReadRelease(h.family.client.Do(ctx, h.release(h.id)))
+	held, err := wire.ReadRelease(h.family.client.Do(ctx, h.release(h.id)))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // patience is how long a master may take to answer.
@@ -48,13 +49,13 @@ func (f *family) ask(ctx context.Context, limit time.Duration, call func(ctx con
 // A vote is what one master said to one attempt.
 type vote struct {
 	sent     time.Time
-	attempt  Attempt
+	attempt  wire.Attempt
 	answered bool
 	err      error
 }
 
-func (v vote) granted() bool { return v.answered && v.attempt.Status == Acquired }
-func (v vote) held() bool    { return v.answered && v.attempt.Status == Held }
+func (v vote) granted() bool { return v.answered && v.attempt.Status == wire.Acquired }
+func (v vote) held() bool    { return v.answered && v.attempt.Status == wire.Held }
 
 // A ballot is one attempt to get a majority. It goes on until all masters have
 // answered, also when its caller has long left.
@@ -112,7 +113,7 @@ func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
 	m := b.q.masters[i]
 	waiter := w.listen(ctx, i)
 	v := vote{sent: time.Now()}
-	v.attempt, v.err = ReadAttempt(m.client.Do(ctx, b.ts[i].kind.acquire(b.ts[i].keys, b.r, waiter)))
+	v.attempt, v.err = wire.ReadAttempt(m.client.Do(ctx, b.ts[i].kind.acquire(b.ts[i].keys, b.r, waiter)))
 	v.answered = v.err == nil
 	if v.held() || errors.Is(v.err, redoubt.ErrUnknownOutcome) {
 		w.queued(i)
@@ -206,7 +207,7 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 		// All may have it now.
 		b.mu.Lock()
 		for i := range b.votes {
-			b.votes[i].attempt.Status, b.votes[i].answered = Acquired, true
+			b.votes[i].attempt.Status, b.votes[i].answered = wire.Acquired, true
 		}
 		b.mu.Unlock()
 		return nil, err
@@ -227,7 +228,7 @@ func (h *hold) confirm(ctx context.Context, ttl time.Duration) error {
 // prolong extends the hold by itself.
 func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 	sent := time.Now()
-	held, granted, err := ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
+	held, granted, err := wire.ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
 	if err != nil {
 		h.undoLate(err)
 		return err
@@ -300,8 +301,8 @@ func (v votes) noMajority() error {
 }
 
 // held returns the votes of the masters that one other has, the one who has most.
-func (v votes) held() (most []Attempt) {
-	by := make(map[int64][]Attempt)
+func (v votes) held() (most []wire.Attempt) {
+	by := make(map[int64][]wire.Attempt)
 	for _, vote := range v {
 		if a := vote.attempt; vote.held() {
 			by[a.Token] = append(by[a.Token], a)
@@ -329,7 +330,7 @@ func (v votes) left(need int, before votes) (time.Duration, bool) {
 	if len(stay) < need {
 		return 0, false
 	}
-	slices.SortFunc(stay, func(a, b Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
+	slices.SortFunc(stay, func(a, b wire.Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
 	return stay[len(stay)-need].TTL, true
 }
 
@@ -339,6 +340,6 @@ func (v votes) busy() *Busy {
 	if len(most) == 0 {
 		return &Busy{}
 	}
-	last := slices.MaxFunc(most, func(a, b Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
+	last := slices.MaxFunc(most, func(a, b wire.Attempt) int { return cmp.Compare(a.TTL, b.TTL) })
 	return &Busy{Remaining: last.TTL, Token: last.Token, Label: last.Label}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // minSplit and maxSplit bound the random time after which those try again of whom
@@ -93,7 +94,7 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 	p := w.places[i]
 	w.mu.Unlock()
 	if p.w != nil {
-		return entry(p.w)
+		return wire.Entry(p.w)
 	}
 	waiter, err := w.q.masters[i].client.Waiter(ctx, w.ts[i].name, w.ts[i].key())
 	if err != nil {
@@ -120,7 +121,7 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 			}
 		}
 	}()
-	return entry(waiter)
+	return wire.Entry(waiter)
 }
 
 // queued notes that the line stands in the queue of a master, or may do so.
@@ -141,7 +142,7 @@ func (w *wakeups) queued(i int) {
 	if gone && w.q.lines.inheritPlace(w.ts[0].key(), i) {
 		return
 	}
-	w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", entry(p.w)))
+	w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", wire.Entry(p.w)))
 }
 
 // leave leaves the line. The last in it leaves the queues of the masters first:
@@ -178,7 +179,7 @@ func (w *wakeups) end(ctx context.Context) {
 		if !p.queued {
 			return nil
 		}
-		return w.q.masters[i].client.Do(ctx, w.ts[i].leave("", entry(p.w))).Err
+		return w.q.masters[i].client.Do(ctx, w.ts[i].leave("", wire.Entry(p.w))).Err
 	}, func(int, error) bool { return false })
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // A renewer keeps the time for all leases of a client, of every kind: it extends
@@ -279,7 +280,7 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
 		h := holds[i]
-		held, granted, err := ReadExtend(reply)
+		held, granted, err := wire.ReadExtend(reply)
 		h.lease.mu.Lock()
 		h.renewal.err = err
 		h.lease.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/slow"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -55,7 +56,7 @@ func (r *renewals) note(cmds []redoubt.Cmd, replies []redoubt.Reply) {
 			r.last[cmd.Keys[0]] = now
 		case "lock.extend":
 			r.largest = max(r.largest, len(cmds))
-			if held, _, err := lock.ReadExtend(replies[i]); err != nil || !held {
+			if held, _, err := wire.ReadExtend(replies[i]); err != nil || !held {
 				continue
 			}
 			r.windows[now.UnixMilli()/100]++
@@ -159,7 +160,7 @@ func (s *stub) take(tb testing.TB, client *redoubt.Client, m *lock.Mutex, n int)
 	leases, keys = map[string][]*lock.Lease{}, map[string][]string{}
 	for i := range n {
 		name := fmt.Sprint("n", i)
-		key, err := lock.Key(client, name)
+		key, err := keyOf(client, name)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -425,7 +426,7 @@ func TestManyLocksOutliveAShard(t *testing.T) {
 			var live []string
 			var kept, lost []*lock.Lease
 			for _, lease := range leases {
-				key, err := lock.Key(client, lease.Name())
+				key, err := keyOf(client, lease.Name())
 				must(t, err)
 				if inner.Node(key) == dying.Addr() {
 					lost = append(lost, lease)

@@ -82,7 +82,7 @@ func TestReplicasOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	c := clienttest.Open(t, cluster.URL())
 	// The replica of one primary is held up: its names fail, and no others do.
-	key, err := lock.Key(c, "a")
+	key, err := keyOf(c, "a")
 	must(t, err)
 	owner := cluster.Primary(key)
 	for _, node := range cluster.Nodes() {
@@ -93,7 +93,7 @@ func TestReplicasOnACluster(t *testing.T) {
 	}
 	failed := 0
 	for name := range strings.SplitSeq("abcdefghij", "") {
-		key, err := lock.Key(c, name)
+		key, err := keyOf(c, name)
 		must(t, err)
 		owned, timeout := cluster.Primary(key).Addr() == owner.Addr(), enough
 		if owned {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // An RWMutex is a family of reader/writer locks on a server, each with a name,
@@ -30,15 +31,6 @@ import (
 //
 // All methods may be called by many goroutines at once. An RWMutex holds no
 // resources of its own between calls and need not be closed.
-//
-// On the server the readers together are one holder of the lock, so that every
-// script of a Mutex knows what to think of them: in the lock's hash, id is a
-// random name of the group, shared is the same, and until is when the last of
-// them ends. Each reader is in a sorted set, "<prefix>:{<name>}:readers", id by
-// until; a score below 0 means that it is over, as with a [Semaphore]. Since
-// when each reads, and its label, are in the hash "<prefix>:{<name>}:labels". In
-// the lock's hash are also claim, until when the writer claim_by keeps new readers
-// out, and claim_fence, the fence that it saw.
 type RWMutex struct{ *family }
 
 // NewRW returns an RWMutex on client. It sends nothing.
@@ -115,34 +107,29 @@ func (rw *RWMutex) TryAcquireShared(ctx context.Context, name string) (*Lease, *
 	return rw.try(ctx, t)
 }
 
-// AcquireRequest acquires as Acquire does, but gives no [Lease]: see
-// [Mutex.AcquireRequest]. [RWExtendCmd] and [RWReleaseCmd] extend and release
-// it.
-func (rw *RWMutex) AcquireRequest(ctx context.Context, name string, r Request) (Attempt, error) {
+// AcquireRequest acquires as Acquire does, but gives a [Handle]: see
+// [Mutex.AcquireRequest]. LOCK.EXTEND and LOCK.RELEASE extend and release it.
+func (rw *RWMutex) AcquireRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := rw.target(name, writing{})
 	if err != nil {
-		return Attempt{}, err
+		return Handle{}, err
 	}
 	return rw.request(ctx, t, r)
 }
 
-// AcquireSharedRequest acquires as AcquireShared does, but gives no [Lease]: see
+// AcquireSharedRequest acquires as AcquireShared does, but gives a [Handle]: see
 // AcquireRequest.
-func (rw *RWMutex) AcquireSharedRequest(ctx context.Context, name string, r Request) (Attempt, error) {
+func (rw *RWMutex) AcquireSharedRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := rw.target(name, reading{})
 	if err != nil {
-		return Attempt{}, err
+		return Handle{}, err
 	}
 	return rw.request(ctx, t, r)
 }
 
 func (rw *RWMutex) target(name string, k kind) (target, error) {
-	keys, err := rwKeys(rw.client, name)
+	keys, err := wire.RWKeys(rw.client, name)
 	return target{k, name, keys}, err
-}
-
-func rwKeys(client *redoubt.Client, name string) ([]string, error) {
-	return keys(client, name, lockPart, "readers", "labels")
 }
 
 // writing is the kind of a writer: that of a Mutex, and a claim.
@@ -151,94 +138,44 @@ type writing struct{}
 // acquire names the keys of the release too, which the script doesn't use. So where these
 // have several servers, in a pool without hash_tag, nothing is acquired that can't be released.
 func (writing) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
-	return acquireCmd(keys, r.ID, r.TTL, r.Label, waiter)
+	return wire.AcquireCmd(keys, r.wire(waiter))
 }
 
 func (writing) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
-	return extendCmd(keys[:1], id, ttl)
+	return wire.ExtendCmd(keys[:1], id, ttl)
 }
 
 func (writing) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
-	return rwReleaseCmd(keys, id, waiter, flag(void))
+	how := wire.End
+	if void {
+		how = wire.VoidWrite
+	}
+	return wire.RWReleaseCmd(keys, id, waiter, how)
 }
 
 func (writing) claim(keys []string, id string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: rwClaimScript,
-		Keys:   keys[:1],
-		Args:   []string{id, micros(claimFor)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.ClaimCmd(keys, id, claimFor)
 }
 
 func (writing) unclaim(keys []string, id, waiter string) redoubt.Cmd {
-	return rwReleaseCmd(keys, id, waiter, "4")
+	return wire.UnclaimCmd(keys, id, waiter)
 }
 
 // reading is the kind of a reader.
 type reading struct{}
 
 func (reading) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: rwReadScript,
-		Keys:   keys,
-		Args:   []string{r.ID, micros(r.TTL), r.Label, waiter, NewID()},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.ReadCmd(keys, r.wire(waiter))
 }
 
 func (reading) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: rwExtendScript,
-		Keys:   keys,
-		Args:   []string{id, micros(ttl)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.RWExtendCmd(keys, id, ttl)
 }
 
 func (reading) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
-	how := "0"
+	how := wire.End
 	if void {
-		how = "2"
+		how = wire.VoidRead
 	}
-	return rwReleaseCmd(keys, id, waiter, how)
-}
-
-// rwReleaseCmd is rw_release.lua, which says what how may be.
-func rwReleaseCmd(keys []string, id, waiter, how string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: rwReleaseScript,
-		Keys:   keys,
-		Args:   []string{id, waiter, how},
-		Flags:  redoubt.Idempotent,
-	}
-}
-
-// ReadCmd tries to acquire the lock called name with other readers. The command
-// is idempotent: repeated with the same id it gives the same answer.
-// [ReadAttempt] reads the reply. For a writer there is [AcquireCmd].
-func ReadCmd(client *redoubt.Client, name string, r Request) (redoubt.Cmd, error) {
-	keys, err := rwKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return reading{}.acquire(keys, r, ""), nil
-}
-
-// RWExtendCmd is [ExtendCmd] for the acquisition id of a writer or a reader.
-func RWExtendCmd(client *redoubt.Client, name, id string, ttl time.Duration) (redoubt.Cmd, error) {
-	keys, err := rwKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return reading{}.extend(keys, id, ttl), nil
-}
-
-// RWReleaseCmd is [ReleaseCmd] for the acquisition id of a writer or a reader.
-func RWReleaseCmd(client *redoubt.Client, name, id string) (redoubt.Cmd, error) {
-	keys, err := rwKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return reading{}.release(keys, id, "", false), nil
+	return wire.RWReleaseCmd(keys, id, waiter, how)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -87,7 +88,7 @@ func (e *rwEpisode) step() {
 		e.read(id, ttl, waiter)
 	case n < 48:
 		e.note("claim %s", id)
-		n, err := e.c.Do(e.Context(), lock.ClaimCmd(e.key, id)).Array()
+		n, err := e.c.Do(e.Context(), wire.ClaimCmd([]string{e.key}, id, 3*time.Second)).Array()
 		must(e.T, err)
 		if held := e.left() > 0; (n[0] == int64(1)) != held {
 			e.Errorf("claimed is %v, want %v", n[0], held)
@@ -104,7 +105,7 @@ func (e *rwEpisode) step() {
 		}
 	case n < 60:
 		e.note("extend %s %v", id, ttl)
-		held, left, err := lock.ReadExtend(e.c.Do(e.Context(), must1(lock.RWExtendCmd(e.c, e.Name(), id, ttl))))
+		held, left, err := wire.ReadExtend(e.c.Do(e.Context(), wire.RWExtendCmd(e.keys, id, ttl)))
 		must(e.T, err)
 		_, want := e.reading[id]
 		if want {
@@ -172,40 +173,40 @@ func (e *rwEpisode) someReader() string {
 // writeBusy is an acquire of a Mutex that finds readers.
 func (e *rwEpisode) writeBusy(id string, ttl time.Duration, waiter string) {
 	e.note("write %s %q", id, waiter)
-	a, err := lock.ReadAttempt(e.c.Do(e.Context(), lock.AcquireWaiting(e.key, id, ttl, "", waiter)))
+	a, err := wire.ReadAttempt(e.c.Do(e.Context(), wire.AcquireCmd([]string{e.key}, wire.Request{ID: id, TTL: ttl, Waiter: waiter})))
 	must(e.T, err)
-	want := lock.Held
+	want := wire.Held
 	if id == e.last || id == e.void {
-		want = lock.Over
+		want = wire.Over
 	} else if waiter != "" && !slices.Contains(e.queue, waiter) {
 		e.queue = append(e.queue, waiter)
 	}
 	if a.Status != want || a.Token != e.fence {
 		e.Errorf("write: %+v, want status %d and fence %d", a, want, e.fence)
 	}
-	if want == lock.Held {
+	if want == wire.Held {
 		e.near("the time left to the readers", a.TTL, e.left())
 	}
 }
 
 func (e *rwEpisode) read(id string, ttl time.Duration, waiter string) {
 	e.note("read %s %v %q", id, ttl, waiter)
-	var a lock.Attempt
+	var a wire.Attempt
 	r := lock.Request{ID: id, TTL: ttl}
 	woken := e.woken(func() (err error) {
-		a, err = lock.ReadAttempt(e.c.Do(e.Context(), lock.ReadWaiting(e.keys, r, waiter)))
+		a, err = wire.ReadAttempt(e.c.Do(e.Context(), wire.ReadCmd(e.keys, wire.Request{ID: r.ID, TTL: r.TTL, Label: r.Label, Waiter: waiter})))
 		return err
 	})
-	want, wake := lock.Over, ""
+	want, wake := wire.Over, ""
 	mine, holds := e.reading[id]
 	_, over := e.gone[id]
 	switch {
 	case holds:
-		want = lock.Acquired
+		want = wire.Acquired
 		e.near("the time left", a.TTL, mine)
 	case over:
 	case e.ttl > 0 || e.claimed():
-		want = lock.Held
+		want = wire.Held
 		if e.left() == 0 && waiter != "" {
 			// The lock is left to the writer that claims it: whoever stands first
 			// is woken, unless that is this one.
@@ -215,7 +216,7 @@ func (e *rwEpisode) read(id string, ttl time.Duration, waiter string) {
 			e.queue = append(e.queue, waiter)
 		}
 	default:
-		want = lock.Acquired
+		want = wire.Acquired
 		if e.fence == 0 {
 			e.fence = a.Token
 		}
@@ -256,7 +257,7 @@ func (e *rwEpisode) end(what, id, waiter, void string) {
 	e.note("%s %s %q %s", what, id, waiter, void)
 	var released bool
 	woken := e.woken(func() (err error) {
-		released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.RWEnd(e.keys, id, waiter, void)))
+		released, err = wire.ReadRelease(e.c.Do(e.Context(), wire.RWReleaseCmd(e.keys, id, waiter, void)))
 		return err
 	})
 	_, reads := e.reading[id]
@@ -300,7 +301,7 @@ func (e *rwEpisode) force(fence int64) {
 	e.note("force %d of %d", fence, e.fence)
 	var released bool
 	woken := e.woken(func() (err error) {
-		released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.RWEnd(e.keys, fmt.Sprint(fence), "", "3")))
+		released, err = wire.ReadRelease(e.c.Do(e.Context(), wire.RWReleaseCmd(e.keys, fmt.Sprint(fence), "", "3")))
 		return err
 	})
 	want := fence > 0 && e.forced == fence
@@ -322,7 +323,7 @@ func (e *rwEpisode) force(fence int64) {
 }
 
 func (e *rwEpisode) look() {
-	info, err := lock.ReadInfo(e.c.Do(e.Context(), must1(lock.InfoCmd(e.c, e.Name()))))
+	info, err := wire.ReadInfo(e.c.Do(e.Context(), wire.InfoCmd(must1(wire.RWKeys(e.c, e.Name())))))
 	must(e.T, err)
 	mode, count := lock.Free, 0
 	switch {
@@ -331,7 +332,7 @@ func (e *rwEpisode) look() {
 	case len(e.reading) > 0:
 		mode, count = lock.Shared, len(e.reading)
 	}
-	if info.Mode != mode || info.Count != int64(count) || len(info.Holders) != count || info.Token != e.fence || info.Waiters != int64(len(e.queue)) {
+	if lock.Mode(info.Mode) != mode || info.Count != int64(count) || len(info.Holders) != count || info.Token != e.fence || info.Waiters != int64(len(e.queue)) {
 		e.Errorf("info %+v, want %v, %d holders, %d waiting, fence %d", info, mode, count, len(e.queue), e.fence)
 	}
 	if count > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/await"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -237,8 +238,8 @@ func TestDeadWriterKeepsNobodyOut(t *testing.T) {
 		c := w.client()
 		rw := w.rw(c, lock.Options{})
 		reader := try(t, readers{rw}, t.Name())
-		must(t, c.Do(t.Context(), lock.AcquireWaiting(w.key(t.Name()), "dead", time.Minute, "", "PUBLISH nobody")).Err)
-		must(t, c.Do(t.Context(), lock.ClaimCmd(w.key(t.Name()), "dead")).Err)
+		must(t, c.Do(t.Context(), wire.AcquireCmd([]string{w.key(t.Name())}, wire.Request{ID: "dead", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
+		must(t, c.Do(t.Context(), wire.ClaimCmd([]string{w.key(t.Name())}, "dead", 3*time.Second)).Err)
 		busyFor(t, readers{rw}, t.Name())
 		began := time.Now()
 		second, err := rw.AcquireShared(t.Context(), t.Name())

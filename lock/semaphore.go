@@ -3,10 +3,10 @@ package lock
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
 // MaxLimit is the largest number of permits of a [Semaphore].
@@ -27,14 +27,6 @@ const MaxLimit = 1_000_000
 // [Semaphore.Do] is what most callers should use. All methods may be called by
 // many goroutines at once. A Semaphore holds no resources of its own between
 // calls and need not be closed.
-//
-// On the server, "<prefix>:{<name>}:sem" is a hash: fence, the last fencing
-// token; head, tail, the places and the waiters as in a lock; "=<id>", the token
-// of the permit with that id; "<token>", its label. Beside it is a sorted set,
-// "<prefix>:{<name>}:permits", of "=<id>" by until when: in µs since 1970, by the
-// server's clock. A score below 0 is that of an acquisition that is over: minus
-// twice the time at which it ended, and one less if it was released rather than
-// lost. The last 128 are kept, so that no late copy of them takes a permit.
 type Semaphore struct{ *family }
 
 // NewSemaphore returns a Semaphore on client. It sends nothing.
@@ -80,105 +72,43 @@ func (s *Semaphore) TryAcquire(ctx context.Context, name string, limit int) (*Le
 	return s.try(ctx, t)
 }
 
-// AcquireRequest takes a permit as Acquire does, but gives no [Lease]: see
-// [Mutex.AcquireRequest]. [PermitExtendCmd] and [PermitReleaseCmd] extend and
-// release it. This is how SEM.ACQUIRE waits.
-func (s *Semaphore) AcquireRequest(ctx context.Context, name string, limit int, r Request) (Attempt, error) {
+// AcquireRequest takes a permit as Acquire does, but gives a [Handle]: see
+// [Mutex.AcquireRequest]. SEM.EXTEND and SEM.RELEASE extend and release it. This is how
+// SEM.ACQUIRE waits.
+func (s *Semaphore) AcquireRequest(ctx context.Context, name string, limit int, r Request) (Handle, error) {
 	t, err := s.target(name, limit)
 	if err != nil {
-		return Attempt{}, err
+		return Handle{}, err
 	}
 	return s.request(ctx, t, r)
 }
 
 func (s *Semaphore) target(name string, limit int) (target, error) {
-	if err := CheckLimit(limit); err != nil {
+	if err := checkLimit(limit); err != nil {
 		return target{}, err
 	}
-	keys, err := semaphoreKeys(s.client, name)
+	keys, err := wire.SemaphoreKeys(s.client, name)
 	return target{permit{limit}, name, keys}, err
 }
 
-// CheckLimit returns an error for a limit that is not between 1 and [MaxLimit].
-func CheckLimit(limit int) error {
+func checkLimit(limit int) error {
 	if limit < 1 || limit > MaxLimit {
 		return fmt.Errorf("lock: limit is %d; want 1 to %d", limit, MaxLimit)
 	}
 	return nil
 }
 
-// semaphorePart ends the key of a semaphore.
-const semaphorePart = "sem"
-
-func semaphoreKeys(client *redoubt.Client, name string) ([]string, error) {
-	return keys(client, name, semaphorePart, "permits")
-}
-
 // permit is the kind of a semaphore.
 type permit struct{ limit int }
 
 func (p permit) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: semAcquireScript,
-		Keys:   keys,
-		Args:   []string{member(r.ID), micros(r.TTL), r.Label, waiter, strconv.Itoa(p.limit)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.PermitCmd(keys, p.limit, r.wire(waiter))
 }
 
 func (permit) extend(keys []string, id string, ttl time.Duration) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: semExtendScript,
-		Keys:   keys,
-		Args:   []string{member(id), micros(ttl)},
-		Flags:  redoubt.Idempotent,
-	}
+	return wire.PermitExtendCmd(keys, id, ttl)
 }
 
 func (p permit) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
-	if id != "" {
-		id = member(id)
-	}
-	return redoubt.Cmd{
-		Script: semReleaseScript,
-		Keys:   keys,
-		Args:   []string{id, waiter, flag(void), strconv.Itoa(p.limit)},
-		Flags:  redoubt.Idempotent,
-	}
-}
-
-// member is how an id stands among other fields: none of those begins so.
-func member(id string) string { return "=" + id }
-
-// PermitCmd tries to take a permit of the semaphore called name for the
-// acquisition id. The command is idempotent: repeated with the same id it gives
-// the same answer. [ReadAttempt] reads the reply.
-func PermitCmd(client *redoubt.Client, name string, limit int, r Request) (redoubt.Cmd, error) {
-	keys, err := semaphoreKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return permit{limit}.acquire(keys, r, ""), nil
-}
-
-// PermitExtendCmd makes the permit of the acquisition id last ttl from now, or
-// longer if it does so already, if it is still held. [ReadExtend] reads the
-// reply.
-func PermitExtendCmd(client *redoubt.Client, name, id string, ttl time.Duration) (redoubt.Cmd, error) {
-	keys, err := semaphoreKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return permit{}.extend(keys, id, ttl), nil
-}
-
-// PermitReleaseCmd gives the permit of the acquisition id back and wakes one
-// waiter. Repeated, it gives the same answer until 128 other acquisitions on the
-// name are over. [ReadRelease] reads the reply.
-func PermitReleaseCmd(client *redoubt.Client, name, id string) (redoubt.Cmd, error) {
-	keys, err := semaphoreKeys(client, name)
-	if err != nil {
-		return redoubt.Cmd{}, err
-	}
-	return permit{}.release(keys, id, "", false), nil
+	return wire.PermitReleaseCmd(keys, p.limit, id, waiter, void)
 }

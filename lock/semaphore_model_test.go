@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -81,7 +82,7 @@ func (e *permitEpisode) step() {
 		e.acquire(id, ttl, waiter, limit)
 	case n < 55:
 		e.note("extend %s %v", id, ttl)
-		held, left, err := lock.ReadExtend(e.c.Do(e.Context(), must1(lock.PermitExtendCmd(e.c, e.Name(), id, ttl))))
+		held, left, err := wire.ReadExtend(e.c.Do(e.Context(), wire.PermitExtendCmd(e.keys, id, ttl)))
 		must(e.T, err)
 		p := e.held[id]
 		if held != (p != nil) {
@@ -114,22 +115,22 @@ func (e *permitEpisode) step() {
 func (e *permitEpisode) acquire(id string, ttl time.Duration, waiter string, limit int) {
 	e.note("acquire %s %v %q of %d", id, ttl, waiter, limit)
 	r := lock.Request{ID: id, TTL: ttl, Label: one(e.episode, []string{"", "of " + id})}
-	var a lock.Attempt
+	var a wire.Attempt
 	woken := e.woken(func() (err error) {
-		a, err = lock.ReadAttempt(e.c.Do(e.Context(), lock.PermitWaiting(e.keys, limit, r, waiter)))
+		a, err = wire.ReadAttempt(e.c.Do(e.Context(), wire.PermitCmd(e.keys, limit, wire.Request{ID: r.ID, TTL: r.TTL, Label: r.Label, Waiter: waiter})))
 		return err
 	})
 	wake := ""
-	want := lock.Attempt{Status: lock.Over, Token: e.fence, TTL: a.TTL}
+	want := wire.Attempt{Status: wire.Over, Token: e.fence, TTL: a.TTL}
 	_, over := e.gone[id]
 	switch mine := e.held[id]; {
 	case mine != nil:
-		want = lock.Attempt{Status: lock.Acquired, Token: mine.fence, TTL: a.TTL, Label: r.Label}
+		want = wire.Attempt{Status: wire.Acquired, Token: mine.fence, TTL: a.TTL, Label: r.Label}
 		e.near("the time left", a.TTL, mine.ttl)
 	case over:
 	case len(e.held) >= limit:
 		first := e.first()
-		want = lock.Attempt{Status: lock.Held, Token: first.fence, TTL: a.TTL, Label: first.label}
+		want = wire.Attempt{Status: wire.Held, Token: first.fence, TTL: a.TTL, Label: first.label}
 		e.near("the time left to the first", a.TTL, first.ttl)
 		if waiter != "" && !slices.Contains(e.queue, waiter) {
 			e.queue = append(e.queue, waiter)
@@ -138,7 +139,7 @@ func (e *permitEpisode) acquire(id string, ttl time.Duration, waiter string, lim
 		if a.Token <= e.fence {
 			e.Errorf("fence %d after %d", a.Token, e.fence)
 		}
-		want = lock.Attempt{Status: lock.Acquired, Token: a.Token, TTL: ttl, Label: r.Label}
+		want = wire.Attempt{Status: wire.Acquired, Token: a.Token, TTL: ttl, Label: r.Label}
 		e.fence = a.Token
 		e.held[id] = &permit{fence: a.Token, ttl: ttl, label: r.Label}
 		e.leave(waiter)
@@ -155,7 +156,7 @@ func (e *permitEpisode) end(what, id, waiter string, limit int, void bool) {
 	e.note("%s %s%q of %d", what, id, waiter, limit)
 	var released bool
 	woken := e.woken(func() (err error) {
-		released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.PermitEnd(e.keys, limit, id, waiter, void)))
+		released, err = wire.ReadRelease(e.c.Do(e.Context(), wire.PermitReleaseCmd(e.keys, limit, id, waiter, void)))
 		return err
 	})
 	want, wake := e.gone[id] == 1, ""
@@ -183,7 +184,7 @@ func (e *permitEpisode) force(id string) {
 	for i := range 2 {
 		var released bool
 		woken := e.woken(func() (err error) {
-			released, err = lock.ReadRelease(e.c.Do(e.Context(), lock.ForcePermit(e.keys, id)))
+			released, err = wire.ReadRelease(e.c.Do(e.Context(), wire.PermitForceCmd(e.keys, "="+id)))
 			return err
 		})
 		wake := ""
@@ -217,7 +218,7 @@ func (e *episode) woken(do func() error) string {
 }
 
 func (e *permitEpisode) look() {
-	info, err := lock.ReadSemaphoreInfo(e.c.Do(e.Context(), must1(lock.SemaphoreInfoCmd(e.c, e.Name()))))
+	info, err := wire.ReadSemaphoreInfo(e.c.Do(e.Context(), wire.SemaphoreInfoCmd(e.keys)))
 	must(e.T, err)
 	if info.Taken != int64(len(e.held)) || info.Token != e.fence || info.Waiters != int64(len(e.queue)) || len(info.Holders) != len(e.held) {
 		e.Errorf("info %+v, want %d taken, %d waiting, fence %d", info, len(e.held), len(e.queue), e.fence)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -168,10 +169,10 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder, m := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
 		key := w.key(t.Name())
-		over := lock.Request{ID: lock.NewID(), TTL: time.Minute}
+		over := lock.Request{ID: wire.NewID(), TTL: time.Minute}
 		c := w.client()
-		must(t, c.Do(t.Context(), lock.AcquireCmd(key, over.ID, over.TTL, "")).Err)
-		must(t, c.Do(t.Context(), lock.ReleaseCmd(key, over.ID)).Err)
+		must(t, c.Do(t.Context(), wire.AcquireCmd([]string{key}, wire.Request{ID: over.ID, TTL: over.TTL})).Err)
+		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, over.ID, "", false)).Err)
 		lease := try(t, holder, t.Name())
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -189,9 +190,9 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 		}
 		eventually(t, "the first is queued", waiters(1))
 		wg.Go(func() {
-			a, err := m.AcquireRequest(t.Context(), t.Name(), over)
-			if err != nil || a.Status != lock.Over {
-				t.Errorf("AcquireRequest returned %+v, %v; want that it is over", a, err)
+			h, err := m.AcquireRequest(t.Context(), t.Name(), over)
+			if !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("AcquireRequest returned %+v, %v; want that it is over", h, err)
 			}
 		})
 		eventually(t, "the second stands behind it", func() bool { return m.InLine(key) == 2 })
@@ -208,11 +209,11 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 		c := w.client()
 		holder := w.mutex(c, lock.Options{})
 		lease := try(t, holder, t.Name())
-		key, err := lock.Key(c, t.Name())
+		key, err := keyOf(c, t.Name())
 		must(t, err)
 		for i := range 20 {
 			dead := fmt.Sprint("PUBLISH nobody\n listens ", i)
-			must(t, c.Do(t.Context(), lock.AcquireWaiting(key, lock.NewID(), time.Minute, "", dead)).Err)
+			must(t, c.Do(t.Context(), wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute, Waiter: dead})).Err)
 		}
 		got := make(chan error, 1)
 		go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/doors"
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -115,4 +116,13 @@ func take(t *testing.T, m taker, name string) *lock.Lease {
 	lease, err := m.Acquire(t.Context(), name)
 	must(t, err)
 	return lease
+}
+
+// keyOf returns the key of the lock called name.
+func keyOf(client *redoubt.Client, name string) (string, error) {
+	keys, err := wire.Keys(client, name)
+	if err != nil {
+		return "", err
+	}
+	return keys[0], nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/lock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -118,10 +118,11 @@ func TestPanics(t *testing.T) {
 			c.await(command.Plan{Wait: func(context.Context) command.Outcome { panic("wait") }})
 		},
 		"test.translate": func(c *session) {
-			cmd, err := lock.InfoCmd(c.srv.env.Client, "x")
+			keys, err := wire.RWKeys(c.srv.env.Client, "x")
 			if err != nil {
 				panic(err)
 			}
+			cmd := wire.InfoCmd(keys)
 			c.rewrite(command.Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, _ redoubt.Reply) []byte { panic("translate") }})
 		},
 	})

@@ -117,8 +117,8 @@ func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) err
 		return usagef("--shared, --fair and --semaphore exclude each other: give one")
 	}
 	if f.semaphore {
-		if err := lock.CheckLimit(f.permits); err != nil {
-			return usagef("--semaphore: %w", err)
+		if f.permits < 1 || f.permits > lock.MaxLimit {
+			return usagef("--semaphore: limit is %d; want 1 to %d", f.permits, lock.MaxLimit)
 		}
 	}
 	times, err := lockTimes(f)

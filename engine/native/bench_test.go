@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
-	"github.com/redoubt-go/redoubt/lock"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -70,7 +70,7 @@ func BenchmarkPairs(b *testing.B) {
 	}{
 		{"lock", func(i int) (first, second redoubt.Cmd) {
 			key, id := fmt.Sprintf("rd:{%d}:lock", i&1023), fmt.Sprintf("%032d", i)
-			return lock.AcquireCmd(key, id, time.Minute, ""), lock.ReleaseCmd(key, id)
+			return lockwire.AcquireCmd([]string{key}, lockwire.Request{ID: id, TTL: time.Minute}), lockwire.ReleaseCmd([]string{key}, id, "", false)
 		}},
 		{"stock", func(i int) (first, second redoubt.Cmd) {
 			id := fmt.Sprintf("%032d", i)

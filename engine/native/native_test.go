@@ -15,7 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/randtest"
-	"github.com/redoubt-go/redoubt/lock"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/stock"
@@ -182,7 +182,7 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 }
 
 func scripts() []*redoubt.Script {
-	return slices.Concat(lock.Scripts(), ratelimit.Scripts(), stock.Scripts())
+	return slices.Concat(lockwire.Scripts(), ratelimit.Scripts(), stock.Scripts())
 }
 
 func script(name string) *redoubt.Script {

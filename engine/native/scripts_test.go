@@ -145,7 +145,7 @@ func TestEveryScriptIsAccountedFor(t *testing.T) {
 		rel = filepath.ToSlash(rel)
 		text, err := luafile.Text(os.DirFS(root), rel)
 		sum := sha1.Sum([]byte(text))
-		files[rel] = hex.EncodeToString(sum[:])
+		files[strings.TrimPrefix(rel, "internal/wire/")] = hex.EncodeToString(sum[:])
 		return err
 	})
 	if err != nil {
