@@ -5,10 +5,11 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
+	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func fenceScripts() []*redoubt.Script { return fence.Scripts() }
+func fenceScripts() []*redoubt.Script { return wire.Scripts() }
 
 var fenceCommands = []*Command{{
 	Name:       "FENCE.DO",
@@ -56,7 +57,7 @@ func planFence(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	key, err := fence.Key(env.Client, string(args[1]))
+	key, err := wire.Key(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
@@ -74,12 +75,12 @@ func planFence(env *Env, args [][]byte) Plan {
 		}
 		guarded = append(guarded, c)
 	}
-	cmd, err := fence.DoCmd(key, token, 0, guarded...)
+	cmd, err := wire.DoCmd(key, token, 0, guarded...)
 	if err != nil {
 		return Plan{Err: errSyntax} // the name is made of blanks
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		v, err := fence.ReadVerdict(r)
+		v, err := wire.ReadVerdict(r)
 		switch {
 		case err != nil:
 			return appendError(dst, err)

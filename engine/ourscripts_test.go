@@ -7,10 +7,10 @@ import (
 	"github.com/redoubt-go/redoubt/bitmap"
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/lua"
+	fencewire "github.com/redoubt-go/redoubt/internal/wire/fence"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -27,7 +27,7 @@ var undeclared = map[string]string{
 
 // Every other script of the primitives locks only the shards of its keys.
 func TestScriptsOfPrimitivesLockTheirKeys(t *testing.T) {
-	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fence.Scripts(), geo.Scripts(), hll.Scripts(),
+	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fencewire.Scripts(), geo.Scripts(), hll.Scripts(),
 		lockwire.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stock.Scripts(), ttlhash.Scripts())
 	for _, sc := range scripts {
 		proto, err := lua.Compile("user_script", sc.Source())

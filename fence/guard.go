@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 )
 
 // ErrStale is matched when a token is smaller than the largest that the resource
@@ -31,11 +32,11 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 const (
-	// MaxToken is the largest token: what a double holds exactly.
-	MaxToken = 1<<53 - 1
-	// MaxWords bounds what one [Guard.Do] can send: names, keys and arguments
+	// MaxToken is the largest token, 2^53 - 1: what a double holds exactly.
+	MaxToken = wire.MaxToken
+	// MaxWords, 4000, bounds what one [Guard.Do] can send: names, keys and arguments
 	// of all commands together.
-	MaxWords = 4000
+	MaxWords = wire.MaxWords
 	// MaxKeep is the longest [Options.Keep].
 	MaxKeep = 10 * 365 * 24 * time.Hour
 )
@@ -94,15 +95,15 @@ func New(client *redoubt.Client, opts Options) (*Guard, error) {
 // if all are ReadOnly or Idempotent. Then a token may be refused although the
 // first copy was let through before the larger one came.
 func (g *Guard) Do(ctx context.Context, resource string, token int64, cmds ...redoubt.Cmd) ([]redoubt.Reply, error) {
-	key, err := Key(g.client, resource)
+	key, err := wire.Key(g.client, resource)
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := DoCmd(key, token, g.keep, cmds...)
+	cmd, err := wire.DoCmd(key, token, g.keep, cmds...)
 	if err != nil {
 		return nil, err
 	}
-	v, err := ReadVerdict(g.client.Do(ctx, cmd))
+	v, err := wire.ReadVerdict(g.client.Do(ctx, cmd))
 	if err != nil {
 		return nil, err
 	}
@@ -121,17 +122,17 @@ func (g *Guard) Do(ctx context.Context, resource string, token int64, cmds ...re
 
 // Largest returns the largest token seen for the resource; 0 if none was.
 func (g *Guard) Largest(ctx context.Context, resource string) (int64, error) {
-	key, err := Key(g.client, resource)
+	key, err := wire.Key(g.client, resource)
 	if err != nil {
 		return 0, err
 	}
-	return ReadLargest(g.client.Do(ctx, LargestCmd(key)))
+	return wire.ReadLargest(g.client.Do(ctx, wire.LargestCmd(key)))
 }
 
 // Forget forgets the largest token of the resource: any is accepted then. It is
 // for a resource that is gone.
 func (g *Guard) Forget(ctx context.Context, resource string) error {
-	key, err := Key(g.client, resource)
+	key, err := wire.Key(g.client, resource)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 )
 
 // A Dialect is the SQL that a database speaks.
@@ -112,7 +113,7 @@ func (s *SQL) Do(ctx context.Context, db *sql.DB, resource string, token int64, 
 // At isolation levels above READ COMMITTED the database may refuse one of two
 // transactions at the same time, with an error of its own: run that again.
 func (s *SQL) Accept(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
-	if err := CheckToken(token); err != nil {
+	if err := wire.CheckToken(token); err != nil {
 		return err
 	}
 	if len(resource) == 0 || len(resource) > redoubt.MaxName {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/wire/fence"
 )
 
 // A script that the program makes for one call is not kept for ever, and one that it

@@ -10,6 +10,13 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
+const (
+	// MaxToken is the largest token: what a double holds exactly.
+	MaxToken = 1<<53 - 1
+	// MaxWords bounds the names, keys and arguments of all commands together.
+	MaxWords = 4000
+)
+
 // Key returns the key of the largest token seen for a resource. An invalid name
 // gives an error that matches redoubt.ErrInvalidName.
 func Key(client *redoubt.Client, resource string) (string, error) {
@@ -24,8 +31,8 @@ func CheckToken(token int64) error {
 	return nil
 }
 
-// DoCmd is [Guard.Do] as one command, for the largest token at key. [ReadVerdict]
-// reads its reply.
+// DoCmd runs cmds if token is not smaller than the largest at key, and remembers it for as long as
+// keep says, 0 for ever. [ReadVerdict] reads its reply. It checks the token and cmds.
 func DoCmd(key string, token int64, keep time.Duration, cmds ...redoubt.Cmd) (redoubt.Cmd, error) {
 	guard := redoubt.Cmd{
 		Script: guardScript,
