@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
-func stockScripts() []*redoubt.Script { return stock.Scripts() }
+func stockScripts() []*redoubt.Script { return wire.Scripts() }
 
 const (
 	maxStockTTL = int64(stock.MaxTTL / time.Millisecond)
@@ -59,7 +60,7 @@ var stockCommands = []*Command{
 			"An item is forgotten by deleting its keys: `UNLINK rd:{sku:42}:stock rd:{sku:42}:due rd:{sku:42}:over`.",
 		},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planCount(env, args, "n", 0, stock.SetCmd)
+			return planCount(env, args, "n", 0, wire.SetCmd)
 		},
 	}),
 	stockCommand(Command{
@@ -78,7 +79,7 @@ var stockCommands = []*Command{
 		Examples: []Example{{"STOCK.ADD sku:42 20", "(integer) 120"}},
 		Notes:    []string{"It is the one command of this family that is not safe to repeat after a lost reply: STOCK.INFO tells the total."},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planCount(env, args, "delta", -stock.MaxUnits, stock.AddCmd)
+			return planCount(env, args, "delta", -stock.MaxUnits, wire.AddCmd)
 		},
 	}),
 	stockCommand(Command{
@@ -125,7 +126,7 @@ var stockCommands = []*Command{
 		Errors:     stockErrors(docStockID),
 		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CommitCmd, stock.Committed)
+			return planSettle(env, args, wire.CommitCmd, wire.Committed)
 		},
 	}),
 	stockCommand(Command{
@@ -139,7 +140,7 @@ var stockCommands = []*Command{
 		Errors:     stockErrors(docStockID),
 		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planSettle(env, args, stock.CancelCmd, stock.Cancelled)
+			return planSettle(env, args, wire.CancelCmd, wire.Cancelled)
 		},
 	}),
 	stockCommand(Command{
@@ -154,11 +155,11 @@ var stockCommands = []*Command{
 		Examples: []Example{{"STOCK.INFO sku:42", "1) \"total\"\n2) (integer) 120\n3) \"available\"\n4) (integer) 117\n5) \"reserved\"\n6) (integer) 1\n7) \"sold\"\n8) (integer) 2\n" +
 			"9) \"reservations\"\n10) (integer) 1\n11) \"expired\"\n12) (integer) 0\n13) \"next_ms\"\n14) (integer) 893210"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			keys, err := stock.KeysOf(env.Client, string(args[1]))
+			keys, err := wire.KeysOf(env.Client, string(args[1]))
 			if err != nil {
 				return refusal(err)
 			}
-			cmd := stock.InfoCmd(keys)
+			cmd := wire.InfoCmd(keys)
 			return Plan{Cmd: &cmd, Translate: appendStock}
 		},
 	}),
@@ -175,7 +176,7 @@ var stockCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"STOCK.LS MATCH sku:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"sku:42\"\n       3) \"total\"\n       4) (integer) 120\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, stock.Page, func(dst []byte, p resp.Protocol, l stock.Listed) []byte {
+			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l wire.Listed) []byte {
 				dst = resp.AppendMap(dst, p, 8)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)
@@ -190,18 +191,18 @@ func units(name string, b []byte, least int64) (int64, string) {
 	return milliseconds(name, b, least, stock.MaxUnits)
 }
 
-func planCount(env *Env, args [][]byte, name string, least int64, count func(stock.Keys, int64) redoubt.Cmd) Plan {
+func planCount(env *Env, args [][]byte, name string, least int64, count func(wire.Keys, int64) redoubt.Cmd) Plan {
 	n, fault := units(name, args[2], least)
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := stock.KeysOf(env.Client, string(args[1]))
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
 	cmd := count(keys, n)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		c, err := stock.ReadCount(r)
+		c, err := wire.ReadCount(r)
 		switch {
 		case err != nil:
 			return appendError(dst, err)
@@ -225,23 +226,23 @@ func planReserve(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	id, secret := stock.NewID(), true // nobody knows it before the reply
+	id, secret := wire.NewID(), true // nobody knows it before the reply
 	switch {
 	case len(args) == 6 && bytes.EqualFold(args[4], []byte("ID")):
 		id, secret = string(args[5]), false
-		if stock.CheckID(id) != nil {
+		if wire.CheckID(id) != nil {
 			return idFault(id)
 		}
 	case len(args) != 4:
 		return Plan{Err: syntaxAt(args[4])}
 	}
-	keys, err := stock.KeysOf(env.Client, string(args[1]))
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
-	cmd := stock.ReserveCmd(keys, id, n, time.Duration(ttl)*time.Millisecond)
+	cmd := wire.ReserveCmd(keys, id, n, time.Duration(ttl)*time.Millisecond)
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		a, err := stock.ReadAttempt(r)
+		a, err := wire.ReadAttempt(r)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -249,51 +250,51 @@ func planReserve(env *Env, args [][]byte) Plan {
 	}}
 	if secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
-			if a, err := stock.ReadAttempt(r); err == nil && a.Status == stock.Reserved {
+			if a, err := wire.ReadAttempt(r); err == nil && a.Status == wire.Reserved {
 				ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 				defer cancel()
-				_ = env.Client.Do(ctx, stock.CancelCmd(keys, id)) // or else they come back by the ttl
+				_ = env.Client.Do(ctx, wire.CancelCmd(keys, id)) // or else they come back by the ttl
 			}
 		}
 	}
 	return p
 }
 
-func appendReserved(dst []byte, p resp.Protocol, id string, n int64, a stock.Attempt) []byte {
+func appendReserved(dst []byte, p resp.Protocol, id string, n int64, a wire.Attempt) []byte {
 	over := func(how string) []byte {
 		return resp.AppendError(dst, "ERR redoubt: this ID is over: it "+how+"; use a new one")
 	}
 	switch a.Status {
-	case stock.Reserved:
+	case wire.Reserved:
 		if a.N != n {
 			return resp.AppendError(dst, fmt.Sprintf("ERR redoubt: this ID has reserved %d, not %d", a.N, n))
 		}
 		return resp.AppendBulk(resp.AppendArray(dst, 1), id)
-	case stock.Committed:
+	case wire.Committed:
 		return over("was committed")
-	case stock.Cancelled:
+	case wire.Cancelled:
 		return over("was cancelled")
-	case stock.Expired:
+	case wire.Expired:
 		return over("ran out")
-	case stock.Again:
+	case wire.Again:
 		return resp.AppendError(dst, stockTryAgain)
 	default:
 		return resp.AppendNullArray(dst, p)
 	}
 }
 
-func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt.Cmd, want stock.Status) Plan {
+func planSettle(env *Env, args [][]byte, settle func(wire.Keys, string) redoubt.Cmd, want wire.Status) Plan {
 	id := string(args[2])
-	if stock.CheckID(id) != nil {
+	if wire.CheckID(id) != nil {
 		return idFault(id)
 	}
-	keys, err := stock.KeysOf(env.Client, string(args[1]))
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
 	cmd := settle(keys, id)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		got, err := stock.ReadSettled(r)
+		got, err := wire.ReadSettled(r)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -301,8 +302,8 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 		switch got {
 		case want:
 			n = 1
-		case stock.Expired:
-		case stock.None:
+		case wire.Expired:
+		case wire.None:
 			n = -2
 		default: // settled the other way
 			n = -1
@@ -312,7 +313,7 @@ func planSettle(env *Env, args [][]byte, settle func(stock.Keys, string) redoubt
 }
 
 func appendStock(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	c, err := stock.ReadCount(r)
+	c, err := wire.ReadCount(r)
 	if err != nil {
 		return appendError(dst, err)
 	}
@@ -320,7 +321,7 @@ func appendStock(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 }
 
 // appendItem appends the seven pairs of STOCK.INFO.
-func appendItem(dst []byte, c stock.Info) []byte {
+func appendItem(dst []byte, c wire.Info) []byte {
 	next := int64(-1)
 	if c.Reservations > 0 {
 		next = c.Next.Milliseconds()

@@ -12,10 +12,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/lua"
 	fencewire "github.com/redoubt-go/redoubt/internal/wire/fence"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/scan"
-	"github.com/redoubt-go/redoubt/stock"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -28,7 +28,7 @@ var undeclared = map[string]string{
 // Every other script of the primitives locks only the shards of its keys.
 func TestScriptsOfPrimitivesLockTheirKeys(t *testing.T) {
 	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fencewire.Scripts(), geo.Scripts(), hll.Scripts(),
-		lockwire.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stock.Scripts(), ttlhash.Scripts())
+		lockwire.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stockwire.Scripts(), ttlhash.Scripts())
 	for _, sc := range scripts {
 		proto, err := lua.Compile("user_script", sc.Source())
 		if err != nil {

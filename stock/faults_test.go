@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -71,7 +72,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 		c.names, c.Tags = append(c.names, name), append(c.Tags, name)
 		c.deliver(name)
 	}
-	for _, s := range stock.Scripts() {
+	for _, s := range wire.Scripts() {
 		switch s.Name() {
 		case "stock.reserve":
 			c.Take = append(c.Take, s)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/faults"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -30,7 +31,7 @@ type event struct {
 // effect, at any later time too.
 type answer struct {
 	known           bool
-	status          stock.Status
+	status          wire.Status
 	available, sold int64 // of info
 }
 
@@ -56,7 +57,7 @@ const maxIDs = 96
 type ledger struct {
 	available, sold int64
 	n               [maxIDs]int8
-	status          [maxIDs]stock.Status
+	status          [maxIDs]wire.Status
 	void            [maxIDs]bool // cancelled before it reserved anything
 }
 
@@ -94,24 +95,24 @@ func (s *ledger) step(e event) answer {
 	case reserved:
 		switch {
 		case s.void[e.id]:
-			a.status = stock.Cancelled
-		case s.status[e.id] != stock.None:
+			a.status = wire.Cancelled
+		case s.status[e.id] != wire.None:
 			a.status = s.status[e.id]
 		case s.available >= e.n:
-			a.status = stock.Reserved
+			a.status = wire.Reserved
 			s.available -= e.n
-			s.n[e.id], s.status[e.id] = int8(e.n), stock.Reserved
+			s.n[e.id], s.status[e.id] = int8(e.n), wire.Reserved
 		}
 	case committed, cancelled:
-		if s.status[e.id] == stock.Reserved {
-			s.end(e.id, map[string]stock.Status{committed: stock.Committed, cancelled: stock.Cancelled}[e.what])
-		} else if s.status[e.id] == stock.None && e.what == cancelled {
+		if s.status[e.id] == wire.Reserved {
+			s.end(e.id, map[string]wire.Status{committed: wire.Committed, cancelled: wire.Cancelled}[e.what])
+		} else if s.status[e.id] == wire.None && e.what == cancelled {
 			s.void[e.id] = true
 		}
 		a.status = s.status[e.id]
 	case ranOut:
-		if s.status[e.id] == stock.Reserved {
-			s.end(e.id, stock.Expired)
+		if s.status[e.id] == wire.Reserved {
+			s.end(e.id, wire.Expired)
 		}
 	case added:
 		s.available += e.n
@@ -123,9 +124,9 @@ func (s *ledger) step(e event) answer {
 	return a
 }
 
-func (s *ledger) end(id int, how stock.Status) {
+func (s *ledger) end(id int, how wire.Status) {
 	s.status[id] = how
-	if how == stock.Committed {
+	if how == wire.Committed {
 		s.sold += int64(s.n[id])
 	} else {
 		s.available += int64(s.n[id])
@@ -250,13 +251,13 @@ func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 		var r *stock.Reservation
 		r, _, err = w.items.ReserveRequest(ctx, e.name, stock.Request{ID: id, N: e.n, TTL: historyTTL})
 		if r != nil {
-			a.status = stock.Reserved
+			a.status = wire.Reserved
 		}
 	case committed:
-		a.status = stock.Committed
+		a.status = wire.Committed
 		err = w.items.Commit(ctx, e.name, id)
 	case cancelled:
-		a.status = stock.Cancelled
+		a.status = wire.Cancelled
 		err = w.items.Cancel(ctx, e.name, id)
 	case added:
 		_, err = w.items.Add(ctx, e.name, e.n)
@@ -267,8 +268,8 @@ func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 	}
 	ret := time.Now()
 	over := false
-	for s, is := range map[stock.Status]error{
-		stock.Committed: stock.ErrCommitted, stock.Cancelled: stock.ErrCancelled, stock.Expired: stock.ErrExpired, stock.None: stock.ErrNotFound,
+	for s, is := range map[wire.Status]error{
+		wire.Committed: stock.ErrCommitted, wire.Cancelled: stock.ErrCancelled, wire.Expired: stock.ErrExpired, wire.None: stock.ErrNotFound,
 	} {
 		if errors.Is(err, is) {
 			a.status, err, over = s, nil, true

@@ -2,10 +2,9 @@ package stock
 
 import (
 	"context"
-	"errors"
 	"iter"
 
-	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
 // A Listed is an item that a listing found.
@@ -26,51 +25,24 @@ type Listed struct {
 func (v *Inventory) List(ctx context.Context, match string) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		for cursor := ""; cursor != "0"; {
-			items, next, err := Page(ctx, v.client, match, cursor)
+			items, next, err := wire.Page(ctx, v.client, match, cursor)
 			if err != nil {
 				yield(Listed{}, err)
 				return
 			}
 			for _, item := range items {
-				if item.Info.Expired > 0 {
-					if item.Info, err = v.Info(ctx, item.Name); err != nil {
+				info := Info(item.Info)
+				if info.Expired > 0 {
+					if info, err = v.Info(ctx, item.Name); err != nil {
 						yield(Listed{}, err)
 						return
 					}
 				}
-				if !yield(item, nil) {
+				if !yield(Listed{item.Name, info}, nil) {
 					return
 				}
 			}
 			cursor = next
 		}
 	}
-}
-
-// Page is one step of [Inventory.List]: it begins with the cursor "0" and goes on
-// with next, until that is "0" again. Of an item not all may be back that has run
-// out: see [Info]. This is what STOCK.LS does.
-func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (items []Listed, next string, err error) {
-	names, next, err := client.Names(ctx, stockPart, "hash", match, cursor)
-	if err != nil || len(names) == 0 {
-		return nil, next, err
-	}
-	cmds := make([]redoubt.Cmd, 0, len(names))
-	asked := names[:0]
-	for _, name := range names {
-		if keys, err := KeysOf(client, name); err == nil { // else another has made the key
-			cmds, asked = append(cmds, InfoCmd(keys)), append(asked, name)
-		}
-	}
-	for i, reply := range client.Pipeline(ctx, cmds) {
-		count, err := ReadCount(reply)
-		switch {
-		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
-		case err != nil:
-			return nil, "", err
-		default:
-			items = append(items, Listed{asked[i], count.Info})
-		}
-	}
-	return items, next, nil
 }

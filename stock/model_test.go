@@ -15,6 +15,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -97,48 +98,48 @@ func (m *model) ended(id string, now int64) int64 {
 	return 0
 }
 
-func (m *model) reserve(id string, n, ttl, now int64) stock.Status {
+func (m *model) reserve(id string, n, ttl, now int64) wire.Status {
 	if h, ok := m.held[id]; ok {
 		if h.until <= now {
-			return stock.Expired
+			return wire.Expired
 		}
-		return stock.Reserved
+		return wire.Reserved
 	}
 	switch m.ended(id, now) {
 	case 1:
-		return stock.Committed
+		return wire.Committed
 	case 2, 4:
-		return stock.Cancelled
+		return wire.Cancelled
 	case 3:
-		return stock.Expired
+		return wire.Expired
 	}
 	if m.next > 0 && m.next <= now {
 		m.back(now, int(max(2, n-m.available)))
 		m.next = m.first()
 	}
 	if m.available < n {
-		return stock.None
+		return wire.None
 	}
 	m.available -= n
 	m.held[id] = held{n, now + ttl}
 	if m.next == 0 || now+ttl < m.next {
 		m.next = now + ttl
 	}
-	return stock.Reserved
+	return wire.Reserved
 }
 
-func (m *model) settle(id string, how, now int64) stock.Status {
+func (m *model) settle(id string, how, now int64) wire.Status {
 	h, ok := m.held[id]
 	if !ok {
 		if e := m.ended(id, now); e != 0 {
-			return stock.Status(-(e % 4))
+			return wire.Status(-(e % 4))
 		}
 		if how == 1 {
-			return stock.None
+			return wire.None
 		}
 		m.end(id, now, 4)
 		m.forget(now, 64)
-		return stock.None
+		return wire.None
 	}
 	if h.until <= now {
 		how = 3
@@ -150,7 +151,7 @@ func (m *model) settle(id string, how, now int64) stock.Status {
 	}
 	m.end(id, now, how)
 	m.forget(now, 64)
-	return stock.Status(-how)
+	return wire.Status(-how)
 }
 
 // count is add and, with the difference to the total, set.
@@ -171,7 +172,7 @@ type episode struct {
 
 	rng  *rand.Rand
 	w    *world
-	keys stock.Keys
+	keys wire.Keys
 	name string
 	log  []string
 }
@@ -187,7 +188,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 					rng: randtest.Rand(t), w: w, name: t.Name(),
 				}
 				var err error
-				e.keys, err = stock.KeysOf(w.client, e.name)
+				e.keys, err = wire.KeysOf(w.client, e.name)
 				must(t, err)
 				for range 400 {
 					e.step()
@@ -216,19 +217,19 @@ func (e *episode) step() {
 		if ttl < time.Millisecond {
 			ttl = time.Millisecond
 		}
-		a, err := stock.ReadAttempt(e.do(stock.ReserveCmd(e.keys, id, n, ttl)))
+		a, err := wire.ReadAttempt(e.do(wire.ReserveCmd(e.keys, id, n, ttl)))
 		must(e, err)
 		want := e.reserve(id, n, ttl.Microseconds(), now)
 		e.note("reserve %s %d %v: %+v", id, n, ttl, a)
-		got := stock.Attempt{Status: want, Left: stock.Shortage{
+		got := wire.Attempt{Status: want, Left: wire.Shortage{
 			Available: e.available, Reserved: e.total - e.available - e.sold, Next: a.Left.Next,
 		}}
 		switch want {
-		case stock.Reserved:
+		case wire.Reserved:
 			got.N, got.TTL = e.held[id].n, time.Duration(e.held[id].until-now)*time.Microsecond
-		case stock.Expired:
+		case wire.Expired:
 			got.N = e.held[id].n
-		case stock.None:
+		case wire.None:
 			got.Left.Next = 0
 			if len(e.held) > 0 {
 				got.Left.Next = time.Duration(e.next-now) * time.Microsecond
@@ -239,17 +240,17 @@ func (e *episode) step() {
 			e.Errorf("reserve: %+v, want %+v", a, got)
 		}
 	case p < 55:
-		e.settled("commit", id, stock.CommitCmd(e.keys, id), e.settle(id, 1, now))
+		e.settled("commit", id, wire.CommitCmd(e.keys, id), e.settle(id, 1, now))
 	case p < 70:
-		e.settled("cancel", id, stock.CancelCmd(e.keys, id), e.settle(id, 2, now))
+		e.settled("cancel", id, wire.CancelCmd(e.keys, id), e.settle(id, 2, now))
 	case p < 76:
 		delta := e.rng.Int64N(15) - 5
-		e.counted("add", delta, stock.AddCmd(e.keys, delta), e.count(delta, now))
+		e.counted("add", delta, wire.AddCmd(e.keys, delta), e.count(delta, now))
 	case p < 80:
 		total := e.rng.Int64N(20) + e.sold
-		e.counted("set", total, stock.SetCmd(e.keys, total), e.count(total-e.total, now))
+		e.counted("set", total, wire.SetCmd(e.keys, total), e.count(total-e.total, now))
 	case p < 85:
-		e.counted("info", 0, stock.InfoCmd(e.keys), e.count(0, now))
+		e.counted("info", 0, wire.InfoCmd(e.keys), e.count(0, now))
 	case p < 97:
 		d := time.Duration(e.rng.Int64N(int64(20 * time.Second)))
 		e.note("%v later", d)
@@ -264,8 +265,8 @@ func (e *episode) step() {
 	}
 }
 
-func (e *episode) settled(what, id string, cmd redoubt.Cmd, want stock.Status) {
-	got, err := stock.ReadSettled(e.do(cmd))
+func (e *episode) settled(what, id string, cmd redoubt.Cmd, want wire.Status) {
+	got, err := wire.ReadSettled(e.do(cmd))
 	must(e, err)
 	e.note("%s %s: %d", what, id, got)
 	if got != want {
@@ -274,10 +275,10 @@ func (e *episode) settled(what, id string, cmd redoubt.Cmd, want stock.Status) {
 }
 
 func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
-	c, err := stock.ReadCount(e.do(cmd))
+	c, err := wire.ReadCount(e.do(cmd))
 	must(e, err)
 	e.note("%s %d: %+v", what, n, c)
-	want := stock.Count{Short: short, Info: stock.Info{
+	want := wire.Count{Short: short, Info: wire.Info{
 		Total: e.total, Available: e.available, Sold: e.sold, Reserved: e.total - e.available - e.sold, Reservations: int64(len(e.held)),
 	}}
 	if first := e.first(); first > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
 // A Reservation is a number of units of an item that are held for a time. It is
@@ -42,8 +43,7 @@ type Request struct {
 	N int64
 	// ID names the reservation, the number of the order for instance: 1 to
 	// [MaxID] bytes, used once for an item. A request that is repeated with
-	// the same ID gets the same answer and takes no more. Defaults to
-	// [NewID].
+	// the same ID gets the same answer and takes no more. Defaults to 128 random bits.
 	ID string
 	// TTL is how long the units are held. Defaults to that of the Inventory.
 	TTL time.Duration
@@ -54,7 +54,7 @@ func (r Request) check() error {
 	if r.N < 1 || r.N > MaxUnits {
 		errs = append(errs, fmt.Errorf("stock: n is %d; want 1 to %d", r.N, int64(MaxUnits)))
 	}
-	return errors.Join(append(errs, CheckID(r.ID), CheckTTL(r.TTL))...)
+	return errors.Join(append(errs, wire.CheckID(r.ID), checkTTL(r.TTL))...)
 }
 
 // Reserve reserves n units of the item called name for the TTL. Exactly one of
@@ -77,7 +77,7 @@ func (v *Inventory) Reserve(ctx context.Context, name string, n int64) (*Reserva
 func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) (*Reservation, *Shortage, error) {
 	own := r.ID == ""
 	if own {
-		r.ID = NewID()
+		r.ID = wire.NewID()
 	}
 	if r.TTL == 0 {
 		r.TTL = v.ttl
@@ -85,24 +85,24 @@ func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) 
 	if err := r.check(); err != nil {
 		return nil, nil, err
 	}
-	keys, err := KeysOf(v.client, name)
+	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	for {
 		sent := time.Now()
-		a, err := ReadAttempt(v.client.Do(ctx, ReserveCmd(keys, r.ID, r.N, r.TTL)))
+		a, err := wire.ReadAttempt(v.client.Do(ctx, wire.ReserveCmd(keys, r.ID, r.N, r.TTL)))
 		switch {
 		case err != nil:
 			if own && errors.Is(err, redoubt.ErrUnknownOutcome) {
-				v.cleanUp(ctx, CancelCmd(keys, r.ID))
+				v.cleanUp(ctx, wire.CancelCmd(keys, r.ID))
 			}
 			return nil, nil, err
-		case a.Status == Again:
-		case a.Status == None:
-			return nil, &a.Left, nil
-		case a.Status != Reserved:
-			return nil, nil, a.Status.err()
+		case a.Status == wire.Again:
+		case a.Status == wire.None:
+			return nil, (*Shortage)(&a.Left), nil
+		case a.Status != wire.Reserved:
+			return nil, nil, overError(a.Status)
 		case a.N != r.N:
 			return nil, nil, fmt.Errorf("%w: %d", ErrMismatch, a.N)
 		default:
@@ -112,14 +112,14 @@ func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) 
 	}
 }
 
-// err is the error for a reservation that is over.
-func (s Status) err() error {
+// overError is the error for a reservation that is over.
+func overError(s wire.Status) error {
 	switch s {
-	case Committed:
+	case wire.Committed:
 		return ErrCommitted
-	case Cancelled:
+	case wire.Cancelled:
 		return ErrCancelled
-	case Expired:
+	case wire.Expired:
 		return ErrExpired
 	default:
 		return ErrNotFound
@@ -130,7 +130,7 @@ func (s Status) err() error {
 // for [Remembered]. When nothing is sold the error matches [ErrExpired],
 // [ErrCancelled] or [ErrNotFound].
 func (v *Inventory) Commit(ctx context.Context, name, id string) error {
-	return v.settle(ctx, name, id, CommitCmd, Committed)
+	return v.settle(ctx, name, id, wire.CommitCmd, wire.Committed)
 }
 
 // Cancel puts what the reservation holds back on sale. Repeated, it gives the
@@ -138,22 +138,22 @@ func (v *Inventory) Commit(ctx context.Context, name, id string) error {
 // matches [ErrExpired], [ErrCommitted] or [ErrNotFound]; after it a reserve with
 // the same ID that is still under way takes nothing.
 func (v *Inventory) Cancel(ctx context.Context, name, id string) error {
-	return v.settle(ctx, name, id, CancelCmd, Cancelled)
+	return v.settle(ctx, name, id, wire.CancelCmd, wire.Cancelled)
 }
 
-func (v *Inventory) settle(ctx context.Context, name, id string, cmd func(Keys, string) redoubt.Cmd, want Status) error {
-	if err := CheckID(id); err != nil {
+func (v *Inventory) settle(ctx context.Context, name, id string, cmd func(wire.Keys, string) redoubt.Cmd, want wire.Status) error {
+	if err := wire.CheckID(id); err != nil {
 		return err
 	}
-	keys, err := KeysOf(v.client, name)
+	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {
 		return err
 	}
-	got, err := ReadSettled(v.client.Do(ctx, cmd(keys, id)))
+	got, err := wire.ReadSettled(v.client.Do(ctx, cmd(keys, id)))
 	if err != nil || got == want {
 		return err
 	}
-	return got.err()
+	return overError(got)
 }
 
 // Do reserves n units of the item called name, runs fn, and commits them if it

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
 var (
@@ -41,13 +42,13 @@ const (
 	// MinTTL and MaxTTL bound a TTL.
 	MinTTL = time.Millisecond
 	MaxTTL = 365 * 24 * time.Hour
-	// MaxUnits bounds what there is of an item, sold units included.
-	MaxUnits = 1_000_000_000_000_000
-	// MaxID is the longest id, in bytes.
-	MaxID = 256
+	// MaxUnits, 10^15, bounds what there is of an item, sold units included.
+	MaxUnits = wire.MaxUnits
+	// MaxID is the longest id: 256 bytes.
+	MaxID = wire.MaxID
 	// Remembered is for how long a repeated call still gets its answer after
-	// the reservation is over.
-	Remembered = time.Hour
+	// the reservation is over: an hour.
+	Remembered = wire.Remembered
 )
 
 // Options configure an [Inventory]. The zero value is ready to use.
@@ -76,7 +77,7 @@ func New(client *redoubt.Client, opts Options) (*Inventory, error) {
 	if opts.TTL == 0 {
 		opts.TTL = DefaultTTL
 	}
-	err := CheckTTL(opts.TTL)
+	err := checkTTL(opts.TTL)
 	if client == nil {
 		err = errors.Join(errors.New("stock: client is nil"), err)
 	}
@@ -86,8 +87,7 @@ func New(client *redoubt.Client, opts Options) (*Inventory, error) {
 	return &Inventory{client: client, ttl: opts.TTL}, nil
 }
 
-// CheckTTL returns an error for a TTL that is not between [MinTTL] and [MaxTTL].
-func CheckTTL(ttl time.Duration) error {
+func checkTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return fmt.Errorf("stock: ttl is %v; want %v to %v", ttl, MinTTL, MaxTTL)
 	}
@@ -103,7 +103,7 @@ func (v *Inventory) Set(ctx context.Context, name string, total int64) (Info, er
 	if total < 0 || total > MaxUnits {
 		return Info{}, fmt.Errorf("stock: total is %d; want 0 to %d", total, int64(MaxUnits))
 	}
-	return v.count(ctx, name, func(k Keys) redoubt.Cmd { return SetCmd(k, total) })
+	return v.count(ctx, name, func(k wire.Keys) redoubt.Cmd { return wire.SetCmd(k, total) })
 }
 
 // Add adds delta units to an item, or takes -delta away that are available. The
@@ -115,7 +115,7 @@ func (v *Inventory) Add(ctx context.Context, name string, delta int64) (Info, er
 	if delta < -MaxUnits || delta > MaxUnits {
 		return Info{}, fmt.Errorf("stock: delta is %d; want %d to %d", delta, int64(-MaxUnits), int64(MaxUnits))
 	}
-	return v.count(ctx, name, func(k Keys) redoubt.Cmd { return AddCmd(k, delta) })
+	return v.count(ctx, name, func(k wire.Keys) redoubt.Cmd { return wire.AddCmd(k, delta) })
 }
 
 // Info is what there is of an item. Total = Available + Reserved + Sold.
@@ -143,30 +143,30 @@ type Info struct {
 // that did since the item was last used, so Expired is 0.
 func (v *Inventory) Info(ctx context.Context, name string) (Info, error) {
 	for {
-		i, err := v.count(ctx, name, InfoCmd)
+		i, err := v.count(ctx, name, wire.InfoCmd)
 		if err != nil || i.Expired == 0 {
 			return i, err
 		}
 	}
 }
 
-func (v *Inventory) count(ctx context.Context, name string, cmd func(Keys) redoubt.Cmd) (Info, error) {
-	keys, err := KeysOf(v.client, name)
+func (v *Inventory) count(ctx context.Context, name string, cmd func(wire.Keys) redoubt.Cmd) (Info, error) {
+	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {
 		return Info{}, err
 	}
 	for {
-		c, err := ReadCount(v.client.Do(ctx, cmd(keys)))
+		c, err := wire.ReadCount(v.client.Do(ctx, cmd(keys)))
 		switch {
 		case err != nil:
 			return Info{}, err
 		case c.Short && c.Expired > 0: // some are to come back first
 		case c.Short:
-			return c.Info, fmt.Errorf("%w: %d available, %d reserved, %d sold", ErrBelowZero, c.Available, c.Reserved, c.Sold)
+			return Info(c.Info), fmt.Errorf("%w: %d available, %d reserved, %d sold", ErrBelowZero, c.Available, c.Reserved, c.Sold)
 		case c.Full:
-			return c.Info, fmt.Errorf("%w: %d in all, and at most %d can be", ErrTooMany, c.Total, int64(MaxUnits))
+			return Info(c.Info), fmt.Errorf("%w: %d in all, and at most %d can be", ErrTooMany, c.Total, int64(MaxUnits))
 		default:
-			return c.Info, nil
+			return Info(c.Info), nil
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (v *Inventory) count(ctx context.Context, name string, cmd func(Keys) redou
 // Delete forgets an item with all its reservations. A commit after it matches
 // [ErrNotFound].
 func (v *Inventory) Delete(ctx context.Context, name string) error {
-	keys, err := KeysOf(v.client, name)
+	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -148,14 +149,14 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 			t.Helper()
 			_, err := v.Set(t.Context(), name, many)
 			must(t, err)
-			keys, err := stock.KeysOf(w.client, name)
+			keys, err := wire.KeysOf(w.client, name)
 			must(t, err)
 			var cmds []redoubt.Cmd
 			for i := range many {
-				cmds = append(cmds, stock.ReserveCmd(keys, fmt.Sprint(i), 1, time.Minute))
+				cmds = append(cmds, wire.ReserveCmd(keys, fmt.Sprint(i), 1, time.Minute))
 			}
 			for _, r := range w.client.Pipeline(t.Context(), cmds) {
-				if a, err := stock.ReadAttempt(r); err != nil || a.Status != stock.Reserved {
+				if a, err := wire.ReadAttempt(r); err != nil || a.Status != wire.Reserved {
 					t.Fatal(a, err)
 				}
 			}
@@ -176,16 +177,16 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 
 		// One for one unit never needs a second call.
 		fill("e")
-		keys, err := stock.KeysOf(w.client, "e")
+		keys, err := wire.KeysOf(w.client, "e")
 		must(t, err)
 		for _, n := range []int64{1, 512} {
-			a, err := stock.ReadAttempt(w.client.Do(t.Context(), stock.ReserveCmd(keys, fmt.Sprint("n", n), n, time.Minute)))
-			if err != nil || a.Status != stock.Reserved {
+			a, err := wire.ReadAttempt(w.client.Do(t.Context(), wire.ReserveCmd(keys, fmt.Sprint("n", n), n, time.Minute)))
+			if err != nil || a.Status != wire.Reserved {
 				t.Errorf("%d: %+v, %v", n, a, err)
 			}
 		}
-		a, err := stock.ReadAttempt(w.client.Do(t.Context(), stock.ReserveCmd(keys, "n", 520, time.Minute)))
-		if err != nil || a.Status != stock.Again {
+		a, err := wire.ReadAttempt(w.client.Do(t.Context(), wire.ReserveCmd(keys, "n", 520, time.Minute)))
+		if err != nil || a.Status != wire.Again {
 			t.Errorf("520 of %+v: want that it be repeated, %v", a, err)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, b redistest.Backend) *world {
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), stock.Scripts(), nil)
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), nil)
 		w.client = w.clientOn(w.clock)
 		run(t, w)
 	})

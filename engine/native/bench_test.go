@@ -9,6 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -63,7 +64,7 @@ func BenchmarkDecisions(b *testing.B) {
 // BenchmarkPairs runs one caller's locks and unlocks, and reservations and
 // sales, in the process by redoubt.Conn.
 func BenchmarkPairs(b *testing.B) {
-	item := stock.Keys{"rd:{item}:stock", "rd:{item}:due", "rd:{item}:over"}
+	item := stockwire.Keys{"rd:{item}:stock", "rd:{item}:due", "rd:{item}:over"}
 	for _, pair := range []struct {
 		name string
 		cmds func(i int) (first, second redoubt.Cmd)
@@ -74,7 +75,7 @@ func BenchmarkPairs(b *testing.B) {
 		}},
 		{"stock", func(i int) (first, second redoubt.Cmd) {
 			id := fmt.Sprintf("%032d", i)
-			return stock.ReserveCmd(item, id, 1, time.Minute), stock.CommitCmd(item, id)
+			return stockwire.ReserveCmd(item, id, 1, time.Minute), stockwire.CommitCmd(item, id)
 		}},
 	} {
 		for name, natives := range map[string]map[string]engine.Native{"lua": nil, "native": native.All()} {
@@ -84,7 +85,7 @@ func BenchmarkPairs(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer func() { _ = e.Close() }()
-				if r := e.Do(b.Context(), stock.SetCmd(item, stock.MaxUnits)); r.Err != nil {
+				if r := e.Do(b.Context(), stockwire.SetCmd(item, stock.MaxUnits)); r.Err != nil {
 					b.Fatal(r.Err)
 				}
 				b.ReportAllocs()

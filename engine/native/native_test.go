@@ -16,9 +16,9 @@ import (
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/randtest"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
-	"github.com/redoubt-go/redoubt/stock"
 )
 
 // A manual clock is moved by the test.
@@ -182,7 +182,7 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 }
 
 func scripts() []*redoubt.Script {
-	return slices.Concat(lockwire.Scripts(), ratelimit.Scripts(), stock.Scripts())
+	return slices.Concat(lockwire.Scripts(), ratelimit.Scripts(), stockwire.Scripts())
 }
 
 func script(name string) *redoubt.Script {

@@ -10,6 +10,16 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
+const (
+	// MaxUnits bounds what there is of an item, sold units included.
+	MaxUnits = 1_000_000_000_000_000
+	// MaxID is the longest id, in bytes.
+	MaxID = 256
+	// Remembered is for how long a repeated call still gets its answer after
+	// the reservation is over.
+	Remembered = time.Hour
+)
+
 // Keys are the keys of one item. They share a hash tag.
 type Keys [3]string
 
@@ -55,10 +65,6 @@ const (
 	Again Status = -9
 )
 
-// The functions below are the operations on a stock as commands, and the
-// readers of their replies. [Inventory] and the STOCK commands are built on
-// them.
-
 // ReserveCmd reserves n units for ttl under id. Repeated, it gives the same
 // answer.
 func ReserveCmd(keys Keys, id string, n int64, ttl time.Duration) redoubt.Cmd {
@@ -68,6 +74,12 @@ func ReserveCmd(keys Keys, id string, n int64, ttl time.Duration) redoubt.Cmd {
 		Args:   []string{field(id), decimal(n), decimal(ttl.Microseconds()), remembered},
 		Flags:  redoubt.Idempotent,
 	}
+}
+
+// A Shortage is what is left of an item.
+type Shortage struct {
+	Available, Reserved int64
+	Next                time.Duration // until the first reservation runs out, or a little less
 }
 
 // An Attempt is the answer to one reserve.
@@ -138,6 +150,14 @@ func countCmd(keys Keys, change string, n int64, flags redoubt.Flags) redoubt.Cm
 		Args:   []string{change, decimal(n), decimal(MaxUnits), remembered},
 		Flags:  flags,
 	}
+}
+
+// Info is what there is of an item.
+type Info struct {
+	Total, Available, Reserved, Sold int64         // units
+	Reservations                     int64         // that hold units
+	Expired                          int64         // of which the units still count as Reserved
+	Next                             time.Duration // until a reservation runs out; 0 if there is none
 }
 
 // A Count is the answer to a command that counts or changes an item.
