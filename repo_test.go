@@ -266,7 +266,7 @@ func sources(t *testing.T, ending string) map[string]string {
 	return files
 }
 
-const maxLines = 500
+const maxLines = 900
 
 func TestFilesCanBeReadInOneGo(t *testing.T) {
 	for _, ending := range []string{".go", ".lua"} {

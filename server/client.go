@@ -42,11 +42,9 @@ func (c *session) shownUser() string {
 
 func (c *session) setName(name string) { c.shown(func(a *about) { a.name = name }) }
 
-// client answers CLIENT. What concerns the connection to the back end moves
-// the client to one of its own, so that OK means what it says.
-func (c *session) client(args [][]byte, raw []byte) {
+// clientCommand answers CLIENT.
+func clientCommand(c *session, args [][]byte, raw []byte) {
 	sub := strings.ToLower(string(args[1]))
-	c.commands[Local]++
 	// In a transaction REPLY ON changes nothing. Redis runs OFF and SKIP there, and
 	// then EXEC's array has fewer elements than it says, for which the client waits.
 	on := sub == "reply" && len(args) == 3 && bytes.EqualFold(args[2], []byte("ON")) && c.replies == repliesOn
@@ -70,9 +68,9 @@ func (c *session) client(args [][]byte, raw []byte) {
 	}
 	if n := arity[sub]; n > 0 && len(args) != n || n < 0 && len(args) < -n {
 		if c.tx.active {
-			c.tx.broken, c.capture = true, nil // refused, not queued
+			c.capture = nil // refused, not queued
 		}
-		c.fail("ERR wrong number of arguments for 'client|" + sub + "' command")
+		c.reject("ERR wrong number of arguments for 'client|" + sub + "' command")
 		return
 	}
 	switch sub {
@@ -96,7 +94,7 @@ func (c *session) client(args [][]byte, raw []byte) {
 	case "setinfo":
 		c.setInfo(string(args[2]), args[3])
 	case "info":
-		c.text(c.describe(c.input(args), c.dirty([]*session{c})) + "\n")
+		c.text(c.describe(c.input(args), c.srv.target.dirty(c.ctx, []*session{c})) + "\n")
 	case "list":
 		c.clientList(args)
 	case "kill":
@@ -106,33 +104,13 @@ func (c *session) client(args [][]byte, raw []byte) {
 	case "no-evict":
 		// Clients are not evicted for the memory that they use: it shows in CLIENT LIST alone.
 		c.onOff(args[2], func(a *about, on bool) { a.noEvict = on })
-	case "tracking":
-		c.tracking(args, raw)
-	case "caching", "no-touch":
-		if c.dedicate() {
-			c.forward(raw, nil)
-		}
-	case "getredir", "trackinginfo":
-		// The shared connection tracks nothing, as this client does not.
-		c.capture = nil // the back end queues it and answers for itself
-		c.forward(raw, c.ownRedirect)
 	case "unblock":
 		c.clientUnblock(args)
-	case "pause", "unpause": // of the back end as a whole
-		if c.behind != "" || c.local.session != nil {
-			c.forward(raw, nil)
-			break
-		}
-		c.commands[Local]--
-		c.leave()
-		if c.settle() { // it travels on another connection than what comes before and behind it
-			c.byControl(raw)
-			c.settle()
-		}
-	case "help":
-		c.forward(raw, nil)
 	default:
-		c.fail("ERR unknown subcommand '" + string(args[1]) + "'. Try CLIENT HELP.")
+		c.capture = nil // what is carried gets queued itself
+		if !c.carrier.client(sub, args, raw) {
+			c.fail("ERR unknown subcommand '" + string(args[1]) + "'. Try CLIENT HELP.")
+		}
 	}
 }
 

@@ -3,11 +3,9 @@ package server
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,38 +56,25 @@ func clientAddr(of, local net.Addr) string {
 	return of.String()
 }
 
-// subscriptionsOf returns how many subscriptions of a family the client has.
-func (c *session) subscriptionsOf(f proxy.Subscription) int64 {
-	if s := c.subscribed.Load(); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return int64(len(s.names[f]))
-	}
-	if d := c.own.Load(); d != nil {
-		return d.Subscriptions(f)
-	}
-	return 0
-}
-
 // inPubSub reports whether Redis would count the client among those in pub/sub.
 func (c *session) inPubSub() bool {
-	return c.subscriptionsOf(proxy.Channels)+c.subscriptionsOf(proxy.Patterns)+c.subscriptionsOf(proxy.Shards) > 0
+	h := c.route.holdings()
+	return h.subscribed()
 }
 
 // flags are the letters of Redis for what the client does. dirty: keys that it watches have changed.
-func (c *session) flags(a *about, dirty bool) string { //nolint:revive // the parameter is the state
+func (c *session) flags(a *about, h *holdings, dirty bool) string { //nolint:revive // the parameter is the state
 	var b []byte
 	add := func(on bool, letter byte) {
 		if on {
 			b = append(b, letter)
 		}
 	}
-	d := c.own.Load()
-	add(d != nil && d.Monitors(), 'O')
-	add(c.inPubSub(), 'P')
+	add(h.monitors, 'O')
+	add(h.subscribed(), 'P')
 	add(a.inTransaction, 'x')
 	add(c.waits(), 'b')
-	t := c.tracked.Load()
+	t := h.tracked
 	add(t != nil, 't')
 	add(t.broken(), 'R')
 	add(t != nil && t.broadcast, 'B')
@@ -111,6 +96,7 @@ func (c *session) describe(in input, dirty map[*session]bool) string {
 	if in.of != c {
 		in = input{}
 	}
+	h := c.route.holdings()
 	o := &c.out
 	o.mu.Lock()
 	waiting, room, more, events := len(o.buf), cap(o.buf)+cap(o.spare), o.going+o.early+o.coming, "r"
@@ -130,50 +116,9 @@ func (c *session) describe(in input, dirty map[*session]bool) string {
 		" qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d"+
 		" events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.addr(), c.laddr(), a.name, int64(now.Sub(c.born).Seconds()), max(0, now.UnixMilli()-c.active.Load())/1000,
-		c.flags(&a, dirty[c]), a.shownDB, c.subscriptionsOf(proxy.Channels), c.subscriptionsOf(proxy.Patterns), c.subscriptionsOf(proxy.Shards), multi,
+		c.flags(&a, &h, dirty[c]), a.shownDB, h.subscriptions[proxy.Channels], h.subscriptions[proxy.Patterns], h.subscriptions[proxy.Shards], multi,
 		in.unread, in.free, in.args, a.queuedBytes, room, room, waiting, more, int64(sessionSize)+max(c.share.Used(), int64(in.unread+in.free+room+more)),
-		events, command, c.shownUser(), c.tracked.Load().redirect(), a.shownProtocol, a.libName, a.libVer)
-}
-
-// dirty asks the back end which of some clients watch keys that have changed since: only it knows.
-// What it doesn't tell soon is left out.
-func (c *session) dirty(among []*session) map[*session]bool {
-	asked := []string{"CLIENT", "LIST", "ID"}
-	of := make(map[string]*session)
-	for _, o := range among {
-		d := o.own.Load()
-		o.mu.Lock()
-		watches := o.watches
-		o.mu.Unlock()
-		if d == nil || !watches {
-			continue
-		}
-		if id, known := d.ID(); known {
-			text := strconv.FormatInt(id, 10)
-			asked, of[text] = append(asked, text), o
-		}
-	}
-	if len(of) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-	defer cancel()
-	u, err := c.srv.control()
-	if err != nil {
-		return nil
-	}
-	v, _ := askOn(ctx, u, asked...)
-	text, _ := v.(string)
-	dirty := make(map[*session]bool)
-	for line := range strings.Lines(text) {
-		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-		_, rest, _ = strings.Cut(rest, " flags=")
-		flags, _, _ := strings.Cut(rest, " ")
-		if o := of[id]; o != nil && strings.Contains(flags, "d") {
-			dirty[o] = true
-		}
-	}
-	return dirty
+		events, command, c.shownUser(), h.tracked.redirect(), a.shownProtocol, a.libName, a.libVer)
 }
 
 func isClientType(t string) bool {
@@ -223,7 +168,7 @@ func (c *session) clientList(args [][]byte) {
 		c.fail("ERR syntax error")
 		return
 	}
-	in, dirty := c.input(args), c.dirty(all)
+	in, dirty := c.input(args), c.srv.target.dirty(c.ctx, all)
 	var b strings.Builder
 	for _, o := range all {
 		b.WriteString(o.describe(in, dirty))

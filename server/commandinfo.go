@@ -13,8 +13,8 @@ import (
 
 // commandInfo answers COMMAND: the back end's answer with the extension
 // commands added. A back end that does not know COMMAND leaves ours.
-func (c *session) commandInfo(args [][]byte, raw []byte) {
-	c.commands[Passed]++
+func commandInfo(c *session, args [][]byte, raw []byte) {
+	c.as(Passed)
 	sub := ""
 	if len(args) > 1 {
 		sub = strings.ToLower(string(args[1]))
@@ -22,11 +22,11 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 	p, table := c.protocol, c.srv.own(c.ctx)
 	switch {
 	case len(args) == 1:
-		c.forward(raw, func(dst, raw []byte) []byte {
+		c.carrier.forward(raw, func(dst, raw []byte) []byte {
 			return addElements(dst, raw, len(table), func(dst []byte) []byte { return appendInfos(dst, p, table) })
 		})
 	case sub == "count" && len(args) == 2:
-		c.forward(raw, func(dst, raw []byte) []byte {
+		c.carrier.forward(raw, func(dst, raw []byte) []byte {
 			n, ok := int64(0), false
 			if nl := bytes.IndexByte(raw, '\n'); nl > 2 && (raw[0] == ':' || raw[0] == '*') {
 				n, ok = resp.ParseInt(raw[1 : nl-1])
@@ -37,13 +37,13 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 			return resp.AppendInt(dst, n+int64(len(table)))
 		})
 	case sub == "info":
-		c.commandInfoOf(args, raw)
+		commandInfoOf(c, args, raw)
 	case sub == "docs":
 		wanted := table
 		if len(args) > 2 {
 			wanted = named(table, args[2:])
 		}
-		c.forward(raw, func(dst, raw []byte) []byte {
+		c.carrier.forward(raw, func(dst, raw []byte) []byte {
 			if !isDocs(raw) {
 				raw = resp.AppendMap(nil, p, 0)
 			}
@@ -60,7 +60,7 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 		})
 	case sub == "list":
 		wanted := filtered(table, args[2:])
-		c.forward(raw, func(dst, raw []byte) []byte {
+		c.carrier.forward(raw, func(dst, raw []byte) []byte {
 			return addElements(dst, firsts(raw), len(wanted), func(dst []byte) []byte {
 				for _, e := range wanted {
 					dst = resp.AppendBulk(dst, strings.ToLower(e.Name))
@@ -69,9 +69,9 @@ func (c *session) commandInfo(args [][]byte, raw []byte) {
 			})
 		})
 	case (sub == "getkeys" || sub == "getkeysandflags") && len(args) > 2 && command.Lookup(string(args[2])) != nil:
-		c.getKeys(command.Lookup(string(args[2])), args[2:], sub == "getkeysandflags")
+		getKeys(c, command.Lookup(string(args[2])), args[2:], sub == "getkeysandflags")
 	default:
-		c.forward(raw, nil)
+		c.carrier.forward(raw, nil)
 	}
 }
 
@@ -215,10 +215,10 @@ func pick(raw []byte, names [][]byte, p resp.Protocol) []byte {
 
 // commandInfoOf answers COMMAND INFO [name …]: the back end answers null for
 // names that it does not know, ours among them.
-func (c *session) commandInfoOf(args [][]byte, raw []byte) {
+func commandInfoOf(c *session, args [][]byte, raw []byte) {
 	p, table := c.protocol, c.srv.own(c.ctx)
 	if len(args) == 2 {
-		c.forward(raw, func(dst, raw []byte) []byte {
+		c.carrier.forward(raw, func(dst, raw []byte) []byte {
 			return addElements(dst, raw, len(table), func(dst []byte) []byte { return appendInfos(dst, p, table) })
 		})
 		return
@@ -233,7 +233,7 @@ func (c *session) commandInfoOf(args [][]byte, raw []byte) {
 	for i, name := range args[2:] {
 		names[i] = bytes.Clone(name)
 	}
-	c.forward(raw, func(dst, raw []byte) []byte {
+	c.carrier.forward(raw, func(dst, raw []byte) []byte {
 		if unknownCommand(raw) || raw[0] == '*' && !bytes.HasPrefix(raw, resp.AppendArray(nil, len(names))) {
 			raw = pick(raw, names, p)
 		}
@@ -242,7 +242,7 @@ func (c *session) commandInfoOf(args [][]byte, raw []byte) {
 }
 
 // getKeys answers COMMAND GETKEYS and GETKEYSANDFLAGS for an extension command.
-func (c *session) getKeys(e *command.Command, args [][]byte, withFlags bool) { //nolint:revive // two commands in one
+func getKeys(c *session, e *command.Command, args [][]byte, withFlags bool) { //nolint:revive // two commands in one
 	answer := []byte{}
 	keys := e.Keys(len(args))
 	switch {

@@ -7,14 +7,13 @@ import (
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/acl"
-	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
 // A handler is how a command is treated that does not just pass through.
 type handler struct {
 	name string
-	run  func(c *session, args [][]byte, raw []byte)
+	run  func(c *session, args [][]byte, raw []byte) // nil: an extension command
 	// extension commands
 	command *command.Command
 	index   int // in the table
@@ -53,39 +52,20 @@ func (s *Server) makeHandlers() map[string]*handler {
 			m[n] = &h
 		}
 	}
-	add(handler{run: (*session).hello, beforeAuth: true}, "hello")
-	add(handler{run: (*session).auth, beforeAuth: true, arity: -2}, "auth")
-	add(handler{run: (*session).quitNow, beforeAuth: true}, "quit")
-	add(handler{run: (*session).reset, beforeAuth: true, arity: 1}, "reset")
-	add(handler{run: (*session).client, arity: -2}, "client")
-	add(handler{run: (*session).ping, quick: true}, "ping")
-	add(handler{run: (*session).echo, arity: 2, quick: true}, "echo")
-	add(handler{run: (*session).commandInfo}, "command")
-	add(handler{run: (*session).selectDB, arity: 2}, "select")
-
-	add(handler{run: (*session).multi, arity: 1}, "multi")
-	add(handler{run: (*session).exec, arity: 1}, "exec")
-	add(handler{run: (*session).discard, arity: 1}, "discard")
-	add(handler{run: (*session).watch}, "watch")
-
-	add(handler{run: (*session).occupy}, "debug", "asking")
-	add(handler{run: (*session).readOnly}, "readonly", "readwrite")
-	add(handler{run: (*session).blockingCommand},
-		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
-	add(handler{run: (*session).stream}, "xread", "xreadgroup")
-	add(handler{run: (*session).wait}, "wait", "waitaof")
-	add(handler{run: (*session).scriptOrFunction}, "script", "function")
-	add(handler{run: subscription(proxy.Channels)}, "subscribe", "unsubscribe")
-	add(handler{run: subscription(proxy.Patterns)}, "psubscribe", "punsubscribe")
-	add(handler{run: subscription(proxy.Shards)}, "ssubscribe", "sunsubscribe")
-	add(handler{run: (*session).monitor, arity: 1}, "monitor")
-	add(handler{run: (*session).replication}, "sync", "psync", "replconf")
-
+	add(handler{run: hello, beforeAuth: true}, "hello")
+	add(handler{run: auth, beforeAuth: true, arity: -2}, "auth")
+	add(handler{run: quit, beforeAuth: true}, "quit")
+	add(handler{run: reset, beforeAuth: true, arity: 1}, "reset")
+	add(handler{run: clientCommand, arity: -2}, "client")
+	add(handler{run: ping, quick: true}, "ping")
+	add(handler{run: echo, arity: 2, quick: true}, "echo")
+	add(handler{run: commandInfo}, "command")
 	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
+	s.target.addHandlers(add)
 
 	for i, e := range s.table {
 		name := string(bytes.ToLower([]byte(e.Name)))
-		m[name] = &handler{name: name, command: e, index: i, rights: acl.Lookup(name), run: (*session).extension}
+		m[name] = &handler{name: name, command: e, index: i, rights: acl.Lookup(name)}
 		if len(name) > maxName {
 			panic("server: the name of a command is longer than lookup allows: " + name)
 		}
@@ -108,7 +88,6 @@ func initials(m map[string]*handler) (bits [maxName + 1]uint32) {
 func crossProtocol() func(c *session, args [][]byte, raw []byte) {
 	var last atomic.Int64 // when it was logged
 	return func(c *session, args [][]byte, _ []byte) {
-		c.commands[Local]++
 		c.broke()
 		c.quit = true
 		now := time.Now().Unix()
@@ -118,25 +97,25 @@ func crossProtocol() func(c *session, args [][]byte, raw []byte) {
 	}
 }
 
-// dispatch sends one command on its way. raw is args as they are in c.buf.
-func (c *session) dispatch(args [][]byte, raw []byte) {
-	if c.srv.inPool() {
-		c.dispatchPooled(args, raw)
-		return
-	}
-	h := c.srv.lookup(args[0])
-	if h == nil && c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline() {
-		c.commands[Passed]++
-		if c.here() {
-			c.runHere(args)
-		} else {
-			c.pass(raw)
-		}
-		return
-	}
-	c.sendSpan()
+// plain reports whether the command at hand may go as it is, if nothing else is known about it.
+func (c *session) plain() bool {
+	return c.authed && c.replies == repliesOn && !c.tx.active && !c.scanner.Inline()
+}
+
+// special runs every command but the plainest. h is nil for a command that the server does
+// nothing about itself. What was sent before is not in the span any more.
+func (c *session) special(h *handler, args [][]byte, raw []byte) {
 	c.mute()
-	c.special(h, args, raw)
+	c.note(args)
+	c.countLocal() // unless it is sent
+	switch {
+	case !c.authed && (h == nil || !h.beforeAuth):
+		c.fail("NOAUTH Authentication required.")
+	case c.scanner.Inline():
+		c.guard(h, args, resp.AppendCommand(nil, args...))
+	default:
+		c.guard(h, args, raw)
+	}
 	c.muted = false
 }
 
@@ -151,56 +130,55 @@ func (c *session) mute() {
 	}
 }
 
-// special is dispatch for everything but the plainest case.
-func (c *session) special(h *handler, args [][]byte, raw []byte) {
-	c.note(args)
-	if c.scanner.Inline() {
-		raw = resp.AppendCommand(nil, args...)
-	}
-	if !c.authed && (h == nil || !h.beforeAuth) {
-		c.fail("NOAUTH Authentication required.")
-		return
-	}
-	if h == nil {
-		c.commands[Passed]++
-		c.forward(raw, nil)
-		return
-	}
-	if n := h.arity; n != 0 && (n > 0 && len(args) != n || n < 0 && len(args) < -n) {
-		if c.tx.active {
-			c.tx.broken = true
-		}
-		c.fail("ERR wrong number of arguments for '" + h.name + "' command")
-		return
-	}
-	if h.command == nil && !h.quick {
-		c.stepAside() // rare, and may ask the back end
-	}
+// guard has the carrier run a command. A panic becomes an error reply.
+func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.panicked(v)
 			c.fail("ERR redoubt: internal error")
 		}
 	}()
+	c.carrier.run(h, args, raw)
+}
+
+// handle runs the handler of a command.
+func (c *session) handle(h *handler, args [][]byte, raw []byte) {
+	if h.command != nil {
+		c.extension(h, args, raw)
+		return
+	}
+	if n := h.arity; n != 0 && (n > 0 && len(args) != n || n < 0 && len(args) < -n) {
+		c.reject("ERR wrong number of arguments for '" + h.name + "' command")
+		return
+	}
+	if !h.quick {
+		c.stepAside() // rare, and may ask the back end
+	}
 	h.run(c, args, raw)
 }
 
-// pass adds a command to the span of those that pass through untouched.
-func (c *session) pass(raw []byte) {
-	apart := c.dedicated == nil && c.goesApart(raw)
-	if apart != c.span.apart {
-		c.sendSpan()
-		c.span.apart = apart
+// extension runs an extension command.
+func (c *session) extension(h *handler, args [][]byte, raw []byte) {
+	if c.carrier.extends(h, args, raw) {
+		c.plan(h, args, h.command.Plan(c.srv.env, args))
 	}
-	if c.span.n == 0 {
-		if c.scripted != 0 && !c.settleScript() {
-			return
-		}
-		c.span.from, c.span.tag = c.from, c.next
+}
+
+// plan does what is planned for an extension command.
+func (c *session) plan(h *handler, args [][]byte, p command.Plan) {
+	switch {
+	case p.Err != "" && c.tx.active:
+		c.queueAnswer(resp.AppendError(nil, p.Err))
+	case p.Err != "":
+		c.fail(p.Err)
+	case p.Wait != nil && c.tx.active:
+		c.plan(h, args, p.Instead())
+	case p.Wait != nil:
+		c.as(Waited)
+		c.await(p)
+	default:
+		c.carrier.script(h, args, p)
 	}
-	c.span.to = c.from + len(raw)
-	c.span.n++
-	c.next++
 }
 
 // tag takes the next place in the order of replies.
@@ -210,17 +188,27 @@ func (c *session) tag() uint64 {
 	return t
 }
 
+// prepare takes the next place for a reply that becomes what s says.
+func (c *session) prepare(s slot) uint64 {
+	t := c.tag()
+	if s.mute = c.muted; s.mute || s.change != nil || s.script != nil {
+		c.out.prepare(t, s)
+	}
+	return t
+}
+
+// prepareScript is prepare for the script of an extension command.
+func (c *session) prepareScript(p command.Plan) uint64 {
+	return c.prepare(slot{script: p.Translate, protocol: c.protocol, undo: p.Undo})
+}
+
 // reply answers a command here.
 func (c *session) reply(raw []byte) {
 	if c.capture != nil {
 		*c.capture = append(*c.capture, raw...)
 		return
 	}
-	t := c.tag()
-	if c.muted {
-		c.out.prepare(t, slot{mute: true})
-	}
-	c.out.Reply(t, raw)
+	c.out.Reply(c.prepare(slot{}), raw)
 }
 
 // fail answers a command with an error.
@@ -231,129 +219,14 @@ func (c *session) fail(text string) {
 
 func (c *session) ok() { c.reply(okRaw) }
 
-// forward sends one command to the back end, on whichever connection the
-// client has. Its reply is changed by change unless that is nil.
-func (c *session) forward(raw []byte, change translate) {
-	if c.tx.active {
-		c.queue(raw, change)
-		return
-	}
-	if c.dedicated != nil {
-		c.forwardExpecting(raw, change, proxy.Expect{})
-		return
-	}
-	t := c.tag()
-	if change != nil || c.muted {
-		c.out.prepare(t, slot{change: change, mute: c.muted})
-	}
-	if c.here() {
-		c.out.Reply(t, c.runLine(raw))
-		return
-	}
-	if err := c.send(t, c.goesApart(raw), &c.out, t, 1, raw); err != nil {
-		c.unsent(t, err)
-	}
-}
-
-// forwardExpecting sends one command on the dedicated connection.
-func (c *session) forwardExpecting(raw []byte, change translate, e proxy.Expect) {
-	if !c.settleScript() {
-		return
-	}
-	t := c.tag()
-	if change != nil || c.muted {
-		c.out.prepare(t, slot{change: change, mute: c.muted})
-	}
-	if err := c.dedicated.SendExpecting(t, e, raw); err != nil {
-		c.unsent(t, err)
-	}
-}
-
-// unsent answers a command that could not be sent, untranslated.
-func (c *session) unsent(tag uint64, cause error) {
-	c.out.prepare(tag, slot{mute: c.muted})
-	c.unreachable(tag, cause)
-}
-
-// settleScript waits for the reply to a script on the dedicated connection.
-// Were it missing and sent again, it would come behind what is sent now, and
-// might end up inside a transaction.
-func (c *session) settleScript() bool {
-	if c.scripted == 0 || c.out.head.Load() >= c.scripted {
-		c.scripted = 0
-		return true
-	}
-	c.stepAside()
-	c.flush()
-	last := c.scripted
-	c.scripted = 0
-	return c.out.await(noDeadline, func() bool { return c.out.head.Load() >= last })
-}
-
-// extension runs a command of the table.
-func (c *session) extension(args [][]byte, raw []byte) {
-	h := c.srv.lookup(args[0])
-	if h.command.Module && c.srv.module(c.ctx) {
-		c.commands[Passed]++
-		c.forward(raw, nil)
-		return
-	}
-	c.srv.stats.extension[h.index].Add(1)
-	if fault := h.command.CheckArity(len(args)); fault != "" {
-		c.commands[Local]++
-		if c.tx.active {
-			c.tx.broken = true
+// lookupKeys is [lookupKeys], faster for a name that comes again.
+func (c *session) lookupKeys(name []byte) *keySpec {
+	if o := &c.known; o.spec == nil || string(o.name[:o.n]) != string(name) {
+		k := lookupKeys(name)
+		if k != nil {
+			o.n, o.spec = copy(o.name[:], name), k
 		}
-		c.fail(fault)
-		return
+		return k
 	}
-	c.run(h.command.Plan(c.srv.env, args))
-}
-
-func (c *session) run(p command.Plan) {
-	switch {
-	case p.Err != "":
-		c.commands[Local]++
-		if c.tx.active {
-			c.queueAnswer(resp.AppendError(nil, p.Err))
-			return
-		}
-		c.fail(p.Err)
-	case p.Wait != nil && c.tx.active:
-		c.run(p.Instead())
-	case p.Wait != nil:
-		c.commands[Waited]++
-		c.await(p)
-	case c.tx.active:
-		c.commands[Rewritten]++
-		protocol, script := c.protocol, p.Translate
-		c.queue(proxy.AppendEval(nil, p.Cmd), func(dst, raw []byte) []byte {
-			return script(dst, protocol, scriptReply(raw))
-		})
-	default:
-		c.commands[Rewritten]++
-		c.rewrite(p)
-	}
-}
-
-// rewrite sends a script in the place of a command.
-func (c *session) rewrite(p command.Plan) {
-	if !c.settleScript() {
-		return
-	}
-	t := c.tag()
-	c.out.prepare(t, slot{script: p.Translate, protocol: c.protocol, undo: p.Undo, mute: c.muted})
-	var err error
-	switch {
-	case c.dedicated != nil:
-		c.scripted = t + 1
-		err = c.dedicated.SendScript(t, p.Cmd)
-	case c.here():
-		c.out.Reply(t, c.runScript(p.Cmd))
-	default:
-		err = c.sendScript(t, p.Cmd)
-	}
-	if err != nil {
-		c.unsent(t, err)
-	}
+	return c.known.spec
 }

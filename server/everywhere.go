@@ -83,7 +83,7 @@ func everywhereName(k *keySpec, args [][]byte) string {
 }
 
 // toAll sends a command to every server of the ring.
-func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
+func (c *pooled) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
 	nodes := c.pool.Live()
 	if c.slots != nil {
 		if !c.slots.Known() {
@@ -93,19 +93,18 @@ func (c *session) toAll(raw []byte, how func(dst []byte, j *join) []byte) {
 		nodes = c.slots.Nodes()
 	}
 	j := c.newJoin(how, len(nodes))
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	for i, n := range nodes {
 		c.toPart(j, i, nil, n, raw)
 	}
 }
 
 // toPart sends part i of what j joins. k may be nil, as for upstreamOf.
-func (c *session) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) {
+func (c *pooled) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) {
 	u, err := c.upstreamOf(k, n)
 	if err == nil {
 		c.touch(u)
-		err = c.send(j.tag, c.goesApart(raw), j, uint64(i), 1, raw) //nolint:gosec // positive
+		err = c.send(j.tag, c.goesApart(raw), &batch{to: j, tag: uint64(i), n: 1, commands: raw}) //nolint:gosec // positive
 	}
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)
@@ -115,7 +114,7 @@ func (c *session) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) 
 
 // scan goes over the keys of one server after the other. A client's cursor is that of
 // the server times the number of servers, and which one it is.
-func (c *session) scan(args [][]byte) {
+func (c *pooled) scan(args [][]byte) {
 	nodes := c.pool.Nodes()
 	n := uint64(len(nodes))
 	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
@@ -132,8 +131,8 @@ func (c *session) scan(args [][]byte) {
 }
 
 // scanOn sends SCAN to a server, with the cursor there.
-func (c *session) scanOn(args [][]byte, node *proxy.Node, cursor uint64, change translate) {
-	if !c.routeTo(nil, node) {
+func (c *pooled) scanOn(args [][]byte, node *proxy.Node, cursor uint64, change translate) {
+	if !c.chooseNode(nil, node) {
 		return
 	}
 	rest := make([]string, 0, len(args))
@@ -143,8 +142,7 @@ func (c *session) scanOn(args [][]byte, node *proxy.Node, cursor uint64, change 
 		}
 		rest = append(rest, string(a))
 	}
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	c.forward(resp.AppendCommand(nil, rest...), change)
 }
 

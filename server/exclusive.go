@@ -5,9 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"slices"
-	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
@@ -23,7 +20,7 @@ var (
 
 // borrow takes a connection of a server of the pool for this client alone, and kill
 // closes it. It reports false when the command has been answered with an error instead.
-func (c *session) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
+func (c *pooled) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 	c.out.Flush() // connecting may take long
 	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
@@ -39,7 +36,7 @@ func (c *session) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 }
 
 // notBorrowed is the reply to a command for which there was no connection.
-func (c *session) notBorrowed(n *proxy.Node, err error) []byte {
+func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
 	c.srv.stats.backendErrors.Add(1)
 	if refused, ok := errors.AsType[resp.Error](err); ok {
 		return resp.AppendError(nil, string(refused)) // as the server put it
@@ -59,14 +56,10 @@ func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	return proxy.UnreachableReply(n.Backend().Name(), err)
 }
 
-// slowAnswer is how long a server may take before it is looked whether the client is still
-// there, which costs as much as to ask.
-const slowAnswer = 50 * time.Millisecond
-
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
 // long as the pool's time-out allows, and the client is there. The client has left the
 // poller.
-func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
+func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
 	ctx, stop := c.attended(c.srv.opts.WriteTimeout)
 	defer stop()
 	if d := cmp.Or(c.timeout, c.pool.Options().Timeout); d > 0 {
@@ -77,54 +70,16 @@ func (c *session) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error
 	return x.Ask(ctx, n, commands)
 }
 
-// attended returns what ends when the client is gone, until stop is called. The client may have
-// closed only its sending side: then it has a while longer. It has left the poller.
-func (c *session) attended(while time.Duration) (ctx context.Context, stop func()) {
-	c.out.Flush() // what was answered before doesn't wait
-	// It may go on while the session drains.
-	ctx, over := context.WithCancelCause(context.WithoutCancel(c.ctx))
-	cancel := context.CancelFunc(func() { over(errGone) })
-	c.asking.Store(&cancel)
-	if c.out.failed() {
-		cancel() // killed meanwhile
-	}
-	var later *time.Timer
-	var unwatch func()
-	watches := make(chan struct{})
-	watch := time.AfterFunc(slowAnswer, func() {
-		defer close(watches)
-		_, unwatch = c.watchConn(func(err error) {
-			if !errors.Is(err, io.EOF) {
-				cancel()
-				return
-			}
-			later = time.AfterFunc(while, cancel)
-		})
-	})
-	return ctx, func() {
-		if !watch.Stop() {
-			<-watches
-			unwatch()
-			if later != nil {
-				later.Stop()
-			}
-		}
-		c.asking.Store(nil)
-		cancel()
-	}
-}
-
 // block runs a command that may wait for its keys, on a connection of its own, while
 // the client is looked after. The connection is closed when the client goes away, and
 // with it ends the waiting on the server.
-func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
+func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
 	place := &placement{node: n, pool: c.pool}
 	for _, k := range keys {
 		place.keys = append(place.keys, bytes.Clone(k))
 	}
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	protocol := c.protocol
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
 		reply := c.blocked(ctx, place, protocol, raw)
@@ -136,7 +91,7 @@ func (c *session) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	}})
 }
 
-func (c *session) blocked(ctx context.Context, place *placement, protocol resp.Protocol, raw []byte) []byte {
+func (c *pooled) blocked(ctx context.Context, place *placement, protocol resp.Protocol, raw []byte) []byte {
 	// When the client is gone the connection is closed; otherwise what it waits for is ended
 	// on the server, so that nothing is taken from there and then lost.
 	ended, end := context.WithCancelCause(ctx)
@@ -161,8 +116,8 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 			end(how)
 		}
 	})()
-	c.place.Store(place)
-	defer c.place.Store(nil)
+	c.waitsFor.Store(place)
+	defer c.waitsFor.Store(nil)
 	t := tries(place.node)
 	for {
 		x, err := t.borrow(ended, protocol)
@@ -190,7 +145,7 @@ func (c *session) blocked(ctx context.Context, place *placement, protocol resp.P
 }
 
 // afterBlock is the reply to a command that has waited on a server.
-func (c *session) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
+func (c *pooled) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
 	switch {
 	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !proxy.MayHaveRun(reply)):
 		return unblocked(context.Cause(ended), protocol)
@@ -232,36 +187,4 @@ type placement struct {
 	pool  *proxy.Pool
 	moved func()
 	seen  servers // when it was checked last; of the tick
-}
-
-// servers are those of a pool, as they were at one time. The zero value is no time.
-type servers struct {
-	pool    *proxy.Pool
-	changes uint64
-}
-
-// checkPlaces follows a change of the ring: who waits for keys that have another server
-// now waits in vain, and who subscribed to channels that have one hears nothing.
-func (s *Server) checkPlaces() {
-	pool := s.pool.Load()
-	now := servers{pool, pool.Changes()}
-	if s.poolConn != nil && pool.Slots() != nil && s.followed != now {
-		s.followed = now
-		s.poolConn.follow()
-	}
-	for _, c := range s.clients() {
-		if p := c.place.Load(); p != nil && p.seen != now {
-			p.seen = now
-			if p.pool == pool && pool.Slots() != nil {
-				continue // its server says so itself
-			}
-			if slices.ContainsFunc(p.keys, func(k []byte) bool { return pool.Pick(k) != p.node }) {
-				p.moved()
-			}
-		}
-		if sub := c.subscribed.Load(); sub != nil && !c.draining.Load() && sub.misplaced(now) {
-			s.opts.Logger.Warn("a subscriber is closed, so that it subscribes again: the servers of the pool have changed", "client", c.id)
-			c.drain(errMoved)
-		}
-	}
 }

@@ -29,9 +29,9 @@ type join struct {
 var joins = sync.Pool{New: func() any { return new(join) }}
 
 // newJoin returns a join of so many parts, whose reply has the next place.
-func (c *session) newJoin(how func(dst []byte, j *join) []byte, parts int) *join {
+func (c *pooled) newJoin(how func(dst []byte, j *join) []byte, parts int) *join {
 	j, _ := joins.Get().(*join)
-	j.out, j.how, j.tag, j.left = &c.out, how, c.tag(), parts
+	j.out, j.how, j.tag, j.left = &c.out, how, c.prepare(slot{}), parts
 	for range parts {
 		if n := len(j.replies); n < cap(j.replies) {
 			j.replies = j.replies[:n+1]
@@ -39,9 +39,6 @@ func (c *session) newJoin(how func(dst []byte, j *join) []byte, parts int) *join
 		} else {
 			j.replies = append(j.replies, nil)
 		}
-	}
-	if c.muted {
-		c.out.prepare(j.tag, slot{mute: true})
 	}
 	return j
 }
@@ -229,7 +226,7 @@ const maxIdleSplit = 256 << 10
 
 // fragment sends a command to the servers that have its keys: as it came if that is
 // one, or in parts; in a cluster with a part for each slot, which may be many for one node.
-func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
+func (c *pooled) fragment(k *keySpec, args [][]byte, raw []byte) {
 	step := k.fragments.step
 	if (len(args)-1)%step != 0 {
 		c.fail("ERR wrong number of arguments for '" + k.name + "' command")
@@ -261,8 +258,7 @@ func (c *session) fragment(k *keySpec, args [][]byte, raw []byte) {
 		c.toServer(k.name, k, s.parts[0].node, raw)
 		return
 	}
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	c.traffic.fragments.Add(uint64(len(s.parts)))
 	j := c.newJoin(k.fragments.how, len(s.parts))
 	if k.fragments.ordered {

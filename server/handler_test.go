@@ -123,7 +123,7 @@ func TestPanics(t *testing.T) {
 				panic(err)
 			}
 			cmd := wire.InfoCmd(keys)
-			c.rewrite(command.Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, _ redoubt.Reply) []byte { panic("translate") }})
+			c.carrier.script(nil, nil, command.Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, _ redoubt.Reply) []byte { panic("translate") }})
 		},
 	})
 	c, other := dial(), dial()

@@ -26,7 +26,7 @@ func (a *asker) Flush() {}
 
 // ask runs one command on the connection that all share.
 func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any, error) {
-	u, err := s.upstream(p)
+	u, err := s.target.upstream(p)
 	if err != nil {
 		return nil, err
 	}

@@ -2,26 +2,16 @@ package server
 
 import (
 	"bytes"
-	"strconv"
 
-	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func (c *session) ping(args [][]byte, raw []byte) {
-	if c.dedicated != nil || c.tx.active {
-		// Its answer depends on the connection's state.
-		c.commands[Passed]++
-		c.forward(raw, nil)
+// The commands below concern the connection of the client. A handler answers them here.
+
+func ping(c *session, args [][]byte, raw []byte) {
+	if c.carrier.carries(c.srv.lookup(args[0]), raw) {
 		return
 	}
-	if !c.srv.inPool() && c.local.session == nil {
-		// One server behind answers itself: CLIENT PAUSE holds the answer back, and it says that the
-		// server works. An engine is not paused, and a pool has many servers.
-		c.byControl(raw)
-		return
-	}
-	c.commands[Local]++
 	switch len(args) {
 	case 1:
 		c.reply([]byte("+PONG\r\n"))
@@ -33,59 +23,48 @@ func (c *session) ping(args [][]byte, raw []byte) {
 	}
 }
 
-func (c *session) echo(args [][]byte, raw []byte) {
-	if c.dedicated != nil || c.tx.active {
-		c.commands[Passed]++
-		c.forward(raw, nil)
-		return
+func echo(c *session, args [][]byte, raw []byte) {
+	if !c.carrier.carries(c.srv.lookup(args[0]), raw) {
+		c.scratch = resp.AppendBulk(c.scratch[:0], args[1])
+		c.reply(c.scratch)
 	}
-	c.commands[Local]++
-	c.scratch = resp.AppendBulk(c.scratch[:0], args[1])
-	c.reply(c.scratch)
 }
 
-// byControl sends a command on a connection without writes. The back end answers there even while
-// CLIENT PAUSE holds back writes elsewhere.
-func (c *session) byControl(raw []byte) {
-	c.commands[Passed]++
-	t := c.tag()
-	if c.muted {
-		c.out.prepare(t, slot{mute: true})
-	}
-	u, err := c.srv.control()
-	if err == nil {
-		err = u.Send(&c.out, t, 1, raw)
-	}
-	if err != nil {
-		c.unsent(t, err)
-		return
-	}
-	c.control = u
-}
-
-func (c *session) quitNow([][]byte, []byte) {
-	c.commands[Local]++
+func quit(c *session, _ [][]byte, _ []byte) {
 	c.ok()
 	c.quit = true
 }
 
 // reset brings the connection back to how it began.
-func (c *session) reset([][]byte, []byte) {
-	c.commands[Local]++
+func reset(c *session, _ [][]byte, _ []byte) {
 	if !c.settle() {
 		return
 	}
 	c.endTransaction()
-	c.undedicate()
+	c.carrier.reset()
 	if err := c.setProtocol(resp.RESP2); err != nil {
 		c.fail("ERR redoubt: " + err.Error())
 		return
 	}
-	c.replies, c.muted, c.elsewhere, c.readwrite = repliesOn, false, false, false
+	c.replies, c.muted = repliesOn, false
 	c.enter()
-	home := c.srv.opts.Backend.Database()
+	home := c.srv.target.database()
 	c.shown(func(a *about) { a.name, a.shownDB = "", home })
 	c.reply([]byte("+RESET\r\n"))
+}
+
+// setProtocol switches a client that has no commands in flight, and whose own
+// connection, if it has one, speaks the protocol already.
+func (c *session) setProtocol(p resp.Protocol) error {
+	if p == c.protocol {
+		return nil
+	}
+	if err := c.carrier.setProtocol(p); err != nil {
+		return err
+	}
+	c.protocol = p
+	c.shown(func(a *about) { a.shownProtocol = p })
+	return nil
 }
 
 const (
@@ -93,8 +72,7 @@ const (
 	noPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 )
 
-func (c *session) auth(args [][]byte, _ []byte) {
-	c.commands[Local]++
+func auth(c *session, args [][]byte, _ []byte) {
 	if c.tx.active {
 		c.refuseQueued("AUTH")
 		return
@@ -121,11 +99,11 @@ func (c *session) logIn(credentials [][]byte) bool {
 		return true
 	}
 	switch {
-	case open && !c.srv.inPool() && c.local.session == nil:
-		return c.logInBehind(credentials)
+	case open && c.srv.target.usersBehind():
+		return directOf(c).logIn(credentials)
 	case open && !byName:
 		c.fail(noPassword)
-	case byName && !c.srv.inPool() && c.local.session == nil:
+	case byName && c.srv.target.usersBehind():
 		// It says the same of every name, so nobody learns which users this server has.
 		c.fail(wrongPass + " redoubt: users of the back end count only where Redoubt itself asks for no password")
 	default:
@@ -134,45 +112,10 @@ func (c *session) logIn(credentials [][]byte) bool {
 	return false
 }
 
-// logInBehind makes the client a user of the back end, on a connection of its own, until RESET.
-//
-// Rejected: this where Redoubt has a password or users. A back end whose default user needs no
-// password takes any, and would so let everybody in here.
-func (c *session) logInBehind(credentials [][]byte) bool {
-	had := c.dedicated != nil
-	if !c.dedicate() {
-		return false
-	}
-	ok := false
-	c.forwardExpecting(resp.AppendCommand(nil, append([][]byte{[]byte("AUTH")}, credentials...)...), func(dst, raw []byte) []byte {
-		if ok = bytes.Equal(raw, okRaw); ok {
-			return dst
-		}
-		return append(dst, raw...)
-	}, proxy.Expect{})
-	switch {
-	case !c.settle():
-		return false
-	case ok:
-		c.shown(func(a *about) {
-			if a.behind = "default"; len(credentials) == 2 {
-				a.behind = string(credentials[0])
-			}
-		})
-		return true
-	}
-	c.srv.stats.authFailures.Add(1)
-	if !had {
-		c.undedicate()
-	}
-	return false
-}
-
 const helloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 
 // hello answers HELLO [protover [AUTH user password] [SETNAME name]].
-func (c *session) hello(args [][]byte, _ []byte) {
-	c.commands[Local]++
+func hello(c *session, args [][]byte, _ []byte) {
 	if c.tx.active {
 		c.refuseQueued("HELLO")
 		return
@@ -222,11 +165,11 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	}
 	who, err := c.srv.identify(c.ctx, protocol)
 	if err != nil {
-		c.unreachable(c.tag(), err)
+		c.unreachable(c.tag(), c.srv.target.name(), err)
 		return
 	}
-	own := c.dedicated != nil
-	if own && !c.helloDedicated(protocol, who) {
+	answered, ok := c.carrier.hello(protocol, who)
+	if !ok {
 		return
 	}
 	if err := c.setProtocol(protocol); err != nil {
@@ -236,23 +179,8 @@ func (c *session) hello(args [][]byte, _ []byte) {
 	if named {
 		c.setName(string(name))
 	}
-	if !own {
+	if !answered {
 		c.scratch = appendHello(c.scratch[:0], protocol, c.id, who)
 		c.reply(c.scratch)
 	}
-}
-
-// helloDedicated answers HELLO once the client's own connection speaks the
-// protocol. It reports false when the back end refused, as it does in RESP2
-// while there are subscriptions.
-func (c *session) helloDedicated(p resp.Protocol, who []any) (ok bool) {
-	raw := resp.AppendCommand(nil, "HELLO", strconv.Itoa(int(p)))
-	c.forwardExpecting(raw, func(dst, raw []byte) []byte {
-		if raw[0] == '-' {
-			return append(dst, raw...)
-		}
-		ok = true
-		return appendHello(dst, p, c.id, who)
-	}, proxy.Expect{Protocol: p})
-	return c.settle() && ok
 }

@@ -96,17 +96,16 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
-	if o.Pool != nil {
-		if o.Backend != nil || o.Client != nil || o.Sessions != nil {
-			errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))
+	switch {
+	case o.Pool == nil:
+		if o.Backend == nil {
+			errs = append(errs, errors.New("server: Backend is nil"))
 		}
-		o.Backend = o.Pool.Nodes()[0].Backend()
-	}
-	if o.Backend == nil {
-		errs = append(errs, errors.New("server: Backend is nil"))
-	}
-	if o.Client == nil && o.Pool == nil {
-		errs = append(errs, errors.New("server: Client is nil"))
+		if o.Client == nil {
+			errs = append(errs, errors.New("server: Client is nil"))
+		}
+	case o.Backend != nil, o.Client != nil, o.Sessions != nil:
+		errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))
 	}
 	if o.Username != "" && o.Password == "" {
 		errs = append(errs, errors.New("server: Username is set and Password is empty"))

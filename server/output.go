@@ -77,7 +77,7 @@ type output struct {
 	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
 	err       error  // why nothing can be written any more
-	hold
+	coalescing
 	timer
 }
 
@@ -458,6 +458,9 @@ func (o *output) failLocked(err error) {
 	o.conn.Drop()
 	o.changed.Broadcast()
 }
+
+// noDeadline has await wait for as long as it takes.
+var noDeadline time.Time
 
 // await waits until ok, which is called with mu held, or until the output has
 // failed, or until the deadline unless it is zero. It reports ok.

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"net"
 	"runtime"
-	"slices"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -36,8 +35,9 @@ import (
 //     for a lock, or takes its replies slowly, is given a goroutine of its own for
 //     good: see leave.
 type poller struct {
-	srv   *Server
-	turns *socket.Turns[*session]
+	srv    *Server
+	remote bool // commands are sent to servers; their replies are written by those who read them
+	turns  *socket.Turns[*session]
 
 	// role tells who leads. It is odd during a turn, and while replies are
 	// written, and only then the lead can be lost: whoever adds one ends the
@@ -64,8 +64,10 @@ type presence struct {
 	left   bool        // it goes on in a goroutine of its own when the turn is over
 	slowly atomic.Bool // it has to leave: see leaveSoon
 	more   bool        // the last turn did not take all
-	last   bool        // the client sends no more than what is there
-	state  atomic.Uint32
+	// unanswered is how many commands of the last turn have replies that wait for [session.answer].
+	unanswered int
+	last       bool // the client sends no more than what is there
+	state      atomic.Uint32
 }
 
 // The states of a session in a poller. Whoever makes it run owns it until it rests.
@@ -90,7 +92,7 @@ func (c *session) begin() bool {
 
 // startPollers starts pollers where there are such.
 func (s *Server) startPollers() {
-	if s.opts.Sessions == nil && !s.inPool() {
+	if !s.target.polled() {
 		return
 	}
 	// One does as much as one Redis. A second for two cores gained nothing beside
@@ -100,7 +102,7 @@ func (s *Server) startPollers() {
 		if err != nil {
 			break
 		}
-		s.pollers = append(s.pollers, &poller{srv: s, turns: turns, slow: slowCommands{seed: maphash.MakeSeed()}})
+		s.pollers = append(s.pollers, &poller{srv: s, remote: s.target.remote(), turns: turns, slow: slowCommands{seed: maphash.MakeSeed()}})
 	}
 	if len(s.pollers) == 0 {
 		return
@@ -176,11 +178,11 @@ func (p *poller) next() *session {
 
 // wait waits for the next turns. It reports false at the end.
 func (p *poller) wait() bool {
-	if p.turns.Behind() && p.srv.inPool() {
+	if p.turns.Behind() && p.remote {
 		runtime.Gosched() // to those who read the servers
 	}
 	err := p.turns.Wait()
-	if p.srv.inPool() {
+	if p.remote {
 		p.at = latency.Now()
 	}
 	return err == nil
@@ -202,7 +204,7 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 		c.end(err)
 	case leads:
 		p.answered = append(p.answered, c)
-		p.commands += c.span.n
+		p.commands += c.unanswered
 		if c.more {
 			p.turns.Again(c.id)
 		}
@@ -237,16 +239,8 @@ func (p *poller) answer() (leads bool) {
 	var unsaved []*session
 	for i, c := range batch {
 		batch[i] = nil
-		if p.srv.inPool() {
-			touched = c.addTouched(touched)
-			c.out.asked.Store(c.next)
-			c.out.askedAt(c.next, c.readAt)
-			c.out.Flush()
-			c.count()
-			p.rest(c, nil)
-			continue
-		}
-		if c.span.n > 0 && !c.local.session.Synced() {
+		var ready bool
+		if touched, ready = c.route.gather(touched); !ready {
 			unsaved = append(unsaved, c)
 			continue
 		}
@@ -270,19 +264,6 @@ func (p *poller) answer() (leads bool) {
 	}
 	p.spare, p.touched = batch[:0], touched[:0]
 	return true
-}
-
-// addTouched adds the upstreams that c has something to send to, which are
-// another's to flush from now on.
-func (c *session) addTouched(touched []*proxy.Upstream) []*proxy.Upstream {
-	for _, u := range c.touched {
-		if !slices.Contains(touched, u) {
-			touched = append(touched, u)
-		}
-	}
-	clear(c.touched)
-	c.touched, c.upstream = c.touched[:0], nil
-	return touched
 }
 
 // rest ends the ownership of a session. When something has come meanwhile it
@@ -346,9 +327,7 @@ func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
 	default:
 		over = true
 	}
-	if !c.here() {
-		c.sendSpan() // which copies it
-	}
+	c.unanswered = c.carrier.endTurn()
 	if lent || c.from == c.to {
 		c.keep(buf)
 	}
@@ -413,11 +392,11 @@ func (c *session) polled() bool { return c.poller != nil && !c.left }
 
 // slow is called when the client doesn't take its replies at once.
 func (c *session) slow() {
-	if !c.srv.inPool() {
-		c.leave() // its owner writes
+	if c.srv.target.remote() {
+		c.leaveSoon()
 		return
 	}
-	c.leaveSoon()
+	c.leave() // its owner writes
 }
 
 // leaveSoon has the session leave the poller once its turn is over. Any goroutine may call it.
@@ -440,7 +419,7 @@ func (c *session) goOn() {
 // end ends a session that the poller has.
 func (c *session) end(err error) {
 	c.poller.turns.Forget(c.id)
-	if c.srv.inPool() && (c.out.head.Load() != c.next || c.out.busy()) {
+	if c.srv.target.remote() && (c.out.head.Load() != c.next || c.out.busy()) {
 		c.leave() // others will write
 	}
 	c.answer()

@@ -18,8 +18,8 @@ import (
 // missed messages.
 type absences struct {
 	mu    sync.Mutex
-	of    map[*proxy.Node]map[*session]struct{} // clients whose subscription to the server is missing
-	usual map[*proxy.Node]time.Duration         // how long a server that was absent took to answer
+	of    map[*proxy.Node]map[*pooled]struct{} // clients whose subscription to the server is missing
+	usual map[*proxy.Node]time.Duration        // how long a server that was absent took to answer
 }
 
 const (
@@ -52,22 +52,22 @@ func (a *absences) absent(n *proxy.Node) bool {
 }
 
 // missed closes a client as soon as a server answers again.
-func (s *Server) missed(n *proxy.Node, c *session) {
-	a := &s.absences
+func (t *poolTarget) missed(n *proxy.Node, c *pooled) {
+	a := &t.absences
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of[n] == nil {
 		if a.of == nil {
-			a.of, a.usual = make(map[*proxy.Node]map[*session]struct{}), make(map[*proxy.Node]time.Duration)
+			a.of, a.usual = make(map[*proxy.Node]map[*pooled]struct{}), make(map[*proxy.Node]time.Duration)
 		}
-		a.of[n] = make(map[*session]struct{})
-		s.wg.Go(func() { s.awaitReturn(n) }) // c is counted in wg, so wg has not ended
+		a.of[n] = make(map[*pooled]struct{})
+		t.srv.wg.Go(func() { t.awaitReturn(n) }) // c is counted in wg, so wg has not ended
 	}
 	a.of[n][c] = struct{}{}
 }
 
 // forget removes a client that has ended its subscriptions.
-func (a *absences) forget(c *session) {
+func (a *absences) forget(c *pooled) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, clients := range a.of {
@@ -76,13 +76,13 @@ func (a *absences) forget(c *session) {
 }
 
 // awaitReturn probes a server until it answers or has no subscribers left.
-func (s *Server) awaitReturn(n *proxy.Node) {
-	a := &s.absences
+func (t *poolTarget) awaitReturn(n *proxy.Node) {
+	a := &t.absences
 	var answered time.Time
 	for {
-		took, err := s.probe(n)
+		took, err := t.probe(n)
 		if err == nil && took > confirmPatience/2 {
-			took, err = s.probe(n) // the first probe may have begun while the server was down
+			took, err = t.probe(n) // the first probe may have begun while the server was down
 		}
 		switch {
 		case err != nil:
@@ -98,10 +98,10 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		a.mu.Lock()
 		clients := a.of[n]
 		isBack := err == nil && (n.AllUp() || time.Since(answered) > sharedPatience)
-		over := isBack || len(clients) == 0 || s.ctx.Err() != nil || !slices.Contains(s.pool.Load().Nodes(), n)
+		over := isBack || len(clients) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
 		if over {
 			delete(a.of, n)
-			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(s.pool.Load().Nodes(), o) })
+			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(t.pool.Load().Nodes(), o) })
 		}
 		if err == nil && took > confirmPatience/2 {
 			a.usual[n] = took
@@ -109,21 +109,21 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		a.mu.Unlock()
 		if over {
 			for c := range clients {
-				s.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
+				t.srv.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
 				c.drain(errUnheard)
 			}
 			return
 		}
 		select {
 		case <-time.After(pause):
-		case <-s.ctx.Done():
+		case <-t.srv.ctx.Done():
 		}
 	}
 }
 
 // probe sends a server a PING on a new connection.
-func (s *Server) probe(n *proxy.Node) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, proxy.DefaultDialTimeout)
+func (t *poolTarget) probe(n *proxy.Node) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(t.srv.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
 	begun := time.Now()
 	l := &prober{answered: make(chan struct{}), gone: make(chan error, 1)}

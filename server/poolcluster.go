@@ -62,7 +62,7 @@ func sleep(ctx context.Context, pause time.Duration) {
 }
 
 // slotOf returns the slot of a key, and 0 where there are none.
-func (c *session) slotOf(key []byte) uint16 {
+func (c *pooled) slotOf(key []byte) uint16 {
 	if c.slots == nil {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (c *session) slotOf(key []byte) uint16 {
 
 // joinOf returns how the replies to a command of everywhere are joined. In a cluster a client
 // has each of its patterns and channels on one node, in front of servers on all of them.
-func (c *session) joinOf(name string) func(dst []byte, j *join) []byte {
+func (c *pooled) joinOf(name string) func(dst []byte, j *join) []byte {
 	switch {
 	case c.slots != nil && name == "pubsub numpat":
 		return joinSums
@@ -95,33 +95,6 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 	return len(s.parts) - 1
 }
 
-// sendWhole is send for a transaction, from MULTI to EXEC.
-func (c *session) sendWhole(e *execution, n int, commands []byte) error {
-	if c.lost {
-		return errGone
-	}
-	queued := uint64(n) //nolint:gosec // positive
-	apart := len(commands) > proxy.LargeCommand || c.crowdedOut() || c.upstream.Limited() || c.wary(queued, n-2)
-	if apart || c.apart != 0 {
-		if !c.inOrder(e.tag, apart) {
-			return errGone
-		}
-		if apart {
-			return c.sendInTurn(func(wait func() context.Context) error {
-				return c.aside(commands, queued, n-2).Whole().SendApart(wait, e, 0, n, commands)
-			})
-		}
-	}
-	if c.polled() {
-		err := c.upstream.Within(c.timeout).Whole().TrySend(e, 0, n, commands)
-		if !errors.Is(err, proxy.ErrBusy) {
-			return err
-		}
-		c.makeWay(err)
-	}
-	return c.upstream.Within(c.timeout).Whole().Send(e, 0, n, commands)
-}
-
 // redirects reports whether a reply of a node says that the slot is elsewhere.
 func redirects(n *proxy.Node, reply []byte) bool {
 	to, _ := n.Redirect(reply)
@@ -129,7 +102,7 @@ func redirects(n *proxy.Node, reply []byte) bool {
 }
 
 // watchElsewhere watches keys where the reply to WATCH says that they are, if it says so.
-func (c *session) watchElsewhere(raw, reply []byte) ([]byte, error) {
+func (c *pooled) watchElsewhere(raw, reply []byte) ([]byte, error) {
 	t := tries(c.watched.node)
 	for t.again(c.ctx, reply) {
 		at := c.watched.home
@@ -159,7 +132,7 @@ func (c *session) watchElsewhere(raw, reply []byte) ([]byte, error) {
 // tell sends a command about names to their servers, and waits until all have confirmed it or
 // failed. It returns the faults. In a cluster the shard channels of one command have one slot.
 func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
-	if family != proxy.Shards || s.c.srv.pool.Load().Slots() == nil {
+	if family != proxy.Shards || s.c.target.pool.Load().Slots() == nil {
 		return s.tellTogether(family, verb, at)
 	}
 	slots := make(map[uint16]map[string][]*proxy.Node)
@@ -200,7 +173,7 @@ func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at
 		return faults, node, err
 	}
 	failed := map[*proxy.Node]bool{node: true}
-	for _, other := range s.c.srv.pool.Load().Nodes() {
+	for _, other := range s.c.target.pool.Load().Nodes() {
 		if err == nil || failed[other] {
 			continue
 		}
@@ -219,7 +192,7 @@ func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at
 
 // misplacedAt is misplaced for one name. In a cluster any node will do for most.
 func (s *subscriptions) misplacedAt(family proxy.Subscription, name string, nodes []*proxy.Node) bool {
-	slots := s.c.srv.pool.Load().Slots()
+	slots := s.c.target.pool.Load().Slots()
 	if slots != nil && family != proxy.Shards && !aboutKeys(name) {
 		return !slices.Contains(slots.Nodes(), nodes[0])
 	}
@@ -231,7 +204,7 @@ const scanNodes = 1 << 12
 
 // scanCluster is scan in front of a cluster. A cursor has the number that a node keeps for
 // as long as this process knows it, since others come and go.
-func (c *session) scanCluster(args [][]byte) {
+func (c *pooled) scanCluster(args [][]byte) {
 	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
 	if err != nil {
 		c.fail("ERR invalid cursor")

@@ -16,7 +16,7 @@ import (
 // A poolConn is the Conn of the extension commands that wait: it runs commands on the
 // server of their keys, over the connections that all clients share.
 type poolConn struct {
-	s *Server
+	t *poolTarget
 
 	mu    sync.Mutex // guards wakes
 	wakes map[*wake]struct{}
@@ -56,12 +56,12 @@ func (p *poolConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Rep
 }
 
 // Node implements redoubt.Topology.
-func (p *poolConn) Node(key string) string { return p.s.pool.Load().Pick([]byte(key)).Name() }
+func (p *poolConn) Node(key string) string { return p.t.pool.Load().Pick([]byte(key)).Name() }
 
 // Primaries implements redoubt.Topology.
 func (p *poolConn) Primaries(context.Context) ([]redoubt.Conn, error) {
 	var conns []redoubt.Conn
-	for _, n := range p.s.pool.Load().Nodes() {
+	for _, n := range p.t.pool.Load().Nodes() {
 		conns = append(conns, nodeConn{n})
 	}
 	return conns, nil
@@ -69,7 +69,7 @@ func (p *poolConn) Primaries(context.Context) ([]redoubt.Conn, error) {
 
 // node returns the server of a command: any that answers, if it has no keys.
 func (p *poolConn) node(c redoubt.Cmd) nodeConn {
-	pool, key := p.s.pool.Load(), c.At
+	pool, key := p.t.pool.Load(), c.At
 	if len(c.Keys) > 0 {
 		key = c.Keys[0]
 	}

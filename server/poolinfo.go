@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// infoPooled answers INFO: what the pool is, and how its servers do.
-func (c *session) infoPooled(args [][]byte) {
+// info answers INFO: what the pool is, and how its servers do.
+func (c *pooled) info(args [][]byte) {
 	pool := c.pool
 	wanted := func(section string) bool {
 		return len(args) == 1 || slices.ContainsFunc(args[1:], func(a []byte) bool {
@@ -65,7 +65,7 @@ func (c *session) infoPooled(args [][]byte) {
 		return slices.ContainsFunc(args[1:], func(a []byte) bool { return bytes.EqualFold(a, []byte(section)) })
 	}
 	if named("hotkeys") && section("Hotkeys") {
-		c.srv.appendHotKeys(&b)
+		c.target.appendHotKeys(&b)
 	}
 	if slow := pool.Options().SlowLog; slow != nil && named("slowlog") && section("Slowlog") {
 		appendSlow(&b, slow)

@@ -36,7 +36,7 @@ func aboutKeys(channel string) bool { return strings.HasPrefix(channel, "__key")
 
 // subscriptions are all of one client.
 type subscriptions struct {
-	c     *session
+	c     *pooled
 	total atomic.Int64 // of channels, patterns and shards
 
 	mu    sync.Mutex
@@ -66,7 +66,7 @@ type subscriber struct {
 
 // at returns the servers of a channel or pattern now.
 func (s *subscriptions) at(family proxy.Subscription, name string) []*proxy.Node {
-	pool := s.c.srv.pool.Load()
+	pool := s.c.target.pool.Load()
 	if family != proxy.Shards && (pool.Slots() == nil || aboutKeys(name)) {
 		return pool.Nodes()
 	}
@@ -74,7 +74,7 @@ func (s *subscriptions) at(family proxy.Subscription, name string) []*proxy.Node
 }
 
 // subscription runs a command of pubsubFamilies.
-func (c *session) subscription(name string, args [][]byte) {
+func (c *pooled) subscription(name string, args [][]byte) {
 	family := pubsubFamilies[name]
 	switch {
 	case c.tx.active:
@@ -88,11 +88,9 @@ func (c *session) subscription(name string, args [][]byte) {
 	for _, a := range args[1:] {
 		names = append(names, string(a))
 	}
-	c.leave() // others write to it, too
-	if !c.settle() {
+	if !c.quiesce() {
 		return
 	}
-	c.out.Flush() // connecting may take long
 	s := c.subscribed.Load()
 	if s == nil {
 		s = &subscriptions{c: c, nodes: make(map[*proxy.Node]*subscriber)}
@@ -101,8 +99,7 @@ func (c *session) subscription(name string, args [][]byte) {
 		}
 		c.subscribed.Store(s)
 	}
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	if strings.Contains(name, "unsubscribe") {
 		s.remove(family, name, names)
 	} else {
@@ -132,7 +129,7 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 		s.holds, s.held, s.size = false, nil, 0
 	}()
 	if s.total.Load() == 0 {
-		pool := c.srv.pool.Load()
+		pool := c.target.pool.Load()
 		s.mu.Lock()
 		s.ring = servers{pool, pool.Changes()}
 		s.mu.Unlock()
@@ -145,7 +142,7 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 	}
 	faults := s.tell(family, verb, at)
 	node, err := fatal(at, faults)
-	if err != nil && c.srv.pool.Load().Slots() != nil {
+	if err != nil && c.target.pool.Load().Slots() != nil {
 		faults, node, err = s.tellElsewhere(family, verb, at, node, err)
 	}
 	if err != nil {
@@ -164,10 +161,10 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 		confirmations = s.appendConfirmation(confirmations, verb, family, &n)
 	}
 	if err := s.need(family, nil); err != nil {
-		c.Gone(err)
+		c.lostConnection(err)
 	}
 	for n := range faults {
-		c.srv.missed(n, c)
+		c.target.missed(n, c)
 	}
 }
 
@@ -195,7 +192,7 @@ func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.
 		switch {
 		case !sub.needed || sub.lost == nil:
 		case s.dispensable(sub):
-			s.c.srv.missed(sub.node, s.c)
+			s.c.target.missed(sub.node, s.c)
 		default:
 			lost = sub.lost
 		}
@@ -282,7 +279,7 @@ func (sub *subscriber) end() {
 }
 
 // endSubscriptions closes all connections that the client listens on.
-func (c *session) endSubscriptions() {
+func (c *pooled) endSubscriptions() {
 	s := c.subscribed.Load()
 	if s == nil {
 		return
@@ -290,7 +287,7 @@ func (c *session) endSubscriptions() {
 	for _, sub := range s.nodes {
 		sub.end()
 	}
-	c.srv.absences.forget(c)
+	c.target.absences.forget(c)
 	c.subscribed.Store(nil)
 	c.restricted = false
 }
@@ -386,9 +383,9 @@ func (sub *subscriber) Gone(err error) {
 	switch {
 	case !needed || sub.ended.Load():
 	case dispensable:
-		s.c.srv.missed(sub.node, s.c)
+		s.c.target.missed(sub.node, s.c)
 	default:
-		s.c.Gone(err)
+		s.c.lostConnection(err)
 	}
 }
 
@@ -416,7 +413,7 @@ func isMessage(raw []byte) bool {
 }
 
 // whileSubscribed answers what comes in RESP2 while messages may come.
-func (c *session) whileSubscribed(args [][]byte) {
+func (c *pooled) whileSubscribed(args [][]byte) {
 	if !bytes.EqualFold(args[0], []byte("ping")) || len(args) > 2 {
 		c.fail("ERR Can't execute '" + strings.ToLower(string(args[0])) +
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")

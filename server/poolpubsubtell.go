@@ -52,7 +52,7 @@ func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at 
 	}
 	likely, absent := make(map[*proxy.Node][]string), make(map[*proxy.Node][]string)
 	for n, names := range of {
-		if s.nodes[n] == nil && !o.alone[n] && s.c.srv.absences.absent(n) {
+		if s.nodes[n] == nil && !o.alone[n] && s.c.target.absences.absent(n) {
 			absent[n], o.faults[n] = names, fault{error: errAbsent}
 		} else {
 			likely[n] = names
@@ -86,7 +86,7 @@ func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached 
 		if o.alone[n] {
 			needed++
 		}
-		patience = max(patience, o.s.c.srv.absences.patience(n))
+		patience = max(patience, o.s.c.target.absences.patience(n))
 		go func() { all <- o.s.tellOne(ctx, n, sub, e, o.verb, names) }()
 	}
 	late := time.NewTimer(patience)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
-	"github.com/redoubt-go/redoubt/resp"
 )
 
 // braces is the hash tag that the keys of extension commands are made for.
@@ -16,87 +14,49 @@ const braces = "{}"
 // which a key in two places breaks.
 var unsafeWhenEjected = map[string]bool{"lock": true, "semaphore": true, "queue": true, "stock": true, "fence": true}
 
-// extensionPooled runs a command of the table on the server that has its keys.
-func (c *session) extensionPooled(h *handler, args [][]byte, raw []byte) {
+// extends reports whether an extension command may run here: the keys that it uses must have one
+// server, and stay there. A command that the servers have as a module goes to them.
+func (c *pooled) extends(h *handler, args [][]byte, raw []byte) bool {
 	e, o := h.command, c.pool.Options()
 	switch {
 	case o.Tag != braces:
 		c.reject("ERR redoubt: " + e.Name + " needs a pool with hash_tag: \"{}\", so that the keys which it uses have one server")
-		return
+		return false
 	case c.pool.Scatters():
 		c.reject("ERR redoubt: " + e.Name + " " + whereRandom)
-		return
+		return false
 	case o.Eject && unsafeWhenEjected[e.Group]:
 		c.reject("ERR redoubt: " + e.Name + " is refused where auto_eject_hosts is true: while a server is out of the ring, what it holds would be there twice")
-		return
+		return false
 	}
 	if fault := e.CheckArity(len(args)); fault != "" {
 		c.reject(fault)
-		return
+		return false
 	}
 	c.srv.stats.extension[h.index].Add(1)
-	if at := e.Keys(len(args)); e.Module && len(at) > 0 && c.srv.module(c.ctx) {
-		node := c.oneNode(at, args)
-		switch {
-		case node == nil:
-			c.severalServers(e.Name)
-		case c.tx.active && !c.settleOn(e.Name, node, args[at[0]]):
-		case c.tx.active:
-			c.queue(raw, nil)
-		default:
-			c.toServer(e.Name, nil, node, raw)
-		}
-		return
+	at := e.Keys(len(args))
+	if !e.Module || len(at) == 0 || !c.srv.module(c.ctx) {
+		return true
 	}
-	p := e.Plan(c.srv.env, args)
-	var more [][]byte
-	if inner := fenced(h, args); inner != nil && p.Err == "" {
-		k := lookupKeys(inner[0])
-		switch {
-		case k == nil:
-			c.reject(unknownInPool(inner))
-			return
-		case !k.takes(len(inner)):
-			c.reject("ERR wrong number of arguments for '" + k.name + "' command")
-			return
-		}
-		at, ok := k.positions(nil, inner)
-		if !ok || len(at) == 0 || notInPools[k.name] {
-			c.reject("ERR redoubt: " + e.Name + " runs a command that has a key, which " + strings.ToUpper(k.name) + " has not")
-			return
-		}
-		for _, i := range at {
-			more = append(more, inner[i])
-		}
+	node := c.oneNode(at, args)
+	switch {
+	case node == nil:
+		c.severalServers(e.Name)
+	case c.tx.active && !c.settleOn(e.Name, node, args[at[0]]):
+	case c.tx.active:
+		c.queue(raw, nil)
+	default:
+		c.toServer(e.Name, nil, node, raw)
 	}
-	c.planPooled(e.Name, p, more)
+	return false
 }
 
-// fenced returns the command in FENCE.DO as it will be run, or nil: that may have keys
-// which are not FENCE.DO's.
-func fenced(h *handler, args [][]byte) [][]byte {
-	if h.name != "fence.do" || len(args) < 5 {
-		return nil
-	}
-	return append(bytes.Fields(args[3]), args[4:]...)
-}
-
-// planPooled is run in front of a pool, with more keys than the plan says.
-func (c *session) planPooled(name string, p command.Plan, more [][]byte) {
-	if p.Wait != nil && !c.tx.active {
-		c.commands[Local]--
-		c.run(p)
-		return
-	}
-	if p.Wait != nil {
-		p = p.Instead()
-	}
-	if p.Err != "" {
-		if c.tx.active {
-			c.queueAnswer(resp.AppendError(nil, p.Err))
-			return
-		}
-		c.fail(p.Err)
+// script sends a script to the server that has its keys.
+func (c *pooled) script(h *handler, args [][]byte, p command.Plan) {
+	name := h.command.Name
+	more, refused := c.keysOfFenced(h, args)
+	if refused != "" {
+		c.reject(refused)
 		return
 	}
 	keys := make([][]byte, len(p.Cmd.Keys), len(p.Cmd.Keys)+len(more))
@@ -112,20 +72,45 @@ func (c *session) planPooled(name string, p command.Plan, more [][]byte) {
 	switch {
 	case node == nil:
 		c.severalServers(name)
-	case c.tx.active && !c.settleOn(name, node, keys[0]):
-	case c.tx.active || c.routeTo(nil, node):
-		c.commands[Local]--
-		c.run(p)
+	case c.tx.active:
+		if c.settleOn(name, node, keys[0]) {
+			c.as(Rewritten)
+			c.queueScript(p)
+		}
+	case c.chooseNode(nil, node):
+		c.as(Rewritten)
+		c.sender.script(p)
 	}
 }
 
-// poolClient returns the client that extension commands wait and take things back with,
-// or nil where they are refused.
-func poolClient(s *Server, o Options) (*redoubt.Client, error) {
-	if o.Pool.Options().Tag != braces {
-		return nil, nil //nolint:nilnil // there need not be one
+// keysOfFenced returns the keys of the command in FENCE.DO, or why it is refused.
+func (c *pooled) keysOfFenced(h *handler, args [][]byte) (keys [][]byte, refused string) {
+	inner := fenced(h, args)
+	if inner == nil {
+		return nil, ""
 	}
-	s.poolConn = &poolConn{s: s}
-	// The pool itself finds out which of its servers are down.
-	return redoubt.New(s.poolConn, redoubt.Options{DownAfter: -1})
+	k := lookupKeys(inner[0])
+	switch {
+	case k == nil:
+		return nil, unknownInPool(inner)
+	case !k.takes(len(inner)):
+		return nil, "ERR wrong number of arguments for '" + k.name + "' command"
+	}
+	at, ok := k.positions(nil, inner)
+	if !ok || len(at) == 0 || notInPools[k.name] {
+		return nil, "ERR redoubt: " + h.command.Name + " runs a command that has a key, which " + strings.ToUpper(k.name) + " has not"
+	}
+	for _, i := range at {
+		keys = append(keys, inner[i])
+	}
+	return keys, ""
+}
+
+// fenced returns the command in FENCE.DO as it will be run, or nil: that may have keys
+// which are not FENCE.DO's.
+func fenced(h *handler, args [][]byte) [][]byte {
+	if h.name != "fence.do" || len(args) < 5 {
+		return nil
+	}
+	return append(bytes.Fields(args[3]), args[4:]...)
 }

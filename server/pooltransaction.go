@@ -20,11 +20,10 @@ const maxTransaction = 16 << 20
 // elementBytes is what a command of a transaction takes beside its bytes.
 const elementBytes = 64
 
-// A pooledTransaction is what a client in front of a pool has queued.
-type pooledTransaction struct {
-	body    []byte // as on the wire
-	answers int    // bytes of answers made here
-	at      home
+// A keptTransaction is what a client in front of a pool has queued.
+type keptTransaction struct {
+	body []byte // as on the wire
+	at   home
 }
 
 // A home is the server of some keys, for as long as the servers are those that they were
@@ -37,10 +36,10 @@ type home struct {
 }
 
 // nowhere is a home for keys that are yet to come.
-func (c *session) nowhere() home { return home{pool: c.pool, digest: c.pool.Digest()} }
+func (c *pooled) nowhere() home { return home{pool: c.pool, digest: c.pool.Digest()} }
 
 // stands reports whether the client's keys have the servers that they had.
-func (h *home) stands(c *session) bool { return h.pool == c.pool && h.digest == c.pool.Digest() }
+func (h *home) stands(c *pooled) bool { return h.pool == c.pool && h.digest == c.pool.Digest() }
 
 // A watch is a connection on which keys are watched.
 type watch struct {
@@ -52,31 +51,31 @@ type watch struct {
 }
 
 // transact runs the commands that begin and end transactions.
-func (c *session) transact(name string, k *keySpec, args [][]byte, raw []byte) {
+func (c *pooled) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 	switch name {
 	case "multi":
 		if c.tx.active {
 			c.fail("ERR MULTI calls can not be nested")
 			return
 		}
-		c.tx = transaction{active: true, pooled: pooledTransaction{at: c.nowhere()}}
+		c.beginTransaction()
+		c.kept = keptTransaction{at: c.nowhere()}
 		if c.watched != nil && c.watched.stands(c) {
-			c.tx.pooled.at = c.watched.home
+			c.kept.at = c.watched.home
 		}
-		c.shown(func(a *about) { a.inTransaction = true })
 		c.ok()
 	case "exec":
-		c.execPooled()
+		c.exec()
 	case "discard":
 		if !c.tx.active {
 			c.fail("ERR DISCARD without MULTI")
 			return
 		}
-		c.endTransaction()
+		c.takeTransaction()
 		c.unwatch()
 		c.ok()
 	case "watch":
-		c.watchPooled(k, args, raw)
+		c.watchKeys(k, args, raw)
 	case "unwatch":
 		if c.tx.active {
 			c.queue(raw, nil)
@@ -90,18 +89,18 @@ func (c *session) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 // transactional are the commands of transact.
 var transactional = map[string]bool{"multi": true, "exec": true, "discard": true, "watch": true, "unwatch": true}
 
-// enqueue queues a command: it stays here until EXEC. Its keys have been looked at.
-func (c *session) enqueue(raw []byte, change translate) {
-	t := &c.tx.pooled
+// queue keeps a command here until EXEC. Its keys have been looked at.
+func (c *pooled) queue(raw []byte, change translate) {
+	t := &c.kept
 	switch {
 	case c.tx.broken:
 		c.reply(queued) // as Redis says, and nothing is kept
 		return
-	case len(t.body)+t.answers+len(raw) > maxTransaction:
+	case len(t.body)+c.tx.answers+len(raw) > maxTransaction:
 		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, which is what a pool keeps until EXEC")
 		c.forgetQueue()
 		return
-	case !c.queueHeld.Hold(len(t.body) + t.answers + len(raw) + elementBytes*len(c.tx.elements)):
+	case !c.keptHeld.Hold(len(t.body) + c.tx.answers + len(raw) + elementBytes*len(c.tx.elements)):
 		c.reject("ERR redoubt: " + errNoRoom.Error() + ": the command was not queued")
 		c.forgetQueue()
 		return
@@ -113,21 +112,23 @@ func (c *session) enqueue(raw []byte, change translate) {
 }
 
 // forgetQueue forgets what is queued, of a transaction that fails at EXEC.
-func (c *session) forgetQueue() {
-	c.tx.pooled.body, c.tx.elements = nil, nil
-	c.queueHeld.Hold(0)
+func (c *pooled) forgetQueue() {
+	c.kept.body, c.tx.elements = nil, nil
+	c.keptHeld.Hold(0)
 }
 
-// reject answers a command with an error, and a transaction in which it is fails at EXEC.
-func (c *session) reject(text string) {
-	c.tx.broken = c.tx.broken || c.tx.active
-	c.fail(text)
+// takeTransaction ends the transaction.
+func (c *pooled) takeTransaction() (transaction, keptTransaction) {
+	tx, kept := c.endTransaction(), c.kept
+	c.kept = keptTransaction{}
+	c.keptHeld.Hold(0)
+	return tx, kept
 }
 
 // settleOn makes node the server of the transaction, and reports false when it has
 // another.
-func (c *session) settleOn(name string, node *proxy.Node, key []byte) bool {
-	t := &c.tx.pooled
+func (c *pooled) settleOn(name string, node *proxy.Node, key []byte) bool {
+	t := &c.kept
 	switch stands := t.at.stands(c); {
 	case !stands && t.at.node != nil:
 		return true // EXEC says that they have changed
@@ -138,21 +139,21 @@ func (c *session) settleOn(name string, node *proxy.Node, key []byte) bool {
 		t.at.node, t.at.slot = node, c.slotOf(key)
 	}
 	if c.slots != nil && t.at.slot != c.slotOf(key) {
-		c.reject("CROSSSLOT redoubt: the keys of " + name + " have another slot of the cluster than those of the transaction before" + c.srv.tagHint())
+		c.reject("CROSSSLOT redoubt: the keys of " + name + " have another slot of the cluster than those of the transaction before" + c.target.tagHint())
 		return false
 	}
 	if c.slots == nil && t.at.node != node {
-		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than those of the transaction before" + c.srv.tagHint())
+		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than those of the transaction before" + c.target.tagHint())
 		return false
 	}
 	return true
 }
 
-// queuePooled queues a command of Redis in a transaction.
-func (c *session) queuePooled(k *keySpec, args [][]byte, raw []byte) {
+// queueKeyed queues a command of Redis in a transaction.
+func (c *pooled) queueKeyed(k *keySpec, args [][]byte, raw []byte) {
 	name := strings.ToUpper(k.name)
 	if k.name == "select" {
-		if n, ok := resp.ParseInt(args[1]); ok && n == int64(c.srv.opts.Backend.Database()) {
+		if n, ok := resp.ParseInt(args[1]); ok && n == int64(c.target.database()) {
 			c.queueAnswer(okRaw)
 			return
 		}
@@ -179,12 +180,12 @@ func (c *session) queuePooled(k *keySpec, args [][]byte, raw []byte) {
 
 const execMoved = "EXECABORT Transaction discarded because of: redoubt: the servers of the pool have changed"
 
-func (c *session) execPooled() {
+func (c *pooled) exec() {
 	if !c.tx.active {
 		c.fail("ERR EXEC without MULTI")
 		return
 	}
-	tx := c.endTransaction()
+	tx, kept := c.takeTransaction()
 	w := c.watched
 	switch {
 	case tx.broken:
@@ -195,44 +196,43 @@ func (c *session) execPooled() {
 		c.unwatch()
 		c.scratch = resp.AppendNullArray(c.scratch[:0], c.protocol)
 		c.reply(c.scratch)
-	case tx.pooled.at.node != nil && !tx.pooled.at.stands(c):
+	case kept.at.node != nil && !kept.at.stands(c):
 		c.fail(execMoved)
 	case w == nil && len(tx.elements) == 0:
 		c.reply([]byte("*0\r\n"))
 	default:
-		c.carryOut(w, tx)
+		c.carryOut(w, tx, kept)
 	}
 }
 
 // carryOut sends a transaction and hands on the reply to its EXEC.
-func (c *session) carryOut(w *watch, tx transaction) {
+func (c *pooled) carryOut(w *watch, tx transaction, kept keptTransaction) {
 	n := len(tx.elements) + 2
-	if len(tx.pooled.body) > maxRead {
+	if len(kept.body) > maxRead {
 		c.stepAside() // it will be copied
 	}
-	raw := slices.Concat(multiRaw, tx.pooled.body, execRaw)
-	c.commands[Local]--
-	c.commands[Passed]++
+	raw := slices.Concat(multiRaw, kept.body, execRaw)
+	c.as(Passed)
 	if w != nil {
 		c.carryOutWatched(w, tx, n, raw)
 		return
 	}
-	node := tx.pooled.at.node
+	node := kept.at.node
 	if node != nil && c.slots != nil {
-		node = c.slots.Of(tx.pooled.at.slot) // it may have moved since
+		node = c.slots.Of(kept.at.slot) // it may have moved since
 	}
-	if node != nil && !c.routeTo(nil, node) || node == nil && !c.routeToAny() {
+	if node != nil && !c.chooseNode(nil, node) || node == nil && !c.chooseAny() {
 		return
 	}
-	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
-	c.prepareMuted(e.tag)
-	if err := c.sendWhole(e, n, raw); err != nil {
-		c.unreachable(e.tag, err)
+	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
+	b := batch{to: e, n: n, commands: raw, whole: true}
+	if err := c.send(e.tag, c.wholeGoesApart(&b), &b); err != nil {
+		c.sender.unreachable(e.tag, err)
 	}
 }
 
 // carryOutWatched is carryOut on the connection on which keys are watched.
-func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
+func (c *pooled) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	if !c.settle() { // what came before must have run before
 		return
 	}
@@ -240,8 +240,7 @@ func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 		w.conn.Asking()
 	}
 	replies, err := c.ask(w.conn, n, raw)
-	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.tag()} //nolint:gosec // positive
-	c.prepareMuted(e.tag)
+	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
 	if err != nil {
 		c.endWatch()
 		e.Reply(e.last, unasked(w.node, replies, err))
@@ -263,13 +262,6 @@ func (c *session) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 		}
 		e.Reply(uint64(i), replies[:end]) //nolint:gosec // positive
 		replies = replies[end:]
-	}
-}
-
-// prepareMuted has the reply with this tag dropped if the client wants none.
-func (c *session) prepareMuted(tag uint64) {
-	if c.muted {
-		c.out.prepare(tag, slot{mute: true})
 	}
 }
 
@@ -332,8 +324,8 @@ func (e *execution) result(raw []byte) []byte {
 	return raw
 }
 
-// watchPooled watches keys on a connection of the client's own.
-func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
+// watchKeys watches keys on a connection of the client's own.
+func (c *pooled) watchKeys(k *keySpec, args [][]byte, raw []byte) {
 	if c.tx.active {
 		c.fail("ERR WATCH inside MULTI is not allowed")
 		return
@@ -355,11 +347,10 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.severalServers("WATCH, and those that are watched already,")
 		return
 	case w != nil && c.slots == nil && w.node != node:
-		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.srv.tagHint())
+		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.target.tagHint())
 		return
 	}
-	c.leave()        // what holds a connection waits for it
-	if !c.settle() { // what came before must have run before
+	if !c.quiesce() { // what came before must have run before
 		return
 	}
 	if c.watched == nil {
@@ -369,8 +360,7 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 		}
 		c.watched = &watch{home: h, conn: x}
 	}
-	c.commands[Local]--
-	c.commands[Passed]++
+	c.as(Passed)
 	reply, err := c.ask(c.watched.conn, 1, raw)
 	if c.slots != nil && w == nil && err == nil {
 		reply, err = c.watchElsewhere(raw, reply)
@@ -386,7 +376,7 @@ func (c *session) watchPooled(k *keySpec, args [][]byte, raw []byte) {
 }
 
 // unwatch gives the connection on which keys are watched back.
-func (c *session) unwatch() {
+func (c *pooled) unwatch() {
 	w := c.watched
 	if w == nil {
 		return
@@ -401,7 +391,7 @@ func (c *session) unwatch() {
 }
 
 // endWatch closes it instead.
-func (c *session) endWatch() {
+func (c *pooled) endWatch() {
 	if c.watched != nil {
 		c.watched.conn.Close()
 		c.watched = nil

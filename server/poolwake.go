@@ -34,15 +34,15 @@ const firstWake = confirmPatience
 
 // Subscribe implements redoubt.Subscriber.
 func (p *poolConn) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
-	place := func() *proxy.Node { return p.s.pool.Load().Pick([]byte(channel)) }
-	w := &wake{channel: channel, sharded: sharded && p.s.pool.Load().Slots() != nil, place: place, on: on, nodes: make(map[*proxy.Node]context.CancelFunc)}
+	place := func() *proxy.Node { return p.t.pool.Load().Pick([]byte(channel)) }
+	w := &wake{channel: channel, sharded: sharded && p.t.pool.Load().Slots() != nil, place: place, on: on, nodes: make(map[*proxy.Node]context.CancelFunc)}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	p.mu.Lock()
 	if p.wakes == nil {
 		p.wakes = make(map[*wake]struct{})
 	}
 	p.wakes[w] = struct{}{}
-	tried := w.follow(p.s.pool.Load())
+	tried := w.follow(p.t.pool.Load())
 	p.mu.Unlock()
 	stop = func() {
 		p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *poolConn) follow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w := range p.wakes {
-		w.follow(p.s.pool.Load())
+		w.follow(p.t.pool.Load())
 	}
 }
 

@@ -75,7 +75,7 @@ func TestRightsAreRedis(t *testing.T) {
 			}
 		}
 		said, _ := pipe.Exec(t.Context())
-		c := &session{pooled: pooled{rights: user}}
+		c := &pooled{session: &session{rights: user}}
 		for i, args := range tried {
 			there, err := said[i].(*redis.Cmd).Text()
 			if err != nil {

@@ -13,10 +13,6 @@ import (
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/socket"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/proxy/hotkeys"
-	"github.com/redoubt-go/redoubt/proxy/outage"
-	"github.com/redoubt-go/redoubt/resp"
 )
 
 // ErrClosed is returned by [Server.Serve] and [Server.Listen] after
@@ -37,21 +33,9 @@ type Server struct {
 	initials [maxName + 1]uint32
 	stats    counters
 
-	users    atomic.Pointer[users]
-	pool     atomic.Pointer[proxy.Pool] // nil: there is one back end
-	hot      *hotkeys.Sketch            // of the pool
-	holder   holder                     // of replies, in front of a pool
-	followed servers                    // by poolConn; of the tick
-	changed  chan struct{}              // the pool is another
-	absences absences                   // of its servers
-	poolConn *poolConn                  // what extension commands wait with in front of a pool; may be nil
-
-	backend *outage.Watch // tells when it is lost
-	// upstreams are shared by all clients that have no state: for RESP2 and
-	// RESP3.
-	upstreams [2]lazyUpstream
-	// controls carries what the back end answers however long it holds back others' commands.
-	controls lazyUpstream
+	users   atomic.Pointer[users]
+	target  target
+	changed chan struct{} // the target wants a tick now
 
 	lastID atomic.Uint64
 	clock  atomic.Int64 // Unix ms, kept by tick
@@ -82,14 +66,6 @@ type Server struct {
 	identity   [2][]any // the back end's last answer to HELLO, in RESP2 and RESP3
 }
 
-// A lazyUpstream connects when it is first used.
-type lazyUpstream struct {
-	mu   sync.Mutex
-	conn atomic.Pointer[proxy.Upstream]
-}
-
-func (l *lazyUpstream) get() *proxy.Upstream { return l.conn.Load() }
-
 // New returns a Server that begins to connect to its back end. It listens
 // nowhere yet. Close or Shutdown ends it.
 func New(opts Options) (*Server, error) {
@@ -101,85 +77,41 @@ func New(opts Options) (*Server, error) {
 		opts: opts, table: command.All(),
 		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session), changed: make(chan struct{}, 1),
 	}
-	s.pool.Store(opts.Pool)
-	s.hot = hotkeys.New(time.Now())
 	u, err := opts.makeUsers()
 	if err != nil {
 		return nil, err
 	}
 	s.users.Store(u)
-	if err := s.makeEnv(); err != nil {
-		return nil, err
-	}
 	s.stats.extension = make([]atomic.Uint64, len(s.table))
-	s.handlers = s.makeHandlers()
-	s.initials = initials(s.handlers)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
-	if !s.inPool() {
-		s.backend = outage.NewWatch(opts.Backend.Name(), outage.Log(opts.Logger))
-		if _, err := s.upstream(resp.RESP2); err != nil {
-			return nil, err
-		}
+	if err := s.open(); err != nil {
+		s.cancel()
+		return nil, err
 	}
+	s.handlers = s.makeHandlers()
+	s.initials = initials(s.handlers)
 	s.startPollers()
 	s.wg.Add(1)
 	go s.tick()
 	return s, nil
 }
 
-// makeEnv makes what extension commands work with. It stays nil in front of a pool
+// open makes the target, and what extension commands work with: that stays nil in front of a pool
 // where they are refused.
-func (s *Server) makeEnv() (err error) {
-	client := s.opts.Client
-	if s.inPool() {
-		if client, err = poolClient(s, s.opts); err != nil || client == nil {
-			return err
+func (s *Server) open() (err error) {
+	if s.opts.Pool == nil {
+		if s.env, err = command.NewEnv(s.opts.Client); err == nil {
+			s.target, err = newBackendTarget(s)
 		}
-		s.opts.Client = client
+		return err
 	}
-	s.env, err = command.NewEnv(client)
+	t := newPoolTarget(s, s.opts.Pool)
+	s.target = t
+	if s.opts.Client, err = t.client(); err == nil && s.opts.Client != nil {
+		s.env, err = command.NewEnv(s.opts.Client)
+	}
 	return err
-}
-
-// upstream returns the shared connection for a protocol.
-func (s *Server) upstream(p resp.Protocol) (*proxy.Upstream, error) {
-	if pool := s.pool.Load(); pool != nil {
-		return pool.Any(p)
-	}
-	opts := s.proxyOptions(p)
-	opts.Watch = s.backend
-	return s.connected(&s.upstreams[p-resp.RESP2], opts)
-}
-
-// control returns the connection for commands that must not wait behind those of others. There is
-// none in front of a pool.
-func (s *Server) control() (*proxy.Upstream, error) {
-	return s.connected(&s.controls, proxy.Options{Backend: s.opts.Backend, Protocol: resp.RESP2})
-}
-
-func (s *Server) connected(l *lazyUpstream, opts proxy.Options) (*proxy.Upstream, error) {
-	if u := l.get(); u != nil {
-		return u, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if u := l.get(); u != nil {
-		return u, nil
-	}
-	if s.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
-	u, err := proxy.NewUpstream(opts)
-	if err != nil {
-		return nil, err
-	}
-	l.conn.Store(u)
-	return u, nil
-}
-
-func (s *Server) proxyOptions(p resp.Protocol) proxy.Options {
-	return proxy.Options{Backend: s.opts.Backend, Protocol: p, Scripts: command.Scripts(), AskLimits: s.opts.Sessions == nil}
 }
 
 // Listen opens a listener for [Server.Serve]: network is tcp, with an address
@@ -362,12 +294,10 @@ func (s *Server) tick() {
 		case <-s.ctx.Done():
 			return
 		case <-s.changed:
-			s.checkPlaces()
+			s.target.tick()
 		case now := <-t.C:
 			s.clock.Store(now.UnixMilli())
-			if s.inPool() {
-				s.checkPlaces()
-			}
+			s.target.tick()
 			for _, c := range s.clients() {
 				if s.opts.IdleTimeout > 0 {
 					c.closeIfIdle(now)
@@ -416,22 +346,10 @@ func (s *Server) Close() error {
 	}
 	// Before the sessions have ended: one may be sending, to a back end that
 	// takes nothing.
-	for _, l := range []*lazyUpstream{&s.upstreams[0], &s.upstreams[1], &s.controls} {
-		l.mu.Lock() // a client that is just beginning to use it
-		u := l.get()
-		l.mu.Unlock()
-		if u != nil {
-			_ = u.Close()
-		}
-	}
-	if pool := s.pool.Load(); pool != nil {
-		_ = pool.Close()
-	}
+	s.target.disconnect()
 	s.wg.Wait()
 	s.endPollers()
-	if s.inPool() && s.opts.Client != nil {
-		_ = s.opts.Client.Close()
-	}
+	s.target.close()
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/budget"
-	"github.com/redoubt-go/redoubt/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/proxy/latency"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -33,45 +31,34 @@ type session struct {
 	born   time.Time
 
 	// Of the goroutine that reads.
-	buf       []byte
-	from, to  int
-	has       budget.Part // of buf, while it is the session's own
-	scanner   resp.CommandScanner
-	sampler   hotkeys.Sampler
-	next      uint64 // the tag of the next command
-	protocol  resp.Protocol
-	authed    bool
-	replies   replyMode
-	muted     bool // the command at hand gets no reply
-	quit      bool // close after the replies so far
-	broken    bool // the client has broken the protocol
-	upstream  *proxy.Upstream
-	control   *proxy.Upstream // it has something of this client's to send
-	dedicated *proxy.Dedicated
-	scripted  uint64 // on a dedicated connection: no reply yet to the script with tag scripted-1
-	apart     uint64 // a command with a lower tag went apart, and may not have its reply; 0: none
-	heavy     bool   // the replies to the client are large
-	lost      bool   // the client went while a command waited for its turn: nothing more is sent
-	elsewhere bool   // another database than the back end's own is selected; settle before reading it
-	tx        transaction
-	queueHeld budget.Part // of tx, in front of a pool
-	capture   *[]byte     // replies made here go there instead
-	scratch   []byte
-	commands  [kinds]uint64 // not yet in traffic
-	local     local
-	filled    bool // the last read took all that there was room for
-	readAt    latency.Time
-	presence
-	pooled
-
-	// span is commands that pass through: they lie one behind the other in buf,
-	// or have been run here.
-	span struct {
-		from, to int
-		tag      uint64
-		n        int
-		apart    bool
+	buf      []byte
+	from, to int
+	has      budget.Part // of buf, while it is the session's own
+	scanner  resp.CommandScanner
+	next     uint64 // the tag of the next command
+	protocol resp.Protocol
+	authed   bool
+	replies  replyMode
+	muted    bool      // the command at hand gets no reply
+	quit     bool      // close after the replies so far
+	broken   bool      // the client has broken the protocol
+	heavy    bool      // the replies to the client are large
+	rights   *acl.User // nil: the client may do all
+	route    route     // never changes
+	carrier  carrier   // route, or the connection of the client's own
+	tx       transaction
+	capture  *[]byte // replies made here go there instead
+	scratch  []byte
+	kind     Kind          // of the command at hand, so far
+	commands [kinds]uint64 // not yet in traffic
+	filled   bool          // the last read took all that there was room for
+	readAt   latency.Time
+	known    struct { // the last command that was looked up, which the next mostly is
+		name [maxName]byte
+		n    int
+		spec *keySpec
 	}
+	presence
 
 	// Of everybody.
 	share    budget.Share
@@ -79,16 +66,12 @@ type session struct {
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent     atomic.Uint64 // next, as others may see it
 	draining atomic.Bool
-	killed   atomic.Bool // nothing more is to be run
-	detached atomic.Bool // the dedicated connection is closed on purpose
-	hanging  atomic.Bool // a command that waits on the back end is to be ended: see hangUp
-	own      atomic.Pointer[proxy.Dedicated]
-	waiting  atomic.Pointer[waiting]     // nil: no handler waits
-	command  atomic.Pointer[acl.Command] // the last, as far as it is known; see note
-	tracked  atomic.Pointer[tracked]     // nil: CLIENT TRACKING is off; settle before reading it
-	inbox    inbox
-	waited   bool       // at the last tick, whose it is
-	mu       sync.Mutex // guards what CLIENT LIST shows
+	killed   atomic.Bool                        // nothing more is to be run
+	asking   atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
+	waiting  atomic.Pointer[waiting]            // nil: no handler waits
+	command  atomic.Pointer[acl.Command]        // the last, as far as it is known; see note
+	waited   bool                               // at the last tick, whose it is
+	mu       sync.Mutex                         // guards what CLIENT LIST shows
 	about
 }
 
@@ -121,30 +104,20 @@ const (
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2}
-	c.upstream, c.pool = s.upstreams[0].get(), s.pool.Load()
-	if c.pool != nil {
-		c.slots = c.pool.Slots()
-	}
-	c.shownProtocol, c.shownDB = resp.RESP2, s.opts.Backend.Database()
+	c.shownProtocol, c.shownDB = resp.RESP2, s.target.database()
 	c.scanner.Limits = s.opts.Limits
 	c.enter()
 	c.connect(conn)
 	c.out.client = conn.RemoteAddr()
 	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
-	if pool := s.pool.Load(); pool != nil && (c.slots != nil || len(pool.Nodes()) > 1) {
-		c.out.holder = &s.holder
-	}
-	if s.inPool() {
-		c.out.to = &s.stats.latency[c.id%latencyShards]
-	}
 	c.share.Join(s.opts.Budget, c.shed)
 	c.has.Of(&c.share)
 	c.out.share.Of(&c.share)
-	c.queueHeld.Of(&c.share)
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	c.openLocal(c.conn)
+	c.route = s.target.open(c, c.conn)
+	c.carrier = c.route
 	c.active.Store(s.clock.Load())
 	return c
 }
@@ -179,9 +152,7 @@ func (c *session) close(err error) {
 	c.cancel(err)
 	// The client first: it gets no error for what its end ends.
 	c.out.fail(cmp.Or(err, errGone))
-	c.undedicate()
-	c.closeInbox()
-	c.closeLocal()
+	c.route.close()
 }
 
 func (c *session) loop() error {
@@ -205,7 +176,6 @@ func (c *session) loop() error {
 
 // answer lets the replies so far leave.
 func (c *session) answer() {
-	c.sendSpan()
 	c.flush()
 	c.count()
 }
@@ -217,7 +187,7 @@ func (c *session) finish(err error) {
 	if gone && !errors.Is(err, io.EOF) {
 		return
 	}
-	if gone && c.dedicated != nil {
+	if gone && c.carrier.occupies() {
 		// It may have closed only its sending side. But what occupies a
 		// connection of its own, like BLPOP, ends with the client.
 		patience = 100 * time.Millisecond
@@ -229,7 +199,7 @@ func (c *session) finish(err error) {
 	c.flush()
 	c.out.end(c.next)
 	if errors.Is(err, ErrClosed) {
-		c.hangUp()
+		c.carrier.hangUp()
 	}
 	c.out.await(deadline, func() bool {
 		return (c.out.head.Load() == c.next || c.out.hungUp) && len(c.out.buf) == 0 && !c.out.writing
@@ -242,7 +212,7 @@ func (c *session) process() bool {
 	for c.from < c.to && !c.killed.Load() {
 		n, err := c.scanner.Next(c.buf[c.from:c.to])
 		if err != nil {
-			c.sendSpan()
+			c.carrier.sendSpan()
 			c.broke()
 			c.fail("ERR " + err.Error())
 			return false
@@ -252,7 +222,7 @@ func (c *session) process() bool {
 		}
 		args := c.scanner.Args()
 		if len(args) == 0 {
-			c.sendSpan()
+			c.carrier.sendSpan()
 			c.from += n
 			continue
 		}
@@ -262,7 +232,7 @@ func (c *session) process() bool {
 		if c.from+n == c.to { // who asks about the client meanwhile sees the last
 			c.note(args)
 		}
-		c.dispatch(args, c.buf[c.from:c.from+n])
+		c.carrier.dispatch(args, c.buf[c.from:c.from+n])
 		c.from += n
 		if c.quit {
 			return false
@@ -284,7 +254,6 @@ func (c *session) reserve() bool {
 	if typical > smallReply {
 		if c.out.crowded() {
 			c.leave()
-			c.sendSpan()
 			c.flush()
 			if !c.relax() {
 				return false
@@ -299,7 +268,6 @@ func (c *session) reserve() bool {
 		return true
 	}
 	c.leave() // it would have to wait again and again
-	c.sendSpan()
 	c.flush()
 	// Down to half, so that the next commands leave together again.
 	low := most / 2
@@ -313,7 +281,7 @@ func (c *session) relax() bool {
 
 // settle waits until every command so far has its reply.
 func (c *session) settle() bool {
-	c.sendSpan()
+	c.carrier.sendSpan()
 	if c.out.head.Load() == c.next {
 		return true
 	}
@@ -329,10 +297,22 @@ func (c *session) awaitReplies(enough func() bool) bool {
 		return false
 	}
 	if !enough() {
-		c.hangUp()
+		c.carrier.hangUp()
 		c.quit = !c.out.await(noDeadline, func() bool { return enough() || c.out.hungUp }) || !enough()
 		return !c.quit
 	}
+	return true
+}
+
+// quiesce readies the session for what may take long, or leaves state in a connection: the session
+// leaves its poller, all commands so far have their replies, and these may leave. It reports false
+// when the client is gone.
+func (c *session) quiesce() bool {
+	c.leave()
+	if !c.settle() {
+		return false
+	}
+	c.out.Flush()
 	return true
 }
 
@@ -340,53 +320,13 @@ func (c *session) awaitReplies(enough func() bool) bool {
 func (c *session) flush() {
 	c.out.asked.Store(c.next)
 	c.out.askedAt(c.next, c.readAt)
-	if c.control != nil {
-		c.control.Flush()
-		c.control = nil
-	}
-	switch {
-	case c.dedicated != nil:
-		c.dedicated.Flush()
-	case c.srv.inPool():
-		c.flushNodes()
-	case !c.here():
-		c.upstream.Flush()
-	}
+	c.carrier.flush()
 	c.out.Flush()
 }
 
-// sendSpan sends the commands that pass through and have not been sent yet.
-func (c *session) sendSpan() {
-	if c.span.n == 0 {
-		return
-	}
-	n := c.span.n
-	c.span.n = 0
-	if c.here() {
-		c.deliver(c.span.tag, n)
-		return
-	}
-	commands := c.buf[c.span.from:c.span.to]
-	var err error
-	if c.dedicated != nil {
-		err = c.dedicated.Send(c.span.tag, n, commands)
-	} else {
-		err = c.send(c.span.tag, c.span.apart, &c.out, c.span.tag, n, commands)
-	}
-	if err != nil {
-		for i := range n {
-			c.unreachable(c.span.tag+uint64(i), err) //nolint:gosec // positive
-		}
-	}
-}
-
-// unreachable answers a command that could not be sent.
-func (c *session) unreachable(tag uint64, cause error) {
+// unreachable answers a command that could not be sent to the back end of this name.
+func (c *session) unreachable(tag uint64, name string, cause error) {
 	c.srv.stats.backendErrors.Add(1)
-	name := c.srv.opts.Backend.Name()
-	if c.srv.inPool() && c.upstream != nil {
-		name = c.upstream.Name()
-	}
 	c.out.Reply(tag, proxy.UnreachableReply(name, cause))
 }
 
@@ -401,36 +341,17 @@ func (c *session) count() {
 	}
 }
 
-// Reply, Flush and Push are the output's; a dedicated connection calls them.
-
-// Reply implements proxy.Listener.
-func (c *session) Reply(tag uint64, raw []byte) bool { return c.out.Reply(tag, raw) }
-
-// Count implements proxy.Counted.
-func (c *session) Count(n int) bool { return c.out.Count(n) }
-
-// Account implements proxy.Accountant.
-func (c *session) Account() (hold func(bytes int) bool) {
+// account counts memory of the session: see [proxy.Accountant].
+func (c *session) account() (hold func(bytes int) bool) {
 	part := new(budget.Part)
 	part.Of(&c.share)
 	return part.Hold
 }
 
-// Flush implements proxy.Listener.
-func (c *session) Flush() { c.out.Flush() }
-
-// Push implements proxy.Listener.
-func (c *session) Push(raw []byte) bool {
-	if bytes.HasPrefix(raw, redirBroken) {
-		raw = c.withOwnID(raw)
-	}
-	return c.out.Push(raw)
-}
-
-// Gone implements proxy.Listener. The state that the connection held is lost,
-// so the client is closed, once it has the replies to what was in flight.
-func (c *session) Gone(err error) {
-	if c.detached.Load() || c.ctx.Err() != nil {
+// lostConnection ends the session because a connection was lost that held state of the client's. The
+// client gets the replies to what was in flight first.
+func (c *session) lostConnection(err error) {
+	if c.ctx.Err() != nil {
 		return
 	}
 	c.srv.opts.Logger.Warn("a client's own connection to the back end was lost", "client", c.id, "error", err)
@@ -444,9 +365,7 @@ func (c *session) kill(cause error) {
 	c.killed.Store(true)
 	c.cancel(cause)
 	c.out.fail(cause)
-	if d := c.own.Load(); d != nil {
-		d.Close() // the session may be sending, to a back end that takes nothing
-	}
+	c.route.kill()
 	if cancel := c.asking.Load(); cancel != nil {
 		(*cancel)()
 	}
@@ -462,11 +381,8 @@ func (c *session) drain(cause error) {
 
 // listening reports whether messages may come unasked.
 func (c *session) listening() bool {
-	if s := c.subscribed.Load(); s != nil && s.total.Load() > 0 {
-		return true
-	}
-	d := c.own.Load()
-	return d != nil && (c.tracked.Load() != nil || d.Listening()) || c.inbox.d.Load() != nil
+	h := c.route.holdings()
+	return h.listening()
 }
 
 // closeIfIdle is called at every tick. A client that waits is not idle: once it

@@ -14,7 +14,7 @@ import (
 
 // slowlog answers SLOWLOG in front of a pool: what the servers of the ring have in
 // theirs, the latest first. Ids are those of the servers.
-func (c *session) slowlog(args [][]byte, raw []byte) {
+func (c *pooled) slowlog(args [][]byte, raw []byte) {
 	sub := strings.ToLower(string(args[1]))
 	switch {
 	case sub == "get" && len(args) <= 3:

@@ -60,6 +60,19 @@ func (t *traffic) add(other *traffic) {
 	t.bytesOut.Add(other.bytesOut.Load())
 }
 
+// countLocal counts the command at hand as answered here, until as says otherwise.
+func (c *session) countLocal() {
+	c.kind = Local
+	c.commands[Local]++
+}
+
+// as changes how the command at hand counts.
+func (c *session) as(k Kind) {
+	c.commands[c.kind]--
+	c.kind = k
+	c.commands[k]++
+}
+
 // broke notes that the client has broken the protocol.
 func (c *session) broke() {
 	c.srv.stats.protocolErrors.Add(1)
@@ -153,10 +166,6 @@ func (s *Server) Stats() Stats {
 	}
 	st.Fragments = sum.fragments.Load()
 	st.BytesIn, st.BytesOut = sum.bytesIn.Load(), sum.bytesOut.Load()
-	for i := range s.upstreams {
-		if u := s.upstreams[i].get(); u != nil {
-			st.Upstreams = append(st.Upstreams, UpstreamStats{Protocol: resp.RESP2 + resp.Protocol(i), Stats: u.Stats()}) //nolint:gosec // 0 or 1
-		}
-	}
+	st.Upstreams = s.target.stats()
 	return st
 }

@@ -31,7 +31,7 @@ func parseTwemproxy(text string) map[string][2]int {
 
 // strictly closes the client without a reply, as twemproxy does, when it sent what
 // that doesn't take. It reports whether it did. Replies to what came before still leave.
-func (c *session) strictly(k *keySpec, args [][]byte) bool {
+func (c *pooled) strictly(k *keySpec, args [][]byte) bool {
 	if k != nil && !c.scanner.Inline() {
 		n, ok := twemproxy[k.name]
 		given := len(args) - 1
@@ -40,7 +40,7 @@ func (c *session) strictly(k *keySpec, args [][]byte) bool {
 		}
 	}
 	c.sendSpan()
-	c.commands[Local]++
+	c.countLocal()
 	c.broke()
 	c.quit = true
 	return true

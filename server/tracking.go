@@ -44,16 +44,9 @@ func (t *tracked) broken() bool { return t != nil && t.target != nil && t.target
 // noClient is the id of no client of any back end.
 const noClient = math.MaxInt64
 
-// tracking answers CLIENT TRACKING. The back end checks the options; ids become its own.
-func (c *session) tracking(args [][]byte, raw []byte) {
+// track answers CLIENT TRACKING. The back end checks the options; ids become its own.
+func (d *dedicated) track(args [][]byte, raw []byte) {
 	on := bytes.EqualFold(args[2], []byte("ON"))
-	if c.dedicated == nil && bytes.EqualFold(args[2], []byte("OFF")) && len(args) == 3 {
-		c.ok()
-		return
-	}
-	if !c.dedicate() {
-		return
-	}
 	t := &tracked{}
 	told := slices.Clone(args)
 	for i := 3; i < len(args); i++ {
@@ -68,13 +61,13 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 			if !ok {
 				continue
 			}
-			t.inbox, t.target = noClient, c.srv.client(id)
+			t.inbox, t.target = noClient, d.srv.client(id)
 			if t.target != nil {
 				var err error
-				if t.inbox, err = t.target.openInbox(c.ctx); errors.Is(err, errGone) {
+				if t.inbox, err = directOf(t.target).openInbox(d.ctx); errors.Is(err, errGone) {
 					t.inbox = noClient
 				} else if err != nil {
-					c.refused(err)
+					d.refused(err)
 					return
 				}
 			}
@@ -82,13 +75,13 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 			raw = resp.AppendCommand(nil, told...)
 		}
 	}
-	c.forward(raw, func(dst, raw []byte) []byte {
+	d.forward(raw, func(dst, raw []byte) []byte {
 		switch {
 		case !bytes.Equal(raw, okRaw):
 		case on:
-			c.tracked.Store(t)
+			d.tracked.Store(t)
 		default:
-			c.tracked.Store(nil)
+			d.tracked.Store(nil)
 		}
 		return append(dst, raw...)
 	})
@@ -96,12 +89,12 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 
 // ownRedirect is the reply to CLIENT GETREDIR and TRACKINGINFO. It replaces the id of an inbox by the
 // id of the client that owns the inbox.
-func (c *session) ownRedirect(dst, raw []byte) []byte {
-	return append(dst, c.withOwnID(raw)...)
+func (d *dedicated) ownRedirect(dst, raw []byte) []byte {
+	return append(dst, d.withOwnID(raw)...)
 }
 
-func (c *session) withOwnID(raw []byte) []byte {
-	t := c.tracked.Load()
+func (d *dedicated) withOwnID(raw []byte) []byte {
+	t := d.tracked.Load()
 	if t == nil || t.target == nil {
 		return raw
 	}
@@ -119,39 +112,39 @@ type inbox struct {
 
 // openInbox opens the session's inbox, unless it is open, and returns what the back end calls it.
 // Any goroutine may call it. The error matches errGone when the client is ending.
-func (c *session) openInbox(ctx context.Context) (int64, error) {
+func (r *direct) openInbox(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, proxy.DefaultDialTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	c.inbox.mu.Lock()
-	defer c.inbox.mu.Unlock()
-	if c.inbox.closed || c.gone() {
+	defer context.AfterFunc(r.ctx, cancel)()
+	r.inbox.mu.Lock()
+	defer r.inbox.mu.Unlock()
+	if r.inbox.closed || r.gone() {
 		return 0, errGone
 	}
-	if d := c.inbox.d.Load(); d != nil {
+	if d := r.inbox.d.Load(); d != nil {
 		return d.LearnID(ctx)
 	}
-	opts := c.srv.proxyOptions(resp.RESP3)
+	opts := r.target.options(resp.RESP3)
 	opts.Scripts = nil // none is run there
-	d, err := proxy.OpenDedicated(ctx, opts, invalidations{c})
+	d, err := proxy.OpenDedicated(ctx, opts, invalidations{r.session})
 	if err != nil {
 		return 0, err
 	}
-	c.inbox.d.Store(d)
-	c.srv.stats.dedicated.Add(1)
+	r.inbox.d.Store(d)
+	r.srv.stats.dedicated.Add(1)
 	return d.LearnID(ctx)
 }
 
 // closeInbox is called once the session's context has ended.
-func (c *session) closeInbox() {
-	c.inbox.mu.Lock()
-	c.inbox.closed = true
-	d := c.inbox.d.Load()
-	c.inbox.mu.Unlock()
+func (r *direct) closeInbox() {
+	r.inbox.mu.Lock()
+	r.inbox.closed = true
+	d := r.inbox.d.Load()
+	r.inbox.mu.Unlock()
 	if d != nil {
 		d.Close()
 		<-d.Done()
-		c.srv.stats.dedicated.Add(-1)
+		r.srv.stats.dedicated.Add(-1)
 	}
 }
 

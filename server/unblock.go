@@ -22,7 +22,7 @@ func (c *session) waits() bool {
 	if w := c.waiting.Load(); w != nil {
 		return w.Waits()
 	}
-	return c.own.Load() != nil && c.out.blocked()
+	return c.out.blocked()
 }
 
 // blocked reports whether the next reply is that of a command that may wait on the back end.
@@ -49,15 +49,7 @@ func (c *session) unblock(ctx context.Context, how proxy.Unblocking) (bool, erro
 			return false, context.Cause(ctx)
 		}
 	}
-	d := c.own.Load()
-	if d == nil {
-		return false, nil
-	}
-	u, err := c.srv.control()
-	if err != nil {
-		return false, err
-	}
-	return d.UnblockOnce(ctx, u, how, c.out.blocked)
+	return c.route.unblock(ctx, how)
 }
 
 // unblockPatience bounds how long CLIENT UNBLOCK waits until the other client is told.

@@ -203,7 +203,7 @@ var nobody = acl.Nobody()
 
 // permits reports whether the client may run a command, and answers it with an error when
 // not. What is unknown, or has a wrong number of arguments, is for others to refuse.
-func (c *session) permits(k *keySpec, h *handler, args [][]byte) bool {
+func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
 	text := ""
 	if h != nil && h.command != nil {
 		text = c.refusalOfOwn(h, args)
@@ -213,9 +213,8 @@ func (c *session) permits(k *keySpec, h *handler, args [][]byte) bool {
 	if text == "" {
 		return true
 	}
-	c.commands[Local]++
 	if k != nil && k.name == "exec" { // as Redis has it, whether or not there was a MULTI
-		c.endTransaction()
+		c.takeTransaction()
 		c.unwatch()
 		text = "EXECABORT Transaction discarded because of: " + text
 	}
@@ -223,7 +222,7 @@ func (c *session) permits(k *keySpec, h *handler, args [][]byte) bool {
 	return false
 }
 
-func (c *session) refusal(k *keySpec, args [][]byte) string {
+func (c *pooled) refusal(k *keySpec, args [][]byte) string {
 	what := k.rights.Of(args)
 	if what == nil {
 		return fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(k.name))
@@ -237,7 +236,7 @@ func (c *session) refusal(k *keySpec, args [][]byte) string {
 }
 
 // refusalOfOwn is refusal of a command of Redoubt's own.
-func (c *session) refusalOfOwn(h *handler, args [][]byte) string {
+func (c *pooled) refusalOfOwn(h *handler, args [][]byte) string {
 	if h.command.CheckArity(len(args)) != "" {
 		return ""
 	}
@@ -257,12 +256,12 @@ func (c *session) refusalOfOwn(h *handler, args [][]byte) string {
 }
 
 // mayPass is permits for the most common commands, and answers nothing.
-func (c *session) mayPass(k *keySpec, args [][]byte) bool {
+func (c *pooled) mayPass(k *keySpec, args [][]byte) bool {
 	return (k.single || k.fragments != nil) && k.takes(len(args)) && c.refusal(k, args) == ""
 }
 
 // acl answers ACL WHOAMI and ACL CAT.
-func (c *session) acl(args [][]byte) {
+func (c *pooled) acl(args [][]byte) {
 	var answer []byte
 	switch sub := strings.ToUpper(string(args[1])); {
 	case sub == "WHOAMI" && len(args) == 2:

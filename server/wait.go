@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -12,23 +13,17 @@ import (
 // await runs a handler that waits. Meanwhile the connection is read, so that
 // the handler's ctx ends when the client goes away.
 func (c *session) await(p command.Plan) {
-	c.leave()
-	if !c.settle() {
+	if !c.quiesce() {
 		return
 	}
-	if (c.elsewhere || c.behind != "") && p.Whole {
-		c.run(p.Instead())
+	if why := c.carrier.cannotWait(); why != "" {
+		if p.Whole {
+			c.plan(nil, nil, p.Instead())
+		} else {
+			c.fail(why)
+		}
 		return
 	}
-	if c.behind != "" {
-		c.fail("ERR redoubt: this waits on connections of Redoubt's own, not with the rights of a user of the back end: leave out BLOCK if you gave it")
-		return
-	}
-	if c.elsewhere {
-		c.fail("ERR redoubt: this works in the back end's own database only: SELECT it, or leave out BLOCK if you gave it")
-		return
-	}
-	c.out.Flush() // what was answered here, too
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	c.count()
@@ -85,6 +80,47 @@ func (o *output) failed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err != nil
+}
+
+// slowAnswer is how long a server may take before it is looked whether the client is still
+// there, which costs as much as to ask.
+const slowAnswer = 50 * time.Millisecond
+
+// attended returns what ends when the client is gone, until stop is called. The client may have
+// closed only its sending side: then it has a while longer. It has left the poller.
+func (c *session) attended(while time.Duration) (ctx context.Context, stop func()) {
+	c.out.Flush() // what was answered before doesn't wait
+	// It may go on while the session drains.
+	ctx, over := context.WithCancelCause(context.WithoutCancel(c.ctx))
+	cancel := context.CancelFunc(func() { over(errGone) })
+	c.asking.Store(&cancel)
+	if c.out.failed() {
+		cancel() // killed meanwhile
+	}
+	var later *time.Timer
+	var unwatch func()
+	watches := make(chan struct{})
+	watch := time.AfterFunc(slowAnswer, func() {
+		defer close(watches)
+		_, unwatch = c.watchConn(func(err error) {
+			if !errors.Is(err, io.EOF) {
+				cancel()
+				return
+			}
+			later = time.AfterFunc(while, cancel)
+		})
+	})
+	return ctx, func() {
+		if !watch.Stop() {
+			<-watches
+			unwatch()
+			if later != nil {
+				later.Stop()
+			}
+		}
+		c.asking.Store(nil)
+		cancel()
+	}
 }
 
 // maxAhead is how much a client may send ahead while a handler waits. Past it

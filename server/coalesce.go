@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A holder keeps back replies of clients for those that follow. The commands of one
+// A coalescer keeps back replies of clients for those that follow. The commands of one
 // pipeline go to several servers of a pool, and to write what each of them answers by
 // itself would cost a write for each, and wake the client as often. What is held back
 // leaves with the last reply that was waited for. If that takes longer than maxHold, it
 // leaves without, and the client's next replies aren't held back: one of its servers is
 // slow.
-type holder struct {
+type coalescer struct {
 	mu    sync.Mutex
 	held  []*output
 	armed bool
@@ -25,23 +25,23 @@ const (
 	impatience = 64               // flushes that hold nothing back, after one that did in vain
 )
 
-// A hold is what an output has of its holder.
-type hold struct {
-	holder *holder       // nil: nothing is held back
-	asked  atomic.Uint64 // the tag behind the last command that was sent; written by the session
+// A coalescing is what an output has of its coalescer.
+type coalescing struct {
+	coalescer *coalescer    // nil: nothing is held back
+	asked     atomic.Uint64 // the tag behind the last command that was sent; written by the session
 
 	// Guarded by the output's mu.
 	held      bool
 	since     time.Time
 	until     uint64 // the tag behind the last reply that is waited for
-	listed    bool   // by the holder
+	listed    bool   // by the coalescer
 	impatient int    // flushes to come that hold nothing back
 }
 
 // holds reports whether a flush is for later, because more replies are to come. The
 // caller holds mu.
 func (o *output) holds() bool {
-	if o.holder == nil {
+	if o.coalescer == nil {
 		return false
 	}
 	head, little := o.head.Load(), len(o.buf) < maxHeld && o.messages == 0
@@ -53,14 +53,14 @@ func (o *output) holds() bool {
 	default:
 		if o.until = o.asked.Load(); head < o.until && little && len(o.buf) > 0 {
 			o.held, o.since = true, time.Now()
-			o.holder.add(o)
+			o.coalescer.add(o)
 		}
 	}
 	return o.held
 }
 
 // add has it looked at how long o is held. The caller holds o.mu.
-func (h *holder) add(o *output) {
+func (h *coalescer) add(o *output) {
 	if o.listed {
 		return
 	}
@@ -75,7 +75,7 @@ func (h *holder) add(o *output) {
 }
 
 // tick has what was held for too long written.
-func (h *holder) tick() {
+func (h *coalescer) tick() {
 	h.mu.Lock()
 	list := h.held
 	h.held = nil

@@ -13,7 +13,7 @@ import (
 func TestRepliesOfAPipelineLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, client := pipeOutput()
-		o.holder = new(holder)
+		o.coalescer = new(coalescer)
 		tag := uint64(0)
 		reply := func(raw string) {
 			if o.Reply(tag, []byte(raw)) {
@@ -72,7 +72,7 @@ func TestRepliesOfAPipelineLeaveTogether(t *testing.T) {
 func TestHeldLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, client := pipeOutput()
-		o.holder = new(holder)
+		o.coalescer = new(coalescer)
 		o.asked.Store(2)
 		if o.Reply(0, make([]byte, maxHeld)) {
 			o.Flush()
