@@ -48,6 +48,7 @@ var mayImport = map[string][]string{
 	"internal/morton":     {},
 	"internal/lua":        {},
 	"internal/rdb":        {},
+	"internal/rediscmd":   {"resp"},
 	"internal/scheme":     {},
 	"internal/wire/lock":  {".", "internal/luafile"},
 	"internal/wire/stock": {".", "internal/luafile"},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // Almighty returns a user with a password who may do all.
@@ -100,10 +102,10 @@ func (u *User) followSigil(rule string) (fault string) {
 	case '+', '-':
 		return u.command(rule, rest, sigil == '+')
 	case '~':
-		return u.key(rule, reads|writes, rest)
+		return u.key(rule, rediscmd.Reads|rediscmd.Writes, rest)
 	case '%':
 		flags, pattern, ok := strings.Cut(rest, "~")
-		a, known := map[string]access{"R": reads, "W": writes, "RW": reads | writes, "WR": reads | writes}[strings.ToUpper(flags)]
+		a, known := keyFlags[strings.ToUpper(flags)]
 		if !ok || !known {
 			return fmt.Sprintf("is %q; want %%R~pattern, %%W~pattern or %%RW~pattern", rule)
 		}
@@ -118,6 +120,10 @@ func (u *User) followSigil(rule string) (fault string) {
 		return "is a selector; they are not supported: want one list of rules for each user"
 	}
 	return "is unknown; want one of " + allRules
+}
+
+var keyFlags = map[string]rediscmd.Access{
+	"R": rediscmd.Reads, "W": rediscmd.Writes, "RW": rediscmd.Reads | rediscmd.Writes, "WR": rediscmd.Reads | rediscmd.Writes,
 }
 
 func (u *User) password(sum [sha256.Size]byte, add bool) (fault string) { //nolint:revive // or remove it
@@ -136,7 +142,7 @@ func (u *User) password(sum [sha256.Size]byte, add bool) (fault string) { //noli
 	return ""
 }
 
-func (u *User) key(rule string, a access, pattern string) (fault string) {
+func (u *User) key(rule string, a rediscmd.Access, pattern string) (fault string) {
 	if u.anyKey {
 		return fmt.Sprintf("is %q, and all keys are allowed before it; put resetkeys between", rule)
 	}

@@ -9,10 +9,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // A User has a name, passwords and rights. It may be used by many goroutines at once, for it
@@ -32,7 +32,7 @@ type User struct {
 
 // A keyPattern allows something with the keys that it matches.
 type keyPattern struct {
-	access  access
+	access  rediscmd.Access
 	pattern []byte
 }
 
@@ -49,9 +49,15 @@ func (u *User) MayAll() bool { return u.anyCommand && u.anyKey && u.anyChannel }
 
 // EscapesByScripts reports whether the user may run scripts, which may do more than the user.
 func (u *User) EscapesByScripts() bool {
-	return !u.MayAll() && slices.ContainsFunc([]string{"eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"}, func(name string) bool {
-		return u.anyCommand || u.may(commands[name])
-	})
+	if u.MayAll() {
+		return false
+	}
+	for _, c := range commands {
+		if c.redis != nil && c.redis.RunsScript() && (u.anyCommand || u.may(c)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Open reports whether the user needs no password, and is not off.
@@ -77,14 +83,14 @@ const (
 // [Command.Of] says of args, whose number is right, and keys are the positions of the keys
 // in them, the first one first. It allocates only for an error.
 func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
-	switch {
+	switch channels := c.channels(); {
 	case !u.anyCommand && !u.may(c):
 		return "NOPERM this user has no permissions to run the '" + c.name + "' command"
-	case c.channels != noChannels:
-		if !u.anyChannel && !u.mayHear(c, args) {
+	case channels.First > 0:
+		if !u.anyChannel && !u.mayHear(channels, args) {
 			return noChannel
 		}
-	case !u.anyKey && c.keyed && len(keys) > 0:
+	case !u.anyKey && (c.redis == nil || c.redis.Keyed()) && len(keys) > 0:
 		if !u.mayTouch(c, args, keys) {
 			return noKey
 		}
@@ -96,7 +102,7 @@ func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
 }
 
 func (u *User) may(c *Command) bool {
-	return u.allowed[c.id/64]&(1<<(c.id%64)) != 0 || always[c.name]
+	return u.allowed[c.id/64]&(1<<(c.id%64)) != 0 || c.redis != nil && c.redis.Has(rediscmd.NoAuth)
 }
 
 func (u *User) mayTouch(c *Command, args [][]byte, keys []int) bool {
@@ -110,7 +116,7 @@ func (u *User) mayTouch(c *Command, args [][]byte, keys []int) bool {
 	return true
 }
 
-func (u *User) matches(key []byte, want access) bool {
+func (u *User) matches(key []byte, want rediscmd.Access) bool {
 	for i := range u.keys {
 		if p := &u.keys[i]; p.access&want == want && glob.Match(p.pattern, key) {
 			return true
@@ -122,7 +128,7 @@ func (u *User) matches(key []byte, want access) bool {
 // readsAll reports whether the user may read all keys.
 func (u *User) readsAll() bool {
 	for i := range u.keys {
-		if p := &u.keys[i]; p.access&reads != 0 && string(p.pattern) == "*" {
+		if p := &u.keys[i]; p.access&rediscmd.Reads != 0 && string(p.pattern) == "*" {
 			return true
 		}
 	}
@@ -148,14 +154,12 @@ func patternsOfSort(args [][]byte) string {
 	return ""
 }
 
-// mayHear is for commands with channels.
-func (u *User) mayHear(c *Command, args [][]byte) bool {
-	names := args[1:]
-	if c.channels == oneChannel {
-		names = names[:1]
-	}
-	for _, name := range names {
-		if !u.hears(name, c.channels == allPatterns) {
+func is(word []byte, keyword string) bool { return bytes.EqualFold(word, []byte(keyword)) }
+
+// mayHear reports whether the user may name all channels among args.
+func (u *User) mayHear(channels rediscmd.Channels, args [][]byte) bool {
+	for _, name := range channels.Of(args) {
+		if !u.hears(name, channels.Patterns) {
 			return false
 		}
 	}
