@@ -27,9 +27,10 @@ var (
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
 
-	// ErrNeedsHashTag is matched by the [ServerError] of a call whose keys a pool of `redoubt serve`
-	// may put on different servers. The pool has done nothing: set hash_tag: "{}" in its configuration.
-	ErrNeedsHashTag = errors.New(`redoubt: the pool needs hash_tag: "{}"`)
+	// ErrRefused is matched by the [ServerError] of a call whose promise a pool of `redoubt serve` could
+	// not keep. The pool has done nothing. The error names the setting of the pool that is in the way:
+	// its hash_tag, which must be "{}", auto_eject_hosts or distribution.
+	ErrRefused = errors.New("redoubt: refused by the pool")
 
 	// ErrInvalidPattern is matched by the error for a pattern that has no end,
 	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
@@ -61,10 +62,10 @@ type ServerError string
 
 func (e ServerError) Error() string { return string(e) }
 
-// Is reports whether target is [ErrNeedsHashTag] and e is the error of a pool without hash_tag.
+// Is reports whether target is [ErrRefused] and e is such an error. Package server makes them.
 func (e ServerError) Is(target error) bool {
-	return target == ErrNeedsHashTag && strings.HasPrefix(string(e), "ERR redoubt: ") &&
-		strings.Contains(string(e), `needs a pool with hash_tag: "{}"`)
+	return target == ErrRefused && strings.HasPrefix(string(e), "ERR redoubt: ") &&
+		(strings.Contains(string(e), " needs a pool with hash_tag: ") || strings.Contains(string(e), " is refused where "))
 }
 
 // Code returns the first word of the error, like "WRONGTYPE" or "NOSCRIPT".

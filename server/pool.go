@@ -239,6 +239,7 @@ func (c *session) specialPooled(k *keySpec, args [][]byte, raw []byte) {
 		c.reject(unknownInPool(args))
 	case k.name == "acl":
 		c.acl(args)
+	case c.refusesScript(k, args):
 	case transactional[k.name]:
 		c.transact(k.name, k, args, raw)
 	case c.tx.active:
