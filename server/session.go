@@ -466,7 +466,7 @@ func (c *session) listening() bool {
 		return true
 	}
 	d := c.own.Load()
-	return d != nil && (c.tracked.Load() != nil || d.Listening()) || c.inbox.d.Load() != nil
+	return d != nil && (c.tracked.Load() != nil || d.Listening()) || c.inbox.conn.Load() != nil
 }
 
 // closeIfIdle is called at every tick. A client that waits is not idle: once it

@@ -72,7 +72,7 @@ func (c *session) undedicate() {
 	c.own.Store(nil)
 	c.dedicated = nil
 	c.scripted = 0
-	c.tracked.Store(nil)
+	c.tracked.Swap(nil).release()
 	c.shown(func(a *about) { a.readonly, a.watches, a.behind = false, false, "" })
 	c.srv.stats.dedicated.Add(-1)
 }
