@@ -192,13 +192,13 @@ func (u *Upstream) run(ctx context.Context) {
 	delay := firstDelay
 	first := true
 	for ctx.Err() == nil {
-		until := u.opts.until()
+		until, began := u.opts.until(), time.Now()
 		conn, err := u.opts.openUntil(ctx, until)
 		if err != nil {
 			u.setDown(err)
 			if ctx.Err() == nil {
 				u.failures.Add(1)
-				u.opts.health.fail(err)
+				u.opts.health.fail(began, err)
 			}
 			if first {
 				close(u.tried)
@@ -243,7 +243,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		u.lost.Add(l.abandon())
 		if ctx.Err() == nil {
-			u.opts.health.fail(err)
+			u.opts.health.fail(time.Now(), err)
 		}
 	}
 	u.setDown(errClosed)
