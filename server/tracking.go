@@ -65,6 +65,12 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 		return
 	}
 	before, t := c.tracked.Load(), &tracked{}
+	var earlier []*tracked // of more than one REDIRECT, which the back end refuses
+	defer func() {
+		for _, o := range earlier {
+			o.release()
+		}
+	}()
 	told := slices.Clone(args)
 	for i := 3; i < len(args); i++ {
 		switch {
@@ -78,7 +84,10 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 			if !ok {
 				continue
 			}
-			t.release() // of a REDIRECT before
+			if t.held {
+				earlier = append(earlier, &tracked{target: t.target, held: true})
+				t.held = false
+			}
 			t.inbox, t.target = noClient, c.srv.client(id)
 			if t.target != nil {
 				var err error
@@ -105,7 +114,7 @@ func (c *session) tracking(args [][]byte, raw []byte) {
 		}
 		return append(dst, raw...)
 	})
-	if !t.held && (before == nil || !before.held) {
+	if !t.held && len(earlier) == 0 && (before == nil || !before.held) {
 		return
 	}
 	c.settle() // if it fails the session ends, and with it what is tracked
@@ -149,6 +158,7 @@ func (c *session) openInbox(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, proxy.DefaultDialTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
+	defer c.inbox.endUnused()
 	c.inbox.mu.Lock()
 	defer c.inbox.mu.Unlock()
 	if c.inbox.closed || c.gone() {
@@ -170,7 +180,6 @@ func (c *session) openInbox(ctx context.Context) (int64, error) {
 	}
 	id, err := i.d.LearnID(ctx)
 	if err != nil {
-		c.inbox.endUnused()
 		return 0, err
 	}
 	c.inbox.trackers++
@@ -181,18 +190,20 @@ func (c *session) openInbox(ctx context.Context) (int64, error) {
 // leaveInbox is called when one that openInbox was called for has ended.
 func (c *session) leaveInbox() {
 	c.inbox.mu.Lock()
-	defer c.inbox.mu.Unlock()
 	c.inbox.trackers--
+	c.inbox.mu.Unlock()
 	c.inbox.endUnused()
 }
 
 // endUnused has the connection closed, if nobody needs it, once all invalidations that the back end
-// has sent there have come: a reply follows them. The caller holds mu.
+// has sent there have come: a reply follows them. It may come before endUnused returns, and needs mu.
 func (b *inbox) endUnused() {
-	if i := b.conn.Load(); i != nil && b.trackers == 0 && !b.closed {
-		if i.d.Send(b.opened, 1, askID) == nil { // else it is lost
-			i.d.Flush()
-		}
+	b.mu.Lock()
+	i, tag := b.conn.Load(), b.opened
+	unused := i != nil && b.trackers == 0 && !b.closed
+	b.mu.Unlock()
+	if unused && i.d.Send(tag, 1, askID) == nil { // else it is lost
+		i.d.Flush()
 	}
 }
 
