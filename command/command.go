@@ -11,7 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/fence"
+	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -218,7 +218,7 @@ func LookupScript(digest []byte) (s ScriptInfo, ok bool) {
 // LookupScriptSource is LookupScript by the text of the script. It also knows the scripts that a
 // fence.Guard makes from those of its callers.
 func LookupScriptSource(source []byte) (s ScriptInfo, ok bool) {
-	if fence.Guards(source) {
+	if wire.Guards(source) {
 		return ScriptInfo{"a fence.Guard", "fence"}, true
 	}
 	sum := sha1.Sum(source) //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.

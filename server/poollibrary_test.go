@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
@@ -265,7 +266,7 @@ func TestLibraryWhereCommandsAreRefused(t *testing.T) {
 				}
 			}
 			w := dial(t, p.addr)
-			script := lock.Scripts()[0]
+			script := lockwire.Scripts()[0]
 			for _, args := range [][]string{
 				{"EVAL", script.Source(), "1", "k"}, {"EVAL_RO", script.Source(), "1", "k"}, {"SCRIPT", "LOAD", script.Source()},
 				{"EVALSHA", script.Digest(), "1", "k"}, {"evalsha_ro", strings.ToUpper(script.Digest()), "1", "k"},

@@ -58,6 +58,12 @@ const noClient = math.MaxInt64
 func (d *dedicated) track(args [][]byte, raw []byte) {
 	on := bytes.EqualFold(args[2], []byte("ON"))
 	before, t := d.tracked.Load(), &tracked{}
+	var earlier []*tracked // of more than one REDIRECT, which the back end refuses
+	defer func() {
+		for _, o := range earlier {
+			o.release()
+		}
+	}()
 	told := slices.Clone(args)
 	for i := 3; i < len(args); i++ {
 		switch {
@@ -71,7 +77,10 @@ func (d *dedicated) track(args [][]byte, raw []byte) {
 			if !ok {
 				continue
 			}
-			t.release() // of a REDIRECT before
+			if t.held {
+				earlier = append(earlier, &tracked{target: t.target, held: true})
+				t.held = false
+			}
 			t.inbox, t.target = noClient, d.srv.client(id)
 			if t.target != nil {
 				var err error
@@ -98,7 +107,7 @@ func (d *dedicated) track(args [][]byte, raw []byte) {
 		}
 		return append(dst, raw...)
 	})
-	if !t.held && (before == nil || !before.held) {
+	if !t.held && len(earlier) == 0 && (before == nil || !before.held) {
 		return
 	}
 	d.settle() // if it fails the session ends, and with it what is tracked
@@ -142,6 +151,7 @@ func (r *direct) openInbox(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, proxy.DefaultDialTimeout)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
+	defer r.inbox.endUnused()
 	r.inbox.mu.Lock()
 	defer r.inbox.mu.Unlock()
 	if r.inbox.closed || r.gone() {
@@ -163,7 +173,6 @@ func (r *direct) openInbox(ctx context.Context) (int64, error) {
 	}
 	id, err := i.d.LearnID(ctx)
 	if err != nil {
-		r.inbox.endUnused()
 		return 0, err
 	}
 	r.inbox.trackers++
@@ -174,18 +183,20 @@ func (r *direct) openInbox(ctx context.Context) (int64, error) {
 // leaveInbox is called when one that openInbox was called for has ended.
 func (r *direct) leaveInbox() {
 	r.inbox.mu.Lock()
-	defer r.inbox.mu.Unlock()
 	r.inbox.trackers--
+	r.inbox.mu.Unlock()
 	r.inbox.endUnused()
 }
 
 // endUnused has the connection closed, if nobody needs it, once all invalidations that the back end
-// has sent there have come: a reply follows them. The caller holds mu.
+// has sent there have come: a reply follows them. It may come before endUnused returns, and needs mu.
 func (b *inbox) endUnused() {
-	if i := b.conn.Load(); i != nil && b.trackers == 0 && !b.closed {
-		if i.d.Send(b.opened, 1, askID) == nil { // else it is lost
-			i.d.Flush()
-		}
+	b.mu.Lock()
+	i, tag := b.conn.Load(), b.opened
+	unused := i != nil && b.trackers == 0 && !b.closed
+	b.mu.Unlock()
+	if unused && i.d.Send(tag, 1, askID) == nil { // else it is lost
+		i.d.Flush()
 	}
 }
 
