@@ -31,9 +31,10 @@ var (
 	// a key: see [Client.Key].
 	ErrInvalidName = errors.New("redoubt: invalid name")
 
-	// ErrNeedsHashTag is matched by the [ServerError] of a call whose keys a pool of `redoubt serve`
-	// may put on different servers. The pool has done nothing: set hash_tag: "{}" in its configuration.
-	ErrNeedsHashTag = errors.New(`redoubt: the pool needs hash_tag: "{}"`)
+	// ErrRefused is matched by the [ServerError] of a call whose promise a pool of `redoubt serve` could
+	// not keep. The pool has done nothing. The error names the setting of the pool that is in the way:
+	// its hash_tag, which must be "{}", auto_eject_hosts or distribution.
+	ErrRefused = errors.New("redoubt: refused by the pool")
 
 	// ErrInvalidPattern is matched by the error for a pattern that has no end,
 	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
@@ -72,14 +73,15 @@ func (e ServerError) Code() string {
 }
 
 // Is reports whether the server refused the command for the reason that target names:
-// [ErrWrongType] or [ErrNeedsHashTag]. Use [errors.Is].
+// [ErrWrongType] or [ErrRefused]. Use [errors.Is].
 func (e ServerError) Is(target error) bool {
 	switch target {
 	case ErrWrongType:
 		// Before 7.0 Redis puts the error of a command behind the place in the script that ran it.
 		return e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
-	case ErrNeedsHashTag:
-		return strings.HasPrefix(string(e), "ERR redoubt: ") && strings.Contains(string(e), `needs a pool with hash_tag: "{}"`)
+	case ErrRefused: // package server writes these texts
+		return strings.HasPrefix(string(e), "ERR redoubt: ") &&
+			(strings.Contains(string(e), " needs a pool with hash_tag: ") || strings.Contains(string(e), " is refused where "))
 	}
 	return false
 }

@@ -40,11 +40,11 @@ const (
 	nonScaling = 8
 
 	// MaxChainBytes bounds the string of a chain: the longest string on Redis. A server fills a
-	// new one with zeros, and moves one that grows, both without doing anything else meanwhile:
-	// 16 MiB take it 10 ms. Rejected: to make a long one in steps, under another key at first. Where
-	// the allocator has no room behind the string, a step moves all of it: of 60 steps of 4 MiB two
-	// took 45 ms and 89 ms on Redis 7.0 with jemalloc 5.3. Several keys would do, and a filter has
-	// but the client's.
+	// new string with zeros, and copies one that grows. Meanwhile it does nothing else: 16 MiB take
+	// 10 ms. Rejected: growing a long string in steps, under another key at first. A step copies the
+	// whole string if the allocator has no room behind it: of 60 steps of 4 MiB two took 45 ms and
+	// 89 ms on Redis 7.0 with jemalloc 5.3. Several keys would avoid that, but a filter has only the
+	// client's key.
 	MaxChainBytes = 512 << 20
 	// MaxChainLinks bounds the links that a dump may have. No chain comes to have more
 	// than 1,100 by itself: the error rate of the next would be 0.

@@ -9,14 +9,14 @@ import (
 
 // Chains runs the BF commands that have many items.
 //
-// A script looks at one bit after the other, some half a microsecond each, and nobody
-// else is served meanwhile. So a script takes as many items as it can look for in 5 ms.
-// More of them are done in rounds: the bits are read as they are, 16 MiB at most, the
-// work is done here, and what has changed is written back by a script that compares the
-// end of the string with what was read. When the chain is too large for that, and has one link
-// with room, the positions of the items' bits are computed here, and scripts set them: that takes
-// half as long as to compute them there. When somebody else has changed the chain in
-// between, the round is repeated, and the second time scripts take the next items.
+// A script looks at one bit after the other, in about half a microsecond each, and the server
+// does nothing else meanwhile. So a script takes as many items as it can look up in 5 ms.
+// Chains adds more items in rounds. A round reads the bits, 16 MiB at most, changes them here, and
+// writes the changes back by a script, which first compares the end of the string with what was
+// read. If the chain is too large for that and has one link with room, Chains computes the
+// positions of the items' bits here, and scripts set them: this takes half as long as computing
+// them in a script. If another client has changed the chain in between, Chains repeats the round,
+// and the second time scripts take the next items.
 //
 // So the items of one call are added in steps, in their order, and others may see those
 // of the first steps alone. An error leaves those that were added before it.

@@ -142,7 +142,7 @@ func (c *Cache[K, V]) Close() error {
 
 // Get returns the value for key, which load is asked for when the cache doesn't have
 // it; found = false says that the source has none. The error is that of the load, or of
-// ctx, or tells of a key that is not valid, or matches redoubt.ErrNeedsHashTag: see [Options].Tags. A server
+// ctx, or tells of a key that is not valid, or matches redoubt.ErrRefused: see [Options].Tags. A server
 // that can't be reached is no error: the source is asked then, and [Options.Events] told.
 //
 // However many call at once, in however many processes, one of them loads, and the

@@ -116,7 +116,7 @@ type Options[K comparable, V any] struct {
 	// Tags are what groups a value belongs to, for [Cache.InvalidateTag]. Optional. Behind
 	// `redoubt serve` a pool of several servers needs hash_tag: "{}" for them: without it each call
 	// that loads, stores or invalidates a tag fails at once with an error that matches
-	// redoubt.ErrNeedsHashTag, and loads nothing.
+	// redoubt.ErrRefused, and loads nothing.
 	Tags func(key K, v V) []string
 
 	// Events is called with what happens, from many goroutines at once, and must be

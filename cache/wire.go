@@ -164,7 +164,7 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 	for i, r := range c.send(ctx, cmds) {
 		f := fs[i]
 		status, now, left, raw, err := readLease(r)
-		if errors.Is(err, redoubt.ErrNeedsHashTag) {
+		if errors.Is(err, redoubt.ErrRefused) {
 			c.settle(f, err)
 			continue
 		}

@@ -1,12 +1,17 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.
+	"encoding/hex"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
+	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -172,7 +177,52 @@ func (c *Command) CheckArity(n int) string {
 // Scripts returns every script that commands may run, for connections that
 // load them ahead of use.
 func Scripts() []*redoubt.Script {
-	return slices.Concat(throttleScripts(), lockScripts(), fenceScripts(), queue.Scripts(), stockScripts(), bloomScripts(), hashScripts(), geoScripts())
+	var all []*redoubt.Script
+	for _, g := range scripts {
+		all = append(all, g.of...)
+	}
+	return all
+}
+
+// scripts are those of the commands, by their group.
+var scripts = []struct {
+	group string
+	of    []*redoubt.Script
+}{
+	{"ratelimit", throttleScripts()}, {"lock", lockScripts()}, {"fence", fenceScripts()}, {"queue", queue.Scripts()},
+	{"stock", stockScripts()}, {"bloom", bloomScripts()}, {"ttlhash", hashScripts()}, {"geo", geoScripts()},
+}
+
+// A ScriptInfo describes a script of Redoubt that commands run, or the library in their place.
+type ScriptInfo struct {
+	// Name is that of the script, like lock.acquire, and Group that of the commands.
+	Name, Group string
+}
+
+var scriptInfos = sync.OnceValue(func() map[string]ScriptInfo {
+	m := make(map[string]ScriptInfo)
+	for _, g := range scripts {
+		for _, s := range g.of {
+			m[s.Digest()] = ScriptInfo{s.Name(), g.group}
+		}
+	}
+	return m
+})
+
+// LookupScript returns the script of Redoubt that has a digest, in hexadecimal digits of any case.
+func LookupScript(digest []byte) (s ScriptInfo, ok bool) {
+	s, ok = scriptInfos()[string(bytes.ToLower(digest))]
+	return s, ok
+}
+
+// LookupScriptSource is LookupScript by the text of the script. It also knows the scripts that a
+// fence.Guard makes from those of its callers.
+func LookupScriptSource(source []byte) (s ScriptInfo, ok bool) {
+	if wire.Guards(source) {
+		return ScriptInfo{"a fence.Guard", "fence"}, true
+	}
+	sum := sha1.Sum(source) //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.
+	return LookupScript(hex.AppendEncode(nil, sum[:]))
 }
 
 // Keys returns the positions of the keys in args, its name first.

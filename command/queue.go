@@ -138,7 +138,7 @@ var queueCommands = []*Command{
 		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", queue.MaxSettle)}},
 		Reply:      "Integer: how many were still held, and are removed. Of the others the lease was over and another has them, or they were settled or cancelled before. A late one counts as held while nobody else has taken the message.",
 		Errors:     queueErrors(docReceipt, docMany, docSettle),
-		Notes:      []string{"Several messages have 2 MiB together at most, as what one QUEUE.TAKE gives, or 16 MiB where no message of the queue has a group. Otherwise none is removed, and there is an error."},
+		Notes:      []string{"Several messages may have at most 2 MiB together, which is what one QUEUE.TAKE returns at most, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
 		Examples:   []Example{{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipts, fault := texts("receipts", args[2:])

@@ -19,7 +19,7 @@ import (
 // broken connection is without the pool.
 func TestServeTells(t *testing.T) {
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	o := pools.PoolOptions{Name: "pool", Hash: ring.FNV64a, Distribution: ring.Modula, Timeout: 200 * time.Millisecond}
+	o := pools.PoolOptions{Name: "pool", Hash: ring.FNV64a, Distribution: ring.Modula, Timeout: 700 * time.Millisecond}
 	for i, s := range servers {
 		o.Servers = append(o.Servers, pools.PoolServer{
 			Server: ring.Server{Name: fmt.Sprint("redis-", i+1), Weight: 1}, Backend: &pools.Redis{Addr: s.Addr()},

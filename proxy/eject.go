@@ -94,26 +94,6 @@ func (n *Node) Up() bool {
 	return false
 }
 
-// AllUp reports whether each connection that clients share stands, of every version of RESP
-// that they have spoken.
-func (n *Node) AllUp() bool {
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil && !u.up() {
-			return false
-		}
-	}
-	return true
-}
-
-// Hurry has the connections that clients share connect without a pause.
-func (n *Node) Hurry() {
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil {
-			u.Hurry()
-		}
-	}
-}
-
 // Ejected reports whether the server is out of the ring now, and how many times it
 // has been taken out.
 func (n *Node) Ejected() (now bool, times uint64) {

@@ -63,8 +63,10 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 // Dedicate opens a connection for listener alone, which closes it. It fails at once while
 // the server is known to be down.
 func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
-	if err := n.reachable(ctx, p); err != nil {
-		return nil, err
+	if back, _ := n.returning(); !back {
+		if err := n.reachable(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
 }

@@ -15,8 +15,9 @@ type health struct {
 	answered func() // a connection was made, or all late replies have come
 }
 
-func (h health) fail(err error) {
-	h.watch.Failed(err)
+// fail notes a failure; began is as for [outage.Watch.Failed].
+func (h health) fail(began time.Time, err error) {
+	h.watch.Failed(began, err)
 	if h.failed != nil {
 		h.failed()
 	}
@@ -106,7 +107,7 @@ func (l *link) expire() {
 	l.mu.Unlock()
 	if late > 0 && now.Sub(l.failedAt) >= l.soonest {
 		l.failedAt = now
-		l.health.fail(errSilent)
+		l.health.fail(time.Now(), errSilent)
 	}
 	if late > 0 && l.lender != nil {
 		l.close(errSilent) // nobody could use it before the reply comes

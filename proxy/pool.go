@@ -278,6 +278,7 @@ type Node struct {
 	watch    *outage.Watch // of what is told; nil: nothing is
 	replicas []*Node
 	replica  bool // it is one of these
+	gate     gate
 	role     role // of a replica
 
 	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
@@ -336,7 +337,7 @@ func (n *Node) options(p resp.Protocol) Options {
 			n.watch = outage.NewWatch(n.backend.Name(), told)
 		}
 	})
-	o.Watch = n.watch
+	o.Watch, o.node = n.watch, n
 	if n.pool.cluster != nil {
 		o.clustered = n
 	}

@@ -45,6 +45,7 @@ type Options struct {
 	slow    *SlowLog        // may be nil
 	limits  func(reply any) // takes the reply to configLimits, which is asked first; may be nil
 
+	node      *Node // whose gate a new connection passes; nil: none
 	clustered *Node // of a cluster; nil: of none
 }
 
@@ -192,13 +193,13 @@ func (u *Upstream) run(ctx context.Context) {
 	delay := firstDelay
 	first := true
 	for ctx.Err() == nil {
-		until := u.opts.until()
+		until, began := u.opts.until(), time.Now()
 		conn, err := u.opts.openUntil(ctx, until)
 		if err != nil {
 			u.setDown(err)
 			if ctx.Err() == nil {
 				u.failures.Add(1)
-				u.opts.health.fail(err)
+				u.opts.health.fail(began, err)
 			}
 			if first {
 				close(u.tried)
@@ -225,7 +226,13 @@ func (u *Upstream) run(ctx context.Context) {
 		l.skips, l.up = true, u
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
+		if u.opts.node != nil {
+			u.opts.node.pass(u)
+		}
 		u.link.Store(l)
+		if u.opts.node != nil {
+			u.opts.node.passed(u)
+		}
 		if first {
 			close(u.tried)
 			first = false
@@ -243,7 +250,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		u.lost.Add(l.abandon())
 		if ctx.Err() == nil {
-			u.opts.health.fail(err)
+			u.opts.health.fail(time.Now(), err)
 		}
 	}
 	u.setDown(errClosed)
@@ -292,6 +299,11 @@ func (u *Upstream) get() (*link, error) {
 		return l, nil
 	}
 	<-u.tried
+	if u.opts.node != nil {
+		if _, soon := u.opts.node.returning(); soon != nil {
+			<-soon
+		}
+	}
 	if l := u.link.Load(); l != nil {
 		return l, nil
 	}

@@ -198,8 +198,8 @@ type collected struct {
 	proven time.Time // when the call was made that took what it took
 }
 
-// settleBytes is how many bytes messages have that are settled together, unless it is one: the
-// server reads them, or frees them.
+// settleBytes bounds the bytes of messages that one call settles, because the server reads or frees
+// them all. A single message may have more.
 const settleBytes = 2 << 20
 
 // fit is how many of what has finished one call may settle. The caller holds mu.

@@ -284,7 +284,7 @@ func (r *direct) kill() {
 }
 
 func (r *direct) holdings() holdings {
-	h := holdings{inbox: r.inbox.d.Load() != nil}
+	h := holdings{inbox: r.inbox.conn.Load() != nil}
 	if d := r.own.Load(); d != nil {
 		h.monitors, h.tracked = d.conn.Monitors(), d.tracked.Load()
 		for f := range h.subscriptions {

@@ -200,6 +200,7 @@ func (d *dedicated) end() {
 	d.conn.Close()
 	<-d.conn.Done()
 	d.own.Store(nil)
+	d.tracked.Swap(nil).release()
 	d.carrier = d.self
 	d.shown(func(a *about) { a.readonly, a.watches, a.behind = false, false, "" })
 	d.srv.stats.dedicated.Add(-1)

@@ -13,9 +13,9 @@ import (
 )
 
 // absences are the servers that clients subscribe to but that can't be reached. Messages that
-// such a server publishes before the subscription stands again are lost. So when the server
-// answers again, these clients are closed: they subscribe again and know that they may have
-// missed messages.
+// such a server publishes before the subscription stands again are lost. So before the server is
+// sent the first command again, these clients are closed: they subscribe again and know that they
+// may have missed messages.
 type absences struct {
 	mu    sync.Mutex
 	of    map[*proxy.Node]map[*pooled]struct{} // clients whose subscription to the server is missing
@@ -25,15 +25,8 @@ type absences struct {
 const (
 	confirmPatience = 500 * time.Millisecond // for a server to confirm what others have confirmed
 	// absentPause is the time between two probes of a server; a probe costs nothing while the server is
-	// known to be down. Messages that are published between the return of the first shared connection
-	// and the closing of the subscribers are lost, so the other connections are made without a pause,
-	// and the server is looked at again soon.
+	// known to be down.
 	absentPause = 20 * time.Millisecond
-	hurryPause  = 5 * time.Millisecond
-	// sharedPatience is how long a server that answers again has to get its shared connections
-	// back. Its subscribers are closed only then, because a closed client sends commands at once
-	// and they must reach the server. A server without RESP3 never gets its RESP3 connection back.
-	sharedPatience = time.Second
 )
 
 // patience is how long a server has to confirm what others have confirmed. One that is
@@ -64,6 +57,25 @@ func (t *poolTarget) missed(n *proxy.Node, c *pooled) {
 		t.srv.wg.Go(func() { t.awaitReturn(n) }) // c is counted in wg, so wg has not ended
 	}
 	a.of[n][c] = struct{}{}
+	n.BeforeReturn(func() { t.closeAbsent(n) })
+}
+
+// closeAbsent closes the clients whose subscription to a server is missing.
+func (t *poolTarget) closeAbsent(n *proxy.Node) {
+	a := &t.absences
+	a.mu.Lock()
+	clients := a.of[n]
+	delete(a.of, n)
+	a.mu.Unlock()
+	t.closeUnheard(n, clients)
+}
+
+// closeUnheard closes clients that may have missed what a server published.
+func (t *poolTarget) closeUnheard(n *proxy.Node, clients map[*pooled]struct{}) {
+	for c := range clients {
+		t.srv.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
+		c.drain(errUnheard)
+	}
 }
 
 // forget removes a client that has ended its subscriptions.
@@ -75,32 +87,23 @@ func (a *absences) forget(c *pooled) {
 	}
 }
 
-// awaitReturn probes a server until it answers or has no subscribers left.
+// awaitReturn probes a server until it answers or has no subscribers left. It closes those of a
+// server that has lost the connection of a subscriber and kept the shared ones: else closeAbsent has
+// closed them before a probe is answered.
 func (t *poolTarget) awaitReturn(n *proxy.Node) {
 	a := &t.absences
-	var answered time.Time
 	for {
 		took, err := t.probe(n)
 		if err == nil && took > confirmPatience/2 {
 			took, err = t.probe(n) // the first probe may have begun while the server was down
 		}
-		switch {
-		case err != nil:
-			answered = time.Time{}
-		case answered.IsZero():
-			answered = time.Now()
-			n.Hurry()
-		}
-		pause := absentPause
-		if err == nil {
-			pause = hurryPause
-		}
 		a.mu.Lock()
-		clients := a.of[n]
-		isBack := err == nil && (n.AllUp() || time.Since(answered) > sharedPatience)
-		over := isBack || len(clients) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
+		over := err == nil || len(a.of[n]) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
+		var clients map[*pooled]struct{}
 		if over {
+			clients = a.of[n]
 			delete(a.of, n)
+			n.BeforeReturn(nil)
 			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(t.pool.Load().Nodes(), o) })
 		}
 		if err == nil && took > confirmPatience/2 {
@@ -108,14 +111,11 @@ func (t *poolTarget) awaitReturn(n *proxy.Node) {
 		}
 		a.mu.Unlock()
 		if over {
-			for c := range clients {
-				t.srv.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
-				c.drain(errUnheard)
-			}
+			t.closeUnheard(n, clients)
 			return
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(absentPause):
 		case <-t.srv.ctx.Done():
 		}
 	}

@@ -99,6 +99,7 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.reject(unknownInPool(args))
 	case k.name == "acl":
 		c.acl(args)
+	case c.refusesScript(k, args):
 	case transactional[k.name]:
 		c.transact(k.name, k, args, raw)
 	case c.tx.active:

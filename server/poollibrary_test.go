@@ -4,14 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
+	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/ratelimit"
+	"github.com/redoubt-go/redoubt/stock"
 )
 
 // A waiting is a program that waits for a lock, by the library through a pool.
@@ -175,7 +182,7 @@ func TestRWMutexNeedsATag(t *testing.T) {
 	for i := range 4 {
 		name := fmt.Sprint("n", i)
 		for _, try := range []func(context.Context, string) (*lock.Lease, *lock.Busy, error){locks.TryAcquire, locks.TryAcquireShared} {
-			if lease, _, err := try(t.Context(), name); lease != nil || !errors.Is(err, redoubt.ErrNeedsHashTag) {
+			if lease, _, err := try(t.Context(), name); lease != nil || !errors.Is(err, redoubt.ErrRefused) {
 				t.Errorf("%s: %v, %v", name, lease, err)
 			}
 		}
@@ -205,18 +212,17 @@ func TestCacheTagsNeedATag(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = tagged.Close() })
 	loads := 0
-	one := func(context.Context, string) (string, bool, error) { loads++; return "v", true, nil }
-	many := func(context.Context, []string) (map[string]string, error) { loads++; return nil, nil }
+	one := func(ctx context.Context, _ string) (string, bool, error) { loads++; return "v", true, ctx.Err() }
 	for i := range 4 {
 		key := fmt.Sprint("k", i)
 		calls := map[string]func() error{
 			"Get":           func() error { _, _, err := tagged.Get(t.Context(), key, one); return err },
-			"GetMany":       func() error { _, err := tagged.GetMany(t.Context(), []string{key, key + "2"}, many); return err },
+			"GetMany":       func() error { _, err := tagged.GetMany(t.Context(), []string{key, key + "2"}, nil); return err },
 			"Set":           func() error { return tagged.Set(t.Context(), key, "v") },
 			"InvalidateTag": func() error { return tagged.InvalidateTag(t.Context(), key) },
 		}
 		for name, call := range calls {
-			if err := call(); !errors.Is(err, redoubt.ErrNeedsHashTag) {
+			if err := call(); !errors.Is(err, redoubt.ErrRefused) {
 				t.Errorf("%s of %s: %v", name, key, err)
 			}
 		}
@@ -234,4 +240,99 @@ func TestCacheTagsNeedATag(t *testing.T) {
 			t.Errorf("without tags: %q, %v, after %d loads", v, err, loads)
 		}
 	}
+}
+
+// TestLibraryWhereCommandsAreRefused: where a pool refuses Redoubt's commands, it refuses the scripts
+// by which the library does the same, before they do anything. The others work.
+func TestLibraryWhereCommandsAreRefused(t *testing.T) {
+	ejects := func(o *proxy.PoolOptions) { o.Eject = true }
+	scatters := func(o *proxy.PoolOptions) { o.Distribution = ring.Random }
+	for _, c := range []struct {
+		name, why string
+		pool      func(o *proxy.PoolOptions)
+		limited   bool // limits work
+	}{
+		{"auto_eject_hosts", "is refused where auto_eject_hosts is true: ", ejects, true},
+		{"random", "is refused where distribution is random: ", scatters, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := startPool(t, 2, tagged, c.pool)
+			for what, err := range useLibrary(t, p.library(t)) {
+				switch refused := what != "limit" || !c.limited; {
+				case refused && (!errors.Is(err, redoubt.ErrRefused) || !strings.Contains(err.Error(), c.why)):
+					t.Errorf("%s: %v", what, err)
+				case !refused && err != nil:
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			w := dial(t, p.addr)
+			script := lockwire.Scripts()[0]
+			for _, args := range [][]string{
+				{"EVAL", script.Source(), "1", "k"}, {"EVAL_RO", script.Source(), "1", "k"}, {"SCRIPT", "LOAD", script.Source()},
+				{"EVALSHA", script.Digest(), "1", "k"}, {"evalsha_ro", strings.ToUpper(script.Digest()), "1", "k"},
+			} {
+				if got, want := w.do(args...), "-ERR redoubt: "+strings.ToUpper(args[0])+" of lock.acquire "+c.why; !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %q", args[0], got)
+				}
+			}
+			if c.limited { // elsewhere there are no transactions
+				w.want("+OK\r\n", "MULTI")
+				if got := w.do("EVALSHA", script.Digest(), "1", "k"); !strings.Contains(got, c.why) {
+					t.Errorf("in a transaction: %q", got)
+				}
+				if got := w.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") {
+					t.Errorf("EXEC: %q", got)
+				}
+			}
+			for _, n := range p.nodes {
+				for name := range strings.FieldsSeq(n.CLI("KEYS", "*")) {
+					if !strings.Contains(name, "limit") {
+						t.Errorf("a server has %q", name)
+					}
+				}
+			}
+			w.want("$1\r\nv\r\n", "EVAL return(ARGV[1]) 1 k v") // somebody else's
+		})
+	}
+}
+
+// useLibrary uses what the RESP commands have too, and returns the errors.
+func useLibrary(t *testing.T, client *redoubt.Client) map[string]error {
+	t.Helper()
+	failed := map[string]error{}
+	need := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	locks, err := lock.New(client, lock.Options{})
+	need(err)
+	_, _, failed["lock"] = locks.TryAcquire(t.Context(), "n")
+	_, failed["lock, waiting"] = locks.Acquire(t.Context(), "n2")
+	fair, err := lock.New(client, lock.Options{Fair: true})
+	need(err)
+	_, failed["fair lock"] = fair.Acquire(t.Context(), "n3")
+	rw, err := lock.NewRW(client, lock.Options{})
+	need(err)
+	_, _, failed["shared lock"] = rw.TryAcquireShared(t.Context(), "n4")
+	semaphores, err := lock.NewSemaphore(client, lock.Options{})
+	need(err)
+	_, _, failed["semaphore"] = semaphores.TryAcquire(t.Context(), "n", 2)
+	queues, err := queue.New[string](client, queue.Options{})
+	need(err)
+	_, failed["queue"] = queues.Put(t.Context(), "n", "v")
+	items, err := stock.New(client, stock.Options{})
+	need(err)
+	_, failed["stock"] = items.Add(t.Context(), "n", 1)
+	guard, err := fence.New(client, fence.Options{})
+	need(err)
+	_, failed["fence"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{Name: "SET", Keys: []string{"n"}, Args: []string{"v"}})
+	_, failed["fenced script"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{
+		Script: redoubt.NewScript("own", "return redis.call('SET', KEYS[1], 'v')"), Keys: []string{"n"},
+	})
+	limiter, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerSecond(1)})
+	need(err)
+	_, failed["limit"] = limiter.Allow(t.Context(), "limit")
+	return failed
 }

@@ -22,11 +22,7 @@ func (c *pooled) extends(h *handler, args [][]byte, raw []byte) bool {
 	case o.Tag != braces:
 		c.reject("ERR redoubt: " + e.Name + " needs a pool with hash_tag: \"{}\", so that the keys which it uses have one server")
 		return false
-	case c.pool.Scatters():
-		c.reject("ERR redoubt: " + e.Name + " " + whereRandom)
-		return false
-	case o.Eject && unsafeWhenEjected[e.Group]:
-		c.reject("ERR redoubt: " + e.Name + " is refused where auto_eject_hosts is true: while a server is out of the ring, what it holds would be there twice")
+	case c.refusesGroup(e.Name, e.Group):
 		return false
 	}
 	if fault := e.CheckArity(len(args)); fault != "" {
@@ -49,6 +45,44 @@ func (c *pooled) extends(h *handler, args [][]byte, raw []byte) bool {
 		c.toServer(e.Name, nil, node, raw)
 	}
 	return false
+}
+
+// refusesGroup rejects a command of a group whose promises the pool can't keep.
+func (c *pooled) refusesGroup(name, group string) bool {
+	switch {
+	case c.pool.Scatters():
+		c.reject("ERR redoubt: " + name + " " + whereRandom)
+	case c.pool.Options().Eject && unsafeWhenEjected[group]:
+		c.reject("ERR redoubt: " + name + " is refused where auto_eject_hosts is true: while a server is out of the ring, what it holds would be there twice")
+	default:
+		return false
+	}
+	return true
+}
+
+// refusesScript rejects a script of Redoubt's library where the pool refuses the commands that
+// would run it: EVAL, EVALSHA and SCRIPT LOAD of it.
+func (c *pooled) refusesScript(k *keySpec, args [][]byte) bool {
+	var find func([]byte) (command.ScriptInfo, bool)
+	which := args[len(args)-1]
+	switch k.name {
+	case "evalsha", "evalsha_ro":
+		find, which = command.LookupScript, args[1]
+	case "eval", "eval_ro":
+		find, which = command.LookupScriptSource, args[1]
+	case "script":
+		if len(args) != 3 || !bytes.EqualFold(args[1], []byte("LOAD")) {
+			return false
+		}
+		find = command.LookupScriptSource
+	default:
+		return false
+	}
+	if !c.pool.Scatters() && !c.pool.Options().Eject {
+		return false
+	}
+	s, ok := find(which)
+	return ok && c.refusesGroup(strings.ToUpper(k.name)+" of "+s.Name, s.Group)
 }
 
 // script sends a script to the server that has its keys.

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/redistest"
@@ -86,6 +88,8 @@ func TestTracking(t *testing.T) {
 			a CLIENT TRACKINGINFO
 			z MSET r:1 1 q:1 1
 			b<
+			z SET q:2 1
+			b<
 			b PING
 			a CLIENT TRACKING OFF
 
@@ -161,4 +165,72 @@ func TestTrackingOfOwnKeys(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestTrackersShareInboxes: a client for which others track has one connection to the back end for
+// that, while there are any. It hears what was changed before the last of them ended.
+func TestTrackersShareInboxes(t *testing.T) {
+	backend := redistest.Start(t)
+	srv, addr := start(t, backend.URL())
+	ids := map[*wire]string{}
+	client := func() *wire {
+		w := dial(t, addr)
+		w.want("+OK\r\n", "CLIENT SETNAME c") // so each has its own place in the lists
+		_ = w.do("HELLO", "3")
+		ids[w] = fmt.Sprint(w.value("CLIENT", "ID"))
+		return w
+	}
+	// own is how many trackers have a connection of their own; has is how many connections there are
+	// besides, here and there.
+	has := func(when string, own, inboxes int64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s: %d inboxes", when, inboxes), func() bool {
+			behind := int64(strings.Count(backend.CLI("CLIENT", "LIST"), "cmd=client|id"))
+			return int64(srv.Stats().Dedicated) == own+inboxes && behind == inboxes
+		})
+	}
+	a, b, writer := client(), client(), client()
+	track := func(w, target *wire) {
+		t.Helper()
+		w.want("+OK\r\n", "CLIENT TRACKING ON REDIRECT "+ids[target])
+	}
+	hears := func(w, target *wire, key string) {
+		t.Helper()
+		_ = w.do("GET", key)
+		writer.want("+OK\r\n", "SET "+key+" v")
+		target.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\n" + key + "\r\n")
+	}
+	var targets [5]*wire
+	for i := range targets {
+		targets[i] = client()
+		track(a, targets[i])
+		has("redirected to another", 1, 1)
+	}
+	last := targets[len(targets)-1]
+	hears(a, last, "k")
+	track(b, last)
+	has("two track for one", 2, 1)
+	a.want("+OK\r\n", "CLIENT TRACKING OFF")
+	has("one of two is off", 2, 1)
+	hears(b, last, "l")
+	b.want("+RESET\r\n", "RESET")
+	has("the other is reset", 1, 0)
+
+	track(a, last)
+	hears(a, last, "m")
+	if got := a.do("CLIENT", "TRACKING", "ON", "REDIRECT", ids[targets[0]], "NOSUCH"); got[0] != '-' {
+		t.Errorf("a wrong option: %q", got)
+	}
+	has("refused", 1, 1)
+	hears(a, last, "n")
+	// What was changed before is heard, though the connection ends behind it.
+	_ = a.do("GET", "o")
+	writer.want("+OK\r\n", "SET o v")
+	a.want("+OK\r\n", "CLIENT TRACKING OFF")
+	last.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\no\r\n")
+	has("off", 1, 0)
+	track(a, last)
+	_ = a.conn.Close()
+	has("ended", 0, 0)
+	last.want("+PONG\r\n", "PING") // it was not closed
 }

@@ -125,6 +125,28 @@ func TestLocksExclude(t *testing.T) {
 	})
 }
 
+// TestRefusedWhereServersAreEjected: in front of a pool with auto_eject_hosts the command line is refused
+// what the RESP commands are, and runs nothing. A limit works.
+func TestRefusedWhereServersAreEjected(t *testing.T) {
+	t.Parallel()
+	url := servePool(t, fmt.Sprintf("auto_eject_hosts: true\n  servers:\n   - %s:1 redis-1\n   - %s:1 redis-2\n",
+		redistest.Start(t).Addr(), redistest.Start(t).Addr()))
+	for _, args := range [][]string{
+		{"lock", "n", "--backend", url, "--", "echo", "it ran"},
+		{"lock", "n", "--no-wait", "--backend", url, "--", "echo", "it ran"},
+		{"lock", "n", "--fair", "--backend", url, "--", "echo", "it ran"},
+		{"queue", "put", "n", "x", "--backend", url},
+	} {
+		code, stdout, stderr := runToEnd(t, nil, args...)
+		if code == 0 || stdout != "" || !strings.Contains(stderr, "is refused where auto_eject_hosts is true") {
+			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := runToEnd(t, nil, "limit", "peek", "n", "--rate", "5/1m", "--backend", url); code != 0 {
+		t.Errorf("limit: exit %d, %q", code, stderr)
+	}
+}
+
 // TestLockInDirectory: without a server, in a directory, the tokens rise too, and
 // what was killed leaves a lock that lasts as long as it said.
 func TestLockInDirectory(t *testing.T) {

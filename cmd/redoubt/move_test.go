@@ -228,7 +228,7 @@ func TestMovePasswords(t *testing.T) {
 // TestInterruptedImport: what the message counts is what is there.
 func TestInterruptedImport(t *testing.T) {
 	r := redistest.Start(t)
-	r.CLI("DEBUG", "POPULATE", "400000", "key", "50")
+	r.CLI("DEBUG", "POPULATE", "200000", "key", "50")
 	s := startServe(t)
 	p := start(t, nil, "import", r.URL(), "--backend=redis://"+s.addr)
 	eventually(t, "keys arrive", func() bool { return size(t, s.addr) > 0 })
@@ -238,7 +238,7 @@ func TestInterruptedImport(t *testing.T) {
 	}
 	n := size(t, s.addr)
 	mustContain(t, "stderr", p.stderr.String(), fmt.Sprintf("interrupted: %d keys were imported before that and stay; to go on, begin again with --replace", n))
-	moved(t, 0, []string{"imported 400000 keys"}, "import", r.URL(), "--backend=redis://"+s.addr, "--replace")
+	moved(t, 0, []string{"imported 200000 keys"}, "import", r.URL(), "--backend=redis://"+s.addr, "--replace")
 	out := filepath.Join(t.TempDir(), "out.rdb")
 	p = start(t, nil, "export", out, "--backend=redis://"+s.addr)
 	eventually(t, "a file grows", func() bool {

@@ -13,7 +13,7 @@ import (
 // Lua, which is slower and never wrong.
 var functions = map[string]engine.Native{
 	"790442ae272612ca47cbf72a090e6183097370f2": gcra,    // ratelimit/lua/gcra.lua
-	"dbeb1ace5fffb0ca56ca458a1917629bd35ebcfd": acquire, // lock/lua/acquire.lua
+	"148d2df5403f2c03b8035cb27715ce15c39a3922": acquire, // lock/lua/acquire.lua
 	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
 	"40ea48fd99eb77fcd927a873186225d260c9174a": release, // lock/lua/release.lua with its parts
 	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua

@@ -382,7 +382,7 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 	}
 	l.late += n
 	if n > 0 {
-		l.node.watch.Failed(errStalled) // under mu, so that a reply that comes now is told after it
+		l.node.watch.Failed(time.Now(), errStalled) // under mu, so that a reply that comes now is told after it
 	}
 	switch {
 	case n > 0 && l.heard.Before(before):

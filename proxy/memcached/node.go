@@ -62,13 +62,14 @@ func (n *node) run(ctx context.Context) {
 		if !n.waitRetry(ctx) {
 			break
 		}
+		began := time.Now()
 		conn, err := n.open(ctx)
 		if err != nil {
 			n.setDown(err)
 			n.dialFailures.Add(1)
 			n.tryOver()
 			if ctx.Err() == nil {
-				n.watch.Failed(err)
+				n.watch.Failed(began, err)
 				n.failed()
 			}
 			// Half of the delay is random, so that many instances don't come back
@@ -112,7 +113,7 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 	}
 	n.lost.Add(l.abandon())
 	if ctx.Err() == nil && !errors.Is(err, errEjected) {
-		n.watch.Failed(err)
+		n.watch.Failed(time.Now(), err)
 		n.failed()
 	}
 }

@@ -60,20 +60,23 @@ type Watch struct {
 	lost  atomic.Bool // since is set: most replies need no mutex
 	mu    sync.Mutex
 	since time.Time // when it was lost; zero: it is not
+	back  time.Time // when it was back last
 }
 
 // NewWatch returns a Watch of a server that has not been lost. The goroutines that read
 // connections call told, one at a time: it must not block.
 func NewWatch(server string, told func(Change)) *Watch { return &Watch{server: server, told: told} }
 
-// Failed notes that a connection failed, or that a reply is late.
-func (w *Watch) Failed(err error) {
+// Failed notes that a connection could not be made, was lost, or has a late reply. began is when the
+// attempt to connect began, and now in the other cases. What began before the server was back says
+// nothing of it now: one of two connections may be refused late.
+func (w *Watch) Failed(began time.Time, err error) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.since.IsZero() {
+	if w.since.IsZero() && !began.Before(w.back) {
 		w.since = time.Now()
 		w.lost.Store(true)
 		w.told(Change{Server: w.server, Kind: Lost, Err: err})
@@ -89,7 +92,7 @@ func (w *Watch) Answered() {
 	defer w.mu.Unlock()
 	if !w.since.IsZero() {
 		w.told(Change{Server: w.server, Kind: Back, Away: time.Since(w.since)})
-		w.since = time.Time{}
+		w.since, w.back = time.Time{}, time.Now()
 		w.lost.Store(false)
 	}
 }

@@ -75,8 +75,8 @@ function queue.promote(now)
   return tonumber(redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2])
 end
 
--- The next of the group has the turn when the first of it is gone. To read a large one takes time:
--- it is due now, and becomes ready when there is time.
+-- When the first message of a group is gone, the next has the turn. Reading a large message takes
+-- time, so such a message becomes due now, and a later step makes it ready.
 function queue.leave(id, envelope, us)
   if not queue.grouped(envelope) then return end
   local group, from, to = queue.line(envelope)

@@ -6,9 +6,9 @@
 -- Returns {cursor text, {field bytes, value bytes of each}}
 local t = redis.call('TIME')
 local now, reply = math.floor((t[1] * 1000000 + t[2]) / 1000), {}
--- A reply of 1 MiB takes 5 ms: then the page ends, however many fields are left to look at.
--- HSCAN gives values of any length, so each step looks at half as many fields as were looked at
--- before it: where many are large, one of the first is.
+-- A reply of 1 MiB takes 5 ms. The page ends there, even if the caller asked for more fields.
+-- HSCAN returns values of any length, so the steps begin small: each looks at half as many fields
+-- as all steps before it. If many values are large, an early step finds one.
 local cursor, left, looked, bytes = ARGV[1], tonumber(ARGV[3]), 0, 0
 repeat
   local count = math.max(1, math.min(left, math.floor(looked / 2), 64))

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"bytes"
 	_ "embed"
 	"runtime"
 	"strings"
@@ -22,6 +23,18 @@ var guardScript = redoubt.NewScript("fence.guard", guardSource)
 // ahead of use.
 func Scripts() []*redoubt.Script { return []*redoubt.Script{guardScript} }
 
+// around returns what precedes and follows a script in its guarded form.
+func around() (before, after string) {
+	before, after, _ = strings.Cut(wrapSource, "  -- the script\n")
+	return before, after
+}
+
+// Guards reports whether a script, by its source, is the guarded form of another.
+func Guards(source []byte) bool {
+	before, _ := around()
+	return bytes.HasPrefix(source, []byte(before))
+}
+
 // wrapped has the guarded form of each script that was run through a Guard, as long
 // as the program has that script: weak.Pointer[redoubt.Script] → *redoubt.Script.
 var wrapped sync.Map
@@ -33,8 +46,7 @@ func wrap(s *redoubt.Script) *redoubt.Script {
 	if w, ok := wrapped.Load(key); ok {
 		return w.(*redoubt.Script)
 	}
-	const place = "  -- the script\n"
-	before, after, _ := strings.Cut(wrapSource, place)
+	before, after := around()
 	w, there := wrapped.LoadOrStore(key, redoubt.NewScript("fence("+s.Name()+")", before+s.Source()+"\n"+after))
 	if !there {
 		runtime.AddCleanup(s, func(key weak.Pointer[redoubt.Script]) { wrapped.Delete(key) }, key)

@@ -1,5 +1,6 @@
 -- acquire.lua: take the lease if nobody holds it, else queue for a wake-up.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go says
+-- A writer of an RWMutex also names the keys of its release, which this script doesn't use.
 -- ARGV[1] id      bytes   names this acquisition, made by the client
 -- ARGV[2] ttl_us  integer > 0
 -- ARGV[3] keep_ms integer the ttl and a minute: how long the key lives

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+)
+
+// A gate holds back the commands of a server that is back until something else has happened: until
+// its subscribers have been told that they may have missed messages, for instance. It opens for both
+// shared connections at once, because a client that is told so sends commands at once, by either
+// version of RESP.
+type gate struct {
+	mu     sync.Mutex
+	before func()                 // nil: nothing has to happen
+	here   map[*Upstream]struct{} // connected, and no command may be sent yet
+	opened chan struct{}          // closed when before has returned; nil: no connection waits for that
+	soon   chan struct{}          // closed when none is here; nil: before has not been called for those that are
+}
+
+// gatePatience is how long a shared connection waits for the other. A server without RESP3 never
+// gets its RESP3 connection back.
+const gatePatience = time.Second
+
+// BeforeReturn sets what is called once before a server that has no shared connection now is sent
+// the next command; nil for nothing. f must not block.
+func (n *Node) BeforeReturn(f func()) {
+	n.gate.mu.Lock()
+	defer n.gate.mu.Unlock()
+	n.gate.before = f
+}
+
+// pass is called with a new connection of u, and returns once commands may be sent on it.
+func (n *Node) pass(u *Upstream) {
+	g := &n.gate
+	g.mu.Lock()
+	if g.here == nil {
+		g.here = make(map[*Upstream]struct{})
+	}
+	g.here[u] = struct{}{}
+	if g.before == nil {
+		g.mu.Unlock()
+		return
+	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	opened, all := g.opened, true
+	for i := range n.upstreams {
+		if o := n.upstreams[i].Load(); o != nil && o != u {
+			_, here := g.here[o]
+			all = all && (here || o.up())
+			o.Hurry()
+		}
+	}
+	g.mu.Unlock()
+	if !all {
+		patience := time.NewTimer(gatePatience)
+		defer patience.Stop()
+		select {
+		case <-opened:
+			return
+		case <-u.ctx.Done():
+			return
+		case <-patience.C:
+		}
+	}
+	g.mu.Lock()
+	if g.opened != opened { // the other connection opens it
+		g.mu.Unlock()
+		<-opened
+		return
+	}
+	before := g.before
+	g.before, g.opened = nil, nil
+	if g.soon == nil {
+		g.soon = make(chan struct{})
+	}
+	g.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	close(opened)
+}
+
+// passed is called when commands can be sent on the connection that has passed.
+func (n *Node) passed(u *Upstream) {
+	g := &n.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.here, u)
+	if len(g.here) == 0 && g.soon != nil {
+		close(g.soon)
+		g.soon = nil
+	}
+}
+
+// returning reports whether the server is back, and no command may be sent to it yet. soon is closed
+// once one may, if that does not depend on anybody else.
+func (n *Node) returning() (yes bool, soon <-chan struct{}) {
+	n.gate.mu.Lock()
+	defer n.gate.mu.Unlock()
+	return len(n.gate.here) > 0, n.gate.soon
+}
