@@ -38,7 +38,7 @@ const (
 var mayImport = map[string][]string{
 	".":                   {"internal/scheme"},
 	"resp":                {},
-	"engine":              {".", "engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "resp"},
+	"engine":              {".", "engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "internal/rediscmd", "resp"},
 	"engine/aof":          {},
 	"engine/native":       {".", "engine"},
 	"internal/calendar":   {},

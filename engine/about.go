@@ -40,7 +40,7 @@ func (a *about) note(s *Session) {
 		a.queued = len(s.queue)
 	}
 	if s.c.cmd != nil {
-		a.command = s.c.cmd.name
+		a.command = s.c.cmd.Name
 	}
 	a.mu.Unlock()
 }

@@ -80,10 +80,10 @@ func newMangler(b []byte) *mangler {
 func (m *mangler) args() [][]byte {
 	cmd := m.commands[m.n(len(m.commands))]
 	var args [][]byte
-	for part := range strings.SplitSeq(cmd.name, "|") {
+	for part := range strings.SplitSeq(cmd.Name, "|") {
 		args = append(args, []byte(part))
 	}
-	least, more := cmd.arity, m.n(4)
+	least, more := cmd.Arity, m.n(4)
 	if least < 0 {
 		least = -least + more*m.n(3)
 	}

@@ -189,7 +189,7 @@ func (sh *shard) drop(w *Wait, dk dbKey) {
 }
 
 // mayServe says whether the command may make a key ready.
-func (c *call) mayServe() bool { return c.cmd.writes() || c.cmd.name == "exec" }
+func (c *call) mayServe() bool { return c.cmd.writes() || c.cmd.Name == "exec" }
 
 // lockServing locks set, and more where serving those who wait for the keys needs
 // it, as BLMOVE does the shard of its destination: so that nobody comes between.

@@ -152,7 +152,7 @@ func (c *call) findKeys(cmd *command, args [][]byte) bool {
 // narrow reports whether a command that may need every shard needs only those of its keys,
 // because of its arguments: SORT without a pattern, and INFO of what has no keys.
 func (cmd *command) narrow(args [][]byte) bool {
-	switch cmd.name {
+	switch cmd.Name {
 	case "sort", "sort_ro":
 		return !slices.ContainsFunc(args[2:], func(a []byte) bool { return bytes.IndexByte(a, '*') >= 0 })
 	case "info":
@@ -173,16 +173,10 @@ func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
 	return true
 }
 
-// oneKey reports whether the command has the key args[1] and no other, as most
-// have.
-func (cmd *command) oneKey() bool {
-	return cmd.first == 1 && cmd.last == 1 && cmd.movable == nil && cmd.flags&flagAllShards == 0
-}
-
 // execute locks, runs the handler and unlocks. A panic of the handler becomes
 // an error reply.
 func (c *call) execute() {
-	if c.cmd.oneKey() {
+	if c.cmd.flags&flagOneKey != 0 {
 		c.executeOn(c.args[1])
 		return
 	}

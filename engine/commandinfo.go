@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // sorted returns the names of a command table.
-func sortedNames(t map[string]*command) []string {
+func sortedNames(t rediscmd.Index[*command]) []string {
 	names := make([]string, 0, len(t))
 	for name := range t {
 		names = append(names, name)
@@ -36,7 +37,7 @@ func lookupFull(name []byte) *command {
 	if cmd.subIndex == nil {
 		return nil
 	}
-	return findIn(cmd.subIndex, []byte(sub))
+	return cmd.subIndex.Find([]byte(sub))
 }
 
 func cmdCommandInfo(c *call) {
@@ -56,26 +57,19 @@ func cmdCommandInfo(c *call) {
 	}
 }
 
-func words(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "|")
-}
-
 func (c *call) commandInfo(cmd *command) {
 	c.array(10)
-	c.str(cmd.name)
-	c.int(int64(cmd.arity))
-	flags := words(cmd.flagNames)
+	c.str(cmd.Name)
+	c.int(int64(cmd.Arity))
+	flags := cmd.Flags.Names()
 	c.setHead(len(flags))
 	for _, f := range flags {
 		c.status(f)
 	}
-	c.int(int64(cmd.first))
-	c.int(int64(cmd.last))
-	c.int(int64(cmd.step))
-	cats := words(cmd.cats)
+	c.int(int64(cmd.First))
+	c.int(int64(cmd.Last))
+	c.int(int64(cmd.Step))
+	cats := cmd.Categories.Names()
 	c.setHead(len(cats))
 	for _, cat := range cats {
 		c.status("@" + cat)
@@ -83,8 +77,8 @@ func (c *call) commandInfo(cmd *command) {
 	c.array(0) // tips
 	c.array(0) // key specifications
 	c.array(len(cmd.subs))
-	for i := range cmd.subs {
-		c.commandInfo(&cmd.subs[i])
+	for _, sub := range cmd.subs {
+		c.commandInfo(sub)
 	}
 }
 
@@ -102,13 +96,12 @@ func cmdCommandDocs(c *call) {
 	}
 	c.mapHead(len(found))
 	for _, cmd := range found {
-		c.str(cmd.name)
+		c.str(cmd.Name)
 		c.mapHead(2)
 		c.str("arity")
-		c.int(int64(cmd.arity))
+		c.int(int64(cmd.Arity))
 		c.str("group")
-		group, _, _ := strings.Cut(cmd.cats, "|")
-		c.str(group)
+		c.str(cmd.Categories.Names()[0])
 	}
 }
 
@@ -122,9 +115,9 @@ func cmdCommandList(c *call) {
 		arg := c.args[4]
 		switch {
 		case is(c.args[3], "aclcat"):
-			keep = func(cmd *command) bool { return slices.Contains(words(cmd.cats), strings.ToLower(string(arg))) }
+			keep = func(cmd *command) bool { return slices.Contains(cmd.Categories.Names(), strings.ToLower(string(arg))) }
 		case is(c.args[3], "pattern"):
-			keep = func(cmd *command) bool { return glob.MatchFold(arg, view(cmd.name)) }
+			keep = func(cmd *command) bool { return glob.MatchFold(arg, view(cmd.Name)) }
 		case is(c.args[3], "module"):
 			keep = func(*command) bool { return false }
 		default:
@@ -135,15 +128,15 @@ func cmdCommandList(c *call) {
 	start, n := c.begin(), 0
 	emit := func(cmd *command) {
 		if keep(cmd) {
-			c.str(cmd.name)
+			c.str(cmd.Name)
 			n++
 		}
 	}
 	for _, name := range sortedNames(commands) {
 		cmd := commands[name]
 		emit(cmd)
-		for i := range cmd.subs {
-			emit(&cmd.subs[i])
+		for _, sub := range cmd.subs {
+			emit(sub)
 		}
 	}
 	c.end(start, n)
@@ -160,16 +153,19 @@ func (c *call) commandKeys(args [][]byte) (cmd *command, at []int, ok bool) {
 	case cmd == nil:
 		c.err("ERR Invalid command specified")
 		return nil, nil, false
-	case cmd.first == 0 && cmd.movable == nil:
+	case !cmd.Keyed():
 		c.err("ERR The command has no key arguments")
 		return nil, nil, false
-	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
+	case !cmd.Takes(len(args)):
 		c.err("ERR Invalid number of arguments specified for command")
 		return nil, nil, false
 	}
-	at = cmd.keys(nil, args)
+	at, ok = cmd.Keys(nil, args)
+	if !ok {
+		at = nil
+	}
 	if len(at) == 0 {
-		if strings.Contains(cmd.flagNames, "no_mandatory_keys") {
+		if cmd.Has(rediscmd.NoMandatoryKeys) {
 			return cmd, at, true
 		}
 		c.err("ERR Invalid arguments specified for command")

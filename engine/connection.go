@@ -48,7 +48,7 @@ func cmdSelect(c *call) {
 
 func cmdNoStreams(c *call) { c.err("ERR streams are not supported by this engine") }
 
-func cmdNoSave(c *call) { c.err("ERR " + c.cmd.name + " is not supported by this engine") }
+func cmdNoSave(c *call) { c.err("ERR " + c.cmd.Name + " is not supported by this engine") }
 
 func cmdDebug(c *call) {
 	switch a := c.args[1]; {

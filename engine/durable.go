@@ -257,7 +257,7 @@ func (c *call) mayLog(cmd *command) bool {
 		return false
 	case !c.s.inMulti:
 		return cmd.writes()
-	case cmd.name != "exec":
+	case cmd.Name != "exec":
 		return false // it is queued
 	}
 	return slices.ContainsFunc(c.s.queue, func(q queued) bool { return q.cmd.writes() })

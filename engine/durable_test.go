@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/faultdisk"
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // onDisk returns an engine that saves to disk.
@@ -364,11 +365,19 @@ func TestBrokenDisk(t *testing.T) {
 	})
 }
 
+// addCommand adds a test's own command. It has the arity, keys and flags of another.
+func addCommand(name, like string, handler func(*call)) {
+	r := *rediscmd.Lookup(like)
+	r.Name = name
+	b := binding{handler: handler}
+	commands[name] = b.bind(r)
+}
+
 func init() {
-	commands["panics"] = &command{name: "panics", arity: 2, first: 1, last: 1, step: 1, flags: flagWrite, handler: func(c *call) {
+	addCommand("panics", "persist", func(c *call) {
 		c.setString(c.args[1], []byte("half done"))
 		panic("on purpose")
-	}}
+	})
 }
 
 // TestPanicIsLogged holds that a change which a panic left behind is in the

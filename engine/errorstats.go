@@ -18,8 +18,11 @@ type errorStats struct {
 	byCode map[string]int64
 }
 
-// mostCodes bounds the codes, which scripts can make up.
-const mostCodes = 128
+// mostCodes and longestCode bound the codes, which scripts can make up.
+const (
+	mostCodes   = 128
+	longestCode = 32
+)
 
 // count notes an error reply.
 func (es *errorStats) count(reply []byte) {
@@ -33,7 +36,7 @@ func (es *errorStats) count(reply []byte) {
 	if es.byCode == nil {
 		es.byCode = map[string]int64{}
 	}
-	if _, known := es.byCode[text(code)]; known || len(es.byCode) < mostCodes && len(code) <= longestName {
+	if _, known := es.byCode[text(code)]; known || len(es.byCode) < mostCodes && len(code) <= longestCode {
 		es.byCode[string(code)]++
 	}
 }

@@ -115,7 +115,7 @@ func (f *folding) keys(args [][]byte) (*command, []int) {
 
 // separable reports whether a command treats each of its keys independently.
 func (cmd *command) separable() bool {
-	switch cmd.name {
+	switch cmd.Name {
 	case "del", "unlink", "mset":
 		return true
 	}
@@ -160,7 +160,7 @@ func (f *folding) of(part int, commands [][][]byte) [][][]byte {
 		cmd, keys := f.keys(args)
 		switch {
 		case len(keys) == 0:
-			if cmd != nil && cmd.name == "select" {
+			if cmd != nil && cmd.Name == "select" {
 				selects++
 			}
 		case len(keys) > 1 && cmd.separable():

@@ -20,7 +20,7 @@ func (c *call) getHash(it *item) (h *hash, ok bool) {
 
 func cmdHset(c *call) {
 	if len(c.args)%2 == 1 {
-		c.err("ERR wrong number of arguments for '" + c.cmd.name + "' command")
+		c.err("ERR wrong number of arguments for '" + c.cmd.Name + "' command")
 		return
 	}
 	key := c.args[1]
@@ -38,7 +38,7 @@ func cmdHset(c *call) {
 			added++
 		}
 	}
-	if c.cmd.name == "hmset" {
+	if c.cmd.Name == "hmset" {
 		c.ok()
 	} else {
 		c.int(int64(added))

@@ -4,12 +4,12 @@ import "strings"
 
 // help lists the subcommands of a command.
 func (c *call) help() {
-	top, _, _ := strings.Cut(c.cmd.name, "|")
+	top, _, _ := strings.Cut(c.cmd.Name, "|")
 	subs := commands[top].subs
 	c.array(len(subs) + 1)
 	c.status(strings.ToUpper(top) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for i := range subs {
-		_, name, _ := strings.Cut(subs[i].name, "|")
+		_, name, _ := strings.Cut(subs[i].Name, "|")
 		c.status(strings.ToUpper(name))
 	}
 }

@@ -70,7 +70,7 @@ func cmdRpop(c *call) { c.pop(false) }
 
 func (c *call) pop(front bool) {
 	if len(c.args) > 3 {
-		c.err("ERR wrong number of arguments for '" + c.cmd.name + "' command")
+		c.err("ERR wrong number of arguments for '" + c.cmd.Name + "' command")
 		return
 	}
 	count, many := int64(1), len(c.args) == 3

@@ -191,7 +191,7 @@ func (c *call) crowded(cmd *command) string {
 	c.oom = false
 	s := c.s
 	queues := s.inMulti && cmd.flags&flagControl == 0
-	exec := s.inMulti && cmd.name == "exec"
+	exec := s.inMulti && cmd.Name == "exec"
 	if cmd.flags&(flagDenyOOM|flagScript) == 0 && !queues && !exec || c.e.loading || !c.e.memory.over() {
 		return ""
 	}
@@ -216,7 +216,7 @@ func (c *call) denied(cmd *command, args [][]byte) bool {
 	if cmd.flags&flagScript == 0 {
 		return cmd.flags&flagDenyOOM != 0
 	}
-	if strings.HasPrefix(cmd.name, "evalsha") {
+	if strings.HasPrefix(cmd.Name, "evalsha") {
 		sc := c.e.cache.find(args[1])
 		return sc != nil && sc.needsRoom()
 	}

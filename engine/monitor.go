@@ -2,9 +2,10 @@ package engine
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // monitors are the sessions that are shown all commands. While there are none
@@ -48,7 +49,7 @@ func (m *monitors) remove(s *Session) {
 // monitor shows the command at hand to those who watch. What only an
 // administrator may run is not shown, nor what may hold a password.
 func (c *call) monitor(args [][]byte) {
-	if c.e.monitors.n.Load() == 0 || strings.Contains(c.cmd.flagNames, "admin") || c.cmd.name == "auth" || c.cmd.name == "hello" {
+	if c.e.monitors.n.Load() == 0 || c.cmd.Has(rediscmd.Admin) || c.cmd.Name == "auth" || c.cmd.Name == "hello" {
 		return
 	}
 	from := "lua"

@@ -43,7 +43,7 @@ func (c *call) panicked(from int, r any) {
 	}
 	name := ""
 	if c.cmd != nil {
-		name = c.cmd.name
+		name = c.cmd.Name
 	}
 	c.e.panicked("command", name, r)
 	c.w = resp.AppendError(c.w[:from], "ERR internal error: "+panicText(r))

@@ -123,11 +123,11 @@ func TestPanicsAreSaved(t *testing.T) {
 }
 
 func init() {
-	commands["breaks"] = &command{name: "breaks", arity: -2, first: 1, last: -1, step: 1, flags: flagWrite, handler: func(c *call) {
+	addCommand("breaks", "del", func(c *call) {
 		it := c.write(c.args[1])
 		c.changed(c.args[1])
 		it.val.obj = &object{kind: kindList}
-	}}
+	})
 }
 
 // TestPanicsBehindCommands wants no lock to stay held when what follows a command panics,

@@ -207,7 +207,7 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 	switch {
 	case cmd == nil:
 		return "ERR Unknown Redis command called from script"
-	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
+	case !cmd.Takes(len(args)):
 		return "ERR Wrong number of args calling Redis command from script"
 	case cmd.flags&(flagNoScript|flagControl) != 0:
 		return "ERR This Redis command is not allowed from script"
@@ -234,7 +234,7 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 			return why
 		}
 	}
-	if c.home != nil && cmd.oneKey() && string(args[1]) == string(c.homeKey) {
+	if c.home != nil && cmd.flags&flagOneKey != 0 && string(args[1]) == string(c.homeKey) {
 		return ""
 	}
 	var set shardSet

@@ -50,7 +50,7 @@ const compiledSize = 16
 
 // source returns the text of the script among a command's arguments, if there is one.
 func (cmd *command) source(args [][]byte) (text []byte, ok bool) {
-	switch cmd.name {
+	switch cmd.Name {
 	case "eval", "eval_ro":
 		return args[1], true
 	case "script|load":
@@ -120,20 +120,20 @@ func usesKeys(call *lua.Call) bool {
 	switch {
 	case cmd == nil:
 		return true // an error
-	case cmd.flags&(flagAllShards|flagEveryShard) != 0 || cmd.movable != nil:
+	case cmd.flags&(flagAllShards|flagEveryShard) != 0 || cmd.Movable():
 		whole := len(words) == len(call.Args) && call.Rest == lua.NoRest
-		return whole && cmd.movable == nil && cmd.narrow(words)
-	case cmd.first == 0 || cmd.flags&flagNoLock != 0:
+		return whole && !cmd.Movable() && cmd.narrow(words)
+	case cmd.First == 0 || cmd.flags&flagNoLock != 0:
 		return true
 	}
-	last := cmd.last
+	last := cmd.Last
 	if last < 0 {
 		last += len(call.Args)
-		if call.Rest == lua.RestOther || call.Rest == lua.RestKeys && (cmd.last != -1 || cmd.step != 1) {
+		if call.Rest == lua.RestOther || call.Rest == lua.RestKeys && (cmd.Last != -1 || cmd.Step != 1) {
 			return false
 		}
 	}
-	for i := cmd.first; i <= last; i += cmd.step {
+	for i := cmd.First; i <= last; i += cmd.Step {
 		switch {
 		case i >= len(call.Args):
 			return call.Rest != lua.RestOther // too few for the command, or keys

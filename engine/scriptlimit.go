@@ -157,7 +157,7 @@ func (c *call) busyFor(cmd *command) bool {
 	}
 	var set shardSet
 	switch {
-	case cmd.name == "exec":
+	case cmd.Name == "exec":
 		for _, q := range c.s.queue {
 			if !c.lockKeys(&set, q.cmd, q.args) {
 				set.fill()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -40,7 +41,7 @@ type Session struct {
 	host      *scriptHost   // nil before the first script
 
 	lastCommand *command // what lastName names, as the client writes it
-	lastName    [longestName]byte
+	lastName    [rediscmd.MaxName]byte
 	lastLen     int
 
 	lastScript    *script // what EVALSHA named last, good for as many flushes
@@ -277,15 +278,15 @@ func (c *call) admit(p **command) bool {
 	if cmd == nil {
 		msg = unknownCommand(c.args)
 	} else if *p = cmd.resolve(c.args); *p == nil {
-		msg = "ERR unknown subcommand '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(cmd.name) + " HELP."
-	} else if cmd = *p; cmd.arity > 0 && len(c.args) != cmd.arity || len(c.args) < -cmd.arity {
-		msg = "ERR wrong number of arguments for '" + cmd.name + "' command"
+		msg = "ERR unknown subcommand '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(cmd.Name) + " HELP."
+	} else if cmd = *p; !cmd.Takes(len(c.args)) {
+		msg = "ERR wrong number of arguments for '" + cmd.Name + "' command"
 	} else if s.subs.count > 0 && s.proto == resp.RESP2 && cmd.flags&flagSubscribed == 0 {
-		msg = "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+		msg = "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
 	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
-		if msg = busy; cmd.name == "exec" && s.inMulti {
+		if msg = busy; cmd.Name == "exec" && s.inMulti {
 			msg = busyExec
 			s.discard()
 		}

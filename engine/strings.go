@@ -86,7 +86,7 @@ func (c *call) deadline(arg []byte, opts int) (int64, bool) {
 	return n, true
 }
 
-func (c *call) invalidExpire() { c.err("ERR invalid expire time in '" + c.cmd.name + "' command") }
+func (c *call) invalidExpire() { c.err("ERR invalid expire time in '" + c.cmd.Name + "' command") }
 
 func cmdSet(c *call) {
 	opts, until := 0, []byte(nil)
@@ -262,7 +262,7 @@ func cmdMget(c *call) {
 
 func cmdMset(c *call) {
 	if len(c.args)%2 == 0 {
-		c.err("ERR wrong number of arguments for '" + c.cmd.name + "' command")
+		c.err("ERR wrong number of arguments for '" + c.cmd.Name + "' command")
 		return
 	}
 	c.mset()
@@ -289,7 +289,7 @@ func (c *call) mset() {
 
 func cmdMsetnx(c *call) {
 	if len(c.args)%2 == 0 {
-		c.err("ERR wrong number of arguments for '" + c.cmd.name + "' command")
+		c.err("ERR wrong number of arguments for '" + c.cmd.Name + "' command")
 		return
 	}
 	for i := 1; i < len(c.args); i += 2 {

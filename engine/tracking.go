@@ -71,7 +71,7 @@ func (s *Session) track(t *tracker) {
 // hasRead reports whether the command read its keys. A script did when any of
 // its commands reads, whichever key that is.
 func (c *call) hasRead() bool {
-	if strings.HasPrefix(c.cmd.name, "eval") || strings.HasPrefix(c.cmd.name, "fcall") {
+	if c.cmd.RunsScript() {
 		return c.reads
 	}
 	return c.cmd.flags&flagReadonly != 0

@@ -128,7 +128,7 @@ func cmdClientCaching(c *call) {
 
 // afterCaching ends the effect of CLIENT CACHING with the command behind it.
 func (c *call) afterCaching(t *tracker) {
-	if !c.s.inMulti && (c.cmd == nil || c.cmd.name != "client|caching") {
+	if !c.s.inMulti && (c.cmd == nil || c.cmd.Name != "client|caching") {
 		t.caching = 0
 	}
 }

@@ -112,7 +112,7 @@ func (c *call) zcombine(op byte, store bool) {
 		return
 	}
 	if n < 1 {
-		c.err("ERR at least 1 input key is needed for '" + c.cmd.name + "' command")
+		c.err("ERR at least 1 input key is needed for '" + c.cmd.Name + "' command")
 		return
 	}
 	if n > int64(len(c.args)-at-1) {
@@ -169,7 +169,7 @@ func (c *call) zcombine(op byte, store bool) {
 		return true
 	})
 	if store {
-		c.storeObject(c.args[1], out, z.len(), eventZset, c.cmd.name)
+		c.storeObject(c.args[1], out, z.len(), eventZset, c.cmd.Name)
 		return
 	}
 	c.zpairsHead(z.len(), withScores)
