@@ -72,14 +72,14 @@ var mayImport = map[string][]string{
 	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
 	"command":             {".", "bloom", "fence", "geo", "internal/wire/fence", "internal/wire/lock", "internal/wire/stock", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
 	"command/docgen":      {"command"},
-	"proxy":               {".", "resp", "internal/keyslot", "internal/scheme", "internal/socket", "proxy/latency", "proxy/outage", "proxy/ring"},
+	"proxy":               {".", "resp", "internal/keyslot", "internal/rediscmd", "internal/scheme", "internal/socket", "proxy/latency", "proxy/outage", "proxy/ring"},
 	"proxy/hotkeys":       {},
 	"proxy/latency":       {},
 	"proxy/outage":        {},
 	"proxy/budget":        {},
 	"proxy/memcached":     {"internal/socket", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/outage", "proxy/ring"},
 	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/outage", "proxy/ring", "resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/socket"},
+	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/outage", "proxy/ring", "resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
 }
 
 // heavy are the modules that must not reach a program which uses the library,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -236,9 +237,6 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 	return nil, true
 }
 
-// runsScript are the commands whose errors may be what a client's script says.
-var runsScript = map[string]bool{"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true, "fcall": true, "fcall_ro": true}
-
 // forged reports whether a redirection is a script's own words: it would be run again, and by
 // whom it names.
 func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
@@ -247,7 +245,7 @@ func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
 		return true
 	}
 	args := scanner.Args()
-	if !runsScript[strings.ToLower(string(args[0]))] {
+	if r := rediscmd.Find(args[0]); r == nil || !r.RunsScript() { // nothing of it is a client's script
 		return false
 	}
 	slot, err := strconv.Atoi(strings.Fields(string(raw))[1])

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -291,22 +292,25 @@ func onOwn(run func(d *dedicated, args [][]byte, raw []byte)) func(c *session, a
 func (t *backendTarget) addHandlers(add func(h handler, names ...string)) {
 	occupy := func(d *dedicated, _ [][]byte, raw []byte) { d.forward(raw, nil) }
 	block := func(d *dedicated, _ [][]byte, raw []byte) { d.forwardBlocking(raw) }
-	add(handler{run: selectDatabase, arity: 2}, "select")
-	add(handler{run: onOwn((*dedicated).multi), arity: 1}, "multi")
-	add(handler{run: exec, arity: 1}, "exec")
-	add(handler{run: discard, arity: 1}, "discard")
+	add(handler{run: selectDatabase, checked: true}, "select")
+	add(handler{run: onOwn((*dedicated).multi), checked: true}, "multi")
+	add(handler{run: exec, checked: true}, "exec")
+	add(handler{run: discard, checked: true}, "discard")
 	add(handler{run: onOwn((*dedicated).watch)}, "watch")
 	add(handler{run: onOwn(occupy)}, "debug", "asking")
 	add(handler{run: onOwn((*dedicated).readOnly)}, "readonly", "readwrite")
-	add(handler{run: onOwn(block)},
-		"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
-	add(handler{run: readStream}, "xread", "xreadgroup")
+	for _, r := range rediscmd.All() {
+		if r.Has(rediscmd.Blocking) {
+			add(handler{run: onOwn(block)}, r.Name)
+		}
+	}
+	add(handler{run: readStream}, "xread", "xreadgroup") // which block only if told to
 	add(handler{run: onOwn((*dedicated).wait)}, "wait", "waitaof")
 	add(handler{run: scriptOrFunction}, "script", "function")
 	add(handler{run: outsideTransaction(subscribe(proxy.Channels))}, "subscribe", "unsubscribe")
 	add(handler{run: outsideTransaction(subscribe(proxy.Patterns))}, "psubscribe", "punsubscribe")
 	add(handler{run: outsideTransaction(subscribe(proxy.Shards))}, "ssubscribe", "sunsubscribe")
-	add(handler{run: outsideTransaction((*dedicated).monitor), arity: 1}, "monitor")
+	add(handler{run: outsideTransaction((*dedicated).monitor), checked: true}, "monitor")
 	add(handler{run: refuseReplication}, "sync", "psync", "replconf")
 }
 

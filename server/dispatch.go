@@ -7,6 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -20,45 +21,39 @@ type handler struct {
 	rights  *acl.Command
 	// beforeAuth: may be sent before AUTH.
 	beforeAuth bool
-	// arity as in Redis, for those answered here; 0: not checked.
-	arity int
+	redis      *rediscmd.Command // nil: it is none of Redis
+	// checked: its number of arguments is checked here, because it is answered here.
+	checked bool
 	// quick: asks nobody.
 	quick bool
 }
 
-const maxName = 32 // longer than any name in the map of handlers
+const maxName = rediscmd.MaxName // no name in the map of handlers is longer
 
 // lookup finds the handler for a name in any case, without allocating.
 func (s *Server) lookup(name []byte) *handler {
 	if len(name) > maxName || len(name) == 0 || s.initials[len(name)]&(1<<(name[0]&31)) == 0 {
 		return nil
 	}
-	var low [maxName]byte
-	for i, b := range name {
-		if b >= 'A' && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		low[i] = b
-	}
-	return s.handlers[string(low[:len(name)])]
+	return s.handlers.Find(name)
 }
 
-func (s *Server) makeHandlers() map[string]*handler {
-	m := make(map[string]*handler)
+func (s *Server) makeHandlers() rediscmd.Index[*handler] {
+	m := make(rediscmd.Index[*handler])
 	add := func(h handler, names ...string) {
 		for _, n := range names {
 			h := h
-			h.name = n
+			h.name, h.redis = n, rediscmd.Find([]byte(n))
 			m[n] = &h
 		}
 	}
 	add(handler{run: hello, beforeAuth: true}, "hello")
-	add(handler{run: auth, beforeAuth: true, arity: -2}, "auth")
+	add(handler{run: auth, beforeAuth: true, checked: true}, "auth")
 	add(handler{run: quit, beforeAuth: true}, "quit")
-	add(handler{run: reset, beforeAuth: true, arity: 1}, "reset")
-	add(handler{run: clientCommand, arity: -2}, "client")
+	add(handler{run: reset, beforeAuth: true, checked: true}, "reset")
+	add(handler{run: clientCommand, checked: true}, "client")
 	add(handler{run: ping, quick: true}, "ping")
-	add(handler{run: echo, arity: 2, quick: true}, "echo")
+	add(handler{run: echo, checked: true, quick: true}, "echo")
 	add(handler{run: commandInfo}, "command")
 	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
 	s.target.addHandlers(add)
@@ -147,7 +142,7 @@ func (c *session) handle(h *handler, args [][]byte, raw []byte) {
 		c.extension(h, args, raw)
 		return
 	}
-	if n := h.arity; n != 0 && (n > 0 && len(args) != n || n < 0 && len(args) < -n) {
+	if h.checked && !h.redis.Takes(len(args)) {
 		c.reject("ERR wrong number of arguments for '" + h.name + "' command")
 		return
 	}

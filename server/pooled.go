@@ -65,7 +65,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 		return
 	}
 	c.sendSpan()
-	if plain && k.fragments != nil && k.takes(len(args)) {
+	if plain && k.fragments != nil && k.Takes(len(args)) {
 		c.countLocal() // unless it is sent
 		c.fragment(k, args, raw)
 		return
@@ -84,7 +84,7 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		return
 	}
 	switch {
-	case k != nil && !k.takes(len(args)):
+	case k != nil && !k.Takes(len(args)):
 		c.reject("ERR wrong number of arguments for '" + k.name + "' command")
 	case k != nil && pubsubFamilies[k.name] != 0:
 		c.subscription(k.name, args)
@@ -330,14 +330,14 @@ func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
 		return
 	}
 	if !ok || len(at) == 0 {
-		if k.movable != nil {
+		if k.Keyed() {
 			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " has no key here that says to which server of the pool it belongs")
 		} else {
 			c.refuseCommand(strings.ToUpper(k.name))
 		}
 		return
 	}
-	if blocking[k.name] || (k.name == "xread" || k.name == "xreadgroup") && blocks(args[1:]) {
+	if k.waits(args) {
 		if node := c.nodeOf(k.name, at, args); node != nil {
 			keys := make([][]byte, len(at))
 			for i, p := range at {
@@ -356,12 +356,8 @@ const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
 // scriptOfMany reports whether a command is a script with keys of which nothing says
 // that they stay together.
 func (c *pooled) scriptOfMany(k *keySpec, at []int) bool {
-	switch k.name {
-	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
-		pool := c.pool
-		return len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
-	}
-	return false
+	pool := c.pool
+	return k.RunsScript() && len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
 }
 
 // toServer sends a command to the server that has all of its keys; nil: several have.
@@ -375,12 +371,6 @@ func (c *pooled) toServer(name string, k *keySpec, node *proxy.Node, raw []byte)
 	}
 	c.as(Passed)
 	c.forward(raw, nil)
-}
-
-// blocking are the commands that hold their connection until their keys have something.
-var blocking = map[string]bool{
-	"blpop": true, "brpop": true, "blmove": true, "brpoplpush": true, "blmpop": true, "bzmpop": true, "bzpopmin": true,
-	"bzpopmax": true,
 }
 
 // notInPools are commands with a key that say where to send it, or that only servers
@@ -462,20 +452,6 @@ func (c *pooled) asksAll(at []int, args [][]byte) {
 		c.asks(args[i])
 	}
 }
-
-// readers are the commands that a replica can answer: those that only read, except
-// cursors, which are of one server, and scripts, which a replica may not know.
-var readers = strings.Fields(`
-	get mget strlen getrange substr exists type ttl pttl expiretime pexpiretime dump lcs
-	getbit bitcount bitpos bitfield_ro pfcount sort_ro
-	llen lindex lpos lrange
-	scard sismember smismember smembers srandmember sdiff sinter sintercard sunion
-	zcard zcount zlexcount zscore zmscore zrank zrevrank zrandmember zrange zrevrange
-	zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex zdiff zinter zintercard zunion
-	hget hmget hgetall hlen hkeys hvals hexists hstrlen hrandfield
-	geodist geohash geopos geosearch georadius_ro georadiusbymember_ro
-	xlen xrange xrevrange xread
-`)
 
 // upstreamOf returns the connection for a command to a server: for one that only reads
 // that to a replica, if there are any. k may be nil, for what is no such command.

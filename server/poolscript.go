@@ -127,7 +127,7 @@ func (c *pooled) keysOfFenced(h *handler, args [][]byte) (keys [][]byte, refused
 	switch {
 	case k == nil:
 		return nil, unknownInPool(inner)
-	case !k.takes(len(inner)):
+	case !k.Takes(len(inner)):
 		return nil, "ERR wrong number of arguments for '" + k.name + "' command"
 	}
 	at, ok := k.positions(nil, inner)

@@ -112,7 +112,7 @@ func gist(text string) string {
 // its keys are. Redis finds no keys in some that it refuses later.
 func fits(args [][]byte) bool {
 	k := keySpecs[string(args[0])]
-	if !k.takes(len(args)) || k.rights.Of(args) == nil {
+	if !k.Takes(len(args)) || k.rights.Of(args) == nil {
 		return false
 	}
 	at, ok := k.positions(nil, args)
@@ -124,7 +124,7 @@ func fits(args [][]byte) bool {
 	case "xreadgroup":
 		return ok && string(args[1]) == "GROUP" && at[0] > 4
 	}
-	return ok || k.movable == nil || k.rights.Of(args) != k.rights
+	return ok || !k.Movable() || k.rights.Of(args) != k.rights
 }
 
 // later reports whether a command is of a later release than the server.
@@ -155,7 +155,7 @@ func randomArguments(rng *rand.Rand, name string, subs []string) [][]byte {
 	if len(subs) > 0 && rng.IntN(10) > 0 {
 		args = append(args, []byte(subs[rng.IntN(len(subs))]))
 	}
-	n := keySpecs[name].arity
+	n := keySpecs[name].Arity
 	if n < 0 {
 		n = -n + rng.IntN(4)
 	}

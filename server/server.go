@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
@@ -29,7 +30,7 @@ type Server struct {
 	opts     Options
 	env      *command.Env
 	table    []*command.Command
-	handlers map[string]*handler
+	handlers rediscmd.Index[*handler]
 	initials [maxName + 1]uint32
 	stats    counters
 

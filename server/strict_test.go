@@ -39,7 +39,7 @@ func startStrict(t *testing.T, backend string) *poolOf {
 	return p
 }
 
-// TestStrictIsTwemproxys: every command of keys.txt with up to seven arguments is answered,
+// TestStrictIsTwemproxys: every command of Redis with up to seven arguments is answered,
 // or its client closed, as testdata/answered.txt has it of nutcracker 0.5.0: name, and a
 // digit for each number of arguments. Where nutcracker is installed, it is asked as well.
 func TestStrictIsTwemproxys(t *testing.T) {

@@ -207,7 +207,7 @@ func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
 	text := ""
 	if h != nil && h.command != nil {
 		text = c.refusalOfOwn(h, args)
-	} else if k != nil && k.takes(len(args)) {
+	} else if k != nil && k.Takes(len(args)) {
 		text = c.refusal(k, args)
 	}
 	if text == "" {
@@ -249,7 +249,7 @@ func (c *pooled) refusalOfOwn(h *handler, args [][]byte) string {
 	switch {
 	case k == nil:
 		return unknownInPool(inner)
-	case !k.takes(len(inner)):
+	case !k.Takes(len(inner)):
 		return "ERR wrong number of arguments for '" + k.name + "' command"
 	}
 	return c.refusal(k, inner)
@@ -257,7 +257,7 @@ func (c *pooled) refusalOfOwn(h *handler, args [][]byte) string {
 
 // mayPass is permits for the most common commands, and answers nothing.
 func (c *pooled) mayPass(k *keySpec, args [][]byte) bool {
-	return (k.single || k.fragments != nil) && k.takes(len(args)) && c.refusal(k, args) == ""
+	return (k.single || k.fragments != nil) && k.Takes(len(args)) && c.refusal(k, args) == ""
 }
 
 // acl answers ACL WHOAMI and ACL CAT.

@@ -90,7 +90,7 @@ func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
 		if !u.anyChannel && !u.mayHear(channels, args) {
 			return noChannel
 		}
-	case !u.anyKey && (c.redis == nil || c.redis.Keyed()) && len(keys) > 0:
+	case !u.anyKey && len(keys) > 0:
 		if !u.mayTouch(c, args, keys) {
 			return noKey
 		}
