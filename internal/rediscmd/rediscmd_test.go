@@ -1,6 +1,7 @@
-package rediscmd
+package rediscmd_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,12 +12,13 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 )
 
 // everyCommand returns the commands and subcommands of the table.
-func everyCommand() (each []*Command) {
-	for _, c := range All() {
+func everyCommand() (each []*rediscmd.Command) {
+	for _, c := range rediscmd.All() {
 		each = append(append(each, c), c.Subs...)
 	}
 	return each
@@ -24,7 +26,7 @@ func everyCommand() (each []*Command) {
 
 // laterCommands are those of the table that Redis 7.0 doesn't have.
 func laterCommands() (names []string) {
-	_, later, _ := strings.Cut(table, "# Of later releases.\n")
+	_, later, _ := strings.Cut(rediscmd.Table, "# Of later releases.\n")
 	for line := range strings.Lines(later) {
 		names = append(names, strings.Fields(line)[0])
 	}
@@ -45,7 +47,7 @@ func TestTableIsRedis(t *testing.T) {
 			e := e.([]any)
 			name := e[0].(string)
 			there[name] = true
-			c := Lookup(strings.ToUpper(name))
+			c := rediscmd.Lookup(strings.ToUpper(name))
 			if c == nil {
 				t.Errorf("%s is missing", name)
 				continue
@@ -74,27 +76,28 @@ func TestTableIsRedis(t *testing.T) {
 	}
 }
 
-func accessOf(c *Command) string {
-	if !c.keyed {
+func accessOf(c *rediscmd.Command) string {
+	first, others, keyed := c.AccessOfTable()
+	if !keyed {
 		return "none"
 	}
-	return fmt.Sprint(c.first, c.others)
+	return fmt.Sprint(first, others)
 }
 
 // accessTold returns what accessOf does, from the key specifications of COMMAND.
 func accessTold(specs []any) string {
-	var all []Access
+	var all []rediscmd.Access
 	for _, s := range specs {
 		flags := fmt.Sprint(s.(map[any]any)["flags"])
 		if strings.Contains(flags, "not_key") {
 			continue
 		}
-		var a Access
+		var a rediscmd.Access
 		if strings.Contains(flags, "access") {
-			a |= Reads
+			a |= rediscmd.Reads
 		}
 		if strings.Contains(flags, "insert") || strings.Contains(flags, "update") || strings.Contains(flags, "delete") {
-			a |= Writes
+			a |= rediscmd.Writes
 		}
 		all = append(all, a)
 	}
@@ -108,7 +111,7 @@ func accessTold(specs []any) string {
 var keyWords = append(strings.Fields("a b c d 0 1 2 3 4 -1 STORE storedist BY GET LIMIT STREAMS GROUP COUNT BLOCK KEYS AUTH AUTH2 COPY REPLACE"), "")
 
 // randomArgs returns a command as it may be, with a right number of arguments.
-func randomArgs(rng *rand.Rand, c *Command) (args [][]byte) {
+func randomArgs(rng *rand.Rand, c *rediscmd.Command) (args [][]byte) {
 	for part := range strings.SplitSeq(c.Name, "|") {
 		args = append(args, []byte(part))
 	}
@@ -160,7 +163,7 @@ func TestKeysAreRedis(t *testing.T) {
 		replies, _ := pipe.Exec(t.Context())
 		for i, args := range tried {
 			want, err := replies[i].(*redis.Cmd).StringSlice()
-			at, ok := Find(args[0]).Keys(nil, args)
+			at, ok := rediscmd.Find(args[0]).Keys(nil, args)
 			var got []string
 			for _, i := range at {
 				got = append(got, string(args[i]))
@@ -178,7 +181,7 @@ func TestKeysAreRedis(t *testing.T) {
 		}
 	}
 	for _, c := range everyCommand() {
-		if c.keyed && !found[c.Name] && !slices.Contains(later, c.Name) {
+		if accessOf(c) != "none" && !found[c.Name] && !slices.Contains(later, c.Name) {
 			t.Errorf("no keys of %s were found", c.Name)
 		}
 	}
@@ -197,7 +200,7 @@ func getKeys(args [][]byte) []any {
 func repeated(args [][]byte) bool {
 	n := 0
 	for _, a := range args {
-		if is(a, "STORE") || is(a, "STOREDIST") {
+		if bytes.EqualFold(a, []byte("STORE")) || bytes.EqualFold(a, []byte("STOREDIST")) {
 			n++
 		}
 	}
@@ -206,14 +209,14 @@ func repeated(args [][]byte) bool {
 
 // refused reports whether Redis finds no keys in a command that it refuses later, or runs all the
 // same.
-func refused(c *Command, args [][]byte) bool {
+func refused(c *rediscmd.Command, args [][]byte) bool {
 	switch c.Name {
 	case "zdiffstore", "zinterstore", "zunionstore":
 		return string(args[2]) == "0"
 	case "pfmerge":
 		return len(args) == 2
 	case "migrate":
-		return is(args[len(args)-1], "KEYS")
+		return string(args[len(args)-1]) == "KEYS"
 	}
 	return false
 }
@@ -223,7 +226,7 @@ func refused(c *Command, args [][]byte) bool {
 func TestUnknownSubcommand(t *testing.T) {
 	for line, want := range map[string]string{"XINFO NEW k x": "[2] true", "CLIENT NEW k": "[] true", "OBJECT HELP": "[] true", "XGROUP CREATE k g $": "[2] true"} {
 		args := split(line)
-		at, ok := Find(args[0]).Keys(nil, args)
+		at, ok := rediscmd.Find(args[0]).Keys(nil, args)
 		if got := fmt.Sprint(at, ok); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
@@ -232,12 +235,13 @@ func TestUnknownSubcommand(t *testing.T) {
 
 // TestAccess: what SET and BITFIELD do with their key depends on their arguments.
 func TestAccess(t *testing.T) {
-	for line, want := range map[string]Access{
-		"SET k v": Writes, "SET k v EX 10 get": Reads | Writes, "BITFIELD k GET u8 0": Reads, "BITFIELD k GET u8 0 OVERFLOW SAT": Reads,
-		"BITFIELD k GET u8 0 SET u8 0 1": Reads | Writes, "LPOP k": Reads | Writes, "EXISTS k": 0,
+	const r, w = rediscmd.Reads, rediscmd.Writes
+	for line, want := range map[string]rediscmd.Access{
+		"SET k v": w, "SET k v EX 10 get": r | w, "BITFIELD k GET u8 0": r, "BITFIELD k GET u8 0 OVERFLOW SAT": r,
+		"BITFIELD k GET u8 0 SET u8 0 1": r | w, "LPOP k": r | w, "EXISTS k": 0,
 	} {
 		args := split(line)
-		if got, _ := Find(args[0]).Access(args); got != want {
+		if got, _ := rediscmd.Find(args[0]).Access(args); got != want {
 			t.Errorf("%s: %d, want %d", line, got, want)
 		}
 	}
@@ -256,7 +260,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	for _, line := range []string{"Get k", "mset a 1 b 2", "EVAL x 2 a b", "client KILL x", "SORT k STORE d", "nosuch k"} {
 		args := split(line)
 		if n := testing.AllocsPerRun(100, func() {
-			if c := Find(args[0]); c != nil {
+			if c := rediscmd.Find(args[0]); c != nil {
 				_ = c.Of(args)
 				_, _ = c.Keys(at, args)
 			}
@@ -284,7 +288,7 @@ func TestFaultsOfTheTable(t *testing.T) {
 					t.Errorf("%s: %s; want %s", line, v, want)
 				}
 			}()
-			parse(line)
+			rediscmd.Parse(line)
 		}()
 	}
 }
@@ -293,7 +297,7 @@ func BenchmarkFind(b *testing.B) {
 	names := [][]byte{[]byte("GET"), []byte("set"), []byte("HGETALL"), []byte("ZRANGEBYSCORE")}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if Find(names[i&3]) == nil {
+		if rediscmd.Find(names[i&3]) == nil {
 			b.Fatal("not found")
 		}
 	}
