@@ -71,7 +71,7 @@ func TestApart(t *testing.T) {
 		t.Errorf("a bulk that is too large: %q", got)
 	}
 	send(7, "EVAL", "return string.rep('x', 20000000)", "0")
-	c.want(t, 7, string(proxy.LostReply(r.Addr())))
+	c.want(t, 7, string(proxy.Lost(r.Addr()).Reply()))
 	send(8, "RPUSH", "list", "x")
 	c.want(t, 8, ":1\r\n")
 	c.want(t, 1, "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n")
@@ -155,7 +155,7 @@ func TestApartInTurn(t *testing.T) {
 		t.Errorf("a client that goes: %v", err)
 	}
 	err := u.Within(time.Millisecond).SendApart(t.Context, c, all, 1, blpop)
-	if got, want := string(proxy.UnreachableReply("r", err)), "-ERR redoubt: back end r: 64 large commands are under way, and the turn of this one has not come within 1ms: the command was not sent\r\n"; got != want {
+	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and the turn of this one has not come within 1ms: the command was not sent\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for tag := range uint64(all) {

@@ -70,13 +70,14 @@ type Dedicated struct {
 
 // OpenDedicated opens a connection for listener and runs setup on it: a
 // setup command that fails fails the call. Close it after use.
-func OpenDedicated(ctx context.Context, opts Options, listener Listener, setup ...[]string) (*Dedicated, error) {
-	if opts.Protocol == 0 {
-		opts.Protocol = resp.RESP2
+func OpenDedicated(ctx context.Context, o Options, listener Listener, setup ...[]string) (*Dedicated, error) {
+	if o.Protocol == 0 {
+		o.Protocol = resp.RESP2
 	}
-	if err := opts.validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	opts := config{Options: o}
 	until := opts.until()
 	conn, err := opts.openUntil(ctx, until, setup...)
 	if err != nil {

@@ -1,8 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +30,7 @@ type Exclusive struct {
 	id    int64 // what the server calls the connection; see Block
 	raw   []byte
 	payer Counted       // nil: nobody counts
-	lost  bool          // the last reply was not the server's
+	fault *Fault        // the last reply was this, and not the server's; nil: it was
 	all   chan struct{} // gets a value when left is 0 again
 }
 
@@ -134,8 +134,12 @@ func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, er
 	return x.ask(ctx, firstReply, n, commands)
 }
 
+// Fault returns why the last reply to [Exclusive.Ask] is missing; nil: it is the server's. It is for
+// who asked, before Return.
+func (x *Exclusive) Fault() *Fault { return x.fault }
+
 // Asking says that the first of the commands that are asked next is for a slot of a cluster
-// that the server has not got yet: see [Node.Redirect].
+// that the server has not got yet: see [Attempt].
 func (x *Exclusive) Asking() { x.asking = true }
 
 // What the reply to the first command is for.
@@ -147,7 +151,7 @@ const (
 // ask is Ask for n commands, the tag of the first of which is given.
 func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byte) ([]byte, error) {
 	x.mu.Lock()
-	x.left, x.raw = n, nil
+	x.left, x.raw, x.fault = n, nil, nil
 	x.mu.Unlock()
 	stop := context.AfterFunc(ctx, x.d.Close)
 	defer stop()
@@ -166,8 +170,8 @@ func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byt
 	x.raw = nil // which may be large, and the connection idle for long
 	if !stop() {
 		x.d.Close() // now, so that nobody borrows it
-		if x.lost {
-			return raw, context.Cause(ctx)
+		if x.fault != nil {
+			return raw, fmt.Errorf("%w: %w", context.Cause(ctx), x.fault)
 		}
 	}
 	return raw, nil
@@ -247,14 +251,18 @@ func (x *Exclusive) counted() Counted {
 }
 
 // Reply implements [Caller].
-func (x *Exclusive) Reply(tag uint64, raw []byte) bool {
+func (x *Exclusive) Reply(tag uint64, raw []byte) bool { return x.take(tag, raw, nil) }
+
+// Fail implements [Failer].
+func (x *Exclusive) Fail(tag uint64, f *Fault) bool { return x.take(tag, f.Reply(), f) }
+
+func (x *Exclusive) take(tag uint64, raw []byte, f *Fault) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if tag == ownID {
 		x.id = integer(raw)
 	} else {
-		x.raw = append(x.raw, raw...)
-		x.lost = MayHaveRun(raw) || bytes.Equal(raw, UnsentReply(x.node.backend.Name()))
+		x.raw, x.fault = append(x.raw, raw...), f
 	}
 	if x.left--; x.left == 0 {
 		x.all <- struct{}{}

@@ -141,7 +141,7 @@ type link struct {
 	heardAt             latency.Time // when something came before
 }
 
-func newLink(conn net.Conn, shared bool, opts Options) *link {
+func newLink(conn net.Conn, shared bool, opts config) *link {
 	l := &link{
 		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
@@ -346,6 +346,13 @@ func (l *link) hand(c Caller, tag uint64, raw []byte) {
 	}
 }
 
+// fault is hand for what takes the place of a reply.
+func (l *link) fault(c Caller, tag uint64, f *Fault) {
+	if fail(c, tag, f) {
+		l.flush = append(l.flush, c)
+	}
+}
+
 var noScript = []byte("-NOSCRIPT ")
 
 // reply hands raw to the head of the queue, or sends a missing script again.
@@ -388,7 +395,7 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		l.hand(e.caller, e.tag, UnsentReply(l.name))
+		l.fault(e.caller, e.tag, Unsent(l.name))
 		return
 	}
 	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
@@ -404,21 +411,21 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 // abandon answers everybody who waits, after the link has ended: some commands
 // may have run, and the rest was not sent. It returns how many.
 func (l *link) abandon() (n uint64) {
-	lost, unsent := LostReply(l.name), UnsentReply(l.name)
+	lost, unsent := Lost(l.name), Unsent(l.name)
 	l.mu.Lock()
 	written := l.written
 	l.mu.Unlock()
 	for e := l.head(); e != nil; e = l.head() {
-		raw := unsent
+		f := unsent
 		if l.taken < written {
-			raw = lost
+			f = lost
 		}
 		caller, tag := e.caller, e.tag
 		l.advance(e)
 		if caller != nil {
 			n++
 		}
-		l.hand(caller, tag, raw)
+		l.fault(caller, tag, f)
 	}
 	l.resent = false
 	l.moveOn()

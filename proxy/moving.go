@@ -21,7 +21,7 @@ type Moving interface {
 }
 
 // until is [Moving].Until; a context that never ends for what doesn't move.
-func (o Options) until() context.Context {
+func (o config) until() context.Context {
 	if m, ok := o.Backend.(Moving); ok {
 		return m.Until()
 	}
@@ -29,7 +29,7 @@ func (o Options) until() context.Context {
 }
 
 // doubt returns [Moving].Doubt; nil for what doesn't move.
-func (o Options) doubt() func() {
+func (o config) doubt() func() {
 	if m, ok := o.Backend.(Moving); ok && !o.replica {
 		return m.Doubt
 	}
@@ -37,7 +37,7 @@ func (o Options) doubt() func() {
 }
 
 // role says what the answer to ROLE has to be, or nil if anything will do.
-func (o Options) role() func(answer any) error {
+func (o config) role() func(answer any) error {
 	switch _, moving := o.Backend.(Moving); {
 	case o.replica:
 		return synchronised
@@ -66,7 +66,7 @@ var readOnly = []byte("-READONLY ")
 func notMaster(raw []byte) bool { return bytes.HasPrefix(raw, readOnly) }
 
 // openUntil is open, given up when until ends.
-func (o Options) openUntil(ctx, until context.Context, more ...[]string) (net.Conn, error) {
+func (o config) openUntil(ctx, until context.Context, more ...[]string) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(until, func() { cancel(context.Cause(until)) })

@@ -322,7 +322,7 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 	if n.closed {
 		return nil, errClosed
 	}
-	u, err := NewUpstream(n.options(p))
+	u, err := newUpstream(n.config(p))
 	if err != nil {
 		return nil, err
 	}
@@ -330,8 +330,8 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 	return u, nil
 }
 
-func (n *Node) options(p resp.Protocol) Options {
-	o := Options{Backend: n.backend, Protocol: p, AskLimits: true, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
+func (n *Node) config(p resp.Protocol) config {
+	o := config{Options: Options{Backend: n.backend, Protocol: p, AskLimits: true}, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
 	n.watching.Do(func() {
 		if told := n.pool.opts.Told; told != nil {
 			n.watch = outage.NewWatch(n.backend.Name(), told)

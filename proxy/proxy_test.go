@@ -223,9 +223,9 @@ func TestLostConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Kill()
-	c.want(t, 0, string(proxy.LostReply(s.Addr())))
-	c.want(t, 1, string(proxy.LostReply(s.Addr())))
-	c.want(t, 2, string(proxy.UnsentReply(s.Addr())))
+	c.want(t, 0, string(proxy.Lost(s.Addr()).Reply()))
+	c.want(t, 1, string(proxy.Lost(s.Addr()).Reply()))
+	c.want(t, 2, string(proxy.Unsent(s.Addr()).Reply()))
 	// The port of a process that is ending may still accept for a moment.
 	tag := uint64(3)
 	until := func(what string, ok func(err error) bool) {
@@ -310,7 +310,7 @@ func TestCloseAnswers(t *testing.T) {
 	if err := u.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if c.replies[0] != string(proxy.LostReply(s.Addr())) {
+	if c.replies[0] != string(proxy.Lost(s.Addr()).Reply()) {
 		t.Errorf("after Close: %q", c.replies[0])
 	}
 	if err := u.Send(c, 1, 1, resp.AppendCommand(nil, "PING")); err == nil {

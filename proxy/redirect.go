@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"net"
@@ -24,6 +25,9 @@ import (
 // the commands, and what was refused is sent on in that order. A client takes a new table of
 // the slots only once all of its commands so far have their replies.
 
+// All of it is decided by [Node.redirectionBy]: a [link] asks it for what goes over shared
+// connections, an [Attempt] for what has a connection of its own.
+
 const (
 	// MaxRedirects is how many times a command is sent on.
 	MaxRedirects = 16
@@ -33,20 +37,6 @@ const (
 
 	redirectsAtOnce = 4
 )
-
-// PauseOf returns how long a command waits before it is sent on, which it has been so many
-// times.
-func PauseOf(hops int) time.Duration {
-	if hops < redirectsAtOnce {
-		return 0
-	}
-	return RedirectPause
-}
-
-// DisagreedReply is the error reply for a command that has been sent on MaxRedirects times.
-func DisagreedReply() []byte {
-	return errorReply("ERR redoubt: the nodes of the cluster don't agree on who has the slot: the command was not run")
-}
 
 // unlimited is for what has been read from a client, within its limits.
 var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
@@ -79,6 +69,42 @@ type redirection struct {
 	due      time.Time // zero: at once
 }
 
+// A direction is what a node has said about a command that another node is to have.
+type direction struct {
+	cluster   *cluster
+	addr      string
+	ask       bool          // behind ASKING
+	pause     time.Duration // before it is sent there
+	disagreed bool          // it has been sent on too often
+}
+
+// node returns where to send the command; nil once the pool is closed.
+func (d *direction) node() *Node { return d.cluster.at(d.addr) }
+
+// redirectionBy decides whether a reply of node n redirects a command, which has been sent on so
+// many times, and where to. The nodes are asked for their slots if these have changed.
+func (n *Node) redirectionBy(raw []byte, hops int) (d direction, redirects bool) {
+	c := n.pool.cluster
+	if c == nil || raw[0] != '-' {
+		return d, false
+	}
+	addr, ask, ok := sentTo(raw, n.server.Name)
+	if !ok {
+		if bytes.HasPrefix(raw, clusterDownCode) {
+			c.check()
+		}
+		return d, false
+	}
+	if !ask {
+		c.check()
+	}
+	d = direction{cluster: c, addr: addr, ask: ask, disagreed: hops == MaxRedirects}
+	if hops >= redirectsAtOnce {
+		d.pause = RedirectPause
+	}
+	return d, true
+}
+
 // sentTo returns where a reply says that the slot of a command is, as MOVED 42 host:port.
 // from is the address of the node that said so, for what has no host.
 func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
@@ -106,22 +132,66 @@ func cutLastColon(s string) (host, port string, found bool) {
 	return strings.Trim(s[:i], "[]"), s[i+1:], true
 }
 
-// Redirect says to which node a reply of node n to a command that was asked on a connection
-// of its own sends it, and whether behind [Exclusive.Asking]. It returns nil for any other
-// reply, and in a pool of servers.
-func (n *Node) Redirect(raw []byte) (to *Node, ask bool) {
-	c := n.pool.cluster
-	if c == nil {
-		return nil, false
+// Redirects reports whether a reply of node n says that another node has the slot.
+func (n *Node) Redirects(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
 	}
-	addr, ask, ok := sentTo(raw, n.server.Name)
-	if !ok {
-		return nil, false
+	_, redirects := n.redirectionBy(raw, 0)
+	return redirects
+}
+
+// An Attempt is a command on a connection of its own: at a node, and at the next when that
+// redirects it. It is for one goroutine.
+type Attempt struct {
+	node *Node
+	ask  bool
+	hops int
+}
+
+// Attempt begins at node n.
+func (n *Node) Attempt() *Attempt { return &Attempt{node: n} }
+
+// Node is where the command is to run now, and Asking whether that has not got the slot yet.
+func (a *Attempt) Node() *Node  { return a.node }
+func (a *Attempt) Asking() bool { return a.ask }
+
+// Borrow is [Node.Borrow] for the command.
+func (a *Attempt) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
+	x, err := a.node.Borrow(ctx, p)
+	if err == nil && a.ask {
+		x.Asking()
 	}
-	if !ask {
-		c.check()
+	return x, err
+}
+
+// Follow reports whether the reply redirects the command, which is then to be tried again, after
+// the pause that it makes here. f is the fault of a command that has been redirected too often.
+func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Fault) {
+	if len(reply) == 0 {
+		return false, nil
 	}
-	return c.at(addr), ask
+	d, redirects := a.node.redirectionBy(reply, a.hops)
+	switch {
+	case !redirects:
+		return false, nil
+	case d.disagreed:
+		return false, Disagreed()
+	}
+	to := d.node()
+	if to == nil {
+		return false, nil // the pool is closed
+	}
+	if d.pause > 0 {
+		t := time.NewTimer(d.pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	a.node, a.ask, a.hops = to, d.ask, a.hops+1
+	return true, nil
 }
 
 // keep notes what e is for, to send it on. commands are copied.
@@ -165,34 +235,27 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		m.done++
 		return raw, false
 	}
-	addr, ask, ok := sentTo(raw, l.node.server.Name)
+	said := raw
 	if m.whole {
-		switch {
-		case e.n > 1:
-			if ok && m.cause == nil {
+		if e.n > 1 {
+			if _, _, ok := sentTo(raw, l.node.server.Name); ok && m.cause == nil {
 				m.cause = bytes.Clone(raw)
 			}
 			return raw, false
-		case !ok && m.cause != nil && bytes.HasPrefix(raw, execAbortCode):
-			addr, ask, ok = sentTo(m.cause, l.node.server.Name)
+		}
+		if m.cause != nil && bytes.HasPrefix(raw, execAbortCode) {
+			said = m.cause
 		}
 	}
-	c := l.node.pool.cluster
-	if !ok {
-		if bytes.HasPrefix(raw, clusterDownCode) {
-			c.check()
-		}
+	d, redirects := l.node.redirectionBy(said, m.hops)
+	if !redirects || d.disagreed {
 		m.done++
+		if d.disagreed {
+			raw = Disagreed().Reply()
+		}
 		return raw, false
 	}
-	if !ask {
-		c.check()
-	}
-	if m.hops == MaxRedirects {
-		m.done++
-		return DisagreedReply(), false
-	}
-	r := redirection{ask: ask, entry: entry{
+	r := redirection{ask: d.ask, entry: entry{
 		caller: e.caller, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
 	}}
 	if e.retry == nil {
@@ -200,7 +263,7 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		if r.commands, err = m.cut(); err != nil {
 			return errorReply("ERR redoubt: " + err.Error()), false
 		}
-		if !m.whole && c.forged(r.commands, raw, addr, l.node) {
+		if !m.whole && d.cluster.forged(r.commands, raw, d.addr, l.node) {
 			return errorReply("ERR redoubt: the script answered with an error that looks like a redirection"), false
 		}
 	}
@@ -208,11 +271,11 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		r.n = m.n
 		r.tag -= uint64(m.n - 1) //nolint:gosec // positive
 	}
-	if pause := PauseOf(m.hops); pause > 0 {
-		r.due = time.Now().Add(pause)
+	if d.pause > 0 {
+		r.due = time.Now().Add(d.pause)
 	}
 	l.advance(e)
-	to := c.at(addr)
+	to := d.node()
 	var u *Upstream
 	err := errClosed
 	if to != nil {
@@ -222,7 +285,7 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		if l.lender != nil {
 			l.giveBack(raw)
 		}
-		l.hand(r.caller, r.last(), UnreachableReply(addr, err))
+		l.fault(r.caller, r.last(), Unreachable(d.addr, err))
 		return nil, true
 	}
 	if l.lender != nil {
@@ -303,7 +366,7 @@ func (q *redirections) run(u *Upstream) {
 
 // refuse answers r if it could not be sent.
 func (r *redirection) refuse(u *Upstream, err error) {
-	if err != nil && r.caller != nil && r.caller.Reply(r.last(), UnreachableReply(u.Name(), err)) {
+	if err != nil && fail(r.caller, r.last(), Unreachable(u.Name(), err)) {
 		r.caller.Flush()
 	}
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +35,11 @@ type Options struct {
 	// MaxReply is the greatest length of one reply. A longer one is dropped as it
 	// comes, and an error takes its place; it breaks a [Dedicated]. Defaults to 1 GiB.
 	MaxReply int
+}
+
+// A config is Options, and what the servers of a [Pool] need beside them.
+type config struct {
+	Options
 
 	probe   bool          // a connection counts once the server has answered PING on it
 	replica bool          // and is a replica that has its data: ROLE takes the place of PING
@@ -46,7 +50,7 @@ type Options struct {
 	limits  func(reply any) // takes the reply to configLimits, which is asked first; may be nil
 
 	node      *Node // whose gate a new connection passes; nil: none
-	clustered *Node // of a cluster; nil: of none
+	clustered *Node // of a cluster, which redirects; nil: of none
 }
 
 func (o Options) validate() error {
@@ -65,7 +69,7 @@ func (o Options) validate() error {
 
 // open makes a connection and prepares it: the protocol, more commands if
 // there are any, the scripts.
-func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
+func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	conn, err := o.Backend.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +129,7 @@ func (o Options) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 // anew whenever it is lost. All methods may be called by many goroutines at
 // once.
 type Upstream struct {
-	opts  Options
+	opts  config
 	link  atomic.Pointer[link]
 	tried chan struct{}   // closed after the first attempt to connect
 	ctx   context.Context //nolint:containedctx // the life of the upstream
@@ -148,7 +152,9 @@ type Upstream struct {
 }
 
 // NewUpstream begins to connect in the background. Close it after use.
-func NewUpstream(opts Options) (*Upstream, error) {
+func NewUpstream(opts Options) (*Upstream, error) { return newUpstream(config{Options: opts}) }
+
+func newUpstream(opts config) (*Upstream, error) {
 	if opts.Protocol == 0 {
 		opts.Protocol = resp.RESP2
 	}
@@ -263,33 +269,6 @@ func (u *Upstream) setDown(err error) {
 	u.mu.Lock()
 	u.down = err
 	u.mu.Unlock()
-}
-
-// LostReply is the error reply for a command whose reply was lost with the
-// connection.
-func LostReply(backend string) []byte {
-	return errorReply("ERR redoubt: connection to back end " + backend + " lost before the reply: the command may have run")
-}
-
-// MayHaveRun reports whether an error reply is one of [LostReply] or [LateReply]: nobody
-// knows what became of the command.
-func MayHaveRun(raw []byte) bool {
-	return bytes.HasPrefix(raw, []byte("-ERR redoubt: ")) && bytes.HasSuffix(raw, []byte(": the command may have run\r\n"))
-}
-
-// UnsentReply is the error reply for a command that waited to be sent when the
-// connection was lost.
-func UnsentReply(backend string) []byte {
-	return errorReply("ERR redoubt: connection to back end " + backend + " lost: the command was not sent")
-}
-
-// UnreachableReply is the error reply for a command that could not be sent, mostly because there
-// was no connection.
-func UnreachableReply(backend string, cause error) []byte {
-	if crowded, ok := errors.AsType[crowdedError](cause); ok {
-		return errorReply("ERR redoubt: back end " + backend + ": " + crowded.Error() + ": the command was not sent")
-	}
-	return errorReply("ERR redoubt: back end " + backend + " is unreachable: " + cause.Error())
 }
 
 // get returns the link, or why there is none. It waits for the first attempt

@@ -239,7 +239,7 @@ func (r *direct) dedicate() *dedicated {
 	opts := r.target.options(r.protocol)
 	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
 	var setup [][]string
-	if name := r.shownName(); name != "" {
+	if name := r.info.get().name; name != "" {
 		setup = append(setup, []string{"CLIENT", "SETNAME", name})
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, proxy.DefaultDialTimeout)
@@ -266,7 +266,7 @@ func (r *direct) refused(cause error) {
 		r.fail(string(refused)) // as the back end put it
 		return
 	}
-	r.scratch = append(r.scratch[:0], proxy.UnreachableReply(r.target.name(), cause)...)
+	r.scratch = append(r.scratch[:0], proxy.Unreachable(r.target.name(), cause).Reply()...)
 	r.reply(r.scratch)
 }
 
@@ -308,10 +308,7 @@ func (r *direct) unblock(ctx context.Context, how proxy.Unblocking) (bool, error
 
 // watches returns what the back end calls the client's own connection, if keys are watched there.
 func (r *direct) watches() (id int64, watches bool) {
-	r.mu.Lock()
-	watches = r.session.watches
-	r.mu.Unlock()
-	if d := r.own.Load(); d != nil && watches {
+	if d := r.own.Load(); d != nil && r.info.get().watches {
 		return d.conn.ID()
 	}
 	return 0, false

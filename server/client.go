@@ -2,9 +2,15 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -14,33 +20,6 @@ const badName = "ERR Client names cannot contain spaces, newlines or special cha
 func validName(name []byte) bool {
 	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
 }
-
-// shown changes what CLIENT LIST shows.
-func (c *session) shown(f func(a *about)) {
-	c.mu.Lock()
-	f(&c.about)
-	c.mu.Unlock()
-}
-
-func (c *session) shownName() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.name
-}
-
-func (c *session) shownUser() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.behind != "":
-		return c.behind
-	case c.user != nil:
-		return c.user.Name()
-	}
-	return c.srv.opts.Username
-}
-
-func (c *session) setName(name string) { c.shown(func(a *about) { a.name = name }) }
 
 // clientCommand answers CLIENT.
 func clientCommand(c *session, args [][]byte, raw []byte) {
@@ -78,7 +57,7 @@ func clientCommand(c *session, args [][]byte, raw []byte) {
 		c.scratch = resp.AppendInt(c.scratch[:0], int64(c.id)) //nolint:gosec // counts clients
 		c.reply(c.scratch)
 	case "getname":
-		if name := c.shownName(); name != "" {
+		if name := c.info.get().name; name != "" {
 			c.scratch = resp.AppendBulk(c.scratch[:0], name)
 		} else {
 			c.scratch = resp.AppendNull(c.scratch[:0], c.protocol)
@@ -89,23 +68,23 @@ func clientCommand(c *session, args [][]byte, raw []byte) {
 			c.fail(badName)
 			return
 		}
-		c.setName(string(args[2]))
+		c.info.change(func(i *clientInfo) { i.name = string(args[2]) })
 		c.ok()
 	case "setinfo":
-		c.setInfo(string(args[2]), args[3])
+		setInfo(c, string(args[2]), args[3])
 	case "info":
-		c.text(c.describe(c.input(args), c.srv.target.dirty(c.ctx, []*session{c})) + "\n")
+		c.text(describe(c, inputOf(c, args), c.srv.target.dirty(c.ctx, []*session{c})) + "\n")
 	case "list":
-		c.clientList(args)
+		clientList(c, args)
 	case "kill":
-		c.clientKill(args)
+		clientKill(c, args)
 	case "reply":
-		c.clientReply(args)
+		clientReply(c, args)
 	case "no-evict":
 		// Clients are not evicted for the memory that they use: it shows in CLIENT LIST alone.
-		c.onOff(args[2], func(a *about, on bool) { a.noEvict = on })
+		setOnOff(c, args[2], func(i *clientInfo, on bool) { i.noEvict = on })
 	case "unblock":
-		c.clientUnblock(args)
+		clientUnblock(c, args)
 	default:
 		c.capture = nil // what is carried gets queued itself
 		if !c.carrier.client(sub, args, raw) {
@@ -114,32 +93,27 @@ func clientCommand(c *session, args [][]byte, raw []byte) {
 	}
 }
 
-// text answers with a text, which RESP3 gives its format.
-func (c *session) text(s string) {
-	c.scratch = resp.AppendVerbatim(c.scratch[:0], c.protocol, "txt", s)
-	c.reply(c.scratch)
-}
-
-func (c *session) onOff(arg []byte, set func(a *about, on bool)) {
+// setOnOff answers a subcommand with ON or OFF.
+func setOnOff(c *session, arg []byte, set func(i *clientInfo, on bool)) {
 	on := bytes.EqualFold(arg, []byte("ON"))
 	if !on && !bytes.EqualFold(arg, []byte("OFF")) {
 		c.fail("ERR syntax error")
 		return
 	}
-	c.shown(func(a *about) { set(a, on) })
+	c.info.change(func(i *clientInfo) { set(i, on) })
 	c.ok()
 }
 
-func (c *session) setInfo(attribute string, value []byte) {
+func setInfo(c *session, attribute string, value []byte) {
 	if !validName(value) {
 		c.fail("ERR " + strings.ToLower(attribute) + " cannot contain spaces, newlines or special characters.")
 		return
 	}
 	switch strings.ToLower(attribute) {
 	case "lib-name":
-		c.shown(func(a *about) { a.libName = string(value) })
+		c.info.change(func(i *clientInfo) { i.libName = string(value) })
 	case "lib-ver":
-		c.shown(func(a *about) { a.libVer = string(value) })
+		c.info.change(func(i *clientInfo) { i.libVer = string(value) })
 	default:
 		c.fail("ERR Unrecognized option '" + attribute + "'")
 		return
@@ -149,7 +123,7 @@ func (c *session) setInfo(attribute string, value []byte) {
 
 // clientReply answers CLIENT REPLY ON | OFF | SKIP. The back end is not told:
 // it goes on replying, and the replies are dropped here.
-func (c *session) clientReply(args [][]byte) {
+func clientReply(c *session, args [][]byte) {
 	switch strings.ToLower(string(args[2])) {
 	case "on":
 		c.replies, c.muted = repliesOn, false
@@ -163,4 +137,207 @@ func (c *session) clientReply(args [][]byte) {
 	default:
 		c.fail("ERR syntax error")
 	}
+}
+
+// clientList answers CLIENT LIST [TYPE type | ID id …].
+func clientList(c *session, args [][]byte) {
+	all := slices.DeleteFunc(c.srv.clients(), (*session).gone)
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	switch {
+	case len(args) == 2:
+	case len(args) == 4 && bytes.EqualFold(args[2], []byte("TYPE")):
+		t := strings.ToLower(string(args[3]))
+		if !isClientType(t) {
+			c.fail("ERR Unknown client type '" + string(args[3]) + "'")
+			return
+		}
+		all = slices.DeleteFunc(all, func(o *session) bool { return !isType(o, t) })
+	case len(args) >= 4 && bytes.EqualFold(args[2], []byte("ID")):
+		all = nil
+		for _, a := range args[3:] {
+			id, ok := resp.ParseInt(a)
+			if !ok {
+				c.fail("ERR Invalid client ID")
+				return
+			}
+			if o := c.srv.client(id); o != nil && !o.gone() {
+				all = append(all, o) // as often as it is named
+			}
+		}
+	default:
+		c.fail("ERR syntax error")
+		return
+	}
+	in, dirty := inputOf(c, args), c.srv.target.dirty(c.ctx, all)
+	var b strings.Builder
+	for _, o := range all {
+		b.WriteString(describe(o, in, dirty))
+		b.WriteByte('\n')
+	}
+	c.text(b.String())
+}
+
+// A killFilter selects clients for CLIENT KILL.
+type killFilter struct {
+	id          uint64
+	addr, laddr string
+	user        string
+	typ         string
+	maxAge      time.Duration
+	skipMe      bool
+}
+
+var errKillSyntax = errors.New("ERR syntax error")
+
+// parseKill reads the filters of CLIENT KILL; known tells who is a user.
+func parseKill(args [][]byte, known func(user string) bool) (killFilter, error) {
+	f := killFilter{skipMe: true}
+	if len(args)%2 != 0 {
+		return f, errKillSyntax
+	}
+	for i := 0; i < len(args); i += 2 {
+		value := string(args[i+1])
+		switch strings.ToUpper(string(args[i])) {
+		case "ID":
+			id, err := strconv.ParseUint(value, 10, 63)
+			if err != nil || id == 0 {
+				return f, errors.New("ERR client-id should be greater than 0")
+			}
+			f.id = id
+		case "ADDR":
+			f.addr = value
+		case "LADDR":
+			f.laddr = value
+		case "USER":
+			if f.user = value; !known(value) {
+				return f, errors.New("ERR No such user '" + value + "'")
+			}
+		case "TYPE":
+			f.typ = strings.ToLower(value)
+			if !isClientType(f.typ) {
+				return f, errors.New("ERR Unknown client type '" + value + "'")
+			}
+		case "MAXAGE":
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 1 {
+				return f, errors.New("ERR maxage is not an integer or out of range")
+			}
+			f.maxAge = time.Duration(n) * time.Second
+		case "SKIPME":
+			switch strings.ToLower(value) {
+			case "yes":
+				f.skipMe = true
+			case "no":
+				f.skipMe = false
+			default:
+				return f, errKillSyntax
+			}
+		default:
+			return f, errKillSyntax
+		}
+	}
+	return f, nil
+}
+
+func (f killFilter) matches(o *session) bool {
+	switch {
+	case f.id != 0 && o.id != f.id,
+		f.addr != "" && addrOf(o) != f.addr,
+		f.laddr != "" && laddrOf(o) != f.laddr,
+		f.user != "" && f.user != userOf(o),
+		f.maxAge != 0 && time.Since(o.born) < f.maxAge:
+		return false
+	}
+	return f.typ == "" || isType(o, f.typ)
+}
+
+var errKilled = errors.New("killed by CLIENT KILL")
+
+// clientKill answers CLIENT KILL addr:port and CLIENT KILL <filter> ….
+func clientKill(c *session, args [][]byte) {
+	old := len(args) == 3
+	f := killFilter{addr: string(args[2])}
+	if !old {
+		var err error
+		if f, err = parseKill(args[2:], c.srv.knows); err != nil {
+			c.fail(err.Error())
+			return
+		}
+	}
+	killed, me := 0, false
+	for _, o := range c.srv.clients() {
+		if o.gone() || !f.matches(o) || o == c && f.skipMe {
+			continue
+		}
+		killed++
+		if o == c {
+			me = true // once it has its answer
+			continue
+		}
+		o.kill(errKilled)
+	}
+	switch {
+	case old && killed == 0:
+		c.fail("ERR No such client")
+	case old:
+		c.ok()
+	default:
+		c.scratch = resp.AppendInt(c.scratch[:0], int64(killed))
+		c.reply(c.scratch)
+	}
+	if me {
+		c.quit = true
+	}
+}
+
+// unblockPatience bounds how long CLIENT UNBLOCK waits until the other client is told.
+const unblockPatience = 5 * time.Second
+
+// clientUnblock answers CLIENT UNBLOCK id [TIMEOUT | ERROR].
+func clientUnblock(c *session, args [][]byte) {
+	how := proxy.UnblockTimeout
+	switch {
+	case len(args) > 4:
+		c.fail("ERR unknown subcommand or wrong number of arguments for '" + string(args[1]) + "'. Try CLIENT HELP.")
+		return
+	case len(args) == 3 || bytes.EqualFold(args[3], []byte("TIMEOUT")):
+	case bytes.EqualFold(args[3], []byte("ERROR")):
+		how = proxy.UnblockError
+	default:
+		c.fail("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		return
+	}
+	id, ok := resp.ParseInt(args[2])
+	if !ok {
+		c.fail("ERR value is not an integer or out of range")
+		return
+	}
+	if !c.catchUp() { // what was sent before may be what the other waits for
+		return
+	}
+	n := int64(0)
+	if o := c.srv.client(id); o != nil {
+		ctx, cancel := context.WithTimeout(c.ctx, unblockPatience)
+		defer cancel()
+		unblocked, err := o.unblock(ctx, how)
+		if err != nil {
+			c.fail("ERR redoubt: the client could not be unblocked: " + err.Error() + ": close it with CLIENT KILL ID instead")
+			return
+		}
+		if unblocked {
+			n = 1
+		}
+	}
+	c.scratch = resp.AppendInt(c.scratch[:0], n)
+	c.reply(c.scratch)
+}
+
+// client returns the session with an id, or nil.
+func (s *Server) client(id int64) *session {
+	if id <= 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[uint64(id)]
 }

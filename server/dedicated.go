@@ -3,10 +3,12 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/proxy"
@@ -31,13 +33,13 @@ type dedicated struct {
 
 	tracked atomic.Pointer[tracked] // nil: CLIENT TRACKING is off; settle before reading it
 	closed  atomic.Bool             // on purpose
+	fault   error                   // what is handed to the output now; of the goroutine that reads; nil: a reply
 	hanging atomic.Bool             // a command that waits on the back end is to be ended: see hangUp
 }
 
 func (d *dedicated) dispatch(args [][]byte, raw []byte) {
 	h := d.srv.lookup(args[0])
 	if h != nil || !d.plain() {
-		d.sendSpan()
 		d.special(h, args, raw)
 		return
 	}
@@ -203,7 +205,7 @@ func (d *dedicated) end() {
 	d.own.Store(nil)
 	d.tracked.Swap(nil).release()
 	d.carrier = d.self
-	d.shown(func(a *about) { a.readonly, a.watches, a.behind = false, false, "" })
+	d.info.change(func(a *clientInfo) { a.readonly, a.watches, a.behind = false, false, "" })
 	d.srv.stats.dedicated.Add(-1)
 }
 
@@ -242,7 +244,7 @@ func (d *dedicated) hangUp() {
 
 // orHangUp is the reply to a command that has waited, unless [dedicated.hangUp] has ended that.
 func (d *dedicated) orHangUp(dst, raw []byte) []byte {
-	if d.hanging.Load() && (bytes.HasPrefix(raw, unblockedCode) || proxy.MayHaveRun(raw)) {
+	if d.hanging.Load() && (bytes.HasPrefix(raw, unblockedCode) || errors.Is(d.fault, redoubt.ErrUnknownOutcome)) {
 		d.out.hungUp = true // mu is held
 		return dst
 	}
@@ -251,6 +253,13 @@ func (d *dedicated) orHangUp(dst, raw []byte) []byte {
 
 // Reply implements proxy.Listener.
 func (d *dedicated) Reply(tag uint64, raw []byte) bool { return d.out.Reply(tag, raw) }
+
+// Fail implements proxy.Failer.
+func (d *dedicated) Fail(tag uint64, f *proxy.Fault) bool {
+	d.fault = f
+	defer func() { d.fault = nil }()
+	return d.out.Reply(tag, f.Reply())
+}
 
 // Count implements proxy.Counted.
 func (d *dedicated) Count(n int) bool { return d.out.Count(n) }
@@ -349,7 +358,7 @@ func selectDatabase(c *session, args [][]byte, raw []byte) {
 	d.forward(raw, func(dst, raw []byte) []byte {
 		if bytes.Equal(raw, okRaw) {
 			d.elsewhere = n != home
-			d.shown(func(a *about) { a.shownDB = int(n) })
+			d.info.change(func(a *clientInfo) { a.database = int(n) })
 		}
 		return append(dst, raw...)
 	})
@@ -391,7 +400,7 @@ func discard(c *session, _ [][]byte, raw []byte) {
 
 // watch, like EXEC, DISCARD and MULTI, is never queued.
 func (d *dedicated) watch(_ [][]byte, raw []byte) {
-	d.shown(func(a *about) { a.watches = true })
+	d.info.change(func(a *clientInfo) { a.watches = true })
 	if !d.tx.active {
 		_ = d.conn.AskID() // a failure to send shows in the next line
 	}
@@ -402,7 +411,7 @@ func (d *dedicated) readOnly(args [][]byte, raw []byte) {
 	on := bytes.EqualFold(args[0], []byte("READONLY"))
 	d.forward(raw, func(dst, raw []byte) []byte {
 		if bytes.Equal(raw, okRaw) {
-			d.shown(func(a *about) { a.readonly = on })
+			d.info.change(func(a *clientInfo) { a.readonly = on })
 		}
 		return append(dst, raw...)
 	})
@@ -469,10 +478,9 @@ func scriptOrFunction(c *session, args [][]byte, raw []byte) {
 // it, and the back end answers BUSY to almost everything else, so that a
 // connection for this client could not be prepared.
 func (r *direct) killScript(raw []byte) {
-	if !r.settle() {
+	if !r.catchUp() {
 		return
 	}
-	r.out.Flush()
 	ctx, cancel := context.WithTimeout(r.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
 	reply, err := proxy.AskOnce(ctx, r.target.backend, raw)
@@ -525,7 +533,7 @@ func (r *direct) logIn(credentials [][]byte) bool {
 		return false
 	case ok:
 		d.loggedIn = true
-		d.shown(func(a *about) {
+		d.info.change(func(a *clientInfo) {
 			if a.behind = "default"; len(credentials) == 2 {
 				a.behind = string(credentials[0])
 			}

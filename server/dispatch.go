@@ -98,8 +98,9 @@ func (c *session) plain() bool {
 }
 
 // special runs every command but the plainest. h is nil for a command that the server does
-// nothing about itself. What was sent before is not in the span any more.
+// nothing about itself.
 func (c *session) special(h *handler, args [][]byte, raw []byte) {
+	c.carrier.sendSpan() // what it asks or answers comes behind that
 	c.mute()
 	c.note(args)
 	c.countLocal() // unless it is sent
@@ -175,44 +176,6 @@ func (c *session) plan(h *handler, args [][]byte, p command.Plan) {
 		c.carrier.script(h, args, p)
 	}
 }
-
-// tag takes the next place in the order of replies.
-func (c *session) tag() uint64 {
-	t := c.next
-	c.next++
-	return t
-}
-
-// prepare takes the next place for a reply that becomes what s says.
-func (c *session) prepare(s slot) uint64 {
-	t := c.tag()
-	if s.mute = c.muted; s.mute || s.change != nil || s.script != nil {
-		c.out.prepare(t, s)
-	}
-	return t
-}
-
-// prepareScript is prepare for the script of an extension command.
-func (c *session) prepareScript(p command.Plan) uint64 {
-	return c.prepare(slot{script: p.Translate, protocol: c.protocol, undo: p.Undo})
-}
-
-// reply answers a command here.
-func (c *session) reply(raw []byte) {
-	if c.capture != nil {
-		*c.capture = append(*c.capture, raw...)
-		return
-	}
-	c.out.Reply(c.prepare(slot{}), raw)
-}
-
-// fail answers a command with an error.
-func (c *session) fail(text string) {
-	c.scratch = resp.AppendError(c.scratch[:0], text)
-	c.reply(c.scratch)
-}
-
-func (c *session) ok() { c.reply(okRaw) }
 
 // lookupKeys is [lookupKeys], faster for a name that comes again.
 func (c *session) lookupKeys(name []byte) *keySpec {

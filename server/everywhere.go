@@ -108,7 +108,7 @@ func (c *pooled) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) {
 	}
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)
-		j.Reply(uint64(i), proxy.UnreachableReply(n.Backend().Name(), err)) //nolint:gosec // as above
+		j.Reply(uint64(i), proxy.Unreachable(n.Backend().Name(), err).Reply()) //nolint:gosec // as above
 	}
 }
 

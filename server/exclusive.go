@@ -38,22 +38,25 @@ func (c *pooled) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 // notBorrowed is the reply to a command for which there was no connection.
 func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
 	c.srv.stats.backendErrors.Add(1)
+	if fault, ok := errors.AsType[*proxy.Fault](err); ok {
+		return fault.Reply()
+	}
 	if refused, ok := errors.AsType[resp.Error](err); ok {
 		return resp.AppendError(nil, string(refused)) // as the server put it
 	}
 	if refused, ok := errors.AsType[redoubt.ServerError](err); ok {
 		return resp.AppendError(nil, string(refused))
 	}
-	return proxy.UnreachableReply(n.Backend().Name(), err)
+	return proxy.Unreachable(n.Backend().Name(), err).Reply()
 }
 
 // unasked is the reply to a command that [session.ask] could not ask, or got no answer to,
 // and then it may have run: there are replies that say so.
 func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	if len(replies) > 0 {
-		return proxy.LostReply(n.Backend().Name())
+		return proxy.Lost(n.Backend().Name()).Reply()
 	}
-	return proxy.UnreachableReply(n.Backend().Name(), err)
+	return proxy.Unreachable(n.Backend().Name(), err).Reply()
 }
 
 // ask runs commands on a connection that was borrowed, and waits for their replies, as
@@ -75,7 +78,7 @@ func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error)
 // with it ends the waiting on the server.
 func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
-	place := &placement{node: n, pool: c.pool}
+	place := &keyWait{node: n, pool: c.pool}
 	for _, k := range keys {
 		place.keys = append(place.keys, bytes.Clone(k))
 	}
@@ -91,7 +94,7 @@ func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	}})
 }
 
-func (c *pooled) blocked(ctx context.Context, place *placement, protocol resp.Protocol, raw []byte) []byte {
+func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Protocol, raw []byte) []byte {
 	// When the client is gone the connection is closed; otherwise what it waits for is ended
 	// on the server, so that nothing is taken from there and then lost.
 	ended, end := context.WithCancelCause(ctx)
@@ -118,36 +121,39 @@ func (c *pooled) blocked(ctx context.Context, place *placement, protocol resp.Pr
 	})()
 	c.waitsFor.Store(place)
 	defer c.waitsFor.Store(nil)
-	t := tries(place.node)
+	t := place.node.Attempt()
 	for {
-		x, err := t.borrow(ended, protocol)
+		x, err := t.Borrow(ended, protocol)
 		if err != nil {
 			if ended.Err() != nil {
 				return unblocked(context.Cause(ended), protocol)
 			}
-			return c.notBorrowed(t.node, err)
+			return c.notBorrowed(t.Node(), err)
 		}
 		c.srv.stats.dedicated.Add(1)
+		at := t.Node()
 		reply, err := x.Block(life, ended, raw)
 		x.Return()
 		c.srv.stats.dedicated.Add(-1)
-		switch {
-		case err != nil || !redirects(t.node, reply):
-		case ended.Err() != nil:
-			return unblocked(context.Cause(ended), protocol)
-		case t.again(ended, reply):
-			continue
-		default:
-			return proxy.DisagreedReply()
+		if err == nil {
+			again, disagreed := t.Follow(ended, reply)
+			switch {
+			case (again || disagreed != nil) && ended.Err() != nil: // it has run nowhere
+				return unblocked(context.Cause(ended), protocol)
+			case again:
+				continue
+			case disagreed != nil:
+				return disagreed.Reply()
+			}
 		}
-		return c.afterBlock(ended, t.node, protocol, reply, err)
+		return c.afterBlock(ended, at, protocol, reply, err)
 	}
 }
 
 // afterBlock is the reply to a command that has waited on a server.
 func (c *pooled) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
 	switch {
-	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !proxy.MayHaveRun(reply)):
+	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome)):
 		return unblocked(context.Cause(ended), protocol)
 	case err == nil, len(reply) > 0:
 		return reply
@@ -180,8 +186,8 @@ func unblocked(cause error, p resp.Protocol) []byte {
 	return nil
 }
 
-// A placement is the keys that a client waits for, and their server.
-type placement struct {
+// A keyWait is the keys that a client waits for, and their server.
+type keyWait struct {
 	keys  [][]byte
 	node  *proxy.Node
 	pool  *proxy.Pool

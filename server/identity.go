@@ -14,14 +14,30 @@ import (
 
 // An asker is a Caller that waits for one reply.
 type asker struct {
-	raw chan []byte
+	answer chan answer
 }
 
+// An answer is a reply, or a fault in the place of one.
+type answer struct {
+	raw   []byte
+	fault *proxy.Fault // nil: it is the server's
+}
+
+func newAsker() *asker { return &asker{make(chan answer, 1)} }
+
+// Reply implements proxy.Caller.
 func (a *asker) Reply(_ uint64, raw []byte) bool {
-	a.raw <- slices.Clone(raw)
+	a.answer <- answer{raw: slices.Clone(raw)}
 	return false
 }
 
+// Fail implements proxy.Failer.
+func (a *asker) Fail(_ uint64, f *proxy.Fault) bool {
+	a.answer <- answer{f.Reply(), f}
+	return false
+}
+
+// Flush implements proxy.Caller.
 func (a *asker) Flush() {}
 
 // ask runs one command on the connection that all share.
@@ -34,14 +50,14 @@ func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any,
 }
 
 func askOn(ctx context.Context, u *proxy.Upstream, args ...string) (any, error) {
-	a := &asker{raw: make(chan []byte, 1)}
+	a := newAsker()
 	if err := u.Send(a, 0, 1, resp.AppendCommand(nil, args...)); err != nil {
 		return nil, err
 	}
 	u.Flush()
 	select {
-	case raw := <-a.raw:
-		v, _, err := resp.Parse(raw)
+	case got := <-a.answer:
+		v, _, err := resp.Parse(got.raw)
 		if err != nil {
 			return nil, err
 		}
@@ -168,4 +184,4 @@ func appendValue(dst []byte, p resp.Protocol, v any) []byte {
 	return resp.AppendNull(dst, p)
 }
 
-var _ proxy.Caller = (*asker)(nil)
+var _ proxy.Failer = (*asker)(nil)

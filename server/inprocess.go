@@ -62,7 +62,6 @@ const handOver = 64 << 10
 func (r *inprocess) dispatch(args [][]byte, raw []byte) {
 	h := r.srv.lookup(args[0])
 	if h != nil || !r.plain() {
-		r.sendSpan()
 		r.special(h, args, raw)
 		return
 	}

@@ -49,7 +49,7 @@ func reset(c *session, _ [][]byte, _ []byte) {
 	c.replies, c.muted = repliesOn, false
 	c.enter()
 	home := c.srv.target.database()
-	c.shown(func(a *about) { a.name, a.shownDB = "", home })
+	c.info.change(func(a *clientInfo) { a.name, a.database = "", home })
 	c.reply([]byte("+RESET\r\n"))
 }
 
@@ -63,7 +63,7 @@ func (c *session) setProtocol(p resp.Protocol) error {
 		return err
 	}
 	c.protocol = p
-	c.shown(func(a *about) { a.shownProtocol = p })
+	c.info.change(func(a *clientInfo) { a.protocol = p })
 	return nil
 }
 
@@ -80,14 +80,14 @@ func auth(c *session, args [][]byte, _ []byte) {
 	switch {
 	case len(args) > 3:
 		c.fail("ERR syntax error")
-	case c.logIn(args[1:]):
+	case logIn(c, args[1:]):
 		c.ok()
 	}
 }
 
 // logIn makes the client a user, by a password alone or by a name and a password. It reports false
 // when it has answered with an error.
-func (c *session) logIn(credentials [][]byte) bool {
+func logIn(c *session, credentials [][]byte) bool {
 	name, password := []byte(c.srv.opts.Username), credentials[0]
 	byName := len(credentials) == 2
 	if byName {
@@ -95,7 +95,7 @@ func (c *session) logIn(credentials [][]byte) bool {
 	}
 	open := c.srv.users.Load().open()
 	_, known := c.srv.users.Load().byName[string(name)]
-	if c.behind == "" && (byName && known || !open) && c.login(name, password) {
+	if c.info.get().behind == "" && (byName && known || !open) && c.login(name, password) {
 		return true
 	}
 	switch {
@@ -152,7 +152,7 @@ func hello(c *session, args [][]byte, _ []byte) {
 			return
 		}
 	}
-	if user != nil && !c.logIn([][]byte{user, password}) {
+	if user != nil && !logIn(c, [][]byte{user, password}) {
 		return
 	}
 	if !c.authed {
@@ -177,7 +177,7 @@ func hello(c *session, args [][]byte, _ []byte) {
 		return
 	}
 	if named {
-		c.setName(string(name))
+		c.info.change(func(i *clientInfo) { i.name = string(name) })
 	}
 	if !answered {
 		c.scratch = appendHello(c.scratch[:0], protocol, c.id, who)

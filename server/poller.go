@@ -79,12 +79,12 @@ const (
 
 // begin reports whether the caller owns the session now. If not, its owner is
 // told that something has come.
-func (c *session) begin() bool {
+func (p *presence) begin() bool {
 	for {
-		if c.state.CompareAndSwap(resting, running) {
+		if p.state.CompareAndSwap(resting, running) {
 			return true
 		}
-		if c.state.CompareAndSwap(running, runningAgain) || c.state.Load() == runningAgain {
+		if p.state.CompareAndSwap(running, runningAgain) || p.state.Load() == runningAgain {
 			return false
 		}
 	}
@@ -194,14 +194,14 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 	c.readAt = p.at // which is another leader's once the turn has begun
 	turn := p.role.Add(1)
 	c.turn = turn
-	over, err := c.takeTurn(buf, c.last)
+	over, err := p.takeTurn(c, buf, c.last)
 	c.turn = 0
 	leads = p.role.CompareAndSwap(turn, turn+1)
 	switch {
 	case over && leads:
-		p.srv.leaders.Go(func() { c.end(err) }) // which may wait
+		p.srv.leaders.Go(func() { p.end(c, err) }) // which may wait
 	case over:
-		c.end(err)
+		p.end(c, err)
 	case leads:
 		p.answered = append(p.answered, c)
 		p.commands += c.unanswered
@@ -275,10 +275,10 @@ func (p *poller) rest(c *session, buf []byte) {
 		}
 		switch {
 		case c.quit:
-			c.end(nil)
+			p.end(c, nil)
 			return
 		case c.left:
-			c.goOn()
+			p.goOn(c)
 			return
 		case buf != nil && c.more:
 		case c.state.CompareAndSwap(running, resting):
@@ -289,8 +289,8 @@ func (p *poller) rest(c *session, buf []byte) {
 		}
 		c.state.Store(running)
 		c.readItNow()
-		if over, err := c.takeTurn(buf, true); over {
-			c.end(err)
+		if over, err := p.takeTurn(c, buf, true); over {
+			p.end(c, err)
 			return
 		}
 		c.answer()
@@ -303,7 +303,7 @@ const turnRead = 16 << 10
 // takeTurn runs what has come, and leaves the replies to answer. It reports
 // whether the session is over, and why. With all there may be an end behind
 // what has come.
-func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
+func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err error) {
 	c.more = false
 	if c.killed.Load() {
 		return true, errGone
@@ -329,13 +329,13 @@ func (c *session) takeTurn(buf []byte, all bool) (over bool, err error) {
 	}
 	c.unanswered = c.carrier.endTurn()
 	if lent || c.from == c.to {
-		c.keep(buf)
+		keep(c, buf)
 	}
 	return over, err
 }
 
-// keep leaves buf to its owner.
-func (c *session) keep(buf []byte) {
+// keep leaves buf to its owner, and a copy of what is not handled yet to the session.
+func keep(c *session, buf []byte) {
 	switch rest := c.buf[c.from:c.to]; {
 	case len(rest) == 0:
 		c.buf, c.from, c.to = nil, 0, 0
@@ -353,16 +353,16 @@ func (c *session) keep(buf []byte) {
 
 // stepAside gives the lead to another goroutine, because what the caller does
 // next may wait, or take long.
-func (c *session) stepAside() {
-	if c.turn == 0 {
+func (p *presence) stepAside() {
+	if p.turn == 0 {
 		return
 	}
-	if c.poller.take(c.turn) {
+	if p.poller.take(p.turn) {
 		// The next leader goes first. Another thread would take it over only
 		// once it is awake, and has a processor.
 		runtime.Gosched()
 	}
-	c.turn = 0
+	p.turn = 0
 }
 
 // leave makes the connection one of package net again: the session gets a
@@ -388,11 +388,11 @@ func (c *session) leave() {
 }
 
 // polled reports whether a poller has the session: what waits would hold up others.
-func (c *session) polled() bool { return c.poller != nil && !c.left }
+func (p *presence) polled() bool { return p.poller != nil && !p.left }
 
 // slow is called when the client doesn't take its replies at once.
 func (c *session) slow() {
-	if c.srv.target.remote() {
+	if c.poller.remote {
 		c.leaveSoon()
 		return
 	}
@@ -408,8 +408,8 @@ func (c *session) leaveSoon() {
 }
 
 // goOn serves a session that has left the poller.
-func (c *session) goOn() {
-	c.poller.turns.Forget(c.id)
+func (p *poller) goOn(c *session) {
+	p.turns.Forget(c.id)
 	if c.buf == nil {
 		c.buf = make([]byte, firstRead)
 	}
@@ -417,9 +417,9 @@ func (c *session) goOn() {
 }
 
 // end ends a session that the poller has.
-func (c *session) end(err error) {
-	c.poller.turns.Forget(c.id)
-	if c.srv.target.remote() && (c.out.head.Load() != c.next || c.out.busy()) {
+func (p *poller) end(c *session, err error) {
+	p.turns.Forget(c.id)
+	if p.remote && (c.out.head.Load() != c.next || c.out.busy()) {
 		c.leave() // others will write
 	}
 	c.answer()

@@ -156,13 +156,16 @@ type prober struct {
 	gone     chan error
 }
 
-// Reply implements proxy.Caller.
+// Reply implements proxy.Caller. A server that says ERR to PING stands in front of one that is down.
 func (l *prober) Reply(_ uint64, raw []byte) bool {
-	if !bytes.HasPrefix(raw, []byte("-ERR redoubt: ")) { // else it was made here
+	if !bytes.HasPrefix(raw, []byte("-ERR ")) {
 		l.once.Do(func() { close(l.answered) })
 	}
 	return false
 }
+
+// Fail implements proxy.Failer: the server has not answered.
+func (*prober) Fail(uint64, *proxy.Fault) bool { return false }
 
 // Flush implements proxy.Caller.
 func (*prober) Flush() {}

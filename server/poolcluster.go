@@ -10,46 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/resp"
 )
-
-// In front of a cluster, what goes over the connections that all share is sent on by these
-// when a slot has moved. What a client has a connection for is sent on here.
-
-// A try is a command on a connection of its own: at a node, and at the next when that sends
-// it on.
-type try struct {
-	node *proxy.Node
-	ask  bool
-	hops int
-}
-
-// tries begins at a node.
-func tries(n *proxy.Node) *try { return &try{node: n} }
-
-// borrow takes a connection to the node.
-func (t *try) borrow(ctx context.Context, p resp.Protocol) (*proxy.Exclusive, error) {
-	x, err := t.node.Borrow(ctx, p)
-	if err == nil && t.ask {
-		x.Asking()
-	}
-	return x, err
-}
-
-// again reports whether the reply is to be asked for at another node, which is the try's
-// from now on.
-func (t *try) again(ctx context.Context, reply []byte) bool {
-	to, ask := t.node.Redirect(reply)
-	if to == nil || t.hops == proxy.MaxRedirects {
-		return false
-	}
-	if pause := proxy.PauseOf(t.hops); pause > 0 {
-		sleep(ctx, pause)
-	}
-	t.hops++
-	t.node, t.ask = to, ask
-	return true
-}
 
 // sleep returns after a pause, or when ctx ends.
 func sleep(ctx context.Context, pause time.Duration) {
@@ -95,38 +56,35 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 	return len(s.parts) - 1
 }
 
-// redirects reports whether a reply of a node says that the slot is elsewhere.
-func redirects(n *proxy.Node, reply []byte) bool {
-	to, _ := n.Redirect(reply)
-	return to != nil
-}
-
 // watchElsewhere watches keys where the reply to WATCH says that they are, if it says so.
 func (c *pooled) watchElsewhere(raw, reply []byte) ([]byte, error) {
-	t := tries(c.watched.node)
-	for t.again(c.ctx, reply) {
+	t := c.watched.node.Attempt()
+	for {
+		again, fault := t.Follow(c.ctx, reply)
+		if fault != nil {
+			c.endWatch()
+			return fault.Reply(), nil
+		}
+		if !again {
+			return reply, nil
+		}
 		at := c.watched.home
-		at.node = t.node
+		at.node = t.Node()
 		c.watched.conn.Return()
 		c.watched = nil
 		c.srv.stats.dedicated.Add(-1)
 		ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
-		x, err := t.borrow(ctx, c.protocol)
+		x, err := t.Borrow(ctx, c.protocol)
 		cancel()
 		if err != nil {
-			return c.notBorrowed(t.node, err), nil
+			return c.notBorrowed(t.Node(), err), nil
 		}
 		c.srv.stats.dedicated.Add(1)
-		c.watched = &watch{home: at, conn: x, ask: t.ask}
+		c.watched = &watch{home: at, conn: x, ask: t.Asking()}
 		if reply, err = c.ask(x, 1, raw); err != nil {
 			return reply, err
 		}
 	}
-	if redirects(t.node, reply) {
-		c.endWatch()
-		reply = proxy.DisagreedReply()
-	}
-	return reply, nil
 }
 
 // tell sends a command about names to their servers, and waits until all have confirmed it or

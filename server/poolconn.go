@@ -120,7 +120,7 @@ func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, 
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &asker{raw: make(chan []byte, 1)}
+	a := newAsker()
 	life := func() context.Context { return ctx }
 	switch {
 	case apart && c.Script != nil:
@@ -140,39 +140,41 @@ func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, 
 
 // block runs a command on a connection that nobody else uses meanwhile.
 func (n nodeConn) block(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
-	for t := tries(n.node); ; {
-		x, err := t.borrow(ctx, resp.RESP2)
+	for t := n.node.Attempt(); ; {
+		x, err := t.Borrow(ctx, resp.RESP2)
 		if err != nil {
 			return redoubt.Reply{Err: err}
 		}
 		raw, err := x.Ask(ctx, 1, appendCmd(nil, &c))
+		got := answer{raw, x.Fault()}
 		x.Return()
 		if err != nil {
 			return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, err)}
 		}
-		if t.again(ctx, raw) {
+		again, disagreed := t.Follow(ctx, raw)
+		if again {
 			continue
 		}
-		if redirects(t.node, raw) {
-			raw = proxy.DisagreedReply()
+		if disagreed != nil {
+			got = answer{disagreed.Reply(), disagreed}
 		}
-		return askedReply(raw)
+		return got.reply()
 	}
 }
 
 // await returns the reply, or that nobody knows what became of the command.
 func (a *asker) await(ctx context.Context) redoubt.Reply {
 	select {
-	case raw := <-a.raw:
-		return askedReply(raw)
+	case got := <-a.answer:
+		return got.reply()
 	case <-ctx.Done():
 		return redoubt.Reply{Err: errors.Join(redoubt.ErrUnknownOutcome, ctx.Err())}
 	}
 }
 
-func askedReply(raw []byte) redoubt.Reply {
-	r := scriptReply(raw)
-	if proxy.MayHaveRun(raw) {
+func (a answer) reply() redoubt.Reply {
+	r := scriptReply(a.raw)
+	if a.fault != nil && errors.Is(a.fault, redoubt.ErrUnknownOutcome) {
 		r.Err = errors.Join(redoubt.ErrUnknownOutcome, r.Err)
 	}
 	return r

@@ -37,7 +37,7 @@ type pooled struct {
 	readwrite  bool   // no replica is read
 
 	// Of everybody.
-	waitsFor   atomic.Pointer[placement]     // nil: it doesn't wait for keys
+	waitsFor   atomic.Pointer[keyWait]       // nil: it doesn't wait for keys
 	subscribed atomic.Pointer[subscriptions] // nil: it has never subscribed
 }
 
@@ -64,8 +64,8 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 		}
 		return
 	}
-	c.sendSpan()
 	if plain && k.fragments != nil && k.Takes(len(args)) {
+		c.sendSpan()
 		c.countLocal() // unless it is sent
 		c.fragment(k, args, raw)
 		return
@@ -133,7 +133,7 @@ func (c *pooled) connectionCommand(h *handler, args [][]byte, raw []byte) {
 	case h.name == "client" && c.authed && len(args) > 1 && acl.Lookup("client|"+string(args[1])) != nil && !clientInPools[strings.ToLower(string(args[1]))]:
 		c.refuseClient(strings.ToLower(string(args[1])))
 		return
-	case h.name == "hello" && (c.watched != nil || c.listening()):
+	case h.name == "hello" && (c.watched != nil || c.holdings().listening()):
 		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
 		return
 	case h.name == "command" && c.authed && !c.chooseAny():
@@ -183,12 +183,6 @@ func (c *pooled) close() {
 }
 
 func (c *pooled) flush() { c.sender.flush() }
-
-// endTurn sends the span, which lies in the buffer.
-func (c *pooled) endTurn() int {
-	c.sendSpan()
-	return 0
-}
 
 func (c *pooled) gather(to []*proxy.Upstream) ([]*proxy.Upstream, bool) {
 	for _, u := range c.touched {

@@ -56,7 +56,7 @@ type subscriber struct {
 	node      *proxy.Node
 	d         *proxy.Dedicated
 	ended     atomic.Bool // on purpose
-	confirmed chan []byte // the reply to a command: empty, or an error
+	confirmed chan answer // to a command: empty, or an error
 
 	// Guarded by subscriptions.mu.
 	needed bool  // for what has been confirmed to the client
@@ -340,7 +340,16 @@ func (s *subscriptions) misplaced(now servers) bool {
 // Reply implements proxy.Caller.
 func (sub *subscriber) Reply(_ uint64, raw []byte) bool {
 	select {
-	case sub.confirmed <- bytes.Clone(raw):
+	case sub.confirmed <- answer{raw: bytes.Clone(raw)}:
+	default:
+	}
+	return false
+}
+
+// Fail implements proxy.Failer.
+func (sub *subscriber) Fail(_ uint64, f *proxy.Fault) bool {
+	select {
+	case sub.confirmed <- answer{f.Reply(), f}:
 	default:
 	}
 	return false

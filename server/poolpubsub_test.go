@@ -135,7 +135,7 @@ func TestPoolPubSubLost(t *testing.T) {
 		eventually(t, "the server has it", func() bool { return p.nodes[0].CLI("PUBSUB", "SHARDNUMSUB", channel) == channel+"\n1" })
 		network.Cut()
 		network.Heal()
-		w.expect(string(proxy.LostReply("redis-1")))
+		w.expect(string(proxy.Lost("redis-1").Reply()))
 		eventually(t, "it is back, and this client is", func() bool { return asks.do("GET", "a") == "$-1\r\n" })
 	}
 	asks.want("$-1\r\n", "GET a") // connected

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -131,7 +130,7 @@ type told struct {
 // no connection to the server yet.
 func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscriber, e proxy.Expect, verb string, names []string) told {
 	if sub == nil {
-		made := &subscriber{of: s, node: n, confirmed: make(chan []byte, 1)}
+		made := &subscriber{of: s, node: n, confirmed: make(chan answer, 1)}
 		d, err := n.Dedicate(ctx, s.c.protocol, made)
 		if err != nil {
 			_, refused := errors.AsType[resp.Error](err)
@@ -147,16 +146,14 @@ func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscri
 	}
 	sub.d.Flush()
 	select {
-	case raw := <-sub.confirmed:
-		name := n.Backend().Name()
-		to, _ := n.Redirect(raw)
+	case got := <-sub.confirmed:
 		switch {
-		case to != nil:
+		case got.fault != nil:
+			return told{n, sub, fault{error: got.fault}}
+		case n.Redirects(got.raw):
 			return told{n, sub, fault{errShardMoved, true}}
-		case bytes.Equal(raw, proxy.LostReply(name)), bytes.Equal(raw, proxy.UnsentReply(name)):
-			return told{n, sub, fault{error: scriptReply(raw).Err}}
-		case len(raw) > 0:
-			return told{n, sub, fault{scriptReply(raw).Err, true}}
+		case len(got.raw) > 0:
+			return told{n, sub, fault{scriptReply(got.raw).Err, true}}
 		}
 		return told{n, sub, fault{}}
 	case <-ctx.Done():

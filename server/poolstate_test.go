@@ -292,7 +292,7 @@ func TestPoolEjectionMoves(t *testing.T) {
 	eventually(t, "it is out of the ring", func() bool { out, _ := p.pool.Nodes()[1].Ejected(); return out })
 	watches.want("*-1\r\n", "EXEC")
 	queues.want("-EXECABORT Transaction discarded because of: redoubt: the servers of the pool have changed\r\n", "EXEC")
-	waits.expect(string(proxy.LostReply("redis-2")))
+	waits.expect(string(proxy.Lost("redis-2").Reply()))
 	listens.expectClosed()
 	watches.want("+OK\r\n", "WATCH b")
 	watches.want("+OK\r\n", "MULTI")

@@ -35,8 +35,8 @@ type home struct {
 	slot   uint16 // of the keys, in a cluster
 }
 
-// nowhere is a home for keys that are yet to come.
-func (c *pooled) nowhere() home { return home{pool: c.pool, digest: c.pool.Digest()} }
+// newHome is a home for keys that are yet to come.
+func (c *pooled) newHome() home { return home{pool: c.pool, digest: c.pool.Digest()} }
 
 // stands reports whether the client's keys have the servers that they had.
 func (h *home) stands(c *pooled) bool { return h.pool == c.pool && h.digest == c.pool.Digest() }
@@ -59,7 +59,7 @@ func (c *pooled) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 			return
 		}
 		c.beginTransaction()
-		c.kept = keptTransaction{at: c.nowhere()}
+		c.kept = keptTransaction{at: c.newHome()}
 		if c.watched != nil && c.watched.stands(c) {
 			c.kept.at = c.watched.home
 		}
@@ -133,7 +133,7 @@ func (c *pooled) settleOn(name string, node *proxy.Node, key []byte) bool {
 	case !stands && t.at.node != nil:
 		return true // EXEC says that they have changed
 	case !stands:
-		t.at = c.nowhere()
+		t.at = c.newHome()
 	}
 	if t.at.node == nil {
 		t.at.node, t.at.slot = node, c.slotOf(key)
@@ -253,9 +253,7 @@ func (c *pooled) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	moved := false
 	for i := range n {
 		end, _ := scanner.Next(replies) // they are whole
-		if to, _ := w.node.Redirect(replies[:end]); to != nil {
-			moved = true
-		}
+		moved = moved || w.node.Redirects(replies[:end])
 		if moved && i == n-1 && replies[0] == '-' { // what is watched is elsewhere: somebody may have changed it
 			e.Reply(uint64(i), resp.AppendNullArray(nil, c.protocol)) //nolint:gosec // positive
 			return
@@ -330,7 +328,7 @@ func (c *pooled) watchKeys(k *keySpec, args [][]byte, raw []byte) {
 		c.fail("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	h := c.nowhere()
+	h := c.newHome()
 	at, _ := k.positions(c.positions[:0], args)
 	c.positions = at
 	node := c.nodeOf("WATCH", at, args)
@@ -364,7 +362,7 @@ func (c *pooled) watchKeys(k *keySpec, args [][]byte, raw []byte) {
 	reply, err := c.ask(c.watched.conn, 1, raw)
 	if c.slots != nil && w == nil && err == nil {
 		reply, err = c.watchElsewhere(raw, reply)
-	} else if err == nil && redirects(c.watched.node, reply) {
+	} else if err == nil && c.watched.node.Redirects(reply) {
 		c.watched.lost = true
 		reply = okRaw
 	}

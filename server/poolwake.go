@@ -166,7 +166,7 @@ type wakeListener struct {
 // Reply implements proxy.Caller: an empty one follows the confirmation.
 func (l *wakeListener) Reply(_ uint64, raw []byte) bool {
 	if len(raw) > 0 { // an error
-		l.node.Redirect(raw) // has the nodes asked who has the slot
+		l.node.Redirects(raw) // has the nodes asked who has the slot
 		l.end.Do(func() { close(l.ended) })
 		return false
 	}

@@ -126,7 +126,7 @@ type holdings struct {
 }
 
 // subscribed reports whether Redis would count the client among those in pub/sub.
-func (h *holdings) subscribed() bool {
+func (h holdings) subscribed() bool {
 	for _, n := range h.subscriptions {
 		if n > 0 {
 			return true
@@ -136,6 +136,6 @@ func (h *holdings) subscribed() bool {
 }
 
 // listening reports whether messages may come unasked.
-func (h *holdings) listening() bool {
+func (h holdings) listening() bool {
 	return h.subscribed() || h.inbox || h.monitors || h.tracked != nil
 }

@@ -106,6 +106,12 @@ func (s *sender) flush() {
 	s.touched, s.upstream = s.touched[:0], nil
 }
 
+// endTurn sends the span, which lies in the buffer.
+func (s *sender) endTurn() int {
+	s.sendSpan()
+	return 0
+}
+
 // unsent answers a command that could not be sent, untranslated.
 func (s *sender) unsent(tag uint64, cause error) {
 	s.c.out.prepare(tag, slot{mute: s.c.muted})

@@ -228,8 +228,9 @@ func (s *Server) accept(conn net.Conn) {
 	if c.poller == nil {
 		go s.serve(c)
 	} else if err := c.poller.add(c); err != nil {
+		p := c.poller
 		c.leave()
-		c.goOn()
+		p.goOn(c)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -25,7 +24,6 @@ type session struct {
 	srv    *Server
 	id     uint64
 	conn   *socket.Conn
-	out    output
 	ctx    context.Context //nolint:containedctx // the life of the connection
 	cancel context.CancelCauseFunc
 	born   time.Time
@@ -35,11 +33,8 @@ type session struct {
 	from, to int
 	has      budget.Part // of buf, while it is the session's own
 	scanner  resp.CommandScanner
-	next     uint64 // the tag of the next command
-	protocol resp.Protocol
 	authed   bool
 	replies  replyMode
-	muted    bool      // the command at hand gets no reply
 	quit     bool      // close after the replies so far
 	broken   bool      // the client has broken the protocol
 	heavy    bool      // the replies to the client are large
@@ -47,17 +42,15 @@ type session struct {
 	route    route     // never changes
 	carrier  carrier   // route, or the connection of the client's own
 	tx       transaction
-	capture  *[]byte // replies made here go there instead
-	scratch  []byte
-	kind     Kind          // of the command at hand, so far
-	commands [kinds]uint64 // not yet in traffic
-	filled   bool          // the last read took all that there was room for
+	filled   bool // the last read took all that there was room for
 	readAt   latency.Time
 	known    struct { // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
 		spec *keySpec
 	}
+	responder
+	tally
 	presence
 
 	// Of everybody.
@@ -71,22 +64,7 @@ type session struct {
 	waiting  atomic.Pointer[waiting]            // nil: no handler waits
 	command  atomic.Pointer[acl.Command]        // the last, as far as it is known; see note
 	waited   bool                               // at the last tick, whose it is
-	mu       sync.Mutex                         // guards what CLIENT LIST shows
-	about
-}
-
-// about is what CLIENT LIST shows of a session.
-type about struct {
-	name, libName, libVer string
-	user                  *acl.User // nil: nobody, so far
-	behind                string    // the user of the back end that the client is; empty: Redoubt's own
-	shownDB               int
-	shownProtocol         resp.Protocol
-	inTransaction         bool
-	queued, queuedBytes   int  // commands in the transaction
-	noEvict               bool // CLIENT NO-EVICT
-	readonly              bool // READONLY
-	watches               bool // keys on the client's own connection, as far as is known here
+	info     sharedInfo
 }
 
 type replyMode uint8
@@ -103,8 +81,8 @@ const (
 )
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), protocol: resp.RESP2}
-	c.shownProtocol, c.shownDB = resp.RESP2, s.target.database()
+	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), responder: responder{protocol: resp.RESP2}}
+	c.info.info = clientInfo{protocol: resp.RESP2, database: s.target.database()}
 	c.scanner.Limits = s.opts.Limits
 	c.enter()
 	c.connect(conn)
@@ -147,7 +125,7 @@ func (c *session) serve() {
 }
 
 func (c *session) close(err error) {
-	c.countEnd(err)
+	c.srv.stats.countEnd(err, c.broken)
 	c.finish(err)
 	c.cancel(err)
 	// The client first: it gets no error for what its end ends.
@@ -304,16 +282,21 @@ func (c *session) awaitReplies(enough func() bool) bool {
 	return true
 }
 
-// quiesce readies the session for what may take long, or leaves state in a connection: the session
-// leaves its poller, all commands so far have their replies, and these may leave. It reports false
-// when the client is gone.
-func (c *session) quiesce() bool {
-	c.leave()
+// catchUp waits until every command so far has its reply, and lets these leave, before what may take
+// long. It reports false when the client is gone.
+func (c *session) catchUp() bool {
 	if !c.settle() {
 		return false
 	}
 	c.out.Flush()
 	return true
+}
+
+// quiesce is catchUp before what holds a connection or leaves state in it: the session leaves its
+// poller first.
+func (c *session) quiesce() bool {
+	c.leave()
+	return c.catchUp()
 }
 
 // flush sends what waits to be sent, in both directions.
@@ -327,7 +310,7 @@ func (c *session) flush() {
 // unreachable answers a command that could not be sent to the back end of this name.
 func (c *session) unreachable(tag uint64, name string, cause error) {
 	c.srv.stats.backendErrors.Add(1)
-	c.out.Reply(tag, proxy.UnreachableReply(name, cause))
+	c.out.Reply(tag, proxy.Unreachable(name, cause).Reply())
 }
 
 // count lets others see what was counted.
@@ -379,16 +362,13 @@ func (c *session) drain(cause error) {
 	c.out.wake()
 }
 
-// listening reports whether messages may come unasked.
-func (c *session) listening() bool {
-	h := c.route.holdings()
-	return h.listening()
-}
+// gone reports whether the session is ending.
+func (c *session) gone() bool { return c.ctx.Err() != nil }
 
 // closeIfIdle is called at every tick. A client that waits is not idle: once it
 // has what it waited for, the time begins anew.
 func (c *session) closeIfIdle(now time.Time) {
-	waits := c.listening() || c.out.head.Load() != c.sent.Load() || c.out.busy()
+	waits := c.route.holdings().listening() || c.out.head.Load() != c.sent.Load() || c.out.busy()
 	if waits || c.waited {
 		c.waited = waits
 		c.active.Store(now.UnixMilli())

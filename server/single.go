@@ -21,7 +21,6 @@ func (r *single) dispatch(args [][]byte, raw []byte) {
 		r.pass(raw)
 		return
 	}
-	r.sendSpan()
 	r.special(h, args, raw)
 }
 
@@ -88,11 +87,6 @@ func (r *single) flushControl() {
 		r.control.Flush()
 		r.control = nil
 	}
-}
-
-func (r *single) endTurn() int {
-	r.sendSpan()
-	return 0
 }
 
 // gather is for pollers, which serve no client of a single.

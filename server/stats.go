@@ -60,17 +60,23 @@ func (t *traffic) add(other *traffic) {
 	t.bytesOut.Add(other.bytesOut.Load())
 }
 
+// A tally counts a client's commands, until [session.count] lets others see the counts.
+type tally struct {
+	kind     Kind // of the command at hand, so far
+	commands [kinds]uint64
+}
+
 // countLocal counts the command at hand as answered here, until as says otherwise.
-func (c *session) countLocal() {
-	c.kind = Local
-	c.commands[Local]++
+func (t *tally) countLocal() {
+	t.kind = Local
+	t.commands[Local]++
 }
 
 // as changes how the command at hand counts.
-func (c *session) as(k Kind) {
-	c.commands[c.kind]--
-	c.kind = k
-	c.commands[k]++
+func (t *tally) as(k Kind) {
+	t.commands[t.kind]--
+	t.kind = k
+	t.commands[k]++
 }
 
 // broke notes that the client has broken the protocol.
@@ -79,14 +85,14 @@ func (c *session) broke() {
 	c.broken = true
 }
 
-// countEnd notes why a client ends.
-func (c *session) countEnd(err error) {
+// countEnd notes why a client ends. broken: it has broken the protocol.
+func (c *counters) countEnd(err error, broken bool) { //nolint:revive // the parameter is the state
 	switch {
 	case errors.Is(err, ErrClosed):
-	case errors.Is(err, io.EOF), err == nil && !c.broken:
-		c.srv.stats.eofs.Add(1)
+	case errors.Is(err, io.EOF), err == nil && !broken:
+		c.eofs.Add(1)
 	default:
-		c.srv.stats.faults.Add(1)
+		c.faults.Add(1)
 	}
 }
 

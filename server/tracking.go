@@ -270,16 +270,14 @@ func (i *invalidations) Push(raw []byte) bool {
 	if !ok {
 		return false
 	}
-	c.mu.Lock()
-	p := c.shownProtocol
-	c.mu.Unlock()
+	p := c.info.get().protocol
 	if isNull(keys) { // in the protocol of whoever tracks
 		keys = resp.AppendNull(nil, p)
 	}
 	switch {
 	case p == resp.RESP3:
 		return c.out.Push(slices.Concat(invalidate, keys))
-	case c.inPubSub():
+	case isType(c, "pubsub"):
 		return c.out.Push(slices.Concat(invalidateMessage, keys))
 	}
 	return false

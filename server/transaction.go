@@ -40,21 +40,21 @@ const execAbort = "EXECABORT Transaction discarded because of previous errors."
 
 func (c *session) beginTransaction() {
 	c.tx = transaction{active: true}
-	c.shown(func(a *about) { a.inTransaction = true })
+	c.info.change(func(a *clientInfo) { a.inTransaction = true })
 }
 
 func (c *session) endTransaction() transaction {
 	tx := c.tx
 	c.tx = transaction{}
 	if tx.active {
-		c.shown(func(a *about) { a.inTransaction, a.queued, a.queuedBytes = false, 0, 0 })
+		c.info.change(func(a *clientInfo) { a.inTransaction, a.queued, a.queuedBytes = false, 0, 0 })
 	}
 	return tx
 }
 
 // showQueued adds a command of the transaction to what CLIENT LIST shows.
 func (c *session) showQueued(bytes int) {
-	c.shown(func(a *about) {
+	c.info.change(func(a *clientInfo) {
 		a.queued++
 		a.queuedBytes += bytes
 	})

@@ -90,4 +90,12 @@ func TestTransactionRefusals(t *testing.T) {
 	w.want("+QUEUED\r\n", "COMMAND GETKEYS LOCK.RELEASE a b")
 	w.want("+QUEUED\r\n", "PING")
 	w.want(array(bulk("me"), array(bulk("a")), "+PONG\r\n"), "EXEC")
+	// What the back end answers is queued once.
+	w = dial(t, addr)
+	w.want("+OK\r\n", "MULTI")
+	w.want("+QUEUED\r\n", "CLIENT HELP")
+	w.want("+QUEUED\r\n", "PING")
+	if got := w.do("EXEC"); !strings.HasPrefix(got, "*2\r\n*") || !strings.HasSuffix(got, "+PONG\r\n") {
+		t.Errorf("EXEC with CLIENT HELP: %q", got)
+	}
 }

@@ -118,7 +118,7 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	s.users.Store(u)
 	var others []*session
 	for _, c := range s.clients() {
-		if was := c.loggedIn(); was != nil && !was.Same(u.byName[was.Name()]) {
+		if was := c.info.get().user; was != nil && !was.Same(u.byName[was.Name()]) {
 			c.drain(ErrClosed)
 			others = append(others, c)
 		}
@@ -146,16 +146,9 @@ func exposed(a net.Addr) bool {
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// loggedIn returns who the client is, or nil.
-func (c *session) loggedIn() *acl.User {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.user
-}
-
 // become makes the client a user; nil: nobody.
 func (c *session) become(u *acl.User) {
-	c.shown(func(a *about) { a.user = u })
+	c.info.change(func(a *clientInfo) { a.user = u })
 	c.rights = nil
 	if u != nil && !u.MayAll() {
 		c.rights = u
@@ -265,7 +258,7 @@ func (c *pooled) acl(args [][]byte) {
 	var answer []byte
 	switch sub := strings.ToUpper(string(args[1])); {
 	case sub == "WHOAMI" && len(args) == 2:
-		answer = resp.AppendBulk(nil, c.shownUser())
+		answer = resp.AppendBulk(nil, userOf(c.session))
 	case sub == "CAT" && len(args) <= 3:
 		names := acl.Categories()
 		if len(args) == 3 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/proxy"
 )
 
 // await runs a handler that waits. Meanwhile the connection is read, so that
@@ -35,7 +36,7 @@ func (c *session) await(p command.Plan) {
 		work, finished = command.Finishing(ctx)
 		defer finished()
 	}
-	outcome, ok := c.unblockable(work, p)
+	outcome, ok := unblockable(work, c, p)
 	stop()
 	if !ok {
 		c.fail("ERR redoubt: internal error")
@@ -57,17 +58,18 @@ func (c *session) await(p command.Plan) {
 }
 
 // unblockable is outcome while others may unblock the client.
-func (c *session) unblockable(ctx context.Context, p command.Plan) (o command.Outcome, ok bool) {
+func unblockable(ctx context.Context, c *session, p command.Plan) (o command.Outcome, ok bool) {
 	ctx, u, stop := command.WithUnblocker(ctx)
 	defer stop()
 	w := &waiting{Unblocker: u, over: make(chan struct{})}
 	c.waiting.Store(w)
 	defer close(w.over)
 	defer c.waiting.Store(nil)
-	return c.outcome(ctx, p)
+	return outcomeOf(ctx, c, p)
 }
 
-func (c *session) outcome(ctx context.Context, p command.Plan) (o command.Outcome, ok bool) {
+// outcomeOf runs what waits. A panic becomes ok = false.
+func outcomeOf(ctx context.Context, c *session, p command.Plan) (o command.Outcome, ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.panicked(v)
@@ -161,4 +163,38 @@ func (c *session) watchConn(over func(err error)) (gone func() bool, stop func()
 		}
 	}
 	return func() bool { return ended }, stop
+}
+
+// waiting is a handler that waits for its client.
+type waiting struct {
+	*command.Unblocker
+
+	over chan struct{} // closed when the handler has returned
+}
+
+// blocked reports whether the next reply is that of a command that may wait on the back end.
+func (o *output) blocked() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.slot(o.head.Load()).blocks
+}
+
+// unblock ends what the client waits for, and reports whether it waited. Any goroutine may call it.
+func (c *session) unblock(ctx context.Context, how proxy.Unblocking) (bool, error) {
+	if w := c.waiting.Load(); w != nil {
+		as := command.ErrTimedOut
+		if how == proxy.UnblockError {
+			as = command.ErrUnblocked
+		}
+		if !w.Unblock(as) {
+			return false, nil
+		}
+		select {
+		case <-w.over:
+			return w.Ended(), nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	return c.route.unblock(ctx, how)
 }

@@ -34,11 +34,6 @@ func (h health) ok() {
 // wait behind them.
 var errSilent = errors.New("it does not answer in time")
 
-// LateReply is the error reply for a command that has no reply within the time-out.
-func LateReply(backend string, timeout time.Duration) []byte {
-	return errorReply("ERR redoubt: no reply from back end " + backend + " within " + timeout.String() + ": the command may have run")
-}
-
 // sweep is how often a link looks for what is late.
 func (l *link) sweep() time.Duration { return max(l.soonest/8, time.Millisecond) }
 
@@ -71,9 +66,9 @@ func (l *link) expire() {
 	l.queue = l.queue[:0]
 	l.mu.Unlock()
 
-	var reply []byte
-	var told time.Duration // the time-out in reply
-	late, before := 0, 0
+	var fault *Fault
+	var told time.Duration // the time-out in fault
+	overdue, before := 0, 0
 	for i := range l.batch {
 		e := &l.batch[i]
 		timeout := cmp.Or(e.timeout, l.timeout)
@@ -84,32 +79,32 @@ func (l *link) expire() {
 			continue
 		}
 		if e.late {
-			late += e.n
+			overdue += e.n
 			before += e.n
 			continue
 		}
 		if timeout != told {
-			reply, told = LateReply(l.name, timeout), timeout
+			fault, told = timedOut(l.name, timeout), timeout
 		}
 		for range e.n {
-			l.hand(e.caller, e.tag, reply)
+			l.fault(e.caller, e.tag, fault)
 			e.tag++
 		}
-		late += e.n
+		overdue += e.n
 		e.caller, e.retry, e.late = nil, nil, true
 	}
 	l.mu.Lock()
-	l.late = late
-	l.traffic.Late += uint64(late - before) //nolint:gosec // positive
-	if late > 0 && l.waiting > 0 {
+	l.late = overdue
+	l.traffic.Late += uint64(overdue - before) //nolint:gosec // positive
+	if overdue > 0 && l.waiting > 0 {
 		l.space.Broadcast()
 	}
 	l.mu.Unlock()
-	if late > 0 && now.Sub(l.failedAt) >= l.soonest {
+	if overdue > 0 && now.Sub(l.failedAt) >= l.soonest {
 		l.failedAt = now
 		l.health.fail(time.Now(), errSilent)
 	}
-	if late > 0 && l.lender != nil {
+	if overdue > 0 && l.lender != nil {
 		l.close(errSilent) // nobody could use it before the reply comes
 	}
 	l.flushCallers()
