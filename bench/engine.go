@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/goredis"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/stock"
@@ -96,7 +97,7 @@ return order.label`, `1 order:__rand_int__ {"id":42,"items":["book","pen"],"tota
 // loadScripts loads the scripts on all servers and returns the commands that
 // run them.
 func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
-	call, err := ratelimit.NewThrottle(15, 30, 60, 1)
+	call, err := ratelimitwire.NewThrottle(15, 30, 60, 1)
 	if err != nil {
 		return nil, err
 	}

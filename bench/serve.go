@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/ratelimit"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // benchServe measures what stands between a client and the server when
@@ -63,7 +63,7 @@ func benchServe(ctx context.Context, cfg config) error {
 // throttleByEvalsha loads CL.THROTTLE's script and returns the command that
 // runs it straight on the server.
 func throttleByEvalsha(ctx context.Context, rdb *redis.Client) ([]string, error) {
-	call, err := ratelimit.NewThrottle(15, 30, 60, 1)
+	call, err := ratelimitwire.NewThrottle(15, 30, 60, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bitmap"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 func day(text string) bitmap.Day {
@@ -159,7 +160,7 @@ func TestCalendarMonth(t *testing.T) {
 // The server's clock and the time zone say what day it is.
 func TestMarkTodayByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bitmap.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		w.client = w.on(clock)
 		cs := w.calendars(bitmap.CalendarOptions{})
 		for i, c := range []struct{ zone, at, want string }{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 // calendarPart ends the key of a calendar.
@@ -165,7 +166,7 @@ func (cs *Calendars) send(ctx context.Context, name string, args []string) (m ma
 	if err != nil {
 		return m, err
 	}
-	a, err := cs.client.Do(ctx, redoubt.Cmd{Script: calendarMark, Keys: []string{key}, Args: args}).Array()
+	a, err := cs.client.Do(ctx, wire.CalendarMarkCmd(key, args...)).Array()
 	if err != nil {
 		return m, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 // An Operation makes one map of several.
@@ -191,7 +192,7 @@ func (ms *Maps) combineHere(ctx context.Context, op Operation, to *sharded, unti
 		for _, s := range sources {
 			keys = append(keys, s.shard(n, bitsPart))
 		}
-		cmds[i] = redoubt.Cmd{Script: mapCombine, Keys: keys, Args: []string{op.String(), keep, decimal(until)}, Flags: redoubt.Idempotent}
+		cmds[i] = wire.MapCombineCmd(keys, op.String(), keep, decimal(until))
 	}
 	for _, r := range send(ctx, ms.client, cmds) {
 		var n [1]int64

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 // untilField is when the map expires, in the index.
@@ -19,7 +20,7 @@ const untilField = "until"
 func (m sharded) register(ctx context.Context, shards []uint64) (until int64, err error) {
 	for now := range slices.Chunk(shards, inScript) {
 		var reply [1]int64
-		err := m.client.Do(ctx, redoubt.Cmd{Script: mapIndex, Keys: []string{m.index}, Args: numbers(now), Flags: redoubt.Idempotent}).Ints(reply[:])
+		err := m.client.Do(ctx, wire.MapIndexCmd(m.index, numbers(now)...)).Ints(reply[:])
 		if err != nil {
 			return 0, err
 		}
@@ -110,7 +111,7 @@ func (m sharded) drop(ctx context.Context, shards []uint64) error {
 		if err := failed(send(ctx, m.client, cmds)); err != nil {
 			return err
 		}
-		if r := m.client.Do(ctx, redoubt.Cmd{Script: mapDrop, Keys: []string{m.index}, Args: numbers(now), Flags: redoubt.Idempotent}); r.Err != nil {
+		if r := m.client.Do(ctx, wire.MapDropCmd(m.index, numbers(now)...)); r.Err != nil {
 			return r.Err
 		}
 	}
@@ -146,7 +147,7 @@ func (ms *Maps) ExpireAt(ctx context.Context, name string, at time.Time) (ok boo
 	if err != nil {
 		return false, err
 	}
-	fields, err := ms.client.Do(ctx, redoubt.Cmd{Script: mapExpire, Keys: []string{m.index}, Args: []string{decimal(until)}, Flags: redoubt.Idempotent}).Array()
+	fields, err := ms.client.Do(ctx, wire.MapExpireCmd(m.index, decimal(until))).Array()
 	if err != nil {
 		return false, err
 	}

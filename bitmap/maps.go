@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 const (
@@ -183,7 +184,7 @@ func (m sharded) set(ctx context.Context, bit string, parts []*part, create stri
 		cmds := make([]redoubt.Cmd, len(now))
 		for i, p := range now {
 			args := append([]string{bit, create, decimal(until)}, p.args...)
-			cmds[i] = redoubt.Cmd{Script: mapSet, Keys: []string{m.shard(p.shard, bitsPart)}, Args: args}
+			cmds[i] = wire.MapSetCmd(m.shard(p.shard, bitsPart), args...)
 		}
 		for i, r := range send(ctx, m.client, cmds) {
 			var n [2]int64

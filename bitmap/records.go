@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
 // recordPart ends the key of a record.
@@ -138,7 +139,7 @@ func (rs *Records) Update(ctx context.Context, name string, changes ...Change) (
 	if err != nil {
 		return Outcome{}, err
 	}
-	a, err := rs.client.Do(ctx, redoubt.Cmd{Script: recordUpdate, Keys: []string{key}, Args: args}).Array()
+	a, err := rs.client.Do(ctx, wire.RecordUpdateCmd(key, args...)).Array()
 	if err != nil {
 		return Outcome{}, err
 	}

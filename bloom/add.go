@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // Add adds an item. It reports whether the item is new; a false one may be a false
@@ -147,8 +148,8 @@ func newBatch(k keys, g generation, seal int64, items []string, todo []int) *bat
 		if !ok || len(b.places[at]) == perScript {
 			at = len(b.cmds)
 			open[s.shard] = at
-			b.cmds = append(b.cmds, call(addScript, 0, []string{k.shard(g.id, s.shard), k.log(g.id, s.shard)},
-				decimal(g.shardLen()), decimal(seal), "0", "0", decimal(g.hashes)))
+			b.cmds = append(b.cmds, wire.AddCmd(k.shard(g.id, s.shard), k.log(g.id, s.shard),
+				wire.Shard{Len: g.shardLen(), Seal: seal, Hashes: g.hashes}))
 			b.places = append(b.places, nil)
 		}
 		b.cmds[at].Args = append(b.cmds[at].Args, s.positions())

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/bloom"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // An oracle is RedisBloom's scaling filter written after its documentation, the
@@ -30,7 +30,7 @@ type oracleLink struct {
 	bits          []bool
 }
 
-func newOracle(s bloom.ChainSpec, log func(float64) float64) *oracle {
+func newOracle(s wire.ChainSpec, log func(float64) float64) *oracle {
 	o := &oracle{log: log, fixed: s.Fixed, growth: uint64(s.Expansion)}
 	rate := s.ErrorRate
 	if !s.Fixed {
@@ -79,15 +79,15 @@ func (o *oracle) has(item string) bool {
 
 func (o *oracle) add(item string) int64 {
 	if o.has(item) {
-		return bloom.ItemOld
+		return wire.ItemOld
 	}
 	l := o.links[len(o.links)-1]
 	if l.size >= l.entries {
 		if o.fixed {
-			return bloom.ItemFull
+			return wire.ItemFull
 		}
 		if l.entries*o.growth == 0 || l.rate/2 == 0 {
-			return bloom.ItemNoLink
+			return wire.ItemNoLink
 		}
 		o.grow(l.entries*o.growth, l.rate/2)
 		l = o.links[len(o.links)-1]
@@ -96,7 +96,7 @@ func (o *oracle) add(item string) int64 {
 		l.bits[p] = true
 	}
 	l.size++
-	return bloom.ItemNew
+	return wire.ItemNew
 }
 
 // dump returns what BF.SCANDUMP gives: the header and the bits of each link.
@@ -137,16 +137,16 @@ func (o *oracle) dump() (parts []string) {
 // dump reads a dump from a server, with the iterator of each part.
 func (w *world) dump(key string) (parts []string, iters []int64) {
 	w.t.Helper()
-	status, info, err := bloom.ReadHeader(w.client.Do(w.t.Context(), bloom.ChainHeaderCmd(key)))
+	status, info, err := wire.ReadHeader(w.client.Do(w.t.Context(), wire.ChainHeaderCmd(key)))
 	must(w.t, err)
-	if status != bloom.ChainDone {
+	if status != wire.ChainDone {
 		w.t.Fatalf("%s: status %d", key, status)
 	}
 	parts, iters = append(parts, info.Header), append(iters, 1)
 	for iter := int64(1); ; {
-		status, data, err := bloom.ReadPart(w.client.Do(w.t.Context(), bloom.ChainReadCmd(key, iter)))
+		status, data, err := wire.ReadPart(w.client.Do(w.t.Context(), wire.ChainReadCmd(key, iter)))
 		must(w.t, err)
-		if status == bloom.ChainNowhere {
+		if status == wire.ChainNowhere {
 			return parts, iters
 		}
 		iter += int64(len(data))
@@ -182,20 +182,20 @@ func TestChainIsRedisBlooms(t *testing.T) {
 		ctx, rnd := t.Context(), rand.New(rand.NewPCG(5, 6))
 		inserts := 0
 		// Some items by one script, which refuses too many, and some by rounds.
-		byScript, byRounds := bloom.NewChains(w.client), bloom.NewChains(w.client)
+		byScript, byRounds := wire.NewChains(w.client), wire.NewChains(w.client)
 		byRounds.InRounds()
 		for n := range 25 {
-			s := bloom.ChainSpec{
+			s := wire.ChainSpec{
 				ErrorRate: []float64{0.01, 0.001, 0.25, 0.05, 1e-9, 0.1, rnd.Float64() / 4}[rnd.IntN(7)],
 				Capacity:  1 + rnd.Int64N(40), Expansion: rnd.Int64N(5),
 			}
 			s.Fixed = s.Expansion == 0 || rnd.IntN(6) == 0
 			key, o := fmt.Sprint(w.Prefix, n), newOracle(s, log)
 			if n%2 == 0 {
-				cmd, err := bloom.ChainReserveCmd(key, s)
+				cmd, err := wire.ChainReserveCmd(key, s)
 				must(t, err)
-				for _, want := range []bloom.ChainStatus{bloom.ChainDone, bloom.ChainMissing} {
-					status, err := bloom.ReadStatus(w.client.Do(ctx, cmd))
+				for _, want := range []wire.ChainStatus{wire.ChainDone, wire.ChainMissing} {
+					status, err := wire.ReadStatus(w.client.Do(ctx, cmd))
 					must(t, err)
 					if status != want {
 						t.Fatalf("%+v: status %d, want %d", s, status, want)
@@ -212,7 +212,7 @@ func TestChainIsRedisBlooms(t *testing.T) {
 					chains = byRounds
 				}
 				if rnd.IntN(2) == 0 {
-					got, err := chains.Exists(ctx, key, bloom.HashItems(items))
+					got, err := chains.Exists(ctx, key, wire.HashItems(items))
 					must(t, err)
 					for i, item := range items {
 						if o.has(item) != (got[i] == 1) {
@@ -221,16 +221,16 @@ func TestChainIsRedisBlooms(t *testing.T) {
 					}
 					continue
 				}
-				status, got, err := chains.Insert(ctx, key, &s, bloom.HashItems(items))
+				status, got, err := chains.Insert(ctx, key, &s, wire.HashItems(items))
 				must(t, err)
 				var want []int64
 				for _, item := range items {
-					if want = append(want, o.add(item)); want[len(want)-1] == bloom.ItemFull {
+					if want = append(want, o.add(item)); want[len(want)-1] == wire.ItemFull {
 						break
 					}
 				}
 				inserts += len(got)
-				if status != bloom.ChainDone || fmt.Sprint(got) != fmt.Sprint(want) {
+				if status != wire.ChainDone || fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%+v: %q gave %d %v, want %v", s, items, status, got, want)
 				}
 			}
@@ -245,11 +245,11 @@ func TestChainIsRedisBlooms(t *testing.T) {
 				}
 			}
 			for i, part := range parts {
-				cmd, err := bloom.ChainLoadCmd(key+"copy", iters[i], part)
+				cmd, err := wire.ChainLoadCmd(key+"copy", iters[i], part)
 				must(t, err)
-				status, _, err := bloom.ReadPart(w.client.Do(ctx, cmd))
+				status, _, err := wire.ReadPart(w.client.Do(ctx, cmd))
 				must(t, err)
-				if status != bloom.ChainDone && (i > 0 || status != bloom.ChainMade) {
+				if status != wire.ChainDone && (i > 0 || status != wire.ChainMade) {
 					t.Fatalf("loading part %d: %d", i, status)
 				}
 			}
@@ -284,7 +284,7 @@ func TestLogarithm(t *testing.T) {
 			for range 20 {
 				if x /= 2; x > 0 {
 					args = append(args, strconv.FormatFloat(x, 'g', -1, 64))
-					high, _ := bloom.Logarithm(x)
+					high, _ := wire.Logarithm(x)
 					want = append(want, strconv.FormatFloat(high, 'g', -1, 64))
 				}
 			}
@@ -311,22 +311,22 @@ func TestChainOfManyLinks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, c := range []struct{ expansion, links int64 }{{1, 23}, {2, 5}, {4, 4}} {
 			key := fmt.Sprint(w.Prefix, c.expansion)
-			s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 4, Expansion: c.expansion}
+			s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 4, Expansion: c.expansion}
 			items := numbered("", 100)
 			for i := range items {
-				cmd, err := bloom.ChainInsertCmd(key, &s, bloom.HashItems(items[i:i+1]))
+				cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(items[i:i+1]))
 				must(t, err)
-				_, _, err = bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+				_, _, err = wire.ReadInserted(w.client.Do(t.Context(), cmd))
 				must(t, err)
 			}
-			got, err := bloom.NewChains(w.client).Exists(t.Context(), key, bloom.HashItems(items))
+			got, err := wire.NewChains(w.client).Exists(t.Context(), key, wire.HashItems(items))
 			must(t, err)
 			for i, in := range got {
 				if in != 1 {
 					t.Errorf("expansion %d: %s is denied", c.expansion, items[i])
 				}
 			}
-			_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+			_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 			must(t, err)
 			if int64(info.Links) < c.links-1 || int64(info.Links) > c.links+1 || info.Items < 90 {
 				t.Errorf("expansion %d: %+v", c.expansion, info)
@@ -336,22 +336,22 @@ func TestChainOfManyLinks(t *testing.T) {
 }
 
 func TestChainTooLarge(t *testing.T) {
-	_, err := bloom.ChainReserveCmd("k", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2})
-	is(t, err, bloom.ErrTooLarge)
-	s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2}
-	_, err = bloom.ChainInsertCmd("k", &s, bloom.HashItems([]string{"x"}))
-	is(t, err, bloom.ErrTooLarge)
+	_, err := wire.ChainReserveCmd("k", wire.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2})
+	is(t, err, wire.ErrTooLarge)
+	s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 1 << 30, Expansion: 2}
+	_, err = wire.ChainInsertCmd("k", &s, wire.HashItems([]string{"x"}))
+	is(t, err, wire.ErrTooLarge)
 	// The second link would be.
 	each(t, func(t *testing.T, w *world) {
 		key := w.Prefix + "k"
-		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 1000, Expansion: 1 << 20}
+		s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 1000, Expansion: 1 << 20}
 		for from := 0; from < 1500; from += 100 {
-			cmd, err := bloom.ChainInsertCmd(key, &s, bloom.HashItems(numbered(fmt.Sprint(from, ":"), 100)))
+			cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(numbered(fmt.Sprint(from, ":"), 100)))
 			must(t, err)
-			_, became, err := bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+			_, became, err := wire.ReadInserted(w.client.Do(t.Context(), cmd))
 			must(t, err)
 			last := became[len(became)-1]
-			if want := map[bool]int64{false: bloom.ItemNew, true: bloom.ItemTooLong}[from >= 1000]; last != want && last != bloom.ItemOld {
+			if want := map[bool]int64{false: wire.ItemNew, true: wire.ItemTooLong}[from >= 1000]; last != want && last != wire.ItemOld {
 				t.Fatalf("after %d items: %d, want %d", from, last, want)
 			}
 		}
@@ -376,30 +376,30 @@ func TestChainHeaders(t *testing.T) {
 		want   error
 	}{
 		"as it was":            {func(h []byte) []byte { return h }, nil},
-		"short":                {func(h []byte) []byte { return h[:19] }, bloom.ErrBadDump},
-		"without links":        {both(half(links, 0), func(h []byte) []byte { return h[:20] }), bloom.ErrBadDump},
-		"with a link less":     {half(links, 2), bloom.ErrBadDump},
-		"with half a link":     {func(h []byte) []byte { return h[:60] }, bloom.ErrBadDump},
-		"more items":           {word(items, 1), bloom.ErrBadDump},
-		"more items of a link": {word(size, 1), bloom.ErrBadDump},
-		"rate 0":               {word(rate, 0), bloom.ErrBadDump},
-		"rate 1":               {word(rate, math.Float64bits(1)), bloom.ErrBadDump},
-		"rate not a number":    {word(rate, math.Float64bits(math.NaN())), bloom.ErrBadDump},
-		"fewer bits":           {word(bits, 64), bloom.ErrBadDump},
-		"no bits":              {both(word(bytes, 0), word(bits, 0)), bloom.ErrBadDump},
-		"bits beyond 64 bits":  {both(word(bytes, 1<<61+8), word(bits, 64)), bloom.ErrBadDump},
-		"another hash":         {half(hashes, 9), bloom.ErrBadDump},
-		"too many hashes":      {both(half(hashes, 1387), word(perItem, math.Float64bits(2000))), bloom.ErrBadDump},
-		"no hashes":            {both(half(hashes, 0), word(perItem, 0)), bloom.ErrBadDump},
-		"a power above 63":     {func(h []byte) []byte { h[byN2] = 64; return h }, bloom.ErrBadDump},
-		"a power above bits":   {func(h []byte) []byte { h[byN2] = 20; return h }, bloom.ErrBadDump},
-		"unknown option":       {half(options, 1|4|16), bloom.ErrBadDump},
-		"hashes of 32 bits":    {half(options, 1), bloom.ErrOldDump},
-		"powers of two":        {half(options, 4), bloom.ErrOldDump},
-		"513 MiB":              {both(word(bytes, 513<<20), word(bits, 8*513<<20)), bloom.ErrTooLarge},
+		"short":                {func(h []byte) []byte { return h[:19] }, wire.ErrBadDump},
+		"without links":        {both(half(links, 0), func(h []byte) []byte { return h[:20] }), wire.ErrBadDump},
+		"with a link less":     {half(links, 2), wire.ErrBadDump},
+		"with half a link":     {func(h []byte) []byte { return h[:60] }, wire.ErrBadDump},
+		"more items":           {word(items, 1), wire.ErrBadDump},
+		"more items of a link": {word(size, 1), wire.ErrBadDump},
+		"rate 0":               {word(rate, 0), wire.ErrBadDump},
+		"rate 1":               {word(rate, math.Float64bits(1)), wire.ErrBadDump},
+		"rate not a number":    {word(rate, math.Float64bits(math.NaN())), wire.ErrBadDump},
+		"fewer bits":           {word(bits, 64), wire.ErrBadDump},
+		"no bits":              {both(word(bytes, 0), word(bits, 0)), wire.ErrBadDump},
+		"bits beyond 64 bits":  {both(word(bytes, 1<<61+8), word(bits, 64)), wire.ErrBadDump},
+		"another hash":         {half(hashes, 9), wire.ErrBadDump},
+		"too many hashes":      {both(half(hashes, 1387), word(perItem, math.Float64bits(2000))), wire.ErrBadDump},
+		"no hashes":            {both(half(hashes, 0), word(perItem, 0)), wire.ErrBadDump},
+		"a power above 63":     {func(h []byte) []byte { h[byN2] = 64; return h }, wire.ErrBadDump},
+		"a power above bits":   {func(h []byte) []byte { h[byN2] = 20; return h }, wire.ErrBadDump},
+		"unknown option":       {half(options, 1|4|16), wire.ErrBadDump},
+		"hashes of 32 bits":    {half(options, 1), wire.ErrOldDump},
+		"powers of two":        {half(options, 4), wire.ErrOldDump},
+		"513 MiB":              {both(word(bytes, 513<<20), word(bits, 8*513<<20)), wire.ErrTooLarge},
 	} {
-		good := newOracle(bloom.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
-		if _, err := bloom.ChainLoadCmd("k", 1, string(c.change([]byte(good)))); !errors.Is(err, c.want) {
+		good := newOracle(wire.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
+		if _, err := wire.ChainLoadCmd("k", 1, string(c.change([]byte(good)))); !errors.Is(err, c.want) {
 			t.Errorf("a header %s: %v, want %v", what, err, c.want)
 		}
 	}
@@ -407,13 +407,13 @@ func TestChainHeaders(t *testing.T) {
 
 // What is no header is refused as one, and never a panic.
 func FuzzChainHeader(f *testing.F) {
-	good := newOracle(bloom.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
+	good := newOracle(wire.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
 	f.Add([]byte(good))
 	f.Add([]byte(good[:20]))
 	f.Add([]byte(strings.Repeat("\xff", 73)))
 	f.Fuzz(func(t *testing.T, header []byte) {
-		cmd, err := bloom.ChainLoadCmd("k", 1, string(header))
-		if err != nil && !errors.Is(err, bloom.ErrBadDump) && !errors.Is(err, bloom.ErrOldDump) && !errors.Is(err, bloom.ErrTooLarge) {
+		cmd, err := wire.ChainLoadCmd("k", 1, string(header))
+		if err != nil && !errors.Is(err, wire.ErrBadDump) && !errors.Is(err, wire.ErrOldDump) && !errors.Is(err, wire.ErrTooLarge) {
 			t.Fatal(err)
 		}
 		if tail := cmd.Args[3]; err == nil && len(tail) < len(header) {

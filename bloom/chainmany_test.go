@@ -8,25 +8,25 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // insert adds items in one call.
-func (w *world) insert(c *bloom.Chains, key string, s bloom.ChainSpec, items []string) []int64 {
+func (w *world) insert(c *wire.Chains, key string, s wire.ChainSpec, items []string) []int64 {
 	w.t.Helper()
-	status, became, err := c.Insert(w.t.Context(), key, &s, bloom.HashItems(items))
+	status, became, err := c.Insert(w.t.Context(), key, &s, wire.HashItems(items))
 	must(w.t, err)
-	if status != bloom.ChainDone {
+	if status != wire.ChainDone {
 		w.t.Fatalf("status %d", status)
 	}
 	return became
 }
 
 // missed counts the items that a chain denies.
-func (w *world) missed(c *bloom.Chains, key string, items []string) (n int) {
+func (w *world) missed(c *wire.Chains, key string, items []string) (n int) {
 	w.t.Helper()
-	in, err := c.Exists(w.t.Context(), key, bloom.HashItems(items))
+	in, err := c.Exists(w.t.Context(), key, wire.HashItems(items))
 	must(w.t, err)
 	if len(in) != len(items) {
 		w.t.Fatalf("%d answers for %d items", len(in), len(items))
@@ -40,7 +40,7 @@ func (w *world) missed(c *bloom.Chains, key string, items []string) (n int) {
 // fresh counts the items that were new.
 func fresh(became []int64) (n int) {
 	for _, b := range became {
-		if b == bloom.ItemNew {
+		if b == wire.ItemNew {
 			n++
 		}
 	}
@@ -53,19 +53,19 @@ func TestChainOfManyItems(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		counter := &clienttest.Counter{Conn: w.conn}
 		client, _ := w.on(counter)
-		chains := bloom.NewChains(client)
+		chains := wire.NewChains(client)
 		items := numbered("", 10_000)
 		for _, c := range []struct {
 			name       string
-			s          bloom.ChainSpec
+			s          wire.ChainSpec
 			low, high  int // how many of the items are new
 			trips      int64
 			exactLinks int
 		}{
 			// A link for each item, until the error rate is 0.
-			{"ones", bloom.ChainSpec{ErrorRate: 0.0001, Capacity: 1, Expansion: 1}, 1061, 1061, 6, 1061},
-			{"default", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}, 9800, 10_000, 6, 7},
-			{"one", bloom.ChainSpec{ErrorRate: 0.01, Capacity: 100_000, Fixed: true}, 9990, 10_000, 6, 1},
+			{"ones", wire.ChainSpec{ErrorRate: 0.0001, Capacity: 1, Expansion: 1}, 1061, 1061, 6, 1061},
+			{"default", wire.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}, 9800, 10_000, 6, 7},
+			{"one", wire.ChainSpec{ErrorRate: 0.01, Capacity: 100_000, Fixed: true}, 9990, 10_000, 6, 1},
 		} {
 			counter.Trips.Store(0)
 			became := w.insert(chains, w.Prefix+c.name, c.s, items)
@@ -81,7 +81,7 @@ func TestChainOfManyItems(t *testing.T) {
 			if n := counter.Trips.Load(); n > c.trips {
 				t.Errorf("%s: %d round trips to look, want at most %d", c.name, n, c.trips)
 			}
-			_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(w.Prefix+c.name)))
+			_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(w.Prefix+c.name)))
 			must(t, err)
 			if info.Links != c.exactLinks || info.Items != int64(fresh(became)) {
 				t.Errorf("%s: %d links, %d items, want %d and as many as were new", c.name, info.Links, info.Items, c.exactLinks)
@@ -103,13 +103,13 @@ func TestChainSetsPositions(t *testing.T) {
 			}
 		}
 		client, _ := w.on(h)
-		chains := bloom.NewChains(client)
+		chains := wire.NewChains(client)
 		// 5.5 MB, more than a round writes.
-		s := bloom.ChainSpec{ErrorRate: 0.01, Capacity: 4_000_000, Expansion: 2}
+		s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 4_000_000, Expansion: 2}
 		items := append(numbered("", 1000), "7", "8")
 		key, other := w.Prefix+"ours", w.Prefix+"others"
 		reserve := func(key string, capacity int64) {
-			cmd, err := bloom.ChainReserveCmd(key, bloom.ChainSpec{ErrorRate: 0.01, Capacity: capacity, Expansion: 2})
+			cmd, err := wire.ChainReserveCmd(key, wire.ChainSpec{ErrorRate: 0.01, Capacity: capacity, Expansion: 2})
 			must(t, err)
 			must(t, w.client.Do(t.Context(), cmd).Err)
 		}
@@ -121,9 +121,9 @@ func TestChainSetsPositions(t *testing.T) {
 		}
 		var want []int64
 		for some := range slices.Chunk(items, 50) {
-			cmd, err := bloom.ChainInsertCmd(other, &s, bloom.HashItems(some))
+			cmd, err := wire.ChainInsertCmd(other, &s, wire.HashItems(some))
 			must(t, err)
-			_, became, err := bloom.ReadInserted(w.client.Do(t.Context(), cmd))
+			_, became, err := wire.ReadInserted(w.client.Do(t.Context(), cmd))
 			must(t, err)
 			want = append(want, became...)
 		}
@@ -168,7 +168,7 @@ func TestChainSetsPositions(t *testing.T) {
 		if n := fresh(insert()); n < 990 {
 			t.Errorf("%d are new", n)
 		}
-		_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+		_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 		must(t, err)
 		if n := w.missed(chains, key, items); n > 0 || info.Links != 2 {
 			t.Errorf("%d links, %d items are denied", info.Links, n)
@@ -180,11 +180,11 @@ func TestChainSetsPositions(t *testing.T) {
 // ends however often it happens.
 func TestChainChangesDuringRounds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		s := bloom.ChainSpec{ErrorRate: 1e-9, Capacity: 100, Expansion: 2}
+		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 100, Expansion: 2}
 		ours, others := numbered("ours", 700), numbered("others", 60)
 		for what, change := range map[string]func(key string, n int){
 			"adds": func(key string, n int) {
-				cmd, err := bloom.ChainInsertCmd(key, &s, bloom.HashItems(others[n:n+1]))
+				cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(others[n:n+1]))
 				must(t, err)
 				must(t, w.client.Do(t.Context(), cmd).Err)
 			},
@@ -194,7 +194,7 @@ func TestChainChangesDuringRounds(t *testing.T) {
 					return
 				}
 				must(t, w.rdb.Del(t.Context(), key).Err())
-				w.insert(bloom.NewChains(w.client), key, s, others)
+				w.insert(wire.NewChains(w.client), key, s, others)
 			},
 			// As large as it was, with other bits.
 			"loads a part": func(key string, n int) {
@@ -202,16 +202,16 @@ func TestChainChangesDuringRounds(t *testing.T) {
 					return
 				}
 				from := key + "from"
-				w.insert(bloom.NewChains(w.client), from, s, others)
+				w.insert(wire.NewChains(w.client), from, s, others)
 				parts, iters := w.dump(from)
-				cmd, err := bloom.ChainLoadCmd(key, iters[1], parts[1])
+				cmd, err := wire.ChainLoadCmd(key, iters[1], parts[1])
 				must(t, err)
 				must(t, w.client.Do(t.Context(), cmd).Err)
 			},
 		} {
 			key, n := w.Prefix+what, 0
 			for i, item := range others { // it has as many items as those who make it anew give it
-				w.insert(bloom.NewChains(w.client), key, s, []string{fmt.Sprint("first", i, item)})
+				w.insert(wire.NewChains(w.client), key, s, []string{fmt.Sprint("first", i, item)})
 			}
 			h := &hooked{Conn: w.conn}
 			h.before = func(cmd redoubt.Cmd) {
@@ -221,7 +221,7 @@ func TestChainChangesDuringRounds(t *testing.T) {
 				}
 			}
 			client, _ := w.on(h)
-			chains := bloom.NewChains(client)
+			chains := wire.NewChains(client)
 			chains.InRounds()
 			if n := fresh(w.insert(chains, key, s, ours)); n != len(ours) {
 				t.Errorf("somebody %s: %d are new, want %d", what, n, len(ours))
@@ -243,9 +243,9 @@ func TestChainChangesDuringRounds(t *testing.T) {
 // Of those who add an item at the same time, one hears that it is new.
 func TestChainAddersTogether(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		s := bloom.ChainSpec{ErrorRate: 1e-9, Capacity: 10, Expansion: 1}
+		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 10, Expansion: 1}
 		items, key := numbered("", 300), w.Prefix+"k"
-		chains := bloom.NewChains(w.client)
+		chains := wire.NewChains(w.client)
 		var (
 			wg    sync.WaitGroup
 			heard [4]int
@@ -254,7 +254,7 @@ func TestChainAddersTogether(t *testing.T) {
 			wg.Go(func() {
 				for from := 0; from < len(items); from += 100 {
 					at := (from + 100*g) % len(items)
-					_, became, err := chains.Insert(t.Context(), key, &s, bloom.HashItems(items[at:at+100]))
+					_, became, err := chains.Insert(t.Context(), key, &s, wire.HashItems(items[at:at+100]))
 					if err != nil {
 						t.Error(err)
 					}
@@ -263,7 +263,7 @@ func TestChainAddersTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		_, info, err := bloom.ReadHeader(w.client.Do(t.Context(), bloom.ChainHeaderCmd(key)))
+		_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 		must(t, err)
 		if n := heard[0] + heard[1] + heard[2] + heard[3]; int64(n) != info.Items || n < 280 {
 			t.Errorf("%v heard that an item is new: %d in all, want %d", heard, n, info.Items)
@@ -277,27 +277,27 @@ func TestChainAddersTogether(t *testing.T) {
 // A part of a dump that is larger than one step writes arrives whole.
 func TestChainLoadsLargeParts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		s := bloom.ChainSpec{ErrorRate: 0.001, Capacity: 1_400_000, Fixed: true}
-		items, chains := numbered("", 3000), bloom.NewChains(w.client)
+		s := wire.ChainSpec{ErrorRate: 0.001, Capacity: 1_400_000, Fixed: true}
+		items, chains := numbered("", 3000), wire.NewChains(w.client)
 		w.insert(chains, w.Prefix+"from", s, items)
 		parts, iters := w.dump(w.Prefix + "from")
 		whole, to := "", w.Prefix+"to"
 		for _, p := range parts[1:] {
 			whole += p
 		}
-		cmd, err := bloom.ChainLoadCmd(to, 1, parts[0])
+		cmd, err := wire.ChainLoadCmd(to, 1, parts[0])
 		must(t, err)
 		must(t, w.client.Do(t.Context(), cmd).Err)
 		for _, c := range []struct {
 			iter int64
 			data string
-			want bloom.ChainStatus
+			want wire.ChainStatus
 		}{
-			{iters[len(iters)-1], whole, bloom.ChainDone},
-			{iters[len(iters)-1] + 1, whole, bloom.ChainTooLong},
-			{2 * iters[len(iters)-1], whole, bloom.ChainNowhere},
+			{iters[len(iters)-1], whole, wire.ChainDone},
+			{iters[len(iters)-1] + 1, whole, wire.ChainTooLong},
+			{2 * iters[len(iters)-1], whole, wire.ChainNowhere},
 		} {
-			if bloom.LoadsAtOnce(c.iter, c.data) {
+			if wire.LoadsAtOnce(c.iter, c.data) {
 				t.Errorf("%d bytes are loaded in one step", len(c.data))
 			}
 			status, err := chains.Load(t.Context(), to, c.iter, c.data)
@@ -309,7 +309,7 @@ func TestChainLoadsLargeParts(t *testing.T) {
 		if n := w.missed(chains, to, items); n > 0 {
 			t.Errorf("%d items are denied", n)
 		}
-		if status, err := chains.Load(t.Context(), w.Prefix+"none", 1<<23, whole); status != bloom.ChainMissing || err != nil {
+		if status, err := chains.Load(t.Context(), w.Prefix+"none", 1<<23, whole); status != wire.ChainMissing || err != nil {
 			t.Errorf("without a filter: status %d, %v", status, err)
 		}
 	})

@@ -18,9 +18,6 @@ func Layout(spec Spec) (blocks int64, shards, hashes int) {
 	return l.blocks, l.shards, l.hashes
 }
 
-// Murmur64A is the hash.
-var Murmur64A = murmur64A
-
 // Sync makes a sliding filter ask for the server's clock at its next call.
 func (f *Sliding) Sync() {
 	s := *f.now.Load()
@@ -28,9 +25,3 @@ func (f *Sliding) Sync() {
 	s.clock -= 2 * syncEvery.Microseconds()
 	f.now.Store(&s)
 }
-
-// Logarithm is what links are sized by.
-var Logarithm = logarithm
-
-// InRounds makes c add and look for any number of items by rounds first.
-func (c *Chains) InRounds() { c.tryScript = 0 }

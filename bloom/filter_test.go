@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // What is in is never denied, what is not nearly always, and Add says which is which.
@@ -414,7 +415,7 @@ func TestMakingAFilterTakesItsTime(t *testing.T) {
 		f := w.open("f", spec)
 		must(t, w.rdb.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
 		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(&hooked{Conn: clock, before: func(cmd redoubt.Cmd) {
 			if cmd.Script != nil && cmd.Script.Name() == "bloom.make" {
 				clock.Advance(11 * time.Minute)

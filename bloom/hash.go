@@ -1,29 +1,10 @@
 package bloom
 
 import (
-	"encoding/binary"
 	"math/bits"
-)
 
-// murmur64A is Austin Appleby's MurmurHash64A. Its halves of 64 bits are what
-// RedisBloom hashes with, and one of them is enough for the filters here.
-func murmur64A(s string, seed uint64) uint64 {
-	const m = 0xc6a4a7935bd1e995
-	h := seed ^ uint64(len(s))*m
-	for ; len(s) >= 8; s = s[8:] {
-		k := binary.LittleEndian.Uint64([]byte(s[:8])) * m
-		k = (k ^ k>>47) * m
-		h = (h ^ k) * m
-	}
-	if len(s) > 0 {
-		for i := range len(s) {
-			h ^= uint64(s[i]) << (8 * i)
-		}
-		h *= m
-	}
-	h = (h ^ h>>47) * m
-	return h ^ h>>47
-}
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+)
 
 // mix scatters the bits of x: the finalizer of splitmix64.
 func mix(x uint64) uint64 {
@@ -53,7 +34,7 @@ type spot struct {
 // spot returns where item is. The block is chosen by the high bits of the hash,
 // the positions by what mix makes of it.
 func (l layout) spot(item string) (s spot) {
-	h := murmur64A(item, 0)
+	h := wire.Murmur64A(item, 0)
 	at, _ := bits.Mul64(h, uint64(l.blocks)) //nolint:gosec // never negative
 	s.shard, s.block = int(int64(at)/l.perShard()), int64(at)%l.perShard()
 	s.n = l.hashes

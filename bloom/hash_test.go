@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/bloom"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // slowMurmur is MurmurHash64A in whole numbers of any size, word by word as its
@@ -42,7 +43,7 @@ func TestMurmur(t *testing.T) {
 			data[i] = byte(rnd.Uint32())
 		}
 		seed := rnd.Uint64()
-		if got, want := bloom.Murmur64A(string(data), seed), slowMurmur(data, seed); got != want {
+		if got, want := wire.Murmur64A(string(data), seed), slowMurmur(data, seed); got != want {
 			t.Fatalf("%d bytes: %x, want %x", len(data), got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // filterPart ends the key that every filter has.
@@ -61,11 +62,6 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// call builds the call of a script.
-func call(s *redoubt.Script, flags redoubt.Flags, keys []string, args ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: s, Keys: keys, Args: args, Flags: flags}
-}
-
 func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
 // atOnce bounds what one pipeline asks for, so that replies don't pile up.
@@ -80,7 +76,7 @@ const anyTime = 1 << 52
 func (k keys) make(ctx context.Context, g generation, until int64, ttl time.Duration) error {
 	cmds := make([]redoubt.Cmd, g.shards)
 	for i := range cmds {
-		cmds[i] = call(makeScript, redoubt.Idempotent, []string{k.shard(g.id, i)}, decimal(g.shardLen()), decimal(until), decimal(ttl.Milliseconds()))
+		cmds[i] = wire.MakeCmd(k.shard(g.id, i), g.shardLen(), until, ttl)
 	}
 	// One after the other: to fill megabytes with zeros holds up a server, and many
 	// such commands in one pipeline would hold it up for all of them together.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // MirrorOptions configure a [Mirror]. The zero value is ready to use.
@@ -180,8 +181,7 @@ func (m *Mirror) update(ctx context.Context, c *copied) (lost bool, err error) {
 	for i := range cmds {
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-		cmds[i] = call(logScript, redoubt.Idempotent, []string{m.filter.shard(c.id, i), m.filter.log(c.id, i)},
-			string(id[:]), decimal(c.shardLen()), c.logs[i].id, decimal(c.logs[i].from), decimal(ttl.Milliseconds()))
+		cmds[i] = wire.LogCmd(m.filter.shard(c.id, i), m.filter.log(c.id, i), string(id[:]), c.shardLen(), c.logs[i].id, c.logs[i].from, ttl)
 	}
 	for i, r := range m.filter.client.Pipeline(ctx, cmds) {
 		a, err := r.Array()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // RebuildOptions are for [Filter.Rebuild] and [Filter.Grow]. The zero value is
@@ -137,8 +138,7 @@ func (b *builder) begin(ctx context.Context) error {
 	if err := b.make(ctx, b.next, anyTime, makeTime); err != nil {
 		return errors.Join(err, b.clean(ctx))
 	}
-	a, err := b.client.Do(ctx, call(beginScript, redoubt.Idempotent, []string{b.filter},
-		s.current.text(), b.next.text(), b.id, decimal(aliveFor.Microseconds()))).Array()
+	a, err := b.client.Do(ctx, wire.BeginCmd(b.filter, s.current.text(), b.next.text(), b.id, aliveFor)).Array()
 	if err != nil {
 		return errors.Join(err, b.abort(ctx))
 	}
@@ -175,7 +175,7 @@ func (b *builder) begin(ctx context.Context) error {
 	}
 	cmds := make([]redoubt.Cmd, s.current.shards)
 	for i := range cmds {
-		cmds[i] = call(sealScript, redoubt.Idempotent, []string{b.shard(s.current.id, i)}, decimal(s.current.shardLen()), decimal(b.seal))
+		cmds[i] = wire.SealCmd(b.shard(s.current.id, i), s.current.shardLen(), b.seal)
 	}
 	for _, r := range b.client.Pipeline(ctx, cmds) {
 		if r.Err != nil {

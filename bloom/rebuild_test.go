@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
+
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // After a rebuild the filter has what the iterator gave, for those too who had it
@@ -179,7 +181,7 @@ func TestAddsDuringRebuilds(t *testing.T) {
 // A rebuild whose process is gone is in the way for a minute, and then is taken over.
 func TestDeadBuilder(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
 		f, err := filters.Open(t.Context(), "f", spec)
@@ -298,7 +300,7 @@ func TestRebuildOfUnknownOutcome(t *testing.T) {
 // Who was taken for dead and goes on is told, and doesn't put in use what another fills.
 func TestTakenOverRebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
 		f, err := filters.Open(t.Context(), "f", spec)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // slidingPart ends the key that every sliding filter has.
@@ -166,7 +167,7 @@ func (f *Sliding) refresh(ctx context.Context, old *slide, made *int64) (*slide,
 		period, oldest = decimal(*made), decimal(*made-int64(f.spec.Periods)-1)
 	}
 	at := time.Now()
-	a, err := f.client.Do(ctx, call(slideScript, redoubt.Idempotent, []string{f.filter}, text, period, oldest, decimal(ttl.Milliseconds()))).Array()
+	a, err := f.client.Do(ctx, wire.SlideCmd(f.filter, text, period, oldest, ttl)).Array()
 	if err != nil {
 		return nil, err
 	}
@@ -298,8 +299,8 @@ func (f *Sliding) Add(ctx context.Context, item string) (isNew bool, err error) 
 		}
 		at := s.spot(item)
 		g := s.generation(period)
-		cmds := []redoubt.Cmd{call(addScript, 0, []string{f.shard(g, at.shard), f.log(g, at.shard)},
-			decimal(s.shardLen()), "0", decimal(period*length), decimal((period+1)*length), decimal(s.hashes), at.positions())}
+		cmds := []redoubt.Cmd{wire.AddCmd(f.shard(g, at.shard), f.log(g, at.shard),
+			wire.Shard{Len: s.shardLen(), From: period * length, Until: (period + 1) * length, Hashes: s.hashes}, at.positions())}
 		for p := period - 1; p >= period-int64(f.spec.Periods); p-- {
 			if s.made[p] {
 				cmds = append(cmds, f.block(s, &at, p))

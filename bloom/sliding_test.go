@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 const week = 7 * 24 * time.Hour
@@ -18,7 +19,7 @@ const week = 7 * 24 * time.Hour
 // is not, whatever the times, for who added it and for others.
 func TestSliding(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		spec := bloom.SlidingSpec{Window: week, Periods: 7, Capacity: 70_000, ErrorRate: 0.001}
 		open := func() *bloom.Sliding {
@@ -99,7 +100,7 @@ func TestSliding(t *testing.T) {
 // A clock that was wrong is corrected by the server's.
 func TestSlidingByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
@@ -118,7 +119,7 @@ func TestSlidingByTheServersClock(t *testing.T) {
 // be the item's server before the others or behind.
 func TestSlidingClocksApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		spec := bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.001}
 		open := func() *bloom.Sliding {
@@ -154,7 +155,7 @@ func TestSlidingClocksApart(t *testing.T) {
 // A period's key that is lost denies nothing.
 func TestSlidingLostKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, bloom.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		_, filters := w.on(clock)
 		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 // open describes the filter, unless it is there or made is zero, and sees to it
@@ -17,7 +18,7 @@ func (f *Filter) open(ctx context.Context, made generation) (*state, error) {
 		text = made.text()
 	}
 	for {
-		a, err := f.client.Do(ctx, call(openScript, redoubt.Idempotent, []string{f.filter}, text, decimal(makeTime.Microseconds()))).Array()
+		a, err := f.client.Do(ctx, wire.OpenCmd(f.filter, text, makeTime)).Array()
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +107,7 @@ func (f *Filter) replace(ctx context.Context, s *state) error {
 }
 
 func (f *Filter) advance(ctx context.Context, step, who string, alive time.Duration) (bool, error) {
-	var done [1]int64
-	err := f.client.Do(ctx, call(advanceScript, redoubt.Idempotent, []string{f.filter}, step, who, decimal(alive.Microseconds()))).Ints(done[:])
-	return done[0] == 1, err
+	return wire.ReadAdvanced(f.client.Do(ctx, wire.AdvanceCmd(f.filter, step, who, alive)))
 }
 
 // refresh reads the state anew, unless it is another than old already: those who

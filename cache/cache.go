@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // entryPart ends the key of an entry, channelPart the channel of a cache.
@@ -106,7 +107,7 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 		return nil, err
 	}
 	c := &Cache[K, V]{
-		client: client, opts: opts, id: hex.EncodeToString([]byte(newID())), channel: channel, clock: newClock(),
+		client: client, opts: opts, id: hex.EncodeToString([]byte(wire.NewID())), channel: channel, clock: newClock(),
 		renewEvery: opts.Lease / 3,
 		slots:      make(chan struct{}, opts.MaxLoads),
 		source:     breaker{limit: opts.Failures, rest: opts.Rest},

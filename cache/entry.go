@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"time"
 )
@@ -29,8 +28,6 @@ const (
 
 	plain    = '.'
 	deflated = 'z'
-
-	idBytes = 8
 )
 
 // parseEntry reads an entry. What is none, because it is empty, of another version or
@@ -61,12 +58,5 @@ func int64At(s string, at int) int64 {
 
 // mark is the beginning of an entry, which scripts leave as it is.
 func mark(kind, encoding byte) string { return string([]byte{layoutV1, kind, encoding}) }
-
-// newID returns the name of a value or of an attempt to load one.
-func newID() string {
-	var b [idBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return string(b[:])
-}
 
 func micros(d time.Duration) int64 { return d.Microseconds() }

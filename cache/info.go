@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // An Info is what the server has of one key, for people.
@@ -60,7 +61,7 @@ func inspect(ctx context.Context, client *redoubt.Client, names []string) (infos
 			return nil, err
 		}
 		cmds = append(cmds,
-			redoubt.Cmd{Script: readScript, Keys: []string{key}, Flags: redoubt.ReadOnly},
+			wire.TimedReadCmd(key),
 			redoubt.Cmd{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly})
 	}
 	replies := client.Pipeline(ctx, cmds)
@@ -159,6 +160,5 @@ func Invalidate(ctx context.Context, client *redoubt.Client, cache, key string) 
 	if err := errors.Join(err, keyErr); err != nil {
 		return false, err
 	}
-	nobody := strings.Repeat("-", 2*idBytes) // whose message it is
-	return readHeld(client.Do(ctx, invalidateCmd(entry, channel, nobody+key)))
+	return wire.ReadHeld(client.Do(ctx, wire.InvalidateCmd(entry, channel, wire.Nobody+key)))
 }

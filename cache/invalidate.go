@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // Set stores a value for key, whatever is there, and ends the loads of the key that
@@ -31,14 +32,14 @@ func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
 	defer c.forget(p.text)
 	defer c.local.invalidate(p.text)
 	tags := c.tagsOf(key, a)
-	if err := c.addTags(ctx, p, tags, w.keep); err != nil {
+	if err := c.addTags(ctx, p, tags, w.Keep); err != nil {
 		return err
 	}
-	if err := c.client.Do(ctx, setCmd(p.keys(), w, c.channel, c.id+p.text)).Err; err != nil {
+	if err := c.client.Do(ctx, wire.SetCmd(p.keys(), w, c.channel, c.id+p.text)).Err; err != nil {
 		return err
 	}
 	// Again, for an invalidation of the tag that came between the two.
-	return c.addTags(ctx, p, tags, w.keep)
+	return c.addTags(ctx, p, tags, w.Keep)
 }
 
 // Invalidate deletes what is known of key, in all processes, and ends the loads of it
@@ -88,7 +89,7 @@ func (c *Cache[K, V]) invalidate(ctx context.Context, texts, entries []string) e
 	}()
 	cmds := make([]redoubt.Cmd, len(texts))
 	for i := range cmds {
-		cmds[i] = invalidateCmd(entries[i], c.channel, c.id+texts[i])
+		cmds[i] = wire.InvalidateCmd(entries[i], c.channel, c.id+texts[i])
 	}
 	if len(cmds) == 1 {
 		return c.client.Do(ctx, cmds[0]).Err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // A batch asks the source for several keys. It returns an outcome for each.
@@ -157,7 +158,7 @@ func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func(
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
 		if f.owner != "" {
-			cmds = append(cmds, renewCmd(f.entry, f.owner, c.opts.Lease))
+			cmds = append(cmds, wire.RenewCmd(f.entry, f.owner, c.opts.Lease))
 		}
 	}
 	if len(cmds) == 0 {
@@ -203,14 +204,14 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 			continue
 		}
 		var err error
-		var w written
+		var w wire.Written
 		w, ttls[i], err = c.write(f.key, outs[i].answer)
 		switch {
 		case err != nil:
 			ttls[i] = 0
 			c.emit(ctx, Event{Kind: Dropped, Key: f.text, Err: err})
 		case ttls[i] > 0:
-			cmds[i] = storeCmd(f.entry, f.owner, w, f.took)
+			cmds[i] = wire.StoreCmd(f.entry, f.owner, w, f.took)
 		}
 	}
 	c.giveUp(ctx, fs)
@@ -226,14 +227,14 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 			continue
 		}
 		if ttls[i] == 0 || invalidated[i] {
-			cmds[i] = releaseCmd(f.entry, f.owner)
+			cmds[i] = wire.ReleaseCmd(f.entry, f.owner)
 		}
 		send, at = append(send, cmds[i]), append(at, i)
 	}
 	for j, r := range c.send(ctx, send) {
 		i := at[j]
 		f := fs[i]
-		held, err := readHeld(r)
+		held, err := wire.ReadHeld(r)
 		switch {
 		case err != nil:
 			endings[i] = unknown
@@ -255,7 +256,7 @@ func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
 		if f.lost != "" {
-			cmds = append(cmds, releaseCmd(f.entry, f.lost))
+			cmds = append(cmds, wire.ReleaseCmd(f.entry, f.lost))
 		}
 	}
 	if len(cmds) > 0 {
@@ -263,21 +264,13 @@ func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
 	}
 }
 
-// written is a value as it is stored.
-type written struct {
-	mark    string
-	payload string
-	fresh   time.Duration
-	keep    time.Duration
-}
-
 // write encodes an answer. The TTL is 0 for what is not stored.
-func (c *Cache[K, V]) write(key K, a answer[V]) (w written, ttl time.Duration, err error) {
+func (c *Cache[K, V]) write(key K, a answer[V]) (w wire.Written, ttl time.Duration, err error) {
 	if !a.found {
 		if c.opts.NoNegative {
 			return w, 0, nil
 		}
-		w.mark, ttl = mark(kindNegative, plain), c.opts.NegativeTTL
+		w.Mark, ttl = mark(kindNegative, plain), c.opts.NegativeTTL
 	} else {
 		ttl = c.opts.TTL
 		if c.opts.Lifetime != nil {
@@ -290,9 +283,9 @@ func (c *Cache[K, V]) write(key K, a answer[V]) (w written, ttl time.Duration, e
 		if err != nil {
 			return w, 0, err
 		}
-		w.mark, w.payload = mark(kindValue, encoding), payload
+		w.Mark, w.Payload = mark(kindValue, encoding), payload
 	}
 	ttl = c.jitter(ttl)
-	w.fresh, w.keep = ttl, ttl+max(c.opts.StaleFor, c.opts.StaleIfError)
+	w.Fresh, w.Keep = ttl, ttl+max(c.opts.StaleFor, c.opts.StaleIfError)
 	return w, ttl, nil
 }

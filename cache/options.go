@@ -218,7 +218,7 @@ func keyText[K comparable]() func(K) string {
 	if f, is := any(strconv.Itoa).(func(K) string); is {
 		return f
 	}
-	if f, is := any(decimal).(func(K) string); is {
+	if f, is := any(func(k int64) string { return strconv.FormatInt(k, 10) }).(func(K) string); is {
 		return f
 	}
 	switch reflect.TypeFor[K]().Kind() {

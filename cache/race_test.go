@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/randtest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // A register is a source of one number. It knows the least number that may be read.
@@ -189,7 +190,7 @@ func TestTagOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	w := onCluster(t)
 	conn := clienttest.Wrap(t, w.connect())
-	clock := frozenclock.New(conn, cache.Scripts(), nil)
+	clock := frozenclock.New(conn, wire.Scripts(), nil)
 	client := w.clientOn(struct {
 		*frozenclock.Conn
 		redoubt.Topology

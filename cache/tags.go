@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 const (
@@ -45,7 +46,7 @@ func (c *Cache[K, V]) tagCmds(p place[K], tags []string, keep time.Duration) (cm
 		if err != nil {
 			return nil, err
 		}
-		cmds = append(cmds, redoubt.Cmd{Script: tagScript, Keys: keys, Args: []string{p.text, millis(keep)}, Flags: redoubt.Idempotent})
+		cmds = append(cmds, wire.TagCmd(keys, p.text, keep))
 	}
 	return cmds, nil
 }
@@ -117,7 +118,7 @@ func (c *Cache[K, V]) InvalidateTag(ctx context.Context, tag string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.client.Do(ctx, redoubt.Cmd{Script: tagMarkScript, Keys: []string{keys[1], keys[0]}, Flags: redoubt.Idempotent}).Err; err != nil {
+	if err := c.client.Do(ctx, wire.TagMarkCmd([]string{keys[1], keys[0]})).Err; err != nil {
 		return err
 	}
 	for cursor := "0"; ; {
@@ -165,5 +166,5 @@ func (c *Cache[K, V]) invalidatePairs(ctx context.Context, tag string, pairs []a
 	if err := c.invalidate(ctx, texts, entries); err != nil {
 		return err
 	}
-	return c.client.Do(ctx, redoubt.Cmd{Script: tagDropScript, Keys: []string{tag}, Args: args, Flags: redoubt.Idempotent}).Err
+	return c.client.Do(ctx, wire.TagDropCmd(tag, args)).Err
 }

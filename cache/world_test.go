@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // world is one back end for processes that share caches.
@@ -99,7 +100,7 @@ type timed struct {
 }
 
 func (w *world) timed(change ...func(o *options)) timed {
-	clock := frozenclock.New(clienttest.Wrap(w.t, w.connect()), cache.Scripts(), nil)
+	clock := frozenclock.New(clienttest.Wrap(w.t, w.connect()), wire.Scripts(), nil)
 	return timed{w.usersOn(w.clientOn(clock), change...), clock}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/queue"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 const (
@@ -40,7 +40,7 @@ type bells struct {
 type bell struct {
 	bells   *bells
 	client  *redoubt.Client
-	keys    queue.Keys
+	keys    wire.Keys
 	changed chan struct{} // ears or next are others
 
 	// Guarded by bells.mu:
@@ -57,7 +57,7 @@ type ear struct {
 }
 
 // listen begins to wait, on behalf of one who takes messages for a lease.
-func (bs *bells) listen(client *redoubt.Client, keys queue.Keys, lease time.Duration) *ear {
+func (bs *bells) listen(client *redoubt.Client, keys wire.Keys, lease time.Duration) *ear {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	b := bs.of[keys.Wake()]
@@ -92,7 +92,7 @@ func (e *ear) expect(next time.Duration) {
 }
 
 // heard tells those who wait what the look of one said who doesn't.
-func (bs *bells) heard(keys queue.Keys, next time.Duration) {
+func (bs *bells) heard(keys wire.Keys, next time.Duration) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	if b := bs.of[keys.Wake()]; b != nil {
@@ -158,7 +158,7 @@ func (b *bell) mark() {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), undoTimeout)
 	defer cancel()
 	// Or else they look at the end of their slices.
-	_ = b.client.Do(ctx, queue.PumpCmd(b.keys, queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), N: queue.Leave, Lease: time.Second}))
+	_ = b.client.Do(ctx, wire.PumpCmd(b.keys, wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), N: wire.Leave, Lease: time.Second}))
 }
 
 // run ends when nobody has waited for a while.

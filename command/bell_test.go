@@ -9,7 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/queue"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // inABubble runs a test on an embedded server whose time stands still while all wait.
@@ -119,7 +119,7 @@ func putUnheard(t *testing.T, env *command.Env) {
 	reply(t, env, "QUEUE.PAUSE", "q")
 	reply(t, env, "QUEUE.PUT", "q", "x")
 	synctest.Wait() // who was woken has seen the pause
-	keys, err := queue.KeysOf(env.Client, "q")
+	keys, err := wire.KeysOf(env.Client, "q")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func bloomScripts() []*redoubt.Script { return bloom.ChainScripts() }
+func bloomScripts() []*redoubt.Script { return wire.ChainScripts() }
 
 // The texts of the RedisBloom module, some of which carry no ERR.
 const (
@@ -36,13 +36,13 @@ const (
 
 // A bfInsert is what an item may be added to.
 type bfInsert struct {
-	spec   bloom.ChainSpec
+	spec   wire.ChainSpec
 	create bool
-	items  bloom.ChainItems
+	items  wire.ChainItems
 }
 
 // bfDefault is the chain that is made where nothing else is said.
-var bfDefault = bloom.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}
+var bfDefault = wire.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}
 
 // number reads a double as Redis does.
 func number(b []byte) (float64, bool) {
@@ -103,18 +103,18 @@ func planReserveFilter(_ *Env, args [][]byte) Plan {
 			return Plan{Err: "ERR expansion must be in the range [0, 32768]"}
 		}
 	}
-	s.ErrorRate = min(s.ErrorRate, bloom.MaxChainErrorRate)
-	cmd, err := bloom.ChainReserveCmd(string(args[1]), s)
+	s.ErrorRate = min(s.ErrorRate, wire.MaxChainErrorRate)
+	cmd, err := wire.ChainReserveCmd(string(args[1]), s)
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		switch status, err := bloom.ReadStatus(r); {
+		switch status, err := wire.ReadStatus(r); {
 		case err != nil:
 			return appendError(dst, err)
-		case status == bloom.ChainMissing:
+		case status == wire.ChainMissing:
 			return resp.AppendError(dst, bfExists)
-		case status == bloom.ChainWrongType:
+		case status == wire.ChainWrongType:
 			return resp.AppendError(dst, wrongType)
 		}
 		return resp.AppendSimple(dst, "OK")
@@ -139,7 +139,7 @@ func planInsert(env *Env, args [][]byte) Plan {
 			if i == len(args) {
 				return Plan{Err: wrongArity("bf.insert")}
 			}
-			in.items = bloom.HashItems(args[i:])
+			in.items = wire.HashItems(args[i:])
 		case 'e', 'c':
 			if i == len(args) {
 				return Plan{Err: wrongArity("bf.insert")}
@@ -156,7 +156,7 @@ func planInsert(env *Env, args [][]byte) Plan {
 				if in.spec.ErrorRate, ok = number(value); !ok || in.spec.ErrorRate <= 0 || in.spec.ErrorRate >= 1 {
 					return Plan{Err: "Bad error rate"}
 				}
-				in.spec.ErrorRate = min(in.spec.ErrorRate, bloom.MaxChainErrorRate)
+				in.spec.ErrorRate = min(in.spec.ErrorRate, wire.MaxChainErrorRate)
 			default:
 				if in.spec.Expansion, ok = integer(value); !ok || in.spec.Expansion < 0 || in.spec.Expansion > bfExpansion {
 					return Plan{Err: "Bad expansion"}
@@ -182,25 +182,25 @@ func planInsert(env *Env, args [][]byte) Plan {
 // plan adds items, and answers with all or with the one of them. Several of them may be
 // too many for one script.
 func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
-	var spec *bloom.ChainSpec
+	var spec *wire.ChainSpec
 	if in.create {
 		spec = &in.spec
 	}
-	cmd, err := bloom.ChainInsertCmd(string(key), spec, in.items)
+	cmd, err := wire.ChainInsertCmd(string(key), spec, in.items)
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
-	answer := func(dst []byte, p resp.Protocol, status bloom.ChainStatus, became []int64) []byte {
+	answer := func(dst []byte, p resp.Protocol, status wire.ChainStatus, became []int64) []byte {
 		switch {
-		case status == bloom.ChainTooMuch:
+		case status == wire.ChainTooMuch:
 			return resp.AppendError(dst, bfTooMuch)
-		case status == bloom.ChainDone && len(became) > 0:
+		case status == wire.ChainDone && len(became) > 0:
 			return reply(dst, p, became)
 		}
 		return appendNoChain(dst, status)
 	}
 	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		status, became, err := bloom.ReadInserted(r)
+		status, became, err := wire.ReadInserted(r)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -225,8 +225,8 @@ func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Prot
 }
 
 // appendNoChain answers why there is no filter to work on.
-func appendNoChain(dst []byte, status bloom.ChainStatus) []byte {
-	if status == bloom.ChainMissing {
+func appendNoChain(dst []byte, status wire.ChainStatus) []byte {
+	if status == wire.ChainMissing {
 		return resp.AppendError(dst, bfNotFound)
 	}
 	return resp.AppendError(dst, wrongType)
@@ -243,24 +243,24 @@ func appendItems(dst []byte, p resp.Protocol, became []int64) []byte {
 // appendItemAdded answers what became of the first item.
 func appendItemAdded(dst []byte, p resp.Protocol, became []int64) []byte {
 	switch became[0] {
-	case bloom.ItemFull:
+	case wire.ItemFull:
 		return resp.AppendError(dst, bfFull)
-	case bloom.ItemNoLink:
+	case wire.ItemNoLink:
 		return resp.AppendError(dst, bfNoLink)
-	case bloom.ItemTooLong:
+	case wire.ItemTooLong:
 		return resp.AppendError(dst, bfTooLarge)
 	}
-	return resp.AppendBool(dst, p, became[0] == bloom.ItemNew)
+	return resp.AppendBool(dst, p, became[0] == wire.ItemNew)
 }
 
 func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, in []int64) []byte) Plan {
-	key, items := string(args[1]), bloom.HashItems(args[2:])
-	cmd := bloom.ChainExistsCmd(key, items)
+	key, items := string(args[1]), wire.HashItems(args[2:])
+	cmd := wire.ChainExistsCmd(key, items)
 	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		switch status, in, err := bloom.ReadExists(r, len(items)); {
+		switch status, in, err := wire.ReadExists(r, len(items)); {
 		case err != nil:
 			return appendError(dst, err)
-		case status == bloom.ChainTooMuch:
+		case status == wire.ChainTooMuch:
 			return resp.AppendError(dst, bfTooMuch)
 		default:
 			return reply(dst, p, in)
@@ -285,13 +285,13 @@ func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, i
 }
 
 // planHeader reads what a filter is, and answers by reply.
-func planHeader(args [][]byte, reply func(dst []byte, p resp.Protocol, i bloom.ChainInfo) []byte) Plan {
-	cmd := bloom.ChainHeaderCmd(string(args[1]))
+func planHeader(args [][]byte, reply func(dst []byte, p resp.Protocol, i wire.ChainInfo) []byte) Plan {
+	cmd := wire.ChainHeaderCmd(string(args[1]))
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		switch status, info, err := bloom.ReadHeader(r); {
+		switch status, info, err := wire.ReadHeader(r); {
 		case err != nil:
 			return appendError(dst, err)
-		case status != bloom.ChainDone:
+		case status != wire.ChainDone:
 			return appendNoChain(dst, status)
 		default:
 			return reply(dst, p, info)
@@ -307,7 +307,7 @@ func planFilterInfo(_ *Env, args [][]byte) Plan {
 	if len(args) == 3 {
 		field = string(args[2])
 	}
-	return planHeader(args, func(dst []byte, p resp.Protocol, c bloom.ChainInfo) []byte {
+	return planHeader(args, func(dst []byte, p resp.Protocol, c wire.ChainInfo) []byte {
 		all := []struct {
 			word, name string
 			n          int64
@@ -352,23 +352,23 @@ func planFilterInfo(_ *Env, args [][]byte) Plan {
 func planDump(_ *Env, args [][]byte) Plan {
 	iter, ok := integer(args[2])
 	if !ok || iter == 0 {
-		return planHeader(args, func(dst []byte, _ resp.Protocol, c bloom.ChainInfo) []byte {
+		return planHeader(args, func(dst []byte, _ resp.Protocol, c wire.ChainInfo) []byte {
 			if !ok { // only once there is a filter
 				return resp.AppendError(dst, "Second argument must be numeric")
 			}
 			return resp.AppendBulk(resp.AppendInt(resp.AppendArray(dst, 2), 1), c.Header)
 		})
 	}
-	cmd := bloom.ChainReadCmd(string(args[1]), iter)
+	cmd := wire.ChainReadCmd(string(args[1]), iter)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		status, data, err := bloom.ReadPart(r)
+		status, data, err := wire.ReadPart(r)
 		next := iter + int64(len(data))
 		switch {
 		case err != nil:
 			return appendError(dst, err)
-		case status == bloom.ChainNowhere:
+		case status == wire.ChainNowhere:
 			next = 0
-		case status != bloom.ChainDone:
+		case status != wire.ChainDone:
 			return appendNoChain(dst, status)
 		}
 		return resp.AppendBulk(resp.AppendInt(resp.AppendArray(dst, 2), next), data)
@@ -381,37 +381,37 @@ func planLoad(env *Env, args [][]byte) Plan {
 		return Plan{Err: "ERR Second argument must be numeric"}
 	}
 	size := int64(len(args[3]))
-	if size > bloom.MaxChainBytes {
+	if size > wire.MaxChainBytes {
 		return Plan{Err: bfTooLong}
 	}
 	key, data := string(args[1]), string(args[3])
-	cmd, fault := bloom.ChainLoadCmd(key, iter, data)
-	answer := func(dst []byte, status bloom.ChainStatus) []byte {
+	cmd, fault := wire.ChainLoadCmd(key, iter, data)
+	answer := func(dst []byte, status wire.ChainStatus) []byte {
 		switch {
-		case status == bloom.ChainMissing && iter == 1:
+		case status == wire.ChainMissing && iter == 1:
 			switch {
-			case errors.Is(fault, bloom.ErrTooLarge):
+			case errors.Is(fault, wire.ErrTooLarge):
 				return resp.AppendError(dst, bfTooLarge)
-			case errors.Is(fault, bloom.ErrOldDump):
+			case errors.Is(fault, wire.ErrOldDump):
 				return resp.AppendError(dst, bfOldDump)
 			}
 			return resp.AppendError(dst, bfBadData)
-		case status == bloom.ChainMissing || status == bloom.ChainWrongType:
+		case status == wire.ChainMissing || status == wire.ChainWrongType:
 			return appendNoChain(dst, status)
-		case status == bloom.ChainMade:
+		case status == wire.ChainMade:
 			return resp.AppendSimple(dst, "OK")
 		case iter <= 0 || iter < size:
 			return resp.AppendError(dst, bfBadData)
-		case status == bloom.ChainNowhere:
+		case status == wire.ChainNowhere:
 			return resp.AppendError(dst, bfNowhere)
-		case status == bloom.ChainTooLong:
+		case status == wire.ChainTooLong:
 			return resp.AppendError(dst, bfTooLong)
 		}
 		return resp.AppendSimple(dst, "OK")
 	}
-	if bloom.LoadsAtOnce(iter, data) {
+	if wire.LoadsAtOnce(iter, data) {
 		return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-			status, _, err := bloom.ReadPart(r)
+			status, _, err := wire.ReadPart(r)
 			if err != nil {
 				return appendError(dst, err)
 			}

@@ -2,7 +2,7 @@ package command
 
 import (
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -70,7 +70,7 @@ var bloomCommands = []*Command{
 		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`: it would be too small or its error rate 0", docWrongType, docTooLarge},
 		Examples:   []Example{{"BF.ADD seen ann", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return bfInsert{bfDefault, true, bloom.HashItems(args[2:])}.plan(env, args[1], appendItemAdded)
+			return bfInsert{bfDefault, true, wire.HashItems(args[2:])}.plan(env, args[1], appendItemAdded)
 		},
 	}),
 	bloomCommand(Command{
@@ -85,7 +85,7 @@ var bloomCommands = []*Command{
 		Notes:      []string{bfSteps},
 		Examples:   []Example{{"BF.MADD seen bob bob", "1) (integer) 1\n2) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return bfInsert{bfDefault, true, bloom.HashItems(args[2:])}.plan(env, args[1], appendItems)
+			return bfInsert{bfDefault, true, wire.HashItems(args[2:])}.plan(env, args[1], appendItems)
 		},
 	}),
 	bloomCommand(Command{
@@ -174,10 +174,10 @@ var bloomCommands = []*Command{
 		Errors:     []string{docWrongType},
 		Examples:   []Example{{"BF.CARD seen", "(integer) 3"}},
 		Plan: func(_ *Env, args [][]byte) Plan {
-			p := planHeader(args, func(dst []byte, _ resp.Protocol, c bloom.ChainInfo) []byte { return resp.AppendInt(dst, c.Items) })
+			p := planHeader(args, func(dst []byte, _ resp.Protocol, c wire.ChainInfo) []byte { return resp.AppendInt(dst, c.Items) })
 			translate := p.Translate
 			p.Translate = func(dst []byte, protocol resp.Protocol, r redoubt.Reply) []byte {
-				if status, _, err := bloom.ReadHeader(r); err == nil && status == bloom.ChainMissing {
+				if status, _, err := wire.ReadHeader(r); err == nil && status == wire.ChainMissing {
 					return resp.AppendInt(dst, 0)
 				}
 				return translate(dst, protocol, r)

@@ -10,13 +10,13 @@ import (
 	"sync"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
-	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+	fencewire "github.com/redoubt-go/redoubt/internal/wire/fence"
+	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
+	ttlhashwire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 	"github.com/redoubt-go/redoubt/lock"
-	"github.com/redoubt-go/redoubt/queue"
-	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
-	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
 // A Command describes one command and knows how to run it.
@@ -104,14 +104,14 @@ type Env struct {
 	bells      bells
 	takers     takers
 	// Of limits that are kept on the server.
-	stored *ratelimit.Limiter
+	stored *ratelimitwire.Limiter
 	quotas quotas
 	// Of hashes whose fields expire.
-	hashes *ttlhash.Hashes
+	hashes *ttlhashwire.Servers
 	// Of positions.
 	indexes geoIndexes
 	// Of filters with many items a command.
-	chains *bloom.Chains
+	chains *bloomwire.Chains
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.
@@ -189,7 +189,7 @@ var scripts = []struct {
 	group string
 	of    []*redoubt.Script
 }{
-	{"ratelimit", throttleScripts()}, {"lock", lockScripts()}, {"fence", fenceScripts()}, {"queue", queue.Scripts()},
+	{"ratelimit", throttleScripts()}, {"lock", lockScripts()}, {"fence", fenceScripts()}, {"queue", queuewire.Scripts()},
 	{"stock", stockScripts()}, {"bloom", bloomScripts()}, {"ttlhash", hashScripts()}, {"geo", geoScripts()},
 }
 
@@ -218,7 +218,7 @@ func LookupScript(digest []byte) (s ScriptInfo, ok bool) {
 // LookupScriptSource is LookupScript by the text of the script. It also knows the scripts that a
 // fence.Guard makes from those of its callers.
 func LookupScriptSource(source []byte) (s ScriptInfo, ok bool) {
-	if wire.Guards(source) {
+	if fencewire.Guards(source) {
 		return ScriptInfo{"a fence.Guard", "fence"}, true
 	}
 	sum := sha1.Sum(source) //nolint:gosec // SHA-1 is how Redis names scripts; nothing is secured by it.

@@ -10,10 +10,11 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func geoScripts() []*redoubt.Script { return geo.Scripts() }
+func geoScripts() []*redoubt.Script { return wire.Scripts() }
 
 const errFloat = "ERR value is not a valid float"
 
@@ -192,7 +193,7 @@ func planGeo(env *Env, args, members [][]byte, run func(ctx context.Context, x *
 	names := make([]string, len(members))
 	for i, m := range members {
 		names[i] = string(m)
-		if err := geo.CheckMember(names[i]); err != nil {
+		if err := wire.CheckMember(names[i]); err != nil {
 			return refusal(err)
 		}
 	}
@@ -297,7 +298,7 @@ func geoNearOf(args [][]byte) (n geoNear, fault string) {
 		case "FROMMEMBER":
 			if used, ok = 1, once("from", 1, len(args)); ok {
 				n.query.Member = string(args[1])
-				if err := geo.CheckMember(n.query.Member); err != nil {
+				if err := wire.CheckMember(n.query.Member); err != nil {
 					return n, faultOf(err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -83,11 +84,11 @@ func (c *limitCall) max() (time.Duration, string) {
 
 // limits reads groups of so many integers: limit, period in ms and, of three,
 // burst.
-func (c *limitCall) limits(group int) ([]ratelimit.Limit, string) {
+func (c *limitCall) limits(group int) ([]wire.Limit, string) {
 	if len(c.rest) == 0 || len(c.rest)%group != 0 {
 		return nil, errSyntax
 	}
-	var limits []ratelimit.Limit
+	var limits []wire.Limit
 	for rest := c.rest; len(rest) > 0; rest = rest[group:] {
 		n := [3]int64{}
 		for i := range group {
@@ -104,14 +105,14 @@ func (c *limitCall) limits(group int) ([]ratelimit.Limit, string) {
 		case group == 3 && n[2] == 0: // which the library would take for a default
 			return nil, "ERR redoubt: burst is 0; want at least 1"
 		}
-		limits = append(limits, ratelimit.Limit{Rate: int(n[0]), Period: time.Duration(n[1]) * time.Millisecond, Burst: int(n[2])})
+		limits = append(limits, wire.Limit{Rate: int(n[0]), Period: time.Duration(n[1]) * time.Millisecond, Burst: int(n[2])})
 	}
 	return limits, ""
 }
 
 // limiter returns one with the limits that follow, or with those stored when
 // none do and that is right.
-func (c *limitCall) limiter(env *Env, orStored bool, within time.Duration) (*ratelimit.Limiter, string) {
+func (c *limitCall) limiter(env *Env, orStored bool) (*wire.Limiter, string) {
 	if orStored && len(c.rest) == 0 {
 		return env.stored, ""
 	}
@@ -119,15 +120,21 @@ func (c *limitCall) limiter(env *Env, orStored bool, within time.Duration) (*rat
 	if fault != "" {
 		return nil, fault
 	}
-	l, err := ratelimit.New(env.Client, ratelimit.Options{Limit: limits[0], And: limits[1:], MaxWait: within})
+	l, err := wire.NewLimiter(env.Client, "", false, limits)
 	if err != nil {
 		return nil, faultOf(err)
 	}
 	return l, ""
 }
 
+// planTokens is the plan of a command that takes tokens.
+func planTokens(l *wire.Limiter, c limitCall) Plan {
+	cmd, err := l.TakeCmd(c.name, int(c.n))
+	return planDecision(cmd, func(r redoubt.Reply) (wire.Decision, error) { return l.ReadTake(r, int(c.n)) }, err)
+}
+
 // planDecision is the plan of a command whose reply is a Decision.
-func planDecision(cmd redoubt.Cmd, read ratelimit.Read, err error) Plan {
+func planDecision(cmd redoubt.Cmd, read func(redoubt.Reply) (wire.Decision, error), err error) Plan {
 	if err != nil {
 		return refusal(err)
 	}
@@ -142,18 +149,18 @@ func planDecision(cmd redoubt.Cmd, read ratelimit.Read, err error) Plan {
 
 func appendLimitError(dst []byte, err error) []byte {
 	switch {
-	case errors.Is(err, ratelimit.ErrNotConfigured):
+	case errors.Is(err, wire.ErrNotConfigured):
 		return resp.AppendError(dst, "NOTCONFIGURED redoubt: no limit is defined under this name")
-	case errors.Is(err, ratelimit.ErrElsewhen):
+	case errors.Is(err, wire.ErrClockSkew):
 		return resp.AppendError(dst, "TRYAGAIN redoubt: "+strings.TrimPrefix(err.Error(), "ratelimit: "))
 	}
 	return appendError(dst, err)
 }
 
-func appendDecision(dst []byte, d ratelimit.Decision) []byte {
+func appendDecision(dst []byte, d wire.Decision) []byte {
 	dst = appendBool(dst, d.Allowed)
 	dst = resp.AppendInt(dst, int64(d.Remaining))
-	if d.RetryAfter == ratelimit.Never {
+	if d.RetryAfter == wire.Never {
 		dst = resp.AppendInt(dst, -1)
 	} else {
 		dst = resp.AppendInt(dst, wholeMS(d.RetryAfter))
@@ -182,12 +189,12 @@ func wholeMS(d time.Duration) int64 {
 // is worth keeping.
 type quotas struct {
 	mu   sync.Mutex
-	byID map[string]*ratelimit.Quota
+	byID map[string]*wire.Quota
 }
 
 const maxQuotas = 1024
 
-func (q *quotas) get(env *Env, calls int64, per ratelimit.Period, zone string) (*ratelimit.Quota, error) {
+func (q *quotas) get(env *Env, calls int64, per wire.Period, zone string) (*wire.Quota, error) {
 	id := fmt.Sprint(calls, " ", per, " ", zone)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -198,14 +205,9 @@ func (q *quotas) get(env *Env, calls int64, per ratelimit.Period, zone string) (
 	if err != nil {
 		return nil, fmt.Errorf("time zone %q is not known; want a name like UTC or Europe/Paris", zone)
 	}
-	made, err := ratelimit.NewQuota(env.Client, ratelimit.QuotaOptions{
-		Allowance: ratelimit.Allowance{Calls: int(calls), Per: per}, Location: loc,
-	})
-	if err != nil {
-		return nil, err
-	}
+	made := wire.NewQuota(env.Client, "", loc, []wire.Allowance{{Calls: int(calls), Per: per}})
 	if q.byID == nil || len(q.byID) >= maxQuotas {
-		q.byID = map[string]*ratelimit.Quota{}
+		q.byID = map[string]*wire.Quota{}
 	}
 	q.byID[id] = made
 	return made, nil
@@ -221,21 +223,25 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	l, fault := c.limiter(env, false, within)
+	limits, fault := c.limits(3)
 	if fault != "" {
 		return Plan{Err: fault}
+	}
+	taken, err := wire.NewLimiter(env.Client, "", false, limits)
+	if err != nil {
+		return refusal(err)
 	}
 	if c.n < 1 {
 		return Plan{Err: fmt.Sprintf("ERR redoubt: n is %d; want at least 1", c.n)}
 	}
-	now := planDecision(l.AllowCmd(c.name, int(c.n)))
+	now := planTokens(taken, c)
 	if now.Err != "" {
 		return now
 	}
 	return Plan{
 		Instead: func() Plan { return now },
 		Wait: func(ctx context.Context) Outcome {
-			d, err := waitFor(ctx, l, c.name, int(c.n))
+			d, err := waitFor(ctx, env.Client, limits, within, c)
 			if errors.Is(err, ErrUnblocked) {
 				return unblockedOutcome()
 			}
@@ -252,28 +258,43 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 // waitFor takes tokens and returns when they are there, or gives them back when
 // ctx ends. Only the reply tells what there is to give back, so that the call
 // itself does not end with ctx.
-func waitFor(ctx context.Context, l *ratelimit.Limiter, name string, n int) (ratelimit.Decision, error) {
+func waitFor(ctx context.Context, client *redoubt.Client, limits []wire.Limit, within time.Duration, c limitCall) (wire.Decision, error) {
+	opts := ratelimit.Options{Limit: ratelimit.Limit(limits[0]), MaxWait: within}
+	for _, l := range limits[1:] {
+		opts.And = append(opts.And, ratelimit.Limit(l))
+	}
+	l, err := ratelimit.New(client, opts)
+	if err != nil {
+		return wire.Decision{}, err
+	}
 	asked, stop := outliving(ctx, undoTimeout)
 	defer stop()
-	r, err := l.Reserve(asked, name, n)
+	r, err := l.Reserve(asked, c.name, int(c.n))
 	if err != nil {
-		return ratelimit.Decision{}, err
+		return wire.Decision{}, err
 	}
 	if !r.Allowed {
-		return r.Decision, nil
+		return wireDecision(r.Decision), nil
 	}
 	timer := time.NewTimer(r.Delay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return r.Decision, nil
+		return wireDecision(r.Decision), nil
 	case <-Waiting(ctx).Done():
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		_ = r.Cancel(back) // or else the place stays empty
 		if Unblocked(ctx) != nil {
-			return ratelimit.Decision{}, ErrUnblocked // there is no reply for a place that comes too late
+			return wire.Decision{}, ErrUnblocked // there is no reply for a place that comes too late
 		}
-		return ratelimit.Decision{}, errors.New("the server is shutting down")
+		return wire.Decision{}, errors.New("the server is shutting down")
+	}
+}
+
+func wireDecision(d ratelimit.Decision) wire.Decision {
+	return wire.Decision{
+		Allowed: d.Allowed, Taken: d.Taken, Limit: wire.Limit(d.Limit), Violated: d.Violated,
+		Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -27,11 +28,11 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			l, fault := c.limiter(env, false, 0)
+			l, fault := c.limiter(env, false)
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planDecision(l.AllowCmd(c.name, int(c.n)))
+			return planTokens(l, c)
 		},
 	}),
 	limitCommand(Command{
@@ -57,11 +58,12 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			w, err := ratelimit.NewWindow(env.Client, ratelimit.WindowOptions{Limit: limits[0], And: limits[1:]})
+			w, err := wire.NewWindow(env.Client, "", limits)
 			if err != nil {
 				return refusal(err)
 			}
-			return planDecision(w.AllowCmd(c.name, int(c.n)))
+			cmd, err := w.Cmd(c.name, int(c.n), int(c.n))
+			return planDecision(cmd, func(r redoubt.Reply) (wire.Decision, error) { return w.Read(r, int(c.n)) }, err)
 		},
 	}),
 	limitCommand(Command{
@@ -111,12 +113,12 @@ var limitCommands = []*Command{
 		Errors:     []string{"`ERR redoubt: this is no receipt of a reservation`", "`ERR redoubt: invalid name: …`", "`" + wrongType + "`: something else has written the limit's key"},
 		Examples:   []Example{{"LIMIT.CANCEL telescope 5f2b:3600:0:3600:0:1760007200000000000", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			cmd, err := env.stored.CancelCmd(string(args[1]), string(args[2]))
+			cmd, err := env.stored.CancelReceiptCmd(string(args[1]), string(args[2]))
 			if err != nil {
 				return refusal(err)
 			}
 			return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-				done, err := ratelimit.ReadCancel(r)
+				done, err := wire.ReadCancel(r)
 				return appendDone(dst, done, err)
 			}}
 		},
@@ -150,11 +152,11 @@ var limitCommands = []*Command{
 		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA look with an n of 0."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c := limitCall{name: string(args[1]), rest: args[2:]}
-			l, fault := c.limiter(env, true, 0)
+			l, fault := c.limiter(env, true)
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planDecision(l.AllowCmd(c.name, 0))
+			return planTokens(l, c)
 		},
 	}),
 	limitCommand(Command{
@@ -169,7 +171,7 @@ var limitCommands = []*Command{
 		Examples:   []Example{{"LIMIT.RESET user:42", "(integer) 1"}},
 		Notes:      []string{"A limit of CL.THROTTLE is a key of its own name: DEL resets it."},
 		Plan: func(env *Env, args [][]byte) Plan {
-			cmd, err := ratelimit.ResetCmd(env.Client, string(args[1]))
+			cmd, err := wire.ResetCmd(env.Client, string(args[1]))
 			if err != nil {
 				return refusal(err)
 			}
@@ -202,11 +204,12 @@ var limitCommands = []*Command{
 			}
 			id := string(c.rest[0])
 			c.rest = c.rest[1:]
-			l, fault := c.limiter(env, true, 0)
+			l, fault := c.limiter(env, true)
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planDecision(l.RefundCmd(c.name, int(c.n), id))
+			cmd, err := l.RefundCmd(c.name, int(c.n), id)
+			return planDecision(cmd, l.ReadRefund, err)
 		},
 	}),
 	limitCommand(Command{
@@ -241,7 +244,7 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planDecision(env.stored.AllowCmd(c.name, int(c.n)))
+			return planTokens(env.stored, c)
 		},
 	}),
 }
@@ -266,11 +269,11 @@ func planQuota(env *Env, args [][]byte) Plan {
 	if i < 0 {
 		return Plan{Err: syntaxAt(c.rest[1])}
 	}
-	q, err := env.quotas.get(env, calls, periods[i], string(c.rest[2]))
+	q, err := env.quotas.get(env, calls, wire.Period(periods[i]), string(c.rest[2]))
 	if err != nil {
 		return refusal(err)
 	}
-	return planDecision(q.AllowCmd(c.name, int(c.n)))
+	return planDecision(q.Cmd(c.name, int(c.n), int(c.n)))
 }
 
 func planLimitReserve(env *Env, args [][]byte) Plan {
@@ -282,22 +285,26 @@ func planLimitReserve(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	l, fault := c.limiter(env, false, within)
+	l, fault := c.limiter(env, false)
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	cmd, read, err := l.ReserveCmd(c.name, int(c.n), within)
+	n := int(c.n)
+	cmd, err := l.ReserveCmd(c.name, n, within)
 	if err != nil {
 		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		got, err := read(r)
+		o, t, err := l.Read(r)
 		if err != nil {
 			return appendLimitError(dst, err)
 		}
-		dst = appendDecision(resp.AppendArray(dst, 7), got.Decision)
-		dst = resp.AppendInt(dst, wholeMS(got.Delay()))
-		return resp.AppendBulk(dst, got.Receipt())
+		d := t.Decide(o, o.First*int64(n), int64(n))
+		dst = appendDecision(resp.AppendArray(dst, 7), d)
+		if !d.Allowed {
+			return resp.AppendBulk(resp.AppendInt(dst, 0), "")
+		}
+		return resp.AppendBulk(resp.AppendInt(dst, wholeMS(t.Delay(o))), t.Receipt(o, wire.NewID(), n))
 	}}
 }
 
@@ -322,18 +329,18 @@ func planDefine(env *Env, args [][]byte) Plan {
 	if first {
 		set = env.stored.TrySetCmd
 	}
-	cmd, err := set(c.name, limits[0], limits[1:]...)
+	cmd, err := set(c.name, limits)
 	if err != nil {
 		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		stored, _, err := ratelimit.ReadLimits(r)
+		stored, _, err := wire.ReadLimits(r)
 		return appendDone(dst, stored, err)
 	}}
 }
 
 func appendLimits(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-	_, limits, err := ratelimit.ReadLimits(r)
+	_, limits, err := wire.ReadLimits(r)
 	switch {
 	case err != nil:
 		return appendError(dst, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -150,7 +151,7 @@ var queueCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planSettled(env, args[1], len(receipts), queue.Pump{Acks: receipts, Bounded: len(receipts) > 1})
+			return planSettled(env, args[1], len(receipts), wire.Pump{Acks: receipts, Bounded: len(receipts) > 1})
 		},
 	}),
 	queueCommand(Command{
@@ -196,8 +197,8 @@ var queueCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return env.planQueue(args[1], func(keys queue.Keys) redoubt.Cmd {
-				return queue.ExtendCmd(keys, time.Duration(lease)*time.Millisecond, receipt)
+			return env.planQueue(args[1], func(keys wire.Keys) redoubt.Cmd {
+				return wire.ExtendCmd(keys, time.Duration(lease)*time.Millisecond, receipt)
 			}, appendFlags)
 		},
 	}),
@@ -213,7 +214,7 @@ var queueCommands = []*Command{
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.CANCEL orders cancel:7 cancel:8", "1) \"pending\"\n2) \"absent\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planIDs(env, args, queue.CancelCmd, queue.ReadCancel, queue.Cancel, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
+			return planIDs(env, args, wire.CancelCmd, wire.ReadCancel, wire.Cancel, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
 				dst = resp.AppendArray(dst, len(was))
 				for _, w := range was {
 					dst = resp.AppendBulk(dst, wasTexts[w])
@@ -227,8 +228,8 @@ var queueCommands = []*Command{
 var wasTexts = map[queue.Was]string{queue.WasAbsent: "absent", queue.WasPending: "pending", queue.WasRunning: "running", queue.WasDead: "dead"}
 
 // planQueue is the plan of a command that one script on a queue runs.
-func (env *Env) planQueue(name []byte, cmd func(queue.Keys) redoubt.Cmd, translate Translate) Plan {
-	keys, err := queue.KeysOf(env.Client, string(name))
+func (env *Env) planQueue(name []byte, cmd func(wire.Keys) redoubt.Cmd, translate Translate) Plan {
+	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {
 		return refusal(err)
 	}
@@ -238,16 +239,16 @@ func (env *Env) planQueue(name []byte, cmd func(queue.Keys) redoubt.Cmd, transla
 
 // A stepwise is a command that may be too much for one script.
 type stepwise[T any] struct {
-	one   func(queue.Keys) redoubt.Cmd // does it, or refuses
+	one   func(wire.Keys) redoubt.Cmd // does it, or refuses
 	read  func(redoubt.Reply) (T, error)
-	all   func(ctx context.Context, keys queue.Keys) (T, error)
+	all   func(ctx context.Context, keys wire.Keys) (T, error)
 	reply func(dst []byte, p resp.Protocol, v T) []byte
 }
 
 // planSteps is the plan of a command on a queue that takes several steps, or inside a transaction
 // one.
 func planSteps[T any](env *Env, name []byte, s stepwise[T]) Plan {
-	keys, err := queue.KeysOf(env.Client, string(name))
+	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {
 		return refusal(err)
 	}
@@ -276,8 +277,8 @@ func planSteps[T any](env *Env, name []byte, s stepwise[T]) Plan {
 }
 
 // planIDs is the plan of a command on messages.
-func planIDs[T any](env *Env, args [][]byte, one func(queue.Keys, ...string) redoubt.Cmd, read func(redoubt.Reply) (T, error),
-	all func(context.Context, *redoubt.Client, queue.Keys, ...string) (T, error), reply func(dst []byte, p resp.Protocol, v T) []byte,
+func planIDs[T any](env *Env, args [][]byte, one func(wire.Keys, ...string) redoubt.Cmd, read func(redoubt.Reply) (T, error),
+	all func(context.Context, *redoubt.Client, wire.Keys, ...string) (T, error), reply func(dst []byte, p resp.Protocol, v T) []byte,
 ) Plan {
 	ids, fault := texts("ids", args[2:])
 	for _, id := range ids {
@@ -289,8 +290,8 @@ func planIDs[T any](env *Env, args [][]byte, one func(queue.Keys, ...string) red
 		return Plan{Err: fault}
 	}
 	return planSteps(env, args[1], stepwise[T]{
-		one: func(keys queue.Keys) redoubt.Cmd { return one(keys, ids...) }, read: read, reply: reply,
-		all: func(ctx context.Context, keys queue.Keys) (T, error) { return all(ctx, env.Client, keys, ids...) },
+		one: func(keys wire.Keys) redoubt.Cmd { return one(keys, ids...) }, read: read, reply: reply,
+		all: func(ctx context.Context, keys wire.Keys) (T, error) { return all(ctx, env.Client, keys, ids...) },
 	})
 }
 
@@ -330,24 +331,24 @@ func checkReceipt(receipt string) (fault string) {
 }
 
 func planPut(env *Env, args [][]byte) Plan {
-	m := queue.Message{ID: queue.NewID(), Payload: bytes.Clone(args[2]), Attempts: defaultAttempts}
+	m := wire.Message{ID: wire.NewID(), Payload: bytes.Clone(args[2]), Attempts: defaultAttempts}
 	if fault := readPut(&m, args[3:]); fault != "" {
 		return Plan{Err: fault}
 	}
 	if fault := length("payload", m.Payload, 0, queue.MaxPayload); fault != "" {
 		return Plan{Err: fault}
 	}
-	keys, err := queue.KeysOf(env.Client, string(args[1]))
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
-	messages := []queue.Message{m}
-	cmd, err := queue.PutCmd(keys, messages)
+	messages := []wire.Message{m}
+	cmd, err := wire.PutCmd(keys, messages)
 	if err != nil {
 		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		placed, err := queue.ReadPut(r, messages)
+		placed, err := wire.ReadPut(r, messages)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -356,7 +357,7 @@ func planPut(env *Env, args [][]byte) Plan {
 }
 
 // readPut reads the options of QUEUE.PUT.
-func readPut(m *queue.Message, args [][]byte) (fault string) {
+func readPut(m *wire.Message, args [][]byte) (fault string) {
 	given := map[string]bool{}
 	for len(args) > 0 && fault == "" {
 		word := strings.ToUpper(string(args[0]))
@@ -412,11 +413,11 @@ func attempts(b []byte) (int, string) {
 }
 
 // planSettled is the plan of a command that settles n receipts.
-func planSettled(env *Env, name []byte, n int, p queue.Pump) Plan {
-	p.Consumer, p.Take, p.Lease = noConsumer, queue.NewTake(), time.Second
-	return env.planQueue(name, func(keys queue.Keys) redoubt.Cmd { return queue.PumpCmd(keys, p) },
+func planSettled(env *Env, name []byte, n int, p wire.Pump) Plan {
+	p.Consumer, p.Take, p.Lease = noConsumer, wire.NewTake(), time.Second
+	return env.planQueue(name, func(keys wire.Keys) redoubt.Cmd { return wire.PumpCmd(keys, p) },
 		func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-			pumped, err := queue.ReadPump(r)
+			pumped, err := wire.ReadPump(r)
 			if err != nil {
 				return appendError(dst, err)
 			}
@@ -425,7 +426,7 @@ func planSettled(env *Env, name []byte, n int, p queue.Pump) Plan {
 }
 
 func planNack(env *Env, args [][]byte) Plan {
-	f := queue.Failed{Receipt: string(args[2]), How: queue.Fail, Delay: -1}
+	f := wire.Failed{Receipt: string(args[2]), How: wire.Fail, Delay: -1}
 	fault := checkReceipt(f.Receipt)
 	given := map[string]bool{}
 	for rest := args[3:]; len(rest) > 0 && fault == ""; rest = rest[1:] {
@@ -433,10 +434,10 @@ func planNack(env *Env, args [][]byte) Plan {
 		switch {
 		case given[word]:
 			fault = syntaxAt(rest[0])
-		case word == "DEAD" && f.How == queue.Fail:
-			f.How = queue.Bury
-		case word == "SNOOZE" && f.How == queue.Fail:
-			f.How = queue.Defer
+		case word == "DEAD" && f.How == wire.Fail:
+			f.How = wire.Bury
+		case word == "SNOOZE" && f.How == wire.Fail:
+			f.How = wire.Defer
 		case word == "DELAY" && len(rest) > 1:
 			var n int64
 			n, fault = milliseconds("DELAY", rest[1], 0, maxQueueTime)
@@ -452,17 +453,17 @@ func planNack(env *Env, args [][]byte) Plan {
 	switch {
 	case fault != "":
 		return Plan{Err: fault}
-	case f.How == queue.Bury && given["DELAY"]:
+	case f.How == wire.Bury && given["DELAY"]:
 		return Plan{Err: errSyntax}
-	case f.How == queue.Defer && f.Delay <= 0:
-		f.How, f.Delay = queue.Back, 0
+	case f.How == wire.Defer && f.Delay <= 0:
+		f.How, f.Delay = wire.Back, 0
 	}
-	return planSettled(env, args[1], 1, queue.Pump{Failed: []queue.Failed{f}})
+	return planSettled(env, args[1], 1, wire.Pump{Failed: []wire.Failed{f}})
 }
 
 // appendFlags appends how many are true.
 func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-	flags, err := queue.ReadFlags(r)
+	flags, err := wire.ReadFlags(r)
 	if err != nil {
 		return appendError(dst, err)
 	}
@@ -470,21 +471,21 @@ func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 }
 
 // giveBack gives messages back that no client gets.
-func (env *Env) giveBack(ctx context.Context, keys queue.Keys, failed []queue.Failed) {
+func (env *Env) giveBack(ctx context.Context, keys wire.Keys, failed []wire.Failed) {
 	if len(failed) == 0 {
 		return
 	}
-	p := queue.Pump{Consumer: noConsumer, Take: queue.NewTake(), Lease: time.Second, Failed: failed}
+	p := wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), Lease: time.Second, Failed: failed}
 	ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 	defer cancel()
-	_ = env.Client.Do(ctx, queue.PumpCmd(keys, p)) // or else they come back when the lease is over
+	_ = env.Client.Do(ctx, wire.PumpCmd(keys, p)) // or else they come back when the lease is over
 }
 
 // backs are for messages whose client has gone.
-func backs(taken []queue.Taken) []queue.Failed {
-	failed := make([]queue.Failed, len(taken))
+func backs(taken []wire.Taken) []wire.Failed {
+	failed := make([]wire.Failed, len(taken))
 	for i := range taken {
-		failed[i] = queue.Failed{Receipt: taken[i].Receipt, How: queue.Back}
+		failed[i] = wire.Failed{Receipt: taken[i].Receipt, How: wire.Back}
 	}
 	return failed
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/queue"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -137,7 +137,7 @@ func TestMarkerIsHandedOn(t *testing.T) {
 	<-c.popped
 	leave()
 	<-left
-	keys, err := queue.KeysOf(elsewhere.Client, "q")
+	keys, err := wire.KeysOf(elsewhere.Client, "q")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestTakeOfUnreadable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	env := newEnv(t, conn)
-	keys, err := queue.KeysOf(env.Client, "q")
+	keys, err := wire.KeysOf(env.Client, "q")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/resp"
 )
@@ -37,7 +38,7 @@ var (
 var listStates = []queue.State{queue.Ready, queue.Due, queue.Leased, queue.Buried}
 
 // queueSwitch is a command on a queue that says OK.
-func queueSwitch(name, summary string, cmd func(queue.Keys) redoubt.Cmd) *Command {
+func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command {
 	return queueCommand(Command{
 		Name: name, Summary: summary, Complexity: "O(1)", Arity: 2, Flags: []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{queueName}, Reply: "OK.", Errors: queueErrors(), Examples: []Example{{name + " mail", "OK"}},
@@ -101,13 +102,13 @@ var queueAdminCommands = []*Command{
 			if fault := length("ID", id, 1, queue.MaxID); fault != "" {
 				return Plan{Err: fault}
 			}
-			return planSteps(env, args[1], stepwise[queue.Listed]{
-				one:  func(keys queue.Keys) redoubt.Cmd { return queue.FindCmd(keys, id) },
-				read: func(r redoubt.Reply) (queue.Listed, error) { return queue.ReadFind(r, id) },
-				all: func(ctx context.Context, keys queue.Keys) (queue.Listed, error) {
-					return queue.Find(ctx, env.Client, keys, id)
+			return planSteps(env, args[1], stepwise[wire.Listed]{
+				one:  func(keys wire.Keys) redoubt.Cmd { return wire.FindCmd(keys, id) },
+				read: func(r redoubt.Reply) (wire.Listed, error) { return wire.ReadFind(r, id) },
+				all: func(ctx context.Context, keys wire.Keys) (wire.Listed, error) {
+					return wire.Find(ctx, env.Client, keys, id)
 				},
-				reply: func(dst []byte, p resp.Protocol, found queue.Listed) []byte {
+				reply: func(dst []byte, p resp.Protocol, found wire.Listed) []byte {
 					if found.State == queue.None {
 						return resp.AppendNull(dst, p)
 					}
@@ -131,7 +132,7 @@ var queueAdminCommands = []*Command{
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.REQUEUE mail welcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planIDs(env, args, queue.RequeueCmd, queue.ReadFlags, queue.Requeue, func(dst []byte, _ resp.Protocol, dead []bool) []byte {
+			return planIDs(env, args, wire.RequeueCmd, wire.ReadFlags, wire.Requeue, func(dst []byte, _ resp.Protocol, dead []bool) []byte {
 				return resp.AppendInt(dst, countOf(dead, true))
 			})
 		},
@@ -148,7 +149,7 @@ var queueAdminCommands = []*Command{
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.DELETE mail welcome:42", "(integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planIDs(env, args, queue.DeleteCmd, queue.ReadCancel, queue.Delete, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
+			return planIDs(env, args, wire.DeleteCmd, wire.ReadCancel, wire.Delete, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
 				return resp.AppendInt(dst, countOf(was, queue.WasDead))
 			})
 		},
@@ -164,8 +165,8 @@ var queueAdminCommands = []*Command{
 		Errors:     queueErrors(),
 		Examples:   []Example{{"QUEUE.STATS mail", "1) \"ready\"\n2) (integer) 3\n3) \"due\"\n4) (integer) 1\n…"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planQueue(args[1], queue.StatsCmd, func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-				s, err := queue.ReadStats(r)
+			return env.planQueue(args[1], wire.StatsCmd, func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
+				s, err := wire.ReadStats(r)
 				if err != nil {
 					return appendError(dst, err)
 				}
@@ -186,7 +187,7 @@ var queueAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"QUEUE.LS MATCH mail*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"mail\"\n       3) \"ready\"\n       4) (integer) 3\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, queue.StatsPage, func(dst []byte, p resp.Protocol, q queue.Named) []byte {
+			return planLS(env, args, wire.StatsPage, func(dst []byte, p resp.Protocol, q wire.Named) []byte {
 				dst = resp.AppendMap(dst, p, 1+statsPairs)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, q.Name)
@@ -194,8 +195,8 @@ var queueAdminCommands = []*Command{
 			})
 		},
 	},
-	queueSwitch("QUEUE.PAUSE", "Stops that messages are taken. What is taken goes on, and messages can be put.", queue.PauseCmd),
-	queueSwitch("QUEUE.RESUME", "Lets messages be taken again after QUEUE.PAUSE.", queue.ResumeCmd),
+	queueSwitch("QUEUE.PAUSE", "Stops that messages are taken. What is taken goes on, and messages can be put.", wire.PauseCmd),
+	queueSwitch("QUEUE.RESUME", "Lets messages be taken again after QUEUE.PAUSE.", wire.ResumeCmd),
 	queueCommand(Command{
 		Name:       "QUEUE.LIMIT",
 		Summary:    "Limits how many messages are at work at once, and how fast they are taken, by all consumers together.",
@@ -240,16 +241,16 @@ func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest 
 	case len(rest) > 0:
 		return Plan{Err: syntaxAt(rest[0])}
 	}
-	keys, err := queue.KeysOf(env.Client, string(name))
+	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {
 		return refusal(err)
 	}
-	cmd, err := queue.MessagesCmd(keys, state, int(from), int(n))
+	cmd, err := wire.MessagesCmd(keys, state, int(from), int(n))
 	if err != nil {
 		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
-		list, all, err := queue.ReadMessages(r, state)
+		list, all, err := wire.ReadMessages(r, state)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -263,7 +264,7 @@ func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest 
 	}}
 }
 
-func appendMessage(dst []byte, p resp.Protocol, l queue.Listed) []byte {
+func appendMessage(dst []byte, p resp.Protocol, l wire.Listed) []byte {
 	text := func(name, value string) { dst = resp.AppendBulk(resp.AppendBulk(dst, name), value) }
 	number := func(name string, n int64) { dst = resp.AppendInt(resp.AppendBulk(dst, name), n) }
 	when := int64(0)
@@ -298,7 +299,7 @@ func flag(yes bool) int64 {
 // statsPairs is how many pairs appendStats appends.
 const statsPairs = 15
 
-func appendStats(dst []byte, s queue.Stats) []byte {
+func appendStats(dst []byte, s wire.Stats) []byte {
 	next, interval := int64(-1), int64(0)
 	if s.Next >= 0 {
 		next = s.Next.Milliseconds()
@@ -332,24 +333,24 @@ func appendStats(dst []byte, s queue.Stats) []byte {
 }
 
 func planQueueLimit(env *Env, args [][]byte) Plan {
-	var l queue.Limits
+	var l wire.Limits
 	if rest := args[2:]; len(rest) > 1 || !bytes.EqualFold(rest[0], []byte("NONE")) {
 		if fault := readLimits(&l, rest); fault != "" {
 			return Plan{Err: fault}
 		}
 	}
-	keys, err := queue.KeysOf(env.Client, string(args[1]))
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
-	cmd, err := queue.LimitCmd(keys, l)
+	cmd, err := wire.LimitCmd(keys, l)
 	if err != nil {
 		return refusal(err)
 	}
 	return Plan{Cmd: &cmd, Translate: appendOK}
 }
 
-func readLimits(l *queue.Limits, args [][]byte) (fault string) {
+func readLimits(l *wire.Limits, args [][]byte) (fault string) {
 	const most = 1_000_000
 	for len(args) > 0 && fault == "" {
 		if len(args) < 2 {

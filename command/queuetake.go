@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
 // A take is the arguments of QUEUE.TAKE.
 type take struct {
-	keys   queue.Keys
-	pump   queue.Pump
+	keys   wire.Keys
+	pump   wire.Pump
 	block  time.Duration // 0: for ever
 	blocks bool
 	secret bool // the take was named here: nobody knows it before the reply
@@ -53,12 +54,12 @@ func planTake(env *Env, args [][]byte) Plan {
 		}
 	}
 	var err error
-	if t.keys, err = queue.KeysOf(env.Client, string(args[1])); err != nil {
+	if t.keys, err = wire.KeysOf(env.Client, string(args[1])); err != nil {
 		return refusal(err)
 	}
-	t.pump = queue.Pump{Take: queue.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
+	t.pump = wire.Pump{Take: wire.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
 	if !t.secret {
-		t.pump.Consumer, t.pump.Repeats = queue.ConsumerOf(id), true
+		t.pump.Consumer, t.pump.Repeats = wire.ShortHash(id), true
 	}
 	now := func() Plan { return env.takeNow(t) }
 	if !t.blocks {
@@ -72,9 +73,9 @@ func (env *Env) takeNow(t take) Plan {
 	if t.secret {
 		t.pump.Consumer = noConsumer // a rewrite is sent once
 	}
-	cmd := queue.PumpCmd(t.keys, t.pump)
+	cmd := wire.PumpCmd(t.keys, t.pump)
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
-		pumped, err := queue.ReadPump(r)
+		pumped, err := wire.ReadPump(r)
 		if err != nil {
 			return appendError(dst, err)
 		}
@@ -86,7 +87,7 @@ func (env *Env) takeNow(t take) Plan {
 	}}
 	if t.secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
-			if pumped, err := queue.ReadPump(r); err == nil {
+			if pumped, err := wire.ReadPump(r); err == nil {
 				env.giveBack(ctx, t.keys, append(pumped.Burials(), backs(pumped.Taken)...))
 			}
 		}
@@ -94,7 +95,7 @@ func (env *Env) takeNow(t take) Plan {
 	return p
 }
 
-func appendTaken(dst []byte, taken []queue.Taken) []byte {
+func appendTaken(dst []byte, taken []wire.Taken) []byte {
 	dst = resp.AppendArray(dst, len(taken))
 	for _, t := range taken {
 		dst = resp.AppendArray(dst, 4)
@@ -127,7 +128,7 @@ func (env *Env) take(ctx context.Context, t take) Outcome {
 	return o
 }
 
-func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
+func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
 	var over <-chan time.Time
 	if t.block > 0 {
 		timer := time.NewTimer(t.block)
@@ -174,9 +175,9 @@ func (env *Env) await(ctx context.Context, t take) ([]queue.Taken, error) {
 
 // pump looks for messages, and to the end: what it takes for a client that leaves
 // meanwhile can be handed back.
-func (env *Env) pump(ctx context.Context, t take) (queue.Pumped, error) {
+func (env *Env) pump(ctx context.Context, t take) (wire.Pumped, error) {
 	if err := ctx.Err(); err != nil {
-		return queue.Pumped{}, err
+		return wire.Pumped{}, err
 	}
 	ctx, stop := outliving(ctx, undoTimeout)
 	defer stop()
@@ -185,7 +186,7 @@ func (env *Env) pump(ctx context.Context, t take) (queue.Pumped, error) {
 		name = env.takers.borrow()
 		t.pump.Consumer = name
 	}
-	p, err := queue.Take(ctx, env.Client, t.keys, t.pump)
+	p, err := wire.Take(ctx, env.Client, t.keys, t.pump)
 	if t.secret && err == nil {
 		env.takers.giveBack(name)
 	}
@@ -210,7 +211,7 @@ func (ts *takers) borrow() string {
 		return name
 	}
 	if ts.of == "" {
-		ts.of = queue.NewTake()
+		ts.of = wire.NewTake()
 	}
 	ts.names++
 	return ts.of + strconv.Itoa(ts.names)

@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/ratelimit"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-func throttleScripts() []*redoubt.Script { return ratelimit.Scripts() }
+func throttleScripts() []*redoubt.Script { return wire.Scripts() }
 
 // The texts of the redis-cell module, which carry no ERR.
 const (
@@ -65,11 +65,11 @@ func planThrottle(_ *Env, args [][]byte) Plan {
 			return Plan{Err: cellInteger + string(a)}
 		}
 	}
-	t, err := ratelimit.NewThrottle(n[0], n[1], n[2], n[3])
+	t, err := wire.NewThrottle(n[0], n[1], n[2], n[3])
 	switch {
-	case errors.Is(err, ratelimit.ErrZeroRate):
+	case errors.Is(err, wire.ErrZeroRate):
 		return Plan{Err: cellZero}
-	case errors.Is(err, ratelimit.ErrNegativeRate):
+	case errors.Is(err, wire.ErrNegativeRate):
 		return Plan{Err: cellExpire}
 	case err != nil:
 		return Plan{Err: cellTooLong}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 	"github.com/redoubt-go/redoubt/resp"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
-func hashScripts() []*redoubt.Script { return ttlhash.Scripts() }
+func hashScripts() []*redoubt.Script { return wire.Scripts() }
 
 const maxHashTTL = int64(ttlhash.MaxTTL / time.Millisecond)
 
@@ -73,7 +74,7 @@ var hashCommands = []*Command{
 		Errors:     hashErrors(docHashField),
 		Examples:   []Example{{"TTLHASH.GET sessions ann", "\"token-1\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planHashRead(env, args, true, func(dst []byte, p resp.Protocol, items []*ttlhash.Item) []byte {
+			return planHashRead(env, args, true, func(dst []byte, p resp.Protocol, items []*wire.Item) []byte {
 				return appendHashValue(dst, p, items[0])
 			})
 		},
@@ -89,7 +90,7 @@ var hashCommands = []*Command{
 		Errors:     hashErrors(docHashField, docHashFields, docHashBytes),
 		Examples:   []Example{{"TTLHASH.MGET sessions ann bob", "1) \"token-1\"\n2) (nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planHashRead(env, args, true, func(dst []byte, p resp.Protocol, items []*ttlhash.Item) []byte {
+			return planHashRead(env, args, true, func(dst []byte, p resp.Protocol, items []*wire.Item) []byte {
 				dst = resp.AppendArray(dst, len(items))
 				for _, i := range items {
 					dst = appendHashValue(dst, p, i)
@@ -148,10 +149,10 @@ var hashCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-				return ttlhash.DeleteCmd(k, env.hashes.How(k), false, fields)
+			return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+				return wire.DeleteCmd(k, env.how(k), false, fields)
 			}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
-				n, _, _, err := ttlhash.ReadDeleted(r)
+				n, _, _, err := wire.ReadDeleted(r)
 				return resp.AppendInt(dst, int64(n)), err
 			})
 		},
@@ -167,7 +168,7 @@ var hashCommands = []*Command{
 		Errors:     hashErrors(),
 		Examples:   []Example{{"TTLHASH.LEN sessions", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planHashSweep(env, args, func(s ttlhash.Sweep) int64 { return int64(s.Fields) })
+			return planHashSweep(env, args, func(s wire.Sweep) int64 { return int64(s.Fields) })
 		},
 	}),
 	hashCommand(Command{
@@ -181,7 +182,7 @@ var hashCommands = []*Command{
 		Errors:     hashErrors(),
 		Examples:   []Example{{"TTLHASH.SWEEP sessions", "(integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planHashSweep(env, args, func(s ttlhash.Sweep) int64 { return int64(s.Swept) })
+			return planHashSweep(env, args, func(s wire.Sweep) int64 { return int64(s.Swept) })
 		},
 	}),
 	hashCommand(Command{
@@ -204,8 +205,8 @@ var hashCommands = []*Command{
 }
 
 // planHash plans a script on the hash of args[1].
-func planHash(env *Env, args [][]byte, cmd func(ttlhash.Keys) redoubt.Cmd, read func([]byte, resp.Protocol, redoubt.Reply) ([]byte, error)) Plan {
-	keys, err := ttlhash.KeysOf(env.Client, string(args[1]))
+func planHash(env *Env, args [][]byte, cmd func(wire.Keys) redoubt.Cmd, read func([]byte, resp.Protocol, redoubt.Reply) ([]byte, error)) Plan {
+	keys, err := wire.KeysOf(env.Client, string(args[1]))
 	if err != nil {
 		return refusal(err)
 	}
@@ -248,12 +249,12 @@ func hashDuration(b []byte) (time.Duration, string) {
 }
 
 func planHashSet(env *Env, args [][]byte) Plan {
-	when := ttlhash.AnyWay
+	when := wire.AnyWay
 	switch {
 	case len(args) == 6 && bytes.EqualFold(args[5], []byte("NX")):
-		when = ttlhash.Absent
+		when = wire.Absent
 	case len(args) == 6 && bytes.EqualFold(args[5], []byte("XX")):
-		when = ttlhash.Present
+		when = wire.Present
 	case len(args) != 5:
 		return Plan{Err: syntaxAt(args[5])}
 	}
@@ -268,11 +269,11 @@ func planHashSet(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	items := []ttlhash.Item{{Field: fields[0], Value: string(args[3]), TTL: ttl}}
-	return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-		return ttlhash.SetCmd(k, env.hashes.How(k), when, items)
+	items := []wire.Item{{Field: fields[0], Value: string(args[3]), TTL: ttl}}
+	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+		return wire.SetCmd(k, env.how(k), when, items)
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
-		set, _, err := ttlhash.ReadSet(r)
+		set, _, err := wire.ReadSet(r)
 		if set {
 			return resp.AppendInt(dst, 1), err
 		}
@@ -298,10 +299,10 @@ func planHashExpire(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-		return ttlhash.ExpireCmd(k, env.hashes.How(k), when, ttl, false, fields)
+	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+		return wire.ExpireCmd(k, env.how(k), when, ttl, false, fields)
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
-		changes, _, _, err := ttlhash.ReadExpired(r, 1)
+		changes, _, _, err := wire.ReadExpired(r, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -309,15 +310,15 @@ func planHashExpire(env *Env, args [][]byte) Plan {
 	})
 }
 
-func planHashRead(env *Env, args [][]byte, want bool, reply func([]byte, resp.Protocol, []*ttlhash.Item) []byte) Plan {
+func planHashRead(env *Env, args [][]byte, want bool, reply func([]byte, resp.Protocol, []*wire.Item) []byte) Plan {
 	fields, fault := hashFields(args[2:])
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-		return ttlhash.GetCmd(k, want, fields)
+	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+		return wire.GetCmd(k, want, fields)
 	}, func(dst []byte, p resp.Protocol, r redoubt.Reply) ([]byte, error) {
-		items, err := ttlhash.ReadGot(r)
+		items, err := wire.ReadGot(r)
 		if err == nil && len(items) != len(fields) {
 			err = fmt.Errorf("reply for %d fields, want %d", len(items), len(fields))
 		}
@@ -328,14 +329,14 @@ func planHashRead(env *Env, args [][]byte, want bool, reply func([]byte, resp.Pr
 	})
 }
 
-func appendHashValue(dst []byte, p resp.Protocol, i *ttlhash.Item) []byte {
+func appendHashValue(dst []byte, p resp.Protocol, i *wire.Item) []byte {
 	if i == nil {
 		return resp.AppendNull(dst, p)
 	}
 	return resp.AppendBulk(dst, i.Value)
 }
 
-func appendHashTTLs(dst []byte, _ resp.Protocol, items []*ttlhash.Item) []byte {
+func appendHashTTLs(dst []byte, _ resp.Protocol, items []*wire.Item) []byte {
 	dst = resp.AppendArray(dst, len(items))
 	for _, i := range items {
 		switch {
@@ -350,11 +351,11 @@ func appendHashTTLs(dst []byte, _ resp.Protocol, items []*ttlhash.Item) []byte {
 	return dst
 }
 
-func planHashSweep(env *Env, args [][]byte, answer func(ttlhash.Sweep) int64) Plan {
-	return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-		return ttlhash.SweepCmd(k, env.hashes.How(k))
+func planHashSweep(env *Env, args [][]byte, answer func(wire.Sweep) int64) Plan {
+	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+		return wire.SweepCmd(k, env.how(k))
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
-		s, err := ttlhash.ReadSweep(r)
+		s, err := wire.ReadSweep(r)
 		return resp.AppendInt(dst, answer(s)), err
 	})
 }
@@ -384,10 +385,10 @@ func planHashScan(env *Env, args [][]byte) Plan {
 		}
 	}
 	cursor := string(args[2])
-	return planHash(env, args, func(k ttlhash.Keys) redoubt.Cmd {
-		return ttlhash.ScanCmd(k, cursor, match, count)
+	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
+		return wire.ScanCmd(k, cursor, match, count)
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
-		next, page, err := ttlhash.ReadScanned(r)
+		next, page, err := wire.ReadScanned(r)
 		if err != nil {
 			return nil, err
 		}
@@ -399,3 +400,6 @@ func planHashScan(env *Env, args [][]byte) Plan {
 		return dst, nil
 	})
 }
+
+// how says how to write to a hash.
+func (env *Env) how(keys wire.Keys) wire.How { return wire.How{Native: env.hashes.KnownNative(keys)} }

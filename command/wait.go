@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/geo"
+	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
+	ttlhashwire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 	"github.com/redoubt-go/redoubt/lock"
-	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
-	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
 // NewEnv returns an Env on client.
@@ -29,21 +29,13 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := ratelimit.New(client, ratelimit.Options{Stored: true})
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := ttlhash.New(client, ttlhash.Options{})
-	if err != nil {
-		return nil, err
-	}
 	indexes, err := geo.New(client, geo.Options{})
 	if err != nil {
 		return nil, err
 	}
 	return &Env{
-		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: stored, hashes: hashes, indexes: geoIndexes{all: indexes},
-		chains: bloom.NewChains(client),
+		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: ratelimitwire.NewStored(client, ""), hashes: ttlhashwire.NewServers(client, false), indexes: geoIndexes{all: indexes},
+		chains: wire.NewChains(client),
 	}, nil
 }
 

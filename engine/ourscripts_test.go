@@ -4,19 +4,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/bitmap"
-	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/geo"
-	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/lua"
+	bitmapwire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+	cachewire "github.com/redoubt-go/redoubt/internal/wire/cache"
 	fencewire "github.com/redoubt-go/redoubt/internal/wire/fence"
+	geowire "github.com/redoubt-go/redoubt/internal/wire/geo"
+	hllwire "github.com/redoubt-go/redoubt/internal/wire/hll"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
+	scanwire "github.com/redoubt-go/redoubt/internal/wire/scan"
 	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
-	"github.com/redoubt-go/redoubt/queue"
-	"github.com/redoubt-go/redoubt/ratelimit"
-	"github.com/redoubt-go/redoubt/scan"
-	"github.com/redoubt-go/redoubt/ttlhash"
+	ttlhashwire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // undeclared are the scripts whose text does not show which keys they use. They lock
@@ -27,8 +27,8 @@ var undeclared = map[string]string{
 
 // Every other script of the primitives locks only the shards of its keys.
 func TestScriptsOfPrimitivesLockTheirKeys(t *testing.T) {
-	scripts := slices.Concat(bitmap.Scripts(), bloom.Scripts(), cache.Scripts(), fencewire.Scripts(), geo.Scripts(), hll.Scripts(),
-		lockwire.Scripts(), queue.Scripts(), ratelimit.Scripts(), scan.Scripts(), stockwire.Scripts(), ttlhash.Scripts())
+	scripts := slices.Concat(bitmapwire.Scripts(), bloomwire.Scripts(), cachewire.Scripts(), fencewire.Scripts(), geowire.Scripts(), hllwire.Scripts(),
+		lockwire.Scripts(), queuewire.Scripts(), ratelimitwire.Scripts(), scanwire.Scripts(), stockwire.Scripts(), ttlhashwire.Scripts())
 	for _, sc := range scripts {
 		proto, err := lua.Compile("user_script", sc.Source())
 		if err != nil {

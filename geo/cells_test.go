@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/geo"
@@ -251,7 +253,7 @@ func TestRoundTrips(t *testing.T) {
 // What a step leaves undone is taken away by queries, at a time of its own.
 func TestAnnouncementsAreKeptForLong(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		x, err := w.on(clock, 0).Open("x")
 		must(t, err)
 		dying, err := w.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open("x")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // What is known of where a member is.
@@ -57,7 +58,7 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 			if !ok || len(asked[n]) == perScript {
 				n = len(cmds)
 				open[q.cell] = n
-				cmds = append(cmds, call(whereScript, redoubt.ReadOnly, x.keys(q.cell, statePart, pointsPart, arrivingPart, leavingPart, leftPart)))
+				cmds = append(cmds, wire.WhereCmd(x.keys(q.cell, statePart, pointsPart, arrivingPart, leavingPart, leftPart)))
 				asked = append(asked, nil)
 			}
 			cmds[n].Args = append(cmds[n].Args, string(spots[q.i].home.step)+members[q.i])
@@ -102,7 +103,7 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 		if !ok || len(asked[n]) == perScript {
 			n = len(cmds)
 			open[key] = n
-			cmds = append(cmds, call(memberScript, redoubt.ReadOnly, []string{key}))
+			cmds = append(cmds, wire.MemberCmd(key))
 			asked = append(asked, nil)
 		}
 		cmds[n].Args = append(cmds[n].Args, m)
@@ -199,7 +200,7 @@ type arrival struct {
 
 func (x *Index) arrive(ctx context.Context, items []arrival) error {
 	return x.visit(ctx, all(len(items)), visit{
-		script: arriveScript, parts: []string{statePart, pointsPart, arrivingPart}, head: []string{decimal(memberWeight)},
+		cmd: wire.ArriveCmd, parts: []string{statePart, pointsPart, arrivingPart}, head: []string{decimal(memberWeight)},
 		where: func(i int) address { return addressOf(items[i].to, items[i].member) },
 		args: func(i int) []string {
 			score := decimal(items[i].to.score)
@@ -255,7 +256,7 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 			if !ok || len(sent[n]) == perScript {
 				n = len(cmds)
 				open[d.from] = n
-				cmds = append(cmds, call(closeScript, redoubt.Idempotent, x.keys(d.from, statePart, leavingPart, leftPart), decimal(keepLeft.Microseconds())))
+				cmds = append(cmds, wire.CloseCmd(x.keys(d.from, statePart, leavingPart, leftPart), decimal(keepLeft.Microseconds())))
 				sent = append(sent, nil)
 			}
 			cmds[n].Args = append(cmds[n].Args, d.member, d.text())
@@ -353,7 +354,7 @@ type assignment struct {
 func (x *Index) assign(ctx context.Context, items []assignment) ([]bool, error) {
 	cmds := make([]redoubt.Cmd, len(items))
 	for i, a := range items {
-		cmds[i] = call(assignScript, redoubt.Idempotent, []string{x.shard(a.member)}, a.member, string(a.before), a.home.text(), decimal(a.until))
+		cmds[i] = wire.AssignCmd(x.shard(a.member), a.member, string(a.before), a.home.text(), decimal(a.until))
 	}
 	done := make([]bool, len(items))
 	for i, r := range x.send(ctx, cmds) {

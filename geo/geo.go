@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 var (
@@ -17,7 +18,7 @@ var (
 	ErrOffTheGlobe = errors.New("geo: this is no place on the globe")
 
 	// ErrInvalidMember is matched by the error for a member that is empty or too long.
-	ErrInvalidMember = errors.New("geo: invalid member")
+	ErrInvalidMember = wire.ErrInvalidMember
 
 	// ErrInvalidQuery is matched by the error for a [Query] that asks for nothing, or
 	// for two things at once.
@@ -31,8 +32,8 @@ const (
 	// MaxName is the longest name of an index, in bytes: shorter than those of other
 	// primitives, because the names of cells are made of it.
 	MaxName = redoubt.MaxName - 64
-	// MaxMember is the longest member, in bytes.
-	MaxMember = 512
+	// MaxMember is the longest member: 512 bytes.
+	MaxMember = wire.MaxMember
 )
 
 // Options configure [Indexes]. The zero value is ready to use; there is nothing to
@@ -126,20 +127,6 @@ func (x *Index) shard(member string) string {
 	return x.key(strconv.FormatUint(hashOf(member)>>hashBits%shards, 10), membersPart)
 }
 
-// CheckMember returns what is wrong with the name of a member: an error that matches
-// [ErrInvalidMember], or nil.
-func CheckMember(m string) error {
-	if m == "" || len(m) > MaxMember {
-		return fmt.Errorf("%w: it has %d bytes; want 1 to %d", ErrInvalidMember, len(m), MaxMember)
-	}
-	return nil
-}
-
-// call builds the call of a script.
-func call(s *redoubt.Script, flags redoubt.Flags, keys []string, args ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: s, Keys: keys, Args: args, Flags: flags}
-}
-
 func decimal[N int | int64 | uint64](n N) string {
 	if n < 0 {
 		return strconv.FormatInt(int64(n), 10)
@@ -189,12 +176,12 @@ const (
 // A visit is a script that is run in the cells of some items, which are known by
 // number.
 type visit struct {
-	script *redoubt.Script
-	parts  []string             // the script's keys
-	head   []string             // its first arguments
-	where  func(i int) address  // where an item belongs
-	args   func(i int) []string // what is said of an item
-	done   func(i int, r any)   // what is answered of it; nil if nothing is
+	cmd   func(keys []string, args ...string) redoubt.Cmd
+	parts []string             // the script's keys
+	head  []string             // its first arguments
+	where func(i int) address  // where an item belongs
+	args  func(i int) []string // what is said of an item
+	done  func(i int, r any)   // what is answered of it; nil if nothing is
 }
 
 // visit runs a script in cells, in one round trip if none of them is split just then.
@@ -211,7 +198,7 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 			if !ok || len(items[n]) == perScript {
 				n = len(cmds)
 				open[c] = n
-				cmds = append(cmds, call(v.script, redoubt.Idempotent, x.keys(c, v.parts...), v.head...))
+				cmds = append(cmds, v.cmd(x.keys(c, v.parts...), v.head...))
 				to, items = append(to, c), append(items, nil)
 			}
 			cmds[n].Args = append(cmds[n].Args, v.args(i)...)
@@ -233,7 +220,7 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 			}
 			if v.done != nil {
 				if len(rest) != len(items[n]) {
-					return fmt.Errorf("geo: %s answered about %d members, want %d", v.script.Name(), len(rest), len(items[n]))
+					return fmt.Errorf("geo: %s answered about %d members, want %d", cmds[n].Script.Name(), len(rest), len(items[n]))
 				}
 				for j, i := range items[n] {
 					v.done(i, rest[j])

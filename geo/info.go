@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // Info tells how large an index is.
@@ -33,7 +34,7 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 			cells = append(cells, c)
 			cmds = append(cmds,
 				redoubt.Cmd{Name: "ZCARD", Keys: keys[1:2], Flags: redoubt.ReadOnly},
-				call(whereScript, redoubt.ReadOnly, keys))
+				wire.WhereCmd(keys))
 		}
 		if len(cells) == 0 {
 			return info, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // frozen opens an index for which only the clock of the test goes on.
@@ -25,7 +26,7 @@ func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
 // is has forgotten that the member left it. It asks the index again.
 func TestLateFind(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		n, names, points := w.halved(t, clock)
 		for from, m := range names {
 			x := w.frozen(clock, clock)
@@ -66,7 +67,7 @@ func TestLateQuery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				const n = 200
-				clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+				clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 				x := w.frozen(clock, clock)
 				rng := rand.New(rand.NewPCG(9, 9))
 				members := numbered(n, func(int) geo.Point { return about(rng, palermo, 1) })

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
+
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redoubt-go/redoubt/geo"
@@ -317,7 +319,7 @@ func TestDeadMovers(t *testing.T) {
 	} {
 		t.Run(step.after, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				clock := frozenclock.New(w.conn, geo.Scripts(), nil)
+				clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 				x, err := w.on(clock, 0).Open("x")
 				must(t, err)
 				_, err = x.Add(t.Context(), "m", from)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // An Order is in which order a query gives what it finds.
@@ -72,7 +73,7 @@ func (q Query) Check() error {
 		return fmt.Errorf("%w: order %d; want Nearest or Farthest", ErrInvalidQuery, q.Order)
 	}
 	if q.Member != "" {
-		return CheckMember(q.Member)
+		return wire.CheckMember(q.Member)
 	}
 	return q.From.Check()
 }

@@ -3,6 +3,8 @@ package geo
 import (
 	"context"
 	"errors"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // Pos returns where a member is, to half a metre, and whether it is in the index. Two
@@ -19,7 +21,7 @@ func (x *Index) Pos(ctx context.Context, member string) (p Point, ok bool, err e
 // trips for every 4,096 of them.
 func (x *Index) PosMany(ctx context.Context, members []string) ([]*Point, error) {
 	for _, m := range members {
-		if err := CheckMember(m); err != nil {
+		if err := wire.CheckMember(m); err != nil {
 			return nil, err
 		}
 	}

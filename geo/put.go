@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // A Member is a member and where it is.
@@ -71,7 +72,7 @@ func (x *Index) MoveMany(ctx context.Context, members []Member) (moved int, err 
 func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, placed int, err error) {
 	last := make(map[string]int, len(members))
 	for i, m := range members {
-		err = errors.Join(err, CheckMember(m.Name), m.Point.Check())
+		err = errors.Join(err, wire.CheckMember(m.Name), m.Point.Check())
 		last[m.Name] = i
 	}
 	if err != nil {
@@ -131,7 +132,7 @@ func (x *Index) put(ctx context.Context, todo []*putting, add bool) error {
 // putHere moves those that stay in their cells, and returns the others.
 func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, err error) {
 	err = x.visit(ctx, all(len(todo)), visit{
-		script: putScript, parts: []string{statePart, pointsPart},
+		cmd: wire.PutCmd, parts: []string{statePart, pointsPart},
 		where: func(i int) address { return todo[i].address() },
 		args:  func(i int) []string { return []string{todo[i].member, decimal(todo[i].to.score)} },
 		done: func(i int, r any) {
@@ -191,7 +192,7 @@ func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*p
 // reader who finds them there before the step is done knows to ask.
 func (x *Index) announce(ctx context.Context, ps []*putting) error {
 	return x.visit(ctx, all(len(ps)), visit{
-		script: announceScript, parts: []string{statePart, arrivingPart}, head: []string{decimal(x.most), decimal(memberWeight)},
+		cmd: wire.AnnounceCmd, parts: []string{statePart, arrivingPart}, head: []string{decimal(x.most), decimal(memberWeight)},
 		where: func(i int) address { return ps[i].address() },
 		args:  func(i int) []string { return []string{field(ps[i].step, ps[i].member), decimal(ps[i].to.score)} },
 	})
@@ -252,7 +253,7 @@ func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, 
 func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (left []bool, err error) {
 	cmds := make([]redoubt.Cmd, len(items))
 	for i, d := range items {
-		cmds[i] = call(leaveScript, redoubt.Idempotent, x.keys(d.from, statePart, pointsPart, leavingPart, leftPart),
+		cmds[i] = wire.LeaveCmd(x.keys(d.from, statePart, pointsPart, leavingPart, leftPart),
 			d.member, d.text(), decimal(ps[i].spot.now+stepTime.Microseconds()), decimal(memberWeight), decimal(keepLeft.Microseconds()))
 	}
 	left = make([]bool, len(items))
@@ -274,7 +275,7 @@ func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err
 	known := make(map[string]bool, len(members))
 	var todo []*putting
 	for _, m := range members {
-		err = errors.Join(err, CheckMember(m))
+		err = errors.Join(err, wire.CheckMember(m))
 		if !known[m] {
 			todo = append(todo, &putting{member: m})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
 // splitTime is how long a split may take until another process takes it over. It takes
@@ -33,7 +34,7 @@ func (x *Index) splitAll(ctx context.Context, busy map[cell]bool) error {
 // parts, with the same, and a part that is ready takes nothing more. Once both are,
 // the cell says that it is split, and nobody reads it any more.
 func (x *Index) split(ctx context.Context, c cell) error {
-	status, _, err := x.status(x.client.Do(ctx, call(freezeScript, redoubt.Idempotent, x.keys(c, statePart),
+	status, _, err := x.status(x.client.Do(ctx, wire.FreezeCmd(x.keys(c, statePart),
 		decimal(x.most), string(newStep()), decimal(x.splitFor.Microseconds()))), c)
 	switch {
 	case err != nil:
@@ -61,8 +62,7 @@ func (x *Index) split(ctx context.Context, c cell) error {
 			}
 		}
 	}
-	err = x.client.Do(ctx, call(splitScript, redoubt.Idempotent,
-		x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart), text)).Err
+	err = x.client.Do(ctx, wire.SplitCmd(x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart), text)).Err
 	if err != nil || !ok {
 		return err
 	}
@@ -98,7 +98,7 @@ var everything = []string{"FROMLONLAT", "0", "0", "BYRADIUS", "30000", "km", "WI
 // search builds the call that reads a cell.
 func (x *Index) search(c cell, within string, args []string) redoubt.Cmd {
 	keys := x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
-	return call(lookScript, redoubt.ReadOnly, keys, append([]string{within}, args...)...)
+	return wire.LookCmd(keys, append([]string{within}, args...)...)
 }
 
 // readFrozen reads a cell. It returns nil when it has been split meanwhile.
@@ -171,7 +171,7 @@ func (x *Index) load(ctx context.Context, part cell, f *frozen) error {
 			cmds[last].Args = append(cmds[last].Args, args...)
 			return
 		}
-		cmds = append(cmds, call(loadScript, redoubt.Idempotent, keys, append([]string{kind, number}, args...)...))
+		cmds = append(cmds, wire.LoadCmd(keys, append([]string{kind, number}, args...)...))
 	}
 	for _, p := range f.points {
 		if a := p.address(); a >= part.first && a <= part.last {
@@ -199,7 +199,7 @@ func (x *Index) load(ctx context.Context, part cell, f *frozen) error {
 			return r.Err
 		}
 	}
-	return x.client.Do(ctx, call(loadScript, redoubt.Idempotent, keys, "ready", decimal(bytes))).Err
+	return x.client.Do(ctx, wire.LoadCmd(keys, "ready", decimal(bytes))).Err
 }
 
 // readHomes reads where the members of a frozen cell are noted to be.
@@ -241,7 +241,7 @@ func (x *Index) rehome(ctx context.Context, c cell, at address, f *frozen) error
 		if !ok {
 			n = len(cmds)
 			open[t] = n
-			cmds = append(cmds, call(rehomeScript, redoubt.Idempotent, []string{t.key}, c.bytes(), t.part.bytes()))
+			cmds = append(cmds, wire.RehomeCmd(t.key, c.bytes(), t.part.bytes()))
 		}
 		cmds[n].Args = append(cmds[n].Args, p.member, string(f.homes[i].home.step))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/hyll"
+	wire "github.com/redoubt-go/redoubt/internal/wire/hll"
 )
 
 const (
@@ -104,7 +105,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 				continue
 			}
 			keys := append([]string{v.key(page, "work")}, some...)
-			sketches = append(sketches, redoubt.Cmd{Script: unionScript, Keys: keys, Flags: redoubt.Idempotent})
+			sketches = append(sketches, wire.UnionCmd(keys))
 		}
 	}
 	// One page that a single command is enough for is counted there.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/hll"
 )
 
 const (
@@ -171,12 +172,9 @@ func (f *flusher) send(ctx context.Context, v *Visitors, places []place) (errs [
 		s := f.pending[p]
 		form, data := s.tally.payload()
 		keys := v.keys(p)
-		cmds[i] = redoubt.Cmd{
-			Script: mergeScript, Keys: []string{keys.visitors, keys.views, keys.work}, Flags: redoubt.Idempotent,
-			Args: append([]string{
-				v.process, decimal(s.batch), decimal(s.tally.views), decimal(v.until(v.opts.Period.nth(p.period, v.opts.Location))), form,
-			}, data...),
-		}
+		cmds[i] = wire.MergeCmd([]string{keys.visitors, keys.views, keys.work}, append([]string{
+			v.process, decimal(s.batch), decimal(s.tally.views), decimal(v.until(v.opts.Period.nth(p.period, v.opts.Location))), form,
+		}, data...)...)
 	}
 	said := map[string]bool{}
 	for i, r := range v.client.Pipeline(ctx, cmds) {

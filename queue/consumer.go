@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // A consumer is one call of Run. One goroutine pumps: each call of the server
@@ -25,7 +26,7 @@ type consumer struct {
 	client  *redoubt.Client
 	opts    *Options
 	name    string
-	keys    Keys
+	keys    wire.Keys
 	id      string // 8 bytes: a take is named by it and a number
 	grace   time.Duration
 	timeout time.Duration
@@ -57,11 +58,11 @@ type hold struct {
 // A settled message is one whose handler has returned.
 type settled struct {
 	job    *Job
-	failed *Failed // nil when it is done
+	failed *wire.Failed // nil when it is done
 }
 
 func newConsumer(client *redoubt.Client, opts *Options, name string, grace, timeout time.Duration) (*consumer, error) {
-	keys, err := KeysOf(client, name)
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func newConsumer(client *redoubt.Client, opts *Options, name string, grace, time
 	if grace == NoGrace {
 		grace = 0
 	}
-	if err := errors.Join(checkTime("grace", grace, 0), checkTime("timeout", timeout, 0)); err != nil {
+	if err := errors.Join(wire.CheckTime("grace", grace, 0), wire.CheckTime("timeout", timeout, 0)); err != nil {
 		return nil, err
 	}
 	var id [6]byte
@@ -145,7 +146,7 @@ func (c *consumer) run(ctx context.Context) error {
 			}
 			pauses.sleep(nil)
 		}
-		if p.N == Leave {
+		if p.N == wire.Leave {
 			return nil
 		}
 		if stopping && c.idle() {
@@ -191,7 +192,7 @@ func (c *consumer) givesUp(p *collected) bool {
 
 // A collected pump remembers whose receipts it has.
 type collected struct {
-	Pump
+	wire.Pump
 	jobs   []*Job    // in the order of the receipts
 	tries  int       // how many failed: it may have been run
 	first  time.Time // when it was sent first
@@ -206,7 +207,7 @@ const settleBytes = 2 << 20
 func (c *consumer) fit() int {
 	bytes := 0
 	for i, s := range c.done {
-		bytes += sizeOf(s.job.Payload, s.job.Group, s.job.Headers)
+		bytes += wire.SizeOf(s.job.Payload, s.job.Group, s.job.Headers)
 		if i == MaxSettle || i > 0 && bytes > settleBytes {
 			return i
 		}
@@ -218,7 +219,7 @@ func (c *consumer) fit() int {
 func (c *consumer) collect(stopping bool) *collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := &collected{Pump: Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, MaxSettle)}}
+	p := &collected{Pump: wire.Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, MaxSettle)}}
 	n := c.fit()
 	var kept, failed []*Job
 	for _, s := range c.done[:n] {
@@ -227,7 +228,7 @@ func (c *consumer) collect(stopping bool) *collected {
 			p.Failed = append(p.Failed, *s.failed)
 			failed = append(failed, s.job)
 		case c.opts.Keep > 0:
-			p.Results = append(p.Results, Result{Receipt: s.job.receipt, Value: string(s.job.result), Keep: c.opts.Keep})
+			p.Results = append(p.Results, wire.Result{Receipt: s.job.receipt, Value: string(s.job.result), Keep: c.opts.Keep})
 			kept = append(kept, s.job)
 		default:
 			p.Acks = append(p.Acks, s.job.receipt)
@@ -240,7 +241,7 @@ func (c *consumer) collect(stopping bool) *collected {
 	c.done = c.done[:rest]
 	if stopping {
 		if p.N = 0; c.busy == 0 && rest == 0 {
-			p.N = Leave
+			p.N = wire.Leave
 		}
 	}
 	if rest > 0 {
@@ -297,7 +298,7 @@ const (
 // exchange makes one call, which may go on for a little when ctx has ended. The first
 // try leaves time for others within the lease of what it may have taken; further ones
 // last longer, for a server that is slow.
-func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
+func (c *consumer) exchange(ctx context.Context, p *collected) (wire.Pumped, error) {
 	sent := time.Now()
 	if p.first.IsZero() {
 		p.first = sent
@@ -306,7 +307,7 @@ func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(pumpTimeout, c.opts.Lease/3<<min(p.tries, 10)))
 	defer cancel()
 	defer context.AfterFunc(stopped, func() { time.AfterFunc(lastTimeout, cancel) })()
-	got, err := ReadPump(c.client.Do(ctx, PumpCmd(c.keys, p.Pump)))
+	got, err := wire.ReadPump(c.client.Do(ctx, wire.PumpCmd(c.keys, p.Pump)))
 	if err != nil {
 		p.tries++
 		return got, err
@@ -324,7 +325,7 @@ func (c *consumer) exchange(ctx context.Context, p *collected) (Pumped, error) {
 }
 
 // bury makes messages dead that nobody can read.
-func (c *consumer) bury(ctx context.Context, got *Pumped) {
+func (c *consumer) bury(ctx context.Context, got *wire.Pumped) {
 	if len(got.Unreadable) == 0 {
 		return
 	}
@@ -333,13 +334,13 @@ func (c *consumer) bury(ctx context.Context, got *Pumped) {
 		c.mu.Lock()
 		c.done = append(c.done, settled{job, &f})
 		c.mu.Unlock()
-		c.opts.Events(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: errEnvelope})
+		c.opts.Events(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: wire.ErrEnvelope})
 	}
 	c.kick()
 }
 
 // handBack returns what was taken while the consumer was being stopped.
-func (c *consumer) handBack(taken []Taken) {
+func (c *consumer) handBack(taken []wire.Taken) {
 	if len(taken) == 0 {
 		return
 	}
@@ -347,13 +348,13 @@ func (c *consumer) handBack(taken []Taken) {
 	defer c.mu.Unlock()
 	for i := range taken {
 		t := &taken[i]
-		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &Failed{Receipt: t.Receipt, How: Back}})
+		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &wire.Failed{Receipt: t.Receipt, How: wire.Back}})
 	}
 	c.kick()
 }
 
 // start calls the handler for what was taken.
-func (c *consumer) start(ctx context.Context, got *Pumped, sent time.Time) {
+func (c *consumer) start(ctx context.Context, got *wire.Pumped, sent time.Time) {
 	for taken := got.Taken; len(taken) > 0; {
 		n := min(c.batch, len(taken))
 		jobs := make([]*Job, n)

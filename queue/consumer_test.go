@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/redoubt-go/redoubt/internal/await"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
+
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -222,7 +224,7 @@ func TestUnreadableMessage(t *testing.T) {
 		bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 			var log events
 			q := queueOn(t, client, queue.Options{Events: log.add})
-			keys, err := queue.KeysOf(client, "q")
+			keys, err := wire.KeysOf(client, "q")
 			must(t, err)
 			for _, id := range []string{"good 1", "bad", "good 2"} {
 				_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: id})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -13,9 +14,9 @@ import (
 func TestUniqueKeyOfWhatExists(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("x")
-		m := func(id string) queue.Message { return queue.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
+		m := func(id string) wire.Message { return wire.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
 		got := append(l.put(m("x")), l.put(m("y"), m("x"), m("z"))...)
-		want := []queue.Placed{{"x", queue.Exists}, {"y", queue.Added}, {"y", queue.Duplicate}, {"y", queue.Duplicate}}
+		want := []wire.Placed{{ID: "x", Status: queue.Exists}, {ID: "y", Status: queue.Added}, {ID: "y", Status: queue.Duplicate}, {ID: "y", Status: queue.Duplicate}}
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
@@ -33,15 +34,15 @@ func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 		}
 		touch := func(what string, want bool) {
 			t.Helper()
-			l.pump(queue.Pump{Acks: []string{"0123456789abcdefnobody"}})
+			l.pump(wire.Pump{Acks: []string{"0123456789abcdefnobody"}})
 			wants(what+", after an ack", want)
-			l.cancel(queue.CancelCmd, "nobody")
+			l.cancel(wire.CancelCmd, "nobody")
 			wants(what+", after a cancel", want)
 		}
 		drain := func() {
-			must(t, l.do(queue.DrainCmd(l.keys, 1, 0)).Err)
+			must(t, l.do(wire.DrainCmd(l.keys, 1, 0)).Err)
 		}
-		l.put(queue.Message{ID: "a", Delay: time.Hour}, queue.Message{ID: "b", Delay: time.Hour})
+		l.put(wire.Message{ID: "a", Delay: time.Hour}, wire.Message{ID: "b", Delay: time.Hour})
 		touch("due later", true)
 		drain()
 		wants("one of two drained", true)
@@ -51,7 +52,7 @@ func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 		l.ids("a")
 		r := l.takes(1, "a")
 		wants("nothing left", false)
-		l.pump(queue.Pump{N: queue.Leave})
+		l.pump(wire.Pump{N: wire.Leave})
 		wants("a consumer leaves", true)
 		touch("on lease", true)
 		drain()
@@ -71,13 +72,13 @@ func TestStrangeEnvelopes(t *testing.T) {
 				if step == "due" {
 					delay = time.Second
 				}
-				l.put(queue.Message{ID: "a", Delay: delay}, queue.Message{ID: "bad", Delay: delay, Group: "g"},
-					queue.Message{ID: "c", Delay: delay, Group: "g"})
+				l.put(wire.Message{ID: "a", Delay: delay}, wire.Message{ID: "bad", Delay: delay, Group: "g"},
+					wire.Message{ID: "c", Delay: delay, Group: "g"})
 				pump := func() {
 					t.Helper()
 					l.take++
-					p := queue.Pump{Consumer: "c", Take: queue.NewTake(), N: 9, Lease: time.Second}
-					if err := l.do(queue.PumpCmd(l.keys, p)).Err; err != nil {
+					p := wire.Pump{Consumer: "c", Take: wire.NewTake(), N: 9, Lease: time.Second}
+					if err := l.do(wire.PumpCmd(l.keys, p)).Err; err != nil {
 						t.Fatalf("%q, %s: %v", envelope, step, err)
 					}
 				}
@@ -87,16 +88,16 @@ func TestStrangeEnvelopes(t *testing.T) {
 				case "running":
 					pump()
 				case "drain":
-					cmds = append(cmds, queue.DrainCmd(l.keys, 9, 0))
+					cmds = append(cmds, wire.DrainCmd(l.keys, 9, 0))
 				case "cancel":
-					cmds = append(cmds, queue.CancelCmd(l.keys, "bad", "c"))
+					cmds = append(cmds, wire.CancelCmd(l.keys, "bad", "c"))
 				case "requeue":
 					for range 3 {
 						pump()
 						l.clock.Advance(time.Second)
 					}
 					pump()
-					cmds = append(cmds, queue.RequeueCmd(l.keys, "bad", "a"), queue.FindCmd(l.keys, "bad"))
+					cmds = append(cmds, wire.RequeueCmd(l.keys, "bad", "a"), wire.FindCmd(l.keys, "bad"))
 				}
 				spoil()
 				for _, cmd := range cmds {
@@ -111,7 +112,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 				if step == "drain" {
 					continue
 				}
-				f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "a")), "a")
+				f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, "a")), "a")
 				must(t, err)
 				if s := l.stats(); f.State != queue.Buried && step != "requeue" && f.State != queue.Leased || s.Waiting > 1 {
 					t.Errorf("%q, %s: a is %s; %+v", envelope, step, f.State, s)
@@ -126,21 +127,21 @@ func TestReceiptTwice(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b", "c")
 		r := l.takes(9, "a", "b", "c")
-		failed := queue.Failed{Receipt: r["b"], How: queue.Fail, Delay: time.Second}
-		buried := queue.Failed{Receipt: r["b"], How: queue.Bury}
-		p := l.pump(queue.Pump{Acks: []string{r["a"], r["a"]}, Failed: []queue.Failed{failed, buried, {Receipt: r["a"], How: queue.Back}}})
+		failed := wire.Failed{Receipt: r["b"], How: wire.Fail, Delay: time.Second}
+		buried := wire.Failed{Receipt: r["b"], How: wire.Bury}
+		p := l.pump(wire.Pump{Acks: []string{r["a"], r["a"]}, Failed: []wire.Failed{failed, buried, {Receipt: r["a"], How: wire.Back}}})
 		if !slices.Equal(p.Refused, []int{1, 3, 4}) {
 			t.Errorf("refused %v", p.Refused)
 		}
 		l.wants(counts{due: 1, running: 1})
-		p = l.pump(queue.Pump{
+		p = l.pump(wire.Pump{
 			Acks:    []string{r["c"]},
-			Results: []queue.Result{{Receipt: r["c"], Value: "x", Keep: time.Minute}},
+			Results: []wire.Result{{Receipt: r["c"], Value: "x", Keep: time.Minute}},
 		})
 		if !slices.Equal(p.Refused, []int{1}) {
 			t.Errorf("refused %v", p.Refused)
 		}
-		f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "c")), "c")
+		f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, "c")), "c")
 		must(t, err)
 		if f.State != queue.None {
 			t.Errorf("%+v", f)
@@ -153,7 +154,7 @@ func TestRateIsNotExceeded(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		limit := func(limits queue.Limits) {
 			t.Helper()
-			cmd, err := queue.LimitCmd(l.keys, limits)
+			cmd, err := wire.LimitCmd(l.keys, wire.Limits(limits))
 			must(t, err)
 			must(t, l.do(cmd).Err)
 		}
@@ -179,9 +180,9 @@ func TestRateIsNotExceeded(t *testing.T) {
 // it; what it takes after that has other receipts, also the same message.
 func TestTakeThatRepeats(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		take := func(id string, failures int) queue.Pumped {
+		take := func(id string, failures int) wire.Pumped {
 			t.Helper()
-			p := l.pump(queue.Pump{Repeats: true, N: 1})
+			p := l.pump(wire.Pump{Repeats: true, N: 1})
 			if len(p.Taken) != 1 || p.Taken[0].ID != id || p.Taken[0].Failures != failures {
 				t.Fatalf("%+v, want %s", p, id)
 			}
@@ -189,16 +190,16 @@ func TestTakeThatRepeats(t *testing.T) {
 		}
 		stale := func(receipt string) {
 			t.Helper()
-			for _, p := range []queue.Pump{
+			for _, p := range []wire.Pump{
 				{Acks: []string{receipt}},
-				{Failed: []queue.Failed{{Receipt: receipt, How: queue.Fail}}},
-				{Results: []queue.Result{{Receipt: receipt, Keep: time.Minute}}},
+				{Failed: []wire.Failed{{Receipt: receipt, How: wire.Fail}}},
+				{Results: []wire.Result{{Receipt: receipt, Keep: time.Minute}}},
 			} {
 				if got := l.pump(p); !slices.Equal(got.Refused, []int{0}) {
 					t.Errorf("%+v: refused %v", p, got.Refused)
 				}
 			}
-			held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, time.Hour, receipt)))
+			held, err := wire.ReadFlags(l.do(wire.ExtendCmd(l.keys, time.Hour, receipt)))
 			must(t, err)
 			if held[0] {
 				t.Error("a stale receipt was extended")
@@ -212,7 +213,7 @@ func TestTakeThatRepeats(t *testing.T) {
 		l.clock.Advance(time.Minute) // the lease is over
 		second := take("a", 1).Taken[0].Receipt
 		stale(first)
-		l.fails(queue.Back, 0, second)
+		l.fails(wire.Back, 0, second)
 		third := take("a", 1).Taken[0].Receipt
 		stale(first)
 		stale(second)

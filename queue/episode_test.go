@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -21,7 +22,7 @@ type episode struct {
 	rng      *rand.Rand
 	ids      []string
 	receipts []string // that were given, the last ones
-	last     map[string]queue.Pump
+	last     map[string]wire.Pump
 	log      []string
 	failed   bool
 }
@@ -36,7 +37,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			lines(t, func(t *testing.T, l *line) {
-				e := &episode{line: l, model: newModel(l.clock.Now()), rng: rand.New(rand.NewPCG(seed, 0)), last: map[string]queue.Pump{}}
+				e := &episode{line: l, model: newModel(l.clock.Now()), rng: rand.New(rand.NewPCG(seed, 0)), last: map[string]wire.Pump{}}
 				for i := range 4 + 8*(seed%2) {
 					e.ids = append(e.ids, fmt.Sprint("id", i))
 				}
@@ -96,15 +97,15 @@ func (e *episode) step() {
 	case n < 80:
 		lease, receipts := time.Minute+e.moment(), append(e.some(3, e.receipts), "nonsense")
 		e.note("extend %q by %v", receipts, lease)
-		held, err := queue.ReadFlags(e.do(queue.ExtendCmd(e.keys, lease, receipts...)))
+		held, err := wire.ReadFlags(e.do(wire.ExtendCmd(e.keys, lease, receipts...)))
 		must(e.t, err)
 		e.same("held", held, e.extend(lease, receipts))
 	case n < 86:
 		dead, ids := e.rng.IntN(2) == 0, append(e.some(4, e.ids), "nobody")
 		e.note("cancel %q, the dead: %v", ids, dead)
-		cmd := queue.CancelCmd
+		cmd := wire.CancelCmd
 		if dead {
-			cmd = queue.DeleteCmd
+			cmd = wire.DeleteCmd
 		}
 		e.same("what they were", e.line.cancel(cmd, ids...), e.model.cancel(dead, ids))
 	case n < 91:
@@ -116,7 +117,7 @@ func (e *episode) step() {
 		}
 		e.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 		e.note("requeue %q", ids)
-		dead, err := queue.ReadFlags(e.do(queue.RequeueCmd(e.keys, ids...)))
+		dead, err := wire.ReadFlags(e.do(wire.RequeueCmd(e.keys, ids...)))
 		must(e.t, err)
 		e.same("dead", dead, e.requeue(ids))
 	case n < 93:
@@ -124,9 +125,9 @@ func (e *episode) step() {
 	case n < 96:
 		e.paused = e.rng.IntN(2) == 0
 		e.note("paused: %v", e.paused)
-		cmd := queue.ResumeCmd(e.keys)
+		cmd := wire.ResumeCmd(e.keys)
 		if e.paused {
-			cmd = queue.PauseCmd(e.keys)
+			cmd = wire.PauseCmd(e.keys)
 		}
 		must(e.t, e.do(cmd).Err)
 	default:
@@ -135,10 +136,10 @@ func (e *episode) step() {
 }
 
 func (e *episode) puts() {
-	messages := make([]queue.Message, 1+e.rng.IntN(4))
+	messages := make([]wire.Message, 1+e.rng.IntN(4))
 	for i := range messages {
 		m := &messages[i]
-		*m = queue.Message{
+		*m = wire.Message{
 			ID: e.one(e.ids...), Attempts: []int{1, 3, queue.Unlimited, queue.Unlimited}[e.rng.IntN(4)],
 			Lane: []queue.Lane{queue.Normal, queue.Normal, queue.Low, queue.Urgent}[e.rng.IntN(4)], Group: e.one("", "", "a", "aa"),
 		}
@@ -160,9 +161,9 @@ func (e *episode) puts() {
 func (e *episode) pumps() {
 	consumer := e.one("one", "two")
 	e.take++
-	p := queue.Pump{
+	p := wire.Pump{
 		Consumer: consumer, Take: fmt.Sprintf("take%012d", e.take), Repeats: e.rng.IntN(4) == 0,
-		N: []int{0, 1, 1, 2, 9, queue.Leave}[e.rng.IntN(6)], Lease: time.Minute + e.moment(),
+		N: []int{0, 1, 1, 2, 9, wire.Leave}[e.rng.IntN(6)], Lease: time.Minute + e.moment(),
 	}
 	if e.rng.IntN(2) == 0 { // or hardly a lease would run out
 		e.settles(&p)
@@ -185,20 +186,20 @@ func (e *episode) pumps() {
 	e.receipts = e.receipts[max(0, len(e.receipts)-8):]
 }
 
-func (e *episode) settles(p *queue.Pump) {
+func (e *episode) settles(p *wire.Pump) {
 	p.Acks = e.some(2, e.receipts)
 	for _, receipt := range e.some(2, e.receipts) {
-		f := queue.Failed{
-			Receipt: receipt, How: []queue.How{queue.Fail, queue.Fail, queue.Bury, queue.Defer, queue.Back}[e.rng.IntN(5)],
+		f := wire.Failed{
+			Receipt: receipt, How: []wire.How{wire.Fail, wire.Fail, wire.Bury, wire.Defer, wire.Back}[e.rng.IntN(5)],
 			Delay: e.moment(), Reason: fmt.Sprint("reason ", e.take),
 		}
-		if f.How == queue.Fail && e.rng.IntN(2) == 0 {
+		if f.How == wire.Fail && e.rng.IntN(2) == 0 {
 			f.Delay = -1
 		}
 		p.Failed = append(p.Failed, f)
 	}
 	for _, receipt := range e.some(1, e.receipts) {
-		p.Results = append(p.Results, queue.Result{Receipt: receipt, Value: fmt.Sprint("of ", e.take), Keep: time.Hour})
+		p.Results = append(p.Results, wire.Result{Receipt: receipt, Value: fmt.Sprint("of ", e.take), Keep: time.Hour})
 	}
 }
 
@@ -209,7 +210,7 @@ func (e *episode) drains(n int) {
 		if calls > 1000 {
 			e.t.Fatal("a drain goes on for ever")
 		}
-		gone, next, again, err := queue.ReadDrain(e.do(queue.DrainCmd(e.keys, n, skip)))
+		gone, next, again, err := wire.ReadDrain(e.do(wire.DrainCmd(e.keys, n, skip)))
 		must(e.t, err)
 		removed += gone
 		skip, more = next, again
@@ -218,12 +219,12 @@ func (e *episode) drains(n int) {
 }
 
 func (e *episode) bounds() {
-	l := queue.Limits{Concurrency: e.rng.IntN(4)}
+	l := wire.Limits{Concurrency: e.rng.IntN(4)}
 	if e.rng.IntN(2) == 0 {
 		l.Rate, l.Per, l.Burst = 1+e.rng.IntN(3), time.Second, 1+e.rng.IntN(3)
 	}
 	e.note("limit %+v", l)
-	cmd, err := queue.LimitCmd(e.keys, l)
+	cmd, err := wire.LimitCmd(e.keys, l)
 	must(e.t, err)
 	must(e.t, e.do(cmd).Err)
 	e.limit(l)
@@ -232,9 +233,9 @@ func (e *episode) bounds() {
 // look compares what is in the queue with the model.
 func (e *episode) look() {
 	oldest := int64(0)
-	want := queue.Stats{ReadyIn: map[queue.Lane]int{queue.Low: 0, queue.Normal: 0, queue.High: 0, queue.Urgent: 0}, Next: -time.Millisecond, Paused: e.paused}
+	want := wire.Stats{ReadyIn: map[queue.Lane]int{queue.Low: 0, queue.Normal: 0, queue.High: 0, queue.Urgent: 0}, Next: -time.Millisecond, Paused: e.paused}
 	for _, state := range []queue.State{queue.Ready, queue.Due, queue.Leased, queue.Buried} {
-		var listed []queue.Listed
+		var listed []wire.Listed
 		for _, m := range e.in(state) {
 			l := m.listed()
 			listed = append(listed, l)
@@ -245,9 +246,9 @@ func (e *episode) look() {
 				}
 			}
 		}
-		cmd, err := queue.MessagesCmd(e.keys, state, 0, queue.MaxSettle)
+		cmd, err := wire.MessagesCmd(e.keys, state, 0, queue.MaxSettle)
 		must(e.t, err)
-		got, _, err := queue.ReadMessages(e.do(cmd), state)
+		got, _, err := wire.ReadMessages(e.do(cmd), state)
 		must(e.t, err)
 		e.same(string(state), got, listed)
 	}
@@ -256,14 +257,14 @@ func (e *episode) look() {
 	if due, ok := e.first(queue.Due); ok {
 		want.Next = time.Duration(max(due-e.now(), 0)) * time.Millisecond
 	}
-	want.Limits = queue.Limits{Concurrency: e.limits.Concurrency}
+	want.Limits = wire.Limits{Concurrency: e.limits.Concurrency}
 	if e.limits.Rate > 0 {
 		want.Limits.Rate, want.Limits.Per, want.Limits.Burst = 1, time.Duration(e.interval())*time.Microsecond, e.limits.Burst
 	}
 	e.same("stats", e.stats(), want)
 
 	id := e.one(e.ids...)
-	found, err := queue.ReadFind(e.do(queue.FindCmd(e.keys, id)), id)
+	found, err := wire.ReadFind(e.do(wire.FindCmd(e.keys, id)), id)
 	must(e.t, err)
 	e.same("find "+id, found, e.find(id))
 
@@ -286,8 +287,8 @@ func (e *episode) look() {
 	}
 }
 
-func (e *entry) listed() queue.Listed {
-	l := queue.Listed{Message: e.stored(), State: e.state, Failures: e.fails, LastReason: e.reason}
+func (e *entry) listed() wire.Listed {
+	l := wire.Listed{Message: e.stored(), State: e.state, Failures: e.fails, LastReason: e.reason}
 	switch {
 	case e.state == queue.Waiting:
 	case e.state != queue.Ready:
@@ -298,11 +299,11 @@ func (e *entry) listed() queue.Listed {
 	return l
 }
 
-func (m *model) find(id string) queue.Listed {
+func (m *model) find(id string) wire.Listed {
 	if e := m.messages[id]; e != nil {
 		return e.listed()
 	}
-	l := queue.Listed{Message: queue.Message{ID: id}, State: queue.None, Result: []byte{}}
+	l := wire.Listed{Message: wire.Message{ID: id}, State: queue.None, Result: []byte{}}
 	if result, ok := m.results[id]; ok {
 		l.State, l.Result = queue.Done, []byte(result)
 	}
@@ -311,14 +312,14 @@ func (m *model) find(id string) queue.Listed {
 
 // end empties the queue, which leaves no key but those that are kept for a time.
 func (e *episode) end() {
-	must(e.t, e.do(queue.ResumeCmd(e.keys)).Err)
-	cmd, err := queue.LimitCmd(e.keys, queue.Limits{})
+	must(e.t, e.do(wire.ResumeCmd(e.keys)).Err)
+	cmd, err := wire.LimitCmd(e.keys, wire.Limits{})
 	must(e.t, err)
 	must(e.t, e.do(cmd).Err)
 	e.drains(queue.MaxSettle)
-	e.line.cancel(queue.CancelCmd, e.ids...)
-	e.line.cancel(queue.DeleteCmd, e.ids...)
-	e.line.pump(queue.Pump{N: 1})
+	e.line.cancel(wire.CancelCmd, e.ids...)
+	e.line.cancel(wire.DeleteCmd, e.ids...)
+	e.line.pump(wire.Pump{N: 1})
 	left := e.rdb.Keys(e.t.Context(), e.key(e.name, "")+"*").Val()
 	left = slices.DeleteFunc(left, func(key string) bool {
 		for _, kept := range []string{"take", "unique", "result"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -148,8 +149,8 @@ func TestAbandonedMessage(t *testing.T) {
 		}, queue.RunOptions{})
 		// This one takes it and is never heard of again.
 		for i := 0; ; i++ {
-			l.put(queue.Message{ID: fmt.Sprint(i), Payload: []byte(`"a"`)})
-			if cmd := queue.PumpCmd(l.keys, queue.Pump{Consumer: "dead", Take: queue.NewTake(), N: 1, Lease: time.Second}); len(taken(t, l, cmd)) == 1 {
+			l.put(wire.Message{ID: fmt.Sprint(i), Payload: []byte(`"a"`)})
+			if cmd := wire.PumpCmd(l.keys, wire.Pump{Consumer: "dead", Take: wire.NewTake(), N: 1, Lease: time.Second}); len(taken(t, l, cmd)) == 1 {
 				break
 			}
 			<-handled

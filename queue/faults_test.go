@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faults"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -59,7 +60,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 	for _, name := range c.names {
 		c.ledgers[name] = newLedger()
 	}
-	for _, s := range queue.Scripts() {
+	for _, s := range wire.Scripts() {
 		switch s.Name() {
 		case "queue.pump":
 			c.Take = append(c.Take, s)

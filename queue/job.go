@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // A Job is a message at work, whatever type its value is of.
@@ -38,7 +40,7 @@ type Job struct {
 // [Options.Keep]. Without that nothing is kept.
 func (j *Job) SetResult(result []byte) { j.result = result }
 
-func newJob(name string, now time.Time, t *Taken) *Job {
+func newJob(name string, now time.Time, t *wire.Taken) *Job {
 	j := &Job{
 		Queue: name, ID: t.ID, Attempt: t.Failures + 1, Attempts: t.Attempts, LastReason: t.LastReason,
 		Lane: t.Lane, Group: t.Group, Headers: t.Headers, Payload: t.Payload, receipt: t.Receipt,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // keep extends the leases of messages that handlers have for long, and ends the
@@ -24,7 +25,7 @@ func (c *consumer) keep(ctx context.Context) {
 		for _, receipts := range c.aging(every) {
 			sent := time.Now()
 			call, cancel := context.WithTimeout(redoubt.Patient(ctx), every)
-			held, err := ReadFlags(c.client.Do(call, ExtendCmd(c.keys, c.opts.Lease, receipts...)))
+			held, err := wire.ReadFlags(c.client.Do(call, wire.ExtendCmd(c.keys, c.opts.Lease, receipts...)))
 			cancel()
 			if err == nil {
 				c.extended(receipts, held, sent)

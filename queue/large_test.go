@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -16,7 +17,7 @@ func TestLargeMessages(t *testing.T) {
 		payload := make([]byte, 900<<10)
 		take := func(n int, lease time.Duration) (ids []string, ready int) {
 			l.take++
-			got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: fmt.Sprintf("take%012d", l.take), Consumer: "c", N: n, Lease: lease})))
+			got, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, wire.Pump{Take: fmt.Sprintf("take%012d", l.take), Consumer: "c", N: n, Lease: lease})))
 			must(t, err)
 			for _, m := range got.Taken {
 				ids = append(ids, m.ID)
@@ -24,9 +25,9 @@ func TestLargeMessages(t *testing.T) {
 			return ids, got.Ready
 		}
 		list := func(from int) (ids []string) {
-			cmd, err := queue.MessagesCmd(l.keys, queue.Ready, from, 100)
+			cmd, err := wire.MessagesCmd(l.keys, queue.Ready, from, 100)
 			must(t, err)
-			page, all, err := queue.ReadMessages(l.do(cmd), queue.Ready)
+			page, all, err := wire.ReadMessages(l.do(cmd), queue.Ready)
 			must(t, err)
 			if all != 6 {
 				t.Errorf("%d are ready, want 6", all)
@@ -37,9 +38,9 @@ func TestLargeMessages(t *testing.T) {
 			return ids
 		}
 		for i := range 5 {
-			l.put(queue.Message{ID: fmt.Sprint(i), Payload: payload})
+			l.put(wire.Message{ID: fmt.Sprint(i), Payload: payload})
 		}
-		l.put(queue.Message{ID: "huge", Payload: make([]byte, queue.MaxPayload)})
+		l.put(wire.Message{ID: "huge", Payload: make([]byte, queue.MaxPayload)})
 		for from, want := range map[int][]string{0: {"0", "1"}, 4: {"4"}, 5: {"huge"}} {
 			if got := list(from); !slices.Equal(got, want) {
 				t.Errorf("listed from %d: %v, want %v", from, got, want)
@@ -61,10 +62,10 @@ func TestLargeMessagesComeBack(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		payload := make([]byte, 900<<10)
 		for i := range 5 {
-			l.put(queue.Message{ID: fmt.Sprint(i), Payload: payload, Delay: time.Second})
+			l.put(wire.Message{ID: fmt.Sprint(i), Payload: payload, Delay: time.Second})
 		}
 		ready := func() int {
-			got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: "0123456789abcdef", Consumer: "d", Lease: time.Second})))
+			got, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, wire.Pump{Take: "0123456789abcdef", Consumer: "d", Lease: time.Second})))
 			must(t, err)
 			return got.Ready
 		}
@@ -75,7 +76,7 @@ func TestLargeMessagesComeBack(t *testing.T) {
 			}
 		}
 		for i := range 3 {
-			_, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: fmt.Sprintf("take%012d", i), Consumer: "c", N: 10, Lease: time.Second})))
+			_, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, wire.Pump{Take: fmt.Sprintf("take%012d", i), Consumer: "c", N: 10, Lease: time.Second})))
 			must(t, err)
 		}
 		l.clock.Advance(2 * time.Second)

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // Cancel removes messages from the queue called name and says what each was. One
@@ -17,31 +18,31 @@ import (
 // among more than 4,000 that are running or wait in one group. After an error those are removed
 // that it says something of, and others may be.
 func (q *Queue[T]) Cancel(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
-	return Cancel(ctx, q.client, keys, ids...)
+	return wire.Cancel(ctx, q.client, keys, ids...)
 }
 
 // Delete removes dead messages and says what each was. One round trip for each
 // 1000, and more where they are large.
 func (q *Queue[T]) Delete(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
-	return Delete(ctx, q.client, keys, ids...)
+	return wire.Delete(ctx, q.client, keys, ids...)
 }
 
 // Requeue gives dead messages all their attempts again and says which were dead.
 // One round trip for each 1000, and more where they are large.
 func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) ([]bool, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
-	return Requeue(ctx, q.client, keys, ids...)
+	return wire.Requeue(ctx, q.client, keys, ids...)
 }
 
 // RequeueAll requeues every dead message and returns how many there were, two round
@@ -88,13 +89,13 @@ func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ids []strin
 // Drain removes all messages that are ready, due or waiting, and returns how many
 // there were, one round trip for each 1000. Those at work and the dead are left.
 func (q *Queue[T]) Drain(ctx context.Context, name string) (n int, err error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return 0, err
 	}
 	for skip, more := 0, true; more; {
 		var removed int
-		if removed, skip, more, err = ReadDrain(q.client.Do(ctx, DrainCmd(keys, MaxSettle, skip))); err != nil {
+		if removed, skip, more, err = wire.ReadDrain(q.client.Do(ctx, wire.DrainCmd(keys, MaxSettle, skip))); err != nil {
 			return n, err
 		}
 		n += removed
@@ -105,22 +106,22 @@ func (q *Queue[T]) Drain(ctx context.Context, name string) (n int, err error) {
 // Pause lets nothing more be taken from a queue, by any consumer, until
 // [Queue.Resume]. What is at work goes on, and messages can be put.
 func (q *Queue[T]) Pause(ctx context.Context, name string) error {
-	return q.simple(ctx, name, func(k Keys) (redoubt.Cmd, error) { return PauseCmd(k), nil })
+	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.PauseCmd(k), nil })
 }
 
 // Resume ends a pause.
 func (q *Queue[T]) Resume(ctx context.Context, name string) error {
-	return q.simple(ctx, name, func(k Keys) (redoubt.Cmd, error) { return ResumeCmd(k), nil })
+	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.ResumeCmd(k), nil })
 }
 
 // Limit sets limits that hold for all consumers of a queue together, until they are
 // set again. They stay when the queue is empty; the zero value takes them away.
 func (q *Queue[T]) Limit(ctx context.Context, name string, l Limits) error {
-	return q.simple(ctx, name, func(k Keys) (redoubt.Cmd, error) { return LimitCmd(k, l) })
+	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.LimitCmd(k, wire.Limits(l)) })
 }
 
-func (q *Queue[T]) simple(ctx context.Context, name string, cmd func(Keys) (redoubt.Cmd, error)) error {
-	keys, err := KeysOf(q.client, name)
+func (q *Queue[T]) simple(ctx context.Context, name string, cmd func(wire.Keys) (redoubt.Cmd, error)) error {
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return err
 	}
@@ -133,30 +134,32 @@ func (q *Queue[T]) simple(ctx context.Context, name string, cmd func(Keys) (redo
 
 // Stats counts what is in a queue.
 func (q *Queue[T]) Stats(ctx context.Context, name string) (Stats, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return Stats{}, err
 	}
-	return ReadStats(q.client.Do(ctx, StatsCmd(keys)))
+	s, err := wire.ReadStats(q.client.Do(ctx, wire.StatsCmd(keys)))
+	return stats(s), err
 }
 
 // Find looks at one message. Its State is [None] when it is not there, and [Done]
 // while its result is kept. It goes over all leases when the message is at work, in steps where
 // there are more than 4,000.
 func (q *Queue[T]) Find(ctx context.Context, name, id string) (Listed, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err == nil {
-		err = CheckID(id)
+		err = wire.CheckID(id)
 	}
 	if err != nil {
 		return Listed{}, err
 	}
-	return Find(ctx, q.client, keys, id)
+	l, err := wire.Find(ctx, q.client, keys, id)
+	return listed(l), err
 }
 
 // Value decodes what a message says that was looked at.
 func (q *Queue[T]) Value(l Listed) (v T, err error) {
-	if err = errEnvelope; !l.Unreadable {
+	if err = wire.ErrEnvelope; !l.Unreadable {
 		err = q.opts.Codec.Decode(l.Payload, &v)
 	}
 	if err != nil {
@@ -178,7 +181,7 @@ func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.
 				return
 			}
 			for _, l := range list {
-				if !yield(l, nil) {
+				if !yield(listed(l), nil) {
 					return
 				}
 			}
@@ -189,16 +192,16 @@ func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.
 	}
 }
 
-func (q *Queue[T]) page(ctx context.Context, name string, state State, from, count int) ([]Listed, int, error) {
-	keys, err := KeysOf(q.client, name)
+func (q *Queue[T]) page(ctx context.Context, name string, state State, from, count int) ([]wire.Listed, int, error) {
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd, err := MessagesCmd(keys, state, from, count)
+	cmd, err := wire.MessagesCmd(keys, state, from, count)
 	if err != nil {
 		return nil, 0, err
 	}
-	return ReadMessages(q.client.Do(ctx, cmd), state)
+	return wire.ReadMessages(q.client.Do(ctx, cmd), state)
 }
 
 // Names goes over the queues that have messages and whose names match: a pattern as
@@ -211,8 +214,12 @@ func (q *Queue[T]) page(ctx context.Context, name string, state State, from, cou
 // twice: see [redoubt.Client.Names].
 func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		if client == nil {
+			yield("", errors.New("queue: client is nil"))
+			return
+		}
 		for cursor := ""; cursor != "0"; {
-			names, next, err := Page(ctx, client, match, cursor)
+			names, next, err := wire.Page(ctx, client, match, cursor)
 			if err != nil {
 				yield("", err)
 				return
@@ -225,13 +232,4 @@ func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[
 			cursor = next
 		}
 	}
-}
-
-// Page is one step of [Names]: it begins with the cursor "0" and goes on with next,
-// until that is "0" again.
-func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (names []string, next string, err error) {
-	if client == nil {
-		return nil, "", errors.New("queue: client is nil")
-	}
-	return client.Names(ctx, queuePart, "hash", match, cursor)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -17,18 +18,18 @@ func TestDrain(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		q := l.queue(t, queue.Options{})
 		l.ids("running", "dead")
-		l.put(queue.Message{ID: "head", Group: "running"})
+		l.put(wire.Message{ID: "head", Group: "running"})
 		r := l.takes(3, "running", "dead", "head")
-		l.fails(queue.Bury, 0, r["dead"])
-		var messages []queue.Message
+		l.fails(wire.Bury, 0, r["dead"])
+		var messages []wire.Message
 		for i := range 3000 {
 			messages = append(messages,
-				queue.Message{ID: fmt.Sprint("ready", i)},
-				queue.Message{ID: fmt.Sprint("due", i), Delay: time.Hour},
-				queue.Message{ID: fmt.Sprint("group", i), Group: fmt.Sprint(i % 1500)})
+				wire.Message{ID: fmt.Sprint("ready", i)},
+				wire.Message{ID: fmt.Sprint("due", i), Delay: time.Hour},
+				wire.Message{ID: fmt.Sprint("group", i), Group: fmt.Sprint(i % 1500)})
 		}
 		for i := range 10 {
-			messages = append(messages, queue.Message{ID: fmt.Sprint("behind", i), Group: "running"})
+			messages = append(messages, wire.Message{ID: fmt.Sprint("behind", i), Group: "running"})
 		}
 		l.put(messages...)
 		l.wants(counts{ready: 4500, due: 3000, waiting: 1510, running: 2, dead: 1})
@@ -115,14 +116,14 @@ func TestLookAtUnreadable(t *testing.T) {
 				t.Errorf("%s: %q", state, got)
 			}
 		}
-		l.put(queue.Message{ID: "a", Delay: time.Second}, queue.Message{ID: "bad", Delay: time.Second}, queue.Message{ID: "z", Delay: time.Second})
+		l.put(wire.Message{ID: "a", Delay: time.Second}, wire.Message{ID: "bad", Delay: time.Second}, wire.Message{ID: "z", Delay: time.Second})
 		spoil()
 		looks(queue.Due)
 		l.clock.Advance(time.Second)
-		l.pump(queue.Pump{})
+		l.pump(wire.Pump{})
 		l.wants(counts{ready: 3})
 		must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", "\x01").Err())
-		p := l.pump(queue.Pump{N: 9})
+		p := l.pump(wire.Pump{N: 9})
 		if len(p.Taken) != 2 || len(p.Unreadable) != 1 || string(p.Unreadable[0].Payload) != "\x01" {
 			t.Fatalf("%+v", p)
 		}
@@ -130,15 +131,15 @@ func TestLookAtUnreadable(t *testing.T) {
 		looks(queue.Leased)
 		failed := p.Burials()
 		for _, m := range p.Taken {
-			failed = append(failed, queue.Failed{Receipt: m.Receipt, How: queue.Bury})
+			failed = append(failed, wire.Failed{Receipt: m.Receipt, How: wire.Bury})
 		}
-		l.pump(queue.Pump{Failed: failed})
+		l.pump(wire.Pump{Failed: failed})
 		looks(queue.Buried)
 		if n, err := q.RequeueAll(t.Context(), "q"); n != 3 || err != nil {
 			t.Errorf("requeued %d, %v", n, err)
 		}
-		p = l.pump(queue.Pump{N: 9})
-		l.pump(queue.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Failed: p.Burials()})
+		p = l.pump(wire.Pump{N: 9})
+		l.pump(wire.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Failed: p.Burials()})
 		if n, err := q.DeleteAll(t.Context(), "q"); n != 1 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}

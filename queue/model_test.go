@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -19,13 +20,13 @@ type model struct {
 	results  map[string]string
 	takes    map[string]lastTake // by consumer
 	paused   bool
-	limits   queue.Limits
+	limits   wire.Limits
 	tat      int64 // the theoretical arrival time of the rate
 }
 
 // An entry is a message in a model.
 type entry struct {
-	queue.Message
+	wire.Message
 	state queue.State
 	// score is the place in line of one that is ready, and of others when they are due,
 	// when their lease ends, and when they died, in ms.
@@ -131,10 +132,10 @@ func (m *model) promote() {
 	}
 }
 
-func (m *model) put(messages []queue.Message) (placed []queue.Placed) {
+func (m *model) put(messages []wire.Message) (placed []wire.Placed) {
 	last := map[queue.Lane]int64{} // who is put stands behind all of its lane
 	for _, msg := range messages {
-		status, claimed := queue.Placed{ID: msg.ID, Status: queue.Added}, false
+		status, claimed := wire.Placed{ID: msg.ID, Status: queue.Added}, false
 		if msg.Unique != "" {
 			owner, taken := m.unique[msg.Unique]
 			switch {
@@ -143,7 +144,7 @@ func (m *model) put(messages []queue.Message) (placed []queue.Placed) {
 			case owner == msg.ID:
 				status.Status = queue.Exists
 			default:
-				status = queue.Placed{ID: owner, Status: queue.Duplicate}
+				status = wire.Placed{ID: owner, Status: queue.Duplicate}
 			}
 		}
 		if old := m.messages[msg.ID]; status.Status == queue.Added && old != nil && old.state != queue.Buried {
@@ -207,11 +208,11 @@ func (m *model) fail(e *entry, reason string, again int64) {
 func backoff(n int) time.Duration { return min(time.Second<<min(n-1, 20), 10*time.Minute) }
 
 // settle settles what p says, and returns the positions of receipts that are not held.
-func (m *model) settle(p queue.Pump) (refused []int) {
+func (m *model) settle(p wire.Pump) (refused []int) {
 	i := -1
 	settle := func(receipt string, f func(e *entry)) {
 		i++
-		e := m.messages[queue.IDOf(receipt)]
+		e := m.messages[wire.IDOf(receipt)]
 		if e == nil || e.receipt != receipt {
 			refused = append(refused, i)
 			return
@@ -235,13 +236,13 @@ func (m *model) settle(p queue.Pump) (refused []int) {
 				delay = backoff(e.fails + 1)
 			}
 			switch f.How {
-			case queue.Back:
+			case wire.Back:
 				e.ready(0)
-			case queue.Defer:
+			case wire.Defer:
 				e.becomes(queue.Due, m.after(delay))
-			case queue.Bury:
+			case wire.Bury:
 				m.fail(e, f.Reason, -1)
-			case queue.Fail:
+			case wire.Fail:
 				m.fail(e, f.Reason, m.after(delay))
 			}
 		})
@@ -249,8 +250,8 @@ func (m *model) settle(p queue.Pump) (refused []int) {
 	return refused
 }
 
-func (m *model) pump(p queue.Pump) (got queue.Pumped) {
-	got.Now, got.Taken = time.UnixMilli(m.now()), []queue.Taken{}
+func (m *model) pump(p wire.Pump) (got wire.Pumped) {
+	got.Now, got.Taken = time.UnixMilli(m.now()), []wire.Taken{}
 	got.Refused = m.settle(p)
 	for _, e := range m.in(queue.Leased) {
 		if e.score <= m.now() {
@@ -313,8 +314,8 @@ func (m *model) pump(p queue.Pump) (got queue.Pumped) {
 	return got
 }
 
-func (e *entry) taken(since int64) queue.Taken {
-	t := queue.Taken{Message: e.stored(), Receipt: e.receipt, Failures: e.fails, LastReason: e.reason}
+func (e *entry) taken(since int64) wire.Taken {
+	t := wire.Taken{Message: e.stored(), Receipt: e.receipt, Failures: e.fails, LastReason: e.reason}
 	if ms := (since + epoch) / 1000; ms > epoch/1000 {
 		t.Since = time.UnixMilli(ms)
 	}
@@ -322,8 +323,8 @@ func (e *entry) taken(since int64) queue.Taken {
 }
 
 // stored is what is kept of a message.
-func (e *entry) stored() queue.Message {
-	return queue.Message{ID: e.ID, Payload: e.Payload, Attempts: e.Attempts, Lane: e.Lane, Group: e.Group}
+func (e *entry) stored() wire.Message {
+	return wire.Message{ID: e.ID, Payload: e.Payload, Attempts: e.Attempts, Lane: e.Lane, Group: e.Group}
 }
 
 // interval is the time from one token of the rate to the next, in µs.
@@ -343,7 +344,7 @@ func (m *model) tokens() int {
 	return m.limits.Burst - int((ahead+each-1)/each)
 }
 
-func (m *model) limit(l queue.Limits) {
+func (m *model) limit(l wire.Limits) {
 	before := m.interval()
 	burst := m.limits.Burst
 	if m.limits = l; m.interval() != before || l.Burst != burst {
@@ -353,7 +354,7 @@ func (m *model) limit(l queue.Limits) {
 
 func (m *model) extend(lease time.Duration, receipts []string) (held []bool) {
 	for _, receipt := range receipts {
-		e := m.messages[queue.IDOf(receipt)]
+		e := m.messages[wire.IDOf(receipt)]
 		ok := e != nil && e.receipt == receipt
 		if held = append(held, ok); ok {
 			e.score = max(e.score, m.now()+lease.Milliseconds())

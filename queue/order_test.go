@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -14,30 +15,30 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const many = 300 // more than one call brings into the line
 		want := make([]string, 0, many+3)
-		messages := make([]queue.Message, many)
+		messages := make([]wire.Message, many)
 		for i := range messages {
-			messages[i] = queue.Message{ID: fmt.Sprintf("due%03d", i), Group: "g", Delay: time.Second}
+			messages[i] = wire.Message{ID: fmt.Sprintf("due%03d", i), Group: "g", Delay: time.Second}
 			want = append(want, messages[i].ID)
 		}
-		l.put(queue.Message{ID: "dead", Group: "g"})
-		l.fails(queue.Bury, 0, l.takes(1, "dead")["dead"])
+		l.put(wire.Message{ID: "dead", Group: "g"})
+		l.fails(wire.Bury, 0, l.takes(1, "dead")["dead"])
 		l.put(messages...)
 		l.clock.Advance(time.Hour)
-		l.put(queue.Message{ID: "put", Group: "g"})
+		l.put(wire.Message{ID: "put", Group: "g"})
 		l.clock.Advance(time.Millisecond)
-		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "dead")))
+		requeued, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, "dead")))
 		must(t, err)
 		if !requeued[0] {
 			t.Fatal("not requeued")
 		}
 		l.clock.Advance(time.Millisecond)
-		l.put(queue.Message{ID: "last", Group: "g"})
+		l.put(wire.Message{ID: "last", Group: "g"})
 		if l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
 			t.Error("nobody would be woken")
 		}
 		var acks []string
 		for _, id := range append(want, "put", "dead", "last") {
-			p := l.pump(queue.Pump{N: 9, Acks: acks})
+			p := l.pump(wire.Pump{N: 9, Acks: acks})
 			if len(p.Taken) != 1 || p.Taken[0].ID != id {
 				t.Fatalf("%+v, want %s", p.Taken, id)
 			}
@@ -53,7 +54,7 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 func TestIDsAreInOrder(t *testing.T) {
 	ids := make([]string, 1<<13) // more than two letters' worth
 	for i := range ids {
-		ids[i] = queue.NewID()
+		ids[i] = wire.NewID()
 	}
 	if !slices.IsSorted(ids) || len(ids[0]) != 16 {
 		t.Errorf("not in order: %q …", ids[:70])
@@ -65,9 +66,9 @@ func TestRequeuedKeepTheirOrder(t *testing.T) {
 		l.ids("c", "a", "b")
 		for id, receipt := range l.takes(3, "c", "a", "b") {
 			_ = id
-			l.fails(queue.Bury, 0, receipt)
+			l.fails(wire.Bury, 0, receipt)
 		}
-		must(t, l.do(queue.RequeueCmd(l.keys, "b", "c", "a")).Err)
+		must(t, l.do(wire.RequeueCmd(l.keys, "b", "c", "a")).Err)
 		l.takes(9, "b", "c", "a")
 	})
 }
@@ -75,7 +76,7 @@ func TestRequeuedKeepTheirOrder(t *testing.T) {
 // A message that may fail for ever and kills its consumers lets others go first.
 func TestPoisonWithoutEnd(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		l.put(queue.Message{ID: "poison", Attempts: queue.Unlimited}, queue.Message{ID: "good"})
+		l.put(wire.Message{ID: "poison", Attempts: queue.Unlimited}, wire.Message{ID: "good"})
 		for range 2 {
 			l.takes(1, "poison")
 			l.clock.Advance(time.Minute)
@@ -86,7 +87,7 @@ func TestPoisonWithoutEnd(t *testing.T) {
 			if n <= 10 {
 				want = time.Second << (n - 1)
 			}
-			if p := l.pump(queue.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
+			if p := l.pump(wire.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
 				t.Fatalf("failure %d: %+v, want next after %v", n, p, want)
 			}
 			l.clock.Advance(want)

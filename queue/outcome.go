@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // A handler says by what it returns how a message goes on:
@@ -63,7 +65,7 @@ const maxReason = 1000
 
 // safeOutcome is outcome, whatever the methods of err and backoff do, which are the
 // user's: a nil in an error of a pointer type panics. It returns the error that counts.
-func safeOutcome(job *Job, err error, back bool, backoff Backoff) (f Failed, kind EventKind, counts error) {
+func safeOutcome(job *Job, err error, back bool, backoff Backoff) (f wire.Failed, kind EventKind, counts error) {
 	counts = err
 	panicked := caught(func() error {
 		f, kind = outcome(job, err, back, backoff)
@@ -78,29 +80,29 @@ func safeOutcome(job *Job, err error, back bool, backoff Backoff) (f Failed, kin
 
 // outcome is what is to become of job, whose handler returned err. back: it is not
 // the message's fault.
-func outcome(job *Job, err error, back bool, backoff Backoff) (f Failed, kind EventKind) {
+func outcome(job *Job, err error, back bool, backoff Backoff) (f wire.Failed, kind EventKind) {
 	f.Receipt = job.receipt
 	var after *AfterError
 	var dead *DeadError
 	var snooze *SnoozeError
 	switch {
 	case back:
-		f.How = Back
+		f.How = wire.Back
 		return f, HandedBack
 	case errors.As(err, &snooze):
-		f.How, f.Delay = Defer, snooze.Delay
+		f.How, f.Delay = wire.Defer, snooze.Delay
 		return f, Snoozed
 	case errors.As(err, &dead):
-		f.How = Bury
+		f.How = wire.Bury
 	case errors.As(err, &after):
-		f.How, f.Delay = Fail, after.Delay
+		f.How, f.Delay = wire.Fail, after.Delay
 	default:
-		f.How, f.Delay = Fail, min(max(backoff(job.Attempt), 0), MaxTime)
+		f.How, f.Delay = wire.Fail, min(max(backoff(job.Attempt), 0), MaxTime)
 	}
 	f.Delay = min(f.Delay, MaxTime)
 	f.Reason = err.Error()
 	f.Reason = f.Reason[:min(len(f.Reason), maxReason)]
-	if f.How == Bury || job.Attempts != Unlimited && job.Attempt >= job.Attempts {
+	if f.How == wire.Bury || job.Attempts != Unlimited && job.Attempt >= job.Attempts {
 		f.Delay = 0
 		return f, Died
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 var (
@@ -25,10 +26,6 @@ var (
 	// its maxmemory-policy is not noeviction. Messages, leases and whole queues can
 	// then be gone without a trace.
 	ErrEviction = errors.New("queue: the server may evict messages")
-
-	// ErrTooLarge is matched when several messages that are to be put together have more
-	// than [MaxBatchBytes]: put fewer at a time.
-	ErrTooLarge = fmt.Errorf("queue: several messages in one call have at most %d bytes together", MaxBatchBytes)
 )
 
 const (
@@ -82,16 +79,14 @@ func (o *Options) setDefaults() error {
 	if o.Events == nil {
 		o.Events = func(context.Context, Event) {}
 	}
-	errs := []error{CheckLease(o.Lease), checkTime("keep", o.Keep, 0)}
+	errs := []error{checkLease(o.Lease), wire.CheckTime("keep", o.Keep, 0)}
 	if o.Attempts != Unlimited && (o.Attempts < 1 || o.Attempts > MaxAttempts) {
 		errs = append(errs, fmt.Errorf("queue: attempts is %d; want 1 to %d, or Unlimited", o.Attempts, MaxAttempts))
 	}
 	return errors.Join(errs...)
 }
 
-// CheckLease returns an error for a lease that is not between [MinLease] and
-// [MaxLease].
-func CheckLease(lease time.Duration) error {
+func checkLease(lease time.Duration) error {
 	if lease < MinLease || lease > MaxLease {
 		return fmt.Errorf("queue: lease is %v; want %v to %v", lease, MinLease, MaxLease)
 	}
@@ -129,7 +124,7 @@ type Request[T any] struct {
 	// ID names the message, the number of the order for instance: at most [MaxID]
 	// bytes. A put that is repeated with the same ID does nothing while the message
 	// is in the queue, unless it is dead: then the new one takes its place. Defaults
-	// to [NewID].
+	// to one that no other message has.
 	ID string
 	// Delay is the time until the message is due. At is when it is, by the server's
 	// clock. Not both; without one it is due now.
@@ -178,7 +173,7 @@ func (q *Queue[T]) PutRequest(ctx context.Context, name string, r Request[T]) (P
 // one, in one step and says what became of each: all are in the queue then, or none. More gives
 // an error that matches [ErrTooLarge].
 func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[T]) ([]Placed, error) {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +181,14 @@ func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := PutCmd(keys, messages)
+	cmd, err := wire.PutCmd(keys, messages)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := ReadPut(q.client.Do(ctx, cmd), messages)
-	for i := range placed {
+	put, err := wire.ReadPut(q.client.Do(ctx, cmd), messages)
+	placed := make([]Placed, len(put))
+	for i := range put {
+		placed[i] = Placed(put[i])
 		if requests[i].ID == "" && placed[i].Status == Exists {
 			placed[i].Status = Added // the command was sent again after a lost reply
 		}
@@ -199,25 +196,25 @@ func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[
 	return placed, err
 }
 
-func (q *Queue[T]) messages(ctx context.Context, requests []Request[T]) ([]Message, error) {
+func (q *Queue[T]) messages(ctx context.Context, requests []Request[T]) ([]wire.Message, error) {
 	var shared map[string]string
 	if q.opts.Headers != nil {
 		shared = q.opts.Headers(ctx)
 	}
-	messages := make([]Message, len(requests))
+	messages := make([]wire.Message, len(requests))
 	for i := range requests {
 		r := &requests[i]
 		payload, err := q.opts.Codec.Encode(r.Value)
 		if err != nil {
 			return nil, fmt.Errorf("queue: encode message %d: %w", i, err)
 		}
-		messages[i] = Message{
+		messages[i] = wire.Message{
 			ID: r.ID, Payload: payload, Delay: r.Delay, At: r.At, Attempts: r.Attempts,
 			Unique: r.Unique, UniqueFor: r.UniqueFor, Lane: r.Lane, Group: r.Group, Headers: r.Headers,
 		}
 		m := &messages[i]
 		if m.ID == "" {
-			m.ID = NewID()
+			m.ID = wire.NewID()
 		}
 		if m.Attempts == 0 {
 			m.Attempts = q.opts.Attempts

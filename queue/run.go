@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 const (
@@ -107,11 +108,11 @@ func (q *Queue[T]) RunBatch(ctx context.Context, name string, h BatchHandler[T],
 // keeps the queue called name may evict keys. [Queue.Run] reports it by
 // [Options.Events] when it starts.
 func CheckEviction(ctx context.Context, client *redoubt.Client, name string) error {
-	keys, err := KeysOf(client, name)
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return err
 	}
-	info, err := client.Do(ctx, redoubt.Cmd{Name: "INFO", Args: []string{"memory"}, At: keys[keyQueue], Flags: redoubt.ReadOnly}).Text()
+	info, err := client.Do(ctx, redoubt.Cmd{Name: "INFO", Args: []string{"memory"}, At: keys.Wake(), Flags: redoubt.ReadOnly}).Text()
 	if err != nil {
 		if _, refused := errors.AsType[redoubt.ServerError](err); refused {
 			return nil // it doesn't tell

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // A Schedule says when something happens next: the first time after t, and not t
@@ -48,7 +49,7 @@ const scheduleLook = time.Minute
 // arguments, a schedule whose next time is not after the one it was asked about
 // among them, or matches redoubt.ErrClosed. When ctx ends it returns nil.
 func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T]) error {
-	keys, err := KeysOf(q.client, name)
+	keys, err := wire.KeysOf(q.client, name)
 	errs := []error{err}
 	seen := map[string]bool{}
 	for i, e := range entries {
@@ -96,13 +97,12 @@ var errStands = errors.New("queue: a schedule does not go on")
 
 // putNext puts the next message of each entry, unless it is there, and returns the
 // time until the first of them.
-func (q *Queue[T]) putNext(ctx context.Context, name string, keys Keys, entries []Entry[T]) (time.Duration, error) {
-	var us [1]int64
-	err := q.client.Do(ctx, redoubt.Cmd{Script: timeScript, Keys: keys[keyQueue : keyQueue+1], Flags: redoubt.ReadOnly}).Ints(us[:])
+func (q *Queue[T]) putNext(ctx context.Context, name string, keys wire.Keys, entries []Entry[T]) (time.Duration, error) {
+	now, err := wire.ReadTime(q.client.Do(ctx, wire.TimeCmd(keys)))
 	if err != nil {
 		return 0, err
 	}
-	now, first := time.UnixMicro(us[0]), scheduleLook
+	first := scheduleLook
 	var requests []Request[T]
 	for _, e := range entries {
 		next := e.Schedule.Next(now)
@@ -140,7 +140,7 @@ func (q *Queue[T]) putAll(ctx context.Context, name string, requests []Request[T
 
 // Every returns the schedule of all multiples of d since 1970, from a second up.
 func Every(d time.Duration) (Schedule, error) {
-	if err := checkTime("interval", d, time.Second); err != nil {
+	if err := wire.CheckTime("interval", d, time.Second); err != nil {
 		return nil, err
 	}
 	return every(d), nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -19,13 +20,13 @@ const many = 4100
 // are the first running and the others waiting.
 func (l *line) inMany() {
 	l.t.Helper()
-	messages := make([]queue.Message, 0, 2*many)
+	messages := make([]wire.Message, 0, 2*many)
 	for i := range many {
-		messages = append(messages, queue.Message{ID: fmt.Sprint("m", i)}, queue.Message{ID: fmt.Sprint("g", i), Group: "group"})
+		messages = append(messages, wire.Message{ID: fmt.Sprint("m", i)}, wire.Message{ID: fmt.Sprint("g", i), Group: "group"})
 	}
 	l.put(messages...)
 	for taken := 0; taken <= many; {
-		got := l.pump(queue.Pump{N: queue.MaxSettle})
+		got := l.pump(wire.Pump{N: queue.MaxSettle})
 		if len(got.Taken) == 0 {
 			l.t.Fatalf("%d were taken, want %d", taken, many+1)
 		}
@@ -42,29 +43,29 @@ func TestOneOfVeryMany(t *testing.T) {
 		ctx := t.Context()
 		l.inMany()
 		for id, want := range map[string]queue.State{"m7": queue.Leased, "g0": queue.Leased, "g7": queue.Waiting, "none": queue.None} {
-			got, err := queue.Find(ctx, l.client, l.keys, id)
+			got, err := wire.Find(ctx, l.client, l.keys, id)
 			must(t, err)
 			if got.State != want || got.ID != id {
 				t.Errorf("%s is %s %s, want %s", id, got.State, got.ID, want)
 			}
 		}
-		if _, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, "m7")), "m7"); !errors.Is(err, queue.ErrManyRunning) {
+		if _, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, "m7")), "m7"); !errors.Is(err, wire.ErrManyRunning) {
 			t.Errorf("one script finds it: %v", err)
 		}
 		for _, id := range []string{"m7", "g7"} {
-			if was, err := queue.ReadCancel(l.do(queue.CancelCmd(l.keys, id))); err == nil {
+			if was, err := wire.ReadCancel(l.do(wire.CancelCmd(l.keys, id))); err == nil {
 				t.Errorf("one script cancels %s, which was %v", id, was)
 			}
 		}
 		l.wants(counts{running: many + 1, waiting: many - 1})
-		was, err := queue.Cancel(ctx, l.client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
+		was, err := wire.Cancel(ctx, l.client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
 		must(t, err)
 		if want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasAbsent, queue.WasRunning, queue.WasPending, queue.WasAbsent}; !slices.Equal(was, want) {
 			t.Errorf("they were %v, want %v", was, want)
 		}
 		l.wants(counts{running: many - 1, waiting: many - 3})
 		// The first of the group gives its turn to the next.
-		was, err = queue.Cancel(ctx, l.client, l.keys, "g0")
+		was, err = wire.Cancel(ctx, l.client, l.keys, "g0")
 		must(t, err)
 		if !slices.Equal(was, []queue.Was{queue.WasRunning}) {
 			t.Errorf("g0 was %v", was)
@@ -96,21 +97,21 @@ func TestCancelOfOneThatMoves(t *testing.T) {
 		conn := &mover{Conn: l.clock}
 		l2 := l.world.clientOn(conn)
 		conn.move = func() {
-			found, err := queue.Find(t.Context(), l.client, l.keys, "m7")
+			found, err := wire.Find(t.Context(), l.client, l.keys, "m7")
 			if err != nil || found.State != queue.Leased || moves > 1 {
 				return
 			}
 			moves++
 			receipt := ""
 			for _, r := range l.rdb.ZRange(t.Context(), l.key(l.name, "leases"), 0, -1).Val() {
-				if queue.IDOf(r) == "m7" {
+				if wire.IDOf(r) == "m7" {
 					receipt = r
 				}
 			}
-			l.fails(queue.Back, 0, receipt)
+			l.fails(wire.Back, 0, receipt)
 			l.takes(1, "m7")
 		}
-		was, err := queue.Cancel(t.Context(), l2, l.keys, "m7")
+		was, err := wire.Cancel(t.Context(), l2, l.keys, "m7")
 		must(t, err)
 		if !slices.Equal(was, []queue.Was{queue.WasRunning}) || moves != 2 {
 			t.Errorf("it was %v, and moved %d times", was, moves)
@@ -125,44 +126,44 @@ func TestManyLargeMessages(t *testing.T) {
 		ctx := t.Context()
 		payload, ids := make([]byte, 900<<10), []string{"0", "1", "2", "3", "4"}
 		for _, id := range ids {
-			l.put(queue.Message{ID: id, Payload: payload, Group: id, Attempts: 1})
+			l.put(wire.Message{ID: id, Payload: payload, Group: id, Attempts: 1})
 		}
-		settle := func(p queue.Pump) (queue.Pumped, error) {
+		settle := func(p wire.Pump) (wire.Pumped, error) {
 			l.take++
 			p.Take, p.Consumer, p.Lease = fmt.Sprintf("take%012d", l.take), "c", time.Minute
-			return queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)))
+			return wire.ReadPump(l.do(wire.PumpCmd(l.keys, p)))
 		}
 		var receipts []string
 		for len(receipts) < len(ids) {
-			got, err := settle(queue.Pump{N: 10})
+			got, err := settle(wire.Pump{N: 10})
 			must(t, err)
 			for _, m := range got.Taken {
 				receipts = append(receipts, m.Receipt)
 			}
 		}
-		if _, err := settle(queue.Pump{Acks: receipts, Bounded: true}); err == nil {
+		if _, err := settle(wire.Pump{Acks: receipts, Bounded: true}); err == nil {
 			t.Error("so many are settled at once")
 		}
 		l.wants(counts{running: 5})
 		for _, r := range receipts {
-			_, err := settle(queue.Pump{Failed: []queue.Failed{{Receipt: r, How: queue.Bury}}, Bounded: true})
+			_, err := settle(wire.Pump{Failed: []wire.Failed{{Receipt: r, How: wire.Bury}}, Bounded: true})
 			must(t, err)
 		}
 		l.wants(counts{dead: 5})
-		if _, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, ids...))); err == nil {
+		if _, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, ids...))); err == nil {
 			t.Error("so many are requeued at once")
 		}
 		l.wants(counts{dead: 5})
-		dead, err := queue.Requeue(ctx, l.client, l.keys, append(ids, "none")...)
+		dead, err := wire.Requeue(ctx, l.client, l.keys, append(ids, "none")...)
 		must(t, err)
 		if !slices.Equal(dead, []bool{true, true, true, true, true, false}) {
 			t.Errorf("they were dead: %v", dead)
 		}
 		l.wants(counts{ready: 5})
-		if was, err := queue.ReadCancel(l.do(queue.CancelCmd(l.keys, ids...))); err == nil {
+		if was, err := wire.ReadCancel(l.do(wire.CancelCmd(l.keys, ids...))); err == nil {
 			t.Errorf("so many are cancelled at once: %v", was)
 		}
-		was, err := queue.Cancel(ctx, l.client, l.keys, ids...)
+		was, err := wire.Cancel(ctx, l.client, l.keys, ids...)
 		must(t, err)
 		if !slices.Equal(was, slices.Repeat([]queue.Was{queue.WasPending}, 5)) {
 			t.Errorf("they were %v", was)
@@ -175,10 +176,10 @@ func TestManyLargeMessages(t *testing.T) {
 func TestTurnOfALargeMessage(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		large := make([]byte, 100<<10)
-		l.put(queue.Message{ID: "1", Group: "g"}, queue.Message{ID: "2", Group: "g", Payload: large}, queue.Message{ID: "3", Group: "g", Payload: large})
+		l.put(wire.Message{ID: "1", Group: "g"}, wire.Message{ID: "2", Group: "g", Payload: large}, wire.Message{ID: "3", Group: "g", Payload: large})
 		take := func() (ids []string, receipts []string) {
 			l.take++
-			got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, queue.Pump{Take: fmt.Sprintf("take%012d", l.take), Consumer: "c", N: 10, Lease: time.Minute})))
+			got, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, wire.Pump{Take: fmt.Sprintf("take%012d", l.take), Consumer: "c", N: 10, Lease: time.Minute})))
 			must(t, err)
 			for _, m := range got.Taken {
 				ids, receipts = append(ids, m.ID), append(receipts, m.Receipt)
@@ -191,7 +192,7 @@ func TestTurnOfALargeMessage(t *testing.T) {
 		}
 		l.ack(receipts...)
 		l.wants(counts{ready: 1, waiting: 1})
-		was, err := queue.Cancel(t.Context(), l.client, l.keys, "2")
+		was, err := wire.Cancel(t.Context(), l.client, l.keys, "2")
 		must(t, err)
 		if !slices.Equal(was, []queue.Was{queue.WasPending}) {
 			t.Errorf("2 was %v", was)
@@ -208,15 +209,15 @@ func TestTurnOfALargeMessage(t *testing.T) {
 // Messages that are put together have 4 MiB at most, and all are put or none.
 func TestLargeBatch(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		half := queue.Message{Attempts: 1, Payload: make([]byte, queue.MaxBatchBytes/2)}
+		half := wire.Message{Attempts: 1, Payload: make([]byte, queue.MaxBatchBytes/2)}
 		a, b := half, half
 		a.ID, b.ID = "a", "b"
-		if _, err := queue.PutCmd(l.keys, []queue.Message{a, b}); !errors.Is(err, queue.ErrTooLarge) {
+		if _, err := wire.PutCmd(l.keys, []wire.Message{a, b}); !errors.Is(err, queue.ErrTooLarge) {
 			t.Errorf("the error is %v", err)
 		}
 		a.Payload, b.Payload = a.Payload[:len(a.Payload)-100], b.Payload[:len(b.Payload)-100]
 		l.put(a, b)
-		l.put(queue.Message{ID: "c", Payload: make([]byte, queue.MaxPayload)})
+		l.put(wire.Message{ID: "c", Payload: make([]byte, queue.MaxPayload)})
 		l.wants(counts{ready: 3})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/faults"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -115,7 +116,7 @@ func TestFrozenNetwork(t *testing.T) {
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		digests := map[string]string{}
-		for _, s := range queue.Scripts() {
+		for _, s := range wire.Scripts() {
 			digests[s.Name()] = "EVALSHA " + s.Digest()
 		}
 		q, p := w.through(t, queue.Options{Lease: time.Minute})
@@ -175,9 +176,9 @@ func TestRedelivery(t *testing.T) {
 		q := w.queue(t, queue.Options{Lease: lease})
 		got := make(chan time.Time, 1)
 		other := w.line(t, "q")
-		other.put(queue.Message{ID: "a", Payload: []byte(`"a"`)})
+		other.put(wire.Message{ID: "a", Payload: []byte(`"a"`)})
 		// Taken, and then nothing is heard of it any more.
-		cmd := queue.PumpCmd(other.keys, queue.Pump{Consumer: "dead", Take: queue.NewTake(), N: 1, Lease: lease})
+		cmd := wire.PumpCmd(other.keys, wire.Pump{Consumer: "dead", Take: wire.NewTake(), N: 1, Lease: lease})
 		taken := time.Now()
 		must(t, other.do(cmd).Err)
 		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // A Topic gives each message to several subscribers, which work at their own pace:
@@ -28,7 +29,7 @@ func (t *Topic[T]) Subscribe(ctx context.Context, topic, subscriber string) erro
 	if strings.Contains(subscriber, "/") { // or "b/c" of "a" would be "c" of "a/b"
 		return fmt.Errorf("queue: subscriber %q has a / in its name", subscriber)
 	}
-	if _, err := KeysOf(t.q.client, t.Queue(topic, subscriber)); err != nil {
+	if _, err := wire.KeysOf(t.q.client, t.Queue(topic, subscriber)); err != nil {
 		return err
 	}
 	return t.registry(ctx, topic, "SADD", subscriber)
@@ -80,10 +81,10 @@ const topicUnique = time.Hour
 // others only; so have an ID of your own, and repeat until there is no error.
 func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id string, n int, err error) {
 	if r.ID == "" {
-		r.ID = NewID()
+		r.ID = wire.NewID()
 	}
 	if r.Unique == "" {
-		r.Unique, r.UniqueFor = "topic "+shortHash(r.ID), topicUnique // the ID itself may be as long as a key
+		r.Unique, r.UniqueFor = "topic "+wire.ShortHash(r.ID), topicUnique // the ID itself may be as long as a key
 	}
 	subscribers, err := t.Subscribers(ctx, topic)
 	if err != nil {
@@ -95,9 +96,9 @@ func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id stri
 	}
 	cmds := make([]redoubt.Cmd, len(subscribers))
 	for i, s := range subscribers {
-		keys, err := KeysOf(t.q.client, t.Queue(topic, s))
+		keys, err := wire.KeysOf(t.q.client, t.Queue(topic, s))
 		if err == nil {
-			cmds[i], err = PutCmd(keys, messages)
+			cmds[i], err = wire.PutCmd(keys, messages)
 		}
 		if err != nil {
 			return r.ID, 0, err
@@ -105,7 +106,7 @@ func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id stri
 	}
 	var errs []error
 	for i, reply := range t.q.client.Pipeline(ctx, cmds) {
-		if _, err := ReadPut(reply, messages); err != nil {
+		if _, err := wire.ReadPut(reply, messages); err != nil {
 			errs = append(errs, fmt.Errorf("queue: subscriber %q: %w", subscribers[i], err))
 		}
 	}

@@ -20,7 +20,7 @@ const waitSlice = 10 * time.Second
 func (c *consumer) wait(ctx context.Context) {
 	slice := min(waitSlice, c.opts.Lease)
 	cmd := redoubt.Cmd{
-		Name: "BZPOPMIN", Keys: c.keys[keyWake : keyWake+1],
+		Name: "BZPOPMIN", Keys: []string{c.keys.Wake()},
 		Args: []string{strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)}, Flags: redoubt.Blocking,
 	}
 	var p pauses

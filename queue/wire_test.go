@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -32,16 +33,16 @@ func TestPutTakeAck(t *testing.T) {
 
 func TestPutIsIdempotentUntilAcked(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		first := l.put(queue.Message{ID: "a"}, queue.Message{ID: "a"}, queue.Message{ID: "b", Delay: time.Hour})
-		want := []queue.Placed{{"a", queue.Added}, {"a", queue.Exists}, {"b", queue.Added}}
+		first := l.put(wire.Message{ID: "a"}, wire.Message{ID: "a"}, wire.Message{ID: "b", Delay: time.Hour})
+		want := []wire.Placed{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Exists}, {ID: "b", Status: queue.Added}}
 		if !slices.Equal(first, want) {
 			t.Fatalf("%v, want %v", first, want)
 		}
-		if again := l.put(queue.Message{ID: "b"}); again[0].Status != queue.Exists {
+		if again := l.put(wire.Message{ID: "b"}); again[0].Status != queue.Exists {
 			t.Fatalf("put again: %v", again)
 		}
 		r := l.takes(5, "a")
-		if again := l.put(queue.Message{ID: "a"}); again[0].Status != queue.Exists {
+		if again := l.put(wire.Message{ID: "a"}); again[0].Status != queue.Exists {
 			t.Fatalf("put while it is at work: %v", again)
 		}
 		l.ack(r["a"])
@@ -54,8 +55,8 @@ func TestPutIsIdempotentUntilAcked(t *testing.T) {
 func TestNeverBeforeDue(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		at := l.clock.Now().Add(50*time.Millisecond + time.Microsecond)
-		l.put(queue.Message{ID: "later", Delay: time.Minute}, queue.Message{ID: "at", At: at}, queue.Message{ID: "past", At: at.Add(-time.Hour)})
-		if p := l.pump(queue.Pump{N: 5}); len(p.Taken) != 1 || p.Taken[0].ID != "past" || p.Next != 50*time.Millisecond+time.Millisecond {
+		l.put(wire.Message{ID: "later", Delay: time.Minute}, wire.Message{ID: "at", At: at}, wire.Message{ID: "past", At: at.Add(-time.Hour)})
+		if p := l.pump(wire.Pump{N: 5}); len(p.Taken) != 1 || p.Taken[0].ID != "past" || p.Next != 50*time.Millisecond+time.Millisecond {
 			t.Fatalf("%+v", p)
 		}
 		l.clock.Advance(50 * time.Millisecond)
@@ -65,8 +66,8 @@ func TestNeverBeforeDue(t *testing.T) {
 		l.clock.Advance(58 * time.Second)
 		l.takes(5)
 		// A short delay after a long one is the next.
-		l.put(queue.Message{ID: "soon", Delay: 10 * time.Millisecond})
-		if p := l.pump(queue.Pump{}); p.Next != 10*time.Millisecond {
+		l.put(wire.Message{ID: "soon", Delay: 10 * time.Millisecond})
+		if p := l.pump(wire.Pump{}); p.Next != 10*time.Millisecond {
 			t.Fatalf("next after %v", p.Next)
 		}
 		l.clock.Advance(10 * time.Millisecond)
@@ -79,8 +80,8 @@ func TestDelaysAreNotCutShort(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.clock.Advance(time.Microsecond)
 		const delay = 10 * time.Millisecond
-		l.put(queue.Message{ID: "a", Delay: delay})
-		for _, step := range []queue.How{queue.Fail, queue.Defer, ""} {
+		l.put(wire.Message{ID: "a", Delay: delay})
+		for _, step := range []wire.How{wire.Fail, wire.Defer, ""} {
 			l.clock.Advance(delay - time.Microsecond)
 			l.takes(1)
 			l.clock.Advance(time.Millisecond)
@@ -103,7 +104,7 @@ func TestMarkerOfAnEarlierDueTime(t *testing.T) {
 			delay time.Duration
 			want  bool
 		}{{time.Hour, true}, {2 * time.Hour, false}, {time.Minute, true}, {time.Minute + time.Second, false}} {
-			l.put(queue.Message{ID: fmt.Sprint(i), Delay: c.delay})
+			l.put(wire.Message{ID: fmt.Sprint(i), Delay: c.delay})
 			if got := marked(); got != c.want {
 				t.Errorf("%v: marked %v", c.delay, got)
 			}
@@ -114,7 +115,7 @@ func TestMarkerOfAnEarlierDueTime(t *testing.T) {
 func TestRepeatedTake(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b", "c")
-		p := queue.Pump{Take: "take-take-take-1", N: 2}
+		p := wire.Pump{Take: "take-take-take-1", N: 2}
 		first := l.pump(p)
 		again := l.pump(p)
 		if len(first.Taken) != 2 || !again.Again || len(again.Taken) != 2 || again.Taken[0].Receipt != first.Taken[0].Receipt || again.Taken[1].ID != "b" {
@@ -136,10 +137,10 @@ func TestLateAndStaleSettle(t *testing.T) {
 		l.clock.Advance(2 * time.Minute)
 		l.ack(late["a"]) // nobody has taken it since
 		fresh := l.takes(2, "b")
-		for _, p := range []queue.Pump{
+		for _, p := range []wire.Pump{
 			{Acks: []string{late["b"]}},
-			{Failed: []queue.Failed{{Receipt: late["b"], How: queue.Fail}}},
-			{Results: []queue.Result{{Receipt: late["b"], Value: "x", Keep: time.Minute}}},
+			{Failed: []wire.Failed{{Receipt: late["b"], How: wire.Fail}}},
+			{Results: []wire.Result{{Receipt: late["b"], Value: "x", Keep: time.Minute}}},
 			{Acks: []string{"nonsense"}},
 		} {
 			if got := l.pump(p); !slices.Equal(got.Refused, []int{0}) {
@@ -156,7 +157,7 @@ func TestPoison(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("x", "y")
 		for i := range 3 { // its consumers die
-			if p := l.pump(queue.Pump{N: 1}); p.Taken[0].ID != "x" || p.Taken[0].Failures != i {
+			if p := l.pump(wire.Pump{N: 1}); p.Taken[0].ID != "x" || p.Taken[0].Failures != i {
 				t.Fatalf("%+v", p.Taken[0])
 			}
 			l.clock.Advance(time.Minute)
@@ -164,43 +165,43 @@ func TestPoison(t *testing.T) {
 		r := l.takes(5, "y")
 		l.wants(counts{dead: 1, running: 1})
 		for i := range 3 {
-			l.fails(queue.Fail, -1, r["y"])
+			l.fails(wire.Fail, -1, r["y"])
 			if i == 2 {
 				break
 			}
 			want := time.Second << i
-			if p := l.pump(queue.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
+			if p := l.pump(wire.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
 				t.Fatalf("failure %d: %+v", i, p)
 			}
 			l.clock.Advance(want)
 			r = l.takes(1, "y")
 		}
 		l.wants(counts{dead: 2})
-		cmd, err := queue.MessagesCmd(l.keys, queue.Buried, 0, 10)
+		cmd, err := wire.MessagesCmd(l.keys, queue.Buried, 0, 10)
 		must(t, err)
-		dead, all, err := queue.ReadMessages(l.do(cmd), queue.Buried)
+		dead, all, err := wire.ReadMessages(l.do(cmd), queue.Buried)
 		must(t, err)
 		if all != 2 || dead[0].ID != "x" || dead[0].LastReason != "its lease ran out" || dead[1].LastReason != "why" || dead[1].Failures != 3 {
 			t.Fatalf("dead: %+v", dead)
 		}
-		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "x", "z")))
+		requeued, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, "x", "z")))
 		must(t, err)
 		if !slices.Equal(requeued, []bool{true, false}) {
 			t.Fatalf("requeued %v", requeued)
 		}
 		l.wants(counts{ready: 1, dead: 1})
-		if placed := l.put(queue.Message{ID: "y"}); placed[0].Status != queue.Added {
+		if placed := l.put(wire.Message{ID: "y"}); placed[0].Status != queue.Added {
 			t.Fatalf("put over a dead one: %v", placed)
 		}
 		l.wants(counts{ready: 2})
 		r = l.takes(5, "x", "y")
-		l.fails(queue.Bury, 0, r["x"])
+		l.fails(wire.Bury, 0, r["x"])
 		l.ack(r["y"])
-		if was := l.cancel(queue.CancelCmd, "x"); was[0] != queue.WasDead {
+		if was := l.cancel(wire.CancelCmd, "x"); was[0] != queue.WasDead {
 			t.Fatalf("cancel of a dead one: %v", was)
 		}
 		l.wants(counts{dead: 1})
-		if was := l.cancel(queue.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.WasDead, queue.WasAbsent}) {
+		if was := l.cancel(wire.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.WasDead, queue.WasAbsent}) {
 			t.Fatalf("delete: %v", was)
 		}
 		l.empty()
@@ -212,20 +213,20 @@ func TestSnoozeAndBackCountNothing(t *testing.T) {
 		l.ids("a", "b")
 		for range 5 {
 			r := l.takes(1, "a")
-			l.fails(queue.Back, 0, r["a"]) // and is in front again
+			l.fails(wire.Back, 0, r["a"]) // and is in front again
 		}
 		for range 5 {
 			r := l.takes(1, "a")
-			l.fails(queue.Defer, time.Minute, r["a"])
+			l.fails(wire.Defer, time.Minute, r["a"])
 			r = l.takes(2, "b")
-			l.fails(queue.Back, 0, r["b"])
+			l.fails(wire.Back, 0, r["b"])
 			l.clock.Advance(time.Minute)
-			l.pump(queue.Pump{})
+			l.pump(wire.Pump{})
 			l.takes(0)
 			r = l.takes(1, "b")
-			l.fails(queue.Defer, 0, r["b"]) // behind a, which is due since then
+			l.fails(wire.Defer, 0, r["b"]) // behind a, which is due since then
 		}
-		if p := l.pump(queue.Pump{N: 2}); p.Taken[0].Failures != 0 {
+		if p := l.pump(wire.Pump{N: 2}); p.Taken[0].Failures != 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -234,7 +235,7 @@ func TestSnoozeAndBackCountNothing(t *testing.T) {
 func TestLanes(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		for i, lane := range []queue.Lane{queue.Normal, queue.Low, queue.Urgent, queue.High, queue.Normal, queue.Urgent} {
-			l.put(queue.Message{ID: fmt.Sprint(i), Lane: lane})
+			l.put(wire.Message{ID: fmt.Sprint(i), Lane: lane})
 		}
 		if s := l.stats(); s.ReadyIn[queue.Urgent] != 2 || s.ReadyIn[queue.Low] != 1 || s.Ready != 6 {
 			t.Errorf("%+v", s)
@@ -246,7 +247,7 @@ func TestLanes(t *testing.T) {
 func TestGroups(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		put := func(id, group string, delay time.Duration) {
-			l.put(queue.Message{ID: id, Group: group, Delay: delay})
+			l.put(wire.Message{ID: id, Group: group, Delay: delay})
 		}
 		put("a3", "a", 2*time.Second)
 		put("a1", "a", 0)
@@ -256,7 +257,7 @@ func TestGroups(t *testing.T) {
 		l.wants(counts{ready: 3, waiting: 1, due: 1})
 		r := l.takes(9, "a1", "b1", "n")
 		// The first keeps its turn until it is done, or dead.
-		l.fails(queue.Fail, 3*time.Second, r["a1"])
+		l.fails(wire.Fail, 3*time.Second, r["a1"])
 		l.takes(9)
 		l.clock.Advance(2 * time.Second)
 		l.takes(9)
@@ -265,17 +266,17 @@ func TestGroups(t *testing.T) {
 		r2 := l.takes(9, "a1")
 		l.ack(r2["a1"])
 		r2 = l.takes(9, "a2")
-		l.fails(queue.Bury, 0, r2["a2"])
+		l.fails(wire.Bury, 0, r2["a2"])
 		r3 := l.takes(9, "a3")
-		l.put(queue.Message{ID: "a4", Group: "a"})
-		requeued, err := queue.ReadFlags(l.do(queue.RequeueCmd(l.keys, "a2")))
+		l.put(wire.Message{ID: "a4", Group: "a"})
+		requeued, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, "a2")))
 		must(t, err)
 		if !requeued[0] {
 			t.Fatal("not requeued")
 		}
 		l.wants(counts{waiting: 2, running: 3})
 		l.clock.Advance(time.Minute) // those who have them die
-		l.pump(queue.Pump{})
+		l.pump(wire.Pump{})
 		l.wants(counts{waiting: 2, ready: 3})
 		_ = r3
 		got := l.takes(9, "a3", "b1", "n")
@@ -290,26 +291,26 @@ func TestGroups(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		l.put(queue.Message{ID: "running"}, queue.Message{ID: "ready"}, queue.Message{ID: "due", Delay: time.Minute})
+		l.put(wire.Message{ID: "running"}, wire.Message{ID: "ready"}, wire.Message{ID: "due", Delay: time.Minute})
 		r := l.takes(1, "running")
 		for i := range 6 {
-			l.put(queue.Message{ID: fmt.Sprint("g", i), Group: "g"})
+			l.put(wire.Message{ID: fmt.Sprint("g", i), Group: "g"})
 		}
 		l.wants(counts{ready: 2, due: 1, running: 1, waiting: 5})
-		was := l.cancel(queue.CancelCmd, "running", "ready", "due", "nobody", "g2", "g0", "g3", "g2")
+		was := l.cancel(wire.CancelCmd, "running", "ready", "due", "nobody", "g2", "g0", "g3", "g2")
 		want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasPending, queue.WasAbsent, queue.WasPending, queue.WasPending, queue.WasPending, queue.WasAbsent}
 		if !slices.Equal(was, want) {
 			t.Fatalf("%v, want %v", was, want)
 		}
 		l.wants(counts{ready: 1, waiting: 2})
-		held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, time.Minute, r["running"])))
+		held, err := wire.ReadFlags(l.do(wire.ExtendCmd(l.keys, time.Minute, r["running"])))
 		must(t, err)
 		if held[0] {
 			t.Error("the lease of a cancelled message is held")
 		}
 		// The same id again is another message, which a late ack leaves alone.
 		l.ids("running")
-		if p := l.pump(queue.Pump{Acks: []string{r["running"]}}); len(p.Refused) != 1 {
+		if p := l.pump(wire.Pump{Acks: []string{r["running"]}}); len(p.Refused) != 1 {
 			t.Error("the ack of a cancelled message was taken")
 		}
 		got := l.takes(2, "g1", "running")
@@ -324,18 +325,18 @@ func TestCancel(t *testing.T) {
 
 func TestUnique(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		m := func(id string) queue.Message { return queue.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
-		first := l.put(m("a"), m("b"), m("a"), queue.Message{ID: "c", Unique: "other", UniqueFor: time.Hour})
-		want := []queue.Placed{{"a", queue.Added}, {"a", queue.Duplicate}, {"a", queue.Exists}, {"c", queue.Added}}
+		m := func(id string) wire.Message { return wire.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
+		first := l.put(m("a"), m("b"), m("a"), wire.Message{ID: "c", Unique: "other", UniqueFor: time.Hour})
+		want := []wire.Placed{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Duplicate}, {ID: "a", Status: queue.Exists}, {ID: "c", Status: queue.Added}}
 		if !slices.Equal(first, want) {
 			t.Fatalf("%v, want %v", first, want)
 		}
 		r := l.takes(5, "a", "c")
 		l.ack(r["a"], r["c"])
-		if again := l.put(m("d")); again[0] != (queue.Placed{ID: "a", Status: queue.Duplicate}) {
+		if again := l.put(m("d")); again[0] != (wire.Placed{ID: "a", Status: queue.Duplicate}) {
 			t.Fatalf("after the ack: %v", again)
 		}
-		if again := l.put(m("a")); again[0] != (queue.Placed{ID: "a", Status: queue.Exists}) {
+		if again := l.put(m("a")); again[0] != (wire.Placed{ID: "a", Status: queue.Exists}) {
 			t.Fatalf("the same after the ack: %v", again)
 		}
 		for _, key := range l.rdb.Keys(t.Context(), l.key("q", "unique:*")).Val() {
@@ -350,19 +351,19 @@ func TestUnique(t *testing.T) {
 
 func TestPauseAndLimits(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		must(t, l.do(queue.PauseCmd(l.keys)).Err)
+		must(t, l.do(wire.PauseCmd(l.keys)).Err)
 		l.ids("a", "b", "c", "d", "e")
 		l.takes(9)
 		if s := l.stats(); !s.Paused {
 			t.Error("not paused")
 		}
-		if p := l.pump(queue.Pump{N: 1}); p.Next >= 0 {
+		if p := l.pump(wire.Pump{N: 1}); p.Next >= 0 {
 			t.Errorf("next after %v while it is paused", p.Next)
 		}
-		must(t, l.do(queue.ResumeCmd(l.keys)).Err)
+		must(t, l.do(wire.ResumeCmd(l.keys)).Err)
 		l.wants(counts{ready: 5})
 		limit := func(limits queue.Limits) {
-			cmd, err := queue.LimitCmd(l.keys, limits)
+			cmd, err := wire.LimitCmd(l.keys, wire.Limits(limits))
 			must(t, err)
 			must(t, l.do(cmd).Err)
 		}
@@ -376,7 +377,7 @@ func TestPauseAndLimits(t *testing.T) {
 		r = l.takes(9, "c")
 		limit(queue.Limits{Rate: 2, Per: time.Second, Burst: 1})
 		l.takes(9, "d")
-		if p := l.pump(queue.Pump{N: 9}); len(p.Taken) > 0 || p.Next != 500*time.Millisecond {
+		if p := l.pump(wire.Pump{N: 9}); len(p.Taken) > 0 || p.Next != 500*time.Millisecond {
 			t.Errorf("beyond the rate: %+v", p)
 		}
 		l.clock.Advance(500 * time.Millisecond)
@@ -392,7 +393,7 @@ func TestPauseAndLimits(t *testing.T) {
 // A batch beyond what Lua's unpack can hold, half of it delayed.
 func TestBatch(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		messages := make([]queue.Message, queue.MaxBatch)
+		messages := make([]wire.Message, queue.MaxBatch)
 		for i := range messages {
 			messages[i].ID = fmt.Sprintf("%05d", i)
 			if i%2 == 1 {
@@ -408,7 +409,7 @@ func TestBatch(t *testing.T) {
 		next, receipts := 0, []string{}
 		drain := func() {
 			for {
-				got := l.pump(queue.Pump{N: queue.MaxSettle, Acks: receipts})
+				got := l.pump(wire.Pump{N: queue.MaxSettle, Acks: receipts})
 				receipts = receipts[:0]
 				for _, m := range got.Taken {
 					if m.ID != fmt.Sprintf("%05d", next) {
@@ -435,10 +436,10 @@ func TestBatch(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		l.put(queue.Message{ID: "a", Headers: map[string]string{"trace": "1", "b": ""}}, queue.Message{ID: "b"})
-		find := func(id string) queue.Listed {
+		l.put(wire.Message{ID: "a", Headers: map[string]string{"trace": "1", "b": ""}}, wire.Message{ID: "b"})
+		find := func(id string) wire.Listed {
 			t.Helper()
-			f, err := queue.ReadFind(l.do(queue.FindCmd(l.keys, id)), id)
+			f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, id)), id)
 			must(t, err)
 			return f
 		}
@@ -449,12 +450,12 @@ func TestResults(t *testing.T) {
 		if f := find("a"); f.State != queue.Leased || !f.When.Equal(l.clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
 			t.Errorf("%+v", f)
 		}
-		l.pump(queue.Pump{Results: []queue.Result{{Receipt: r["a"], Value: "out", Keep: time.Hour}}})
+		l.pump(wire.Pump{Results: []wire.Result{{Receipt: r["a"], Value: "out", Keep: time.Hour}}})
 		if f := find("a"); f.State != queue.Done || string(f.Result) != "out" {
 			t.Errorf("%+v", f)
 		}
 		r = l.takes(1, "b")
-		l.fails(queue.Fail, time.Minute, r["b"])
+		l.fails(wire.Fail, time.Minute, r["b"])
 		if f := find("b"); f.State != queue.Due || f.Failures != 1 || f.LastReason != "why" {
 			t.Errorf("%+v", f)
 		}
@@ -470,7 +471,7 @@ func TestExtend(t *testing.T) {
 		r := l.takes(2, "a", "b")
 		l.ack(r["b"])
 		extend := func(d time.Duration) []bool {
-			held, err := queue.ReadFlags(l.do(queue.ExtendCmd(l.keys, d, r["a"], r["b"])))
+			held, err := wire.ReadFlags(l.do(wire.ExtendCmd(l.keys, d, r["a"], r["b"])))
 			must(t, err)
 			return held
 		}

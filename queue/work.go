@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"sync"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 // Work handles what is due now in the queue called name, one message after the
@@ -38,7 +40,7 @@ func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts Run
 		switch {
 		case err != nil:
 			return n, err
-		case p.N == Leave:
+		case p.N == wire.Leave:
 			return n, ctx.Err()
 		case ctx.Err() != nil:
 			c.handBack(got.Taken)

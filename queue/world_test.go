@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -52,7 +53,7 @@ func ownServer(t *testing.T, args ...string) redistest.Backend {
 // eachFrozen runs a test on every back end, with a clock that the test sets.
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), queue.Scripts(), nil)
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), nil)
 		w.clock.Set(w.clock.Now().Truncate(time.Millisecond)) // due times are whole ms
 		w.client = w.clientOn(w.clock)
 		run(t, w)
@@ -77,14 +78,14 @@ var must, eventually = expect.Must, await.Soon
 type line struct {
 	*world
 	t    *testing.T
-	keys queue.Keys
+	keys wire.Keys
 	name string
 	take int
 }
 
 func (w *world) line(t *testing.T, name string) *line {
 	t.Helper()
-	keys, err := queue.KeysOf(w.client, name)
+	keys, err := wire.KeysOf(w.client, name)
 	must(t, err)
 	return &line{world: w, t: t, keys: keys, name: name}
 }
@@ -93,7 +94,7 @@ func (l *line) do(cmd redoubt.Cmd) redoubt.Reply { return l.client.Do(l.t.Contex
 
 // put puts messages, whose attempts are 3 unless they say otherwise, and whose
 // payload is their id.
-func (l *line) put(messages ...queue.Message) []queue.Placed {
+func (l *line) put(messages ...wire.Message) []wire.Placed {
 	l.t.Helper()
 	for i := range messages {
 		if messages[i].Attempts == 0 {
@@ -103,16 +104,16 @@ func (l *line) put(messages ...queue.Message) []queue.Placed {
 			messages[i].Payload = []byte(messages[i].ID)
 		}
 	}
-	cmd, err := queue.PutCmd(l.keys, messages)
+	cmd, err := wire.PutCmd(l.keys, messages)
 	must(l.t, err)
-	placed, err := queue.ReadPut(l.do(cmd), messages)
+	placed, err := wire.ReadPut(l.do(cmd), messages)
 	must(l.t, err)
 	return placed
 }
 
 func (l *line) ids(ids ...string) {
 	l.t.Helper()
-	messages := make([]queue.Message, len(ids))
+	messages := make([]wire.Message, len(ids))
 	for i, id := range ids {
 		messages[i].ID = id
 	}
@@ -120,7 +121,7 @@ func (l *line) ids(ids ...string) {
 }
 
 // pump runs p, with a lease of a minute and a take of its own unless it has others.
-func (l *line) pump(p queue.Pump) queue.Pumped {
+func (l *line) pump(p wire.Pump) wire.Pumped {
 	l.t.Helper()
 	if p.Lease == 0 {
 		p.Lease = time.Minute
@@ -132,7 +133,7 @@ func (l *line) pump(p queue.Pump) queue.Pumped {
 	if p.Consumer == "" {
 		p.Consumer = "c"
 	}
-	got, err := queue.ReadPump(l.do(queue.PumpCmd(l.keys, p)))
+	got, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, p)))
 	must(l.t, err)
 	for _, m := range got.Taken {
 		if string(m.Payload) != m.ID {
@@ -147,7 +148,7 @@ func (l *line) takes(n int, ids ...string) map[string]string {
 	l.t.Helper()
 	receipts := map[string]string{}
 	var got []string
-	for _, m := range l.pump(queue.Pump{N: n}).Taken {
+	for _, m := range l.pump(wire.Pump{N: n}).Taken {
 		got = append(got, m.ID)
 		receipts[m.ID] = m.Receipt
 	}
@@ -160,21 +161,21 @@ func (l *line) takes(n int, ids ...string) map[string]string {
 // ack acknowledges messages that must be held.
 func (l *line) ack(receipts ...string) {
 	l.t.Helper()
-	if p := l.pump(queue.Pump{Acks: receipts}); len(p.Refused) > 0 {
+	if p := l.pump(wire.Pump{Acks: receipts}); len(p.Refused) > 0 {
 		l.t.Fatalf("refused: %v", p.Refused)
 	}
 }
 
-func (l *line) fails(how queue.How, delay time.Duration, receipt string) {
+func (l *line) fails(how wire.How, delay time.Duration, receipt string) {
 	l.t.Helper()
-	if p := l.pump(queue.Pump{Failed: []queue.Failed{{Receipt: receipt, How: how, Delay: delay, Reason: "why"}}}); len(p.Refused) > 0 {
+	if p := l.pump(wire.Pump{Failed: []wire.Failed{{Receipt: receipt, How: how, Delay: delay, Reason: "why"}}}); len(p.Refused) > 0 {
 		l.t.Fatalf("refused: %v", p.Refused)
 	}
 }
 
-func (l *line) stats() queue.Stats {
+func (l *line) stats() wire.Stats {
 	l.t.Helper()
-	s, err := queue.ReadStats(l.do(queue.StatsCmd(l.keys)))
+	s, err := wire.ReadStats(l.do(wire.StatsCmd(l.keys)))
 	must(l.t, err)
 	return s
 }
@@ -190,7 +191,7 @@ func (l *line) wants(want counts) {
 	}
 	// While something can be taken, a consumer can hear of it.
 	marked := l.rdb.Exists(l.t.Context(), l.key(l.name, "wake")).Val() == 1
-	if want.ready > 0 && !marked && !s.Paused && s.Limits == (queue.Limits{}) {
+	if want.ready > 0 && !marked && !s.Paused && s.Limits == (wire.Limits{}) {
 		l.t.Fatal("nobody would be woken")
 	}
 }
@@ -198,15 +199,15 @@ func (l *line) wants(want counts) {
 // empty wants no key to be left, but the note of the last take.
 func (l *line) empty() {
 	l.t.Helper()
-	l.pump(queue.Pump{N: 1})
+	l.pump(wire.Pump{N: 1})
 	if left := l.rdb.Keys(l.t.Context(), l.key(l.name, "")+"*").Val(); len(left) > 0 {
 		l.t.Fatalf("these keys are left: %q", left)
 	}
 }
 
-func (l *line) cancel(which func(queue.Keys, ...string) redoubt.Cmd, ids ...string) []queue.Was {
+func (l *line) cancel(which func(wire.Keys, ...string) redoubt.Cmd, ids ...string) []queue.Was {
 	l.t.Helper()
-	was, err := queue.ReadCancel(l.do(which(l.keys, ids...)))
+	was, err := wire.ReadCancel(l.do(which(l.keys, ids...)))
 	must(l.t, err)
 	return was
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -133,7 +134,7 @@ func TestCluster(t *testing.T) {
 			if fmt.Sprint(got) != "[1 1 1 1 1 1 0 0 0]" {
 				t.Errorf("%q", got)
 			}
-			reset, err := ratelimit.ResetCmd(client, name(i))
+			reset, err := wire.ResetCmd(client, name(i))
 			must(t, err)
 			must(t, client.Do(ctx, reset).Err)
 		}

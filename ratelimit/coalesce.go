@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
@@ -117,11 +116,11 @@ func (l *Limiter) alone(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decisi
 	if l.denyFor > 0 {
 		sent = time.Now()
 	}
-	o, t, err := l.read(l.client.Do(ctx, cmd))
+	o, t, err := l.wire.Read(l.client.Do(ctx, cmd))
 	if err != nil {
 		return Decision{}, err
 	}
-	d := t.decide(o, o.first*int64(c.n), int64(c.n))
+	d := decision(t.Decide(o, o.First*int64(c.n), int64(c.n)))
 	l.remember(c, t, o, d, sent, given)
 	return d, nil
 }
@@ -209,7 +208,7 @@ func (l *Limiter) together(ctx context.Context, all []*caller) {
 		return
 	case 1:
 		c := rest[0]
-		cmd, err := l.takeCmd(c.name, c.n)
+		cmd, err := l.wire.TakeCmd(c.name, c.n)
 		if err == nil {
 			c.d, err = l.alone(ctx, c, cmd)
 		}
@@ -227,37 +226,22 @@ func (l *Limiter) together(ctx context.Context, all []*caller) {
 
 // askBatch sets the decisions of callers, who all want the same name.
 func (l *Limiter) askBatch(ctx context.Context, callers []*caller, sent time.Time, given uint64) error {
-	lead := make([]string, 1, 1+len(callers)+4*MaxLimits)
-	lead[0] = strconv.Itoa(len(callers))
-	for _, c := range callers {
-		lead = append(lead, strconv.Itoa(c.n))
+	n := make([]int, len(callers))
+	for i, c := range callers {
+		n[i] = c.n
 	}
-	cmd, err := l.cmd(batch, callers[0].name, 1, lead...)
+	cmd, err := l.wire.BatchCmd(callers[0].name, n)
 	if err != nil {
 		return err
 	}
-	r, t := l.reply(l.client.Do(ctx, cmd))
-	if r.Err != nil {
-		return r.Err
-	}
-	each := 1 + 2*len(t.rates)
-	v := make([]int64, 1+each*len(callers))
-	if err := r.Ints(v); err != nil {
+	all, t, err := l.wire.ReadBatch(l.client.Do(ctx, cmd), len(callers))
+	if err != nil {
 		return err
 	}
 	for i, c := range callers {
-		o := readAhead(v[0], v[1+i*each:1+(i+1)*each])
-		c.d = t.decide(o, o.first*int64(c.n), int64(c.n))
+		o := all[i]
+		c.d = decision(t.Decide(o, o.First*int64(c.n), int64(c.n)))
 		l.remember(c, t, o, c.d, sent, given)
 	}
 	return nil
-}
-
-// readAhead reads allowed, then ahead_s and ahead_ns of each limit.
-func readAhead(now int64, v []int64) outcome {
-	o := outcome{first: v[0], now: now}
-	for i := range len(v) / 2 {
-		o.ahead[i] = add(mul(v[1+2*i], second), v[2+2*i])
-	}
-	return o
 }

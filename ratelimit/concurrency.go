@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // ConcurrencyOptions configure a [Concurrency]. Limit must be set.
@@ -94,15 +94,9 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	call := &Call{c: c, key: key, id: newID()}
+	call := &Call{c: c, key: key, id: wire.NewID()}
 	call.lasts(time.Now())
-	var v [3]int64
-	err = c.client.Do(ctx, redoubt.Cmd{
-		Script: enterScript,
-		Keys:   []string{key},
-		Args:   []string{call.id, callMicros(c.ttl), strconv.Itoa(c.limit)},
-		Flags:  redoubt.Idempotent,
-	}).Ints(v[:])
+	begun, underWay, next, err := wire.ReadBegin(c.client.Do(ctx, wire.BeginCmd(key, call.id, c.ttl, c.limit)))
 	if err != nil {
 		if errors.Is(err, redoubt.ErrUnknownOutcome) {
 			call.endLater(ctx)
@@ -110,17 +104,17 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 		return nil, Decision{}, err
 	}
 	d := Decision{
-		Allowed:    v[0] == 1,
-		Taken:      int(v[0]),
+		Allowed:    begun,
 		Limit:      Limit{Rate: c.limit, Period: c.ttl, Burst: c.limit},
 		Violated:   -1,
-		Remaining:  max(0, c.limit-int(v[1])),
-		RetryAfter: time.Duration(v[2]) * time.Microsecond,
+		Remaining:  max(0, c.limit-underWay),
+		RetryAfter: next,
 	}
 	if !d.Allowed {
 		d.Violated = 0
 		return nil, d, nil
 	}
+	d.Taken = 1
 	return call, d, nil
 }
 
@@ -128,7 +122,7 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 // it reports false. It costs one round trip.
 func (c *Call) Extend(ctx context.Context) (bool, error) {
 	sent := time.Now()
-	held, err := c.stay(ctx, callMicros(c.c.ttl))
+	held, err := c.stay(ctx, c.c.ttl)
 	if held && err == nil {
 		c.lasts(sent)
 	}
@@ -144,19 +138,12 @@ func (c *Call) lasts(sent time.Time) {
 // End ends the call, so that another may begin. It may be repeated. It costs
 // one round trip.
 func (c *Call) End(ctx context.Context) error {
-	_, err := c.stay(ctx, "0")
+	_, err := c.stay(ctx, 0)
 	return err
 }
 
-func (c *Call) stay(ctx context.Context, ttl string) (bool, error) {
-	var v [1]int64
-	err := c.c.client.Do(ctx, redoubt.Cmd{
-		Script: stayScript,
-		Keys:   []string{c.key},
-		Args:   []string{c.id, ttl},
-		Flags:  redoubt.Idempotent,
-	}).Ints(v[:])
-	return v[0] == 1, err
+func (c *Call) stay(ctx context.Context, ttl time.Duration) (bool, error) {
+	return wire.ReadStay(c.c.client.Do(ctx, wire.StayCmd(c.key, c.id, ttl)))
 }
 
 // endLater ends the call in the background. Should that fail, it is over with
@@ -237,5 +224,3 @@ func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
 		}
 	}
 }
-
-func callMicros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }

@@ -1,13 +1,14 @@
 package ratelimit
 
 import (
-	"math"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// Never is the RetryAfter of a call for more tokens than a limit ever has at
+// Never, -1, is the RetryAfter of a call for more tokens than a limit ever has at
 // once.
-const Never time.Duration = -1
+const Never = wire.Never
 
 // A Decision is the answer to one call. Being refused is no error.
 type Decision struct {
@@ -39,51 +40,9 @@ type Decision struct {
 	Degraded error
 }
 
-// decide turns the outcome of a call for n tokens into a Decision. A peek takes
-// nothing and answers for one token.
-func (t *terms) decide(o outcome, taken, n int64) Decision {
-	d := Decision{Allowed: o.first > 0, Taken: int(taken), Violated: -1, Remaining: math.MaxInt}
-	closest := 0
-	for i, g := range t.rates {
-		ahead := max(o.ahead[i], 0)
-		left := int(max(g.tolerance-ahead, 0) / g.interval)
-		if left < d.Remaining {
-			d.Remaining, closest = left, i
-		}
-		d.ResetAfter = max(d.ResetAfter, micros(ahead))
+func decision(d wire.Decision) Decision {
+	return Decision{
+		Allowed: d.Allowed, Taken: d.Taken, Limit: Limit(d.Limit), Violated: d.Violated,
+		Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
 	}
-	if n == 0 {
-		n, d.Allowed = 1, d.Remaining > 0
-	}
-	if !d.Allowed {
-		d.RetryAfter, closest = t.retry(o, n)
-		d.Violated = closest
-	}
-	d.Limit = t.limits[closest]
-	return d
-}
-
-// retry returns how long after a refusal n tokens are allowed, and by which
-// limit it takes so long.
-func (t *terms) retry(o outcome, n int64) (after time.Duration, by int) {
-	for i, g := range t.rates {
-		cost := g.cost(n)
-		if cost > g.tolerance {
-			return Never, i
-		}
-		if wait := g.wait(o.ahead[i], cost); micros(wait) > after {
-			after, by = micros(wait), i
-		}
-	}
-	return after, by
-}
-
-// micros rounds a time up to whole microseconds, in which the server's clock
-// counts: a nanosecond less and it might not have got there.
-func micros(ns int64) time.Duration {
-	const µs = int64(time.Microsecond)
-	if part := ns % µs; part > 0 && ns < math.MaxInt64-µs {
-		ns += µs - part
-	}
-	return time.Duration(ns)
 }

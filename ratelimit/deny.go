@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // maxDeny is how long a refusal is remembered at most. It bounds what is wrong
@@ -35,8 +36,8 @@ type denials struct {
 // for one set of limits: a Limiter with others asks the server.
 type denial struct {
 	keys, limits string
-	terms        *terms
-	outcome      outcome
+	terms        *wire.Terms
+	outcome      wire.Outcome
 	n            int64
 	sent, until  time.Time
 }
@@ -72,7 +73,7 @@ func (l *Limiter) denied(name string, n int) (Decision, bool) {
 	if i < 0 || int64(n) < r.n || !now.Before(r.until) {
 		return Decision{}, false
 	}
-	return r.terms.refuse(r.outcome, int64(n), now.Sub(r.sent)), true
+	return decision(r.terms.Refuse(r.outcome, int64(n), now.Sub(r.sent))), true
 }
 
 // find returns the denial and its place among those of the name, or -1. d.mu is
@@ -88,7 +89,7 @@ func (d *denials) find(name, keys, limits string) (int, denial) {
 
 // remember keeps what the answer to a call for n tokens says of calls that
 // follow: that it was refused, or that it took the last token.
-func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time.Time, given uint64) {
+func (l *Limiter) remember(c *caller, t *wire.Terms, o wire.Outcome, d Decision, sent time.Time, given uint64) {
 	if l.denyFor == 0 || c.n == 0 {
 		return
 	}
@@ -103,13 +104,13 @@ func (l *Limiter) remember(c *caller, t *terms, o outcome, d Decision, sent time
 	if d.Allowed {
 		least = 1
 	}
-	if i >= 0 && sent.Before(old.until) && slices.Equal(old.terms.limits, t.limits) && (d.Allowed && d.Remaining > 0 || old.n < least) {
+	if i >= 0 && sent.Before(old.until) && slices.Equal(old.terms.Limits, t.Limits) && (d.Allowed && d.Remaining > 0 || old.n < least) {
 		least = old.n // refused still, by what the server says now
 	}
 	if int64(d.Remaining) >= least {
 		return
 	}
-	after, _ := t.retry(o, least)
+	after, _ := t.Retry(o, least)
 	if after == Never || after > l.denyFor {
 		after = l.denyFor
 	}

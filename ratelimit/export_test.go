@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // Queued returns how many callers wait for a call that is under way.
@@ -50,11 +51,11 @@ const MaxDenials = maxDenials
 // Deny remembers a call for a token of each name as refused.
 func Deny(l *Limiter, names ...string) {
 	now := time.Now()
-	o := outcome{ahead: [MaxLimits]int64{math.MaxInt64 / 2}}
+	o := wire.Outcome{Ahead: [MaxLimits]int64{math.MaxInt64 / 2}}
 	for _, name := range names {
-		key, _ := l.key(name)
+		key, _ := l.wire.Key(name)
 		c := &caller{name: name, key: key, n: 1}
-		l.remember(c, &l.terms, o, l.terms.decide(o, 0, 1), now, l.denials.given(name))
+		l.remember(c, l.wire.Terms(), o, decision(l.wire.Terms().Decide(o, 0, 1)), now, l.denials.given(name))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // Failure says what a [Limiter] answers when the server doesn't: when it can't
@@ -136,13 +138,13 @@ func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
 	f := &l.failure
 	d := Decision{Allowed: f.mode == Open, Violated: -1}
 	if f.mode == Local {
-		key, err := l.key(name)
+		key, err := l.wire.Key(name)
 		if err != nil {
 			return Decision{}, err
 		}
-		d = f.local.take(key, &l.terms, int64(n), time.Since(f.base))
-	} else if l.stored == nil {
-		d.Limit = l.terms.limits[0]
+		d = f.local.take(key, l.wire.Terms(), int64(n), time.Since(f.base))
+	} else if !l.wire.Stored() {
+		d.Limit = Limit(l.wire.Terms().Limits[0])
 	}
 	switch f.mode {
 	case Open:
@@ -167,7 +169,7 @@ type localLimits struct {
 const minSweep = 1024
 
 // take takes n tokens of every limit, or none.
-func (m *localLimits) take(key string, t *terms, n int64, now time.Duration) Decision {
+func (m *localLimits) take(key string, t *wire.Terms, n int64, now time.Duration) Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tats == nil {
@@ -181,22 +183,22 @@ func (m *localLimits) take(key string, t *terms, n int64, now time.Duration) Dec
 		tats = new([MaxLimits]int64)
 		m.tats[key] = tats
 	}
-	o, next := outcome{first: 1}, *tats
-	for i, g := range t.rates {
-		o.ahead[i] = max(tats[i]-int64(now), 0)
-		ahead := add(o.ahead[i], g.cost(n))
-		if ahead > g.tolerance {
-			o.first = 0
+	o, next := wire.Outcome{First: 1}, *tats
+	for i, g := range t.Rates {
+		o.Ahead[i] = max(tats[i]-int64(now), 0)
+		ahead := wire.Add(o.Ahead[i], g.Cost(n))
+		if ahead > g.Tolerance {
+			o.First = 0
 		}
-		next[i] = add(int64(now), ahead)
+		next[i] = wire.Add(int64(now), ahead)
 	}
-	if o.first == 1 {
+	if o.First == 1 {
 		*tats = next
-		for i := range t.rates {
-			o.ahead[i] = next[i] - int64(now)
+		for i := range t.Rates {
+			o.Ahead[i] = next[i] - int64(now)
 		}
 	}
-	return t.decide(o, o.first*n, n)
+	return decision(t.Decide(o, o.First*n, n))
 }
 
 // forget drops the names that have all their tokens. It comes as often as the

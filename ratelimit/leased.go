@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // LeasedOptions configure a [Leased].
@@ -80,15 +80,15 @@ type lease struct {
 	left    int64         // tokens to give out
 	until   time.Duration // when they lapse
 	granted int64         // when they were taken, by the server's clock in µs; of several calls the first
-	by      *terms        // the limits that they were taken by
+	by      *wire.Terms   // the limits that they were taken by
 	used    time.Duration // when the last one was given out
 
 	asking bool       // a call for more is under way
 	queue  []*waiting // who waits for it, oldest first
 
 	// The last answer of the server.
-	terms   *terms
-	outcome outcome
+	terms   *wire.Terms
+	outcome wire.Outcome
 	at      time.Duration // when it was asked
 	last    Decision
 	// So many tokens more are refused by it, while nothing is given back in
@@ -105,7 +105,7 @@ func NewLeased(limiter *Limiter, opts LeasedOptions) (*Leased, error) {
 		return nil, errors.New("ratelimit: limiter is nil")
 	}
 	burst := maxCoalesced
-	for _, l := range limiter.terms.limits { // none when they are stored
+	for _, l := range limiter.wire.Terms().Limits { // none when they are stored
 		burst = min(burst, l.Burst)
 	}
 	if opts.Tokens == 0 {
@@ -165,7 +165,7 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 		return Decision{}, redoubt.ErrClosed
 	}
 	if h == nil {
-		if _, err := l.limiter.key(name); err != nil {
+		if _, err := l.limiter.wire.Key(name); err != nil {
 			s.mu.Unlock()
 			return Decision{}, err
 		}
@@ -201,15 +201,15 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	given := l.limiter.denials.given(name)
 	s.mu.Unlock()
 
-	var o outcome
-	var t *terms
+	var o wire.Outcome
+	var t *wire.Terms
 	err := l.limiter.reach(ctx, func(ctx context.Context) (err error) {
 		o, t, err = l.limiter.upTo(ctx, name, most)
 		return err
 	})
 
 	s.mu.Lock()
-	if h.left > 0 && (time.Since(l.base) >= h.until || err == nil && !slices.Equal(h.by.limits, t.limits)) {
+	if h.left > 0 && (time.Since(l.base) >= h.until || err == nil && !slices.Equal(h.by.Limits, t.Limits)) {
 		l.giveBack(h.take(name)) // they have lapsed meanwhile, or are of other limits
 	}
 	if err != nil {
@@ -218,25 +218,25 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	}
 	if h.left == 0 {
 		// It lapses by when it was asked for: the server took it later.
-		h.until, h.granted, h.by = now+l.ttl, o.now, t
+		h.until, h.granted, h.by = now+l.ttl, o.Now, t
 	}
-	h.left += o.first
+	h.left += o.First
 	h.terms, h.outcome, h.at, h.used, h.given = t, o, now, now, given
-	h.last = t.decide(o, o.first, 1)
+	h.last = decision(t.Decide(o, o.First, 1))
 	h.last.Allowed, h.last.RetryAfter, h.last.Violated = true, 0, -1
-	if o.first < most {
-		after, _ := t.retry(o, max(least-o.first, 1))
+	if o.First < most {
+		after, _ := t.Retry(o, max(least-o.First, 1))
 		if after == Never || after > maxDeny {
 			after = maxDeny
 		}
-		h.refused, h.refusedUntil = max(least-o.first, 1), now+after
+		h.refused, h.refusedUntil = max(least-o.First, 1), now+after
 	} else {
 		h.refusedUntil = 0
 	}
 	switch {
 	case h.left >= need:
 		return h.give(need, now), true, nil
-	case o.first == most:
+	case o.First == most:
 		return Decision{}, false, nil
 	}
 	return h.refuse(need, now), true, nil
@@ -258,31 +258,20 @@ func (h *lease) give(n int64, now time.Duration) Decision {
 func (h *lease) share(l *Limiter, now time.Duration) int64 {
 	t, o, passed := h.terms, h.outcome, int64(now-h.at)
 	if t == nil {
-		t, o, passed = &l.terms, outcome{}, 0
+		t, o, passed = l.wire.Terms(), wire.Outcome{}, 0
 	}
 	half := int64(maxCoalesced)
-	for i, g := range t.rates {
-		half = min(half, (g.tolerance-max(o.ahead[i]-passed, 0))/g.interval/2)
+	for i, g := range t.Rates {
+		half = min(half, (g.Tolerance-max(o.Ahead[i]-passed, 0))/g.Interval/2)
 	}
 	return half
 }
 
 // refuse is the refusal of more tokens than there are.
 func (h *lease) refuse(need int64, now time.Duration) Decision {
-	d := h.terms.refuse(h.outcome, need-h.left, now-h.at)
+	d := decision(h.terms.Refuse(h.outcome, need-h.left, now-h.at))
 	d.Remaining += int(h.left)
 	return d
-}
-
-// refuse is the refusal of n tokens by the outcome of a call some time ago.
-func (t *terms) refuse(o outcome, n int64, passed time.Duration) Decision {
-	o.first = 0
-	// Cut to the server's microseconds, to which RetryAfter was rounded up.
-	passed = passed.Truncate(time.Microsecond)
-	for i := range t.rates {
-		o.ahead[i] -= int64(passed)
-	}
-	return t.decide(o, 0, n)
 }
 
 // unused are tokens to give back.
@@ -290,7 +279,7 @@ type unused struct {
 	name    string
 	n       int64
 	granted int64
-	by      *terms
+	by      *wire.Terms
 }
 
 // take takes the tokens out of a lease.
@@ -337,13 +326,12 @@ func (l *Leased) returnAll(ctx context.Context, all []unused) error {
 		if u.n == 0 {
 			continue
 		}
-		key, err := l.limiter.key(u.name)
+		key, err := l.limiter.wire.Key(u.name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		args := u.by.args([]string{strconv.FormatInt(u.granted, 10)}, u.n)
-		cmds = append(cmds, redoubt.Cmd{Script: returnScript, Keys: []string{key}, Args: args})
+		cmds = append(cmds, wire.ReturnCmd(key, u.granted, u.by, u.n))
 	}
 	if len(cmds) == 0 {
 		return errors.Join(errs...)

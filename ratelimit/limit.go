@@ -1,10 +1,9 @@
 package ratelimit
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // A Limit is a rate and a burst: Rate tokens come back in each Period, evenly
@@ -39,33 +38,12 @@ func PerMinute(n int) Limit { return Limit{Rate: n, Period: time.Minute, Burst: 
 // PerHour returns a limit of n tokens an hour, all of them available at once.
 func PerHour(n int) Limit { return Limit{Rate: n, Period: time.Hour, Burst: n} }
 
-// gcra returns the limit in the terms of the algorithm, or all that is wrong
-// with it.
-func (l Limit) gcra() (gcra, error) {
-	var errs []error
-	if l.Rate < 1 {
-		errs = append(errs, fmt.Errorf("ratelimit: rate is %d; want at least 1", l.Rate))
+// wireLimits are limits as the server is told of them.
+func wireLimits(limit Limit, and []Limit) []wire.Limit {
+	limits := make([]wire.Limit, 0, 1+len(and))
+	limits = append(limits, wire.Limit(limit))
+	for _, l := range and {
+		limits = append(limits, wire.Limit(l))
 	}
-	if l.Period <= 0 {
-		errs = append(errs, fmt.Errorf("ratelimit: period is %v; want more than 0", l.Period))
-	}
-	if l.Burst < 1 {
-		errs = append(errs, fmt.Errorf("ratelimit: burst is %d; want at least 1", l.Burst))
-	}
-	if len(errs) > 0 {
-		return gcra{}, errors.Join(errs...)
-	}
-	interval := int64(l.Period) / int64(l.Rate)
-	// What is cut off each Period, all intervals together.
-	cut := int64(l.Period) % int64(l.Rate)
-	if cut > (int64(l.Period)-cut)/100 {
-		return gcra{}, fmt.Errorf("ratelimit: rate of %d in %v is too fast: its interval, cut to whole nanoseconds, "+
-			"would be off by more than 1%%; count in larger units", l.Rate, l.Period)
-	}
-	g := gcra{interval: interval, tolerance: mul(interval, int64(l.Burst))}
-	if g.tolerance == math.MaxInt64 {
-		return gcra{}, fmt.Errorf("ratelimit: burst is %d; at %d in %v it takes more than 292 years to come back",
-			l.Burst, l.Rate, l.Period)
-	}
-	return g, nil
+	return limits
 }

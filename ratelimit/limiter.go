@@ -3,10 +3,10 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // Options configure a [Limiter]. Limit must be set, or Stored.
@@ -61,8 +61,8 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// MaxLimits is how many limits a call may be held to at once.
-const MaxLimits = 8
+// MaxLimits is how many limits a call may be held to at once: 8.
+const MaxLimits = wire.MaxLimits
 
 // A Limiter holds each of any number of names, like "user:42", to one limit, or
 // to several at once. It does so among all processes that use the server. Make
@@ -79,9 +79,7 @@ type Limiter struct {
 	keyspace
 	bare    bool
 	maxWait time.Duration
-	terms   terms
-	one     []string      // arguments for one token
-	stored  *storedLimits // nil when the limits are terms
+	wire    *wire.Limiter
 
 	denials  *denials
 	denyFor  time.Duration
@@ -114,9 +112,9 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 		if opts.Limit != (Limit{}) || len(opts.And) > 0 || opts.BareKeys {
 			errs = append(errs, errors.New("ratelimit: Stored does not go with Limit, And or BareKeys"))
 		}
-		l.stored = &storedLimits{}
+		l.wire = wire.NewStored(client, keys.suffix)
 	} else {
-		l.terms, err = newTerms(opts.Limit, opts.And)
+		l.wire, err = wire.NewLimiter(client, keys.suffix, opts.BareKeys, wireLimits(opts.Limit, opts.And))
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -124,43 +122,9 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	}
 	l.denials = denialsOf(client)
 	if !opts.Stored {
-		l.one, l.limitsID = l.terms.args(now, 1), l.terms.String()
+		l.limitsID = l.wire.Terms().String()
 	}
 	return l, nil
-}
-
-// terms are the limits that a call is decided by.
-type terms struct {
-	limits []Limit
-	rates  []gcra // of each limit
-}
-
-func newTerms(first Limit, and []Limit) (terms, error) {
-	if len(and) >= MaxLimits {
-		return terms{}, fmt.Errorf("ratelimit: %d limits at once; want at most %d", 1+len(and), MaxLimits)
-	}
-	var t terms
-	var errs []error
-	for i, l := range append([]Limit{first}, and...) {
-		if l.Burst == 0 {
-			l.Burst = l.Rate
-		}
-		g, err := l.gcra()
-		if err != nil && i > 0 {
-			err = fmt.Errorf("limit %d of And: %w", i-1, err)
-		}
-		t.limits, t.rates, errs = append(t.limits, l), append(t.rates, g), append(errs, err)
-	}
-	return t, errors.Join(errs...)
-}
-
-// args are those of gcra.lua for n tokens, at least 0, behind the ones given.
-func (t *terms) args(lead []string, n int64) []string {
-	args := slices.Grow(slices.Clone(lead), 4*len(t.rates))
-	for _, g := range t.rates {
-		args = g.argsFor(args, n)
-	}
-	return args
 }
 
 // keysID tells apart the keys that Limiters of a Client make of the same name.
@@ -169,16 +133,4 @@ func (l *Limiter) keysID() string {
 		return "bare"
 	}
 	return l.suffix
-}
-
-// key returns the key of what was taken under name. The error matches
-// redoubt.ErrInvalidName.
-func (l *Limiter) key(name string) (string, error) {
-	if !l.bare {
-		return l.taken(name, "gcra")
-	}
-	if name == "" {
-		return "", fmt.Errorf("%w: it is empty", redoubt.ErrInvalidName)
-	}
-	return name, nil
 }

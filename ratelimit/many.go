@@ -28,7 +28,7 @@ func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 	cmds := make([]redoubt.Cmd, 0, len(requests))
 	sent := make([]int, 0, len(requests)) // the request of each command
 	for i, q := range requests {
-		cmd, err := l.takeCmd(q.Name, q.N)
+		cmd, err := l.wire.TakeCmd(q.Name, q.N)
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -48,7 +48,8 @@ func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 		if err == nil {
 			reply = replies[k]
 		}
-		results[i].Decision, results[i].Err = l.readTake(reply, requests[i].N)
+		d, err := l.wire.ReadTake(reply, requests[i].N)
+		results[i].Decision, results[i].Err = decision(d), err
 		if err := results[i].Err; err != nil {
 			results[i].Decision, results[i].Err = l.failed(ctx, requests[i].Name, requests[i].N, err)
 		}

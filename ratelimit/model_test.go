@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math/big"
 
-	"github.com/redoubt-go/redoubt/ratelimit"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // cell is CL.THROTTLE written down from its specification, in numbers that
@@ -51,14 +51,14 @@ func (c *cell) throttle(key string, now *big.Int, maxBurst, count, period, quant
 	ei := interval(count, period)
 	switch ei.Sign() {
 	case 0:
-		return reply, ratelimit.ErrZeroRate
+		return reply, wire.ErrZeroRate
 	case -1:
-		return reply, ratelimit.ErrNegativeRate
+		return reply, wire.ErrNegativeRate
 	}
 	limit := sooner(maxInt64, plus(num(maxBurst), num(1)))
 	dvt := times(ei, limit)
 	if !more(maxInt64, dvt) || !more(dvt, minInt64) {
-		return reply, ratelimit.ErrTooLong
+		return reply, wire.ErrTooLong
 	}
 	inc := times(ei, num(quantity))
 	tat := c.tats[key]

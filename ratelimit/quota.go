@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // An Allowance is how many calls there are in each period of a calendar.
@@ -20,8 +18,8 @@ type Allowance struct {
 	Per Period
 }
 
-// MaxAllowance is the largest [Allowance].
-const MaxAllowance = 1 << 50
+// MaxAllowance, 2^50, is the largest [Allowance].
+const MaxAllowance = wire.MaxAllowance
 
 // QuotaOptions configure a [Quota]. Allowance must be set.
 type QuotaOptions struct {
@@ -57,17 +55,7 @@ type QuotaOptions struct {
 // the period.
 type Quota struct {
 	keyspace
-	allowances []Allowance
-	loc        *time.Location
-	periods    atomic.Pointer[periods]
-}
-
-// periods are the beginnings of periods around a time.
-type periods struct {
-	skew   time.Duration // of the server's clock, as far as it matters
-	until  time.Time     // by the clock here, with the skew
-	limits []Limit       // as Decisions show them
-	args   []string
+	wire *wire.Quota
 }
 
 // NewQuota returns a Quota on client. It sends nothing. The error joins all
@@ -81,12 +69,12 @@ func NewQuota(client *redoubt.Client, opts QuotaOptions) (*Quota, error) {
 	if len(opts.And) >= MaxLimits {
 		errs = append(errs, fmt.Errorf("ratelimit: %d limits at once; want at most %d", 1+len(opts.And), MaxLimits))
 	}
-	q := &Quota{keyspace: keys, loc: opts.Location}
-	if q.loc == nil {
-		q.loc = time.UTC
+	if opts.Location == nil {
+		opts.Location = time.UTC
 	}
-	q.allowances = append([]Allowance{opts.Allowance}, opts.And...)
-	for _, a := range q.allowances {
+	var allowances []wire.Allowance
+	for _, a := range append([]Allowance{opts.Allowance}, opts.And...) {
+		allowances = append(allowances, wire.Allowance{Calls: a.Calls, Per: wire.Period(a.Per)})
 		if a.Calls < 1 || int64(a.Calls) > MaxAllowance {
 			errs = append(errs, fmt.Errorf("ratelimit: allowance is %d calls; want 1 to %d", a.Calls, int64(MaxAllowance)))
 		}
@@ -97,7 +85,7 @@ func NewQuota(client *redoubt.Client, opts QuotaOptions) (*Quota, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return q, nil
+	return &Quota{keys, wire.NewQuota(client, keys.suffix, opts.Location, allowances)}, nil
 }
 
 // Allow takes one call from the quota called name, if there is one left. See
@@ -132,7 +120,7 @@ func (q *Quota) Peek(ctx context.Context, name string) (Decision, error) {
 // Reset forgets what was taken from the quota called name. It may be sent again
 // after a lost reply.
 func (q *Quota) Reset(ctx context.Context, name string) error {
-	key, err := q.taken(name, "quota")
+	key, err := q.wire.Key(name)
 	if err != nil {
 		return err
 	}
@@ -141,79 +129,18 @@ func (q *Quota) Reset(ctx context.Context, name string) error {
 
 func (q *Quota) take(ctx context.Context, name string, most, least int) (Decision, error) {
 	for range 2 {
-		cmd, read, err := q.cmd(name, most, least)
+		cmd, read, err := q.wire.Cmd(name, most, least)
 		if err != nil {
 			return Decision{}, err
 		}
 		r := q.client.Do(ctx, cmd)
-		if d, err := read(r); !errors.Is(err, ErrElsewhen) {
-			return d, err
+		if d, err := read(r); !errors.Is(err, ErrClockSkew) {
+			return decision(d), err
 		}
 	}
-	return Decision{}, ErrElsewhen
+	return Decision{}, ErrClockSkew
 }
 
-// ErrElsewhen is matched by the error of [Quota.AllowCmd]'s reply when the
-// server's clock is so far from the clock here that it was told of the wrong
-// periods. Nothing was taken, and the next call tells it of those around its time.
-var ErrElsewhen = errors.New("ratelimit: the server's clock is days from the clock here: ask again")
-
-// cmd is the command that takes at most most calls from the quota called name,
-// and none if it would be fewer than least, and what reads its reply.
-func (q *Quota) cmd(name string, most, least int) (redoubt.Cmd, Read, error) {
-	if most < 0 {
-		return redoubt.Cmd{}, nil, fmt.Errorf("ratelimit: n is %d; want at least 0", most)
-	}
-	key, err := q.taken(name, "quota")
-	if err != nil {
-		return redoubt.Cmd{}, nil, err
-	}
-	p := q.around()
-	limit := func(n int) string { return strconv.FormatInt(min(int64(n), MaxAllowance+1), 10) }
-	cmd := redoubt.Cmd{Script: quotaScript, Keys: []string{key}, Args: slices.Concat([]string{limit(most), limit(least)}, p.args)}
-	if most == 0 {
-		cmd.Flags = redoubt.ReadOnly
-	}
-	n := least
-	if most > 0 {
-		n = max(least, 1)
-	}
-	return cmd, func(r redoubt.Reply) (Decision, error) {
-		var v [5]int64
-		if err := r.Ints(v[:]); err == nil && v[0] < 0 {
-			q.set(time.Until(time.Unix(v[2], 0)))
-			return Decision{}, ErrElsewhen
-		}
-		return readCount(r, n, p.limits)
-	}, nil
-}
-
-// around returns the periods around the server's time, as far as it is known.
-func (q *Quota) around() *periods {
-	p := q.periods.Load()
-	switch {
-	case p == nil:
-		return q.set(0)
-	case time.Now().Add(p.skew).Before(p.until):
-		return p
-	}
-	return q.set(p.skew)
-}
-
-func (q *Quota) set(skew time.Duration) *periods {
-	p := &periods{skew: skew}
-	now := time.Now().Add(skew).In(q.loc)
-	for _, a := range q.allowances {
-		starts := a.Per.starts(now)
-		p.args = append(p.args, strconv.Itoa(a.Calls))
-		for _, s := range starts {
-			p.args = append(p.args, strconv.FormatInt(s.Unix(), 10))
-		}
-		if p.until.IsZero() || starts[2].Before(p.until) {
-			p.until = starts[2]
-		}
-		p.limits = append(p.limits, Limit{Rate: a.Calls, Period: starts[2].Sub(starts[1]), Burst: a.Calls})
-	}
-	q.periods.Store(p)
-	return p
-}
+// ErrClockSkew is matched when the server's clock is so far from the clock here, and moves, that it
+// was told of the wrong periods twice. Nothing was taken: ask again.
+var ErrClockSkew = wire.ErrClockSkew

@@ -2,12 +2,10 @@ package ratelimit
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
+
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // A Reservation is for tokens that were taken ahead of time. Whoever has one
@@ -19,7 +17,7 @@ type Reservation struct {
 	Decision
 
 	limiter *Limiter
-	terms   *terms
+	terms   *wire.Terms
 	name    string
 	n       int
 	tats    string    // that it led to
@@ -43,45 +41,28 @@ func (l *Limiter) Reserve(ctx context.Context, name string, n int) (*Reservation
 }
 
 func (l *Limiter) reserve(ctx context.Context, name string, n int, within time.Duration) (*Reservation, error) {
-	cmd, read, err := l.ReserveCmd(name, n, within)
+	cmd, err := l.wire.ReserveCmd(name, n, within)
 	if err != nil {
 		return nil, err
 	}
-	return read(l.client.Do(ctx, cmd))
+	o, t, err := l.wire.Read(l.client.Do(ctx, cmd))
+	if err != nil {
+		return nil, err
+	}
+	return l.reservation(t, o, name, n), nil
 }
 
 // reservation makes one of the outcome of a call that has just returned.
-func (l *Limiter) reservation(t *terms, o outcome, name string, n int) *Reservation {
+func (l *Limiter) reservation(t *wire.Terms, o wire.Outcome, name string, n int) *Reservation {
 	r := &Reservation{limiter: l, terms: t, name: name, n: n, at: time.Now()}
-	r.Decision = t.decide(o, o.first*int64(n), int64(n))
+	r.Decision = decision(t.Decide(o, o.First*int64(n), int64(n)))
 	if r.Allowed {
 		// The server reckoned the delay before its reply came, and the timer
 		// begins after: it is never early.
-		r.at = r.at.Add(t.delay(o))
-		r.tats = t.tats(o)
+		r.at = r.at.Add(t.Delay(o))
+		r.tats = t.TATs(o)
 	}
 	return r
-}
-
-// delay is how long after the call the tokens of an outcome are there.
-func (t *terms) delay(o outcome) (d time.Duration) {
-	for i, g := range t.rates {
-		d = max(d, micros(add(o.ahead[i], -g.tolerance)))
-	}
-	return d
-}
-
-// tats are the theoretical arrival times of an outcome, as the key has them.
-func (t *terms) tats(o outcome) string {
-	var b strings.Builder
-	for i := range t.rates {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		s, ns := o.ahead[i]/second+o.now/1e6, o.ahead[i]%second+o.now%1e6*1000
-		fmt.Fprintf(&b, "%d%09d", s+ns/second, ns%second)
-	}
-	return b.String()
 }
 
 // Delay returns how long it is still until the holder of the reservation may
@@ -96,7 +77,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.Allowed {
 		return nil
 	}
-	cmd, err := r.limiter.cancelCmd(r.name, r.id(), r.tats, r.terms.args(nil, int64(r.n)))
+	cmd, err := r.limiter.wire.CancelCmd(r.name, r.id(), r.tats, r.terms.Args(nil, int64(r.n)))
 	if err != nil {
 		return err
 	}
@@ -109,14 +90,7 @@ func (r *Reservation) id() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.id == "" {
-		r.mu.id = newID()
+		r.mu.id = wire.NewID()
 	}
 	return r.mu.id
-}
-
-// newID returns 128 random bits.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/randtest"
-	"github.com/redoubt-go/redoubt/ratelimit"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
 // throttle runs CL.THROTTLE.
 func throttle(t *testing.T, c *redoubt.Client, key string, a [4]int64) ([5]int64, error) {
 	t.Helper()
-	th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+	th, err := wire.NewThrottle(a[0], a[1], a[2], a[3])
 	if err != nil {
 		return [5]int64{}, err
 	}
@@ -126,13 +126,13 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 		}
 		var (
 			cmds  []redoubt.Cmd
-			ths   []ratelimit.Throttle
+			ths   []wire.Throttle
 			wants [][5]int64
 		)
 		for range 1 + r.IntN(60) {
 			key, a := "k"+strconv.Itoa(r.IntN(25)), randomCall(r)
 			want, wantErr := model.throttle(key, at, a[0], a[1], a[2], a[3])
-			th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+			th, err := wire.NewThrottle(a[0], a[1], a[2], a[3])
 			if !sameError(err, wantErr) {
 				t.Fatalf("%v: %v; want %v", a, err, wantErr)
 			}
@@ -173,7 +173,7 @@ func TestThrottleStepsAgreeWithModel(t *testing.T) {
 			now := num(w.clock.Now().UnixMicro() * 1000)
 			var (
 				cmds  []redoubt.Cmd
-				ths   []ratelimit.Throttle
+				ths   []wire.Throttle
 				wants []string
 			)
 			for len(ths) < 20 {
@@ -184,7 +184,7 @@ func TestThrottleStepsAgreeWithModel(t *testing.T) {
 					before = redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{tat.String()}}
 				}
 				want, wantErr := model.throttle("k", now, a[0], a[1], a[2], a[3])
-				th, err := ratelimit.NewThrottle(a[0], a[1], a[2], a[3])
+				th, err := wire.NewThrottle(a[0], a[1], a[2], a[3])
 				if !sameError(err, wantErr) {
 					t.Fatalf("%v: %v; want %v", a, err, wantErr)
 				}
@@ -234,7 +234,7 @@ func FuzzThrottle(f *testing.F) {
 		model := newCell()
 		model.tats["k"] = plus(num(now), num(ahead))
 		want, wantErr := model.throttle("k", num(now), burst, count, period, quantity)
-		th, err := ratelimit.NewThrottle(burst, count, period, quantity)
+		th, err := wire.NewThrottle(burst, count, period, quantity)
 		if !sameError(err, wantErr) {
 			t.Fatalf("error %v; want %v", err, wantErr)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -49,7 +50,7 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
 		// To the algorithms a key past its time is the same as no key.
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), ratelimit.Scripts(), func(source string) string {
+		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), func(source string) string {
 			return expiry.ReplaceAllString(source, "")
 		})
 		w.client = clienttest.New(t, w.clock, w.Prefix)

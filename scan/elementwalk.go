@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/scan"
 )
 
 // maxRestarts is how often in one loop a scan begins anew because another process
@@ -126,12 +127,7 @@ func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cur
 func (w *elementWalk) page(ctx context.Context, cursor string, mark *mark) (p page) {
 	count := mark.count(w.count)
 	match := cmp.Or(w.match, "*")
-	reply, err := w.client.Do(ctx, redoubt.Cmd{
-		Script: elementsScript,
-		Keys:   []string{w.key},
-		Args:   []string{w.command, cursor, strconv.Itoa(count), match},
-		Flags:  redoubt.ReadOnly,
-	}).Array()
+	reply, err := w.client.Do(ctx, wire.ElementsCmd(w.key, w.command, cursor, strconv.Itoa(count), match)).Array()
 	if err == nil && len(reply) != 4 {
 		err = fmt.Errorf("scan: reply has %d elements, want 4", len(reply))
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/command"
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/slow"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
@@ -285,11 +285,11 @@ func links(h *holdup) {
 	const each = 192
 	var head, bits []byte
 	head = binary.LittleEndian.AppendUint64(head, 0)
-	head = binary.LittleEndian.AppendUint32(head, bloom.MaxChainLinks)
+	head = binary.LittleEndian.AppendUint32(head, bloomwire.MaxChainLinks)
 	head = binary.LittleEndian.AppendUint32(head, 1|4)
 	head = binary.LittleEndian.AppendUint32(head, 1)
 	perItem := -math.Log(1e-9) / 0.480453013918201
-	for range bloom.MaxChainLinks {
+	for range bloomwire.MaxChainLinks {
 		for _, v := range []uint64{each, 8 * each, 0, math.Float64bits(1e-9), math.Float64bits(perItem)} {
 			head = binary.LittleEndian.AppendUint64(head, v)
 		}
@@ -300,7 +300,7 @@ func links(h *holdup) {
 	for i := range each {
 		bits = append(bits, 0x0f<<(i%2*4))
 	}
-	_ = h.redis.do("SETRANGE", "f", "0", strings.Repeat(string(bits), bloom.MaxChainLinks))
+	_ = h.redis.do("SETRANGE", "f", "0", strings.Repeat(string(bits), bloomwire.MaxChainLinks))
 }
 
 // large is a filter of nearly 16 MiB. Redis takes longer to make a larger one.

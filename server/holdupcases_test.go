@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redoubt-go/redoubt/bloom"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
@@ -167,7 +167,7 @@ var worstOf = map[string][]worst{
 	}}, {"a header of many links", links, func(h *holdup) []string {
 		v, _ := h.w.value("BF.SCANDUMP", "f", "0").([]any)
 		return []string{"other", "1", v[1].(string)}
-	}}, after("the last of many links", links, "f "+strconv.Itoa(192*bloom.MaxChainLinks+1), strings.Repeat("x", 192))},
+	}}, after("the last of many links", links, "f "+strconv.Itoa(192*bloomwire.MaxChainLinks+1), strings.Repeat("x", 192))},
 
 	"TTLHASH.SET": {
 		after("one of many", fields(1000), "h "+longName, strings.Repeat("v", ttlhash.MaxValue), "100000"),

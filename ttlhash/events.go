@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // Sweep deletes the fields of a hash whose deadline is over, in one round trip for each
@@ -32,15 +33,15 @@ func (h *Hashes) Len(ctx context.Context, name string) (int, error) {
 	return s.Fields, err
 }
 
-func (h *Hashes) sweep(ctx context.Context, name string) (s Sweep, err error) {
+func (h *Hashes) sweep(ctx context.Context, name string) (s wire.Sweep, err error) {
 	keys, err := h.keys(name)
 	if err != nil {
-		return Sweep{}, err
+		return wire.Sweep{}, err
 	}
-	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return SweepCmd(keys, how) },
+	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.SweepCmd(keys, how) },
 		func(r redoubt.Reply) (int64, error) {
-			s, err = ReadSweep(r)
-			return s.now, err
+			s, err = wire.ReadSweep(r)
+			return s.Now, err
 		})
 	return s, err
 }
@@ -104,15 +105,15 @@ func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Eve
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		native, err := h.native(ctx, keys)
+		native, err := h.servers.Native(ctx, keys)
 		if err != nil {
 			return err
 		}
 		const page = 100
-		replies := h.client.Pipeline(ctx, []redoubt.Cmd{SweepCmd(keys, h.how(native)), {
+		replies := h.client.Pipeline(ctx, []redoubt.Cmd{wire.SweepCmd(keys, h.how(native)), {
 			Name: "ZRANGEBYSCORE", Keys: keys[2:], Args: []string{"(" + decimal(last), "+inf", "LIMIT", "0", strconv.Itoa(page)}, Flags: redoubt.ReadOnly,
 		}})
-		s, err := ReadSweep(replies[0])
+		s, err := wire.ReadSweep(replies[0])
 		if err != nil {
 			return err
 		}
@@ -130,8 +131,8 @@ func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Eve
 			}
 		}
 		wait := pollEvery
-		if s.next > 0 {
-			wait = min(wait, max(0, time.Duration(s.next*1000-s.now)*time.Microsecond+time.Millisecond))
+		if s.Next > 0 {
+			wait = min(wait, max(0, time.Duration(s.Next*1000-s.Now)*time.Microsecond+time.Millisecond))
 		}
 		if s.More || len(found) == page {
 			wait = 0
@@ -141,7 +142,7 @@ func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Eve
 }
 
 // position returns the number of the event called after, or of the last.
-func (h *Hashes) position(ctx context.Context, keys Keys, after string) (int64, error) {
+func (h *Hashes) position(ctx context.Context, keys wire.Keys, after string) (int64, error) {
 	if after != "" {
 		n, err := strconv.ParseInt(after, 10, 64)
 		if err != nil || n < 0 {

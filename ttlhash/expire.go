@@ -6,39 +6,35 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // Condition says what must be so for a field to get another deadline.
-type Condition uint8
+type Condition = wire.Condition
 
 const (
 	// Always: whatever it has.
-	Always Condition = iota
+	Always Condition = wire.Always
 	// IfNone: it has no deadline.
-	IfNone
+	IfNone Condition = wire.IfNone
 	// IfSome: it has one.
-	IfSome
+	IfSome Condition = wire.IfSome
 	// IfLater: the new one is later than the one it has. None is later than any.
-	IfLater
+	IfLater Condition = wire.IfLater
 	// IfSooner: the new one is sooner than the one it has.
-	IfSooner
+	IfSooner Condition = wire.IfSooner
 )
 
-// String returns the word that the script has for it.
-func (c Condition) String() string {
-	return [...]string{"always", "none", "some", "later", "sooner"}[c]
-}
-
 // A Change is what became of a field that was to get another deadline.
-type Change int8
+type Change = wire.Change
 
 const (
 	// Missing: it is not there.
-	Missing Change = -2
+	Missing Change = wire.Missing
 	// Unchanged: the condition was not so.
-	Unchanged Change = 0
+	Unchanged Change = wire.Unchanged
 	// Changed: it has the new deadline.
-	Changed Change = 1
+	Changed Change = wire.Changed
 )
 
 // Expire gives fields ttl from now on, or [Never] a deadline, each if when is so. At
@@ -63,12 +59,12 @@ func (h *Hashes) expire(ctx context.Context, name string, ttl time.Duration, whe
 	if when > IfSooner {
 		err = errors.Join(err, errors.New("ttlhash: condition is none of this package's"))
 	}
-	if err = errors.Join(err, CheckTTL(ttl)); err != nil {
+	if err = errors.Join(err, checkTTL(ttl)); err != nil {
 		return nil, nil, err
 	}
-	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return ExpireCmd(keys, how, when, ttl, want, fields) },
+	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.ExpireCmd(keys, how, when, ttl, want, fields) },
 		func(r redoubt.Reply) (now int64, err error) {
-			changes, values, now, err = ReadExpired(r, len(fields))
+			changes, values, now, err = wire.ReadExpired(r, len(fields))
 			return now, err
 		})
 	return changes, values, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // Get returns the value of a field. ok is false when it is not there, or its deadline
@@ -36,7 +37,7 @@ func (h *Hashes) GetItem(ctx context.Context, name, field string) (item Item, ok
 func (h *Hashes) GetMany(ctx context.Context, name string, fields ...string) (map[string]Item, error) {
 	keys, err := h.keys(name)
 	for _, f := range fields {
-		if e := CheckField(f); err == nil {
+		if e := checkField(f); err == nil {
 			err = e
 		}
 	}
@@ -78,7 +79,7 @@ func (h *Hashes) TTL(ctx context.Context, name, field string) (ttl time.Duration
 	if err != nil {
 		return 0, false, err
 	}
-	items, err := ReadGot(h.client.Do(ctx, GetCmd(keys, false, []string{field})))
+	items, err := wire.ReadGot(h.client.Do(ctx, wire.GetCmd(keys, false, []string{field})))
 	if err != nil || items[0] == nil {
 		return 0, false, err
 	}
@@ -104,7 +105,7 @@ func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, er
 			r, now := h.read(ctx, keys, redoubt.Cmd{
 				Name: "HSCAN", Keys: keys[:1], Args: []string{cursor, "MATCH", match, "COUNT", "500"}, Flags: redoubt.ReadOnly,
 			})
-			cursor, page, err = ReadScanned(r)
+			cursor, page, err = wire.ReadScanned(r)
 			for i := 0; err == nil && i+1 < len(page); i += 2 {
 				field, _ := page[i].(string)
 				var item Item
@@ -127,7 +128,7 @@ func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, er
 func (h *Hashes) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for cursor := ""; cursor != "0"; {
-			names, next, err := h.client.Names(ctx, hashPart, "hash", match, cursor)
+			names, next, err := h.client.Names(ctx, wire.Part, "hash", match, cursor)
 			if err != nil {
 				yield("", err)
 				return
@@ -145,7 +146,7 @@ func (h *Hashes) List(ctx context.Context, match string) iter.Seq2[string, error
 // item makes one of what is on the server.
 func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, error) {
 	text, _ := value.(string)
-	payload, ttl, ok, err := open(text, now)
+	payload, ttl, ok, err := wire.Open(text, now)
 	if err != nil {
 		return Item{}, false, fmt.Errorf("%w: %q of %q", err, field, name)
 	}
@@ -160,15 +161,15 @@ func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, err
 
 // read runs a command that reads, and returns what the server's time was at least when
 // it ran. When that is not known well enough the command goes together with time.lua.
-func (h *Hashes) read(ctx context.Context, keys Keys, cmd redoubt.Cmd) (redoubt.Reply, int64) {
-	c := &h.node(keys).clock
+func (h *Hashes) read(ctx context.Context, keys wire.Keys, cmd redoubt.Cmd) (redoubt.Reply, int64) {
+	c := h.clock(keys)
 	sent := time.Now()
 	now, age, ok := c.least(sent)
 	if ok && (age < syncEvery || age < 10*syncEvery && !c.syncing.CompareAndSwap(false, true)) {
 		return h.client.Do(ctx, cmd), now
 	}
 	defer c.syncing.Store(false)
-	replies := h.client.Pipeline(ctx, []redoubt.Cmd{{Script: timeScript, Keys: keys[:1], Flags: redoubt.ReadOnly}, cmd})
+	replies := h.client.Pipeline(ctx, []redoubt.Cmd{wire.TimeCmd(keys), cmd})
 	var t [1]int64
 	if err := replies[0].Ints(t[:]); err != nil {
 		return redoubt.Reply{Err: err}, 0

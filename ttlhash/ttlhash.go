@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 var (
 	// ErrForeign is matched when a field of the hash was not written by this
 	// package.
-	ErrForeign = errors.New("ttlhash: something else has written the field")
+	ErrForeign = wire.ErrForeign
 
 	// ErrNotNative is matched when fields can't be left to a server that does not
 	// expire fields: one before Redis 7.4 or Valkey 9.
@@ -28,8 +28,8 @@ var (
 )
 
 const (
-	// Never is the TTL of a field without a deadline.
-	Never = time.Duration(math.MaxInt64)
+	// Never is the TTL of a field without a deadline: the longest duration.
+	Never = wire.Never
 	// MinTTL and MaxTTL bound a TTL. It is a whole number of milliseconds.
 	MinTTL = time.Millisecond
 	MaxTTL = 100 * 365 * 24 * time.Hour
@@ -64,9 +64,10 @@ type Options struct {
 // once; an error that matches redoubt.ErrUnknownOutcome says that it may have had its
 // effect, and it may be repeated.
 type Hashes struct {
-	client *redoubt.Client
-	opts   Options
-	nodes  sync.Map // name of a node → *node
+	client  *redoubt.Client
+	opts    Options
+	clocks  sync.Map // name of a node → *clock
+	servers *wire.Servers
 }
 
 // New returns the Hashes of client. It sends nothing.
@@ -74,7 +75,7 @@ func New(client *redoubt.Client, opts Options) (*Hashes, error) {
 	if client == nil {
 		return nil, errors.New("ttlhash: client is nil")
 	}
-	return &Hashes{client: client, opts: opts}, nil
+	return &Hashes{client: client, opts: opts, servers: wire.NewServers(client, opts.Emulate)}, nil
 }
 
 // An Item is a field with its value and the time that it has left.
@@ -85,12 +86,20 @@ type Item struct {
 }
 
 func (i Item) check() error {
-	return errors.Join(CheckField(i.Field), CheckValue(i.Value), CheckTTL(i.TTL))
+	return errors.Join(checkField(i.Field), checkValue(i.Value), checkTTL(i.TTL))
+}
+
+func wireItems(items []Item) []wire.Item {
+	to := make([]wire.Item, len(items))
+	for i := range items {
+		to[i] = wire.Item(items[i])
+	}
+	return to
 }
 
 // Set sets a field for ttl, or for ever if that is [Never], whatever it had before.
 func (h *Hashes) Set(ctx context.Context, name, field, value string, ttl time.Duration) error {
-	_, err := h.set(ctx, name, AnyWay, []Item{{field, value, ttl}})
+	_, err := h.set(ctx, name, wire.AnyWay, []Item{{field, value, ttl}})
 	return err
 }
 
@@ -108,21 +117,21 @@ func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	}
 	parts := partsOf(lastOfEach(items))
 	if len(parts) == 1 {
-		if _, err = h.set(ctx, name, AnyWay, parts[0]); !errors.Is(err, ErrTooLarge) {
+		if _, err = h.set(ctx, name, wire.AnyWay, parts[0]); !errors.Is(err, ErrTooLarge) {
 			return err
 		}
 		parts = slices.Collect(slices.Chunk(parts[0], 1)) // they replace too much
 	}
-	native, err := h.native(ctx, keys)
+	native, err := h.servers.Native(ctx, keys)
 	for err == nil && len(parts) > 0 {
 		var cmds []redoubt.Cmd
 		some := parts[:min(32, len(parts))]
 		parts = parts[len(some):]
 		for _, part := range some {
-			cmds = append(cmds, SetCmd(keys, h.how(native), AnyWay, part))
+			cmds = append(cmds, wire.SetCmd(keys, h.how(native), wire.AnyWay, wireItems(part)))
 		}
 		for i, r := range h.client.Pipeline(ctx, cmds) {
-			_, _, e := ReadSet(r)
+			_, _, e := wire.ReadSet(r)
 			if e = fault(e); errors.Is(e, ErrTooLarge) && len(some[i]) > 1 {
 				parts = append(slices.Collect(slices.Chunk(some[i], 1)), parts...)
 				continue
@@ -171,34 +180,19 @@ func lastOfEach(items []Item) []Item {
 	return kept
 }
 
-// Presence says what must be so for items to be set.
-type Presence uint8
-
-const (
-	// AnyWay sets whatever is there.
-	AnyWay Presence = iota
-	// Absent sets if none of the fields is there.
-	Absent
-	// Present sets if all of the fields are there.
-	Present
-)
-
-// String returns the word that the script has for it.
-func (p Presence) String() string { return [...]string{"any", "absent", "present"}[p] }
-
 // SetIfAbsent sets items if none of their fields is there, and otherwise nothing. It
 // reports whether it set them. At most [MaxTogether], and [MaxBytes].
 func (h *Hashes) SetIfAbsent(ctx context.Context, name string, items ...Item) (set bool, err error) {
-	return h.set(ctx, name, Absent, items)
+	return h.set(ctx, name, wire.Absent, items)
 }
 
 // SetIfPresent sets items if all of their fields are there, and otherwise nothing. It
 // reports whether it set them. At most [MaxTogether], and [MaxBytes].
 func (h *Hashes) SetIfPresent(ctx context.Context, name string, items ...Item) (set bool, err error) {
-	return h.set(ctx, name, Present, items)
+	return h.set(ctx, name, wire.Present, items)
 }
 
-func (h *Hashes) set(ctx context.Context, name string, when Presence, items []Item) (bool, error) {
+func (h *Hashes) set(ctx context.Context, name string, when wire.Presence, items []Item) (bool, error) {
 	keys, err := h.keys(name)
 	for _, i := range items {
 		err = errors.Join(err, i.check())
@@ -213,9 +207,9 @@ func (h *Hashes) set(ctx context.Context, name string, when Presence, items []It
 		return false, ErrTooLarge
 	}
 	var set bool
-	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return SetCmd(keys, how, when, items) },
+	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.SetCmd(keys, how, when, wireItems(items)) },
 		func(r redoubt.Reply) (now int64, err error) {
-			set, now, err = ReadSet(r)
+			set, now, err = wire.ReadSet(r)
 			return now, err
 		})
 	return set, err
@@ -243,9 +237,9 @@ func (h *Hashes) delete(ctx context.Context, name string, want bool, fields []st
 	if err != nil {
 		return 0, nil, err
 	}
-	err = h.write(ctx, keys, func(how How) redoubt.Cmd { return DeleteCmd(keys, how, want, fields) },
+	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.DeleteCmd(keys, how, want, fields) },
 		func(r redoubt.Reply) (now int64, err error) {
-			n, values, now, err = ReadDeleted(r)
+			n, values, now, err = wire.ReadDeleted(r)
 			return now, err
 		})
 	return n, values, err
@@ -261,35 +255,39 @@ func (h *Hashes) Clear(ctx context.Context, name string) error {
 	return h.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Err
 }
 
-func (h *Hashes) keys(name string) (Keys, error) { return KeysOf(h.client, name) }
+func (h *Hashes) keys(name string) (wire.Keys, error) {
+	return wire.KeysOf(h.client, name)
+}
 
 // keysFor checks the fields as well.
-func (h *Hashes) keysFor(name string, fields []string) (Keys, error) {
+func (h *Hashes) keysFor(name string, fields []string) (wire.Keys, error) {
 	keys, err := h.keys(name)
 	if len(fields) < 1 || len(fields) > MaxTogether {
 		err = errors.Join(err, fmt.Errorf("ttlhash: there are %d fields; want 1 to %d", len(fields), MaxTogether))
 	}
 	for _, f := range fields {
-		err = errors.Join(err, CheckField(f))
+		err = errors.Join(err, checkField(f))
 	}
 	return keys, err
 }
 
-func (h *Hashes) how(native bool) How { return How{Native: native, Event: h.opts.Events} }
+func (h *Hashes) how(native bool) wire.How {
+	return wire.How{Native: native, Event: h.opts.Events}
+}
 
 // write runs a script that writes, as the server is.
-func (h *Hashes) write(ctx context.Context, keys Keys, cmd func(How) redoubt.Cmd, read func(redoubt.Reply) (now int64, err error)) error {
-	native, err := h.native(ctx, keys)
+func (h *Hashes) write(ctx context.Context, keys wire.Keys, cmd func(wire.How) redoubt.Cmd, read func(redoubt.Reply) (now int64, err error)) error {
+	native, err := h.servers.Native(ctx, keys)
 	if err != nil {
 		return err
 	}
-	c := &h.node(keys).clock
+	c := h.clock(keys)
 	sent := time.Now()
 	now, err := read(h.client.Do(ctx, cmd(h.how(native))))
-	if native && unknownCommand(err) {
+	if native && wire.UnknownCommand(err) {
 		// An older server has taken over. The script may have written the field
 		// without its deadline; this writes it anew.
-		h.node(keys).is.Store(emulated)
+		h.servers.Emulates(keys)
 		now, err = read(h.client.Do(ctx, cmd(h.how(false))))
 	}
 	if err == nil {

@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // What writes is never sent twice: in between another may have written. What reads, and
 // what is the same twice, may be.
 func TestNothingIsWrittenTwice(t *testing.T) {
-	var k Keys
+	var k wire.Keys
 	for _, c := range []redoubt.Cmd{
-		SetCmd(k, How{}, AnyWay, nil), ExpireCmd(k, How{}, Always, time.Second, true, nil), DeleteCmd(k, How{}, true, nil),
+		wire.SetCmd(k, wire.How{}, wire.AnyWay, nil), wire.ExpireCmd(k, wire.How{}, Always, time.Second, true, nil), wire.DeleteCmd(k, wire.How{}, true, nil),
 	} {
 		if c.Flags.Resendable() {
 			t.Errorf("%s may be sent twice", c.Script.Name())
 		}
 	}
-	for _, c := range []redoubt.Cmd{GetCmd(k, true, nil), ScanCmd(k, "0", "*", 1), SweepCmd(k, How{}), migrateCmd(k, 0)} {
+	for _, c := range []redoubt.Cmd{wire.GetCmd(k, true, nil), wire.ScanCmd(k, "0", "*", 1), wire.SweepCmd(k, wire.How{}), wire.MigrateCmd(k, 0)} {
 		if !c.Flags.Resendable() {
 			t.Errorf("%s may not be sent twice", c.Script.Name())
 		}
@@ -31,7 +32,7 @@ func FuzzStored(f *testing.F) {
 	f.Add("\x01\x99\x00\x00\x00\x00\x00\x01payload", int64(1_700_000_000_000_000))
 	f.Add("\x06\x5f\x00\x00\x00\x00\x00\x01\x99\x00\x00\x00\x00\x00\x01fv", int64(0))
 	f.Fuzz(func(t *testing.T, stored string, now int64) {
-		if payload, ttl, ok, err := open(stored, now&(1<<53-1)); err == nil && (len(payload) != len(stored)-headerBytes || ok != (ttl > 0)) {
+		if payload, ttl, ok, err := wire.Open(stored, now&(1<<53-1)); err == nil && (len(payload) != len(stored)-wire.HeaderBytes || ok != (ttl > 0)) {
 			t.Errorf("%q: %q, %v %v", stored, payload, ttl, ok)
 		}
 		if e, id, err := readEvent(stored); err == nil && (len(e.Field)+len(e.Value) != len(stored)-15 || id < 0) {

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/expect"
 	"github.com/redoubt-go/redoubt/internal/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -92,7 +93,7 @@ func (w *world) with(opts ttlhash.Options) *ttlhash.Hashes {
 
 // freeze makes the scripts' time stand still, an hour ahead.
 func (w *world) freeze() *frozenclock.Conn {
-	c := frozenclock.New(w.conn, ttlhash.Scripts(), nil)
+	c := frozenclock.New(w.conn, wire.Scripts(), nil)
 	c.Set(time.Now().Add(time.Hour).Truncate(time.Millisecond))
 	w.conn = c
 	w.client, w.hashes = w.on(w.conn, ttlhash.Options{})

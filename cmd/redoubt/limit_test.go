@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
+	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -63,7 +64,7 @@ func TestLimit(t *testing.T) {
 
 		// A key of CL.THROTTLE is another limit, and each says so of the other.
 		client := clienttest.Open(t, url)
-		call, err := ratelimit.NewThrottle(15, 30, 60, 4) // CL.THROTTLE cell 15 30 60 4
+		call, err := wire.NewThrottle(15, 30, 60, 4) // CL.THROTTLE cell 15 30 60 4
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -37,7 +38,7 @@ type queueState struct {
 	Burst       int            `json:"burst"`
 }
 
-func queueStateOf(name string, s queue.Stats) queueState {
+func queueStateOf(name string, s wire.Stats) queueState {
 	q := queueState{
 		Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead, Oldest: s.Oldest.Milliseconds(),
 		Lanes:  map[string]int{"urgent": s.ReadyIn[queue.Urgent], "high": s.ReadyIn[queue.High], "normal": s.ReadyIn[queue.Normal], "low": s.ReadyIn[queue.Low]},
@@ -119,7 +120,7 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {
 	found := map[string]queueState{} // a listing may find a name twice
 	for cursor := ""; cursor != "0"; {
-		page, next, err := queue.StatsPage(ctx, client, match, cursor)
+		page, next, err := wire.StatsPage(ctx, client, match, cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +176,12 @@ Exit codes: 0 told, also of one that is empty; 64 wrong usage; 69 no server.`,
   redoubt queue stats mail --json | jq .oldest_ms`,
 		Args: oneQueue,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
-				stats, err := q.Stats(ctx, args[0])
+			return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
+				keys, err := wire.KeysOf(client, args[0])
+				if err != nil {
+					return err
+				}
+				stats, err := wire.ReadStats(client.Do(ctx, wire.StatsCmd(keys)))
 				if err != nil {
 					return err
 				}
@@ -256,7 +261,7 @@ type messageState struct {
 	Unreadable bool              `json:"unreadable,omitempty"` // no message: something else wrote it
 }
 
-func messageStateOf(m queue.Message) messageState {
+func messageStateOf(m wire.Message) messageState {
 	s := messageState{ID: m.ID, Attempts: m.Attempts, Lane: int(m.Lane), Group: m.Group, Headers: m.Headers}
 	if utf8.Valid(m.Payload) {
 		s.Payload = new(string(m.Payload))

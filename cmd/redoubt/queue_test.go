@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/clienttest"
 	"github.com/redoubt-go/redoubt/internal/redistest"
 	"github.com/redoubt-go/redoubt/internal/transfer"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -34,21 +35,21 @@ func kill(t *testing.T, url, name string, n int) {
 	if _, err := q.PutMany(t.Context(), name, requests); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := queue.KeysOf(client, name)
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n > 0 {
-		p := queue.Pump{Take: queue.NewTake(), Consumer: "test", N: min(n, queue.MaxSettle), Lease: time.Minute}
-		pumped, err := queue.ReadPump(client.Do(t.Context(), queue.PumpCmd(keys, p)))
+		p := wire.Pump{Take: wire.NewTake(), Consumer: "test", N: min(n, queue.MaxSettle), Lease: time.Minute}
+		pumped, err := wire.ReadPump(client.Do(t.Context(), wire.PumpCmd(keys, p)))
 		if err != nil || len(pumped.Taken) == 0 {
 			t.Fatalf("%d left: %v", n, err)
 		}
-		p = queue.Pump{Take: queue.NewTake(), Consumer: "test", Lease: time.Minute}
+		p = wire.Pump{Take: wire.NewTake(), Consumer: "test", Lease: time.Minute}
 		for _, m := range pumped.Taken {
-			p.Failed = append(p.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Bury, Reason: "no such address"})
+			p.Failed = append(p.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Bury, Reason: "no such address"})
 		}
-		if err := client.Do(t.Context(), queue.PumpCmd(keys, p)).Err; err != nil {
+		if err := client.Do(t.Context(), wire.PumpCmd(keys, p)).Err; err != nil {
 			t.Fatal(err)
 		}
 		n -= len(pumped.Taken)

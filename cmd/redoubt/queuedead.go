@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/transfer"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -41,7 +42,7 @@ func (f *bulkFlags) check(ids []string) error {
 		return usagef("want the ID of a message, or --all")
 	}
 	for _, id := range ids {
-		if err := queue.CheckID(id); err != nil {
+		if err := wire.CheckID(id); err != nil {
 			return fail(exitUsage, err)
 		}
 	}
@@ -140,16 +141,16 @@ func short(s string) string {
 	return printable(s)
 }
 
-func deadPage(ctx context.Context, client *redoubt.Client, name string, count int) ([]queue.Listed, int, error) {
-	keys, err := queue.KeysOf(client, name)
+func deadPage(ctx context.Context, client *redoubt.Client, name string, count int) ([]wire.Listed, int, error) {
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd, err := queue.MessagesCmd(keys, queue.Buried, 0, count)
+	cmd, err := wire.MessagesCmd(keys, queue.Buried, 0, count)
 	if err != nil {
 		return nil, 0, err
 	}
-	return queue.ReadMessages(client.Do(ctx, cmd), queue.Buried)
+	return wire.ReadMessages(client.Do(ctx, cmd), queue.Buried)
 }
 
 func newQueueRequeue() *cobra.Command {
@@ -386,13 +387,13 @@ func drainQueue(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]by
 		return 0, err
 	}
 	total := stats.Ready + stats.Due + stats.Waiting
-	keys, err := queue.KeysOf(client, name)
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return 0, err
 	}
 	for skip, more := 0, true; more; {
 		var removed int
-		if removed, skip, more, err = queue.ReadDrain(client.Do(ctx, queue.DrainCmd(keys, queue.MaxSettle, skip))); err != nil {
+		if removed, skip, more, err = wire.ReadDrain(client.Do(ctx, wire.DrainCmd(keys, queue.MaxSettle, skip))); err != nil {
 			return n, err
 		}
 		n += removed

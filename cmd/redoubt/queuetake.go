@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -64,7 +65,7 @@ const (
 )
 
 func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Writer) error {
-	keys, err := queue.KeysOf(client, name)
+	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return err
 	}
@@ -74,18 +75,18 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 	waited := false
 	defer func() {
 		if waited { // a marker may have come to a connection that nobody reads
-			_, _ = settle(client, keys, queue.Pump{N: queue.Leave}) // or else others look at the end of their slices
+			_, _ = settle(client, keys, wire.Pump{N: wire.Leave}) // or else others look at the end of their slices
 		}
 	}()
 	for left := f.count; left > 0; {
-		p := queue.Pump{Take: queue.NewTake(), N: min(left, takeMost), Lease: takeLease}
+		p := wire.Pump{Take: wire.NewTake(), N: min(left, takeMost), Lease: takeLease}
 		p.Consumer = p.Take
-		pumped, err := queue.Take(ctx, client, keys, p)
+		pumped, err := wire.Take(ctx, client, keys, p)
 		switch {
 		case code() != 0:
-			var back queue.Pump
+			var back wire.Pump
 			for _, m := range pumped.Taken {
-				back.Failed = append(back.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Back})
+				back.Failed = append(back.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Back})
 			}
 			_, _ = settle(client, keys, back) // or else they come back when the lease is over
 			return fail(code(), nil)
@@ -120,7 +121,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 }
 
 // awaitMessage returns when a message may be there, or after d, by this process's clock.
-func awaitMessage(ctx context.Context, client *redoubt.Client, keys queue.Keys, d time.Duration) {
+func awaitMessage(ctx context.Context, client *redoubt.Client, keys wire.Keys, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = client.Do(ctx, redoubt.Cmd{
@@ -130,8 +131,8 @@ func awaitMessage(ctx context.Context, client *redoubt.Client, keys queue.Keys, 
 
 // print prints messages, acknowledges those that are printed and hands back the
 // others.
-func (f *takeFlags) print(client *redoubt.Client, keys queue.Keys, taken []queue.Taken, out io.Writer) (err error) {
-	var p queue.Pump
+func (f *takeFlags) print(client *redoubt.Client, keys wire.Keys, taken []wire.Taken, out io.Writer) (err error) {
+	var p wire.Pump
 	for _, m := range taken {
 		if err == nil {
 			err = f.printOne(m, out)
@@ -139,7 +140,7 @@ func (f *takeFlags) print(client *redoubt.Client, keys queue.Keys, taken []queue
 		if err == nil {
 			p.Acks = append(p.Acks, m.Receipt)
 		} else {
-			p.Failed = append(p.Failed, queue.Failed{Receipt: m.Receipt, How: queue.Back})
+			p.Failed = append(p.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Back})
 		}
 	}
 	pumped, settled := settle(client, keys, p)
@@ -154,7 +155,7 @@ func (f *takeFlags) print(client *redoubt.Client, keys queue.Keys, taken []queue
 	return nil
 }
 
-func (f *takeFlags) printOne(m queue.Taken, out io.Writer) error {
+func (f *takeFlags) printOne(m wire.Taken, out io.Writer) error {
 	if !f.asJSON {
 		_, err := fmt.Fprintf(out, "%s\n", m.Payload)
 		return err
@@ -172,9 +173,9 @@ func printLine(out io.Writer, v any) error {
 }
 
 // settle outlives a signal.
-func settle(client *redoubt.Client, keys queue.Keys, p queue.Pump) (queue.Pumped, error) {
+func settle(client *redoubt.Client, keys wire.Keys, p wire.Pump) (wire.Pumped, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	p.Take, p.Lease, p.Consumer = queue.NewTake(), takeLease, "-"
-	return queue.ReadPump(client.Do(ctx, queue.PumpCmd(keys, p)))
+	p.Take, p.Lease, p.Consumer = wire.NewTake(), takeLease, "-"
+	return wire.ReadPump(client.Do(ctx, wire.PumpCmd(keys, p)))
 }

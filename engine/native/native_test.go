@@ -16,8 +16,8 @@ import (
 	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/internal/randtest"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
-	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/resp"
 )
 
@@ -182,7 +182,7 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 }
 
 func scripts() []*redoubt.Script {
-	return slices.Concat(lockwire.Scripts(), ratelimit.Scripts(), stockwire.Scripts())
+	return slices.Concat(lockwire.Scripts(), ratelimitwire.Scripts(), stockwire.Scripts())
 }
 
 func script(name string) *redoubt.Script {

@@ -12,6 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/await"
+	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -90,9 +91,9 @@ func (l *library) queueCrash(t *testing.T, name string) {
 	q := messages(t, l.a)
 	id, err := q.Put(t.Context(), name, "work")
 	must(t, err)
-	keys, err := queue.KeysOf(l.a, name)
+	keys, err := queuewire.KeysOf(l.a, name)
 	must(t, err)
-	p, err := queue.Take(t.Context(), l.a, keys, queue.Pump{Consumer: "dead", Take: queue.NewTake(), N: 1, Lease: 300 * time.Millisecond})
+	p, err := queuewire.Take(t.Context(), l.a, keys, queuewire.Pump{Consumer: "dead", Take: queuewire.NewTake(), N: 1, Lease: 300 * time.Millisecond})
 	must(t, err)
 	if len(p.Taken) != 1 || p.Taken[0].ID != id {
 		t.Fatalf("%+v", p)

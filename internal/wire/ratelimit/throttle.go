@@ -23,15 +23,13 @@ var (
 )
 
 // A Throttle is one call of CL.THROTTLE, the command of the redis-cell module,
-// with the module's arithmetic. It runs the script that a [Limiter] runs. It is
-// for servers; Go programs want a [Limiter], with BareKeys to share limits with
-// clients of CL.THROTTLE.
+// with the module's arithmetic. It runs the script that a [Limiter] runs.
 //
 // It differs from the module where the module does harm: a negative rate is
 // refused before anything is written, tokens given back beyond those taken are
 // dropped, products don't overflow, and at most the limit is said to remain.
 type Throttle struct {
-	gcra
+	gcra      GCRA
 	limit     int64 // tokens available at once
 	increment int64
 }
@@ -48,12 +46,12 @@ func NewThrottle(maxBurst, count, period, quantity int64) (Throttle, error) {
 	case interval < 0:
 		return Throttle{}, ErrNegativeRate
 	}
-	limit := add(maxBurst, 1)
-	g := gcra{interval: interval, tolerance: mul(interval, limit)}
-	if g.tolerance == math.MaxInt64 || g.tolerance == math.MinInt64 {
+	limit := Add(maxBurst, 1)
+	g := GCRA{Interval: interval, Tolerance: Mul(interval, limit)}
+	if g.Tolerance == math.MaxInt64 || g.Tolerance == math.MinInt64 {
 		return Throttle{}, ErrTooLong
 	}
-	return Throttle{gcra: g, limit: limit, increment: g.cost(quantity)}, nil
+	return Throttle{gcra: g, limit: limit, increment: g.Cost(quantity)}, nil
 }
 
 // cellInterval is the module's emission interval: a quotient of doubles,
@@ -80,7 +78,7 @@ func cellInterval(count, period int64) int64 {
 
 // Cmd returns the call as a command on key, which is used unchanged.
 func (t Throttle) Cmd(key string) redoubt.Cmd {
-	return gcraCmd(key, t.args(now, t.increment), t.increment)
+	return gcraCmd(key, t.gcra.args(now, t.increment), t.increment)
 }
 
 // Reply turns the reply to [Throttle.Cmd] into that of CL.THROTTLE: limited 0
@@ -94,12 +92,12 @@ func (t Throttle) Reply(r redoubt.Reply) ([5]int64, error) {
 	if err != nil {
 		return [5]int64{}, err
 	}
-	reset := o.ahead[0]
+	reset := o.Ahead[0]
 	reply := [5]int64{0, t.limit, t.remaining(reset), -1, cellSeconds(reset)}
-	if o.first == 0 {
+	if o.First == 0 {
 		reply[0] = 1
-		if t.increment <= t.tolerance {
-			reply[3] = cellSeconds(t.wait(reset, t.increment))
+		if t.increment <= t.gcra.Tolerance {
+			reply[3] = cellSeconds(t.gcra.Wait(reset, t.increment))
 		}
 	}
 	return reply, nil
@@ -108,12 +106,12 @@ func (t Throttle) Reply(r redoubt.Reply) ([5]int64, error) {
 // remaining counts whole µs, as the module does, so that it is coarse for
 // intervals of few µs.
 func (t Throttle) remaining(reset int64) int64 {
-	next := add(t.tolerance, -reset)
-	if next <= -t.interval {
+	next := Add(t.gcra.Tolerance, -reset)
+	if next <= -t.gcra.Interval {
 		return 0
 	}
 	most := max(t.limit, 0)
-	next, interval := next/1000, t.interval/1000
+	next, interval := next/1000, t.gcra.Interval/1000
 	switch {
 	case interval != 0:
 		return min(next/interval, most)

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/redoubt-go/redoubt"
 )
 
 const (
@@ -77,7 +75,7 @@ type Message struct {
 const Unlimited = -1
 
 func (m *Message) check() error {
-	errs := []error{CheckID(m.ID), checkTime("delay", m.Delay, 0)}
+	errs := []error{CheckID(m.ID), CheckTime("delay", m.Delay, 0)}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	if len(m.Payload) > MaxPayload {
 		bad("payload has %d bytes; want at most %d", len(m.Payload), MaxPayload)
@@ -103,7 +101,7 @@ func (m *Message) check() error {
 	case len(m.Unique) > MaxID:
 		bad("unique key has %d bytes; want at most %d", len(m.Unique), MaxID)
 	case m.Unique != "":
-		errs = append(errs, checkTime("time of the unique key", m.UniqueFor, time.Millisecond))
+		errs = append(errs, CheckTime("time of the unique key", m.UniqueFor, time.Millisecond))
 	}
 	if n := len(packHeaders(m.Headers)); n > maxHeaders {
 		bad("headers have %d bytes; want at most %d", n, maxHeaders)
@@ -119,7 +117,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-func checkTime(what string, d, least time.Duration) error {
+func CheckTime(what string, d, least time.Duration) error {
 	if d < least || d > MaxTime {
 		return fmt.Errorf("queue: %s is %v; want %v to %v", what, d, least, MaxTime)
 	}
@@ -136,9 +134,9 @@ const (
 )
 
 // size bounds how many bytes the envelope has.
-func (m *Message) size() int { return sizeOf(m.Payload, m.Group, m.Headers) }
+func (m *Message) size() int { return SizeOf(m.Payload, m.Group, m.Headers) }
 
-func sizeOf(payload []byte, group string, headers map[string]string) int {
+func SizeOf(payload []byte, group string, headers map[string]string) int {
 	n := len(payload) + len(group) + 6
 	for key, value := range headers {
 		n += len(key) + len(value) + 2*binary.MaxVarintLen16
@@ -174,7 +172,7 @@ func packHeaders(headers map[string]string) (b []byte) {
 	return b
 }
 
-var errEnvelope = errors.New("queue: a message is not of this form; was it written by something else?")
+var ErrEnvelope = errors.New("queue: a message is not of this form; was it written by something else?")
 
 // openAny reads what envelope wrote. What something else wrote is all payload.
 func openAny(id, envelope string) (m Message, readable bool) {
@@ -189,7 +187,7 @@ func openAny(id, envelope string) (m Message, readable bool) {
 func openEnvelope(id, envelope string) (m Message, err error) {
 	b := []byte(envelope)
 	if len(b) < 3 || b[0] >= 2*withHeaders {
-		return m, errEnvelope
+		return m, ErrEnvelope
 	}
 	flags := b[0]
 	m = Message{ID: id, Lane: Urgent - Lane(flags%lanes), Attempts: int(binary.BigEndian.Uint16(b[1:]))} //nolint:gosec // < 4
@@ -199,14 +197,14 @@ func openEnvelope(id, envelope string) (m Message, err error) {
 	b = b[3:]
 	if flags&withGroup != 0 {
 		if len(b) == 0 || len(b) <= int(b[0]) {
-			return m, errEnvelope
+			return m, ErrEnvelope
 		}
 		n := 1 + int(b[0])
 		m.Group, b = string(b[1:n]), b[n:]
 	}
 	if flags&withHeaders != 0 {
 		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
-			return m, errEnvelope
+			return m, ErrEnvelope
 		}
 		n := 2 + int(binary.BigEndian.Uint16(b))
 		if m.Headers, err = openHeaders(b[2:n]); err != nil {
@@ -225,7 +223,7 @@ func openHeaders(b []byte) (map[string]string, error) {
 		for i := range pair {
 			n, used := binary.Uvarint(b)
 			if used <= 0 || uint64(len(b)-used) < n { //nolint:gosec // not negative
-				return nil, errEnvelope
+				return nil, ErrEnvelope
 			}
 			pair[i] = string(b[used : used+int(n)]) //nolint:gosec // at most the length
 			b = b[used+int(n):]                     //nolint:gosec // as above
@@ -235,13 +233,13 @@ func openHeaders(b []byte) (map[string]string, error) {
 	return headers, nil
 }
 
-// KeysOf returns the keys of the queue called name. An invalid name gives an
-// error that matches redoubt.ErrInvalidName.
-func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
-	for i, part := range parts {
-		if keys[i], err = client.Key(name, part); err != nil {
-			return Keys{}, err
-		}
+func (m *Message) when() string {
+	switch {
+	case m.Delay > 0:
+		return "-" + millis(m.Delay)
+	case !m.At.IsZero():
+		// Up: not before the time that was named.
+		return decimal((m.At.UnixMicro() + 999) / 1000)
 	}
-	return keys, nil
+	return "0"
 }

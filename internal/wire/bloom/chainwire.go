@@ -80,8 +80,8 @@ type chainItem struct{ a, b uint64 }
 func HashItems[T string | []byte](items []T) ChainItems {
 	hashes := make(ChainItems, len(items))
 	for i, item := range items {
-		a := murmur64A(string(item), 0xc6a4a7935bd1e995)
-		hashes[i] = chainItem{a, murmur64A(string(item), a)}
+		a := Murmur64A(string(item), 0xc6a4a7935bd1e995)
+		hashes[i] = chainItem{a, Murmur64A(string(item), a)}
 	}
 	return hashes
 }

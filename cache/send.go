@@ -3,62 +3,10 @@ package cache
 import (
 	"context"
 	"errors"
-	"strconv"
-	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
-
-func storeCmd(key, owner string, w written, took time.Duration) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: storeScript, Keys: []string{key},
-		Args:  []string{owner, w.mark, decimal(micros(w.fresh)), decimal(micros(took)), millis(w.keep), w.payload},
-		Flags: redoubt.Idempotent,
-	}
-}
-
-func releaseCmd(key, owner string) redoubt.Cmd {
-	return redoubt.Cmd{Script: releaseScript, Keys: []string{key}, Args: []string{owner}, Flags: redoubt.Idempotent}
-}
-
-func renewCmd(key, owner string, lease time.Duration) redoubt.Cmd {
-	return redoubt.Cmd{Script: renewScript, Keys: []string{key}, Args: []string{owner, decimal(micros(lease))}, Flags: redoubt.Idempotent}
-}
-
-// leaseCmd is sent once: a copy of it that came after an invalidation would bring the
-// lease back, and what was loaded before could be stored.
-func leaseCmd(keys []string, owner string, lease time.Duration, seen, waiter string) redoubt.Cmd {
-	return redoubt.Cmd{Script: leaseScript, Keys: keys, Args: []string{owner, decimal(micros(lease)), seen, waiter}}
-}
-
-// setCmd is sent once too: a copy that came later would undo what others have done.
-func setCmd(keys []string, w written, channel, message string) redoubt.Cmd {
-	return redoubt.Cmd{
-		Script: setScript, Keys: keys,
-		Args: []string{newID(), w.mark, decimal(micros(w.fresh)), millis(w.keep), w.payload, channel, message},
-	}
-}
-
-func invalidateCmd(key, channel, message string) redoubt.Cmd {
-	return redoubt.Cmd{Script: invalidateScript, Keys: []string{key}, Args: []string{channel, message}, Flags: redoubt.Idempotent}
-}
-
-// readHeld reads the replies of those scripts that say whether a lease was there.
-func readHeld(r redoubt.Reply) (held bool, err error) {
-	a, err := r.Array()
-	if err != nil {
-		return false, err
-	}
-	n, err := (redoubt.Reply{Val: a[0]}).Int()
-	return n == 1, err
-}
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// millis rounds up: a key must not go before its value is stale.
-func millis(d time.Duration) string {
-	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
-}
 
 // read reads one entry: by MGET of one key, which is merged with others', or, when the
 // server's time is to be learned, by a script.
@@ -69,7 +17,7 @@ func (c *Cache[K, V]) read(ctx context.Context, p place[K]) (entry, error) {
 
 func (c *Cache[K, V]) readCmd(key string, withTime bool) redoubt.Cmd {
 	if withTime {
-		return redoubt.Cmd{Script: readScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
+		return wire.TimedReadCmd(key)
 	}
 	return redoubt.Cmd{Name: "MGET", Keys: []string{key}, Flags: redoubt.ReadOnly}
 }
@@ -155,15 +103,15 @@ func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter string) (granted []*flight[K, V], held []waiting[K, V]) {
 	cmds := make([]redoubt.Cmd, len(fs))
 	for i, f := range fs {
-		f.owner = newID()
+		f.owner = wire.NewID()
 		f.epoch = c.local.epoch(f.text)
-		cmds[i] = leaseCmd(f.keys(), f.owner, c.opts.Lease, f.state.seen, waiter)
+		cmds[i] = wire.LeaseCmd(f.keys(), f.owner, c.opts.Lease, f.state.seen, waiter)
 	}
 	c.asks(fs)
 	sent := c.clock.mono()
 	for i, r := range c.send(ctx, cmds) {
 		f := fs[i]
-		status, now, left, raw, err := readLease(r)
+		status, now, left, raw, err := wire.ReadLease(r)
 		if errors.Is(err, redoubt.ErrRefused) {
 			c.settle(f, err)
 			continue
@@ -178,11 +126,11 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 		c.clock.learn(sent, now)
 		e := parseEntry(raw)
 		switch status {
-		case leaseGranted:
+		case wire.LeaseGranted:
 			f.leasedAt = now
 			granted = append(granted, f)
 			c.remember(f, e)
-		case leaseFresh:
+		case wire.LeaseFresh:
 			s := c.judge(ctx, f.place, e, f.epoch)
 			if !s.good { // it can't be read, or has just become stale
 				if s.seen == f.state.seen { // and this program and the script don't agree on it
@@ -213,23 +161,4 @@ func (c *Cache[K, V]) remember(f *flight[K, V], e entry) {
 	if v, found, err := c.decode(e); err == nil {
 		f.state.answer, f.state.usable = answer[V]{v, found}, e.fresh+micros(c.opts.StaleIfError)
 	}
-}
-
-const (
-	leaseHeld = iota
-	leaseGranted
-	leaseFresh
-)
-
-func readLease(r redoubt.Reply) (status, now int64, left time.Duration, raw string, err error) {
-	a, err := r.Array()
-	if err != nil {
-		return 0, 0, 0, "", err
-	}
-	var n [3]int64
-	if err := (redoubt.Reply{Val: a[:3]}).Ints(n[:]); err != nil {
-		return 0, 0, 0, "", err
-	}
-	raw, err = redoubt.Reply{Val: a[3]}.Text()
-	return n[0], n[1], time.Duration(n[2]) * time.Microsecond, raw, err
 }

@@ -125,14 +125,14 @@ func newChain(s ChainSpec) chain {
 	} else {
 		rate *= 0.5
 	}
-	log, _ := logarithm(rate)
+	log, _ := Logarithm(rate)
 	c.links = []link{newLink(uint64(s.Capacity), rate, log)} //nolint:gosec // at least 1
 	return c.begin()
 }
 
 // begin fills in what a dump's header doesn't have.
 func (c chain) begin() chain {
-	c.high, c.low = logarithm(c.last().rate)
+	c.high, c.low = Logarithm(c.last().rate)
 	c.version = rand.Uint64()
 	return c
 }
@@ -279,10 +279,10 @@ func parseHeader(s string) (chain, error) {
 	return c.begin(), nil
 }
 
-// logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles,
+// Logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles,
 // the first of which is the nearest double: what a good C library's log gives, of
 // which Go's is off by a last place now and then.
-func logarithm(x float64) (high, low float64) {
+func Logarithm(x float64) (high, low float64) {
 	mantissa, exponent := math.Frexp(x)
 	sum := new(big.Float).Mul(ln2, big.NewFloat(float64(exponent)))
 	sum.Add(sum, bigLog(mantissa))

@@ -21,7 +21,7 @@ func TestPeriods(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		for _, s := range c.p.starts(at.Add(13 * time.Hour)) {
+		for _, s := range c.p.Starts(at.Add(13 * time.Hour)) {
 			got += s.Format(time.DateOnly) + " "
 		}
 		if got != c.want+" " {

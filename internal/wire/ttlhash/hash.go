@@ -2,23 +2,85 @@ package ttlhash
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 )
 
+// Condition says what must be so for a field to get another deadline.
+type Condition uint8
+
+const (
+	// Always: whatever it has.
+	Always Condition = iota
+	// IfNone: it has no deadline.
+	IfNone
+	// IfSome: it has one.
+	IfSome
+	// IfLater: the new one is later than the one it has. None is later than any.
+	IfLater
+	// IfSooner: the new one is sooner than the one it has.
+	IfSooner
+)
+
+// word returns what the script calls it.
+func (c Condition) word() string {
+	return [...]string{"always", "none", "some", "later", "sooner"}[c]
+}
+
+// A Change is what became of a field that was to get another deadline.
+type Change int8
+
+const (
+	// Missing: it is not there.
+	Missing Change = -2
+	// Unchanged: the condition was not so.
+	Unchanged Change = 0
+	// Changed: it has the new deadline.
+	Changed Change = 1
+)
+
+// Presence says what must be so for items to be set.
+type Presence uint8
+
+const (
+	// AnyWay sets whatever is there.
+	AnyWay Presence = iota
+	// Absent sets if none of the fields is there.
+	Absent
+	// Present sets if all of the fields are there.
+	Present
+)
+
+// String returns the word that the script has for it.
+func (p Presence) word() string { return [...]string{"any", "absent", "present"}[p] }
+
+// Never is the TTL of a field without a deadline.
+const Never = time.Duration(math.MaxInt64)
+
+// ErrForeign is matched when a field was not written by [SetCmd].
+var ErrForeign = errors.New("ttlhash: something else has written the field")
+
+// An Item is a field with its value and the time that it has left: whole milliseconds, or [Never].
+type Item struct {
+	Field, Value string
+	TTL          time.Duration
+}
+
 // Keys are the keys of one hash. They share a hash tag.
 type Keys [3]string
 
-// hashPart ends the key that every hash has.
-const hashPart = "ttlhash"
+// Part ends the key that every hash has.
+const Part = "ttlhash"
 
 // KeysOf returns the keys of the hash called name. An invalid name gives an error
 // that matches redoubt.ErrInvalidName.
 func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
-	for i, part := range [...]string{hashPart, "ttlindex", "ttlevents"} {
+	for i, part := range [...]string{Part, "ttlindex", "ttlevents"} {
 		if keys[i], err = client.Key(name, part); err != nil {
 			return Keys{}, err
 		}
@@ -41,14 +103,11 @@ func flag(b bool) string {
 	return "0"
 }
 
-// The functions below are the operations on a hash as commands, and the readers of
-// their replies. [Hashes] and the TTLHASH commands are built on them.
-
 // SetCmd sets items. It is never sent twice: the second time it could replace what
 // another has set in between.
 func SetCmd(keys Keys, how How, when Presence, items []Item) redoubt.Cmd {
 	args := make([]string, 3, 3+3*len(items))
-	args[0], args[1], args[2] = flag(how.Native), flag(how.Event), when.String()
+	args[0], args[1], args[2] = flag(how.Native), flag(how.Event), when.word()
 	for _, i := range items {
 		args = append(args, i.Field, i.Value, ttlText(i.TTL))
 	}
@@ -65,7 +124,7 @@ func ReadSet(r redoubt.Reply) (set bool, now int64, err error) {
 // ExpireCmd gives fields another deadline, and gives their values back if they are
 // wanted.
 func ExpireCmd(keys Keys, how How, when Condition, ttl time.Duration, want bool, fields []string) redoubt.Cmd {
-	args := append([]string{flag(how.Native), flag(how.Event), when.String(), ttlText(ttl), flag(want)}, fields...)
+	args := append([]string{flag(how.Native), flag(how.Event), when.word(), ttlText(ttl), flag(want)}, fields...)
 	return redoubt.Cmd{Script: expireScript, Keys: keys[:], Args: args}
 }
 
@@ -189,8 +248,8 @@ type Sweep struct {
 	More bool
 	// Fields is how many there are now.
 	Fields int
-	// now is the server's time in µs, next when something is due, in ms; 0: never.
-	now, next int64
+	// Now is the server's time in µs, Next when something is due, in ms; 0: never.
+	Now, Next int64
 }
 
 // ReadSweep reads the reply to [SweepCmd].
@@ -199,34 +258,47 @@ func ReadSweep(r redoubt.Reply) (Sweep, error) {
 	if err := r.Ints(n[:]); err != nil {
 		return Sweep{}, err
 	}
-	return Sweep{Swept: int(n[1]), More: n[2] == 1, Fields: int(n[3]), now: n[0], next: n[4]}, nil
+	return Sweep{Swept: int(n[1]), More: n[2] == 1, Fields: int(n[3]), Now: n[0], Next: n[4]}, nil
 }
 
-func migrateCmd(keys Keys, from int64) redoubt.Cmd {
+// MigrateCmd moves fields, from a position of the index on, to a server that expires them.
+func MigrateCmd(keys Keys, from int64) redoubt.Cmd {
 	return redoubt.Cmd{Script: migrateScript, Keys: keys[:], Args: []string{"1", decimal(sweepChunks), decimal(from)}, Flags: redoubt.Idempotent}
+}
+
+// ReadMigrated reads the reply to [MigrateCmd]: how many fields it moved, and where to go on.
+func ReadMigrated(r redoubt.Reply) (moved int, more bool, next int64, err error) {
+	var n [5]int64
+	err = r.Ints(n[:])
+	return int(n[1]), n[3] == 1, n[4], err
+}
+
+// TimeCmd asks for the server's time, in µs.
+func TimeCmd(keys Keys) redoubt.Cmd {
+	return redoubt.Cmd{Script: timeScript, Keys: keys[:1], Flags: redoubt.ReadOnly}
 }
 
 // A value on the server has a header of 8 bytes: 6 for the deadline in ms since 1970,
 // 0 for none, whose highest bit says that its end is an event; and 2 that say how it
 // is filed in the index, which is no business of a reader's.
 const (
-	headerBytes = 8
+	HeaderBytes = 8
 	eventBit    = 1 << 47
 )
 
-// open takes a value apart. now is the server's time in µs.
-func open(value string, now int64) (payload string, ttl time.Duration, ok bool, err error) {
-	if len(value) < headerBytes {
+// Open takes a value apart. now is the server's time in µs.
+func Open(value string, now int64) (payload string, ttl time.Duration, ok bool, err error) {
+	if len(value) < HeaderBytes {
 		return "", 0, false, ErrForeign
 	}
 	var b [8]byte
 	copy(b[2:], value[:6])
 	deadline := int64(binary.BigEndian.Uint64(b[:]) &^ eventBit) //nolint:gosec // below 2^47
 	if deadline == 0 {
-		return value[headerBytes:], Never, true, nil
+		return value[HeaderBytes:], Never, true, nil
 	}
 	left := time.Duration(deadline*1000-now) * time.Microsecond
-	return value[headerBytes:], left, left > 0, nil
+	return value[HeaderBytes:], left, left > 0, nil
 }
 
 func ttlText(ttl time.Duration) string {
@@ -237,28 +309,3 @@ func ttlText(ttl time.Duration) string {
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// CheckTTL returns an error for a TTL that is neither [Never] nor whole milliseconds
-// from [MinTTL] to [MaxTTL].
-func CheckTTL(ttl time.Duration) error {
-	if ttl != Never && (ttl < MinTTL || ttl > MaxTTL || ttl%time.Millisecond != 0) {
-		return fmt.Errorf("ttlhash: ttl is %v; want whole milliseconds from %v to %v, or Never", ttl, MinTTL, MaxTTL)
-	}
-	return nil
-}
-
-// CheckField returns an error for a field that is longer than [MaxField].
-func CheckField(field string) error {
-	if len(field) > MaxField {
-		return fmt.Errorf("ttlhash: field has %d bytes; want at most %d", len(field), MaxField)
-	}
-	return nil
-}
-
-// CheckValue returns an error for a value that is longer than [MaxValue].
-func CheckValue(value string) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("ttlhash: value has %d bytes; want at most %d", len(value), MaxValue)
-	}
-	return nil
-}

@@ -125,7 +125,7 @@ type Pumped struct {
 func (p *Pumped) Burials() []Failed {
 	failed := make([]Failed, len(p.Unreadable))
 	for i := range p.Unreadable {
-		failed[i] = Failed{Receipt: p.Unreadable[i].Receipt, How: Bury, Reason: errEnvelope.Error()}
+		failed[i] = Failed{Receipt: p.Unreadable[i].Receipt, How: Bury, Reason: ErrEnvelope.Error()}
 	}
 	return failed
 }
@@ -197,3 +197,15 @@ func ReadPump(r redoubt.Reply) (p Pumped, err error) {
 
 // frontMillis is the time of what stands in front of all others.
 const frontMillis = 1_577_836_800_000
+
+// TimeCmd asks for the server's time.
+func TimeCmd(keys Keys) redoubt.Cmd {
+	return redoubt.Cmd{Script: timeScript, Keys: keys[keyQueue : keyQueue+1], Flags: redoubt.ReadOnly}
+}
+
+// ReadTime reads the reply to [TimeCmd].
+func ReadTime(r redoubt.Reply) (time.Time, error) {
+	var us [1]int64
+	err := r.Ints(us[:])
+	return time.UnixMicro(us[0]), err
+}

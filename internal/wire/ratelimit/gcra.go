@@ -8,32 +8,32 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// gcra is the generic cell rate algorithm with one limit. A limit's whole
+// GCRA is the generic cell rate algorithm with one limit. A limit's whole
 // state is the theoretical arrival time (TAT): when the last token taken so far
 // would be due if tokens came evenly spaced. Taking n tokens moves it n
 // intervals on, and is allowed while it stays within the tolerance of now.
 //
 // All times are whole nanoseconds.
-type gcra struct {
-	interval  int64 // emission interval: the time in which one token comes back
-	tolerance int64 // delay variation tolerance: interval × burst
+type GCRA struct {
+	Interval  int64 // emission interval: the time in which one token comes back
+	Tolerance int64 // delay variation tolerance: interval × burst
 }
 
-// cost is the increment of the TAT by n tokens. It saturates, which changes no
+// Cost is the increment of the TAT by n tokens. It saturates, which changes no
 // decision: an increment above the tolerance is refused however large it is.
-func (g gcra) cost(n int64) int64 { return mul(g.interval, n) }
+func (g GCRA) Cost(n int64) int64 { return Mul(g.Interval, n) }
 
 // args appends what scripts take for one limit: the increment, then the
 // tolerance.
-func (g gcra) args(to []string, increment int64) []string {
+func (g GCRA) args(to []string, increment int64) []string {
 	incS, incNS := split(increment)
 	return g.tolerated(append(to, incS, incNS))
 }
 
 // argsFor is args for n tokens, at least 0. The increment doesn't saturate at
 // 292 years: with reservations more can be out, and a refund gives it back.
-func (g gcra) argsFor(to []string, n int64) []string {
-	hi, lo := bits.Mul64(uint64(g.interval), uint64(n)) //nolint:gosec // both are at least 0
+func (g GCRA) argsFor(to []string, n int64) []string {
+	hi, lo := bits.Mul64(uint64(g.Interval), uint64(n)) //nolint:gosec // both are at least 0
 	if hi >= second/2 {
 		hi, lo = second/2-1, 0 // 2^63 seconds
 	}
@@ -41,8 +41,8 @@ func (g gcra) argsFor(to []string, n int64) []string {
 	return g.tolerated(append(to, strconv.FormatUint(s, 10), strconv.FormatUint(ns, 10)))
 }
 
-func (g gcra) tolerated(to []string) []string {
-	s, ns := split(g.tolerance)
+func (g GCRA) tolerated(to []string) []string {
+	s, ns := split(g.Tolerance)
 	return append(to, s, ns)
 }
 
@@ -61,35 +61,35 @@ func gcraCmd(key string, args []string, increment int64) redoubt.Cmd {
 	return cmd
 }
 
-// outcome is the reply of a script.
-type outcome struct {
-	// first is what the reply begins with: whether the call was allowed, or
+// Outcome is the reply of a script.
+type Outcome struct {
+	// First is what the reply begins with: whether the call was allowed, or
 	// how many tokens it took.
-	first int64
-	// now is the server's time, in µs since 1970.
-	now int64
-	// ahead is how far the TAT of each limit is ahead of now, after the call.
+	First int64
+	// Now is the server's time, in µs since 1970.
+	Now int64
+	// Ahead is how far the TAT of each limit is ahead of now, after the call.
 	// It is negative when tokens were refused to a TAT that is past.
-	ahead [MaxLimits]int64
+	Ahead [MaxLimits]int64
 }
 
 // readOutcome reads an array of 2 + 2 × limits integers.
-func readOutcome(r redoubt.Reply, limits int) (o outcome, err error) {
+func readOutcome(r redoubt.Reply, limits int) (o Outcome, err error) {
 	var v [2 + 2*MaxLimits]int64
 	if err := r.Ints(v[:2+2*limits]); err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
-	o.first, o.now = v[0], v[1]
+	o.First, o.Now = v[0], v[1]
 	for i := range limits {
-		o.ahead[i] = add(mul(v[2+2*i], second), v[3+2*i])
+		o.Ahead[i] = Add(Mul(v[2+2*i], second), v[3+2*i])
 	}
 	return o, nil
 }
 
-// wait is how long after a refusal the same increment is allowed, if it is at
+// Wait is how long after a refusal the same increment is allowed, if it is at
 // most the tolerance; a larger one never is.
-func (g gcra) wait(ahead, increment int64) int64 {
-	return add(ahead, increment-g.tolerance)
+func (g GCRA) Wait(ahead, increment int64) int64 {
+	return Add(ahead, increment-g.Tolerance)
 }
 
 // second in nanoseconds.
@@ -105,8 +105,8 @@ func split(t int64) (s, ns string) {
 	return strconv.FormatInt(sec, 10), strconv.FormatInt(nano, 10)
 }
 
-// mul multiplies and saturates.
-func mul(a, b int64) int64 {
+// Mul multiplies and saturates.
+func Mul(a, b int64) int64 {
 	negative := (a < 0) != (b < 0)
 	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
 	switch {
@@ -121,8 +121,8 @@ func mul(a, b int64) int64 {
 	return int64(lo)
 }
 
-// add adds and saturates.
-func add(a, b int64) int64 {
+// Add adds and saturates.
+func Add(a, b int64) int64 {
 	sum := a + b
 	switch {
 	case a > 0 && b > 0 && sum < 0:

@@ -297,3 +297,6 @@ func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) 
 	}
 	return ChainDone, in, nil
 }
+
+// InRounds makes c work in rounds, however few the items. It is for tests.
+func (c *Chains) InRounds() { c.tryScript = 0 }

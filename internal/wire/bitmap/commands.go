@@ -1,0 +1,41 @@
+package bitmap
+
+import "github.com/redoubt-go/redoubt"
+
+// The commands below run a script each. What they take, and what comes back, the header of the
+// script says.
+
+// CalendarMarkCmd is calendar_mark.lua: mark days of a calendar, or unmark them.
+func CalendarMarkCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: calendarMarkScript, Keys: []string{key}, Args: args}
+}
+
+// MapSetCmd is map_set.lua: set bits of a shard, or clear them.
+func MapSetCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: mapSetScript, Keys: []string{key}, Args: args}
+}
+
+// MapIndexCmd is map_index.lua: note that a map has shards.
+func MapIndexCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: mapIndexScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
+}
+
+// MapDropCmd is map_drop.lua: forget shards that were deleted, unless they were made anew.
+func MapDropCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: mapDropScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
+}
+
+// MapExpireCmd is map_expire.lua: say when a map expires.
+func MapExpireCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: mapExpireScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
+}
+
+// MapCombineCmd is map_combine.lua: combine shards of several maps.
+func MapCombineCmd(keys []string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: mapCombineScript, Keys: keys, Args: args, Flags: redoubt.Idempotent}
+}
+
+// RecordUpdateCmd is record_update.lua: change fields of a record, all or none.
+func RecordUpdateCmd(key string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: recordUpdateScript, Keys: []string{key}, Args: args}
+}

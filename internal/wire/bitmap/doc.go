@@ -1,0 +1,2 @@
+// Package bitmap is what package bitmap says to the server by scripts.
+package bitmap

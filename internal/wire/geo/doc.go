@@ -1,0 +1,2 @@
+// Package geo is what package geo says to the server by scripts.
+package geo

@@ -1,0 +1,21 @@
+package geo
+
+import (
+	"errors"
+	"fmt"
+)
+
+// MaxMember is the longest member, in bytes.
+const MaxMember = 512
+
+// ErrInvalidMember is matched by what [CheckMember] returns.
+var ErrInvalidMember = errors.New("geo: invalid member")
+
+// CheckMember returns what is wrong with the name of a member: an error that matches
+// [ErrInvalidMember], or nil.
+func CheckMember(m string) error {
+	if m == "" || len(m) > MaxMember {
+		return fmt.Errorf("%w: it has %d bytes; want 1 to %d", ErrInvalidMember, len(m), MaxMember)
+	}
+	return nil
+}

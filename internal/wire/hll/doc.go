@@ -1,0 +1,2 @@
+// Package hll is what package hll says to the server by scripts.
+package hll
