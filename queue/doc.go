@@ -85,7 +85,7 @@
 //     TestUnique)
 //   - Within a lane those that were ready first are taken first.
 //     (TestPutTakeAck, TestLanes) Those that became due in the same ms go by id: ids
-//     of [NewID] of one process in the order in which they were made, ids of your own
+//     that one process made in the order in which it made them, ids of your own
 //     in that of their bytes. (TestIDsAreInOrder)
 //   - Of a group one message is at work, in the order in which they became ready; one
 //     that failed keeps its turn. (TestGroups, TestGroupsWhileNobodyLooks)

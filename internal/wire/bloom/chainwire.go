@@ -28,7 +28,7 @@ func ChainScripts() []*redoubt.Script {
 
 // The functions below are the BF commands of RedisBloom as commands for a server
 // without it, and the readers of their replies. They are for servers: Go programs want
-// a [Filter], which takes less memory and time.
+// a Filter of package bloom, which takes less memory and time.
 
 // ChainStatus is what became of a command on a chain.
 type ChainStatus int

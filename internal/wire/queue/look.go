@@ -207,7 +207,7 @@ type Stats struct {
 	Next time.Duration
 	// Paused: nothing is taken.
 	Paused bool
-	// Limits are those of [Queue.Limit].
+	// Limits are those that [LimitCmd] set.
 	Limits Limits
 }
 
