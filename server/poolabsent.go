@@ -97,13 +97,13 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		if err == nil && took > confirmPatience/2 {
 			took, err = s.probe(n) // the first probe may have begun while the server was down
 		}
+		back := err == nil && !n.Returning() // else closeAbsent is about to close them
 		a.mu.Lock()
-		over := err == nil || len(a.of[n]) == 0 || s.ctx.Err() != nil || !slices.Contains(s.pool.Load().Nodes(), n)
-		var clients map[*session]struct{}
+		over := back || len(a.of[n]) == 0 || s.ctx.Err() != nil || !slices.Contains(s.pool.Load().Nodes(), n)
 		if over {
-			clients = a.of[n]
+			s.closeUnheard(n, a.of[n])
 			delete(a.of, n)
-			n.BeforeReturn(nil)
+			n.BeforeReturn(nil) // now that they are closed
 			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(s.pool.Load().Nodes(), o) })
 		}
 		if err == nil && took > confirmPatience/2 {
@@ -111,7 +111,6 @@ func (s *Server) awaitReturn(n *proxy.Node) {
 		}
 		a.mu.Unlock()
 		if over {
-			s.closeUnheard(n, clients)
 			return
 		}
 		select {
