@@ -57,14 +57,7 @@ func (n *Node) pass(u *Upstream) {
 		g.here = make(map[*Upstream]struct{})
 	}
 	g.here[u] = struct{}{}
-	if g.before == nil {
-		g.mu.Unlock()
-		return
-	}
-	if g.opened == nil {
-		g.opened = make(chan struct{})
-	}
-	opened, all := g.opened, true
+	all := true
 	for i := range n.upstreams {
 		if o := n.upstreams[i].Load(); o != nil && o != u {
 			_, here := g.here[o]
@@ -72,6 +65,14 @@ func (n *Node) pass(u *Upstream) {
 			o.Hurry()
 		}
 	}
+	if g.before == nil {
+		g.mu.Unlock()
+		return
+	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	opened := g.opened
 	g.mu.Unlock()
 	if !all {
 		patience := time.NewTimer(gatePatience)
