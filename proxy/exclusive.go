@@ -63,7 +63,7 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 // Dedicate opens a connection for listener alone, which closes it. It fails at once while
 // the server is known to be down.
 func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
-	if back, _ := n.returning(); !back {
+	if !n.Returning() {
 		if err := n.reachable(ctx, p); err != nil {
 			return nil, err
 		}

@@ -24,9 +24,29 @@ const gatePatience = time.Second
 // BeforeReturn sets what is called once before a server that has no shared connection now is sent
 // the next command; nil for nothing. f must not block.
 func (n *Node) BeforeReturn(f func()) {
+	g := &n.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before = f
+	if f == nil && g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+// Returning reports whether the server is back, and no command may be sent to it yet.
+func (n *Node) Returning() bool {
 	n.gate.mu.Lock()
 	defer n.gate.mu.Unlock()
-	n.gate.before = f
+	return len(n.gate.here) > 0
+}
+
+// returned is closed once commands may be sent. It is nil if the server is not back, or has to wait
+// for its other shared connection.
+func (n *Node) returned() <-chan struct{} {
+	n.gate.mu.Lock()
+	defer n.gate.mu.Unlock()
+	return n.gate.soon
 }
 
 // pass is called with a new connection of u, and returns once commands may be sent on it.
@@ -37,14 +57,7 @@ func (n *Node) pass(u *Upstream) {
 		g.here = make(map[*Upstream]struct{})
 	}
 	g.here[u] = struct{}{}
-	if g.before == nil {
-		g.mu.Unlock()
-		return
-	}
-	if g.opened == nil {
-		g.opened = make(chan struct{})
-	}
-	opened, all := g.opened, true
+	all := true
 	for i := range n.upstreams {
 		if o := n.upstreams[i].Load(); o != nil && o != u {
 			_, here := g.here[o]
@@ -52,6 +65,14 @@ func (n *Node) pass(u *Upstream) {
 			o.Hurry()
 		}
 	}
+	if g.before == nil {
+		g.mu.Unlock()
+		return
+	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	opened := g.opened
 	g.mu.Unlock()
 	if !all {
 		patience := time.NewTimer(gatePatience)
@@ -92,12 +113,4 @@ func (n *Node) passed(u *Upstream) {
 		close(g.soon)
 		g.soon = nil
 	}
-}
-
-// returning reports whether the server is back, and no command may be sent to it yet. soon is closed
-// once one may, if that does not depend on anybody else.
-func (n *Node) returning() (yes bool, soon <-chan struct{}) {
-	n.gate.mu.Lock()
-	defer n.gate.mu.Unlock()
-	return len(n.gate.here) > 0, n.gate.soon
 }

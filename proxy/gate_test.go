@@ -137,6 +137,14 @@ func gate(t *testing.T) {
 	await.Advance(600 * time.Millisecond)
 	want("there is nothing to call any more", 2, 2)
 
+	down()
+	node.BeforeReturn(before)
+	o.accept(1)
+	await.Advance(600 * time.Millisecond)
+	want("one connection stands again", 0, 2)
+	node.BeforeReturn(nil)
+	want("it need not wait any more", 1, 2)
+
 	// One that waits for the other ends with the pool.
 	down()
 	node.BeforeReturn(before)

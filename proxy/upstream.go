@@ -279,7 +279,7 @@ func (u *Upstream) get() (*link, error) {
 	}
 	<-u.tried
 	if u.opts.node != nil {
-		if _, soon := u.opts.node.returning(); soon != nil {
+		if soon := u.opts.node.returned(); soon != nil {
 			<-soon
 		}
 	}

@@ -97,13 +97,13 @@ func (t *poolTarget) awaitReturn(n *proxy.Node) {
 		if err == nil && took > confirmPatience/2 {
 			took, err = t.probe(n) // the first probe may have begun while the server was down
 		}
+		back := err == nil && !n.Returning() // else closeAbsent is about to close them
 		a.mu.Lock()
-		over := err == nil || len(a.of[n]) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
-		var clients map[*pooled]struct{}
+		over := back || len(a.of[n]) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
 		if over {
-			clients = a.of[n]
+			t.closeUnheard(n, a.of[n])
 			delete(a.of, n)
-			n.BeforeReturn(nil)
+			n.BeforeReturn(nil) // now that they are closed
 			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(t.pool.Load().Nodes(), o) })
 		}
 		if err == nil && took > confirmPatience/2 {
@@ -111,7 +111,6 @@ func (t *poolTarget) awaitReturn(n *proxy.Node) {
 		}
 		a.mu.Unlock()
 		if over {
-			t.closeUnheard(n, clients)
 			return
 		}
 		select {

@@ -322,7 +322,14 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 		p.nodes[at].Kill()
 		eventually(t, "its keys fail", func() bool { return failed[at].Load() > errorsBefore || t.Failed() })
 		p.nodes[at].Restart()
-		eventually(t, "it is back", func() bool { return p.pool.Nodes()[at].Up() })
+		eventually(t, "it is back", func() bool { // for clients of both protocols
+			for _, s := range p.pool.Nodes()[at].Stats() {
+				if !s.Up {
+					return false
+				}
+			}
+			return true
+		})
 		for i, l := range listeners { // they may have missed what it has published
 			eventually(t, l.channel+" is subscribed to anew", func() bool { return l.joined.Load() > joined[i] || t.Failed() })
 		}
