@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,15 +99,8 @@ func TestJournalRepeats(t *testing.T) {
 				for i := range 5 {
 					for _, cmd := range []string{"GET {t}%d", "LRANGE {t}%d 0 -1", "HGETALL {t}%d", "SMEMBERS {t}%d", "ZRANGE {t}%d 0 -1 WITHSCORES", "PTTL {t}%d"} {
 						line := fmt.Sprintf(cmd, i+1)
-						word := string(normalize("hgetall", []byte(run(s, line))))
-						if line[0] == 'S' {
-							word = string(normalize("smembers", []byte(run(s, line))))
-							if got := string(normalize("smembers", []byte(run(again, line)))); got != word {
-								t.Errorf("%s: got %q, want %q", line, got, word)
-							}
-							continue
-						}
-						if got := string(normalize("hgetall", []byte(run(again, line)))); got != word {
+						word, got := alike(run(s, line), cmd), alike(run(again, line), cmd)
+						if got != word {
 							t.Errorf("%s: got %q, want %q", line, got, word)
 						}
 					}
@@ -114,4 +108,20 @@ func TestJournalRepeats(t *testing.T) {
 			}
 		})
 	}
+}
+
+// alike returns a reply without what two equal keys may differ in: the order
+// of a hash or a set, and the sign of a score of zero. A small sorted set keeps no
+// such sign and a large one does, as in Redis, and one that has shrunk stays large
+// where it shrank.
+func alike(reply, cmd string) string {
+	switch cmd[0] {
+	case 'H':
+		return string(normalize("hgetall", []byte(reply)))
+	case 'S':
+		return string(normalize("smembers", []byte(reply)))
+	case 'Z':
+		return strings.ReplaceAll(reply, "\r\n$2\r\n-0\r\n", "\r\n$1\r\n0\r\n")
+	}
+	return reply
 }

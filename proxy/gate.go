@@ -97,9 +97,7 @@ func (n *Node) pass(u *Upstream) {
 		g.soon = make(chan struct{})
 	}
 	g.mu.Unlock()
-	if before != nil {
-		before()
-	}
+	before() // not nil: BeforeReturn(nil) takes opened away
 	close(opened)
 }
 

@@ -87,9 +87,9 @@ func (a *absences) forget(c *pooled) {
 	}
 }
 
-// awaitReturn probes a server until it answers or has no subscribers left. It closes those of a
-// server that has lost the connection of a subscriber and kept the shared ones: else closeAbsent has
-// closed them before a probe is answered.
+// awaitReturn probes a server until it answers or has no subscribers left. It closes the clients of a
+// server that has kept its shared connections and lost only theirs. In all other cases closeAbsent
+// closes them.
 func (t *poolTarget) awaitReturn(n *proxy.Node) {
 	a := &t.absences
 	for {

@@ -2,15 +2,18 @@ package server_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/await"
 	"github.com/redoubt-go/redoubt/internal/faultnet"
 	"github.com/redoubt-go/redoubt/internal/slow"
 	"github.com/redoubt-go/redoubt/proxy"
 	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/server"
 )
 
 // keyOn returns a key of the server with this number.
@@ -85,6 +88,26 @@ func TestPoolListensWithoutAServer(t *testing.T) {
 				p.hears(t, i, before, after)
 			}
 		})
+	}
+}
+
+// TestPoolTellsFirst: a server that is back is sent no command before the clients that it could not
+// tell of what it has published are closed.
+func TestPoolTellsFirst(t *testing.T) {
+	p, opts := poolServers(t, 2)
+	var log await.Buffer
+	p.serve(t, opts, func(o *server.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	asker, key := dial(t, p.addr), p.keyOn(1)
+	for round := range 4 {
+		p.nodes[1].Kill()
+		eventually(t, "its keys fail", func() bool { return asker.do("GET", key)[0] == '-' })
+		w := p.listen(t)
+		p.nodes[1].Restart()
+		eventually(t, "it is back", func() bool { return asker.do("GET", key) == "$-1\r\n" })
+		if got := strings.Count(log.String(), "a subscriber is closed"); got != round+1 {
+			t.Errorf("a command has run after %d subscribers were closed, want %d", got, round+1)
+		}
+		w.expectClosed()
 	}
 }
 
