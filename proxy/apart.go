@@ -34,32 +34,32 @@ const maxApart = 64
 // idle. When maxApart commands are apart already, it calls wait and waits for its turn. If the
 // time-out passes first, or the context from wait ends, it sends nothing and returns an error. The
 // commands need no Flush. The caller keeps the order between these commands and others.
-func (t Timed) SendApart(wait func() context.Context, c Caller, tag uint64, n int, commands []byte) error {
-	return t.sendApart(wait, func(l *link, began time.Time) error {
-		e := t.entry(c, tag, n)
+func (t Sender) SendApart(wait func() context.Context, c ReplyHandler, tag uint64, n int, commands []byte) error {
+	return t.sendApart(wait, func(l *conn, began time.Time) error {
+		e := t.request(c, tag, n)
 		e.sent = began
 		return l.send(e, commands)
 	})
 }
 
 // SendScriptApart is SendApart for a script, as [Upstream.SendScript] is for Send.
-func (t Timed) SendScriptApart(wait func() context.Context, c Caller, tag uint64, cmd *redoubt.Cmd) error {
-	return t.sendApart(wait, func(l *link, began time.Time) error {
-		e := t.entry(c, tag, 1)
+func (t Sender) SendScriptApart(wait func() context.Context, c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	return t.sendApart(wait, func(l *conn, began time.Time) error {
+		e := t.request(c, tag, 1)
 		e.sent = began
 		return l.sendScript(e, cmd)
 	})
 }
 
 // sendApart passes send the time at which the time-out began.
-func (t Timed) sendApart(wait func() context.Context, send func(l *link, began time.Time) error) error {
+func (t Sender) sendApart(wait func() context.Context, send func(l *conn, began time.Time) error) error {
 	began := time.Now()
 	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
 	if err != nil {
 		return err
 	}
 	if err := send(l, began); err != nil {
-		_ = l.conn.Close()
+		_ = l.socket.Close()
 		return err
 	}
 	go l.flushPending() // it waits for the server
@@ -80,7 +80,7 @@ func (u *Upstream) Limited() bool {
 // Congested reports whether a large reply is coming on the shared connection, so that a command
 // should go apart. It is false when half of the turns are taken: the rest is for large commands.
 func (u *Upstream) Congested() bool {
-	l := u.link.Load()
+	l := u.conn.Load()
 	return l != nil && l.congested.Load() && u.sides.roomy()
 }
 
@@ -95,7 +95,7 @@ func (s *sides) roomy() bool {
 // new one is made only when none is idle, so there are never more than maxApart.
 type sides struct {
 	mu      sync.Mutex
-	all     map[*link]bool // whether it is busy
+	all     map[*conn]bool // whether it is busy
 	turns   turns          // one for each connection that is busy or being made
 	ration  turns          // one for each of them that has a rationed command
 	idle    []side
@@ -107,12 +107,12 @@ type sides struct {
 
 // A side is an idle connection.
 type side struct {
-	link  *link
+	conn  *conn
 	since time.Time
 }
 
 // side returns a connection that nobody else uses. It comes back after the last reply.
-func (u *Upstream) side(wait func() context.Context, timeout time.Duration, ration bool) (*link, error) { //nolint:revive // the parameter is what the command is
+func (u *Upstream) side(wait func() context.Context, timeout time.Duration, ration bool) (*conn, error) { //nolint:revive // the parameter is what the command is
 	shared, err := u.get()
 	if err != nil { // it is known to be down
 		return nil, err
@@ -132,7 +132,7 @@ func (u *Upstream) side(wait func() context.Context, timeout time.Duration, rati
 }
 
 // openSide makes a connection for somebody whose turn it is.
-func (u *Upstream) openSide(ration bool) (*link, error) { //nolint:revive // the parameter is what the link is for
+func (u *Upstream) openSide(ration bool) (*conn, error) { //nolint:revive // the parameter is what the conn is for
 	opts := u.opts
 	opts.Scripts, opts.health, opts.slow, opts.limits = nil, health{}, nil, nil
 	until := opts.until()
@@ -142,7 +142,7 @@ func (u *Upstream) openSide(ration bool) (*link, error) { //nolint:revive // the
 	if err != nil {
 		return nil, err
 	}
-	l := newLink(conn, false, opts)
+	l := newConn(conn, false, opts)
 	l.skips, l.lender, l.up, l.rationed = true, &u.sides, u, ration
 	if !u.sides.add(l) {
 		_ = conn.Close()
@@ -179,11 +179,11 @@ func (s *sides) next(rationed bool) { //nolint:revive // the parameter is whose 
 }
 
 // take returns the connection that was used last, or nil.
-func (s *sides) take(ration bool) *link { //nolint:revive // the parameter is what the link is for
+func (s *sides) take(ration bool) *conn { //nolint:revive // the parameter is what the conn is for
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := len(s.idle); n > 0; n-- {
-		l := s.idle[n-1].link
+		l := s.idle[n-1].conn
 		s.idle = s.idle[:n-1]
 		if l.usable() {
 			s.all[l], l.rationed = true, ration
@@ -194,21 +194,21 @@ func (s *sides) take(ration bool) *link { //nolint:revive // the parameter is wh
 }
 
 // usable reports whether the connection has not ended, as far as is known, and no reply is late.
-func (l *link) usable() bool {
+func (l *conn) usable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err == nil && l.late == 0
 }
 
 // add reports false when the upstream is closed.
-func (s *sides) add(l *link) bool {
+func (s *sides) add(l *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	if s.all == nil {
-		s.all = map[*link]bool{}
+		s.all = map[*conn]bool{}
 	}
 	s.all[l] = true
 	s.running.Add(1)
@@ -216,18 +216,18 @@ func (s *sides) add(l *link) bool {
 }
 
 // forget follows the end of a connection.
-func (s *sides) forget(l *link) {
+func (s *sides) forget(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[l] {
 		s.next(l.rationed)
 	}
 	delete(s.all, l)
-	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.link == l })
+	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.conn == l })
 }
 
 // put takes back a connection that has nothing under way.
-func (s *sides) put(l *link) {
+func (s *sides) put(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[l] = false
@@ -244,7 +244,7 @@ func (s *sides) trim() {
 	defer s.mu.Unlock()
 	old := 0 // the front: those used last are taken first
 	for old < len(s.idle) && time.Since(s.idle[old].since) >= idleTime {
-		_ = s.idle[old].link.conn.Close()
+		_ = s.idle[old].conn.socket.Close()
 		old++
 	}
 	s.idle = slices.Delete(s.idle, 0, old)
@@ -276,7 +276,7 @@ func (s *sides) close() {
 		s.trimmer.Stop()
 	}
 	for l := range s.all {
-		_ = l.conn.Close()
+		_ = l.socket.Close()
 	}
 	s.mu.Unlock()
 	s.running.Wait()
@@ -287,7 +287,7 @@ var protocolError = []byte("-ERR Protocol error")
 
 // giveBack returns the connection to its lender once raw is the last reply that it waits for.
 // Called before the caller has the reply, which may have it ask for the next connection.
-func (l *link) giveBack(raw []byte) {
+func (l *conn) giveBack(raw []byte) {
 	l.shrunk()
 	l.mu.Lock()
 	over := l.taken == l.appended
@@ -296,7 +296,7 @@ func (l *link) giveBack(raw []byte) {
 	case !over:
 		return
 	case l.dropped, bytes.HasPrefix(raw, protocolError): // it ends, or the server is about to close it
-		_ = l.conn.Close()
+		_ = l.socket.Close()
 	default:
 		l.lender.put(l)
 	}
@@ -344,7 +344,7 @@ func (u *Upstream) watchLimits() {
 		if u.sent() == before && !u.limited.Load() { // with limits, commands may go apart that are not in sent
 			continue
 		}
-		c := limitsCaller{u, make(chan struct{})}
+		c := limitsHandler{u, make(chan struct{})}
 		if err := u.Send(c, 0, 1, configLimits); err == nil {
 			u.Flush()
 			<-c.answered
@@ -358,7 +358,7 @@ func (u *Upstream) life() context.Context { return u.ctx }
 
 // sent returns how many messages were ever sent on the shared connection that there is now.
 func (u *Upstream) sent() uint64 {
-	l := u.link.Load()
+	l := u.conn.Load()
 	if l == nil {
 		return 0
 	}
@@ -367,14 +367,14 @@ func (u *Upstream) sent() uint64 {
 	return l.appended
 }
 
-// A limitsCaller gets the reply to configLimits.
-type limitsCaller struct {
+// A limitsHandler gets the reply to configLimits.
+type limitsHandler struct {
 	u        *Upstream
 	answered chan struct{}
 }
 
-// Reply implements [Caller].
-func (c limitsCaller) Reply(_ uint64, raw []byte) bool {
+// Reply implements [ReplyHandler].
+func (c limitsHandler) Reply(_ uint64, raw []byte) bool {
 	if v, _, err := resp.Parse(raw); err == nil {
 		c.u.noteLimits(v)
 	}
@@ -382,8 +382,8 @@ func (c limitsCaller) Reply(_ uint64, raw []byte) bool {
 	return false
 }
 
-// Flush implements [Caller].
-func (c limitsCaller) Flush() {}
+// Flush implements [ReplyHandler].
+func (c limitsHandler) Flush() {}
 
 // begin reports whether a goroutine may start. close waits for it.
 func (s *sides) begin() bool {

@@ -53,7 +53,7 @@ func TestApart(t *testing.T) {
 	await.Soon(t, "the limit is known", u.Limited)
 	send := func(tag uint64, args ...string) {
 		t.Helper()
-		if err := u.Within(0).SendApart(t.Context, c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
+		if err := u.WithTimeout(0).SendApart(t.Context, c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestApart(t *testing.T) {
 	if got := c.replies[9]; !strings.HasPrefix(got, "-ERR redoubt: ") {
 		t.Errorf("a command at the end: %q", got)
 	}
-	if err := u.Within(0).SendApart(t.Context, c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
+	if err := u.WithTimeout(0).SendApart(t.Context, c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
 		t.Error("a closed upstream sends")
 	}
 }
@@ -133,7 +133,7 @@ func TestApartInTurn(t *testing.T) {
 	var senders sync.WaitGroup
 	for tag := range uint64(all) {
 		senders.Go(func() {
-			if err := u.Within(0).SendApart(t.Context, c, tag, 1, blpop); err != nil {
+			if err := u.WithTimeout(0).SendApart(t.Context, c, tag, 1, blpop); err != nil {
 				t.Error(err)
 			}
 		})
@@ -148,13 +148,13 @@ func TestApartInTurn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
-	go func() { gone <- u.Within(0).SendApart(func() context.Context { return ctx }, c, all, 1, blpop) }()
+	go func() { gone <- u.WithTimeout(0).SendApart(func() context.Context { return ctx }, c, all, 1, blpop) }()
 	await.Soon(t, "it waits", func() bool { _, waiting := apart(); return waiting == all-most+1 })
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that goes: %v", err)
 	}
-	err := u.Within(time.Millisecond).SendApart(t.Context, c, all, 1, blpop)
+	err := u.WithTimeout(time.Millisecond).SendApart(t.Context, c, all, 1, blpop)
 	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and the turn of this one has not come within 1ms: the command was not sent\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -188,7 +188,7 @@ func TestApartIsGivenBackFirst(t *testing.T) {
 	u := upstream(t, proxy.Options{Backend: backend(t, r.URL())})
 	c := lastOfItsOwn{u, make(chan int, 1)}
 	for range 3 {
-		if err := u.Within(0).SendApart(t.Context, c, 0, 1, resp.AppendCommand(nil, "PING")); err != nil {
+		if err := u.WithTimeout(0).SendApart(t.Context, c, 0, 1, resp.AppendCommand(nil, "PING")); err != nil {
 			t.Fatal(err)
 		}
 		if n := <-c.apart; n != 0 {

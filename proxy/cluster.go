@@ -290,7 +290,7 @@ var errLeft = errors.New("the node has no slots any more")
 func (n *Node) giveUp() {
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.link.Load(); l != nil {
+			if l := u.conn.Load(); l != nil {
 				l.close(errLeft)
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A Listener is the [Caller] of a [Dedicated]: it also gets what comes unasked.
+// A Listener is the [ReplyHandler] of a [Dedicated]: it also gets what comes unasked.
 type Listener interface {
-	Caller
+	ReplyHandler
 	// Push takes a message that is no reply: a published message, an
 	// invalidation, the confirmation of a subscription, a line of MONITOR.
 	// The bytes are valid only during the call. It belongs between the
@@ -52,7 +52,7 @@ type Expect struct {
 // A Dedicated is a connection for one [Listener] alone. It is not made anew
 // when it is lost: the state that it held is lost with it.
 type Dedicated struct {
-	link     *link
+	conn     *conn
 	listener Listener
 	done     chan struct{}
 
@@ -84,20 +84,20 @@ func OpenDedicated(ctx context.Context, o Options, listener Listener, setup ...[
 		return nil, err
 	}
 	d := &Dedicated{
-		link: newLink(conn, false, opts), listener: listener,
+		conn: newConn(conn, false, opts), listener: listener,
 		protocol: opts.Protocol, done: make(chan struct{}),
 	}
 	if c, ok := listener.(Counted); ok {
-		d.link.listener = c
+		d.conn.listener = c
 	}
-	d.link.mayDrop = d.mayDrop
+	d.conn.mayDrop = d.mayDrop
 	if a, ok := listener.(Accountant); ok {
-		d.link.pendingHeld = a.Account()
+		d.conn.pendingHeld = a.Account()
 		if c, ok := conn.(accounted); ok {
 			c.SetAccount(a.Account)
 		}
 	}
-	stay := context.AfterFunc(until, func() { d.link.close(context.Cause(until)) })
+	stay := context.AfterFunc(until, func() { d.conn.close(context.Cause(until)) })
 	go d.run(stay)
 	return d, nil
 }
@@ -106,40 +106,40 @@ func OpenDedicated(ctx context.Context, o Options, listener Listener, setup ...[
 func (d *Dedicated) run(stay func() bool) {
 	defer close(d.done)
 	defer stay()
-	err := d.link.read(4<<10, d.deliver)
-	d.link.close(err)
-	d.link.abandon()
+	err := d.conn.read(4<<10, d.deliver)
+	d.conn.close(err)
+	d.conn.abandon()
 	d.listener.Gone(err)
 }
 
 // Send is [Upstream.Send] for n commands with one reply each.
 func (d *Dedicated) Send(tag uint64, n int, commands []byte) error {
-	return d.link.send(entry{caller: d.listener, tag: tag, n: n}, commands)
+	return d.conn.send(request{handler: d.listener, tag: tag, n: n}, commands)
 }
 
 // SendExpecting is Send for one command that sends back something special. A
 // command that is confirmed once for each channel gets an empty reply behind
 // the last confirmation.
 func (d *Dedicated) SendExpecting(tag uint64, e Expect, command []byte) error {
-	return d.link.send(entry{caller: d.listener, tag: tag, n: 1, expect: e}, command)
+	return d.conn.send(request{handler: d.listener, tag: tag, n: 1, expect: e}, command)
 }
 
 // SendScript is [Upstream.SendScript].
 func (d *Dedicated) SendScript(tag uint64, cmd *redoubt.Cmd) error {
-	return d.link.sendScript(entry{caller: d.listener, tag: tag}, cmd)
+	return d.conn.sendScript(request{handler: d.listener, tag: tag}, cmd)
 }
 
 // SendSilently sends a command whose reply nobody gets.
 func (d *Dedicated) SendSilently(e Expect, command []byte) error {
-	return d.link.send(entry{n: 1, expect: e}, command)
+	return d.conn.send(request{n: 1, expect: e}, command)
 }
 
 // Flush sends what was appended.
-func (d *Dedicated) Flush() { d.link.flushPending() }
+func (d *Dedicated) Flush() { d.conn.flushPending() }
 
 // Close ends the connection, and with it everything it held on the server. It
 // does not wait; the Listener's Gone is called soon after.
-func (d *Dedicated) Close() { d.link.close(errClosed) }
+func (d *Dedicated) Close() { d.conn.close(errClosed) }
 
 // Listening reports whether messages may come: there are subscriptions, or lines
 // of MONITOR. It may be called by any goroutine.
@@ -154,9 +154,9 @@ func (d *Dedicated) Monitors() bool { return d.monitors.Load() }
 
 // alive reports whether the connection is not known to have ended.
 func (d *Dedicated) alive() bool {
-	d.link.mu.Lock()
-	defer d.link.mu.Unlock()
-	return d.link.err == nil
+	d.conn.mu.Lock()
+	defer d.conn.mu.Unlock()
+	return d.conn.err == nil
 }
 
 // Done is closed after Gone has returned.
@@ -165,7 +165,7 @@ func (d *Dedicated) Done() <-chan struct{} { return d.done }
 // mayDrop reports whether what begins with this byte is a reply, and may be dropped: messages
 // may not.
 func (d *Dedicated) mayDrop(first byte) bool {
-	return first != '>' && !d.listening.Load() && d.confirming == 0 && d.link.head() != nil
+	return first != '>' && !d.listening.Load() && d.confirming == 0 && d.conn.head() != nil
 }
 
 // deliver tells replies from what comes unasked. In RESP3 the latter has a
@@ -188,7 +188,7 @@ func (d *Dedicated) deliver(raw []byte) error {
 		d.push(raw)
 		return nil
 	}
-	e := d.link.head()
+	e := d.conn.head()
 	if e == nil {
 		d.push(raw) // a server's farewell, like an idle time-out
 		return nil
@@ -204,5 +204,5 @@ func (d *Dedicated) deliver(raw []byte) error {
 		}
 	}
 	d.confirming = 0
-	return d.link.reply(raw)
+	return d.conn.reply(raw)
 }

@@ -17,7 +17,7 @@
 //
 // # What is promised
 //
-//   - Replies to one [Caller] carry the tag that it chose, so that it can put
+//   - Replies to one [ReplyHandler] carry the tag that it chose, so that it can put
 //     them in order with replies from elsewhere. Over one Upstream they arrive
 //     in the order of sending, but for a script that was missing: it is sent
 //     again, and answered after what was sent behind it.

@@ -250,7 +250,7 @@ func (x *Exclusive) counted() Counted {
 	return x.payer
 }
 
-// Reply implements [Caller].
+// Reply implements [ReplyHandler].
 func (x *Exclusive) Reply(tag uint64, raw []byte) bool { return x.take(tag, raw, nil) }
 
 // Fail implements [Failer].
@@ -270,7 +270,7 @@ func (x *Exclusive) take(tag uint64, raw []byte, f *Fault) bool {
 	return false
 }
 
-// Flush implements [Caller].
+// Flush implements [ReplyHandler].
 func (x *Exclusive) Flush() {}
 
 // Push implements [Listener]: nothing is subscribed to.

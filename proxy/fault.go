@@ -51,16 +51,16 @@ func timedOut(backend string, timeout time.Duration) *Fault {
 	return &Fault{"no reply from back end " + backend + " within " + timeout.String() + ": the command may have run", true}
 }
 
-// A Failer is a [Caller] that tells faults from replies of the server. Other callers get the reply
+// A Failer is a [ReplyHandler] that tells faults from replies of the server. Other callers get the reply
 // that a fault makes.
 type Failer interface {
-	Caller
+	ReplyHandler
 	// Fail takes the place of Reply.
 	Fail(tag uint64, f *Fault) (flush bool)
 }
 
 // fail hands a fault to a caller. It reports what Reply reports.
-func fail(c Caller, tag uint64, f *Fault) (flush bool) {
+func fail(c ReplyHandler, tag uint64, f *Fault) (flush bool) {
 	if c == nil {
 		return false
 	}

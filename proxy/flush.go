@@ -10,9 +10,9 @@ import (
 
 // flushPending sends what was appended, by this goroutine and by others that
 // are ready to run: it lets them run first. When another goroutine is sending
-// already, that one goes on with what was appended here; when as many flights
+// already, that one goes on with what was appended here; when as many batches
 // are on their way as may be, it leaves when one has landed.
-func (l *link) flushPending() {
+func (l *conn) flushPending() {
 	l.mu.Lock()
 	if l.flushing || !l.mayLeave() {
 		l.mu.Unlock()
@@ -27,11 +27,11 @@ func (l *link) flushPending() {
 }
 
 // flushAll sends what may leave. The caller holds mu, and the right to send.
-func (l *link) flushAll() {
+func (l *conn) flushAll() {
 	for l.mayLeave() {
 		buf := l.take()
 		l.mu.Unlock()
-		_, err := l.conn.Write(buf)
+		_, err := l.socket.Write(buf)
 		l.mu.Lock()
 		l.wrote(buf, err)
 	}
@@ -40,7 +40,7 @@ func (l *link) flushAll() {
 
 // flushNow is flushPending for who must not wait, and has gathered already: what the
 // connection doesn't take at once leaves by another goroutine.
-func (l *link) flushNow() {
+func (l *conn) flushNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flushing {
@@ -50,7 +50,7 @@ func (l *link) flushNow() {
 	for l.mayLeave() {
 		buf := l.take()
 		l.mu.Unlock()
-		n, err := l.conn.TryWrite(buf)
+		n, err := l.socket.TryWrite(buf)
 		l.mu.Lock()
 		if err == nil && n < len(buf) {
 			go l.flushRest(buf, n)
@@ -62,8 +62,8 @@ func (l *link) flushNow() {
 }
 
 // flushRest goes on where flushNow left off.
-func (l *link) flushRest(buf []byte, n int) {
-	_, err := l.conn.Write(buf[n:])
+func (l *conn) flushRest(buf []byte, n int) {
+	_, err := l.socket.Write(buf[n:])
 	l.mu.Lock()
 	l.wrote(buf, err)
 	l.flushAll()
@@ -71,7 +71,7 @@ func (l *link) flushRest(buf []byte, n int) {
 }
 
 // take takes what is to be sent. The caller holds mu.
-func (l *link) take() []byte {
+func (l *conn) take() []byte {
 	buf := l.pending
 	l.pending, l.going = l.empty(), len(buf)
 	l.written = l.appended
@@ -82,7 +82,7 @@ func (l *link) take() []byte {
 }
 
 // wrote follows a write of what take gave. The caller holds mu.
-func (l *link) wrote(buf []byte, err error) {
+func (l *conn) wrote(buf []byte, err error) {
 	if f := l.latest(buf); f != nil {
 		f.sent = true
 	} else {
@@ -100,7 +100,7 @@ func (l *link) wrote(buf []byte, err error) {
 }
 
 // flushed gives up the right to send. The caller holds mu.
-func (l *link) flushed() {
+func (l *conn) flushed() {
 	l.flushing = false
 	if l.waiting > 0 {
 		l.space.Broadcast()
@@ -109,33 +109,33 @@ func (l *link) flushed() {
 
 // mayLeave reports whether there is something to send, and may be sent now.
 // The caller holds mu.
-func (l *link) mayLeave() bool {
+func (l *conn) mayLeave() bool {
 	return len(l.pending) > 0 && l.err == nil &&
-		(!l.shared || len(l.flights) < maxFlights || l.shortest > longLink)
+		(!l.shared || len(l.batches) < maxBatches || l.shortest > longRoundTrip)
 }
 
 // leave notes that what was appended leaves now. The caller holds mu.
-func (l *link) leave(buf []byte) {
+func (l *conn) leave(buf []byte) {
 	if !l.shared {
 		return
 	}
-	f := flight{last: l.appended, first: l.traffic.Requests, bytes: len(buf), left: latency.Now(), alone: len(l.flights) == 0}
+	f := batch{last: l.appended, first: l.traffic.Requests, bytes: len(buf), left: latency.Now(), alone: len(l.batches) == 0}
 	if l.slow != nil {
 		f.buf = buf
 	}
 	l.meter.Begin(l.requests, f.left)
-	l.flights = append(l.flights, f)
+	l.batches = append(l.batches, f)
 }
 
-// landed takes out the flights that have all their replies, and reports
+// landed takes out the batches that have all their replies, and reports
 // whether something may leave instead. Called by the goroutine that reads.
-func (l *link) landed() bool {
+func (l *conn) landed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counted()
 	n := 0
-	for n < len(l.flights) && l.flights[n].last <= l.taken {
-		f := &l.flights[n]
+	for n < len(l.batches) && l.batches[n].last <= l.taken {
+		f := &l.batches[n]
 		if d := time.Duration(l.readAt - f.left); f.alone && (l.shortest == 0 || d < l.shortest) {
 			l.shortest = d
 		}
@@ -144,6 +144,6 @@ func (l *link) landed() bool {
 		}
 		n++
 	}
-	l.flights = slices.Delete(l.flights, 0, n)
+	l.batches = slices.Delete(l.batches, 0, n)
 	return n > 0 && !l.flushing && l.mayLeave()
 }

@@ -237,7 +237,7 @@ func (p *Pool) idle() bool {
 func (n *Node) idleNow() bool {
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.link.Load(); l != nil && !l.idle() || u.sides.busy() {
+			if l := u.conn.Load(); l != nil && !l.idle() || u.sides.busy() {
 				return false
 			}
 		}

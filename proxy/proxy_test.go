@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 30 * time.Second
 
-// A collector is a Caller that keeps the replies by tag.
+// A collector is a ReplyHandler that keeps the replies by tag.
 type collector struct {
 	mu      sync.Mutex
 	replies map[uint64]string

@@ -84,7 +84,7 @@ func pubsub(raw []byte) (family Subscription, v verb, rest int64) {
 // is one only if the head of the queue waits for it, or if there are
 // subscriptions that the server may end by itself.
 func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool {
-	e := d.link.head()
+	e := d.conn.head()
 	expected := e != nil && e.expect.Subscription == family
 	if !expected && raw[0] != '>' && d.counts == [families]int64{} {
 		return false
@@ -113,14 +113,14 @@ func (d *Dedicated) confirmed(family Subscription, rest int64, raw []byte) bool 
 	}
 	d.confirming--
 	if d.confirming == 0 {
-		_ = d.link.reply(nil) // there is a head
+		_ = d.conn.reply(nil) // there is a head
 	}
 	return true
 }
 
 func (d *Dedicated) push(raw []byte) {
 	if d.listener.Push(raw) {
-		d.link.flush = append(d.link.flush, d.listener)
+		d.conn.flush = append(d.conn.flush, d.listener)
 	}
 }
 

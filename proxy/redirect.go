@@ -25,7 +25,7 @@ import (
 // the commands, and what was refused is sent on in that order. A client takes a new table of
 // the slots only once all of its commands so far have their replies.
 
-// All of it is decided by [Node.redirectionBy]: a [link] asks it for what goes over shared
+// All of it is decided by [Node.redirectionBy]: a [conn] asks it for what goes over shared
 // connections, an [Attempt] for what has a connection of its own.
 
 const (
@@ -41,7 +41,7 @@ const (
 // unlimited is for what has been read from a client, within its limits.
 var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
 
-// moves is what an entry has in a cluster, to be sent on.
+// moves is what an request has in a cluster, to be sent on.
 type moves struct {
 	commands []byte // whose replies are still to come, and before them those of done
 	done     int
@@ -60,9 +60,9 @@ var (
 	askingRaw = resp.AppendCommand(nil, "ASKING")
 )
 
-// A redirection is an entry that is to be sent to another node.
+// A redirection is an request that is to be sent to another node.
 type redirection struct {
-	entry
+	request
 
 	commands []byte
 	ask      bool
@@ -195,7 +195,7 @@ func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Faul
 }
 
 // keep notes what e is for, to send it on. commands are copied.
-func (e *entry) keep(commands []byte) {
+func (e *request) keep(commands []byte) {
 	if e.moves == nil {
 		e.moves = new(moves)
 	}
@@ -229,7 +229,7 @@ var errCut = errors.New("proxy: a command is not whole")
 
 // redirect looks at the reply to the head of the queue. It reports true when its command has
 // been sent on; else reply is what its caller is to have.
-func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
+func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 	m := e.moves
 	if raw[0] != '-' {
 		m.done++
@@ -255,8 +255,8 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		}
 		return raw, false
 	}
-	r := redirection{ask: d.ask, entry: entry{
-		caller: e.caller, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
+	r := redirection{ask: d.ask, request: request{
+		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
 	}}
 	if e.retry == nil {
 		var err error
@@ -285,7 +285,7 @@ func (l *link) redirect(e *entry, raw []byte) (reply []byte, sent bool) {
 		if l.lender != nil {
 			l.giveBack(raw)
 		}
-		l.fault(r.caller, r.last(), Unreachable(d.addr, err))
+		l.fault(r.handler, r.last(), Unreachable(d.addr, err))
 		return nil, true
 	}
 	if l.lender != nil {
@@ -316,7 +316,7 @@ func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
 }
 
 // last is the tag of the last reply, which is that of a whole transaction.
-func (e *entry) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec // positive
+func (e *request) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec // positive
 
 // redirections are those to one node that could not be sent at once, in order.
 type redirections struct {
@@ -366,8 +366,8 @@ func (q *redirections) run(u *Upstream) {
 
 // refuse answers r if it could not be sent.
 func (r *redirection) refuse(u *Upstream, err error) {
-	if err != nil && fail(r.caller, r.last(), Unreachable(u.Name(), err)) {
-		r.caller.Flush()
+	if err != nil && fail(r.handler, r.last(), Unreachable(u.Name(), err)) {
+		r.handler.Flush()
 	}
 }
 
@@ -402,7 +402,7 @@ type moved struct {
 // moveOn sends what has been refused on, once everything that came with it is answered: the
 // commands for one node on one connection, so that they keep their order. The client sends
 // nothing else until all are answered, so they overtake nothing. It doesn't wait itself.
-func (l *link) moveOn() {
+func (l *conn) moveOn() {
 	for len(l.moved) > 0 {
 		to := l.moved[0].to
 		var rs []redirection
@@ -428,7 +428,7 @@ func (u *Upstream) redirectApart(rs []redirection) {
 		time.Sleep(time.Until(due))
 	}
 	sent := 0
-	err := u.Within(rs[0].timeout).Rationed().sendApart(u.life, func(l *link, began time.Time) (err error) {
+	err := u.WithTimeout(rs[0].timeout).Rationed().sendApart(u.life, func(l *conn, began time.Time) (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for sent = 0; sent < len(rs) && err == nil; sent++ {
@@ -446,7 +446,7 @@ func (u *Upstream) redirectApart(rs []redirection) {
 }
 
 // appendRedirection appends r to what is to be sent. The caller holds mu.
-func (l *link) appendRedirection(r *redirection) error {
+func (l *conn) appendRedirection(r *redirection) error {
 	switch {
 	case l.err != nil:
 		return l.err
@@ -455,7 +455,7 @@ func (l *link) appendRedirection(r *redirection) error {
 	}
 	if r.ask {
 		l.pending = append(l.pending, askingRaw...)
-		l.push(entry{n: 1})
+		l.push(request{n: 1})
 	}
 	switch {
 	case r.retry == nil:
@@ -466,6 +466,6 @@ func (l *link) appendRedirection(r *redirection) error {
 		l.pending = AppendEvalSHA(l.pending, r.retry)
 	}
 	r.moves.commands, r.moves.n = r.commands, r.n
-	l.push(r.entry)
+	l.push(r.request)
 	return nil
 }

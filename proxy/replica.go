@@ -41,7 +41,7 @@ func (n *Node) Reader(p resp.Protocol, caller uint64) (*Upstream, error) {
 // roleInterval is how often replicas are asked whether they have their server's data still.
 const roleInterval = time.Second
 
-// A role is what a replica has said about itself on a connection. It is the Caller of ROLE.
+// A role is what a replica has said about itself on a connection. It is the ReplyHandler of ROLE.
 type role struct {
 	stale atomic.Bool // it doesn't follow its server, or has not said so in time
 	asked atomic.Bool // and has not answered yet
@@ -88,7 +88,7 @@ func (n *Node) askRole() {
 
 var askRole = resp.AppendCommand(nil, "ROLE")
 
-// Reply implements [Caller].
+// Reply implements [ReplyHandler].
 func (r *role) Reply(_ uint64, raw []byte) bool {
 	v, _, err := resp.Parse(raw)
 	r.stale.Store(err != nil || synchronised(v) != nil)
@@ -96,7 +96,7 @@ func (r *role) Reply(_ uint64, raw []byte) bool {
 	return false
 }
 
-// Flush implements [Caller].
+// Flush implements [ReplyHandler].
 func (r *role) Flush() {}
 
 // synchronised returns an error unless the answer to ROLE is that of a replica that has

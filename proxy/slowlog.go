@@ -25,7 +25,7 @@ type SlowLog struct {
 	total uint64
 }
 
-// A SlowCommand is an entry of a [SlowLog].
+// A SlowCommand is an request of a [SlowLog].
 type SlowCommand struct {
 	ID     uint64 // counts from 0
 	Time   time.Time
@@ -70,7 +70,7 @@ func (s *SlowLog) add(c *SlowCommand) {
 }
 
 // heard follows a read that brought something. It returns the command that was slow, or nil.
-func (l *link) heard() (c *SlowCommand) {
+func (l *conn) heard() (c *SlowCommand) {
 	if l.slow != nil && time.Duration(l.readAt-l.heardAt) >= l.slow.threshold {
 		c = l.slowest()
 	}
@@ -79,23 +79,23 @@ func (l *link) heard() (c *SlowCommand) {
 }
 
 // slowest returns the command whose reply comes next if it was sent long ago, or nil.
-func (l *link) slowest() *SlowCommand {
+func (l *conn) slowest() *SlowCommand {
 	e := l.head()
 	if e == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.flights) == 0 {
+	if len(l.batches) == 0 {
 		return nil
 	}
-	f := &l.flights[0]
+	f := &l.batches[0]
 	took := time.Duration(l.readAt - max(l.heardAt, f.left))
 	if took < l.slow.threshold {
 		return nil
 	}
 	c := &SlowCommand{Time: time.Now(), Took: took, Server: l.name, Args: argsOf(f.buf, l.replies-f.first)}
-	if who, ok := e.caller.(interface{ Client() string }); ok {
+	if who, ok := e.handler.(interface{ Client() string }); ok {
 		c.Client = who.Client()
 	}
 	return c
@@ -138,25 +138,25 @@ func shorten(args [][]byte) []string {
 }
 
 // reuse keeps a buffer for what is sent next. The caller holds mu.
-func (l *link) reuse(buf []byte) {
-	if cap(buf) <= l.keeps() && len(l.spares) < maxFlights {
+func (l *conn) reuse(buf []byte) {
+	if cap(buf) <= l.keeps() && len(l.spares) < maxBatches {
 		l.spares = append(l.spares, buf[:0])
 	}
 }
 
 // empty returns a buffer for what is sent next. The caller holds mu.
-func (l *link) empty() (buf []byte) {
+func (l *conn) empty() (buf []byte) {
 	if n := len(l.spares); n > 0 {
 		buf, l.spares = l.spares[n-1], l.spares[:n-1]
 	}
 	return buf
 }
 
-// latest returns the flight that was sent last if it was kept for the slow log, is not over,
+// latest returns the batch that was sent last if it was kept for the slow log, is not over,
 // and is that of buf. The caller holds mu.
-func (l *link) latest(buf []byte) *flight {
-	if n := len(l.flights); n > 0 && len(buf) > 0 {
-		if f := &l.flights[n-1]; len(f.buf) > 0 && &f.buf[0] == &buf[0] {
+func (l *conn) latest(buf []byte) *batch {
+	if n := len(l.batches); n > 0 && len(buf) > 0 {
+		if f := &l.batches[n-1]; len(f.buf) > 0 && &f.buf[0] == &buf[0] {
 			return f
 		}
 	}

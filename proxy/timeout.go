@@ -34,20 +34,20 @@ func (h health) ok() {
 // wait behind them.
 var errSilent = errors.New("it does not answer in time")
 
-// sweep is how often a link looks for what is late.
-func (l *link) sweep() time.Duration { return max(l.soonest/8, time.Millisecond) }
+// sweep is how often a conn looks for what is late.
+func (l *conn) sweep() time.Duration { return max(l.soonest/8, time.Millisecond) }
 
 // swept follows a read, which ended by the deadline or not. When it is time, it has
 // the goroutine read once more, since after a long pause of this process the replies
 // may be there, and then expires what is late. It reports whether to read again.
-func (l *link) swept(deadline bool) bool { //nolint:revive // the parameter is what happened
+func (l *conn) swept(deadline bool) bool { //nolint:revive // the parameter is what happened
 	switch {
 	case l.due:
 		l.due = false
 		l.expire()
 	case deadline:
 		l.due = true
-		_ = l.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_ = l.socket.SetReadDeadline(time.Now().Add(time.Millisecond))
 	}
 	return deadline
 }
@@ -55,13 +55,13 @@ func (l *link) swept(deadline bool) bool { //nolint:revive // the parameter is w
 // expire answers commands that have waited for longer than the time-out. Their
 // replies are dropped when they come; the connection goes on, and with it everybody
 // else's commands. Called by the goroutine that reads.
-func (l *link) expire() {
+func (l *conn) expire() {
 	now := time.Now()
-	_ = l.conn.SetReadDeadline(now.Add(l.sweep()))
+	_ = l.socket.SetReadDeadline(now.Add(l.sweep()))
 	l.mu.Lock()
-	rest := copy(l.batch, l.batch[l.at:])
-	clear(l.batch[rest:])
-	l.batch, l.at = append(l.batch[:rest], l.queue...), 0
+	rest := copy(l.front, l.front[l.at:])
+	clear(l.front[rest:])
+	l.front, l.at = append(l.front[:rest], l.queue...), 0
 	clear(l.queue)
 	l.queue = l.queue[:0]
 	l.mu.Unlock()
@@ -69,8 +69,8 @@ func (l *link) expire() {
 	var fault *Fault
 	var told time.Duration // the time-out in fault
 	overdue, before := 0, 0
-	for i := range l.batch {
-		e := &l.batch[i]
+	for i := range l.front {
+		e := &l.front[i]
 		timeout := cmp.Or(e.timeout, l.timeout)
 		if waited := now.Sub(e.sent); timeout <= 0 || waited < timeout {
 			if waited < l.soonest {
@@ -87,11 +87,11 @@ func (l *link) expire() {
 			fault, told = timedOut(l.name, timeout), timeout
 		}
 		for range e.n {
-			l.fault(e.caller, e.tag, fault)
+			l.fault(e.handler, e.tag, fault)
 			e.tag++
 		}
 		overdue += e.n
-		e.caller, e.retry, e.late = nil, nil, true
+		e.handler, e.retry, e.late = nil, nil, true
 	}
 	l.mu.Lock()
 	l.late = overdue
@@ -107,11 +107,11 @@ func (l *link) expire() {
 	if overdue > 0 && l.lender != nil {
 		l.close(errSilent) // nobody could use it before the reply comes
 	}
-	l.flushCallers()
+	l.flushHandlers()
 }
 
 // caughtUp notes that a late reply has come.
-func (l *link) caughtUp() {
+func (l *conn) caughtUp() {
 	l.mu.Lock()
 	l.late--
 	done := l.late == 0
@@ -122,7 +122,7 @@ func (l *link) caughtUp() {
 }
 
 // silent reports whether replies are late.
-func (l *link) silent() bool {
+func (l *conn) silent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.late > 0

@@ -43,7 +43,7 @@ func (u *Upstream) Alarmed() bool { return u.alarmed.lasts() }
 // whose reply may be large should go apart: many such replies would be on their way before the
 // first of them has shown how large they are.
 func (u *Upstream) Full() bool {
-	l := u.link.Load()
+	l := u.conn.Load()
 	if l == nil {
 		return false
 	}

@@ -74,7 +74,7 @@ func integer(raw []byte) int64 {
 	return noID
 }
 
-// unblockInterval is the time between two attempts to unblock a command. Within it, a command
+// unblockInterval is the time between two attempts to unblock a command. WithTimeout it, a command
 // that was sent has usually begun to wait, or its reply has arrived.
 const unblockInterval = 20 * time.Millisecond
 
@@ -120,7 +120,7 @@ func (d *Dedicated) AskID() error {
 	if d.id.Load() > 0 {
 		return nil
 	}
-	return d.link.send(entry{caller: idCaller{d}, n: 1}, clientID)
+	return d.conn.send(request{handler: idHandler{d}, n: 1}, clientID)
 }
 
 // LearnID is ID, and waits until the server has told it.
@@ -129,7 +129,7 @@ func (d *Dedicated) LearnID(ctx context.Context) (int64, error) {
 		return id, nil
 	}
 	told := make(answer, 1)
-	if err := d.link.send(entry{caller: told, n: 1}, clientID); err != nil {
+	if err := d.conn.send(request{handler: told, n: 1}, clientID); err != nil {
 		return 0, err
 	}
 	d.Flush()
@@ -152,17 +152,17 @@ func (d *Dedicated) ID() (int64, bool) {
 	return id, id > 0
 }
 
-// An idCaller takes the reply to CLIENT ID.
-type idCaller struct{ d *Dedicated }
+// An idHandler takes the reply to CLIENT ID.
+type idHandler struct{ d *Dedicated }
 
-// Reply implements [Caller].
-func (c idCaller) Reply(_ uint64, raw []byte) bool {
+// Reply implements [ReplyHandler].
+func (c idHandler) Reply(_ uint64, raw []byte) bool {
 	c.d.id.Store(integer(raw))
 	return false
 }
 
-// Flush implements [Caller].
-func (c idCaller) Flush() {}
+// Flush implements [ReplyHandler].
+func (c idHandler) Flush() {}
 
 // Unblock asks the server, over u, to unblock what runs on the connection. It asks again and
 // again until ctx ends, because the command may not be waiting yet. When the server can't be
@@ -238,14 +238,14 @@ func (u *Upstream) unblock(ctx context.Context, id int64, how Unblocking) int64 
 	}
 }
 
-// An answer is the Caller of a command whose reply is a number.
+// An answer is the ReplyHandler of a command whose reply is a number.
 type answer chan int64
 
-// Reply implements [Caller].
+// Reply implements [ReplyHandler].
 func (a answer) Reply(_ uint64, raw []byte) bool {
 	a <- integer(raw)
 	return false
 }
 
-// Flush implements [Caller].
+// Flush implements [ReplyHandler].
 func (a answer) Flush() {}

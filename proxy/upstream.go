@@ -44,7 +44,7 @@ type config struct {
 	probe   bool          // a connection counts once the server has answered PING on it
 	replica bool          // and is a replica that has its data: ROLE takes the place of PING
 	timeout time.Duration // for a reply; 0: none
-	soonest time.Duration // the shortest of all time-outs, of [Timed] too; 0: there is none
+	soonest time.Duration // the shortest of all time-outs, of [Sender] too; 0: there is none
 	health  health
 	slow    *SlowLog        // may be nil
 	limits  func(reply any) // takes the reply to configLimits, which is asked first; may be nil
@@ -130,7 +130,7 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 // once.
 type Upstream struct {
 	opts  config
-	link  atomic.Pointer[link]
+	conn  atomic.Pointer[conn]
 	tried chan struct{}   // closed after the first attempt to connect
 	ctx   context.Context //nolint:containedctx // the life of the upstream
 	stop  context.CancelFunc
@@ -143,8 +143,8 @@ type Upstream struct {
 	sides   sides
 
 	mu   sync.Mutex
-	down error   // why there is no link
-	past Traffic // of links before
+	down error   // why there is no conn
+	past Traffic // of conns before
 
 	connects, losses, eofs, failures, lost atomic.Uint64
 
@@ -180,7 +180,7 @@ const (
 	maxDelay   = 500 * time.Millisecond // who waits for a lock there waits on
 )
 
-// errClosed is why an Upstream that was closed has no link.
+// errClosed is why an Upstream that was closed has no conn.
 var errClosed = errors.New("closed")
 
 // Hurry has it connect without a pause, if it is not connected: the server is known to be back.
@@ -228,14 +228,14 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 		delay = firstDelay
 		u.connects.Add(1)
-		l := newLink(conn, true, u.opts)
+		l := newConn(conn, true, u.opts)
 		l.skips, l.up = true, u
 		unhook := context.AfterFunc(ctx, func() { l.close(errClosed) })
 		stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
 		if u.opts.node != nil {
 			u.opts.node.pass(u)
 		}
-		u.link.Store(l)
+		u.conn.Store(l)
 		if u.opts.node != nil {
 			u.opts.node.passed(u)
 		}
@@ -271,10 +271,10 @@ func (u *Upstream) setDown(err error) {
 	u.mu.Unlock()
 }
 
-// get returns the link, or why there is none. It waits for the first attempt
+// get returns the conn, or why there is none. It waits for the first attempt
 // to connect, so that what is asked in the first moments is answered.
-func (u *Upstream) get() (*link, error) {
-	if l := u.link.Load(); l != nil {
+func (u *Upstream) get() (*conn, error) {
+	if l := u.conn.Load(); l != nil {
 		return l, nil
 	}
 	<-u.tried
@@ -283,7 +283,7 @@ func (u *Upstream) get() (*link, error) {
 			<-soon
 		}
 	}
-	if l := u.link.Load(); l != nil {
+	if l := u.conn.Load(); l != nil {
 		return l, nil
 	}
 	u.mu.Lock()
@@ -292,8 +292,8 @@ func (u *Upstream) get() (*link, error) {
 }
 
 // tryGet is get for who must not wait.
-func (u *Upstream) tryGet() (*link, error) {
-	if l := u.link.Load(); l != nil {
+func (u *Upstream) tryGet() (*conn, error) {
+	if l := u.conn.Load(); l != nil {
 		return l, nil
 	}
 	select {
@@ -309,7 +309,7 @@ func (u *Upstream) Name() string { return u.opts.Backend.Name() }
 
 // up reports whether there is a connection now, on which replies come in time.
 func (u *Upstream) up() bool {
-	l := u.link.Load()
+	l := u.conn.Load()
 	return l != nil && !l.silent()
 }
 
@@ -319,26 +319,26 @@ func (u *Upstream) up() bool {
 // copies the bytes.
 //
 // After an error nothing was appended and no reply will come.
-func (u *Upstream) Send(c Caller, tag uint64, n int, commands []byte) error {
-	return u.Within(0).Send(c, tag, n, commands)
+func (u *Upstream) Send(c ReplyHandler, tag uint64, n int, commands []byte) error {
+	return u.WithTimeout(0).Send(c, tag, n, commands)
 }
 
 // TrySend is Send for who must not wait: instead it returns [ErrBusy].
-func (u *Upstream) TrySend(c Caller, tag uint64, n int, commands []byte) error {
-	return u.Within(0).TrySend(c, tag, n, commands)
+func (u *Upstream) TrySend(c ReplyHandler, tag uint64, n int, commands []byte) error {
+	return u.WithTimeout(0).TrySend(c, tag, n, commands)
 }
 
 // SendScript is Send for a command that runs a script. The script is sent by
 // its digest, and once more by its source if the server doesn't know it. The
 // Cmd must not change until its reply came.
-func (u *Upstream) SendScript(c Caller, tag uint64, cmd *redoubt.Cmd) error {
-	return u.Within(0).SendScript(c, tag, cmd)
+func (u *Upstream) SendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	return u.WithTimeout(0).SendScript(c, tag, cmd)
 }
 
 // Flush sends what was appended, after it let other goroutines that are ready
 // append too. When another goroutine is sending, that one takes it along.
 func (u *Upstream) Flush() {
-	if l := u.link.Load(); l != nil {
+	if l := u.conn.Load(); l != nil {
 		l.flushPending()
 	}
 }
@@ -346,7 +346,7 @@ func (u *Upstream) Flush() {
 // FlushNow is Flush for who must not wait, and has gathered already: it lets nobody
 // append first, and what the connection doesn't take at once leaves later.
 func (u *Upstream) FlushNow() {
-	if l := u.link.Load(); l != nil {
+	if l := u.conn.Load(); l != nil {
 		l.flushNow()
 	}
 }
@@ -373,11 +373,11 @@ type Stats struct {
 	Waiting  int    // messages that wait for replies; those being handed out are not counted
 	Pending  int    // bytes that wait to be sent
 	Queued   int    // commands that wait to be sent
-	InFlight int    // commands sent that wait for replies, as of when something came last
+	InFlight  int    // commands sent that wait for replies, as of when something came last
 	// InFlightBytes are those of commands that left together with one in flight.
 	InFlightBytes int
-	Apart         int // large commands that have a connection for themselves, or wait for it to be made
-	ApartWaiting  int // large commands that wait for their turn to have one
+	Apart        int // large commands that have a connection for themselves, or wait for it to be made
+	ApartWaiting int // large commands that wait for their turn to have one
 
 	Traffic
 }
@@ -405,7 +405,7 @@ func (u *Upstream) Stats() Stats {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.Traffic = u.past
-	if l := u.link.Load(); l != nil {
+	if l := u.conn.Load(); l != nil {
 		s.Up = true
 		l.stats(&s)
 	}

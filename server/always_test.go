@@ -24,7 +24,7 @@ func BenchmarkAlways(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = e.Close() })
-			url := here(b)
+			url := engineURL(b)
 			srv, looped := start(b, url, func(o *server.Options) {
 				o.Backend, o.Sessions = e, func(c net.Conn) server.Session { return e.SessionFor(c) }
 			})

@@ -27,8 +27,8 @@ type clientInfo struct {
 	watches               bool // keys on the client's own connection, as far as is known here
 }
 
-// userName is what CLIENT LIST and ACL WHOAMI call the client's user. standard is the name of who
-// is no user of its own.
+// userName is what CLIENT LIST and ACL WHOAMI call the client's user. standard names a client
+// that is no user.
 func (i *clientInfo) userName(standard string) string {
 	switch {
 	case i.behind != "":
@@ -76,8 +76,8 @@ func (c *session) note(args [][]byte) {
 	}
 }
 
-// An input is what CLIENT LIST shows of the input of the client that asks. That of others, which
-// only their goroutines know, is empty while they don't send anything.
+// An input is what CLIENT LIST shows of the input of the client that asks. Only a client's own
+// goroutine knows its input, so other clients show none.
 type input struct {
 	of           *session
 	unread, free int // bytes of the buffer

@@ -186,7 +186,7 @@ func doorsOf(t *testing.T, pools []string, run func(t *testing.T, addr string)) 
 		run(t, addr)
 	})
 	t.Run("engine", func(t *testing.T) {
-		_, addr := start(t, here(t))
+		_, addr := start(t, engineURL(t))
 		run(t, addr)
 	})
 	if slices.Contains(pools, "pool") {

@@ -37,7 +37,7 @@ func TestSlowReaderTakesLittleMemory(t *testing.T) {
 		asked = 1024
 		most  = 64 << 20 // a quarter of the replies; the limit is a 64th of that
 	)
-	srv, addr := start(t, here(t), func(o *server.Options) { o.MaxOutput = 1 << 20 })
+	srv, addr := start(t, engineURL(t), func(o *server.Options) { o.MaxOutput = 1 << 20 })
 	for name, addr := range map[string]string{"loop": addr, "plain": alsoPlain(t, srv)} {
 		t.Run(name, func(t *testing.T) {
 			w := dial(t, addr)
@@ -225,7 +225,7 @@ func TestClientsOfAllKinds(t *testing.T) {
 	if os.Getenv("ENGINE_FAULTS") == "full" {
 		most *= 60
 	}
-	srv, addr := start(t, here(t))
+	srv, addr := start(t, engineURL(t))
 	clientsOfAllKinds(t, srv, addr, most, nil)
 }
 

@@ -20,7 +20,7 @@
 //   - A back end in this process ([Options.Sessions]) runs what passes through,
 //     and scripts, in the goroutine that read them, without a connection. On Linux
 //     that is one for many clients.
-//     (TestDifferentialHere)
+//     (TestDifferentialInProcess)
 //   - In front of a pool ([Options.Pool]) each command goes to the server that has
 //     its key. Some with keys of several servers are split, and their replies joined.
 //     (TestPoolTutorial, TestPoolFragments) A transaction is kept here until EXEC, and

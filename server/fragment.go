@@ -10,7 +10,7 @@ import (
 )
 
 // A join makes one reply of those to the parts of a command, each from one server. It
-// is their proxy.Caller: they come from the goroutines that read the servers.
+// is their proxy.ReplyHandler: they come from the goroutines that read the servers.
 type join struct {
 	out  *output
 	tag  uint64
@@ -59,7 +59,7 @@ func (j *join) free() {
 
 const maxIdleJoin = 16 << 10
 
-// Reply implements proxy.Caller. tag is the number of the part.
+// Reply implements proxy.ReplyHandler. tag is the number of the part.
 func (j *join) Reply(tag uint64, raw []byte) bool {
 	j.mu.Lock()
 	if raw[0] == '-' && j.failed == nil {
@@ -102,7 +102,7 @@ func (j *join) Count(n int) bool { return j.out.Count(n) }
 // Client is that of [output].
 func (j *join) Client() string { return j.out.Client() }
 
-// Flush implements proxy.Caller. It follows the last reply.
+// Flush implements proxy.ReplyHandler. It follows the last reply.
 func (j *join) Flush() {
 	j.out.Flush()
 	j.free()

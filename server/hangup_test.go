@@ -46,7 +46,7 @@ func hangUps(t *testing.T, run func(t *testing.T, h hangUp)) {
 		run(t, hangUp{addr, blocked(r), shutdown(t, s.Shutdown)})
 	})
 	t.Run("engine", func(t *testing.T) {
-		s, addr := start(t, here(t))
+		s, addr := start(t, engineURL(t))
 		w := dial(t, addr)
 		run(t, hangUp{addr, func() (n int) {
 			return strings.Count(w.do("INFO", "clients"), "blocked_clients:1")
@@ -105,7 +105,7 @@ func TestHalfClosedWhileItWaits(t *testing.T) {
 // TestHalfClosedWithSteps: a client that ends its side behind a command which runs in steps has its
 // replies, as Redis gives them.
 func TestHalfClosedWithSteps(t *testing.T) {
-	for name, url := range map[string]string{"one": redistest.Start(t).URL(), "engine": here(t)} {
+	for name, url := range map[string]string{"one": redistest.Start(t).URL(), "engine": engineURL(t)} {
 		t.Run(name, func(t *testing.T) {
 			_, addr := start(t, url)
 			w := dial(t, addr)

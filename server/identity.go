@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// An asker is a Caller that waits for one reply.
+// An asker is a ReplyHandler that waits for one reply.
 type asker struct {
 	answer chan answer
 }
@@ -25,7 +25,7 @@ type answer struct {
 
 func newAsker() *asker { return &asker{make(chan answer, 1)} }
 
-// Reply implements proxy.Caller.
+// Reply implements proxy.ReplyHandler.
 func (a *asker) Reply(_ uint64, raw []byte) bool {
 	a.answer <- answer{raw: slices.Clone(raw)}
 	return false
@@ -37,7 +37,7 @@ func (a *asker) Fail(_ uint64, f *proxy.Fault) bool {
 	return false
 }
 
-// Flush implements proxy.Caller.
+// Flush implements proxy.ReplyHandler.
 func (a *asker) Flush() {}
 
 // ask runs one command on the connection that all share.

@@ -11,7 +11,7 @@ import (
 // have gone nothing of them is left. Elsewhere than on Linux each has a goroutine.
 func TestManyIdleClients(t *testing.T) {
 	const idle, busy, rounds = 500, 8, 200
-	srv, addr := start(t, here(t))
+	srv, addr := start(t, engineURL(t))
 	first := dial(t, addr)
 	first.want("+PONG\r\n", "PING")
 	files, goroutines := descriptors(t), runtime.NumGoroutine()

@@ -33,12 +33,12 @@ GET skipped
 
 // A client whose commands are run here gets the bytes that it would get through
 // a connection to the same engine, one by one and in a pipeline.
-func TestDifferentialHere(t *testing.T) {
+func TestDifferentialInProcess(t *testing.T) {
 	lines := slices.Concat(scripted, conversation)
 	for _, protocol := range []string{"2", "3"} {
 		for _, pipelined := range []bool{false, true} {
-			_, through := start(t, here(t), func(o *server.Options) { o.Sessions = nil })
-			_, straight := start(t, here(t))
+			_, through := start(t, engineURL(t), func(o *server.Options) { o.Sessions = nil })
+			_, straight := start(t, engineURL(t))
 			a, b := dial(t, through), dial(t, straight)
 			_, _ = a.do("HELLO", protocol), b.do("HELLO", protocol)
 			var pending []string
@@ -102,7 +102,7 @@ func (unsafeSession) Close()                           {}
 func TestUnsafeReplies(t *testing.T) {
 	const refused = "-MISCONF not saved\r\n"
 	var runs atomic.Int32
-	_, addr := start(t, here(t), func(o *server.Options) {
+	_, addr := start(t, engineURL(t), func(o *server.Options) {
 		o.Sessions = func(net.Conn) server.Session { return unsafeSession{&runs} }
 	})
 	w := dial(t, addr)
@@ -120,9 +120,9 @@ func TestUnsafeReplies(t *testing.T) {
 
 // A command that has to wait all the same holds its client, and ends with the
 // server.
-func TestWaitHere(t *testing.T) {
+func TestWaitInProcess(t *testing.T) {
 	waits := make(chan struct{})
-	srv, addr := start(t, here(t), func(o *server.Options) {
+	srv, addr := start(t, engineURL(t), func(o *server.Options) {
 		o.Sessions = func(net.Conn) server.Session { return waitingSession{waits} }
 	})
 	w := dial(t, addr)
@@ -169,9 +169,9 @@ func (heldSession) SetAccount(func() func(int) bool) {}
 func (heldSession) HandedOver()                      {}
 
 // What a client has sent ahead is not run once it is killed.
-func TestKilledHere(t *testing.T) {
+func TestKilledInProcess(t *testing.T) {
 	held := heldSession{make(chan struct{}, 8), make(chan struct{})}
-	srv, addr := start(t, here(t), func(o *server.Options) {
+	srv, addr := start(t, engineURL(t), func(o *server.Options) {
 		o.Sessions = func(net.Conn) server.Session { return held }
 	})
 	a, b := dial(t, addr), dial(t, addr)
@@ -190,7 +190,7 @@ func TestKilledHere(t *testing.T) {
 // Whose command runs is not idle.
 func TestRunningHereIsNotIdle(t *testing.T) {
 	held := heldSession{make(chan struct{}, 1), make(chan struct{})}
-	_, addr := start(t, here(t), func(o *server.Options) {
+	_, addr := start(t, engineURL(t), func(o *server.Options) {
 		o.IdleTimeout = 200 * time.Millisecond
 		o.Sessions = func(net.Conn) server.Session { return held }
 	})

@@ -55,7 +55,7 @@ func mayWait(c *command.Command, number string) bool {
 // a number, on an engine and on a redis-server. Each has a whole reply soon, and the two have
 // the same one where it has no time in it, or else the same error or none. A command that waits for something ends with its client.
 func TestExtremeNumbers(t *testing.T) {
-	_, here := start(t, here(t))
+	_, here := start(t, engineURL(t))
 	_, there := start(t, redistest.Start(t).URL())
 	engine, redis := dial(t, here), dial(t, there)
 	both := func(args ...string) (string, string) { return engine.do(args...), redis.do(args...) }
@@ -108,7 +108,7 @@ func TestExtremeNumbers(t *testing.T) {
 // of them, in front of a server and of a pool that splits commands.
 func TestExtremeLengths(t *testing.T) {
 	direct := redistest.Start(t)
-	_, here := start(t, here(t))
+	_, here := start(t, engineURL(t))
 	_, there := start(t, direct.URL())
 	pool := startPool(t, 3)
 	say := func(addr, text string) string {

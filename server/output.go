@@ -139,7 +139,7 @@ func (o *output) Count(n int) bool {
 	return true
 }
 
-// Reply implements proxy.Caller.
+// Reply implements proxy.ReplyHandler.
 func (o *output) Reply(tag uint64, raw []byte) (flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -298,7 +298,7 @@ func (o *output) Push(raw []byte) (flush bool) {
 // Client is the address of the client, for the slow log.
 func (o *output) Client() string { return o.client.String() }
 
-// Flush implements proxy.Caller. It never waits for the client.
+// Flush implements proxy.ReplyHandler. It never waits for the client.
 func (o *output) Flush() {
 	o.mu.Lock()
 	o.scheduled = false

@@ -72,7 +72,7 @@ func TestNobodyIsHeldUp(t *testing.T) {
 	for _, fault := range []string{"SLOW", "HELD", "SAVE"} {
 		t.Run(fault, func(t *testing.T) {
 			begun, let := make(chan string, 8), make(chan struct{})
-			_, addr := start(t, here(t), func(o *server.Options) {
+			_, addr := start(t, engineURL(t), func(o *server.Options) {
 				o.Sessions = func(net.Conn) server.Session {
 					return faultySession{begun: begun, let: let, open: new(bool)}
 				}
@@ -115,7 +115,7 @@ func TestRepliesBeforeTheNextTurn(t *testing.T) {
 		begun, let := make(chan string, 8), make(chan struct{})
 		var of atomic.Pointer[server.Server]
 		var written atomic.Uint64 // when the last STOP began
-		srv, addr := start(t, here(t), func(o *server.Options) {
+		srv, addr := start(t, engineURL(t), func(o *server.Options) {
 			o.Sessions = func(net.Conn) server.Session {
 				return faultySession{begun: begun, let: let, open: new(bool), onStop: func() { written.Store(of.Load().Stats().BytesOut) }}
 			}
@@ -146,7 +146,7 @@ func TestRepliesBeforeTheNextTurn(t *testing.T) {
 
 // A client may send all that it has and close its end: it gets every reply.
 func TestSendAllThenClose(t *testing.T) {
-	_, addr := start(t, here(t))
+	_, addr := start(t, engineURL(t))
 	for _, n := range []int{1, 100, 20_000} {
 		for _, word := range []string{"x", strings.Repeat("x", 3000)} {
 			if n*len(word) > 4<<20 {
@@ -171,7 +171,7 @@ func TestSendAllThenClose(t *testing.T) {
 
 // However the bytes of commands are cut, they are the same commands.
 func TestCutAnywhere(t *testing.T) {
-	_, addr := start(t, here(t))
+	_, addr := start(t, engineURL(t))
 	w := dial(t, addr)
 	large := strings.Repeat("v", 200_000)
 	line := resp.AppendCommand(resp.AppendCommand(nil, "SET", "k", "v"), "GET", "k")
@@ -194,7 +194,7 @@ func TestCutAnywhere(t *testing.T) {
 
 // A client that doesn't read its replies holds up nobody, and gets them all.
 func TestUnreadReplies(t *testing.T) {
-	_, addr := start(t, here(t))
+	_, addr := start(t, engineURL(t))
 	w := dial(t, addr)
 	value := strings.Repeat("v", 128<<10)
 	w.want("+OK\r\n", "SET k "+value)
@@ -212,7 +212,7 @@ func TestUnreadReplies(t *testing.T) {
 
 // Clients that wait for something else go on with what they had sent ahead.
 func TestSentAhead(t *testing.T) {
-	_, addr := start(t, here(t))
+	_, addr := start(t, engineURL(t))
 	w, o := dial(t, addr), dial(t, addr)
 	w.write("*1\r\n$4\r\nPING\r\n*3\r\n$5\r\nBLPOP\r\n$1\r\nl\r\n$1\r\n0\r\n*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nEC")
 	w.expect("+PONG\r\n")
@@ -224,8 +224,8 @@ func TestSentAhead(t *testing.T) {
 }
 
 // Unix sockets are served in the same way.
-func TestUnixSocketHere(t *testing.T) {
-	srv, _ := start(t, here(t))
+func TestUnixSocketInProcess(t *testing.T) {
+	srv, _ := start(t, engineURL(t))
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := srv.Listen("unix", path)
 	if err != nil {
@@ -269,7 +269,7 @@ func descriptors(tb testing.TB) int {
 
 // Clients that come and go leave no descriptor, however they go.
 func TestDescriptorsAreClosed(t *testing.T) {
-	srv, addr := start(t, here(t))
+	srv, addr := start(t, engineURL(t))
 	o := dial(t, addr)
 	var before int
 	for round := range 3 {
@@ -298,7 +298,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 
 // BenchmarkIdleClients tells what a client that does nothing takes.
 func BenchmarkIdleClients(b *testing.B) {
-	_, addr := start(b, here(b))
+	_, addr := start(b, engineURL(b))
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

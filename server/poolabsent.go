@@ -155,7 +155,7 @@ type prober struct {
 	gone     chan error
 }
 
-// Reply implements proxy.Caller. A server that says ERR to PING stands in front of one that is down.
+// Reply implements proxy.ReplyHandler. A server that says ERR to PING stands in front of one that is down.
 func (l *prober) Reply(_ uint64, raw []byte) bool {
 	if !bytes.HasPrefix(raw, []byte("-ERR ")) {
 		l.once.Do(func() { close(l.answered) })
@@ -166,7 +166,7 @@ func (l *prober) Reply(_ uint64, raw []byte) bool {
 // Fail implements proxy.Failer: the server has not answered.
 func (*prober) Fail(uint64, *proxy.Fault) bool { return false }
 
-// Flush implements proxy.Caller.
+// Flush implements proxy.ReplyHandler.
 func (*prober) Flush() {}
 
 // Push implements proxy.Listener.

@@ -124,9 +124,9 @@ func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, 
 	life := func() context.Context { return ctx }
 	switch {
 	case apart && c.Script != nil:
-		err = u.Within(0).SendScriptApart(life, a, 0, &c)
+		err = u.WithTimeout(0).SendScriptApart(life, a, 0, &c)
 	case apart:
-		err = u.Within(0).SendApart(life, a, 0, 1, appendCmd(nil, &c))
+		err = u.WithTimeout(0).SendApart(life, a, 0, 1, appendCmd(nil, &c))
 	case c.Script != nil:
 		err = u.SendScript(a, 0, &c)
 	default:

@@ -19,8 +19,8 @@ import (
 )
 
 // pooled is the route to the servers of a pool, or to a cluster. Each command goes to the server
-// that has its key. What leaves state in a connection is kept here until it can leave as one, or
-// borrows a connection for as long.
+// that has its key. A transaction stays here until EXEC. A command that leaves state in a connection
+// borrows one.
 type pooled struct {
 	*session
 	sender
@@ -49,7 +49,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 		return
 	}
 	k := c.lookupKeys(args[0])
-	if c.pool.Timed() {
+	if c.pool.HasTimeouts() {
 		c.takeTime(k, args[0])
 	}
 	if c.srv.opts.Strict && c.strictly(k, args) {

@@ -337,7 +337,7 @@ func (s *subscriptions) misplaced(now servers) bool {
 	return false
 }
 
-// Reply implements proxy.Caller.
+// Reply implements proxy.ReplyHandler.
 func (sub *subscriber) Reply(_ uint64, raw []byte) bool {
 	select {
 	case sub.confirmed <- answer{raw: bytes.Clone(raw)}:
@@ -355,7 +355,7 @@ func (sub *subscriber) Fail(_ uint64, f *proxy.Fault) bool {
 	return false
 }
 
-// Flush implements proxy.Caller.
+// Flush implements proxy.ReplyHandler.
 func (sub *subscriber) Flush() { sub.of.c.out.Flush() }
 
 // Push implements proxy.Listener. Confirmations are made here, see appendConfirmation.

@@ -106,8 +106,8 @@ type servers struct {
 	changes uint64
 }
 
-// checkPlaces follows a change of the ring: who waits for keys that have another server
-// now waits in vain, and who subscribed to channels that have one hears nothing.
+// checkPlaces follows a change of the ring. A client that waits for a key which has another server
+// now is told; a subscriber to a channel which has one is closed.
 func (t *poolTarget) checkPlaces() {
 	pool := t.pool.Load()
 	now := servers{pool, pool.Changes()}

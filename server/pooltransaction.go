@@ -269,7 +269,7 @@ var (
 	unwatchRaw = resp.AppendCommand(nil, "UNWATCH")
 )
 
-// An execution is the Caller of MULTI, of what was queued, and of EXEC, whose reply is
+// An execution is the ReplyHandler of MULTI, of what was queued, and of EXEC, whose reply is
 // the client's.
 type execution struct {
 	out      *output
@@ -279,7 +279,7 @@ type execution struct {
 	refused  []byte // the first error before EXEC
 }
 
-// Reply implements proxy.Caller.
+// Reply implements proxy.ReplyHandler.
 func (e *execution) Reply(i uint64, raw []byte) bool {
 	if i == 0 {
 		e.refused = nil // all of it may come once more, from another node
@@ -296,7 +296,7 @@ func (e *execution) Reply(i uint64, raw []byte) bool {
 // Count implements proxy.Counted.
 func (e *execution) Count(n int) bool { return e.out.Count(n) }
 
-// Flush implements proxy.Caller.
+// Flush implements proxy.ReplyHandler.
 func (e *execution) Flush() { e.out.Flush() }
 
 // Client is that of [output].

@@ -163,7 +163,7 @@ type wakeListener struct {
 	heard bool // the server has confirmed; read once the connection is done
 }
 
-// Reply implements proxy.Caller: an empty one follows the confirmation.
+// Reply implements proxy.ReplyHandler: an empty one follows the confirmation.
 func (l *wakeListener) Reply(_ uint64, raw []byte) bool {
 	if len(raw) > 0 { // an error
 		l.node.Redirects(raw) // has the nodes asked who has the slot
@@ -178,7 +178,7 @@ func (l *wakeListener) Reply(_ uint64, raw []byte) bool {
 	return false
 }
 
-// Flush implements proxy.Caller.
+// Flush implements proxy.ReplyHandler.
 func (l *wakeListener) Flush() {}
 
 // Push implements proxy.Listener.

@@ -172,7 +172,7 @@ func TestReadyClientsAreServed(t *testing.T) {
 	if os.Getenv("ENGINE_FAULTS") == "full" {
 		length = 10 * time.Second
 	}
-	srv, looped := start(t, here(t))
+	srv, looped := start(t, engineURL(t))
 	plain := alsoPlain(t, srv)
 	l := measureLoad()
 	defer l.end()

@@ -18,14 +18,14 @@ import (
 // single and pooled have one.
 //
 // Large commands, and commands with large replies, travel apart from the connection that all
-// clients share: see [proxy.Timed.SendApart]. The sender sends such a command once all earlier
+// clients share: see [proxy.Sender.SendApart]. The sender sends such a command once all earlier
 // commands have their replies. The next commands wait for its reply. So the client's order is
 // kept.
 type sender struct {
 	c        *session
 	upstream *proxy.Upstream   // of the span, or of the command at hand
 	touched  []*proxy.Upstream // sent to since the last flush
-	timeout  time.Duration     // of the command at hand, as proxy.Upstream.Within takes it
+	timeout  time.Duration     // of the command at hand, as proxy.Upstream.WithTimeout takes it
 	apart    uint64            // a command with a lower tag went apart, and may not have its reply; 0: none
 	lost     bool              // the client went while a command waited for its turn: nothing more is sent
 
@@ -192,7 +192,7 @@ func (s *sender) inOrder(first uint64, apart bool) bool { //nolint:revive // the
 
 // A batch is what is sent to an upstream together: commands as on the wire, or a script.
 type batch struct {
-	to       proxy.Caller
+	to       proxy.ReplyHandler
 	tag      uint64
 	n        int
 	commands []byte
@@ -200,21 +200,21 @@ type batch struct {
 	whole    bool         // a transaction, from MULTI to EXEC
 }
 
-func (b *batch) send(t proxy.Timed) error {
+func (b *batch) send(t proxy.Sender) error {
 	if b.script != nil {
 		return t.SendScript(b.to, b.tag, b.script)
 	}
 	return t.Send(b.to, b.tag, b.n, b.commands)
 }
 
-func (b *batch) trySend(t proxy.Timed) error {
+func (b *batch) trySend(t proxy.Sender) error {
 	if b.script != nil {
 		return t.TrySendScript(b.to, b.tag, b.script)
 	}
 	return t.TrySend(b.to, b.tag, b.n, b.commands)
 }
 
-func (b *batch) sendApart(t proxy.Timed, wait func() context.Context) error {
+func (b *batch) sendApart(t proxy.Sender, wait func() context.Context) error {
 	if b.script != nil {
 		return t.SendScriptApart(wait, b.to, b.tag, b.script)
 	}
@@ -253,8 +253,8 @@ func (s *sender) send(first uint64, apart bool, b *batch) error { //nolint:reviv
 }
 
 // timed returns the upstream with the time-out of the command at hand.
-func (s *sender) timed(b *batch) proxy.Timed {
-	t := s.upstream.Within(s.timeout)
+func (s *sender) timed(b *batch) proxy.Sender {
+	t := s.upstream.WithTimeout(s.timeout)
 	if b.whole {
 		t = t.Whole()
 	}
@@ -262,7 +262,7 @@ func (s *sender) timed(b *batch) proxy.Timed {
 }
 
 // aside is timed for a batch that goes apart. It rations commands that may read much.
-func (s *sender) aside(b *batch) proxy.Timed {
+func (s *sender) aside(b *batch) proxy.Sender {
 	t := s.timed(b)
 	if b.script != nil {
 		return t // its reply has a bound
@@ -303,7 +303,7 @@ func argsOf(command []byte) int {
 	return int(n)
 }
 
-// sendInTurn has send pass wait to [proxy.Timed.SendApart]. If the client is gone before its turn comes,
+// sendInTurn has send pass wait to [proxy.Sender.SendApart]. If the client is gone before its turn comes,
 // nothing more is sent for it.
 func (s *sender) sendInTurn(send func(wait func() context.Context) error) error {
 	var ctx context.Context

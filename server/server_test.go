@@ -73,18 +73,18 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 var inProcess sync.Map
 
 // each is redistest.Each, and runs the test on an engine in this process too,
-// whose commands are run in sessions of the clients' own.
+// whose commands run in sessions of the clients' own.
 func each(t *testing.T, run func(t *testing.T, b redistest.Backend)) {
 	t.Helper()
 	redistest.Each(t, run)
-	t.Run("here", func(t *testing.T) {
-		url := here(t)
-		run(t, redistest.Backend{Name: "here", URL: url, Prefix: "here", Addr: strings.TrimPrefix(url, "redis://")})
+	t.Run("inprocess", func(t *testing.T) {
+		url := engineURL(t)
+		run(t, redistest.Backend{Name: "inprocess", URL: url, Prefix: "inprocess", Addr: strings.TrimPrefix(url, "redis://")})
 	})
 }
 
-// here returns the URL of a new engine in this process.
-func here(t testing.TB) string {
+// engineURL returns the URL of a new engine in this process.
+func engineURL(t testing.TB) string {
 	t.Helper()
 	s, err := embedded.Start()
 	if err != nil {

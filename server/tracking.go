@@ -228,7 +228,7 @@ func (i *invalidations) forget() {
 	i.r.inbox.ends.Done()
 }
 
-// Reply implements proxy.Caller: it is that to endUnused. tag is which tracker was the last then.
+// Reply implements proxy.ReplyHandler: it is that to endUnused. tag is which tracker was the last then.
 // Whoever holds mu now may wait for another reply, and calls endUnused, or counts a tracker.
 func (i *invalidations) Reply(tag uint64, raw []byte) bool {
 	b := &i.r.inbox
@@ -243,7 +243,7 @@ func (i *invalidations) Reply(tag uint64, raw []byte) bool {
 	return false
 }
 
-// Flush implements proxy.Caller. A poller's connection is its own to write to, so the session
+// Flush implements proxy.ReplyHandler. A poller's connection is its own to write to, so the session
 // leaves it first, and then writes.
 func (i *invalidations) Flush() {
 	o := &i.r.out

@@ -23,7 +23,7 @@ type MasterOptions struct {
 	Database int
 }
 
-// A Master is a [proxy.Moving] for the master of a name.
+// A Master is a [proxy.Failover] for the master of a name.
 type Master struct {
 	opts  MasterOptions
 	group *Group
@@ -37,7 +37,7 @@ type Master struct {
 	move   context.CancelCauseFunc
 }
 
-var _ proxy.Moving = (*Master)(nil)
+var _ proxy.Failover = (*Master)(nil)
 
 // Master returns the back end for a master, which is asked for from now on.
 func (g *Group) Master(o MasterOptions) *Master {
@@ -71,14 +71,14 @@ func (m *Master) Open(ctx context.Context) (net.Conn, error) {
 	return m.opts.Server(addr).Open(ctx)
 }
 
-// Until implements [proxy.Moving].
+// Until implements [proxy.Failover].
 func (m *Master) Until() context.Context {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.until
 }
 
-// Doubt implements [proxy.Moving]: the Sentinels are asked anew.
+// Doubt implements [proxy.Failover]: the Sentinels are asked anew.
 func (m *Master) Doubt() {
 	m.mu.Lock()
 	m.asked = time.Time{}

@@ -11,13 +11,13 @@ import (
 	"github.com/redoubt-go/redoubt/proxy"
 )
 
-// A replica is a [proxy.Moving] for any replica of a master.
+// A replica is a [proxy.Failover] for any replica of a master.
 type replica struct{ *Master }
 
 // Replica returns the back end for a replica of the master: with each connection one of
 // those that the Sentinels hold for well, chosen at random. It is given up when the master
 // changes.
-func (m *Master) Replica() proxy.Moving { return replica{m} }
+func (m *Master) Replica() proxy.Failover { return replica{m} }
 
 // Name implements [proxy.Backend].
 func (r replica) Name() string { return r.opts.Label + " replica" }

@@ -10,18 +10,18 @@ import (
 	"github.com/redoubt-go/redoubt/proxy/latency"
 )
 
-// A Counted is a [Caller] that counts the memory of a reply while it comes, so that a limit
-// can bound it. A Caller that is none has no such limit.
+// A Counted is a [ReplyHandler] that counts the memory of a reply while it comes, so that a limit
+// can bound it. A ReplyHandler that is none has no such limit.
 type Counted interface {
-	Caller
+	ReplyHandler
 	// Count adds n bytes, or takes them away if n is negative. It reports false when there
 	// is no room for them, and adds nothing: then the reply is dropped as it comes, and an
 	// error takes its place. It must not block.
 	Count(n int) bool
 }
 
-// keeps is the size of the read buffer that the link keeps when it is empty.
-func (l *link) keeps() int {
+// keeps is the size of the read buffer that the conn keeps when it is empty.
+func (l *conn) keeps() int {
 	if l.shared {
 		return maxIdleBuffer
 	}
@@ -30,10 +30,10 @@ func (l *link) keeps() int {
 
 // charge has whoever gets the reply at hand count a read buffer of n bytes, and reports
 // whether there is room for it.
-func (l *link) charge(n int) bool {
+func (l *conn) charge(n int) bool {
 	payer := l.listener
 	if e := l.head(); e != nil {
-		switch c := e.caller.(type) {
+		switch c := e.handler.(type) {
 		case Counted:
 			payer = c
 		case *Exclusive:
@@ -54,7 +54,7 @@ func (l *link) charge(n int) bool {
 }
 
 // discharge ends what charge began.
-func (l *link) discharge() {
+func (l *conn) discharge() {
 	if l.payer != nil {
 		l.payer.Count(-l.charged)
 		l.payer, l.charged = nil, 0
@@ -63,7 +63,7 @@ func (l *link) discharge() {
 
 // handed is told of each reply of a buffer that is charged, before it is handed out: whoever
 // gets it counts what it keeps of it.
-func (l *link) handed(n int) {
+func (l *conn) handed(n int) {
 	if n = min(n, l.charged); n > 0 {
 		l.payer.Count(-n)
 		l.charged -= n
@@ -72,7 +72,7 @@ func (l *link) handed(n int) {
 
 // skip begins to drop the reply at hand for lack of room. It reports false for what can't be
 // dropped.
-func (l *link) skip(first byte, why string) bool {
+func (l *conn) skip(first byte, why string) bool {
 	if l.skipping || !l.skips && (l.mayDrop == nil || !l.mayDrop(first)) {
 		return false
 	}
@@ -82,7 +82,7 @@ func (l *link) skip(first byte, why string) bool {
 
 // congest notes that the reply at hand is large: what is sent from now on would wait behind it,
 // and behind everything that was sent before.
-func (l *link) congest() {
+func (l *conn) congest() {
 	l.mu.Lock()
 	l.large = l.appended
 	l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *link) congest() {
 
 // decongest ends the congestion once everything has been read that was sent before it. It notes
 // when the congestion takes long.
-func (l *link) decongest() {
+func (l *conn) decongest() {
 	if l.large == 0 {
 		return
 	}
@@ -107,7 +107,7 @@ func (l *link) decongest() {
 }
 
 // grown notes that the reply at hand needs a read buffer of size bytes.
-func (l *link) grown(size int) {
+func (l *conn) grown(size int) {
 	if l.shared && size > maxIdleBuffer {
 		l.congest()
 	}
@@ -120,8 +120,8 @@ func (l *link) grown(size int) {
 	}
 }
 
-// shrunk ends what grown began. It follows the end of a reply, or of the link.
-func (l *link) shrunk() {
+// shrunk ends what grown began. It follows the end of a reply, or of the conn.
+func (l *conn) shrunk() {
 	if l.huge {
 		l.huge = false
 		l.lender.huge.Add(-1)
@@ -131,11 +131,11 @@ func (l *link) shrunk() {
 // yield slows down the reading of a huge reply that travels apart, while the shared connection is
 // congested. The server and this process then have more time for that connection. Where replies
 // have a time-out, they don't yield.
-func (l *link) yield() {
+func (l *conn) yield() {
 	if l.lender == nil || l.soonest > 0 {
 		return
 	}
-	if shared := l.up.link.Load(); shared == nil || !shared.congested.Load() {
+	if shared := l.up.conn.Load(); shared == nil || !shared.congested.Load() {
 		return
 	}
 	select {
@@ -145,13 +145,13 @@ func (l *link) yield() {
 }
 
 // skipped is the error that takes the place of a reply that is dropped.
-func (l *link) skipped() []byte {
+func (l *conn) skipped() []byte {
 	return errorReply("ERR redoubt: " + l.skipWhy + ": the command has run")
 }
 
-// endsSkipping reports whether the link ends in place of reading the rest of a reply that is dropped:
+// endsSkipping reports whether the conn ends in place of reading the rest of a reply that is dropped:
 // nothing else is under way on it, and others wait less if the server doesn't send that rest.
-func (l *link) endsSkipping() bool {
+func (l *conn) endsSkipping() bool {
 	if l.lender == nil {
 		return false
 	}
@@ -161,8 +161,8 @@ func (l *link) endsSkipping() bool {
 	return e != nil && e.n == 1 && l.appended == l.taken+1
 }
 
-// endSkipping answers the command and returns why the link ends.
-func (l *link) endSkipping(deliver func(raw []byte) error) error {
+// endSkipping answers the command and returns why the conn ends.
+func (l *conn) endSkipping(deliver func(raw []byte) error) error {
 	l.dropped = true // giveBack keeps it from the next
 	if err := deliver(l.skipped()); err != nil {
 		return err
@@ -179,10 +179,10 @@ type taker interface {
 var errNoRoom = errors.New("all clients together hold more than maxmemory-clients")
 
 // read hands out replies until the connection ends.
-func (l *link) read(initial int, deliver func(raw []byte) error) error {
+func (l *conn) read(initial int, deliver func(raw []byte) error) error {
 	defer l.discharge()
 	buf := make([]byte, initial)
-	take, _ := l.conn.Conn.(taker)
+	take, _ := l.socket.Conn.(taker)
 	from, to := 0, 0
 	for {
 		if l.skipping {
@@ -241,7 +241,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			l.yield()
 		}
 		if given == nil {
-			n, err = l.conn.Read(buf[to:])
+			n, err = l.socket.Read(buf[to:])
 		} else if buf, n = given, len(given); !l.charge(n) {
 			return errNoRoom
 		}
@@ -279,7 +279,7 @@ func (l *link) read(initial int, deliver func(raw []byte) error) error {
 			slow.Behind = max(l.replies, before+1) - before - 1
 			l.slow.add(slow)
 		}
-		l.flushCallers()
+		l.flushHandlers()
 		if l.soonest > 0 && l.swept(errors.Is(err, os.ErrDeadlineExceeded)) {
 			continue
 		}

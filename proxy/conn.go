@@ -15,10 +15,10 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A Caller gets the replies to the commands that it sent. Its methods are
+// A ReplyHandler gets the replies to the commands that it sent. Its methods are
 // called from the goroutine that reads the connection, or from the one that
 // sends, and must not block.
-type Caller interface {
+type ReplyHandler interface {
 	// Reply takes the reply to the command with this tag. The bytes are valid
 	// only during the call. It reports whether Flush is to be called once the
 	// replies that arrived together have been handed out.
@@ -39,18 +39,18 @@ const (
 	DefaultMaxReply = 1 << 30
 )
 
-// A link shared by many sends what gathers as one flight. On a short link at
-// most two flights are on their way: the back end works on one while the other
+// A conn shared by many sends what gathers as one batch. On a short conn at
+// most two batches are on their way: the back end works on one while the other
 // gathers, and what comes meanwhile leaves together when one has landed. Large
-// flights cost both sides less for each command. On a long link a command would
+// batches cost both sides less for each command. On a long conn a command would
 // wait for that longer than it saves.
 const (
-	maxFlights = 2
-	longLink   = 500 * time.Microsecond // round trip
+	maxBatches    = 2
+	longRoundTrip = 500 * time.Microsecond // round trip
 )
 
-// A flight is what left together.
-type flight struct {
+// A batch is what left together.
+type batch struct {
 	last  uint64 // entries ever appended when it left
 	first uint64 // commands that left before it
 	bytes int
@@ -60,22 +60,22 @@ type flight struct {
 	sent  bool   // buf is not used by who sends any more
 }
 
-// An entry stands in the queue for commands that were sent together.
-type entry struct {
-	caller  Caller        // nil: nobody wants the reply
+// An request stands in the queue for commands that were sent together.
+type request struct {
+	handler ReplyHandler  // nil: nobody wants the reply
 	tag     uint64        // of the first reply still to come
 	n       int           // replies still to come
 	expect  Expect        // what a Dedicated looks for
 	retry   *redoubt.Cmd  // a script sent by its digest
 	sent    time.Time     // when its time-out began, if there is one
 	late    bool          // answered with an error for lack of a reply
-	timeout time.Duration // 0: the link's; negative: none
+	timeout time.Duration // 0: the conn's; negative: none
 	moves   *moves        // nil: not in a cluster, where it may be sent on
 }
 
-// A link is a connection with a queue of those who wait for replies.
-type link struct {
-	conn       *socket.Conn
+// A conn is a connection with a queue of those who wait for replies.
+type conn struct {
+	socket     *socket.Conn
 	shared     bool   // by many clients
 	skips      bool   // replies that are too long: they don't break it
 	name       string // of the back end
@@ -91,12 +91,12 @@ type link struct {
 	spares      [][]byte             // buffers that were sent
 	flushing    bool                 // somebody is sending, or yields before it sends
 	waiting     int                  // in Send, for space
-	queue       []entry              // sent after what is in batch
+	queue       []request            // sent after what is in front
 	appended    uint64               // entries ever appended to queue
 	written     uint64               // of these, given to conn at least in part
-	flights     []flight             // on their way, oldest first; not kept for a link of one client
-	shortest    time.Duration        // round trip of a flight that was alone
-	err         error                // why the link ended
+	batches     []batch              // on their way, oldest first; not kept for a conn of one client
+	shortest    time.Duration        // round trip of a batch that was alone
+	err         error                // why the conn ended
 	late        int                  // replies still to come to what was answered without
 	requests    uint64               // commands ever appended
 	traffic     Traffic              // of replies, those before the last read
@@ -107,7 +107,7 @@ type link struct {
 	health   health
 	slow     *SlowLog  // may be nil
 	doubt    func()    // if not nil, to be told that the server is no master
-	up       *Upstream // of a shared link and of one that is apart; nil: a Dedicated
+	up       *Upstream // of a shared conn and of one that is apart; nil: a Dedicated
 	lender   *sides    // has it back after the last reply; nil: nobody
 	rationed bool      // it holds a turn of the lender's ration, whose mu guards this
 
@@ -115,10 +115,10 @@ type link struct {
 	protocol resp.Protocol
 
 	// Of the goroutine that reads.
-	batch    []entry // the front of the queue, taken out of it
-	at       int     // where batch is
-	taken    uint64  // entries ever completed
-	flush    []Caller
+	front    []request // of the queue, taken out of it
+	at       int       // where front is
+	taken    uint64    // entries ever completed
+	flush    []ReplyHandler
 	resent   bool
 	targets  []*Upstream // of what was sent on since the last flush
 	moved    []moved     // refused, and to be sent on; with a lender only
@@ -128,11 +128,11 @@ type link struct {
 	skipping bool // the reply at hand
 	skipWhy  string
 	dropped  bool      // the connection, with the rest of the reply at hand
-	large    uint64    // the link is congested until as many entries are completed; 0: it is not
+	large    uint64    // the conn is congested until as many entries are completed; 0: it is not
 	largeAt  time.Time // when it became congested
 	huge     bool      // the reply at hand; see sides.huge
 	listener Counted   // of a connection for it alone, or nil
-	payer    Counted   // counts charged, the bytes of the read buffer beyond what the link keeps
+	payer    Counted   // counts charged, the bytes of the read buffer beyond what the conn keeps
 	charged  int
 	mayDrop  func(first byte) bool // nil: any reply may be skipped
 
@@ -141,9 +141,9 @@ type link struct {
 	heardAt             latency.Time // when something came before
 }
 
-func newLink(conn net.Conn, shared bool, opts config) *link {
-	l := &link{
-		conn: socket.New(conn), shared: shared, name: opts.Backend.Name(),
+func newConn(nc net.Conn, shared bool, opts config) *conn {
+	l := &conn{
+		socket: socket.New(nc), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
 		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, slow: opts.slow, doubt: opts.doubt(),
 		node: opts.clustered, protocol: opts.Protocol,
@@ -156,7 +156,7 @@ func newLink(conn net.Conn, shared bool, opts config) *link {
 	}
 	l.space.L = &l.mu
 	if l.soonest > 0 {
-		_ = l.conn.SetReadDeadline(time.Now().Add(l.sweep()))
+		_ = l.socket.SetReadDeadline(time.Now().Add(l.sweep()))
 	}
 	return l
 }
@@ -169,7 +169,7 @@ var ErrBusy = errors.New("proxy: more waits to be sent already than may")
 var ErrConnecting = fmt.Errorf("%w: not connected yet", ErrBusy)
 
 // trySend is send for who must not wait.
-func (l *link) trySend(e entry, commands []byte) error {
+func (l *conn) trySend(e request, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.full(len(commands)) {
@@ -179,12 +179,12 @@ func (l *link) trySend(e entry, commands []byte) error {
 }
 
 // full reports whether n more bytes have to wait. The caller holds mu.
-func (l *link) full(n int) bool {
+func (l *conn) full(n int) bool {
 	return l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+n > l.maxPending
 }
 
 // send appends commands. They leave with the next flushPending.
-func (l *link) send(e entry, commands []byte) error {
+func (l *conn) send(e request, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaitRoom(len(commands))
@@ -192,7 +192,7 @@ func (l *link) send(e entry, commands []byte) error {
 }
 
 // awaitRoom waits until n bytes more need not wait. The caller holds mu.
-func (l *link) awaitRoom(n int) {
+func (l *conn) awaitRoom(n int) {
 	for l.full(n) {
 		l.mu.Unlock()
 		l.flushPending()
@@ -206,7 +206,7 @@ func (l *link) awaitRoom(n int) {
 }
 
 // append adds commands to what is to be sent. The caller holds mu.
-func (l *link) append(e entry, commands []byte) error {
+func (l *conn) append(e request, commands []byte) error {
 	if l.err != nil {
 		return l.err
 	}
@@ -225,7 +225,7 @@ func (l *link) append(e entry, commands []byte) error {
 }
 
 // trySendScript is sendScript for who must not wait.
-func (l *link) trySendScript(e entry, c *redoubt.Cmd) error {
+func (l *conn) trySendScript(e request, c *redoubt.Cmd) error {
 	e.n, e.retry = 1, c
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +244,7 @@ func (l *link) trySendScript(e entry, c *redoubt.Cmd) error {
 }
 
 // sendScript appends a script by its digest.
-func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
+func (l *conn) sendScript(e request, c *redoubt.Cmd) error {
 	e.n, e.retry = 1, c
 	l.mu.Lock()
 	if l.err == nil && l.late == 0 && len(l.pending) < l.maxPending {
@@ -260,7 +260,7 @@ func (l *link) sendScript(e entry, c *redoubt.Cmd) error {
 	return l.send(e, AppendEvalSHA(nil, c))
 }
 
-func (l *link) push(e entry) {
+func (l *conn) push(e request) {
 	if l.soonest > 0 && e.sent.IsZero() {
 		e.sent = time.Now()
 	}
@@ -269,33 +269,33 @@ func (l *link) push(e entry) {
 	l.requests += uint64(e.n) //nolint:gosec // positive
 }
 
-// fail ends the link. The caller holds mu.
-func (l *link) fail(err error) {
+// fail ends the conn. The caller holds mu.
+func (l *conn) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
-	_ = l.conn.Close() // the reading goroutine ends, and answers who waits
+	_ = l.socket.Close() // the reading goroutine ends, and answers who waits
 	l.space.Broadcast()
 }
 
-// close ends the link with err, unless it has ended already.
-func (l *link) close(err error) {
+// close ends the conn with err, unless it has ended already.
+func (l *conn) close(err error) {
 	l.mu.Lock()
 	l.fail(err)
 	l.mu.Unlock()
 }
 
-// idle reports whether a shared link has nothing to send or to wait for.
-func (l *link) idle() bool {
+// idle reports whether a shared conn has nothing to send or to wait for.
+func (l *conn) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.flights) == 0 && len(l.pending) == 0 && len(l.queue) == 0
+	return len(l.batches) == 0 && len(l.pending) == 0 && len(l.queue) == 0
 }
 
-// errEOF is why a link ended that the server has closed.
+// errEOF is why a conn ended that the server has closed.
 var errEOF = errors.New("closed by the back end")
 
-func (l *link) flushCallers() {
+func (l *conn) flushHandlers() {
 	for i, c := range l.flush {
 		c.Flush()
 		l.flush[i] = nil
@@ -312,42 +312,42 @@ func (l *link) flushCallers() {
 	}
 }
 
-// head returns the entry whose reply comes next, or nil.
-func (l *link) head() *entry {
-	if l.at == len(l.batch) {
-		clear(l.batch)
+// head returns the request whose reply comes next, or nil.
+func (l *conn) head() *request {
+	if l.at == len(l.front) {
+		clear(l.front)
 		l.mu.Lock()
-		l.batch, l.queue = l.queue, l.batch[:0]
+		l.front, l.queue = l.queue, l.front[:0]
 		l.mu.Unlock()
 		l.at = 0
-		if len(l.batch) == 0 {
+		if len(l.front) == 0 {
 			return nil
 		}
 	}
-	return &l.batch[l.at]
+	return &l.front[l.at]
 }
 
 // advance completes one reply of the head.
-func (l *link) advance(e *entry) {
+func (l *conn) advance(e *request) {
 	e.tag++
 	e.n--
 	if e.n == 0 {
 		l.at++
 		l.taken++
 		if e.moves != nil {
-			e.moves = nil // the batch may stay for long
+			e.moves = nil // the front may stay for long
 		}
 	}
 }
 
-func (l *link) hand(c Caller, tag uint64, raw []byte) {
+func (l *conn) hand(c ReplyHandler, tag uint64, raw []byte) {
 	if c != nil && c.Reply(tag, raw) {
 		l.flush = append(l.flush, c)
 	}
 }
 
 // fault is hand for what takes the place of a reply.
-func (l *link) fault(c Caller, tag uint64, f *Fault) {
+func (l *conn) fault(c ReplyHandler, tag uint64, f *Fault) {
 	if fail(c, tag, f) {
 		l.flush = append(l.flush, c)
 	}
@@ -356,14 +356,14 @@ func (l *link) fault(c Caller, tag uint64, f *Fault) {
 var noScript = []byte("-NOSCRIPT ")
 
 // reply hands raw to the head of the queue, or sends a missing script again.
-func (l *link) reply(raw []byte) error {
+func (l *conn) reply(raw []byte) error {
 	e := l.head()
 	if e == nil {
 		return errors.New("a reply that nobody asked for")
 	}
 	l.count(raw)
 	if e.retry != nil && bytes.HasPrefix(raw, noScript) {
-		cmd, again := e.retry, entry{caller: e.caller, tag: e.tag, n: 1, timeout: e.timeout, moves: e.moves}
+		cmd, again := e.retry, request{handler: e.handler, tag: e.tag, n: 1, timeout: e.timeout, moves: e.moves}
 		l.advance(e)
 		l.resend(cmd, again)
 		return nil
@@ -377,7 +377,7 @@ func (l *link) reply(raw []byte) error {
 	if l.doubt != nil && notMaster(raw) {
 		l.doubt()
 	}
-	caller, tag := e.caller, e.tag
+	handler, tag := e.handler, e.tag
 	if e.late {
 		l.caughtUp()
 	}
@@ -385,21 +385,21 @@ func (l *link) reply(raw []byte) error {
 	if l.lender != nil {
 		l.giveBack(raw)
 	}
-	l.hand(caller, tag, raw)
+	l.hand(handler, tag, raw)
 	return nil
 }
 
 // resend sends a script with its source. SCRIPT LOAD comes first, since
 // servers evict scripts that came by EVAL only; EVAL is what can't miss.
-func (l *link) resend(c *redoubt.Cmd, e entry) {
+func (l *conn) resend(c *redoubt.Cmd, e request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		l.fault(e.caller, e.tag, Unsent(l.name))
+		l.fault(e.handler, e.tag, Unsent(l.name))
 		return
 	}
 	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
-	l.push(entry{n: 1})
+	l.push(request{n: 1})
 	l.pending = AppendEval(l.pending, c)
 	if e.moves != nil { // to send on what is no retry any more
 		e.moves.commands, e.moves.done = AppendEval(nil, c), 0
@@ -408,9 +408,9 @@ func (l *link) resend(c *redoubt.Cmd, e entry) {
 	l.resent = true
 }
 
-// abandon answers everybody who waits, after the link has ended: some commands
+// abandon answers everybody who waits, after the conn has ended: some commands
 // may have run, and the rest was not sent. It returns how many.
-func (l *link) abandon() (n uint64) {
+func (l *conn) abandon() (n uint64) {
 	lost, unsent := Lost(l.name), Unsent(l.name)
 	l.mu.Lock()
 	written := l.written
@@ -420,16 +420,16 @@ func (l *link) abandon() (n uint64) {
 		if l.taken < written {
 			f = lost
 		}
-		caller, tag := e.caller, e.tag
+		handler, tag := e.handler, e.tag
 		l.advance(e)
-		if caller != nil {
+		if handler != nil {
 			n++
 		}
-		l.fault(caller, tag, f)
+		l.fault(handler, tag, f)
 	}
 	l.resent = false
 	l.moveOn()
-	l.flushCallers()
+	l.flushHandlers()
 	return n
 }
 

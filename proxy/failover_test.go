@@ -16,7 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/resp"
 )
 
-// A mover is a proxy.Moving that goes from one server to the next at a doubt, if it may.
+// A mover is a proxy.Failover that goes from one server to the next at a doubt, if it may.
 type mover struct {
 	mu      sync.Mutex
 	servers []*redistest.Server // the first is where it leads
@@ -71,9 +71,9 @@ func movingPool(t *testing.T, m *mover) *proxy.Pool {
 	return p
 }
 
-// TestMovingGivesUp: a server that answers as a replica is doubted, and what was opened to
+// TestFailoverGivesUp: a server that answers as a replica is doubted, and what was opened to
 // it is given up once the back end has moved.
-func TestMovingGivesUp(t *testing.T) {
+func TestFailoverGivesUp(t *testing.T) {
 	old, now := redistest.Start(t), redistest.Start(t)
 	m := newMover(old, now)
 	n := movingPool(t, m).Nodes()[0]
@@ -128,8 +128,8 @@ func TestMovingGivesUp(t *testing.T) {
 	lent.Close()
 }
 
-// TestMovingWantsMaster: no connection to a replica counts.
-func TestMovingWantsMaster(t *testing.T) {
+// TestFailoverWantsMaster: no connection to a replica counts.
+func TestFailoverWantsMaster(t *testing.T) {
 	master := redistest.Start(t)
 	host, port, _ := net.SplitHostPort(master.Addr())
 	replica := redistest.Start(t, "--replicaof", host, port)

@@ -8,10 +8,10 @@ import (
 	"net"
 )
 
-// A Moving is a [Backend] whose server may come to be another, like a master that
+// A Failover is a [Backend] whose server may come to be another, like a master that
 // Sentinels watch. A connection counts once its server has said by ROLE that it is a
 // master (a replica, for one of [PoolServer].Replicas).
-type Moving interface {
+type Failover interface {
 	Backend
 	// Until returns a context that ends when the connections which are opened from now on
 	// are to be given up. Its cause is why.
@@ -20,17 +20,17 @@ type Moving interface {
 	Doubt()
 }
 
-// until is [Moving].Until; a context that never ends for what doesn't move.
+// until is [Failover].Until; a context that never ends for what doesn't move.
 func (o config) until() context.Context {
-	if m, ok := o.Backend.(Moving); ok {
+	if m, ok := o.Backend.(Failover); ok {
 		return m.Until()
 	}
 	return context.Background()
 }
 
-// doubt returns [Moving].Doubt; nil for what doesn't move.
+// doubt returns [Failover].Doubt; nil for what doesn't move.
 func (o config) doubt() func() {
-	if m, ok := o.Backend.(Moving); ok && !o.replica {
+	if m, ok := o.Backend.(Failover); ok && !o.replica {
 		return m.Doubt
 	}
 	return nil
@@ -38,7 +38,7 @@ func (o config) doubt() func() {
 
 // role says what the answer to ROLE has to be, or nil if anything will do.
 func (o config) role() func(answer any) error {
-	switch _, moving := o.Backend.(Moving); {
+	switch _, moving := o.Backend.(Failover); {
 	case o.replica:
 		return synchronised
 	case moving:

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+// A Sender sends commands to an [Upstream] of a pool that have a time-out of their own.
+// Make one with [Upstream.WithTimeout].
+type Sender struct {
+	u       *Upstream
+	timeout time.Duration
+	whole   bool
+	ration  bool
+}
+
+// WithTimeout returns what sends commands with another time-out than the pool's; 0: with that,
+// negative: with none. It must be one of [PoolOptions.Timeouts].
+func (u *Upstream) WithTimeout(timeout time.Duration) Sender { return Sender{u: u, timeout: timeout} }
+
+// Whole returns what sends a transaction, from MULTI to EXEC: in a cluster all of it goes to
+// another node, or nothing.
+func (t Sender) Whole() Sender {
+	t.whole = true
+	return t
+}
+
+// Rationed returns a Sender for commands whose replies may be large. While large replies hold up
+// others ([Upstream.Congested], [Upstream.Swamped]), at most four such commands go apart at once.
+func (t Sender) Rationed() Sender {
+	t.ration = true
+	return t
+}
+
+func (t Sender) request(c ReplyHandler, tag uint64, n int) request {
+	e := request{handler: c, tag: tag, n: n, timeout: t.timeout}
+	if t.whole && t.u.opts.clustered != nil {
+		e.moves = &moves{whole: true}
+	}
+	return e
+}
+
+// Send is [Upstream.Send].
+func (t Sender) Send(c ReplyHandler, tag uint64, n int, commands []byte) error {
+	l, err := t.u.get()
+	if err != nil {
+		return err
+	}
+	return l.send(t.request(c, tag, n), commands)
+}
+
+// TrySend is [Upstream.TrySend].
+func (t Sender) TrySend(c ReplyHandler, tag uint64, n int, commands []byte) error {
+	l, err := t.u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySend(t.request(c, tag, n), commands)
+}
+
+// SendScript is [Upstream.SendScript].
+func (t Sender) SendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := t.u.get()
+	if err != nil {
+		return err
+	}
+	return l.sendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+}
+
+// TrySendScript is SendScript for who must not wait: instead it returns [ErrBusy].
+func (t Sender) TrySendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	l, err := t.u.tryGet()
+	if err != nil {
+		return err
+	}
+	return l.trySendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+}
+
+// HasTimeouts reports whether commands of the pool have time-outs of their own.
+func (p *Pool) HasTimeouts() bool { return len(p.opts.Timeouts) > 0 }
+
+// TimeoutOf returns the time-out of a command, by its name in lower case, as
+// [Upstream.WithTimeout] takes it.
+func (p *Pool) TimeoutOf(command string) time.Duration { return p.opts.Timeouts[command] }
+
+// soonest returns the shortest time-out, or 0 when there is none.
+func (o *PoolOptions) soonest() time.Duration {
+	d := o.Timeout
+	for _, t := range o.Timeouts {
+		if t > 0 && (d == 0 || t < d) {
+			d = t
+		}
+	}
+	return d
+}
