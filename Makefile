@@ -51,13 +51,13 @@ $(GOTESTSUM):
 
 .PHONY: $(TESTWATCH)
 $(TESTWATCH):
-	@go build -o $@ ./internal/testwatch
+	@go build -o $@ ./internal/test/testwatch
 
 .PHONY: test-native
 test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-server of Redis 7.4, Valkey 9 or newer
 	@test -x "$(SERVER)" || { echo "Say which server: make test-native SERVER=/path/to/redis-server"; exit 1; }
 	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
-	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./server
+	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./internal/server
 
 # ioredis is in no package of Debian; npm installs the version in package-lock.json.
 CLIENTS := tests/testdata/clients
@@ -137,20 +137,20 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 
 .PHONY: redis-suite
 redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
-	go run ./internal/redissuite -source "$(SUITE)" $(UNITS)
+	go run ./internal/test/redissuite -source "$(SUITE)" $(UNITS)
 
 # The server is built without the race detector unless RACE=1, because that takes so much memory that
 # none can be judged. RACE is never empty where there is a C compiler: see above.
 .PHONY: attack
 attack: needed ## Attacks the built server, beside clients that check every reply; SEED=1, DURATION=10s for each attack, ONLY=regexp, RACE=1, RECORD=1 keeps the numbers for docs/security.md
-	@mkdir -p bin && go test -c -o bin/attack.test ./internal/attack
-	@cd internal/attack && "$(CURDIR)/bin/attack.test" -test.run '^TestAttacks$$' -test.timeout 0 \
+	@mkdir -p bin && go test -c -o bin/attack.test ./internal/test/attack
+	@cd internal/test/attack && "$(CURDIR)/bin/attack.test" -test.run '^TestAttacks$$' -test.timeout 0 \
 		-duration "$(or $(DURATION),10s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' $(if $(filter 1,$(RACE)),-raced) $(if $(RECORD),-record)
 
 .PHONY: outages
 outages: needed ## Kills servers of a pool under `redoubt lock`, a Go service and a Python worker; DURATION=1h, EVERY=1m, SEED=1
-	@mkdir -p bin && go test -c -o bin/outages.test ./internal/outages
-	@cd internal/outages && "$(CURDIR)/bin/outages.test" -test.run '^TestOutages$$' -test.timeout 0 -test.v \
+	@mkdir -p bin && go test -c -o bin/outages.test ./internal/test/outages
+	@cd internal/test/outages && "$(CURDIR)/bin/outages.test" -test.run '^TestOutages$$' -test.timeout 0 -test.v \
 		-duration "$(or $(DURATION),1h)" -every "$(or $(EVERY),1m)" -seed "$(or $(SEED),0)"
 
 .PHONY: bench

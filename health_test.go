@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 // A mortal is a Conn of two nodes, "a" and "b" by the first byte of a key, that may be

@@ -24,7 +24,7 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 // publicPackages are the directories of the packages that people use. All other packages go below
 // internal/.
 var publicPackages = []string{
-	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "queue", "queue/queuetest",
+	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "queue", "engine/enginetest",
 	"ratelimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest", "scan", "stock", "ttlhash",
 }
 

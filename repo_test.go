@@ -36,47 +36,48 @@ const (
 // of this module, "." the root. Packages under cmd/ and internal/ that are not
 // listed may import anything that the compiler lets them.
 var mayImport = map[string][]string{
-	".":                   {"internal/scheme"},
-	"resp":                {},
-	"engine":              {".", "engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "internal/rediscmd", "resp"},
-	"engine/aof":          {},
-	"engine/native":       {".", "engine"},
-	"internal/calendar":   {},
-	"internal/glob":       {},
-	"internal/hyll":       {},
-	"internal/keyslot":    {},
-	"internal/morton":     {},
-	"internal/lua":        {},
-	"internal/rdb":        {},
-	"internal/rediscmd":   {"resp"},
-	"internal/scheme":     {},
-	"goredis":             {".", "internal/scheme", goredisV9},
-	"lock":                {".", "internal/keyslot", "internal/wire/lock"},
-	"ratelimit":           {".", "internal/wire/ratelimit"},
-	"fence":               {".", "internal/wire/fence"},
-	"stock":               {".", "internal/wire/stock"},
-	"queue":               {".", "internal/wire/queue"},
-	"queue/queuetest":     {".", "engine"},
-	"bloom":               {".", "internal/wire/bloom"},
-	"bitmap":              {".", "internal/calendar", "internal/wire/bitmap"},
-	"hll":                 {".", "internal/calendar", "internal/hyll", "internal/wire/hll"},
-	"ttlhash":             {".", "internal/wire/ttlhash"},
-	"geo":                 {".", "internal/wire/geo", "internal/morton"},
-	"scan":                {".", "internal/keyslot", "internal/wire/scan"},
-	"cache":               {".", "internal/wire/cache", otterV2},
-	"redoubttest":         {".", "internal/await"},
-	"ratelimit/policy":    {"ratelimit"},
-	"ratelimit/httplimit": {"ratelimit", "ratelimit/policy"},
-	"command":             {".", "fence", "geo", "internal/wire/bloom", "internal/wire/fence", "internal/wire/geo", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "internal/wire/ttlhash", "lock", "queue", "ratelimit", "resp", "stock", "ttlhash"},
-	"command/docgen":      {"command"},
-	"proxy":               {".", "resp", "internal/keyslot", "internal/rediscmd", "internal/scheme", "internal/socket", "proxy/latency", "proxy/outage", "proxy/ring"},
-	"proxy/hotkeys":       {},
-	"proxy/latency":       {},
-	"proxy/outage":        {},
-	"proxy/budget":        {},
-	"proxy/memcached":     {"internal/socket", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/outage", "proxy/ring"},
-	"proxy/ring":          {},
-	"server":              {".", "command", "proxy", "proxy/budget", "proxy/hotkeys", "proxy/latency", "proxy/outage", "proxy/ring", "resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
+	".":                        {"internal/scheme"},
+	"internal/resp":            {},
+	"internal/engine":          {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "internal/rediscmd", "internal/resp"},
+	"internal/engine/aof":      {},
+	"internal/engine/native":   {".", "internal/engine"},
+	"internal/calendar":        {},
+	"internal/glob":            {},
+	"internal/hyll":            {},
+	"internal/keyslot":         {},
+	"internal/morton":          {},
+	"internal/lua":             {},
+	"internal/rdb":             {},
+	"internal/rediscmd":        {"internal/resp"},
+	"internal/scheme":          {},
+	"goredis":                  {".", "internal/scheme", goredisV9},
+	"lock":                     {".", "internal/keyslot", "internal/wire/lock"},
+	"ratelimit":                {".", "internal/wire/ratelimit"},
+	"fence":                    {".", "internal/wire/fence"},
+	"stock":                    {".", "internal/wire/stock"},
+	"queue":                    {".", "internal/wire/queue"},
+	"engine":                   {".", "internal/engine", "internal/engine/aof", "internal/engine/native"},
+	"engine/enginetest":        {".", "internal/engine"},
+	"bloom":                    {".", "internal/wire/bloom"},
+	"bitmap":                   {".", "internal/calendar", "internal/wire/bitmap"},
+	"hll":                      {".", "internal/calendar", "internal/hyll", "internal/wire/hll"},
+	"ttlhash":                  {".", "internal/wire/ttlhash"},
+	"geo":                      {".", "internal/wire/geo", "internal/morton"},
+	"scan":                     {".", "internal/keyslot", "internal/wire/scan"},
+	"cache":                    {".", "internal/wire/cache", otterV2},
+	"redoubttest":              {".", "internal/test/await"},
+	"ratelimit/policy":         {"ratelimit"},
+	"ratelimit/httplimit":      {"ratelimit", "ratelimit/policy"},
+	"internal/command":         {".", "fence", "geo", "internal/wire/bloom", "internal/wire/fence", "internal/wire/geo", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "internal/wire/ttlhash", "lock", "queue", "ratelimit", "internal/resp", "stock", "ttlhash"},
+	"internal/command/docgen":  {"internal/command"},
+	"internal/proxy":           {".", "internal/resp", "internal/keyslot", "internal/rediscmd", "internal/scheme", "internal/socket", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring"},
+	"internal/proxy/hotkeys":   {},
+	"internal/proxy/latency":   {},
+	"internal/proxy/outage":    {},
+	"internal/proxy/budget":    {},
+	"internal/proxy/memcached": {"internal/socket", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring"},
+	"internal/proxy/ring":      {},
+	"internal/server":          {".", "internal/command", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring", "internal/resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
 }
 
 // wireMayImport is what the packages below internal/wire may import: nothing of the primitives,
@@ -131,7 +132,7 @@ func importFaults(packages []listed) (faults []string) {
 			continue
 		}
 		if !known {
-			faults = append(faults, fmt.Sprintf("package %s is new: say in mayImport of repo_test.go, and in .golangci.yml, what it may import", p.path()))
+			faults = append(faults, fmt.Sprintf("package %s is new: say in mayImport of repo_test.go what it may import", p.path()))
 			continue
 		}
 		for _, i := range p.Imports {
@@ -180,17 +181,17 @@ func TestImportFaultsAreFound(t *testing.T) {
 	own := &struct{ Path string }{module}
 	std := listed{ImportPath: "fmt", Standard: true}
 	for want, p := range map[string]listed{
-		"package . imports " + goredisV9:      {ImportPath: module, Imports: []string{goredisV9}},
-		"package . imports lock":              {ImportPath: module, Imports: []string{"fmt", module + "/lock"}},
-		"package lock imports ratelimit":      {ImportPath: module + "/lock", Imports: []string{module, module + "/ratelimit"}},
-		"package lock imports github.com/x/y": {ImportPath: module + "/lock", Imports: []string{"github.com/x/y"}},
-		"package resp imports .":              {ImportPath: module + "/resp", Imports: []string{module}},
-		"package goredis imports lock":        {ImportPath: module + "/goredis", Imports: []string{goredisV9 + "/maintnotifications", module + "/lock"}},
-		"package server imports goredis":      {ImportPath: module + "/server", Imports: []string{module + "/goredis"}},
-		"package internal/wire/lock imports":  {ImportPath: module + "/internal/wire/lock", Imports: []string{module, module + "/lock"}},
-		"package util is new":                 {ImportPath: module + "/util"},
-		"package lock depends on":             {ImportPath: module + "/lock", Deps: []string{otterV2}},
-		"package server depends on":           {ImportPath: module + "/server", Deps: []string{"github.com/prometheus/client_golang/prometheus"}},
+		"package . imports " + goredisV9:          {ImportPath: module, Imports: []string{goredisV9}},
+		"package . imports lock":                  {ImportPath: module, Imports: []string{"fmt", module + "/lock"}},
+		"package lock imports ratelimit":          {ImportPath: module + "/lock", Imports: []string{module, module + "/ratelimit"}},
+		"package lock imports github.com/x/y":     {ImportPath: module + "/lock", Imports: []string{"github.com/x/y"}},
+		"package internal/resp imports .":         {ImportPath: module + "/internal/resp", Imports: []string{module}},
+		"package goredis imports lock":            {ImportPath: module + "/goredis", Imports: []string{goredisV9 + "/maintnotifications", module + "/lock"}},
+		"package internal/server imports goredis": {ImportPath: module + "/internal/server", Imports: []string{module + "/goredis"}},
+		"package internal/wire/lock imports":      {ImportPath: module + "/internal/wire/lock", Imports: []string{module, module + "/lock"}},
+		"package util is new":                     {ImportPath: module + "/util"},
+		"package lock depends on":                 {ImportPath: module + "/lock", Deps: []string{otterV2}},
+		"package internal/server depends on":      {ImportPath: module + "/internal/server", Deps: []string{"github.com/prometheus/client_golang/prometheus"}},
 	} {
 		p.Module = own
 		faults := importFaults([]listed{std, p})
@@ -344,7 +345,7 @@ func waitFaults(t *testing.T, path, text string) (faults []string) {
 		at := fmt.Sprintf("%s:%d", path, line(call.Pos()))
 		switch name := selector.Sel.Name; {
 		case name == "Sleep" && of != nil && of.Name == "time":
-			faults = append(faults, at+": time.Sleep in a test: wait for what is to happen, by a channel or by internal/await, "+
+			faults = append(faults, at+": time.Sleep in a test: wait for what is to happen, by a channel or by internal/test/await, "+
 				"or move the clock of a bubble of testing/synctest, by await.Advance")
 		case !explained[line(call.Pos())] && of != nil && of.Name == "rand" && randImported && !strings.HasPrefix(name, "New"):
 			faults = append(faults, at+": a choice that nothing can repeat: take it from randtest.Rand, which prints its seed")

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/native"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/native"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bitmap"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 

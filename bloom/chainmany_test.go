@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 

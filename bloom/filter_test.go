@@ -15,9 +15,9 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 

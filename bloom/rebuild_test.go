@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
 // A hooked is a Conn that tells of each command, before it is sent and when its reply has

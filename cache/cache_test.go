@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 func TestGet(t *testing.T) {

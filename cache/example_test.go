@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 )
 
 // A user is what the examples keep.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
 // full says that the tests of guarantees run at their full length: CACHE=full.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // withLocal keeps entries in the process for so long that only a message ends them.

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/doors"
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
-	"github.com/redoubt-go/redoubt/internal/faults"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // A mainTB is a testing.TB for what all tests of the package share.

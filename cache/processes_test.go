@@ -13,7 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
 // One of many callers in many processes loads.

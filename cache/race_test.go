@@ -12,9 +12,9 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 )
 
 func TestMain(m *testing.M) { os.Exit(exampleserver.M{M: m}.Run()) }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 

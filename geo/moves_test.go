@@ -15,7 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redoubt-go/redoubt/geo"
-	"github.com/redoubt-go/redoubt/internal/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 )
 
 // smallCells makes cells full with some 15 members.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
 // A mover stands still between finding its member and letting it leave. Meanwhile the

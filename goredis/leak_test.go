@@ -11,10 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // TestNoLeaks holds that what callers leave behind ends by itself: with the
@@ -60,7 +60,7 @@ func TestNoLeaks(t *testing.T) {
 	proxy.Close() // its own goroutines
 	var leaked error
 	eventually(t, "the goroutines are gone", func() bool {
-		leaked = goleak.Find(before, goleak.IgnoreAnyFunction("github.com/redoubt-go/redoubt/internal/redistest.(*process).start.func1"))
+		leaked = goleak.Find(before, goleak.IgnoreAnyFunction("github.com/redoubt-go/redoubt/internal/test/redistest.(*process).start.func1"))
 		if leaked != nil {
 			t.Log(leaked)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 // odd serves MGET of as many keys as it likes, and returns its address. answer says what to.

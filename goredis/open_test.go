@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // redoubt.Open opens what this package has registered, and closes it.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/servertest"
-	pools "github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/proxy/ring"
+	pools "github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/servertest"
 )
 
 // TestServeTells: what a pool says of a server that failed is to the library what a

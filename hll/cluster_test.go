@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/hll"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // On a cluster pages are on all nodes, and are counted together all the same.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/hll"
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 // What was counted is sent after FlushEvery, or earlier when it takes FlushBytes.

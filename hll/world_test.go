@@ -12,10 +12,10 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/hll"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/doors"
-	"github.com/redoubt-go/redoubt/internal/expect"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/expect"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // world is one back end with visitors on it.

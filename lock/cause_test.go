@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

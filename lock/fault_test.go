@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

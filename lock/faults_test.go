@@ -19,7 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/embedded"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

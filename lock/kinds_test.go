@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/doors"
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
 func TestMain(m *testing.M) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

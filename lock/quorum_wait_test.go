@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )

@@ -20,11 +20,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
-	"github.com/redoubt-go/redoubt/internal/faults"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/slow"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
 // orders are those of a worker that is a process of its own.

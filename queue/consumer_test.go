@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )

@@ -23,7 +23,7 @@
 // to repeat, a key that drops duplicates, a lane, a group. [Queue.Schedule] puts
 // messages by a calendar, a [Topic] gives them to several subscribers.
 // [Queue.Limit] bounds all consumers together, [Queue.Pause] stops them.
-// Package queuetest is for unit tests.
+// Package enginetest is for unit tests.
 //
 // # How it works
 //

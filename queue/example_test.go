@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/stock"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/queue"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )

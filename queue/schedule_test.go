@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/queue"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 

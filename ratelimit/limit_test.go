@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 

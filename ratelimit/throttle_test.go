@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 

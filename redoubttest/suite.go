@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 // patience bounds every wait for something that will happen.

@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/doors"
-	"github.com/redoubt-go/redoubt/internal/expect"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/expect"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/scan"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )

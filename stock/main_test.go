@@ -5,9 +5,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/redoubt-go/redoubt/internal/doors"
-	"github.com/redoubt-go/redoubt/internal/exampleserver"
-	"github.com/redoubt-go/redoubt/internal/faults"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
 func TestMain(m *testing.M) {

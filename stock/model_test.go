@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )

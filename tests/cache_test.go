@@ -10,7 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
 // openUsers opens a database with a table of users: PostgreSQL where PGHOST names one, in

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
 // observe makes events of a cache into metrics and spans of OpenTelemetry: a counter of

@@ -15,15 +15,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/command"
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/native"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/programs"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/servertest"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/server"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/programs"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/servertest"
 )
 
 // TestClients: redis-py, ioredis and go-redis send testdata/clients/steps.txt to redis-server and to

@@ -14,11 +14,11 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/memcachedtest"
-	"github.com/redoubt-go/redoubt/internal/programs"
-	"github.com/redoubt-go/redoubt/proxy/memcached"
-	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/test/programs"
 )
 
 // A cachePool is a pool of three memcached servers, and where it listens.

@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
-	"github.com/redoubt-go/redoubt/internal/programs"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/internal/servertest"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/test/programs"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/servertest"
 )
 
 // servePool runs a server in front of a pool of three redis-servers.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	_ "github.com/redoubt-go/redoubt/goredis" // for redoubt.Open
+	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/scheme"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A backend is what keeps the data of `redoubt serve`.

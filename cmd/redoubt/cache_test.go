@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 func TestCache(t *testing.T) {

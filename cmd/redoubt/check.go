@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
 )
 
 func newCheck() *cobra.Command {

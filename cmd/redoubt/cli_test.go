@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/command"
 )
 
 func TestUsage(t *testing.T) {

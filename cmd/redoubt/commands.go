@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/command"
 )
 
 func newCommands() *cobra.Command {

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/aof"
-	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/settings"
-	"github.com/redoubt-go/redoubt/proxy/budget"
-	"github.com/redoubt-go/redoubt/server"
 )
 
 // A storage says where an engine in this process keeps its data.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // What the tests start begins with SIGHUP and SIGINT as usual, also where they run under

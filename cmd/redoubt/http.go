@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A webServer serves /metrics and /healthz. The zero value serves nothing.

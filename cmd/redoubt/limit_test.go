@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // holdUntil starts a command under a lock that runs until the returned function is

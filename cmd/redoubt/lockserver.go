@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
 )
 
 // localServe is where commands look for a server when --backend names none.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 )
 
 const (

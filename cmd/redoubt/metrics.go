@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A collector gives a server's counters to Prometheus. It reads them when

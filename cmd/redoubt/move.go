@@ -19,12 +19,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/internal/transfer"
-	"github.com/redoubt-go/redoubt/proxy"
 )
 
 // moveFlags are those that import and export share.

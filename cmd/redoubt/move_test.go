@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 

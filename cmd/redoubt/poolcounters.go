@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/proxy/hotkeys"
-	"github.com/redoubt-go/redoubt/proxy/latency"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // poolCounters are what a pool of either protocol has counted, and how it is now.

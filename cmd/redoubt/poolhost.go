@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/proxy/memcached"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A poolHost serves the pools of a file, and changes when the file is read again.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
+	"github.com/redoubt-go/redoubt/internal/proxy/outage"
 	"github.com/redoubt-go/redoubt/internal/socket"
-	"github.com/redoubt-go/redoubt/proxy/memcached"
-	"github.com/redoubt-go/redoubt/proxy/outage"
 )
 
 // A memcachedPool is the front of a pool of memcached servers.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/memcachedtest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // A cacheUser is a connection that speaks memcached's protocol.

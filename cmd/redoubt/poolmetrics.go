@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/redoubt-go/redoubt/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 )
 
 // poolMetric describes one number of a pool, with more labels behind that of the pool.

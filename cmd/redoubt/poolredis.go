@@ -9,13 +9,13 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/outage"
+	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/sentinel"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/proxy/outage"
-	"github.com/redoubt-go/redoubt/resp"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A redisPool is the front of a pool of Redis servers.

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/server"
+	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // checkPools finds flags that make no sense beside --pools.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/memcachedtest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // nutcrackerStats is what nutcracker 0.5.0 told after the commands of TestPoolStats.

@@ -25,8 +25,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/internal/memcachedtest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // An authority signs certificates for 127.0.0.1, in files.

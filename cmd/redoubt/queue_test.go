@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"

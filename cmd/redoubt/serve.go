@@ -19,10 +19,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/settings"
-	"github.com/redoubt-go/redoubt/proxy/budget"
-	"github.com/redoubt-go/redoubt/resp"
-	"github.com/redoubt-go/redoubt/server"
 )
 
 type serveFlags struct {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/internal/await"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // A serving is a running `redoubt serve`.

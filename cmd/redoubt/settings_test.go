@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/command"
 )
 
 // TestSettings tries the three sources on the real binary. Package settings

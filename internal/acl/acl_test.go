@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // TestCategoriesAreRedis: a real server has the same categories, with the same commands in them, but

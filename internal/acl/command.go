@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redoubt-go/redoubt/command"
+	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 

@@ -9,8 +9,8 @@ import (
 	"net"
 	"sync"
 
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/engine/native"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/native"
 )
 
 // A Server is one engine that listens. Make it with [Start], end it with Close.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
 // TestSearch compares the search of long texts with one that tries each place.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
 // TestOf compares with the specification's way, a bit at a time.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/slow"
-	"github.com/redoubt-go/redoubt/internal/threadtime"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
+	"github.com/redoubt-go/redoubt/internal/test/threadtime"
 )
 
 // functionsInFunctions is a program of functions inside one another, each with many variables

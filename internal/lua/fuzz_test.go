@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
 // fuzzRun runs a script under small limits; only a fault of ours fails.

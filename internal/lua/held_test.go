@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/threadtime"
+	"github.com/redoubt-go/redoubt/internal/test/threadtime"
 )
 
 // holders are bodies of functions. A script keeps their results until there is not enough

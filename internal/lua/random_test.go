@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
 // A generator writes random programs of a small grammar. They end by their

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/slow"
-	"github.com/redoubt-go/redoubt/internal/threadtime"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
+	"github.com/redoubt-go/redoubt/internal/test/threadtime"
 )
 
 // stalls are scripts in which one native, or one instruction, has as much to do as memory

@@ -23,8 +23,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 	"github.com/redoubt-go/redoubt/internal/settings"
-	"github.com/redoubt-go/redoubt/proxy/ring"
 )
 
 // A File is what a file says.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 )
 
 // The file of the usual tutorial.

@@ -1,6 +1,6 @@
 package rediscmd
 
-import "github.com/redoubt-go/redoubt/resp"
+import "github.com/redoubt-go/redoubt/internal/resp"
 
 // A finder appends the positions of keys that have no fixed place to at. It reports false when
 // args don't say where the keys are.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/internal/clienttest"
-	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
-	"github.com/redoubt-go/redoubt/internal/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // everyCommand returns the commands and subcommands of the table.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy"
 )
 
 // MasterOptions configure a [Master].

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redoubt-go/redoubt/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy"
 )
 
 // A replica is a [proxy.Failover] for any replica of a master.

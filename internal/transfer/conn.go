@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 // A Backend opens raw sessions to a server that speaks RESP. Package proxy has

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redoubt-go/redoubt/internal/randtest"
 	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
 // TestLargeValuesBehindSmallOnes wants values to be taken some bytes at a time, even

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 // picky implements [Target]: an engine has no streams and no modules, and what

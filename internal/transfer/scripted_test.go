@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 // A scripted server answers what the function returns, and hangs up at "".

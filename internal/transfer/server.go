@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 // AnyDatabase stands for all databases of a server.

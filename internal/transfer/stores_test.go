@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/internal/randtest"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/internal/redistest"
-	"github.com/redoubt-go/redoubt/proxy"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // A store is a server in a test, of either kind.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/resp"
+	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/grpclimit"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/internal/expect"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/test/expect"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )

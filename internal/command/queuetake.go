@@ -1,0 +1,226 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/resp"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// A take is the arguments of QUEUE.TAKE.
+type take struct {
+	keys   wire.Keys
+	pump   wire.Pump
+	block  time.Duration // 0: for ever
+	blocks bool
+	secret bool // the take was named here: nobody knows it before the reply
+}
+
+func planTake(env *Env, args [][]byte) Plan {
+	t := take{secret: true}
+	count, fault := milliseconds("count", args[2], 1, queue.MaxSettle)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	lease, fault := milliseconds("lease_ms", args[3], 1, maxQueueTime)
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	id := ""
+	for rest := args[4:]; len(rest) > 0; rest = rest[2:] {
+		switch {
+		case len(rest) == 1:
+			return Plan{Err: syntaxAt(rest[0])}
+		case bytes.EqualFold(rest[0], []byte("BLOCK")) && !t.blocks:
+			if t.block, fault = blockTime(rest[1]); fault != "" {
+				return Plan{Err: fault}
+			}
+			t.blocks = true
+		case bytes.EqualFold(rest[0], []byte("ID")) && t.secret:
+			if len(rest[1]) < 1 || len(rest[1]) > maxID {
+				return Plan{Err: fmt.Sprintf("ERR redoubt: ID has %d bytes; want 1 to %d", len(rest[1]), maxID)}
+			}
+			id, t.secret = string(rest[1]), false
+		default:
+			return Plan{Err: syntaxAt(rest[0])}
+		}
+	}
+	var err error
+	if t.keys, err = wire.KeysOf(env.Client, string(args[1])); err != nil {
+		return refusal(err)
+	}
+	t.pump = wire.Pump{Take: wire.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
+	if !t.secret {
+		t.pump.Consumer, t.pump.Repeats = wire.ShortHash(id), true
+	}
+	now := func() Plan { return env.takeNow(t) }
+	if !t.blocks {
+		return now()
+	}
+	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.take(ctx, t) }}
+}
+
+// takeNow is a rewrite.
+func (env *Env) takeNow(t take) Plan {
+	if t.secret {
+		t.pump.Consumer = noConsumer // a rewrite is sent once
+	}
+	cmd := wire.PumpCmd(t.keys, t.pump)
+	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+		pumped, err := wire.ReadPump(r)
+		if err != nil {
+			return appendError(dst, err)
+		}
+		env.bells.heard(t.keys, pumped.Next)
+		if bad := pumped.Burials(); len(bad) > 0 {
+			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
+		}
+		return appendTaken(dst, pumped.Taken)
+	}}
+	if t.secret {
+		p.Undo = func(ctx context.Context, r redoubt.Reply) {
+			if pumped, err := wire.ReadPump(r); err == nil {
+				env.giveBack(ctx, t.keys, append(pumped.Burials(), backs(pumped.Taken)...))
+			}
+		}
+	}
+	return p
+}
+
+func appendTaken(dst []byte, taken []wire.Taken) []byte {
+	dst = resp.AppendArray(dst, len(taken))
+	for _, t := range taken {
+		dst = resp.AppendArray(dst, 4)
+		dst = resp.AppendBulk(dst, t.Receipt)
+		dst = resp.AppendBulk(dst, t.ID)
+		dst = resp.AppendInt(dst, int64(t.Failures)+1)
+		dst = resp.AppendBulk(dst, t.Payload)
+	}
+	return dst
+}
+
+// take waits for messages on behalf of a client.
+func (env *Env) take(ctx context.Context, t take) Outcome {
+	taken, err := env.await(ctx, t)
+	if errors.Is(err, ErrUnblocked) {
+		return unblockedOutcome()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte {
+				return resp.AppendError(dst, "ERR redoubt: the server is shutting down")
+			}}
+		}
+		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
+	}
+	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendTaken(dst, taken) }}
+	if t.secret {
+		o.Undo = func() { env.giveBack(context.WithoutCancel(ctx), t.keys, backs(taken)) }
+	}
+	return o
+}
+
+func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
+	var over <-chan time.Time
+	if t.block > 0 {
+		timer := time.NewTimer(t.block)
+		defer timer.Stop()
+		over = timer.C
+	}
+	p, err := env.pump(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Taken) > 0 {
+		env.bells.heard(t.keys, p.Next)
+		return p.Taken, nil
+	}
+	e := env.bells.listen(env.Client, t.keys, t.pump.Lease)
+	e.expect(p.Next)
+	owes := false
+	defer func() { e.leave(owes) }()
+	waiting := Waiting(ctx)
+	for {
+		select {
+		case <-e.c:
+		case <-over:
+			return nil, nil
+		case <-waiting.Done():
+			if errors.Is(Unblocked(ctx), ErrTimedOut) {
+				return nil, nil
+			}
+			return nil, context.Cause(waiting)
+		}
+		e.looks()
+		if p, err = env.pump(ctx, t); err != nil {
+			owes = true
+			return nil, err
+		}
+		// Also when it took some: others wait for what is due next, and for the end of
+		// its lease should it die.
+		e.expect(p.Next)
+		if len(p.Taken) > 0 {
+			return p.Taken, nil
+		}
+	}
+}
+
+// pump looks for messages, and to the end: what it takes for a client that leaves
+// meanwhile can be handed back.
+func (env *Env) pump(ctx context.Context, t take) (wire.Pumped, error) {
+	if err := ctx.Err(); err != nil {
+		return wire.Pumped{}, err
+	}
+	ctx, stop := outliving(ctx, undoTimeout)
+	defer stop()
+	name := ""
+	if t.secret {
+		name = env.takers.borrow()
+		t.pump.Consumer = name
+	}
+	p, err := wire.Take(ctx, env.Client, t.keys, t.pump)
+	if t.secret && err == nil {
+		env.takers.giveBack(name)
+	}
+	return p, err
+}
+
+// takers are names of consumers, each for one pump at a time: the server keeps a key
+// for each, of the last that it took.
+type takers struct {
+	mu    sync.Mutex
+	of    string // this process; guarded by mu, as are the others
+	names int    // how many there have been
+	free  []string
+}
+
+func (ts *takers) borrow() string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if last := len(ts.free) - 1; last >= 0 {
+		name := ts.free[last]
+		ts.free = ts.free[:last]
+		return name
+	}
+	if ts.of == "" {
+		ts.of = wire.NewTake()
+	}
+	ts.names++
+	return ts.of + strconv.Itoa(ts.names)
+}
+
+// giveBack is not for a name whose pump may still be on its way: it would forget what
+// the next one took.
+func (ts *takers) giveBack(name string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.free = append(ts.free, name)
+}

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A call is one execution of a command: its arguments, its reply so far, and
+// which shards it holds. Handlers are functions of a call.
+type call struct {
+	e     *Engine
+	s     *Session
+	cmd   *command
+	args  [][]byte
+	w     []byte
+	proto resp.Protocol
+	db    int
+
+	held    shardSet
+	all     bool   // every shard is held
+	home    *shard // the shard of homeKey, when the command has no other key
+	homeKey []byte
+	near    *shard // the shard of nearKey, one of several keys: see approach
+	nearKey []byte
+	now     int64 // Unix ms, 0 before it is asked for
+	us      int64 // the same in µs
+
+	dirty   int        // changes made
+	charges []charge   // keys whose size may have changed
+	ready   []readyKey // keys that blocked commands may be waiting for
+	effects effects    // what to log, in front of args or instead of them
+	logged  bool       // effects replaces args, even when it is empty
+	touched [][]byte   // keys changed, when somebody wants to know
+
+	oom       bool       // there was too little memory when the command began
+	try       bool       // don't wait for locks
+	busy      bool       // nothing was run, for want of a lock
+	scripted  bool       // called by a script
+	running   *scriptRun // the script, nil for none that can be stopped
+	worked    int        // steps since the last look at whether the call may go on
+	behind    []byte     // messages, to go behind the reply of a command that waited
+	reads     bool       // a script's command reads
+	noBlock   bool       // in a transaction or a script
+	confirms  bool       // the reply is of subscriptions, which CLIENT REPLY leaves
+	from      int        // where the reply begins in w
+	roomy     int        // how large it may be before somebody has to look
+	unfit     string     // why the reply of a script has no room
+	broadcast [][]byte   // keys changed, for CLIENT TRACKING with BCAST
+	only      []byte     // the one key to look at, when a blocked command is redone
+	wait      *Wait      // set by a command that has to wait
+	after     func()     // see unlocked
+	script    compiled   // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
+	keyBuf    []int
+}
+
+type readyKey struct {
+	db  int
+	key string
+}
+
+// A shardSet is a set of shard numbers.
+type shardSet [shardCount / 64]uint64
+
+func (s *shardSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s *shardSet) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
+
+func (s *shardSet) fill() {
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+}
+
+// each calls f for the members in ascending order.
+func (s *shardSet) each(f func(i int)) {
+	for w, word := range s {
+		for word != 0 {
+			f(w<<6 + bits.TrailingZeros64(word))
+			word &= word - 1
+		}
+	}
+}
+
+// minus returns what is in s and not in t.
+func (s *shardSet) minus(t *shardSet) (d shardSet) {
+	for i := range s {
+		d[i] = s[i] &^ t[i]
+	}
+	return d
+}
+
+func (s *shardSet) empty() bool { return *s == shardSet{} }
+
+func shardOf(key []byte) int { return int(keyslot.Of(key)) & (shardCount - 1) }
+
+// shard returns the shard of key, which the call must hold.
+func (c *call) shard(key []byte) *shard {
+	if c.home != nil && string(key) == string(c.homeKey) {
+		return c.home
+	}
+	if c.near != nil && string(key) == string(c.nearKey) {
+		return c.near
+	}
+	i := shardOf(key)
+	if !c.held.has(i) {
+		panic("engine: a command used a key that it did not declare")
+	}
+	return &c.e.shards[i]
+}
+
+// approach says that what follows is about key, an argument, so that its shard
+// is found once.
+func (c *call) approach(key []byte) {
+	c.near = nil
+	c.near, c.nearKey = c.shard(key), key
+}
+
+func (c *call) time() int64 {
+	if c.now == 0 {
+		if c.now = 1; !c.e.loading {
+			c.us = c.e.clock.Now().UnixMicro()
+			c.now = c.us / 1000
+		}
+	}
+	return c.now
+}
+
+// micros is time in µs.
+func (c *call) micros() int64 {
+	if ms := c.time(); c.us/1000 != ms {
+		c.us = ms * 1000
+	}
+	return c.us
+}
+
+// findKeys leaves the positions of the command's keys in keyBuf. It reports
+// false when the command needs all shards.
+func (c *call) findKeys(cmd *command, args [][]byte) bool {
+	if cmd.flags&(flagAllShards|flagEveryShard) != 0 && !cmd.narrow(args) {
+		return false
+	}
+	if cmd.flags&flagScript != 0 && !c.keepsToKeys(cmd, args) {
+		return false
+	}
+	c.keyBuf = cmd.keys(c.keyBuf[:0], args)
+	return true
+}
+
+// narrow reports whether a command that may need every shard needs only those of its keys,
+// because of its arguments: SORT without a pattern, and INFO of what has no keys.
+func (cmd *command) narrow(args [][]byte) bool {
+	switch cmd.Name {
+	case "sort", "sort_ro":
+		return !slices.ContainsFunc(args[2:], func(a []byte) bool { return bytes.IndexByte(a, '*') >= 0 })
+	case "info":
+		return len(args) > 1 && !slices.ContainsFunc(args[1:], func(a []byte) bool { return !is(a, "server") })
+	}
+	return false
+}
+
+// lockKeys adds the shards of the command's keys to set. It reports false
+// when the command needs all shards.
+func (c *call) lockKeys(set *shardSet, cmd *command, args [][]byte) bool {
+	if !c.findKeys(cmd, args) {
+		return false
+	}
+	for _, i := range c.keyBuf {
+		set.add(shardOf(args[i]))
+	}
+	return true
+}
+
+// execute locks, runs the handler and unlocks. A panic of the handler becomes
+// an error reply.
+func (c *call) execute() {
+	if c.cmd.flags&flagOneKey != 0 {
+		c.executeOn(c.args[1])
+		return
+	}
+	all := !c.findKeys(c.cmd, c.args)
+	if !all && len(c.keyBuf) == 1 {
+		c.executeOn(c.args[c.keyBuf[0]])
+		return
+	}
+	var set shardSet
+	if all {
+		set.fill()
+		c.all = true
+		if c.cmd.flags&(flagQuick|flagScript) == 0 {
+			c.e.stirrer.stir()
+		}
+	} else {
+		for _, i := range c.keyBuf {
+			set.add(shardOf(c.args[i]))
+		}
+	}
+	c.executeHolding(set)
+}
+
+// executeHolding is execute with at least the shards of set locked.
+func (c *call) executeHolding(set shardSet) {
+	from := len(c.w)
+	if !c.lockServing(&set, func(keys [][]byte) [][]byte {
+		for _, i := range c.keyBuf {
+			keys = append(keys, c.args[i])
+		}
+		return keys
+	}) {
+		c.all = false
+		c.notLocked()
+		return
+	}
+	c.held = set
+	c.e.stats.commands.Add(1)
+	defer func() {
+		c.e.unlock(&set)
+		c.released()
+	}()
+	defer c.settleSeen()
+	defer c.rescue(from)
+	c.run()
+}
+
+// executeOn is execute for a command with one key.
+func (c *call) executeOn(key []byte) {
+	from := len(c.w)
+	i := shardOf(key)
+	sh := &c.e.shards[i]
+	if !c.lockShard(sh) {
+		c.notLocked()
+		return
+	}
+	if len(sh.blocked) > 0 && c.mayServe() {
+		var set shardSet
+		if set.add(i); c.e.widen(&set, c.db, [][]byte{key}) {
+			sh.mu.Unlock()
+			c.findKeys(c.cmd, c.args)
+			c.executeHolding(set)
+			return
+		}
+	}
+	if c.manyExpired(sh, key) {
+		sh.mu.Unlock()
+		if c.try {
+			c.busy = true
+			return
+		}
+		c.e.expireInSteps(i, c.db, key)
+		if !c.lockShard(sh) {
+			c.notLocked()
+			return
+		}
+	}
+	c.home, c.homeKey = sh, key
+	c.held.add(i)
+	sh.counters.commands++
+	defer func() {
+		sh.mu.Unlock()
+		c.released()
+	}()
+	defer c.settleSeen()
+	defer c.rescue(from)
+	c.run()
+}
+
+// settleSeen ends a command while its shards are locked. It has a defer of its own, so that
+// the shards are unlocked even when it panics.
+func (c *call) settleSeen() {
+	c.settle()
+	c.see()
+}
+
+// lockShard reports false when the call only tries, or would wait for a slow script.
+func (c *call) lockShard(sh *shard) bool {
+	if c.try {
+		return sh.tryLock()
+	}
+	return sh.lockUnlessSlow()
+}
+
+// notLocked is for a call that could not have the locks that it needs.
+func (c *call) notLocked() {
+	if c.try {
+		c.busy = true
+		return
+	}
+	c.err(busy)
+}
+
+// run calls the handler, then what follows from the changes it made.
+func (c *call) run() {
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(c.args) // in front of a script's commands, and in the order in which they take effect
+	}
+	c.cmd.handler(c)
+	if c.dirty > 0 {
+		if c.home != nil {
+			c.home.counters.dirty += int64(c.dirty)
+		} else {
+			c.e.stats.dirty.Add(int64(c.dirty))
+		}
+	}
+	if c.dirty > 0 || len(c.effects.commands) > 0 {
+		c.log()
+	}
+	if c.s.tracker.Load() != nil {
+		c.remember()
+	}
+	if len(c.broadcast) > 0 {
+		c.sendBroadcast()
+	}
+	if len(c.ready) > 0 {
+		c.serve()
+	}
+}
+
+// released is called when no shard is held any more.
+func (c *call) released() {
+	c.near, c.nearKey = nil, nil
+	c.held, c.all, c.home, c.homeKey = shardSet{}, false, nil, nil
+	if len(c.ready) > 0 {
+		c.serveLater()
+	}
+	if f := c.after; f != nil {
+		c.after = nil
+		f()
+	}
+}
+
+// unlocked runs f, which makes the reply, after the shards are unlocked. In a transaction
+// or a script it runs f at once: these hold their shards to their end.
+func (c *call) unlocked(f func()) {
+	if c.noBlock {
+		f()
+	} else {
+		c.after = f
+	}
+}

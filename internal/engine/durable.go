@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// Open returns an engine. With a directory in opts it holds what was saved
+// there, and saves what is changed: see package
+// [github.com/redoubt-go/redoubt/internal/engine/aof] for what survives what. Reading
+// a large log takes a while: about a second for each million changes. When ctx
+// ends meanwhile, Open gives up; afterwards ctx is of no meaning.
+//
+// The error matches [aof.ErrLocked] when the directory is in use. It matches
+// [aof.ErrCorrupt], and is an [aof.CorruptError], when the directory holds something that
+// can't be trusted; [aof.Repair] keeps what can be read. A tail that a crash has torn off
+// is no error; [Engine.Recovered] tells of it.
+func Open(ctx context.Context, opts Options) (*Engine, error) {
+	if opts.ScriptSteps < 0 {
+		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)
+	}
+	if err := opts.checkMemory(); err != nil {
+		return nil, err
+	}
+	e := create(opts)
+	fs := opts.fs
+	if fs == nil {
+		if opts.Dir == "" {
+			return e, nil
+		}
+		var err error
+		if fs, err = aof.Dir(opts.Dir); err != nil {
+			return nil, err
+		}
+	}
+	e.startLoading()
+	replay := e.replayer()
+	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Notice: e.logNotice}
+	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return replay(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
+	e.endLoading()
+	e.tellDurability()
+	return e, nil
+}
+
+// Recovered says what was found when the engine was opened, and what was cut
+// off.
+func (e *Engine) Recovered() aof.Found { return e.found }
+
+// SaveErr returns why changes can't be saved now, and so are refused: the disk is
+// full, or fails. It is nil while all is well, and without a directory.
+func (e *Engine) SaveErr() error {
+	if e.log == nil {
+		return nil
+	}
+	return e.log.Err()
+}
+
+// logNotice tells an operator of the log's troubles.
+func (e *Engine) logNotice(err error) {
+	switch log := e.opts.Logger; {
+	case log == nil:
+	case err != nil:
+		log.Error("trouble with the directory", slog.Any("error", err))
+	default:
+		log.Info("the directory can be written to again")
+	}
+}
+
+// Compact rewrites the log to what it amounts to. The engine does so on its
+// own as the log grows. Commands go on meanwhile; it takes the memory of a
+// second copy of the data until it returns, or of a quarter of MaxMemory if that
+// is set.
+func (e *Engine) Compact(ctx context.Context) error {
+	if e.log == nil {
+		return fmt.Errorf("engine: nothing is saved by this engine: it has no directory")
+	}
+	return e.log.Compact(ctx)
+}
+
+// startLoading makes time stand still at its beginning: nothing expires until
+// the log says so, because what was done to a key before it expired must find
+// it.
+func (e *Engine) startLoading() {
+	e.loading = true
+	e.sweeper.off.Store(true)
+}
+
+func (e *Engine) endLoading() {
+	e.loading = false
+	e.stats.dirty.Store(0)
+	e.stats.commands.Store(0)
+	for i := range e.shards {
+		e.shards[i].counters = counters{}
+	}
+	e.sweeper.off.Store(false)
+	e.sweeper.wake(e, e.nowMS())
+	if e.memory.over() {
+		e.evictLater()
+	}
+}
+
+// replayer returns what repeats records. An error reply is an error: it means
+// that the log is not one of what led here.
+func (e *Engine) replayer() func(aof.Record) error {
+	s := e.unlisted()
+	var out []byte
+	return func(r aof.Record) error {
+		s.db = r.DB
+		for _, args := range r.Commands {
+			var wait *Wait
+			if out, wait = s.Do(out[:0], args); wait != nil || bytes.HasPrefix(out, []byte("-")) {
+				return fmt.Errorf("engine: %s can't be repeated: %.100q", clip(args[0], 32), out)
+			}
+		}
+		if cap(out) > maxIdleReply {
+			out = nil
+		}
+		return nil
+	}
+}
+
+// cmdBgrewriteaof starts a compaction and does not wait for it. INFO tells how
+// it ended.
+func cmdBgrewriteaof(c *call) {
+	switch {
+	case c.e.log == nil:
+		c.err("ERR nothing is saved by this engine: it has no directory")
+	case !c.e.log.StartCompaction():
+		c.err("ERR Background append only file rewriting already in progress")
+	default:
+		c.status("Background append only file rewriting started")
+	}
+}
+
+// infoLog writes what INFO tells of the log.
+func (e *Engine) infoLog(b *strings.Builder) {
+	if e.log == nil {
+		b.WriteString("aof_enabled:0\r\naof_rewrite_in_progress:0\r\n")
+		return
+	}
+	running := 0
+	if e.log.Compacting() {
+		running = 1
+	}
+	status := func(err error) string {
+		if err != nil {
+			return "err"
+		}
+		return "ok"
+	}
+	base, logs := e.log.Size()
+	fmt.Fprintf(b, "aof_enabled:1\r\naof_fsync:%s\r\naof_rewrite_in_progress:%d\r\naof_last_bgrewrite_status:%s\r\naof_last_write_status:%s\r\naof_current_size:%d\r\naof_base_size:%d\r\n",
+		e.opts.Fsync, running, status(e.log.CompactErr()), status(e.log.Err()), base+logs, base)
+	torn := int64(0)
+	if t := e.found.Torn; t != nil {
+		torn = t.Bytes
+	}
+	fmt.Fprintf(b, "aof_torn_bytes:%d\r\n", torn)
+}
+
+// misconf is the reply to a write that can't be saved.
+func misconf(err error) string {
+	return "MISCONF The engine can't save changes, so commands that may modify the data are refused: " + err.Error()
+}
+
+// misconfWait is the reply to what was done but could not be saved.
+func misconfWait(err error) []byte {
+	return resp.AppendError(nil, lost(err).Error())
+}
+
+func lost(err error) error {
+	return fmt.Errorf("MISCONF What this reply depends on could not be saved, and may be lost: %w", err)
+}
+
+// depends returns what the replies since the last call depend on, 0 for
+// nothing, as a position in the log.
+func (l *lane) depends() uint64 {
+	end := l.s.seen
+	l.s.seen = 0
+	return end
+}
+
+// hold waits until the log is on disk up to end, or ctx ends, and then makes
+// the replies errors.
+func (e *Engine) hold(ctx context.Context, end uint64, cmds []redoubt.Cmd, replies []redoubt.Reply) {
+	if end == 0 || e.log.Saved(end) {
+		return
+	}
+	var err error
+	if ctx.Done() == nil {
+		err = e.log.Wait(end)
+	} else {
+		saved := make(chan error, 1)
+		e.log.After(end, func(err error) { saved <- err })
+		select {
+		case err = <-saved:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		for i := range cmds {
+			replies[i] = unsaved(&cmds[i], err)
+		}
+	}
+}
+
+func (e *Engine) holdOne(ctx context.Context, end uint64, cmd redoubt.Cmd, r redoubt.Reply) redoubt.Reply {
+	replies := [1]redoubt.Reply{r}
+	e.hold(ctx, end, []redoubt.Cmd{cmd}, replies[:])
+	return replies[0]
+}
+
+// unsaved is the reply to a command that was run and whose reply depends on
+// what is not on disk.
+func unsaved(cmd *redoubt.Cmd, err error) redoubt.Reply {
+	if cmd.Flags&redoubt.ReadOnly == 0 {
+		err = redoubt.UnknownOutcome(err)
+	}
+	return redoubt.Reply{Err: err}
+}
+
+// unsavable returns why the command may not be run now, "" when it may.
+func (e *Engine) unsavable(cmd *command) string {
+	if e.log == nil || cmd.flags&flagWrite == 0 {
+		return ""
+	}
+	if err := e.log.Err(); err != nil {
+		return misconf(err)
+	}
+	return ""
+}
+
+// mayLog says whether the command, nil when there is none, is about to change
+// something, so that it waits while the disk is behind. No lock is held. That a
+// read may log the end of a key is no reason: of each key that is once.
+func (c *call) mayLog(cmd *command) bool {
+	switch {
+	case cmd == nil:
+		return false
+	case !c.s.inMulti:
+		return cmd.writes()
+	case cmd.Name != "exec":
+		return false // it is queued
+	}
+	return slices.ContainsFunc(c.s.queue, func(q queued) bool { return q.cmd.writes() })
+}
+
+// writes says whether a command or a script may write.
+func (cmd *command) writes() bool {
+	return cmd.flags&flagWrite != 0 || cmd.flags&flagScript != 0 && cmd.flags&flagReadonly == 0
+}
+
+// see notes what the reply depends on: it may not leave before that is on
+// disk. The shards are held still.
+func (c *call) see() {
+	if c.e.strict && c.s != nil {
+		c.eachHeld(func(sh *shard) { c.s.seen = max(c.s.seen, sh.saved) })
+	}
+}
+
+// SyncLater makes Do return before what its reply depends on is on disk. Its
+// caller promises to call Sync before such a reply leaves, so that many
+// commands wait once. Without fsync always it changes nothing.
+func (s *Session) SyncLater() { s.later = true }
+
+// Sync waits until everything that the replies of Do so far depend on is on
+// disk. After an error none of those since the last Sync must be given to
+// anyone: what they tell may be lost. The error's text is that of the error
+// reply which a client gets instead.
+func (s *Session) Sync() error {
+	end := s.seen
+	if end == 0 {
+		return nil
+	}
+	s.seen = 0
+	if err := s.e.log.Wait(end); err != nil {
+		return lost(err)
+	}
+	return nil
+}
+
+// synced waits for what a reply depends on, and replaces it when that could
+// not be saved.
+func (s *Session) synced(w []byte, from int) []byte {
+	if s.seen == 0 || s.later {
+		return w
+	}
+	if err := s.Sync(); err != nil {
+		return resp.AppendError(w[:from], err.Error())
+	}
+	return w
+}

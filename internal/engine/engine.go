@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/lua"
+)
+
+const (
+	shardCount = 256
+	// databaseCount is how many databases SELECT can choose from.
+	databaseCount = 16
+	// cacheLine is how far apart things are that cores write at the same time.
+	cacheLine = 64
+)
+
+// Options configure an [Engine]. The zero value is a store in memory that
+// runs on the system's clock.
+type Options struct {
+	// Clock tells the time and fires timers. Defaults to the system's clock.
+	Clock Clock
+	// Journal is told of every change, while the shards that it touched are
+	// still locked. Defaults to none.
+	Journal Journal
+	// Events is told of every keyspace event, whatever notify-keyspace-events
+	// says, while the key's shard is locked. Defaults to none.
+	Events func(Event)
+	// Dir is the directory in which what is changed is saved. Defaults to none:
+	// everything is lost with the process.
+	Dir string
+	// Fsync says when what is saved is on disk. Defaults to aof.EverySecond. With
+	// aof.Always no reply leaves before what it tells is there.
+	Fsync aof.Policy
+	// CompactBytes is how long the log may grow before it is rewritten, in
+	// bytes; it may always double. Defaults to 64 MiB.
+	CompactBytes int64
+	// Natives are Go functions to run in place of scripts, by the scripts'
+	// digests. A script that has one may use only keys that it declared.
+	// Defaults to none: all scripts are run as Lua.
+	Natives map[string]Native
+	// ScriptTimeout is how long a script may run; what it has done until then
+	// stays done. Defaults to a minute; negative: for ever, or until SCRIPT KILL.
+	ScriptTimeout time.Duration
+	// ScriptSteps is how many steps a script may take, beside ScriptTimeout: calls,
+	// turns of loops, and like work in libraries, to within a few thousand. What it
+	// has done until then stays done. Defaults to no limit.
+	ScriptSteps int64
+	// StrictKeys refuses scripts the use of keys that they did not declare, as a
+	// cluster does. By default they may use any, as on Redis; one whose text does
+	// not show that it keeps to its KEYS then holds up everything else while it
+	// runs.
+	StrictKeys bool
+	// Logger gets what an operator should know: commands that panicked, with
+	// the stack, and troubles with Dir. Defaults to nothing.
+	Logger *slog.Logger
+
+	// MaxMemory is how many bytes the keys may take with their values, as the engine counts
+	// them; with GOMEMLIMIT set to twice as much the process keeps to that, or to a little
+	// more with Dir. What may need more is then refused with an OOM error, or evicts other
+	// keys, as MaxMemoryPolicy says. Defaults to no limit.
+	MaxMemory int64
+	// MaxMemoryPolicy says which keys go when there are too many: noeviction,
+	// allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, volatile-lfu,
+	// volatile-random, volatile-ttl for keys with a time to live only. Defaults
+	// to noeviction: none.
+	MaxMemoryPolicy string
+	// ClientMemory returns how many bytes clients hold, and the limit of that, for INFO.
+	// Defaults to none: INFO does not tell.
+	ClientMemory func() (held, limit int64)
+
+	fs      aof.FS // in place of Dir
+	reserve int64
+}
+
+// A Journal records changes so that they can be repeated.
+type Journal interface {
+	// Append is given the commands that repeat a change, to be repeated all
+	// or none. It must copy what it keeps, and must not call the engine.
+	Append(Effect)
+}
+
+// An Effect is what a command, or a transaction, changed.
+type Effect struct {
+	DB       int
+	Commands [][][]byte // deterministic: absolute times, no random choice
+	Keys     [][]byte   // the keys that were written to
+}
+
+// An Event is something that happened to a key.
+type Event struct {
+	Class byte // as in notify-keyspace-events: g $ l s h z x e n m
+	Name  string
+	DB    int
+	Key   []byte
+}
+
+// An Engine is a data store. Its methods are safe for concurrent use.
+type Engine struct {
+	shards   [shardCount]shard // at the beginning, where a cache line begins
+	opts     Options
+	clock    Clock
+	started  time.Time
+	runID    string // another one each time: cursors of SCAN don't outlive the process
+	pubsub   pubsub
+	config   config
+	bounds   bounds
+	memory   memory
+	stats    stats
+	errors   errorStats
+	clients  clients
+	sweeper  sweeper
+	stirrer  stirrer
+	access   accessClock
+	closed   atomic.Bool
+	monitors monitors
+	tracking tracking
+	cache    scriptCache
+	scripts  scriptRuns
+	lua      *lua.Runtime
+	lanes    sync.Pool // of *lane, for calls without a session of their own
+	hub      hub
+	log      *aof.Log // nil without a directory
+	strict   bool     // no reply before what it depends on is on disk
+	loading  bool     // before anybody else has the engine
+	found    aof.Found
+}
+
+// A shard holds the keys of every 256th slot. No cache line has parts of two.
+type shard struct {
+	shardState
+	_ [(cacheLine - unsafe.Sizeof(shardState{})%cacheLine) % cacheLine]byte
+}
+
+// A shardState begins with the cache line that commands write to.
+type shardState struct {
+	mu       shardLock
+	watched  map[dbKey]map[*Session]watch
+	blocked  map[dbKey][]*Wait
+	counters counters
+	dbs      [databaseCount]*keyspace
+	saved    uint64                           // the position in the log behind the last change
+	tracked  map[string]map[*tracker]struct{} // who has read a key: CLIENT TRACKING
+}
+
+// counters are kept by shard, so that cores do not share them.
+type counters struct{ commands, hits, misses, dirty int64 }
+
+// A keyspace is one database's part in one shard.
+type keyspace struct {
+	keys     dict[value]
+	expiring expiryHeap
+	fields   deadlines[volatileHash]
+	used     int64 // bytes that the keys take with their values
+}
+
+type dbKey struct {
+	db  int
+	key string
+}
+
+type stats struct {
+	expired       atomic.Int64
+	expiredFields atomic.Int64
+	evicted       atomic.Int64
+	connections   atomic.Int64
+	blocked       atomic.Int64 // commands that wait now
+	commands      atomic.Int64 // those not counted by a shard
+	dirty         atomic.Int64 // changes by commands that lock several shards
+	panics        atomic.Int64
+}
+
+// New is [Open] for those who can wait.
+func New(opts Options) (*Engine, error) { return Open(context.Background(), opts) }
+
+// create returns an empty engine.
+func create(opts Options) *Engine {
+	e := &Engine{opts: opts, clock: opts.Clock, bounds: defaultBounds}
+	if e.clock == nil {
+		e.clock = systemClock{}
+	}
+	e.started = e.clock.Now()
+	e.runID = newRunID()
+	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
+	e.config.init()
+	e.initMemory()
+	e.pubsub.init()
+	e.clients.byID = map[int64]*Session{}
+	e.scripts.over, e.scripts.shards = make(chan struct{}), &e.shards
+	e.sweeper.init()
+	e.stirrer.init()
+	return e
+}
+
+// StopScripts stops the scripts that run, whatever they have written, and those
+// that begin later, and ends DEBUG SLEEP. It is for a host that has to end and
+// can't wait: clients get an error, what was written until then stays done.
+// Close does it too, but it can't be called before the last reply has left.
+func (e *Engine) StopScripts() { e.scripts.stopAll() }
+
+// Close stops what runs in the background, and ends every blocked command and
+// the connections of [Engine.Open]. What was changed before is then on disk,
+// whatever the policy, unless an error says that it is not. It can be called
+// more than once.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.StopScripts()
+	e.sweeper.stop()
+	e.stirrer.end()
+	e.memory.evictor.stop()
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		blocked := sh.blocked
+		sh.blocked = nil
+		sh.mu.Unlock()
+		for _, waits := range blocked {
+			for _, w := range waits {
+				w.finish(errorReply("ERR the engine is closed"))
+			}
+		}
+	}
+	for _, s := range e.clients.list() {
+		if kill := s.about.closer(); kill != nil {
+			kill()
+		}
+	}
+	if e.log != nil {
+		return e.log.Close()
+	}
+	return nil
+}
+
+func (sh *shard) keyspace(db int) *keyspace {
+	ks := sh.dbs[db]
+	if ks == nil {
+		ks = &keyspace{}
+		sh.dbs[db] = ks
+	}
+	return ks
+}
+
+func (e *Engine) nowMS() int64 {
+	if e.loading {
+		return 1
+	}
+	return e.clock.Now().UnixMilli()
+}
+
+// String names the engine for logs.
+func (e *Engine) String() string { return fmt.Sprintf("engine with %d shards", shardCount) }

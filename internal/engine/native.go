@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Native is a script as a Go function, which is run in place of the script
+// once that is loaded. It must have the same effects, by the same commands,
+// and the same reply.
+//
+// It returns false when it leaves the case at hand to the script, like one of
+// odd arguments; then it must have written nothing. It also ends, and the
+// script is run, when a command of it fails before any has written.
+type Native func(tx *Tx) bool
+
+// A Tx is one run of a [Native]. It must not be used after that, nor by other
+// goroutines.
+type Tx struct {
+	Keys, Args [][]byte
+	host       *scriptHost
+}
+
+// Micros is the time in µs since 1970, as the command TIME tells a script.
+func (tx *Tx) Micros() int64 { return tx.host.outer.micros() }
+
+// Do runs a command as redis.call does. The value is good until the next
+// command. The arguments are only read.
+func (tx *Tx) Do(args ...[]byte) Value {
+	h := tx.host
+	wrote := h.outer.dirty > 0
+	h.argv = append(h.argv[:0], args...) // so that the caller's list needs no memory
+	h.reply = h.command(h.reply[:0], resp.RESP2, h.argv)
+	if h.reply[0] == '-' {
+		if !wrote {
+			panic(toScript{})
+		}
+		_, line, _ := cutLine(h.reply)
+		panic(nativeError(fmt.Sprintf("%s script: %s", line, h.digest)))
+	}
+	return Value{h.reply}
+}
+
+// Word returns empty memory for one argument of a command, good until the
+// function ends. There are a few words of 32 bytes that cost nothing.
+func (tx *Tx) Word() []byte {
+	h := tx.host
+	if h.wordsAt == len(h.words) {
+		return make([]byte, 0, len(h.words[0]))
+	}
+	h.wordsAt++
+	return h.words[h.wordsAt-1][:0]
+}
+
+// Array begins the script's reply as one of n elements.
+func (tx *Tx) Array(n int) { tx.host.outer.array(n) }
+
+// Int is the script's reply, or the next element of it.
+func (tx *Tx) Int(n int64) { tx.host.outer.int(n) }
+
+// Bulk is the script's reply, or the next element of it.
+func (tx *Tx) Bulk(b []byte) { tx.host.outer.bulk(b) }
+
+// A Value is the reply of a command, read from its beginning to its end.
+type Value struct{ b []byte }
+
+// Elements reads the head of an array.
+func (v *Value) Elements() int { return int(v.Int()) }
+
+// Int reads an integer.
+func (v *Value) Int() int64 {
+	_, line, rest := cutLine(v.b)
+	v.b = rest
+	n, _ := resp.ParseInt(line)
+	return n
+}
+
+// Bulk reads a string. It reports false, and nil, for null.
+func (v *Value) Bulk() ([]byte, bool) {
+	n := v.Int()
+	if n < 0 {
+		return nil, false
+	}
+	b := v.b[:n:n]
+	v.b = v.b[n+2:]
+	return b, true
+}
+
+type (
+	toScript    struct{}
+	nativeError string
+)
+
+// native runs f and reports whether it did what the script would.
+func (h *scriptHost) native(f Native, keys, args [][]byte) (done bool) {
+	c := h.outer
+	from := len(c.w)
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+			if !done {
+				c.w = c.w[:from]
+			}
+		case toScript:
+			c.w, done = c.w[:from], false
+		case nativeError:
+			c.w = resp.AppendError(c.w[:from], string(r))
+			done = true
+		default:
+			panic(r)
+		}
+	}()
+	h.tx, h.wordsAt = Tx{Keys: keys, Args: args, host: h}, 0
+	return f(&h.tx)
+}

@@ -1,0 +1,75 @@
+package native
+
+import (
+	"bytes"
+	"maps"
+	"strconv"
+
+	"github.com/redoubt-go/redoubt/internal/engine"
+)
+
+// functions are by the digests of the scripts that they were written after. One
+// is not changed without the other: a script whose digest is not here is run as
+// Lua, which is slower and never wrong.
+var functions = map[string]engine.Native{
+	"790442ae272612ca47cbf72a090e6183097370f2": gcra,    // ratelimit/lua/gcra.lua
+	"148d2df5403f2c03b8035cb27715ce15c39a3922": acquire, // lock/lua/acquire.lua
+	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
+	"40ea48fd99eb77fcd927a873186225d260c9174a": release, // lock/lua/release.lua with its parts
+	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua
+	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // stock/lua/settle.lua
+}
+
+// All returns the functions by the digests of their scripts. The map is new:
+// it may be changed.
+func All() map[string]engine.Native { return maps.Clone(functions) }
+
+// exact is the largest number up to which all integers are exact in Lua. The
+// functions leave to Lua what is beyond a quarter of it, so that no sum of a
+// few numbers is.
+const exact = 1 << 51
+
+// integer reads an integer as it is written by %.0f. It reports false for
+// everything else that Lua would take for a number.
+func integer(b []byte) (int64, bool) {
+	digits, neg := bytes.CutPrefix(b, []byte("-"))
+	if len(digits) == 0 || len(digits) > 16 || digits[0] == '0' && (neg || len(digits) > 1) {
+		return 0, false
+	}
+	n := int64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(d-'0')
+	}
+	if neg {
+		n = -n
+	}
+	return n, n <= exact && n >= -exact
+}
+
+// integers reads the arguments at the positions given into the numbers.
+func integers(args [][]byte, into ...*int64) bool {
+	for i, p := range into {
+		n, ok := integer(args[i])
+		if !ok {
+			return false
+		}
+		*p = n
+	}
+	return true
+}
+
+func digits(n int64) []byte { return strconv.AppendInt(make([]byte, 0, 20), n, 10) }
+
+func word(s string) []byte { return []byte(s) }
+
+// optional reads a field of HMGET as `tonumber(field or 0)`.
+func optional(v *engine.Value) (n int64, ok bool) {
+	b, there := v.Bulk()
+	if !there {
+		return 0, true
+	}
+	return integer(b)
+}

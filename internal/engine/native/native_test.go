@@ -1,0 +1,301 @@
+package native_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
+	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
+)
+
+// A manual clock is moved by the test.
+type manual struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *manual) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *manual) move(d time.Duration) {
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	c.mu.Unlock()
+}
+
+// AfterFunc never fires: keys expire when they are looked at.
+func (*manual) AfterFunc(time.Duration, func()) engine.Timer { return idle{} }
+
+type idle struct{}
+
+func (idle) Stop() bool { return true }
+
+// A journal keeps what would be logged.
+type journal struct{ b bytes.Buffer }
+
+func (j *journal) Append(e engine.Effect) {
+	for _, args := range e.Commands {
+		fmt.Fprintf(&j.b, "%d %q\n", e.DB, args)
+	}
+	fmt.Fprintf(&j.b, "%q\n", e.Keys)
+}
+
+// A side is an engine, with a subscriber of some channels.
+type side struct {
+	s       *engine.Session
+	journal journal
+	pushed  bytes.Buffer
+	events  bytes.Buffer
+	used    map[string]int // how often a function did the work, by digest
+}
+
+func newSide(t testing.TB, clock *manual, natives map[string]engine.Native) *side {
+	t.Helper()
+	sd := &side{used: map[string]int{}}
+	counted := map[string]engine.Native{}
+	for digest, f := range natives {
+		counted[digest] = func(tx *engine.Tx) bool {
+			done := f(tx)
+			if done {
+				sd.used[digest]++
+			}
+			return done
+		}
+	}
+	e, err := engine.New(engine.Options{Clock: clock, Natives: counted, Journal: &sd.journal, Events: func(ev engine.Event) {
+		fmt.Fprintf(&sd.events, "%c %s %d %q\n", ev.Class, ev.Name, ev.DB, ev.Key)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	sd.s = e.Session()
+	sub := e.Session()
+	sub.OnPush(func(frame []byte) { sd.pushed.Write(frame) })
+	sub.Do(nil, [][]byte{[]byte("SUBSCRIBE"), []byte("ch1")})
+	sub.Do(nil, [][]byte{[]byte("SSUBSCRIBE"), []byte("ch2")})
+	for _, sc := range scripts() {
+		sd.do("SCRIPT", "LOAD", sc.Source())
+	}
+	return sd
+}
+
+func (sd *side) do(args ...string) string {
+	a := make([][]byte, len(args))
+	for i := range args {
+		a[i] = []byte(args[i])
+	}
+	out, _ := sd.s.Do(nil, a)
+	return string(out)
+}
+
+// hash returns what is in a hash, whose order is not defined; nil for what is
+// none.
+func (sd *side) hash(t testing.TB, key string) map[string]string {
+	t.Helper()
+	v, _, err := resp.Parse([]byte(sd.do("HGETALL", key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := v.([]any)
+	h := map[string]string{}
+	for i := 0; i < len(list); i += 2 {
+		h[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
+	}
+	return h
+}
+
+// both runs the same on two engines, of which one has the functions.
+type both struct {
+	clock     *manual
+	lua, goes *side
+	flip      bool
+}
+
+func newBoth(t testing.TB) *both {
+	t.Helper()
+	b := &both{clock: &manual{now: time.Unix(1_732_147_200, 123_456_000)}}
+	b.lua = newSide(t, b.clock, nil)
+	b.goes = newSide(t, b.clock, native.All())
+	return b
+}
+
+// do runs a command on both and wants the same reply, the same log, the same
+// messages, and the same state of the keys given.
+func (b *both) do(t testing.TB, keys []string, args ...string) {
+	t.Helper()
+	// Every other command in RESP3, in which more replies differ.
+	b.flip = !b.flip
+	for _, sd := range []*side{b.goes, b.lua} {
+		sd.s.SetProtocol(resp.RESP2)
+		if b.flip {
+			sd.s.SetProtocol(resp.RESP3)
+		}
+	}
+	got, want := b.goes.do(args...), b.lua.do(args...)
+	b.goes.s.SetProtocol(resp.RESP2)
+	b.lua.s.SetProtocol(resp.RESP2)
+	if got != want {
+		t.Fatalf("%q\n is %q\nlua %q", args, got, want)
+	}
+	for what, of := range map[string]func(*side) *bytes.Buffer{
+		"logged":    func(sd *side) *bytes.Buffer { return &sd.journal.b },
+		"published": func(sd *side) *bytes.Buffer { return &sd.pushed },
+		"notified":  func(sd *side) *bytes.Buffer { return &sd.events },
+	} {
+		if g, l := of(b.goes).String(), of(b.lua).String(); g != l {
+			t.Fatalf("%q %s\n   %q\nlua %q", args, what, g, l)
+		}
+		of(b.goes).Reset()
+		of(b.lua).Reset()
+	}
+	for _, k := range keys {
+		for _, look := range [][]string{{"TYPE", k}, {"GET", k}, {"PEXPIRETIME", k}, {"ZRANGE", k, "0", "-1", "WITHSCORES"}} {
+			if g, l := b.goes.do(look...), b.lua.do(look...); g != l {
+				t.Fatalf("after %q, %q\n is %q\nlua %q", args, look, g, l)
+			}
+		}
+		if g, l := b.goes.hash(t, k), b.lua.hash(t, k); !maps.Equal(g, l) {
+			t.Fatalf("after %q %q\n is %q\nlua %q", args, k, g, l)
+		}
+	}
+}
+
+func scripts() []*redoubt.Script {
+	return slices.Concat(lockwire.Scripts(), ratelimitwire.Scripts(), stockwire.Scripts())
+}
+
+func script(name string) *redoubt.Script {
+	for _, sc := range scripts() {
+		if sc.Name() == name {
+			return sc
+		}
+	}
+	panic("no script " + name)
+}
+
+type picker struct{ *rand.Rand }
+
+func (p picker) of(words ...string) string { return words[p.IntN(len(words))] }
+
+func (p picker) one(in int) bool { return p.IntN(in) == 0 }
+
+// odd is an argument that is no ordinary integer.
+func (p picker) odd() string {
+	return p.of("", "x", "1.5", "-1", "0", "01", "-0", " 5", "1e3", "0x10", "9007199254740993", "99999999999999999999", "-99999999999999999999", "nan", "inf", "2251799813685248")
+}
+
+func (p picker) number(n int64) string {
+	if p.one(25) {
+		return p.odd()
+	}
+	return fmt.Sprint(p.Int64N(n))
+}
+
+// histories are random calls of the scripts that have a function, and what else
+// may befall their keys.
+var histories = map[string]func(picker, string) [][]string{"lock": picker.lock, "gcra": picker.gcra, "stock": picker.stock}
+
+// steps is how many of each; what is compared after each differs in size.
+var steps = map[string]int{"lock": 20000, "gcra": 20000, "stock": 6000}
+
+// TestSameAsLua holds each function identical to its Lua: reply, log, messages,
+// keyspace events, what the key is and for how long. Each of them must have
+// done a quarter of the calls itself: the histories below leave them between a
+// half and four fifths.
+func TestSameAsLua(t *testing.T) {
+	var mu sync.Mutex
+	used, called := map[string]int{}, map[string]int{}
+	t.Run("histories", func(t *testing.T) {
+		for name, next := range histories {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
+				b := newBoth(t)
+				calls := map[string]int{}
+				for range steps[name] {
+					key := p.of("{k}1", "{k}2", "k3")
+					b.clock.move(time.Duration(p.IntN(4)*p.IntN(400_000)) * time.Microsecond)
+					if p.one(500) {
+						b.clock.move(-2 * time.Second)
+					}
+					for _, args := range next(p, key) {
+						keys := []string{key}
+						if name == "stock" {
+							keys = append(keys, key+":due", key+":over")
+						}
+						watched.Begin(func() string { return fmt.Sprintf("%q", args) })
+						b.do(t, keys, args...)
+						if args[0] == "EVALSHA" {
+							calls[args[1]]++
+						}
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for digest, n := range calls {
+					called[digest] += n
+					used[digest] += b.goes.used[digest]
+				}
+			})
+		}
+	})
+	for digest := range native.All() {
+		if n := called[digest]; n < 1000 || used[digest] < n/4 {
+			t.Errorf("the function of %s did %d of %d calls, want at least a quarter of at least 1000", digest, used[digest], n)
+		}
+	}
+}
+
+func FuzzSameAsLua(f *testing.F) {
+	known := map[string]bool{}
+	for _, sc := range scripts() {
+		known[sc.Name()] = true
+		f.Add(sc.Name(), "id", "1000", "61000", "", "PUBLISH ch1", "0", uint8(6))
+	}
+	f.Add("lock.release", "id", "PUBLISH ch1", "1", "", "", "", uint8(3))
+	f.Add("lock.extend", "id", "1000", "61000", "", "", "", uint8(3))
+	f.Add("ratelimit.gcra", "0", "0", "0", "1000000", "1", "0", uint8(6))
+	f.Add("stock.count", "set", "9", "1000", "1000", "", "", uint8(4))
+	f.Add("stock.reserve", ":id", "1", "1000", "1000", "", "", uint8(4))
+	f.Add("stock.settle", ":id", "1", "1000", "", "", "", uint8(3))
+	b := newBoth(f)
+	f.Fuzz(func(t *testing.T, name, a1, a2, a3, a4, a5, a6 string, n uint8) {
+		if !known[name] {
+			return
+		}
+		keys := []string{"k"}
+		if strings.HasPrefix(name, "stock.") {
+			keys = append(keys, "k:due", "k:over")
+			b.do(t, keys, "EVALSHA", script("stock.count").Digest(), "3", "k", "k:due", "k:over", "set", "5", "1000", "1000")
+		}
+		call := slices.Concat([]string{"EVALSHA", script(name).Digest(), fmt.Sprint(len(keys))}, keys, []string{a1, a2, a3, a4, a5, a6}[:min(int(n), 6)])
+		watched := randtest.Watch(t)
+		watched.Begin(func() string { return fmt.Sprintf("%q", call) })
+		for range 2 {
+			b.do(t, keys, call...)
+			b.clock.move(300 * time.Microsecond)
+		}
+		b.do(t, nil, "DEL", "k", "k:due", "k:over")
+	})
+}

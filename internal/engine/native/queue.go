@@ -1,0 +1,116 @@
+package native
+
+import (
+	"bytes"
+
+	"github.com/redoubt-go/redoubt/internal/engine"
+)
+
+// mostTries is how many waiters a release tries to wake.
+const mostTries = 64
+
+// A queue is that of a lock's waiters: lock/doc.go says how it is kept.
+type queue struct {
+	key        []byte
+	head, tail int64
+}
+
+// A spot is where a waiter stands in a queue.
+type spot struct {
+	queued bool
+	waiter []byte
+	place  []byte // as it is written in the hash
+	end    []byte // the place of the last in the queue
+	last   []byte // who has that, nil when it is waiter
+}
+
+// find tells where waiter stands, if it is not empty and in the queue. It
+// reports false for a queue that the scripts did not make: they would leave it
+// in some way that depends on what they read between their writes.
+func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
+	if len(waiter) == 0 {
+		return spot{}, true
+	}
+	v := tx.Do(wordHget, q.key, waiter)
+	place, there := v.Bulk()
+	if !there {
+		return spot{}, true
+	}
+	if _, ok := integer(place); !ok {
+		return spot{}, false
+	}
+	at = spot{queued: true, waiter: waiter, place: bytes.Clone(place)}
+	v = tx.Do(wordHget, q.key, wordTail)
+	end, there := v.Bulk()
+	if !there {
+		return spot{}, false
+	}
+	if at.end = bytes.Clone(end); bytes.Equal(at.place, at.end) {
+		return at, true
+	}
+	v = tx.Do(wordHget, q.key, at.end)
+	last, there := v.Bulk()
+	at.last = bytes.Clone(last)
+	return at, there && isWaiter(last)
+}
+
+// leave gives the place of a waiter to the last in the queue.
+func (q *queue) leave(tx *engine.Tx, at spot) {
+	if at.last != nil {
+		tx.Do(wordHset, q.key, at.place, at.last, at.last, at.place)
+	}
+	tx.Do(wordHdel, q.key, at.end, at.waiter)
+	v := tx.Do(wordHincrby, q.key, wordTail, wordMinus)
+	if q.tail = v.Int(); q.tail == q.head {
+		tx.Do(wordHdel, q.key, wordHead, wordTail)
+	}
+}
+
+// stop is the last place that wake comes to.
+func (q *queue) stop() int64 { return min(q.tail, q.head+mostTries) }
+
+// wakeable reports whether at all places that wake may come to there is a
+// waiter that it can wake.
+func (q *queue) wakeable(tx *engine.Tx) bool {
+	args := [][]byte{wordHmget, q.key}
+	for place := q.head + 1; place <= q.stop(); place++ {
+		args = append(args, digits(place))
+	}
+	if len(args) == 2 {
+		return true
+	}
+	v := tx.Do(args...)
+	for range v.Elements() {
+		if waiter, there := v.Bulk(); !there || !isWaiter(waiter) {
+			return false
+		}
+	}
+	return true
+}
+
+// wake tells the waiters of longest standing, until one has a subscriber.
+func (q *queue) wake(tx *engine.Tx) {
+	woken := int64(0)
+	for stop := q.stop(); woken == 0 && q.head < stop; {
+		q.head++
+		place := digits(q.head)
+		v := tx.Do(wordHget, q.key, place)
+		waiter, _ := v.Bulk()
+		waiter = bytes.Clone(waiter)
+		tx.Do(wordHdel, q.key, place, waiter)
+		publish, channel, _ := bytes.Cut(waiter, wordBlank)
+		v = tx.Do(publish, channel, q.key)
+		woken = v.Int()
+	}
+	if q.head == q.tail {
+		tx.Do(wordHdel, q.key, wordHead, wordTail)
+	} else {
+		tx.Do(wordHset, q.key, wordHead, digits(q.head))
+	}
+}
+
+// isWaiter reports whether b is a waiter as package lock queues it: the command
+// that wakes it, a blank, and the channel.
+func isWaiter(b []byte) bool {
+	return bytes.HasPrefix(b, wordPublish) || bytes.HasPrefix(b, wordSpublish)
+}

@@ -1,0 +1,178 @@
+package native
+
+import (
+	"github.com/redoubt-go/redoubt/internal/engine"
+)
+
+var (
+	wordZadd   = word("ZADD")
+	wordZrem   = word("ZREM")
+	wordZcard  = word("ZCARD")
+	wordZscore = word("ZSCORE")
+
+	wordTotal     = word("total")
+	wordAvailable = word("available")
+	wordSold      = word("sold")
+	wordNext      = word("next")
+	wordTidy      = word("tidy")
+)
+
+// deadlineDigits is how many digits of a reservation say when it runs out.
+const deadlineDigits = 16
+
+// reservation reads a field of an item's hash: its units, and when they run out.
+func reservation(b []byte) (n, until int64, ok bool) {
+	at := len(b) - deadlineDigits
+	if at < 1 {
+		return 0, 0, false
+	}
+	n, ok1 := integer(b[:at])
+	until, ok2 := integer(b[at:])
+	return n, until, ok1 && ok2
+}
+
+// reserve is stock/lua/reserve.lua as long as nothing has run out that it could
+// put back.
+func reserve(tx *engine.Tx) bool {
+	if len(tx.Keys) != 3 || len(tx.Args) != 4 {
+		return false
+	}
+	id := tx.Args[0]
+	var n, ttl int64
+	if !integers(tx.Args[1:], &n, &ttl) || n < 1 || ttl < 1 {
+		return false
+	}
+	now := tx.Micros()
+	v := tx.Do(wordHmget, tx.Keys[0], wordTotal, wordAvailable, wordSold, wordNext, id)
+	v.Elements()
+	total, ok1 := optional(&v)
+	available, ok2 := optional(&v)
+	sold, ok3 := optional(&v)
+	next, ok4 := optional(&v)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return false
+	}
+	unsold := total - sold
+	if held, there := v.Bulk(); there {
+		had, until, ok := reservation(held)
+		switch left := until - now; {
+		case !ok:
+			return false
+		case left <= 0:
+			answer6(tx, -3, had, 0, available, unsold-available, 0)
+		default:
+			answer6(tx, 1, had, left, available, unsold-available, 0)
+		}
+		return true
+	}
+	v = tx.Do(wordZscore, tx.Keys[2], id)
+	over, ok := optional(&v)
+	switch {
+	case !ok || over <= now && next > 0 && next <= now:
+		return false
+	case over > now:
+		how := over % 10
+		if how == 4 {
+			how = 2
+		}
+		answer6(tx, -how, 0, 0, available, unsold-available, 0)
+		return true
+	case available < n:
+		wait := int64(0)
+		if unsold > available {
+			wait = max(next-now, 0)
+		}
+		answer6(tx, 0, 0, 0, available, unsold-available, wait)
+		return true
+	}
+	tx.Do(wordZcard, tx.Keys[1]) // what is no set of reservations is left to Lua
+	available -= n
+	until := now + ttl
+	deadline := digits(until)
+	if len(deadline) != deadlineDigits {
+		return false
+	}
+	tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(available), id, append(digits(n), deadline...))
+	tx.Do(wordZadd, tx.Keys[1], deadline, id)
+	if next == 0 || until < next {
+		tx.Do(wordHset, tx.Keys[0], wordNext, deadline)
+	}
+	answer6(tx, 1, n, ttl, available, unsold-available, 0)
+	return true
+}
+
+func answer6(tx *engine.Tx, ns ...int64) {
+	tx.Array(len(ns))
+	for _, n := range ns {
+		tx.Int(n)
+	}
+}
+
+// settle is stock/lua/settle.lua, but for the one call a minute that forgets ids.
+func settle(tx *engine.Tx) bool {
+	if len(tx.Keys) != 3 || len(tx.Args) != 3 {
+		return false
+	}
+	id := tx.Args[0]
+	var how, keepUS int64
+	if !integers(tx.Args[1:], &how, &keepUS) || how < 1 || how > 2 || keepUS < 0 {
+		return false
+	}
+	now := tx.Micros()
+	v := tx.Do(wordHmget, tx.Keys[0], wordAvailable, wordSold, wordTidy, id)
+	v.Elements()
+	available, ok1 := optional(&v)
+	sold, ok2 := optional(&v)
+	tidy, ok3 := optional(&v)
+	if !ok1 || !ok2 || !ok3 {
+		return false
+	}
+	held, there := v.Bulk()
+	var n int64
+	if there {
+		units, until, ok := reservation(held)
+		if !ok {
+			return false
+		}
+		if n = units; until <= now {
+			how = 3
+		}
+		// As in reserve. To look at the third key here would end it before the
+		// first write if it has run out, and there the script does it later.
+		tx.Do(wordZcard, tx.Keys[1])
+	} else {
+		v = tx.Do(wordZscore, tx.Keys[2], id)
+		over, ok := optional(&v)
+		switch {
+		case !ok:
+			return false
+		case over > now:
+			answer1(tx, over%10%4)
+			return true
+		case how == 1:
+			answer1(tx, 0)
+			return true
+		}
+		how = 4
+	}
+	if tidy <= now || tidy > now+60_000_000 {
+		return false
+	}
+	if there {
+		if how == 1 {
+			tx.Do(wordHset, tx.Keys[0], wordSold, digits(sold+n))
+		} else {
+			tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(available+n))
+		}
+		tx.Do(wordHdel, tx.Keys[0], id)
+		tx.Do(wordZrem, tx.Keys[1], id)
+	}
+	tx.Do(wordZadd, tx.Keys[2], digits((now+keepUS)/10*10+how), id)
+	answer1(tx, how%4)
+	return true
+}
+
+func answer1(tx *engine.Tx, n int64) {
+	tx.Array(1)
+	tx.Int(n)
+}

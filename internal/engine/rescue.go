@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A panic of a command is a fault of the engine, and costs that command its
+// reply, not the host its process. What it did until then stays done and is
+// logged as the state of its keys, no lock stays held, and the session goes
+// on. The functions below are deferred by whoever runs commands.
+
+// rescue turns the panic of a handler into its reply. The shards that the call
+// holds are held still.
+func (c *call) rescue(from int) {
+	if r := recover(); r != nil {
+		c.panicked(from, r)
+		c.salvage(r)
+		c.log()
+	}
+}
+
+// rescueUnlocked is rescue for what holds no shards.
+func (c *call) rescueUnlocked(from int) {
+	if r := recover(); r != nil {
+		c.forgetCharges() // a charge that can't be settled would make the next command panic
+		c.panicked(from, r)
+	}
+}
+
+// panicked replaces the reply, which begins at from in c.w.
+func (c *call) panicked(from int, r any) {
+	c.wait = nil
+	if why, ok := r.(replyTooLarge); ok {
+		c.refuseReply(from, string(why))
+		return
+	}
+	if _, ok := r.(stopped); ok {
+		c.refuseReply(from, errStopped)
+		return
+	}
+	name := ""
+	if c.cmd != nil {
+		name = c.cmd.Name
+	}
+	c.e.panicked("command", name, r)
+	c.w = resp.AppendError(c.w[:from], "ERR internal error: "+panicText(r))
+}
+
+// refuseReply replaces the reply, which begins at from in c.w, and gives back memory that is
+// mostly unused then.
+func (c *call) refuseReply(from int, why string) {
+	w := c.w[:from]
+	if cap(w) > maxIdleReply && len(w) < cap(w)/2 {
+		w = append(make([]byte, 0, len(w)+2*replySlack+len(why)), w...)
+		c.roomy = 0
+		c.holdReply(cap(w)) // which is less
+	}
+	c.w = resp.AppendError(w, why)
+}
+
+// panicked notes a panic, with the stack of the goroutine that it was in.
+func (e *Engine) panicked(what, name string, r any) {
+	e.stats.panics.Add(1)
+	if log := e.opts.Logger; log != nil {
+		log.Error("the engine panicked", slog.String("in", what), slog.String("name", name),
+			slog.String("panic", panicText(r)), slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// empty reports whether the value is a collection of nothing, which no key
+// holds once its command has ended.
+func (v *value) empty() bool {
+	if v.obj == nil {
+		return false
+	}
+	c, ok := v.obj.v.(interface{ len() int })
+	return ok && c.len() == 0
+}

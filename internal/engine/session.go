@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Session is one client's state: its database, protocol, transaction and
+// subscriptions. It is for one goroutine at a time; [Session.OnPush] says what
+// other goroutines may cause.
+type Session struct {
+	e     *Engine
+	id    int64
+	c     call
+	proto resp.Protocol
+	db    int
+
+	inMulti   bool
+	executing bool // between EXEC and its reply
+	abort     bool // a command was refused while queueing
+	queue     []queued
+	queued    int // bytes in queue
+	account   Account
+	queueHeld holding // of queue
+	reply     holding // while it is made, and until it is handed over
+	watching  []dbKey
+	stale     atomic.Bool // a watched key was written to
+
+	watchBytes int  // in watching
+	unwatching bool // what watching has is to be forgotten
+
+	subs      subscriptions
+	pushMu    sync.Mutex
+	push      func([]byte)
+	pushProto atomic.Uint32 // proto, for publishers
+	host      *scriptHost   // nil before the first script
+
+	lastCommand *command // what lastName names, as the client writes it
+	lastName    [rediscmd.MaxName]byte
+	lastLen     int
+
+	lastScript    *script // what EVALSHA named last, good for as many flushes
+	scriptFlushes int64
+	lastEval      *script // the same of EVAL
+	evalFlushes   int64
+
+	wait atomic.Pointer[Wait]
+
+	seen  uint64 // what the replies depend on, a position in the log
+	later bool   // SyncLater was called
+
+	replies    replyMode
+	quitting   bool // no command follows the one at hand
+	monitoring atomic.Bool
+	tracker    atomic.Pointer[tracker]
+	about      about
+}
+
+// Session opens a session in RESP2 and database 0.
+func (e *Engine) Session() *Session {
+	s := &Session{e: e}
+	s.SetProtocol(resp.RESP2)
+	s.about.born = e.clock.Now()
+	s.about.seen, s.about.queued = s.about.born, -1
+	s.id = e.clients.add(s)
+	e.stats.connections.Add(1)
+	return s
+}
+
+// unlisted opens a session that is no client: it shows nowhere.
+func (e *Engine) unlisted() *Session {
+	s := &Session{e: e}
+	s.SetProtocol(resp.RESP2)
+	s.id = e.clients.number()
+	return s
+}
+
+// changed reports whether the session is not as it began.
+func (s *Session) changed() bool {
+	return s.inMulti || s.db != 0 || s.proto != resp.RESP2 || s.subs.count > 0 || len(s.watching) > 0 ||
+		s.replies != repliesOn || s.tracker.Load() != nil || s.monitoring.Load() || s.quitting
+}
+
+// ID returns the number of the session, unique in its engine.
+func (s *Session) ID() int64 { return s.id }
+
+// Protocol returns the version in which replies are written.
+func (s *Session) Protocol() resp.Protocol { return s.proto }
+
+// SetProtocol changes the version in which replies are written, as HELLO does.
+func (s *Session) SetProtocol(p resp.Protocol) {
+	s.proto = p
+	s.pushProto.Store(uint32(p))
+}
+
+// DB returns the number of the selected database.
+func (s *Session) DB() int { return s.db }
+
+// OnPush sets what is given the messages of subscriptions, as encoded frames.
+// It is called by the goroutines of publishers, which hold locks, so it must
+// be quick and must not call the engine. The frame is shared by all receivers:
+// it must not be changed.
+func (s *Session) OnPush(f func(frame []byte)) {
+	s.pushMu.Lock()
+	s.push = f
+	s.pushMu.Unlock()
+}
+
+func (s *Session) pushProtocol() resp.Protocol { return resp.Protocol(s.pushProto.Load()) }
+
+func (s *Session) deliver(frame []byte) {
+	s.pushMu.Lock()
+	f := s.push
+	s.pushMu.Unlock()
+	if f != nil {
+		f(frame)
+	}
+}
+
+// Close forgets the session: its subscriptions, watched keys and blocked
+// command.
+func (s *Session) Close() {
+	if w := s.wait.Load(); w != nil {
+		w.Cancel()
+	}
+	s.unwatch()
+	s.finishUnwatch()
+	s.e.pubsub.drop(s)
+	s.e.monitors.remove(s)
+	s.track(nil)
+	s.e.clients.remove(s)
+}
+
+// Reset brings the session back to how it began, as RESET does.
+func (s *Session) Reset() {
+	s.discard()
+	s.e.pubsub.drop(s)
+	s.e.monitors.remove(s)
+	s.track(nil)
+	s.db, s.replies = 0, repliesOn
+	s.SetProtocol(resp.RESP2)
+	s.setName(nil)
+}
+
+// Do runs a command and appends its reply to dst. The arguments are read in
+// place, what is kept of them is copied.
+//
+// When the command has to wait, like BLPOP on an empty list, nothing is
+// appended and the [Wait] tells when the reply is there. Until then no other
+// command can be run in the session.
+func (s *Session) Do(dst []byte, args [][]byte) ([]byte, *Wait) {
+	out, wait, _ := s.do(dst, args, false)
+	return out, wait
+}
+
+// do is Do. With try it does nothing, and ran is false, when the locks that
+// the command needs are held by others.
+func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wait, ran bool) {
+	if len(args) == 0 {
+		return dst, nil, true
+	}
+	c := &s.c
+	c.reads, c.try, c.busy, c.confirms, c.from = false, try, false, false, len(dst)
+	c.e, c.s, c.args, c.w, c.proto, c.db = s.e, s, args, dst, s.proto, s.db
+	c.roomy = 0
+	c.now, c.dirty, c.wait, c.only, c.noBlock = 0, 0, nil, nil, false
+	c.ready, c.touched, c.logged = c.ready[:0], nil, false
+	c.effects.reset()
+	c.dispatch()
+	return c.done()
+}
+
+// find is the function, which first looks at what the session ran last: clients
+// repeat themselves.
+func (s *Session) find(name []byte) *command {
+	if string(name) == string(s.lastName[:s.lastLen]) {
+		return s.lastCommand
+	}
+	cmd := find(name)
+	if cmd != nil {
+		s.lastCommand, s.lastLen = cmd, copy(s.lastName[:], name)
+	}
+	return cmd
+}
+
+// dispatch runs the command, queues it or refuses it.
+func (c *call) dispatch() {
+	defer c.rescueUnlocked(len(c.w)) // of what is done before a lock is taken, and after
+	s, args := c.s, c.args
+	cmd := s.find(args[0])
+	c.cmd = cmd
+	if s.e.log != nil && c.mayLog(cmd) {
+		if c.try && s.e.log.Throttles() {
+			c.busy = true
+			return
+		}
+		s.e.log.Throttle()
+	}
+	if !c.admit(&cmd) {
+		return
+	}
+	c.cmd = cmd
+	if s.inMulti && cmd.flags&flagControl == 0 {
+		if why := s.enqueue(cmd, args); why != "" {
+			s.abandonQueue()
+			c.err(why)
+			return
+		}
+		c.w = append(c.w, "+QUEUED\r\n"...)
+		return
+	}
+	if cmd.flags&flagNoLock == 0 {
+		c.execute()
+		return
+	}
+	cmd.handler(c) // it needs no shard, or locks them itself
+	c.cmd = cmd    // EXEC has run others
+	c.e.stats.commands.Add(1)
+	if c.e.monitors.n.Load() > 0 {
+		c.monitor(args)
+	}
+}
+
+func (c *call) done() ([]byte, *Wait, bool) {
+	w, wait := c.w, c.wait
+	c.w, c.args, c.wait = nil, nil, nil
+	s := c.s
+	c.releaseEffects() // which a panic may have left
+	if s.reply.bytes > 0 && cap(w) <= longReply {
+		s.HandedOver()
+	}
+	if s.seen != 0 {
+		w = s.synced(w, c.from)
+	}
+	if len(w) > c.from && w[c.from] == '-' {
+		s.e.errors.count(w[c.from:])
+	}
+	if s.replies != repliesOn {
+		w = c.silence(w, wait)
+	}
+	if t := s.tracker.Load(); t != nil {
+		c.afterCaching(t)
+	}
+	return w, wait, !c.busy
+}
+
+// silence does what CLIENT REPLY has asked for.
+func (c *call) silence(w []byte, wait *Wait) []byte {
+	s := c.s
+	switch s.replies {
+	case skipNext:
+		s.replies = skipThis
+		return w[:c.from]
+	case skipThis:
+		s.replies = repliesOn
+	default:
+	}
+	if wait != nil {
+		wait.mute = true
+	}
+	if c.confirms {
+		return w
+	}
+	return w[:c.from]
+}
+
+// admit checks what can be refused without running the command, and replaces
+// a command by its subcommand.
+func (c *call) admit(p **command) bool {
+	s := c.s
+	msg := ""
+	cmd := *p
+	if cmd == nil {
+		msg = unknownCommand(c.args)
+	} else if *p = cmd.resolve(c.args); *p == nil {
+		msg = "ERR unknown subcommand '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(cmd.Name) + " HELP."
+	} else if cmd = *p; !cmd.Takes(len(c.args)) {
+		msg = "ERR wrong number of arguments for '" + cmd.Name + "' command"
+	} else if s.subs.count > 0 && s.proto == resp.RESP2 && cmd.flags&flagSubscribed == 0 {
+		msg = "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
+		msg = "ERR Command not allowed inside a transaction"
+	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
+		if msg = busy; cmd.Name == "exec" && s.inMulti {
+			msg = busyExec
+			s.discard()
+		}
+	} else if why := s.e.unsavable(cmd); why != "" {
+		msg = why
+	} else if why := c.crowded(cmd); why != "" {
+		msg = why
+	} else {
+		return true
+	}
+	if s.inMulti {
+		s.abandonQueue()
+	}
+	c.err(msg)
+	return false
+}
+
+func unknownCommand(args [][]byte) string {
+	var b strings.Builder
+	for _, a := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%s' ", clip(a, 128-b.Len()))
+	}
+	return fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), b.String())
+}
+
+// clip returns at most n bytes of b, as C's %.*s does: up to a zero byte.
+func clip(b []byte, n int) string {
+	if len(b) > n {
+		b = b[:n]
+	}
+	s, _, _ := strings.Cut(string(b), "\x00")
+	return s
+}
+
+func panicText(r any) string {
+	if err, ok := r.(error); ok {
+		return err.Error()
+	}
+	return fmt.Sprint(r)
+}
+
+// clients numbers the sessions.
+type clients struct {
+	mu   sync.Mutex
+	next int64
+	byID map[int64]*Session
+}
+
+func (cl *clients) add(s *Session) int64 {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.next++
+	cl.byID[cl.next] = s
+	return cl.next
+}
+
+func (cl *clients) number() int64 {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.next++
+	return cl.next
+}
+
+func (cl *clients) remove(s *Session) {
+	cl.mu.Lock()
+	delete(cl.byID, s.id)
+	cl.mu.Unlock()
+}

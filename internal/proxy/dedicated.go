@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Listener is the [ReplyHandler] of a [Dedicated]: it also gets what comes unasked.
+type Listener interface {
+	ReplyHandler
+	// Push takes a message that is no reply: a published message, an
+	// invalidation, the confirmation of a subscription, a line of MONITOR.
+	// The bytes are valid only during the call. It belongs between the
+	// replies where it came. It reports what Reply reports.
+	Push(raw []byte) (flush bool)
+	// Gone is called last, when the connection was lost. Everything in flight
+	// has been answered by then.
+	Gone(err error)
+}
+
+// An Accountant is a [Listener] that counts what its connection holds in this process, so that
+// a limit can bound it.
+type Accountant interface {
+	Listener
+	// Account opens a part of what is counted, for one buffer. hold sets the bytes of that
+	// part. It reports false, and sets nothing, when there is no room for them.
+	Account() (hold func(bytes int) bool)
+}
+
+// accounted is a connection to a server in this process.
+type accounted interface {
+	SetAccount(part func() (hold func(bytes int) bool))
+}
+
+// Expect says what a command sends back.
+type Expect struct {
+	// Subscription is set for the commands that are confirmed once for each
+	// channel.
+	Subscription Subscription
+	// Channels is how many channels such a command names. None means all, for
+	// those that end subscriptions.
+	Channels int
+	// Protocol, when not 0, is what the connection speaks after this reply.
+	Protocol resp.Protocol
+	// Monitor: after this reply come lines of MONITOR.
+	Monitor bool
+}
+
+// A Dedicated is a connection for one [Listener] alone. It is not made anew
+// when it is lost: the state that it held is lost with it.
+type Dedicated struct {
+	conn     *conn
+	listener Listener
+	done     chan struct{}
+
+	// Of the goroutine that reads.
+	protocol   resp.Protocol
+	monitor    bool
+	counts     [families]int64 // subscriptions of each family
+	confirming int             // confirmations still to come for the head
+
+	id        atomic.Int64           // what the server calls the connection; 0: not known; see SendBlocking
+	listening atomic.Bool            // monitor, or counts is not zero
+	monitors  atomic.Bool            // monitor
+	shown     [families]atomic.Int64 // counts
+}
+
+// OpenDedicated opens a connection for listener and runs setup on it: a
+// setup command that fails fails the call. Close it after use.
+func OpenDedicated(ctx context.Context, o Options, listener Listener, setup ...[]string) (*Dedicated, error) {
+	if o.Protocol == 0 {
+		o.Protocol = resp.RESP2
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	opts := config{Options: o}
+	until := opts.until()
+	conn, err := opts.openUntil(ctx, until, setup...)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dedicated{
+		conn: newConn(conn, false, opts), listener: listener,
+		protocol: opts.Protocol, done: make(chan struct{}),
+	}
+	if c, ok := listener.(Counted); ok {
+		d.conn.listener = c
+	}
+	d.conn.mayDrop = d.mayDrop
+	if a, ok := listener.(Accountant); ok {
+		d.conn.pendingHeld = a.Account()
+		if c, ok := conn.(accounted); ok {
+			c.SetAccount(a.Account)
+		}
+	}
+	stay := context.AfterFunc(until, func() { d.conn.close(context.Cause(until)) })
+	go d.run(stay)
+	return d, nil
+}
+
+// run calls stay once the connection can't be given up any more.
+func (d *Dedicated) run(stay func() bool) {
+	defer close(d.done)
+	defer stay()
+	err := d.conn.read(4<<10, d.deliver)
+	d.conn.close(err)
+	d.conn.abandon()
+	d.listener.Gone(err)
+}
+
+// Send is [Upstream.Send] for n commands with one reply each.
+func (d *Dedicated) Send(tag uint64, n int, commands []byte) error {
+	return d.conn.send(request{handler: d.listener, tag: tag, n: n}, commands)
+}
+
+// SendExpecting is Send for one command that sends back something special. A
+// command that is confirmed once for each channel gets an empty reply behind
+// the last confirmation.
+func (d *Dedicated) SendExpecting(tag uint64, e Expect, command []byte) error {
+	return d.conn.send(request{handler: d.listener, tag: tag, n: 1, expect: e}, command)
+}
+
+// SendScript is [Upstream.SendScript].
+func (d *Dedicated) SendScript(tag uint64, cmd *redoubt.Cmd) error {
+	return d.conn.sendScript(request{handler: d.listener, tag: tag}, cmd)
+}
+
+// SendSilently sends a command whose reply nobody gets.
+func (d *Dedicated) SendSilently(e Expect, command []byte) error {
+	return d.conn.send(request{n: 1, expect: e}, command)
+}
+
+// Flush sends what was appended.
+func (d *Dedicated) Flush() { d.conn.flushPending() }
+
+// Close ends the connection, and with it everything it held on the server. It
+// does not wait; the Listener's Gone is called soon after.
+func (d *Dedicated) Close() { d.conn.close(errClosed) }
+
+// Listening reports whether messages may come: there are subscriptions, or lines
+// of MONITOR. It may be called by any goroutine.
+func (d *Dedicated) Listening() bool { return d.listening.Load() }
+
+// Subscriptions returns how many subscriptions of a family there are. It may be called by any
+// goroutine.
+func (d *Dedicated) Subscriptions(family Subscription) int64 { return d.shown[family].Load() }
+
+// Monitors reports whether lines of MONITOR may come. It may be called by any goroutine.
+func (d *Dedicated) Monitors() bool { return d.monitors.Load() }
+
+// alive reports whether the connection is not known to have ended.
+func (d *Dedicated) alive() bool {
+	d.conn.mu.Lock()
+	defer d.conn.mu.Unlock()
+	return d.conn.err == nil
+}
+
+// Done is closed after Gone has returned.
+func (d *Dedicated) Done() <-chan struct{} { return d.done }
+
+// mayDrop reports whether what begins with this byte is a reply, and may be dropped: messages
+// may not.
+func (d *Dedicated) mayDrop(first byte) bool {
+	return first != '>' && !d.listening.Load() && d.confirming == 0 && d.conn.head() != nil
+}
+
+// deliver tells replies from what comes unasked. In RESP3 the latter has a
+// type of its own, and the confirmations of subscriptions have it too,
+// although they are asked for. In RESP2 messages are arrays like others, but
+// while there are subscriptions no replies begin with their words.
+func (d *Dedicated) deliver(raw []byte) error {
+	pushed := raw[0] == '>'
+	if pushed || raw[0] == '*' && d.protocol == resp.RESP2 {
+		family, verb, count := pubsub(raw)
+		switch {
+		case verb == confirmation && d.confirmed(family, count, raw):
+			return nil
+		case pushed, verb == message && d.counts != [families]int64{}:
+			d.push(raw)
+			return nil
+		}
+	}
+	if d.monitor && isMonitorLine(raw) {
+		d.push(raw)
+		return nil
+	}
+	e := d.conn.head()
+	if e == nil {
+		d.push(raw) // a server's farewell, like an idle time-out
+		return nil
+	}
+	if raw[0] != '-' {
+		if e.expect.Protocol != 0 {
+			d.protocol = e.expect.Protocol
+		}
+		if e.expect.Monitor {
+			d.monitor = true
+			d.monitors.Store(true)
+			d.listening.Store(true)
+		}
+	}
+	d.confirming = 0
+	return d.conn.reply(raw)
+}

@@ -1,0 +1,280 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+const (
+	maxIdle  = 64               // connections of a server that are kept for the next who needs one
+	idleTime = 30 * time.Second // and for how long at least
+)
+
+// An Exclusive is a connection to a server of a pool that one client has for a while:
+// for what occupies a connection, like BLPOP, or leaves state in it, like WATCH. It is
+// for one goroutine at a time.
+type Exclusive struct {
+	node     *Node
+	d        *Dedicated
+	protocol resp.Protocol
+	asking   bool      // before the next command
+	since    time.Time // when it was given back; guarded by Node.mu
+
+	mu    sync.Mutex
+	left  int   // replies still to come
+	id    int64 // what the server calls the connection; see Block
+	raw   []byte
+	payer Counted       // nil: nobody counts
+	fault *Fault        // the last reply was this, and not the server's; nil: it was
+	all   chan struct{} // gets a value when left is 0 again
+}
+
+// Borrow returns a connection that nobody else uses, an idle one if there is any. Give
+// it back by [Exclusive.Return] once nothing of the client is left in it, or Close it. It
+// fails at once while the server is known to be down.
+func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
+	if err := n.reachable(ctx, p); err != nil {
+		return nil, err
+	}
+	if x := n.takeIdle(p); x != nil {
+		return x, nil
+	}
+	x := &Exclusive{node: n, protocol: p, all: make(chan struct{}, 1)}
+	var err error
+	if x.d, err = n.Dedicate(ctx, p, x); err != nil {
+		return nil, err
+	}
+	n.borrowed.Add(1)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		x.d.Close()
+		return nil, errClosed
+	}
+	n.lend(x)
+	return x, nil
+}
+
+// Dedicate opens a connection for listener alone, which closes it. It fails at once while
+// the server is known to be down.
+func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
+	if !n.Returning() {
+		if err := n.reachable(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
+}
+
+// reachable says why nothing can be asked of the server now, or nil. It waits for the first
+// attempt to connect.
+func (n *Node) reachable(ctx context.Context, p resp.Protocol) error {
+	u, err := n.Upstream(p)
+	if err != nil {
+		return err
+	}
+	if err := u.Ready(ctx); err != nil {
+		return err
+	}
+	l, err := u.get()
+	if err != nil {
+		return err
+	}
+	if l.silent() {
+		return errSilent
+	}
+	return nil
+}
+
+// takeIdle takes the connection that was used last, or returns nil.
+func (n *Node) takeIdle(p resp.Protocol) *Exclusive {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, x := range slices.Backward(n.idle) {
+		if x.protocol != p {
+			continue
+		}
+		n.idle = slices.Delete(n.idle, i, i+1)
+		if x.d.alive() {
+			n.lend(x)
+			return x
+		}
+	}
+	return nil
+}
+
+// lend notes who is out. mu is held.
+func (n *Node) lend(x *Exclusive) {
+	if n.lent == nil {
+		n.lent = make(map[*Exclusive]struct{})
+	}
+	n.lent[x] = struct{}{}
+}
+
+// Lent returns how many connections are with clients, and how many are idle.
+func (n *Node) Lent() (out, idle int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.lent), len(n.idle)
+}
+
+// Borrowed returns how many connections have been made to be lent.
+func (n *Node) Borrowed() uint64 { return n.borrowed.Load() }
+
+// Ask sends n commands and returns their replies, one behind the other. When the
+// connection is lost, an error reply stands in the place of each that is missing. When
+// ctx ends before the last, the connection is closed, and so it is with these: there are
+// replies beside the error, unless nothing was sent.
+func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, error) {
+	return x.ask(ctx, firstReply, n, commands)
+}
+
+// Fault returns why the last reply to [Exclusive.Ask] is missing; nil: it is the server's. It is for
+// who asked, before Return.
+func (x *Exclusive) Fault() *Fault { return x.fault }
+
+// Asking says that the first of the commands that are asked next is for a slot of a cluster
+// that the server has not got yet: see [Attempt].
+func (x *Exclusive) Asking() { x.asking = true }
+
+// What the reply to the first command is for.
+const (
+	ownID      = iota // of the connection
+	firstReply        // who asks
+)
+
+// ask is Ask for n commands, the tag of the first of which is given.
+func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byte) ([]byte, error) {
+	x.mu.Lock()
+	x.left, x.raw, x.fault = n, nil, nil
+	x.mu.Unlock()
+	stop := context.AfterFunc(ctx, x.d.Close)
+	defer stop()
+	if x.asking {
+		x.asking = false
+		if err := x.d.SendSilently(Expect{}, askingRaw); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.d.Send(first, n, commands); err != nil {
+		return nil, err
+	}
+	x.d.Flush()
+	<-x.all
+	raw := x.raw
+	x.raw = nil // which may be large, and the connection idle for long
+	if !stop() {
+		x.d.Close() // now, so that nobody borrows it
+		if x.fault != nil {
+			return raw, fmt.Errorf("%w: %w", context.Cause(ctx), x.fault)
+		}
+	}
+	return raw, nil
+}
+
+// Return gives the connection back, for others to use. A connection that was lost is
+// closed.
+func (x *Exclusive) Return() {
+	n := x.node
+	x.CountBy(nil)
+	n.mu.Lock()
+	delete(n.lent, x)
+	keep := !n.closed && len(n.idle) < maxIdle && x.d.alive()
+	if keep {
+		x.since = time.Now()
+		n.idle = append(n.idle, x)
+		if n.trimmer == nil {
+			n.trimmer = time.AfterFunc(idleTime, n.trim)
+		}
+	}
+	n.mu.Unlock()
+	if !keep {
+		x.d.Close()
+	}
+}
+
+// Close ends the connection, and with it all that it held on the server. It may be
+// called while another goroutine asks.
+func (x *Exclusive) Close() {
+	x.node.mu.Lock()
+	delete(x.node.lent, x)
+	x.node.mu.Unlock()
+	x.d.Close()
+}
+
+// trim closes the connections that nobody has needed for a while.
+func (n *Node) trim() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := 0 // the front: those used last are taken first
+	for old < len(n.idle) && time.Since(n.idle[old].since) >= idleTime {
+		n.idle[old].d.Close()
+		old++
+	}
+	n.idle = slices.Delete(n.idle, 0, old)
+	n.trimmer = nil
+	if len(n.idle) > 0 {
+		n.trimmer = time.AfterFunc(idleTime, n.trim)
+	}
+}
+
+// closeExclusive ends all, those with clients too. mu is held, and closed is set.
+func (n *Node) closeExclusive() {
+	if n.trimmer != nil {
+		n.trimmer.Stop()
+	}
+	for _, x := range n.idle {
+		x.d.Close()
+	}
+	for x := range n.lent {
+		x.d.Close()
+	}
+	n.idle = nil
+}
+
+// CountBy says who counts replies while they come, until Return: see [Counted].
+func (x *Exclusive) CountBy(c Counted) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.payer = c
+}
+
+func (x *Exclusive) counted() Counted {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.payer
+}
+
+// Reply implements [ReplyHandler].
+func (x *Exclusive) Reply(tag uint64, raw []byte) bool { return x.take(tag, raw, nil) }
+
+// Fail implements [Failer].
+func (x *Exclusive) Fail(tag uint64, f *Fault) bool { return x.take(tag, f.Reply(), f) }
+
+func (x *Exclusive) take(tag uint64, raw []byte, f *Fault) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if tag == ownID {
+		x.id = integer(raw)
+	} else {
+		x.raw, x.fault = append(x.raw, raw...), f
+	}
+	if x.left--; x.left == 0 {
+		x.all <- struct{}{}
+	}
+	return false
+}
+
+// Flush implements [ReplyHandler].
+func (x *Exclusive) Flush() {}
+
+// Push implements [Listener]: nothing is subscribed to.
+func (x *Exclusive) Push([]byte) bool { return false }
+
+// Gone implements [Listener].
+func (x *Exclusive) Gone(error) {}

@@ -1,0 +1,220 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/proxy/outage"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
+)
+
+// A group is the servers that a pool has, or had, and how it chooses among them.
+type group struct {
+	opts    Options
+	nodes   []*node
+	ring    atomic.Pointer[ring.Ring] // nil: all servers are ejected
+	stop    context.CancelFunc
+	running sync.WaitGroup // nodes
+	largest atomic.Int64   // bytes of the largest value that any of the servers takes
+
+	mu   sync.Mutex
+	live []bool
+}
+
+// newGroup returns a group that is not connected: start it.
+func newGroup(opts Options) (*group, error) {
+	opts, err := opts.withDefaults()
+	g := &group{opts: opts, live: make([]bool, len(opts.Servers))}
+	for i, s := range opts.Servers {
+		g.live[i] = true
+		n := &node{group: g, server: s, index: i, tried: make(chan struct{})}
+		if opts.Told != nil {
+			n.watch = outage.NewWatch(s.Name, opts.Told)
+		}
+		g.nodes = append(g.nodes, n)
+	}
+	r, rerr := g.makeRing()
+	if err = errors.Join(err, rerr); err != nil {
+		return nil, err
+	}
+	g.ring.Store(r)
+	g.largest.Store(int64(opts.MaxValue))
+	return g, nil
+}
+
+// learn notes how large an item n takes; 0 means that it doesn't say. A value that no server
+// takes is refused before it has come.
+func (g *group) learn(n *node, item int) {
+	if item == 0 {
+		item = g.opts.MaxValue
+	}
+	g.mu.Lock() // a goroutine that has seen less must not store last
+	defer g.mu.Unlock()
+	n.largest = int64(item)
+	most := int64(0)
+	for _, n := range g.nodes {
+		most = max(most, n.largest)
+	}
+	g.largest.Store(min(most, int64(g.opts.MaxValue)))
+}
+
+func (g *group) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
+	for _, n := range g.nodes {
+		g.running.Go(func() { n.run(ctx) })
+	}
+}
+
+// close ends the connections. Whoever waits for an answer gets an error.
+func (g *group) close() {
+	g.stop()
+	g.running.Wait()
+}
+
+// makeRing returns a ring of those that are live. The caller holds mu, once there are
+// others.
+func (g *group) makeRing() (*ring.Ring, error) {
+	servers := make([]ring.Server, len(g.opts.Servers))
+	for i, s := range g.opts.Servers {
+		servers[i] = s.Server
+	}
+	r, err := ring.New(ring.Options{
+		Servers: servers, Live: g.live, Hash: g.opts.Hash, Distribution: g.opts.Distribution, Tag: g.opts.Tag,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("memcached: pool %q: %w", g.opts.Name, err)
+	}
+	return r, nil
+}
+
+// eject gives the keys of a server to the others.
+func (g *group) eject(n *node) { g.change(n, false) }
+
+// readmit gives them back.
+func (g *group) readmit(n *node) { g.change(n, true) }
+
+func (g *group) change(n *node, live bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.live[n.index] == live {
+		return
+	}
+	g.live[n.index] = live
+	change := outage.Change{Server: n.server.Name, Kind: outage.Restored, Away: time.Since(n.left)}
+	if !live {
+		n.ejections.Add(1)
+		n.left = time.Now()
+		change = outage.Change{Server: n.server.Name, Kind: outage.Ejected}
+	}
+	// The options were fine for all servers: it fails only when none is live.
+	r, err := g.makeRing()
+	if err != nil {
+		r = nil
+	}
+	g.ring.Store(r)
+	if told := g.opts.Told; told != nil {
+		told(change)
+	}
+}
+
+func (g *group) digest() string {
+	if r := g.ring.Load(); r != nil {
+		return r.Digest()
+	}
+	return ""
+}
+
+// pick returns the server of key, or nil when all are ejected.
+func (g *group) pick(key []byte) *node {
+	r := g.ring.Load()
+	if r == nil {
+		return nil
+	}
+	return g.nodes[r.Pick(key)]
+}
+
+// idle reports whether nobody waits for an answer.
+func (g *group) idle() bool {
+	for _, n := range g.nodes {
+		if l := n.link.Load(); l != nil {
+			if inFlight, _ := l.state(); inFlight > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (g *group) stats() []ServerStats {
+	g.mu.Lock()
+	live := append([]bool(nil), g.live...)
+	g.mu.Unlock()
+	all := make([]ServerStats, len(g.nodes))
+	for i, n := range g.nodes {
+		all[i] = n.stats()
+		all[i].Live = live[i]
+	}
+	return all
+}
+
+// Change gives the pool the servers of opts, and what else in it is about them: Hash,
+// Distribution, Tag, the limits of time and failures, MaxPending. What is about clients
+// stays as it was. Commands from now on go to the new servers, and those of one client
+// still have their order: the first waits until those before it are answered. After an
+// error nothing has changed.
+//
+// The connections to the servers before stay until retire is called, which waits until
+// nobody needs them or ctx ends, and closes them.
+func (p *Pool) Change(opts Options) (retire func(ctx context.Context), err error) {
+	g, err := newGroup(opts)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isDraining() {
+		return nil, ErrClosed
+	}
+	g.start()
+	p.groups[g] = struct{}{}
+	old := p.group.Swap(g)
+	return func(ctx context.Context) { p.retire(ctx, old) }, nil
+}
+
+// retireInterval is how often it is looked whether a group is needed.
+const retireInterval = 20 * time.Millisecond
+
+func (p *Pool) retire(ctx context.Context, g *group) {
+	tick := time.NewTicker(retireInterval)
+	defer tick.Stop()
+	for p.needs(g) {
+		select {
+		case <-tick.C:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	g.close()
+	p.mu.Lock()
+	delete(p.groups, g)
+	p.mu.Unlock()
+}
+
+// needs reports whether a client is about to send to a group that is not the pool's any
+// more, or waits for an answer of it.
+func (p *Pool) needs(g *group) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.clients {
+		if c.using.Load() == g {
+			return true
+		}
+	}
+	return !g.idle()
+}

@@ -1,0 +1,432 @@
+package memcached
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+const (
+	readBuffer    = 64 << 10
+	maxIdleBuffer = 1 << 20 // larger buffers are given back when they are empty
+)
+
+// An entry stands in the queue of a link for one command.
+type entry struct {
+	answer *answer // nil: it has been given already
+	sent   time.Time
+	size   uint32 // in bytes
+	store  bool
+}
+
+// A link is one connection to a server, which all clients share: commands go out
+// in the order in which they were appended, and the queue says whose replies come
+// back. Who appends yields once before it writes, so that others that are ready
+// append too and all leaves in one system call.
+//
+// It is the sibling of proxy's link for RESP. That one sends scripts again,
+// prepares sessions, and speaks of errors in RESP; here a server that stands still
+// is found out, and nobody who sends waits for its socket.
+type link struct {
+	node *node
+	conn *socket.Conn
+	wg   sync.WaitGroup // of finish
+
+	mu       sync.Mutex
+	space    sync.Cond // pending became shorter, or nothing may be sent any more
+	pending  []byte
+	spare    []byte
+	flushing bool
+	queue    []entry // from head on
+	head     int
+	appended uint64 // entries ever
+	written  uint64 // of these, given to conn at least in part
+	taken    uint64 // of these, answered by the server
+	traffic  traffic
+	meter    latency.Meter // of commands that have left
+	heard    time.Time
+	stalled  time.Time // since when the server has been too slow, or zero
+	late     int       // entries of the queue that got an error in place of their replies
+	err      error     // why the link ended
+
+	// Of the goroutine that reads.
+	scanner replyScanner
+	batch   []entry
+	pieces  []piece
+	flush   []*client
+}
+
+// A piece is of a reply.
+type piece struct {
+	from, to int
+	last     bool
+}
+
+func newLink(n *node, conn net.Conn) *link {
+	l := &link{node: n, conn: socket.New(conn), heard: time.Now()}
+	l.space.L = &l.mu
+	return l
+}
+
+// send appends a command, which consists of the parts. After an error nothing was
+// appended.
+func (l *link) send(e entry, parts ...[]byte) error {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.sendable() == nil && len(l.pending) > 0 && len(l.pending)+size > l.node.group.opts.MaxPending {
+		l.mu.Unlock()
+		e.answer.client.mayWait()
+		l.flushPending()
+		l.mu.Lock()
+		if l.flushing && l.sendable() == nil {
+			l.space.Wait()
+		}
+	}
+	if err := l.sendable(); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		l.pending = append(l.pending, p...)
+	}
+	e.size = uint32(size) //nolint:gosec // far below: MaxLine and MaxValue
+	l.queue = append(l.queue, e)
+	l.appended++
+	return nil
+}
+
+var errStalled = errors.New("it does not answer")
+
+// sendable returns why nothing may be sent. The caller holds mu.
+func (l *link) sendable() error {
+	if l.err == nil && !l.stalled.IsZero() {
+		return errStalled
+	}
+	return l.err
+}
+
+// flushPending sends what was appended, by this goroutine and by others that are ready
+// to run: it lets them run first. It doesn't wait for the server.
+func (l *link) flushPending() {
+	if l.beginFlush() {
+		runtime.Gosched()
+		l.flushAll()
+	}
+}
+
+// flushNow is flushPending for who has gathered already.
+func (l *link) flushNow() {
+	if l.beginFlush() {
+		l.flushAll()
+	}
+}
+
+// beginFlush reports whether there is something to send that nobody else sends.
+func (l *link) beginFlush() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flushing || len(l.pending) == 0 || l.err != nil {
+		return false
+	}
+	l.flushing = true
+	return true
+}
+
+func (l *link) flushAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > 0 && l.err == nil {
+		buf := l.take()
+		l.mu.Unlock()
+		n, err := l.conn.TryWrite(buf)
+		l.mu.Lock()
+		if err == nil && n < len(buf) && l.err == nil {
+			l.wg.Go(func() { l.finish(buf, n) })
+			return // and finish goes on
+		}
+		l.wrote(buf, err)
+	}
+	l.flushing = false
+	l.space.Broadcast()
+}
+
+// finish sends what the socket didn't take at once, and what came meanwhile.
+func (l *link) finish(buf []byte, n int) {
+	_, err := l.conn.Write(buf[n:])
+	l.mu.Lock()
+	l.wrote(buf, err)
+	for len(l.pending) > 0 && l.err == nil {
+		buf := l.take()
+		l.mu.Unlock()
+		_, err := l.conn.Write(buf)
+		l.mu.Lock()
+		l.wrote(buf, err)
+	}
+	l.flushing = false
+	l.space.Broadcast()
+	l.mu.Unlock()
+}
+
+// take takes what is to be written. The caller holds mu.
+func (l *link) take() []byte {
+	buf := l.pending
+	l.pending, l.spare = l.spare[:0], nil
+	l.written = l.appended
+	l.meter.Begin(l.written, latency.Now())
+	l.traffic.requestBytes += uint64(len(buf))
+	return buf
+}
+
+// wrote notes that buf was written. The caller holds mu.
+func (l *link) wrote(buf []byte, err error) {
+	if cap(buf) <= maxIdleBuffer {
+		l.spare = buf[:0]
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	l.space.Broadcast()
+}
+
+// fail ends the link. The caller holds mu.
+func (l *link) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+	_ = l.conn.Close() // the goroutine that reads ends, and answers who waits
+	l.space.Broadcast()
+}
+
+// close ends the link, unless it has ended already, and returns why it ended.
+func (l *link) close(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail(err)
+	return l.err
+}
+
+// read hands out replies until the connection ends.
+func (l *link) read() error {
+	buf := make([]byte, readBuffer)
+	from, to := 0, 0
+	for {
+		if from == to {
+			from, to = 0, 0
+			if len(buf) > maxIdleBuffer {
+				buf = make([]byte, readBuffer)
+			}
+		}
+		if to == len(buf) || from+l.scanner.need > len(buf) {
+			if to-from > len(buf)/2 || l.scanner.need > len(buf) {
+				grown := make([]byte, max(2*len(buf), l.scanner.need+maxReplyLine))
+				to = copy(grown, buf[from:to])
+				buf = grown
+			} else {
+				to = copy(buf, buf[from:to])
+			}
+			from = 0
+		}
+		n, err := l.conn.Read(buf[to:])
+		to += n
+		for from < to {
+			end, last, err := l.scanner.next(buf[from:to])
+			if err != nil {
+				return err
+			}
+			if end == 0 {
+				break
+			}
+			l.pieces = append(l.pieces, piece{from, from + end, last})
+			from += end
+		}
+		if n > 0 {
+			if err := l.deliver(buf); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			err = errEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var (
+	errEOF     = errors.New("closed by the server")
+	errUnasked = errors.New("a reply that nobody asked for")
+	errLost    = errors.New("the server took a value for commands")
+)
+
+// deliver hands out pieces, of which the last may be of a reply with more to come.
+func (l *link) deliver(buf []byte) error {
+	n := len(l.pieces)
+	if n == 0 { // but something came, of a long value
+		l.mu.Lock()
+		l.heard, l.stalled = time.Now(), time.Time{}
+		l.mu.Unlock()
+		return nil
+	}
+	open := !l.pieces[n-1].last
+	if open {
+		n--
+	}
+	l.mu.Lock()
+	l.heard, l.stalled = time.Now(), time.Time{}
+	if n > len(l.queue)-l.head || open && n == len(l.queue)-l.head {
+		l.mu.Unlock()
+		return errUnasked
+	}
+	l.batch = append(l.batch[:0], l.queue[l.head:l.head+n]...)
+	l.pop(n)
+	if l.late == 0 {
+		l.node.watch.Answered()
+	}
+	l.received()
+	l.mu.Unlock()
+	l.node.answered()
+
+	var lost error
+	for i, e := range l.batch {
+		p := l.pieces[i]
+		if e.store && isLost(buf[p.from:p.to]) {
+			lost = errLost
+		}
+		l.hand(e.answer, buf[p.from:p.to], true)
+	}
+	clear(l.batch)
+	if open {
+		// Under mu, for expire may give the answer meanwhile.
+		p := l.pieces[n]
+		l.mu.Lock()
+		l.hand(l.queue[l.head].answer, buf[p.from:p.to], false)
+		l.mu.Unlock()
+	}
+	l.pieces = l.pieces[:0]
+	l.flushClients()
+	return lost
+}
+
+// pop takes n entries out of the queue. The caller holds mu.
+func (l *link) pop(n int) {
+	if l.late > 0 {
+		for _, e := range l.queue[l.head : l.head+n] {
+			if e.answer == nil {
+				l.late--
+			}
+		}
+	}
+	clear(l.queue[l.head : l.head+n])
+	l.head += n
+	l.taken += uint64(n) //nolint:gosec // not negative
+	switch {
+	case l.head == len(l.queue):
+		l.queue, l.head = l.queue[:0], 0
+	case l.head > 1024 && l.head > len(l.queue)/2:
+		rest := copy(l.queue, l.queue[l.head:])
+		clear(l.queue[rest:])
+		l.queue, l.head = l.queue[:rest], 0
+	}
+}
+
+func (l *link) hand(a *answer, piece []byte, last bool) {
+	if a != nil {
+		c := a.client // a may be another's when part returns
+		if a.part(piece, last) {
+			l.flush = append(l.flush, c)
+		}
+	}
+}
+
+func (l *link) flushClients() {
+	for i, c := range l.flush {
+		c.flushOut()
+		l.flush[i] = nil
+	}
+	l.flush = l.flush[:0]
+}
+
+// expire answers the commands that were sent before a time, which stay in the
+// queue: their replies are thrown away when they come. Until something comes
+// nothing more is sent, and when nothing comes for longer still the link ends. It
+// reports whether it answered any.
+func (l *link) expire(now time.Time, timeout time.Duration) bool {
+	before := now.Add(-timeout)
+	var late []byte
+	var flush []*client
+	n := 0
+	l.mu.Lock()
+	for i := l.head; i < len(l.queue) && l.queue[i].sent.Before(before); i++ {
+		a := l.queue[i].answer
+		if a == nil {
+			continue
+		}
+		l.queue[i].answer = nil
+		if n++; n == 1 {
+			late = l.node.lateReply()
+		}
+		c := a.client
+		if a.part(late, true) {
+			flush = append(flush, c)
+		}
+	}
+	l.late += n
+	if n > 0 {
+		l.node.watch.Failed(time.Now(), errStalled) // under mu, so that a reply that comes now is told after it
+	}
+	switch {
+	case n > 0 && l.heard.Before(before):
+		if l.stalled.IsZero() {
+			l.stalled = now
+		}
+		l.space.Broadcast()
+	case !l.stalled.IsZero() && l.stalled.Before(before):
+		l.fail(errStalled)
+	}
+	l.mu.Unlock()
+	for _, c := range flush {
+		c.flushOut()
+	}
+	l.node.timeouts.Add(uint64(n)) //nolint:gosec // not negative
+	return n > 0
+}
+
+// abandon answers everybody who waits, after the link has ended. It returns how many.
+func (l *link) abandon() (n uint64) {
+	l.wg.Wait()
+	l.mu.Lock()
+	rest := append([]entry(nil), l.queue[l.head:]...)
+	sent := l.written - l.taken
+	l.pop(len(rest))
+	l.mu.Unlock()
+	lost, unsent := l.node.lostReply(), l.node.unsentReply()
+	for i, e := range rest {
+		raw := unsent
+		if uint64(i) < sent { //nolint:gosec // not negative
+			raw = lost
+		}
+		if e.answer != nil {
+			n++
+		}
+		l.hand(e.answer, raw, true)
+	}
+	l.flushClients()
+	return n
+}
+
+// state returns how many commands and bytes wait.
+func (l *link) state() (inFlight, pending int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) - l.head, len(l.pending)
+}

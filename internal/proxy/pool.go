@@ -1,0 +1,377 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/proxy/outage"
+	"github.com/redoubt-go/redoubt/internal/proxy/ring"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// PoolOptions configure a [Pool].
+type PoolOptions struct {
+	// Name is how clients and logs call the pool.
+	Name string
+	// Servers are its servers, in any order. At least one, unless there is a Cluster.
+	Servers []PoolServer
+	// Cluster, if not nil, has the keys in the place of Servers.
+	Cluster *Cluster
+	// Hash, Distribution and Tag are those of [ring.Options]. A Cluster has its own.
+	Hash         ring.Hash
+	Distribution ring.Distribution
+	Tag          string
+	// Scripts are loaded whenever a connection is made.
+	Scripts []*redoubt.Script
+	// Timeout, when positive, is how long a command waits for its reply before it
+	// gets an error. The reply is dropped when it comes. Until then other commands
+	// for the server fail at once.
+	Timeout time.Duration
+	// Timeouts are those of commands that want another, by their names in lower case; 0 is like
+	// Timeout, and what is negative has none.
+	Timeouts map[string]time.Duration
+	// Eject takes a server out of the ring, so that its keys go to others, when it has
+	// failed FailureLimit times and not answered in between, for RetryTimeout at least.
+	// Its keys are then in two places. Without Eject they fail as long as it is down.
+	Eject bool
+	// FailureLimit counts connections that were lost or could not be made, and periods
+	// of Timeout without a reply. 0 is like 1.
+	FailureLimit int
+	// RetryTimeout is how long a server is out of the ring at least. It comes back
+	// once it answers.
+	RetryTimeout time.Duration
+	// SlowLog, when set, gets the commands for which servers have let others wait.
+	SlowLog *SlowLog
+	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
+	// must not block.
+	Told func(outage.Change)
+}
+
+// A PoolServer is one server of a [Pool].
+type PoolServer struct {
+	ring.Server
+	// Backend opens the connections to it.
+	Backend Backend
+	// Replicas open the connections to its replicas, to which [Node.Reader] leads.
+	Replicas []Backend
+}
+
+// A Pool is a number of servers, of which each keeps the keys that a ring gives
+// it. All clients of a pool share one connection to each server for each version
+// of RESP. Its methods may be called by many goroutines at once.
+type Pool struct {
+	opts  PoolOptions
+	ring  atomic.Pointer[ring.Ring]
+	nodes []*Node // but for a cluster
+
+	slots   atomic.Pointer[Slots] // nil: there is no cluster
+	cluster *cluster
+
+	unwatch  context.CancelFunc // nil: there are no replicas
+	watching sync.WaitGroup
+
+	changes atomic.Uint64 // of the ring
+
+	mu     sync.Mutex // guards the state of ejection of all nodes, and closed
+	closed bool
+}
+
+// NewPool returns a Pool that begins to connect to a server when it is first
+// needed. Close it after use.
+func NewPool(opts PoolOptions) (*Pool, error) {
+	p := &Pool{opts: opts}
+	if opts.Cluster != nil {
+		var err error
+		if p.cluster, err = newCluster(p, *opts.Cluster); err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+	var errs []error
+	for _, s := range opts.Servers {
+		if s.Backend == nil {
+			errs = append(errs, fmt.Errorf("proxy: server %q of pool %q has no Backend", s.Name, opts.Name))
+		}
+		n := &Node{pool: p, server: s.Server, backend: s.Backend}
+		n.addReplicas(s.Replicas)
+		p.nodes = append(p.nodes, n)
+	}
+	r, err := p.makeRing(nil)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	p.ring.Store(r)
+	if slices.ContainsFunc(p.nodes, func(n *Node) bool { return len(n.replicas) > 0 }) {
+		ctx, cancel := context.WithCancel(context.Background())
+		p.unwatch = cancel
+		p.watching.Go(func() { p.watchReplicas(ctx) })
+	}
+	return p, nil
+}
+
+func (p *Pool) makeRing(live []bool) (*ring.Ring, error) {
+	servers := make([]ring.Server, len(p.opts.Servers))
+	for i, s := range p.opts.Servers {
+		servers[i] = s.Server
+	}
+	r, err := ring.New(ring.Options{
+		Servers: servers, Live: live, Hash: p.opts.Hash, Distribution: p.opts.Distribution, Tag: p.opts.Tag,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("proxy: pool %q: %w", p.opts.Name, err)
+	}
+	return r, nil
+}
+
+// Name returns the pool's name.
+func (p *Pool) Name() string { return p.opts.Name }
+
+// Options returns what the pool was made of.
+func (p *Pool) Options() PoolOptions { return p.opts }
+
+// Nodes returns the servers in the order of the options; of a cluster the masters that have
+// slots now.
+func (p *Pool) Nodes() []*Node {
+	if s := p.slots.Load(); s != nil {
+		return s.nodes
+	}
+	return p.nodes
+}
+
+// Pick returns the server that has key now.
+func (p *Pool) Pick(key []byte) *Node {
+	if s := p.slots.Load(); s != nil {
+		return s.Pick(key)
+	}
+	return p.nodes[p.ring.Load().Pick(key)]
+}
+
+// Scatters reports whether a key has no server of its own: each command for it goes to
+// any of several.
+func (p *Pool) Scatters() bool { return p.opts.Distribution == ring.Random && len(p.nodes) > 1 }
+
+// Digest is the same for pools that choose alike now; "cluster" where the nodes choose.
+func (p *Pool) Digest() string {
+	if p.cluster != nil {
+		return "cluster"
+	}
+	return p.ring.Load().Digest()
+}
+
+// Changes is how many times a server has left the ring or come back, or slots of a cluster
+// have moved. Who finds it the same
+// has missed none.
+func (p *Pool) Changes() uint64 { return p.changes.Load() }
+
+// Any returns a connection to a server that answers, if there is one, for what
+// any of them can answer.
+func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
+	var first *Upstream
+	nodes := p.Nodes()
+	for _, n := range nodes {
+		u, err := n.Upstream(protocol)
+		switch {
+		case err != nil:
+			return nil, err
+		case u.up():
+			return u, nil
+		case first == nil:
+			first = u
+		}
+	}
+	for _, n := range nodes { // none has been tried, or none answers
+		if u, err := n.Upstream(protocol); err == nil {
+			if _, err := u.get(); err == nil {
+				return u, nil
+			}
+		}
+	}
+	return first, nil
+}
+
+// Retire waits until nothing is in flight, or until ctx ends, and closes the pool. It
+// is for a pool that gets no more commands, except those that were on their way to it.
+func (p *Pool) Retire(ctx context.Context) error {
+	t := time.NewTicker(retireInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return p.Close()
+		}
+		if p.idle() {
+			return p.Close()
+		}
+	}
+}
+
+// retireInterval is longer than a command takes from its choice of a server to the
+// queue there.
+const retireInterval = time.Second
+
+// all returns the nodes that there may be connections to.
+func (p *Pool) all() []*Node {
+	if p.cluster != nil {
+		return p.cluster.all()
+	}
+	return p.nodes
+}
+
+func (p *Pool) idle() bool {
+	for _, n := range p.all() {
+		if out, _ := n.Lent(); out > 0 || !n.idleNow() || slices.ContainsFunc(n.replicas, func(r *Node) bool { return !r.idleNow() }) {
+			return false
+		}
+	}
+	return true
+}
+
+// idleNow reports whether nobody waits for a reply on the shared connections.
+func (n *Node) idleNow() bool {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			if l := u.conn.Load(); l != nil && !l.idle() || u.sides.busy() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Close ends all connections. It may be called more than once.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, n := range p.nodes {
+		if n.timer != nil {
+			n.timer.Stop()
+		}
+	}
+	p.mu.Unlock()
+	if p.unwatch != nil {
+		p.unwatch()
+		p.watching.Wait()
+	}
+	if p.cluster != nil {
+		p.cluster.close()
+	}
+	for _, n := range p.all() {
+		n.close()
+	}
+	return nil
+}
+
+// A Node is a server of a [Pool], and the connections to it.
+type Node struct {
+	pool    *Pool
+	server  ring.Server
+	backend Backend
+
+	watching sync.Once
+	watch    *outage.Watch // of what is told; nil: nothing is
+	replicas []*Node
+	replica  bool // it is one of these
+	gate     gate
+	role     role // of a replica
+
+	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
+	mu        sync.Mutex                  // guards making them, and what follows
+	closed    bool
+	idle      []*Exclusive // in the order in which they were given back
+	lent      map[*Exclusive]struct{}
+	trimmer   *time.Timer
+
+	// Guarded by Pool.mu.
+	failures int // since it last answered
+	ejected  bool
+	until    time.Time // when it may come back
+	timer    *time.Timer
+
+	ejectedAt time.Time // last
+
+	order uint64    // in which the nodes of a cluster were first heard of
+	used  time.Time // last, of such; guarded by cluster.mu
+
+	ejections, borrowed atomic.Uint64
+}
+
+// Name returns the server's name in the ring.
+func (n *Node) Name() string { return n.server.Name }
+
+// Backend opens connections to the server.
+func (n *Node) Backend() Backend { return n.backend }
+
+// Upstream returns the connection that all clients of a protocol share.
+func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
+	at := &n.upstreams[p-resp.RESP2]
+	if u := at.Load(); u != nil {
+		return u, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if u := at.Load(); u != nil {
+		return u, nil
+	}
+	if n.closed {
+		return nil, errClosed
+	}
+	u, err := newUpstream(n.config(p))
+	if err != nil {
+		return nil, err
+	}
+	at.Store(u)
+	return u, nil
+}
+
+func (n *Node) config(p resp.Protocol) config {
+	o := config{Options: Options{Backend: n.backend, Protocol: p, AskLimits: true}, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
+	n.watching.Do(func() {
+		if told := n.pool.opts.Told; told != nil {
+			n.watch = outage.NewWatch(n.backend.Name(), told)
+		}
+	})
+	o.Watch, o.node = n.watch, n
+	if n.pool.cluster != nil {
+		o.clustered = n
+	}
+	if !n.replica {
+		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
+	}
+	return o
+}
+
+// Stats returns the counters of the shared connections that have been used, by
+// version of RESP.
+func (n *Node) Stats() map[resp.Protocol]Stats {
+	all := make(map[resp.Protocol]Stats)
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			s := u.Stats()
+			s.Up = s.Up && !n.role.stale.Load()
+			all[resp.RESP2+resp.Protocol(i)] = s //nolint:gosec // 0 or 1
+		}
+	}
+	return all
+}
+
+func (n *Node) close() {
+	for _, r := range n.replicas {
+		r.close()
+	}
+	n.mu.Lock()
+	n.closed = true
+	n.closeExclusive()
+	n.mu.Unlock()
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			_ = u.Close()
+		}
+	}
+}

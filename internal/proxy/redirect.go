@@ -1,0 +1,471 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// In a cluster a node refuses a command for a slot that is elsewhere, and says where: MOVED
+// is for good, ASK for this command alone, which is to go behind ASKING. The command is then
+// sent there by the goroutine that has read the refusal, and its caller knows nothing of it.
+//
+// The order of a client's commands on one key is kept: the refusals come in the order of
+// the commands, and what was refused is sent on in that order. A client takes a new table of
+// the slots only once all of its commands so far have their replies.
+
+// All of it is decided by [Node.redirectionBy]: a [conn] asks it for what goes over shared
+// connections, an [Attempt] for what has a connection of its own.
+
+const (
+	// MaxRedirects is how many times a command is sent on.
+	MaxRedirects = 16
+	// RedirectPause is how long it then waits, but for the first few times: the nodes have
+	// not agreed yet.
+	RedirectPause = 20 * time.Millisecond
+
+	redirectsAtOnce = 4
+)
+
+// unlimited is for what has been read from a client, within its limits.
+var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
+
+// moves is what an request has in a cluster, to be sent on.
+type moves struct {
+	commands []byte // whose replies are still to come, and before them those of done
+	done     int
+	hops     int
+	whole    bool   // they are a transaction, from MULTI to EXEC: all move or none
+	n        int    // how many a transaction has
+	cause    []byte // why one of it was refused
+}
+
+var (
+	movedCode       = []byte("-MOVED ")
+	askCode         = []byte("-ASK ")
+	execAbortCode   = []byte("-EXECABORT ")
+	clusterDownCode = []byte("-CLUSTERDOWN ")
+
+	askingRaw = resp.AppendCommand(nil, "ASKING")
+)
+
+// A redirection is an request that is to be sent to another node.
+type redirection struct {
+	request
+
+	commands []byte
+	ask      bool
+	due      time.Time // zero: at once
+}
+
+// A direction is what a node has said about a command that another node is to have.
+type direction struct {
+	cluster   *cluster
+	addr      string
+	ask       bool          // behind ASKING
+	pause     time.Duration // before it is sent there
+	disagreed bool          // it has been sent on too often
+}
+
+// node returns where to send the command; nil once the pool is closed.
+func (d *direction) node() *Node { return d.cluster.at(d.addr) }
+
+// redirectionBy decides whether a reply of node n redirects a command, which has been sent on so
+// many times, and where to. The nodes are asked for their slots if these have changed.
+func (n *Node) redirectionBy(raw []byte, hops int) (d direction, redirects bool) {
+	c := n.pool.cluster
+	if c == nil || raw[0] != '-' {
+		return d, false
+	}
+	addr, ask, ok := sentTo(raw, n.server.Name)
+	if !ok {
+		if bytes.HasPrefix(raw, clusterDownCode) {
+			c.check()
+		}
+		return d, false
+	}
+	if !ask {
+		c.check()
+	}
+	d = direction{cluster: c, addr: addr, ask: ask, disagreed: hops == MaxRedirects}
+	if hops >= redirectsAtOnce {
+		d.pause = RedirectPause
+	}
+	return d, true
+}
+
+// sentTo returns where a reply says that the slot of a command is, as MOVED 42 host:port.
+// from is the address of the node that said so, for what has no host.
+func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
+	ask = bytes.HasPrefix(raw, askCode)
+	if !ask && !bytes.HasPrefix(raw, movedCode) {
+		return "", false, false
+	}
+	words := strings.Fields(string(raw))
+	if len(words) < 3 {
+		return "", false, false
+	}
+	host, port, found := cutLastColon(words[2])
+	if host == "" || host == "?" {
+		host, _, _ = net.SplitHostPort(from)
+	}
+	return net.JoinHostPort(host, port), ask, found
+}
+
+// cutLastColon takes what is written without brackets around an IPv6 address, too.
+func cutLastColon(s string) (host, port string, found bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	return strings.Trim(s[:i], "[]"), s[i+1:], true
+}
+
+// Redirects reports whether a reply of node n says that another node has the slot.
+func (n *Node) Redirects(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	_, redirects := n.redirectionBy(raw, 0)
+	return redirects
+}
+
+// An Attempt is a command on a connection of its own: at a node, and at the next when that
+// redirects it. It is for one goroutine.
+type Attempt struct {
+	node *Node
+	ask  bool
+	hops int
+}
+
+// Attempt begins at node n.
+func (n *Node) Attempt() *Attempt { return &Attempt{node: n} }
+
+// Node is where the command is to run now, and Asking whether that has not got the slot yet.
+func (a *Attempt) Node() *Node  { return a.node }
+func (a *Attempt) Asking() bool { return a.ask }
+
+// Borrow is [Node.Borrow] for the command.
+func (a *Attempt) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
+	x, err := a.node.Borrow(ctx, p)
+	if err == nil && a.ask {
+		x.Asking()
+	}
+	return x, err
+}
+
+// Follow reports whether the reply redirects the command, which is then to be tried again, after
+// the pause that it makes here. f is the fault of a command that has been redirected too often.
+func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Fault) {
+	if len(reply) == 0 {
+		return false, nil
+	}
+	d, redirects := a.node.redirectionBy(reply, a.hops)
+	switch {
+	case !redirects:
+		return false, nil
+	case d.disagreed:
+		return false, Disagreed()
+	}
+	to := d.node()
+	if to == nil {
+		return false, nil // the pool is closed
+	}
+	if d.pause > 0 {
+		t := time.NewTimer(d.pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	a.node, a.ask, a.hops = to, d.ask, a.hops+1
+	return true, nil
+}
+
+// keep notes what e is for, to send it on. commands are copied.
+func (e *request) keep(commands []byte) {
+	if e.moves == nil {
+		e.moves = new(moves)
+	}
+	e.moves.n = e.n
+	if e.retry == nil {
+		e.moves.commands = bytes.Clone(commands)
+	}
+}
+
+// cut returns the command that is answered now, or all of a transaction.
+func (m *moves) cut() ([]byte, error) {
+	if m.whole {
+		return m.commands, nil
+	}
+	for {
+		scanner := resp.CommandScanner{Limits: unlimited}
+		n, err := scanner.Next(m.commands)
+		if err != nil || n == 0 {
+			return nil, errors.Join(errCut, err)
+		}
+		command := m.commands[:n:n]
+		m.commands = m.commands[n:]
+		if m.done == 0 {
+			return command, nil
+		}
+		m.done--
+	}
+}
+
+var errCut = errors.New("proxy: a command is not whole")
+
+// redirect looks at the reply to the head of the queue. It reports true when its command has
+// been sent on; else reply is what its caller is to have.
+func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
+	m := e.moves
+	if raw[0] != '-' {
+		m.done++
+		return raw, false
+	}
+	said := raw
+	if m.whole {
+		if e.n > 1 {
+			if _, _, ok := sentTo(raw, l.node.server.Name); ok && m.cause == nil {
+				m.cause = bytes.Clone(raw)
+			}
+			return raw, false
+		}
+		if m.cause != nil && bytes.HasPrefix(raw, execAbortCode) {
+			said = m.cause
+		}
+	}
+	d, redirects := l.node.redirectionBy(said, m.hops)
+	if !redirects || d.disagreed {
+		m.done++
+		if d.disagreed {
+			raw = Disagreed().Reply()
+		}
+		return raw, false
+	}
+	r := redirection{ask: d.ask, request: request{
+		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
+	}}
+	if e.retry == nil {
+		var err error
+		if r.commands, err = m.cut(); err != nil {
+			return errorReply("ERR redoubt: " + err.Error()), false
+		}
+		if !m.whole && d.cluster.forged(r.commands, raw, d.addr, l.node) {
+			return errorReply("ERR redoubt: the script answered with an error that looks like a redirection"), false
+		}
+	}
+	if m.whole {
+		r.n = m.n
+		r.tag -= uint64(m.n - 1) //nolint:gosec // positive
+	}
+	if d.pause > 0 {
+		r.due = time.Now().Add(d.pause)
+	}
+	l.advance(e)
+	to := d.node()
+	var u *Upstream
+	err := errClosed
+	if to != nil {
+		u, err = to.Upstream(l.protocol)
+	}
+	if err != nil {
+		if l.lender != nil {
+			l.giveBack(raw)
+		}
+		l.fault(r.handler, r.last(), Unreachable(d.addr, err))
+		return nil, true
+	}
+	if l.lender != nil {
+		l.moved = append(l.moved, moved{u, r})
+		l.giveBack(raw)
+		return nil, true
+	}
+	u.redirected.add(u, r)
+	if !slices.Contains(l.targets, u) {
+		l.targets = append(l.targets, u)
+	}
+	return nil, true
+}
+
+// forged reports whether a redirection is a script's own words: it would be run again, and by
+// whom it names.
+func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
+	scanner := resp.CommandScanner{Limits: unlimited}
+	if n, err := scanner.Next(command); n == 0 || err != nil {
+		return true
+	}
+	args := scanner.Args()
+	if r := rediscmd.Find(args[0]); r == nil || !r.RunsScript() { // nothing of it is a client's script
+		return false
+	}
+	slot, err := strconv.Atoi(strings.Fields(string(raw))[1])
+	return err != nil || len(args) < 4 || slot != int(keyslot.Of(args[3])) || addr == from.server.Name || !c.knows(addr)
+}
+
+// last is the tag of the last reply, which is that of a whole transaction.
+func (e *request) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec // positive
+
+// redirections are those to one node that could not be sent at once, in order.
+type redirections struct {
+	mu    sync.Mutex
+	queue []redirection // those that wait; the first may be on its way
+	busy  bool          // somebody sends them
+}
+
+// add sends r, which goes behind what waits. It doesn't wait itself.
+func (q *redirections) add(u *Upstream, r redirection) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.busy {
+		err := ErrBusy
+		if r.due.IsZero() {
+			err = u.sendRedirection(&r, false)
+		}
+		if !errors.Is(err, ErrBusy) {
+			r.refuse(u, err)
+			return
+		}
+		q.busy = true
+		go q.run(u)
+	}
+	q.queue = append(q.queue, r)
+}
+
+// run sends what waits until nothing does.
+func (q *redirections) run(u *Upstream) {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.busy, q.queue = false, nil
+			q.mu.Unlock()
+			return
+		}
+		r := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		if !r.due.IsZero() {
+			time.Sleep(time.Until(r.due))
+		}
+		r.refuse(u, u.sendRedirection(&r, true))
+		u.Flush()
+	}
+}
+
+// refuse answers r if it could not be sent.
+func (r *redirection) refuse(u *Upstream, err error) {
+	if err != nil && fail(r.handler, r.last(), Unreachable(u.Name(), err)) {
+		r.handler.Flush()
+	}
+}
+
+// sendRedirection sends r with the next Flush.
+func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:revive // the parameter is the whole difference
+	get := u.tryGet
+	if wait {
+		get = u.get
+	}
+	l, err := get()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(r.commands) + len(askingRaw)
+	if wait {
+		l.awaitRoom(n)
+	}
+	if l.full(n) {
+		return ErrBusy
+	}
+	return l.appendRedirection(r)
+}
+
+// moved is a redirection of what went apart, and goes apart again.
+type moved struct {
+	to *Upstream
+	r  redirection
+}
+
+// moveOn sends what has been refused on, once everything that came with it is answered: the
+// commands for one node on one connection, so that they keep their order. The client sends
+// nothing else until all are answered, so they overtake nothing. It doesn't wait itself.
+func (l *conn) moveOn() {
+	for len(l.moved) > 0 {
+		to := l.moved[0].to
+		var rs []redirection
+		l.moved = slices.DeleteFunc(l.moved, func(m moved) bool {
+			if m.to == to {
+				rs = append(rs, m.r)
+			}
+			return m.to == to
+		})
+		if to.sides.begin() {
+			go to.redirectApart(rs)
+			continue
+		}
+		for i := range rs {
+			rs[i].refuse(to, errClosed)
+		}
+	}
+}
+
+func (u *Upstream) redirectApart(rs []redirection) {
+	defer u.sides.running.Done()
+	if due := slices.MaxFunc(rs, func(a, b redirection) int { return a.due.Compare(b.due) }).due; !due.IsZero() {
+		time.Sleep(time.Until(due))
+	}
+	sent := 0
+	err := u.WithTimeout(rs[0].timeout).Rationed().sendApart(u.life, func(l *conn, began time.Time) (err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for sent = 0; sent < len(rs) && err == nil; sent++ {
+			rs[sent].sent = began
+			err = l.appendRedirection(&rs[sent])
+		}
+		if err != nil {
+			sent--
+		}
+		return err
+	})
+	for i := sent; i < len(rs); i++ {
+		rs[i].refuse(u, err)
+	}
+}
+
+// appendRedirection appends r to what is to be sent. The caller holds mu.
+func (l *conn) appendRedirection(r *redirection) error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.late > 0:
+		return errSilent
+	}
+	if r.ask {
+		l.pending = append(l.pending, askingRaw...)
+		l.push(request{n: 1})
+	}
+	switch {
+	case r.retry == nil:
+		l.pending = append(l.pending, r.commands...)
+	case r.ask: // by its source: what comes again for lack of the script would need ASKING again
+		l.pending = AppendEval(l.pending, r.retry)
+	default:
+		l.pending = AppendEvalSHA(l.pending, r.retry)
+	}
+	r.moves.commands, r.moves.n = r.commands, r.n
+	l.push(r.request)
+	return nil
+}

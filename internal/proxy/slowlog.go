@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A SlowLog keeps the commands for which servers of a [Pool] have let clients wait: when
+// nothing has come on a shared connection for a threshold or longer since a command was sent, that
+// whose reply comes next. Replies that come together with its were waited for as long, and any
+// of their commands may be the cause: the server's own slow log tells, if it is one that runs for long.
+// What is here also has the time on the network, and that in which the server did something
+// else. It costs nothing for commands that are not slow, but the memory of what is in flight.
+// Its methods may be called by many goroutines at once.
+type SlowLog struct {
+	threshold time.Duration
+	most      int
+
+	mu    sync.Mutex
+	all   []SlowCommand // the latest last
+	total uint64
+}
+
+// A SlowCommand is an request of a [SlowLog].
+type SlowCommand struct {
+	ID     uint64 // counts from 0
+	Time   time.Time
+	Took   time.Duration
+	Server string
+	Client string   // its address; empty for commands of Redoubt itself
+	Args   []string // shortened as Redis does: 32 at most, of 128 bytes each
+	Behind uint64   // how many other replies came together with its
+}
+
+// NewSlowLog returns a SlowLog of at most so many commands, the latest, that took threshold
+// or longer.
+func NewSlowLog(threshold time.Duration, most int) *SlowLog {
+	return &SlowLog{threshold: threshold, most: max(0, most)}
+}
+
+// Latest returns at most n commands, the latest first.
+func (s *SlowLog) Latest(n int) []SlowCommand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	latest := slices.Clone(s.all[max(0, len(s.all)-n):])
+	slices.Reverse(latest)
+	return latest
+}
+
+// Total returns how many commands there have been.
+func (s *SlowLog) Total() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+func (s *SlowLog) add(c *SlowCommand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.ID = s.total
+	s.total++
+	s.all = append(s.all, *c)
+	if over := len(s.all) - s.most; over > 0 {
+		s.all = slices.Delete(s.all, 0, over)
+	}
+}
+
+// heard follows a read that brought something. It returns the command that was slow, or nil.
+func (l *conn) heard() (c *SlowCommand) {
+	if l.slow != nil && time.Duration(l.readAt-l.heardAt) >= l.slow.threshold {
+		c = l.slowest()
+	}
+	l.heardAt = l.readAt
+	return c
+}
+
+// slowest returns the command whose reply comes next if it was sent long ago, or nil.
+func (l *conn) slowest() *SlowCommand {
+	e := l.head()
+	if e == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.batches) == 0 {
+		return nil
+	}
+	f := &l.batches[0]
+	took := time.Duration(l.readAt - max(l.heardAt, f.left))
+	if took < l.slow.threshold {
+		return nil
+	}
+	c := &SlowCommand{Time: time.Now(), Took: took, Server: l.name, Args: argsOf(f.buf, l.replies-f.first)}
+	if who, ok := e.handler.(interface{ Client() string }); ok {
+		c.Client = who.Client()
+	}
+	return c
+}
+
+// argsOf returns the arguments of the command that has n others before it in buf.
+func argsOf(buf []byte, n uint64) []string {
+	var scanner resp.CommandScanner
+	for ; ; n-- {
+		end, err := scanner.Next(buf)
+		if end == 0 || err != nil {
+			return nil
+		}
+		if n == 0 {
+			return shorten(scanner.Args())
+		}
+		buf = buf[end:]
+	}
+}
+
+// As in Redis.
+const (
+	slowArgs     = 32
+	slowArgBytes = 128
+)
+
+func shorten(args [][]byte) []string {
+	short := make([]string, 0, min(len(args), slowArgs))
+	for i, a := range args {
+		switch {
+		case i == slowArgs-1 && len(args) > slowArgs:
+			return append(short, fmt.Sprintf("... (%d more arguments)", len(args)-i))
+		case len(a) > slowArgBytes:
+			short = append(short, fmt.Sprintf("%s... (%d more bytes)", a[:slowArgBytes], len(a)-slowArgBytes))
+		default:
+			short = append(short, string(a))
+		}
+	}
+	return short
+}
+
+// reuse keeps a buffer for what is sent next. The caller holds mu.
+func (l *conn) reuse(buf []byte) {
+	if cap(buf) <= l.keeps() && len(l.spares) < maxBatches {
+		l.spares = append(l.spares, buf[:0])
+	}
+}
+
+// empty returns a buffer for what is sent next. The caller holds mu.
+func (l *conn) empty() (buf []byte) {
+	if n := len(l.spares); n > 0 {
+		buf, l.spares = l.spares[n-1], l.spares[:n-1]
+	}
+	return buf
+}
+
+// latest returns the batch that was sent last if it was kept for the slow log, is not over,
+// and is that of buf. The caller holds mu.
+func (l *conn) latest(buf []byte) *batch {
+	if n := len(l.batches); n > 0 && len(buf) > 0 {
+		if f := &l.batches[n-1]; len(f.buf) > 0 && &f.buf[0] == &buf[0] {
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// What ends the waiting for keys, beside the end of the client or the server.
+var (
+	errMoved   = errors.New("the servers of the pool have changed")
+	errUnheard = errors.New("a connection that the client listened on was lost")
+)
+
+// borrow takes a connection of a server of the pool for this client alone, and kill
+// closes it. It reports false when the command has been answered with an error instead.
+func (c *pooled) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
+	c.out.Flush() // connecting may take long
+	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+	defer cancel()
+	x, err := n.Borrow(ctx, c.protocol)
+	if err != nil {
+		c.scratch = append(c.scratch[:0], c.notBorrowed(n, err)...)
+		c.reply(c.scratch)
+		return nil, false
+	}
+	x.CountBy(&c.out)
+	c.srv.stats.dedicated.Add(1)
+	return x, true
+}
+
+// notBorrowed is the reply to a command for which there was no connection.
+func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
+	c.srv.stats.backendErrors.Add(1)
+	if fault, ok := errors.AsType[*proxy.Fault](err); ok {
+		return fault.Reply()
+	}
+	if refused, ok := errors.AsType[resp.Error](err); ok {
+		return resp.AppendError(nil, string(refused)) // as the server put it
+	}
+	if refused, ok := errors.AsType[redoubt.ServerError](err); ok {
+		return resp.AppendError(nil, string(refused))
+	}
+	return proxy.Unreachable(n.Backend().Name(), err).Reply()
+}
+
+// unasked is the reply to a command that [session.ask] could not ask, or got no answer to,
+// and then it may have run: there are replies that say so.
+func unasked(n *proxy.Node, replies []byte, err error) []byte {
+	if len(replies) > 0 {
+		return proxy.Lost(n.Backend().Name()).Reply()
+	}
+	return proxy.Unreachable(n.Backend().Name(), err).Reply()
+}
+
+// ask runs commands on a connection that was borrowed, and waits for their replies, as
+// long as the pool's time-out allows, and the client is there. The client has left the
+// poller.
+func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
+	ctx, stop := c.attended(c.srv.opts.WriteTimeout)
+	defer stop()
+	if d := cmp.Or(c.timeout, c.pool.Options().Timeout); d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	return x.Ask(ctx, n, commands)
+}
+
+// block runs a command that may wait for its keys, on a connection of its own, while
+// the client is looked after. The connection is closed when the client goes away, and
+// with it ends the waiting on the server.
+func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
+	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
+	place := &keyWait{node: n, pool: c.pool}
+	for _, k := range keys {
+		place.keys = append(place.keys, bytes.Clone(k))
+	}
+	c.as(Passed)
+	protocol := c.protocol
+	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
+		reply := c.blocked(ctx, place, protocol, raw)
+		if bytes.HasPrefix(reply, unblockedCode) || isNull(reply) {
+			_ = command.Unblocked(ctx) // it is the answer
+		}
+		c.quit = c.quit || len(reply) == 0
+		return command.Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return append(dst, reply...) }}
+	}})
+}
+
+func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Protocol, raw []byte) []byte {
+	// When the client is gone the connection is closed; otherwise what it waits for is ended
+	// on the server, so that nothing is taken from there and then lost.
+	ended, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errGone) {
+			kill()
+		}
+	})()
+	c.asking.Store(&kill)
+	defer c.asking.Store(nil)
+	if c.killed.Load() {
+		kill()
+	}
+	place.moved = func() { end(errMoved) }
+	defer context.AfterFunc(command.Waiting(ctx), func() {
+		if how := context.Cause(command.Waiting(ctx)); errors.Is(how, command.ErrTimedOut) {
+			end(proxy.ErrTimeout)
+		} else {
+			end(how)
+		}
+	})()
+	c.waitsFor.Store(place)
+	defer c.waitsFor.Store(nil)
+	t := place.node.Attempt()
+	for {
+		x, err := t.Borrow(ended, protocol)
+		if err != nil {
+			if ended.Err() != nil {
+				return unblocked(context.Cause(ended), protocol)
+			}
+			return c.notBorrowed(t.Node(), err)
+		}
+		c.srv.stats.dedicated.Add(1)
+		at := t.Node()
+		reply, err := x.Block(life, ended, raw)
+		x.Return()
+		c.srv.stats.dedicated.Add(-1)
+		if err == nil {
+			again, disagreed := t.Follow(ended, reply)
+			switch {
+			case (again || disagreed != nil) && ended.Err() != nil: // it has run nowhere
+				return unblocked(context.Cause(ended), protocol)
+			case again:
+				continue
+			case disagreed != nil:
+				return disagreed.Reply()
+			}
+		}
+		return c.afterBlock(ended, at, protocol, reply, err)
+	}
+}
+
+// afterBlock is the reply to a command that has waited on a server.
+func (c *pooled) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
+	switch {
+	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome)):
+		return unblocked(context.Cause(ended), protocol)
+	case err == nil, len(reply) > 0:
+		return reply
+	}
+	return c.notBorrowed(n, err)
+}
+
+var unblockedCode = []byte("-UNBLOCKED ")
+
+// isNull reports whether a reply is a null of either protocol, as that of a command whose time has run
+// out.
+func isNull(raw []byte) bool {
+	return bytes.HasPrefix(raw, []byte("*-1")) || bytes.HasPrefix(raw, []byte("$-1")) || bytes.HasPrefix(raw, []byte("_"))
+}
+
+// unblocked is the reply to a command that waits no more, and has done nothing. At the end of the
+// server there is none, and the client is closed, as by Redis.
+func unblocked(cause error, p resp.Protocol) []byte {
+	switch {
+	case errors.Is(cause, command.ErrUnblocked):
+		return resp.AppendError(nil, command.UnblockedReply)
+	case errors.Is(cause, proxy.ErrTimeout):
+		return resp.AppendNullArray(nil, p)
+	}
+	for _, own := range []error{errMoved, errUnheard} {
+		if errors.Is(cause, own) {
+			return resp.AppendError(nil, "UNBLOCKED redoubt: "+own.Error()+": ask again")
+		}
+	}
+	return nil
+}
+
+// A keyWait is the keys that a client waits for, and their server.
+type keyWait struct {
+	keys  [][]byte
+	node  *proxy.Node
+	pool  *proxy.Pool
+	moved func()
+	seen  servers // when it was checked last; of the tick
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Session runs a client's commands inside of this process: see
+// [Options.Sessions]. It is for one goroutine at a time.
+type Session interface {
+	// Run runs a command and appends its reply to dst. When the command has to
+	// wait it waits, until ctx ends. The arguments are only read, and not kept.
+	Run(ctx context.Context, dst []byte, args [][]byte) []byte
+	// Quick reports whether a command takes microseconds, unless it has to wait
+	// or replies with a large value.
+	Quick(args [][]byte) bool
+	// TryRun is Run for those who can't wait. When the command would have to,
+	// nothing is run or appended, and ran is false.
+	TryRun(dst []byte, args [][]byte) (out []byte, ran bool)
+	// Sync waits until what the replies so far depend on is as safe as the
+	// back end promises. After an error none of those since the last Sync may
+	// leave; its text is the error reply that takes their place.
+	Sync() error
+	// Synced reports whether Sync would return at once.
+	Synced() bool
+	// SetProtocol changes the version in which replies are written.
+	SetProtocol(p resp.Protocol)
+	// SetAccount sets what counts the memory of a reply that is being made. Each call of part
+	// opens a part of it, for one buffer. hold sets the bytes of that part, and reports false
+	// when there is no room for them: then the reply is an error.
+	SetAccount(part func() (hold func(bytes int) bool))
+	// HandedOver tells that the replies so far are counted elsewhere from now on.
+	HandedOver()
+	// Close forgets the session.
+	Close()
+}
+
+// inprocess is the route to an engine in this process: commands run in the goroutine that reads
+// them, a poller's or one of the client's own. Their replies come at once, so they are in order
+// without the ring of slots.
+type inprocess struct {
+	direct
+
+	engine      Session
+	replies     []byte // to the commands of the span
+	tag         uint64 // of the first of them
+	n           int
+	line        []byte // a command made here
+	lineScanner resp.CommandScanner
+}
+
+// handOver is how many bytes of replies gather before they are written while
+// more commands run.
+const handOver = 64 << 10
+
+func (r *inprocess) dispatch(args [][]byte, raw []byte) {
+	h := r.srv.lookup(args[0])
+	if h != nil || !r.plain() {
+		r.special(h, args, raw)
+		return
+	}
+	r.commands[Passed]++
+	if r.n == 0 {
+		r.tag = r.next
+	}
+	r.n++
+	r.next++
+	r.replies = r.execute(r.replies, args)
+	if len(r.replies) >= handOver {
+		r.sendSpan()
+		r.out.Flush()
+	}
+}
+
+func (r *inprocess) forward(raw []byte, change translate) {
+	r.out.Reply(r.prepare(slot{change: change}), r.runLine(raw))
+}
+
+func (r *inprocess) script(_ *handler, _ [][]byte, p command.Plan) {
+	r.as(Rewritten)
+	r.out.Reply(r.prepareScript(p), r.runScript(p.Cmd))
+}
+
+func (r *inprocess) carries(*handler, []byte) bool { return false }
+
+func (r *inprocess) client(sub string, args [][]byte, raw []byte) bool {
+	if sub == "pause" || sub == "unpause" {
+		r.carrier.forward(raw, nil)
+		return true
+	}
+	return r.direct.client(sub, args, raw)
+}
+
+func (r *inprocess) setProtocol(p resp.Protocol) error {
+	r.engine.SetProtocol(p)
+	return nil
+}
+
+// sendSpan hands the replies to the commands of the span over.
+func (r *inprocess) sendSpan() {
+	if r.n == 0 {
+		return
+	}
+	n := r.n
+	r.n = 0
+	if err := r.sync(); err != nil {
+		r.replies = resp.AppendError(r.replies[:0], err.Error())
+		r.quit = r.quit || n > 1 // an error takes the place of many: there is no telling them apart
+	}
+	if cap(r.replies) > maxIdleOutput {
+		r.engine.HandedOver()
+	}
+	r.replies = r.out.replies(r.tag, n, r.replies)
+}
+
+func (r *inprocess) flush() { r.sendSpan() }
+
+func (r *inprocess) endTurn() int { return r.n }
+
+func (r *inprocess) gather(to []*proxy.Upstream) ([]*proxy.Upstream, bool) {
+	return to, r.n == 0 || r.engine.Synced()
+}
+
+func (r *inprocess) close() {
+	r.direct.close()
+	r.engine.Close()
+}
+
+// execute runs a command and appends its reply to dst.
+func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
+	if r.turn == 0 {
+		return r.engine.Run(r.ctx, dst, args)
+	}
+	s, p, before := r.engine, r.poller, len(dst)
+	if p.slow.has(args) {
+		r.stepAside()
+		began := time.Now()
+		dst = s.Run(r.ctx, dst, args)
+		if time.Since(began) < aside/2 && len(dst)-before < large/2 {
+			p.slow.forget(args)
+		}
+		return dst
+	}
+	quick := s.Quick(args)
+	var began time.Time
+	if !quick {
+		began = time.Now()
+		p.guard()
+	}
+	dst, ran := s.TryRun(dst, args)
+	if !ran {
+		r.stepAside()
+		return s.Run(r.ctx, dst, args)
+	}
+	if !quick && time.Since(began) >= aside || len(dst)-before >= large {
+		p.slow.add(args)
+	}
+	if len(dst) >= handOver {
+		r.stepAside() // it takes as long to write
+	}
+	return dst
+}
+
+// sync is the session's Sync.
+func (r *inprocess) sync() error {
+	if r.turn != 0 && !r.engine.Synced() {
+		r.stepAside()
+	}
+	return r.engine.Sync()
+}
+
+// runLine runs one command here, as it is on the wire, and returns its reply.
+func (r *inprocess) runLine(raw []byte) []byte {
+	if n, err := r.lineScanner.Next(raw); err != nil || n != len(raw) {
+		return resp.AppendError(nil, "ERR redoubt: internal error")
+	}
+	reply := r.execute(nil, r.lineScanner.Args())
+	err := r.sync()
+	if cap(reply) > maxIdleOutput {
+		r.engine.HandedOver()
+	}
+	if err != nil {
+		return resp.AppendError(nil, err.Error())
+	}
+	return reply
+}
+
+// runScript runs a script here, loading it when it is missing.
+func (r *inprocess) runScript(cmd *redoubt.Cmd) []byte {
+	r.line = proxy.AppendEvalSHA(r.line[:0], cmd)
+	reply := r.runLine(r.line)
+	if bytes.HasPrefix(reply, noScript) {
+		reply = r.runLine(proxy.AppendEval(nil, cmd))
+	}
+	return reply
+}
+
+var noScript = []byte("-NOSCRIPT ")

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Backend opens raw sessions to the server that keeps the data. Package
+// proxy has one for Redis.
+type Backend = proxy.Backend
+
+// Options configure a [Server]. Backend and Client, or Pool, must be set; the zero
+// value of everything else is its documented default.
+type Options struct {
+	// Backend keeps the data.
+	Backend Backend
+	// Client reaches the same server and database as Backend. Commands that
+	// wait use it, and its prefix names the keys of all extension commands.
+	Client *redoubt.Client
+
+	// Sessions opens a session for a client when the back end is inside of this
+	// process. Then what the client sends is run at once, by the goroutine that
+	// reads it, which on Linux is one for many clients, while Backend serves
+	// those that need a connection of their own.
+	// The connection is only to be asked for its addresses. Defaults to nil:
+	// everything is sent through Backend.
+	Sessions func(client net.Conn) Session
+
+	// Pool, when set, takes the place of Backend: each command goes to the server of
+	// the pool that has its key. Extension commands need a pool with the tag {}.
+	// The server's Close closes it too.
+	Pool *proxy.Pool
+	// Strict closes clients in front of a pool as twemproxy 0.5 does: without a reply,
+	// for a command that it doesn't take, a wrong number of arguments, or an inline
+	// command.
+	Strict bool
+
+	// Password, when not empty, is what clients must give by AUTH or HELLO.
+	// Without one, and without Users, only loopback addresses and unix sockets can be
+	// listened on.
+	Password string
+	// Username that goes with Password. Defaults to "default".
+	Username string
+	// Users are more users, and the rules of each in the terms of Redis' ACL SETUSER, like
+	// "on >secret ~orders:* +@read": a user follows them one after the other, and may do
+	// nothing else. Selectors, and first arguments like +select|0, are errors.
+	// Without Pool all have to have ~* &* +@all. Without Password there is no default
+	// user unless it is one of them.
+	//
+	// A script may do what the servers let the server do: only its declared keys are looked at.
+	Users map[string]string
+	// TLS, when set, is spoken on every TCP listener.
+	TLS *tls.Config
+
+	// Limits bound a single command. Defaults to those of package resp.
+	Limits resp.Limits
+	// MaxClients is how many clients may be connected. Another one is refused
+	// with Redis' error. Defaults to 10,000.
+	MaxClients int
+	// MaxPipeline is how many commands of one client may be in flight. At the
+	// limit no more is read from it. It begins with 16 commands, until their
+	// replies tell how large they are. Where replies are large, it is as many
+	// as give 4 MiB, or MaxOutput if that is less. Defaults to 1,024.
+	MaxPipeline int
+	// MaxOutput is how many bytes may wait for one client. At the limit no more
+	// commands are read from it; the replies to those in flight still come,
+	// however large, and wait too. A client for which so many bytes of messages
+	// wait that it subscribed to is closed. Defaults to 64 MiB.
+	MaxOutput int
+	// Budget bounds the memory of all clients together: unfinished commands, transactions,
+	// replies that are being made, and replies and messages that wait to be sent. Several servers
+	// and pools may share one Budget. When a client needs room and none is left, the server closes
+	// the client that holds the most. If that is the client itself, its command is refused and it
+	// is closed. Defaults to a Budget of 1 GiB for this server alone.
+	Budget *budget.Budget
+	// IdleTimeout closes clients that have sent nothing for this long, except
+	// those that wait for something: a reply, messages, MONITOR. Defaults to
+	// never.
+	IdleTimeout time.Duration
+	// WriteTimeout closes a client that takes none of its replies for this
+	// long. Defaults to 30 s.
+	WriteTimeout time.Duration
+
+	// Logger gets what an operator should know. Defaults to nothing.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	var errs []error
+	switch {
+	case o.Pool == nil:
+		if o.Backend == nil {
+			errs = append(errs, errors.New("server: Backend is nil"))
+		}
+		if o.Client == nil {
+			errs = append(errs, errors.New("server: Client is nil"))
+		}
+	case o.Backend != nil, o.Client != nil, o.Sessions != nil:
+		errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))
+	}
+	if o.Username != "" && o.Password == "" {
+		errs = append(errs, errors.New("server: Username is set and Password is empty"))
+	}
+	if _, err := o.makeUsers(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.Limits.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	number := func(name string, n *int, standard int) {
+		if *n < 0 {
+			errs = append(errs, fmt.Errorf("server: %s is %d; want at least 0", name, *n))
+		}
+		if *n == 0 {
+			*n = standard
+		}
+	}
+	number("MaxClients", &o.MaxClients, 10_000)
+	number("MaxPipeline", &o.MaxPipeline, 1024)
+	number("MaxOutput", &o.MaxOutput, 64<<20)
+	if o.IdleTimeout < 0 || o.WriteTimeout < 0 {
+		errs = append(errs, errors.New("server: IdleTimeout and WriteTimeout must not be negative"))
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0)
+	}
+	if o.Username == "" {
+		o.Username = "default"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.WithDefaults()
+	return o, errors.Join(errs...)
+}

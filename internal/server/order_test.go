@@ -1,0 +1,152 @@
+package server_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+)
+
+func TestLongPipeline(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w := dial(t, addr)
+		const n = 10_000
+		var all []byte
+		for i := range n {
+			all = resp.AppendCommand(all, "SET", b.Prefix+strconv.Itoa(i%100), strconv.Itoa(i))
+			all = resp.AppendCommand(all, "GET", b.Prefix+strconv.Itoa(i%100))
+		}
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			_, _ = w.conn.Write(all)
+		}()
+		for i := range n {
+			w.expect("+OK\r\n")
+			w.expect(bulk(strconv.Itoa(i)))
+		}
+		<-sent
+	})
+}
+
+// TestMixedOrder sends random mixtures of all five ways a command can take, in
+// one write, and checks each reply in its place.
+func TestMixedOrder(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		var wg sync.WaitGroup
+		for client := range 4 {
+			w := dial(t, addr)
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(1, uint64(client)))
+				key := b.Prefix + "k" + strconv.Itoa(client)
+				for round := range 30 {
+					var all []byte
+					var want []string
+					add := func(reply string, args ...string) {
+						all = resp.AppendCommand(all, args...)
+						want = append(want, reply)
+					}
+					for i := range 40 {
+						text := fmt.Sprint(client, "/", round, "/", i)
+						switch rnd.IntN(10) {
+						case 0, 1, 2:
+							add("+OK\r\n", "SET", key, text)
+							add(bulk(text), "GET", key)
+						case 3, 4:
+							add(bulk(text), "ECHO", text)
+						case 5:
+							name := b.Prefix + text
+							add("", "LOCK.ACQUIRE", name, "60000", "ID", text)
+							add(":0\r\n", "LOCK.RELEASE", name, "other")
+							add(":1\r\n", "LOCK.RELEASE", name, text)
+						case 6:
+							add("", "LOCK.ACQUIRE", b.Prefix+text, "60000", "BLOCK", "1000", "ID", text)
+						case 7:
+							add("-ERR value is not an integer or out of range\r\n", "LOCK.ACQUIRE", "x", "y")
+						case 8:
+							add("+PONG\r\n", "PING")
+						case 9:
+							if round%5 == 4 { // from here on, a connection of its own
+								add("+OK\r\n", "MULTI")
+								add("+QUEUED\r\n", "SET", key, text)
+								add("+QUEUED\r\n", "LOCK.RELEASE", b.Prefix+"free", text)
+								add("+QUEUED\r\n", "GET", key)
+								add(array("+OK\r\n", ":0\r\n", bulk(text)), "EXEC")
+							}
+						}
+					}
+					if _, err := w.conn.Write(all); err != nil {
+						t.Error(err)
+						return
+					}
+					for i, want := range want {
+						got, err := w.next()
+						if err != nil || want != "" && got != want || want == "" && !strings.HasPrefix(got, "*3\r\n") {
+							t.Errorf("client %d round %d reply %d: %q %v, want %q", client, round, i, got, err, want)
+							return
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestScriptFlush(t *testing.T) {
+	backend := redistest.Start(t)
+	_, addr := start(t, backend.URL())
+	w := dial(t, addr)
+	for round := range 20 {
+		id := strconv.Itoa(round)
+		var all []byte
+		for _, c := range []string{
+			"SET k " + id, "SCRIPT FLUSH", "LOCK.ACQUIRE a 60000 ID " + id, "GET k",
+			"LOCK.RELEASE a " + id, "ECHO x", "SCRIPT FLUSH", "LOCK.RELEASE a " + id, "GET k",
+		} {
+			all = resp.AppendCommand(all, strings.Fields(c)...)
+		}
+		w.write(string(all))
+		w.expect("+OK\r\n")
+		w.expect("+OK\r\n")
+		if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk(id)) {
+			t.Fatalf("round %d: %q", round, got)
+		}
+		w.expect(bulk(id))
+		w.read() // whether the release found the lock depends on what was missing
+		w.expect(bulk("x"))
+		w.expect("+OK\r\n")
+		w.read()
+		w.expect(bulk(id))
+		w.do("LOCK.RELEASE", "a", id)
+	}
+}
+
+func TestScriptFlushInTransaction(t *testing.T) {
+	backend := redistest.Start(t)
+	_, addr := start(t, backend.URL())
+	w, other := dial(t, addr), dial(t, addr)
+	w.want("+OK\r\n", "MULTI")
+	w.want("+QUEUED\r\n", "LOCK.ACQUIRE a 60000 ID me")
+	other.want("+OK\r\n", "SCRIPT FLUSH")
+	w.want("+QUEUED\r\n", "LOCK.RELEASE a me")
+	other.want("+OK\r\n", "SCRIPT FLUSH")
+	got := w.do("EXEC")
+	if !strings.HasPrefix(got, "*2\r\n*3\r\n"+bulk("me")) || !strings.HasSuffix(got, ":60000\r\n:1\r\n") {
+		t.Errorf("EXEC: %q", got)
+	}
+	// Outside of it, on the same connection: what is behind a script that has
+	// to be sent again must not run into a transaction.
+	other.want("+OK\r\n", "SCRIPT FLUSH")
+	w.write(string(resp.AppendCommand(resp.AppendCommand(nil, "LOCK.RELEASE", "a", "me"), "MULTI")))
+	w.expect(":1\r\n")
+	w.expect("+OK\r\n")
+	w.want("*0\r\n", "EXEC")
+}

@@ -1,0 +1,429 @@
+package server
+
+import (
+	"errors"
+	"hash/maphash"
+	"net"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+// A poller serves clients on Linux: those whose commands run in this process, and those
+// of a pool. One goroutine, the leader, waits for all of them, runs what has come from
+// each in turn, and then writes the replies. In front of a pool it sends what has come
+// to the servers instead, together, and the replies are written by the goroutines that
+// read the servers.
+//
+// A goroutine for each client, which is what Go is made for and what all other
+// clients have, costs a switch of goroutines and a read that finds nothing for
+// most commands, and writes each reply before the next command is read, so that
+// client and server wake each other all the time: a fifth of the processor time
+// of short commands, of which the kernel has most in any case.
+//
+// What one client asks for must not hold up the others:
+//
+//   - What may wait, or writes much, gives the lead to another goroutine first:
+//     see stepAside. The rest of the turn goes on beside it, and then the client
+//     returns.
+//   - Whose turn takes longer than a tick of the watchdog has lost the lead too,
+//     and what has taken long steps aside the next time.
+//   - A client that holds more than its turn, such as one that subscribes, waits
+//     for a lock, or takes its replies slowly, is given a goroutine of its own for
+//     good: see leave.
+type poller struct {
+	srv    *Server
+	remote bool // commands are sent to servers; their replies are written by those who read them
+	turns  *socket.Turns[*session]
+
+	// role tells who leads. It is odd during a turn, and while replies are
+	// written, and only then the lead can be lost: whoever adds one ends the
+	// turn, and if that is not the leader, there is another from now on.
+	role atomic.Uint64
+
+	// Of the leader.
+	answered []*session        // their turn is over, and their replies have not left
+	commands int               // whose replies these are
+	spare    []*session        // for answered
+	touched  []*proxy.Upstream // for answer
+	at       latency.Time      // when those who have turns sent something
+
+	guarded atomic.Uint64                  // commands that may take long
+	watched struct{ role, guarded uint64 } // at the watchdog's last tick, whose it is
+
+	slow slowCommands
+}
+
+// A presence is what a session has in a poller.
+type presence struct {
+	poller *poller     // nil: the session has a goroutine of its own
+	turn   uint64      // the poller's role in a turn that began with the lead, or 0
+	left   bool        // it goes on in a goroutine of its own when the turn is over
+	slowly atomic.Bool // it has to leave: see leaveSoon
+	more   bool        // the last turn did not take all
+	// unanswered is how many commands of the last turn have replies that wait for [session.answer].
+	unanswered int
+	last       bool // the client sends no more than what is there
+	state      atomic.Uint32
+}
+
+// The states of a session in a poller. Whoever makes it run owns it until it rests.
+const (
+	resting uint32 = iota
+	running
+	runningAgain // something has come meanwhile
+)
+
+// begin reports whether the caller owns the session now. If not, its owner is
+// told that something has come.
+func (p *presence) begin() bool {
+	for {
+		if p.state.CompareAndSwap(resting, running) {
+			return true
+		}
+		if p.state.CompareAndSwap(running, runningAgain) || p.state.Load() == runningAgain {
+			return false
+		}
+	}
+}
+
+// startPollers starts pollers where there are such.
+func (s *Server) startPollers() {
+	if !s.target.polled() {
+		return
+	}
+	// One does as much as one Redis. A second for two cores gained nothing beside
+	// clients on the same machine, and made the batches of both smaller.
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		turns, err := socket.NewTurns[*session]()
+		if err != nil {
+			break
+		}
+		s.pollers = append(s.pollers, &poller{srv: s, remote: s.target.remote(), turns: turns, slow: slowCommands{seed: maphash.MakeSeed()}})
+	}
+	if len(s.pollers) == 0 {
+		return
+	}
+	for _, p := range s.pollers {
+		s.leaders.Go(p.lead)
+	}
+	s.watchdog.call, s.unwatch = make(chan struct{}, 1), make(chan struct{})
+	s.leaders.Go(s.watch)
+}
+
+// endPollers ends them, after their last session.
+func (s *Server) endPollers() {
+	s.ended.Do(func() {
+		for _, p := range s.pollers {
+			_ = p.turns.Close()
+		}
+		if s.unwatch != nil {
+			close(s.unwatch)
+		}
+	})
+	s.leaders.Wait()
+}
+
+// add begins to serve a session.
+func (p *poller) add(c *session) error {
+	c.poller = p
+	return p.turns.Add(c.id, c, c.conn)
+}
+
+// lead is the leader. It returns when it has lost the lead, or the poll is closed.
+func (p *poller) lead() {
+	buf := make([]byte, turnRead)
+	if !p.answer() { // what the last leader left: it doesn't wait for the turns to come
+		return
+	}
+	for {
+		for c := p.next(); c != nil; c = p.next() {
+			if !p.run(c, buf) {
+				return
+			}
+			if (len(p.answered) == maxTurns || p.commands >= maxCommands) && !p.answer() {
+				return
+			}
+		}
+		if !p.answer() || !p.wait() {
+			return
+		}
+	}
+}
+
+// A reply waits for this many turns, and commands in them.
+const (
+	maxTurns    = 64
+	maxCommands = 256
+)
+
+// next returns the session whose turn it is, which the caller owns, or nil
+// after the last.
+func (p *poller) next() *session {
+	for t, ok := p.turns.Next(); ok; t, ok = p.turns.Next() {
+		switch c := t.Client; {
+		case !c.begin():
+		case t.Again && !c.more:
+			p.rest(c, nil) // it has had another turn since
+		default:
+			c.last = c.last || t.Last
+			return c
+		}
+	}
+	return nil
+}
+
+// wait waits for the next turns. It reports false at the end.
+func (p *poller) wait() bool {
+	if p.turns.Behind() && p.remote {
+		runtime.Gosched() // to those who read the servers
+	}
+	err := p.turns.Wait()
+	if p.remote {
+		p.at = latency.Now()
+	}
+	return err == nil
+}
+
+// run is the turn of a session, with the lead. It reports whether the caller
+// leads still.
+func (p *poller) run(c *session, buf []byte) (leads bool) {
+	c.readAt = p.at // which is another leader's once the turn has begun
+	turn := p.role.Add(1)
+	c.turn = turn
+	over, err := p.takeTurn(c, buf, c.last)
+	c.turn = 0
+	leads = p.role.CompareAndSwap(turn, turn+1)
+	switch {
+	case over && leads:
+		p.srv.leaders.Go(func() { p.end(c, err) }) // which may wait
+	case over:
+		p.end(c, err)
+	case leads:
+		p.answered = append(p.answered, c)
+		p.commands += c.unanswered
+		if c.more {
+			p.turns.Again(c.id)
+		}
+	default:
+		c.answer()
+		p.rest(c, buf)
+	}
+	return leads
+}
+
+// take makes another goroutine lead, unless the turn has ended. It reports
+// whether it did.
+func (p *poller) take(turn uint64) (taken bool) {
+	if taken = p.role.CompareAndSwap(turn, turn+1); taken {
+		p.srv.leaders.Go(p.lead)
+	}
+	return taken
+}
+
+// answer lets the replies to all turns so far leave: together, so that a client
+// is not woken for each. Replies that must be on disk first wait for that
+// elsewhere, also together. It is like a turn: it reports whether the caller
+// leads still.
+func (p *poller) answer() (leads bool) {
+	if len(p.answered) == 0 {
+		return true
+	}
+	// Another may lead before the end: from here on what was gathered is ours alone.
+	batch, touched := p.answered, p.touched
+	p.answered, p.spare, p.touched, p.commands = p.spare, nil, nil, 0
+	turn := p.role.Add(1)
+	var unsaved []*session
+	for i, c := range batch {
+		batch[i] = nil
+		var ready bool
+		if touched, ready = c.route.gather(touched); !ready {
+			unsaved = append(unsaved, c)
+			continue
+		}
+		c.answer()
+		p.rest(c, nil)
+	}
+	for _, u := range touched {
+		u.FlushNow()
+	}
+	clear(touched)
+	if len(unsaved) > 0 {
+		p.srv.leaders.Go(func() {
+			for _, c := range unsaved {
+				c.answer()
+				p.rest(c, nil)
+			}
+		})
+	}
+	if !p.role.CompareAndSwap(turn, turn+1) {
+		return false
+	}
+	p.spare, p.touched = batch[:0], touched[:0]
+	return true
+}
+
+// rest ends the ownership of a session. When something has come meanwhile it
+// runs that: here if there is a buffer.
+func (p *poller) rest(c *session, buf []byte) {
+	for {
+		if c.slowly.Load() {
+			c.leave()
+		}
+		switch {
+		case c.quit:
+			p.end(c, nil)
+			return
+		case c.left:
+			p.goOn(c)
+			return
+		case buf != nil && c.more:
+		case c.state.CompareAndSwap(running, resting):
+			return
+		case buf == nil:
+			p.srv.leaders.Go(func() { p.rest(c, make([]byte, turnRead)) })
+			return
+		}
+		c.state.Store(running)
+		c.readItNow()
+		if over, err := p.takeTurn(c, buf, true); over {
+			p.end(c, err)
+			return
+		}
+		c.answer()
+	}
+}
+
+// turnRead is how much is read in one turn.
+const turnRead = 16 << 10
+
+// takeTurn runs what has come, and leaves the replies to answer. It reports
+// whether the session is over, and why. With all there may be an end behind
+// what has come.
+func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err error) {
+	c.more = false
+	if c.killed.Load() {
+		return true, errGone
+	}
+	lent := c.from == c.to
+	switch {
+	case lent:
+		c.buf, c.from, c.to = buf, 0, 0
+	case c.to-c.from >= maxRead:
+		c.stepAside() // a large command, which will be copied
+	}
+	switch err = c.read(); {
+	case err == nil:
+		c.sent.Store(c.next + 1) // not idle
+		over, c.more = !c.process() || c.quit, c.filled || all
+		if !over && c.draining.Load() {
+			over, err = true, ErrClosed
+		}
+	case errors.Is(err, socket.ErrWouldBlock):
+		err = nil
+	default:
+		over = true
+	}
+	c.unanswered = c.carrier.endTurn()
+	if lent || c.from == c.to {
+		keep(c, buf)
+	}
+	return over, err
+}
+
+// keep leaves buf to its owner, and a copy of what is not handled yet to the session.
+func keep(c *session, buf []byte) {
+	switch rest := c.buf[c.from:c.to]; {
+	case len(rest) == 0:
+		c.buf, c.from, c.to = nil, 0, 0
+		c.has.Hold(0)
+	case &c.buf[0] == &buf[0]:
+		n := max(firstRead, 2*len(rest))
+		if !c.has.Hold(n) {
+			c.refuseRest()
+			return
+		}
+		c.buf = make([]byte, n)
+		c.from, c.to = 0, copy(c.buf, rest)
+	}
+}
+
+// stepAside gives the lead to another goroutine, because what the caller does
+// next may wait, or take long.
+func (p *presence) stepAside() {
+	if p.turn == 0 {
+		return
+	}
+	if p.poller.take(p.turn) {
+		// The next leader goes first. Another thread would take it over only
+		// once it is awake, and has a processor.
+		runtime.Gosched()
+	}
+	p.turn = 0
+}
+
+// leave makes the connection one of package net again: the session gets a
+// goroutine of its own, which is the caller's until the turn is over. It is for
+// what waits for more than the turn.
+func (c *session) leave() {
+	if c.poller == nil || c.left {
+		return
+	}
+	c.stepAside()
+	c.left = true
+	var conn net.Conn
+	var err error
+	c.out.makeAble(func() { conn, err = c.conn.GiveBack() })
+	if err != nil {
+		c.kill(err)
+		return
+	}
+	keepAlive(conn)
+	if c.draining.Load() { // which may not have met the new connection
+		_ = c.conn.SetReadDeadline(past)
+	}
+}
+
+// polled reports whether a poller has the session: what waits would hold up others.
+func (p *presence) polled() bool { return p.poller != nil && !p.left }
+
+// slow is called when the client doesn't take its replies at once.
+func (c *session) slow() {
+	if c.poller.remote {
+		c.leaveSoon()
+		return
+	}
+	c.leave() // its owner writes
+}
+
+// leaveSoon has the session leave the poller once its turn is over. Any goroutine may call it.
+func (c *session) leaveSoon() {
+	c.slowly.Store(true)
+	if c.begin() {
+		c.srv.leaders.Go(func() { c.poller.rest(c, nil) })
+	}
+}
+
+// goOn serves a session that has left the poller.
+func (p *poller) goOn(c *session) {
+	p.turns.Forget(c.id)
+	if c.buf == nil {
+		c.buf = make([]byte, firstRead)
+	}
+	go c.srv.serve(c)
+}
+
+// end ends a session that the poller has.
+func (p *poller) end(c *session, err error) {
+	p.turns.Forget(c.id)
+	if p.remote && (c.out.head.Load() != c.next || c.out.busy()) {
+		c.leave() // others will write
+	}
+	c.answer()
+	c.close(err)
+	c.conn.Release()
+	c.srv.gone(c)
+}

@@ -1,0 +1,457 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/proxy/hotkeys"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// pooled is the route to the servers of a pool, or to a cluster. Each command goes to the server
+// that has its key. A transaction stays here until EXEC. A command that leaves state in a connection
+// borrows one.
+type pooled struct {
+	*session
+	sender
+
+	target     *poolTarget
+	pool       *proxy.Pool  // the target's when the command at hand came; see follow
+	slots      *proxy.Slots // those of pool, if it is a cluster
+	sampler    hotkeys.Sampler
+	positions  []int // of keys; scratch
+	kept       keptTransaction
+	keptHeld   budget.Part
+	watched    *watch // nil: no key is watched
+	restricted bool   // subscribed in RESP2, where little else is allowed
+	readwrite  bool   // no replica is read
+
+	// Of everybody.
+	waitsFor   atomic.Pointer[keyWait]       // nil: it doesn't wait for keys
+	subscribed atomic.Pointer[subscriptions] // nil: it has never subscribed
+}
+
+// dispatch carries the commands that have one key, which is the first argument, and those that
+// can be split. A time-out and a changed pool concern all commands.
+func (c *pooled) dispatch(args [][]byte, raw []byte) {
+	if (c.pool != c.target.pool.Load() || c.slots != c.pool.Slots()) && !c.follow() {
+		c.quit = true // nobody takes a reply any more
+		return
+	}
+	k := c.lookupKeys(args[0])
+	if c.pool.HasTimeouts() {
+		c.takeTime(k, args[0])
+	}
+	if c.srv.opts.Strict && c.strictly(k, args) {
+		return
+	}
+	plain := k != nil && c.plain() && !c.restricted && (c.rights == nil || c.mayPass(k, args))
+	if plain && k.single && len(args) > 1 {
+		c.commands[Passed]++
+		c.asks(args[1])
+		if c.choose(k, args[1]) {
+			c.pass(raw)
+		}
+		return
+	}
+	if plain && k.fragments != nil && k.Takes(len(args)) {
+		c.sendSpan()
+		c.countLocal() // unless it is sent
+		c.fragment(k, args, raw)
+		return
+	}
+	c.special(c.srv.lookup(args[0]), args, raw)
+}
+
+// run runs what dispatch doesn't carry.
+func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
+	k := c.lookupKeys(args[0])
+	if c.rights != nil && !c.permits(k, h, args) {
+		return
+	}
+	if h != nil && h.command == nil && (!c.restricted || h.name == "quit" || h.name == "reset" || !c.authed) {
+		c.connectionCommand(h, args, raw)
+		return
+	}
+	switch {
+	case k != nil && !k.Takes(len(args)):
+		c.reject("ERR wrong number of arguments for '" + k.name + "' command")
+	case k != nil && pubsubFamilies[k.name] != 0:
+		c.subscription(k.name, args)
+	case c.restricted:
+		c.whileSubscribed(args)
+	case h != nil && h.command != nil:
+		if h.command.Module {
+			c.stepAside() // a server may be asked whether it has it
+		}
+		c.extension(h, args, raw)
+	case k == nil:
+		c.reject(unknownInPool(args))
+	case k.name == "acl":
+		c.acl(args)
+	case c.refusesScript(k, args):
+	case transactional[k.name]:
+		c.transact(k.name, k, args, raw)
+	case c.tx.active:
+		c.queueKeyed(k, args, raw)
+	case k.name == "select":
+		c.selectDatabase(args)
+	case k.name == "info" && len(args) == 2 && bytes.EqualFold(args[1], []byte("server")) && c.slots == nil:
+		digest, p := c.pool.Digest(), c.protocol
+		c.toAll(raw, func(dst []byte, j *join) []byte { return joinServers(dst, p, j, digest) })
+	case k.name == "info":
+		c.info(args)
+	case (k.name == "readonly" || k.name == "readwrite") && c.target.hasReplicas():
+		c.readwrite = k.name == "readwrite"
+		c.ok()
+	case k.name == "scan" && c.slots != nil:
+		c.scanCluster(args)
+	case k.name == "scan":
+		c.scan(args)
+	case k.name == "slowlog":
+		c.slowlog(args, raw)
+	case everywhere[everywhereName(k, args)] != nil:
+		c.toAll(raw, c.joinOf(everywhereName(k, args)))
+	default:
+		c.keyed(k, args, raw)
+	}
+}
+
+// connectionCommand runs a command that concerns the connection, or which any server can answer.
+func (c *pooled) connectionCommand(h *handler, args [][]byte, raw []byte) {
+	switch {
+	case h.name == "client" && c.authed && len(args) > 1 && acl.Lookup("client|"+string(args[1])) != nil && !clientInPools[strings.ToLower(string(args[1]))]:
+		c.refuseClient(strings.ToLower(string(args[1])))
+		return
+	case h.name == "hello" && (c.watched != nil || c.holdings().listening()):
+		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
+		return
+	case h.name == "command" && c.authed && !c.chooseAny():
+		return
+	}
+	c.handle(h, args, raw)
+}
+
+// forward sends a command to the server that has been chosen.
+func (c *pooled) forward(raw []byte, change translate) {
+	if c.tx.active {
+		c.queue(raw, change)
+		return
+	}
+	c.sender.forward(raw, change)
+}
+
+// carries queues PING and ECHO in a transaction.
+func (c *pooled) carries(_ *handler, raw []byte) bool {
+	if c.tx.active {
+		c.queue(raw, nil)
+	}
+	return c.tx.active
+}
+
+func (c *pooled) client(string, [][]byte, []byte) bool           { return false }
+func (c *pooled) hello(resp.Protocol, []any) (answered, ok bool) { return false, true }
+func (c *pooled) cannotWait() string                             { return "" }
+func (c *pooled) occupies() bool                                 { return false }
+func (c *pooled) hangUp()                                        {}
+func (c *pooled) kill()                                          {}
+
+func (c *pooled) setProtocol(resp.Protocol) error {
+	c.upstream = nil // chosen by the next key
+	return nil
+}
+
+func (c *pooled) reset() {
+	c.forgetQueue()
+	c.close()
+	c.readwrite = false
+}
+
+func (c *pooled) close() {
+	c.endWatch()
+	c.endSubscriptions()
+}
+
+func (c *pooled) flush() { c.sender.flush() }
+
+func (c *pooled) gather(to []*proxy.Upstream) ([]*proxy.Upstream, bool) {
+	for _, u := range c.touched {
+		if !slices.Contains(to, u) {
+			to = append(to, u)
+		}
+	}
+	clear(c.touched)
+	c.touched, c.upstream = c.touched[:0], nil
+	return to, true
+}
+
+func (c *pooled) holdings() (h holdings) {
+	if s := c.subscribed.Load(); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for f := range h.subscriptions {
+			h.subscriptions[f] = int64(len(s.names[f]))
+		}
+	}
+	return h
+}
+
+// unblock reports false: what waits in front of a pool waits here.
+func (c *pooled) unblock(context.Context, proxy.Unblocking) (bool, error) { return false, nil }
+
+// choose makes the server of key that of what comes next. It reports false when the command has
+// been answered with an error instead.
+func (c *pooled) choose(k *keySpec, key []byte) bool { return c.chooseNode(k, c.pick(key)) }
+
+// pick returns the server of a key.
+func (c *pooled) pick(key []byte) *proxy.Node {
+	if c.slots != nil {
+		return c.slots.Pick(key)
+	}
+	return c.pool.Pick(key)
+}
+
+// chooseNode is choose for a server that is known.
+func (c *pooled) chooseNode(k *keySpec, n *proxy.Node) bool {
+	u, err := c.upstreamOf(k, n)
+	if err != nil {
+		c.sendSpan()
+		c.fail("ERR redoubt: " + err.Error())
+		return false
+	}
+	c.touch(u)
+	return true
+}
+
+// chooseAny is choose for what any server can answer.
+func (c *pooled) chooseAny() bool {
+	c.stepAside() // none may have been asked yet
+	u, err := c.pool.Any(c.protocol)
+	if err != nil {
+		c.fail("ERR redoubt: " + err.Error())
+		return false
+	}
+	c.touch(u)
+	return true
+}
+
+// follow makes the pool that has taken the place of the session's its own, or the slots of
+// a cluster as they are now, once what was sent to those before has been answered: what comes
+// next must not overtake it.
+func (c *pooled) follow() (alive bool) {
+	next := c.target.pool.Load()
+	if alive = c.settle(); alive {
+		c.pool, c.slots, c.timeout = next, next.Slots(), 0
+	}
+	return alive
+}
+
+// takeTime gives what comes next the time-out of its command.
+func (c *pooled) takeTime(k *keySpec, name []byte) {
+	var d time.Duration
+	if k != nil {
+		d = c.pool.TimeoutOf(k.name)
+	} else if h := c.srv.lookup(name); h != nil {
+		d = c.pool.TimeoutOf(h.name)
+	}
+	if d != c.timeout {
+		c.sendSpan()
+		c.timeout = d
+	}
+}
+
+// clientInPools are the subcommands of CLIENT that are answered here.
+var clientInPools = map[string]bool{
+	"id": true, "getname": true, "setname": true, "setinfo": true, "info": true, "list": true, "kill": true,
+	"reply": true, "no-evict": true, "unblock": true,
+}
+
+// refuseClient answers a subcommand of CLIENT that is not in clientInPools.
+func (c *pooled) refuseClient(sub string) {
+	switch name := "CLIENT " + strings.ToUpper(sub); sub {
+	case "tracking", "caching", "getredir", "trackinginfo":
+		c.reject("ERR redoubt: " + name + " is not supported through a pool: a server tells of keys on the connection that reads them, which clients share here:" +
+			" connect to one of the servers, or to redoubt serve in front of that one alone")
+	default:
+		c.refuseCommand(name)
+	}
+}
+
+// unknownInPool is the error of Redis, for what no pool knows.
+func unknownInPool(args [][]byte) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", args[0])
+	for _, a := range args[1:] {
+		if b.Len() > 256 {
+			break
+		}
+		fmt.Fprintf(&b, "'%.128s' ", a)
+	}
+	return b.String()
+}
+
+// refuseCommand answers a command of Redis that a pool doesn't have, as Redis does one
+// that it doesn't have, and says why.
+func (c *pooled) refuseCommand(name string) {
+	c.reject("ERR unknown command '" + name + "': it is not supported through a pool: connect to one of its servers for it")
+}
+
+// keyed sends a command to the one server that has all of its keys.
+func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
+	if k.fragments != nil {
+		c.fragment(k, args, raw)
+		return
+	}
+	if notInPools[k.name] {
+		c.refuseCommand(strings.ToUpper(k.name))
+		return
+	}
+	at, ok := k.positions(c.positions[:0], args)
+	c.positions = at
+	c.asksAll(at, args)
+	if ok && c.scriptOfMany(k, at) {
+		c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " " + manyNeedTag)
+		return
+	}
+	if !ok || len(at) == 0 {
+		if k.Keyed() {
+			c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " has no key here that says to which server of the pool it belongs")
+		} else {
+			c.refuseCommand(strings.ToUpper(k.name))
+		}
+		return
+	}
+	if k.waits(args) {
+		if node := c.nodeOf(k.name, at, args); node != nil {
+			keys := make([][]byte, len(at))
+			for i, p := range at {
+				keys[i] = args[p]
+			}
+			c.block(keys, node, raw)
+		}
+		return
+	}
+	c.toServer(k.name, k, c.oneNode(at, args), raw)
+}
+
+// manyNeedTag is why a script is refused.
+const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
+
+// scriptOfMany reports whether a command is a script with keys of which nothing says
+// that they stay together.
+func (c *pooled) scriptOfMany(k *keySpec, at []int) bool {
+	pool := c.pool
+	return k.RunsScript() && len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
+}
+
+// toServer sends a command to the server that has all of its keys; nil: several have.
+func (c *pooled) toServer(name string, k *keySpec, node *proxy.Node, raw []byte) {
+	if node == nil {
+		c.severalServers(name)
+		return
+	}
+	if !c.chooseNode(k, node) {
+		return
+	}
+	c.as(Passed)
+	c.forward(raw, nil)
+}
+
+// notInPools are commands with a key that say where to send it, or that only servers
+// send each other.
+var notInPools = map[string]bool{"migrate": true, "pfdebug": true, "restore-asking": true}
+
+// nodeOf returns the server that has all keys, for what more than one command depends
+// on. It returns nil when the command has been answered with an error instead.
+func (c *pooled) nodeOf(name string, at []int, args [][]byte) *proxy.Node {
+	if c.pool.Scatters() {
+		c.reject("ERR redoubt: " + strings.ToUpper(name) + " " + whereRandom)
+		return nil
+	}
+	node := c.oneNode(at, args)
+	if node == nil {
+		c.severalServers(name)
+	}
+	return node
+}
+
+// whereRandom is why a command is refused where keys have no server of their own.
+const whereRandom = "is refused where distribution is random: a key has no server of its own"
+
+func (c *pooled) severalServers(name string) {
+	if c.slots != nil {
+		c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " have several slots of the cluster" + c.target.tagHint())
+		return
+	}
+	c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.target.tagHint())
+}
+
+// oneNode returns the server that has all keys, or nil when they have several.
+func (c *pooled) oneNode(at []int, args [][]byte) *proxy.Node {
+	pool := c.pool
+	node := c.pick(args[at[0]])
+	if pool.Scatters() {
+		return node // as good as any
+	}
+	if c.slots != nil {
+		slot := keyslot.Of(args[at[0]])
+		for _, i := range at[1:] {
+			if keyslot.Of(args[i]) != slot {
+				return nil
+			}
+		}
+		return node
+	}
+	for _, i := range at[1:] {
+		if pool.Pick(args[i]) != node {
+			return nil
+		}
+	}
+	return node
+}
+
+// selectDatabase answers for the one database that a pool uses.
+func (c *pooled) selectDatabase(args [][]byte) {
+	n, ok := resp.ParseInt(args[1])
+	switch home := c.target.database(); {
+	case !ok:
+		c.fail("ERR invalid DB index")
+	case n != int64(home):
+		c.fail("ERR redoubt: the pool uses database " + strconv.Itoa(home) + " alone: see redis_db in its configuration")
+	default:
+		c.ok()
+	}
+}
+
+// asks notes that a key is asked for.
+func (c *pooled) asks(key []byte) {
+	if c.sampler.Next() {
+		c.target.hot.Add(key, time.Now())
+	}
+}
+
+// asksAll notes that the keys at some positions are asked for.
+func (c *pooled) asksAll(at []int, args [][]byte) {
+	for _, i := range at {
+		c.asks(args[i])
+	}
+}
+
+// upstreamOf returns the connection for a command to a server: for one that only reads
+// that to a replica, if there are any. k may be nil, for what is no such command.
+func (c *pooled) upstreamOf(k *keySpec, n *proxy.Node) (*proxy.Upstream, error) {
+	if k != nil && k.reads && len(n.Replicas()) > 0 && !c.readwrite && c.watched == nil && !c.tx.active {
+		return n.Reader(c.protocol, c.id)
+	}
+	return n.Upstream(c.protocol)
+}

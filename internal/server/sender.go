@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A sender sends a client's commands to shared connections, in the client's order. The routes
+// single and pooled have one.
+//
+// Large commands, and commands with large replies, travel apart from the connection that all
+// clients share: see [proxy.Sender.SendApart]. The sender sends such a command once all earlier
+// commands have their replies. The next commands wait for its reply. So the client's order is
+// kept.
+type sender struct {
+	c        *session
+	upstream *proxy.Upstream   // of the span, or of the command at hand
+	touched  []*proxy.Upstream // sent to since the last flush
+	timeout  time.Duration     // of the command at hand, as proxy.Upstream.WithTimeout takes it
+	apart    uint64            // a command with a lower tag went apart, and may not have its reply; 0: none
+	lost     bool              // the client went while a command waited for its turn: nothing more is sent
+
+	// span is commands that pass through: they lie one behind the other in the session's buffer.
+	span struct {
+		from, to int
+		tag      uint64
+		n        int
+		apart    bool
+	}
+}
+
+// touch makes u the upstream of what comes next.
+func (s *sender) touch(u *proxy.Upstream) {
+	if u == s.upstream {
+		return
+	}
+	s.sendSpan()
+	s.upstream = u
+	if !slices.Contains(s.touched, u) {
+		s.touched = append(s.touched, u)
+	}
+}
+
+// pass adds a command to the span of those that pass through untouched.
+func (s *sender) pass(raw []byte) {
+	c := s.c
+	if apart := s.goesApart(raw); apart != s.span.apart {
+		s.sendSpan()
+		s.span.apart = apart
+	}
+	if s.span.n == 0 {
+		s.span.from, s.span.tag = c.from, c.next
+	}
+	s.span.to = c.from + len(raw)
+	s.span.n++
+	c.next++
+}
+
+// sendSpan sends the commands that pass through and have not been sent yet.
+func (s *sender) sendSpan() {
+	if s.span.n == 0 {
+		return
+	}
+	n := s.span.n
+	s.span.n = 0
+	b := batch{to: &s.c.out, tag: s.span.tag, n: n, commands: s.c.buf[s.span.from:s.span.to]}
+	if err := s.send(b.tag, s.span.apart, &b); err != nil {
+		for i := range n {
+			s.unreachable(b.tag+uint64(i), err) //nolint:gosec // positive
+		}
+	}
+}
+
+// forward sends one command. Its reply is changed by change unless that is nil.
+func (s *sender) forward(raw []byte, change translate) {
+	t := s.c.prepare(slot{change: change})
+	if err := s.send(t, s.goesApart(raw), &batch{to: &s.c.out, tag: t, n: 1, commands: raw}); err != nil {
+		s.unsent(t, err)
+	}
+}
+
+// script sends the script of an extension command.
+func (s *sender) script(p command.Plan) {
+	t := s.c.prepareScript(p)
+	if err := s.send(t, s.scriptGoesApart(p.Cmd), &batch{to: &s.c.out, tag: t, n: 1, script: p.Cmd}); err != nil {
+		s.unsent(t, err)
+	}
+}
+
+// flush sends what was appended for the upstreams. The next key chooses another.
+func (s *sender) flush() {
+	s.sendSpan()
+	for i, u := range s.touched {
+		u.Flush()
+		s.touched[i] = nil
+	}
+	s.touched, s.upstream = s.touched[:0], nil
+}
+
+// endTurn sends the span, which lies in the buffer.
+func (s *sender) endTurn() int {
+	s.sendSpan()
+	return 0
+}
+
+// unsent answers a command that could not be sent, untranslated.
+func (s *sender) unsent(tag uint64, cause error) {
+	s.c.out.prepare(tag, slot{mute: s.c.muted})
+	s.unreachable(tag, cause)
+}
+
+// unreachable answers a command that could not be sent.
+func (s *sender) unreachable(tag uint64, cause error) {
+	name := s.c.srv.target.name()
+	if s.upstream != nil {
+		name = s.upstream.Name()
+	}
+	s.c.unreachable(tag, name, cause)
+}
+
+// largeReply is the typical size of a client's replies above which its commands go apart.
+// On the shared connection other clients would wait behind such replies.
+const largeReply = 1 << 20
+
+// goesApart reports whether a command is to travel apart on its way to c.upstream.
+func (s *sender) goesApart(command []byte) bool {
+	if len(command) > proxy.LargeCommand || s.crowdedOut() {
+		return true
+	}
+	wary := s.upstream.Limited() || s.wary(0, argsOf(command))
+	return wary && !hasSmallReply(command)
+}
+
+// scriptGoesApart is goesApart for the script that stands for a command of ours. Such a script has a
+// bound on its reply, so it is not rationed.
+func (s *sender) scriptGoesApart(cmd *redoubt.Cmd) bool {
+	return s.crowdedOut() || s.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
+}
+
+// wholeGoesApart is goesApart for a transaction.
+func (s *sender) wholeGoesApart(b *batch) bool {
+	return len(b.commands) > proxy.LargeCommand || s.crowdedOut() || s.upstream.Limited() || s.wary(b.size())
+}
+
+// crowdedOut reports whether the next command goes apart whatever it is: the client's replies would
+// hold up others on the shared connection, or somebody else's hold it up now.
+func (s *sender) crowdedOut() bool { return s.c.heavy || s.upstream.Congested() }
+
+// lengthOf returns about how long a command is.
+func lengthOf(cmd *redoubt.Cmd) (length int) {
+	for _, a := range cmd.Args {
+		length += len(a)
+	}
+	return length
+}
+
+// inOrder waits for the replies to earlier commands that travel another way than the command
+// with the tag first. It reports false when the client is gone: then nothing more is sent.
+func (s *sender) inOrder(first uint64, apart bool) bool { //nolint:revive // the parameter is what the command does
+	before := first
+	if !apart {
+		if before = s.apart; before > first { // another part of the same command went apart
+			return true
+		}
+		s.apart = 0
+	}
+	if s.c.out.head.Load() < before {
+		s.c.stepAside()
+		u := s.upstream
+		s.c.flush()
+		if !s.c.out.await(noDeadline, func() bool { return s.c.out.head.Load() >= before }) {
+			s.lost, s.c.quit = true, true // and flush has taken the upstream
+			return false
+		}
+		s.touch(u)
+	}
+	if apart {
+		s.c.stepAside() // a connection may have to be made
+		s.apart = s.c.next
+	}
+	return true
+}
+
+// A batch is what is sent to an upstream together: commands as on the wire, or a script.
+type batch struct {
+	to       proxy.ReplyHandler
+	tag      uint64
+	n        int
+	commands []byte
+	script   *redoubt.Cmd // instead of commands
+	whole    bool         // a transaction, from MULTI to EXEC
+}
+
+func (b *batch) send(t proxy.Sender) error {
+	if b.script != nil {
+		return t.SendScript(b.to, b.tag, b.script)
+	}
+	return t.Send(b.to, b.tag, b.n, b.commands)
+}
+
+func (b *batch) trySend(t proxy.Sender) error {
+	if b.script != nil {
+		return t.TrySendScript(b.to, b.tag, b.script)
+	}
+	return t.TrySend(b.to, b.tag, b.n, b.commands)
+}
+
+func (b *batch) sendApart(t proxy.Sender, wait func() context.Context) error {
+	if b.script != nil {
+		return t.SendScriptApart(wait, b.to, b.tag, b.script)
+	}
+	return t.SendApart(wait, b.to, b.tag, b.n, b.commands)
+}
+
+// size returns how many replies only say QUEUED, and how many words or commands follow.
+func (b *batch) size() (queued uint64, elements int) {
+	if b.whole {
+		return uint64(b.n), b.n - 2 //nolint:gosec // positive
+	}
+	return 0, argsOf(b.commands)
+}
+
+// send sends a batch to the upstream. first is the place of its commands in the client's order.
+func (s *sender) send(first uint64, apart bool, b *batch) error { //nolint:revive // the parameter is how it travels
+	if s.lost {
+		return errGone
+	}
+	if apart || s.apart != 0 {
+		if !s.inOrder(first, apart) {
+			return errGone
+		}
+		if apart {
+			return s.sendInTurn(func(wait func() context.Context) error { return b.sendApart(s.aside(b), wait) })
+		}
+	}
+	if s.c.polled() {
+		err := b.trySend(s.timed(b))
+		if !errors.Is(err, proxy.ErrBusy) {
+			return err
+		}
+		s.makeWay(err)
+	}
+	return b.send(s.timed(b))
+}
+
+// timed returns the upstream with the time-out of the command at hand.
+func (s *sender) timed(b *batch) proxy.Sender {
+	t := s.upstream.WithTimeout(s.timeout)
+	if b.whole {
+		t = t.Whole()
+	}
+	return t
+}
+
+// aside is timed for a batch that goes apart. It rations commands that may read much.
+func (s *sender) aside(b *batch) proxy.Sender {
+	t := s.timed(b)
+	if b.script != nil {
+		return t // its reply has a bound
+	}
+	queued, elements := b.size()
+	if (!s.trusted(queued) || elements > fewElements && s.upstream.Alarmed()) && !hasSmallReply(b.commands) {
+		t = t.Rationed()
+	}
+	return t
+}
+
+const (
+	trustedAfter = 16       // replies
+	trustedSmall = 64 << 10 // bytes: the typical reply of a trusted client
+	fewElements  = 32       // words of a command, or commands of a transaction
+)
+
+// trusted reports whether the client has had enough replies, beside so many that said QUEUED, and
+// all of them small, so that the next one is likely to be small too.
+func (s *sender) trusted(queued uint64) bool {
+	return s.c.out.head.Load() >= trustedAfter+queued && s.c.out.typical.Load() <= trustedSmall
+}
+
+// wary reports whether a command of so many words, or a transaction of so many commands, goes apart
+// because it may read much.
+func (s *sender) wary(queued uint64, elements int) bool {
+	many := elements > fewElements
+	if s.trusted(queued) {
+		return many && s.upstream.Alarmed()
+	}
+	return many || s.upstream.Swamped() || s.upstream.Full()
+}
+
+// argsOf returns how many words a command has, from its first line.
+func argsOf(command []byte) int {
+	head, _, _ := bytes.Cut(command, []byte("\r\n"))
+	n, _ := resp.ParseInt(bytes.TrimPrefix(head, []byte("*")))
+	return int(n)
+}
+
+// sendInTurn has send pass wait to [proxy.Sender.SendApart]. If the client is gone before its turn comes,
+// nothing more is sent for it.
+func (s *sender) sendInTurn(send func(wait func() context.Context) error) error {
+	var ctx context.Context
+	stop := func() {}
+	err := send(func() context.Context {
+		if ctx == nil {
+			s.c.leave()
+			ctx, stop = s.c.attended(0) // nothing of it has run yet
+		}
+		return ctx
+	})
+	stop()
+	if errors.Is(err, errGone) {
+		s.lost, s.c.quit = true, true
+	}
+	return err
+}
+
+// makeWay takes a client that has to wait to send out of the poller: for good, or only this
+// once when the connection is not made yet.
+func (s *sender) makeWay(busy error) {
+	if errors.Is(busy, proxy.ErrConnecting) {
+		s.c.stepAside()
+	} else {
+		s.c.leave()
+	}
+}
+
+// smallReplies are the commands whose replies are short, whatever the arguments and the data
+// are. Those to ECHO and PING are as long as the command.
+var smallReplies = func() map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq(`
+		append bitcount bitop bitpos copy dbsize decr decrby del echo exists expire expireat expiretime
+		geoadd geodist getbit hdel hexists hincrby hincrbyfloat hlen hmset hset hsetnx hstrlen incr incrby incrbyfloat
+		linsert llen lpush lpushx lrem lset ltrim mset msetnx persist pexpire pexpireat pexpiretime pfadd pfcount pfmerge
+		ping psetex pttl publish rename renamenx rpush rpushx sadd scard sdiffstore set setbit setex setnx setrange
+		sinterstore sismember smove spublish srem strlen sunionstore touch ttl type unlink
+		xack xadd xdel xlen xtrim zadd zcard zcount zdiffstore zincrby zinterstore zlexcount zrangestore zrank
+		zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrank zscore zunionstore`) {
+		m[name] = true
+	}
+	return m
+}()
+
+// hasSmallReply reports whether this is one command whose reply is short whatever the data is.
+func hasSmallReply(command []byte) bool {
+	var scanner resp.CommandScanner
+	if n, err := scanner.Next(command); n != len(command) || n == 0 || err != nil || len(scanner.Args()) == 0 {
+		return false
+	}
+	args := scanner.Args()
+	name := strings.ToLower(string(args[0]))
+	if name == "set" {
+		for _, a := range args[min(3, len(args)):] {
+			if strings.EqualFold(string(a), "get") { // the old value
+				return false
+			}
+		}
+	}
+	return smallReplies[name] && (name != "echo" && name != "ping" || len(command) < smallReply)
+}

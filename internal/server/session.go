@@ -1,0 +1,381 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/socket"
+)
+
+// A session serves one client. Its goroutine reads commands, in order, and
+// sends each on its way; replies come back through the output.
+type session struct {
+	srv    *Server
+	id     uint64
+	conn   *socket.Conn
+	ctx    context.Context //nolint:containedctx // the life of the connection
+	cancel context.CancelCauseFunc
+	born   time.Time
+
+	// Of the goroutine that reads.
+	buf      []byte
+	from, to int
+	has      budget.Part // of buf, while it is the session's own
+	scanner  resp.CommandScanner
+	authed   bool
+	replies  replyMode
+	quit     bool      // close after the replies so far
+	broken   bool      // the client has broken the protocol
+	heavy    bool      // the replies to the client are large
+	rights   *acl.User // nil: the client may do all
+	route    route     // never changes
+	carrier  carrier   // route, or the connection of the client's own
+	tx       transaction
+	filled   bool // the last read took all that there was room for
+	readAt   latency.Time
+	known    struct { // the last command that was looked up, which the next mostly is
+		name [maxName]byte
+		n    int
+		spec *keySpec
+	}
+	responder
+	tally
+	presence
+
+	// Of everybody.
+	share    budget.Share
+	traffic  traffic
+	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
+	sent     atomic.Uint64 // next, as others may see it
+	draining atomic.Bool
+	killed   atomic.Bool                        // nothing more is to be run
+	asking   atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
+	waiting  atomic.Pointer[waiting]            // nil: no handler waits
+	command  atomic.Pointer[acl.Command]        // the last, as far as it is known; see note
+	waited   bool                               // at the last tick, whose it is
+	info     sharedInfo
+}
+
+type replyMode uint8
+
+const (
+	repliesOn replyMode = iota
+	repliesOff
+	skipNext // from CLIENT REPLY SKIP until the next command
+)
+
+const (
+	firstRead = 8 << 10
+	maxRead   = 64 << 10 // a buffer for many small commands
+)
+
+func newSession(s *Server, conn net.Conn) *session {
+	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), responder: responder{protocol: resp.RESP2}}
+	c.info.info = clientInfo{protocol: resp.RESP2, database: s.target.database()}
+	c.scanner.Limits = s.opts.Limits
+	c.enter()
+	c.connect(conn)
+	c.out.client = conn.RemoteAddr()
+	c.out.conn, c.out.timeout, c.out.max, c.out.traffic = c.conn, s.opts.WriteTimeout, s.opts.MaxOutput, &c.traffic
+	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
+	c.share.Join(s.opts.Budget, c.shed)
+	c.has.Of(&c.share)
+	c.out.share.Of(&c.share)
+	c.out.init()
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.route = s.target.open(c, c.conn)
+	c.carrier = c.route
+	c.active.Store(s.clock.Load())
+	return c
+}
+
+const sessionSize = unsafe.Sizeof(session{})
+
+var past = time.Unix(1, 0)
+
+var errGone = errors.New("the client closed the connection")
+
+// connect gives the session its connection, as a poller needs it or as a
+// goroutine of its own does.
+func (c *session) connect(conn net.Conn) {
+	if len(c.srv.pollers) > 0 {
+		if bare, err := socket.Bare(conn); err == nil {
+			c.conn, c.poller = bare, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
+			c.out.unable = true
+			return
+		}
+	}
+	c.conn, c.buf = socket.New(conn), make([]byte, firstRead)
+}
+
+// serve reads commands until the client or the server ends it.
+func (c *session) serve() {
+	c.close(c.loop())
+}
+
+func (c *session) close(err error) {
+	c.srv.stats.countEnd(err, c.broken)
+	c.finish(err)
+	c.cancel(err)
+	// The client first: it gets no error for what its end ends.
+	c.out.fail(cmp.Or(err, errGone))
+	c.route.close()
+}
+
+func (c *session) loop() error {
+	for {
+		c.sent.Store(c.next + 1) // not idle while a command runs here
+		ok := c.process()
+		c.answer()
+		switch {
+		case !ok, c.quit:
+			return nil
+		case c.draining.Load():
+			return ErrClosed
+		case c.out.crowded() && !c.relax():
+			return errGone
+		}
+		if err := c.read(); err != nil {
+			return err
+		}
+	}
+}
+
+// answer lets the replies so far leave.
+func (c *session) answer() {
+	c.flush()
+	c.count()
+}
+
+// finish lets the client have the replies that it still waits for.
+func (c *session) finish(err error) {
+	patience := c.srv.opts.WriteTimeout
+	gone := !errors.Is(err, ErrClosed) && err != nil
+	if gone && !errors.Is(err, io.EOF) {
+		return
+	}
+	if gone && c.carrier.occupies() {
+		// It may have closed only its sending side. But what occupies a
+		// connection of its own, like BLPOP, ends with the client.
+		patience = 100 * time.Millisecond
+	}
+	deadline := time.Now().Add(patience)
+	if errors.Is(err, ErrClosed) {
+		deadline = time.Time{} // Shutdown's ctx bounds it
+	}
+	c.flush()
+	c.out.end(c.next)
+	if errors.Is(err, ErrClosed) {
+		c.carrier.hangUp()
+	}
+	c.out.await(deadline, func() bool {
+		return (c.out.head.Load() == c.next || c.out.hungUp) && len(c.out.buf) == 0 && !c.out.writing
+	})
+}
+
+// process handles the complete commands in the buffer. It reports false when
+// the session is to end.
+func (c *session) process() bool {
+	for c.from < c.to && !c.killed.Load() {
+		n, err := c.scanner.Next(c.buf[c.from:c.to])
+		if err != nil {
+			c.carrier.sendSpan()
+			c.broke()
+			c.fail("ERR " + err.Error())
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		args := c.scanner.Args()
+		if len(args) == 0 {
+			c.carrier.sendSpan()
+			c.from += n
+			continue
+		}
+		if !c.reserve() {
+			return false
+		}
+		if c.from+n == c.to { // who asks about the client meanwhile sees the last
+			c.note(args)
+		}
+		c.carrier.dispatch(args, c.buf[c.from:c.from+n])
+		c.from += n
+		if c.quit {
+			return false
+		}
+	}
+	return true
+}
+
+// reserve makes room for one more reply, and waits for it when as many are in
+// flight as may be. There may be fewer where replies are large: the server behind
+// holds them, and others wait behind them. There may be fewer at first, until their
+// size is known.
+func (c *session) reserve() bool {
+	head := c.out.head.Load()
+	inFlight := c.next - head
+	most := min(uint64(c.srv.opts.MaxPipeline), max(firstPipeline, 2*head)) //nolint:gosec // positive
+	typical := c.out.typical.Load()
+	c.heavy = typical > largeReply
+	if typical > smallReply {
+		if c.out.crowded() {
+			c.leave()
+			c.flush()
+			if !c.relax() {
+				return false
+			}
+		}
+		most = min(most, uint64(max(1, min(int64(c.srv.opts.MaxOutput), largeInFlight)/typical))) //nolint:gosec // positive
+	}
+	if inFlight < most {
+		if inFlight == uint64(len(c.out.slots)) {
+			c.out.grow(c.next)
+		}
+		return true
+	}
+	c.leave() // it would have to wait again and again
+	c.flush()
+	// Down to half, so that the next commands leave together again.
+	low := most / 2
+	return c.awaitReplies(func() bool { return c.next-c.out.head.Load() <= low })
+}
+
+// relax waits until the client has taken half of what waits for it.
+func (c *session) relax() bool {
+	return c.out.await(noDeadline, func() bool { return len(c.out.buf) <= c.out.max/2 })
+}
+
+// settle waits until every command so far has its reply.
+func (c *session) settle() bool {
+	c.carrier.sendSpan()
+	if c.out.head.Load() == c.next {
+		return true
+	}
+	c.stepAside()
+	c.flush()
+	return c.awaitReplies(func() bool { return c.out.head.Load() == c.next })
+}
+
+// awaitReplies waits until there are enough replies. It reports false when the client is gone, or
+// the server ends and an earlier command waits on the back end.
+func (c *session) awaitReplies(enough func() bool) bool {
+	if !c.out.await(noDeadline, func() bool { return enough() || c.draining.Load() }) {
+		return false
+	}
+	if !enough() {
+		c.carrier.hangUp()
+		c.quit = !c.out.await(noDeadline, func() bool { return enough() || c.out.hungUp }) || !enough()
+		return !c.quit
+	}
+	return true
+}
+
+// catchUp waits until every command so far has its reply, and lets these leave, before what may take
+// long. It reports false when the client is gone.
+func (c *session) catchUp() bool {
+	if !c.settle() {
+		return false
+	}
+	c.out.Flush()
+	return true
+}
+
+// quiesce is catchUp before what holds a connection or leaves state in it: the session leaves its
+// poller first.
+func (c *session) quiesce() bool {
+	c.leave()
+	return c.catchUp()
+}
+
+// flush sends what waits to be sent, in both directions.
+func (c *session) flush() {
+	c.out.asked.Store(c.next)
+	c.out.askedAt(c.next, c.readAt)
+	c.carrier.flush()
+	c.out.Flush()
+}
+
+// unreachable answers a command that could not be sent to the back end of this name.
+func (c *session) unreachable(tag uint64, name string, cause error) {
+	c.srv.stats.backendErrors.Add(1)
+	c.out.Reply(tag, proxy.Unreachable(name, cause).Reply())
+}
+
+// count lets others see what was counted.
+func (c *session) count() {
+	c.sent.Store(c.next)
+	for k, n := range c.commands {
+		if n > 0 {
+			c.traffic.commands[k].Add(n)
+			c.commands[k] = 0
+		}
+	}
+}
+
+// account counts memory of the session: see [proxy.Accountant].
+func (c *session) account() (hold func(bytes int) bool) {
+	part := new(budget.Part)
+	part.Of(&c.share)
+	return part.Hold
+}
+
+// lostConnection ends the session because a connection was lost that held state of the client's. The
+// client gets the replies to what was in flight first.
+func (c *session) lostConnection(err error) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	c.srv.opts.Logger.Warn("a client's own connection to the back end was lost", "client", c.id, "error", err)
+	c.drain(errUnheard)
+}
+
+func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }
+
+// kill ends the session from outside.
+func (c *session) kill(cause error) {
+	c.killed.Store(true)
+	c.cancel(cause)
+	c.out.fail(cause)
+	c.route.kill()
+	if cancel := c.asking.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// drain makes the session end, for that cause, once the client has its replies.
+func (c *session) drain(cause error) {
+	c.draining.Store(true)
+	c.cancel(cause)
+	_ = c.conn.SetReadDeadline(past)
+	c.out.wake()
+}
+
+// gone reports whether the session is ending.
+func (c *session) gone() bool { return c.ctx.Err() != nil }
+
+// closeIfIdle is called at every tick. A client that waits is not idle: once it
+// has what it waited for, the time begins anew.
+func (c *session) closeIfIdle(now time.Time) {
+	waits := c.route.holdings().listening() || c.out.head.Load() != c.sent.Load() || c.out.busy()
+	if waits || c.waited {
+		c.waited = waits
+		c.active.Store(now.UnixMilli())
+		return
+	}
+	if idle := time.Duration(now.UnixMilli()-c.active.Load()) * time.Millisecond; idle >= c.srv.opts.IdleTimeout {
+		c.srv.stats.idleClosed.Add(1)
+		c.kill(errors.New("idle for too long"))
+	}
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A transaction is what the session knows of its MULTI: what becomes of each element of EXEC's
+// reply. The carrier knows what is queued where.
+type transaction struct {
+	active bool
+	// broken: a command was refused here, so that EXEC must fail as it does
+	// when the back end refused one.
+	broken   bool
+	elements []translate // nil: the element goes through as it is
+	answers  int         // bytes of answers made here
+}
+
+// changed makes the client's reply of EXEC's. It is nil if that goes through as it is.
+func (tx *transaction) changed() translate {
+	for _, e := range tx.elements {
+		if e != nil {
+			elements := tx.elements
+			return func(dst, raw []byte) []byte { return changeElements(dst, raw, elements) }
+		}
+	}
+	return nil
+}
+
+var (
+	queued  = []byte("+QUEUED\r\n")
+	okRaw   = []byte("+OK\r\n")
+	pingRaw = resp.AppendCommand(nil, "PING")
+)
+
+const execAbort = "EXECABORT Transaction discarded because of previous errors."
+
+func (c *session) beginTransaction() {
+	c.tx = transaction{active: true}
+	c.info.change(func(a *clientInfo) { a.inTransaction = true })
+}
+
+func (c *session) endTransaction() transaction {
+	tx := c.tx
+	c.tx = transaction{}
+	if tx.active {
+		c.info.change(func(a *clientInfo) { a.inTransaction, a.queued, a.queuedBytes = false, 0, 0 })
+	}
+	return tx
+}
+
+// showQueued adds a command of the transaction to what CLIENT LIST shows.
+func (c *session) showQueued(bytes int) {
+	c.info.change(func(a *clientInfo) {
+		a.queued++
+		a.queuedBytes += bytes
+	})
+}
+
+// queueAnswer queues an answer made here: a PING takes its place.
+func (c *session) queueAnswer(answer []byte) {
+	c.tx.answers += len(answer)
+	c.carrier.queue(pingRaw, func(dst, _ []byte) []byte { return append(dst, answer...) })
+}
+
+// refuseQueued refuses a command inside a transaction, and with it the
+// transaction.
+func (c *session) refuseQueued(name string) {
+	c.reject("ERR redoubt: " + name + " is not supported inside a transaction")
+}
+
+// queueScript queues the script of an extension command.
+func (c *session) queueScript(p command.Plan) {
+	protocol, translate := c.protocol, p.Translate
+	c.carrier.queue(proxy.AppendEval(nil, p.Cmd), func(dst, raw []byte) []byte {
+		return translate(dst, protocol, scriptReply(raw))
+	})
+}
+
+// reject answers a command with an error, and a transaction in which it is fails at EXEC.
+func (c *session) reject(text string) {
+	c.tx.broken = c.tx.broken || c.tx.active
+	c.fail(text)
+}
+
+// changeElements changes the elements of an array. A reply that is no array of
+// as many elements, an error or a null, goes through as it is.
+func changeElements(dst, raw []byte, elements []translate) []byte {
+	head := resp.AppendArray(nil, len(elements))
+	if !bytes.HasPrefix(raw, head) {
+		return append(dst, raw...)
+	}
+	before := len(dst)
+	dst = append(dst, head...)
+	rest := raw[len(head):]
+	var scanner resp.ReplyScanner
+	for _, change := range elements {
+		n, err := scanner.Next(rest)
+		if err != nil || n == 0 {
+			return append(dst[:before], raw...)
+		}
+		if change == nil {
+			dst = append(dst, rest[:n]...)
+		} else {
+			dst = change(dst, rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return dst
+}

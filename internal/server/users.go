@@ -1,0 +1,286 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// users are those who may log in.
+type users struct {
+	byName map[string]*acl.User
+	// standard is who AUTH with a password alone is about, and who clients are before AUTH
+	// if that needs no password; nil: there is none.
+	standard *acl.User
+}
+
+// makeUsers makes the users that the options say, for this server.
+func (o *Options) makeUsers() (*users, error) {
+	u, err := o.parseUsers()
+	if err != nil || o.Pool != nil {
+		return u, err
+	}
+	var errs []error
+	for name, user := range u.byName {
+		if !user.MayAll() {
+			errs = append(errs, fmt.Errorf("server: user %q may not do all, which counts in front of a Pool alone; want ~* &* +@all", name))
+		}
+	}
+	return u, errors.Join(errs...)
+}
+
+// CheckListen says why [Server.Listen] would refuse an address for lack of a password, or what is
+// wrong with Password and Users. It uses nothing else of o, and opens nothing. An error for an
+// address beyond this machine matches [ErrExposed].
+func (o Options) CheckListen(network, address string) error {
+	u, err := o.parseUsers()
+	if err != nil || network == "unix" || !u.unguarded() {
+		return err
+	}
+	if a, err := net.ResolveTCPAddr(network, address); err == nil && exposed(a) {
+		return exposedError(address)
+	}
+	return nil
+}
+
+func exposedError(address string) error {
+	return fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+}
+
+// parseUsers makes the users that the options say.
+func (o *Options) parseUsers() (*users, error) {
+	u := &users{byName: make(map[string]*acl.User)}
+	standard := cmp.Or(o.Username, "default")
+	var errs []error
+	switch {
+	case o.Password != "":
+		u.byName[standard] = acl.Almighty(standard, o.Password)
+		if _, twice := o.Users[standard]; twice {
+			errs = append(errs, fmt.Errorf("server: user %q is in Users and the one of Password", standard))
+		}
+	case len(o.Users) == 0:
+		u.byName[standard] = acl.Anybody(standard)
+	}
+	for name, rules := range o.Users {
+		user, err := acl.New(name, rules)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("server: user %q: %w", name, err))
+		}
+		u.byName[name] = user
+	}
+	u.standard = u.byName[standard]
+	return u, errors.Join(errs...)
+}
+
+// open reports whether clients need no password.
+func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
+
+// unguarded reports whether somebody may log in without a password.
+func (u *users) unguarded() bool {
+	for _, o := range u.byName {
+		if o.Open() {
+			return true
+		}
+	}
+	return false
+}
+
+// Open reports whether clients need no password.
+func (s *Server) Open() bool { return s.users.Load().open() }
+
+// SetUsers puts others in the place of [Options.Users]. A client whose user has other rules now, or
+// is not there any more, is closed as Shutdown does, once it has its replies, and when patience
+// is over at the latest. The others notice nothing.
+//
+// After an error nothing has changed. It matches [ErrExposed] if clients would need no password
+// any more, and others than this machine reach the server.
+func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error {
+	o := s.opts
+	o.Users = rules
+	u, err := o.makeUsers()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	for l := range s.listeners {
+		if u.unguarded() && exposed(l.Addr()) {
+			s.mu.Unlock()
+			return fmt.Errorf("%w: %s", ErrExposed, l.Addr())
+		}
+	}
+	s.mu.Unlock()
+	s.users.Store(u)
+	var others []*session
+	for _, c := range s.clients() {
+		if was := c.info.get().user; was != nil && !was.Same(u.byName[was.Name()]) {
+			c.drain(ErrClosed)
+			others = append(others, c)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(others) == 0 || s.closed {
+		return nil
+	}
+	s.wg.Go(func() {
+		select {
+		case <-time.After(patience):
+			for _, c := range others {
+				c.kill(ErrClosed)
+			}
+		case <-s.ctx.Done(): // which ends them all
+		}
+	})
+	return nil
+}
+
+// exposed reports whether others than this machine reach an address.
+func exposed(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// become makes the client a user; nil: nobody.
+func (c *session) become(u *acl.User) {
+	c.info.change(func(a *clientInfo) { a.user = u })
+	c.rights = nil
+	if u != nil && !u.MayAll() {
+		c.rights = u
+	}
+	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
+	if c.authed {
+		c.scanner.Unauthenticated = resp.Authenticated
+	}
+}
+
+// enter makes the client who it is before AUTH.
+func (c *session) enter() {
+	for {
+		u := c.srv.users.Load()
+		if u.open() {
+			c.become(u.standard)
+		} else {
+			c.become(nil)
+		}
+		if c.srv.users.Load() == u { // else SetUsers may have overlooked it
+			return
+		}
+	}
+}
+
+// login takes as long for a wrong name as for a wrong password.
+func (c *session) login(name, password []byte) bool {
+	u, known := c.srv.users.Load().byName[string(name)]
+	if !known {
+		u = nobody
+	}
+	if !u.Admits(password) {
+		c.srv.stats.authFailures.Add(1)
+		return false
+	}
+	c.become(u)
+	if !u.Same(c.srv.users.Load().byName[string(name)]) { // SetUsers may have overlooked it
+		c.become(nil)
+		return false
+	}
+	return true
+}
+
+var nobody = acl.Nobody()
+
+// permits reports whether the client may run a command, and answers it with an error when
+// not. What is unknown, or has a wrong number of arguments, is for others to refuse.
+func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
+	text := ""
+	if h != nil && h.command != nil {
+		text = c.refusalOfOwn(h, args)
+	} else if k != nil && k.Takes(len(args)) {
+		text = c.refusal(k, args)
+	}
+	if text == "" {
+		return true
+	}
+	if k != nil && k.name == "exec" { // as Redis has it, whether or not there was a MULTI
+		c.takeTransaction()
+		c.unwatch()
+		text = "EXECABORT Transaction discarded because of: " + text
+	}
+	c.reject(text)
+	return false
+}
+
+func (c *pooled) refusal(k *keySpec, args [][]byte) string {
+	what := k.rights.Of(args)
+	if what == nil {
+		return fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(k.name))
+	}
+	at, ok := k.positions(c.positions[:0], args)
+	c.positions = at
+	if !ok {
+		at = nil // it is sent nowhere
+	}
+	return c.rights.Refuses(what, args, at)
+}
+
+// refusalOfOwn is refusal of a command of Redoubt's own.
+func (c *pooled) refusalOfOwn(h *handler, args [][]byte) string {
+	if h.command.CheckArity(len(args)) != "" {
+		return ""
+	}
+	text := c.rights.Refuses(h.rights, args, h.command.Keys(len(args)))
+	inner := fenced(h, args)
+	if text != "" || inner == nil {
+		return text
+	}
+	k := lookupKeys(inner[0])
+	switch {
+	case k == nil:
+		return unknownInPool(inner)
+	case !k.Takes(len(inner)):
+		return "ERR wrong number of arguments for '" + k.name + "' command"
+	}
+	return c.refusal(k, inner)
+}
+
+// mayPass is permits for the most common commands, and answers nothing.
+func (c *pooled) mayPass(k *keySpec, args [][]byte) bool {
+	return (k.single || k.fragments != nil) && k.Takes(len(args)) && c.refusal(k, args) == ""
+}
+
+// acl answers ACL WHOAMI and ACL CAT.
+func (c *pooled) acl(args [][]byte) {
+	var answer []byte
+	switch sub := strings.ToUpper(string(args[1])); {
+	case sub == "WHOAMI" && len(args) == 2:
+		answer = resp.AppendBulk(nil, userOf(c.session))
+	case sub == "CAT" && len(args) <= 3:
+		names := acl.Categories()
+		if len(args) == 3 {
+			if names = acl.In(string(args[2])); names == nil {
+				c.reject(fmt.Sprintf("ERR Unknown category '%.128s'", args[2]))
+				return
+			}
+		}
+		answer = resp.AppendArray(nil, len(names))
+		for _, n := range names {
+			answer = resp.AppendBulk(answer, n)
+		}
+	case sub == "WHOAMI" || sub == "CAT":
+		c.reject("ERR wrong number of arguments for 'acl|" + strings.ToLower(sub) + "' command")
+		return
+	default:
+		c.reject("ERR unknown command 'ACL " + sub + "': it is not supported through a pool: its users are in its configuration")
+		return
+	}
+	if c.tx.active {
+		c.queueAnswer(answer)
+		return
+	}
+	c.reply(answer)
+}
