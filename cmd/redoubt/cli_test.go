@@ -52,7 +52,7 @@ func TestUsage(t *testing.T) {
 		{"lock info", "want one NAME, not 0"},
 		{"lock release a b --force", "want one NAME, not 2"},
 		{"lock release a", "say --force"},
-		{"lock release a --force --fence=0", "--fence: lock: token is 0; want that of the holder"},
+		{"lock release a --force --fence=0", "--fence: token is 0; want that of the holder"},
 		{"lock ls --backend=embedded:", "embedded: is the memory of this process alone"},
 		{"limit nope", `limit: unknown command "nope"`},
 		{"limit try", "limit try: want one NAME, not 0"},
