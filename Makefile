@@ -4,6 +4,8 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 GOTESTSUM_VERSION := v1.13.0
 GOTESTSUM := bin/gotestsum-$(GOTESTSUM_VERSION)
+VALE_VERSION := v3.21.0
+VALE := bin/vale-$(VALE_VERSION)
 TESTWATCH := bin/testwatch
 # How many inputs each fuzz target tries in `make check`: a time would end in the
 # middle of one, which Go now and then takes for a failure.
@@ -12,7 +14,7 @@ FUZZTIME ?= 3000x
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod ratelimit/*/go.mod))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
-# The race detector needs a C compiler, and nothing else here does.
+# The race detector and Vale need a C compiler, and nothing else here does.
 RACE := $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && CGO_ENABLED=1 && echo -race)
 
 .PHONY: help
@@ -86,7 +88,7 @@ needed:
 		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed; }
 
 .PHONY: check
-check: format lint tidy generated cross fuzz ## Everything else that a change must pass
+check: format lint prose tidy generated cross fuzz ## Everything else that a change must pass
 	@echo "== make check: passed"
 
 .PHONY: format
@@ -102,6 +104,20 @@ $(GOLANGCI):
 	@echo "== building golangci-lint $(GOLANGCI_VERSION), once; this takes minutes"
 	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) \
 		&& mkdir -p bin && mv "$$dir/golangci-lint" $@ && rmdir "$$dir"
+
+.PHONY: prose
+prose: $(if $(RACE),$(VALE)) ## Vale finds nothing in comments and documents; the rules are in .vale/
+ifdef RACE
+	@echo "== vale"
+	@VALE="$(CURDIR)/$(VALE)" go test -count 1 -run '^TestProseRules$$' . && "$(VALE)" --output=line --glob='!{**/node_modules/**,bin/**}' .
+else
+	@echo "== no C compiler: the prose is not checked"
+endif
+
+$(VALE):
+	@echo "== building vale $(VALE_VERSION), once"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= CGO_ENABLED=1 go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION) \
+		&& mkdir -p bin && mv "$$dir/vale" $@ && rmdir "$$dir"
 
 .PHONY: tidy
 tidy: ## go.mod and go.sum are what go mod tidy makes them
