@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"internal/proxy/budget":    {},
 	"internal/proxy/memcached": {"internal/socket", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring"},
 	"internal/proxy/ring":      {},
+	"internal/poolhost":        {"internal/command", "internal/poolfile", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/memcached", "internal/proxy/outage", "internal/resp", "internal/sentinel", "internal/server", "internal/socket", "github.com/prometheus", "github.com/spf13/pflag", "go.yaml.in/yaml"}, // pflag: by way of settings
 	"internal/server":          {".", "internal/command", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring", "internal/resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
 }
 
@@ -87,8 +88,8 @@ var wireMayImport = []string{".", "internal/calendar", "internal/luafile"}
 // heavy are the modules that must not reach a program which uses the library,
 // by any path.
 var heavy = []string{
-	otterV2, // but for package cache, and who uses that
-	"github.com/prometheus", "github.com/schollz", "github.com/spf13", "golang.org/x/term", "google.golang.org/grpc", "gopkg.in/yaml",
+	otterV2, // but for package cache
+	"github.com/prometheus", "github.com/schollz", "github.com/spf13", "golang.org/x/term", "google.golang.org/grpc", "go.yaml.in/yaml",
 }
 
 // A listed is a package as go list describes it.
@@ -136,13 +137,13 @@ func importFaults(packages []listed) (faults []string) {
 			continue
 		}
 		for _, i := range p.Imports {
-			if ok := standard[i] || slices.ContainsFunc(allowed, func(a string) bool { return below(i) == a || under(i, goredisV9) && a == goredisV9 }); !ok {
+			if ok := standard[i] || slices.ContainsFunc(allowed, func(a string) bool { return below(i) == a || under(i, a) }); !ok {
 				faults = append(faults, fmt.Sprintf("package %s imports %s, and may import only %q and the standard library: "+
 					"declare the small interface that is needed, or move the code to a package that may", p.path(), below(i), allowed))
 			}
 		}
 		for _, d := range p.Deps {
-			if under(d, heavy...) && (!under(d, otterV2) || p.path() != "cache") {
+			if under(d, heavy...) && !under(d, allowed...) {
 				faults = append(faults, fmt.Sprintf("package %s depends on %s, which then every program that uses it would build: "+
 					"only cmd/ and internal/ may", p.path(), d))
 			}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -12,25 +10,55 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/redoubt-go/redoubt/internal/poolfile"
-	"github.com/redoubt-go/redoubt/internal/server"
+	"github.com/redoubt-go/redoubt/internal/poolhost"
 )
 
-// checkPools finds flags that make no sense beside --pools.
-func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
+// poolFlags are the flags of serve that only pools have. The names of the statistics' flags are
+// twemproxy's.
+type poolFlags struct {
+	file             string
+	testConf, strict bool
+	slowerThan       time.Duration
+	slowMaxLen       int
+
+	statsPort, statsInterval int
+	statsAddr                string
+}
+
+func (f *poolFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
+	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
+	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
+	flags.DurationVar(&f.slowerThan, "slowlog-slower-than", 10*time.Millisecond, "in front of pools of Redis, INFO slowlog names commands for which a server lets others wait this long; none if negative")
+	flags.IntVar(&f.slowMaxLen, "slowlog-max-len", 128, "how many of them are kept, the latest, at least 1")
+	flags.IntVar(&f.statsPort, "stats-port", 0, "in front of pools, `port` that tells twemproxy's statistics, in JSON, to whoever connects; 0 for none")
+	flags.StringVar(&f.statsAddr, "stats-addr", "127.0.0.1", "`address` of --stats-port")
+	flags.IntVar(&f.statsInterval, "stats-interval", 0, "how old what --stats-port tells may be, in `ms`; 0 for now")
+}
+
+// given reports whether one of them is used.
+func (f *poolFlags) given(flags *pflag.FlagSet) bool {
+	return f.file != "" || f.testConf || f.strict || flags.Changed("slowlog-slower-than") || flags.Changed("slowlog-max-len") ||
+		flags.Changed("stats-port") || flags.Changed("stats-addr") || flags.Changed("stats-interval")
+}
+
+// checkUse refuses flags that exclude each other.
+func (f *poolFlags) checkUse(flags *pflag.FlagSet) error {
 	switch {
-	case f.pools == "" && f.testConf:
+	case f.file == "" && f.testConf:
 		return misusef("--test-conf needs the file that it is about: --pools FILE")
-	case f.pools == "":
+	case f.file == "":
 		return misusef("--strict, the --slowlog and the --stats flags are for pools: --pools FILE")
 	case f.slowMaxLen < 1:
 		return misusef("--slowlog-max-len is %d; want at least 1", f.slowMaxLen)
-	case f.stats.port == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
+	case f.statsPort == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
 		return misusef("--stats-addr and --stats-interval need --stats-port")
 	}
 	for _, name := range []string{"listen", "backend", "dir", "prefix"} {
@@ -41,166 +69,63 @@ func (f *serveFlags) checkPools(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// A poolsFile is the file of --pools, and what the files hold that it names.
-type poolsFile struct {
-	poolfile.File
-
-	tls map[string]poolTLS // by the name of the pool
-}
-
-// readPools reads the file of --pools, and finds all that serve refuses before it connects. It
-// returns the warnings too. The password is that of --password.
-func readPools(path, password string) (poolsFile, error) {
-	file := poolsFile{tls: make(map[string]poolTLS)}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return file, usagef("pools: %w", err)
-	}
-	if file.File, err = poolfile.Parse(path, text); err != nil {
-		return file, fail(exitUsage, err)
-	}
+// check refuses values out of range.
+func (f *poolFlags) check() error {
 	var errs []error
-	for _, p := range file.Pools {
-		t, err := readTLS(p)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
-		}
-		file.tls[p.Name] = t
-		if p.Redis {
-			if err := exposure(p.Name, clientsOf(p, password).CheckListen(p.Network, p.Address)); err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
-			}
-		}
-		if p.Reuseport {
-			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
-		}
+	if f.statsPort < 0 || f.statsPort > 65535 {
+		errs = append(errs, fmt.Errorf("stats-port is %d; want 1 to 65535, or 0 for none", f.statsPort))
 	}
-	if len(errs) > 0 {
-		return file, fail(exitUsage, errors.Join(errs...))
+	if f.statsInterval < 0 {
+		errs = append(errs, fmt.Errorf("stats-interval is %d; want at least 0", f.statsInterval))
 	}
-	return file, nil
+	return errors.Join(errs...)
 }
 
-// exposure says what to do about an error of a pool that matches [server.ErrExposed].
-func exposure(pool string, err error) error {
-	switch {
-	case errors.Is(err, server.ErrExposed):
-		return fmt.Errorf("pool %q: %w: redis_auth or users in the file, or --password", pool, err)
-	case err != nil:
-		return fmt.Errorf("pool %q: %w", pool, err)
-	}
-	return nil
-}
-
-// prepare checks the flags and the file of pools. It is all that --test-conf does, and the
-// beginning of servePools. The warnings are there beside an error, too.
-func (f serveFlags) prepare(stderr io.Writer) (file poolsFile, password string, log *slog.Logger, err error) {
+// readPools checks the flags and reads the file of pools. It is all that --test-conf does. The file
+// has its warnings beside an error, too.
+func readPools(f serveFlags, stderr io.Writer) (file *poolhost.File, log *slog.Logger, err error) {
+	file = &poolhost.File{}
 	log, err = newLog(stderr, f.logLevel, f.logFormat)
-	if err = errors.Join(err, f.check(), f.stats.check()); err != nil {
-		return file, "", nil, fail(exitUsage, err)
+	if err = errors.Join(err, f.check(), f.pools.check()); err != nil {
+		return file, nil, fail(exitUsage, err)
 	}
-	if password, err = f.password.read(); err != nil {
-		return file, "", nil, err
+	password, err := f.password.read()
+	if err != nil {
+		return file, nil, err
 	}
-	file, err = readPools(f.pools, password)
-	return file, password, log, err
+	file, err = poolhost.Read(f.pools.file, password)
+	return file, log, poolFailure(err)
 }
 
-// testConf says what is wrong with the flags and the file of pools, or that nothing is.
+// poolFailure adds the exit code to an error of package poolhost.
+func poolFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, poolhost.ErrConfig):
+		return fail(exitUsage, err)
+	case errors.Is(err, poolhost.ErrListen):
+		return fail(exitUnavailable, err)
+	}
+	return fail(exitFault, err)
+}
+
+// testConf prints the faults and the warnings of the flags and the file of pools.
 func testConf(f serveFlags, stderr io.Writer) error {
-	file, _, _, err := f.prepare(stderr)
+	file, _, err := readPools(f, stderr)
 	for _, w := range file.Warnings {
 		_, _ = fmt.Fprintln(stderr, "warning:", w)
 	}
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %d pools, nothing wrong\n", f.pools, len(file.Pools))
+	_, _ = fmt.Fprintf(stderr, "%s: %d pools, nothing wrong\n", f.pools.file, len(file.Pools))
 	return nil
-}
-
-// A servedPool is one pool of the file and what serves it.
-type servedPool struct {
-	name     string
-	conf     poolfile.Pool // of the goroutine that reloads, as is held: that of poolTLS
-	held     [sha256.Size]byte
-	front    front
-	tls      frontTLS
-	listener net.Listener
-}
-
-// A front serves the clients of a pool in the protocol of its servers.
-type front interface {
-	Serve(l net.Listener) error
-	Shutdown(ctx context.Context) error
-	Close() error
-
-	// listen returns a listener for Serve.
-	listen(network, address string) (net.Listener, error)
-	// clients is how many are connected.
-	clients() int
-	// digest is the same for pools that choose servers alike now.
-	digest() string
-	// health returns how many servers answer, and the names of the others.
-	health(ctx context.Context) (up int, down []string)
-	// change gives the pool other servers, under its clients. retire waits until those
-	// before are not needed, or ctx ends, and closes them.
-	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)
-	// counters are what it has counted.
-	counters() poolCounters
-}
-
-// close ends it at once. It may be half made.
-func (p *servedPool) close() {
-	if p.listener != nil {
-		_ = p.listener.Close()
-	}
-	if p.front != nil {
-		_ = p.front.Close()
-	}
-}
-
-// openPool makes what serves a pool, and listens.
-func openPool(c poolfile.Pool, t poolTLS, f serveFlags, password string, log *slog.Logger) (_ *servedPool, err error) {
-	p := &servedPool{name: c.Name, conf: c, held: t.held}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
-	log = log.With("pool", c.Name)
-	p.tls.now.Store(t.listen)
-	if c.Redis {
-		p.front, err = openRedisPool(c, f, password, p.tls.config(), t, log)
-	} else {
-		p.front, err = openMemcachedPool(c, f, p.tls.config(), t.servers, log)
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.listener, err = p.front.listen(c.Network, c.Address)
-	switch {
-	case errors.Is(err, server.ErrExposed):
-		return nil, fail(exitUsage, exposure(c.Name, err))
-	case err != nil:
-		return nil, failf(exitUnavailable, "pool %q: %w", c.Name, err)
-	}
-	if c.Perm != 0 {
-		if err := os.Chmod(c.Address, os.FileMode(c.Perm)); err != nil {
-			return nil, failf(exitUnavailable, "pool %q: %w", c.Name, err)
-		}
-	}
-	return p, nil
-}
-
-// maxClientsOf is how many clients a pool may have.
-func (f serveFlags) maxClientsOf(c poolfile.Pool) int {
-	return cmp.Or(c.ClientConnections, f.maxClients)
 }
 
 // servePools serves all pools of a file until a signal ends it.
 func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error {
-	file, password, log, err := f.prepare(stderr)
+	file, log, err := readPools(f, stderr)
 	if err != nil {
 		return err
 	}
@@ -210,39 +135,45 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	defer keepClients(f.budget)()
 	redis.SetLogger(clientLog{log})
 	setThreads(f.threads, true)
-	h := &poolHost{flags: f, password: password, log: log, ended: make(chan error, 1)}
-	defer h.close()
-	for _, c := range file.Pools {
-		if err := h.open(c, file.tls[c.Name]); err != nil {
-			return err
-		}
+	host, err := poolhost.Open(file, poolhost.Options{
+		MaxClients: f.maxClients, MaxPipeline: f.maxPipeline, MaxBulk: int(f.maxBulk), MaxOutput: int(f.maxOutput),
+		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, DrainTimeout: f.drainTimeout,
+		Strict: f.pools.strict, SlowerThan: f.pools.slowerThan, SlowLogMaxLen: f.pools.slowMaxLen,
+		Budget: f.budget, Logger: log, Version: readBuildVersion(),
+	})
+	if err != nil {
+		return poolFailure(err)
 	}
+	defer host.Close()
 	web, err := listenHTTP(f.http, func(draining *atomic.Bool) (http.Handler, error) {
-		return newHandlerOf(h, h.health, draining)
+		return newHandlerOf(host, func(ctx context.Context) ([]string, error) {
+			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+			defer cancel()
+			return host.Health(ctx)
+		}, draining)
 	}, log)
 	if err != nil {
 		return err
 	}
 	defer web.close()
-	stats, err := listenStats(f.stats, h)
-	if err != nil {
-		return err
+	if f.pools.statsPort != 0 {
+		addr := net.JoinHostPort(f.pools.statsAddr, strconv.Itoa(f.pools.statsPort))
+		if err := host.ListenStats(addr, time.Duration(f.pools.statsInterval)*time.Millisecond); err != nil {
+			return poolFailure(fmt.Errorf("stats-port: %w", err))
+		}
 	}
-	defer stats.close()
-	for _, p := range h.pools {
-		h.serve(p, web.addr())
-	}
+	host.Serve(slog.String("http", web.addr()), slog.String("version", readBuildVersion()))
 	hup := make(chan os.Signal, 1)
 	notifyReload(hup)
 	defer signal.Stop(hup)
 	for {
 		select {
 		case <-hup:
-			h.reload(web.addr())
-		case err := <-h.ended:
-			return err
+			host.Reload()
+		case err := <-host.Failed():
+			return poolFailure(err)
 		case sig := <-signals:
-			h.drain(web, f.drainTimeout, sig, signals)
+			drain(host, web, f.drainTimeout, sig, signals, log)
 			return nil
 		}
 	}

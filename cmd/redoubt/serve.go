@@ -27,11 +27,7 @@ import (
 
 type serveFlags struct {
 	listen, http, backend, prefix string
-	pools                         string
-	testConf, strict              bool
-	stats                         statsFlags
-	slowerThan                    time.Duration
-	slowMaxLen                    int
+	pools                         poolFlags
 	storage                       storage
 	password                      secret
 	maxClients, maxPipeline       int
@@ -82,11 +78,11 @@ directory or an address can't be used.`,
 			defer signal.Stop(caught)
 			signals, stop := endingSignals(caught, func() { endAtOnce(f, cmd.ErrOrStderr()) })
 			defer stop()
-			if f.pools != "" || f.testConf || f.strict || f.stats.asked(cmd.Flags()) || cmd.Flags().Changed("slowlog-slower-than") || cmd.Flags().Changed("slowlog-max-len") {
-				if err := f.checkPools(cmd.Flags()); err != nil {
+			if f.pools.given(cmd.Flags()) {
+				if err := f.pools.checkUse(cmd.Flags()); err != nil {
 					return err
 				}
-				if f.testConf {
+				if f.pools.testConf {
 					return testConf(f, cmd.ErrOrStderr())
 				}
 				return servePools(f, signals, cmd.ErrOrStderr())
@@ -100,13 +96,8 @@ directory or an address can't be used.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port, or unix:/path; beyond this machine it needs a password")
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded: in memory, embedded:/path in that directory, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
-	flags.StringVar(&f.pools, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
-	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
-	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
-	flags.DurationVar(&f.slowerThan, "slowlog-slower-than", 10*time.Millisecond, "in front of pools of Redis, INFO slowlog names commands for which a server lets others wait this long; none if negative")
-	flags.IntVar(&f.slowMaxLen, "slowlog-max-len", 128, "how many of them are kept, the latest, at least 1")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
-	f.stats.add(flags)
+	f.pools.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
 	f.storage.flags(flags)
 	f.password.flags(flags, "password that clients must give")
@@ -185,7 +176,7 @@ func (f *serveFlags) check() error {
 	if f.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
 	}
-	errs = append(errs, listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.stats.addr))
+	errs = append(errs, listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)
 }
 
@@ -274,7 +265,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	case err := <-ended:
 		return failf(exitUnavailable, "listening on %s ended: %w", f.listen, err)
 	case sig := <-signals:
-		drain(srv, back, web, f.drainTimeout, sig, signals, log)
+		drain(drainingServer{srv, back}, web, f.drainTimeout, sig, signals, log)
 		return nil
 	}
 }
@@ -291,10 +282,15 @@ func setThreads(n int, remote bool) {
 	}
 }
 
-// drain ends the server gracefully. A second signal cuts it short.
-func drain(srv *server.Server, back *backend, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
-	log.Info("draining", slog.String("signal", sig.String()),
-		slog.Int("clients", srv.Stats().Clients), slog.Duration("timeout", timeout))
+// A drainer is what serves clients: a [server.Server] or a [poolhost.Host].
+type drainer interface {
+	Clients() int
+	Shutdown(ctx context.Context) error
+}
+
+// drain ends what serves clients gracefully. A second signal cuts it short.
+func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -305,10 +301,7 @@ func drain(srv *server.Server, back *backend, web *webServer, timeout time.Durat
 		case <-ctx.Done():
 		}
 	}()
-	if back.hurry != nil {
-		defer context.AfterFunc(ctx, back.hurry)()
-	}
-	switch err := srv.Shutdown(ctx); {
+	switch err := d.Shutdown(ctx); {
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")
 	case err != nil:
@@ -316,6 +309,21 @@ func drain(srv *server.Server, back *backend, web *webServer, timeout time.Durat
 	default:
 		log.Info("ended")
 	}
+}
+
+// A drainingServer is a server whose back end stops its scripts when the time to drain is over.
+type drainingServer struct {
+	*server.Server
+	back *backend
+}
+
+func (d drainingServer) Clients() int { return d.Stats().Clients }
+
+func (d drainingServer) Shutdown(ctx context.Context) error {
+	if d.back.hurry != nil {
+		defer context.AfterFunc(ctx, d.back.hurry)()
+	}
+	return d.Server.Shutdown(ctx)
 }
 
 // network splits --listen into the arguments of net.Listen.

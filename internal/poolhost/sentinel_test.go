@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
 	"crypto/x509"
@@ -35,8 +33,7 @@ func TestServePoolSentinels(t *testing.T) {
 
 	addr := freeAddr(t)
 	conf := fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  servers:\n   - %s:1\n", addr, master.Addr())
-	file := writePools(t, conf)
-	s := startServing(t, "--pools", file)
+	s := serve(t, conf)
 	c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
 	ring := func() string {
@@ -52,7 +49,7 @@ func TestServePoolSentinels(t *testing.T) {
 	}
 	eventually(t, "the replica has it", func() bool { return replica.CLI("EXISTS", "k") == "1" })
 	before := ring()
-	s.reload(t, file, conf+fmt.Sprintf(`  sentinels:
+	s.reload(t, conf+fmt.Sprintf(`  sentinels:
    - %s
   sentinel_user: pool
   sentinel_password: s3cret
@@ -72,19 +69,19 @@ func TestServePoolSentinels(t *testing.T) {
 		return strings.Contains(s.CLI("INFO", "commandstats"), "cmdstat_get:")
 	}
 	eventually(t, "the replica is read", func() bool { return reads(replica) })
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	mustContain(t, "metrics", metrics, fmt.Sprintf(`redoubt_pool_server_up{pool="a",protocol="resp3",server="%s replica"} 1`, master.Addr()))
 
 	if got := sentinel.CLI("SENTINEL", "FAILOVER", "orders"); got != "OK" {
 		t.Fatal(got)
 	}
 	moved := fmt.Sprintf(`"msg":"a server's master has changed","pool":"a","server":%q,"master":"orders","from":%q,"to":%q}`, master.Addr(), master.Addr(), replica.Addr())
-	eventually(t, "the switch is logged", func() bool { return strings.Contains(s.stderr.String(), moved) })
+	eventually(t, "the switch is logged", func() bool { return strings.Contains(s.log.String(), moved) })
 	eventually(t, "the new master is written to", func() bool { return c.Set(t.Context(), "k", "w", 0).Err() == nil })
 	if got := replica.CLI("GET", "k"); got != "w" {
 		t.Errorf("the new master has %q", got)
 	}
-	s.reload(t, file, conf, "a pool has changed")
+	s.reload(t, conf, "a pool has changed")
 	eventually(t, "the first is the server again", func() bool {
 		_, err := c.Get(t.Context(), "k").Result()
 		return err == nil && strings.Contains(master.CLI("CLIENT", "LIST"), "cmd=get")

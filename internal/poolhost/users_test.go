@@ -1,4 +1,4 @@
-package main
+package poolhost
 
 import (
 	"fmt"
@@ -22,8 +22,7 @@ func TestPoolUsers(t *testing.T) {
 		standard      = "user default on >mine ~* +@all"
 		done          = "the file of pools was read again"
 	)
-	file := writePools(t, conf(admin, reader))
-	s := startServing(t, "--pools", file, "--password=flags")
+	s := serveWithPassword(t, conf(admin, reader), "flags")
 	open := func(user, password string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Addr: addr, Username: user, Password: password, PoolSize: 1, MaxRetries: -1})
 		t.Cleanup(func() { _ = c.Close() })
@@ -43,23 +42,23 @@ func TestPoolUsers(t *testing.T) {
 	check(open("", "flags"), "", "GET", "orders:1")
 	bossID, readID := boss.ClientID(t.Context()).Val(), read.ClientID(t.Context()).Val()
 
-	s.reload(t, file, conf(admin, reader+" +set"), done)
+	s.reload(t, conf(admin, reader+" +set"), done)
 	eventually(t, "the reader's connection is another", func() bool {
 		id, err := read.ClientID(t.Context()).Result()
 		return err == nil && id != readID
 	})
 	check(read, "", "SET", "orders:1", "w")
-	s.reload(t, file, conf(admin), done)
+	s.reload(t, conf(admin), done)
 	eventually(t, "the reader is gone", func() bool { return read.Ping(t.Context()).Err() != nil })
 	check(read, "WRONGPASS", "GET", "orders:1")
 	if id := boss.ClientID(t.Context()).Val(); id != bossID {
 		t.Errorf("the admin was closed: the id was %d and is %d", bossID, id)
 	}
-	s.reload(t, file, conf(admin, "user x +nosuch"), "the file of pools is not taken")
+	s.reload(t, conf(admin, "user x +nosuch"), "the file of pools is not taken")
 	check(open("", "flags"), "", "GET", "orders:1")
 
-	s.reload(t, file, conf(admin, "user default on nopass +ping"), `"password":"none"`)
-	s.reload(t, file, conf(admin, standard), done)
+	s.reload(t, conf(admin, "user default on nopass +ping"), `"password":"none"`)
+	s.reload(t, conf(admin, standard), done)
 	eventually(t, "the default user is the file's", func() bool { return open("", "mine").Ping(t.Context()).Err() == nil })
 	check(open("", "flags"), "WRONGPASS", "GET", "orders:1")
 }

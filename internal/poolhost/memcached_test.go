@@ -1,94 +1,23 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// A cacheUser is a connection that speaks memcached's protocol.
-type cacheUser struct {
-	t    *testing.T
-	conn net.Conn
-	r    *bufio.Reader
-}
-
-func dialCache(t *testing.T, network, addr string) *cacheUser {
-	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	return &cacheUser{t, conn, bufio.NewReader(conn)}
-}
-
-func (u *cacheUser) line() string {
-	u.t.Helper()
-	l, err := u.r.ReadString('\n')
-	if err != nil {
-		u.t.Fatalf("%v after %q", err, l)
-	}
-	return strings.TrimSuffix(l, "\r\n")
-}
-
-// ask sends a command and returns the first line of its answer.
-func (u *cacheUser) ask(command string) string {
-	u.t.Helper()
-	if _, err := io.WriteString(u.conn, command+"\r\n"); err != nil {
-		u.t.Fatal(err)
-	}
-	return u.line()
-}
-
-// has reports whether a server has a key.
-func has(t *testing.T, s *memcachedtest.Server, key string) bool {
-	t.Helper()
-	return dialCache(t, "tcp", s.Addr()).ask("touch "+key+" 0") == "TOUCHED"
-}
-
-// logged returns how many lines of the log have all of the words.
-func logged(s *serving, words ...string) (n int) {
-	for line := range strings.Lines(s.stderr.String()) {
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			n++
-		}
-	}
-	return n
-}
-
-// freeAddr returns an address that nobody listens on now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // TestServeMemcachedPool: a pool of memcached beside one of Redis in one file, with its
-// limit, metrics and health; a signal has what is in flight answered first.
+// limit, metrics and health; Shutdown waits for the replies to commands in flight.
 func TestServeMemcachedPool(t *testing.T) {
 	one, two := memcachedtest.Start(t), memcachedtest.Start(t)
 	addr := freeAddr(t)
-	s := startServing(t, "--pools", writePools(t, fmt.Sprintf(`cache:
+	s := serve(t, fmt.Sprintf(`cache:
   listen: %s
   distribution: modula
   client_connections: 2
@@ -101,9 +30,9 @@ beside:
   redis: true
   servers:
    - %s:1
-`, addr, one.Addr(), two.Addr(), filepath.Join(t.TempDir(), "s"), redistest.Start(t).Addr())))
+`, addr, one.Addr(), two.Addr(), filepath.Join(t.TempDir(), "s"), redistest.Start(t).Addr()))
 
-	u, idle := dialCache(t, "tcp", addr), dialCache(t, "tcp", addr)
+	u, idle := dialRaw(t, "tcp", addr), dialRaw(t, "tcp", addr)
 	for _, k := range []string{"a", "b", "c", "d"} {
 		if got := u.ask("set " + k + " 0 0 1\r\n" + k); got != "STORED" {
 			t.Fatal(got)
@@ -118,7 +47,7 @@ beside:
 	if got := idle.ask("get d"); got != "VALUE d 0 1" {
 		t.Error(got)
 	}
-	if got := dialCache(t, "tcp", addr).line(); got != "ERROR Too many open connections" {
+	if got := dialRaw(t, "tcp", addr).line(); got != "ERROR Too many open connections" {
 		t.Errorf("the third client: %q", got)
 	}
 	if got := u.ask("stats proxy"); got != "STAT pool cache" {
@@ -126,10 +55,10 @@ beside:
 	}
 	for u.line() != "END" {
 	}
-	if status, body := s.get(t, "/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz: %d, %q", status, body)
+	if wrong := s.health(t); wrong != "" {
+		t.Errorf("health: %s", wrong)
 	}
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	mustContain(t, "metrics", metrics,
 		`redoubt_pool_server_up{pool="cache",protocol="memcached",server="server-1"} 1`, `redoubt_pool_ring_info{digest="`,
 		`redoubt_pool_clients{pool="cache"} 2`, `redoubt_pool_clients_refused_total{pool="cache"} 1`,
@@ -140,8 +69,8 @@ beside:
 	eventually(t, "an error", func() bool {
 		return strings.HasPrefix(u.ask("touch b 0"), "SERVER_ERROR redoubt: server server-2 is unreachable: ")
 	})
-	if status, body := s.get(t, "/healthz"); status != http.StatusOK || !strings.Contains(body, "pool cache: server server-2 is down\n") {
-		t.Errorf("/healthz with one of two servers: %d, %q", status, body)
+	if wrong := s.health(t); !strings.Contains(wrong, "pool cache: server server-2 is down") {
+		t.Errorf("health with one of two servers: %q", wrong)
 	}
 	eventually(t, "the loss is logged", func() bool {
 		return logged(s, "a server is lost", `"pool":"cache"`, `"server":"server-2"`, `"error":`) == 1
@@ -153,30 +82,28 @@ beside:
 	two.Kill()
 	one.Kill()
 	eventually(t, "it is not healthy", func() bool {
-		status, body := s.get(t, "/healthz")
-		return status == http.StatusServiceUnavailable && strings.Contains(body, "pool cache: no server answers")
+		return strings.Contains(s.health(t), "pool cache: no server answers")
 	})
 	one.Restart()
-	eventually(t, "it is healthy", func() bool { status, _ := s.get(t, "/healthz"); return status == http.StatusOK })
+	eventually(t, "it is healthy", func() bool { return !strings.Contains(s.health(t), "no server answers") })
 
 	one.Pause()
 	if _, err := io.WriteString(u.conn, "get a\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a command is in flight", func() bool {
-		_, metrics := s.get(t, "/metrics")
-		return strings.Contains(metrics, `redoubt_pool_server_waiting{pool="cache",protocol="memcached",server="server-1"} 1`)
+		return strings.Contains(s.metrics(t), `redoubt_pool_server_waiting{pool="cache",protocol="memcached",server="server-1"} 1`)
 	})
-	s.signal(syscall.SIGTERM)
+	done := s.shutdown(t)
 	if rest, err := io.ReadAll(idle.r); len(rest) != len("d\r\nEND\r\n") || err != nil {
-		t.Errorf("who is idle gets %q, %v", rest, err)
+		t.Errorf("the idle client gets %q, %v", rest, err)
 	}
 	one.Resume()
 	if got := u.line(); got != "END" {
 		t.Errorf("what was in flight: %q", got)
 	}
-	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d: %s", code, s.stderr.String())
+	if err := <-done; err != nil {
+		t.Errorf("shutdown: %v", err)
 	}
 }
 
@@ -186,7 +113,7 @@ beside:
 func TestMemcachedPoolEjects(t *testing.T) {
 	one, two := memcachedtest.Start(t), memcachedtest.Start(t)
 	socket := filepath.Join(t.TempDir(), "s")
-	s := startServing(t, "--pools", writePools(t, fmt.Sprintf(`cache:
+	s := serve(t, fmt.Sprintf(`cache:
   listen: %s 0600
   hash_tag: "{}"
   distribution: modula
@@ -197,11 +124,11 @@ func TestMemcachedPoolEjects(t *testing.T) {
   servers:
    - %s:1 server-1
    - %s:1 server-2
-`, socket, one.Addr(), two.Addr())))
+`, socket, one.Addr(), two.Addr()))
 	if st, err := os.Stat(socket); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", st, err)
 	}
-	u := dialCache(t, "unix", socket)
+	u := dialRaw(t, "unix", socket)
 	set := func() string { return u.ask("set x{b}y 0 0 1\r\nx") } // as b
 	if got := set(); got != "STORED" || !has(t, two, "x{b}y") {
 		t.Fatalf("%q, or not on server-2", got)
@@ -211,7 +138,7 @@ func TestMemcachedPoolEjects(t *testing.T) {
 	if !has(t, one, "x{b}y") {
 		t.Error("not on server-1")
 	}
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	mustContain(t, "metrics", metrics, `redoubt_pool_server_ejections_total{pool="cache",server="server-2"} 1`)
 	two.Restart()
 	eventually(t, "it is back", func() bool { return set() == "STORED" && has(t, two, "x{b}y") })
@@ -220,34 +147,33 @@ func TestMemcachedPoolEjects(t *testing.T) {
 	}
 }
 
-// TestMemcachedPoolReload: SIGHUP gives a pool another server under its clients, and
-// makes one of Redis of it for new ones.
+// TestMemcachedPoolReload: a reload gives a pool another server under its clients, and turns it into a
+// pool of Redis for new ones.
 func TestMemcachedPoolReload(t *testing.T) {
 	one, two := memcachedtest.Start(t), memcachedtest.Start(t)
 	addr := freeAddr(t)
 	const pool = "cache:\n  listen: %s\n  distribution: modula\n  redis: %t\n  servers:\n%s"
 	first := fmt.Sprintf("   - %s:1 server-1\n", one.Addr())
 	both := first + fmt.Sprintf("   - %s:1 server-2\n", two.Addr())
-	file := writePools(t, fmt.Sprintf(pool, addr, false, first))
-	s := startServing(t, "--pools", file)
+	s := serve(t, fmt.Sprintf(pool, addr, false, first))
 	const done = "the file of pools was read again"
-	u := dialCache(t, "tcp", addr)
+	u := dialRaw(t, "tcp", addr)
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, one, "b") {
 		t.Fatalf("%q, or not on server-1", got)
 	}
-	s.reload(t, file, fmt.Sprintf(pool, addr, false, both), done)
+	s.reload(t, fmt.Sprintf(pool, addr, false, both), done)
 	if got := u.ask("get b"); got != "END" {
 		t.Errorf("b, which is on server-2 now: %q", got)
 	}
-	s.reload(t, file, fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "the file of pools is not taken")
+	s.reload(t, fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "the file of pools is not taken")
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, two, "b") {
 		t.Errorf("%q, or not on server-2", got)
 	}
-	s.reload(t, file, fmt.Sprintf(pool, addr, true, fmt.Sprintf("   - %s:1\n", redistest.Start(t).Addr())), done)
+	s.reload(t, fmt.Sprintf(pool, addr, true, fmt.Sprintf("   - %s:1\n", redistest.Start(t).Addr())), done)
 	if rest, err := io.ReadAll(u.r); len(rest) > 0 || err != nil {
 		t.Errorf("the client of memcached gets %q, %v", rest, err)
 	}
-	if got := dialCache(t, "tcp", addr).ask("PING"); got != "+PONG" {
+	if got := dialRaw(t, "tcp", addr).ask("PING"); got != "+PONG" {
 		t.Errorf("PING: %q", got)
 	}
 }

@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
 	"fmt"
@@ -18,8 +16,7 @@ func TestServePoolCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	addr := freeAddr(t)
 	conf := fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  cluster:\n   - %s\n", addr, cluster.Addrs()[1])
-	file := writePools(t, conf)
-	s := startServing(t, "--pools", file)
+	s := serve(t, conf)
 	c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 2, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
 	for i := range 30 {
@@ -28,7 +25,7 @@ func TestServePoolCluster(t *testing.T) {
 		}
 	}
 	info := c.Info(t.Context(), "all").Val()
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	for i, n := range cluster.Nodes() {
 		if n.CLI("DBSIZE") == "0" {
 			t.Errorf("node %d has no keys", i)
@@ -41,9 +38,9 @@ func TestServePoolCluster(t *testing.T) {
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.reload(t, file, "# the same\n"+conf, "the file of pools was read again")
-	if strings.Contains(s.stderr.String(), "a pool has changed") {
-		t.Errorf("a pool has changed: %s", s.stderr.String())
+	s.reload(t, "# the same\n"+conf, "the file of pools was read again")
+	if strings.Contains(s.log.String(), "a pool has changed") {
+		t.Errorf("a pool has changed: %s", s.log.String())
 	}
 	if err := c.Publish(t.Context(), "news", "x").Err(); err != nil {
 		t.Fatal(err)
@@ -51,12 +48,12 @@ func TestServePoolCluster(t *testing.T) {
 	if m, err := sub.ReceiveMessage(t.Context()); err != nil || m.Payload != "x" {
 		t.Errorf("%v, %v", m, err)
 	}
-	s.reload(t, file, conf+fmt.Sprintf("   - %s\n", cluster.Addrs()[0]), "a pool has changed")
+	s.reload(t, conf+fmt.Sprintf("   - %s\n", cluster.Addrs()[0]), "a pool has changed")
 	if got, err := c.Get(t.Context(), "k7").Result(); got != "v" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	// What waits for messages of a cluster would miss those of servers: it is opened anew.
 	one := redistest.Start(t)
-	s.reload(t, file, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"a pool ends"`)
+	s.reload(t, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"a pool ends"`)
 	eventually(t, "the server is served", func() bool { return c.Set(t.Context(), "k", "v", 0).Err() == nil && one.CLI("GET", "k") == "v" })
 }

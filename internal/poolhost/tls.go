@@ -1,4 +1,4 @@
-package main
+package poolhost
 
 import (
 	"bytes"
@@ -15,36 +15,36 @@ import (
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 )
 
-// A frontTLS is TLS with the clients of a pool. Its files are read again with the file
-// of pools, so that a certificate that is renewed counts for who comes then.
-type frontTLS struct{ now atomic.Pointer[tls.Config] }
+// A frontTLS is the TLS configuration for the clients of a pool. A reload replaces it, so that new
+// connections see a renewed certificate.
+type frontTLS struct{ current atomic.Pointer[tls.Config] }
 
-// config is what a listener takes, or nil where there is no TLS.
+// config returns the configuration for a listener, or nil for plain text.
 func (t *frontTLS) config() *tls.Config {
-	if t.now.Load() == nil {
+	if t.current.Load() == nil {
 		return nil
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.now.Load(), nil },
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil },
 	}
 }
 
-// A poolTLS is TLS with the clients of a pool, with its servers and with its Sentinels:
-// what there is no TLS with is nil. Held tells what the files for the latter two hold.
+// A poolTLS has the TLS configurations for the clients, the servers and the Sentinels of a pool; nil
+// means plain text. digest is that of the files for servers and Sentinels.
 type poolTLS struct {
 	listen, servers, sentinels *tls.Config
-	held                       [sha256.Size]byte
+	digest                     [sha256.Size]byte
 }
 
-// readTLS reads the files of a pool.
+// readTLS reads the certificates of a pool.
 func readTLS(c poolfile.Pool) (t poolTLS, err error) {
 	var lerr error
 	t.listen, lerr = listenTLS(c.ListenTLS)
 	files := c.ServerTLS
 	files.Enabled = files.Enabled || c.Sentinel.TLS
-	backends, held, serr := serverTLS(files)
-	t.held = held
+	backends, digest, serr := serverTLS(files)
+	t.digest = digest
 	if c.ServerTLS.Enabled {
 		t.servers = backends
 	}
@@ -75,15 +75,15 @@ func listenTLS(f poolfile.ListenTLS) (*tls.Config, error) {
 	return cfg, nil
 }
 
-func serverTLS(f poolfile.ServerTLS) (cfg *tls.Config, held [sha256.Size]byte, err error) {
+func serverTLS(f poolfile.ServerTLS) (cfg *tls.Config, digest [sha256.Size]byte, err error) {
 	if !f.Enabled {
-		return nil, held, nil
+		return nil, digest, nil
 	}
 	cfg = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.Name}
 	var texts [3][]byte
 	if f.CA != "" {
 		if cfg.RootCAs, texts[0], err = authorities(f.CA); err != nil {
-			return nil, held, fmt.Errorf("server_tls_ca: %w", err)
+			return nil, digest, fmt.Errorf("server_tls_ca: %w", err)
 		}
 	}
 	if f.Cert != "" {
@@ -95,14 +95,14 @@ func serverTLS(f poolfile.ServerTLS) (cfg *tls.Config, held [sha256.Size]byte, e
 			cert, err = tls.X509KeyPair(texts[1], texts[2])
 		}
 		if err != nil {
-			return nil, held, fmt.Errorf("server_tls_cert, server_tls_key: %w", err)
+			return nil, digest, fmt.Errorf("server_tls_cert, server_tls_key: %w", err)
 		}
 		cfg.Certificates = []tls.Certificate{cert}
 	}
 	return cfg, sha256.Sum256(bytes.Join(texts[:], []byte{0})), nil
 }
 
-// authorities reads certificates of those whose signatures count. It returns the text too.
+// authorities reads the certificates of the authorities to trust. It returns their text too.
 func authorities(file string) (*x509.CertPool, []byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -115,8 +115,8 @@ func authorities(file string) (*x509.CertPool, []byte, error) {
 	return pool, text, nil
 }
 
-// forServer is a configuration for one server, whose certificate is for its host unless
-// a name is set.
+// forServer returns the configuration for one server: its certificate must be for the host in
+// address, unless cfg sets another name.
 func forServer(cfg *tls.Config, address string) *tls.Config {
 	if cfg == nil {
 		return nil

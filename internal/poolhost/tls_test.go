@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
 	"bufio"
@@ -132,8 +130,7 @@ func TestPoolTLS(t *testing.T) {
    - %s:1 redis-1
 `, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"),
 		ours.file("ca.crt"), ours.file("proxy.crt"), ours.file("proxy.key"), encrypted)
-	file := writePools(t, conf)
-	s := startServing(t, "--pools", file)
+	s := serve(t, conf)
 
 	open := func(user, password string, cfg *tls.Config) *redis.Client {
 		c := redis.NewClient(&redis.Options{
@@ -186,12 +183,12 @@ func TestPoolTLS(t *testing.T) {
 	}
 
 	// A server whose certificate is not trusted is not used, and is once it is.
-	s.reload(t, file, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "a pool has changed")
+	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "a pool has changed")
 	eventually(t, "an error", func() bool {
 		err := alice.Get(t.Context(), "k").Err()
 		return err != nil && strings.Contains(err.Error(), "unknown authority")
 	})
-	s.reload(t, file, conf, "a pool has changed")
+	s.reload(t, conf, "a pool has changed")
 	eventually(t, "a reply", func() bool { return alice.Get(t.Context(), "k").Val() == "v" })
 
 	// What has not changed leaves the connections to the servers alone, and a certificate
@@ -200,19 +197,19 @@ func TestPoolTLS(t *testing.T) {
 		id, _, _ := strings.Cut(srv.CLI("CLIENT", "LIST", "TYPE", "normal"), " ")
 		return id // the oldest
 	}
-	before, changes := connection(), strings.Count(s.stderr.String(), "a pool has changed")
-	s.reload(t, file, "# nothing new\n"+conf, "the file of pools was read again")
-	if n := strings.Count(s.stderr.String(), "a pool has changed"); n != changes || connection() != before {
+	before, changes := connection(), strings.Count(s.log.String(), "a pool has changed")
+	s.reload(t, "# nothing new\n"+conf, "the file of pools was read again")
+	if n := strings.Count(s.log.String(), "a pool has changed"); n != changes || connection() != before {
 		t.Errorf("%d changes and the connection %s, want %d and %s", n, connection(), changes, before)
 	}
 	ours.sign("proxy", &x509.Certificate{})
-	s.reload(t, file, conf, "a pool has changed")
+	s.reload(t, conf, "a pool has changed")
 	eventually(t, "the connection is another", func() bool { return alice.Get(t.Context(), "k").Val() == "v" && connection() != before })
 
 	// A certificate that is renewed is shown to who comes then, and one that can't be
 	// read changes nothing.
 	renewed, _ := ours.sign("front", &x509.Certificate{})
-	s.reload(t, file, conf, "the file of pools was read again")
+	s.reload(t, conf, "the file of pools was read again")
 	conn, err := (&tls.Dialer{Config: ours.client("user")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -224,15 +221,13 @@ func TestPoolTLS(t *testing.T) {
 	if err := os.Remove(ours.file("front.key")); err != nil {
 		t.Fatal(err)
 	}
-	s.reload(t, file, conf, "the file of pools is not taken")
+	s.reload(t, conf, "the file of pools is not taken")
 	if got, err := alice.Get(t.Context(), "k").Result(); got != "v" || err != nil {
 		t.Errorf("a client from before: %q, %v", got, err)
 	}
-	code, _, stderr := runToEnd(t, nil, "serve", "--test-conf", "--pools", file)
-	if code != exitUsage {
-		t.Errorf("--test-conf: exit %d", code)
+	if _, err := Read(s.file, ""); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), `:1: pool "secure": listen_tls_cert, listen_tls_key: open `) {
+		t.Errorf("reading the file again: %v", err)
 	}
-	mustContain(t, "--test-conf", stderr, `:1: pool "secure": listen_tls_cert, listen_tls_key: open `)
 }
 
 // TestMemcachedPoolTLS: the same for a pool of memcached.
@@ -243,7 +238,7 @@ func TestMemcachedPoolTLS(t *testing.T) {
 	}
 	srv := memcachedtest.Start(t, "-Z", "-o", "ssl_chain_cert="+ours.file("server.crt"), "-o", "ssl_key="+ours.file("server.key"))
 	addr := freeAddr(t)
-	startServing(t, "--pools", writePools(t, fmt.Sprintf(`cache:
+	serve(t, fmt.Sprintf(`cache:
   listen: %s
   listen_tls_cert: %s
   listen_tls_key: %s
@@ -252,14 +247,14 @@ func TestMemcachedPoolTLS(t *testing.T) {
   server_tls_ca: %s
   servers:
    - %s:1 server-1
-`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"), srv.Addr())))
+`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"), srv.Addr()))
 	conn, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	u := &cacheUser{t, conn, bufio.NewReader(conn)}
+	u := &rawClient{t, conn, bufio.NewReader(conn)}
 	refused, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)

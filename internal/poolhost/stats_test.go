@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
 	_ "embed"
@@ -59,11 +57,7 @@ func poolStatsOf(t *testing.T, text, pool string) (names []string, numbers map[s
 func TestPoolStats(t *testing.T) {
 	one, two, cache := redistest.Start(t), redistest.Start(t), memcachedtest.Start(t)
 	addr := map[string]string{"alpha": freeAddr(t), "beta": freeAddr(t), "delta": freeAddr(t), "gone": freeAddr(t), "stats": freeAddr(t)}
-	_, port, err := net.SplitHostPort(addr["stats"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := startServing(t, "--stats-port", port, "--stats-interval", "1", "--pools", writePools(t, fmt.Sprintf(`alpha:
+	s := serve(t, fmt.Sprintf(`alpha:
   listen: %s
   hash: fnv1a_64
   distribution: modula
@@ -80,7 +74,10 @@ delta:
   redis: true
   servers:
    - %s:1 gone
-`, addr["alpha"], one.Addr(), two.Addr(), addr["beta"], cache.Addr(), addr["delta"], addr["gone"])))
+`, addr["alpha"], one.Addr(), two.Addr(), addr["beta"], cache.Addr(), addr["delta"], addr["gone"]))
+	if err := s.host.ListenStats(addr["stats"], time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
 
 	command := func(args ...string) string {
 		text := fmt.Sprintf("*%d\r\n", len(args))
@@ -97,7 +94,7 @@ delta:
 		"beta":  {"set x 0 0 1\r\n1\r\n", "get x y z\r\n", "get x\r\n", "quit\r\n"},
 		"delta": {command("GET", "a"), command("GET", "a"), command("QUIT")},
 	} {
-		u := dialCache(t, "tcp", addr[pool])
+		u := dialRaw(t, "tcp", addr[pool])
 		if _, err := io.WriteString(u.conn, strings.Join(commands, "")); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +141,7 @@ delta:
 	if !wantHead.MatchString(text) { // 6: three listeners, three servers that are up
 		t.Errorf("it begins with %.300s", text)
 	}
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	for _, sample := range []string{
 		`redoubt_pool_latency_seconds_count{pool="alpha"} 7`, // QUIT too
 		`redoubt_pool_latency_seconds_bucket{pool="alpha",le="10"} 7`,
@@ -163,26 +160,5 @@ delta:
 	}
 	if _, got := poolStatsOf(t, text, "alpha"); got["fragments"] != 6.0 {
 		t.Errorf("%v fragments, want 6", got["fragments"])
-	}
-}
-
-// TestStatsFlags: flags of the stats port that make no sense are refused.
-func TestStatsFlags(t *testing.T) {
-	file := writePools(t, "a:\n  listen: 127.0.0.1:22999\n  redis: true\n  servers:\n   - 127.0.0.1:1:1\n")
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--stats-port=22222"}, "the --stats flags are for pools"},
-		{[]string{"--slowlog-max-len=1"}, "the --slowlog and the --stats flags are for pools"},
-		{[]string{"--pools", file, "--slowlog-max-len=0"}, "--slowlog-max-len is 0; want at least 1"},
-		{[]string{"--pools", file, "--stats-addr=127.0.0.1"}, "--stats-addr and --stats-interval need --stats-port"},
-		{[]string{"--pools", file, "--stats-port=70000"}, "stats-port is 70000; want 1 to 65535, or 0 for none"},
-		{[]string{"--pools", file, "--stats-port=1", "--stats-interval=-1"}, "stats-interval is -1; want at least 0"},
-	} {
-		code, _, stderr := runToEnd(t, nil, append([]string{"serve", "--http="}, c.args...)...)
-		if code != exitUsage || !strings.Contains(stderr, c.want) {
-			t.Errorf("%v: exit %d, %q; want %q", c.args, code, stderr, c.want)
-		}
 	}
 }

@@ -1,10 +1,9 @@
-package main
+package poolhost
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,43 +11,12 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
-// statsFlags are where twemproxy's statistics are told. The names are twemproxy's.
-type statsFlags struct {
-	port, interval int
-	addr           string
-}
-
-func (f *statsFlags) add(flags *pflag.FlagSet) {
-	flags.IntVar(&f.port, "stats-port", 0, "in front of pools, `port` that tells twemproxy's statistics, in JSON, to whoever connects; 0 for none")
-	flags.StringVar(&f.addr, "stats-addr", "127.0.0.1", "`address` of --stats-port")
-	flags.IntVar(&f.interval, "stats-interval", 0, "how old what --stats-port tells may be, in `ms`; 0 for now")
-}
-
-// asked reports whether any of them is given.
-func (f *statsFlags) asked(flags *pflag.FlagSet) bool {
-	return flags.Changed("stats-port") || flags.Changed("stats-addr") || flags.Changed("stats-interval")
-}
-
-func (f *statsFlags) check() error {
-	var errs []error
-	if f.port < 0 || f.port > 65535 {
-		errs = append(errs, fmt.Errorf("stats-port is %d; want 1 to 65535, or 0 for none", f.port))
-	}
-	if f.interval < 0 {
-		errs = append(errs, fmt.Errorf("stats-interval is %d; want at least 0", f.interval))
-	}
-	return errors.Join(errs...)
-}
-
-// A statsServer tells twemproxy's statistics of all pools: whoever connects gets one
-// document, and is closed. The zero value tells nobody.
+// A statsServer tells twemproxy's statistics of all pools of a Host.
 type statsServer struct {
 	listener net.Listener
-	host     *poolHost
+	host     *Host
 	interval time.Duration
 	source   string
 	started  time.Time
@@ -59,26 +27,23 @@ type statsServer struct {
 	made time.Time
 }
 
-// listenStats begins to tell the statistics of h, if it is asked for.
-func listenStats(f statsFlags, h *poolHost) (*statsServer, error) {
-	s := &statsServer{host: h, interval: time.Duration(f.interval) * time.Millisecond, started: time.Now()}
-	if f.port == 0 {
-		return s, nil
-	}
+// ListenStats tells twemproxy's statistics of all pools on a TCP address, until Close: each
+// connection gets one JSON document, which is at most interval old, and is closed. An error matches
+// [ErrListen].
+func (h *Host) ListenStats(address string, interval time.Duration) error {
+	s := &statsServer{host: h, interval: interval, started: time.Now()}
 	s.source, _ = os.Hostname()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(f.addr, strconv.Itoa(f.port)))
-	if err != nil {
-		return nil, failf(exitUnavailable, "stats-port: %w", err)
+	var err error
+	if s.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address); err != nil {
+		return failure(ErrListen, err)
 	}
-	s.listener = l
 	s.telling.Go(s.serve)
-	return s, nil
+	h.stats = s
+	return nil
 }
 
 func (s *statsServer) close() {
-	if s.listener != nil {
-		_ = s.listener.Close()
-	}
+	_ = s.listener.Close()
 	s.telling.Wait()
 }
 
@@ -97,7 +62,7 @@ func (s *statsServer) serve() {
 	}
 }
 
-// statsPatience is how long somebody has to take the document.
+// statsPatience is how long a client may take to read the document.
 const statsPatience = time.Second
 
 func (s *statsServer) tell(conn net.Conn) {
@@ -106,13 +71,13 @@ func (s *statsServer) tell(conn net.Conn) {
 	if _, err := conn.Write(s.document()); err != nil {
 		return
 	}
-	// To close before all has been read that was sent would throw the document away.
+	// Closing a connection with unread input resets it, and the client could lose the document.
 	if c, ok := conn.(*net.TCPConn); ok && c.CloseWrite() == nil {
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }
 
-// document returns the statistics, which are not older than the interval.
+// document returns statistics that are not older than the interval.
 func (s *statsServer) document() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +87,7 @@ func (s *statsServer) document() []byte {
 	return s.last
 }
 
-// make makes a document as nutcracker 0.5.0 does: the same names in the same order.
+// make returns a document like that of nutcracker 0.5.0: the same names in the same order.
 func (s *statsServer) make(now time.Time) []byte {
 	type pool struct {
 		name string
@@ -130,10 +95,10 @@ func (s *statsServer) make(now time.Time) []byte {
 	}
 	var pools []pool
 	total, current := uint64(0), 0
-	for _, p := range s.host.now() {
+	for _, p := range s.host.current() {
 		c := p.front.counters()
 		pools = append(pools, pool{p.name, c})
-		total, current = total+1+c.accepted, current+1+c.clients // 1: what listens
+		total, current = total+1+c.accepted, current+1+c.clients // 1: the listener
 		for _, n := range c.servers {
 			sum, up := n.total()
 			total += sum.Connects + n.borrowed
@@ -143,7 +108,7 @@ func (s *statsServer) make(now time.Time) []byte {
 	o := openObject(nil)
 	o.text("service", "redoubt")
 	o.text("source", s.source)
-	o.text("version", readBuildVersion())
+	o.text("version", s.host.opts.Version)
 	o.number("uptime", uint64(now.Sub(s.started)/time.Second))
 	o.number("timestamp", uint64(now.Unix())) //nolint:gosec // positive
 	o.number("total_connections", total)
@@ -193,11 +158,11 @@ func (s *serverCounters) appendTo(o *object) {
 	o.number("out_queue_bytes", uint64(sum.InFlightBytes)) //nolint:gosec // not negative
 }
 
-// An object is one of JSON whose members have an order, which encoding/json gives only
-// those of a struct.
+// An object writes a JSON object whose members keep their order. encoding/json keeps it for structs
+// only.
 type object struct {
 	buf  []byte
-	some bool // members
+	some bool // it has members
 }
 
 func openObject(buf []byte) object { return object{buf: append(buf, '{')} }

@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package poolhost
 
 import (
 	"fmt"
@@ -27,14 +25,13 @@ func TestServePoolReplicas(t *testing.T) {
 
 	addr := freeAddr(t)
 	conf := fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  servers:\n   - %s:1 redis-1\n", addr, srv.Addr())
-	file := writePools(t, conf)
-	s := startServing(t, "--pools", file)
+	s := serve(t, conf)
 	c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
 	if got, err := c.Get(t.Context(), "k").Result(); got != "server" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
-	s.reload(t, file, conf+fmt.Sprintf("  replicas:\n   - %s redis-1\n", replica.Addr()), "a pool has changed")
+	s.reload(t, conf+fmt.Sprintf("  replicas:\n   - %s redis-1\n", replica.Addr()), "a pool has changed")
 	eventually(t, "the replica answers", func() bool { return c.Get(t.Context(), "k").Val() == "replica" })
 	if err := c.Set(t.Context(), "other", "v", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -42,7 +39,7 @@ func TestServePoolReplicas(t *testing.T) {
 	if got := srv.CLI("GET", "other"); got != "v" {
 		t.Errorf("the server has %q", got)
 	}
-	_, metrics := s.get(t, "/metrics")
+	metrics := s.metrics(t)
 	if want := fmt.Sprintf(`redoubt_pool_server_up{pool="a",protocol="resp3",server="redis-1 replica %s"} 1`, replica.Addr()); !strings.Contains(metrics, want) {
 		t.Errorf("metrics are without %s", want)
 	}

@@ -1,4 +1,4 @@
-package main
+package poolhost
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,7 +6,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 )
 
-// poolMetric describes one number of a pool, with more labels behind that of the pool.
+// poolMetric describes one metric of a pool. labels come after the label of the pool.
 func poolMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("redoubt_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
@@ -48,13 +48,13 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (h *poolHost) Describe(out chan<- *prometheus.Desc) {
+func (h *Host) Describe(out chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(h, out)
 }
 
 // Collect implements prometheus.Collector.
-func (h *poolHost) Collect(out chan<- prometheus.Metric) {
-	for _, p := range h.now() {
+func (h *Host) Collect(out chan<- prometheus.Metric) {
+	for _, p := range h.current() {
 		poolMetrics{p.name, out}.collect(p.front.counters())
 	}
 }
@@ -112,7 +112,7 @@ func (m poolMetrics) collectShared(st sharedCounters, labels ...string) {
 	m.count(nodeRepBytesDesc, st.ResponseBytes, labels...)
 }
 
-// A poolMetrics takes the numbers of a pool. The labels are those behind the pool's.
+// poolMetrics sends the metrics of one pool to out. labels come after the label of the pool.
 type poolMetrics struct {
 	pool string
 	out  chan<- prometheus.Metric

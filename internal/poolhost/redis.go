@@ -1,4 +1,4 @@
-package main
+package poolhost
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/command"
@@ -23,20 +24,20 @@ type redisPool struct {
 	*server.Server
 	name      string
 	log       *slog.Logger
-	slow      *proxy.SlowLog // nil: none is kept
+	slow      *proxy.SlowLog // may be nil
 	pool      atomic.Pointer[proxy.Pool]
-	sentinels *sentinel.Group // of pool; nil: none. Of the goroutine that reloads
+	sentinels *sentinel.Group // of pool, may be nil; owned by the goroutine that reloads
 }
 
-// openRedisPool makes what serves a pool of Redis servers.
-func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.Config, t poolTLS, log *slog.Logger) (_ front, err error) {
+// openRedisPool returns the front of a pool of Redis servers.
+func openRedisPool(c poolfile.Pool, opts Options, password string, listen *tls.Config, t poolTLS, log *slog.Logger) (_ front, err error) {
 	var slow *proxy.SlowLog
-	if f.slowerThan >= 0 {
-		slow = proxy.NewSlowLog(f.slowerThan, f.slowMaxLen)
+	if opts.SlowerThan >= 0 {
+		slow = proxy.NewSlowLog(opts.SlowerThan, opts.SlowLogMaxLen)
 	}
 	pool, sentinels, err := newPool(c, t, slow, log)
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, failure(ErrConfig, err)
 	}
 	defer func() {
 		if err != nil {
@@ -47,25 +48,25 @@ func openRedisPool(c poolfile.Pool, f serveFlags, password string, listen *tls.C
 	p.pool.Store(pool)
 	clients := clientsOf(c, password)
 	p.Server, err = server.New(server.Options{
-		Pool: pool, Strict: f.strict, Password: clients.Password, Users: clients.Users, TLS: listen, Limits: resp.Limits{MaxBulk: int(f.maxBulk)},
-		MaxClients: f.maxClientsOf(c), MaxPipeline: f.maxPipeline, MaxOutput: int(f.maxOutput),
-		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
+		Pool: pool, Strict: opts.Strict, Password: clients.Password, Users: clients.Users, TLS: listen, Limits: resp.Limits{MaxBulk: opts.MaxBulk},
+		MaxClients: opts.maxClients(c), MaxPipeline: opts.MaxPipeline, MaxOutput: opts.MaxOutput,
+		IdleTimeout: opts.IdleTimeout, WriteTimeout: opts.WriteTimeout, Budget: opts.Budget, Logger: log,
 	})
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, failure(ErrConfig, err)
 	}
 	if c.Preconnect {
 		for _, n := range pool.Nodes() {
 			if _, err := n.Upstream(resp.RESP2); err != nil {
-				return nil, fail(exitFault, err)
+				return nil, err
 			}
 		}
 	}
 	return p, nil
 }
 
-// clientsOf returns the options that say who the clients of a pool may be. The password of the flag
-// is for pools that say nothing.
+// clientsOf returns the password and the users of a pool's clients. password is for pools that set
+// none.
 func clientsOf(c poolfile.Pool, password string) server.Options {
 	o := server.Options{Users: usersOf(c)}
 	if !hasDefaultUser(c) {
@@ -74,12 +75,12 @@ func clientsOf(c poolfile.Pool, password string) server.Options {
 	return o
 }
 
-// hasDefaultUser reports whether the default user is one of those that the file names.
+// hasDefaultUser reports whether the file sets the rules of the default user.
 func hasDefaultUser(c poolfile.Pool) bool {
 	return slices.ContainsFunc(c.Users, func(u poolfile.User) bool { return u.Name == "default" })
 }
 
-// usersOf returns the rules of a pool's users.
+// usersOf returns the rules of each user of a pool.
 func usersOf(c poolfile.Pool) map[string]string {
 	users := make(map[string]string, len(c.Users))
 	for _, u := range c.Users {
@@ -88,12 +89,12 @@ func usersOf(c poolfile.Pool) map[string]string {
 	return users
 }
 
-// newPool returns the pool that a file describes, and its Sentinels if it has any.
+// newPool returns the pool that the file describes, and its Sentinels, or nil if it has none.
 func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
 		Told: outage.Log(log)}
-	if c.HashTag == "{}" { // else there are no extension commands
+	if c.HashTag == "{}" { // without it a pool serves no extension commands
 		opts.Scripts = command.Scripts()
 	}
 	redis := func(network, address, label string) *proxy.Redis {
@@ -140,7 +141,7 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 	return pool, sentinels, nil
 }
 
-// tellNodes logs what has become known of a cluster.
+// tellNodes logs the masters of a cluster after they were found or have changed.
 func tellNodes(log *slog.Logger, masters []string, err error) {
 	if err != nil {
 		log.Error("the nodes of a cluster can't be found out", slog.Any("error", err))
@@ -170,7 +171,7 @@ func closePool(p *proxy.Pool, s *sentinel.Group) {
 	}
 }
 
-// serverLabel is how errors call a server: by its name, and where it is.
+// serverLabel is how errors call a server: its name and its address.
 func serverLabel(s poolfile.Server) string {
 	if s.Name == s.Address {
 		return s.Name
@@ -189,14 +190,15 @@ func (p *redisPool) listen(network, address string) (net.Listener, error) {
 	return p.Listen(network, address)
 }
 
-func (p *redisPool) clients() int   { return p.Stats().Clients }
-func (p *redisPool) digest() string { return p.pool.Load().Digest() }
+func (p *redisPool) clients() int        { return p.Stats().Clients }
+func (p *redisPool) needsPassword() bool { return !p.Open() }
+func (p *redisPool) digest() string      { return p.pool.Load().Digest() }
 
-// health connects to the servers that nobody has used.
+// health also connects to servers that no client has used yet.
 func (p *redisPool) health(ctx context.Context) (up int, down []string) {
 	for _, n := range p.pool.Load().Nodes() {
 		if u, err := n.Upstream(resp.RESP2); err == nil {
-			_ = u.Ready(ctx) // the first attempt is over
+			_ = u.Ready(ctx) // waits for the first attempt to connect
 		}
 		if n.Up() {
 			up++
@@ -219,4 +221,40 @@ func (p *redisPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.
 		_ = old.Retire(ctx)
 		closePool(nil, before)
 	}, nil
+}
+
+func (p *redisPool) counters() poolCounters {
+	st := p.Stats()
+	c := poolCounters{
+		digest: p.digest(), clients: st.Clients, accepted: st.Accepted, refused: st.Refused,
+		eofs: st.ClientEOFs, faults: st.ClientErrors, passed: st.Commands[server.Passed], local: st.Commands[server.Local],
+		errors: st.BackendErrors, fragments: st.Fragments, latency: st.Latency, bytesIn: st.BytesIn, bytesOut: st.BytesOut,
+	}
+	c.hottest = p.HotKeys(1)
+	if p.slow != nil {
+		c.slow = p.slow.Total()
+	}
+	for _, n := range p.pool.Load().Nodes() {
+		s := countersOf(n, n.Name())
+		s.ejected, s.ejections = n.Ejected()
+		s.ejectedAt = n.EjectedAt()
+		c.servers = append(c.servers, s)
+		for _, r := range n.Replicas() {
+			s := countersOf(r, r.Backend().Name())
+			s.replica = true
+			c.servers = append(c.servers, s)
+		}
+	}
+	return c
+}
+
+// countersOf returns the statistics of the connections to a server or a replica.
+func countersOf(n *proxy.Node, name string) serverCounters {
+	s := serverCounters{name: name, borrowed: n.Borrowed()}
+	s.lent, s.kept = n.Lent()
+	for protocol, st := range n.Stats() {
+		s.shared = append(s.shared, sharedCounters{"resp" + strconv.Itoa(int(protocol)), st})
+	}
+	slices.SortFunc(s.shared, func(a, b sharedCounters) int { return cmp.Compare(a.protocol, b.protocol) })
+	return s
 }

@@ -1,0 +1,21 @@
+// Package poolhost serves the pools of a twemproxy configuration file in one process: each pool
+// on its own address, in front of Redis or memcached servers.
+//
+//	file, err := poolhost.Read("nutcracker.yml", password)
+//	host, err := poolhost.Open(file, poolhost.Options{MaxClients: 10_000, …})
+//	defer host.Close()
+//	host.Serve()
+//	…
+//	err = host.Reload()        // on SIGHUP
+//	err = host.Shutdown(ctx)   // on SIGTERM
+//
+// [Read] checks a file and everything it names, without connecting to a server. [Open] listens on the
+// address of every pool. [Host.Serve] lets clients in.
+//
+// [Host.Reload] reads the file again and applies the difference. A pool keeps its clients where it
+// can: new servers, users and certificates take effect under them. A pool whose address, password,
+// database or hash tag has changed is opened anew; its clients are closed once they have their replies.
+//
+// A Host is a Prometheus collector, reports the health of its servers, and tells twemproxy's own
+// statistics on a port ([Host.ListenStats]).
+package poolhost

@@ -1,0 +1,64 @@
+package poolhost
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/server"
+)
+
+// A File is a configuration file that was found valid, and the contents of the certificates that
+// it names.
+type File struct {
+	poolfile.File
+
+	path, password string
+	tls            map[string]poolTLS // by the name of the pool
+}
+
+// Read reads and checks the file at path, without connecting to a server. password is for clients
+// of Redis pools that set none themselves. The File has its warnings beside an error, too. An error
+// matches [ErrConfig].
+func Read(path, password string) (*File, error) {
+	file := &File{path: path, password: password, tls: make(map[string]poolTLS)}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return file, failure(ErrConfig, fmt.Errorf("pools: %w", err))
+	}
+	if file.File, err = poolfile.Parse(path, text); err != nil {
+		return file, failure(ErrConfig, err)
+	}
+	var errs []error
+	for _, p := range file.Pools {
+		t, err := readTLS(p)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+		}
+		file.tls[p.Name] = t
+		if p.Redis {
+			if err := explainExposure(p.Name, clientsOf(p, password).CheckListen(p.Network, p.Address)); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+			}
+		}
+		if p.Reuseport {
+			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
+		}
+	}
+	if len(errs) > 0 {
+		return file, failure(ErrConfig, errors.Join(errs...))
+	}
+	return file, nil
+}
+
+// explainExposure adds to an error that matches [server.ErrExposed] where a password can be set.
+func explainExposure(pool string, err error) error {
+	switch {
+	case errors.Is(err, server.ErrExposed):
+		return fmt.Errorf("pool %q: %w: redis_auth or users in the file, or --password", pool, err)
+	case err != nil:
+		return fmt.Errorf("pool %q: %w", pool, err)
+	}
+	return nil
+}

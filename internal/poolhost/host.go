@@ -1,0 +1,174 @@
+package poolhost
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
+	"github.com/redoubt-go/redoubt/internal/server"
+)
+
+// Options are the settings that all pools of a Host share. Those without a comment mean the same
+// as in [server.Options].
+type Options struct {
+	MaxClients  int // of each pool that doesn't set client_connections
+	MaxPipeline int
+	MaxBulk     int
+	MaxOutput   int
+
+	IdleTimeout  time.Duration
+	WriteTimeout time.Duration
+	DrainTimeout time.Duration // for the clients of a pool that Reload removes
+
+	Strict        bool          // close clients on commands that twemproxy refuses
+	SlowerThan    time.Duration // threshold of INFO slowlog; negative: none is kept
+	SlowLogMaxLen int
+
+	Budget  *budget.Budget // of the memory of all clients
+	Logger  *slog.Logger   // required
+	Version string         // of this program, for the statistics
+}
+
+// A Host serves the pools of a file. Serve, Reload, Shutdown and Close are for one goroutine; the
+// other methods may be called concurrently with them.
+type Host struct {
+	opts     Options
+	path     string
+	password string
+	log      *slog.Logger
+	attrs    []any          // logged when a pool begins to serve
+	failed   chan error     // a listener ended by itself
+	leaving  sync.WaitGroup // removed pools and replaced servers that are being closed
+	stats    *statsServer   // nil: none
+
+	mu    sync.Mutex
+	pools []*pool
+}
+
+// Open listens on the addresses of all pools. It lets no client in before Serve.
+func Open(file *File, opts Options) (*Host, error) {
+	h := &Host{opts: opts, path: file.path, password: file.password, log: opts.Logger, failed: make(chan error, 1)}
+	for _, c := range file.Pools {
+		if err := h.open(c, file.tls[c.Name]); err != nil {
+			h.Close()
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// Serve lets clients in and returns. attrs are added to the log line of each pool that begins to
+// serve, now or after a reload.
+func (h *Host) Serve(attrs ...any) {
+	h.attrs = attrs
+	for _, p := range h.current() {
+		h.serve(p)
+	}
+}
+
+// Failed returns a channel with the error of the first listener that ended by itself. The error
+// matches [ErrListen].
+func (h *Host) Failed() <-chan error { return h.failed }
+
+// Clients returns how many clients are connected to all pools.
+func (h *Host) Clients() (n int) {
+	for _, p := range h.current() {
+		n += p.front.clients()
+	}
+	return n
+}
+
+// Shutdown stops listening, lets clients finish the commands that they have sent, and closes them.
+// When ctx ends first, it closes all clients and returns the error of ctx.
+func (h *Host) Shutdown(ctx context.Context) error {
+	pools := h.current()
+	errs := make(chan error, len(pools))
+	for _, p := range pools {
+		go func() { errs <- p.front.Shutdown(ctx) }()
+	}
+	var err error
+	for range pools {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// Close closes all listeners and connections at once.
+func (h *Host) Close() {
+	if h.stats != nil {
+		h.stats.close()
+	}
+	for _, p := range h.current() {
+		p.close()
+	}
+	h.leaving.Wait()
+}
+
+// Health describes each server that is down. It returns an error if all servers of a pool are. It
+// sends no command that writes.
+func (h *Host) Health(ctx context.Context) (down []string, err error) {
+	var errs []error
+	for _, p := range h.current() {
+		up, names := p.front.health(ctx)
+		if up == 0 {
+			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.name))
+		}
+		for _, s := range names {
+			down = append(down, fmt.Sprintf("pool %s: server %s is down", p.name, s))
+		}
+	}
+	return down, errors.Join(errs...)
+}
+
+// current returns the pools that are served.
+func (h *Host) current() []*pool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.pools)
+}
+
+// open opens a pool and adds it to the others.
+func (h *Host) open(c poolfile.Pool, t poolTLS) error {
+	p, err := openPool(c, t, h.opts, h.password)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.pools = append(h.pools, p)
+	h.mu.Unlock()
+	return nil
+}
+
+// serve lets the clients of a pool in.
+func (h *Host) serve(p *pool) {
+	password := "none"
+	if p.front.needsPassword() {
+		password = "required"
+	}
+	h.log.With(
+		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
+		slog.Int("servers", len(p.conf.Servers)+len(p.conf.Cluster)), slog.String("ring", p.front.digest()),
+		slog.String("password", password),
+	).Info("serving", h.attrs...)
+	go func() {
+		// remove closes the listener.
+		if err := p.front.Serve(p.listener); !errors.Is(err, server.ErrClosed) && !errors.Is(err, memcached.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case h.failed <- failure(ErrListen, fmt.Errorf("pool %q: listening ended: %w", p.name, err)):
+			default:
+			}
+		}
+	}()
+}
+
+// maxClients is how many clients a pool may have.
+func (o *Options) maxClients(c poolfile.Pool) int { return cmp.Or(c.ClientConnections, o.MaxClients) }

@@ -1,0 +1,91 @@
+package poolhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+	"github.com/redoubt-go/redoubt/internal/server"
+)
+
+// A pool is one pool of the file with its listener. The goroutine that reloads owns conf and
+// tlsDigest.
+type pool struct {
+	name      string
+	conf      poolfile.Pool
+	tlsDigest [sha256.Size]byte // of poolTLS
+	front     front
+	tls       frontTLS
+	listener  net.Listener
+}
+
+// A front serves the clients of a pool in the protocol of the pool's servers.
+type front interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
+
+	// listen returns a listener for Serve.
+	listen(network, address string) (net.Listener, error)
+	// clients returns how many clients are connected.
+	clients() int
+	// needsPassword reports whether clients must authenticate.
+	needsPassword() bool
+	// digest returns a text that is equal for pools that map keys to servers alike.
+	digest() string
+	// health returns how many servers answer, and the names of the others.
+	health(ctx context.Context) (up int, down []string)
+	// change replaces the servers and keeps the clients. retire waits until no command needs the
+	// former servers, or until ctx ends, and closes the connections to them.
+	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)
+	// counters returns the statistics so far.
+	counters() poolCounters
+}
+
+// openPool connects a front to the servers of a pool and listens.
+func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *pool, err error) {
+	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	log := opts.Logger.With("pool", c.Name)
+	p.tls.current.Store(t.listen)
+	if c.Redis {
+		p.front, err = openRedisPool(c, opts, password, p.tls.config(), t, log)
+	} else {
+		p.front, err = openMemcachedPool(c, opts, p.tls.config(), t.servers, log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.listener, err = p.front.listen(c.Network, c.Address)
+	switch {
+	case errors.Is(err, server.ErrExposed):
+		return nil, failure(ErrConfig, explainExposure(c.Name, err))
+	case err != nil:
+		return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", c.Name, err))
+	}
+	if c.Perm != 0 {
+		if err := os.Chmod(c.Address, os.FileMode(c.Perm)); err != nil {
+			return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", c.Name, err))
+		}
+	}
+	return p, nil
+}
+
+// close closes the listener, the clients and the connections to the servers. A pool that openPool
+// gave up on may lack any of them.
+func (p *pool) close() {
+	if p.listener != nil {
+		_ = p.listener.Close()
+	}
+	if p.front != nil {
+		_ = p.front.Close()
+	}
+}

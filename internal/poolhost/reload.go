@@ -1,0 +1,130 @@
+package poolhost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/redoubt-go/redoubt/internal/poolfile"
+)
+
+// Reload reads the file again and applies the difference: see the package's comment. A file with an
+// error changes nothing. Reload logs what it did, and what it could not do.
+func (h *Host) Reload() {
+	file, err := Read(h.path, h.password)
+	if err != nil {
+		h.log.Error("the file of pools is not taken: the pools stay as they are", slog.Any("error", err))
+		return
+	}
+	for _, w := range file.Warnings {
+		h.log.Warn("the file of pools", slog.String("warning", w))
+	}
+	var keep []*pool
+	var open []poolfile.Pool
+	for _, c := range file.Pools {
+		old := h.find(c)
+		if old == nil {
+			open = append(open, c)
+			continue
+		}
+		keep = append(keep, old)
+		if err := h.change(old, c, file.tls[c.Name]); err != nil {
+			h.log.Error("a pool stays as it is", slog.String("pool", c.Name), slog.Any("error", err))
+		}
+	}
+	for _, p := range h.current() {
+		if !slices.Contains(keep, p) {
+			h.remove(p)
+		}
+	}
+	h.mu.Lock()
+	h.pools = keep
+	h.mu.Unlock()
+	for _, c := range open {
+		if err := h.open(c, file.tls[c.Name]); err != nil {
+			h.log.Error("a pool is not served", slog.String("pool", c.Name), slog.Any("error", err))
+			continue
+		}
+		all := h.current()
+		h.serve(all[len(all)-1])
+	}
+	h.log.Info("the file of pools was read again", slog.Int("pools", len(h.current())))
+}
+
+// find returns the pool that can become c and keep its clients, or nil.
+func (h *Host) find(c poolfile.Pool) *pool {
+	for _, p := range h.current() {
+		o := p.conf
+		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag && o.HasCluster() == c.HasCluster() &&
+			o.ListenTLS == c.ListenTLS && hasDefaultUser(o) == hasDefaultUser(c) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
+			return p
+		}
+	}
+	return nil
+}
+
+// change gives a pool the users, certificates and servers of c. Only clients of changed users are
+// closed.
+func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
+	r, ok := p.front.(*redisPool)
+	if ok = ok && !maps.Equal(usersOf(p.conf), usersOf(c)); ok {
+		if err := r.SetUsers(usersOf(c), h.opts.DrainTimeout); err != nil {
+			return err
+		}
+		h.log.Info("the users of a pool have changed", slog.String("pool", c.Name), slog.Int("users", len(c.Users)))
+	}
+	p.conf.Users = c.Users
+	if p.tlsDigest == t.digest && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
+		p.tls.current.Store(t.listen)
+		return nil
+	}
+	retire, err := p.front.change(c, t)
+	if err != nil {
+		if ok {
+			return fmt.Errorf("its users have changed, and the rest not: %w", err)
+		}
+		return err
+	}
+	p.tls.current.Store(t.listen)
+	p.conf, p.tlsDigest = c, t.digest
+	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
+	h.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
+		defer cancel()
+		retire(ctx)
+	})
+	return nil
+}
+
+// withoutLines returns c without its line numbers, which don't change how it is served.
+func withoutLines(c poolfile.Pool) poolfile.Pool {
+	c.Line, c.Servers = 0, slices.Clone(c.Servers)
+	for i := range c.Servers {
+		c.Servers[i].Line = 0
+	}
+	c.Replicas = slices.Clone(c.Replicas)
+	for i := range c.Replicas {
+		c.Replicas[i].Line = 0
+	}
+	c.Sentinel.Masters = slices.Clone(c.Sentinel.Masters)
+	for i := range c.Sentinel.Masters {
+		c.Sentinel.Masters[i].Line = 0
+	}
+	return c
+}
+
+// remove ends a pool that the file no longer has. It closes the listener before it returns, so that
+// another pool can have the address; clients get DrainTimeout to finish.
+func (h *Host) remove(p *pool) {
+	h.log.Info("a pool ends", slog.String("pool", p.name))
+	_ = p.listener.Close()
+	h.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
+		defer cancel()
+		_ = p.front.Shutdown(ctx)
+		p.close()
+	})
+}
