@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
@@ -41,30 +40,6 @@ func (b *backend) close() (err error) {
 }
 
 const embeddedName = scheme.Embedded
-
-// What takes URLs, beside the commands that use a server's keys, which take all.
-var (
-	serveDoor = scheme.Door{
-		Name: "serve --backend", Takes: append(slices.Clone(scheme.One), scheme.Embedded),
-		Sentinel: "serve --pools takes it, as sentinels of a pool: see docs/pools.md",
-		Cluster:  "serve --pools takes it, as cluster of a pool: see docs/pools.md",
-	}
-	moveDoor = scheme.Door{
-		Name: "import or export", Takes: serveDoor.Takes,
-		Sentinel: "name the master itself, like redis://host:port",
-		Cluster:  "import the RDB file of each primary",
-	}
-)
-
-// embeddedPath returns what follows "embedded:", and whether it does: the
-// directory of an engine in this process, "" for one in memory.
-func embeddedPath(url string) (path string, ok bool) {
-	scheme, path, ok := strings.Cut(url, ":")
-	if !ok || scheme != embeddedName {
-		return "", false
-	}
-	return path, true
-}
 
 // openBackend starts or reaches the back end that url names. Its errors name
 // the address and never the password.

@@ -202,20 +202,3 @@ func (t *reportTable) row(first string, weight, over int64) {
 	}
 	_, _ = fmt.Fprintln(t)
 }
-
-// byteSize is a number of bytes for people.
-func byteSize(n int64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, unit := float64(n), ""
-	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if size /= 1024; size < 999.5 {
-			break
-		}
-	}
-	if size < 9.95 {
-		return fmt.Sprintf("%.1f %s", size, unit)
-	}
-	return fmt.Sprintf("%.0f %s", size, unit)
-}

@@ -75,7 +75,7 @@ func newCacheStats() *cobra.Command {
 		seen := map[string]bool{} // a listing may find a key twice
 		for i, err := range cache.List(ctx, client, args[0]) {
 			if err != nil {
-				return lockFault("cache "+strconv.Quote(args[0]), err)
+				return serverFault("cache "+strconv.Quote(args[0]), err)
 			}
 			if seen[i.Key] {
 				continue
@@ -112,7 +112,7 @@ func newCacheGet() *cobra.Command {
 	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
 		i, found, err := cache.Inspect(ctx, client, args[0], args[1])
 		if err != nil {
-			return lockFault("cache "+strconv.Quote(args[0]), err)
+			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
 		if !found {
 			return failf(exitFault, "cache %q has nothing for %q", args[0], args[1])
@@ -136,7 +136,7 @@ func newCacheInvalidate() *cobra.Command {
 	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
 		there, err := cache.Invalidate(ctx, client, args[0], args[1])
 		if err != nil {
-			return lockFault("cache "+strconv.Quote(args[0]), err)
+			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
 		if asJSON {
 			return printJSON(out, map[string]bool{"there": there})

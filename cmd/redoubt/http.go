@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
@@ -51,9 +49,6 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
-
-// healthTimeout is how long /healthz waits for the back end.
-const healthTimeout = time.Second
 
 func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (http.Handler, error) {
 	return newHandlerOf(newCollector(stats), func(ctx context.Context) ([]string, error) { return nil, health(ctx, back) }, draining)
@@ -95,36 +90,26 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]s
 
 var errDraining = errors.New("draining: this server is about to end")
 
-// health asks the back end for a PING, and whether it takes writes.
-func health(ctx context.Context, back *backend) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	if err := back.client.Do(ctx, redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}).Err; err != nil {
-		if refusesWrites(err) { // Redis then refuses PING too
-			return fmt.Errorf("back end %s refuses writes: %w", back.name, err)
+// listenHTTP starts the web server, or none when address is empty.
+func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handler, error), log *slog.Logger) (*webServer, error) {
+	if address == "" {
+		return &webServer{}, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, failf(exitUnavailable, "http: %w (--http '' does without, --http 127.0.0.1:0 takes a free port)", err)
+	}
+	w := &webServer{listener: l}
+	h, err := handler(&w.draining)
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	w.server = newHTTPServer(h, log)
+	go func() {
+		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the http server ended", slog.Any("error", err))
 		}
-		return fmt.Errorf("back end %s does not answer: %w", back.name, err)
-	}
-	if back.saveErr != nil {
-		if err := back.saveErr(); err != nil {
-			return fmt.Errorf("writes are refused, because they can't be saved: %w", err)
-		}
-	}
-	// To delete what is not there changes nothing, and is refused as other writes
-	// are. What else stands in its way, like a user without DEL, is not about health.
-	err := back.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{probeKey}, Flags: redoubt.Idempotent}).Err
-	if _, replied := errors.AsType[redoubt.ServerError](err); err != nil && (!replied || refusesWrites(err)) {
-		return fmt.Errorf("back end %s refuses writes: %w", back.name, err)
-	}
-	return nil
+	}()
+	return w, nil
 }
-
-// refusesWrites says whether a server's error is one that all writes get.
-func refusesWrites(err error) bool {
-	reply, _ := errors.AsType[redoubt.ServerError](err)
-	code, _, _ := strings.Cut(string(reply), " ")
-	return code == "MISCONF" || code == "READONLY" || code == "NOREPLICAS"
-}
-
-// probeKey is never there: no key of Redoubt's has an empty name.
-const probeKey = "redoubt:{}:healthz"

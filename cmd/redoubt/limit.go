@@ -86,7 +86,7 @@ type limitFlags struct {
 }
 
 func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error)) *cobra.Command {
-	cmd.Args = oneLimit
+	cmd.Args = oneName
 	flags := cmd.Flags()
 	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s; without it that which the server keeps for NAME")
 	flags.IntVar(&f.burst, "burst", 0, "how much may come at once (default as much as the rate gives in its time)")
@@ -226,7 +226,7 @@ limit that the server keeps for NAME stays.
 
 Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no server.`,
 		Example: `  redoubt limit reset mail:42`,
-		Args:    oneLimit,
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 				opts := ratelimit.Options{Stored: true}
@@ -250,13 +250,6 @@ Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no serve
 	return cmd
 }
 
-func oneLimit(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one NAME, not %d", len(args))
-	}
-	return nil
-}
-
 func limitFault(name string, err error) error {
 	if _, ok := errors.AsType[*exitError](err); ok {
 		return err
@@ -264,7 +257,7 @@ func limitFault(name string, err error) error {
 	if errors.Is(err, ratelimit.ErrNotConfigured) {
 		return usagef("the server keeps no limit for %q: give one with --rate", name)
 	}
-	return lockFault("limit "+strconv.Quote(name), err)
+	return serverFault("limit "+strconv.Quote(name), err)
 }
 
 // A rate is a flag's value: so many in a time.

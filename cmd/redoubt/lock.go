@@ -268,7 +268,7 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 		}
 	}
 	if err != nil {
-		return nil, lockFault(f.what(name), err)
+		return nil, serverFault(f.what(name), err)
 	}
 	return lease, nil
 }
@@ -310,50 +310,4 @@ func by(label string) string {
 		return ""
 	}
 	return " by " + strconv.Quote(label)
-}
-
-// untilSignal returns a context that ends at the first signal that asks this
-// process to end, and a function that gives the exit code for that signal, or
-// 0. After stop, signals are for somebody else to read.
-func untilSignal(signals <-chan os.Signal) (ctx context.Context, interrupted func() int, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-quit:
-				return
-			case sig := <-signals:
-				if code := endedBy(sig); code != 0 {
-					cancel(fail(code, nil))
-					return
-				}
-			}
-		}
-	}()
-	interrupted = func() int {
-		if e, ok := errors.AsType[*exitError](context.Cause(ctx)); ok {
-			return e.code
-		}
-		return 0
-	}
-	return ctx, interrupted, func() {
-		close(quit)
-		<-done
-		cancel(nil)
-	}
-}
-
-// endedBy is the exit code of a process that sig ends before there is a
-// command to pass it on to, or 0.
-func endedBy(sig os.Signal) int {
-	switch sig {
-	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-		if n, ok := sig.(syscall.Signal); ok {
-			return 128 + int(n)
-		}
-		return exitFault
-	}
-	return 0
 }

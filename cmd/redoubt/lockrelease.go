@@ -43,7 +43,7 @@ Exit codes: 0 released, or it was free already; 64 wrong usage; 69 no server; 75
 is held with another token than --fence, and stays so.`,
 		Example: `  redoubt lock release deploy --force
   redoubt lock release geocoder --semaphore --force --fence 1760000000000000`,
-		Args: oneName,
+		Args: oneLock,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.fenced = cmd.Flags().Changed("fence")
 			if f.fenced {
@@ -59,7 +59,7 @@ is held with another token than --fence, and stays so.`,
 				if _, ok := errors.AsType[*exitError](err); ok || err == nil {
 					return err
 				}
-				return lockFault(f.what(args[0]), err)
+				return serverFault(f.what(args[0]), err)
 			})
 		},
 	}

@@ -11,10 +11,8 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -180,20 +178,6 @@ func (f *moveFlags) otherURL(raw string) (string, error) {
 	return withPassword(raw, password), err
 }
 
-// untilInterrupted returns a context that the first signal ends; the second
-// ends the process.
-func untilInterrupted() (ctx context.Context, code func() int, stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, interrupted, end := untilSignal(signals)
-	forget := context.AfterFunc(ctx, func() { signal.Stop(signals) })
-	return ctx, interrupted, func() {
-		forget()
-		signal.Stop(signals)
-		end()
-	}
-}
-
 // move runs the transfer and says what came of it.
 func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Source, to transfer.Target, stdout, stderr io.Writer) error {
 	began := time.Now()
@@ -215,13 +199,6 @@ func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Sou
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
-}
-
-func keys(n int64) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
 }
 
 // failure says what stood in the way, what was done until then, and what helps.

@@ -213,10 +213,3 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %v\n", done, time.Since(began).Round(10*time.Millisecond))
 	return err
 }
-
-func messages(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
-}

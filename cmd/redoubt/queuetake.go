@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -39,7 +38,7 @@ Exit codes: 0 as many as wanted, or at least one; 64 wrong usage; 69 no server; 
 there was none for as long as --wait, or there was --no-wait; 128+n ended by signal n.`,
 		Example: `  redoubt queue take mail --wait 1m
   redoubt queue take mail --no-wait --count 100 --json | jq -r .payload`,
-		Args: oneQueue,
+		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.count < 1 {
 				return usagef("count is %d; want at least 1", f.count)
@@ -163,13 +162,6 @@ func (f *takeFlags) printOne(m wire.Taken, out io.Writer) error {
 	s := messageStateOf(m.Message)
 	s.Attempt, s.Reason = m.Failures+1, m.LastReason
 	return printLine(out, s)
-}
-
-// printLine prints JSON on one line.
-func printLine(out io.Writer, v any) error {
-	line := json.NewEncoder(out)
-	line.SetEscapeHTML(false)
-	return line.Encode(v)
 }
 
 // settle outlives a signal.

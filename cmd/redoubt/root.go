@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -29,19 +27,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return report(stderr, root.Execute())
-}
-
-// silent is a logger of go-redis.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-// A clientLog is a logger of go-redis whose lines go to the log of serve. Each line is about a
-// single attempt, which helps only when one looks for a fault, so its level is debug.
-type clientLog struct{ log *slog.Logger }
-
-func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "go-redis", slog.String("says", fmt.Sprintf(format, v...)))
 }
 
 func newRoot() *cobra.Command {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -115,42 +113,6 @@ directory or an address can't be used.`,
 	return cmd
 }
 
-// atOnce is how long the process has from the second signal on to close its clients and
-// to save: more than that takes when nothing hangs.
-const atOnce = 250 * time.Millisecond
-
-// endingSignals passes on the signals that end the server. A moment after the second of
-// them it calls end, unless stop is called before: a command that never returns holds its
-// locks, and the ordinary end waits for those.
-func endingSignals(caught <-chan os.Signal, end func()) (signals <-chan os.Signal, stop func()) {
-	passed, done := make(chan os.Signal, 2), make(chan struct{})
-	go func() {
-		for range cap(passed) {
-			select {
-			case sig := <-caught:
-				passed <- sig
-			case <-done:
-				return
-			}
-		}
-		select {
-		case <-time.After(atOnce):
-			end()
-		case <-done:
-		}
-	}()
-	return passed, func() { close(done) }
-}
-
-// endAtOnce ends the process. What was acknowledged is saved as far as the durability
-// promises after a crash.
-func endAtOnce(f serveFlags, stderr io.Writer) {
-	if log, err := newLog(stderr, f.logLevel, f.logFormat); err == nil {
-		log.Error("ended by a second signal before all was closed and saved")
-	}
-	os.Exit(exitFault)
-}
-
 // check finds what no default stands for.
 func (f *serveFlags) check() error {
 	var errs []error
@@ -178,25 +140,6 @@ func (f *serveFlags) check() error {
 	}
 	errs = append(errs, listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)
-}
-
-// newLog returns a logger as the flags say.
-func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
-	var l slog.Level
-	switch level {
-	case "debug", "info", "warn", "error":
-		_ = l.UnmarshalText([]byte(level)) // these four it knows
-	default:
-		return nil, fmt.Errorf("log-level is %q; want debug, info, warn or error", level)
-	}
-	opts := &slog.HandlerOptions{Level: l}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	}
-	return nil, fmt.Errorf("log-format is %q; want text or json", format)
 }
 
 // serve runs the server until a signal ends it.
@@ -282,50 +225,6 @@ func setThreads(n int, remote bool) {
 	}
 }
 
-// A drainer is what serves clients: a [server.Server] or a [poolhost.Host].
-type drainer interface {
-	Clients() int
-	Shutdown(ctx context.Context) error
-}
-
-// drain ends what serves clients gracefully. A second signal cuts it short.
-func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
-	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
-	web.draining.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	switch err := d.Shutdown(ctx); {
-	case errors.Is(err, context.Canceled):
-		log.Warn("ended at once by a second signal")
-	case err != nil:
-		log.Warn("clients were closed before they had their replies", slog.Any("error", err))
-	default:
-		log.Info("ended")
-	}
-}
-
-// A drainingServer is a server whose back end stops its scripts when the time to drain is over.
-type drainingServer struct {
-	*server.Server
-	back *backend
-}
-
-func (d drainingServer) Clients() int { return d.Stats().Clients }
-
-func (d drainingServer) Shutdown(ctx context.Context) error {
-	if d.back.hurry != nil {
-		defer context.AfterFunc(ctx, d.back.hurry)()
-	}
-	return d.Server.Shutdown(ctx)
-}
-
 // network splits --listen into the arguments of net.Listen.
 func network(listen string) (network, address string) {
 	if path, ok := strings.CutPrefix(listen, "unix:"); ok {
@@ -340,28 +239,4 @@ func needed(password string) string {
 		return "required"
 	}
 	return "none"
-}
-
-// listenHTTP starts the web server, or none when address is empty.
-func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handler, error), log *slog.Logger) (*webServer, error) {
-	if address == "" {
-		return &webServer{}, nil
-	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, failf(exitUnavailable, "http: %w (--http '' does without, --http 127.0.0.1:0 takes a free port)", err)
-	}
-	w := &webServer{listener: l}
-	h, err := handler(&w.draining)
-	if err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	w.server = newHTTPServer(h, log)
-	go func() {
-		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the http server ended", slog.Any("error", err))
-		}
-	}()
-	return w, nil
 }

@@ -159,5 +159,5 @@ func stockFault(name string, err error) error {
 	if errors.Is(err, stock.ErrBelowZero) || errors.Is(err, stock.ErrTooMany) {
 		return failf(exitFault, "item %q: %w", name, err)
 	}
-	return lockFault("item "+strconv.Quote(name), err)
+	return serverFault("item "+strconv.Quote(name), err)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -82,43 +79,6 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 	}, "locks", listLocks, printLocks)
 }
 
-// newLS makes cmd, which says what it is about, list things by name: locks, queues or items.
-func newLS[State any](cmd *cobra.Command, things string, list func(ctx context.Context, client *redoubt.Client, match string) ([]State, error), table func(io.Writer, []State) error) *cobra.Command {
-	var f serverFlags
-	var match string
-	var asJSON bool
-	cmd.Use = "ls"
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-			states, err := list(ctx, client, match)
-			if err != nil {
-				return lockFault("listing", err)
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), states)
-			}
-			return table(cmd.OutOrStdout(), states)
-		})
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
-	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
-	onThisLine(flags, "match", "json")
-	f.flags(flags, things)
-	return cmd
-}
-
-// lockFault is an error of the library with its exit code.
-func lockFault(what string, err error) error {
-	if errors.Is(err, redoubt.ErrInvalidName) || errors.Is(err, redoubt.ErrInvalidPattern) {
-		return usagef("%s: %w", what, err)
-	}
-	if errors.Is(err, redoubt.ErrWrongType) { // the server is well
-		return failf(exitData, "%s: its key holds something else: %w", what, err)
-	}
-	return failf(exitUnavailable, "%s: %w", what, err)
-}
-
 // listLocks returns what is in use, by name.
 func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]lockState, error) {
 	locks, err := lock.NewRW(client, lock.Options{})
@@ -153,13 +113,6 @@ func collect[I lock.Info | lock.SemaphoreInfo](found map[[2]string]lockState, ki
 	return nil
 }
 
-func printJSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
 func printLocks(w io.Writer, states []lockState) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "NAME\tMODE\tHOLDERS\tHELD BY\tSINCE\tTTL\tWAITERS\tFENCE")
@@ -186,22 +139,7 @@ func (h holderState) by() string {
 
 func (h holderState) since() string { return h.Since.Local().Format(time.DateTime) }
 
-// ttl is rounded, for it changes while one reads.
-func (h holderState) ttl() string {
-	d := time.Duration(h.TTL) * time.Millisecond
-	if d > time.Minute {
-		return d.Round(time.Second).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
-}
-
-// printable quotes what would upset a table or a terminal.
-func printable(s string) string {
-	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
+func (h holderState) ttl() string { return rounded(h.TTL) }
 
 func newLockInfo() *cobra.Command {
 	var f serverFlags
@@ -217,12 +155,12 @@ Exit codes: 0 told, also of one that is free; 64 wrong usage; 65 the key holds s
 else; 69 no server.`,
 		Example: `  redoubt lock info deploy
   redoubt lock info geocoder --semaphore --json`,
-		Args: oneName,
+		Args: oneLock,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 				s, err := lookAt(ctx, client, args[0], semaphore)
 				if err != nil {
-					return lockFault(kindOf(semaphore)+" "+strconv.Quote(args[0]), err)
+					return serverFault(kindOf(semaphore)+" "+strconv.Quote(args[0]), err)
 				}
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), s)
@@ -239,7 +177,7 @@ else; 69 no server.`,
 	return cmd
 }
 
-func oneName(cmd *cobra.Command, args []string) error {
+func oneLock(cmd *cobra.Command, args []string) error {
 	switch {
 	case cmd.ArgsLenAtDash() == 0 && len(args) > 0:
 		return fmt.Errorf("to run a COMMAND under a lock called %s: redoubt lock run %[1]s -- COMMAND", cmd.Name())

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt"
@@ -88,4 +90,22 @@ func openOwnDir(ctx context.Context, dir string, opts redoubt.Options, stderr io
 		_ = client.Close()
 		_ = e.Close()
 	}, nil
+}
+
+// serverFault is an error of the library with its exit code.
+func serverFault(what string, err error) error {
+	if errors.Is(err, redoubt.ErrInvalidName) || errors.Is(err, redoubt.ErrInvalidPattern) {
+		return usagef("%s: %w", what, err)
+	}
+	if errors.Is(err, redoubt.ErrWrongType) { // the server is well
+		return failf(exitData, "%s: its key holds something else: %w", what, err)
+	}
+	return failf(exitUnavailable, "%s: %w", what, err)
+}
+
+func oneName(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one NAME, not %d", len(args))
+	}
+	return nil
 }

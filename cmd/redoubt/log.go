@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// newLog returns a logger as the flags say.
+func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	switch level {
+	case "debug", "info", "warn", "error":
+		_ = l.UnmarshalText([]byte(level)) // these four it knows
+	default:
+		return nil, fmt.Errorf("log-level is %q; want debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, fmt.Errorf("log-format is %q; want text or json", format)
+}
+
+// silent is a logger of go-redis.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// A clientLog is a logger of go-redis whose lines go to the log of serve. Each line is about a
+// single attempt, which helps only when one looks for a fault, so its level is debug.
+type clientLog struct{ log *slog.Logger }
+
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis", slog.String("says", fmt.Sprintf(format, v...)))
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/transfer"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+func newQueueCancel() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "cancel NAME ID...",
+		Short: "Remove messages that are not done",
+		Long: `Remove messages from the queue called NAME that are not done. Of one that is running
+the library's Run ends the handler's context; what it does until then is done.
+
+Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no server;
+128+n ended by signal n.`,
+		Example: `  redoubt queue cancel orders cancel:7`,
+		Args:    nameAndIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := (&bulkFlags{}).check(args[1:]); err != nil {
+				return usagef("want the ID of a message")
+			}
+			return f.withQueue(cmd, args[0], func(_ context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
+				ctx, code, stop := untilInterrupted()
+				defer stop()
+				p := newProgress(cmd.ErrOrStderr(), false, "cancelling")
+				missed, err := cancelMessages(ctx, q, args[0], args[1:], p, cmd.OutOrStdout())
+				switch {
+				case code() != 0:
+					return failf(code(), "interrupted: what is not listed may still be there")
+				case err == nil && missed > 0:
+					return fail(exitFault, nil)
+				}
+				return err
+			})
+		},
+	}
+	f.flags(cmd.Flags(), "queues")
+	return cmd
+}
+
+// cancelMessages prints what each message was, and counts those that it could not
+// cancel.
+func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, ids []string, p *progress, out io.Writer) (missed int, err error) {
+	p.unit = "messages"
+	defer p.done()
+	done := 0
+	for chunk := range slices.Chunk(ids, queue.MaxSettle) {
+		was, err := q.Cancel(ctx, name, chunk...)
+		p.done() // the bar may share its terminal with what follows
+		for i, w := range was {
+			text := map[queue.Was]string{
+				queue.WasAbsent: "is not there", queue.WasPending: "cancelled", queue.WasRunning: "cancelled while it runs",
+				queue.WasDead: "is dead, and stays: redoubt queue dead --delete removes it",
+			}[w]
+			if w == queue.WasAbsent || w == queue.WasDead {
+				missed++
+			}
+			_, _ = fmt.Fprintf(out, "%s %s\n", printable(chunk[i]), text)
+		}
+		if err != nil {
+			return missed, err
+		}
+		done += len(chunk)
+		p.update(transfer.Progress{Done: int64(done), Total: int64(len(ids))})
+	}
+	return missed, nil
+}
+
+func newQueueDrain() *cobra.Command {
+	var f serverFlags
+	var force, quiet bool
+	cmd := &cobra.Command{
+		Use:   "drain NAME --force",
+		Short: "Remove all messages that wait to be taken",
+		Long: `Remove all messages from the queue called NAME that are ready, due later, or wait for
+others of their group. Those at work and the dead are left. It asks nothing: --force
+is required instead.
+
+Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
+		Example: `  redoubt queue drain mail --force`,
+		Args:    oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return usagef("what is removed is gone; if that is wanted, say --force")
+			}
+			return f.withQueue(cmd, args[0], func(_ context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error {
+				ctx, code, stop := untilInterrupted()
+				defer stop()
+				n, err := drainQueue(ctx, client, q, args[0], newProgress(cmd.ErrOrStderr(), quiet, "draining"))
+				switch {
+				case code() != 0:
+					return failf(code(), "interrupted: %s removed", messages(n))
+				case err != nil:
+					return fmt.Errorf("%s removed before this: %w", messages(n), err)
+				case quiet:
+					return nil
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", messages(n))
+				return err
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&force, "force", false, "required: what is removed is gone")
+	flags.BoolVar(&quiet, "quiet", false, "tell nothing but errors")
+	onThisLine(flags, "force")
+	f.flags(flags, "queues")
+	return cmd
+}
+
+func drainQueue(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]byte], name string, p *progress) (n int, err error) {
+	p.unit = "messages"
+	defer p.done()
+	stats, err := q.Stats(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	total := stats.Ready + stats.Due + stats.Waiting
+	keys, err := wire.KeysOf(client, name)
+	if err != nil {
+		return 0, err
+	}
+	for skip, more := 0, true; more; {
+		var removed int
+		if removed, skip, more, err = wire.ReadDrain(client.Do(ctx, wire.DrainCmd(keys, queue.MaxSettle, skip))); err != nil {
+			return n, err
+		}
+		n += removed
+		p.update(transfer.Progress{Done: int64(n), Total: int64(max(n, total))})
+	}
+	return n, nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	"github.com/redoubt-go/redoubt/queue"
+)
+
+// A queueState is what there is to say of a queue. Its JSON is what ls and stats
+// print.
+type queueState struct {
+	Name        string         `json:"name"`
+	Ready       int            `json:"ready"`
+	Lanes       map[string]int `json:"ready_by_lane"`
+	Due         int            `json:"due"`
+	Running     int            `json:"running"`
+	Waiting     int            `json:"waiting"`
+	Dead        int            `json:"dead"`
+	Oldest      int64          `json:"oldest_ms"`
+	Next        *int64         `json:"next_ms"` // null when none is due later
+	Paused      bool           `json:"paused"`
+	Concurrency int            `json:"concurrency"` // 0: no limit
+	Interval    int64          `json:"interval_us"` // 0: no limit
+	Burst       int            `json:"burst"`
+}
+
+func queueStateOf(name string, s wire.Stats) queueState {
+	q := queueState{
+		Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead, Oldest: s.Oldest.Milliseconds(),
+		Lanes:  map[string]int{"urgent": s.ReadyIn[queue.Urgent], "high": s.ReadyIn[queue.High], "normal": s.ReadyIn[queue.Normal], "low": s.ReadyIn[queue.Low]},
+		Paused: s.Paused, Concurrency: s.Limits.Concurrency, Burst: s.Limits.Burst,
+	}
+	if s.Next >= 0 {
+		q.Next = new(s.Next.Milliseconds())
+	}
+	if s.Limits.Rate > 0 {
+		q.Interval = (s.Limits.Per / time.Duration(s.Limits.Rate)).Microseconds()
+	}
+	return q
+}
+
+func newQueueLS() *cobra.Command {
+	return newLS(&cobra.Command{
+		Short: "List the queues that have messages",
+		Long: `List the queues that have a message, in whatever state: how many are ready, due
+later, running, waiting for others of their group, and dead; for how long the
+oldest is ready.
+
+It looks at every key of the server, or of all primaries of a cluster, in small
+steps that hold nobody up.
+
+Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
+		Example: `  redoubt queue ls
+  redoubt queue ls --match 'mail*' --json | jq '.[] | select(.dead > 0) | .name'`,
+		Args: cobra.NoArgs,
+	}, "queues", listQueues, printQueues)
+}
+
+func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {
+	found := map[string]queueState{} // a listing may find a name twice
+	for cursor := ""; cursor != "0"; {
+		page, next, err := wire.StatsPage(ctx, client, match, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range page {
+			found[q.Name] = queueStateOf(q.Name, q.Stats)
+		}
+		cursor = next
+	}
+	states := slices.AppendSeq([]queueState{}, maps.Values(found)) // in JSON an array, also without any
+	slices.SortFunc(states, func(a, b queueState) int { return cmp.Compare(a.Name, b.Name) })
+	return states, nil
+}
+
+func printQueues(w io.Writer, states []queueState) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tREADY\tDUE\tRUNNING\tWAITING\tDEAD\tOLDEST\tNEXT DUE IN\tSTATE")
+	for _, s := range states {
+		oldest, next, state := "-", "-", "open"
+		if s.Oldest > 0 {
+			oldest = rounded(s.Oldest)
+		}
+		if s.Next != nil {
+			next = rounded(*s.Next)
+		}
+		if s.Paused {
+			state = "paused"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", printable(s.Name), s.Ready, s.Due, s.Running, s.Waiting, s.Dead, oldest, next, state)
+	}
+	return table.Flush()
+}
+
+func newQueueStats() *cobra.Command {
+	var f serverFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stats NAME",
+		Short: "Count what is in a queue",
+		Long: `Count what is in the queue called NAME, and say whether it is paused and what limits
+it has.
+
+Exit codes: 0 told, also of one that is empty; 64 wrong usage; 69 no server.`,
+		Example: `  redoubt queue stats mail
+  redoubt queue stats mail --json | jq .oldest_ms`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
+				keys, err := wire.KeysOf(client, args[0])
+				if err != nil {
+					return err
+				}
+				stats, err := wire.ReadStats(client.Do(ctx, wire.StatsCmd(keys)))
+				if err != nil {
+					return err
+				}
+				s := queueStateOf(args[0], stats)
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), s)
+				}
+				return printQueue(cmd.OutOrStdout(), s)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
+	onThisLine(flags, "json")
+	f.flags(flags, "queues")
+	return cmd
+}
+
+func printQueue(w io.Writer, s queueState) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name string, value any) { _, _ = fmt.Fprintf(table, "%s\t%v\n", name, value) }
+	row("name", printable(s.Name))
+	ready := strconv.Itoa(s.Ready)
+	if s.Ready != s.Lanes["normal"] {
+		ready += fmt.Sprintf(" (urgent %d, high %d, normal %d, low %d)", s.Lanes["urgent"], s.Lanes["high"], s.Lanes["normal"], s.Lanes["low"])
+	}
+	row("ready", ready)
+	row("due later", s.Due)
+	row("running", s.Running)
+	row("waiting for their group", s.Waiting)
+	row("dead", s.Dead)
+	if s.Oldest > 0 {
+		row("oldest is ready for", rounded(s.Oldest))
+	}
+	if s.Next != nil {
+		row("next is due in", rounded(*s.Next))
+	}
+	row("paused", map[bool]string{true: "yes", false: "no"}[s.Paused])
+	if s.Concurrency > 0 {
+		row("at work at once", fmt.Sprintf("at most %d", s.Concurrency))
+	}
+	if s.Interval > 0 {
+		row("taken", fmt.Sprintf("one every %v, %d at once", time.Duration(s.Interval)*time.Microsecond, s.Burst))
+	}
+	return table.Flush()
+}
