@@ -2,14 +2,14 @@ package redoubt
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // Options configure a [Client]. The zero value is ready to use.
@@ -94,9 +94,7 @@ func New(conn Conn, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	c := &Client{conn: conn, prefix: opts.Prefix, id: hex.EncodeToString(id[:]), combine: true}
+	c := &Client{conn: conn, prefix: opts.Prefix, id: randid.Hex(16), combine: true}
 	if _, here := conn.(InProcess); !here {
 		c.downAfter = max(opts.DownAfter, 0)
 	}

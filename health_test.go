@@ -212,7 +212,7 @@ func TestSilentServerEndsAllCalls(t *testing.T) {
 		"Subscribe": func(ctx context.Context, c *Client) error { _, err := c.Subscribe(ctx, "ch", nil); return err },
 		"Waiter":    func(ctx context.Context, c *Client) error { _, err := c.Waiter(ctx, "n", "k"); return err },
 		"Names": func(ctx context.Context, c *Client) error {
-			_, _, err := c.Names(ctx, "lock", "hash", "", "")
+			_, _, err := c.NamesPage(ctx, "lock", "hash", "", "")
 			return err
 		},
 		"merged": func(ctx context.Context, c *Client) error {

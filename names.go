@@ -3,28 +3,37 @@ package redoubt
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/pages"
 )
 
 // scanCount is how many keys a server looks at for one page: a fraction of a
 // millisecond in which it does nothing else.
 const scanCount = 1000
 
-// Names finds names that have a key with the given part and of the given Redis
-// type, as those of [Client.Key]: one page of them, and the cursor of the next.
-// The first cursor is "0", or ""; the last page has "0". match is a pattern as of
-// Redis' KEYS, for the name; an empty one matches all.
+// Names iterates over the names that have a key with the given part and of the given Redis type: see
+// [Client.Key]. match is a pattern as of Redis' KEYS for the name; an empty one matches all names. A
+// loop over Names ends with the first error.
 //
-// It goes over all keys of the server, of a cluster one primary after the other,
-// by SCAN and with its guarantees: a name that is there from the first page to
-// the last is found, one that comes or goes meanwhile may be, and one may be found
-// twice. A page looks at about 1,000 keys, so that nobody is held up, and may be
-// empty. One round trip; on a cluster one more to each primary.
-//
-// A cursor is good for the same servers only. When the primaries of a cluster
-// change between two pages, names may be missed.
-func (c *Client) Names(ctx context.Context, part, typ, match, cursor string) (names []string, next string, err error) {
+// Names scans all keys of the server, of a cluster one primary after the other, with the guarantees of
+// SCAN. A name that exists all the time is found, a name that is created or removed meanwhile may be,
+// and a name may be found twice. Each round trip scans about 1,000 keys, so other clients are not
+// held up; on a cluster it costs one more to each primary. When the primaries of a cluster change
+// meanwhile, names may be missed.
+func (c *Client) Names(ctx context.Context, part, typ, match string) iter.Seq2[string, error] {
+	return pages.All(func(cursor string) ([]string, string, error) {
+		return c.NamesPage(ctx, part, typ, match, cursor)
+	})
+}
+
+// NamesPage returns one page of [Client.Names], which may be empty, and the cursor of the next page.
+// The first page has the cursor "0" or ""; next is "0" after the last page. It is for servers that
+// hand the cursor to their own clients. A cursor is valid for the same Redis servers only; the error
+// of another text matches [ErrInvalidCursor].
+func (c *Client) NamesPage(ctx context.Context, part, typ, match, cursor string) (names []string, next string, err error) {
 	pattern, err := c.pattern(match, part)
 	if err != nil {
 		return nil, "", err

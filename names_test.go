@@ -19,7 +19,7 @@ func found(t *testing.T, c *redoubt.Client, part, match string) (names []string,
 	t.Helper()
 	seen := map[string]bool{}
 	for cursor := ""; cursor != "0"; pages++ {
-		page, next, err := c.Names(t.Context(), part, "hash", match, cursor)
+		page, next, err := c.NamesPage(t.Context(), part, "hash", match, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,6 +81,16 @@ func checkNames(t *testing.T, conn redoubt.Conn, prefix string) {
 	}
 	if pages < 3 {
 		t.Errorf("%d keys in %d pages", 2*3000, pages)
+	}
+	seen := map[string]bool{}
+	for name, err := range c.Names(t.Context(), "lock", "hash", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[name] = true
+	}
+	if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, want) {
+		t.Errorf("Names finds %d names, want %d", len(got), len(want))
 	}
 	for match, want := range map[string][]string{
 		"orders:7":       {"orders:7"},
@@ -144,7 +154,7 @@ func TestNamesRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, match := range []string{`a\`, "[", "[a", "[^", "[a-]", `[\]`, "[^]x[", "a[]["} {
-		if _, _, err := c.Names(t.Context(), "lock", "hash", match, ""); !errors.Is(err, redoubt.ErrInvalidPattern) {
+		if _, _, err := c.NamesPage(t.Context(), "lock", "hash", match, ""); !errors.Is(err, redoubt.ErrInvalidPattern) {
 			t.Errorf("pattern %s: %v", match, err)
 		}
 	}
@@ -152,20 +162,29 @@ func TestNamesRefuses(t *testing.T) {
 		t.Errorf("CheckPattern: %v", err)
 	}
 	for _, match := range []string{"]", "[]", "[]]", `\[`, "[^-]", "[a-]]", "[[]", `[\]]`, "a-"} {
-		if _, _, err := c.Names(t.Context(), "lock", "hash", match, ""); err != nil {
+		if _, _, err := c.NamesPage(t.Context(), "lock", "hash", match, ""); err != nil {
 			t.Errorf("pattern %s: %v", match, err)
 		}
 	}
 	for _, cursor := range []string{"x", "-1", "1@", "@1", "1@x", "1@-1", "0 0"} {
-		if _, _, err := c.Names(t.Context(), "lock", "hash", "", cursor); !errors.Is(err, redoubt.ErrInvalidCursor) || !strings.Contains(err.Error(), cursor) {
+		if _, _, err := c.NamesPage(t.Context(), "lock", "hash", "", cursor); !errors.Is(err, redoubt.ErrInvalidCursor) || !strings.Contains(err.Error(), cursor) {
 			t.Errorf("cursor %s: %v", cursor, err)
 		}
 	}
-	if names, next, err := c.Names(t.Context(), "lock", "hash", "", "5@9"); err != nil || len(names) != 0 || next != "0" {
+	if names, next, err := c.NamesPage(t.Context(), "lock", "hash", "", "5@9"); err != nil || len(names) != 0 || next != "0" {
 		t.Errorf("a primary that is no more: %q %q %v", names, next, err)
 	}
+	var faults []error
+	for name, err := range c.Names(t.Context(), "lock", "hash", "[") {
+		if faults = append(faults, err); name != "" || !errors.Is(err, redoubt.ErrInvalidPattern) {
+			t.Errorf("Names of a pattern without an end: %q, %v", name, err)
+		}
+	}
+	if len(faults) != 1 {
+		t.Errorf("Names of a pattern without an end yields %v; want one error", faults)
+	}
 	_ = c.Close()
-	if _, _, err := c.Names(t.Context(), "lock", "hash", "", ""); !errors.Is(err, redoubt.ErrClosed) {
+	if _, _, err := c.NamesPage(t.Context(), "lock", "hash", "", ""); !errors.Is(err, redoubt.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

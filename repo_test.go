@@ -36,9 +36,9 @@ const (
 // of this module, "." the root. Packages under cmd/ and internal/ that are not
 // listed may import anything that the compiler lets them.
 var mayImport = map[string][]string{
-	".":                        {"internal/scheme"},
+	".":                        {"internal/pages", "internal/randid", "internal/scheme"},
 	"internal/resp":            {},
-	"internal/engine":          {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/rdb", "internal/rediscmd", "internal/resp"},
+	"internal/engine":          {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/randid", "internal/rdb", "internal/rediscmd", "internal/resp"},
 	"internal/engine/aof":      {},
 	"internal/engine/native":   {".", "internal/engine"},
 	"internal/calendar":        {},
@@ -47,28 +47,30 @@ var mayImport = map[string][]string{
 	"internal/keyslot":         {},
 	"internal/morton":          {},
 	"internal/lua":             {},
+	"internal/pages":           {},
+	"internal/randid":          {},
 	"internal/rdb":             {},
 	"internal/rediscmd":        {"internal/resp"},
 	"internal/scheme":          {},
 	"goredis":                  {".", "internal/scheme", goredisV9},
-	"lock":                     {".", "internal/keyslot", "internal/wire/lock"},
-	"ratelimit":                {".", "internal/wire/ratelimit"},
+	"lock":                     {".", "internal/keyslot", "internal/pages", "internal/wire/listing", "internal/wire/lock"},
+	"ratelimit":                {".", "internal/randid", "internal/wire/ratelimit"},
 	"fence":                    {".", "internal/wire/fence"},
-	"stock":                    {".", "internal/wire/stock"},
-	"queue":                    {".", "internal/wire/queue"},
+	"stock":                    {".", "internal/pages", "internal/wire/stock"},
+	"queue":                    {".", "internal/randid", "internal/wire/queue"},
 	"engine":                   {".", "internal/engine", "internal/engine/aof", "internal/engine/native"},
 	"engine/enginetest":        {".", "internal/engine"},
-	"bloom":                    {".", "internal/wire/bloom"},
+	"bloom":                    {".", "internal/randid", "internal/wire/bloom"},
 	"bitmap":                   {".", "internal/calendar", "internal/wire/bitmap"},
-	"hll":                      {".", "internal/calendar", "internal/hyll", "internal/wire/hll"},
+	"hll":                      {".", "internal/calendar", "internal/hyll", "internal/randid", "internal/wire/hll"},
 	"ttlhash":                  {".", "internal/wire/ttlhash"},
-	"geo":                      {".", "internal/wire/geo", "internal/morton"},
+	"geo":                      {".", "internal/randid", "internal/wire/geo", "internal/morton"},
 	"scan":                     {".", "internal/keyslot", "internal/wire/scan"},
-	"cache":                    {".", "internal/wire/cache", otterV2},
+	"cache":                    {".", "internal/pages", "internal/wire/cache", otterV2},
 	"redoubttest":              {".", "internal/test/await"},
 	"ratelimit/policy":         {"ratelimit"},
 	"ratelimit/httplimit":      {"ratelimit", "ratelimit/policy"},
-	"internal/command":         {".", "fence", "geo", "internal/wire/bloom", "internal/wire/fence", "internal/wire/geo", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "internal/wire/ttlhash", "lock", "queue", "ratelimit", "internal/resp", "stock", "ttlhash"},
+	"internal/command":         {".", "fence", "geo", "internal/wire/bloom", "internal/wire/fence", "internal/wire/geo", "internal/wire/listing", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "internal/wire/ttlhash", "lock", "queue", "ratelimit", "internal/resp", "stock", "ttlhash"},
 	"internal/command/docgen":  {"internal/command"},
 	"internal/proxy":           {".", "internal/resp", "internal/keyslot", "internal/rediscmd", "internal/scheme", "internal/socket", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring"},
 	"internal/proxy/hotkeys":   {},
@@ -83,7 +85,7 @@ var mayImport = map[string][]string{
 
 // wireMayImport is what the packages below internal/wire may import: nothing of the primitives,
 // which import them.
-var wireMayImport = []string{".", "internal/calendar", "internal/luafile"}
+var wireMayImport = []string{".", "internal/calendar", "internal/luafile", "internal/randid", "internal/wire/listing"}
 
 // heavy are the modules that must not reach a program which uses the library,
 // by any path.

@@ -249,5 +249,5 @@ func (cs *Calendars) Delete(ctx context.Context, name string) (deleted bool, err
 // key of the server, or of all primaries of a cluster, in steps of a round trip for
 // about 1,000 keys: see [redoubt.Client.Names].
 func (cs *Calendars) List(ctx context.Context, match string) iter.Seq2[string, error] {
-	return list(ctx, cs.client, calendarPart, "string", match)
+	return cs.client.Names(ctx, calendarPart, "string", match)
 }

@@ -249,5 +249,5 @@ func (ms *Maps) GetMany(ctx context.Context, name string, offsets []uint64) ([]b
 // List goes over the names of maps that match: a pattern as of Redis' KEYS, where an
 // empty one matches all. See [Calendars.List].
 func (ms *Maps) List(ctx context.Context, match string) iter.Seq2[string, error] {
-	return list(ctx, ms.client, mapPart, "hash", match)
+	return ms.client.Names(ctx, mapPart, "hash", match)
 }

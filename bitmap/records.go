@@ -211,5 +211,5 @@ func (rs *Records) Delete(ctx context.Context, name string) (deleted bool, err e
 // List goes over the names of records that match, of whatever kind: a pattern as of Redis'
 // KEYS, where an empty one matches all. See [Calendars.List].
 func (rs *Records) List(ctx context.Context, match string) iter.Seq2[string, error] {
-	return list(ctx, rs.client, recordPart, "string", match)
+	return rs.client.Names(ctx, recordPart, "string", match)
 }

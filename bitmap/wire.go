@@ -2,7 +2,6 @@ package bitmap
 
 import (
 	"context"
-	"iter"
 	"strconv"
 
 	"github.com/redoubt-go/redoubt"
@@ -30,23 +29,4 @@ func unlink(ctx context.Context, client *redoubt.Client, name, part string) (del
 	}
 	n, err := client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: []string{key}, Flags: redoubt.Idempotent}).Int()
 	return n > 0, err
-}
-
-// list goes over names, page by page.
-func list(ctx context.Context, client *redoubt.Client, part, typ, match string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for cursor := ""; cursor != "0"; {
-			names, next, err := client.Names(ctx, part, typ, match, cursor)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, name := range names {
-				if !yield(name, nil) {
-					return
-				}
-			}
-			cursor = next
-		}
-	}
 }

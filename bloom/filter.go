@@ -108,21 +108,7 @@ func (fs *Filters) Delete(ctx context.Context, name string) (deleted bool, err e
 // at every key of the server, or of all primaries of a cluster, in steps of a round
 // trip for about 1,000 keys: see [redoubt.Client.Names].
 func (fs *Filters) List(ctx context.Context, match string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for cursor := ""; cursor != "0"; {
-			names, next, err := fs.client.Names(ctx, filterPart, "hash", match, cursor)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, name := range names {
-				if !yield(name, nil) {
-					return
-				}
-			}
-			cursor = next
-		}
-	}
+	return fs.client.Names(ctx, filterPart, "hash", match)
 }
 
 // A Filter is one filter on a server. Open it once and keep it. All methods may be

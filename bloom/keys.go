@@ -2,13 +2,12 @@ package bloom
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
@@ -56,11 +55,7 @@ func (k keys) part(generation string, n int, part string) string {
 
 // newID returns 16 hexadecimal digits that no other generation has, so that keys
 // which an interrupted call left are never taken for those of another.
-func newID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
+func newID() string { return randid.Hex(8) }
 
 func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 

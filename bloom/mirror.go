@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
@@ -179,9 +179,7 @@ func (m *Mirror) update(ctx context.Context, c *copied) (lost bool, err error) {
 	ttl := max(logTTL, 2*m.opts.Every)
 	cmds := make([]redoubt.Cmd, c.shards)
 	for i := range cmds {
-		var id [16]byte
-		_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-		cmds[i] = wire.LogCmd(m.filter.shard(c.id, i), m.filter.log(c.id, i), string(id[:]), c.shardLen(), c.logs[i].id, c.logs[i].from, ttl)
+		cmds[i] = wire.LogCmd(m.filter.shard(c.id, i), m.filter.log(c.id, i), randid.Bytes(16), c.shardLen(), c.logs[i].id, c.logs[i].from, ttl)
 	}
 	for i, r := range m.filter.client.Pipeline(ctx, cmds) {
 		a, err := r.Array()

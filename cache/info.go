@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/pages"
 	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
@@ -121,31 +122,18 @@ func List(ctx context.Context, client *redoubt.Client, cache string) iter.Seq2[I
 	if cache != "" {
 		match = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(cache) + ":*"
 	}
-	return func(yield func(Info, error) bool) {
-		if cache != "" {
-			if err := checkName(cache); err != nil {
-				yield(Info{}, err)
-				return
-			}
-		}
-		for cursor := ""; cursor != "0"; {
-			names, next, err := client.Names(ctx, entryPart, "string", match, cursor)
-			var infos []Info
-			if err == nil && len(names) > 0 {
-				infos, err = inspect(ctx, client, names)
-			}
-			if err != nil {
-				yield(Info{}, err)
-				return
-			}
-			for _, i := range infos {
-				if !yield(i, nil) {
-					return
-				}
-			}
-			cursor = next
+	if cache != "" {
+		if err := checkName(cache); err != nil {
+			return func(yield func(Info, error) bool) { yield(Info{}, err) }
 		}
 	}
+	return pages.All(func(cursor string) (infos []Info, next string, err error) {
+		names, next, err := client.NamesPage(ctx, entryPart, "string", match, cursor)
+		if err == nil && len(names) > 0 {
+			infos, err = inspect(ctx, client, names)
+		}
+		return infos, next, err
+	})
 }
 
 // Invalidate invalidates a key of a cache by the text of the key, for who doesn't know the

@@ -1,11 +1,12 @@
 package geo
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // A step is one way of a member from one cell to another, into the index or out of it.
@@ -14,11 +15,7 @@ type step string
 
 const stepBytes = 8
 
-func newStep() step {
-	var b [stepBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return step(b[:])
-}
+func newStep() step { return step(randid.Bytes(stepBytes)) }
 
 // A home says in which cell a member is, and since which step: the id, and then the
 // first and the last address of the cell, 8 bytes each. The cell may have been split

@@ -2,8 +2,6 @@ package hll
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/hyll"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 var (
@@ -195,9 +194,7 @@ func newVisitors(client *redoubt.Client, opts Options, now func() time.Time) (*V
 	if err != nil {
 		return nil, err
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	v := &Visitors{client: client, opts: opts, process: hex.EncodeToString(id[:]), now: now, seed: maphash.MakeSeed()}
+	v := &Visitors{client: client, opts: opts, process: randid.Hex(8), now: now, seed: maphash.MakeSeed()}
 	for i := range v.stripes {
 		v.stripes[i].now, v.stripes[i].other = map[string]*tally{}, map[place]*tally{}
 	}

@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/pages"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
@@ -24,39 +26,36 @@ type Listed[I Info | SemaphoreInfo] struct {
 // there are locks among them. Locks that are acquired or released meanwhile may be
 // listed or not, and one may come twice: see [redoubt.Client.Names].
 func (m *Mutex) List(ctx context.Context, match string) iter.Seq2[Listed[Info], error] {
-	return list(ctx, m.client, match, wire.Page, info)
+	return locks(ctx, m.client, match)
 }
 
 // List goes over the locks that are held or waited for, and whose names match: see
 // [Mutex.List].
 func (rw *RWMutex) List(ctx context.Context, match string) iter.Seq2[Listed[Info], error] {
-	return list(ctx, rw.client, match, wire.Page, info)
+	return locks(ctx, rw.client, match)
 }
 
 // List goes over the semaphores of which a permit is taken or waited for, and
 // whose names match: see [Mutex.List].
 func (s *Semaphore) List(ctx context.Context, match string) iter.Seq2[Listed[SemaphoreInfo], error] {
-	return list(ctx, s.client, match, wire.SemaphorePage, semaphoreInfo)
+	return pages.All(func(cursor string) ([]Listed[SemaphoreInfo], string, error) {
+		found, next, err := wire.SemaphorePage(ctx, s.client, match, cursor)
+		return converted(found, semaphoreInfo), next, err
+	})
 }
 
-// list goes over all pages, and makes each W of the wire an I.
-func list[I Info | SemaphoreInfo, W wire.Info | wire.SemaphoreInfo](
-	ctx context.Context, client *redoubt.Client, match string,
-	page func(ctx context.Context, client *redoubt.Client, match, cursor string) ([]wire.Listed[W], string, error), of func(W) I,
-) iter.Seq2[Listed[I], error] {
-	return func(yield func(Listed[I], error) bool) {
-		for cursor := ""; cursor != "0"; {
-			found, next, err := page(ctx, client, match, cursor)
-			if err != nil {
-				yield(Listed[I]{}, err)
-				return
-			}
-			for _, l := range found {
-				if !yield(Listed[I]{l.Name, of(l.Info)}, nil) {
-					return
-				}
-			}
-			cursor = next
-		}
+func locks(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[Listed[Info], error] {
+	return pages.All(func(cursor string) ([]Listed[Info], string, error) {
+		found, next, err := wire.Page(ctx, client, match, cursor)
+		return converted(found, info), next, err
+	})
+}
+
+// converted makes each W of the wire an I.
+func converted[I Info | SemaphoreInfo, W wire.Info | wire.SemaphoreInfo](found []listing.Listed[W], of func(W) I) []Listed[I] {
+	all := make([]Listed[I], len(found))
+	for i, l := range found {
+		all[i] = Listed[I]{l.Name, of(l.Info)}
 	}
+	return all
 }

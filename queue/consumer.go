@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
@@ -75,10 +75,8 @@ func newConsumer(client *redoubt.Client, opts *Options, name string, grace, time
 	if err := errors.Join(wire.CheckTime("grace", grace, 0), wire.CheckTime("timeout", timeout, 0)); err != nil {
 		return nil, err
 	}
-	var id [6]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
 	return &consumer{
-		client: client, opts: opts, name: name, keys: keys, id: base64.RawURLEncoding.EncodeToString(id[:]),
+		client: client, opts: opts, name: name, keys: keys, id: randid.Base64(6),
 		grace: grace, timeout: timeout,
 		finished: make(chan struct{}, 1), woken: make(chan struct{}, 1), arm: make(chan struct{}, 1),
 		held: make(map[string]*hold),

@@ -213,23 +213,8 @@ func (q *Queue[T]) page(ctx context.Context, name string, state State, from, cou
 // up. A queue that comes or goes meanwhile may be listed or not, and one may come
 // twice: see [redoubt.Client.Names].
 func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if client == nil {
-			yield("", errors.New("queue: client is nil"))
-			return
-		}
-		for cursor := ""; cursor != "0"; {
-			names, next, err := wire.Page(ctx, client, match, cursor)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, name := range names {
-				if !yield(name, nil) {
-					return
-				}
-			}
-			cursor = next
-		}
+	if client == nil {
+		return func(yield func(string, error) bool) { yield("", errors.New("queue: client is nil")) }
 	}
+	return wire.Names(ctx, client, match)
 }

@@ -1,11 +1,10 @@
 package ratelimit
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // Scope says who shares a limit.
@@ -38,11 +37,7 @@ func newKeyspace(client *redoubt.Client, scope Scope) (keyspace, error) {
 		if client == nil {
 			return keyspace{}, nil // which New refuses
 		}
-		id := client.Shared(clientID{}, func() any {
-			var b [8]byte
-			_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-			return hex.EncodeToString(b[:])
-		}).(string)
+		id := client.Shared(clientID{}, func() any { return randid.Hex(8) }).(string)
 		return keyspace{client: client, suffix: ":" + id}, nil
 	}
 	return keyspace{}, fmt.Errorf("ratelimit: scope is %d; want Overall or PerClient", scope)

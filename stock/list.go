@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/redoubt-go/redoubt/internal/pages"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
@@ -23,26 +24,21 @@ type Listed struct {
 // there are items among them. Items that are set or deleted meanwhile may be listed
 // or not, and one may come twice: see [redoubt.Client.Names].
 func (v *Inventory) List(ctx context.Context, match string) iter.Seq2[Listed, error] {
-	return func(yield func(Listed, error) bool) {
-		for cursor := ""; cursor != "0"; {
-			items, next, err := wire.Page(ctx, v.client, match, cursor)
-			if err != nil {
-				yield(Listed{}, err)
-				return
-			}
-			for _, item := range items {
-				info := Info(item.Info)
-				if info.Expired > 0 {
-					if info, err = v.Info(ctx, item.Name); err != nil {
-						yield(Listed{}, err)
-						return
-					}
-				}
-				if !yield(Listed{item.Name, info}, nil) {
-					return
-				}
-			}
-			cursor = next
+	return pages.All(func(cursor string) ([]Listed, string, error) {
+		found, next, err := wire.Page(ctx, v.client, match, cursor)
+		if err != nil {
+			return nil, "", err
 		}
-	}
+		items := make([]Listed, len(found))
+		for i, l := range found {
+			items[i] = Listed{l.Name, Info(l.Info)}
+			if l.Info.Expired == 0 {
+				continue
+			}
+			if items[i].Info, err = v.Info(ctx, l.Name); err != nil {
+				return nil, "", err
+			}
+		}
+		return items, next, nil
+	})
 }

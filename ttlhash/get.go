@@ -126,21 +126,7 @@ func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, er
 // cluster, in steps of a round trip for about 1,000 keys: see [redoubt.Client.Names].
 // A loop over it ends with the first error.
 func (h *Hashes) List(ctx context.Context, match string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for cursor := ""; cursor != "0"; {
-			names, next, err := h.client.Names(ctx, wire.Part, "hash", match, cursor)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, name := range names {
-				if !yield(name, nil) {
-					return
-				}
-			}
-			cursor = next
-		}
-	}
+	return h.client.Names(ctx, wire.Part, "hash", match)
 }
 
 // item makes one of what is on the server.

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/pages"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -70,15 +72,13 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 
 func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {
 	found := map[string]queueState{} // a listing may find a name twice
-	for cursor := ""; cursor != "0"; {
-		page, next, err := wire.StatsPage(ctx, client, match, cursor)
+	for q, err := range pages.All(func(cursor string) ([]listing.Listed[wire.Stats], string, error) {
+		return wire.StatsPage(ctx, client, match, cursor)
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, q := range page {
-			found[q.Name] = queueStateOf(q.Name, q.Stats)
-		}
-		cursor = next
+		found[q.Name] = queueStateOf(q.Name, q.Info)
 	}
 	states := slices.AppendSeq([]queueState{}, maps.Values(found)) // in JSON an array, also without any
 	slices.SortFunc(states, func(a, b queueState) int { return cmp.Compare(a.Name, b.Name) })

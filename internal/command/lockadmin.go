@@ -8,6 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
@@ -87,7 +88,7 @@ var lockAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"LOCK.LS MATCH orders:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"orders:42\"\n       3) \"mode\"\n       4) \"exclusive\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l wire.Listed[wire.Info]) []byte {
+			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l listing.Listed[wire.Info]) []byte {
 				dst = resp.AppendMap(dst, p, 5)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)
@@ -147,7 +148,7 @@ var semaphoreAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"SEM.LS CURSOR 0", "1) \"0\"\n2) (empty array)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, wire.SemaphorePage, func(dst []byte, p resp.Protocol, l wire.Listed[wire.SemaphoreInfo]) []byte {
+			return planLS(env, args, wire.SemaphorePage, func(dst []byte, p resp.Protocol, l listing.Listed[wire.SemaphoreInfo]) []byte {
 				dst = resp.AppendMap(dst, p, 5)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)
@@ -173,10 +174,10 @@ func appendStepError(ctx context.Context, dst []byte, err error) []byte {
 }
 
 // planLS is the plan of LOCK.LS, SEM.LS and STOCK.LS.
-func planLS[Listed any](
+func planLS[I any](
 	env *Env, args [][]byte,
-	page func(ctx context.Context, client *redoubt.Client, match, cursor string) ([]Listed, string, error),
-	appendOne func(dst []byte, p resp.Protocol, l Listed) []byte,
+	page func(ctx context.Context, client *redoubt.Client, match, cursor string) ([]listing.Listed[I], string, error),
+	appendOne func(dst []byte, p resp.Protocol, l listing.Listed[I]) []byte,
 ) Plan {
 	var match, cursor string
 	var matches, goesOn bool

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -187,11 +188,11 @@ var queueAdminCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"QUEUE.LS MATCH mail*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"mail\"\n       3) \"ready\"\n       4) (integer) 3\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, wire.StatsPage, func(dst []byte, p resp.Protocol, q wire.Named) []byte {
+			return planLS(env, args, wire.StatsPage, func(dst []byte, p resp.Protocol, q listing.Listed[wire.Stats]) []byte {
 				dst = resp.AppendMap(dst, p, 1+statsPairs)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, q.Name)
-				return appendStats(dst, q.Stats)
+				return appendStats(dst, q.Info)
 			})
 		},
 	},

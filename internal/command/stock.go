@@ -8,6 +8,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
@@ -176,7 +177,7 @@ var stockCommands = []*Command{
 		Errors:     lsErrors(),
 		Examples:   []Example{{"STOCK.LS MATCH sku:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"sku:42\"\n       3) \"total\"\n       4) (integer) 120\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l wire.Listed) []byte {
+			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l listing.Listed[wire.Info]) []byte {
 				dst = resp.AppendMap(dst, p, 8)
 				dst = resp.AppendBulk(dst, "name")
 				dst = resp.AppendBulk(dst, l.Name)

@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // eachShard calls f with every shard locked in turn.
@@ -77,11 +77,7 @@ func (e *Engine) infoServer(_ *call, b *strings.Builder) {
 }
 
 // newRunID returns what INFO names a server by: 40 hexadecimal digits.
-func newRunID() string {
-	var id [20]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(id[:])
-}
+func newRunID() string { return randid.Hex(20) }
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {
 	e.clients.mu.Lock()

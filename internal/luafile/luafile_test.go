@@ -3,10 +3,12 @@ package luafile_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
@@ -37,15 +39,22 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestScript(t *testing.T) {
-	s := luafile.Script(files, "pkg.of_two")
-	if text, _ := luafile.Text(files, "lua/of_two.lua"); s.Name() != "pkg.of_two" || s.Source() != text {
-		t.Errorf("%s: %q", s.Name(), s.Source())
+func TestScripts(t *testing.T) {
+	scripts := luafile.New("pkg", files)
+	first, second := scripts.Script("of_two"), scripts.Add("made", "return 1")
+	if text, _ := luafile.Text(files, "lua/of_two.lua"); first.Name() != "pkg.of_two" || first.Source() != text {
+		t.Errorf("%s: %q", first.Name(), first.Source())
+	}
+	if second.Name() != "pkg.made" || second.Source() != "return 1" {
+		t.Errorf("%s: %q", second.Name(), second.Source())
+	}
+	if all := scripts.All(); !slices.Equal(all, []*redoubt.Script{first, second}) {
+		t.Errorf("all: %v; want both, in order", all)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a script of no file: want a panic")
+			t.Error("a script without a file: want a panic")
 		}
 	}()
-	luafile.Script(files, "pkg.none")
+	scripts.Script("none")
 }

@@ -10,17 +10,17 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("bitmap", files)
+
 var (
-	calendarMarkScript = luafile.Script(files, "bitmap.calendar_mark")
-	mapSetScript       = luafile.Script(files, "bitmap.map_set")
-	mapIndexScript     = luafile.Script(files, "bitmap.map_index")
-	mapDropScript      = luafile.Script(files, "bitmap.map_drop")
-	mapExpireScript    = luafile.Script(files, "bitmap.map_expire")
-	mapCombineScript   = luafile.Script(files, "bitmap.map_combine")
-	recordUpdateScript = luafile.Script(files, "bitmap.record_update")
+	calendarMarkScript = scripts.Script("calendar_mark")
+	mapSetScript       = scripts.Script("map_set")
+	mapIndexScript     = scripts.Script("map_index")
+	mapDropScript      = scripts.Script("map_drop")
+	mapExpireScript    = scripts.Script("map_expire")
+	mapCombineScript   = scripts.Script("map_combine")
+	recordUpdateScript = scripts.Script("record_update")
 )
 
-// Scripts returns the scripts of this package.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{calendarMarkScript, mapSetScript, mapIndexScript, mapDropScript, mapExpireScript, mapCombineScript, recordUpdateScript}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

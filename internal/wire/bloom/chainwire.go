@@ -11,20 +11,20 @@ import (
 	"github.com/redoubt-go/redoubt/internal/luafile"
 )
 
+var chainScripts = luafile.New("bloom", files)
+
 var (
-	chainReserveScript = luafile.Script(files, "bloom.chain_reserve")
-	chainInsertScript  = luafile.Script(files, "bloom.chain_insert")
-	chainCommitScript  = luafile.Script(files, "bloom.chain_commit")
-	chainExistsScript  = luafile.Script(files, "bloom.chain_exists")
-	chainHeaderScript  = luafile.Script(files, "bloom.chain_header")
-	chainChunkScript   = luafile.Script(files, "bloom.chain_chunk")
-	chainSetScript     = luafile.Script(files, "bloom.chain_set")
+	chainReserveScript = chainScripts.Script("chain_reserve")
+	chainInsertScript  = chainScripts.Script("chain_insert")
+	chainCommitScript  = chainScripts.Script("chain_commit")
+	chainExistsScript  = chainScripts.Script("chain_exists")
+	chainHeaderScript  = chainScripts.Script("chain_header")
+	chainChunkScript   = chainScripts.Script("chain_chunk")
+	chainSetScript     = chainScripts.Script("chain_set")
 )
 
 // ChainScripts returns the scripts of chains, for servers that load them ahead of use.
-func ChainScripts() []*redoubt.Script {
-	return []*redoubt.Script{chainReserveScript, chainInsertScript, chainCommitScript, chainExistsScript, chainHeaderScript, chainChunkScript, chainSetScript}
-}
+func ChainScripts() []*redoubt.Script { return chainScripts.All() }
 
 // The functions below are the BF commands of RedisBloom as commands for a server
 // without it, and the readers of their replies. They are for servers: Go programs want

@@ -10,19 +10,19 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("bloom", files)
+
 var (
-	openScript    = luafile.Script(files, "bloom.open")
-	makeScript    = luafile.Script(files, "bloom.make")
-	addScript     = luafile.Script(files, "bloom.add")
-	sealScript    = luafile.Script(files, "bloom.seal")
-	beginScript   = luafile.Script(files, "bloom.begin")
-	advanceScript = luafile.Script(files, "bloom.advance")
-	logScript     = luafile.Script(files, "bloom.log")
-	slideScript   = luafile.Script(files, "bloom.slide")
+	openScript    = scripts.Script("open")
+	makeScript    = scripts.Script("make")
+	addScript     = scripts.Script("add")
+	sealScript    = scripts.Script("seal")
+	beginScript   = scripts.Script("begin")
+	advanceScript = scripts.Script("advance")
+	logScript     = scripts.Script("log")
+	slideScript   = scripts.Script("slide")
 )
 
-// Scripts returns the scripts of the filters of this package. Those of the BF
-// commands are in [ChainScripts].
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{openScript, makeScript, addScript, sealScript, beginScript, advanceScript, logScript, slideScript}
-}
+// Scripts returns the scripts of filters, for servers that load them ahead of use. [ChainScripts]
+// returns those of the commands BF.*.
+func Scripts() []*redoubt.Script { return scripts.All() }

@@ -1,12 +1,12 @@
 package cache
 
 import (
-	"crypto/rand"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // idBytes is the length of the name of a value.
@@ -16,11 +16,7 @@ const idBytes = 8
 var Nobody = strings.Repeat("-", 2*idBytes)
 
 // NewID returns the name of a value or of an attempt to load one.
-func NewID() string {
-	var b [idBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return string(b[:])
-}
+func NewID() string { return randid.Bytes(idBytes) }
 
 // Written is a value as it is stored.
 type Written struct {

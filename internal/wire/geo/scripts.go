@@ -10,26 +10,23 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("geo", files)
+
 var (
-	putScript      = luafile.Script(files, "geo.put")
-	announceScript = luafile.Script(files, "geo.announce")
-	arriveScript   = luafile.Script(files, "geo.arrive")
-	leaveScript    = luafile.Script(files, "geo.leave")
-	closeScript    = luafile.Script(files, "geo.close")
-	whereScript    = luafile.Script(files, "geo.where")
-	lookScript     = luafile.Script(files, "geo.look")
-	memberScript   = luafile.Script(files, "geo.member")
-	assignScript   = luafile.Script(files, "geo.assign")
-	rehomeScript   = luafile.Script(files, "geo.rehome")
-	freezeScript   = luafile.Script(files, "geo.freeze")
-	loadScript     = luafile.Script(files, "geo.load")
-	splitScript    = luafile.Script(files, "geo.split")
+	putScript      = scripts.Script("put")
+	announceScript = scripts.Script("announce")
+	arriveScript   = scripts.Script("arrive")
+	leaveScript    = scripts.Script("leave")
+	closeScript    = scripts.Script("close")
+	whereScript    = scripts.Script("where")
+	lookScript     = scripts.Script("look")
+	memberScript   = scripts.Script("member")
+	assignScript   = scripts.Script("assign")
+	rehomeScript   = scripts.Script("rehome")
+	freezeScript   = scripts.Script("freeze")
+	loadScript     = scripts.Script("load")
+	splitScript    = scripts.Script("split")
 )
 
-// Scripts returns the scripts of this package.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{
-		putScript, announceScript, arriveScript, leaveScript, closeScript, whereScript, lookScript,
-		memberScript, assignScript, rehomeScript, freezeScript, loadScript, splitScript,
-	}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

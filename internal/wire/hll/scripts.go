@@ -10,10 +10,12 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("hll", files)
+
 var (
-	mergeScript = luafile.Script(files, "hll.merge")
-	unionScript = luafile.Script(files, "hll.union")
+	mergeScript = scripts.Script("merge")
+	unionScript = scripts.Script("union")
 )
 
-// Scripts returns the scripts of this package.
-func Scripts() []*redoubt.Script { return []*redoubt.Script{mergeScript, unionScript} }
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

@@ -2,12 +2,12 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
 // MaxHolders is how many holders a reply lists at most.
@@ -30,8 +30,6 @@ type Info struct {
 	Holders []Holder // the one whose lease ends first first
 }
 
-func (i Info) used() bool { return i.Mode != 0 || i.Waiters > 0 }
-
 // InfoCmd asks for the state of the lock with the keys of [RWKeys].
 func InfoCmd(keys []string) redoubt.Cmd { return infoCmd(rwInfoScript, keys) }
 
@@ -51,8 +49,6 @@ type SemaphoreInfo struct {
 	Waiters int64
 	Holders []Holder // the one whose permit ends first first
 }
-
-func (i SemaphoreInfo) used() bool { return i.Taken > 0 || i.Waiters > 0 }
 
 // SemaphoreInfoCmd asks for the state of a semaphore.
 func SemaphoreInfoCmd(keys []string) redoubt.Cmd { return infoCmd(semInfoScript, keys) }
@@ -105,53 +101,28 @@ func intsAndHolders(r redoubt.Reply, n int) (ints []int64, holders []Holder, err
 	return ints, holders, err
 }
 
-// A Listed is a lock or a semaphore that a listing found.
-type Listed[I Info | SemaphoreInfo] struct {
-	Name string
-	Info I
-}
-
-// Page lists the locks that are held or waited for and whose names match: those that one step of
-// [redoubt.Client.Names] finds. It begins with the cursor "0" and goes on with next, until that is
-// "0" again.
-func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (locks []Listed[Info], next string, err error) {
-	return page(ctx, client, match, cursor, lockPart, RWKeys, InfoCmd, ReadInfo)
+// Page lists the locks that are held or waited for, on one page of [redoubt.Client.NamesPage].
+func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (locks []listing.Listed[Info], next string, err error) {
+	return listing.Page(ctx, client, lockPart, match, cursor,
+		func(name string) (redoubt.Cmd, error) {
+			keys, err := RWKeys(client, name)
+			return InfoCmd(keys), err
+		},
+		func(r redoubt.Reply) (Info, bool, error) {
+			i, err := ReadInfo(r)
+			return i, i.Mode != 0 || i.Waiters > 0, err
+		})
 }
 
 // SemaphorePage lists semaphores as [Page] lists locks.
-func SemaphorePage(ctx context.Context, client *redoubt.Client, match, cursor string) (semaphores []Listed[SemaphoreInfo], next string, err error) {
-	return page(ctx, client, match, cursor, semaphorePart, SemaphoreKeys, SemaphoreInfoCmd, ReadSemaphoreInfo)
-}
-
-// page finds names by a key that outlives what it stands for, and asks for the
-// state of each.
-func page[I interface {
-	Info | SemaphoreInfo
-	used() bool
-}](
-	ctx context.Context, client *redoubt.Client, match, cursor, part string,
-	keysOf func(*redoubt.Client, string) ([]string, error), ask func([]string) redoubt.Cmd, read func(redoubt.Reply) (I, error),
-) (found []Listed[I], next string, err error) {
-	names, next, err := client.Names(ctx, part, "hash", match, cursor)
-	if err != nil || len(names) == 0 {
-		return nil, next, err
-	}
-	cmds := make([]redoubt.Cmd, 0, len(names))
-	asked := names[:0]
-	for _, name := range names {
-		if keys, err := keysOf(client, name); err == nil { // else another has made the key
-			cmds, asked = append(cmds, ask(keys)), append(asked, name)
-		}
-	}
-	for i, reply := range client.Pipeline(ctx, cmds) {
-		info, err := read(reply)
-		switch {
-		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
-		case err != nil:
-			return nil, "", err
-		case info.used():
-			found = append(found, Listed[I]{asked[i], info})
-		}
-	}
-	return found, next, nil
+func SemaphorePage(ctx context.Context, client *redoubt.Client, match, cursor string) (semaphores []listing.Listed[SemaphoreInfo], next string, err error) {
+	return listing.Page(ctx, client, semaphorePart, match, cursor,
+		func(name string) (redoubt.Cmd, error) {
+			keys, err := SemaphoreKeys(client, name)
+			return SemaphoreInfoCmd(keys), err
+		},
+		func(r redoubt.Reply) (SemaphoreInfo, bool, error) {
+			i, err := ReadSemaphoreInfo(r)
+			return i, i.Taken > 0 || i.Waiters > 0, err
+		})
 }

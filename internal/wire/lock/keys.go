@@ -1,10 +1,8 @@
 package lock
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // The last parts of the keys by which locks and semaphores are listed.
@@ -46,8 +44,4 @@ func keysOf(client *redoubt.Client, name string, parts ...string) ([]string, err
 
 // NewID returns the name of a new acquisition: 128 random bits as 32
 // hexadecimal digits.
-func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
+func NewID() string { return randid.Hex(16) }

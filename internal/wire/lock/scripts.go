@@ -10,38 +10,31 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("lock", files)
+
 var (
-	acquireScript = luafile.Script(files, "lock.acquire")
-	extendScript  = luafile.Script(files, "lock.extend")
-	fairScript    = luafile.Script(files, "lock.fair")
-	releaseScript = luafile.Script(files, "lock.release")
+	acquireScript = scripts.Script("acquire")
+	extendScript  = scripts.Script("extend")
+	fairScript    = scripts.Script("fair")
+	releaseScript = scripts.Script("release")
 
-	semAcquireScript = luafile.Script(files, "lock.sem_acquire")
-	semExtendScript  = luafile.Script(files, "lock.sem_extend")
-	semReleaseScript = luafile.Script(files, "lock.sem_release")
-	semInfoScript    = luafile.Script(files, "lock.sem_info")
+	semAcquireScript = scripts.Script("sem_acquire")
+	semExtendScript  = scripts.Script("sem_extend")
+	semReleaseScript = scripts.Script("sem_release")
+	semInfoScript    = scripts.Script("sem_info")
 
-	rwReadScript    = luafile.Script(files, "lock.rw_read")
-	rwClaimScript   = luafile.Script(files, "lock.rw_claim")
-	rwExtendScript  = luafile.Script(files, "lock.rw_extend")
-	rwReleaseScript = luafile.Script(files, "lock.rw_release")
-	rwInfoScript    = luafile.Script(files, "lock.rw_info")
+	rwReadScript    = scripts.Script("rw_read")
+	rwClaimScript   = scripts.Script("rw_claim")
+	rwExtendScript  = scripts.Script("rw_extend")
+	rwReleaseScript = scripts.Script("rw_release")
+	rwInfoScript    = scripts.Script("rw_info")
 
-	latchSetScript     = luafile.Script(files, "lock.latch_set")
-	latchDownScript    = luafile.Script(files, "lock.latch_down")
-	latchWaitScript    = luafile.Script(files, "lock.latch_wait")
-	multiAcquireScript = luafile.Script(files, "lock.multi_acquire")
-	quorumExtendScript = luafile.Script(files, "lock.quorum_extend")
+	latchSetScript     = scripts.Script("latch_set")
+	latchDownScript    = scripts.Script("latch_down")
+	latchWaitScript    = scripts.Script("latch_wait")
+	multiAcquireScript = scripts.Script("multi_acquire")
+	quorumExtendScript = scripts.Script("quorum_extend")
 )
 
-// Scripts returns the scripts of this package, for servers that load them
-// ahead of use.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{
-		acquireScript, fairScript, extendScript, releaseScript,
-		semAcquireScript, semExtendScript, semReleaseScript, semInfoScript,
-		rwReadScript, rwClaimScript, rwExtendScript, rwReleaseScript, rwInfoScript,
-		latchSetScript, latchDownScript, latchWaitScript,
-		multiAcquireScript, quorumExtendScript,
-	}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

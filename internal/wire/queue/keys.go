@@ -1,13 +1,13 @@
 package queue
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // KeysOf returns the keys of the queue called name. An invalid name gives an
@@ -55,12 +55,12 @@ func (k Keys) Wake() string { return k[keyWake] }
 func (k Keys) result(id string) string { return k.hashed("result", id) }
 
 var ids struct {
-	base [7]byte
+	base string // 7 bytes
 	n    atomic.Uint64
 }
 
 func init() {
-	_, _ = rand.Read(ids.base[:]) // never fails: crypto/rand ends the process instead
+	ids.base = randid.Bytes(7)
 }
 
 // idText is base64 whose letters are in the order of their bytes, so that texts are in
@@ -71,7 +71,7 @@ var idText = base64.NewEncoding("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghi
 // process are in the order of their bytes.
 func NewID() string {
 	var b [15]byte
-	copy(b[:], ids.base[:])
+	copy(b[:], ids.base)
 	binary.BigEndian.PutUint64(b[7:], ids.n.Add(1)<<24) // the last 40 bits
 	return idText.EncodeToString(b[:12])
 }
@@ -80,11 +80,7 @@ func NewID() string {
 const takeLen = 16
 
 // NewTake returns a name for the take of a [Pump], which no other has.
-func NewTake() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
+func NewTake() string { return randid.Base64(12) }
 
 // ShortHash stands for a text where any text is not allowed: as a [Pump]'s Consumer for the id that
 // a client chose, for one.

@@ -4,49 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
-// Page is one step of [Names]: it begins with the cursor "0" and goes on with next,
-// until that is "0" again.
-func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (names []string, next string, err error) {
-	return client.Names(ctx, queuePart, "hash", match, cursor)
+// Names iterates over the queues that have messages: see [redoubt.Client.Names].
+func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[string, error] {
+	return client.Names(ctx, queuePart, "hash", match)
 }
 
-// A Named is a queue that a listing found.
-type Named struct {
-	Name  string
-	Stats Stats
-}
-
-// StatsPage is [Page] with what is in each queue: another round trip where there are
-// queues among the keys. This is what QUEUE.LS does.
-func StatsPage(ctx context.Context, client *redoubt.Client, match, cursor string) (queues []Named, next string, err error) {
-	names, next, err := Page(ctx, client, match, cursor)
-	if err != nil || len(names) == 0 {
-		return nil, next, err
-	}
-	cmds := make([]redoubt.Cmd, 0, len(names))
-	asked := names[:0]
-	for _, name := range names {
-		if keys, err := KeysOf(client, name); err == nil { // else another has made the key
-			cmds, asked = append(cmds, StatsCmd(keys)), append(asked, name)
-		}
-	}
-	for i, reply := range client.Pipeline(ctx, cmds) {
-		stats, err := ReadStats(reply)
-		switch {
-		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
-		case err != nil:
-			return nil, "", err
-		default:
-			queues = append(queues, Named{asked[i], stats})
-		}
-	}
-	return queues, next, nil
+// StatsPage lists the queues on one page of [redoubt.Client.NamesPage] and how many messages each has.
+// This is what QUEUE.LS does.
+func StatsPage(ctx context.Context, client *redoubt.Client, match, cursor string) (queues []listing.Listed[Stats], next string, err error) {
+	return listing.Page(ctx, client, queuePart, match, cursor,
+		func(name string) (redoubt.Cmd, error) {
+			keys, err := KeysOf(client, name)
+			return StatsCmd(keys), err
+		},
+		func(r redoubt.Reply) (Stats, bool, error) {
+			stats, err := ReadStats(r)
+			return stats, true, err
+		})
 }
 
 // A State is where a message is.

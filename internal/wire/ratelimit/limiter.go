@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 // A Limiter makes the commands of one or several limits, and reads their replies.
@@ -335,11 +334,7 @@ func (l *Limiter) ReadRefund(r redoubt.Reply) (Decision, error) {
 }
 
 // NewID returns 128 random bits in hexadecimal digits.
-func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
+func NewID() string { return randid.Hex(16) }
 
 // SetCmd stores limits under name. [ReadLimits] reads its reply.
 func (l *Limiter) SetCmd(name string, limits []Limit) (redoubt.Cmd, error) {

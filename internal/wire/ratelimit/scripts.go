@@ -13,35 +13,32 @@ var (
 	files embed.FS
 	//go:embed lua/stored.lua
 	storedSource string
+)
 
-	gcraScript   = luafile.Script(files, "ratelimit.gcra")
-	uptoScript   = luafile.Script(files, "ratelimit.upto")
-	refundScript = luafile.Script(files, "ratelimit.refund")
-	batchScript  = luafile.Script(files, "ratelimit.batch")
-	returnScript = luafile.Script(files, "ratelimit.return")
+var scripts = luafile.New("ratelimit", files)
+
+var (
+	gcraScript   = scripts.Script("gcra")
+	uptoScript   = scripts.Script("upto")
+	refundScript = scripts.Script("refund")
+	batchScript  = scripts.Script("batch")
+	returnScript = scripts.Script("return")
 	// The same, with limits that are kept on the server.
 	storedGCRAScript   = stored(gcraScript)
 	storedUpToScript   = stored(uptoScript)
 	storedRefundScript = stored(refundScript)
 	storedBatchScript  = stored(batchScript)
 
-	defineScript = luafile.Script(files, "ratelimit.define")
-	resetScript  = luafile.Script(files, "ratelimit.reset")
-	windowScript = luafile.Script(files, "ratelimit.window")
-	quotaScript  = luafile.Script(files, "ratelimit.quota")
-	enterScript  = luafile.Script(files, "ratelimit.enter")
-	stayScript   = luafile.Script(files, "ratelimit.stay")
+	defineScript = scripts.Script("define")
+	resetScript  = scripts.Script("reset")
+	windowScript = scripts.Script("window")
+	quotaScript  = scripts.Script("quota")
+	enterScript  = scripts.Script("enter")
+	stayScript   = scripts.Script("stay")
 )
 
-// Scripts returns the scripts of this package, for servers that load them
-// ahead of use.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{
-		gcraScript, uptoScript, refundScript, batchScript, returnScript,
-		storedGCRAScript, storedUpToScript, storedRefundScript, storedBatchScript,
-		defineScript, resetScript, windowScript, quotaScript, enterScript, stayScript,
-	}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }
 
 var behind = strings.NewReplacer("KEYS[1]", "KEYS[2]", "KEYS[2]", "KEYS[3]")
 
@@ -53,5 +50,5 @@ func stored(s *redoubt.Script) *redoubt.Script {
 	if !ok {
 		panic("ratelimit: stored.lua has no place for a script")
 	}
-	return redoubt.NewScript(s.Name()+".stored", before+"local function run(ARGV)\n"+behind.Replace(s.Source())+"end\n"+after)
+	return scripts.Add(strings.TrimPrefix(s.Name(), "ratelimit.")+".stored", before+"local function run(ARGV)\n"+behind.Replace(s.Source())+"end\n"+after)
 }

@@ -10,7 +10,9 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-var elementsScript = luafile.Script(files, "scan.elements")
+var scripts = luafile.New("scan", files)
 
-// Scripts returns the scripts of this package.
-func Scripts() []*redoubt.Script { return []*redoubt.Script{elementsScript} }
+var elementsScript = scripts.Script("elements")
+
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

@@ -2,41 +2,21 @@ package stock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
-// A Listed is an item that a listing found.
-type Listed struct {
-	Name string
-	Info Info
-}
-
-// Page lists the items whose names match: those that one step of [redoubt.Client.Names] finds. It
-// begins with the cursor "0" and goes on with next, until that is "0" again. Of an item not all may
-// be back that has run out: see [Info].
-func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (items []Listed, next string, err error) {
-	names, next, err := client.Names(ctx, stockPart, "hash", match, cursor)
-	if err != nil || len(names) == 0 {
-		return nil, next, err
-	}
-	cmds := make([]redoubt.Cmd, 0, len(names))
-	asked := names[:0]
-	for _, name := range names {
-		if keys, err := KeysOf(client, name); err == nil { // else another has made the key
-			cmds, asked = append(cmds, InfoCmd(keys)), append(asked, name)
-		}
-	}
-	for i, reply := range client.Pipeline(ctx, cmds) {
-		count, err := ReadCount(reply)
-		switch {
-		case errors.Is(err, redoubt.ErrWrongType): // another program made the key
-		case err != nil:
-			return nil, "", err
-		default:
-			items = append(items, Listed{asked[i], count.Info})
-		}
-	}
-	return items, next, nil
+// Page lists the items on one page of [redoubt.Client.NamesPage]. Info.Expired counts the expired
+// reservations of an item that the server has not returned yet: see [Info].
+func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (items []listing.Listed[Info], next string, err error) {
+	return listing.Page(ctx, client, stockPart, match, cursor,
+		func(name string) (redoubt.Cmd, error) {
+			keys, err := KeysOf(client, name)
+			return InfoCmd(keys), err
+		},
+		func(r redoubt.Reply) (Info, bool, error) {
+			count, err := ReadCount(r)
+			return count.Info, true, err
+		})
 }

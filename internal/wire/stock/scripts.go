@@ -10,14 +10,13 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("stock", files)
+
 var (
-	reserveScript = luafile.Script(files, "stock.reserve")
-	settleScript  = luafile.Script(files, "stock.settle")
-	countScript   = luafile.Script(files, "stock.count")
+	reserveScript = scripts.Script("reserve")
+	settleScript  = scripts.Script("settle")
+	countScript   = scripts.Script("count")
 )
 
-// Scripts returns the scripts of this package, for servers that load them
-// ahead of use.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{reserveScript, settleScript, countScript}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }

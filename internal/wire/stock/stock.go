@@ -1,13 +1,12 @@
 package stock
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
 const (
@@ -39,11 +38,7 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 
 // NewID returns the name of a new reservation: 128 random bits as 32
 // hexadecimal digits.
-func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
+func NewID() string { return randid.Hex(16) }
 
 // Status is what became of a reservation.
 type Status int8

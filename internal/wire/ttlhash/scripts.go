@@ -10,19 +10,18 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+var scripts = luafile.New("ttlhash", files)
+
 var (
-	setScript     = luafile.Script(files, "ttlhash.set")
-	expireScript  = luafile.Script(files, "ttlhash.expire")
-	deleteScript  = luafile.Script(files, "ttlhash.delete")
-	sweepScript   = luafile.Script(files, "ttlhash.sweep")
-	migrateScript = luafile.Script(files, "ttlhash.migrate")
-	getScript     = luafile.Script(files, "ttlhash.get")
-	scanScript    = luafile.Script(files, "ttlhash.scan")
-	timeScript    = luafile.Script(files, "ttlhash.time")
+	setScript     = scripts.Script("set")
+	expireScript  = scripts.Script("expire")
+	deleteScript  = scripts.Script("delete")
+	sweepScript   = scripts.Script("sweep")
+	migrateScript = scripts.Script("migrate")
+	getScript     = scripts.Script("get")
+	scanScript    = scripts.Script("scan")
+	timeScript    = scripts.Script("time")
 )
 
-// Scripts returns the scripts of this package, for servers that load them
-// ahead of use.
-func Scripts() []*redoubt.Script {
-	return []*redoubt.Script{setScript, expireScript, deleteScript, sweepScript, migrateScript, getScript, scanScript, timeScript}
-}
+// Scripts returns the scripts of this package, for servers that load them ahead of use.
+func Scripts() []*redoubt.Script { return scripts.All() }
