@@ -110,7 +110,7 @@ func benchHLL(ctx context.Context, cfg config) error {
 				}
 			}
 		}
-		if err := v.Close(ctx); err != nil {
+		if err := v.Close(); err != nil {
 			return err
 		}
 		if err := p.admin.FlushAll(ctx).Err(); err != nil {

@@ -146,7 +146,7 @@ func TestCluster(t *testing.T) {
 		must(t, err)
 		agrees(t, ms, name, both, rng)
 	}
-	cs, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{})
+	cs, err := bitmap.NewCalendars(client, bitmap.CalendarsOptions{})
 	must(t, err)
 	var names []string
 	for i := range 30 {

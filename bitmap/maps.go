@@ -93,8 +93,8 @@ func (ms *Maps) Set(ctx context.Context, name string, offsets ...uint64) (change
 	return ms.write(ctx, name, "1", offsets)
 }
 
-// Clear clears bits: the opposite of Set, and otherwise like it.
-func (ms *Maps) Clear(ctx context.Context, name string, offsets ...uint64) (changed int64, err error) {
+// Remove clears bits. It returns how many were set before. For the rest it is like Set.
+func (ms *Maps) Remove(ctx context.Context, name string, offsets ...uint64) (changed int64, err error) {
 	return ms.write(ctx, name, "0", offsets)
 }
 

@@ -54,7 +54,7 @@ func TestMapAgreesWithModel(t *testing.T) {
 			}
 			do := ms.Set
 			if !on {
-				do = ms.Clear
+				do = ms.Remove
 			}
 			changed, err := do(t.Context(), "m", offsets...)
 			must(t, err)
@@ -185,7 +185,7 @@ func TestMapIsSparse(t *testing.T) {
 			t.Errorf("three bits take %d bytes in %d keys", total, w.keys())
 		}
 		// To clear what is not set makes nothing.
-		_, err = ms.Clear(t.Context(), "m", 1<<30)
+		_, err = ms.Remove(t.Context(), "m", 1<<30)
 		must(t, err)
 		if w.keys() != 4 {
 			t.Errorf("there are %d keys", w.keys())

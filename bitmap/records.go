@@ -15,8 +15,8 @@ import (
 // recordPart ends the key of a record.
 const recordPart = "record"
 
-// RecordOptions configure [Records].
-type RecordOptions struct {
+// RecordsOptions configure [Records].
+type RecordsOptions struct {
 	// Fields are what a record has, 1 to [MaxFields], in this order. Every program that
 	// uses the records must say the same. More may be added at the end, and are zero in
 	// records from before; one that is no longer used is renamed to _.
@@ -36,7 +36,7 @@ type Records struct {
 }
 
 // NewRecords returns Records on client. It sends nothing.
-func NewRecords(client *redoubt.Client, opts RecordOptions) (*Records, error) {
+func NewRecords(client *redoubt.Client, opts RecordsOptions) (*Records, error) {
 	var errs []error
 	if client == nil {
 		errs = append(errs, errors.New("bitmap: client is nil"))
@@ -67,7 +67,7 @@ func (r Record) Get(field string) (value int64, ok bool) {
 	return c.of(r.bits), true
 }
 
-// All goes over the fields and their values, in the order of [RecordOptions].
+// All goes over the fields and their values, in the order of [RecordsOptions].
 func (r Record) All() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		if r.schema == nil {

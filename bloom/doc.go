@@ -21,7 +21,7 @@
 //
 //   - [Filter.Rebuild] and [Filter.Grow] fill a new generation from where the items
 //     are kept, while the filter is in use.
-//   - [Filters.OpenSliding] is for "seen in the last week".
+//   - [SlidingFilters] is for "seen in the last week".
 //   - [Filter.Mirror] keeps a copy in memory: answers without a round trip.
 //   - [Local] is a filter of one process, without a server.
 //

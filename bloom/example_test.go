@@ -163,14 +163,14 @@ func ExampleFilter_Mirror() {
 }
 
 // Seen in the last week?
-func ExampleFilters_OpenSliding() {
+func ExampleSlidingFilters() {
 	ctx, client := context.Background(), connect()
 
-	filters, err := bloom.New(client, bloom.Options{})
+	filters, err := bloom.NewSliding(client, bloom.SlidingOptions{})
 	if err != nil {
 		panic(err)
 	}
-	seen, err := filters.OpenSliding(ctx, "articles", bloom.SlidingSpec{
+	seen, err := filters.Open(ctx, "articles", bloom.SlidingSpec{
 		Window: 7 * 24 * time.Hour, Periods: 7, Capacity: 100_000, ErrorRate: 0.01,
 	})
 	if err != nil {

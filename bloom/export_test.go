@@ -19,7 +19,7 @@ func Layout(spec Spec) (blocks int64, shards, hashes int) {
 }
 
 // Sync makes a sliding filter ask for the server's clock at its next call.
-func (f *Sliding) Sync() {
+func (f *SlidingFilter) Sync() {
 	s := *f.now.Load()
 	s.at = s.at.Add(-2 * syncEvery)
 	s.clock -= 2 * syncEvery.Microseconds()

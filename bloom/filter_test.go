@@ -262,6 +262,9 @@ func TestDeleteAndList(t *testing.T) {
 		if fmt.Sprint(names) != "[a ab]" {
 			t.Errorf("listed %q", names)
 		}
+		for name, err := range w.sliding.List(t.Context(), "") {
+			t.Errorf("%q, %v is listed as a sliding filter", name, err)
+		}
 		for _, want := range []bool{true, false} {
 			deleted, err := w.filters.Delete(t.Context(), "a")
 			must(t, err)
@@ -269,13 +272,21 @@ func TestDeleteAndList(t *testing.T) {
 				t.Errorf("deleted: %v, want %v", deleted, want)
 			}
 		}
-		_, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		_, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
-		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		s, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		must(t, err)
 		_, err = s.Add(t.Context(), "x")
 		must(t, err)
-		if deleted, err := w.filters.DeleteSliding(t.Context(), "s"); err != nil || !deleted {
+		names = nil
+		for name, err := range w.sliding.List(t.Context(), "") {
+			must(t, err)
+			names = append(names, name)
+		}
+		if fmt.Sprint(names) != "[s]" {
+			t.Errorf("listed %q", names)
+		}
+		if deleted, err := w.sliding.Delete(t.Context(), "s"); err != nil || !deleted {
 			t.Errorf("the sliding filter is deleted: %v, %v", deleted, err)
 		}
 		all(t, f, "y") // maybe, for who has not heard
@@ -350,7 +361,7 @@ func TestRoundTrips(t *testing.T) {
 func TestAddIsSentOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		adds, looks := 0, 0
-		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+		client, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
 			switch {
 			case cmd.Script != nil && cmd.Script.Name() == "bloom.add":
 				if adds++; cmd.Flags&(redoubt.Idempotent|redoubt.ReadOnly) != 0 {
@@ -364,7 +375,7 @@ func TestAddIsSentOnce(t *testing.T) {
 		}})
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
-		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		s, err := slidingOn(t, client).Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
 		add(t, f, "a", "b")
 		maybe(t, f, "a", "b")
@@ -382,10 +393,10 @@ func TestAddIsSentOnce(t *testing.T) {
 func TestMaybeWithAnError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		broken := &cut{Conn: w.conn}
-		_, filters := w.on(broken)
+		client, filters := w.on(broken)
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
-		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		s, err := slidingOn(t, client).Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a") // makes a period
 		must(t, err)
@@ -479,7 +490,7 @@ func TestCluster(t *testing.T) {
 			t.Fatalf("the mirror denies %s", i)
 		}
 	}
-	s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 10_000, ErrorRate: 0.01})
+	s, err := slidingOn(t, client).Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 10_000, ErrorRate: 0.01})
 	must(t, err)
 	_, err = s.Add(t.Context(), "x")
 	must(t, err)

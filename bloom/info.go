@@ -49,14 +49,17 @@ func infoOf(g generation, set int64, lost int) Info {
 	return i
 }
 
-// Info counts the bits of all keys of the filter: a millisecond of the server for
-// each of them. Two round trips.
+// Info reads what the filter is and counts its bits, which takes the server a millisecond for each
+// key. It changes nothing. Two round trips.
 func (f *Filter) Info(ctx context.Context) (Info, error) {
-	s, err := f.refresh(ctx, nil)
+	s, err := f.read(ctx)
 	if err != nil {
 		return Info{}, err
 	}
-	g := s.current
+	g, rebuilding := s.current, s.next != nil
+	if rebuilding && s.filled {
+		g, rebuilding = *s.next, false // the keys of current may be deleted already
+	}
 	var cmds []redoubt.Cmd
 	for shard := range g.shards {
 		key := []string{f.keys.shard(g.id, shard)}
@@ -81,6 +84,6 @@ func (f *Filter) Info(ctx context.Context) (Info, error) {
 		set += n
 	}
 	info := infoOf(g, set, lost)
-	info.Rebuilding = s.next != nil
+	info.Rebuilding = rebuilding
 	return info, nil
 }

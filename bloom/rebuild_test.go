@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -238,6 +239,15 @@ func TestOthersEndARebuild(t *testing.T) {
 		silent.armed.Store(true)
 		if err := f.Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}); err == nil {
 			t.Error("it has not died")
+		}
+		before := w.rdb.HGetAll(t.Context(), f.FilterKey()).Val()
+		info, err := other.Info(t.Context())
+		must(t, err)
+		if info.Lost != 0 || info.Items != 1 || info.Rebuilding {
+			t.Errorf("the generation that is filled: %+v", info)
+		}
+		if after := w.rdb.HGetAll(t.Context(), f.FilterKey()).Val(); before["filled"] != "1" || !maps.Equal(before, after) {
+			t.Errorf("Info has made %v of %v", after, before)
 		}
 		opened := w.open("f", spec)
 		all(t, opened, "in")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ const (
 	MaxWindow = 10 * 365 * 24 * time.Hour
 )
 
-// A SlidingSpec says what a [Sliding] is for.
+// A SlidingSpec says what a [SlidingFilter] is for.
 type SlidingSpec struct {
 	// Window is how long an item is remembered, at least; at most it is a period
 	// longer. From a second for each period to [MaxWindow].
@@ -95,10 +96,28 @@ func parseSliding(text string) (s SlidingSpec, id string, l layout, err error) {
 	return s, id, l, nil
 }
 
-// A Sliding is a filter that forgets: for "seen in the last week". It is a filter
-// for each period, of which the oldest goes as a whole. The server's clock decides.
-// All methods may be called by many goroutines at once; it need not be closed.
-type Sliding struct {
+// SlidingOptions configure [SlidingFilters]. There is nothing to choose yet.
+type SlidingOptions struct{}
+
+// SlidingFilters are the sliding filters on a server, each with a name and a [SlidingSpec]. Their
+// names are apart from those of [Filters]. Make one and use it for every sliding filter. It keeps no
+// state and need not be closed. All methods may be called by many goroutines at once.
+type SlidingFilters struct {
+	client *redoubt.Client
+}
+
+// NewSliding returns the SlidingFilters of client. It sends nothing.
+func NewSliding(client *redoubt.Client, _ SlidingOptions) (*SlidingFilters, error) {
+	if client == nil {
+		return nil, errors.New("bloom: client is nil")
+	}
+	return &SlidingFilters{client: client}, nil
+}
+
+// A SlidingFilter forgets items when their window is over. It has one Bloom filter for each period
+// and deletes the oldest as a whole; the server's clock decides. Open it once and keep it. It need
+// not be closed. All methods may be called by many goroutines at once.
+type SlidingFilter struct {
 	keys
 
 	spec SlidingSpec
@@ -123,12 +142,11 @@ func (s *slide) us() int64 { return s.clock + time.Since(s.at).Microseconds() }
 
 func (s *slide) generation(period int64) string { return s.id + "." + decimal(period) }
 
-// OpenSliding returns the sliding filter called name, which is made unless it is
-// there. Names of sliding filters are apart from those of others. One that was made
-// with another spec gives an error that matches [ErrMismatch]; with the zero spec
-// there must be one, or the error matches [ErrNotFound]. When nobody has added to it
-// for a window, it is gone by itself. One round trip.
-func (fs *Filters) OpenSliding(ctx context.Context, name string, spec SlidingSpec) (*Sliding, error) {
+// Open returns the sliding filter called name and makes it unless it exists. If it was made with
+// another spec, the error matches [ErrMismatch]. The zero spec opens an existing filter only; if there
+// is none, the error matches [ErrNotFound]. The server deletes the filter when nothing was added for a
+// window. One round trip.
+func (fs *SlidingFilters) Open(ctx context.Context, name string, spec SlidingSpec) (*SlidingFilter, error) {
 	if spec != (SlidingSpec{}) && spec.Periods == 0 {
 		spec.Periods = DefaultPeriods
 	}
@@ -140,7 +158,7 @@ func (fs *Filters) OpenSliding(ctx context.Context, name string, spec SlidingSpe
 		return nil, err
 	}
 	k.filter, _ = fs.client.Key(name, slidingPart)
-	f := &Sliding{keys: k, spec: spec}
+	f := &SlidingFilter{keys: k, spec: spec}
 	if spec != (SlidingSpec{}) {
 		f.part = layoutFor(spec.part()) // takes longer than a round trip
 	}
@@ -152,7 +170,7 @@ func (fs *Filters) OpenSliding(ctx context.Context, name string, spec SlidingSpe
 
 // refresh reads what is known anew, unless it is another than old already. made is a
 // period whose keys are made.
-func (f *Sliding) refresh(ctx context.Context, old *slide, made *int64) (*slide, error) {
+func (f *SlidingFilter) refresh(ctx context.Context, old *slide, made *int64) (*slide, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.now.Load(); old != nil && s != old && made == nil {
@@ -201,19 +219,19 @@ func (f *Sliding) refresh(ctx context.Context, old *slide, made *int64) (*slide,
 }
 
 // Spec returns what the filter is for.
-func (f *Sliding) Spec() SlidingSpec { return f.spec }
+func (f *SlidingFilter) Spec() SlidingSpec { return f.spec }
 
 // keep is how long the keys of a period are kept from when they are made.
-func (f *Sliding) keep() time.Duration { return f.spec.Window + 3*f.spec.period() }
+func (f *SlidingFilter) keep() time.Duration { return f.spec.Window + 3*f.spec.period() }
 
 // slop is how far the clocks of servers may be apart.
-func (f *Sliding) slop() int64 { return min(time.Second, f.spec.period()/2).Microseconds() }
+func (f *SlidingFilter) slop() int64 { return min(time.Second, f.spec.period()/2).Microseconds() }
 
 // syncEvery is how often the server's clock is asked for.
 const syncEvery = time.Minute
 
 // known returns what is known, not older than syncEvery.
-func (f *Sliding) known(ctx context.Context) (*slide, error) {
+func (f *SlidingFilter) known(ctx context.Context) (*slide, error) {
 	s := f.now.Load()
 	if time.Since(s.at) < syncEvery {
 		return s, nil
@@ -225,7 +243,7 @@ func (f *Sliding) known(ctx context.Context) (*slide, error) {
 // certain; true may be a false positive, or mean that the item was added up to a
 // period before, or that the answer was lost with a key. It is also true with every
 // error. One round trip.
-func (f *Sliding) MayContain(ctx context.Context, item string) (bool, error) {
+func (f *SlidingFilter) MayContain(ctx context.Context, item string) (bool, error) {
 	for range 4 {
 		s, err := f.known(ctx)
 		if err != nil {
@@ -271,7 +289,7 @@ func (f *Sliding) MayContain(ctx context.Context, item string) (bool, error) {
 	return true, nil
 }
 
-func (f *Sliding) block(s *slide, at *spot, period int64) redoubt.Cmd {
+func (f *SlidingFilter) block(s *slide, at *spot, period int64) redoubt.Cmd {
 	from := at.block * blockBytes
 	return redoubt.Cmd{
 		Name: "GETRANGE", Keys: []string{f.shard(s.generation(period), at.shard)},
@@ -283,7 +301,7 @@ func (f *Sliding) block(s *slide, at *spot, period int64) redoubt.Cmd {
 // within the window; a false one may be a false positive, or mean that a key is lost.
 // One round trip, and the first in a period two more and one for each key. It is
 // sent once: see [Filter.Add].
-func (f *Sliding) Add(ctx context.Context, item string) (isNew bool, err error) {
+func (f *SlidingFilter) Add(ctx context.Context, item string) (isNew bool, err error) {
 	for range 8 {
 		s, err := f.known(ctx)
 		if err != nil {
@@ -341,7 +359,7 @@ func (f *Sliding) Add(ctx context.Context, item string) (isNew bool, err error) 
 }
 
 // begin makes the keys of a period, unless another has.
-func (f *Sliding) begin(ctx context.Context, s *slide, period int64) error {
+func (f *SlidingFilter) begin(ctx context.Context, s *slide, period int64) error {
 	s, err := f.refresh(ctx, s, nil)
 	if err != nil || s.made[period] {
 		return err
@@ -354,10 +372,9 @@ func (f *Sliding) begin(ctx context.Context, s *slide, period int64) error {
 	return err
 }
 
-// DeleteSliding deletes the sliding filter called name. It reports whether there was
-// one. A few round trips.
-func (fs *Filters) DeleteSliding(ctx context.Context, name string) (deleted bool, err error) {
-	f, err := fs.OpenSliding(ctx, name, SlidingSpec{})
+// Delete deletes the sliding filter called name. It reports whether it existed. A few round trips.
+func (fs *SlidingFilters) Delete(ctx context.Context, name string) (deleted bool, err error) {
+	f, err := fs.Open(ctx, name, SlidingSpec{})
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -372,4 +389,9 @@ func (fs *Filters) DeleteSliding(ctx context.Context, name string) (deleted bool
 	}
 	n, err := fs.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: []string{f.filter}, Flags: redoubt.Idempotent}).Int()
 	return n > 0, err
+}
+
+// List iterates over the names of sliding filters that match: see [Filters.List].
+func (fs *SlidingFilters) List(ctx context.Context, match string) iter.Seq2[string, error] {
+	return fs.client.Names(ctx, slidingPart, "hash", match)
 }

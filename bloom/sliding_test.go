@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/bloom"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
@@ -20,17 +21,17 @@ const week = 7 * 24 * time.Hour
 func TestSliding(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
+		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
 		spec := bloom.SlidingSpec{Window: week, Periods: 7, Capacity: 70_000, ErrorRate: 0.001}
-		open := func() *bloom.Sliding {
-			s, err := filters.OpenSliding(t.Context(), "seen", spec)
+		open := func() *bloom.SlidingFilter {
+			s, err := filters.Open(t.Context(), "seen", spec)
 			must(t, err)
 			return s
 		}
 		s, other := open(), open()
 		added := map[string]time.Time{}
 		rnd := rand.New(rand.NewPCG(1, 2))
-		ask := func(f *bloom.Sliding, item string) bool {
+		ask := func(f *bloom.SlidingFilter, item string) bool {
 			may, err := f.MayContain(t.Context(), item)
 			must(t, err)
 			return may
@@ -48,7 +49,7 @@ func TestSliding(t *testing.T) {
 				t.Errorf("step %d: %s is new: %v, and was last added %v before", i, item, isNew, age)
 			}
 			added[item] = clock.Now()
-			for _, f := range []*bloom.Sliding{s, other, open()} {
+			for _, f := range []*bloom.SlidingFilter{s, other, open()} {
 				for item, at := range added {
 					if rnd.IntN(6) > 0 {
 						continue // some of them, to be quick
@@ -87,9 +88,9 @@ func TestSliding(t *testing.T) {
 		if n := w.rdb.HLen(t.Context(), key).Val(); n > 1+7+2 {
 			t.Errorf("the description has %d fields, want one for each of 7 periods, and a few", n)
 		}
-		deleted, err := filters.DeleteSliding(t.Context(), "seen")
+		deleted, err := filters.Delete(t.Context(), "seen")
 		must(t, err)
-		again, err := filters.DeleteSliding(t.Context(), "seen")
+		again, err := filters.Delete(t.Context(), "seen")
 		must(t, err)
 		if !deleted || again {
 			t.Errorf("deleted %v, and then %v", deleted, again)
@@ -101,8 +102,8 @@ func TestSliding(t *testing.T) {
 func TestSlidingByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
-		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
+		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+		s, err := filters.Open(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a")
 		must(t, err)
@@ -120,14 +121,14 @@ func TestSlidingByTheServersClock(t *testing.T) {
 func TestSlidingClocksApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
+		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
 		spec := bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.001}
-		open := func() *bloom.Sliding {
-			s, err := filters.OpenSliding(t.Context(), "s", spec)
+		open := func() *bloom.SlidingFilter {
+			s, err := filters.Open(t.Context(), "s", spec)
 			must(t, err)
 			return s
 		}
-		can := func(s *bloom.Sliding, item, when string) {
+		can := func(s *bloom.SlidingFilter, item, when string) {
 			t.Helper()
 			may, err := s.MayContain(t.Context(), item)
 			must(t, err)
@@ -156,8 +157,8 @@ func TestSlidingClocksApart(t *testing.T) {
 func TestSlidingLostKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
-		s, err := filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
+		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+		s, err := filters.Open(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a")
 		must(t, err)
@@ -198,22 +199,22 @@ func TestSlidingSpecs(t *testing.T) {
 		} {
 			spec := good
 			change(&spec)
-			if _, err := w.filters.OpenSliding(t.Context(), "s", spec); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := w.sliding.Open(t.Context(), "s", spec); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: the error is %v, want %q", spec, err, want)
 			}
 		}
-		_, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		_, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		is(t, err, bloom.ErrNotFound)
 		if n := w.keysOf(t); n != 0 {
 			t.Errorf("%d keys were written", n)
 		}
-		_, err = w.filters.OpenSliding(t.Context(), "s", good)
+		_, err = w.sliding.Open(t.Context(), "s", good)
 		must(t, err)
 		other := good
 		other.Capacity++
-		_, err = w.filters.OpenSliding(t.Context(), "s", other)
+		_, err = w.sliding.Open(t.Context(), "s", other)
 		is(t, err, bloom.ErrMismatch)
-		s, err := w.filters.OpenSliding(t.Context(), "s", bloom.SlidingSpec{})
+		s, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		must(t, err)
 		if s.Spec() != good {
 			t.Errorf("the spec is %v", s.Spec())

@@ -22,6 +22,7 @@ type world struct {
 	conn    redoubt.Conn
 	client  *redoubt.Client
 	filters *bloom.Filters
+	sliding *bloom.SlidingFilters
 }
 
 // each runs a test on every back end.
@@ -33,6 +34,7 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
 	w.conn = clienttest.Wrap(t, w.rdb)
 	w.client, w.filters = w.on(w.conn)
+	w.sliding = slidingOn(t, w.client)
 	return w
 }
 
@@ -42,6 +44,14 @@ func (w *world) on(conn redoubt.Conn) (*redoubt.Client, *bloom.Filters) {
 	filters, err := bloom.New(client, bloom.Options{})
 	must(w.t, err)
 	return client, filters
+}
+
+// slidingOn returns the sliding filters of another process.
+func slidingOn(t testing.TB, client *redoubt.Client) *bloom.SlidingFilters {
+	t.Helper()
+	filters, err := bloom.NewSliding(client, bloom.SlidingOptions{})
+	must(t, err)
+	return filters
 }
 
 // open opens a filter as another process would: nothing is known of it.

@@ -144,7 +144,7 @@ func (c *Cache[K, V]) Close() error {
 // Get returns the value for key, which load is asked for when the cache doesn't have
 // it; found = false says that the source has none. The error is that of the load, or of
 // ctx, or tells of a key that is not valid, or matches redoubt.ErrRefused: see [Options].Tags. A server
-// that can't be reached is no error: the source is asked then, and [Options.Events] told.
+// that can't be reached is no error: the source is asked then, and [Options.OnEvent] told.
 //
 // However many call at once, in however many processes, one of them loads, and the
 // others have its answer; an error is for the callers of one process, and the next
@@ -329,8 +329,8 @@ func (c *Cache[K, V]) emit(ctx context.Context, e Event) {
 	case Trouble:
 		n.troubles.Add(1)
 	}
-	if c.opts.Events != nil {
+	if c.opts.OnEvent != nil {
 		e.Cache = c.opts.Name
-		c.opts.Events(ctx, e)
+		c.opts.OnEvent(ctx, e)
 	}
 }

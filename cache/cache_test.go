@@ -143,7 +143,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	c := newLocalWorld(t)
 	for want, change := range map[string]func(o *options){
-		"name is":         func(o *options) { o.Name = "a:b" },
+		"name of":         func(o *options) { o.Name = "a:b" },
 		"TTL is 0s":       func(o *options) { o.TTL = 0 },
 		"TTL is -1s":      func(o *options) { o.TTL = -time.Second },
 		"TTL is 999µs":    func(o *options) { o.TTL = 999 * time.Microsecond },

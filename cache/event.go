@@ -47,7 +47,7 @@ type Event struct {
 	Err  error
 }
 
-// Log returns a function for [Options.Events] that logs to a logger: what went well as
+// Log returns a function for [Options.OnEvent] that logs to a logger: what went well as
 // Debug, loads that failed and what was dropped with an error as Warn, trouble as
 // Error.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {

@@ -7,16 +7,16 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 const (
 	// MaxName is the longest name of a cache and MaxKey the longest text of a key,
 	// in bytes.
-	MaxName = 128
+	MaxName = wire.MaxName
 	MaxKey  = redoubt.MaxName - MaxName - 1
 
 	// MinTTL is the shortest time that an entry may live, and MaxTTL the longest.
@@ -119,9 +119,9 @@ type Options[K comparable, V any] struct {
 	// redoubt.ErrRefused, and loads nothing.
 	Tags func(key K, v V) []string
 
-	// Events is called with what happens, from many goroutines at once, and must be
+	// OnEvent is called with what happens, from many goroutines at once, and must be
 	// quick. Optional. See [Log].
-	Events func(ctx context.Context, e Event)
+	OnEvent func(ctx context.Context, e Event)
 }
 
 // A Filter knows what can't be there: false is certain.
@@ -135,11 +135,7 @@ const NoStale time.Duration = -1
 
 func (o *Options[K, V]) setDefaults() error {
 	var errs []error
-	if !validName(o.Name) {
-		errs = append(errs, fmt.Errorf("cache: name is %q; want %s", o.Name, names))
-	}
-	ttl := checkTTL("TTL", o.TTL)
-	errs = append(errs, ttl)
+	errs = append(errs, wire.CheckName(o.Name), checkTTL("TTL", o.TTL))
 	def(&o.NegativeTTL, min(5*time.Second, max(o.TTL, MinTTL)))
 	def(&o.LocalTTL, min(10*time.Second, max(o.TTL, MinTTL)))
 	def(&o.Timeout, time.Second)
@@ -184,13 +180,6 @@ func (o *Options[K, V]) setDefaults() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// names says what validName wants.
-var names = fmt.Sprintf("1 to %d bytes, without a colon, and not beginning with '}'", MaxName)
-
-func validName(name string) bool {
-	return name != "" && len(name) <= MaxName && !strings.Contains(name, ":") && !strings.HasPrefix(name, "}")
 }
 
 // def sets what is zero to its default.

@@ -192,4 +192,4 @@ func never(t testing.TB) cache.Loader[string, string] {
 	}
 }
 
-var must, is, eventually = expect.Must, expect.Is, await.Soon
+var must, is, says, eventually = expect.Must, expect.Is, expect.Says, await.Soon

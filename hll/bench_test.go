@@ -32,7 +32,7 @@ func BenchmarkAdd(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			is(b, v.Close(b.Context()), redoubt.ErrUnknownOutcome)
+			is(b, v.Close(), redoubt.ErrUnknownOutcome)
 			must(b, client.Close())
 		})
 	}

@@ -31,7 +31,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	}
-	must(t, v.Close(t.Context()))
+	must(t, v.Close())
 	got, err := v.Last(t.Context(), 3, pages...)
 	must(t, err)
 	if want := 3400.0; math.Abs(float64(got.Visitors)/want-1) > 0.03 || got.Views != 27_000 {
@@ -44,7 +44,7 @@ func TestCluster(t *testing.T) {
 	if len(nodes) != 3 {
 		t.Errorf("the pages are on %d nodes", len(nodes))
 	}
-	n, err := hll.CountKeys(t.Context(), client, keys...)
+	n, err := v.CountKeys(t.Context(), keys...)
 	must(t, err)
 	if want := 3200.0; math.Abs(float64(n)/want-1) > 0.03 {
 		t.Errorf("the keys have %d, want %.0f", n, want)

@@ -78,7 +78,7 @@ func (v *Visitors) check(pages []string, periods int64) error {
 		errs = append(errs, err)
 	}
 	if len(pages) == 0 {
-		errs = append(errs, errors.New("hll: there is no page"))
+		errs = append(errs, errors.New("hll: no pages are named; want at least one"))
 	}
 	if periods*int64(max(len(pages), 1)) > MaxPeriods {
 		errs = append(errs, fmt.Errorf("hll: %d periods of %d pages; want %d together at most", periods, len(pages), MaxPeriods))
@@ -135,7 +135,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 			r = redoubt.Reply{Val: a[0]}
 		}
 		if err := s.merge(r); err != nil {
-			return Count{}, err
+			return Count{}, fmt.Errorf("hll: key %q: %w", sketches[i].Keys[len(sketches[i].Keys)-1], err)
 		}
 	}
 	c.Visitors = s.Count()
@@ -227,7 +227,7 @@ func (s *Sketch) MarshalBinary() ([]byte, error) { return hyll.Encode(&s.registe
 func (s *Sketch) UnmarshalBinary(data []byte) error {
 	var registers [hyll.Registers]byte
 	if !hyll.Is(data) || !hyll.Max(&registers, data) {
-		return fmt.Errorf("hll: %d bytes that are no HyperLogLog of Redis", len(data))
+		return fmt.Errorf("hll: %d bytes are not a HyperLogLog of Redis", len(data))
 	}
 	s.registers = registers
 	return nil
@@ -243,18 +243,18 @@ func (s *Sketch) merge(r redoubt.Reply) error {
 		return err
 	}
 	if data := []byte(text); !hyll.Is(data) || !hyll.Max(&s.registers, data) {
-		return fmt.Errorf("hll: a key holds %d bytes that are no HyperLogLog of Redis", len(data))
+		return fmt.Errorf("%w: it holds %d bytes that are not a HyperLogLog", redoubt.ErrWrongType, len(data))
 	}
 	return nil
 }
 
-// CountKeys is PFCOUNT for keys that PFADD has made, which may be in different slots: it
-// returns how many different items they have together. The keys are what they are, without
-// the client's prefix. One round trip to each server, which gives 12 KiB for each key at
-// most.
-func CountKeys(ctx context.Context, client *redoubt.Client, keys ...string) (int64, error) {
+// CountKeys is PFCOUNT for keys in any slots: it returns how many different items the HyperLogLogs
+// have together. The keys are used unchanged, without the client's prefix. A key that holds something
+// else gives an error that matches redoubt.ErrWrongType. One round trip to each server for every 64
+// keys, which returns at most 12 KiB for each.
+func (v *Visitors) CountKeys(ctx context.Context, keys ...string) (int64, error) {
 	if len(keys) == 0 {
-		return 0, errors.New("hll: there is no key")
+		return 0, errors.New("hll: no keys are named; want at least one")
 	}
 	var s Sketch
 	for some := range slices.Chunk(keys, atOnce) {
@@ -262,7 +262,7 @@ func CountKeys(ctx context.Context, client *redoubt.Client, keys ...string) (int
 		for i, k := range some {
 			cmds[i] = redoubt.Cmd{Name: "GET", Keys: []string{k}, Flags: redoubt.ReadOnly}
 		}
-		for i, r := range client.Pipeline(ctx, cmds) {
+		for i, r := range v.client.Pipeline(ctx, cmds) {
 			if err := s.merge(r); err != nil {
 				return 0, fmt.Errorf("hll: key %q: %w", some[i], err)
 			}

@@ -7,7 +7,7 @@
 //
 //	visitors, err := hll.New(client, hll.Options{Location: shanghai})
 //	…
-//	defer visitors.Close(ctx)
+//	defer visitors.Close()
 //	…
 //	err = visitors.Add("/pricing", "user:7")
 //	…
@@ -15,7 +15,7 @@
 //	week, err := visitors.Last(ctx, 7, "/pricing", "/pricing/teams")
 //	fmt.Println(week.Visitors, week.Views) // who saw both pages on all days is one visitor
 //
-// [Visitors.Series] has the numbers of a graph; [CountKeys] is PFCOUNT for keys in
+// [Visitors.Series] has the numbers of a graph; [Visitors.CountKeys] is PFCOUNT for keys in
 // different slots; a [Sketch] is the same thing in memory.
 //
 // # How it works

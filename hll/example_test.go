@@ -16,6 +16,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
+	defer func() { _ = visitors.Close() }()
 	for range 3 {
 		if err := visitors.Add("/pricing", "ann"); err != nil {
 			panic(err)
@@ -27,8 +28,8 @@ func Example() {
 	if err := visitors.AddAt("/docs", "bob", time.Now().Add(-3*24*time.Hour)); err != nil {
 		panic(err)
 	}
-	// It happens every second; here it is waited for.
-	if err := visitors.Close(ctx); err != nil {
+	// The visits are sent every second; the example doesn't wait for that.
+	if err := visitors.Flush(ctx); err != nil {
 		panic(err)
 	}
 	today, err := visitors.Count(ctx, "/pricing", time.Now())
@@ -59,7 +60,7 @@ func Example_error() {
 			panic(err)
 		}
 	}
-	if err := visitors.Close(ctx); err != nil {
+	if err := visitors.Close(); err != nil {
 		panic(err)
 	}
 	c, err := visitors.Last(ctx, 1, "/")
@@ -84,7 +85,7 @@ func ExampleVisitors_Series() {
 			panic(err)
 		}
 	}
-	if err := visitors.Close(ctx); err != nil {
+	if err := visitors.Close(); err != nil {
 		panic(err)
 	}
 	points, err := visitors.Series(ctx, "/", hour.Add(-3*time.Hour), hour)
@@ -102,10 +103,15 @@ func ExampleVisitors_Series() {
 }
 
 // Keys that PFADD has made, in whatever slots.
-func ExampleCountKeys() {
+func ExampleVisitors_CountKeys() {
 	ctx, client := context.Background(), connect()
 
-	n, err := hll.CountKeys(ctx, client, "visitors:monday", "visitors:tuesday")
+	visitors, err := hll.New(client, hll.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = visitors.Close() }()
+	n, err := visitors.CountKeys(ctx, "visitors:monday", "visitors:tuesday")
 	if err != nil {
 		panic(err)
 	}

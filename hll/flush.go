@@ -16,7 +16,7 @@ const (
 	inPipeline    = 128
 	pipelineBytes = 512 << 10
 
-	// flushFor is how long a flush in the background may take.
+	// flushFor is how long a flush may take, in the background and in Close.
 	flushFor = 10 * time.Second
 )
 

@@ -28,8 +28,8 @@ func TestFlushes(t *testing.T) {
 
 		closed, _ := w.visitors(hll.Options{})
 		must(t, closed.Add("closed", "x"))
-		must(t, closed.Close(t.Context()))
-		must(t, closed.Close(t.Context()))
+		must(t, closed.Close())
+		must(t, closed.Close())
 		if c := count(t, closed, "closed", noon); c != (hll.Count{Visitors: 1, Views: 1}) {
 			t.Errorf("Close has sent %+v", c)
 		}
@@ -66,11 +66,11 @@ func TestLostBatches(t *testing.T) {
 		// Close says what is lost.
 		w.conn.broken.Store(losesCommands)
 		must(t, v.Add("p", "last"))
-		err := v.Close(t.Context())
+		err := v.Close()
 		is(t, err, redoubt.ErrUnknownOutcome)
 		says(t, err, "bytes of what was counted are not sent")
 		w.conn.broken.Store(whole)
-		must(t, v.Close(t.Context()))
+		must(t, v.Close())
 		want.Visitors, want.Views = want.Visitors+1, want.Views+1
 		if c := count(t, v, "p", noon); c != want {
 			t.Errorf("%+v, want %+v", c, want)
@@ -96,8 +96,8 @@ func TestConcurrent(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		must(t, v.Close(t.Context()))
-		must(t, other.Close(t.Context()))
+		must(t, v.Close())
+		must(t, other.Close())
 		c, err := v.Last(t.Context(), 1, "p0", "p1", "p2")
 		must(t, err)
 		if c.Views != 40_000 || math.Abs(float64(c.Visitors)/5000-1) > 0.03 {

@@ -20,9 +20,9 @@ var (
 	// could not be sent are waiting.
 	ErrFull = errors.New("hll: too much is waiting to be sent")
 
-	// ErrForgotten is matched when a visit is not counted because its period is longer
-	// ago than [Options.Keep].
-	ErrForgotten = errors.New("hll: the period is forgotten already")
+	// ErrExpired is matched when a visit is not counted because its period ended longer ago than
+	// [Options.Keep].
+	ErrExpired = errors.New("hll: the period has expired")
 )
 
 // Options configure [Visitors]. The zero value is ready to use.
@@ -224,14 +224,14 @@ func (v *Visitors) Add(page, visitor string) error {
 }
 
 // AddAt counts a visit at another time than now, as it is read from a log, say. One in a
-// period that is not kept any more gives an error that matches [ErrForgotten].
+// period that is not kept any more gives an error that matches [ErrExpired].
 func (v *Visitors) AddAt(page, visitor string, at time.Time) error {
 	if err := checkTime(at); err != nil {
 		return err
 	}
 	s := v.opts.Period.at(at, v.opts.Location)
 	if until := time.Unix(v.until(s), 0); !v.now().Before(until) {
-		return fmt.Errorf("%w: that of %v was kept until %v", ErrForgotten, at, until)
+		return fmt.Errorf("%w: the one of %v was kept until %v", ErrExpired, at, until)
 	}
 	h := hyll.Hash([]byte(visitor))
 	st := v.stripe(page)
@@ -325,13 +325,14 @@ func (v *Visitors) took(more int64) {
 // server for every 128 pages, or half a megabyte.
 func (v *Visitors) Flush(ctx context.Context) error { return v.flush.run(ctx, v) }
 
-// Close sends what was counted and ends the goroutine of the Visitors. Visits that come
-// later are refused with redoubt.ErrClosed. What can't be sent before ctx ends is lost,
-// and the error says how much that is. Close may be called more than once, and tries again
-// then.
-func (v *Visitors) Close(ctx context.Context) error {
-	v.closed.Store(true) // who counts just now has a stripe, and gather waits for that
+// Close sends what was counted, for at most 10 seconds, and ends the goroutines of the Visitors. Later
+// visits are refused with redoubt.ErrClosed. What is not sent then is lost if the process ends; the
+// error says how much that is. Close may be called again, and then tries again.
+func (v *Visitors) Close() error {
+	v.closed.Store(true) // an Add under way holds its stripe, and gather waits for that
 	v.flush.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), flushFor)
+	defer cancel()
 	err := v.flush.run(ctx, v)
 	if left := v.bytes.Load(); err != nil {
 		err = fmt.Errorf("hll: %d bytes of what was counted are not sent: %w", left, err)

@@ -170,7 +170,8 @@ func TestCountKeys(t *testing.T) {
 			s.Add(fmt.Sprint(i))
 			s.Add(fmt.Sprint(i + 1))
 		}
-		got, err := hll.CountKeys(t.Context(), w.client, a, b, w.Prefix+":none")
+		v, _ := w.visitors(hll.Options{})
+		got, err := v.CountKeys(t.Context(), a, b, w.Prefix+":none")
 		must(t, err)
 		if want := w.rdb.PFCount(t.Context(), a, b).Val(); got != want || s.Count() != want {
 			t.Errorf("%d, and %d, want %d", got, s.Count(), want)
@@ -188,11 +189,17 @@ func TestCountKeys(t *testing.T) {
 			t.Error("a merged sketch is another")
 		}
 		must(t, w.rdb.Set(t.Context(), a, "text", 0).Err())
-		_, err = hll.CountKeys(t.Context(), w.client, a, b)
-		says(t, err, "no HyperLogLog", a)
-		says(t, s.UnmarshalBinary([]byte("HYLL")), "4 bytes that are no HyperLogLog")
-		_, err = hll.CountKeys(t.Context(), w.client)
-		says(t, err, "there is no key")
+		_, err = v.CountKeys(t.Context(), a, b)
+		is(t, err, redoubt.ErrWrongType)
+		says(t, err, "not a HyperLogLog", a)
+		must(t, w.rdb.Set(t.Context(), w.Prefix+":{p}:visitors:2026-11-21", "text", 0).Err())
+		for _, pages := range [][]string{{"p"}, {"p", "q"}} { // by PFCOUNT, and by sketches
+			_, err = v.Last(t.Context(), 1, pages...)
+			is(t, err, redoubt.ErrWrongType)
+		}
+		says(t, s.UnmarshalBinary([]byte("HYLL")), "4 bytes are not a HyperLogLog")
+		_, err = v.CountKeys(t.Context())
+		says(t, err, "no keys are named")
 	})
 }
 
@@ -263,7 +270,7 @@ func TestPeriodStays(t *testing.T) {
 	if start := v.Current(); start != noon.Add(time.Hour).Unix() {
 		t.Errorf("it counts in the period of %v again", time.Unix(start, 0).UTC())
 	}
-	must(t, v.Close(t.Context()))
+	must(t, v.Close())
 }
 
 // A period is the same whether it is named or it is now, before it begins and after.
@@ -310,7 +317,7 @@ func TestPeriodTurns(t *testing.T) {
 			return count(t, v, "p", next).Visitors == 1
 		})
 		must(t, v.AddAt("p", "d", noon))
-		must(t, v.Close(t.Context()))
+		must(t, v.Close())
 		if before := count(t, v, "p", noon).Visitors; before < 3 || before > 4 { // c may be there too
 			t.Errorf("%d visitors are counted in the hour before", before)
 		}
@@ -335,7 +342,7 @@ func TestKeep(t *testing.T) {
 		if len(keys) != 2 {
 			t.Errorf("the keys are %v", keys)
 		}
-		is(t, v.AddAt("p", "x", midnight.Add(-72*time.Hour-time.Second)), hll.ErrForgotten)
+		is(t, v.AddAt("p", "x", midnight.Add(-72*time.Hour-time.Second)), hll.ErrExpired)
 		must(t, v.AddAt("p", "x", midnight.Add(-72*time.Hour)))
 	})
 }
@@ -388,7 +395,7 @@ func TestBadInput(t *testing.T) {
 		is(t, err, redoubt.ErrInvalidName)
 		says(t, err, "60000 periods of 2 pages; want 100000 together at most")
 		_, err = v.Last(t.Context(), 1)
-		says(t, err, "there is no page")
+		says(t, err, "no pages are named")
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		must(t, v.Add("p", "x"))

@@ -64,9 +64,7 @@ func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 	must(w.t, err)
 	c.v = v
 	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = v.Close(ctx)
+		_ = v.Close()
 	})
 	return v, c
 }

@@ -70,7 +70,7 @@ func Example_cacheOpenTelemetry() {
 		panic(err)
 	}
 	defer func() { _ = client.Close() }()
-	users, err := cache.New(client, cache.Options[int64, string]{Name: "users", TTL: time.Hour, NoEarlyRefresh: true, Events: events})
+	users, err := cache.New(client, cache.Options[int64, string]{Name: "users", TTL: time.Hour, NoEarlyRefresh: true, OnEvent: events})
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
+	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
 // A cacheEntry is one key of a cache, as cache get prints it in JSON.
@@ -70,10 +71,13 @@ func newCacheStats() *cobra.Command {
 		Use:   "stats NAME",
 		Short: "Count what there is of a cache",
 		Long:  "Count what there is of a cache. It looks at every key of the server, or of all\nprimaries of a cluster, in small steps that hold nobody up.",
-	}, 1, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
+	}, 1, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
+		if err := wire.CheckName(args[0]); err != nil {
+			return serverFault("cache "+strconv.Quote(args[0]), err)
+		}
 		s := cacheState{Cache: args[0]}
 		seen := map[string]bool{} // a listing may find a key twice
-		for i, err := range cache.List(ctx, client, args[0]) {
+		for i, err := range admin.List(ctx, wire.EntriesOf(args[0])) {
 			if err != nil {
 				return serverFault("cache "+strconv.Quote(args[0]), err)
 			}
@@ -109,8 +113,8 @@ func newCacheGet() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
 		Use:   "get NAME KEY",
 		Short: "Show what there is of a key",
-	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
-		i, found, err := cache.Inspect(ctx, client, args[0], args[1])
+	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
+		i, found, err := admin.Info(ctx, args[0], args[1])
 		if err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
@@ -133,15 +137,15 @@ func newCacheInvalidate() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
 		Use:   "invalidate NAME KEY",
 		Short: "Invalidate a key, in all processes that keep it",
-	}, 2, func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error {
-		there, err := cache.Invalidate(ctx, client, args[0], args[1])
+	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
+		existed, err := admin.Invalidate(ctx, args[0], args[1])
 		if err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
 		if asJSON {
-			return printJSON(out, map[string]bool{"there": there})
+			return printJSON(out, map[string]bool{"there": existed})
 		}
-		if !there {
+		if !existed {
 			_, err = fmt.Fprintln(out, "there was no value")
 			return err
 		}
@@ -151,7 +155,7 @@ func newCacheInvalidate() *cobra.Command {
 }
 
 // newCacheCommand is a command on a cache that takes n arguments.
-func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, client *redoubt.Client, args []string, out io.Writer, asJSON bool) error) *cobra.Command {
+func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error) *cobra.Command {
 	var f serverFlags
 	var asJSON bool
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -162,7 +166,11 @@ func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, cl
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
-			return run(ctx, client, args, cmd.OutOrStdout(), asJSON)
+			admin, err := cache.NewAdmin(client, cache.AdminOptions{})
+			if err != nil {
+				return err
+			}
+			return run(ctx, admin, args, cmd.OutOrStdout(), asJSON)
 		})
 	}
 	flags := cmd.Flags()

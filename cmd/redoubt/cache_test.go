@@ -50,8 +50,8 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", c[0], code, out)
 		}
 	}
-	for args, want := range map[string]int{"get users 42": exitFault, "get users": exitUsage, "get } x": exitUsage, "get us:ers 42": exitUsage} {
-		if code, _, stderr := runToEnd(t, nil, append([]string{"cache", "get", "--backend", url}, strings.Fields(args)[1:]...)...); code != want {
+	for args, want := range map[string]int{"get users 42": exitFault, "get users": exitUsage, "get } x": exitUsage, "get us:ers 42": exitUsage, "stats us:ers": exitUsage} {
+		if code, _, stderr := runToEnd(t, nil, append([]string{"cache", strings.Fields(args)[0], "--backend", url}, strings.Fields(args)[1:]...)...); code != want {
 			t.Errorf("%s: exit %d, %q", args, code, stderr)
 		}
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -8,6 +9,24 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/randid"
 )
+
+// MaxName is the longest name of a cache, in bytes.
+const MaxName = 128
+
+// CheckName returns an error that matches [redoubt.ErrInvalidName] for a name that no cache can
+// have. A colon would make it the name of another cache, with another key.
+func CheckName(cache string) error {
+	if cache == "" || len(cache) > MaxName || strings.Contains(cache, ":") || strings.HasPrefix(cache, "}") {
+		return fmt.Errorf("%w: the name of the cache is %q; want 1 to %d bytes, without a colon, and not beginning with '}'",
+			redoubt.ErrInvalidName, cache, MaxName)
+	}
+	return nil
+}
+
+// EntriesOf returns the pattern that matches the entries of one cache and no others.
+func EntriesOf(cache string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(cache) + ":*"
+}
 
 // idBytes is the length of the name of a value.
 const idBytes = 8

@@ -9,18 +9,18 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 )
 
-// What people see of a cache, and its invalidation without its types, which local levels
-// hear.
-func TestInfo(t *testing.T) {
+// An Admin reads, lists and invalidates entries without knowing their types. Local levels hear of it.
+func TestAdmin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		client := w.client()
+		admin, err := cache.NewAdmin(w.client(), cache.AdminOptions{})
+		must(t, err)
 		c, s := w.users(withLocal, func(o *options) { o.Compress, o.NoJitter = 10, true }), newSource("ann")
 		long := strings.Repeat("long ", 100)
 		must(t, c.Set(t.Context(), "set", long))
 		gets(t, c, "none", "", newSource("").load)
 		kept(t, c, "1", s.load)
 		all := map[string]cache.Info{}
-		for i, err := range cache.List(t.Context(), client, "users") {
+		for i, err := range admin.List(t.Context(), "users:*") {
 			must(t, err)
 			all[i.Key] = i
 		}
@@ -31,24 +31,36 @@ func TestInfo(t *testing.T) {
 		if i := all["none"]; len(all) != 3 || i.Kind != "negative" || i.Fresh > 5*time.Second {
 			t.Errorf("%d: %+v", len(all), i)
 		}
-		for _, err := range cache.List(t.Context(), client, "user") {
+		for _, err := range admin.List(t.Context(), "user:*") {
 			t.Error("another cache's entry is listed", err)
 		}
-		_, found, err := cache.Inspect(t.Context(), client, "users", "nobody")
+		n := 0
+		for i, err := range admin.List(t.Context(), "") {
+			must(t, err)
+			if _, is := all[i.Key]; is {
+				n++
+			}
+		}
+		if n < 3 {
+			t.Errorf("%d entries are listed without a pattern", n)
+		}
+		for _, err := range admin.List(t.Context(), "users:[") {
+			is(t, err, redoubt.ErrInvalidPattern)
+		}
+		_, err = cache.NewAdmin(nil, cache.AdminOptions{})
+		says(t, err, "client is nil")
+		_, found, err := admin.Info(t.Context(), "users", "nobody")
 		if found || err != nil {
 			t.Errorf("%v, %v", found, err)
 		}
 		for _, name := range []string{"us:ers", "}"} { // entries of another cache, or none
-			_, _, err := cache.Inspect(t.Context(), client, name, "1")
+			_, _, err := admin.Info(t.Context(), name, "1")
 			is(t, err, redoubt.ErrInvalidName)
-			_, err = cache.Invalidate(t.Context(), client, name, "1")
+			_, err = admin.Invalidate(t.Context(), name, "1")
 			is(t, err, redoubt.ErrInvalidName)
-			for _, err := range cache.List(t.Context(), client, name) {
-				is(t, err, redoubt.ErrInvalidName)
-			}
 		}
 		s.value.Store("bob")
-		there, err := cache.Invalidate(t.Context(), client, "users", "1")
+		there, err := admin.Invalidate(t.Context(), "users", "1")
 		if !there || err != nil {
 			t.Errorf("%v, %v", there, err)
 		}
