@@ -1,32 +1,23 @@
-// Package fence makes a resource refuse those who have lost their lock.
+// Package fence makes a resource refuse writes from holders that have lost their
+// lock.
 //
-// # Why
-//
-// A lock can't stop a holder that was paused: it wakes up, doesn't know that its
-// lease is over, and writes, while another holds the lock. Only what is written to
-// can tell, if it is given the fencing token of the lease, lock.Lease.Token, which
-// rises with each acquisition: it refuses a token smaller than the largest that it
-// has seen. Package fence does that for Redis and for SQL databases.
-//
-// # Use
-//
-// A [Guard] lets commands through to Redis:
+// Each lease of package lock has a fencing token that rises from lease to lease:
+// lock.Lease.Token. A [Guard] runs commands on Redis only with a token that is at
+// least the largest one seen for the resource:
 //
 //	guard, err := fence.New(client, fence.Options{})
 //	…
 //	lease, err := locks.Acquire(ctx, "ledger")
 //	…
-//	_, err = guard.Do(ctx, "ledger", lease.Token(), redoubt.Cmd{
+//	err = guard.Do(ctx, "ledger", lease.Token(), redoubt.Cmd{
 //		Name: "SET", Keys: []string{"ledger"}, Args: []string{balance},
-//	})
+//	}).Err
 //	if errors.Is(err, fence.ErrStale) {
-//		// another has had the lock since: nothing was written
+//		// a later holder has written: nothing was written
 //	}
 //
-// A script of the program's own is guarded in the same way: Do takes one Cmd with
-// a Script instead.
-//
-// An [SQL] lets a transaction on a database go on, whatever the lock is on:
+// An [SQL] guards the transactions of a database in the same way, whatever server
+// has the lock:
 //
 //	guard, err := fence.NewSQL(fence.SQLOptions{Dialect: fence.PostgreSQL})
 //	…
@@ -37,39 +28,45 @@
 //		return err
 //	})
 //
-// A holder may use its token as often as it likes. Using it once, for nothing,
-// before the work begins shuts out all earlier holders from then on: [Guard.Do]
-// without commands.
+// A holder may use its token any number of times. [Guard.Accept] at the beginning
+// of its work shuts out all earlier holders from then on. From other languages use
+// the command FENCE.DO.
 //
-// # How it works
+// # Why
 //
-// On Redis the largest token is the key "<prefix>:{<resource>}:fence", a decimal
-// number. One script compares, remembers and runs the commands: one round trip,
-// one atomic step. On a database it is a row of a table, and one upsert compares
-// and remembers. It holds the row until the transaction ends, so that another
-// token is compared with what that leaves behind.
+// A lock can't stop a holder that was paused. It wakes up, doesn't know that its
+// lease has ended, and writes while another client holds the lock. Only the
+// resource can notice that, by the token.
 //
 // # What is promised
 //
-//   - The tokens of the writes that get through never fall, among all processes
-//     and whatever is lost on the way. (TestHistory, TestConcurrentWriters; for SQL
-//     tests/fence_test.go, on SQLite and PostgreSQL)
-//   - What is refused has written nothing, and its error, which matches
-//     [ErrStale], carries the largest token seen. (TestDo, TestScript)
+//   - The tokens of accepted writes never fall, among all processes and whatever
+//     the network loses.
+//   - A refused write has written nothing, and its error, which matches
+//     [ErrStale], has the largest token seen.
 //   - Commands are sent again after a lost reply only if their flags allow it.
-//     (TestLostReplies)
+//
+// docs/promises.md names the tests that hold each promise.
 //
 // # What is not promised
 //
-// Anything about writes that go past the guard. The largest token after it was
-// evicted, lost in a failover of the Redis that keeps it, or forgotten because
-// [Options.Keep] is over: the next token is accepted, whatever it is. A guard on
-// the same Redis as the lock is as lasting as that Redis; a database that keeps
-// its own is better.
+// Writes that bypass the guard are not checked. The largest token may be lost: by
+// eviction, by a failover of the Redis that keeps it, or when [Options].Keep ends.
+// The next token is then accepted, whatever it is. A guard on the same Redis as
+// the lock lasts as long as that Redis; a database that keeps its own tokens is
+// better.
 //
-// That a token which is larger belongs to the holder: a resource sees only what
-// it is shown. Between a new holder's acquire and its first write the one before
-// can still write.
+// A resource knows only the tokens that it has seen. Between the acquire of a new
+// holder and its first write, the earlier holder can still write.
+//
+// # How it works
+//
+// On Redis the largest token is a decimal number in the key
+// "<prefix>:{<resource>}:fence". One script compares the token, remembers it and
+// runs the commands: one round trip, one atomic step. On a database it is a row of
+// a table. One upsert compares and remembers, and locks the row until the
+// transaction ends, so concurrent transactions on one resource run one after the
+// other.
 //
 // # Sources
 //

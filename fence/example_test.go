@@ -25,10 +25,9 @@ func Example() {
 		panic(err)
 	}
 	write := func(lease *lock.Lease, balance string) error {
-		_, err := guard.Do(ctx, "ledger", lease.Token(), redoubt.Cmd{
+		return guard.Do(ctx, "ledger", lease.Token(), redoubt.Cmd{
 			Name: "SET", Keys: []string{"ledger"}, Args: []string{balance}, Flags: redoubt.Idempotent,
-		})
-		return err
+		}).Err
 	}
 
 	paused, err := locks.Acquire(ctx, "ledger")
@@ -67,17 +66,17 @@ func ExampleGuard_Do_script() {
 		panic(err)
 	}
 	for _, token := range []int64{7, 9, 8} { // those of three leases
-		replies, err := guard.Do(ctx, "account", token, redoubt.Cmd{
+		reply := guard.Do(ctx, "account", token, redoubt.Cmd{
 			Script: withdraw, Keys: []string{"account"}, Args: []string{"20"},
 		})
-		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+		if stale, ok := errors.AsType[*fence.StaleError](reply.Err); ok {
 			fmt.Println("token", token, "is refused: the account has seen", stale.Largest)
 			continue
 		}
-		if err != nil {
-			panic(err)
+		if reply.Err != nil {
+			panic(reply.Err)
 		}
-		fmt.Println("token", token, "leaves", replies[0].Val.([]any)[1])
+		fmt.Println("token", token, "leaves", reply.Val.([]any)[1])
 	}
 	// Output:
 	// token 7 leaves 30

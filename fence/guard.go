@@ -10,17 +10,17 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 )
 
-// ErrStale is matched when a token is smaller than the largest that the resource
-// has seen: another has had the lock since. The error is a [*StaleError].
+// ErrStale is matched when a token is smaller than the largest token seen for the
+// resource: a later holder has used it. The error is a [*StaleError].
 var ErrStale = errors.New("fence: stale token")
 
-// A StaleError says which token was refused, and why. It matches [ErrStale].
+// A StaleError is the refusal of a token. It matches [ErrStale].
 type StaleError struct {
-	// Resource is the name of what is guarded.
+	// Resource is the name of the guarded resource.
 	Resource string
-	// Token was refused.
+	// Token is the token that was refused.
 	Token int64
-	// Largest is the largest token that the resource has seen.
+	// Largest is the largest token seen for the resource.
 	Largest int64
 }
 
@@ -34,8 +34,8 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 const (
 	// MaxToken is the largest token, 2^53 - 1: what a double holds exactly.
 	MaxToken = wire.MaxToken
-	// MaxWords, 4000, bounds what one [Guard.Do] can send: names, keys and arguments
-	// of all commands together.
+	// MaxWords, 4000, is the largest number of words that one [Guard.DoMany] can
+	// send: names, keys and arguments of all commands together.
 	MaxWords = wire.MaxWords
 	// MaxKeep is the longest [Options.Keep].
 	MaxKeep = 10 * 365 * 24 * time.Hour
@@ -43,27 +43,27 @@ const (
 
 // Options configure a [Guard]. The zero value is ready to use.
 type Options struct {
-	// Keep is how long the largest token of a resource is remembered after it
-	// was last used. A holder that is paused for longer than that and finds
-	// that nobody has written since is not refused. From 1 ms to ten years.
-	// Defaults to for ever: a key of some 100 bytes for each resource, until
-	// [Guard.Forget].
+	// Keep is how long the server remembers the largest token of a resource after
+	// its last use. A holder that is paused for longer is accepted again if nobody
+	// has written since. From 1 ms to ten years. Defaults to 0, for ever: a key of
+	// about 100 bytes for each resource, until
+	// [Guard.Delete].
 	Keep time.Duration
 }
 
-// A Guard lets commands through to Redis only with a fencing token that is not
-// smaller than the largest seen for the resource that they change. Make one and
-// use it for every resource.
+// A Guard runs commands on Redis only with a fencing token that is at least the
+// largest token seen for the resource that they change. Make one Guard and use it
+// for every resource.
 //
-// [Guard.Do] is what callers use. All methods may be called by many goroutines
-// at once, and each costs one round trip. A Guard keeps nothing between calls
-// and need not be closed.
+// Most callers use [Guard.Do]. All methods may be called by many goroutines at
+// once. A Guard keeps nothing between calls and need not be closed.
 type Guard struct {
 	client *redoubt.Client
 	keep   time.Duration
 }
 
-// New returns a Guard on client. It sends nothing.
+// New returns a Guard on client. It sends nothing. The error joins all that is
+// wrong with the options.
 func New(client *redoubt.Client, opts Options) (*Guard, error) {
 	var errs []error
 	if client == nil {
@@ -78,23 +78,42 @@ func New(client *redoubt.Client, opts Options) (*Guard, error) {
 	return &Guard{client: client, keep: opts.Keep}, nil
 }
 
-// Do runs commands if token is not smaller than the largest seen for the
-// resource, and remembers it. Otherwise nothing is run, and the error is a
-// [*StaleError]. The check and the commands are one atomic step. token is that
-// of the lease that protects the resource: lock.Lease.Token.
+// Do runs cmd if token is at least the largest token seen for the resource, and
+// remembers the token. Otherwise it runs nothing, and the reply's Err is a
+// [*StaleError]. The check and the command are one atomic step. The token is
+// that of the lease that protects the resource: lock.Lease.Token. The command
+// may have a Script; it must not block.
 //
-// The commands are plain ones, at most [MaxWords] words, which run like those of
-// a transaction: one that fails leaves the others in place. Or it is one Cmd with
-// a Script. Without any, the token is only remembered: those with a smaller one
-// are refused from then on. There is a reply for each; the error joins theirs.
+// On a cluster all keys must be in the slot of the resource's name: a key that
+// is the name, or has the name in braces.
 //
-// On a cluster all keys must be in the slot of the resource's name, which they
-// are if they have it in braces, or if the one key is the name.
-//
-// What is sent again after a lost reply is decided by the commands' flags: it is
-// if all are ReadOnly or Idempotent. Then a token may be refused although the
-// first copy was let through before the larger one came.
-func (g *Guard) Do(ctx context.Context, resource string, token int64, cmds ...redoubt.Cmd) ([]redoubt.Reply, error) {
+// After a lost reply the command is sent again if it is ReadOnly or Idempotent.
+// The reply may then be a [*StaleError] although the first copy ran, when a
+// larger token came in between. Otherwise the error matches
+// redoubt.ErrUnknownOutcome. One round trip.
+func (g *Guard) Do(ctx context.Context, resource string, token int64, cmd redoubt.Cmd) redoubt.Reply {
+	replies, err := g.DoMany(ctx, resource, token, []redoubt.Cmd{cmd})
+	if len(replies) == 1 {
+		return replies[0]
+	}
+	return redoubt.Reply{Err: err}
+}
+
+// Accept remembers token for the resource, if it is at least the largest token
+// seen: from then on smaller tokens are refused. Otherwise the error is a
+// [*StaleError]. A new holder calls it before its work to shut out all earlier
+// holders. It may be sent again after a lost reply. One round trip.
+func (g *Guard) Accept(ctx context.Context, resource string, token int64) error {
+	_, err := g.DoMany(ctx, resource, token, nil)
+	return err
+}
+
+// DoMany runs several commands as [Guard.Do] runs one, in one atomic step and one
+// round trip. They have at most [MaxWords] words together, and none has a Script.
+// As in a transaction, a command that fails leaves the others in place. There is
+// a reply for each command; the error joins theirs. The commands are sent again
+// after a lost reply if all of them are ReadOnly or Idempotent.
+func (g *Guard) DoMany(ctx context.Context, resource string, token int64, cmds []redoubt.Cmd) ([]redoubt.Reply, error) {
 	key, err := wire.Key(g.client, resource)
 	if err != nil {
 		return nil, err
@@ -120,21 +139,30 @@ func (g *Guard) Do(ctx context.Context, resource string, token int64, cmds ...re
 	return v.Replies, errors.Join(errs...)
 }
 
-// Largest returns the largest token seen for the resource; 0 if none was.
-func (g *Guard) Largest(ctx context.Context, resource string) (int64, error) {
-	key, err := wire.Key(g.client, resource)
-	if err != nil {
-		return 0, err
-	}
-	return wire.ReadLargest(g.client.Do(ctx, wire.LargestCmd(key)))
+// Info is what a [Guard] knows of a resource.
+type Info struct {
+	// Token is the largest token seen; 0 if none was.
+	Token int64
 }
 
-// Forget forgets the largest token of the resource: any is accepted then. It is
-// for a resource that is gone.
-func (g *Guard) Forget(ctx context.Context, resource string) error {
+// Info returns what the server knows of the resource. One round trip.
+func (g *Guard) Info(ctx context.Context, resource string) (Info, error) {
 	key, err := wire.Key(g.client, resource)
 	if err != nil {
-		return err
+		return Info{}, err
 	}
-	return g.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
+	largest, err := wire.ReadLargest(g.client.Do(ctx, wire.LargestCmd(key)))
+	return Info{Token: largest}, err
+}
+
+// Delete removes the largest token of a resource that is gone: any token is
+// accepted afterwards. It reports whether there was one. It may be sent again
+// after a lost reply, and may then report false. One round trip.
+func (g *Guard) Delete(ctx context.Context, resource string) (deleted bool, err error) {
+	key, err := wire.Key(g.client, resource)
+	if err != nil {
+		return false, err
+	}
+	n, err := g.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Int()
+	return n > 0, err
 }

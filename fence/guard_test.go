@@ -14,20 +14,21 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
+// Promise: A refused write has written nothing, and its error, which matches
+// ErrStale, has the largest token seen.
 func TestDo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g, key := w.guard(fence.Options{}), w.Prefix+"ledger"
 		do := func(token int64, value string) error {
-			_, err := g.Do(t.Context(), "ledger", token, set(key, value))
-			return err
+			return g.Do(t.Context(), "ledger", token, set(key, value)).Err
 		}
 		holds := func(token int64, value string) {
 			t.Helper()
 			got := w.rdb.Get(t.Context(), key).Val()
-			largest, err := g.Largest(t.Context(), "ledger")
+			info, err := g.Info(t.Context(), "ledger")
 			must(t, err)
-			if got != value || largest != token {
-				t.Errorf("it holds %q and has seen %d, want %q and %d", got, largest, value, token)
+			if got != value || info.Token != token {
+				t.Errorf("it holds %q and has seen %d, want %q and %d", got, info.Token, value, token)
 			}
 		}
 		holds(0, "")
@@ -41,21 +42,21 @@ func TestDo(t *testing.T) {
 		holds(8, "eight")
 
 		// Without a command, the token is remembered all the same.
-		replies, err := g.Do(t.Context(), "ledger", fence.MaxToken)
-		must(t, err)
-		if len(replies) != 0 {
-			t.Errorf("replies %v to nothing", replies)
-		}
+		must(t, g.Accept(t.Context(), "ledger", fence.MaxToken))
+		stale(t, g.Accept(t.Context(), "ledger", 8), fence.MaxToken)
 		stale(t, do(fence.MaxToken-1, "one less"), fence.MaxToken)
 		holds(fence.MaxToken, "eight")
 
-		must(t, g.Forget(t.Context(), "ledger"))
+		for _, want := range []bool{true, false} {
+			if deleted, err := g.Delete(t.Context(), "ledger"); deleted != want || err != nil {
+				t.Errorf("Delete reports %v, %v; want %v", deleted, err, want)
+			}
+		}
 		must(t, do(1, "anew"))
 		holds(1, "anew")
 		// Another resource has seen nothing.
-		_, err = g.Do(t.Context(), "other", 1, set(key, "x"))
-		must(t, err)
-		if _, err := g.Do(t.Context(), "ledger", 0, set(key, "x")); err == nil || errors.Is(err, fence.ErrStale) {
+		must(t, g.Do(t.Context(), "other", 1, set(key, "x")).Err)
+		if err := g.Do(t.Context(), "ledger", 0, set(key, "x")).Err; err == nil || errors.Is(err, fence.ErrStale) {
 			t.Errorf("a token of 0: %v", err)
 		}
 	})
@@ -68,11 +69,12 @@ func TestReplies(t *testing.T) {
 		cmd := func(name string, key string, args ...string) redoubt.Cmd {
 			return redoubt.Cmd{Name: name, Keys: []string{p + key}, Args: args}
 		}
-		replies, err := g.Do(t.Context(), "r", 5,
+		replies, err := g.DoMany(t.Context(), "r", 5, []redoubt.Cmd{
 			cmd("SET", "a", "x"), cmd("GET", "none"), cmd("RPUSH", "l", "1", "2"), cmd("LRANGE", "l", "0", "-1"),
-			redoubt.Cmd{Name: "MSET", Keys: nil, Args: []string{p + "m", "1", p + "n", "2"}},
-			redoubt.Cmd{Name: "MGET", Keys: []string{p + "m", p + "none", p + "n"}},
-			cmd("OBJECT IDLETIME", "m"))
+			{Name: "MSET", Keys: nil, Args: []string{p + "m", "1", p + "n", "2"}},
+			{Name: "MGET", Keys: []string{p + "m", p + "none", p + "n"}},
+			cmd("OBJECT IDLETIME", "m"),
+		})
 		must(t, err)
 		if n, err := replies[6].Int(); n != 0 || err != nil {
 			t.Errorf("OBJECT IDLETIME gave %v", replies[6])
@@ -92,7 +94,7 @@ func TestReplies(t *testing.T) {
 		}
 
 		// One that fails leaves the others in place.
-		replies, err = g.Do(t.Context(), "r", 6, cmd("SET", "b", "1"), cmd("RPUSH", "b", "x"), cmd("SET", "c", "2"))
+		replies, err = g.DoMany(t.Context(), "r", 6, []redoubt.Cmd{cmd("SET", "b", "1"), cmd("RPUSH", "b", "x"), cmd("SET", "c", "2")})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || len(replies) != 3 || replies[1].Err == nil || replies[2].Err != nil {
 			t.Errorf("replies %v, error %v", replies, err)
 		}
@@ -108,30 +110,26 @@ if n < tonumber(ARGV[1]) then return nil end
 redis.call('DECRBY', KEYS[1], ARGV[1])
 return {redis.call('INCRBY', KEYS[2], ARGV[1]), #KEYS, #ARGV} -- without a newline behind it`)
 
+// Promise: A refused write has written nothing, and its error, which matches
+// ErrStale, has the largest token seen.
 func TestScript(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g := w.guard(fence.Options{})
 		from, to := w.Prefix+"from", w.Prefix+"to"
-		run := func(token int64, n string) ([]redoubt.Reply, error) {
+		run := func(token int64, n string) redoubt.Reply {
 			return g.Do(t.Context(), "accounts", token, redoubt.Cmd{Script: move, Keys: []string{from, to}, Args: []string{n}})
 		}
-		replies, err := run(3, "10")
-		must(t, err)
-		if len(replies) != 1 || !replies[0].IsNil() {
-			t.Errorf("replies %v, want one that is nil", replies)
+		if reply := run(3, "10"); !reply.IsNil() {
+			t.Errorf("reply %v, want nil", reply)
 		}
 		must(t, w.rdb.Set(t.Context(), from, 30, 0).Err())
-		replies, err = run(3, "10")
-		must(t, err)
 		var n [3]int64
-		must(t, replies[0].Ints(n[:]))
+		must(t, run(3, "10").Ints(n[:]))
 		if n != [3]int64{10, 2, 1} {
 			t.Errorf("%v, want 10 and the script's own keys and arguments", n)
 		}
-		_, err = run(4, "10")
-		must(t, err)
-		_, err = run(3, "10")
-		stale(t, err, 4)
+		must(t, run(4, "10").Err)
+		stale(t, run(3, "10").Err, 4)
 		if got := w.rdb.Get(t.Context(), to).Val(); got != "20" {
 			t.Errorf("%s moved, want 20", got)
 		}
@@ -140,6 +138,9 @@ func TestScript(t *testing.T) {
 
 // Many writers with tokens in any order. What each wrote is behind what was
 // written with a smaller token, and before what was with a larger one.
+//
+// Promise: The tokens of accepted writes never fall, among all processes and
+// whatever the network loses.
 func TestConcurrentWriters(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const writers, tokens = 6, 60
@@ -150,7 +151,7 @@ func TestConcurrentWriters(t *testing.T) {
 			wg.Go(func() {
 				for n := range int64(tokens) {
 					token := 1 + (n*7+int64(i))%tokens/2 + n/2
-					_, err := g.Do(t.Context(), "log", token, redoubt.Cmd{Name: "RPUSH", Keys: []string{log}, Args: []string{itoa(token)}})
+					err := g.Do(t.Context(), "log", token, redoubt.Cmd{Name: "RPUSH", Keys: []string{log}, Args: []string{itoa(token)}}).Err
 					if err != nil && !errors.Is(err, fence.ErrStale) {
 						t.Error(err)
 					}
@@ -177,44 +178,40 @@ func TestKeep(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		key := w.Prefix + ":{r}:fence"
 		forever, hour := w.guard(fence.Options{}), w.guard(fence.Options{Keep: time.Hour})
-		_, err := forever.Do(t.Context(), "r", 5)
-		must(t, err)
+		must(t, forever.Accept(t.Context(), "r", 5))
 		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl != -1 {
 			t.Errorf("it is remembered for %v", ttl)
 		}
 		for range 2 { // also when it has been seen before
-			_, err = hour.Do(t.Context(), "r", 6)
-			must(t, err)
+			must(t, hour.Accept(t.Context(), "r", 6))
 			if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
 				t.Errorf("it is remembered for %v", ttl)
 			}
 			must(t, w.rdb.PExpire(t.Context(), key, time.Minute).Err())
 		}
-		_, err = hour.Do(t.Context(), "r", 5)
-		stale(t, err, 6)
+		stale(t, hour.Accept(t.Context(), "r", 5), 6)
 	})
 }
 
 // A command that is idempotent is sent again after a lost reply, others are not.
+//
+// Promise: Commands are sent again after a lost reply only if their flags
+// allow it.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
 		g, key := w.guardOn(clienttest.Dial(t, proxy.Addr()), fence.Options{}), w.Prefix+"n"
-		_, err := g.Do(t.Context(), "r", 1) // the script is loaded
-		must(t, err)
+		must(t, g.Accept(t.Context(), "r", 1)) // the script is loaded
 		proxy.SwallowNextReply()
-		_, err = g.Do(t.Context(), "r", 2, set(key, "2"))
-		must(t, err)
+		must(t, g.Do(t.Context(), "r", 2, set(key, "2")).Err)
 		proxy.SwallowNextReply()
-		_, err = g.Do(t.Context(), "r", 3)
-		must(t, err)
+		must(t, g.Accept(t.Context(), "r", 3))
 		proxy.SwallowNextReply()
-		_, err = g.Do(t.Context(), "r", 4, set(key, "4"), redoubt.Cmd{Name: "INCR", Keys: []string{key}})
+		_, err := g.DoMany(t.Context(), "r", 4, []redoubt.Cmd{set(key, "4"), {Name: "INCR", Keys: []string{key}}})
 		if !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Errorf("INCR: %v", err)
 		}
-		_, err = g.Do(t.Context(), "r", 3, set(key, "3"))
-		stale(t, err, 4)
+		stale(t, g.Do(t.Context(), "r", 3, set(key, "3")).Err, 4)
 		if got := w.rdb.Get(t.Context(), key).Val(); got != "5" {
 			t.Errorf("it holds %s, want 5", got)
 		}
@@ -228,22 +225,20 @@ func TestBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g, key := w.guard(fence.Options{}), w.Prefix+"k"
 		for what, call := range map[string]func() error{
-			"a token of 0":   func() error { _, err := g.Do(t.Context(), "r", 0); return err },
-			"a negative one": func() error { _, err := g.Do(t.Context(), "r", -1); return err },
-			"one too large":  func() error { _, err := g.Do(t.Context(), "r", fence.MaxToken+1); return err },
-			"no name":        func() error { _, err := g.Do(t.Context(), "", 1); return err },
+			"a token of 0":   func() error { return g.Accept(t.Context(), "r", 0) },
+			"a negative one": func() error { return g.Accept(t.Context(), "r", -1) },
+			"one too large":  func() error { return g.Accept(t.Context(), "r", fence.MaxToken+1) },
+			"no name":        func() error { return g.Accept(t.Context(), "", 1) },
 			"a command that blocks": func() error {
-				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "BLPOP", Keys: []string{key}, Args: []string{"0"}, Flags: redoubt.Blocking})
-				return err
+				return g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "BLPOP", Keys: []string{key}, Args: []string{"0"}, Flags: redoubt.Blocking}).Err
 			},
-			"a command without a name": func() error { _, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{}); return err },
+			"a command without a name": func() error { return g.Do(t.Context(), "r", 1, redoubt.Cmd{}).Err },
 			"a script among others": func() error {
-				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Script: move}, set(key, "x"))
+				_, err := g.DoMany(t.Context(), "r", 1, []redoubt.Cmd{{Script: move}, set(key, "x")})
 				return err
 			},
 			"too many words": func() error {
-				_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "DEL", Keys: make([]string, fence.MaxWords)})
-				return err
+				return g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "DEL", Keys: make([]string, fence.MaxWords)}).Err
 			},
 			"keep": func() error { _, err := fence.New(nil, fence.Options{Keep: 1}); return err },
 			"keep of a century": func() error {
@@ -255,13 +250,12 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if n, err := g.Largest(t.Context(), "r"); n != 0 || err != nil {
-			t.Errorf("it has seen %d, %v", n, err)
+		if info, err := g.Info(t.Context(), "r"); info != (fence.Info{}) || err != nil {
+			t.Errorf("it has seen %+v, %v", info, err)
 		}
 		// As many words as are allowed.
 		args := make([]string, fence.MaxWords-2)
-		_, err := g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "RPUSH", Keys: []string{key}, Args: args})
-		must(t, err)
+		must(t, g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "RPUSH", Keys: []string{key}, Args: args}).Err)
 		if n := w.rdb.LLen(t.Context(), key).Val(); n != fence.MaxWords-2 {
 			t.Errorf("%d words arrived", n)
 		}
@@ -276,12 +270,11 @@ func TestCluster(t *testing.T) {
 	must(t, err)
 	for i := range int64(20) {
 		name := "ledger:" + itoa(i)
-		_, err := g.Do(t.Context(), name, 10, set(name, "x"), set("{"+name+"}:total", "1"))
+		_, err := g.DoMany(t.Context(), name, 10, []redoubt.Cmd{set(name, "x"), set("{"+name+"}:total", "1")})
 		must(t, err)
-		_, err = g.Do(t.Context(), name, 9, set(name, "late"))
-		stale(t, err, 10)
+		stale(t, g.Do(t.Context(), name, 9, set(name, "late")).Err, 10)
 	}
-	if _, err := g.Do(t.Context(), "ledger:1", 10, set("elsewhere", "x")); !redoubt.IsCode(err, "CROSSSLOT") {
+	if err := g.Do(t.Context(), "ledger:1", 10, set("elsewhere", "x")).Err; !redoubt.IsCode(err, "CROSSSLOT") {
 		t.Errorf("a key of another slot: %v", err)
 	}
 }

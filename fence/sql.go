@@ -12,7 +12,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/fence"
 )
 
-// A Dialect is the SQL that a database speaks.
+// A Dialect is the SQL dialect of a database.
 type Dialect uint8
 
 const (
@@ -31,20 +31,21 @@ type SQLOptions struct {
 	Table string
 }
 
-// An SQL lets a transaction on a database go on only with a fencing token that is
-// not smaller than the largest seen for the resource that it changes. The tokens
-// are in a table beside the data: make it with [SQL.Schema]. Make one SQL for a
+// An SQL commits a transaction only with a fencing token that is at least the
+// largest token seen for the resource that the transaction changes. The tokens are
+// in a table beside the data: create it with [SQL.Schema]. Make one SQL for a
 // database and use it for every resource.
 //
-// [SQL.Do] is what most callers should use. All methods may be called by many
-// goroutines at once. An SQL holds no connection and keeps nothing between calls.
+// Most callers use [SQL.Do]. All methods may be called by many goroutines at once.
+// An SQL holds no connection and keeps nothing between calls.
 type SQL struct {
 	schema, accept, largest string
 }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-// NewSQL returns an SQL. It sends nothing.
+// NewSQL returns an SQL. It sends nothing. The error joins all that is wrong with
+// the options.
 func NewSQL(opts SQLOptions) (*SQL, error) {
 	if opts.Table == "" {
 		opts.Table = "redoubt_fence"
@@ -59,10 +60,10 @@ func NewSQL(opts SQLOptions) (*SQL, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	// The upsert waits for a transaction on the same resource to end, looks at
-	// the row as that left it, and holds it until this one ends: so no token is
-	// compared with one that is out of date. Rejected: SELECT and then UPDATE,
-	// which needs FOR UPDATE, and has nothing to lock at the first time.
+	// The upsert waits until other transactions on the same resource have ended,
+	// reads the row that they left, and locks it until this transaction ends: no
+	// token is compared with an outdated one. Rejected: SELECT and then UPDATE. It
+	// needs FOR UPDATE, and has no row to lock the first time.
 	s := &SQL{
 		schema: `CREATE TABLE IF NOT EXISTS $table (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)`,
 		accept: `INSERT INTO $table AS held (resource, token) VALUES ($1, $2)
@@ -80,16 +81,17 @@ RETURNING token`,
 	return s, nil
 }
 
-// Schema returns the statement that makes the table, unless it is there. Run it
-// once, or put it among the migrations.
+// Schema returns the statement that creates the table unless it exists. Run it
+// once, or add it to the migrations.
 func (s *SQL) Schema() string { return s.schema }
 
-// Do runs fn inside a transaction on db, if token is not smaller than the largest
-// seen for the resource, and commits it if fn returns nil. Otherwise, and when fn
-// panics, it is rolled back. When the token is smaller fn is not run and the error
-// is a [*StaleError].
+// Do runs fn in a transaction on db if token is at least the largest token seen
+// for the resource. It commits when fn returns nil, and rolls back when fn returns
+// an error or panics. When the token is smaller, fn does not run and the error is
+// a [*StaleError].
 //
-// Transactions on one resource run one after the other.
+// Transactions on one resource run one after the other. The check costs one round
+// trip.
 func (s *SQL) Do(ctx context.Context, db *sql.DB, resource string, token int64, fn func(tx *sql.Tx) error) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -105,13 +107,13 @@ func (s *SQL) Do(ctx context.Context, db *sql.DB, resource string, token int64, 
 	return tx.Commit()
 }
 
-// Accept remembers token for the resource in tx, if it is not smaller than the
-// largest seen. If it is, the error is a [*StaleError], and tx must be rolled
-// back. Call it before the writes that it guards, in their transaction: another
-// on the same resource waits for its end. It costs one round trip.
+// Accept remembers token for the resource in tx, if it is at least the largest
+// token seen. Otherwise the error is a [*StaleError], and the caller must roll tx
+// back. Call it in the transaction of the writes that it guards, before them: other
+// transactions on the same resource wait until tx ends. One round trip.
 //
 // At isolation levels above READ COMMITTED the database may refuse one of two
-// transactions at the same time, with an error of its own: run that again.
+// concurrent transactions with an error of its own: run that one again.
 func (s *SQL) Accept(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
 	if err := wire.CheckToken(token); err != nil {
 		return err

@@ -2,13 +2,9 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
-
-// ErrBusy is matched by [Busy.Err].
-var ErrBusy = errors.New("lock: busy")
 
 // A Busy says who holds a lock that could not be acquired. It is an answer, no
 // fault: the caller does something else, fails with [Busy.Err], or waits after

@@ -6,10 +6,6 @@ import (
 	"slices"
 )
 
-// ErrUpgrade is what a reader of an [RWMutex] gets that asks to become the
-// writer: it would wait for itself.
-var ErrUpgrade = errors.New("lock: a reader can't become the writer of what it reads")
-
 // Enter holds the lease once more, for a function that may be called with the
 // lock held, by recursion for instance. It counts here and sends nothing. The lock
 // is released when the lease has been released and every Enter left, in whatever

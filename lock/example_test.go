@@ -111,7 +111,7 @@ func ExampleLease_Token() {
 func ExampleSemaphore() {
 	ctx, client := context.Background(), connect()
 
-	permits, err := lock.NewSemaphore(client, lock.Options{TTL: 10 * time.Second})
+	permits, err := lock.NewSemaphore(client, lock.SemaphoreOptions{TTL: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -137,7 +137,7 @@ func ExampleSemaphore() {
 func ExampleRWMutex() {
 	ctx, client := context.Background(), connect()
 
-	locks, err := lock.NewRW(client, lock.Options{TTL: 10 * time.Second})
+	locks, err := lock.NewRWMutex(client, lock.RWMutexOptions{TTL: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -194,7 +194,7 @@ func ExampleLatch() {
 func ExampleMulti() {
 	ctx, client := context.Background(), connect()
 
-	locks, err := lock.NewMulti(client, lock.Options{TTL: 10 * time.Second})
+	locks, err := lock.NewMulti(client, lock.MultiOptions{TTL: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -228,8 +228,8 @@ func ExampleMutex_ForceRelease() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(l.Name, "is held by", l.Info.Holders[0].Label)
-		released, err := locks.ForceRelease(ctx, l.Name, l.Info.Token)
+		fmt.Println(l.Name, "is held by", l.Holders[0].Label)
+		released, err := locks.ForceRelease(ctx, l.Name, l.Token)
 		if err != nil {
 			panic(err)
 		}
@@ -264,7 +264,7 @@ func ExampleQuorum() {
 		defer func() { _ = clients[i].Close() }()
 	}
 
-	locks, err := lock.NewQuorum(clients, lock.Options{TTL: 10 * time.Second})
+	locks, err := lock.NewQuorum(clients, lock.QuorumOptions{TTL: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}

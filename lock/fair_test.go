@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -395,19 +394,6 @@ func TestFairWaitsLeaveNothing(t *testing.T) {
 		must(t, err)
 		must(t, last.Release(t.Context()))
 	})
-}
-
-func TestFairIsForAMutex(t *testing.T) {
-	c := connect()
-	opts := lock.Options{Fair: true}
-	_, rw := lock.NewRW(c, opts)
-	_, semaphore := lock.NewSemaphore(c, opts)
-	_, multi := lock.NewMulti(c, opts)
-	for _, err := range []error{rw, semaphore, multi} {
-		if err == nil || !strings.Contains(err.Error(), "Fair") {
-			t.Errorf("another kind with Fair gave %v", err)
-		}
-	}
 }
 
 // watching notes when a fair acquisition was queued.

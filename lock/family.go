@@ -60,23 +60,29 @@ func (t target) leave(id, waiter string) redoubt.Cmd {
 // configuration, the waiting, the renewals.
 type family struct {
 	client  *redoubt.Client // nil for a [Quorum]
-	opts    Options
+	opts    leaseOptions
 	lines   *lines
 	renewer *renewer
 	masters []*family // of a Quorum: one for each
+
+	replication replication // of a Mutex
+}
+
+// leaseOptions are the options of every kind: TTL, NoRenew and Label of [Options].
+type leaseOptions struct {
+	TTL     time.Duration
+	NoRenew bool
+	Label   string
 }
 
 // newFamily checks opts and fills in the defaults.
-func newFamily(client *redoubt.Client, opts Options) (*family, error) {
+func newFamily(client *redoubt.Client, opts leaseOptions) (*family, error) {
 	if opts.TTL == 0 {
 		opts.TTL = DefaultTTL
 	}
 	var errs []error
 	if client == nil {
 		errs = append(errs, errors.New("lock: client is nil"))
-	}
-	if opts.Fair || opts.Replicas != 0 || opts.ReplicaTimeout != 0 {
-		errs = append(errs, errors.New("lock: Fair, Replicas and ReplicaTimeout are for a Mutex"))
 	}
 	errs = append(errs, checkTTL(opts.TTL))
 	if len(opts.Label) > MaxLabel {

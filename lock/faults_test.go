@@ -330,9 +330,9 @@ func (w *worker) write(ctx context.Context, kind string, e event) {
 		defer cancel()
 		call := time.Now()
 		// Without flags: it is sent once.
-		_, err := r.guard.Do(ctx, e.name, e.fence, redoubt.Cmd{
+		err := r.guard.Do(ctx, e.name, e.fence, redoubt.Cmd{
 			Name: "SET", Keys: []string{r.prefix + ":{" + e.name + "}:register"}, Args: []string{strconv.FormatInt(e.fence, 10)},
-		})
+		}).Err
 		e, ret := event{name: e.name, fence: e.fence, what: wrote}, time.Now()
 		switch {
 		case errors.Is(err, fence.ErrStale):

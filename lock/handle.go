@@ -13,9 +13,6 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// ErrHandedOver is what [Lease.Err] gives after [Lease.HandOver].
-var ErrHandedOver = errors.New("lock: handed over")
-
 // A Handle is a lease of a [Mutex] on its way to another process, which takes it
 // up by [Mutex.Resume], or what was acquired by a [Request]. It is text, without blanks, by MarshalText and by
 // encoding/json. Who has it has the lock: treat it as a secret.

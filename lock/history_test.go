@@ -128,15 +128,15 @@ var contests = map[string]struct {
 		return [2]taker{m, f}, errors.Join(err, ferr)
 	}},
 	"rw": {rwModel, func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
-		rw, err := lock.NewRW(c, opts)
+		rw, err := lock.NewRWMutex(c, optionsOf[lock.RWMutexOptions](opts))
 		return [2]taker{rw, readers{rw}}, err
 	}},
 	"semaphore": {semaphoreModel(historyLimit), func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
-		s, err := lock.NewSemaphore(c, opts)
+		s, err := lock.NewSemaphore(c, optionsOf[lock.SemaphoreOptions](opts))
 		return [2]taker{limited{s, historyLimit}, limited{s, historyLimit}}, err
 	}},
 	"multi": {semaphoreModel(1), func(c *redoubt.Client, opts lock.Options) ([2]taker, error) {
-		m, err := lock.NewMulti(c, opts)
+		m, err := lock.NewMulti(c, optionsOf[lock.MultiOptions](opts))
 		return [2]taker{suffixed{m}, suffixed{m}}, err
 	}},
 }

@@ -45,12 +45,11 @@ type Holder struct {
 	Label string
 }
 
-// MaxHolders is how many holders are listed at most.
-const MaxHolders = 100
-
 // Info is the state of a lock. It never contains ids: who knows an id can
 // release the lock.
 type Info struct {
+	// Name is the lock's.
+	Name string
 	// Mode is how the lock is held.
 	Mode Mode
 	// Count is how many hold it.
@@ -81,16 +80,18 @@ func infoOf(ctx context.Context, client *redoubt.Client, name string) (Info, err
 		return Info{}, err
 	}
 	i, err := wire.ReadInfo(client.Do(ctx, wire.InfoCmd(keys)))
-	return info(i), err
+	return info(name, i), err
 }
 
-func info(i wire.Info) Info {
-	return Info{Mode: Mode(i.Mode), Count: i.Count, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
+func info(name string, i wire.Info) Info {
+	return Info{Name: name, Mode: Mode(i.Mode), Count: i.Count, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
 }
 
 // SemaphoreInfo is the state of a semaphore. It never contains ids: who knows an
 // id can give the permit back.
 type SemaphoreInfo struct {
+	// Name is the semaphore's.
+	Name string
 	// Taken is the number of permits that are held now.
 	Taken int64
 	// Token is the last fencing token; 0 when no permit has been held for a
@@ -110,11 +111,11 @@ func (s *Semaphore) Info(ctx context.Context, name string) (SemaphoreInfo, error
 		return SemaphoreInfo{}, err
 	}
 	i, err := wire.ReadSemaphoreInfo(s.client.Do(ctx, wire.SemaphoreInfoCmd(keys)))
-	return semaphoreInfo(i), err
+	return semaphoreInfo(name, i), err
 }
 
-func semaphoreInfo(i wire.SemaphoreInfo) SemaphoreInfo {
-	return SemaphoreInfo{Taken: i.Taken, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
+func semaphoreInfo(name string, i wire.SemaphoreInfo) SemaphoreInfo {
+	return SemaphoreInfo{Name: name, Taken: i.Taken, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
 }
 
 func holders(from []wire.Holder) (to []Holder) {

@@ -10,15 +10,6 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// ErrNotSet is matched when a latch has not been set, or its time has run out.
-var ErrNotSet = errors.New("lock: latch is not set")
-
-// DefaultLatchTTL is the TTL of a [Latch] whose options name none.
-const DefaultLatchTTL = 24 * time.Hour
-
-// MaxMember is the longest name of a latch's member, in bytes.
-const MaxMember = 256
-
 // LatchOptions configure a [Latch]. The zero value is ready to use.
 type LatchOptions struct {
 	// TTL is how long a latch lasts, from Set on: opened or not, nothing is left
@@ -83,15 +74,26 @@ func (l *Latch) CountDown(ctx context.Context, name, member string) (left int64,
 	return leftOf(wire.ReadLatchDown(l.client.Do(ctx, wire.LatchDownCmd(key, member))))
 }
 
-// Count returns the count that is left of the latch called name, or an error that
-// matches [ErrNotSet]. One round trip.
-func (l *Latch) Count(ctx context.Context, name string) (left int64, err error) {
+// LatchInfo is the state of a latch.
+type LatchInfo struct {
+	// Count is how many members have yet to count down; 0 when the latch is open.
+	Count int64
+	// TTL is how long the latch still lasts.
+	TTL time.Duration
+}
+
+// Info returns the state of the latch called name, or an error that matches
+// [ErrNotSet]. One round trip.
+func (l *Latch) Info(ctx context.Context, name string) (LatchInfo, error) {
 	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
-		return 0, err
+		return LatchInfo{}, err
 	}
-	left, _, err = l.look(ctx, key, "")
-	return left, err
+	left, ttl, err := l.look(ctx, key, "")
+	if err != nil {
+		return LatchInfo{}, err
+	}
+	return LatchInfo{Count: left, TTL: ttl}, nil
 }
 
 // Wait returns when the latch called name is at zero, or ctx ends. It returns an

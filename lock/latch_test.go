@@ -33,7 +33,7 @@ func TestLatchCounts(t *testing.T) {
 		proxy := faultnet.New(t, w.Addr)
 		l, name := w.latch(w.clientAt(proxy.Addr()), lock.LatchOptions{TTL: time.Hour}), t.Name()
 		for what, call := range map[string]func() error{
-			"Count":     func() error { _, err := l.Count(t.Context(), name); return err },
+			"Info":      func() error { _, err := l.Info(t.Context(), name); return err },
 			"CountDown": func() error { _, err := l.CountDown(t.Context(), name, "m"); return err },
 			"Wait":      func() error { return l.Wait(t.Context(), name) },
 		} {
@@ -60,6 +60,9 @@ func TestLatchCounts(t *testing.T) {
 			if want := []int64{2, 2, 1, 1, 1, 0, 0, 0}[i]; err != nil || left != want {
 				t.Errorf("call %d, of %s: %d left, %v; want %d", i, member, left, err, want)
 			}
+		}
+		if info, err := l.Info(t.Context(), name); err != nil || info.Count != 0 || info.TTL <= 0 || info.TTL > time.Hour {
+			t.Errorf("Info after zero: %+v, %v", info, err)
 		}
 		must(t, l.Wait(t.Context(), name))
 		if set, err := l.Set(t.Context(), name, 1); err != nil || set {

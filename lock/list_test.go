@@ -19,9 +19,9 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	opts := lock.Options{TTL: time.Minute, Label: "me"}
 	m, err := lock.New(c, opts)
 	must(t, err)
-	rw, err := lock.NewRW(c, opts)
+	rw, err := lock.NewRWMutex(c, optionsOf[lock.RWMutexOptions](opts))
 	must(t, err)
-	s, err := lock.NewSemaphore(c, opts)
+	s, err := lock.NewSemaphore(c, optionsOf[lock.SemaphoreOptions](opts))
 	must(t, err)
 	want := map[string]int64{} // tokens
 	for i := range 50 {
@@ -40,8 +40,8 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	got := map[string]int64{}
 	for l, err := range m.List(t.Context(), "") {
 		must(t, err)
-		got[l.Name] = l.Info.Token
-		if l.Name == "read" != (l.Info.Mode == lock.Shared && l.Info.Count == 2) || l.Info.Holders[0].Label != "me" {
+		got[l.Name] = l.Token
+		if l.Name == "read" != (l.Mode == lock.Shared && l.Count == 2) || l.Holders[0].Label != "me" {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -59,7 +59,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	}
 	for l, err := range s.List(t.Context(), "") {
 		must(t, err)
-		if l.Name != "orders:1" || l.Info.Taken != 3 || l.Info.Token != permits[l.Name] {
+		if l.Name != "orders:1" || l.Taken != 3 || l.Token != permits[l.Name] {
 			t.Errorf("%+v", l)
 		}
 		delete(permits, l.Name)

@@ -12,8 +12,17 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// MaxNames is how many names one lease of a [Multi] can be on.
-const MaxNames = 256
+// MultiOptions configure a [Multi]. The zero value is ready to use.
+type MultiOptions struct {
+	// TTL is how long the server keeps a lease that is not renewed, from 1 ms to
+	// a year. Defaults to 30 s.
+	TTL time.Duration
+	// NoRenew turns automatic renewal off: the caller calls [Lease.Extend].
+	NoRenew bool
+	// Label tells other clients who holds the locks. At most 256 bytes. Defaults
+	// to none.
+	Label string
+}
 
 // A Multi acquires several locks as one: all of them or none, with one [Lease]
 // that is over as soon as any of them is. The locks are those of a [Mutex] with
@@ -30,9 +39,10 @@ const MaxNames = 256
 // resources of its own between calls and need not be closed.
 type Multi struct{ *family }
 
-// NewMulti returns a Multi on client. It sends nothing.
-func NewMulti(client *redoubt.Client, opts Options) (*Multi, error) {
-	f, err := newFamily(client, opts)
+// NewMulti returns a Multi on client. It sends nothing. The error joins all that
+// is wrong with the options.
+func NewMulti(client *redoubt.Client, opts MultiOptions) (*Multi, error) {
+	f, err := newFamily(client, leaseOptions(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +305,7 @@ func (m *Multi) finish(l *Lease) {
 	}
 }
 
-func multiAcquireCmd(group []target, id string, opts Options) redoubt.Cmd {
+func multiAcquireCmd(group []target, id string, opts leaseOptions) redoubt.Cmd {
 	keys := make([]string, len(group))
 	for i, t := range group {
 		keys[i] = t.key()

@@ -21,7 +21,7 @@ import (
 
 func newMulti(t *testing.T, c *redoubt.Client, opts lock.Options) *lock.Multi {
 	t.Helper()
-	m, err := lock.NewMulti(c, opts)
+	m, err := lock.NewMulti(c, optionsOf[lock.MultiOptions](opts))
 	must(t, err)
 	return m
 }

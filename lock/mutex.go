@@ -3,80 +3,48 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-var (
-	// ErrNotHeld is matched when a lease is over that was not released: by
-	// ErrRanOut, ErrTaken, or what the server says of a lease that this process
-	// did not make. Another may hold the lock now.
-	ErrNotHeld = errors.New("lock: not held")
-
-	// ErrRanOut is matched when a lease came to its deadline: it was not
-	// renewed, or the server could not be reached for as long. It is an
-	// ErrNotHeld.
-	ErrRanOut = fmt.Errorf("%w: the lease ran out at its deadline", ErrNotHeld)
-
-	// ErrTaken is matched when the server refused a lease before its deadline:
-	// it was released by force, or the server has lost it. It is an ErrNotHeld.
-	ErrTaken = fmt.Errorf("%w: the server says that it is over before its time: it was released by force, or the server lost its data", ErrNotHeld)
-
-	// ErrReleased is what [Lease.Err] gives after [Lease.Release].
-	ErrReleased = errors.New("lock: released")
-)
-
-const (
-	// DefaultTTL is the TTL of a [Mutex] whose options name none.
-	DefaultTTL = 30 * time.Second
-	// MinTTL and MaxTTL bound a TTL.
-	MinTTL = time.Millisecond
-	MaxTTL = 365 * 24 * time.Hour
-	// MaxLabel is the longest label, in bytes.
-	MaxLabel = 256
-)
-
 // Options configure a [Mutex]. The zero value is ready to use.
 type Options struct {
-	// TTL is how long a lease lasts on the server unless it is renewed: the
-	// longest that others wait after the death of a holder. From 1 ms to a
-	// year. Defaults to 30 s.
+	// TTL is how long the server keeps a lease that is not renewed: the longest
+	// wait after the death of a holder. From 1 ms to a year. Defaults to 30 s.
 	TTL time.Duration
 
-	// NoRenew leaves it to the caller to call [Lease.Extend]. By default a
-	// lease is renewed before a third of its TTL has gone, until it is
-	// released, so that it lasts as long as the process lives and reaches the
+	// NoRenew turns automatic renewal off: the caller calls [Lease.Extend]. By
+	// default a lease is renewed before a third of its TTL has passed, until it
+	// is released, so it lasts as long as the process lives and reaches the
 	// server.
 	NoRenew bool
 
-	// Label is shown to whoever finds the lock busy, "host:pid" for instance.
-	// At most 256 bytes. Defaults to nothing.
+	// Label tells other clients who holds the lock, "host:pid" for instance: see
+	// [Busy] and [Holder]. At most 256 bytes. Defaults to none.
 	Label string
 
-	// Fair makes those who wait in Acquire and Do get the lock in the order in
-	// which they asked, whatever their process. A release then hands the lock to
-	// the first of them, so that nobody comes in between, be it by TryAcquire;
-	// one that died costs at most 3 s. Each waiter queues by a command of its
-	// own. Callers that use the same name without Fair wait until no fair one
-	// does. For a [Mutex] only. By default whoever asks first after a release
-	// gets the lock, which is quicker.
+	// Fair serves the callers of Acquire and Do in the order in which they asked,
+	// across all processes. A release then hands the lock to the first waiter, so
+	// not even TryAcquire gets in between; a dead waiter delays the others by 3 s
+	// at most. Each waiter queues by a command of its own. Callers without Fair
+	// on the same name wait until no fair caller waits. By default the first
+	// caller to ask after a release gets the lock, which is quicker.
 	Fair bool
 
-	// Replicas is how many replicas must confirm, by WAIT, that they have the
-	// lease before TryAcquire, Acquire and Do return: fewer locks are lost when a
-	// primary fails, not none, for one that does not have it may be promoted. If
-	// they don't within ReplicaTimeout, the lock is given back, and the error
-	// matches [ErrNotReplicated]; so it always does on a server that has no such
-	// replicas, as the embedded engine. It costs one more round trip, in which the
-	// lease already runs; renewals don't wait. On a cluster, what is said is said
-	// of the primary that owns the name by the client's table. For a [Mutex] only.
-	// At most 100. Defaults to 0.
+	// Replicas is how many replicas must confirm the lease, by WAIT, before
+	// TryAcquire, Acquire and Do return. Fewer locks are then lost when a primary
+	// fails; some still are, because a replica without the lease may be promoted.
+	// If too few confirm within ReplicaTimeout, the lock is released, and the
+	// error matches [ErrNotReplicated]. That is always so on a server without
+	// replicas, the embedded engine included. It costs one more round trip while
+	// the lease already runs; renewals don't wait. On a cluster it concerns the
+	// primary of the name in the client's slot table. 0 to 100. Defaults to 0.
 	Replicas int
-	// ReplicaTimeout is from 1 ms to half the TTL, and has to be shorter than the
-	// client's own time-out for replies. Defaults to 1 s, or half the TTL.
+	// ReplicaTimeout is from 1 ms to half the TTL, and must be shorter than the
+	// client's own read timeout. Defaults to 1 s, or half the TTL if that is
+	// shorter.
 	ReplicaTimeout time.Duration
 }
 
@@ -87,19 +55,21 @@ type Options struct {
 // [Mutex.Do] is what most callers should use. All methods may be called by
 // many goroutines at once. A Mutex holds no resources of its own between
 // calls and need not be closed.
-type Mutex struct{ *family }
+type Mutex struct {
+	*family
+	fair bool
+}
 
-// New returns a Mutex on client. It sends nothing.
+// New returns a Mutex on client. It sends nothing. The error joins all that is
+// wrong with the options.
 func New(client *redoubt.Client, opts Options) (*Mutex, error) {
-	fault := opts.checkReplicas()
-	own := opts
-	opts.Fair, opts.Replicas, opts.ReplicaTimeout = false, 0, 0
-	f, err := newFamily(client, opts)
-	if err := errors.Join(err, fault); err != nil {
+	f, err := newFamily(client, leaseOptions{TTL: opts.TTL, NoRenew: opts.NoRenew, Label: opts.Label})
+	r, rerr := opts.replication()
+	if err := errors.Join(err, rerr); err != nil {
 		return nil, err
 	}
-	f.opts.Fair, f.opts.Replicas, f.opts.ReplicaTimeout = own.Fair, own.Replicas, own.ReplicaTimeout
-	return &Mutex{f}, nil
+	f.replication = r
+	return &Mutex{family: f, fair: opts.Fair}, nil
 }
 
 // exclusive is the kind of a Mutex: one lease at a time.
@@ -119,7 +89,7 @@ func (exclusive) release(keys []string, id, waiter string, void bool) redoubt.Cm
 
 func (m *Mutex) target(name string) (target, error) {
 	keys, err := wire.Keys(m.client, name)
-	if m.opts.Fair {
+	if m.fair {
 		return target{fair{}, name, keys}, err
 	}
 	return target{exclusive{}, name, keys}, err

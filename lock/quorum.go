@@ -10,12 +10,17 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// ErrNoMajority is matched when so many masters of a [Quorum] could not be reached
-// that the rest is no majority.
-var ErrNoMajority = errors.New("lock: no majority of the masters could be reached")
-
-// MaxMasters is the largest number of masters of a [Quorum].
-const MaxMasters = 15
+// QuorumOptions configure a [Quorum]. The zero value is ready to use.
+type QuorumOptions struct {
+	// TTL is how long the server keeps a lease that is not renewed, from 1 ms to
+	// a year. Defaults to 30 s.
+	TTL time.Duration
+	// NoRenew turns automatic renewal off: the caller calls [Lease.Extend].
+	NoRenew bool
+	// Label tells other clients who holds the lock. At most 256 bytes. Defaults
+	// to none.
+	Label string
+}
 
 // A Quorum is a family of locks on several independent masters, servers that know
 // nothing of each other: a lock is held by who holds it on a majority of them, so
@@ -52,8 +57,9 @@ const MaxMasters = 15
 type Quorum struct{ *family }
 
 // NewQuorum returns a Quorum on the masters that clients stand for, 1 to
-// [MaxMasters] of them, preferably an odd number. It sends nothing.
-func NewQuorum(clients []*redoubt.Client, opts Options) (*Quorum, error) {
+// [MaxMasters] of them, preferably an odd number. It sends nothing. The error joins
+// all that is wrong with the arguments.
+func NewQuorum(clients []*redoubt.Client, opts QuorumOptions) (*Quorum, error) {
 	var errs []error
 	if len(clients) < 1 || len(clients) > MaxMasters {
 		errs = append(errs, fmt.Errorf("lock: %d clients; want 1 to %d", len(clients), MaxMasters))
@@ -61,7 +67,7 @@ func NewQuorum(clients []*redoubt.Client, opts Options) (*Quorum, error) {
 	known := make(map[*redoubt.Client]bool)
 	q := &family{}
 	for i, client := range clients {
-		f, err := newFamily(client, opts)
+		f, err := newFamily(client, leaseOptions(opts))
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("master %d: %w", i, err))

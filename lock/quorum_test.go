@@ -63,7 +63,7 @@ func newQuorum(t *testing.T, conns []redoubt.Conn, opts lock.Options) *lock.Quor
 		client := clienttest.New(t, conn, "")
 		clients = append(clients, client)
 	}
-	q, err := lock.NewQuorum(clients, opts)
+	q, err := lock.NewQuorum(clients, optionsOf[lock.QuorumOptions](opts))
 	must(t, err)
 	return q
 }
@@ -355,12 +355,12 @@ func TestQuorumOptions(t *testing.T) {
 	for what, clients := range map[string][]*redoubt.Client{
 		"0 clients": nil, "16 clients": make([]*redoubt.Client, 16), "is nil": {client, nil}, "there twice": {client, client},
 	} {
-		if _, err := lock.NewQuorum(clients, lock.Options{}); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := lock.NewQuorum(clients, lock.QuorumOptions{}); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want an error with %q, got %v", what, err)
 		}
 	}
 	for _, ttl := range []time.Duration{-1, time.Microsecond, 366 * 24 * time.Hour} {
-		if _, err := lock.NewQuorum([]*redoubt.Client{client}, lock.Options{TTL: ttl}); err == nil {
+		if _, err := lock.NewQuorum([]*redoubt.Client{client}, lock.QuorumOptions{TTL: ttl}); err == nil {
 			t.Errorf("a TTL of %v is accepted", ttl)
 		}
 	}

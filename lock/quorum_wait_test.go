@@ -165,7 +165,7 @@ func TestQuorumsThatShareAMaster(t *testing.T) {
 	}
 	var quorums []*lock.Quorum
 	for _, n := range []int{3, 5} {
-		q, err := lock.NewQuorum(clients[:n], lock.Options{})
+		q, err := lock.NewQuorum(clients[:n], lock.QuorumOptions{})
 		must(t, err)
 		quorums = append(quorums, q)
 	}

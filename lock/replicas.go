@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,36 +11,28 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// ErrNotReplicated is matched when a lock was acquired, but too few replicas
-// confirmed that they know of it: see [Options].Replicas. It has been given back.
-var ErrNotReplicated = errors.New("lock: not replicated")
+// replication is what a lock waits for after its acquire: Options.Replicas and
+// Options.ReplicaTimeout, with the default filled in.
+type replication struct {
+	replicas int
+	timeout  time.Duration
+}
 
-const (
-	// DefaultReplicaTimeout is how long replicas have unless the options say so,
-	// or half the TTL if that is shorter.
-	DefaultReplicaTimeout = time.Second
-	// MaxReplicas bounds [Options].Replicas.
-	MaxReplicas = 100
-)
-
-// checkReplicas checks what opts say of replicas, and fills in the default.
-func (opts *Options) checkReplicas() error {
+// replication checks what opts say of replicas.
+func (opts Options) replication() (replication, error) {
+	r := replication{opts.Replicas, opts.ReplicaTimeout}
 	var errs []error
-	if opts.Replicas < 0 || opts.Replicas > MaxReplicas {
-		errs = append(errs, fmt.Errorf("lock: replicas is %d; want 0 to %d", opts.Replicas, MaxReplicas))
+	if r.replicas < 0 || r.replicas > MaxReplicas {
+		errs = append(errs, fmt.Errorf("lock: replicas is %d; want 0 to %d", r.replicas, MaxReplicas))
 	}
-	most := opts.TTL
-	if most == 0 {
-		most = DefaultTTL
+	most := cmp.Or(opts.TTL, DefaultTTL) / 2
+	if r.timeout == 0 && r.replicas > 0 {
+		r.timeout = min(DefaultReplicaTimeout, most)
 	}
-	most /= 2
-	if opts.ReplicaTimeout == 0 && opts.Replicas > 0 {
-		opts.ReplicaTimeout = min(DefaultReplicaTimeout, most)
+	if r.timeout != 0 && (r.timeout < time.Millisecond || r.timeout > most) {
+		errs = append(errs, fmt.Errorf("lock: replica timeout is %v; want 1ms to half the ttl, %v", r.timeout, most))
 	}
-	if timeout := opts.ReplicaTimeout; timeout != 0 && (timeout < time.Millisecond || timeout > most) {
-		errs = append(errs, fmt.Errorf("lock: replica timeout is %v; want 1ms to half the ttl, %v", timeout, most))
-	}
-	return errors.Join(errs...)
+	return r, errors.Join(errs...)
 }
 
 // replicated waits until as many replicas as the options say have what the primary
@@ -51,18 +44,18 @@ func (opts *Options) checkReplicas() error {
 // before it, and missed its script, WAIT would have answered before the acquire was
 // sent again. Neither is WAIT ever sent again by itself.
 func (f *family) replicated(ctx context.Context, t target, id string) error {
-	if f.opts.Replicas == 0 {
+	if f.replication.replicas == 0 {
 		return nil
 	}
 	replies := f.client.Pipeline(ctx, []redoubt.Cmd{
 		{Name: "EXISTS", Keys: []string{t.key()}, Flags: redoubt.ReadOnly},
-		{Name: "WAIT", At: t.key(), Args: []string{strconv.Itoa(f.opts.Replicas), strconv.FormatInt(f.opts.ReplicaTimeout.Milliseconds(), 10)}},
+		{Name: "WAIT", At: t.key(), Args: []string{strconv.Itoa(f.replication.replicas), strconv.FormatInt(f.replication.timeout.Milliseconds(), 10)}},
 	})
 	n, err := replies[1].Int()
 	if err == nil {
 		err = replies[0].Err
 	}
-	if err == nil && n >= int64(f.opts.Replicas) {
+	if err == nil && n >= int64(f.replication.replicas) {
 		return nil
 	}
 	if rerr := f.client.Do(ctx, t.release(id)).Err; rerr != nil {
@@ -74,5 +67,5 @@ func (f *family) replicated(ctx context.Context, t target, id string) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNotReplicated, err)
 	}
-	return fmt.Errorf("%w: %d of %d replicas confirmed the lease within %v", ErrNotReplicated, n, f.opts.Replicas, f.opts.ReplicaTimeout)
+	return fmt.Errorf("%w: %d of %d replicas confirmed the lease within %v", ErrNotReplicated, n, f.replication.replicas, f.replication.timeout)
 }

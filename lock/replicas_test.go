@@ -130,7 +130,4 @@ func TestBadReplicas(t *testing.T) {
 	if _, err := lock.New(c, lock.Options{Replicas: 1, TTL: time.Second}); err != nil {
 		t.Errorf("the default for a short TTL: %v", err)
 	}
-	if _, err := lock.NewRW(c, lock.Options{Replicas: 1}); err == nil {
-		t.Error("an RWMutex with Replicas")
-	}
 }

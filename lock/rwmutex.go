@@ -8,6 +8,18 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
+// RWMutexOptions configure an [RWMutex]. The zero value is ready to use.
+type RWMutexOptions struct {
+	// TTL is how long the server keeps a lease that is not renewed, from 1 ms to
+	// a year. Defaults to 30 s.
+	TTL time.Duration
+	// NoRenew turns automatic renewal off: the caller calls [Lease.Extend].
+	NoRenew bool
+	// Label tells other clients who holds the lock. At most 256 bytes. Defaults
+	// to none.
+	Label string
+}
+
 // An RWMutex is a family of reader/writer locks on a server, each with a name,
 // that share one configuration. A name is held by one writer or by any number of
 // readers, each with a [Lease] of its own: a dead reader is in the way until its
@@ -33,9 +45,10 @@ import (
 // resources of its own between calls and need not be closed.
 type RWMutex struct{ *family }
 
-// NewRW returns an RWMutex on client. It sends nothing.
-func NewRW(client *redoubt.Client, opts Options) (*RWMutex, error) {
-	f, err := newFamily(client, opts)
+// NewRWMutex returns an RWMutex on client. It sends nothing. The error joins all
+// that is wrong with the options.
+func NewRWMutex(client *redoubt.Client, opts RWMutexOptions) (*RWMutex, error) {
+	f, err := newFamily(client, leaseOptions(opts))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 func (w *world) rw(c *redoubt.Client, opts lock.Options) *lock.RWMutex {
 	w.t.Helper()
-	rw, err := lock.NewRW(c, opts)
+	rw, err := lock.NewRWMutex(c, optionsOf[lock.RWMutexOptions](opts))
 	must(w.t, err)
 	return rw
 }

@@ -9,8 +9,17 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// MaxLimit is the largest number of permits of a [Semaphore].
-const MaxLimit = 1_000_000
+// SemaphoreOptions configure a [Semaphore]. The zero value is ready to use.
+type SemaphoreOptions struct {
+	// TTL is how long the server keeps a lease that is not renewed, from 1 ms to
+	// a year. Defaults to 30 s.
+	TTL time.Duration
+	// NoRenew turns automatic renewal off: the caller calls [Lease.Extend].
+	NoRenew bool
+	// Label tells other clients who holds a permit. At most 256 bytes. Defaults
+	// to none.
+	Label string
+}
 
 // A Semaphore is a family of counting semaphores on a server, each with a name,
 // that share one configuration. Of the permits of a name at most limit are held
@@ -29,9 +38,10 @@ const MaxLimit = 1_000_000
 // calls and need not be closed.
 type Semaphore struct{ *family }
 
-// NewSemaphore returns a Semaphore on client. It sends nothing.
-func NewSemaphore(client *redoubt.Client, opts Options) (*Semaphore, error) {
-	f, err := newFamily(client, opts)
+// NewSemaphore returns a Semaphore on client. It sends nothing. The error joins
+// all that is wrong with the options.
+func NewSemaphore(client *redoubt.Client, opts SemaphoreOptions) (*Semaphore, error) {
+	f, err := newFamily(client, leaseOptions(opts))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 func (w *world) semaphore(c *redoubt.Client, opts lock.Options) *lock.Semaphore {
 	w.t.Helper()
-	s, err := lock.NewSemaphore(c, opts)
+	s, err := lock.NewSemaphore(c, optionsOf[lock.SemaphoreOptions](opts))
 	must(w.t, err)
 	return s
 }

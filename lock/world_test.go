@@ -75,6 +75,15 @@ func (w *world) mutex(c *redoubt.Client, opts lock.Options) *lock.Mutex {
 	return m
 }
 
+// optionsOf returns opts as the options of another kind of lock.
+func optionsOf[O lock.RWMutexOptions | lock.SemaphoreOptions | lock.MultiOptions | lock.QuorumOptions](opts lock.Options) O {
+	return O(struct {
+		TTL     time.Duration
+		NoRenew bool
+		Label   string
+	}{opts.TTL, opts.NoRenew, opts.Label})
+}
+
 func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:lock" }
 
 // A taker is one kind of lock, or one way to take it.

@@ -75,7 +75,7 @@ func benchLeased(b *testing.B) *ratelimit.Leased {
 	client := clienttest.New(b, answering{redoubt.Reply{Val: []any{int64(1 << 40), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd")
 	h, err := ratelimit.NewLeased(benchLimiter(b, client), ratelimit.LeasedOptions{TTL: time.Hour})
 	must(b, err)
-	b.Cleanup(func() { _ = h.Close(context.Background()) })
+	b.Cleanup(func() { _ = h.Close() })
 	return h
 }
 

@@ -76,7 +76,7 @@ func TestCluster(t *testing.T) {
 				n := name(i)
 				if l == stored {
 					n += "s"
-					ok, err := stored.TrySet(ctx, n, ratelimit.PerHour(4))
+					ok, err := stored.SetIfAbsent(ctx, n, ratelimit.PerHour(4))
 					if must(t, err); !ok {
 						t.Errorf("%s has limits", n)
 					}
@@ -106,7 +106,7 @@ func TestCluster(t *testing.T) {
 				if d, err = h.Allow(ctx, n); err != nil || !d.Allowed {
 					t.Errorf("Leased: %+v, %v", d, err)
 				}
-				must(t, h.Close(ctx))
+				must(t, h.Close())
 				must(t, l.Reset(ctx, n))
 				if d := peek(t, l, n); d.Remaining != 4 {
 					t.Errorf("after Reset: %s", show(d))

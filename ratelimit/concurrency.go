@@ -166,7 +166,7 @@ func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.C
 	if err != nil || call == nil {
 		return d, err
 	}
-	within, end := call.Keep(ctx)
+	within, end := call.KeepAlive(ctx)
 	defer end()
 	err = fn(within)
 	if errors.Is(context.Cause(within), ErrCallLost) {
@@ -175,11 +175,12 @@ func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.C
 	return d, err
 }
 
-// Keep prolongs the call until end is called, which ends it and may be called
-// again. Should that fail for so long that the call counts as over, the ctx that
-// it returns ends before, and its cause is [ErrCallLost]. It is for a call that is not a
-// function to give to [Concurrency.Do].
-func (c *Call) Keep(ctx context.Context) (within context.Context, end func()) {
+// KeepAlive extends the call again and again until end is called; end ends the
+// call, and may be called more than once. When extending fails for so long that
+// the server may consider the call over, the returned ctx ends first, and its cause
+// is [ErrCallLost]. Use it where [Concurrency.Do] doesn't fit. One round trip each
+// third of the TTL.
+func (c *Call) KeepAlive(ctx context.Context) (within context.Context, end func()) {
 	within, lost := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -154,7 +154,7 @@ func TestConcurrencyDo(t *testing.T) {
 }
 
 // TestCallKeep: a call that is kept lasts until it is ended, once.
-func TestCallKeep(t *testing.T) {
+func TestCallKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(engine.Options{})
 		must(t, err)
@@ -163,7 +163,7 @@ func TestCallKeep(t *testing.T) {
 		c, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1})
 		must(t, err)
 		call, _ := begin(t, c)
-		ctx, end := call.Keep(t.Context())
+		ctx, end := call.KeepAlive(t.Context())
 		<-time.After(10 * time.Minute) // by the clock of the bubble
 		if _, d := begin(t, c); d.Allowed || ctx.Err() != nil {
 			t.Errorf("after 10 minutes: %+v, %v", d, ctx.Err())
@@ -224,7 +224,7 @@ func TestCallKeptLate(t *testing.T) {
 		must(t, err)
 		call, _ := begin(t, c)
 		await.Advance(29 * time.Second)
-		ctx, end := call.Keep(t.Context())
+		ctx, end := call.KeepAlive(t.Context())
 		await.Advance(2 * time.Second)
 		if _, d := begin(t, c); d.Allowed || ctx.Err() != nil {
 			t.Errorf("%+v, %v", d, ctx.Err())

@@ -61,7 +61,7 @@ func ExampleLimiter_AllowN() {
 	// 1048576 bytes: false true
 }
 
-func ExampleLimiter_Peek() {
+func ExampleLimiter_Info() {
 	ctx, client := context.Background(), connect()
 
 	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
@@ -69,7 +69,7 @@ func ExampleLimiter_Peek() {
 		panic(err)
 	}
 	for range 2 {
-		d, err := limits.Peek(ctx, "user:42")
+		d, err := limits.Info(ctx, "user:42")
 		if err != nil {
 			panic(err)
 		}
@@ -197,7 +197,7 @@ func Example_several() {
 
 // A limit that is kept on the server: the first process defines it, and it can
 // be changed for all of them.
-func ExampleLimiter_TrySet() {
+func ExampleLimiter_SetIfAbsent() {
 	ctx, client := context.Background(), connect()
 
 	limits, err := ratelimit.New(client, ratelimit.Options{Stored: true})
@@ -208,7 +208,7 @@ func ExampleLimiter_TrySet() {
 	fmt.Println(err)
 
 	for _, perHour := range []int{10, 20} {
-		first, err := limits.TrySet(ctx, "partner-api", ratelimit.PerHour(perHour))
+		first, err := limits.SetIfAbsent(ctx, "partner-api", ratelimit.PerHour(perHour))
 		if err != nil {
 			panic(err)
 		}
@@ -359,16 +359,16 @@ func ExampleLeased() {
 			panic("refused")
 		}
 	}
-	d, err := limits.Peek(ctx, "user:42")
+	d, err := limits.Info(ctx, "user:42")
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("on the server:", d.Remaining)
 
-	if err := leased.Close(ctx); err != nil {
+	if err := leased.Close(); err != nil {
 		panic(err)
 	}
-	if d, err = limits.Peek(ctx, "user:42"); err != nil {
+	if d, err = limits.Info(ctx, "user:42"); err != nil {
 		panic(err)
 	}
 	fmt.Println("given back:", d.Remaining)

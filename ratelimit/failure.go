@@ -11,27 +11,26 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// Failure says what a [Limiter] answers when the server doesn't: when it can't
-// be reached, is too slow, or replies with an error. Such a Decision has its
-// Degraded set.
+// A FailureMode is how Allow, AllowN and AllowMany of a [Limiter] answer when the
+// server is unreachable, too slow, or replies with an error. Decision.Degraded is
+// then set, except with FailWithError.
 //
-// It is not asked when the caller's own ctx has ended, nor for what is wrong
-// with the call, like [ErrNotConfigured]: those are errors in any case. Nor is
-// it for what has no sensible answer without the server: TakeUpTo, Reserve,
-// Wait, Refund and Reset.
-type Failure uint8
+// It doesn't apply when the caller's ctx has ended, nor to a fault of the call
+// itself, like [ErrNotConfigured]: both are always errors. The other methods have
+// no sensible answer without the server, and always return the error.
+type FailureMode uint8
 
 const (
-	// Error: the error. This is the default.
-	Error Failure = iota
-	// Open: the call is allowed.
-	Open
-	// Closed: the call is refused, with a RetryAfter of Options.Timeout.
-	Closed
-	// Local: the same limits, kept in this process: so N processes allow
-	// up to N times as much. It begins with all tokens. It does not go with
-	// Options.Stored.
-	Local
+	// FailWithError returns the error. This is the default.
+	FailWithError FailureMode = iota
+	// FailOpen allows the call.
+	FailOpen
+	// FailClosed refuses the call, with a RetryAfter of Options.Timeout.
+	FailClosed
+	// FailLocal applies the same limits in this process, beginning with all
+	// tokens: N processes together allow up to N times as much. It can't be
+	// combined with Options.Stored.
+	FailLocal
 )
 
 const defaultTimeout = time.Second
@@ -41,7 +40,7 @@ var errNoAnswer = errors.New("ratelimit: the server has not answered in time")
 
 // failure is how a Limiter gets on without the server.
 type failure struct {
-	mode    Failure
+	mode    FailureMode
 	timeout time.Duration
 	base    time.Time
 	// away is until when, counted from base, the server is not asked after it
@@ -54,29 +53,29 @@ func newFailure(opts Options) (failure, error) {
 	var errs []error
 	f := failure{mode: opts.OnFailure, timeout: opts.Timeout, base: time.Now(), away: new(atomic.Int64), local: &localLimits{}}
 	switch f.mode {
-	case Error:
+	case FailWithError:
 		if f.timeout != 0 {
-			errs = append(errs, errors.New("ratelimit: Timeout goes with an OnFailure other than Error"))
+			errs = append(errs, errors.New("ratelimit: Timeout needs an OnFailure other than FailWithError"))
 		}
-	case Open, Closed, Local:
+	case FailOpen, FailClosed, FailLocal:
 		if f.timeout < 0 {
 			errs = append(errs, fmt.Errorf("ratelimit: Timeout is %v; want more than 0", f.timeout))
 		}
 		if f.timeout == 0 {
 			f.timeout = defaultTimeout
 		}
-		if f.mode == Local && opts.Stored {
-			errs = append(errs, errors.New("ratelimit: OnFailure Local does not go with Stored"))
+		if f.mode == FailLocal && opts.Stored {
+			errs = append(errs, errors.New("ratelimit: OnFailure FailLocal can't be combined with Stored"))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("ratelimit: OnFailure is %d; want Error, Open, Closed or Local", f.mode))
+		errs = append(errs, fmt.Errorf("ratelimit: OnFailure is %d; want FailWithError, FailOpen, FailClosed or FailLocal", f.mode))
 	}
 	return f, errors.Join(errs...)
 }
 
 // guard asks the server, and OnFailure if that fails.
 func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(context.Context) (Decision, error)) (d Decision, err error) {
-	if l.failure.mode == Error {
+	if l.failure.mode == FailWithError {
 		return ask(ctx)
 	}
 	err = l.reach(ctx, func(ctx context.Context) error {
@@ -92,7 +91,7 @@ func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(contex
 // reach calls ask, with a bound of time, unless the server is taken to be away.
 func (l *Limiter) reach(ctx context.Context, ask func(context.Context) error) error {
 	f := &l.failure
-	if f.mode == Error {
+	if f.mode == FailWithError {
 		return ask(ctx)
 	}
 	if err := ctx.Err(); err != nil {
@@ -124,7 +123,7 @@ func (f *failure) isAway() bool {
 // failed answers a call that the server has not answered.
 func (l *Limiter) failed(ctx context.Context, name string, n int, err error) (Decision, error) {
 	f := &l.failure
-	if f.mode == Error || errors.Is(err, ErrNotConfigured) || ctx.Err() != nil {
+	if f.mode == FailWithError || errors.Is(err, ErrNotConfigured) || ctx.Err() != nil {
 		return Decision{}, err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -136,8 +135,8 @@ func (l *Limiter) failed(ctx context.Context, name string, n int, err error) (De
 // degraded answers without the server, because of err.
 func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
 	f := &l.failure
-	d := Decision{Allowed: f.mode == Open, Violated: -1}
-	if f.mode == Local {
+	d := Decision{Allowed: f.mode == FailOpen, Violated: -1}
+	if f.mode == FailLocal {
 		key, err := l.wire.Key(name)
 		if err != nil {
 			return Decision{}, err
@@ -147,11 +146,11 @@ func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
 		d.Limit = Limit(l.wire.Terms().Limits[0])
 	}
 	switch f.mode {
-	case Open:
+	case FailOpen:
 		d.Taken = n
-	case Closed:
+	case FailClosed:
 		d.RetryAfter = f.timeout
-	case Error, Local:
+	case FailWithError, FailLocal:
 	}
 	d.Degraded = err
 	return d, nil

@@ -25,7 +25,7 @@ func TestOnFailure(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const timeout = 200 * time.Millisecond
 		for _, fault := range []string{"dead", "blackhole"} {
-			for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
+			for _, mode := range []ratelimit.FailureMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.FailLocal} {
 				proxy := faultnet.New(t, w.Addr)
 				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 10 * time.Second})
 				t.Cleanup(func() { _ = rdb.Close() })
@@ -54,7 +54,7 @@ func TestOnFailure(t *testing.T) {
 						t.Errorf("%s, %d: %+v", fault, mode, d)
 					}
 				}
-				if want := map[ratelimit.Failure]int{ratelimit.Open: calls, ratelimit.Local: 3}[mode]; allowed != want {
+				if want := map[ratelimit.FailureMode]int{ratelimit.FailOpen: calls, ratelimit.FailLocal: 3}[mode]; allowed != want {
 					t.Errorf("%s, %d: %d of %d were allowed; want %d", fault, mode, allowed, calls, want)
 				}
 				for _, res := range l.AllowMany(t.Context(), []ratelimit.Request{{Name: name + "m", N: 1}, {Name: "", N: 1}}) {
@@ -104,7 +104,7 @@ func (c *hole) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 // After one call has waited in vain the others don't, but for one each Timeout,
 // which finds the server when it is back.
 func TestOnFailureWaitsOnce(t *testing.T) {
-	for _, mode := range []ratelimit.Failure{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
+	for _, mode := range []ratelimit.FailureMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.FailLocal} {
 		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
 			away := &hole{Conn: sent}
 			client, err := redoubt.New(away, redoubt.Options{DownAfter: -1}) // the limiter's own patience
@@ -112,13 +112,13 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 			l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1000), OnFailure: mode})
 			must(t, err)
 			calls := map[string]func() ratelimit.Decision{
-				"Allow": func() ratelimit.Decision { return allow(t, l, "a", 1) },
-				"Peek":  func() ratelimit.Decision { return peek(t, l, "a") },
+				"Allow":    func() ratelimit.Decision { return allow(t, l, "a", 1) },
+				"AllowN 0": func() ratelimit.Decision { return peek(t, l, "a") },
 				"Leased": func() ratelimit.Decision {
 					h := lease(t, l, ratelimit.LeasedOptions{})
 					d, err := h.Allow(t.Context(), "a")
 					must(t, err)
-					must(t, h.Close(t.Context()))
+					must(t, h.Close())
 					return d
 				},
 				"AllowMany": func() ratelimit.Decision {
@@ -134,7 +134,7 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 				away.on.Store(true)
 				start := time.Now()
 				for range 100 {
-					if d := call(); d.Degraded == nil || d.Allowed == (mode == ratelimit.Closed) {
+					if d := call(); d.Degraded == nil || d.Allowed == (mode == ratelimit.FailClosed) {
 						t.Errorf("%s: without a server: %+v", name, d)
 					}
 				}
@@ -181,7 +181,7 @@ func TestOnFailureLocal(t *testing.T) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
 			own, err := ratelimit.New(client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
 			must(t, err)
-			local, err := ratelimit.New(c, ratelimit.Options{Limit: limits[0], And: limits[1:], OnFailure: ratelimit.Local})
+			local, err := ratelimit.New(c, ratelimit.Options{Limit: limits[0], And: limits[1:], OnFailure: ratelimit.FailLocal})
 			must(t, err)
 			name := "a" + strings.Repeat("a", i)
 			for range 30 {
@@ -209,9 +209,9 @@ func TestFailureOptions(t *testing.T) {
 	limit := ratelimit.PerSecond(1)
 	for _, bad := range []ratelimit.Options{
 		{Limit: limit, OnFailure: 9},
-		{Limit: limit, OnFailure: ratelimit.Open, Timeout: -1},
+		{Limit: limit, OnFailure: ratelimit.FailOpen, Timeout: -1},
 		{Limit: limit, Timeout: time.Second},
-		{Stored: true, OnFailure: ratelimit.Local},
+		{Stored: true, OnFailure: ratelimit.FailLocal},
 		{Limit: limit, DenyCache: -1},
 		{Limit: limit, DenyCache: 2 * time.Second},
 	} {
@@ -219,7 +219,7 @@ func TestFailureOptions(t *testing.T) {
 			t.Errorf("%+v: no error", bad)
 		}
 	}
-	stored, err := ratelimit.New(client, ratelimit.Options{Stored: true, OnFailure: ratelimit.Open})
+	stored, err := ratelimit.New(client, ratelimit.Options{Stored: true, OnFailure: ratelimit.FailOpen})
 	must(t, err)
 	if _, err := stored.Allow(t.Context(), "a"); !errors.Is(err, ratelimit.ErrNotConfigured) {
 		t.Errorf("no limit: %v", err)

@@ -13,7 +13,7 @@ import (
 )
 
 // A reply is lost. Allow is not sent again, so that it takes one token and not
-// two; Peek, Refund and Reset are, and Refund gives once.
+// two; Info, Refund and Reset are, and Refund gives once.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -26,15 +26,15 @@ func TestLostReplies(t *testing.T) {
 			t.Errorf("Allow: %v", err)
 		}
 		proxy.SwallowNextReply()
-		d, err := l.Peek(t.Context(), "a")
-		if err != nil || d.Remaining != 8 {
-			t.Errorf("Peek: %s, %v; want 8 remaining", show(d), err)
+		info, err := l.Info(t.Context(), "a")
+		if err != nil || info.Remaining != 8 {
+			t.Errorf("Info: %+v, %v; want 8 remaining", info, err)
 		}
 		_, err = l.Refund(t.Context(), "a", 1, "") // loads its script
 		must(t, err)
 		allow(t, l, "a", 5)
 		proxy.SwallowNextReply()
-		d, err = l.Refund(t.Context(), "a", 1, "")
+		d, err := l.Refund(t.Context(), "a", 1, "")
 		if err != nil || d.Remaining != 5 {
 			t.Errorf("Refund: %s, %v; want 5 remaining", show(d), err)
 		}
@@ -51,7 +51,7 @@ func TestWrongType(t *testing.T) {
 		l := w.limiter(t, ratelimit.PerSecond(1))
 		must(t, w.rdb.LPush(t.Context(), w.key("a"), "x").Err())
 		_, err1 := l.Allow(t.Context(), "a")
-		_, err2 := l.Peek(t.Context(), "a")
+		_, err2 := l.Info(t.Context(), "a")
 		for _, err := range []error{err1, err2} {
 			if !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
 				t.Errorf("error %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ type Leased struct {
 		sync.Mutex
 		timer   *time.Timer
 		closed  bool
-		returns sync.WaitGroup
+		returns map[chan struct{}]struct{} // returns under way, each closed at its end
 	}
 }
 
@@ -139,8 +140,8 @@ func (l *Leased) Allow(ctx context.Context, name string) (Decision, error) {
 
 // AllowN takes n tokens of the limit called name, all of them or none, from
 // those that are leased if there are so many, and otherwise with one round trip
-// for more of them. More than LeasedOptions.Tokens are asked of the Limiter, and
-// n = 0 is its Peek. A refusal holds until RetryAfter has passed, at most a
+// for more of them. More than LeasedOptions.Tokens, and n = 0, go to the Limiter. A
+// refusal holds until RetryAfter has passed, at most a
 // second, without a round trip: unlike one by the Limiter.
 //
 // Remaining and ResetAfter are what this holder knows: what the server said
@@ -181,11 +182,6 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 	h.queue = append(h.queue, w)
 	s.mu.Unlock()
 	return l.wait(ctx, s, h, name, w)
-}
-
-// Peek answers what [Limiter.Peek] does: it does not count what is leased.
-func (l *Leased) Peek(ctx context.Context, name string) (Decision, error) {
-	return l.limiter.Peek(ctx, name)
 }
 
 // ask takes more tokens from the server, for need of them to be there, and for those
@@ -294,17 +290,22 @@ func (l *Leased) giveBack(all ...unused) {
 	l.background(func() { l.tryReturn(all) })
 }
 
-// background runs f, which [Leased.Close] waits for.
+// background runs f, which [Leased.Flush] and [Leased.Close] wait for.
 func (l *Leased) background(f func()) {
-	done := func() {}
+	done := make(chan struct{})
 	l.sweeps.Lock()
-	if !l.sweeps.closed {
-		l.sweeps.returns.Add(1)
-		done = l.sweeps.returns.Done
+	if l.sweeps.returns == nil {
+		l.sweeps.returns = map[chan struct{}]struct{}{}
 	}
+	l.sweeps.returns[done] = struct{}{}
 	l.sweeps.Unlock()
 	l.limiter.client.Go(func() {
-		defer done()
+		defer func() {
+			l.sweeps.Lock()
+			defer l.sweeps.Unlock()
+			delete(l.sweeps.returns, done)
+			close(done)
+		}()
 		f()
 	})
 }
@@ -386,36 +387,50 @@ func (l *Leased) sweep() {
 	l.tryReturn(back)
 }
 
-// Close gives all tokens back that are leased and not used, and fails later
-// calls with redoubt.ErrClosed. When it returns nil they are back; an error, or
-// the end of ctx, leaves them out until they come back by themselves. Close may
-// be called more than once.
-func (l *Leased) Close(ctx context.Context) error {
+// Flush gives all unused leased tokens back to the server now, and goes on. When it
+// returns nil they are back; after an error, or the end of ctx, they stay taken
+// until they come back by themselves. It costs one round trip for all names.
+func (l *Leased) Flush(ctx context.Context) error { return l.flush(ctx, false) }
+
+// Close gives all unused leased tokens back, as [Leased.Flush] does, within 3 s.
+// Later calls fail with redoubt.ErrClosed. Close may be called more than once.
+func (l *Leased) Close() error {
+	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), cancelTimeout)
+	defer cancel()
+	return l.flush(ctx, true)
+}
+
+func (l *Leased) flush(ctx context.Context, closing bool) error {
 	var back []unused
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		s.closed = true
+		s.closed = s.closed || closing
 		for name, h := range s.leases {
 			back = append(back, h.take(name))
 		}
-		clear(s.leases)
+		if closing {
+			clear(s.leases)
+		}
 		s.mu.Unlock()
 	}
-	// Now nobody takes tokens out of a lease whose return was not waited for.
+	// The tokens of every lease are in back, or in a return that is under way.
 	l.sweeps.Lock()
-	l.sweeps.closed = true
-	if l.sweeps.timer != nil {
-		l.sweeps.timer.Stop()
+	if closing {
+		l.sweeps.closed = true
+		if l.sweeps.timer != nil {
+			l.sweeps.timer.Stop()
+		}
 	}
+	returns := slices.Collect(maps.Keys(l.sweeps.returns))
 	l.sweeps.Unlock()
 	err := l.returnAll(ctx, back)
-	done := make(chan struct{})
-	go func() { l.sweeps.returns.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = errors.Join(err, ctx.Err())
+	for _, done := range returns {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
 	}
 	return err
 }

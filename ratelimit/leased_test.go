@@ -108,11 +108,11 @@ func TestLeasesKeepTheirBound(t *testing.T) {
 				}
 				switch r.IntN(12) {
 				case 0: // an orderly end
-					must(t, all[i].Close(t.Context()))
+					must(t, all[i].Close())
 					join(i)
 				case 1: // a crash: its tokens are lost
 					links[i].cut.Store(true)
-					_ = all[i].Close(t.Context()) // stops its timer
+					_ = all[i].Close() // stops its timer
 					join(i)
 				}
 				await.Advance(lull(r, opts.TTL))
@@ -123,7 +123,7 @@ func TestLeasesKeepTheirBound(t *testing.T) {
 				beyond++
 			}
 			for _, h := range all {
-				must(t, h.Close(t.Context()))
+				must(t, h.Close())
 			}
 			must(t, e.Close())
 		})
@@ -201,7 +201,7 @@ func TestLeasedHolders(t *testing.T) {
 					}
 					<-time.After(d.RetryAfter)
 				}
-				must(t, h.Close(t.Context()))
+				must(t, h.Close())
 			})
 		}
 		wg.Wait()
@@ -234,7 +234,7 @@ func TestLeasesLapse(t *testing.T) {
 				t.Errorf("after %v more: asks the server: %v", c.after, asks)
 			}
 		}
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
 	})
 }
 
@@ -254,7 +254,7 @@ func TestLeasesSaveRoundTrips(t *testing.T) {
 		if n := counted.Commands.Load(); n > calls/50 {
 			t.Errorf("%d calls took %d round trips; want at most %d", calls, n, calls/50)
 		}
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
 	})
 }
 
@@ -285,8 +285,8 @@ func TestLeasesGiveBack(t *testing.T) {
 		if d := peek(t, l, "a"); d.Remaining != 30 {
 			t.Errorf("leased: %s", show(d))
 		}
-		must(t, h.Close(t.Context()))
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
+		must(t, h.Close())
 		if d := peek(t, l, "a"); d.Remaining != 59 {
 			t.Errorf("after Close: %s", show(d))
 		}
@@ -310,7 +310,29 @@ func TestLeasesGiveBack(t *testing.T) {
 		if d := take(h, 10); !d.Allowed {
 			t.Errorf("all there is: %s", show(d))
 		}
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
+	})
+}
+
+// Flush gives back what is not used, and the holder goes on.
+func TestLeasedFlush(t *testing.T) {
+	bubble(t, ratelimit.Options{Limit: ratelimit.PerHour(100)}, func(t *testing.T, l *ratelimit.Limiter) {
+		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 40, TTL: time.Minute})
+		for _, left := range []int{99, 98} {
+			if d, err := h.Allow(t.Context(), "a"); err != nil || !d.Allowed || d.Remaining != left {
+				t.Errorf("%+v, %v; want %d left", d, err, left)
+			}
+			if info, err := h.Info(t.Context(), "a"); err != nil || info.Remaining >= left || info.Limits[0] != ratelimit.PerHour(100) {
+				t.Errorf("leased: %+v, %v; want fewer than %d on the server", info, err, left)
+			}
+			must(t, h.Flush(t.Context()))
+			must(t, h.Flush(t.Context()))
+			if d := peek(t, l, "a"); d.Remaining != left {
+				t.Errorf("after Flush: %s; want %d left", show(d), left)
+			}
+		}
+		must(t, h.Close())
+		must(t, h.Flush(t.Context()))
 	})
 }
 
@@ -328,7 +350,7 @@ func TestLeasedAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	must(t, h.Close(ctx))
+	must(t, h.Close())
 }
 
 func TestLeasedOptions(t *testing.T) {
@@ -356,7 +378,7 @@ func TestLeasedOptions(t *testing.T) {
 	if d, err := h.AllowN(t.Context(), "a", 11); err != nil || d.RetryAfter != ratelimit.Never {
 		t.Errorf("%+v, %v", d, err)
 	}
-	must(t, h.Close(t.Context()))
+	must(t, h.Close())
 }
 
 // Tokens that lay in a lease have come back by themselves meanwhile, and others
@@ -394,7 +416,7 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 		at(598)
 		hold(1)
 		at(599)
-		must(t, h[0].Close(t.Context()))
+		must(t, h[0].Close())
 		hold(2)
 		at(890)
 		use(1, 1)
@@ -414,7 +436,7 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 			t.Errorf("used %d", len(u.at))
 		}
 		for _, h := range h {
-			must(t, h.Close(t.Context()))
+			must(t, h.Close())
 		}
 	})
 }
@@ -443,7 +465,7 @@ func TestLeaseUsedMeanwhile(t *testing.T) {
 		if d := <-got; !d.Allowed || d.Taken != 10 {
 			t.Errorf("%+v", d)
 		}
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
 	})
 }
 
@@ -471,8 +493,8 @@ func TestLeasesOfAChangedLimit(t *testing.T) {
 		if d, err = l.TakeUpTo(ctx, "a", 1000); err != nil || d.Taken < 90 {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		must(t, idle.Close(ctx))
-		must(t, busy.Close(ctx))
+		must(t, idle.Close())
+		must(t, busy.Close())
 		if d := peek(t, l, "a"); d.Remaining != 0 {
 			t.Errorf("%s", show(d))
 		}

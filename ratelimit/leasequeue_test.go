@@ -89,12 +89,12 @@ func TestLeasedServesInTurn(t *testing.T) {
 		}
 		exact, err := ratelimit.New(near, opts)
 		must(t, err)
-		d, err := exact.Peek(t.Context(), "a")
+		d, err := exact.Info(t.Context(), "a")
 		must(t, err)
 		if d.Remaining != 100-11-2 {
 			t.Errorf("%d are left; want %d: 11 are used and 2 are leased", d.Remaining, 100-11-2)
 		}
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
 		must(t, client.Close())
 	})
 }
@@ -123,7 +123,7 @@ func TestLeasedPassesTheTurn(t *testing.T) {
 		}
 		give()
 		wg.Wait()
-		must(t, h.Close(t.Context()))
+		must(t, h.Close())
 		must(t, client.Close())
 	})
 }
@@ -142,7 +142,7 @@ func TestLeaseMadeDuringASweep(t *testing.T) {
 	if !ratelimit.SweepDue(h) {
 		t.Error("there is a lease, and no sweep is to come")
 	}
-	must(t, h.Close(t.Context()))
+	must(t, h.Close())
 }
 
 // Close waits for tokens that are on their way back.
@@ -163,8 +163,8 @@ func TestLeasedCloseWaits(t *testing.T) {
 		if n := sent.Commands.Load(); n != before {
 			t.Fatal("they have gone back already")
 		}
-		must(t, h.Close(t.Context()))
-		d, err := exact.Peek(t.Context(), "a")
+		must(t, h.Close())
+		d, err := exact.Info(t.Context(), "a")
 		must(t, err)
 		if d.Remaining != 99 {
 			t.Errorf("after Close %d are left; want 99", d.Remaining)

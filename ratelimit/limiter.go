@@ -22,7 +22,7 @@ type Options struct {
 	And []Limit
 
 	// Stored takes the limits from the server, in the same round trip: those that
-	// [Limiter.Set] or [Limiter.TrySet] has put there under each name. Limit and
+	// [Limiter.Set] or [Limiter.SetIfAbsent] has put there under each name. Limit and
 	// And are not set then. A name without any gives [ErrNotConfigured].
 	Stored bool
 
@@ -50,14 +50,14 @@ type Options struct {
 	// 0 to 1 s. Defaults to 0, which asks the server each time.
 	DenyCache time.Duration
 
-	// OnFailure is what Allow, AllowN, AllowMany and Peek answer when the
-	// server doesn't. Defaults to Error.
-	OnFailure Failure
+	// OnFailure is how Allow, AllowN and AllowMany answer when the server doesn't.
+	// Defaults to FailWithError.
+	OnFailure FailureMode
 
-	// Timeout is how long those wait for the server before OnFailure decides.
-	// After one has waited in vain, the others don't wait for as long again,
-	// but for one that tries. Defaults to a second; it is not set when
-	// OnFailure is Error, where ctx decides.
+	// Timeout is how long a call waits for the server before OnFailure decides.
+	// After one call has waited in vain, the others answer at once, except one
+	// call each Timeout that tries the server again. Defaults to 1 s. With
+	// FailWithError it must not be set: there the caller's ctx decides.
 	Timeout time.Duration
 }
 

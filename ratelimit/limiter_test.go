@@ -366,7 +366,7 @@ func TestRoundTrips(t *testing.T) {
 			{"Allow", func() error { _, err := l.Allow(ctx, "a"); return err }, 0},
 			{"AllowN", func() error { _, err := l.AllowN(ctx, "a", 3); return err }, 0},
 			{"AllowN 0", func() error { _, err := l.AllowN(ctx, "a", 0); return err }, redoubt.ReadOnly},
-			{"Peek", func() error { _, err := l.Peek(ctx, "a"); return err }, redoubt.ReadOnly},
+			{"Info", func() error { _, err := l.Info(ctx, "a"); return err }, redoubt.ReadOnly},
 			{"TakeUpTo", func() error { _, err := l.TakeUpTo(ctx, "a", 2); return err }, 0},
 			{"Refund", func() error { _, err := l.Refund(ctx, "a", 1, "id"); return err }, redoubt.Idempotent},
 			{"Reserve", func() error { _, err := l.Reserve(ctx, "a", 1); return err }, 0},
@@ -434,7 +434,7 @@ func TestNames(t *testing.T) {
 		} {
 			for _, l := range limiters {
 				_, err1 := l.Allow(t.Context(), name)
-				_, err2 := l.Peek(t.Context(), name)
+				_, err2 := l.Info(t.Context(), name)
 				err3 := l.Reset(t.Context(), name)
 				for _, err := range []error{err1, err2, err3} {
 					if !errors.Is(err, redoubt.ErrInvalidName) {

@@ -95,7 +95,8 @@ func (q *Quota) Allow(ctx context.Context, name string) (Decision, error) {
 }
 
 // AllowN takes n calls from the quota called name, all of them or none. A
-// refusal takes nothing. n = 0 is [Quota.Peek]; a negative n is an error. As with
+// refusal takes nothing. n = 0 takes nothing, and Allowed tells whether a call is
+// left; a negative n is an error. As with
 // [Limiter.AllowN] a call is never taken twice, and the error of one whose reply
 // was lost matches redoubt.ErrUnknownOutcome.
 func (q *Quota) AllowN(ctx context.Context, name string, n int) (Decision, error) {
@@ -109,12 +110,6 @@ func (q *Quota) TakeUpTo(ctx context.Context, name string, n int) (Decision, err
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
 	}
 	return q.take(ctx, name, n, 0)
-}
-
-// Peek answers what [Quota.Allow] would and takes nothing. It may be sent again
-// after a lost reply.
-func (q *Quota) Peek(ctx context.Context, name string) (Decision, error) {
-	return q.take(ctx, name, 0, 0)
 }
 
 // Reset forgets what was taken from the quota called name. It may be sent again

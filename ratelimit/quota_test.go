@@ -150,7 +150,7 @@ func TestQuotaTimeIsTheServers(t *testing.T) {
 		t.Errorf("the next day: %+v, %v", d, err)
 	}
 	clock.advance(400 * 24 * time.Hour)
-	if d, err := q.Peek(t.Context(), "a"); err != nil || d.Remaining != 2 {
+	if d, err := q.Info(t.Context(), "a"); err != nil || d.Remaining != 2 || len(d.Limits) != 1 || d.Limits[0].Rate != 2 || d.Limits[0].Period != 24*time.Hour {
 		t.Errorf("the next year: %+v, %v", d, err)
 	}
 }

@@ -82,14 +82,14 @@ func TestStoredLimitsAreShared(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		l := w.storedLimiter(t)
-		if _, err := l.Get(ctx, "api"); !errors.Is(err, ratelimit.ErrNotConfigured) {
-			t.Errorf("Get of none: %v", err)
+		if _, err := l.Info(ctx, "api"); !errors.Is(err, ratelimit.ErrNotConfigured) {
+			t.Errorf("Info of none: %v", err)
 		}
 		var first atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
-				ok, err := l.TrySet(ctx, "api", ratelimit.Limit{Rate: 100 + i, Period: time.Hour}, ratelimit.PerHour(1000))
+				ok, err := l.SetIfAbsent(ctx, "api", ratelimit.Limit{Rate: 100 + i, Period: time.Hour}, ratelimit.PerHour(1000))
 				if err != nil {
 					t.Error(err)
 				}
@@ -99,8 +99,9 @@ func TestStoredLimitsAreShared(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		limits, err := l.Get(ctx, "api")
+		info, err := l.Info(ctx, "api")
 		must(t, err)
+		limits := info.Limits
 		if i := int(first.Load()) - 1000; i < 0 || i > 15 || len(limits) != 2 || limits[0] != (ratelimit.Limit{Rate: 100 + i, Period: time.Hour, Burst: 100 + i}) || limits[1] != ratelimit.PerHour(1000) {
 			t.Errorf("%d was first; %+v", first.Load(), limits)
 		}
@@ -112,9 +113,18 @@ func TestStoredLimitsAreShared(t *testing.T) {
 			// 60 of some 100 an hour are the same time as some 42 of 70.
 			t.Errorf("after Set: %s of %+v", show(d), d.Limit)
 		}
-		must(t, l.Unset(ctx, "api"))
+		_, err = l.Refund(ctx, "api", 1, "order-1")
+		must(t, err)
+		for _, want := range []bool{true, false} {
+			if deleted, err := l.Delete(ctx, "api"); deleted != want || err != nil {
+				t.Errorf("Delete reports %v, %v; want %v", deleted, err, want)
+			}
+		}
 		if _, err := other.Allow(ctx, "api"); !errors.Is(err, ratelimit.ErrNotConfigured) {
-			t.Errorf("after Unset: %v", err)
+			t.Errorf("after Delete: %v", err)
+		}
+		if keys := w.rdb.Keys(ctx, w.Prefix+":{api}:*").Val(); len(keys) != 0 {
+			t.Errorf("Delete left %q", keys)
 		}
 	})
 }
@@ -128,7 +138,7 @@ func TestStoredFaults(t *testing.T) {
 			_, err2 := l.TakeUpTo(ctx, "a", 3)
 			_, err3 := l.Refund(ctx, "a", 1, "")
 			_, err4 := l.Reserve(ctx, "a", 1)
-			_, err5 := l.Peek(ctx, "a")
+			_, err5 := l.Info(ctx, "a")
 			return []error{err1, err2, err3, err4, err5, l.Wait(ctx, "a"), l.AllowMany(ctx, []ratelimit.Request{{Name: "a", N: 1}})[0].Err}
 		}
 		for _, err := range calls(l) {
@@ -142,7 +152,8 @@ func TestStoredFaults(t *testing.T) {
 				t.Errorf("of a list: %v", err)
 			}
 		}
-		must(t, l.Unset(ctx, "a"))
+		_, err := l.Delete(ctx, "a")
+		must(t, err)
 		must(t, l.Set(ctx, "a", ratelimit.PerHour(2)))
 		must(t, w.rdb.LPush(ctx, w.key("a"), "x").Err())
 		for _, err := range calls(l) {

@@ -15,19 +15,14 @@ func (l *Limiter) Allow(ctx context.Context, name string) (Decision, error) {
 }
 
 // AllowN takes n tokens of the limit called name, all of them or none. A
-// refusal takes nothing. n = 0 is [Limiter.Peek]; a negative n is an error.
+// refusal takes nothing. n = 0 takes nothing, and Allowed tells whether there is
+// a token; a negative n is an error.
 //
 // With an error nothing is known of the limit: whether to go on is for the
 // caller to choose. An error that matches redoubt.ErrUnknownOutcome says that
 // the tokens may have been taken: the call is never sent twice.
 func (l *Limiter) AllowN(ctx context.Context, name string, n int) (Decision, error) {
 	return l.take(ctx, name, n)
-}
-
-// Peek answers what [Limiter.Allow] would, and takes nothing: Remaining counts
-// the token that Allow would take. It may be sent again after a lost reply.
-func (l *Limiter) Peek(ctx context.Context, name string) (Decision, error) {
-	return l.take(ctx, name, 0)
 }
 
 // Reset gives the limit called name all its tokens back. It may be sent again

@@ -69,7 +69,8 @@ func (w *Window) Allow(ctx context.Context, name string) (Decision, error) {
 }
 
 // AllowN admits n calls under name, all of them or none. A refusal leaves no
-// trace. n = 0 is [Window.Peek]; a negative n is an error. As with
+// trace. n = 0 admits nothing, and Allowed tells whether there is room for a call;
+// a negative n is an error. As with
 // [Limiter.AllowN] a call is never sent twice, and the error of one whose reply
 // was lost matches redoubt.ErrUnknownOutcome.
 func (w *Window) AllowN(ctx context.Context, name string, n int) (Decision, error) {
@@ -93,12 +94,6 @@ func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, er
 	}
 	d, err := w.wire.Read(w.client.Do(ctx, cmd), 1)
 	return decision(d), err
-}
-
-// Peek answers what [Window.Allow] would and admits nothing. It may be sent
-// again after a lost reply.
-func (w *Window) Peek(ctx context.Context, name string) (Decision, error) {
-	return w.AllowN(ctx, name, 0)
 }
 
 // Reset forgets the calls that were made under name. It may be sent again after

@@ -162,8 +162,8 @@ func TestWindowTakeUpTo(t *testing.T) {
 			}
 		}
 		must(t, l.Reset(t.Context(), "a"))
-		d, err := l.Peek(t.Context(), "a")
-		if err != nil || d.Remaining != 5 || !d.Allowed || d.Taken != 0 {
+		d, err := l.Info(t.Context(), "a")
+		if err != nil || d.Remaining != 5 || !d.Allowed || d.Taken != 0 || len(d.Limits) != 1 || d.Limits[0] != ratelimit.PerMinute(5) {
 			t.Errorf("after Reset: %+v, %v", d, err)
 		}
 	})

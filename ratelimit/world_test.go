@@ -83,7 +83,7 @@ func allow(t *testing.T, l *ratelimit.Limiter, name string, n int) ratelimit.Dec
 func peek(t *testing.T, l *ratelimit.Limiter, name string) ratelimit.Decision {
 	t.Helper()
 	defer randtest.Command(t, func() string { return "peek at " + name })()
-	d, err := l.Peek(t.Context(), name)
+	d, err := l.AllowN(t.Context(), name, 0)
 	must(t, err)
 	return d
 }

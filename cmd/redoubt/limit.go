@@ -139,7 +139,7 @@ func (f *limitFlags) hint(ctx context.Context, cmd *cobra.Command, client *redou
 	if err != nil {
 		return
 	}
-	other, err := l.Peek(ctx, name)
+	other, err := l.Info(ctx, name)
 	switch {
 	case err != nil || other.ResetAfter == 0: // there is none, or something else
 	case f.throttle:
@@ -211,7 +211,8 @@ holds something else; 69 no server; 75 there is none.`,
 		Example: `  redoubt limit peek mail:42 --rate 10/h --burst 3
   redoubt limit peek user:42 --rate 30/m --burst 16 --throttle   # CL.THROTTLE user:42 15 30 60`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
-		return l.Peek(ctx, name)
+		info, err := l.Info(ctx, name)
+		return info.Decision, err
 	})
 }
 

@@ -104,7 +104,7 @@ func TestLimit(t *testing.T) {
 		if got := state(0, "try", "api"); got.Burst != 5 || got.Remaining != 4 {
 			t.Errorf("kept: %+v", got)
 		}
-		if d, err := l.Peek(t.Context(), "api"); err != nil || d.Remaining != 4 {
+		if d, err := l.Info(t.Context(), "api"); err != nil || d.Remaining != 4 {
 			t.Errorf("the library: %+v, %v", d, err)
 		}
 	}

@@ -275,20 +275,18 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 
 // kind returns how to acquire what the flags ask for.
 func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, string) (*lock.Lease, *lock.Busy, error), err error) {
-	opts := lock.Options{TTL: f.ttl, Label: f.label}
 	if f.semaphore {
-		s, err := lock.NewSemaphore(client, opts)
+		s, err := lock.NewSemaphore(client, lock.SemaphoreOptions{TTL: f.ttl, Label: f.label})
 		return func(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
 			return s.TryAcquire(ctx, name, f.permits)
 		}, err
 	}
 	if f.fair {
-		opts.Fair = true
-		m, err := lock.New(client, opts)
+		m, err := lock.New(client, lock.Options{TTL: f.ttl, Label: f.label, Fair: true})
 		return m.TryAcquire, err
 	}
 	// Not a Mutex: a writer that waits keeps new readers out.
-	rw, err := lock.NewRW(client, opts)
+	rw, err := lock.NewRWMutex(client, lock.RWMutexOptions{TTL: f.ttl, Label: f.label})
 	if f.shared {
 		return rw.TryAcquireShared, err
 	}

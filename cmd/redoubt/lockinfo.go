@@ -46,12 +46,12 @@ func stateOf(name, mode string, count, fence, waiters int64, holders []lock.Hold
 	return s
 }
 
-func lockStateOf(name string, i lock.Info) lockState {
-	return stateOf(name, i.Mode.String(), i.Count, i.Token, i.Waiters, i.Holders)
+func lockStateOf(i lock.Info) lockState {
+	return stateOf(i.Name, i.Mode.String(), i.Count, i.Token, i.Waiters, i.Holders)
 }
 
-func semaphoreStateOf(name string, i lock.SemaphoreInfo) lockState {
-	return stateOf(name, "semaphore", i.Taken, i.Token, i.Waiters, i.Holders)
+func semaphoreStateOf(i lock.SemaphoreInfo) lockState {
+	return stateOf(i.Name, "semaphore", i.Taken, i.Token, i.Waiters, i.Holders)
 }
 
 func newLockLS() *cobra.Command {
@@ -81,11 +81,11 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 
 // listLocks returns what is in use, by name.
 func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]lockState, error) {
-	locks, err := lock.NewRW(client, lock.Options{})
+	locks, err := lock.NewRWMutex(client, lock.RWMutexOptions{})
 	if err != nil {
 		return nil, err
 	}
-	semaphores, err := lock.NewSemaphore(client, lock.Options{})
+	semaphores, err := lock.NewSemaphore(client, lock.SemaphoreOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +103,13 @@ func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]loc
 	return states, nil
 }
 
-func collect[I lock.Info | lock.SemaphoreInfo](found map[[2]string]lockState, kind string, all iter.Seq2[lock.Listed[I], error], state func(string, I) lockState) error {
-	for l, err := range all {
+func collect[I lock.Info | lock.SemaphoreInfo](found map[[2]string]lockState, kind string, all iter.Seq2[I, error], state func(I) lockState) error {
+	for info, err := range all {
 		if err != nil {
 			return err
 		}
-		found[[2]string{kind, l.Name}] = state(l.Name, l.Info)
+		s := state(info)
+		found[[2]string{kind, s.Name}] = s
 	}
 	return nil
 }
@@ -189,19 +190,19 @@ func oneLock(cmd *cobra.Command, args []string) error {
 
 func lookAt(ctx context.Context, client *redoubt.Client, name string, semaphore bool) (lockState, error) {
 	if semaphore {
-		s, err := lock.NewSemaphore(client, lock.Options{})
+		s, err := lock.NewSemaphore(client, lock.SemaphoreOptions{})
 		if err != nil {
 			return lockState{}, err
 		}
 		info, err := s.Info(ctx, name)
-		return semaphoreStateOf(name, info), err
+		return semaphoreStateOf(info), err
 	}
-	rw, err := lock.NewRW(client, lock.Options{})
+	rw, err := lock.NewRWMutex(client, lock.RWMutexOptions{})
 	if err != nil {
 		return lockState{}, err
 	}
 	info, err := rw.Info(ctx, name)
-	return lockStateOf(name, info), err
+	return lockStateOf(info), err
 }
 
 func printLock(w io.Writer, s lockState) error {

@@ -127,13 +127,13 @@ func (f *forceFlags) nothing(name string, s lockState, stderr io.Writer) error {
 
 func forceRelease(ctx context.Context, client *redoubt.Client, name string, fence int64, semaphore bool) (bool, error) {
 	if semaphore {
-		s, err := lock.NewSemaphore(client, lock.Options{})
+		s, err := lock.NewSemaphore(client, lock.SemaphoreOptions{})
 		if err != nil {
 			return false, err
 		}
 		return s.ForceRelease(ctx, name, fence)
 	}
-	rw, err := lock.NewRW(client, lock.Options{})
+	rw, err := lock.NewRWMutex(client, lock.RWMutexOptions{})
 	if err != nil {
 		return false, err
 	}

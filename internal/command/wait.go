@@ -17,7 +17,7 @@ import (
 
 // NewEnv returns an Env on client.
 func NewEnv(client *redoubt.Client) (*Env, error) {
-	locks, err := lock.NewRW(client, lock.Options{NoRenew: true})
+	locks, err := lock.NewRWMutex(client, lock.RWMutexOptions{NoRenew: true})
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	semaphores, err := lock.NewSemaphore(client, lock.Options{NoRenew: true})
+	semaphores, err := lock.NewSemaphore(client, lock.SemaphoreOptions{NoRenew: true})
 	if err != nil {
 		return nil, err
 	}

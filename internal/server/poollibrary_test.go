@@ -175,7 +175,7 @@ func clusterLibrary(t *testing.T, p *clusterPool) {
 // because its release would be, and the lock would stay for the whole lease.
 func TestRWMutexNeedsATag(t *testing.T) {
 	p := startPool(t, 2)
-	locks, err := lock.NewRW(p.library(t), lock.Options{})
+	locks, err := lock.NewRWMutex(p.library(t), lock.RWMutexOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,10 +313,10 @@ func useLibrary(t *testing.T, client *redoubt.Client) map[string]error {
 	fair, err := lock.New(client, lock.Options{Fair: true})
 	need(err)
 	_, failed["fair lock"] = fair.Acquire(t.Context(), "n3")
-	rw, err := lock.NewRW(client, lock.Options{})
+	rw, err := lock.NewRWMutex(client, lock.RWMutexOptions{})
 	need(err)
 	_, _, failed["shared lock"] = rw.TryAcquireShared(t.Context(), "n4")
-	semaphores, err := lock.NewSemaphore(client, lock.Options{})
+	semaphores, err := lock.NewSemaphore(client, lock.SemaphoreOptions{})
 	need(err)
 	_, _, failed["semaphore"] = semaphores.TryAcquire(t.Context(), "n", 2)
 	queues, err := queue.New[string](client, queue.Options{})
@@ -327,10 +327,10 @@ func useLibrary(t *testing.T, client *redoubt.Client) map[string]error {
 	_, failed["stock"] = items.Add(t.Context(), "n", 1)
 	guard, err := fence.New(client, fence.Options{})
 	need(err)
-	_, failed["fence"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{Name: "SET", Keys: []string{"n"}, Args: []string{"v"}})
-	_, failed["fenced script"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{
+	failed["fence"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{Name: "SET", Keys: []string{"n"}, Args: []string{"v"}}).Err
+	failed["fenced script"] = guard.Do(t.Context(), "n", 1, redoubt.Cmd{
 		Script: redoubt.NewScript("own", "return redis.call('SET', KEYS[1], 'v')"), Keys: []string{"n"},
-	})
+	}).Err
 	limiter, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerSecond(1)})
 	need(err)
 	_, failed["limit"] = limiter.Allow(t.Context(), "limit")

@@ -28,6 +28,6 @@
 //
 // # When the limiter can't be asked
 //
-// Calls pass, or end with Unavailable with Options.OnFailure Closed
+// Calls pass, or end with Unavailable with Options.OnFailure FailClosed
 // (TestStoreFailure).
 package grpclimit

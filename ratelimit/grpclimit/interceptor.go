@@ -22,14 +22,14 @@ import (
 // Concurrency, and whose limit it is, Key.
 type Policy = policy.Policy[*Call]
 
-// Failure says what becomes of calls while a limiter can't be asked.
-type Failure = policy.Failure
+// A FailureMode is what happens to calls while a limiter can't answer.
+type FailureMode = policy.FailureMode
 
 const (
-	// Open lets them pass. This is the default.
-	Open = policy.Open
-	// Closed ends them with Unavailable.
-	Closed = policy.Closed
+	// FailOpen lets them pass. This is the default.
+	FailOpen = policy.FailOpen
+	// FailClosed ends them with Unavailable.
+	FailClosed = policy.FailClosed
 )
 
 // Options configure an [Interceptor]. Policies must be set.
@@ -42,8 +42,8 @@ type Options struct {
 	Skip func(*Call) bool
 
 	// OnFailure says what becomes of a call when a limiter gives an error.
-	// Defaults to Open.
-	OnFailure Failure
+	// Defaults to FailOpen.
+	OnFailure FailureMode
 
 	// OnError is told of each such error, with the name of the policy. It may
 	// be called by many goroutines at once. Defaults to nothing.

@@ -245,7 +245,7 @@ func (failing) Allow(context.Context, string) (ratelimit.Decision, error) {
 }
 
 func TestStoreFailure(t *testing.T) {
-	for failure, want := range map[grpclimit.Failure]codes.Code{grpclimit.Open: codes.OK, grpclimit.Closed: codes.Unavailable} {
+	for failure, want := range map[grpclimit.FailureMode]codes.Code{grpclimit.FailOpen: codes.OK, grpclimit.FailClosed: codes.Unavailable} {
 		var told atomic.Int64
 		c := serve(t, grpclimit.Options{
 			Policies:  []grpclimit.Policy{{Name: "api", Limiter: failing{}}},

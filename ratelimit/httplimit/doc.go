@@ -39,5 +39,5 @@
 //
 // # When the limiter can't be asked
 //
-// Requests pass, or get 503 with Options.OnFailure Closed (TestStoreFailure).
+// Requests pass, or get 503 with Options.OnFailure FailClosed (TestStoreFailure).
 package httplimit

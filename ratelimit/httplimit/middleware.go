@@ -14,14 +14,14 @@ import (
 // Concurrency, and whose limit it is, Key.
 type Policy = policy.Policy[*http.Request]
 
-// Failure says what becomes of requests while a limiter can't be asked.
-type Failure = policy.Failure
+// A FailureMode is what happens to requests while a limiter can't answer.
+type FailureMode = policy.FailureMode
 
 const (
-	// Open lets them pass. This is the default.
-	Open = policy.Open
-	// Closed answers 503.
-	Closed = policy.Closed
+	// FailOpen lets them pass. This is the default.
+	FailOpen = policy.FailOpen
+	// FailClosed answers 503.
+	FailClosed = policy.FailClosed
 )
 
 // Options configure a [Middleware]. Policies must be set.
@@ -34,8 +34,8 @@ type Options struct {
 	Skip func(*http.Request) bool
 
 	// OnFailure says what becomes of a request when a limiter gives an error.
-	// Defaults to Open.
-	OnFailure Failure
+	// Defaults to FailOpen.
+	OnFailure FailureMode
 
 	// OnError is told of each such error, with the name of the policy. It may
 	// be called by many goroutines at once. Defaults to nothing.

@@ -240,9 +240,9 @@ func TestStoreFailure(t *testing.T) {
 	boom := errors.New("boom")
 	for _, l := range []failing{{boom}, {nil}} { // an error, and no answer at all
 		for _, c := range []struct {
-			failure httplimit.Failure
+			failure httplimit.FailureMode
 			status  int
-		}{{httplimit.Open, 204}, {httplimit.Closed, 503}} {
+		}{{httplimit.FailOpen, 204}, {httplimit.FailClosed, 503}} {
 			var told atomic.Int64
 			get := serve(t, httplimit.Options{
 				Policies:  []httplimit.Policy{{Name: "api", Limiter: l}},

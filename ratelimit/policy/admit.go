@@ -114,7 +114,7 @@ func (s *Set[R]) fails(r R, policy string, err error) bool {
 	if s.opts.OnError != nil {
 		s.opts.OnError(r, policy, err)
 	}
-	return s.opts.OnFailure == Closed
+	return s.opts.OnFailure == FailClosed
 }
 
 // ask asks one policy, and notes in a how to give back what it gave.
@@ -125,7 +125,7 @@ func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error)
 	if p.Concurrency != nil {
 		call, d, err := p.Concurrency.Begin(ctx, name)
 		if err == nil && call != nil {
-			within, end := call.Keep(a.Context)
+			within, end := call.KeepAlive(a.Context)
 			a.Context, a.ends = within, append(a.ends, end)
 		}
 		return d, err

@@ -46,14 +46,14 @@ type Policy[R any] struct {
 	Skip func(R) bool
 }
 
-// Failure says what becomes of requests while a limiter can't be asked.
-type Failure uint8
+// A FailureMode is what happens to requests while a limiter can't answer.
+type FailureMode uint8
 
 const (
-	// Open lets them pass. This is the default.
-	Open Failure = iota
-	// Closed does not.
-	Closed
+	// FailOpen lets them pass. This is the default.
+	FailOpen FailureMode = iota
+	// FailClosed refuses them.
+	FailClosed
 )
 
 // Options configure a [Set]. Policies must be set.
@@ -65,8 +65,8 @@ type Options[R any] struct {
 	Skip func(R) bool
 
 	// OnFailure says what becomes of a request when a limiter gives an error.
-	// Defaults to Open.
-	OnFailure Failure
+	// Defaults to FailOpen.
+	OnFailure FailureMode
 
 	// OnError is told of each such error, with the name of the policy. It may
 	// be called by many goroutines at once. Defaults to nothing.
@@ -103,8 +103,8 @@ func New[R any](opts Options[R]) (*Set[R], error) {
 			errs = append(errs, fmt.Errorf("ratelimit: policy %q: want either a Limiter or a Concurrency", p.Name))
 		}
 	}
-	if opts.OnFailure > Closed {
-		errs = append(errs, fmt.Errorf("ratelimit: OnFailure is %d; want Open or Closed", opts.OnFailure))
+	if opts.OnFailure > FailClosed {
+		errs = append(errs, fmt.Errorf("ratelimit: OnFailure is %d; want FailOpen or FailClosed", opts.OnFailure))
 	}
 	if opts.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("ratelimit: Timeout is %v; want more than 0", opts.Timeout))

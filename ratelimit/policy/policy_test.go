@@ -70,7 +70,7 @@ func TestRefusalGivesBack(t *testing.T) {
 		}
 		defer a.End()
 	}
-	d, err := first.Peek(t.Context(), "first:me")
+	d, err := first.Info(t.Context(), "first:me")
 	must(t, err)
 	call, busy, err := calls.Begin(t.Context(), "busy")
 	must(t, err)
@@ -97,9 +97,9 @@ func (f *fake) Allow(ctx context.Context, name string) (ratelimit.Decision, erro
 func TestFailure(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
-		failure policy.Failure
+		failure policy.FailureMode
 		want    policy.Verdict
-	}{{policy.Open, policy.Allowed}, {policy.Closed, policy.Failed}} {
+	}{{policy.FailOpen, policy.Allowed}, {policy.FailClosed, policy.Failed}} {
 		var told []string
 		next := &fake{d: ratelimit.Decision{Allowed: true}}
 		s := newSet(t, policy.Options[string]{
@@ -131,10 +131,10 @@ func TestDegraded(t *testing.T) {
 	must(t, c.Close())
 	limit := ratelimit.PerHour(2)
 	for _, mode := range []struct {
-		failure ratelimit.Failure
+		failure ratelimit.FailureMode
 		want    policy.Verdict
 		answers int
-	}{{ratelimit.Open, policy.Allowed, 0}, {ratelimit.Closed, policy.Failed, 0}, {ratelimit.Local, policy.Allowed, 0}} {
+	}{{ratelimit.FailOpen, policy.Allowed, 0}, {ratelimit.FailClosed, policy.Failed, 0}, {ratelimit.FailLocal, policy.Allowed, 0}} {
 		l, err := ratelimit.New(c, ratelimit.Options{Limit: limit, OnFailure: mode.failure})
 		must(t, err)
 		a := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "api", Limiter: l}).Admit(t.Context(), "me")
@@ -143,7 +143,7 @@ func TestDegraded(t *testing.T) {
 			t.Errorf("%d: %+v, %s, %s", mode.failure, a, policies, limits)
 		}
 	}
-	l, err := ratelimit.New(c, ratelimit.Options{Limit: limit, OnFailure: ratelimit.Local})
+	l, err := ratelimit.New(c, ratelimit.Options{Limit: limit, OnFailure: ratelimit.FailLocal})
 	must(t, err)
 	s := newSet(t, policy.Options[string]{}, policy.Policy[string]{Name: "api", Limiter: l})
 	for i, want := range []policy.Verdict{policy.Allowed, policy.Allowed, policy.Refused} {
@@ -200,7 +200,7 @@ func TestConcurrency(t *testing.T) {
 func TestNames(t *testing.T) {
 	c := client(t)
 	l := limiter(t, c, 1)
-	s := newSet(t, policy.Options[string]{OnFailure: policy.Closed}, policy.Policy[string]{Name: "api", Limiter: l, Key: itself})
+	s := newSet(t, policy.Options[string]{OnFailure: policy.FailClosed}, policy.Policy[string]{Name: "api", Limiter: l, Key: itself})
 	for _, key := range []string{"", "}", "{a}", "\x00\xff", strings.Repeat("x", 256), strings.Repeat("x", 100_000), strings.Repeat("x", 100_001)} {
 		for _, want := range []policy.Verdict{policy.Allowed, policy.Refused} {
 			if a := s.Admit(t.Context(), key); a.Verdict != want {

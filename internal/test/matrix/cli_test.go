@@ -274,7 +274,7 @@ func (c *cli) semaphore(t *testing.T, name string) error {
 	}
 	another := c.hold(t, "lock "+name+" --semaphore=2")
 	p := c.start(t, "lock "+name+" --semaphore=2", "--", "true")
-	permits, err := lock.NewSemaphore(c.seen, lock.Options{})
+	permits, err := lock.NewSemaphore(c.seen, lock.SemaphoreOptions{})
 	must(t, err)
 	await.Soon(t, "one waits", func() bool {
 		info, err := permits.Info(t.Context(), name)

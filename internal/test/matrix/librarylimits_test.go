@@ -33,7 +33,7 @@ func (l *library) tokenBucket(t *testing.T, name string) {
 	a, b := limiter(t, l.a, limit), limiter(t, l.b, limit)
 	allows(t, func() (ratelimit.Decision, error) { return a.Allow(t.Context(), name) }, true, true)
 	allows(t, func() (ratelimit.Decision, error) { return b.Allow(t.Context(), name) }, true, false)
-	d, err := a.Peek(t.Context(), name)
+	d, err := a.Info(t.Context(), name)
 	if err != nil || d.Allowed || d.RetryAfter < 59*time.Minute || d.RetryAfter > time.Hour {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -117,7 +117,7 @@ func (l *library) leasedTokens(t *testing.T, name string) {
 		t.Errorf("%d calls were allowed, want %d", allowed, all)
 	}
 	for _, x := range holders {
-		must(t, x.Close(t.Context()))
+		must(t, x.Close())
 	}
 }
 

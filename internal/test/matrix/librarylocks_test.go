@@ -144,8 +144,7 @@ func (l *library) fencing(t *testing.T, name string) {
 	key, err := l.a.Key(name, "balance")
 	must(t, err)
 	set := func(token int64, value string) error {
-		_, err := guard.Do(t.Context(), name, token, redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{value}})
-		return err
+		return guard.Do(t.Context(), name, token, redoubt.Cmd{Name: "SET", Keys: []string{key}, Args: []string{value}}).Err
 	}
 	must(t, set(tokens[2], "new"))
 	expect.Is(t, set(tokens[1], "old"), fence.ErrStale)
@@ -155,9 +154,9 @@ func (l *library) fencing(t *testing.T, name string) {
 }
 
 func (l *library) semaphore(t *testing.T, name string) {
-	a, err := lock.NewSemaphore(l.a, lock.Options{TTL: lease})
+	a, err := lock.NewSemaphore(l.a, lock.SemaphoreOptions{TTL: lease})
 	must(t, err)
-	b, err := lock.NewSemaphore(l.b, lock.Options{TTL: lease})
+	b, err := lock.NewSemaphore(l.b, lock.SemaphoreOptions{TTL: lease})
 	must(t, err)
 	x, err := a.Acquire(within(t), name, 2)
 	must(t, err)
@@ -184,9 +183,9 @@ func (l *library) semaphore(t *testing.T, name string) {
 }
 
 func (l *library) readersWriters(t *testing.T, name string) {
-	a, err := lock.NewRW(l.a, lock.Options{TTL: lease})
+	a, err := lock.NewRWMutex(l.a, lock.RWMutexOptions{TTL: lease})
 	must(t, err)
-	b, err := lock.NewRW(l.b, lock.Options{TTL: lease})
+	b, err := lock.NewRWMutex(l.b, lock.RWMutexOptions{TTL: lease})
 	must(t, err)
 	x, err := a.AcquireShared(within(t), name)
 	must(t, err)
@@ -236,9 +235,9 @@ func (l *library) latch(t *testing.T, name string) {
 }
 
 func (l *library) multi(t *testing.T, name string) {
-	a, err := lock.NewMulti(l.a, lock.Options{TTL: lease})
+	a, err := lock.NewMulti(l.a, lock.MultiOptions{TTL: lease})
 	must(t, err)
-	b, err := lock.NewMulti(l.b, lock.Options{TTL: lease})
+	b, err := lock.NewMulti(l.b, lock.MultiOptions{TTL: lease})
 	must(t, err)
 	var names []string // on all servers
 	for i := range 8 {

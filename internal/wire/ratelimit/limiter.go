@@ -366,6 +366,27 @@ func (l *Limiter) GetCmd(name string) (redoubt.Cmd, error) {
 	return redoubt.Cmd{Script: defineScript, Keys: []string{key}, Args: []string{"", "0"}, Flags: redoubt.ReadOnly}, err
 }
 
+// DeleteCmd removes all keys of name: the stored limits, what was taken, and the ids of refunds. The
+// reply is how many there were.
+func (l *Limiter) DeleteCmd(name string) (redoubt.Cmd, error) {
+	key, err := l.Key(name)
+	if err != nil {
+		return redoubt.Cmd{}, err
+	}
+	keys := []string{key}
+	if refunds, err := l.refundsKey(name); err == nil { // else nothing can have been given back
+		keys = append(keys, refunds)
+	}
+	if l.stored != nil {
+		limit, err := l.LimitKey(name)
+		if err != nil {
+			return redoubt.Cmd{}, err
+		}
+		keys = append(keys, limit)
+	}
+	return redoubt.Cmd{Name: "DEL", Keys: keys, Flags: redoubt.Idempotent}, nil
+}
+
 // ReadLimits reads the reply to [Limiter.SetCmd], TrySetCmd and GetCmd: whether
 // the command stored its limits, and which are stored now, if any are.
 func ReadLimits(r redoubt.Reply) (stored bool, limits []Limit, err error) {

@@ -112,6 +112,10 @@ func (q *Quota) Cmd(name string, most, least int) (redoubt.Cmd, func(redoubt.Rep
 	}, nil
 }
 
+// Limits are the allowances as Decisions show them now: their periods have the lengths of the
+// current ones.
+func (q *Quota) Limits() []Limit { return q.around().limits }
+
 // around returns the periods around the server's time, as far as it is known.
 func (q *Quota) around() *periods {
 	p := q.periods.Load()

@@ -78,6 +78,9 @@ func (w *Window) Cmd(name string, most, least int) (redoubt.Cmd, error) {
 	return cmd, nil
 }
 
+// Limits are the limits of the window.
+func (w *Window) Limits() []Limit { return w.limits }
+
 // Read reads the reply to [Window.Cmd] for at least n calls.
 func (w *Window) Read(r redoubt.Reply, n int) (Decision, error) { return readCount(r, n, w.limits) }
 
