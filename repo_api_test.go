@@ -198,8 +198,8 @@ func (p *apiPackage) typ(s *ast.TypeSpec) {
 	p.methodsOf(name, name)
 }
 
-// fields adds the exported fields of a struct, those that it has from embedded types of this package
-// too, and their methods.
+// fields adds the exported fields of a struct, including promoted fields of embedded types of this
+// package, and their methods.
 func (p *apiPackage) fields(of string, t *ast.StructType) {
 	for _, f := range t.Fields.List {
 		for _, n := range f.Names {

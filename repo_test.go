@@ -317,9 +317,8 @@ func TestTestsCanBeRepeated(t *testing.T) {
 	}
 }
 
-// waitFaults returns the calls of time.Sleep, and those of Skip and of the functions of
-// math/rand that nothing can repeat which no comment explains, on their line or directly
-// above.
+// waitFaults returns all calls of time.Sleep. It also returns calls of Skip, and of functions of
+// math/rand that nothing can repeat, unless a comment on their line or directly above explains them.
 func waitFaults(t *testing.T, path, text string) (faults []string) {
 	t.Helper()
 	fset := token.NewFileSet()
