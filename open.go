@@ -53,7 +53,7 @@ func Register(open Opener, schemes ...string) {
 // So a program builds only what it uses:
 //
 //	import _ "github.com/redoubt-go/redoubt/goredis"       // all but embedded
-//	import _ "github.com/redoubt-go/redoubt/internal/engine/native" // embedded
+//	import _ "github.com/redoubt-go/redoubt/engine" // embedded
 //
 // The commands of redoubt take the same URLs. For what these packages offer beyond, such as
 // an own go-redis client or the options of an engine, open a [Conn] by goredis or engine and
@@ -72,7 +72,7 @@ func Open(ctx context.Context, url string, opts Options) (*Client, error) {
 	if open == nil {
 		from := "goredis"
 		if name == scheme.Embedded {
-			from = "internal/engine/native"
+			from = "engine"
 		}
 		return nil, fmt.Errorf("redoubt: URL scheme %s needs an import: _ \"github.com/redoubt-go/redoubt/%s\"", name, from)
 	}

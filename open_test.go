@@ -74,7 +74,7 @@ func TestOpenRejects(t *testing.T) {
 		"unix:///s":            "redoubt: URL scheme unix " + remote,
 		"redis-sentinel://h/m": "redoubt: URL scheme redis-sentinel " + remote,
 		"redis-cluster://h":    "redoubt: URL scheme redis-cluster " + remote,
-		"embedded:":            "redoubt: URL scheme embedded needs an import: _ \"github.com/redoubt-go/redoubt/internal/engine/native\"",
+		"embedded:":            "redoubt: URL scheme embedded needs an import: _ \"github.com/redoubt-go/redoubt/engine\"",
 	} {
 		if _, err := Open(t.Context(), url, Options{}); err == nil || err.Error() != want {
 			t.Errorf("%s\n got %v\nwant %s", url, err, want)

@@ -25,7 +25,7 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 // internal/.
 var publicPackages = []string{
 	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "queue", "engine/enginetest",
-	"ratelimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest", "scan", "stock", "ttlhash",
+	"ratelimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest", "scan", "server", "stock", "ttlhash",
 }
 
 func TestAPIIsAnnounced(t *testing.T) {

@@ -15,9 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/engine"
-	"github.com/redoubt-go/redoubt/internal/engine/native"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
@@ -141,7 +140,7 @@ func benchEngineCalls(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	e, err := engine.New(engine.Options{Natives: native.All()})
+	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {
 		return err
 	}
@@ -234,7 +233,7 @@ const leastCoreRounds = 15
 // benchEngineCores measures what a second core brings to calls on keys that
 // have nothing to do with each other, and, for what the machine gives, to arithmetic.
 func benchEngineCores(ctx context.Context, cfg config) error {
-	e, err := engine.New(engine.Options{Natives: native.All()})
+	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
-	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -127,7 +126,7 @@ func limitsInProcess(ctx context.Context, cfg config, g *goals) error {
 		return err
 	}
 	defer p.close()
-	e, err := engine.New(engine.Options{Natives: native.All()})
+	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
@@ -341,7 +341,7 @@ func TestTakenOverRebuild(t *testing.T) {
 // A rebuild that takes long is not taken for dead.
 func TestLongRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		defer func() { _ = e.Close() }()
 		client, err := redoubt.New(e, redoubt.Options{})

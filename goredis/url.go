@@ -43,7 +43,7 @@ const (
 // door is what [Open] takes.
 var door = scheme.Door{
 	Name: "goredis.Open", Takes: scheme.Remote,
-	Embedded: `redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/internal/engine/native"`,
+	Embedded: `redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/engine"`,
 }
 
 func parse(raw string) (*target, error) {

@@ -61,7 +61,7 @@ func TestParseRejects(t *testing.T) {
 		{"", "malformed"},
 		{"localhost:6379", "malformed"},
 		{"http://h", `goredis: URL scheme "http" is not known; want redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster and rediss-cluster`},
-		{"embedded:", `goredis: goredis.Open takes no embedded URL, but redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster and rediss-cluster; redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/internal/engine/native"`},
+		{"embedded:", `goredis: goredis.Open takes no embedded URL, but redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster and rediss-cluster; redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/engine"`},
 		{"redis://:secret@h:port", "malformed"},
 		{"redis://:sec/ret@h", "malformed"},
 		{"redis://:1/secret@h", "malformed"},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -254,7 +254,7 @@ func ExampleQuorum() {
 	clients := make([]*redoubt.Client, 3)
 	for i := range engines {
 		var err error
-		if engines[i], err = engine.New(engine.Options{}); err != nil {
+		if engines[i], err = engine.Open(ctx, engine.Options{}); err != nil {
 			panic(err)
 		}
 		defer func() { _ = engines[i].Close() }()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -39,7 +39,7 @@ func clocks(t *testing.T, n int) (clocks []*clock, conns []redoubt.Conn, fickles
 	t.Helper()
 	for range n {
 		c := new(clock)
-		e, err := engine.New(engine.Options{Clock: c})
+		e, err := engine.Open(t.Context(), engine.Options{Clock: c})
 		must(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		f := &fickle{Conn: e}

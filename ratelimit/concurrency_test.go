@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
@@ -123,7 +123,7 @@ func TestConcurrencyLostReply(t *testing.T) {
 // Do prolongs its call, and ends fn's ctx when the call is lost.
 func TestConcurrencyDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)
@@ -156,7 +156,7 @@ func TestConcurrencyDo(t *testing.T) {
 // TestCallKeep: a call that is kept lasts until it is ended, once.
 func TestCallKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)
@@ -186,7 +186,7 @@ func TestCallLostInTime(t *testing.T) {
 		0: 30 * time.Second, time.Second: 30 * time.Second, 25 * time.Second: 50 * time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			e, err := engine.New(engine.Options{})
+			e, err := engine.Open(t.Context(), engine.Options{})
 			must(t, err)
 			away := &hole{Conn: e}
 			client, err := redoubt.New(away, redoubt.Options{})
@@ -216,7 +216,7 @@ func TestCallLostInTime(t *testing.T) {
 // A call that is kept late in its TTL is prolonged at once.
 func TestCallKeptLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)

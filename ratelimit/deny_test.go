@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
@@ -21,7 +21,7 @@ import (
 func inBubble(t *testing.T, run func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		sent := &clienttest.Counter{Conn: e}
 		client, err := redoubt.New(sent, redoubt.Options{})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
@@ -62,7 +62,7 @@ func TestLeasesKeepTheirBound(t *testing.T) {
 		opts.TTL = time.Millisecond + time.Duration(r.Int64N(int64(opts.Tokens)*int64(time.Second)/int64(rate)))
 		holders := 1 + r.IntN(6)
 		synctest.Test(t, func(t *testing.T) {
-			e, err := engine.New(engine.Options{})
+			e, err := engine.Open(t.Context(), engine.Options{})
 			must(t, err)
 			all, links := make([]*ratelimit.Leased, holders), make([]*link, holders)
 			join := func(i int) {

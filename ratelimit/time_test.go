@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
@@ -40,7 +40,7 @@ func (neverFires) Stop() bool { return true }
 func withTime(t *testing.T) (*redoubt.Client, *engineTime) {
 	t.Helper()
 	c := &engineTime{now: time.Unix(1_760_000_000, 0)}
-	e, err := engine.New(engine.Options{Clock: c})
+	e, err := engine.Open(t.Context(), engine.Options{Clock: c})
 	must(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return clienttest.New(t, e, "rd"), c

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -21,7 +21,7 @@ import (
 func bubble(t *testing.T, opts ratelimit.Options, run func(t *testing.T, l *ratelimit.Limiter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 )
 
 // openUsers opens a database with a table of users: PostgreSQL where PGHOST names one, in
@@ -52,7 +52,7 @@ func Example_cacheSQL() {
 	}
 	defer end()
 
-	server, err := engine.New(engine.Options{}) // or goredis.Open
+	server, err := engine.Open(ctx, engine.Options{}) // or goredis.Open
 	if err != nil {
 		panic(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 )
 
 // observe makes events of a cache into metrics and spans of OpenTelemetry: a counter of
@@ -60,7 +60,7 @@ func Example_cacheOpenTelemetry() {
 	if err != nil {
 		panic(err)
 	}
-	server, err := engine.New(engine.Options{}) // or goredis.Open
+	server, err := engine.Open(ctx, engine.Options{}) // or goredis.Open
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	_ "github.com/redoubt-go/redoubt/engine"  // for redoubt.Open
 	_ "github.com/redoubt-go/redoubt/goredis" // for redoubt.Open
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/scheme"

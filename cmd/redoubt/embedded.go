@@ -140,10 +140,6 @@ func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, e
 		return e, nil
 	}
 	found := e.Recovered()
-	if t := found.Torn; t != nil {
-		log.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
-			slog.String("file", t.File), slog.Int64("offset", t.Offset), slog.Int64("bytes", t.Bytes), slog.String("reason", t.Reason))
-	}
 	log.Info("loaded", slog.String("dir", s.dir), slog.Int64("changes", found.Records),
 		slog.Int64("bytes", found.Bytes), slog.Duration("took", time.Since(began).Round(time.Millisecond)))
 	return e, nil

@@ -1,19 +1,19 @@
-// Package enginetest is for unit tests of what uses a queue: a server in the
-// process, whose clock stands until the test moves it.
+// Package enginetest has a server for unit tests: an engine inside the process, whose clock stands still
+// until the test moves it. Everything that a redoubt.Client serves works on it: locks, limits, queues,
+// stock, caches.
 //
-//	w := enginetest.New(t)
-//	orders, err := queue.New[Order](w.Client, queue.Options{})
+//	s := enginetest.New(t)
+//	orders, err := queue.New[Order](s.Client, queue.Options{})
 //	…
 //	placeOrder(ctx, orders)                       // puts a message with a delay
-//	w.Advance(15 * time.Minute)                   // now it is due
+//	s.Advance(15 * time.Minute)                   // now it is due
 //	n, err := orders.Work(ctx, "unpaid", cancelUnpaid, queue.RunOptions{})
 //
-// [queue.Queue.Work] runs handlers in the test's own goroutine and returns when
-// nothing more is due, so that nothing has to be waited for. The scripts, and what
-// they do, are those of Redis; other packages of this module work on the same
-// Client. A test of [queue.Queue.Run], which waits by the process's own clock, runs
-// in a bubble of testing/synctest, on an engine.Open of its own: see this package's
-// tests.
+// The server runs the same scripts as Redis, so leases, limits and delays end as the clock moves. The
+// timers of the process itself, such as the renewal of a lease, don't follow that clock. A test that needs
+// them runs in a bubble of testing/synctest, with an engine of its own from engine.Open.
+// [queue.Queue.Work] needs none: it runs handlers in the test's own goroutine, and returns when no message
+// is due.
 package enginetest
 
 import (
@@ -24,40 +24,42 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 )
 
-// A World is a server with nothing on it.
-type World struct {
-	// Client is how it is used. It is closed when the test ends.
+// A Server is an empty server whose clock the test sets. Its methods are safe for concurrent use.
+type Server struct {
+	// Client uses the server. It is closed when the test ends.
 	Client *redoubt.Client
 
 	clock clock
 }
 
-// New returns a World whose clock stands at 2026-01-02 03:04:05 UTC.
-func New(tb testing.TB) *World {
+// New returns a Server whose clock stands at 2026-01-02 03:04:05 UTC. The Server is closed when the test
+// ends.
+func New(tb testing.TB) *Server {
 	tb.Helper()
-	w := &World{clock: clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
-	e, err := engine.Open(context.Background(), engine.Options{Clock: &w.clock})
+	s := &Server{clock: clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	e, err := engine.Open(context.Background(), engine.Options{Clock: &s.clock})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = e.Close() })
-	if w.Client, err = redoubt.New(e, redoubt.Options{}); err != nil {
+	if s.Client, err = redoubt.New(e, redoubt.Options{}); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = w.Client.Close() })
-	return w
+	tb.Cleanup(func() { _ = s.Client.Close() })
+	return s
 }
 
 // Now returns the server's time.
-func (w *World) Now() time.Time { return w.clock.Now() }
+func (s *Server) Now() time.Time { return s.clock.Now() }
 
-// Advance moves the server's clock on.
-func (w *World) Advance(d time.Duration) { w.clock.advance(d) }
+// Advance moves the server's clock forward by d. Whatever is due by then happens: keys expire, and
+// blocked commands whose time is over end soon after, in goroutines of their own.
+func (s *Server) Advance(d time.Duration) { s.clock.advance(d) }
 
-// A clock stands until it is moved.
+// A clock stands still until it is moved.
 type clock struct {
 	mu     sync.Mutex
 	now    time.Time

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/engine/enginetest"
-	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
 	"github.com/redoubt-go/redoubt/queue"
@@ -17,10 +17,10 @@ import (
 
 var must = expect.Must
 
-// What a user's own test looks like: nothing is waited for.
+// A user's own test looks like this one: it waits for nothing.
 func TestReminder(t *testing.T) {
-	w := enginetest.New(t)
-	q, err := queue.New[string](w.Client, queue.Options{Backoff: queue.Constant(time.Minute)})
+	s := enginetest.New(t)
+	q, err := queue.New[string](s.Client, queue.Options{Backoff: queue.Constant(time.Minute)})
 	must(t, err)
 	_, err = q.PutRequest(t.Context(), "reminders", queue.Request[string]{Value: "pay", Delay: time.Hour})
 	must(t, err)
@@ -28,7 +28,7 @@ func TestReminder(t *testing.T) {
 	var got []time.Time
 	work := func() int {
 		n, err := q.Work(t.Context(), "reminders", func(context.Context, *queue.Delivery[string]) error {
-			got = append(got, w.Now())
+			got = append(got, s.Now())
 			if fail {
 				return errors.New("no connection")
 			}
@@ -37,24 +37,24 @@ func TestReminder(t *testing.T) {
 		must(t, err)
 		return n
 	}
-	began := w.Now()
+	began := s.Now()
 	for _, c := range []struct {
 		step time.Duration
 		want int
 	}{{time.Hour - time.Millisecond, 0}, {time.Millisecond, 1}, {59 * time.Second, 0}, {time.Second, 1}} {
-		w.Advance(c.step)
+		s.Advance(c.step)
 		if n := work(); n != c.want {
-			t.Errorf("%v later: %d calls, want %d", w.Now().Sub(began), n, c.want)
+			t.Errorf("%v later: %d calls, want %d", s.Now().Sub(began), n, c.want)
 		}
 	}
 	fail = false
-	w.Advance(time.Minute)
+	s.Advance(time.Minute)
 	if n := work(); n != 1 || len(got) != 3 {
 		t.Errorf("%d calls, %v", n, got)
 	}
 }
 
-// Run, with leases and timers, in a bubble whose time passes when nobody works.
+// A test of Run, with leases and timers, is in a bubble, whose time passes while all goroutines wait.
 func TestRunInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})

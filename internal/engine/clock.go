@@ -10,8 +10,9 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// A Timer is a call that a [Clock] will make.
-type Timer interface{ Stop() bool }
+// A Timer is a call that a [Clock] will make. It is an alias, so that the Clock of the public
+// package has the same methods.
+type Timer = interface{ Stop() bool }
 
 type systemClock struct{}
 

@@ -1,75 +1,44 @@
-// Package engine is a Redis-compatible data store that lives inside the
-// process: no socket, no server to install, and commands on independent keys
-// run on all cores. An [Engine] is a redoubt.Conn, so what runs on Redis runs
-// on it:
+// Package engine is the embedded engine: a Redis-compatible data store inside the process. Programs use
+// it through the public packages engine and server. An [Engine] is a redoubt.Conn and a back end of
+// internal/server:
 //
 //	e, err := engine.Open(ctx, engine.Options{Dir: "/var/lib/shop", Natives: native.All()})
 //	client, err := redoubt.New(e, redoubt.Options{})
 //
-// Without [Options.Dir] the data is gone with the process. [Options.Natives] is
-// for speed alone: without it the scripts of the locks and limits run as Lua.
+// Without [Options.Natives] the scripts of locks and limits run as Lua, which is slower.
 //
-// Most programs need Open, [Engine.Do] by way of a redoubt.Client, and
-// [Engine.Close]. A [Session] is for servers: it keeps what a client's
-// connection keeps, and its replies are the bytes to put on the wire. Package
-// server has a listener, with limits and passwords.
+// A [Session] keeps what a client's connection keeps, and appends replies as the bytes to put on the
+// wire. internal/server has the listener, with limits and passwords.
 //
-// Replies are those of Redis 7.0. The commands on the time to live of hash
-// fields are those of Redis 8.0. Streams, functions, ACLs, replication and modules
-// are left out: their commands answer an error. docs/engine.md lists what is
-// missing and what differs.
+// # Shards
 //
-// The keyspace is divided by cluster slot into shards with a lock each. A
-// command locks the shards of its keys in ascending order, a transaction the
-// union of its commands', so that no command sees half of another. A script locks
-// the shards of its KEYS when its text shows that it uses no other keys, and else
-// all of them.
+// The keyspace is divided by cluster slot into shards with a lock each. A command locks the shards of
+// its keys in ascending order, a transaction those of all its commands, so no command sees half of
+// another one. A script locks the shards of its KEYS when its text shows that it uses no other keys, and
+// all shards otherwise. A slow command holds up only commands on the same shards.
+//
+// Clients that block on a key are served in the order of their arrival, whichever command makes the key
+// ready. A command that panics is answered with an error, and every script can be stopped.
 //
 // # Durability
 //
-// With a directory every change is appended to a log, which [Open] reads back.
-// What survives what is said in package engine/aof, as [Options.Fsync] has it.
-// With aof.Always no reply leaves before what it tells, written or only read,
-// is on disk; callers that come at the same time, and the commands of a
-// pipeline, share an fsync. A transaction and a script are in the log whole or
-// not at all. When the disk is full, or fails, writes are answered with a
-// MISCONF error and reads go on; when there is room again so do writes, without
-// anybody's doing. So they are when the directory was removed, for good. A write that was under way and could not be saved is
-// answered with MISCONF too, and so is, under aof.Always, whatever depends on
-// it; it may still be saved later. Scripts and settings are not saved: load them
-// again.
+// With a directory the engine appends every change to a log, and [Open] reads the log back. Package aof
+// says which changes survive, for each [Options.Fsync]. With aof.Always no reply leaves before the
+// changes that it tells of, written or only read, are on disk; callers at the same time, and the commands
+// of a pipeline, share an fsync. A transaction and a script are in the log whole or not at all.
 //
-// The log is compacted in the background, by reading it into a second engine. Commands go
-// on meanwhile. A compaction takes the memory of a second copy of the data, and of a third
-// copy of one key. With [Options.MaxMemory] it works in parts, so the copy takes a quarter
-// of that. What is written is read back, and run, before the old log is deleted. A
-// directory belongs to one process at a time.
+// When the disk is full or fails, or the directory was removed, the engine answers writes with a MISCONF
+// error, and reads go on. When a full disk has room again, writes go on by themselves. A write that was
+// under way and could not be saved is answered with MISCONF too; under aof.Always so is every reply that
+// depends on it. It may still be saved later. Scripts and settings are not saved.
 //
-// # Promises
+// The engine compacts the log in the background, by reading it into a second engine. Commands go on
+// meanwhile. A compaction takes the memory of a second copy of the data, and of a third copy of one key.
+// With [Options.MaxMemory] it works in parts, and the copy takes a quarter of that. The engine reads the
+// new file back, and runs it, before it deletes the old log. A directory belongs to one process at a time.
 //
-//   - Replies are Redis': TestDifferential, and Redis' own tests (make
-//     redis-suite).
-//   - It is a Conn as any other: TestConformance.
-//   - A transaction or a script is seen whole or not at all:
-//     TestTransfersKeepTheSum, TestScriptsAreAtomicTogether. A script never uses
-//     a key whose shard it does not hold: TestRandomScriptsKeepToTheirKeys,
-//     TestScriptUndeclaredKeys, TestScriptsHoldWhatTheyNeed.
-//   - Those who wait for a key are served in the order in which they came,
-//     by whoever makes it ready: TestBlockedAreServedInOrder,
-//     TestNobodyOvertakesAMove.
-//   - What was confirmed is there after a crash of the process, a power cut or a
-//     full disk, as far as the fsync policy says: TestKill, TestPowerCuts,
-//     TestFullDisk, TestFailingDisk, TestFailingSync, TestAlwaysHoldsReplies,
-//     TestCompactUnderLoad. ENGINE_FAULTS=full repeats the first two 200 and 1,000
-//     times for each policy. Damage to what was on disk is an error, see package aof.
-//   - No command and no script ends the process or holds it up for ever:
-//     TestPanicsAreErrors, TestHostileScripts.
-//   - A slow command holds up only what uses the same shards:
-//     TestSlowScriptInProcess, TestLargeWorkDoesNotPause.
-//   - With [Options.MaxMemory] the count of memory stays at the limit:
-//     TestEvictionKeepsToTheLimit.
+// # Not promised
 //
-// Not promised: that commands sent on two connections without waiting for a
-// reply run in the order of their arrival, and that clocks which jump expire
-// keys at the right moment.
+// Commands that two connections send without waiting for a reply may run in either order. A clock that
+// jumps may expire keys early or late.
 package engine

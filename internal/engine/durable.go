@@ -56,6 +56,10 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
 	e.endLoading()
 	e.tellDurability()
+	if t := found.Torn; t != nil && opts.Logger != nil {
+		opts.Logger.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
+			slog.String("file", t.File), slog.Int64("offset", t.Offset), slog.Int64("bytes", t.Bytes), slog.String("reason", t.Reason))
+	}
 	return e, nil
 }
 

@@ -14,14 +14,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/grpclimit"
 )
 
 // Each peer may make two calls an hour.
 func Example() {
-	store, err := engine.New(engine.Options{}) // or goredis.Open(ctx, "redis://…")
+	store, err := engine.Open(context.Background(), engine.Options{}) // or goredis.Open(ctx, "redis://…")
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/httplimit"
 )
@@ -17,7 +18,7 @@ import (
 // 10.0.0.0/8 that add to X-Forwarded-For, and all of them together 2 an hour of
 // the expensive kind.
 func Example() {
-	store, err := engine.New(engine.Options{}) // or goredis.Open(ctx, "redis://…")
+	store, err := engine.Open(context.Background(), engine.Options{}) // or goredis.Open(ctx, "redis://…")
 	if err != nil {
 		panic(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
@@ -107,7 +107,7 @@ func TestFields(t *testing.T) {
 // a second before.
 func TestRetryAfterComesTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.New(engine.Options{})
+		e, err := engine.Open(t.Context(), engine.Options{})
 		must(t, err)
 		client, err := redoubt.New(e, redoubt.Options{})
 		must(t, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
@@ -28,7 +28,7 @@ func newSet(t *testing.T, opts policy.Options[string], policies ...policy.Policy
 
 func client(t *testing.T) *redoubt.Client {
 	t.Helper()
-	e, err := engine.New(engine.Options{})
+	e, err := engine.Open(t.Context(), engine.Options{})
 	must(t, err)
 	c, err := redoubt.New(e, redoubt.Options{})
 	must(t, err)

@@ -12,8 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/internal/engine"
-	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/ports"
 	"github.com/redoubt-go/redoubt/internal/test/programs"
@@ -74,7 +73,7 @@ func startAll(t *testing.T) []*reach {
 		n.CLI("CONFIG", "SET", "cluster-node-timeout", "60000")
 	}
 
-	e, err := engine.New(engine.Options{Natives: native.All()})
+	e, err := engine.Open(t.Context(), engine.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 

@@ -8,16 +8,14 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/engine"
-	"github.com/redoubt-go/redoubt/internal/engine/aof"
-	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// An engine is what a redoubt.Client needs, as a connection to a Redis is.
+// A redoubt.Client uses an engine as it uses a connection to Redis.
 func Example() {
 	ctx := context.Background()
-	e, err := engine.Open(ctx, engine.Options{Natives: native.All()})
+	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,8 +46,7 @@ func Example() {
 	// 1 <nil>
 }
 
-// What is written to an engine with a directory is there when it is opened
-// again.
+// An engine with a directory has the data of the one before it.
 func ExampleOpen() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "shop")
@@ -59,7 +56,7 @@ func ExampleOpen() {
 	defer func() { _ = os.RemoveAll(dir) }()
 
 	for range 3 {
-		e, err := engine.Open(ctx, engine.Options{Dir: dir, Fsync: aof.Always})
+		e, err := engine.Open(ctx, engine.Options{Dir: dir, Fsync: engine.FsyncAlways})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -73,4 +70,26 @@ func ExampleOpen() {
 	// 1 <nil>
 	// 2 <nil>
 	// 3 <nil>
+}
+
+// A URL, from a setting perhaps, says that locks are in this process.
+func Example_url() {
+	ctx := context.Background()
+	client, err := redoubt.Open(ctx, "embedded:", redoubt.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }() // in memory: nothing to save
+	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = locks.Do(ctx, "orders:42", func(context.Context) error {
+		fmt.Println("shipping order 42")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: shipping order 42
 }
