@@ -44,6 +44,9 @@ func (d *dedicated) dispatch(args [][]byte, raw []byte) {
 		return
 	}
 	d.commands[Passed]++
+	if d.from != d.span.to { // a blank line lies between
+		d.sendSpan()
+	}
 	if d.span.n == 0 {
 		if d.scripted != 0 && !d.settleScript() {
 			return
@@ -135,12 +138,7 @@ func (d *dedicated) script(_ *handler, _ [][]byte, p command.Plan) {
 func (d *dedicated) settleScript() bool {
 	last := d.scripted
 	d.scripted = 0
-	if last == 0 || d.out.head.Load() >= last {
-		return true
-	}
-	d.stepAside()
-	d.session.flush()
-	return d.out.await(noDeadline, func() bool { return d.out.head.Load() >= last })
+	return last == 0 || d.awaitReplies(last)
 }
 
 // queue sends a command that the back end is to queue.

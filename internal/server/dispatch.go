@@ -100,7 +100,6 @@ func (c *session) plain() bool {
 // special runs every command but the plainest. h is nil for a command that the server does
 // nothing about itself.
 func (c *session) special(h *handler, args [][]byte, raw []byte) {
-	c.carrier.sendSpan() // what it asks or answers comes behind that
 	c.mute()
 	c.note(args)
 	c.countLocal() // unless it is sent

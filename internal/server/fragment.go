@@ -236,7 +236,7 @@ func (c *pooled) fragment(k *keySpec, args [][]byte, raw []byte) {
 	defer s.free()
 	inline, scatters := c.scanner.Inline(), c.pool.Scatters()
 	for i := 1; i < len(args); i += step {
-		c.asks(args[i])
+		c.asked.add(args[i])
 		at := 0
 		if c.slots != nil {
 			at = s.ofSlot(c.slots, args[i])

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
@@ -71,6 +72,25 @@ func TestShutdownHangsUp(t *testing.T) {
 		w.send("BLPOP", "q", "0")
 		w.send("RPUSH", "k2", "v") // has to wait, and so has the next, for which a connection is needed
 		w.send("WATCH", "k")
+		eventually(t, "it waits", func() bool { return h.blocked() == 1 })
+		if err := h.end(); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		w.expect("+OK\r\n")
+		w.expectClosed()
+	})
+}
+
+// TestShutdownHangsUpBehindAScript: the same for a command that has to wait for the reply to a script,
+// which waits behind a blocking command.
+func TestShutdownHangsUpBehindAScript(t *testing.T) {
+	hangUps(t, func(t *testing.T, h hangUp) {
+		w := dial(t, h.addr)
+		var all []byte
+		for _, c := range []string{"SET k v", "BLPOP q 0", "LOCK.RELEASE l x", "RPUSH k2 v"} {
+			all = resp.AppendCommand(all, strings.Fields(c)...)
+		}
+		w.write(string(all))
 		eventually(t, "it waits", func() bool { return h.blocked() == 1 })
 		if err := h.end(); err != nil {
 			t.Errorf("Shutdown: %v", err)

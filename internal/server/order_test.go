@@ -35,6 +35,29 @@ func TestLongPipeline(t *testing.T) {
 	})
 }
 
+// TestBlankLines: a blank line between commands that leave together is no command, on the shared
+// connection and on one of the client's own.
+func TestBlankLines(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		w := dial(t, addr)
+		key := b.Prefix + "blank"
+		for range 2 {
+			var all []byte
+			for i := range 5 {
+				all = append(resp.AppendCommand(all, "SET", key, strconv.Itoa(i)), "\r\n\r\n"...)
+				all = resp.AppendCommand(all, "GET", key)
+			}
+			w.write(string(all))
+			for i := range 5 {
+				w.expect("+OK\r\n")
+				w.expect(bulk(strconv.Itoa(i)))
+			}
+			w.want("+OK\r\n", "WATCH "+key)
+		}
+	})
+}
+
 // TestMixedOrder sends random mixtures of all five ways a command can take, in
 // one write, and checks each reply in its place.
 func TestMixedOrder(t *testing.T) {

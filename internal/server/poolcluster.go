@@ -22,21 +22,13 @@ func sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// slotOf returns the slot of a key, and 0 where there are none.
-func (c *pooled) slotOf(key []byte) uint16 {
-	if c.slots == nil {
-		return 0
-	}
-	return keyslot.Of(key)
-}
-
 // joinOf returns how the replies to a command of everywhere are joined. In a cluster a client
 // has each of its patterns and channels on one node, in front of servers on all of them.
-func (c *pooled) joinOf(name string) func(dst []byte, j *join) []byte {
+func (p topology) joinOf(name string) func(dst []byte, j *join) []byte {
 	switch {
-	case c.slots != nil && name == "pubsub numpat":
+	case p.slots != nil && name == "pubsub numpat":
 		return joinSums
-	case c.slots == nil && name == "pubsub numsub":
+	case p.slots == nil && name == "pubsub numsub":
 		return joinNumsubMost
 	}
 	return everywhere[name]
@@ -54,37 +46,6 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 	s.add(slots.Of(slot)).slot = slot
 	s.bySlot[slot] = uint16(len(s.parts)) //nolint:gosec // at most keyslot.Count
 	return len(s.parts) - 1
-}
-
-// watchElsewhere watches keys where the reply to WATCH says that they are, if it says so.
-func (c *pooled) watchElsewhere(raw, reply []byte) ([]byte, error) {
-	t := c.watched.node.Attempt()
-	for {
-		again, fault := t.Follow(c.ctx, reply)
-		if fault != nil {
-			c.endWatch()
-			return fault.Reply(), nil
-		}
-		if !again {
-			return reply, nil
-		}
-		at := c.watched.home
-		at.node = t.Node()
-		c.watched.conn.Return()
-		c.watched = nil
-		c.srv.stats.dedicated.Add(-1)
-		ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
-		x, err := t.Borrow(ctx, c.protocol)
-		cancel()
-		if err != nil {
-			return c.notBorrowed(t.Node(), err), nil
-		}
-		c.srv.stats.dedicated.Add(1)
-		c.watched = &watch{home: at, conn: x, ask: t.Asking()}
-		if reply, err = c.ask(x, 1, raw); err != nil {
-			return reply, err
-		}
-	}
 }
 
 // tell sends a command about names to their servers, and waits until all have confirmed it or

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
-	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/internal/proxy"
-	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/proxy/hotkeys"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
@@ -25,16 +23,14 @@ type pooled struct {
 	*session
 	sender
 
+	topology // the target's when the command at hand came; see follow
+
 	target     *poolTarget
-	pool       *proxy.Pool  // the target's when the command at hand came; see follow
-	slots      *proxy.Slots // those of pool, if it is a cluster
-	sampler    hotkeys.Sampler
+	asked      keySampler
+	multi      poolTransaction
 	positions  []int // of keys; scratch
-	kept       keptTransaction
-	keptHeld   budget.Part
-	watched    *watch // nil: no key is watched
-	restricted bool   // subscribed in RESP2, where little else is allowed
-	readwrite  bool   // no replica is read
+	restricted bool  // subscribed in RESP2, which allows few commands then
+	readwrite  bool  // no replica is read
 
 	// Of everybody.
 	waitsFor   atomic.Pointer[keyWait]       // nil: it doesn't wait for keys
@@ -58,14 +54,13 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 	plain := k != nil && c.plain() && !c.restricted && (c.rights == nil || c.mayPass(k, args))
 	if plain && k.single && len(args) > 1 {
 		c.commands[Passed]++
-		c.asks(args[1])
+		c.asked.add(args[1])
 		if c.choose(k, args[1]) {
 			c.pass(raw)
 		}
 		return
 	}
 	if plain && k.fragments != nil && k.Takes(len(args)) {
-		c.sendSpan()
 		c.countLocal() // unless it is sent
 		c.fragment(k, args, raw)
 		return
@@ -101,9 +96,9 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.acl(args)
 	case c.refusesScript(k, args):
 	case transactional[k.name]:
-		c.transact(k.name, k, args, raw)
+		c.multi.run(k.name, k, args, raw)
 	case c.tx.active:
-		c.queueKeyed(k, args, raw)
+		c.multi.queueKeyed(k, args, raw)
 	case k.name == "select":
 		c.selectDatabase(args)
 	case k.name == "info" && len(args) == 2 && bytes.EqualFold(args[1], []byte("server")) && c.slots == nil:
@@ -133,7 +128,7 @@ func (c *pooled) connectionCommand(h *handler, args [][]byte, raw []byte) {
 	case h.name == "client" && c.authed && len(args) > 1 && acl.Lookup("client|"+string(args[1])) != nil && !clientInPools[strings.ToLower(string(args[1]))]:
 		c.refuseClient(strings.ToLower(string(args[1])))
 		return
-	case h.name == "hello" && (c.watched != nil || c.holdings().listening()):
+	case h.name == "hello" && (c.multi.watched != nil || c.holdings().listening()):
 		c.fail("ERR redoubt: HELLO is not supported through a pool while keys are watched or channels subscribed")
 		return
 	case h.name == "command" && c.authed && !c.chooseAny():
@@ -159,6 +154,8 @@ func (c *pooled) carries(_ *handler, raw []byte) bool {
 	return c.tx.active
 }
 
+func (c *pooled) queue(raw []byte, change translate) { c.multi.queue(raw, change) }
+
 func (c *pooled) client(string, [][]byte, []byte) bool           { return false }
 func (c *pooled) hello(resp.Protocol, []any) (answered, ok bool) { return false, true }
 func (c *pooled) cannotWait() string                             { return "" }
@@ -172,13 +169,13 @@ func (c *pooled) setProtocol(resp.Protocol) error {
 }
 
 func (c *pooled) reset() {
-	c.forgetQueue()
+	c.multi.forget()
 	c.close()
 	c.readwrite = false
 }
 
 func (c *pooled) close() {
-	c.endWatch()
+	c.multi.endWatch()
 	c.endSubscriptions()
 }
 
@@ -213,19 +210,10 @@ func (c *pooled) unblock(context.Context, proxy.Unblocking) (bool, error) { retu
 // been answered with an error instead.
 func (c *pooled) choose(k *keySpec, key []byte) bool { return c.chooseNode(k, c.pick(key)) }
 
-// pick returns the server of a key.
-func (c *pooled) pick(key []byte) *proxy.Node {
-	if c.slots != nil {
-		return c.slots.Pick(key)
-	}
-	return c.pool.Pick(key)
-}
-
 // chooseNode is choose for a server that is known.
 func (c *pooled) chooseNode(k *keySpec, n *proxy.Node) bool {
 	u, err := c.upstreamOf(k, n)
 	if err != nil {
-		c.sendSpan()
 		c.fail("ERR redoubt: " + err.Error())
 		return false
 	}
@@ -251,7 +239,7 @@ func (c *pooled) chooseAny() bool {
 func (c *pooled) follow() (alive bool) {
 	next := c.target.pool.Load()
 	if alive = c.settle(); alive {
-		c.pool, c.slots, c.timeout = next, next.Slots(), 0
+		c.topology, c.timeout = topology{next, next.Slots()}, 0
 	}
 	return alive
 }
@@ -318,7 +306,7 @@ func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
 	}
 	at, ok := k.positions(c.positions[:0], args)
 	c.positions = at
-	c.asksAll(at, args)
+	c.asked.addAll(at, args)
 	if ok && c.scriptOfMany(k, at) {
 		c.fail("ERR redoubt: " + strings.ToUpper(k.name) + " " + manyNeedTag)
 		return
@@ -346,13 +334,6 @@ func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
 
 // manyNeedTag is why a script is refused.
 const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
-
-// scriptOfMany reports whether a command is a script with keys of which nothing says
-// that they stay together.
-func (c *pooled) scriptOfMany(k *keySpec, at []int) bool {
-	pool := c.pool
-	return k.RunsScript() && len(at) > 1 && len(pool.Nodes()) > 1 && pool.Options().Tag != braces
-}
 
 // toServer sends a command to the server that has all of its keys; nil: several have.
 func (c *pooled) toServer(name string, k *keySpec, node *proxy.Node, raw []byte) {
@@ -396,30 +377,6 @@ func (c *pooled) severalServers(name string) {
 	c.reject("CROSSSLOT redoubt: the keys of " + strings.ToUpper(name) + " belong to several servers of the pool" + c.target.tagHint())
 }
 
-// oneNode returns the server that has all keys, or nil when they have several.
-func (c *pooled) oneNode(at []int, args [][]byte) *proxy.Node {
-	pool := c.pool
-	node := c.pick(args[at[0]])
-	if pool.Scatters() {
-		return node // as good as any
-	}
-	if c.slots != nil {
-		slot := keyslot.Of(args[at[0]])
-		for _, i := range at[1:] {
-			if keyslot.Of(args[i]) != slot {
-				return nil
-			}
-		}
-		return node
-	}
-	for _, i := range at[1:] {
-		if pool.Pick(args[i]) != node {
-			return nil
-		}
-	}
-	return node
-}
-
 // selectDatabase answers for the one database that a pool uses.
 func (c *pooled) selectDatabase(args [][]byte) {
 	n, ok := resp.ParseInt(args[1])
@@ -433,25 +390,30 @@ func (c *pooled) selectDatabase(args [][]byte) {
 	}
 }
 
-// asks notes that a key is asked for.
-func (c *pooled) asks(key []byte) {
-	if c.sampler.Next() {
-		c.target.hot.Add(key, time.Now())
-	}
-}
-
-// asksAll notes that the keys at some positions are asked for.
-func (c *pooled) asksAll(at []int, args [][]byte) {
-	for _, i := range at {
-		c.asks(args[i])
-	}
-}
-
 // upstreamOf returns the connection for a command to a server: for one that only reads
 // that to a replica, if there are any. k may be nil, for what is no such command.
 func (c *pooled) upstreamOf(k *keySpec, n *proxy.Node) (*proxy.Upstream, error) {
-	if k != nil && k.reads && len(n.Replicas()) > 0 && !c.readwrite && c.watched == nil && !c.tx.active {
+	if k != nil && k.reads && len(n.Replicas()) > 0 && !c.readwrite && c.multi.watched == nil && !c.tx.active {
 		return n.Reader(c.protocol, c.id)
 	}
 	return n.Upstream(c.protocol)
+}
+
+// A keySampler counts the keys that a client asks for.
+type keySampler struct {
+	hotkeys.Sampler
+	hot *hotkeys.Sketch
+}
+
+func (s *keySampler) add(key []byte) {
+	if s.Next() {
+		s.hot.Add(key, time.Now())
+	}
+}
+
+// addAll adds the keys at some positions.
+func (s *keySampler) addAll(at []int, args [][]byte) {
+	for _, i := range at {
+		s.add(args[i])
+	}
 }

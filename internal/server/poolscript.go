@@ -38,7 +38,7 @@ func (c *pooled) extends(h *handler, args [][]byte, raw []byte) bool {
 	switch {
 	case node == nil:
 		c.severalServers(e.Name)
-	case c.tx.active && !c.settleOn(e.Name, node, args[at[0]]):
+	case c.tx.active && !c.multi.settleOn(e.Name, node, args[at[0]]):
 	case c.tx.active:
 		c.queue(raw, nil)
 	default:
@@ -107,7 +107,7 @@ func (c *pooled) script(h *handler, args [][]byte, p command.Plan) {
 	case node == nil:
 		c.severalServers(name)
 	case c.tx.active:
-		if c.settleOn(name, node, keys[0]) {
+		if c.multi.settleOn(name, node, keys[0]) {
 			c.as(Rewritten)
 			c.queueScript(p)
 		}

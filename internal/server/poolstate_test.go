@@ -34,7 +34,7 @@ func TestPoolTransaction(t *testing.T) {
 	}
 
 	for _, c := range []struct{ queued, want string }{
-		{"SET b 2", "-ERR redoubt: the keys of SET belong to another server of the pool than those of the transaction before"},
+		{"SET b 2", "-ERR redoubt: the keys of SET belong to another server of the pool than the earlier keys of the transaction"},
 		{"MSET a 1 b 2", "-CROSSSLOT redoubt: the keys of MSET belong to several servers"},
 		{"LOCK.ACQUIRE b 60000", "-ERR redoubt: the keys of LOCK.ACQUIRE belong to another server"},
 		{"DBSIZE", "-ERR redoubt: DBSIZE is not supported inside a transaction"},

@@ -2,32 +2,42 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// In front of a pool a transaction is kept here until EXEC: only its keys tell which
-// server it is for. Then MULTI, what was queued and EXEC leave as one, on the
-// connection that all share, where nobody's command can come in between. WATCH leaves
-// state on the server, so from WATCH to EXEC a client has a connection of its own.
+// A poolTransaction is the transaction of a client in front of a pool, and the keys that the client
+// watches.
+//
+// It keeps the commands until EXEC, because only their keys tell the server. Then MULTI, the queued
+// commands and EXEC leave together on the shared connection, so no other client's command comes in
+// between. WATCH leaves state on the server. So from WATCH to EXEC the client has a connection of its
+// own.
+type poolTransaction struct {
+	c       *pooled
+	kept    keptTransaction
+	held    budget.Part // of kept
+	watched *watch      // nil: no key is watched
+}
 
-// maxTransaction is how many bytes one may keep.
+// maxTransaction bounds the bytes of a transaction's commands.
 const maxTransaction = 16 << 20
 
 // elementBytes is what a command of a transaction takes beside its bytes.
 const elementBytes = 64
 
-// A keptTransaction is what a client in front of a pool has queued.
+// A keptTransaction is the commands that a client has queued, and their server.
 type keptTransaction struct {
 	body []byte // as on the wire
 	at   home
 }
 
-// A home is the server of some keys, for as long as the servers are those that they were
-// before it was chosen.
+// A home is the server of some keys. It stands until the servers of the pool change.
 type home struct {
 	node   *proxy.Node // nil: there has been no key yet
 	pool   *proxy.Pool
@@ -35,11 +45,11 @@ type home struct {
 	slot   uint16 // of the keys, in a cluster
 }
 
-// newHome is a home for keys that are yet to come.
-func (c *pooled) newHome() home { return home{pool: c.pool, digest: c.pool.Digest()} }
+// newHome returns a home without keys.
+func (p topology) newHome() home { return home{pool: p.pool, digest: p.pool.Digest()} }
 
-// stands reports whether the client's keys have the servers that they had.
-func (h *home) stands(c *pooled) bool { return h.pool == c.pool && h.digest == c.pool.Digest() }
+// stands reports whether all keys still have the servers that they had.
+func (h *home) stands(now topology) bool { return h.pool == now.pool && h.digest == now.pool.Digest() }
 
 // A watch is a connection on which keys are watched.
 type watch struct {
@@ -50,8 +60,9 @@ type watch struct {
 	lost bool // a slot has moved: what is watched counts as changed
 }
 
-// transact runs the commands that begin and end transactions.
-func (c *pooled) transact(name string, k *keySpec, args [][]byte, raw []byte) {
+// run runs the commands that begin and end transactions.
+func (t *poolTransaction) run(name string, k *keySpec, args [][]byte, raw []byte) {
+	c := t.c
 	switch name {
 	case "multi":
 		if c.tx.active {
@@ -59,98 +70,103 @@ func (c *pooled) transact(name string, k *keySpec, args [][]byte, raw []byte) {
 			return
 		}
 		c.beginTransaction()
-		c.kept = keptTransaction{at: c.newHome()}
-		if c.watched != nil && c.watched.stands(c) {
-			c.kept.at = c.watched.home
+		t.kept = keptTransaction{at: c.newHome()}
+		if t.watched != nil && t.watched.stands(c.topology) {
+			t.kept.at = t.watched.home
 		}
 		c.ok()
 	case "exec":
-		c.exec()
+		t.exec()
 	case "discard":
 		if !c.tx.active {
 			c.fail("ERR DISCARD without MULTI")
 			return
 		}
-		c.takeTransaction()
-		c.unwatch()
+		t.take()
+		t.unwatch()
 		c.ok()
 	case "watch":
-		c.watchKeys(k, args, raw)
+		t.watchKeys(k, args, raw)
 	case "unwatch":
 		if c.tx.active {
-			c.queue(raw, nil)
+			t.queue(raw, nil)
 			return
 		}
-		c.unwatch()
+		t.unwatch()
 		c.ok()
 	}
 }
 
-// transactional are the commands of transact.
+// transactional are the commands that [poolTransaction.run] runs.
 var transactional = map[string]bool{"multi": true, "exec": true, "discard": true, "watch": true, "unwatch": true}
 
-// queue keeps a command here until EXEC. Its keys have been looked at.
-func (c *pooled) queue(raw []byte, change translate) {
-	t := &c.kept
+// queue keeps a command until EXEC. The caller has checked its keys.
+func (t *poolTransaction) queue(raw []byte, change translate) {
+	c := t.c
+	kept := &t.kept
 	switch {
 	case c.tx.broken:
 		c.reply(queued) // as Redis says, and nothing is kept
 		return
-	case len(t.body)+c.tx.answers+len(raw) > maxTransaction:
-		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, which is what a pool keeps until EXEC")
-		c.forgetQueue()
+	case len(kept.body)+c.tx.answers+len(raw) > maxTransaction:
+		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, the most that a pool keeps until EXEC")
+		t.forget()
 		return
-	case !c.keptHeld.Hold(len(t.body) + c.tx.answers + len(raw) + elementBytes*len(c.tx.elements)):
+	case !t.held.Hold(len(kept.body) + c.tx.answers + len(raw) + elementBytes*len(c.tx.elements)):
 		c.reject("ERR redoubt: " + errNoRoom.Error() + ": the command was not queued")
-		c.forgetQueue()
+		t.forget()
 		return
 	}
 	c.tx.elements = append(c.tx.elements, change)
 	c.showQueued(len(raw))
-	t.body = append(t.body, raw...)
+	kept.body = append(kept.body, raw...)
 	c.reply(queued)
 }
 
-// forgetQueue forgets what is queued, of a transaction that fails at EXEC.
-func (c *pooled) forgetQueue() {
-	c.kept.body, c.tx.elements = nil, nil
-	c.keptHeld.Hold(0)
+// forget drops the queued commands of a transaction that fails at EXEC.
+func (t *poolTransaction) forget() {
+	c := t.c
+	t.kept.body, c.tx.elements = nil, nil
+	t.held.Hold(0)
 }
 
-// takeTransaction ends the transaction.
-func (c *pooled) takeTransaction() (transaction, keptTransaction) {
-	tx, kept := c.endTransaction(), c.kept
-	c.kept = keptTransaction{}
-	c.keptHeld.Hold(0)
+// take ends the transaction and returns it.
+func (t *poolTransaction) take() (transaction, keptTransaction) {
+	c := t.c
+	tx, kept := c.endTransaction(), t.kept
+	t.kept = keptTransaction{}
+	t.held.Hold(0)
 	return tx, kept
 }
 
-// settleOn makes node the server of the transaction, and reports false when it has
-// another.
-func (c *pooled) settleOn(name string, node *proxy.Node, key []byte) bool {
-	t := &c.kept
-	switch stands := t.at.stands(c); {
-	case !stands && t.at.node != nil:
+// settleOn makes node the server of the transaction. It reports false, and answers the command with an
+// error, when the transaction has another server.
+func (t *poolTransaction) settleOn(name string, node *proxy.Node, key []byte) bool {
+	c := t.c
+	kept := &t.kept
+	switch stands := kept.at.stands(c.topology); {
+	case !stands && kept.at.node != nil:
 		return true // EXEC says that they have changed
 	case !stands:
-		t.at = c.newHome()
+		kept.at = c.newHome()
 	}
-	if t.at.node == nil {
-		t.at.node, t.at.slot = node, c.slotOf(key)
+	if kept.at.node == nil {
+		kept.at.node, kept.at.slot = node, c.slotOf(key)
 	}
-	if c.slots != nil && t.at.slot != c.slotOf(key) {
-		c.reject("CROSSSLOT redoubt: the keys of " + name + " have another slot of the cluster than those of the transaction before" + c.target.tagHint())
+	if c.slots != nil && kept.at.slot != c.slotOf(key) {
+		c.reject("CROSSSLOT redoubt: the keys of " + name + " have another slot of the cluster than the earlier keys of the transaction" + c.target.tagHint())
 		return false
 	}
-	if c.slots == nil && t.at.node != node {
-		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than those of the transaction before" + c.target.tagHint())
+	if c.slots == nil && kept.at.node != node {
+		c.reject("ERR redoubt: the keys of " + name + " belong to another server of the pool than the earlier keys of the transaction" + c.target.tagHint())
 		return false
 	}
 	return true
 }
 
 // queueKeyed queues a command of Redis in a transaction.
-func (c *pooled) queueKeyed(k *keySpec, args [][]byte, raw []byte) {
+func (t *poolTransaction) queueKeyed(k *keySpec, args [][]byte, raw []byte) {
+	c := t.c
 	name := strings.ToUpper(k.name)
 	if k.name == "select" {
 		if n, ok := resp.ParseInt(args[1]); ok && n == int64(c.target.database()) {
@@ -159,12 +175,12 @@ func (c *pooled) queueKeyed(k *keySpec, args [][]byte, raw []byte) {
 		}
 	}
 	if k.name == "time" {
-		c.queue(raw, nil)
+		t.queue(raw, nil)
 		return
 	}
 	at, ok := k.positions(c.positions[:0], args)
 	c.positions = at
-	c.asksAll(at, args)
+	c.asked.addAll(at, args)
 	switch {
 	case !ok || len(at) == 0 || notInPools[k.name]:
 		c.refuseQueued(name)
@@ -172,41 +188,43 @@ func (c *pooled) queueKeyed(k *keySpec, args [][]byte, raw []byte) {
 		c.reject("ERR redoubt: " + name + " " + manyNeedTag)
 	default:
 		node := c.nodeOf(name, at, args)
-		if node != nil && c.settleOn(name, node, args[at[0]]) {
-			c.queue(raw, nil)
+		if node != nil && t.settleOn(name, node, args[at[0]]) {
+			t.queue(raw, nil)
 		}
 	}
 }
 
 const execMoved = "EXECABORT Transaction discarded because of: redoubt: the servers of the pool have changed"
 
-func (c *pooled) exec() {
+func (t *poolTransaction) exec() {
+	c := t.c
 	if !c.tx.active {
 		c.fail("ERR EXEC without MULTI")
 		return
 	}
-	tx, kept := c.takeTransaction()
-	w := c.watched
+	tx, kept := t.take()
+	w := t.watched
 	switch {
 	case tx.broken:
-		c.unwatch()
+		t.unwatch()
 		c.fail(execAbort)
-	case w != nil && (w.lost || !w.stands(c)):
+	case w != nil && (w.lost || !w.stands(c.topology)):
 		// Somebody may have changed the keys where they are now.
-		c.unwatch()
+		t.unwatch()
 		c.scratch = resp.AppendNullArray(c.scratch[:0], c.protocol)
 		c.reply(c.scratch)
-	case kept.at.node != nil && !kept.at.stands(c):
+	case kept.at.node != nil && !kept.at.stands(c.topology):
 		c.fail(execMoved)
 	case w == nil && len(tx.elements) == 0:
 		c.reply([]byte("*0\r\n"))
 	default:
-		c.carryOut(w, tx, kept)
+		t.send(w, tx, kept)
 	}
 }
 
-// carryOut sends a transaction and hands on the reply to its EXEC.
-func (c *pooled) carryOut(w *watch, tx transaction, kept keptTransaction) {
+// send sends a transaction. The client gets the reply to its EXEC.
+func (t *poolTransaction) send(w *watch, tx transaction, kept keptTransaction) {
+	c := t.c
 	n := len(tx.elements) + 2
 	if len(kept.body) > maxRead {
 		c.stepAside() // it will be copied
@@ -214,7 +232,7 @@ func (c *pooled) carryOut(w *watch, tx transaction, kept keptTransaction) {
 	raw := slices.Concat(multiRaw, kept.body, execRaw)
 	c.as(Passed)
 	if w != nil {
-		c.carryOutWatched(w, tx, n, raw)
+		t.sendWatched(w, tx, n, raw)
 		return
 	}
 	node := kept.at.node
@@ -231,8 +249,9 @@ func (c *pooled) carryOut(w *watch, tx transaction, kept keptTransaction) {
 	}
 }
 
-// carryOutWatched is carryOut on the connection on which keys are watched.
-func (c *pooled) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
+// sendWatched is send on the connection on which keys are watched.
+func (t *poolTransaction) sendWatched(w *watch, tx transaction, n int, raw []byte) {
+	c := t.c
 	if !c.settle() { // what came before must have run before
 		return
 	}
@@ -242,11 +261,11 @@ func (c *pooled) carryOutWatched(w *watch, tx transaction, n int, raw []byte) {
 	replies, err := c.ask(w.conn, n, raw)
 	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
 	if err != nil {
-		c.endWatch()
+		t.endWatch()
 		e.Reply(e.last, unasked(w.node, replies, err))
 		return
 	}
-	c.watched = nil
+	t.watched = nil
 	c.srv.stats.dedicated.Add(-1)
 	w.conn.Return()
 	var scanner resp.ReplyScanner
@@ -269,8 +288,8 @@ var (
 	unwatchRaw = resp.AppendCommand(nil, "UNWATCH")
 )
 
-// An execution is the ReplyHandler of MULTI, of what was queued, and of EXEC, whose reply is
-// the client's.
+// An execution is the ReplyHandler of MULTI, the queued commands and EXEC. The client gets the reply
+// to EXEC.
 type execution struct {
 	out      *output
 	tag      uint64
@@ -302,8 +321,8 @@ func (e *execution) Flush() { e.out.Flush() }
 // Client is that of [output].
 func (e *execution) Client() string { return e.out.Client() }
 
-// result is what the client gets for the reply to EXEC. The errors of what was queued
-// have not been told yet.
+// result makes the client's reply from the reply to EXEC. It names the error of a queued command: the
+// client got QUEUED for that one.
 func (e *execution) result(raw []byte) []byte {
 	if raw[0] == '-' {
 		if e.refused != nil && bytes.HasPrefix(raw, []byte("-EXECABORT")) {
@@ -322,8 +341,9 @@ func (e *execution) result(raw []byte) []byte {
 	return raw
 }
 
-// watchKeys watches keys on a connection of the client's own.
-func (c *pooled) watchKeys(k *keySpec, args [][]byte, raw []byte) {
+// watchKeys watches keys, on a connection of the client's own.
+func (t *poolTransaction) watchKeys(k *keySpec, args [][]byte, raw []byte) {
+	c := t.c
 	if c.tx.active {
 		c.fail("ERR WATCH inside MULTI is not allowed")
 		return
@@ -336,63 +356,97 @@ func (c *pooled) watchKeys(k *keySpec, args [][]byte, raw []byte) {
 		return
 	}
 	h.node, h.slot = node, c.slotOf(args[at[0]])
-	w := c.watched
+	w := t.watched
 	switch {
-	case w != nil && (w.lost || !w.stands(c)):
-		c.ok() // what is watched counts as changed already, whatever else is
+	case w != nil && (w.lost || !w.stands(c.topology)):
+		c.ok() // the watched keys count as changed already
 		return
 	case w != nil && c.slots != nil && w.slot != h.slot:
-		c.severalServers("WATCH, and those that are watched already,")
+		c.severalServers("WATCH, together with the keys that are watched already,")
 		return
 	case w != nil && c.slots == nil && w.node != node:
-		c.fail("ERR redoubt: these keys belong to another server of the pool than those that are watched already" + c.target.tagHint())
+		c.fail("ERR redoubt: these keys belong to another server of the pool than the keys that are watched already" + c.target.tagHint())
 		return
 	}
 	if !c.quiesce() { // what came before must have run before
 		return
 	}
-	if c.watched == nil {
+	if t.watched == nil {
 		x, ok := c.borrow(node)
 		if !ok {
 			return
 		}
-		c.watched = &watch{home: h, conn: x}
+		t.watched = &watch{home: h, conn: x}
 	}
 	c.as(Passed)
-	reply, err := c.ask(c.watched.conn, 1, raw)
+	reply, err := c.ask(t.watched.conn, 1, raw)
 	if c.slots != nil && w == nil && err == nil {
-		reply, err = c.watchElsewhere(raw, reply)
-	} else if err == nil && c.watched.node.Redirects(reply) {
-		c.watched.lost = true
+		reply, err = t.watchElsewhere(raw, reply)
+	} else if err == nil && t.watched.node.Redirects(reply) {
+		t.watched.lost = true
 		reply = okRaw
 	}
 	if err != nil {
-		c.endWatch()
+		t.endWatch()
 		reply = unasked(node, reply, err)
 	}
 	c.reply(reply)
 }
 
-// unwatch gives the connection on which keys are watched back.
-func (c *pooled) unwatch() {
-	w := c.watched
+// unwatch ends WATCH and returns its connection to the pool.
+func (t *poolTransaction) unwatch() {
+	c := t.c
+	w := t.watched
 	if w == nil {
 		return
 	}
 	if reply, err := c.ask(w.conn, 1, unwatchRaw); err != nil || !bytes.Equal(reply, okRaw) {
-		c.endWatch()
+		t.endWatch()
 		return
 	}
-	c.watched = nil
+	t.watched = nil
 	c.srv.stats.dedicated.Add(-1)
 	w.conn.Return()
 }
 
-// endWatch closes it instead.
-func (c *pooled) endWatch() {
-	if c.watched != nil {
-		c.watched.conn.Close()
-		c.watched = nil
+// endWatch ends WATCH and closes its connection.
+func (t *poolTransaction) endWatch() {
+	c := t.c
+	if t.watched != nil {
+		t.watched.conn.Close()
+		t.watched = nil
 		c.srv.stats.dedicated.Add(-1)
+	}
+}
+
+// watchElsewhere repeats WATCH at the node that the reply redirects it to, if it does.
+func (t *poolTransaction) watchElsewhere(raw, reply []byte) ([]byte, error) {
+	c := t.c
+	a := t.watched.node.Attempt()
+	for {
+		again, fault := a.Follow(c.ctx, reply)
+		if fault != nil {
+			t.endWatch()
+			return fault.Reply(), nil
+		}
+		if !again {
+			return reply, nil
+		}
+		at := t.watched.home
+		at.node = a.Node()
+		t.watched.conn.Return()
+		t.watched = nil
+		c.srv.stats.dedicated.Add(-1)
+		ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
+		x, err := a.Borrow(ctx, c.protocol)
+		cancel()
+		if err != nil {
+			return c.notBorrowed(a.Node(), err), nil
+		}
+		c.srv.stats.dedicated.Add(1)
+		t.watched = &watch{home: at, conn: x, ask: a.Asking()}
+		if reply, err = c.ask(x, 1, raw); err != nil {
+			return reply, err
+		}
 	}
 }

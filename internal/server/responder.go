@@ -5,25 +5,31 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A responder gives the replies to a client their places, and makes those that are made here. Owned
-// by the session's goroutine, except the output.
+// A responder gives each reply to a client its place, and makes the replies of this process. The
+// session's goroutine owns it, except the output.
 type responder struct {
 	out      output
+	carrier  carrier
 	next     uint64 // the tag of the next command
 	protocol resp.Protocol
 	muted    bool    // the command at hand gets no reply
-	capture  *[]byte // replies made here go there instead; may be nil
+	capture  *[]byte // takes the replies of this process instead of out; may be nil
 	scratch  []byte
 }
 
 // tag takes the next place in the order of replies.
+//
+// It keeps the order. The commands of a span take their places without it, and these must be
+// consecutive. So tag sends the span first. Every other reply, and every command that is not sent as
+// part of a span, takes its place here. No caller has to think of the span.
 func (r *responder) tag() uint64 {
+	r.carrier.sendSpan()
 	t := r.next
 	r.next++
 	return t
 }
 
-// prepare takes the next place for a reply that becomes what s says.
+// prepare takes the next place, for a reply that s changes.
 func (r *responder) prepare(s slot) uint64 {
 	t := r.tag()
 	if s.mute = r.muted; s.mute || s.change != nil || s.script != nil {
@@ -37,7 +43,7 @@ func (r *responder) prepareScript(p command.Plan) uint64 {
 	return r.prepare(slot{script: p.Translate, protocol: r.protocol, undo: p.Undo})
 }
 
-// reply answers a command here.
+// reply answers a command.
 func (r *responder) reply(raw []byte) {
 	if r.capture != nil {
 		*r.capture = append(*r.capture, raw...)
@@ -54,7 +60,7 @@ func (r *responder) fail(text string) {
 
 func (r *responder) ok() { r.reply(okRaw) }
 
-// text answers with a text, which RESP3 gives its format.
+// text answers with a text. In RESP3 the reply names the format of the text.
 func (r *responder) text(s string) {
 	r.scratch = resp.AppendVerbatim(r.scratch[:0], r.protocol, "txt", s)
 	r.reply(r.scratch)

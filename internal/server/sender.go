@@ -53,7 +53,7 @@ func (s *sender) touch(u *proxy.Upstream) {
 // pass adds a command to the span of those that pass through untouched.
 func (s *sender) pass(raw []byte) {
 	c := s.c
-	if apart := s.goesApart(raw); apart != s.span.apart {
+	if apart := s.goesApart(raw); apart != s.span.apart || c.from != s.span.to { // a blank line lies between
 		s.sendSpan()
 		s.span.apart = apart
 	}
@@ -174,10 +174,8 @@ func (s *sender) inOrder(first uint64, apart bool) bool { //nolint:revive // the
 		s.apart = 0
 	}
 	if s.c.out.head.Load() < before {
-		s.c.stepAside()
 		u := s.upstream
-		s.c.flush()
-		if !s.c.out.await(noDeadline, func() bool { return s.c.out.head.Load() >= before }) {
+		if !s.c.awaitReplies(before) {
 			s.lost, s.c.quit = true, true // and flush has taken the upstream
 			return false
 		}

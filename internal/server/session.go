@@ -40,7 +40,6 @@ type session struct {
 	heavy    bool      // the replies to the client are large
 	rights   *acl.User // nil: the client may do all
 	route    route     // never changes
-	carrier  carrier   // route, or the connection of the client's own
 	tx       transaction
 	filled   bool // the last read took all that there was room for
 	readAt   latency.Time
@@ -190,7 +189,6 @@ func (c *session) process() bool {
 	for c.from < c.to && !c.killed.Load() {
 		n, err := c.scanner.Next(c.buf[c.from:c.to])
 		if err != nil {
-			c.carrier.sendSpan()
 			c.broke()
 			c.fail("ERR " + err.Error())
 			return false
@@ -200,7 +198,6 @@ func (c *session) process() bool {
 		}
 		args := c.scanner.Args()
 		if len(args) == 0 {
-			c.carrier.sendSpan()
 			c.from += n
 			continue
 		}
@@ -246,10 +243,8 @@ func (c *session) reserve() bool {
 		return true
 	}
 	c.leave() // it would have to wait again and again
-	c.flush()
 	// Down to half, so that the next commands leave together again.
-	low := most / 2
-	return c.awaitReplies(func() bool { return c.next-c.out.head.Load() <= low })
+	return c.awaitReplies(c.next - most/2)
 }
 
 // relax waits until the client has taken half of what waits for it.
@@ -258,19 +253,19 @@ func (c *session) relax() bool {
 }
 
 // settle waits until every command so far has its reply.
-func (c *session) settle() bool {
+func (c *session) settle() bool { return c.awaitReplies(c.next) }
+
+// awaitReplies waits until every command before a tag has its reply. All commands leave first. It
+// reports false when the client is gone, or the server ends and an earlier command waits on the back
+// end.
+func (c *session) awaitReplies(before uint64) bool {
 	c.carrier.sendSpan()
-	if c.out.head.Load() == c.next {
+	if c.out.head.Load() >= before {
 		return true
 	}
 	c.stepAside()
 	c.flush()
-	return c.awaitReplies(func() bool { return c.out.head.Load() == c.next })
-}
-
-// awaitReplies waits until there are enough replies. It reports false when the client is gone, or
-// the server ends and an earlier command waits on the back end.
-func (c *session) awaitReplies(enough func() bool) bool {
+	enough := func() bool { return c.out.head.Load() >= before }
 	if !c.out.await(noDeadline, func() bool { return enough() || c.draining.Load() }) {
 		return false
 	}

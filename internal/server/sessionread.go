@@ -49,10 +49,9 @@ func (c *session) read() error {
 // refuseRest answers a command for which there is no room with an error, and ends the
 // session.
 func (c *session) refuseRest() {
-	c.carrier.sendSpan() // it may lie in buf
+	c.fail("ERR redoubt: " + errNoRoom.Error() + ": the command was not read")
 	c.from, c.to, c.buf = 0, 0, make([]byte, firstRead)
 	c.has.Hold(firstRead)
-	c.fail("ERR redoubt: " + errNoRoom.Error() + ": the command was not read")
 	c.quit = true
 }
 

@@ -39,7 +39,6 @@ func (c *pooled) strictly(k *keySpec, args [][]byte) bool {
 			return false
 		}
 	}
-	c.sendSpan()
 	c.countLocal()
 	c.broke()
 	c.quit = true

@@ -207,8 +207,8 @@ func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
 		return true
 	}
 	if k != nil && k.name == "exec" { // as Redis has it, whether or not there was a MULTI
-		c.takeTransaction()
-		c.unwatch()
+		c.multi.take()
+		c.multi.unwatch()
 		text = "EXECABORT Transaction discarded because of: " + text
 	}
 	c.reject(text)

@@ -12,14 +12,14 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// What ends the waiting for keys, beside the end of the client or the server.
+// These errors end the wait for keys, beside the end of the client or the server.
 var (
 	errMoved   = errors.New("the servers of the pool have changed")
 	errUnheard = errors.New("a connection that the client listened on was lost")
 )
 
-// borrow takes a connection of a server of the pool for this client alone, and kill
-// closes it. It reports false when the command has been answered with an error instead.
+// borrow takes a connection to a server for this client alone. It reports false when it has answered
+// the command with an error instead.
 func (c *pooled) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 	c.out.Flush() // connecting may take long
 	ctx, cancel := context.WithTimeout(c.ctx, proxy.DefaultDialTimeout)
@@ -35,7 +35,7 @@ func (c *pooled) borrow(n *proxy.Node) (*proxy.Exclusive, bool) {
 	return x, true
 }
 
-// notBorrowed is the reply to a command for which there was no connection.
+// notBorrowed is the reply to a command that got no connection.
 func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
 	c.srv.stats.backendErrors.Add(1)
 	if fault, ok := errors.AsType[*proxy.Fault](err); ok {
@@ -50,8 +50,8 @@ func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
 	return proxy.Unreachable(n.Backend().Name(), err).Reply()
 }
 
-// unasked is the reply to a command that [session.ask] could not ask, or got no answer to,
-// and then it may have run: there are replies that say so.
+// unasked is the reply to a command for which [pooled.ask] returned an error. replies are those of ask:
+// if there are any, the command may have run.
 func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	if len(replies) > 0 {
 		return proxy.Lost(n.Backend().Name()).Reply()
@@ -59,9 +59,8 @@ func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	return proxy.Unreachable(n.Backend().Name(), err).Reply()
 }
 
-// ask runs commands on a connection that was borrowed, and waits for their replies, as
-// long as the pool's time-out allows, and the client is there. The client has left the
-// poller.
+// ask runs commands on a borrowed connection and waits for their replies, until the pool's time-out
+// or the end of the client. The client has left the poller.
 func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error) {
 	ctx, stop := c.attended(c.srv.opts.WriteTimeout)
 	defer stop()
@@ -73,19 +72,17 @@ func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error)
 	return x.Ask(ctx, n, commands)
 }
 
-// block runs a command that may wait for its keys, on a connection of its own, while
-// the client is looked after. The connection is closed when the client goes away, and
-// with it ends the waiting on the server.
+// block runs a command that may wait for its keys, on a connection of its own. The connection is
+// closed when the client goes away, which ends the wait on the server.
 func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	raw = bytes.Clone(raw) // more is read into the buffer meanwhile
-	place := &keyWait{node: n, pool: c.pool}
+	w := &keyWait{c: c, node: n, pool: c.pool, protocol: c.protocol}
 	for _, k := range keys {
-		place.keys = append(place.keys, bytes.Clone(k))
+		w.keys = append(w.keys, bytes.Clone(k))
 	}
 	c.as(Passed)
-	protocol := c.protocol
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
-		reply := c.blocked(ctx, place, protocol, raw)
+		reply := w.run(ctx, raw)
 		if bytes.HasPrefix(reply, unblockedCode) || isNull(reply) {
 			_ = command.Unblocked(ctx) // it is the answer
 		}
@@ -94,9 +91,22 @@ func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	}})
 }
 
-func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Protocol, raw []byte) []byte {
-	// When the client is gone the connection is closed; otherwise what it waits for is ended
-	// on the server, so that nothing is taken from there and then lost.
+// A keyWait is a client that waits for keys of one server.
+type keyWait struct {
+	c        *pooled
+	keys     [][]byte
+	node     *proxy.Node
+	pool     *proxy.Pool
+	protocol resp.Protocol
+	moved    func()
+	seen     servers // when it was checked last; of the tick
+}
+
+// run runs the command and returns its reply. An empty reply closes the client.
+func (w *keyWait) run(ctx context.Context, raw []byte) []byte {
+	c := w.c
+	// When the client is gone, the connection is closed. Any other cause ends the wait on the server
+	// instead, so that no element is taken there and then lost.
 	ended, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -111,7 +121,7 @@ func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Prot
 	if c.killed.Load() {
 		kill()
 	}
-	place.moved = func() { end(errMoved) }
+	w.moved = func() { end(errMoved) }
 	defer context.AfterFunc(command.Waiting(ctx), func() {
 		if how := context.Cause(command.Waiting(ctx)); errors.Is(how, command.ErrTimedOut) {
 			end(proxy.ErrTimeout)
@@ -119,14 +129,14 @@ func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Prot
 			end(how)
 		}
 	})()
-	c.waitsFor.Store(place)
+	c.waitsFor.Store(w)
 	defer c.waitsFor.Store(nil)
-	t := place.node.Attempt()
+	t := w.node.Attempt()
 	for {
-		x, err := t.Borrow(ended, protocol)
+		x, err := t.Borrow(ended, w.protocol)
 		if err != nil {
 			if ended.Err() != nil {
-				return unblocked(context.Cause(ended), protocol)
+				return unblocked(context.Cause(ended), w.protocol)
 			}
 			return c.notBorrowed(t.Node(), err)
 		}
@@ -139,38 +149,38 @@ func (c *pooled) blocked(ctx context.Context, place *keyWait, protocol resp.Prot
 			again, disagreed := t.Follow(ended, reply)
 			switch {
 			case (again || disagreed != nil) && ended.Err() != nil: // it has run nowhere
-				return unblocked(context.Cause(ended), protocol)
+				return unblocked(context.Cause(ended), w.protocol)
 			case again:
 				continue
 			case disagreed != nil:
 				return disagreed.Reply()
 			}
 		}
-		return c.afterBlock(ended, at, protocol, reply, err)
+		return w.outcome(ended, at, reply, err)
 	}
 }
 
-// afterBlock is the reply to a command that has waited on a server.
-func (c *pooled) afterBlock(ended context.Context, n *proxy.Node, protocol resp.Protocol, reply []byte, err error) []byte {
+// outcome is the reply to a command that has waited on node n.
+func (w *keyWait) outcome(ended context.Context, n *proxy.Node, reply []byte, err error) []byte {
 	switch {
 	case ended.Err() != nil && (err == nil && bytes.HasPrefix(reply, unblockedCode) || err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome)):
-		return unblocked(context.Cause(ended), protocol)
+		return unblocked(context.Cause(ended), w.protocol)
 	case err == nil, len(reply) > 0:
 		return reply
 	}
-	return c.notBorrowed(n, err)
+	return w.c.notBorrowed(n, err)
 }
 
 var unblockedCode = []byte("-UNBLOCKED ")
 
-// isNull reports whether a reply is a null of either protocol, as that of a command whose time has run
-// out.
+// isNull reports whether a reply is a null of either protocol. A command whose time-out has passed
+// replies null.
 func isNull(raw []byte) bool {
 	return bytes.HasPrefix(raw, []byte("*-1")) || bytes.HasPrefix(raw, []byte("$-1")) || bytes.HasPrefix(raw, []byte("_"))
 }
 
-// unblocked is the reply to a command that waits no more, and has done nothing. At the end of the
-// server there is none, and the client is closed, as by Redis.
+// unblocked is the reply to a command whose wait has ended and that has changed nothing. When this
+// server ends, there is no reply and the client is closed, as in Redis.
 func unblocked(cause error, p resp.Protocol) []byte {
 	switch {
 	case errors.Is(cause, command.ErrUnblocked):
@@ -184,13 +194,4 @@ func unblocked(cause error, p resp.Protocol) []byte {
 		}
 	}
 	return nil
-}
-
-// A keyWait is the keys that a client waits for, and their server.
-type keyWait struct {
-	keys  [][]byte
-	node  *proxy.Node
-	pool  *proxy.Pool
-	moved func()
-	seen  servers // when it was checked last; of the tick
 }
