@@ -1,56 +1,47 @@
-// Package server is the RESP server: it listens, and stands between clients
-// and the back end that keeps the data.
+// Package server is the RESP server. It listens, and stands between clients and the back end that
+// keeps the data: one server, an engine in this process, a pool of servers, or a cluster.
 //
-// What a client sends is treated in one of six ways:
+//	srv, err := server.New(server.Options{Backend: backend, Client: client})
+//	…
+//	err = srv.Listen("tcp", "127.0.0.1:7379")
 //
-//   - Most commands pass through: their bytes are copied, unread but for
-//     their boundaries and their name, to a connection that all clients share
-//     (package proxy), and the replies come back the same way.
-//   - Extension commands (package command) become one script each, in their
-//     place in the pipeline; those that wait hold their client.
-//   - What concerns the connection is answered here: HELLO, AUTH, CLIENT,
-//     ECHO, QUIT and RESET. PING is answered here too, except in front of one
-//     server, which answers itself, so CLIENT PAUSE holds back the answer.
-//     (TestPingWhilePaused) COMMAND is the back end's answer with the
-//     extension commands added.
-//   - What leaves state in a connection, or occupies it, moves the client to
-//     a connection of its own first: MULTI, WATCH, SELECT, SUBSCRIBE,
-//     MONITOR, BLPOP, CLIENT TRACKING and their like. It keeps that
-//     connection until it closes or sends RESET.
-//   - A back end in this process ([Options.Sessions]) runs what passes through,
-//     and scripts, in the goroutine that read them, without a connection. On Linux
-//     that is one for many clients.
-//     (TestDifferentialInProcess)
-//   - In front of a pool ([Options.Pool]) each command goes to the server that has
-//     its key. Some with keys of several servers are split, and their replies joined.
-//     (TestPoolTutorial, TestPoolFragments) A transaction is kept here until EXEC, and
-//     goes to the server of its keys as one (TestPoolTransaction). What occupies a
-//     connection borrows one for as long (TestPoolWatch, TestPoolBlocks). A subscriber has
-//     one to each server (TestPoolPubSub, TestPoolListensWithoutAServer).
-//   - With REDIRECT, CLIENT TRACKING opens a connection for the client that is named
-//     there, on which the back end sends the invalidations. (TestTracking)
-//   - Replication (SYNC, PSYNC, REPLCONF) is refused. In front of a pool, CLIENT
-//     TRACKING and PAUSE are refused too. POST and Host: close the client, as they do in Redis.
+// # How a command is run
 //
-// # What is promised
+//   - Most commands pass through. The server copies their bytes, and reads only their boundaries and
+//     their names. They share one connection with all clients (package proxy). The replies return
+//     the same way.
+//   - An extension command (package command) becomes one script, in its place in the pipeline. If
+//     the command waits, its client waits too.
+//   - The server itself answers commands about the connection: HELLO, AUTH, CLIENT, ECHO, QUIT and
+//     RESET. It answers PING as well, except in front of one server: that one answers, so CLIENT
+//     PAUSE holds the answer back. COMMAND is the back end's reply with the extension commands
+//     added.
+//   - A command that leaves state in a connection or occupies it moves the client to a connection
+//     of its own first: MULTI, WATCH, SELECT, SUBSCRIBE, MONITOR, BLPOP, CLIENT TRACKING and others
+//     like them. The client keeps that connection until it closes or sends RESET.
+//   - An engine in this process ([Options.Sessions]) runs commands in the goroutine that read them.
+//     On Linux one goroutine serves many clients.
+//   - In front of a pool ([Options.Pool]) each command goes to the server of its key. Some commands
+//     with keys of several servers are split, and their replies joined. The session keeps a
+//     transaction until EXEC, and then sends all of it to the server of its keys. WATCH and commands
+//     that block borrow a connection. A subscriber has a connection to each server.
+//   - CLIENT TRACKING with REDIRECT opens a connection for the client that REDIRECT names. The back
+//     end sends the invalidations there.
+//   - Replication is refused: SYNC, PSYNC, REPLCONF. In front of a pool, CLIENT TRACKING and PAUSE
+//     are refused too. POST and Host: close the client, as in Redis.
 //
-//   - Replies come in the order of the commands, each exactly once, whatever
-//     mixture of the ways they took. (TestMixedOrder)
-//   - A client's commands run in the order sent, with one exception: a script
-//     that the back end had forgotten is sent again, and runs after what was
-//     sent behind it. Never so in a transaction. (TestScriptFlush)
-//   - No state of one client is seen by another. (TestNoLeak)
-//   - A fault is one error reply in the place of the command that it struck.
-//     (TestFaults)
-//   - What one client may ask for is bounded: commands in flight, the size of
-//     one command, and replies not yet taken, past which no more is read. How
-//     large a reply will be is not known before it comes: a client has 16
-//     commands in flight at first, then as many as 4 MiB, or MaxOutput if it is
-//     less, holds replies of the size seen lately. The worst case, large replies
-//     after small ones, is MaxPipeline times the largest reply. (TestSlowStart,
-//     TestLargeInFlight)
-//   - One client's command holds up no other client that doesn't use the same
-//     keys. (TestNobodyIsHeldUp)
-//   - A client that takes nothing for the write time-out is closed.
-//     (TestTakenNoMore)
+// # Promises
+//
+//   - Replies come in the order of the commands, each exactly once.
+//   - A client's commands run in the order sent, with one exception outside of transactions: a script
+//     that the back end has forgotten is sent again, and runs after the commands behind it.
+//   - No client sees the state of another.
+//   - A fault is one error reply, in the place of the command that it struck.
+//   - Each client has bounds: commands in flight, the size of a command, and replies that it has not
+//     taken. Beyond them the server reads no more from the client. The size of a reply is not known
+//     before it comes. So a client has 16 commands in flight at first, then as many as have 4 MiB of
+//     replies of the size seen lately, or MaxOutput if that is less. In the worst case, large replies
+//     after small ones, MaxPipeline large replies come.
+//   - One client's command holds up no client that uses other keys.
+//   - The server closes a client that takes no reply for the write time-out.
 package server

@@ -20,6 +20,8 @@ const lost = " lost before the reply: the command may have run\r\n"
 
 // TestFaults: each fault is one error in the place of the command that it
 // struck, and disturbs nothing else.
+//
+// Promise: A fault is one error reply, in the place of the command that it struck.
 func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
@@ -432,6 +434,8 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 // TestSlowStart: before the size of replies is known, few commands are sent.
+//
+// Promise: Commands in flight and waiting replies of a client are bounded.
 func TestSlowStart(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, addr := start(t, backend.URL(), func(o *server.Options) { o.MaxOutput = 1 << 20 })
@@ -451,6 +455,8 @@ func TestSlowStart(t *testing.T) {
 }
 
 // TestLargeInFlight: of large replies, a client is asked for few at once.
+//
+// Promise: Commands in flight and waiting replies of a client are bounded.
 func TestLargeInFlight(t *testing.T) {
 	backend := redistest.Start(t)
 	network := faultnet.New(t, backend.Addr())

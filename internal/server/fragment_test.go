@@ -11,6 +11,8 @@ import (
 
 // TestPoolFragments: commands with many keys, spread over three servers, answer as
 // one server does.
+//
+// Promise: A command with keys of several servers of a pool is split, and the replies are joined.
 func TestPoolFragments(t *testing.T) { poolFragments(t, startPool(t, 3)) }
 
 func poolFragments(t *testing.T, p *poolOf) {

@@ -8,6 +8,8 @@ import (
 )
 
 // TestNoLeak: what one client does to its connection, no other ever sees.
+//
+// Promise: No client sees the state of another.
 func TestNoLeak(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, addr := start(t, backend.URL())

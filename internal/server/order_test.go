@@ -60,6 +60,8 @@ func TestBlankLines(t *testing.T) {
 
 // TestMixedOrder sends random mixtures of all five ways a command can take, in
 // one write, and checks each reply in its place.
+//
+// Promise: Replies come in the order of the commands, each exactly once.
 func TestMixedOrder(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
@@ -123,6 +125,8 @@ func TestMixedOrder(t *testing.T) {
 	})
 }
 
+// Promise: A client's commands run in the order sent, except a script that the back end has
+// forgotten.
 func TestScriptFlush(t *testing.T) {
 	backend := redistest.Start(t)
 	_, addr := start(t, backend.URL())

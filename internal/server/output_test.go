@@ -41,6 +41,7 @@ func TestSlowlyTaken(t *testing.T) {
 	})
 }
 
+// Promise: The server closes a client that takes no reply for the write time-out.
 func TestTakenNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, client := pipeOutput()

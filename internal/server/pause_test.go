@@ -10,6 +10,8 @@ import (
 
 // TestPingWhilePaused: PING waits for the end of CLIENT PAUSE, as Redis has it, and doesn't where
 // that holds back writes alone.
+//
+// Promise: In front of one server, CLIENT PAUSE holds the answer to PING back.
 func TestPingWhilePaused(t *testing.T) {
 	backend := redistest.Start(t)
 	_, addr := start(t, backend.URL())

@@ -68,6 +68,8 @@ func (faultySession) SetAccount(func() func(int) bool) {}
 func (faultySession) HandedOver()                      {}
 
 // Whatever one client's command waits for, others don't.
+//
+// Promise: One client's command holds up no client that uses other keys.
 func TestNobodyIsHeldUp(t *testing.T) {
 	for _, fault := range []string{"SLOW", "HELD", "SAVE"} {
 		t.Run(fault, func(t *testing.T) {

@@ -85,6 +85,8 @@ func (p *poolOf) client(t *testing.T) *redis.Client {
 
 // TestPoolTutorial: with the file of the usual tutorial the keys a and c are on
 // redis-1, and b and d on redis-2.
+//
+// Promise: A pool answers the commands of a tutorial as one server does.
 func TestPoolTutorial(t *testing.T) {
 	p := startPool(t, 2)
 	rdb := p.client(t)

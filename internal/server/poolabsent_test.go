@@ -57,6 +57,9 @@ func (p *poolOf) hears(t *testing.T, at int, all ...*wire) {
 // TestPoolListensWithoutAServer: while a server is down or silent, clients listen to the
 // others, those that come then too. They are closed once it is back, for what it has
 // published is missed.
+//
+// Promise: A subscriber in front of a pool gets each message once, and a lost server costs only
+// its own messages.
 func TestPoolListensWithoutAServer(t *testing.T) {
 	for name, fault := range map[string]struct{ begin, end func(p *poolOf) }{
 		"killed": {func(p *poolOf) { p.nodes[1].Kill() }, func(p *poolOf) { p.nodes[1].Restart() }},

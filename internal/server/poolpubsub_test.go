@@ -11,6 +11,9 @@ import (
 
 // TestPoolPubSub: channels and patterns are listened to on all servers, shard channels on the
 // one that has the name as a key, and what the servers confirm is told as one would.
+//
+// Promise: A subscriber in front of a pool gets each message once, and a lost server costs only
+// its own messages.
 func TestPoolPubSub(t *testing.T) {
 	p := startPool(t, 2)
 	w, other := dial(t, p.addr), dial(t, p.addr)

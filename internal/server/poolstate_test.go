@@ -11,6 +11,8 @@ import (
 
 // TestPoolTransaction: a transaction runs as one on the server of its keys, and a key
 // of another server is refused before anything is run.
+//
+// Promise: A transaction goes to the server of its keys as one.
 func TestPoolTransaction(t *testing.T) {
 	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" })
 	w, other := dial(t, p.addr), dial(t, p.addr)
@@ -83,6 +85,8 @@ func TestPoolTransaction(t *testing.T) {
 
 // TestPoolWatch: what is watched is noticed, on one server, and the connection that
 // holds the watch is used again by the next who needs one.
+//
+// Promise: A command that occupies a connection borrows one in front of a pool.
 func TestPoolWatch(t *testing.T) {
 	p := startPool(t, 2)
 	w, other := dial(t, p.addr), dial(t, p.addr)
@@ -139,6 +143,8 @@ func TestPoolWatch(t *testing.T) {
 
 // TestPoolBlocks: a command that waits holds nobody up, is woken, and ends with its
 // client.
+//
+// Promise: A command that occupies a connection borrows one in front of a pool.
 func TestPoolBlocks(t *testing.T) {
 	p := startPool(t, 2)
 	w, other := dial(t, p.addr), dial(t, p.addr)

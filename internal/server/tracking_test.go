@@ -9,6 +9,8 @@ import (
 )
 
 // TestTracking: CLIENT TRACKING is that of Redis, with the ids of the clients of this server.
+//
+// Promise: CLIENT TRACKING works as in Redis, with REDIRECT too.
 func TestTracking(t *testing.T) {
 	doorsOf(t, nil, func(t *testing.T, addr string) {
 		asRedis(t, addr, `

@@ -44,6 +44,8 @@ func (w *world) change(t *testing.T, opts Options) {
 
 // TestChange: clients that are connected find their keys on the new servers, and the
 // old ones are let go. What is wrong changes nothing.
+//
+// Promise: Servers can be replaced under connected clients.
 func TestChange(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	u, idle := dial(t, w.addr), dial(t, w.addr)
@@ -79,6 +81,8 @@ func TestChange(t *testing.T) {
 
 // TestChangeOrder: while the connections to a server are made anew over and over, each
 // client sees its own writes, and no command fails.
+//
+// Promise: Servers can be replaced under connected clients.
 func TestChangeOrder(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	var stop atomic.Bool
@@ -113,6 +117,8 @@ func TestChangeOrder(t *testing.T) {
 
 // TestRetire: servers that have to answer are kept until they have, or until ctx ends;
 // what was asked after the change waits, so that it does not overtake.
+//
+// Promise: Servers can be replaced under connected clients.
 func TestRetire(t *testing.T) {
 	w := newWorld(t, 1, func(o *Options) { o.Timeout = -1 })
 	u := dial(t, w.addr)
@@ -159,6 +165,8 @@ func TestRetire(t *testing.T) {
 }
 
 // TestRetireUsed: servers are kept while a client may be about to send to them.
+//
+// Promise: Servers can be replaced under connected clients.
 func TestRetireUsed(t *testing.T) {
 	w := newWorld(t, 1, func(o *Options) { o.MaxInFlight = 1 })
 	old := w.group.Load()

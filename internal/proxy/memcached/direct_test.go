@@ -48,6 +48,8 @@ var conversations = []string{
 var unique = regexp.MustCompile(`(?m)^(VALUE \S+ \d+ \d+) \d+\r$`)
 
 // TestDirect: what a server answers, a pool answers.
+//
+// Promise: A pool answers as a server does.
 func TestDirect(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		alone, w := memcachedtest.Start(t), newWorld(t, n, nil)
@@ -104,6 +106,8 @@ func sorted(s string) string {
 }
 
 // TestRefusals: what a pool answers itself, and differs from a server in.
+//
+// Promise: No client can read the answers of others or end the shared connection.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, 2, func(o *Options) { o.MaxLine, o.MaxValue = 4096, 1000 })
 	for text, want := range map[string]string{
@@ -131,6 +135,8 @@ func TestRefusals(t *testing.T) {
 
 // TestHangUp: what memcached closes the connection on, a pool does, and carries out nothing
 // that comes behind it; what came before is answered.
+//
+// Promise: A client is closed on quit, and where memcached closes it.
 func TestHangUp(t *testing.T) {
 	w := newWorld(t, 2, func(o *Options) { o.MaxLine = 4096 })
 	alone := memcachedtest.Start(t)
@@ -164,6 +170,8 @@ func TestHangUp(t *testing.T) {
 
 // TestLinesAreMadeAnew: however odd a line is that memcached takes, the server behind is sent
 // one that it can't take for anything else.
+//
+// Promise: No client can read the answers of others or end the shared connection.
 func TestLinesAreMadeAnew(t *testing.T) {
 	f := newFake(t)
 	w := &world{}

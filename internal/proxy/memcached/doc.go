@@ -1,56 +1,43 @@
-// Package memcached is a proxy for memcached's ASCII protocol: a [Pool] of servers
-// that clients see as one.
-//
-// A ring gives each key a server, as twemproxy would. All clients share one
-// connection to each server. Requests go out as lines that are made of what was
-// understood, replies come back as the bytes that a server sent, and retrievals of keys
-// of several servers are split and joined.
+// Package memcached is a proxy for memcached's ASCII protocol: a [Pool] of servers that clients see as
+// one.
 //
 //	p, err := memcached.New(memcached.Options{Servers: servers})
 //	…
 //	err = p.Serve(listener)
 //
-// The commands are get, gets, gat, gats, set, add, replace, append, prepend, cas,
-// delete, incr, decr, touch, flush_all, verbosity, version, stats and quit. Those
-// without a key go to all servers: flush_all and verbosity succeed if they do on
-// each, version is one of theirs, and stats are their sums. "stats proxy" tells of
-// the pool. Meta commands and whatever concerns one server's inside are answered
-// with ERROR, the binary protocol with an error of its own.
+// A ring gives each key a server, as in twemproxy. All clients share one connection to each server.
+// The pool parses each request and writes its line anew. Replies pass through byte for byte. A
+// retrieval of keys of several servers is split, and the replies are joined.
 //
-// # What is promised
+// The commands are get, gets, gat, gats, set, add, replace, append, prepend, cas, delete, incr, decr,
+// touch, flush_all, verbosity, version, stats and quit. A command without a key goes to all servers:
+// flush_all and verbosity succeed if they succeed on each, version is that of one server, and stats
+// are sums. "stats proxy" is about the pool. Meta commands, and commands about the inside of one server,
+// get ERROR. The binary protocol gets an error of its own.
 //
-//   - What a server answers, a pool answers, but for the order of values from
-//     several servers and the numbers for cas, which are each server's own.
-//     (TestDirect)
-//   - Answers come in the order of the commands. (TestOrder)
-//   - What a client sends can't make the answers of others its own, or end the connection
-//     that all share: no byte of its lines reaches a server but in a line that is made
-//     anew, which any server takes for that one command. A value whose line was refused
-//     is thrown away, where memcached takes it for commands. (TestHostileClients,
-//     TestLinesAreMadeAnew, TestRefusals, FuzzRequests, TestDesynchronised)
-//   - A server that is away costs its own keys an error that names it and says
-//     whether the command may have run; no value ever comes to another key or client.
-//     (TestNothingCrosses, TestKilled)
-//   - A client that has to wait, for its own answers or for room at a server, holds up
-//     no other. (TestStepAside, TestFullServer, TestSlowClient)
-//   - A server that stands still costs its own keys an error within Timeout, and
-//     later ones an error at once. A late reply is thrown away. (TestFrozen,
-//     TestLateReply)
-//   - Unless FailureLimit is set, the ring never changes. If it is, a server is back
-//     when RetryTimeout is over and it has answered. (TestKilled, TestEjection)
-//   - Other servers take over under the clients, who notice nothing, and no command
-//     overtakes another of its client meanwhile. (TestChange, TestChangeOrder,
-//     TestRetire, TestRetireUsed)
-//   - A retrieval is answered in full or with one error. (TestKilled,
-//     TestNothingCrosses)
-//   - A client is closed by quit, and where memcached closes it: after a line that is too
-//     long, and a request of HTTP. Nothing behind that is carried out. (TestQuit,
-//     TestHangUp)
-//   - What one client may have under way is bounded, in commands and in bytes, and
-//     one that doesn't read is disconnected. (TestMaxInFlight, TestMaxClientBytes,
-//     TestSlowClient, TestIdleClient)
-//   - A value takes memory as it comes, whatever length was announced, and what all
-//     clients have of it, and of answers that wait for them, is bounded too.
-//     (TestAnnouncedBytes, TestBudgetOfRequests, TestBudgetOfAnswers)
-//   - Shutdown answers what was read. (TestShutdown)
+// # Promises
+//
+//   - A pool answers as a server does, except for the order of values from several servers and for
+//     the numbers of cas, which are each server's own.
+//   - Answers come in the order of the commands.
+//   - No client can read the answers of others or end the shared connection. No line of a client
+//     reaches a server: the pool writes each line anew, in a form that every server takes for this one
+//     command. It drops the value behind a line that it refuses, where memcached takes the value for
+//     commands.
+//   - When a server is down, only its keys get an error. The error names the server and says whether
+//     the command may have run. No value ever reaches another key or client.
+//   - A client that waits, for its own answers or for room at a server, holds up no other client.
+//   - When a server hangs, its keys get an error within Timeout, and later commands one at once. The
+//     pool drops late replies.
+//   - Without FailureLimit the ring never changes. With it, a server returns to the ring when
+//     RetryTimeout has passed and the server has answered.
+//   - [Pool.Change] replaces the servers under connected clients. No command overtakes another of its
+//     client meanwhile.
+//   - A retrieval gets a whole answer or one error.
+//   - The pool closes a client on quit, and where memcached closes it: after a line that is too long,
+//     or a request of HTTP. It runs nothing behind that.
+//   - A client's commands and bytes in flight are bounded. A client that doesn't read is disconnected.
+//   - A value takes memory only as it arrives, whatever length its line announces. One budget bounds
+//     the memory of all clients, answers that wait included.
+//   - Shutdown answers every command that was read.
 package memcached

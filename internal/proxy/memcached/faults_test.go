@@ -18,6 +18,8 @@ import (
 
 // TestOrder: answers come in the order of the commands, whichever server gives
 // them, or the pool itself.
+//
+// Promise: Answers come in the order of the commands.
 func TestOrder(t *testing.T) {
 	w := newWorld(t, 3, nil)
 	u := dial(t, w.addr)
@@ -58,6 +60,11 @@ const patient = 5 * time.Second
 
 // TestNothingCrosses: many clients, some of them without answers, while a server is
 // killed, frozen and started again. Each value names its key and its client.
+//
+// Promise: When a server is down, only its keys get an error, and no value reaches another key or
+// client.
+//
+// Promise: A retrieval gets a whole answer or one error.
 func TestNothingCrosses(t *testing.T) {
 	length := 1500 * time.Millisecond
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
@@ -191,6 +198,9 @@ func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, 
 // TestFrozen: who waits for a server that stands still gets an error in time, and
 // who comes later at once; others aren't concerned. Its late replies are thrown
 // away.
+//
+// Promise: When a server hangs, its keys get an error within Timeout, and late replies are
+// dropped.
 func TestFrozen(t *testing.T) {
 	w := newWorld(t, 2, func(o *Options) { o.Timeout = time.Second })
 	of := w.keysOf(1)
@@ -223,6 +233,9 @@ func TestFrozen(t *testing.T) {
 
 // TestLateReply: a reply that comes after its error was given is nobody else's, and
 // the connection goes on.
+//
+// Promise: When a server hangs, its keys get an error within Timeout, and late replies are
+// dropped.
 func TestLateReply(t *testing.T) {
 	f := newFake(t)
 	w := &world{}
@@ -251,6 +264,8 @@ func TestLateReply(t *testing.T) {
 
 // TestDesynchronised: a server that takes a value for commands is not believed any
 // more.
+//
+// Promise: No client can read the answers of others or end the shared connection.
 func TestDesynchronised(t *testing.T) {
 	for _, answer := range []string{"ERROR\r\n", "CLIENT_ERROR bad command line format\r\n", "STORED\r\nEND\r\n", "VALUE a 0 x\r\n", "VALUE a 0 1\r\nabc", "VALUE a 0 1\r\na\r\nSTORED\r\n"} {
 		f := newFake(t)
@@ -325,6 +340,13 @@ func (f *fake) want(request string) {
 
 // TestKilled: without FailureLimit the keys stay with a server that is away, their
 // commands fail at once, and it is back as soon as it answers.
+//
+// Promise: When a server is down, only its keys get an error, and no value reaches another key or
+// client.
+//
+// Promise: A server returns to the ring when RetryTimeout has passed and it has answered.
+//
+// Promise: A retrieval gets a whole answer or one error.
 func TestKilled(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	of := w.keysOf(1)
@@ -353,6 +375,8 @@ func TestKilled(t *testing.T) {
 
 // TestEjection: with FailureLimit the keys of a server that is away go to others,
 // and come back with it, when it answers and RetryTimeout is over.
+//
+// Promise: A server returns to the ring when RetryTimeout has passed and it has answered.
 func TestEjection(t *testing.T) {
 	w := newWorld(t, 2, func(o *Options) { o.FailureLimit, o.RetryTimeout = 3, 700*time.Millisecond })
 	of := w.keysOf(1)

@@ -198,6 +198,8 @@ func converseOnce(steps *randtest.Steps, addr, text string) (string, error) {
 // TestHostileClients sends what is right, nearly right and wrong to a server and to a pool.
 // Their replies are of the same class. Other clients of the pool never get an error or another's
 // reply, because the shared connection is not lost.
+//
+// Promise: No client can read the answers of others or end the shared connection.
 func TestHostileClients(t *testing.T) {
 	seed := randtest.Seed(t)
 	rounds := 1500

@@ -38,6 +38,8 @@ func TestMaxClients(t *testing.T) {
 
 // TestMaxInFlight: no more commands than allowed are read of a client, and the
 // others when answers come.
+//
+// Promise: A client's commands and bytes in flight are bounded.
 func TestMaxInFlight(t *testing.T) {
 	w := newWorld(t, 1, func(o *Options) { o.MaxInFlight = 10 })
 	u := dial(t, w.addr)
@@ -57,6 +59,8 @@ func TestMaxInFlight(t *testing.T) {
 
 // TestMaxClientBytes: answers that must wait for others are bounded, and those
 // above it are errors in their places.
+//
+// Promise: A client's commands and bytes in flight are bounded.
 func TestMaxClientBytes(t *testing.T) {
 	w := newWorld(t, 2, func(o *Options) { o.MaxClientBytes = 250000 })
 	of := w.keysOf(1)
@@ -93,6 +97,10 @@ func TestMaxClientBytes(t *testing.T) {
 
 // TestSlowClient: a client that doesn't read is disconnected, and others are served
 // all the time.
+//
+// Promise: A client that waits holds up no other client.
+//
+// Promise: A client's commands and bytes in flight are bounded.
 func TestSlowClient(t *testing.T) {
 	w := newWorld(t, 1, func(o *Options) { o.SlowClient, o.MaxClientBytes = 300*time.Millisecond, 4<<20 })
 	u, v := dial(t, w.addr), dial(t, w.addr)
@@ -113,6 +121,8 @@ func TestSlowClient(t *testing.T) {
 }
 
 // TestIdleClient: a client that sends nothing is disconnected.
+//
+// Promise: A client's commands and bytes in flight are bounded.
 func TestIdleClient(t *testing.T) {
 	w := newWorld(t, 1, func(o *Options) { o.IdleTimeout = 300 * time.Millisecond })
 	dial(t, w.addr).wantEnd()
@@ -122,6 +132,8 @@ func TestIdleClient(t *testing.T) {
 }
 
 // TestShutdown: what was sent is answered, then the connections are closed.
+//
+// Promise: Shutdown answers every command that was read.
 func TestShutdown(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	idle, busy := dial(t, w.addr), dial(t, w.addr)
@@ -166,6 +178,8 @@ func TestShutdownEnds(t *testing.T) {
 }
 
 // TestQuit: what came before quit is answered, and nothing after it.
+//
+// Promise: A client is closed on quit, and where memcached closes it.
 func TestQuit(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	u := dial(t, w.addr)

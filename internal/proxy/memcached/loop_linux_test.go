@@ -35,6 +35,8 @@ func TestManyClients(t *testing.T) {
 
 // TestStepAside: those who wait for a server that stands still, because too much waits
 // for them or for it, hold up nobody else who is read by the same goroutine.
+//
+// Promise: A client that waits holds up no other client.
 func TestStepAside(t *testing.T) {
 	const waiting, each = 20, 20
 	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.MaxInFlight, o.MaxPending = -1, each/2, 4<<10 })
@@ -79,6 +81,8 @@ func TestStepAside(t *testing.T) {
 }
 
 // TestFullServer: those who have more to send to a server than it takes wait alone.
+//
+// Promise: A client that waits holds up no other client.
 func TestFullServer(t *testing.T) {
 	const clients, each = 4, 10
 	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.MaxPending = -1, 64<<10 })

@@ -47,6 +47,8 @@ func newLargeWorld(t *testing.T, change func(*Options)) *world {
 }
 
 // TestAnnouncedBytes: a value takes memory as it comes, not as it is announced.
+//
+// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestAnnouncedBytes(t *testing.T) {
 	w := newLargeWorld(t, func(o *Options) { o.Budget = budget.New(64 << 20) })
 	if got := dial(t, w.addr).ask("get a"); got != "END" {
@@ -73,6 +75,8 @@ func TestAnnouncedBytes(t *testing.T) {
 // TestBudgetOfRequests: one bound holds for all clients' unfinished values together. The pool
 // refuses a value beyond it, and the sender's connection goes on after that value. The pool
 // disconnects the client with the most when one with less needs room.
+//
+// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestBudgetOfRequests(t *testing.T) {
 	b := budget.New(1 << 20)
 	w := newLargeWorld(t, func(o *Options) { o.Budget = b })
@@ -135,6 +139,8 @@ func TestBudgetOfTheFirstPart(t *testing.T) {
 
 // TestBudgetOfAnswers: one bound holds for the answers of all clients that don't read, and
 // the pool serves others meanwhile.
+//
+// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestBudgetOfAnswers(t *testing.T) {
 	b := budget.New(2 << 20)
 	w := newWorld(t, 1, func(o *Options) { o.Budget, o.SlowClient = b, time.Minute })

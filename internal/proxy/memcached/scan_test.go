@@ -30,6 +30,8 @@ func requests(text []byte, step int) (all []string) {
 
 // FuzzRequests: in whatever pieces requests come, they are the same; and what is
 // sent to a server is one line, and a value that is as long as the line says.
+//
+// Promise: No client can read the answers of others or end the shared connection.
 func FuzzRequests(f *testing.F) {
 	for _, text := range conversations {
 		if len(text) < 1000 {

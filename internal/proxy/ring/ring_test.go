@@ -30,6 +30,8 @@ func newRing(t testing.TB, o ring.Options) *ring.Ring {
 }
 
 // The hashes of three keys, and the servers that nutcracker 0.5 chose for them.
+//
+// Promise: The twelve hashes are those of twemproxy.
 func TestHashes(t *testing.T) {
 	keys := []string{"foo", "user:1001", "caf\xc3\xa9"}
 	var servers []ring.Server
@@ -65,6 +67,8 @@ jenkins 99f84f99 94a1fb1a cb6225ad 121 122`
 
 // What nutcracker 0.5.0 chose among 25 servers, with and without names and weights,
 // for 100,000 keys each. testdata/README says how that was recorded.
+//
+// Promise: A ring chooses the server that twemproxy chooses.
 func TestTwemproxy(t *testing.T) {
 	keys := recordedKeys()
 	f, err := os.Open("testdata/nutcracker.txt")
@@ -179,6 +183,7 @@ func TestAgainstAnother(t *testing.T) {
 	}
 }
 
+// Promise: The points of a ketama ring are those of twemproxy.
 func TestPoints(t *testing.T) {
 	for _, tt := range []struct{ weight, total, live, want int }{
 		{1, 25, 25, 156}, {1, 9, 3, 52}, {3, 9, 3, 160}, {5, 9, 3, 264}, {1, 1, 1, 160}, {1, 3, 3, 160},
@@ -191,6 +196,8 @@ func TestPoints(t *testing.T) {
 
 // The example of many tutorials, and the order of the servers in the file does not
 // count.
+//
+// Promise: Modula orders the servers as twemproxy does.
 func TestModula(t *testing.T) {
 	servers := []ring.Server{{"redis-10", 1}, {"redis-2", 1}, {"redis-1", 1}}
 	o := ring.Options{Servers: servers[1:], Hash: ring.FNV64a, Distribution: ring.Modula}
@@ -220,6 +227,7 @@ func TestModula(t *testing.T) {
 	}
 }
 
+// Promise: Only the part of a key between the two bytes of the tag counts.
 func TestTag(t *testing.T) {
 	r := newRing(t, ring.Options{Servers: recordedServers("named"), Tag: "{}"})
 	for key, want := range map[string]string{
@@ -238,6 +246,7 @@ func TestTag(t *testing.T) {
 	}
 }
 
+// Promise: An empty key has hash 0.
 func TestEmptyKey(t *testing.T) {
 	for _, h := range ring.Hashes {
 		r := newRing(t, ring.Options{Servers: recordedServers("plain"), Hash: h, Distribution: ring.Modula})
@@ -286,6 +295,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// Promise: Two rings with one digest choose alike.
 func TestDigest(t *testing.T) {
 	servers := recordedServers("named")
 	o := ring.Options{Servers: servers}
