@@ -11,8 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestCategoriesAreRedis: a real server has the same categories, with the same commands in them, but
-// for Redoubt's own and those of later releases.
+// TestCategoriesAreRedis: a real server has the same categories, with the same commands in them. Only
+// Redoubt's own commands, and commands of later releases, differ.
 func TestCategoriesAreRedis(t *testing.T) {
 	rdb := clienttest.Dial(t, redistest.Start(t).Addr())
 	there, err := rdb.Do(t.Context(), "ACL", "CAT").StringSlice()
@@ -66,8 +66,8 @@ func TestRulesRefused(t *testing.T) {
 	}
 }
 
-// TestOwnCategories: Redoubt's own commands are in categories of their own and in those that
-// their flags say.
+// TestOwnCategories: Redoubt's own commands are in categories of their own, and in the categories of
+// their flags.
 func TestOwnCategories(t *testing.T) {
 	for category, name := range map[string]string{"lock": "lock.acquire", "queue": "queue.put", "write": "lock.force", "read": "lock.info", "geo": "geoidx.add"} {
 		if !slices.Contains(acl.In(category), name) {

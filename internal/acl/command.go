@@ -22,7 +22,7 @@ type Command struct {
 // commands are all by name; count is how many, with their subcommands.
 var commands, count = readCommands()
 
-// categories are those of Redis and then those of Redoubt's own commands.
+// categories are Redis' categories and then the categories of Redoubt's own commands.
 var categories = readCategories()
 
 func readCommands() (all rediscmd.Index[*Command], n int) {

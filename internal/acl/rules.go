@@ -24,7 +24,7 @@ func AlmightyRules(password string) string {
 // Anybody returns a user without a password who may do all.
 func Anybody(name string) *User { return must(New(name, "on nopass ~* &* +@all")) }
 
-// Nobody returns a user whom no password admits, in the time that it takes for others.
+// Nobody returns a user that admits no password. The check takes as long as for other users.
 func Nobody() *User { return must(New("nobody", "off >x")) }
 
 func must(u *User, err error) *User {
@@ -34,9 +34,9 @@ func must(u *User, err error) *User {
 	return u
 }
 
-// New returns the user who has a name and follows rules, separated by blanks, one after
-// the other, as ACL SETUSER takes them: without any, the user is off, and may do nothing. The
-// errors of all rules that are wrong are joined. What may be a password is not in them.
+// New returns a user with a name and with rules, which blanks separate. It applies the rules in order, as
+// ACL SETUSER does. Without rules the user is off and has no rights. New joins the errors of all wrong
+// rules. An error never shows a rule that may be a password.
 func New(name, rules string) (*User, error) {
 	u := &User{name: name, rules: rules, allowed: make([]uint64, count/64+1)}
 	var errs []error
@@ -81,7 +81,7 @@ func (u *User) follow(rule string) (fault string) {
 	case "reset":
 		*u = User{name: u.name, rules: u.rules, allowed: make([]uint64, len(u.allowed))}
 	case "sanitize-payload", "skip-sanitize-payload", "clearselectors":
-		// What RESTORE takes is for the servers to say, and there are no selectors.
+		// Only a server knows what RESTORE takes. There are no selectors.
 	default:
 		return u.followSigil(rule)
 	}

@@ -39,7 +39,7 @@ type keyPattern struct {
 // Name returns the user's name.
 func (u *User) Name() string { return u.name }
 
-// Same reports whether two users, either of which may be nil, have one name and the same rules.
+// Same reports whether two users have the same name and rules. Either may be nil.
 func (u *User) Same(o *User) bool {
 	return u == o || u != nil && o != nil && u.name == o.name && u.rules == o.rules
 }

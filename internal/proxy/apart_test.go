@@ -45,8 +45,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestApart sends commands apart, one of which the server closes its connection for, while
-// others wait for replies on the shared one.
+// TestApart sends large commands apart. The server closes the connection of one of them. Commands on the
+// shared connection get their replies.
 func TestApart(t *testing.T) {
 	r := redistest.Start(t, "--proto-max-bulk-len", "1mb", "--client-output-buffer-limit", "normal 8mb 0 0")
 	u, c := upstream(t, proxy.Options{Backend: backend(t, r.URL()), AskLimits: true}), newCollector()

@@ -19,7 +19,7 @@ import (
 // A Backend opens raw sessions to a server that speaks RESP.
 type Backend interface {
 	// Open connects. The session is authenticated, its database selected, and
-	// it speaks RESP2. Whoever called Open closes it.
+	// it speaks RESP2. The caller closes it.
 	Open(ctx context.Context) (net.Conn, error)
 	// Name is how errors call the back end, like 127.0.0.1:6379.
 	Name() string
@@ -51,7 +51,7 @@ const DefaultDialTimeout = 5 * time.Second
 
 var errMalformedURL = fmt.Errorf("proxy: %w", scheme.ErrMalformed)
 
-// door is what [ParseURL] takes.
+// door says which URLs [ParseURL] takes.
 var door = scheme.Door{
 	Name: "ParseURL", Takes: scheme.One,
 	Sentinel: "redoubt.Open takes it, and a pool of serve --pools has it as sentinels",
@@ -122,14 +122,14 @@ func (r *Redis) Name() string {
 // Database implements [Backend].
 func (r *Redis) Database() int { return r.DB }
 
-// vanished is how long what was sent may stay unacknowledged, and a silent
-// connection unproven, before the server counts as gone with its machine or
-// network. A server that is merely busy acknowledges all the same, but one that
-// takes no more bytes for this long counts as gone, too.
+// vanished is how long sent bytes may stay unacknowledged, and a silent connection
+// unproven, before the server counts as gone with its machine or network. The
+// kernel of a busy server still acknowledges. A server that takes no more bytes
+// for this long counts as gone too.
 const vanished = 30 * time.Second
 
-// dialer finds out that a server has vanished: while nothing is sent by asking,
-// and while something is by limitUnacknowledged, since TCP then does not ask.
+// dialer detects a dead server. An idle connection is probed by keep-alive. While bytes wait for an
+// acknowledgement TCP doesn't probe, so limitUnacknowledged bounds that time.
 var dialer = net.Dialer{
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 2, Interval: vanished / 6, Count: 3},
 	Control:         limitUnacknowledged,
@@ -193,9 +193,8 @@ func (r *Redis) Open(ctx context.Context) (net.Conn, error) {
 }
 
 // AskOnce opens a session for one command that concerns no database, and
-// returns its reply, an error reply as [resp.Error]. It selects none, so that
-// the command may be one of those that go through while a script makes the
-// server answer BUSY.
+// returns its reply. An error reply is a [resp.Error]. AskOnce selects no
+// database, because a server that a script keeps busy refuses SELECT.
 func AskOnce(ctx context.Context, b Backend, command []byte) (any, error) {
 	if r, ok := b.(*Redis); ok && r.DB != 0 {
 		bare := *r

@@ -78,8 +78,8 @@ func (p *pinger) send(t *testing.T) {
 	p.u.Flush()
 }
 
-// What comes while two flights are on their way leaves together once one of
-// them has landed, and not before.
+// TestFlights: commands that come while two batches are on their way leave together
+// once one batch has all its replies, and not before.
 func TestFlights(t *testing.T) {
 	w := &wire{}
 	p := &pinger{u: upstream(t, proxy.Options{Backend: w}), c: newCollector()}

@@ -18,17 +18,16 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Cluster is a Redis Cluster that a [Pool] has in the place of servers: its nodes say
-// which of them has which keys. A slot that moves, and a replica that becomes a master,
-// change no more than that: what a node refuses because the slot is elsewhere is sent
-// there, and no client gets to see MOVED or ASK.
+// A Cluster is a Redis Cluster that a [Pool] has in the place of servers. Its nodes say
+// which node has which slots. When a slot moves, or a replica becomes a master, the pool
+// sends refused commands to the new node. No client sees MOVED or ASK.
 type Cluster struct {
 	// Seeds are nodes, as host:port, that are asked for the others. At least one.
 	Seeds []string
 	// Backend opens connections to the node with an address.
 	Backend func(addr string) Backend
-	// Told, if not nil, is called when the masters have changed, with their addresses,
-	// and when they can't be found out, with the reason. It must not block.
+	// Told, if not nil, is called when the masters change, with their addresses, and when
+	// no node tells them, with the reason. It must not block.
 	Told func(masters []string, err error)
 }
 
@@ -42,9 +41,9 @@ const (
 	clusterUnused = time.Minute            // after which a node that has no slots is left alone
 )
 
-// Slots is which node has which slots, as of one time. It doesn't change.
+// Slots says which node has which slots at one time. It is immutable.
 type Slots struct {
-	nodes []*Node               // masters with slots, in the order in which they were first heard of
+	nodes []*Node               // masters with slots, in the order of their discovery
 	owner [keyslot.Count]uint16 // which of nodes
 	known bool                  // false: no node has been asked yet
 }
@@ -68,7 +67,7 @@ func (s *Slots) Count(n *Node) (count int) {
 	return count
 }
 
-// Known reports whether these are what a node said, not a guess.
+// Known reports whether a node has said this. Otherwise it is a guess.
 func (s *Slots) Known() bool { return s.known }
 
 // Slots returns which node has which slots now; nil for a pool of servers.
@@ -127,7 +126,7 @@ func newCluster(p *Pool, c Cluster) (*cluster, error) {
 	return cl, nil
 }
 
-// check has the nodes asked soon.
+// check makes the refresher ask the nodes soon.
 func (c *cluster) check() {
 	select {
 	case c.wake <- struct{}{}:
@@ -263,8 +262,8 @@ func (c *cluster) refresh(ctx context.Context) {
 	c.failing = false
 }
 
-// left gives up the nodes that have no slots any more, if they don't answer either: a replica
-// has taken the place of a master that is silent, and whoever waits for that would wait on.
+// left closes the connections to nodes that have lost all slots and don't answer: a replica has replaced
+// a silent master. Clients would wait for that one for ever.
 func (c *cluster) left(old, now *Slots) {
 	for _, n := range old.nodes {
 		if slices.Contains(now.nodes, n) {
@@ -275,7 +274,7 @@ func (c *cluster) left(old, now *Slots) {
 			if slices.Contains(c.pool.slots.Load().nodes, n) || out == 0 && n.idleNow() {
 				return
 			}
-			// One that answers has its say: what is watched has changed, what waits is elsewhere.
+			// A node that answers tells its clients itself that keys have moved.
 			if _, err := c.askOne(c.ctx, n.Name()); err != nil && c.ctx.Err() == nil {
 				n.giveUp()
 			}
@@ -283,10 +282,10 @@ func (c *cluster) left(old, now *Slots) {
 	}
 }
 
-// errLeft is why the connections to a node are closed that is silent and has no slots.
+// errLeft is why the connections to a silent node without slots are closed.
 var errLeft = errors.New("the node has no slots any more")
 
-// giveUp closes all connections, those with clients too.
+// giveUp closes all connections, borrowed ones too.
 func (n *Node) giveUp() {
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
@@ -302,8 +301,8 @@ func (n *Node) giveUp() {
 	}
 }
 
-// slotsOf returns the table for a view, or nil once the pool is closed. What no node has is
-// given to any, which says so.
+// slotsOf returns the table for a view, or nil once the pool is closed. A slot without a node is given to
+// any node, which refuses its commands.
 func (c *cluster) slotsOf(v view) *Slots {
 	s := &Slots{known: true}
 	owners := make([]*Node, len(v.ranges))
@@ -348,7 +347,7 @@ func (c *cluster) candidates() []string {
 	return all
 }
 
-// A view is what a node says.
+// A view is a node's answer.
 type view struct {
 	ranges []slotRange
 	ok     bool  // the cluster serves all that it should
@@ -360,8 +359,8 @@ type slotRange struct {
 	addr        string
 }
 
-// ask asks a few nodes at once, and more of them until one has answered. A node that is cut
-// off from the others says that the cluster fails, and has an old epoch.
+// ask asks a few nodes at once, and then more until one has answered. A node that is cut off from the
+// others says that the cluster fails, and has an old epoch.
 func (c *cluster) ask(ctx context.Context) (view, error) {
 	var errs []error
 	for some := range slices.Chunk(c.candidates(), clusterAsked) {
@@ -427,8 +426,8 @@ func (c *cluster) askOne(ctx context.Context, addr string) (v view, err error) {
 	return v, nil
 }
 
-// rangeOf reads [first slot, last slot, [host, port, …], …]. A node that doesn't know its
-// host has the one at which it was asked.
+// rangeOf reads [first slot, last slot, [host, port, …], …]. host is the address of the node, for a node
+// that doesn't know its own.
 func rangeOf(e any, host string) (r slotRange, ok bool) {
 	list, _ := e.([]any)
 	if len(list) < 3 {

@@ -57,7 +57,7 @@ type batch struct {
 	left  latency.Time
 	alone bool   // nothing else was on its way when it left
 	buf   []byte // what left, until it has landed; kept for a slow log only
-	sent  bool   // buf is not used by who sends any more
+	sent  bool   // the sender no longer uses buf
 }
 
 // An request stands in the queue for commands that were sent together.
@@ -73,7 +73,7 @@ type request struct {
 	moves   *moves        // nil: not in a cluster, where it may be sent on
 }
 
-// A conn is a connection with a queue of those who wait for replies.
+// A conn is a connection with a queue of the requests that wait for replies.
 type conn struct {
 	socket     *socket.Conn
 	shared     bool   // by many clients
@@ -162,13 +162,13 @@ func newConn(nc net.Conn, shared bool, opts config) *conn {
 }
 
 // ErrBusy is returned by [Upstream.TrySend] when Send would wait.
-var ErrBusy = errors.New("proxy: more waits to be sent already than may")
+var ErrBusy = errors.New("proxy: the send buffer is full")
 
 // ErrConnecting is returned by [Upstream.TrySend] before the first attempt to connect is
 // over. It matches [ErrBusy].
 var ErrConnecting = fmt.Errorf("%w: not connected yet", ErrBusy)
 
-// trySend is send for who must not wait.
+// trySend is like send but never blocks.
 func (l *conn) trySend(e request, commands []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +178,7 @@ func (l *conn) trySend(e request, commands []byte) error {
 	return l.append(e, commands)
 }
 
-// full reports whether n more bytes have to wait. The caller holds mu.
+// full reports whether n more bytes exceed the send buffer. The caller holds mu.
 func (l *conn) full(n int) bool {
 	return l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+n > l.maxPending
 }
@@ -191,7 +191,7 @@ func (l *conn) send(e request, commands []byte) error {
 	return l.append(e, commands)
 }
 
-// awaitRoom waits until n bytes more need not wait. The caller holds mu.
+// awaitRoom waits until the send buffer has room for n more bytes. The caller holds mu.
 func (l *conn) awaitRoom(n int) {
 	for l.full(n) {
 		l.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *conn) awaitRoom(n int) {
 	}
 }
 
-// append adds commands to what is to be sent. The caller holds mu.
+// append adds commands to the send buffer. The caller holds mu.
 func (l *conn) append(e request, commands []byte) error {
 	if l.err != nil {
 		return l.err
@@ -224,7 +224,7 @@ func (l *conn) append(e request, commands []byte) error {
 	return nil
 }
 
-// trySendScript is sendScript for who must not wait.
+// trySendScript is like sendScript but never blocks.
 func (l *conn) trySendScript(e request, c *redoubt.Cmd) error {
 	e.n, e.retry = 1, c
 	l.mu.Lock()
@@ -274,7 +274,7 @@ func (l *conn) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
-	_ = l.socket.Close() // the reading goroutine ends, and answers who waits
+	_ = l.socket.Close() // the reader goroutine ends, and answers the waiting requests
 	l.space.Broadcast()
 }
 
@@ -292,7 +292,7 @@ func (l *conn) idle() bool {
 	return len(l.batches) == 0 && len(l.pending) == 0 && len(l.queue) == 0
 }
 
-// errEOF is why a conn ended that the server has closed.
+// errEOF is why a conn ended: the server has closed it.
 var errEOF = errors.New("closed by the back end")
 
 func (l *conn) flushHandlers() {
@@ -346,7 +346,7 @@ func (l *conn) hand(c ReplyHandler, tag uint64, raw []byte) {
 	}
 }
 
-// fault is hand for what takes the place of a reply.
+// fault is hand for a fault in the place of a reply.
 func (l *conn) fault(c ReplyHandler, tag uint64, f *Fault) {
 	if fail(c, tag, f) {
 		l.flush = append(l.flush, c)
@@ -389,8 +389,8 @@ func (l *conn) reply(raw []byte) error {
 	return nil
 }
 
-// resend sends a script with its source. SCRIPT LOAD comes first, since
-// servers evict scripts that came by EVAL only; EVAL is what can't miss.
+// resend sends a script with its source. SCRIPT LOAD comes first, since servers
+// evict scripts that only EVAL has brought. EVAL can't miss.
 func (l *conn) resend(c *redoubt.Cmd, e request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -401,14 +401,14 @@ func (l *conn) resend(c *redoubt.Cmd, e request) {
 	l.pending = resp.AppendCommand(l.pending, "SCRIPT", "LOAD", c.Script.Source())
 	l.push(request{n: 1})
 	l.pending = AppendEval(l.pending, c)
-	if e.moves != nil { // to send on what is no retry any more
+	if e.moves != nil { // it is no retry any more, and may be redirected
 		e.moves.commands, e.moves.done = AppendEval(nil, c), 0
 	}
 	l.push(e)
 	l.resent = true
 }
 
-// abandon answers everybody who waits, after the conn has ended: some commands
+// abandon answers all waiting requests after the conn has ended: some commands
 // may have run, and the rest was not sent. It returns how many.
 func (l *conn) abandon() (n uint64) {
 	lost, unsent := Lost(l.name), Unsent(l.name)

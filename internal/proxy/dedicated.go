@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Listener is the [ReplyHandler] of a [Dedicated]: it also gets what comes unasked.
+// A Listener is the [ReplyHandler] of a [Dedicated]. It also gets the messages.
 type Listener interface {
 	ReplyHandler
 	// Push takes a message that is no reply: a published message, an
@@ -21,8 +21,8 @@ type Listener interface {
 	Gone(err error)
 }
 
-// An Accountant is a [Listener] that counts what its connection holds in this process, so that
-// a limit can bound it.
+// An Accountant is a [Listener] that counts the memory of its connection in this process, so that a limit
+// can bound it.
 type Accountant interface {
 	Listener
 	// Account opens a part of what is counted, for one buffer. hold sets the bytes of that
@@ -35,13 +35,13 @@ type accounted interface {
 	SetAccount(part func() (hold func(bytes int) bool))
 }
 
-// Expect says what a command sends back.
+// Expect describes the replies to a command.
 type Expect struct {
 	// Subscription is set for the commands that are confirmed once for each
 	// channel.
 	Subscription Subscription
-	// Channels is how many channels such a command names. None means all, for
-	// those that end subscriptions.
+	// Channels is how many channels such a command names. 0 means all, for a
+	// command that ends subscriptions.
 	Channels int
 	// Protocol, when not 0, is what the connection speaks after this reply.
 	Protocol resp.Protocol
@@ -49,8 +49,8 @@ type Expect struct {
 	Monitor bool
 }
 
-// A Dedicated is a connection for one [Listener] alone. It is not made anew
-// when it is lost: the state that it held is lost with it.
+// A Dedicated is a connection for one [Listener] alone. It doesn't reconnect: a
+// lost connection loses its state.
 type Dedicated struct {
 	conn     *conn
 	listener Listener
@@ -129,7 +129,7 @@ func (d *Dedicated) SendScript(tag uint64, cmd *redoubt.Cmd) error {
 	return d.conn.sendScript(request{handler: d.listener, tag: tag}, cmd)
 }
 
-// SendSilently sends a command whose reply nobody gets.
+// SendSilently sends a command and drops its reply.
 func (d *Dedicated) SendSilently(e Expect, command []byte) error {
 	return d.conn.send(request{n: 1, expect: e}, command)
 }
@@ -162,16 +162,15 @@ func (d *Dedicated) alive() bool {
 // Done is closed after Gone has returned.
 func (d *Dedicated) Done() <-chan struct{} { return d.done }
 
-// mayDrop reports whether what begins with this byte is a reply, and may be dropped: messages
-// may not.
+// mayDrop reports whether a reply begins with this byte. Replies may be dropped, messages may not.
 func (d *Dedicated) mayDrop(first byte) bool {
 	return first != '>' && !d.listening.Load() && d.confirming == 0 && d.conn.head() != nil
 }
 
-// deliver tells replies from what comes unasked. In RESP3 the latter has a
-// type of its own, and the confirmations of subscriptions have it too,
-// although they are asked for. In RESP2 messages are arrays like others, but
-// while there are subscriptions no replies begin with their words.
+// deliver tells replies from messages. In RESP3 messages have a type of their own.
+// Confirmations of subscriptions have it too, although they are replies. In RESP2
+// messages are arrays like others, but while there are subscriptions no reply begins
+// with their words.
 func (d *Dedicated) deliver(raw []byte) error {
 	pushed := raw[0] == '>'
 	if pushed || raw[0] == '*' && d.protocol == resp.RESP2 {

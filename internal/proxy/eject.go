@@ -67,8 +67,8 @@ func (n *Node) answered() {
 	}
 }
 
-// remake makes the ring of those that are not ejected. When all are, it stays as it
-// is. The caller holds mu.
+// remake makes the ring of the servers that are not ejected. When all are, it keeps the ring. The caller
+// holds mu.
 func (p *Pool) remake() {
 	live := make([]bool, len(p.nodes))
 	for i, n := range p.nodes {

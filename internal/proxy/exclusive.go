@@ -15,9 +15,8 @@ const (
 	idleTime = 30 * time.Second // and for how long at least
 )
 
-// An Exclusive is a connection to a server of a pool that one client has for a while:
-// for what occupies a connection, like BLPOP, or leaves state in it, like WATCH. It is
-// for one goroutine at a time.
+// An Exclusive is a connection to a server of a pool that one client borrows, for a command that occupies
+// a connection, like BLPOP, or leaves state in it, like WATCH. One goroutine at a time may use it.
 type Exclusive struct {
 	node     *Node
 	d        *Dedicated
@@ -34,9 +33,9 @@ type Exclusive struct {
 	all   chan struct{} // gets a value when left is 0 again
 }
 
-// Borrow returns a connection that nobody else uses, an idle one if there is any. Give
-// it back by [Exclusive.Return] once nothing of the client is left in it, or Close it. It
-// fails at once while the server is known to be down.
+// Borrow returns a connection that nobody else uses, an idle one if there is any. Call
+// [Exclusive.Return] once no state of the client is left in it, or Close. Borrow fails at once while the
+// server is known to be down.
 func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
 	if err := n.reachable(ctx, p); err != nil {
 		return nil, err
@@ -60,8 +59,8 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 	return x, nil
 }
 
-// Dedicate opens a connection for listener alone, which closes it. It fails at once while
-// the server is known to be down.
+// Dedicate opens a connection for listener alone. The caller closes it. Dedicate fails at once while the
+// server is known to be down.
 func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
 	if !n.Returning() {
 		if err := n.reachable(ctx, p); err != nil {
@@ -71,8 +70,8 @@ func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener)
 	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
 }
 
-// reachable says why nothing can be asked of the server now, or nil. It waits for the first
-// attempt to connect.
+// reachable returns why the server can't be reached now, or nil. It waits for the first attempt to
+// connect.
 func (n *Node) reachable(ctx context.Context, p resp.Protocol) error {
 	u, err := n.Upstream(p)
 	if err != nil {
@@ -108,7 +107,7 @@ func (n *Node) takeIdle(p resp.Protocol) *Exclusive {
 	return nil
 }
 
-// lend notes who is out. mu is held.
+// lend notes that x is borrowed. The caller holds mu.
 func (n *Node) lend(x *Exclusive) {
 	if n.lent == nil {
 		n.lent = make(map[*Exclusive]struct{})
@@ -116,39 +115,39 @@ func (n *Node) lend(x *Exclusive) {
 	n.lent[x] = struct{}{}
 }
 
-// Lent returns how many connections are with clients, and how many are idle.
+// Lent returns how many connections are borrowed, and how many are idle.
 func (n *Node) Lent() (out, idle int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.lent), len(n.idle)
 }
 
-// Borrowed returns how many connections have been made to be lent.
+// Borrowed returns how many connections were made for Borrow.
 func (n *Node) Borrowed() uint64 { return n.borrowed.Load() }
 
-// Ask sends n commands and returns their replies, one behind the other. When the
-// connection is lost, an error reply stands in the place of each that is missing. When
-// ctx ends before the last, the connection is closed, and so it is with these: there are
-// replies beside the error, unless nothing was sent.
+// Ask sends n commands and returns their replies, one after the other. When the connection is lost, an
+// error reply takes the place of each missing reply. When ctx ends before the last reply, Ask closes the
+// connection and returns both: the replies, with errors for the missing ones, and an error. There are no
+// replies if nothing was sent.
 func (x *Exclusive) Ask(ctx context.Context, n int, commands []byte) ([]byte, error) {
 	return x.ask(ctx, firstReply, n, commands)
 }
 
-// Fault returns why the last reply to [Exclusive.Ask] is missing; nil: it is the server's. It is for
-// who asked, before Return.
+// Fault returns why the last reply to [Exclusive.Ask] is missing; nil: the server sent it. Call it before
+// Return.
 func (x *Exclusive) Fault() *Fault { return x.fault }
 
-// Asking says that the first of the commands that are asked next is for a slot of a cluster
-// that the server has not got yet: see [Attempt].
+// Asking says that the next command is for a slot that is still on its way to this node: see
+// [Attempt].
 func (x *Exclusive) Asking() { x.asking = true }
 
-// What the reply to the first command is for.
+// The tag of the first command says what its reply is for.
 const (
 	ownID      = iota // of the connection
-	firstReply        // who asks
+	firstReply        // for the caller of Ask
 )
 
-// ask is Ask for n commands, the tag of the first of which is given.
+// ask is Ask with the tag of the first command.
 func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byte) ([]byte, error) {
 	x.mu.Lock()
 	x.left, x.raw, x.fault = n, nil, nil
@@ -177,8 +176,7 @@ func (x *Exclusive) ask(ctx context.Context, first uint64, n int, commands []byt
 	return raw, nil
 }
 
-// Return gives the connection back, for others to use. A connection that was lost is
-// closed.
+// Return makes the connection available to others. It closes a lost connection.
 func (x *Exclusive) Return() {
 	n := x.node
 	x.CountBy(nil)
@@ -223,7 +221,7 @@ func (n *Node) trim() {
 	}
 }
 
-// closeExclusive ends all, those with clients too. mu is held, and closed is set.
+// closeExclusive ends all connections, borrowed ones too. The caller holds mu and has set closed.
 func (n *Node) closeExclusive() {
 	if n.trimmer != nil {
 		n.trimmer.Stop()
@@ -237,7 +235,7 @@ func (n *Node) closeExclusive() {
 	n.idle = nil
 }
 
-// CountBy says who counts replies while they come, until Return: see [Counted].
+// CountBy sets the counter of the memory of replies, until Return: see [Counted].
 func (x *Exclusive) CountBy(c Counted) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -113,7 +113,7 @@ func exclusive(t *testing.T) {
 	x.Return()
 	counts("a reply did not come", shared, 0, 0)
 
-	// A pool that gets no more commands has those that are with clients end first.
+	// A pool that is retired waits for its borrowed connections first.
 	o.silent.Store(false)
 	borrow().Return()
 	retiring, err := proxy.NewPool(pool.Options())

@@ -8,10 +8,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 )
 
-// flushPending sends what was appended, by this goroutine and by others that
-// are ready to run: it lets them run first. When another goroutine is sending
-// already, that one goes on with what was appended here; when as many batches
-// are on their way as may be, it leaves when one has landed.
+// flushPending sends the appended commands. It lets goroutines that are ready run
+// first, so that their commands leave too. If another goroutine is sending, that one
+// takes these commands along. If maxBatches batches are on their way, the commands
+// leave when one batch has its replies.
 func (l *conn) flushPending() {
 	l.mu.Lock()
 	if l.flushing || !l.mayLeave() {
@@ -26,7 +26,7 @@ func (l *conn) flushPending() {
 	l.mu.Unlock()
 }
 
-// flushAll sends what may leave. The caller holds mu, and the right to send.
+// flushAll sends the send buffer while it may leave. The caller holds mu, and the right to send.
 func (l *conn) flushAll() {
 	for l.mayLeave() {
 		buf := l.take()
@@ -38,8 +38,8 @@ func (l *conn) flushAll() {
 	l.flushed()
 }
 
-// flushNow is flushPending for who must not wait, and has gathered already: what the
-// connection doesn't take at once leaves by another goroutine.
+// flushNow is flushPending that never blocks: another goroutine sends what the
+// connection doesn't take at once. It doesn't let others append first.
 func (l *conn) flushNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *conn) flushRest(buf []byte, n int) {
 	l.mu.Unlock()
 }
 
-// take takes what is to be sent. The caller holds mu.
+// take returns the bytes to send next. The caller holds mu.
 func (l *conn) take() []byte {
 	buf := l.pending
 	l.pending, l.going = l.empty(), len(buf)
@@ -107,14 +107,14 @@ func (l *conn) flushed() {
 	}
 }
 
-// mayLeave reports whether there is something to send, and may be sent now.
-// The caller holds mu.
+// mayLeave reports whether there are bytes to send that may leave now. The caller
+// holds mu.
 func (l *conn) mayLeave() bool {
 	return len(l.pending) > 0 && l.err == nil &&
 		(!l.shared || len(l.batches) < maxBatches || l.shortest > longRoundTrip)
 }
 
-// leave notes that what was appended leaves now. The caller holds mu.
+// leave notes that buf leaves now. The caller holds mu.
 func (l *conn) leave(buf []byte) {
 	if !l.shared {
 		return

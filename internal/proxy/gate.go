@@ -14,7 +14,7 @@ type gate struct {
 	before func()                 // nil: nothing has to happen
 	here   map[*Upstream]struct{} // connected, and no command may be sent yet
 	opened chan struct{}          // closed when before has returned; nil: no connection waits for that
-	soon   chan struct{}          // closed when none is here; nil: before has not been called for those that are
+	soon   chan struct{}          // closed when no connection waits here; nil: before has not been called for the waiting ones
 }
 
 // gatePatience is how long a shared connection waits for the other. A server without RESP3 never

@@ -23,7 +23,7 @@ type PoolOptions struct {
 	Servers []PoolServer
 	// Cluster, if not nil, has the keys in the place of Servers.
 	Cluster *Cluster
-	// Hash, Distribution and Tag are those of [ring.Options]. A Cluster has its own.
+	// Hash, Distribution and Tag are as in [ring.Options]. A Cluster has its own.
 	Hash         ring.Hash
 	Distribution ring.Distribution
 	Tag          string
@@ -33,8 +33,8 @@ type PoolOptions struct {
 	// gets an error. The reply is dropped when it comes. Until then other commands
 	// for the server fail at once.
 	Timeout time.Duration
-	// Timeouts are those of commands that want another, by their names in lower case; 0 is like
-	// Timeout, and what is negative has none.
+	// Timeouts are the time-outs of single commands, by their names in lower case. 0 means Timeout, and a
+	// negative one means none.
 	Timeouts map[string]time.Duration
 	// Eject takes a server out of the ring, so that its keys go to others, when it has
 	// failed FailureLimit times and not answered in between, for RetryTimeout at least.
@@ -58,13 +58,13 @@ type PoolServer struct {
 	ring.Server
 	// Backend opens the connections to it.
 	Backend Backend
-	// Replicas open the connections to its replicas, to which [Node.Reader] leads.
+	// Replicas open the connections to its replicas: see [Node.Reader].
 	Replicas []Backend
 }
 
-// A Pool is a number of servers, of which each keeps the keys that a ring gives
-// it. All clients of a pool share one connection to each server for each version
-// of RESP. Its methods may be called by many goroutines at once.
+// A Pool is a number of servers. A ring gives each key a server. All clients of a
+// pool share one connection to each server for each version of RESP. Its methods may
+// be called by many goroutines at once.
 type Pool struct {
 	opts  PoolOptions
 	ring  atomic.Pointer[ring.Ring]
@@ -152,11 +152,10 @@ func (p *Pool) Pick(key []byte) *Node {
 	return p.nodes[p.ring.Load().Pick(key)]
 }
 
-// Scatters reports whether a key has no server of its own: each command for it goes to
-// any of several.
+// Scatters reports whether keys have no server of their own: a command goes to any of several.
 func (p *Pool) Scatters() bool { return p.opts.Distribution == ring.Random && len(p.nodes) > 1 }
 
-// Digest is the same for pools that choose alike now; "cluster" where the nodes choose.
+// Digest is the same for pools that choose alike now. It is "cluster" for a cluster.
 func (p *Pool) Digest() string {
 	if p.cluster != nil {
 		return "cluster"
@@ -164,13 +163,11 @@ func (p *Pool) Digest() string {
 	return p.ring.Load().Digest()
 }
 
-// Changes is how many times a server has left the ring or come back, or slots of a cluster
-// have moved. Who finds it the same
-// has missed none.
+// Changes counts how often a server has left the ring or come back, or slots of a cluster have moved.
 func (p *Pool) Changes() uint64 { return p.changes.Load() }
 
-// Any returns a connection to a server that answers, if there is one, for what
-// any of them can answer.
+// Any returns a connection to a server that answers, if there is one. It is for commands
+// that any server can answer.
 func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
 	var first *Upstream
 	nodes := p.Nodes()
@@ -195,8 +192,8 @@ func (p *Pool) Any(protocol resp.Protocol) (*Upstream, error) {
 	return first, nil
 }
 
-// Retire waits until nothing is in flight, or until ctx ends, and closes the pool. It
-// is for a pool that gets no more commands, except those that were on their way to it.
+// Retire waits until nothing is in flight, or until ctx ends, and closes the pool. It is for a pool that
+// gets no new commands. Commands that were on their way to it still run.
 func (p *Pool) Retire(ctx context.Context) error {
 	t := time.NewTicker(retireInterval)
 	defer t.Stop()

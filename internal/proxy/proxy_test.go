@@ -206,7 +206,7 @@ func TestMissingScript(t *testing.T) {
 	}
 }
 
-// What was sent may have run, what was not sent has not: the errors say which.
+// TestLostConnection: a sent command may have run, and an unsent one has not. The errors say so.
 func TestLostConnection(t *testing.T) {
 	s := redistest.Start(t)
 	u := upstream(t, proxy.Options{Backend: backend(t, s.URL())})

@@ -17,16 +17,16 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// In a cluster a node refuses a command for a slot that is elsewhere, and says where: MOVED
-// is for good, ASK for this command alone, which is to go behind ASKING. The command is then
-// sent there by the goroutine that has read the refusal, and its caller knows nothing of it.
+// A node of a cluster refuses a command for a slot that it doesn't have, and names the node that has it:
+// MOVED is for good, ASK is for this command alone, which goes there behind ASKING. The goroutine that has
+// read the refusal then sends the command there. The caller notices nothing.
 //
-// The order of a client's commands on one key is kept: the refusals come in the order of
-// the commands, and what was refused is sent on in that order. A client takes a new table of
-// the slots only once all of its commands so far have their replies.
+// A client's commands on one key keep their order: refusals come in the order of the commands, and the
+// commands are sent on in that order. A client takes a new table of slots only once all of its commands
+// have their replies.
 
-// All of it is decided by [Node.redirectionBy]: a [conn] asks it for what goes over shared
-// connections, an [Attempt] for what has a connection of its own.
+// [Node.redirectionBy] decides. A [conn] calls it for commands on shared connections, and an [Attempt] for
+// commands on a connection of their own.
 
 const (
 	// MaxRedirects is how many times a command is sent on.
@@ -38,12 +38,12 @@ const (
 	redirectsAtOnce = 4
 )
 
-// unlimited is for what has been read from a client, within its limits.
+// unlimited is for commands that were read within a client's limits.
 var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
 
-// moves is what an request has in a cluster, to be sent on.
+// moves is the state of a request that a cluster may redirect.
 type moves struct {
-	commands []byte // whose replies are still to come, and before them those of done
+	commands []byte // the answered commands that done counts, and then the unanswered ones
 	done     int
 	hops     int
 	whole    bool   // they are a transaction, from MULTI to EXEC: all move or none
@@ -60,7 +60,7 @@ var (
 	askingRaw = resp.AppendCommand(nil, "ASKING")
 )
 
-// A redirection is an request that is to be sent to another node.
+// A redirection is a request on its way to another node.
 type redirection struct {
 	request
 
@@ -69,7 +69,7 @@ type redirection struct {
 	due      time.Time // zero: at once
 }
 
-// A direction is what a node has said about a command that another node is to have.
+// A direction is a node's answer that names another node for a command.
 type direction struct {
 	cluster   *cluster
 	addr      string
@@ -81,8 +81,8 @@ type direction struct {
 // node returns where to send the command; nil once the pool is closed.
 func (d *direction) node() *Node { return d.cluster.at(d.addr) }
 
-// redirectionBy decides whether a reply of node n redirects a command, which has been sent on so
-// many times, and where to. The nodes are asked for their slots if these have changed.
+// redirectionBy decides whether a reply of node n redirects a command, and where to. hops is how often the
+// command was sent on already. If slots have moved, the nodes are asked for them again.
 func (n *Node) redirectionBy(raw []byte, hops int) (d direction, redirects bool) {
 	c := n.pool.cluster
 	if c == nil || raw[0] != '-' {
@@ -105,8 +105,8 @@ func (n *Node) redirectionBy(raw []byte, hops int) (d direction, redirects bool)
 	return d, true
 }
 
-// sentTo returns where a reply says that the slot of a command is, as MOVED 42 host:port.
-// from is the address of the node that said so, for what has no host.
+// sentTo reads the address in a redirection like MOVED 42 host:port. from is the address of the node that
+// sent it, for a redirection without a host.
 func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
 	ask = bytes.HasPrefix(raw, askCode)
 	if !ask && !bytes.HasPrefix(raw, movedCode) {
@@ -123,7 +123,7 @@ func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
 	return net.JoinHostPort(host, port), ask, found
 }
 
-// cutLastColon takes what is written without brackets around an IPv6 address, too.
+// cutLastColon also takes an IPv6 address without brackets.
 func cutLastColon(s string) (host, port string, found bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {
@@ -141,7 +141,7 @@ func (n *Node) Redirects(raw []byte) bool {
 	return redirects
 }
 
-// An Attempt is a command on a connection of its own: at a node, and at the next when that
+// An Attempt is a command on a connection of its own, at one node, and at the next when that one
 // redirects it. It is for one goroutine.
 type Attempt struct {
 	node *Node
@@ -152,7 +152,7 @@ type Attempt struct {
 // Attempt begins at node n.
 func (n *Node) Attempt() *Attempt { return &Attempt{node: n} }
 
-// Node is where the command is to run now, and Asking whether that has not got the slot yet.
+// Node is the node for the command now. Asking reports whether the slot is still on its way there.
 func (a *Attempt) Node() *Node  { return a.node }
 func (a *Attempt) Asking() bool { return a.ask }
 
@@ -165,8 +165,8 @@ func (a *Attempt) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, erro
 	return x, err
 }
 
-// Follow reports whether the reply redirects the command, which is then to be tried again, after
-// the pause that it makes here. f is the fault of a command that has been redirected too often.
+// Follow reports whether the reply redirects the command. The caller then tries again; Follow has paused
+// if that was due. f is the fault of a command that was redirected too often.
 func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Fault) {
 	if len(reply) == 0 {
 		return false, nil
@@ -194,7 +194,7 @@ func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Faul
 	return true, nil
 }
 
-// keep notes what e is for, to send it on. commands are copied.
+// keep copies the commands of e, so that they can be sent on.
 func (e *request) keep(commands []byte) {
 	if e.moves == nil {
 		e.moves = new(moves)
@@ -205,7 +205,7 @@ func (e *request) keep(commands []byte) {
 	}
 }
 
-// cut returns the command that is answered now, or all of a transaction.
+// cut returns the command whose reply is at hand, or the whole transaction.
 func (m *moves) cut() ([]byte, error) {
 	if m.whole {
 		return m.commands, nil
@@ -227,8 +227,8 @@ func (m *moves) cut() ([]byte, error) {
 
 var errCut = errors.New("proxy: a command is not whole")
 
-// redirect looks at the reply to the head of the queue. It reports true when its command has
-// been sent on; else reply is what its caller is to have.
+// redirect checks the reply to the head of the queue. It reports true when it has sent the command on.
+// Otherwise reply is the caller's reply.
 func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 	m := e.moves
 	if raw[0] != '-' {
@@ -300,8 +300,8 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 	return nil, true
 }
 
-// forged reports whether a redirection is a script's own words: it would be run again, and by
-// whom it names.
+// forged reports whether a script made the redirection up: following it would run the script again, at an
+// address of the script's choice.
 func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
 	scanner := resp.CommandScanner{Limits: unlimited}
 	if n, err := scanner.Next(command); n == 0 || err != nil {
@@ -321,7 +321,7 @@ func (e *request) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec 
 // redirections are those to one node that could not be sent at once, in order.
 type redirections struct {
 	mu    sync.Mutex
-	queue []redirection // those that wait; the first may be on its way
+	queue []redirection // they wait; the first may be on its way
 	busy  bool          // somebody sends them
 }
 

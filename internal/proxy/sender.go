@@ -6,8 +6,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A Sender sends commands to an [Upstream] of a pool that have a time-out of their own.
-// Make one with [Upstream.WithTimeout].
+// A Sender sends commands to an [Upstream] of a pool, with a time-out of its own. Make one with
+// [Upstream.WithTimeout].
 type Sender struct {
 	u       *Upstream
 	timeout time.Duration
@@ -15,12 +15,12 @@ type Sender struct {
 	ration  bool
 }
 
-// WithTimeout returns what sends commands with another time-out than the pool's; 0: with that,
-// negative: with none. It must be one of [PoolOptions.Timeouts].
+// WithTimeout returns a Sender with a time-out of its own. 0 means the pool's time-out, and a negative one
+// means none. It must be one of [PoolOptions.Timeouts].
 func (u *Upstream) WithTimeout(timeout time.Duration) Sender { return Sender{u: u, timeout: timeout} }
 
-// Whole returns what sends a transaction, from MULTI to EXEC: in a cluster all of it goes to
-// another node, or nothing.
+// Whole returns a Sender for a transaction, from MULTI to EXEC. A cluster redirects all of it, or
+// nothing.
 func (t Sender) Whole() Sender {
 	t.whole = true
 	return t
@@ -68,7 +68,7 @@ func (t Sender) SendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
 	return l.sendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
 }
 
-// TrySendScript is SendScript for who must not wait: instead it returns [ErrBusy].
+// TrySendScript is like SendScript but never blocks: it returns [ErrBusy] instead.
 func (t Sender) TrySendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
 	l, err := t.u.tryGet()
 	if err != nil {

@@ -9,13 +9,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A SlowLog keeps the commands for which servers of a [Pool] have let clients wait: when
-// nothing has come on a shared connection for a threshold or longer since a command was sent, that
-// whose reply comes next. Replies that come together with its were waited for as long, and any
-// of their commands may be the cause: the server's own slow log tells, if it is one that runs for long.
-// What is here also has the time on the network, and that in which the server did something
-// else. It costs nothing for commands that are not slow, but the memory of what is in flight.
-// Its methods may be called by many goroutines at once.
+// A SlowLog keeps the commands for which servers of a [Pool] let clients wait. When a shared connection
+// with a command under way is silent for the threshold or longer, the command of the next reply is logged.
+// Replies that arrive together with it took as long, and any of their commands may be the cause. The
+// server's own slow log tells whether one of them ran for long. The times here include the network, and
+// other work of the server. Quick commands cost no time, only the memory of the bytes in flight. The
+// methods may be called by many goroutines at once.
 type SlowLog struct {
 	threshold time.Duration
 	most      int
@@ -25,7 +24,7 @@ type SlowLog struct {
 	total uint64
 }
 
-// A SlowCommand is an request of a [SlowLog].
+// A SlowCommand is an entry of a [SlowLog].
 type SlowCommand struct {
 	ID     uint64 // counts from 0
 	Time   time.Time
@@ -33,11 +32,11 @@ type SlowCommand struct {
 	Server string
 	Client string   // its address; empty for commands of Redoubt itself
 	Args   []string // shortened as Redis does: 32 at most, of 128 bytes each
-	Behind uint64   // how many other replies came together with its
+	Behind uint64   // how many other replies came together with this one
 }
 
-// NewSlowLog returns a SlowLog of at most so many commands, the latest, that took threshold
-// or longer.
+// NewSlowLog returns a SlowLog of the latest commands that took threshold or longer, at most
+// so many.
 func NewSlowLog(threshold time.Duration, most int) *SlowLog {
 	return &SlowLog{threshold: threshold, most: max(0, most)}
 }
@@ -69,7 +68,7 @@ func (s *SlowLog) add(c *SlowCommand) {
 	}
 }
 
-// heard follows a read that brought something. It returns the command that was slow, or nil.
+// heard follows each read. It returns the command that was slow, or nil.
 func (l *conn) heard() (c *SlowCommand) {
 	if l.slow != nil && time.Duration(l.readAt-l.heardAt) >= l.slow.threshold {
 		c = l.slowest()
@@ -137,14 +136,14 @@ func shorten(args [][]byte) []string {
 	return short
 }
 
-// reuse keeps a buffer for what is sent next. The caller holds mu.
+// reuse keeps a buffer for the next batch. The caller holds mu.
 func (l *conn) reuse(buf []byte) {
 	if cap(buf) <= l.keeps() && len(l.spares) < maxBatches {
 		l.spares = append(l.spares, buf[:0])
 	}
 }
 
-// empty returns a buffer for what is sent next. The caller holds mu.
+// empty returns a buffer for the next batch. The caller holds mu.
 func (l *conn) empty() (buf []byte) {
 	if n := len(l.spares); n > 0 {
 		buf, l.spares = l.spares[n-1], l.spares[:n-1]

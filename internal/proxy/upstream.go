@@ -37,7 +37,7 @@ type Options struct {
 	MaxReply int
 }
 
-// A config is Options, and what the servers of a [Pool] need beside them.
+// A config is Options, and more for the servers of a [Pool].
 type config struct {
 	Options
 
@@ -177,10 +177,10 @@ func newUpstream(opts config) (*Upstream, error) {
 
 const (
 	firstDelay = 10 * time.Millisecond
-	maxDelay   = 500 * time.Millisecond // who waits for a lock there waits on
+	maxDelay   = 500 * time.Millisecond // waiters for a lock there wait that much longer
 )
 
-// errClosed is why an Upstream that was closed has no conn.
+// errClosed is why a closed Upstream has no conn.
 var errClosed = errors.New("closed")
 
 // Hurry has it connect without a pause, if it is not connected: the server is known to be back.
@@ -271,8 +271,8 @@ func (u *Upstream) setDown(err error) {
 	u.mu.Unlock()
 }
 
-// get returns the conn, or why there is none. It waits for the first attempt
-// to connect, so that what is asked in the first moments is answered.
+// get returns the conn, or why there is none. It waits for the first attempt to
+// connect, so that the first commands are answered.
 func (u *Upstream) get() (*conn, error) {
 	if l := u.conn.Load(); l != nil {
 		return l, nil
@@ -291,7 +291,7 @@ func (u *Upstream) get() (*conn, error) {
 	return nil, u.down
 }
 
-// tryGet is get for who must not wait.
+// tryGet is like get but never blocks.
 func (u *Upstream) tryGet() (*conn, error) {
 	if l := u.conn.Load(); l != nil {
 		return l, nil
@@ -314,37 +314,37 @@ func (u *Upstream) up() bool {
 }
 
 // Send appends n commands as they are on the wire. Their replies come to c
-// with the tags tag, tag+1, …. They leave with the next [Upstream.Flush], of
-// whomever. Send waits while more than MaxPending bytes wait to be sent. It
-// copies the bytes.
+// with the tags tag, tag+1, …. They leave with the next [Upstream.Flush] of any
+// caller. Send waits while more than MaxPending bytes wait to be sent. It copies
+// the bytes.
 //
 // After an error nothing was appended and no reply will come.
 func (u *Upstream) Send(c ReplyHandler, tag uint64, n int, commands []byte) error {
 	return u.WithTimeout(0).Send(c, tag, n, commands)
 }
 
-// TrySend is Send for who must not wait: instead it returns [ErrBusy].
+// TrySend is like Send but never blocks: it returns [ErrBusy] instead.
 func (u *Upstream) TrySend(c ReplyHandler, tag uint64, n int, commands []byte) error {
 	return u.WithTimeout(0).TrySend(c, tag, n, commands)
 }
 
-// SendScript is Send for a command that runs a script. The script is sent by
-// its digest, and once more by its source if the server doesn't know it. The
-// Cmd must not change until its reply came.
+// SendScript is Send for a command that runs a script. It sends the script by its
+// digest, and by its source once the server says that it doesn't know it. The Cmd
+// must not change until its reply came.
 func (u *Upstream) SendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
 	return u.WithTimeout(0).SendScript(c, tag, cmd)
 }
 
-// Flush sends what was appended, after it let other goroutines that are ready
-// append too. When another goroutine is sending, that one takes it along.
+// Flush sends the appended commands. It lets other goroutines that are ready append
+// first. If another goroutine is sending, that one takes the commands along.
 func (u *Upstream) Flush() {
 	if l := u.conn.Load(); l != nil {
 		l.flushPending()
 	}
 }
 
-// FlushNow is Flush for who must not wait, and has gathered already: it lets nobody
-// append first, and what the connection doesn't take at once leaves later.
+// FlushNow is Flush that never blocks. It doesn't let other goroutines append first, and
+// bytes that the connection doesn't take at once leave later.
 func (u *Upstream) FlushNow() {
 	if l := u.conn.Load(); l != nil {
 		l.flushNow()
@@ -374,7 +374,7 @@ type Stats struct {
 	Pending  int    // bytes that wait to be sent
 	Queued   int    // commands that wait to be sent
 	InFlight int    // commands sent that wait for replies, as of when something came last
-	// InFlightBytes are those of commands that left together with one in flight.
+	// InFlightBytes are the bytes of all batches with a command in flight.
 	InFlightBytes int
 	Apart         int // large commands that have a connection for themselves, or wait for it to be made
 	ApartWaiting  int // large commands that wait for their turn to have one
@@ -414,8 +414,8 @@ func (u *Upstream) Stats() Stats {
 	return s
 }
 
-// Close ends the connection and waits until everybody who waited for a reply
-// has an error instead. It may be called more than once.
+// Close ends the connection and waits until every command in flight has an error.
+// It may be called more than once.
 func (u *Upstream) Close() error {
 	u.stop()
 	<-u.done

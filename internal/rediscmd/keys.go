@@ -17,10 +17,10 @@ func (c *Command) OneKey() bool { return c.keyed && c.First == 1 && c.Last == 1 
 
 // Keys appends the positions of the keys in args to at. Their number is right, and they begin
 // with the name of c. The first key comes first. If args don't say where all keys are, Keys
-// reports false and appends those that it has found.
+// reports false and appends the keys that it has found.
 //
-// A subcommand that is not in the table, as of a later release, is taken to have its keys
-// where the others have theirs.
+// A subcommand that the table lacks, as one of a later release, counts as having its keys at the same
+// positions as the other subcommands.
 func (c *Command) Keys(at []int, args [][]byte) (_ []int, ok bool) {
 	if c.Subs != nil {
 		if c = c.keysLike(args); c == nil {

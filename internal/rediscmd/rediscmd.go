@@ -6,8 +6,8 @@
 //		at, ok := set.Keys(nil, args)
 //	}
 //
-// commands.txt is the table. What a command does is not in it: the engine binds its handlers to
-// the table's commands, and packages server, acl and proxy read from it what they need to know.
+// commands.txt is the table. It doesn't say what a command does: the engine binds its handlers to the
+// table's commands. Packages server, acl and proxy read the rest from it.
 package rediscmd
 
 import (
@@ -22,7 +22,7 @@ type Command struct {
 	// Arity is the number of arguments, the name included. A negative one is a minimum.
 	Arity int
 	Flags Flags
-	// Categories are those of ACL rules.
+	// Categories are the categories of ACL rules.
 	Categories Categories
 	// First, Last and Step are where COMMAND says that keys, or channels with a slot, stand.
 	// A negative Last counts from the end. If First is 0, there are none at fixed places.
@@ -47,7 +47,7 @@ type Channels struct {
 	Patterns bool
 }
 
-// Of returns the channels among the arguments of a command, the number of which is right.
+// Of returns the channels among the arguments of a command. Their number is right.
 func (c Channels) Of(args [][]byte) [][]byte {
 	last := c.Last
 	if last < 0 {

@@ -24,7 +24,7 @@ func everyCommand() (each []*rediscmd.Command) {
 	return each
 }
 
-// laterCommands are those of the table that Redis 7.0 doesn't have.
+// laterCommands returns the table's commands that Redis 7.0 doesn't have.
 func laterCommands() (names []string) {
 	_, later, _ := strings.Cut(rediscmd.Table, "# Of later releases.\n")
 	for line := range strings.Lines(later) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Flags are those of COMMAND.
+// Flags are the flags of COMMAND.
 type Flags uint32
 
 // In the order of COMMAND.

@@ -53,7 +53,7 @@ func TestParseInt(t *testing.T) {
 	}
 }
 
-// What Append writes in RESP3, Parse reads back.
+// TestRoundTrip: Parse reads back what Append writes in RESP3.
 func TestRoundTrip(t *testing.T) {
 	b := resp.AppendArray(nil, 4)
 	b = resp.AppendInt(b, -5)

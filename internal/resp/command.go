@@ -30,7 +30,7 @@ const (
 	defaultMaxInline  = 64 << 10
 	defaultMaxCommand = 1 << 30
 
-	// What Redis accepts of a client that has not authenticated yet.
+	// Redis accepts no more of a client that has not authenticated yet.
 	unauthenticatedArgs = 10
 	unauthenticatedBulk = 16 << 10
 )

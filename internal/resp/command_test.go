@@ -190,7 +190,7 @@ func FuzzCommandScanner(f *testing.F) {
 		if err == nil && rest != rest2 {
 			t.Fatalf("rest %q and %q", rest, rest2)
 		}
-		// What was understood is understood the same when written anew.
+		// Written anew, the command scans to the same arguments.
 		var again []byte
 		for _, c := range whole {
 			if len(c) > 0 {

@@ -153,9 +153,9 @@ type answer struct {
 	err      error
 }
 
-// ask asks all Sentinels for a master, and returns the newest answer among those of the
-// first majority; among all that come, where they are fewer, or are older than what is known:
-// while a switch is under way, one Sentinel knows of it before the others.
+// ask asks all Sentinels for a master, and returns the newest answer of the first majority. If fewer
+// answer, or the majority's answer is older than the known one, it takes the newest answer of all: during
+// a switch one Sentinel knows of it before the others.
 func (g *Group) ask(ctx context.Context, name string, known uint64) answer {
 	answers := make(chan answer, len(g.sentinels))
 	for i, s := range g.sentinels {

@@ -14,9 +14,8 @@ import (
 // A replica is a [proxy.Failover] for any replica of a master.
 type replica struct{ *Master }
 
-// Replica returns the back end for a replica of the master: with each connection one of
-// those that the Sentinels hold for well, chosen at random. It is given up when the master
-// changes.
+// Replica returns the back end for replicas of the master. Each connection goes to a random replica that
+// the Sentinels consider healthy. The connections end when the master changes.
 func (m *Master) Replica() proxy.Failover { return replica{m} }
 
 // Name implements [proxy.Backend].

@@ -105,7 +105,7 @@ func TestOneClientDoesNotCutAnothersConnection(t *testing.T) {
 			t.Helper()
 			w := dial(t, f.addr)
 			w.sendQuietly(args...)
-			// What a server says before it closes a connection may get lost with that.
+			// The error that a server sends before it closes a connection may get lost.
 			if got := quietly(w); !strings.Contains(got, want) && (want != "invalid bulk length" || !strings.Contains(got, "lost before the reply")) {
 				t.Errorf("%s: got %.200q, want %q", what, got, want)
 			}
@@ -128,7 +128,7 @@ func TestOneClientDoesNotCutAnothersConnection(t *testing.T) {
 	})
 }
 
-// manyKeys are names of 2 MB, nine of which are there.
+// manyKeys are names of 2 MB. Nine of them exist.
 func manyKeys() []string {
 	keys := make([]string, 0, 2009)
 	for i := range 9 {
@@ -206,8 +206,8 @@ func TestClientGoneBeforeItsTurn(t *testing.T) {
 	other.want("$-1\r\n", "GET k")
 }
 
-// TestClientGoneBeforeItsTurnApart has more clients ask for what travels apart than there are
-// connections for that. Those that leave wait no more, and what they sent behind it is not run.
+// TestClientGoneBeforeItsTurnApart: more clients send large commands than there are connections for
+// them. A client that leaves while it waits runs none of them, and nothing behind them.
 func TestClientGoneBeforeItsTurnApart(t *testing.T) {
 	const most, all = 64, 70
 	r := redistest.Start(t, narrow...)

@@ -70,7 +70,7 @@ func (t *backendTarget) upstream(p resp.Protocol) (*proxy.Upstream, error) {
 	return t.connected(&t.upstreams[p-resp.RESP2], opts)
 }
 
-// control returns the connection for commands that must not wait behind those of others.
+// control returns the connection for commands that must not wait behind other clients' commands.
 func (t *backendTarget) control() (*proxy.Upstream, error) {
 	return t.connected(&t.controls, proxy.Options{Backend: t.backend, Protocol: resp.RESP2})
 }
@@ -119,7 +119,7 @@ func (t *backendTarget) stats() (all []UpstreamStats) {
 	return all
 }
 
-// dirty asks the back end. What it doesn't tell soon is left out.
+// dirty asks the back end. It leaves out the clients for which no answer comes in time.
 func (t *backendTarget) dirty(ctx context.Context, among []*session) map[*session]bool {
 	asked := []string{"CLIENT", "LIST", "ID"}
 	of := make(map[string]*session)
@@ -204,8 +204,8 @@ func (r *direct) cannotWait() string                             { return "" }
 func (r *direct) occupies() bool                                 { return false }
 func (r *direct) hangUp()                                        {}
 
-// client runs the subcommands of CLIENT that are about the connection to the back end. What
-// changes it moves the client to a connection of its own, so that OK means what it says.
+// client runs the subcommands of CLIENT that are about the connection to the back end. A subcommand
+// that changes the connection moves the client to one of its own first, so that OK is true.
 func (r *direct) client(sub string, args [][]byte, raw []byte) bool {
 	switch sub {
 	case "tracking":

@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// What RedisBloom answered, live, to these commands. A $ is a key of the test's own; WA
-// is the error of a wrong number of arguments.
+// bloomVectors are RedisBloom's own answers to these commands. $ is a key of the test. WA is the error
+// for a wrong number of arguments.
 const bloomVectors = `
 BF.RESERVE $f .05 1000 -> +OK
 BF.RESERVE $f .05 1000 -> -ERR item exists
@@ -162,7 +162,7 @@ func TestBloomRESP3(t *testing.T) {
 	})
 }
 
-// What BF.SCANDUMP gives, part by part, BF.LOADCHUNK takes; any bytes are items.
+// BF.LOADCHUNK restores what BF.SCANDUMP returned part by part. Items may be any bytes.
 func TestBloomDumpAndLoad(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
@@ -286,8 +286,8 @@ func TestBloomInTransaction(t *testing.T) {
 	})
 }
 
-// What several steps do outside of a transaction is one inside, or refused; another
-// database is no obstacle.
+// A command that takes several steps outside of a transaction is one step inside, or is refused. It works
+// in other databases too.
 func TestBloomManyItems(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)

@@ -73,7 +73,7 @@ func TestBudget(t *testing.T) {
 		eventually(t, "that client is gone", func() bool { return srv.Stats().Clients == 1 })
 		before := srv.Stats().Accepted
 
-		// Of those that don't read, the largest go: 30 MB are more than the kernel takes for one.
+		// The largest of the clients that don't read are closed: the kernel takes less than 30 MB for one.
 		const many = 30
 		for range many {
 			raw(t, addr, strings.Repeat("*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n", 100))

@@ -55,8 +55,8 @@ func TestLostBackendIsLogged(t *testing.T) {
 	}
 }
 
-// TestLostServersAreLogged: of a pool, those that are missing at the beginning too, and when they
-// leave the ring and return.
+// TestLostServersAreLogged: the server logs the loss of its back end. In front of a pool it also logs
+// servers that are down at the start, and servers that leave the ring and return.
 func TestLostServersAreLogged(t *testing.T) {
 	var log logBuffer
 	p, opts := poolServers(t, 2, func(o *proxy.PoolOptions) {

@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// A coalescer keeps back replies of clients for those that follow. The commands of one
-// pipeline go to several servers of a pool, and to write what each of them answers by
-// itself would cost a write for each, and wake the client as often. What is held back
-// leaves with the last reply that was waited for. If that takes longer than maxHold, it
-// leaves without, and the client's next replies aren't held back: one of its servers is
-// slow.
+// A coalescer joins the replies to a pipeline into one write. The commands of a pipeline go to several
+// servers of a pool. Without it, each server's replies would cost a write and wake the client. It holds
+// replies back until the last reply of the pipeline is there, but at most for maxHold. After that the
+// client's next replies aren't held back, since one of its servers is slow.
 type coalescer struct {
 	mu    sync.Mutex
 	held  []*output
@@ -20,12 +18,12 @@ type coalescer struct {
 
 const (
 	maxHold    = 5 * time.Millisecond
-	holdTick   = time.Millisecond // how often that is looked at
+	holdTick   = time.Millisecond // the interval of the check
 	maxHeld    = 16 << 10         // bytes
 	impatience = 64               // flushes that hold nothing back, after one that did in vain
 )
 
-// A coalescing is what an output has of its coalescer.
+// A coalescing is the state of an output in its coalescer.
 type coalescing struct {
 	coalescer *coalescer    // nil: nothing is held back
 	asked     atomic.Uint64 // the tag behind the last command that was sent; written by the session
@@ -38,8 +36,7 @@ type coalescing struct {
 	impatient int    // flushes to come that hold nothing back
 }
 
-// holds reports whether a flush is for later, because more replies are to come. The
-// caller holds mu.
+// holds reports whether a flush waits for more replies. The caller holds mu.
 func (o *output) holds() bool {
 	if o.coalescer == nil {
 		return false
@@ -59,7 +56,7 @@ func (o *output) holds() bool {
 	return o.held
 }
 
-// add has it looked at how long o is held. The caller holds o.mu.
+// add lists o, so that tick ends its hold. The caller holds o.mu.
 func (h *coalescer) add(o *output) {
 	if o.listed {
 		return
@@ -74,7 +71,7 @@ func (h *coalescer) add(o *output) {
 	}
 }
 
-// tick has what was held for too long written.
+// tick writes the replies that were held for too long.
 func (h *coalescer) tick() {
 	h.mu.Lock()
 	list := h.held

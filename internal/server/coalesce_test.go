@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRepliesOfAPipelineLeaveTogether: those of several servers are one write, unless
-// one lets the client wait for long; after that none wait for others.
+// TestRepliesOfAPipelineLeaveTogether: replies of several servers are one write, unless one server is
+// slow. After that, replies no longer wait for each other.
 func TestRepliesOfAPipelineLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, client := pipeOutput()

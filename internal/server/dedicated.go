@@ -284,7 +284,7 @@ func (d *dedicated) Gone(err error) {
 	}
 }
 
-// The commands below are those that only a back end has, in front of a single server and an engine.
+// The commands below exist in front of a server and of an engine, and not in front of a pool.
 
 // onOwn is the handler of a command that needs a connection of the client's own.
 func onOwn(run func(d *dedicated, args [][]byte, raw []byte)) func(c *session, args [][]byte, raw []byte) {
@@ -443,10 +443,9 @@ func blocks(options [][]byte) bool {
 	return false
 }
 
-// wait is for WAIT and WAITAOF, which wait until replicas have what the same
-// connection wrote. What the client wrote before went over another one, so a
-// PING first brings this one up to date: the server notes its offset after
-// every command.
+// wait is for WAIT and WAITAOF, which wait until replicas have the writes of the same
+// connection. The client's earlier writes went over another connection. So a PING first
+// brings this one up to date: the server notes its offset after every command.
 func (d *dedicated) wait(_ [][]byte, raw []byte) {
 	if !d.tx.active {
 		// A failure to send shows in the next line.

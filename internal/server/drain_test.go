@@ -126,7 +126,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Whoever waits for messages is not idle.
+// A client that waits for messages is not idle.
 func TestSubscriberIsNotIdle(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, addr := start(t, backend.URL(), func(o *server.Options) { o.IdleTimeout = 200 * time.Millisecond })

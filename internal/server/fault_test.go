@@ -103,7 +103,7 @@ func TestUnreachableBackend(t *testing.T) {
 	}
 	backend.Restart()
 	eventually(t, "the connection is back", func() bool { return dial(t, addr).do("SET", "k", "v") == "+OK\r\n" })
-	// Whoever was here before goes on.
+	// A client that was connected before goes on.
 	eventually(t, "in RESP3 too", func() bool { return w.do("HELLO", "3")[0] == '%' && w.do("GET", "k") == bulk("v") })
 }
 
@@ -217,7 +217,7 @@ func TestSlowConsumer(t *testing.T) {
 	srv, addr := start(t, backend.URL(), func(o *server.Options) {
 		o.WriteTimeout = 300 * time.Millisecond
 		o.MaxOutput = 1 << 20
-		o.MaxPipeline = 32 // of which the first are sent before it is known how large replies are
+		o.MaxPipeline = 32 // the first commands leave before any reply shows its size
 	})
 	slow, other := dial(t, addr), dial(t, addr)
 	slow.want("+OK\r\n", "SET big "+strings.Repeat("x", 1<<20))

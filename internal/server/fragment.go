@@ -43,7 +43,7 @@ func (c *pooled) newJoin(how func(dst []byte, j *join) []byte, parts int) *join 
 	return j
 }
 
-// free gives j back, of which nobody knows any more.
+// free returns j to the pool. No references to it remain.
 func (j *join) free() {
 	size := cap(j.joined)
 	for _, raw := range j.replies {
@@ -128,7 +128,7 @@ func joinSums(dst []byte, j *join) []byte {
 	return j.fold(dst, func(a, b int64) int64 { return a + b })
 }
 
-// fold replies with one number made of those of all replies, beginning with 0.
+// fold combines the numbers of all replies into one, beginning with 0.
 func (j *join) fold(dst []byte, of func(a, b int64) int64) []byte {
 	var all int64
 	for _, raw := range j.replies {

@@ -80,7 +80,7 @@ func exchange(t *testing.T, c net.Conn, send, want string) {
 	}
 }
 
-// What a handler did for a client that has gone is taken back.
+// TestUndo: the server undoes what a handler did for a client that has gone.
 func TestUndo(t *testing.T) {
 	began, undone := make(chan struct{}), make(chan struct{})
 	srv, dial := startWith(t, map[string]func(c *session){"test.wait": func(c *session) {

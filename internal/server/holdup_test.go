@@ -238,8 +238,8 @@ func takenBy(h *holdup, n int) (receipts []string) {
 	return receipts
 }
 
-// filled writes n messages of a state into the queue, which commands would take long for. Those
-// that wait are of one group, others that have one each have their own.
+// filled writes n messages of a state into the queue, faster than commands would. Waiting messages share
+// one group. Other messages that have a group each have their own.
 func filled(h *holdup, state string, n, size int, group string) {
 	h.Helper()
 	if v := h.redis.value("EVAL", `
@@ -262,7 +262,7 @@ func filled(h *holdup, state string, n, size int, group string) {
 	}
 }
 
-// receiptsOf are those of the messages that filled has written.
+// receiptsOf returns the receipts of the messages that filled has written.
 func receiptsOf(n int) []string { return number(strings.Repeat("t", 16), n) }
 
 func dead(h *holdup) {

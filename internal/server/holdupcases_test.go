@@ -44,7 +44,7 @@ var worstOf = map[string][]worst{
 	"SEM.INFO":     {after("with 2,000 holders", holders("SEM.ACQUIRE n 1000000 60000 ID"), "n")},
 	"SEM.FORCE":    {after("with 2,000 holders", holders("SEM.ACQUIRE n 1000000 60000 ID"), "n 1")},
 	"SEM.LS":       {after("2,000 semaphores", names("SEM.ACQUIRE n%d 1 60000"), "")},
-	// What FENCE.DO runs is the client's.
+	// FENCE.DO runs a command of the client's choice.
 	"FENCE.DO": repeated("many arguments", "n 1 RPUSH {n}k", "v", 3998),
 
 	"QUEUE.PUT": {{"a large message", nil, func(h *holdup) []string {

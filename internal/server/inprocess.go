@@ -11,31 +11,31 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Session runs a client's commands inside of this process: see
-// [Options.Sessions]. It is for one goroutine at a time.
+// A Session runs a client's commands in this process: see [Options.Sessions].
+// One goroutine at a time may use it.
 type Session interface {
-	// Run runs a command and appends its reply to dst. When the command has to
-	// wait it waits, until ctx ends. The arguments are only read, and not kept.
+	// Run runs a command and appends its reply to dst. A command that waits, waits
+	// until ctx ends. Run doesn't change or keep the arguments.
 	Run(ctx context.Context, dst []byte, args [][]byte) []byte
 	// Quick reports whether a command takes microseconds, unless it has to wait
 	// or replies with a large value.
 	Quick(args [][]byte) bool
-	// TryRun is Run for those who can't wait. When the command would have to,
-	// nothing is run or appended, and ran is false.
+	// TryRun is Run that never waits. If the command would wait, TryRun runs and
+	// appends nothing, and ran is false.
 	TryRun(dst []byte, args [][]byte) (out []byte, ran bool)
-	// Sync waits until what the replies so far depend on is as safe as the
-	// back end promises. After an error none of those since the last Sync may
-	// leave; its text is the error reply that takes their place.
+	// Sync waits until all that the replies so far depend on is as safe as the
+	// back end promises. After an error no reply since the last Sync may leave. The
+	// error's text is the error reply in their place.
 	Sync() error
 	// Synced reports whether Sync would return at once.
 	Synced() bool
 	// SetProtocol changes the version in which replies are written.
 	SetProtocol(p resp.Protocol)
-	// SetAccount sets what counts the memory of a reply that is being made. Each call of part
-	// opens a part of it, for one buffer. hold sets the bytes of that part, and reports false
-	// when there is no room for them: then the reply is an error.
+	// SetAccount sets the account of the memory that replies take while they are made. Each call
+	// of part opens a part of it, for one buffer. hold sets the bytes of that part. It reports
+	// false when there is no room for them: then the reply is an error.
 	SetAccount(part func() (hold func(bytes int) bool))
-	// HandedOver tells that the replies so far are counted elsewhere from now on.
+	// HandedOver says that the caller counts the memory of the replies so far from now on.
 	HandedOver()
 	// Close forgets the session.
 	Close()

@@ -170,7 +170,7 @@ func (heldSession) Close()                           {}
 func (heldSession) SetAccount(func() func(int) bool) {}
 func (heldSession) HandedOver()                      {}
 
-// What a client has sent ahead is not run once it is killed.
+// TestKilledInProcess: a killed client runs none of the commands that it sent ahead.
 func TestKilledInProcess(t *testing.T) {
 	held := heldSession{make(chan struct{}, 8), make(chan struct{})}
 	srv, addr := start(t, engineURL(t), func(o *server.Options) {

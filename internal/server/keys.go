@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
-// A keySpec is a command of Redis as sessions in front of a pool know it.
+// A keySpec is a command of Redis, with what a pool has to know about it.
 type keySpec struct {
 	*rediscmd.Command
 
@@ -44,9 +44,8 @@ func readsOnly(r *rediscmd.Command) bool {
 // lookupKeys finds a command by its name in any case, without allocating.
 func lookupKeys(name []byte) *keySpec { return keySpecs.Find(name) }
 
-// positions appends the positions of the arguments that say which server has the command: those of
-// its keys, or that of the channel to which it publishes. It reports false when the arguments
-// don't say.
+// positions appends the positions of the arguments that choose the server: the keys, or the channel of
+// PUBLISH. It reports false when the arguments don't tell.
 func (k *keySpec) positions(dst []int, args [][]byte) ([]int, bool) {
 	if k.Channels.First == 1 && k.Channels.Last == 1 {
 		return append(dst, 1), true

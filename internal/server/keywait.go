@@ -50,8 +50,8 @@ func (c *pooled) notBorrowed(n *proxy.Node, err error) []byte {
 	return proxy.Unreachable(n.Backend().Name(), err).Reply()
 }
 
-// unasked is the reply to a command for which [pooled.ask] returned an error. replies are those of ask:
-// if there are any, the command may have run.
+// unasked is the reply to a command for which [pooled.ask] returned replies and an error. If replies is
+// not empty, the command may have run.
 func unasked(n *proxy.Node, replies []byte, err error) []byte {
 	if len(replies) > 0 {
 		return proxy.Lost(n.Backend().Name()).Reply()

@@ -43,7 +43,7 @@ func TestUnixSocket(t *testing.T) {
 	backend := redistest.Start(t)
 	srv, _ := start(t, backend.URL())
 	path := filepath.Join(t.TempDir(), "s")
-	// What a killed process leaves behind is no obstacle.
+	// The socket of a killed process is no obstacle.
 	stale, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

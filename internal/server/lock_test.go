@@ -288,7 +288,7 @@ func TestLockAskedForAgainStaysHeld(t *testing.T) {
 	network := faultnet.New(t, backend.Addr())
 	srv, addr := start(t, "redis://"+network.Addr())
 	again := dial(t, addr)
-	// What connects while the server stands still has no connection for 5 s.
+	// A connect to a server that hangs takes 5 s.
 	again.want(":0\r\n", "LOCK.EXTEND l0 mine 60000")
 	held(t, again.do("LOCK.ACQUIRE", "first", "60000", "BLOCK", "0"))
 	already := srv.Stats().Commands[server.Waited]

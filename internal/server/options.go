@@ -27,12 +27,11 @@ type Options struct {
 	// wait use it, and its prefix names the keys of all extension commands.
 	Client *redoubt.Client
 
-	// Sessions opens a session for a client when the back end is inside of this
-	// process. Then what the client sends is run at once, by the goroutine that
-	// reads it, which on Linux is one for many clients, while Backend serves
-	// those that need a connection of their own.
-	// The connection is only to be asked for its addresses. Defaults to nil:
-	// everything is sent through Backend.
+	// Sessions opens a session for a client when the back end is an engine in this
+	// process. The goroutine that reads a client then runs its commands too. On Linux
+	// one goroutine serves many clients. Backend serves commands that need a
+	// connection of their own. Sessions may only ask client for its addresses.
+	// Defaults to nil: all commands go through Backend.
 	Sessions func(client net.Conn) Session
 
 	// Pool, when set, takes the place of Backend: each command goes to the server of
@@ -61,20 +60,20 @@ type Options struct {
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
 
-	// Limits bound a single command. Defaults to those of package resp.
+	// Limits bound a single command. Defaults to the limits of package resp.
 	Limits resp.Limits
 	// MaxClients is how many clients may be connected. Another one is refused
 	// with Redis' error. Defaults to 10,000.
 	MaxClients int
-	// MaxPipeline is how many commands of one client may be in flight. At the
-	// limit no more is read from it. It begins with 16 commands, until their
-	// replies tell how large they are. Where replies are large, it is as many
-	// as give 4 MiB, or MaxOutput if that is less. Defaults to 1,024.
+	// MaxPipeline bounds the commands of one client in flight. At the limit the
+	// server reads no more from the client. The limit is 16 until replies show their
+	// size. For large replies it is the number that makes 4 MiB, or MaxOutput if that
+	// is less. Defaults to 1,024.
 	MaxPipeline int
-	// MaxOutput is how many bytes may wait for one client. At the limit no more
-	// commands are read from it; the replies to those in flight still come,
-	// however large, and wait too. A client for which so many bytes of messages
-	// wait that it subscribed to is closed. Defaults to 64 MiB.
+	// MaxOutput bounds the bytes that wait for one client. At the limit the server
+	// reads no more commands from the client. Replies to commands in flight still
+	// come, however large, and wait too. A subscriber for which more bytes of messages
+	// wait is closed. Defaults to 64 MiB.
 	MaxOutput int
 	// Budget bounds the memory of all clients together: unfinished commands, transactions,
 	// replies that are being made, and replies and messages that wait to be sent. Several servers
@@ -82,15 +81,14 @@ type Options struct {
 	// the client that holds the most. If that is the client itself, its command is refused and it
 	// is closed. Defaults to a Budget of 1 GiB for this server alone.
 	Budget *budget.Budget
-	// IdleTimeout closes clients that have sent nothing for this long, except
-	// those that wait for something: a reply, messages, MONITOR. Defaults to
-	// never.
+	// IdleTimeout closes clients that have sent nothing for this long. A client
+	// that waits for a reply, messages or MONITOR is not idle. Defaults to never.
 	IdleTimeout time.Duration
 	// WriteTimeout closes a client that takes none of its replies for this
 	// long. Defaults to 30 s.
 	WriteTimeout time.Duration
 
-	// Logger gets what an operator should know. Defaults to nothing.
+	// Logger gets the events for an operator. Defaults to none.
 	Logger *slog.Logger
 }
 

@@ -26,8 +26,8 @@ type translate func(dst, raw []byte) []byte
 // An undo takes back what a script did, given its reply.
 type undo func(ctx context.Context, r redoubt.Reply)
 
-// A slot is the place of one reply in a client's order. For a command whose
-// reply goes through as it comes, and in order, a slot is never touched.
+// A slot is the place of one reply in a client's order. A reply that comes in order
+// and unchanged doesn't touch its slot.
 type slot struct {
 	raw      []byte // the reply, when it came before its turn
 	change   translate
@@ -40,9 +40,9 @@ type slot struct {
 }
 
 // An output puts a client's replies in order and writes them. Replies come
-// from the goroutine that reads the client and from those that read the back
-// end. The latter must not wait for a slow client, so they write only what the
-// socket takes at once, and leave the rest to a goroutine.
+// from the goroutine that reads the client and from the goroutines that read the
+// back end. These must not wait for a slow client. So they write as much as the
+// socket takes at once, and another goroutine writes the rest.
 type output struct {
 	conn    *socket.Conn
 	client  net.Addr
@@ -87,7 +87,7 @@ const (
 	maxIdleSlot   = 1 << 10
 	writeChunk    = 256 << 10
 	tlsChunk      = 16 << 10 // one record
-	smallReply    = 1 << 10  // of which MaxPipeline don't matter
+	smallReply    = 1 << 10  // MaxPipeline of this size don't matter
 	firstPipeline = 16       // commands in flight before any reply tells their size
 	largeInFlight = 4 << 20  // bytes of replies in flight, where replies are not small
 )
@@ -111,7 +111,7 @@ func (o *output) grow(next uint64) {
 	o.slots = bigger
 }
 
-// prepare says what becomes of the reply with this tag, before it is asked for.
+// prepare says how to treat the reply with this tag, before its command is sent.
 func (o *output) prepare(tag uint64, s slot) {
 	o.mu.Lock()
 	sl := o.slot(tag)
@@ -341,8 +341,7 @@ func (o *output) writeLater(buf []byte, n int) {
 	}
 }
 
-// makeAble runs able, which makes the connection one that can wait, while nobody
-// writes.
+// makeAble runs able while nobody writes. able makes the connection one that can wait.
 func (o *output) makeAble(able func()) {
 	o.mu.Lock()
 	o.waiting++
@@ -364,7 +363,7 @@ func (o *output) makeAble(able func()) {
 	}
 }
 
-// take takes what is to be written. The caller holds mu.
+// take returns the bytes to write next. The caller holds mu.
 func (o *output) take() []byte {
 	o.writing = true
 	buf := o.buf
@@ -389,8 +388,8 @@ func (o *output) wrote(buf []byte, n int, err error) {
 	}
 }
 
-// writeSlowly writes buf from n on, and whatever comes meanwhile, at the
-// client's pace. It owns the right to write.
+// writeSlowly writes buf from n on, and all that comes meanwhile, at the client's pace. It owns the
+// right to write.
 func (o *output) writeSlowly(buf []byte, n int) {
 	chunk := writeChunk
 	_, encrypted := o.conn.Conn.(*tls.Conn)
@@ -428,8 +427,8 @@ func (o *output) writeSlowly(buf []byte, n int) {
 	}
 }
 
-// end says that no command follows the one before the tag last. What comes
-// unasked has no end, so it is dropped behind the last reply.
+// end says that no command follows the one before the tag last. Messages never
+// end, so they are dropped behind the last reply.
 func (o *output) end(last uint64) {
 	o.mu.Lock()
 	o.ending, o.last = true, last
@@ -462,8 +461,8 @@ func (o *output) failLocked(err error) {
 // noDeadline has await wait for as long as it takes.
 var noDeadline time.Time
 
-// await waits until ok, which is called with mu held, or until the output has
-// failed, or until the deadline unless it is zero. It reports ok.
+// await waits until ok reports true, the output fails, or the deadline passes. It calls ok with mu held,
+// and reports its result.
 func (o *output) await(deadline time.Time, ok func() bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,36 +12,32 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// A poller serves clients on Linux: those whose commands run in this process, and those
-// of a pool. One goroutine, the leader, waits for all of them, runs what has come from
-// each in turn, and then writes the replies. In front of a pool it sends what has come
-// to the servers instead, together, and the replies are written by the goroutines that
-// read the servers.
+// A poller serves clients on Linux, in front of an engine in this process and of a pool. One goroutine,
+// the leader, waits for all clients, runs the commands of each in turn, and then writes the replies. In
+// front of a pool it sends the commands to the servers together. The goroutines that read the servers
+// write the replies.
 //
-// A goroutine for each client, which is what Go is made for and what all other
-// clients have, costs a switch of goroutines and a read that finds nothing for
-// most commands, and writes each reply before the next command is read, so that
-// client and server wake each other all the time: a fifth of the processor time
-// of short commands, of which the kernel has most in any case.
+// Other clients have a goroutine each, as is usual in Go. That costs a switch of goroutines and a read
+// that finds nothing for most commands. Each reply is written before the next command is read, so client
+// and server wake each other all the time. Together this is a fifth of the processor time of short
+// commands. The kernel takes most of the rest.
 //
-// What one client asks for must not hold up the others:
+// One client must not hold up the others:
 //
-//   - What may wait, or writes much, gives the lead to another goroutine first:
-//     see stepAside. The rest of the turn goes on beside it, and then the client
-//     returns.
-//   - Whose turn takes longer than a tick of the watchdog has lost the lead too,
-//     and what has taken long steps aside the next time.
-//   - A client that holds more than its turn, such as one that subscribes, waits
-//     for a lock, or takes its replies slowly, is given a goroutine of its own for
-//     good: see leave.
+//   - A command that may wait, or writes much, gives the lead to another goroutine first: see
+//     stepAside. The rest of the turn runs beside that goroutine, and then the client returns.
+//   - A turn that takes longer than a tick of the watchdog loses the lead too. Its command steps aside
+//     the next time.
+//   - A client that needs more than its turn gets a goroutine of its own for good: see leave. Such a
+//     client subscribes, waits for a lock, or takes its replies slowly.
 type poller struct {
 	srv    *Server
-	remote bool // commands are sent to servers; their replies are written by those who read them
+	remote bool // commands go to servers; the goroutines that read these write the replies
 	turns  *socket.Turns[*session]
 
-	// role tells who leads. It is odd during a turn, and while replies are
-	// written, and only then the lead can be lost: whoever adds one ends the
-	// turn, and if that is not the leader, there is another from now on.
+	// role says which goroutine leads. It is odd during a turn, and while replies
+	// are written. The lead can be lost only then: adding one ends the turn. If
+	// another goroutine than the leader adds it, another one leads from now on.
 	role atomic.Uint64
 
 	// Of the leader.
@@ -49,7 +45,7 @@ type poller struct {
 	commands int               // whose replies these are
 	spare    []*session        // for answered
 	touched  []*proxy.Upstream // for answer
-	at       latency.Time      // when those who have turns sent something
+	at       latency.Time      // when the clients sent the commands of these turns
 
 	guarded atomic.Uint64                  // commands that may take long
 	watched struct{ role, guarded uint64 } // at the watchdog's last tick, whose it is
@@ -70,7 +66,7 @@ type presence struct {
 	state      atomic.Uint32
 }
 
-// The states of a session in a poller. Whoever makes it run owns it until it rests.
+// The states of a session in a poller. The goroutine that makes it run owns it until it rests.
 const (
 	resting uint32 = iota
 	running
@@ -90,7 +86,7 @@ func (p *presence) begin() bool {
 	}
 }
 
-// startPollers starts pollers where there are such.
+// startPollers starts pollers where the target and the system have them.
 func (s *Server) startPollers() {
 	if !s.target.polled() {
 		return
@@ -179,7 +175,7 @@ func (p *poller) next() *session {
 // wait waits for the next turns. It reports false at the end.
 func (p *poller) wait() bool {
 	if p.turns.Behind() && p.remote {
-		runtime.Gosched() // to those who read the servers
+		runtime.Gosched() // to the goroutines that read the servers
 	}
 	err := p.turns.Wait()
 	if p.remote {
@@ -266,8 +262,8 @@ func (p *poller) answer() (leads bool) {
 	return true
 }
 
-// rest ends the ownership of a session. When something has come meanwhile it
-// runs that: here if there is a buffer.
+// rest ends the ownership of a session. If commands have come meanwhile it runs
+// them, in this goroutine if buf is set.
 func (p *poller) rest(c *session, buf []byte) {
 	for {
 		if c.slowly.Load() {
@@ -300,9 +296,9 @@ func (p *poller) rest(c *session, buf []byte) {
 // turnRead is how much is read in one turn.
 const turnRead = 16 << 10
 
-// takeTurn runs what has come, and leaves the replies to answer. It reports
-// whether the session is over, and why. With all there may be an end behind
-// what has come.
+// takeTurn runs the commands that have come, and leaves the replies to answer. It
+// reports whether the session is over, and why. With all, the end of the connection
+// may follow the commands.
 func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err error) {
 	c.more = false
 	if c.killed.Load() {
@@ -334,7 +330,7 @@ func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err erro
 	return over, err
 }
 
-// keep leaves buf to its owner, and a copy of what is not handled yet to the session.
+// keep returns buf to its owner. The session gets a copy of the unread bytes.
 func keep(c *session, buf []byte) {
 	switch rest := c.buf[c.from:c.to]; {
 	case len(rest) == 0:
@@ -351,8 +347,8 @@ func keep(c *session, buf []byte) {
 	}
 }
 
-// stepAside gives the lead to another goroutine, because what the caller does
-// next may wait, or take long.
+// stepAside gives the lead to another goroutine, because the caller may wait next,
+// or take long.
 func (p *presence) stepAside() {
 	if p.turn == 0 {
 		return
@@ -365,9 +361,9 @@ func (p *presence) stepAside() {
 	p.turn = 0
 }
 
-// leave makes the connection one of package net again: the session gets a
-// goroutine of its own, which is the caller's until the turn is over. It is for
-// what waits for more than the turn.
+// leave gives the session a goroutine of its own, which is the caller's until the turn
+// is over. The connection is one of package net again. A command that waits for longer
+// than the turn calls it.
 func (c *session) leave() {
 	if c.poller == nil || c.left {
 		return

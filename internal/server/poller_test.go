@@ -106,9 +106,9 @@ func TestNobodyIsHeldUp(t *testing.T) {
 	}
 }
 
-// When the watchdog takes the lead, the replies of those whose turns were over
-// leave before anybody has another turn. A thread that gets no processor while
-// it writes them is passed too, so that this is what usually happens.
+// When the watchdog takes the lead, replies of earlier turns leave before any
+// client has another turn. A thread that gets no processor while it writes them
+// loses the lead too, so the usual case is this one.
 func TestRepliesBeforeTheNextTurn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // one poller
 	const rounds = 5

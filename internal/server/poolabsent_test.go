@@ -54,9 +54,9 @@ func (p *poolOf) hears(t *testing.T, at int, all ...*wire) {
 	}
 }
 
-// TestPoolListensWithoutAServer: while a server is down or silent, clients listen to the
-// others, those that come then too. They are closed once it is back, for what it has
-// published is missed.
+// TestPoolListensWithoutAServer: while a server is down or silent, clients listen to the others. So do
+// clients that subscribe meanwhile. All are closed once the server is back, since they may have missed
+// its messages.
 //
 // Promise: A subscriber in front of a pool gets each message once, and a lost server costs only
 // its own messages.

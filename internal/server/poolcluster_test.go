@@ -212,7 +212,7 @@ func clusterListens(t *testing.T, p *clusterPool) {
 	quiet.expect(array(bulk("message"), bulk("s1"), bulk("z")))
 }
 
-// What comes while a slot moves is answered as ever.
+// clusterMoves: commands are answered as ever while a slot moves.
 func clusterMoves(t *testing.T, p *clusterPool) {
 	w := dial(t, p.addr)
 	ids := 0

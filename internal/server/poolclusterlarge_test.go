@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// clusterLarge has a node refuse large commands for a slot that moves, to a node that closes
-// connections for them. Those that all share stay.
+// clusterLarge has a node redirect large commands to a node that closes connections for them. The shared
+// connections stay.
 func clusterLarge(t *testing.T, p *clusterPool) {
 	w := dial(t, p.addr)
 	slot, from, to := p.cluster.Slot("{z}"), p.at(t, "{z}"), p.other(t, "{z}")

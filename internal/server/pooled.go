@@ -37,8 +37,8 @@ type pooled struct {
 	subscribed atomic.Pointer[subscriptions] // nil: it has never subscribed
 }
 
-// dispatch carries the commands that have one key, which is the first argument, and those that
-// can be split. A time-out and a changed pool concern all commands.
+// dispatch carries commands whose only key is the first argument, and commands that can be split.
+// Before any command it looks for a change of the pool, and for the command's time-out.
 func (c *pooled) dispatch(args [][]byte, raw []byte) {
 	if (c.pool != c.target.pool.Load() || c.slots != c.pool.Slots()) && !c.follow() {
 		c.quit = true // nobody takes a reply any more
@@ -122,7 +122,7 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 	}
 }
 
-// connectionCommand runs a command that concerns the connection, or which any server can answer.
+// connectionCommand runs a command about the connection, or one that any server can answer.
 func (c *pooled) connectionCommand(h *handler, args [][]byte, raw []byte) {
 	switch {
 	case h.name == "client" && c.authed && len(args) > 1 && acl.Lookup("client|"+string(args[1])) != nil && !clientInPools[strings.ToLower(string(args[1]))]:
@@ -203,14 +203,14 @@ func (c *pooled) holdings() (h holdings) {
 	return h
 }
 
-// unblock reports false: what waits in front of a pool waits here.
+// unblock reports false: [session.unblock] knows all that waits in front of a pool.
 func (c *pooled) unblock(context.Context, proxy.Unblocking) (bool, error) { return false, nil }
 
-// choose makes the server of key that of what comes next. It reports false when the command has
-// been answered with an error instead.
+// choose sets the server of the next command by its key. It reports false when it has answered the
+// command with an error instead.
 func (c *pooled) choose(k *keySpec, key []byte) bool { return c.chooseNode(k, c.pick(key)) }
 
-// chooseNode is choose for a server that is known.
+// chooseNode is choose with a given server.
 func (c *pooled) chooseNode(k *keySpec, n *proxy.Node) bool {
 	u, err := c.upstreamOf(k, n)
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *pooled) chooseNode(k *keySpec, n *proxy.Node) bool {
 	return true
 }
 
-// chooseAny is choose for what any server can answer.
+// chooseAny is choose for a command that any server can answer.
 func (c *pooled) chooseAny() bool {
 	c.stepAside() // none may have been asked yet
 	u, err := c.pool.Any(c.protocol)
@@ -233,9 +233,9 @@ func (c *pooled) chooseAny() bool {
 	return true
 }
 
-// follow makes the pool that has taken the place of the session's its own, or the slots of
-// a cluster as they are now, once what was sent to those before has been answered: what comes
-// next must not overtake it.
+// follow adopts the target's new pool, or the new slots of the cluster. It first waits for the replies
+// to all earlier commands, which the next commands must not overtake. It reports false when the client is
+// gone.
 func (c *pooled) follow() (alive bool) {
 	next := c.target.pool.Load()
 	if alive = c.settle(); alive {
@@ -244,7 +244,7 @@ func (c *pooled) follow() (alive bool) {
 	return alive
 }
 
-// takeTime gives what comes next the time-out of its command.
+// takeTime sets the time-out of the next command.
 func (c *pooled) takeTime(k *keySpec, name []byte) {
 	var d time.Duration
 	if k != nil {
@@ -275,7 +275,7 @@ func (c *pooled) refuseClient(sub string) {
 	}
 }
 
-// unknownInPool is the error of Redis, for what no pool knows.
+// unknownInPool is the error of Redis for an unknown command.
 func unknownInPool(args [][]byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", args[0])
@@ -288,8 +288,8 @@ func unknownInPool(args [][]byte) string {
 	return b.String()
 }
 
-// refuseCommand answers a command of Redis that a pool doesn't have, as Redis does one
-// that it doesn't have, and says why.
+// refuseCommand answers a command of Redis that a pool doesn't have. It says why in the form of Redis'
+// error for unknown commands.
 func (c *pooled) refuseCommand(name string) {
 	c.reject("ERR unknown command '" + name + "': it is not supported through a pool: connect to one of its servers for it")
 }
@@ -335,7 +335,7 @@ func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
 // manyNeedTag is why a script is refused.
 const manyNeedTag = "with several keys needs a pool with hash_tag: \"{}\""
 
-// toServer sends a command to the server that has all of its keys; nil: several have.
+// toServer sends a command to the server of its keys; nil: its keys have several servers.
 func (c *pooled) toServer(name string, k *keySpec, node *proxy.Node, raw []byte) {
 	if node == nil {
 		c.severalServers(name)
@@ -348,12 +348,11 @@ func (c *pooled) toServer(name string, k *keySpec, node *proxy.Node, raw []byte)
 	c.forward(raw, nil)
 }
 
-// notInPools are commands with a key that say where to send it, or that only servers
-// send each other.
+// notInPools are commands that name the server for a key, or that only servers send each other.
 var notInPools = map[string]bool{"migrate": true, "pfdebug": true, "restore-asking": true}
 
-// nodeOf returns the server that has all keys, for what more than one command depends
-// on. It returns nil when the command has been answered with an error instead.
+// nodeOf returns the server of all keys, for a state that lasts longer than one command. It returns nil
+// when it has answered the command with an error instead.
 func (c *pooled) nodeOf(name string, at []int, args [][]byte) *proxy.Node {
 	if c.pool.Scatters() {
 		c.reject("ERR redoubt: " + strings.ToUpper(name) + " " + whereRandom)
@@ -390,8 +389,8 @@ func (c *pooled) selectDatabase(args [][]byte) {
 	}
 }
 
-// upstreamOf returns the connection for a command to a server: for one that only reads
-// that to a replica, if there are any. k may be nil, for what is no such command.
+// upstreamOf returns the connection for a command to a server. A command that only reads goes to a
+// replica, if there are any. k is nil for other commands.
 func (c *pooled) upstreamOf(k *keySpec, n *proxy.Node) (*proxy.Upstream, error) {
 	if k != nil && k.reads && len(n.Replicas()) > 0 && !c.readwrite && c.multi.watched == nil && !c.tx.active {
 		return n.Reader(c.protocol, c.id)

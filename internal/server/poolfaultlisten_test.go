@@ -15,8 +15,8 @@ const channels = 4
 
 func faultsChannel(i int) string { return fmt.Sprintf("channel:%d", i) }
 
-// A faultsListener listens to a channel of a pool whose servers fail: each message is of
-// the channel, those of one publisher come in order, and only a fault of a server ends it.
+// A faultsListener listens to a channel of a pool whose servers fail. It gets messages of that channel
+// only, in the order of each publisher, until a server fails.
 type faultsListener struct {
 	channel string
 	faults  []faulty

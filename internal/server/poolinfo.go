@@ -60,7 +60,7 @@ func (c *pooled) info(args [][]byte) {
 			}
 		}
 	}
-	// Keys may be secrets: these are only for who asks for them by name.
+	// Keys may be secrets, so INFO shows these sections only when asked for them by name.
 	named := func(section string) bool {
 		return slices.ContainsFunc(args[1:], func(a []byte) bool { return bytes.EqualFold(a, []byte(section)) })
 	}

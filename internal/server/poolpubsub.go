@@ -31,7 +31,7 @@ var pubsubFamilies = map[string]proxy.Subscription{
 	"ssubscribe": proxy.Shards, "sunsubscribe": proxy.Shards,
 }
 
-// aboutKeys tells the channels to which every server publishes about its own keys.
+// aboutKeys reports whether each server publishes to the channel about its own keys.
 func aboutKeys(channel string) bool { return strings.HasPrefix(channel, "__key") }
 
 // subscriptions are all of one client.

@@ -86,7 +86,7 @@ func TestPoolPubSub(t *testing.T) {
 	other.expect(">3\r\n" + bulk("smessage") + bulk("a") + bulk("x"))
 	other.want(bulk("1"), "GET b")
 
-	// The loss of a server costs those who listen to its shard channels.
+	// The loss of a server closes the subscribers to its shard channels.
 	w.send("SUBSCRIBE", "a")
 	w.expect(array(bulk("subscribe"), bulk("a"), ":1\r\n"))
 	p.nodes[0].Kill()
@@ -99,8 +99,8 @@ func TestPoolPubSub(t *testing.T) {
 	last.want("$-1\r\n", "GET d")
 }
 
-// TestPoolPubSubRefused: what a server says against a subscription is what the client
-// gets, which then listens to nothing.
+// TestPoolPubSubRefused: when a server refuses a subscription, the client gets that error and listens to
+// nothing.
 func TestPoolPubSubRefused(t *testing.T) {
 	p := startPool(t, 2)
 	p.nodes[1].CLI("ACL", "SETUSER", "default", "resetchannels")

@@ -11,8 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// TestPoolOwnSlowLog: a server that lets clients wait is told of by the first command that
-// waited, and how many others did. What was quick is not, nor a client that paused.
+// TestPoolOwnSlowLog: when a server lets clients wait, the log has the first command that waited, and
+// how many others did. It has no quick commands, and no pauses of clients.
 func TestPoolOwnSlowLog(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	slow := proxy.NewSlowLog(threshold, 2)

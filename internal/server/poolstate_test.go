@@ -124,7 +124,7 @@ func TestPoolWatch(t *testing.T) {
 		t.Errorf("the server's clients: %s", p.nodes[0].CLI("CLIENT", "LIST"))
 	}
 
-	// What was watched is with another server, or on a connection that was lost.
+	// The watched keys have another server now, or their connection was lost.
 	w.want("+OK\r\n", "WATCH b")
 	p.nodes[1].Kill()
 	eventually(t, "the loss is known", func() bool { return !p.pool.Nodes()[1].Up() })
@@ -202,7 +202,7 @@ func TestPoolMoves(t *testing.T) {
 	queues.want("+QUEUED\r\n", "SET a 1")
 	more := dial(t, p.addr)
 	more.want("+OK\r\n", "WATCH a")
-	empty := dial(t, p.addr) // of which no key is known yet
+	empty := dial(t, p.addr) // its transaction has no key yet
 	empty.want("+OK\r\n", "MULTI")
 	old := p.change(t, withoutFirst)
 	waits.expect("-UNBLOCKED redoubt: the servers of the pool have changed: ask again\r\n")

@@ -67,8 +67,8 @@ func (t *poolTarget) stats() []UpstreamStats { return nil }
 
 func (t *poolTarget) dirty(context.Context, []*session) map[*session]bool { return nil }
 
-// client returns the client that extension commands wait and take things back with, or nil where
-// they are refused.
+// client returns the client with which extension commands wait and undo. It is nil where the pool
+// refuses these commands.
 func (t *poolTarget) client() (*redoubt.Client, error) {
 	if t.pool.Load().Options().Tag != braces {
 		return nil, nil //nolint:nilnil // there need not be one
@@ -78,7 +78,7 @@ func (t *poolTarget) client() (*redoubt.Client, error) {
 	return redoubt.New(t.conn, redoubt.Options{DownAfter: -1})
 }
 
-// set puts another pool in the place of the one before.
+// set replaces the pool and returns the old one.
 func (t *poolTarget) set(p *proxy.Pool) (old *proxy.Pool) {
 	old = t.pool.Swap(p)
 	if t.conn != nil {
@@ -101,14 +101,14 @@ func (t *poolTarget) tagHint() string {
 	return ": put the same text between " + tag[:1] + " and " + tag[1:] + " into all of them"
 }
 
-// servers are those of a pool, as they were at one time. The zero value is no time.
+// servers identifies the servers of a pool at one time. The zero value is no time.
 type servers struct {
 	pool    *proxy.Pool
 	changes uint64
 }
 
-// checkPlaces follows a change of the ring. A client that waits for a key which has another server
-// now is told; a subscriber to a channel which has one is closed.
+// checkPlaces follows a change of the ring. When a key has a new server, the waits for it end. When a
+// channel has a new server, its subscribers are closed.
 func (t *poolTarget) checkPlaces() {
 	pool := t.pool.Load()
 	now := servers{pool, pool.Changes()}
@@ -134,8 +134,8 @@ func (t *poolTarget) checkPlaces() {
 	}
 }
 
-// HotKeys returns at most n keys of the pool, those that clients ask for most at present
-// first; without [Options.Pool] there are none. The keys of Redoubt's own commands are not among them.
+// HotKeys returns at most n keys of the pool, the most requested first. Keys of Redoubt's own commands
+// don't count. Without [Options.Pool] there are none.
 func (s *Server) HotKeys(n int) []hotkeys.Key {
 	t, ok := s.target.(*poolTarget)
 	if !ok {
@@ -153,15 +153,14 @@ func (t *poolTarget) appendHotKeys(b *strings.Builder) {
 	}
 }
 
-// SetPool puts another pool, with the same tag, database and password, in the place of
-// the one before, which is returned: commands from now on go to the new one, those of a
-// client once it has its replies from the old one. What is in flight is still answered by
-// that, so Retire it.
+// SetPool replaces the pool and returns the old one. The new pool needs the same tag, database and
+// password. A client's commands go to the new pool once it has its replies from the old one. The old
+// pool still answers the commands in flight, so end it by [proxy.Pool.Retire].
 //
-// Clients that wait for keys, like BLPOP, get an error, and those that subscribed are
-// closed, to do so anew; a transaction with watched keys finds them changed.
+// A client that waits for a key, as in BLPOP, gets an error. A subscriber is closed, so that it
+// subscribes anew. A transaction finds its watched keys changed.
 //
-// It panics without [Options.Pool].
+// SetPool panics without [Options.Pool].
 func (s *Server) SetPool(p *proxy.Pool) (old *proxy.Pool) {
 	t, ok := s.target.(*poolTarget)
 	if !ok {

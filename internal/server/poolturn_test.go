@@ -12,8 +12,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// The clients of a pool are served in turns by one goroutine on Linux. What one of
-// them has to wait for must not hold up the others.
+// On Linux one goroutine serves the clients of a pool in turns. A client that waits must not hold up the
+// others.
 
 // TestPoolSlowClient: a client that takes no replies while megabytes of them wait
 // holds up nobody, and has them in order once it reads.
@@ -82,7 +82,7 @@ func (p *poolOf) flood(t *testing.T) (clients []*wire, wg *sync.WaitGroup) {
 		w := dial(t, p.addr)
 		clients = append(clients, w)
 		commands := bytes.Repeat(resp.AppendCommand(nil, "APPEND", onNode(t, p, i), floodValue), floodEach)
-		wg.Go(func() { w.writeQuietly(commands) }) // they are read as far as there is room
+		wg.Go(func() { w.writeQuietly(commands) }) // the server reads them until its buffers are full
 	}
 	eventually(t, "no more is taken", func() bool { return p.pool.Nodes()[1].Stats()[resp.RESP2].Pending > 15<<20 })
 	return clients, wg

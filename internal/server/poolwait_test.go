@@ -153,15 +153,14 @@ func TestPoolMissedWake(t *testing.T) {
 	}
 	w.send("LOCK.ACQUIRE", "b", "600000", "BLOCK", "0", "ID", "you")
 	eventually(t, "it waits", func() bool { return strings.Contains(other.do("LOCK.INFO", "b"), bulk("waiters")+":1\r\n") })
-	p.nodes[1].CLI("FLUSHALL") // of which nothing is published
+	p.nodes[1].CLI("FLUSHALL") // it publishes nothing
 	p.nodes[1].CLI("CLIENT", "KILL", "TYPE", "pubsub")
 	if got := w.read(); !strings.HasPrefix(got, "*3\r\n"+bulk("you")) {
 		t.Errorf("LOCK.ACQUIRE: %q", got)
 	}
 }
 
-// TestPoolWaitsOnNewServers: who waits is woken when the servers change, and by those that
-// the pool has now.
+// TestPoolWaitsOnNewServers: a change of servers wakes a waiter, and so do the new servers.
 func TestPoolWaitsOnNewServers(t *testing.T) {
 	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" })
 	w, other := dial(t, p.addr), dial(t, p.addr)

@@ -75,8 +75,8 @@ func (p *poolConn) follow() {
 	}
 }
 
-// follow begins to listen on the servers of pool and ends it on others. What it returns
-// is closed, each, once the first attempt is over.
+// follow listens on the servers of pool and on no others. It returns a channel for each new server,
+// closed once the first attempt to listen there is over.
 func (w *wake) follow(pool *proxy.Pool) (tried []chan struct{}) {
 	before := w.nodes
 	listened := len(before) > 0

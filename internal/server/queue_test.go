@@ -284,8 +284,8 @@ func TestQueueBlock(t *testing.T) {
 		if ids := []string{first.id, second.id}; !slices.Contains(ids, "m1") || !slices.Contains(ids, "m2") {
 			t.Errorf("got %v", ids)
 		}
-		// What is given back, what is due, and what is put for a shorter time than
-		// that which is known.
+		// Messages that are handed back, that become due, and that are put with a shorter delay
+		// than the known ones.
 		block(a)
 		c.want(":1\r\n", "QUEUE.NACK "+name+" "+first.receipt+" SNOOZE")
 		first = taken(t, a.read())
@@ -314,7 +314,7 @@ func TestQueueBlock(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		c.want(":0\r\n", "QUEUE.ACK "+name+" "+short.receipt)
-		// And one that dies while another waits already, whom nothing wakes.
+		// A consumer dies while another one waits already, and nothing wakes that one.
 		waiting++
 		a.send("QUEUE.TAKE", name, "1", "200", "BLOCK", "0")
 		eventually(t, "it waits", func() bool { return srv.Stats().Commands[server.Waited] == waiting })

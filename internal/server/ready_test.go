@@ -163,9 +163,9 @@ func ask(conn net.Conn, command func(i int) []string, pause time.Duration, stop 
 	return all
 }
 
-// Clients whose commands are quick are served while others run scripts, new ones
-// and known ones, wait, send much, read slowly, and come and go. What the
-// machine has made them wait for doesn't count.
+// Clients with quick commands are served while others run new and known scripts,
+// wait, send much, read slowly, and come and go. Time that the machine itself was
+// busy doesn't count.
 func TestReadyClientsAreServed(t *testing.T) {
 	const most = 50 * time.Millisecond
 	length := 500 * time.Millisecond

@@ -30,7 +30,7 @@ func TestSemaphore(t *testing.T) {
 		if !ok || len(m) != 8 || m[0] != "taken" || m[1] != int64(2) || m[5] != second || m[6] != "waiters" {
 			t.Fatalf("SEM.INFO: %#v", m)
 		}
-		// Who waited too long leaves the queue behind its reply.
+		// A client that waited too long leaves the queue after its reply.
 		waiting := func(n int64) func() bool {
 			return func() bool { return o.value("SEM.INFO", name).(resp.Map)[7] == n }
 		}

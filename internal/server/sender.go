@@ -50,7 +50,7 @@ func (s *sender) touch(u *proxy.Upstream) {
 	}
 }
 
-// pass adds a command to the span of those that pass through untouched.
+// pass adds a command that passes through to the span.
 func (s *sender) pass(raw []byte) {
 	c := s.c
 	if apart := s.goesApart(raw); apart != s.span.apart || c.from != s.span.to { // a blank line lies between
@@ -278,8 +278,8 @@ const (
 	fewElements  = 32       // words of a command, or commands of a transaction
 )
 
-// trusted reports whether the client has had enough replies, beside so many that said QUEUED, and
-// all of them small, so that the next one is likely to be small too.
+// trusted reports whether the next reply is likely to be small: the client has had enough replies,
+// not counting the QUEUED ones, and all of them were small.
 func (s *sender) trusted(queued uint64) bool {
 	return s.c.out.head.Load() >= trustedAfter+queued && s.c.out.typical.Load() <= trustedSmall
 }
@@ -320,8 +320,8 @@ func (s *sender) sendInTurn(send func(wait func() context.Context) error) error 
 	return err
 }
 
-// makeWay takes a client that has to wait to send out of the poller: for good, or only this
-// once when the connection is not made yet.
+// makeWay takes a client that has to wait for room out of the poller: for good, or only this
+// once if the connection is not made yet.
 func (s *sender) makeWay(busy error) {
 	if errors.Is(busy, proxy.ErrConnecting) {
 		s.c.stepAside()
@@ -331,7 +331,7 @@ func (s *sender) makeWay(busy error) {
 }
 
 // smallReplies are the commands whose replies are short, whatever the arguments and the data
-// are. Those to ECHO and PING are as long as the command.
+// are. The replies to ECHO and PING are as long as the command.
 var smallReplies = func() map[string]bool {
 	m := map[string]bool{}
 	for name := range strings.FieldsSeq(`

@@ -33,8 +33,7 @@ func (c *session) read() error {
 		return err
 	}
 	if n == len(c.buf) && n < maxRead && c.to == 0 {
-		// A client that sends much at once: read more at once. What was read
-		// now is handled first.
+		// This client sends much at once, so read more at once, after these bytes.
 		defer func() { c.enlarge() }()
 	}
 	c.to += n

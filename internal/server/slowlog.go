@@ -12,8 +12,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// slowlog answers SLOWLOG in front of a pool: what the servers of the ring have in
-// theirs, the latest first. Ids are those of the servers.
+// slowlog answers SLOWLOG in front of a pool, with the entries of all servers of the ring, the latest
+// first. Each entry keeps the id that its server gave it.
 func (c *pooled) slowlog(args [][]byte, raw []byte) {
 	sub := strings.ToLower(string(args[1]))
 	switch {

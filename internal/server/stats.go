@@ -60,7 +60,7 @@ func (t *traffic) add(other *traffic) {
 	t.bytesOut.Add(other.bytesOut.Load())
 }
 
-// A tally counts a client's commands, until [session.count] lets others see the counts.
+// A tally counts a client's commands until [session.count] publishes the counts.
 type tally struct {
 	kind     Kind // of the command at hand, so far
 	commands [kinds]uint64
@@ -137,7 +137,7 @@ type Stats struct {
 	Upstreams []UpstreamStats
 }
 
-// UpstreamStats are those of one shared connection.
+// UpstreamStats are the counters of one shared connection.
 type UpstreamStats struct {
 	Protocol resp.Protocol
 	proxy.Stats

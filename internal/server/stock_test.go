@@ -106,7 +106,7 @@ func TestStock(t *testing.T) {
 		a.want("-ERR redoubt: there would be more than 1000000000000000\r\n", "STOCK.ADD "+name+" 1000000000000000")
 		a.want(":0\r\n", "STOCK.ADD "+name+" -12")
 
-		// What runs out comes back.
+		// A reservation that ends returns its units.
 		short := b.Prefix + "short"
 		a.want(":1\r\n", "STOCK.SET "+short+" 1")
 		a.want(array(bulk("first")), "STOCK.RESERVE "+short+" 1 20 ID first")
@@ -159,7 +159,7 @@ func TestStockTryAgain(t *testing.T) {
 			now := w.value("TIME").([]any) // seconds and µs
 			return now[0].(string)+strings.Repeat("0", 6-len(now[1].(string)))+now[1].(string) > last
 		})
-		// Whoever asks for little is served at once.
+		// A small reservation is granted at once.
 		w.want(array(bulk("few")), "STOCK.RESERVE "+name+" 400 60000 ID few")
 		const again = "-TRYAGAIN redoubt: more than 512 reservations have run out and come back step by step; repeat the command\r\n"
 		w.want(again, "STOCK.RESERVE "+name+" 600 60000 ID all")

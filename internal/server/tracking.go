@@ -14,12 +14,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// CLIENT TRACKING is the back end's own, on the connection that the client has for itself: that is
-// where it tells of keys. With REDIRECT it tells another client of Redoubt. That one is given an
-// inbox, a connection in RESP3 on which the back end tells of all keys that others track for it, so
-// it hears of them whether or not it has a connection of its own. The inbox lives as long as somebody
-// tracks for its client, and that client is there, so the back end notices the end of that as it would
-// without Redoubt.
+// CLIENT TRACKING runs on the back end, on the client's own connection. Invalidations come there. With
+// REDIRECT they go to another client of Redoubt. That client gets an inbox: a connection in RESP3 for the
+// invalidations of all keys that others track for it. The inbox lives as long as its client, and as long
+// as some client tracks for it. So the back end notices the end of either as it would without Redoubt.
 
 // A tracked is what CLIENT TRACKING ON has asked for.
 type tracked struct {
@@ -228,8 +226,9 @@ func (i *invalidations) forget() {
 	i.r.inbox.ends.Done()
 }
 
-// Reply implements proxy.ReplyHandler: it is that to endUnused. tag is which tracker was the last then.
-// Whoever holds mu now may wait for another reply, and calls endUnused, or counts a tracker.
+// Reply implements proxy.ReplyHandler, for the command of endUnused. tag is the number of the last tracker
+// at that time. If mu is held, its holder may wait for another reply. It then calls endUnused, or adds a
+// tracker.
 func (i *invalidations) Reply(tag uint64, raw []byte) bool {
 	b := &i.r.inbox
 	if raw[0] == '-' || !b.mu.TryLock() {

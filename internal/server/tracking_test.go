@@ -225,7 +225,7 @@ func TestTrackersShareInboxes(t *testing.T) {
 	}
 	has("refused", 1, 1)
 	hears(a, last, "n")
-	// What was changed before is heard, though the connection ends behind it.
+	// The invalidations of earlier changes arrive although the connection ends behind them.
 	_ = a.do("GET", "o")
 	writer.want("+OK\r\n", "SET o v")
 	a.want("+OK\r\n", "CLIENT TRACKING OFF")

@@ -82,7 +82,7 @@ func TestTransactionRefusals(t *testing.T) {
 		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 		w.want("$-1\r\n", "GET a")
 	}
-	// What is answered here is queued too.
+	// Commands that the server itself answers are queued too.
 	w = dial(t, addr)
 	w.want("+OK\r\n", "CLIENT SETNAME me")
 	w.want("+OK\r\n", "MULTI")
@@ -90,7 +90,7 @@ func TestTransactionRefusals(t *testing.T) {
 	w.want("+QUEUED\r\n", "COMMAND GETKEYS LOCK.RELEASE a b")
 	w.want("+QUEUED\r\n", "PING")
 	w.want(array(bulk("me"), array(bulk("a")), "+PONG\r\n"), "EXEC")
-	// What the back end answers is queued once.
+	// Commands that the back end answers are queued once.
 	w = dial(t, addr)
 	w.want("+OK\r\n", "MULTI")
 	w.want("+QUEUED\r\n", "CLIENT HELP")

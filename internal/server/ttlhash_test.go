@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// Hashes whose fields expire, for clients in any language, beside those of the library.
+// Hashes whose fields expire, by the commands and by the library together.
 func TestTTLHash(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)
@@ -36,7 +36,7 @@ func TestTTLHash(t *testing.T) {
 		a.want(":1\r\n", "TTLHASH.DEL "+name+" bob eve")
 		a.want(":0\r\n", "TTLHASH.SWEEP "+name)
 
-		// What is over is gone.
+		// An expired field is gone.
 		a.want(":1\r\n", "TTLHASH.SET "+name+" short v 20")
 		eventually(t, "it is over", func() bool { return a.do("TTLHASH.GET", name, "short") == "$-1\r\n" })
 		a.want(array(bulk("0"), array(bulk("ann"), bulk("one"))), "TTLHASH.SCAN "+name+" 0")

@@ -12,11 +12,11 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// users are those who may log in.
+// users are the users that clients may log in as.
 type users struct {
 	byName map[string]*acl.User
-	// standard is who AUTH with a password alone is about, and who clients are before AUTH
-	// if that needs no password; nil: there is none.
+	// standard is the user of AUTH with a password alone. Clients are this user before AUTH if it
+	// needs no password. nil: there is none.
 	standard *acl.User
 }
 
@@ -29,15 +29,15 @@ func (o *Options) makeUsers() (*users, error) {
 	var errs []error
 	for name, user := range u.byName {
 		if !user.MayAll() {
-			errs = append(errs, fmt.Errorf("server: user %q may not do all, which counts in front of a Pool alone; want ~* &* +@all", name))
+			errs = append(errs, fmt.Errorf("server: user %q has limited rights, which need a Pool; want ~* &* +@all", name))
 		}
 	}
 	return u, errors.Join(errs...)
 }
 
-// CheckListen says why [Server.Listen] would refuse an address for lack of a password, or what is
-// wrong with Password and Users. It uses nothing else of o, and opens nothing. An error for an
-// address beyond this machine matches [ErrExposed].
+// CheckListen returns the error with which [Server.Listen] would refuse an address for lack of a
+// password, or the error in Password and Users. It uses nothing else of o, and opens nothing. The error
+// for an address that other machines can reach matches [ErrExposed].
 func (o Options) CheckListen(network, address string) error {
 	u, err := o.parseUsers()
 	if err != nil || network == "unix" || !u.unguarded() {
@@ -94,12 +94,12 @@ func (u *users) unguarded() bool {
 // Open reports whether clients need no password.
 func (s *Server) Open() bool { return s.users.Load().open() }
 
-// SetUsers puts others in the place of [Options.Users]. A client whose user has other rules now, or
-// is not there any more, is closed as Shutdown does, once it has its replies, and when patience
-// is over at the latest. The others notice nothing.
+// SetUsers replaces [Options.Users]. A client whose user is gone, or has other rules now, is closed as
+// Shutdown closes it: once it has its replies, but at the latest when patience is over. Other clients
+// notice nothing.
 //
-// After an error nothing has changed. It matches [ErrExposed] if clients would need no password
-// any more, and others than this machine reach the server.
+// After an error nothing has changed. The error matches [ErrExposed] if clients would need no password
+// and other machines can reach the server.
 func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error {
 	o := s.opts
 	o.Users = rules
@@ -140,13 +140,13 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	return nil
 }
 
-// exposed reports whether others than this machine reach an address.
+// exposed reports whether other machines can reach an address.
 func exposed(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// become makes the client a user; nil: nobody.
+// become sets the client's user; nil: none.
 func (c *session) become(u *acl.User) {
 	c.info.change(func(a *clientInfo) { a.user = u })
 	c.rights = nil
@@ -159,7 +159,7 @@ func (c *session) become(u *acl.User) {
 	}
 }
 
-// enter makes the client who it is before AUTH.
+// enter gives the client its user before AUTH.
 func (c *session) enter() {
 	for {
 		u := c.srv.users.Load()
@@ -194,8 +194,8 @@ func (c *session) login(name, password []byte) bool {
 
 var nobody = acl.Nobody()
 
-// permits reports whether the client may run a command, and answers it with an error when
-// not. What is unknown, or has a wrong number of arguments, is for others to refuse.
+// permits reports whether the client may run a command. If not, it answers with an error. Unknown
+// commands and wrong numbers of arguments pass: others refuse them.
 func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
 	text := ""
 	if h != nil && h.command != nil {

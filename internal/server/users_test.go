@@ -29,7 +29,7 @@ var usersOf = map[string]string{
 	"listener": "on >pw &news:* &a?c +@pubsub",
 }
 
-// conversationOfUsers is had by each of them, with the pool and with a server that has them too.
+// conversationOfUsers is what each user sends to the pool, and to a server with the same users.
 var conversationOfUsers = strings.Split(strings.TrimSpace(`
 PING
 ECHO x
@@ -254,8 +254,8 @@ func TestUsersLogIn(t *testing.T) {
 	w.want("-ERR Unknown category 'nosuch'\r\n", "ACL CAT nosuch")
 }
 
-// TestSetUsers: those who have other rules, or none any more, are closed once they have
-// their replies; the others go on, and the new rules count for those who come.
+// TestSetUsers: clients whose user has other rules, or is gone, are closed once they have their replies.
+// The others go on. New clients get the new rules.
 func TestSetUsers(t *testing.T) {
 	p := usersPool(t, map[string]string{"same": "on >pw ~* +@all", "less": "on >pw ~* +@all", "gone": "on >pw ~* +@all"})
 	same, less, gone := login(t, p.addr, "same"), login(t, p.addr, "less"), login(t, p.addr, "gone")
@@ -320,7 +320,7 @@ func TestUsersRefused(t *testing.T) {
 	}{
 		{server.Options{Pool: pool, Users: map[string]string{"a": "on hush"}}, `server: user "a": rule 2 is unknown; want one of on, off`},
 		{server.Options{Pool: pool, Password: "x", Users: map[string]string{"default": "on"}}, `server: user "default" is in Users and the one of Password`},
-		{server.Options{Backend: &proxy.Redis{Addr: r.Addr()}, Users: map[string]string{"a": "on >pw +get"}}, `server: user "a" may not do all, which counts in front of a Pool alone`},
+		{server.Options{Backend: &proxy.Redis{Addr: r.Addr()}, Users: map[string]string{"a": "on >pw +get"}}, `server: user "a" has limited rights, which need a Pool`},
 	} {
 		if _, err := server.New(c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%v\nwant %s", err, c.want)

@@ -11,8 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 )
 
-// await runs a handler that waits. Meanwhile the connection is read, so that
-// the handler's ctx ends when the client goes away.
+// await runs a handler that waits. Meanwhile it reads the connection, so that the handler's ctx ends when
+// the client goes away.
 func (c *session) await(p command.Plan) {
 	if !c.quiesce() {
 		return
@@ -84,12 +84,12 @@ func (o *output) failed() bool {
 	return o.err != nil
 }
 
-// slowAnswer is how long a server may take before it is looked whether the client is still
-// there, which costs as much as to ask.
+// slowAnswer is how long a server may take before the session checks that the client is still connected.
+// The check costs as much as a request.
 const slowAnswer = 50 * time.Millisecond
 
-// attended returns what ends when the client is gone, until stop is called. The client may have
-// closed only its sending side: then it has a while longer. It has left the poller.
+// attended returns a context that ends when the client is gone, until stop is called. A client that has
+// closed only its sending side keeps it for a while longer. The client has left the poller.
 func (c *session) attended(while time.Duration) (ctx context.Context, stop func()) {
 	c.out.Flush() // what was answered before doesn't wait
 	// It may go on while the session drains.
@@ -125,8 +125,8 @@ func (c *session) attended(while time.Duration) (ctx context.Context, stop func(
 	}
 }
 
-// maxAhead is how much a client may send ahead while a handler waits. Past it
-// the connection is not read, and the client's end not noticed.
+// maxAhead is how many bytes a client may send ahead while a handler waits. Beyond it the connection is
+// not read, so the end of the client goes unnoticed.
 const maxAhead = 1 << 20
 
 // watchConn reads what the client sends ahead into c.buf until stop is called,

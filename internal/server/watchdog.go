@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A watchdog takes the lead from whoever keeps it in one turn from one tick to
-// the next. It sleeps while only quick commands are run: a tick costs up to 50 µs,
+// A watchdog takes the lead away from a turn that lasts from one tick to the next. It sleeps while only quick commands are run: a tick costs up to 50 µs,
 // as the thread that waits for it is also woken by what comes for the leader.
 type watchdog struct {
 	awake atomic.Bool
@@ -70,15 +69,15 @@ func (s *Server) look() (busy bool) {
 	return busy
 }
 
-// slowCommands remembers commands that took long, so that the next time nobody
-// waits for them. There are places for a few; what is forgotten is noticed again.
+// slowCommands remembers a few commands that took long, so that nobody waits for them
+// the next time.
 type slowCommands struct {
 	any   atomic.Bool
 	seed  maphash.Seed
 	marks [16]atomic.Uint64
 }
 
-// What is slow: to step aside for less would take as long.
+// A command is slow from these bounds on. To step aside for a quicker one would take as long.
 const (
 	aside = 200 * time.Microsecond
 	large = 1 << 20 // bytes of a reply

@@ -11,14 +11,14 @@ import (
 )
 
 // Bare takes a socket away from Go's poller, so that a [Poll] can wait for it
-// instead: a socket that both wait for wakes both. It closes c and uses a
-// duplicate of its descriptor. What is no socket of this process gives an error
-// and is left as it is.
+// instead: a socket in both would wake both. It closes c and uses a duplicate of its
+// descriptor. If c is no socket of this process, Bare returns an error and leaves c as
+// it is.
 //
-// On the Conn that it returns Read and Write don't wait: they return
-// [ErrWouldBlock] instead. Deadlines do nothing, except that a read deadline in
-// the past ends what can be read. Close ends the connection, and Release, which
-// is the owner's, lets go of the descriptor. The addresses are those of c.
+// On the Conn that Bare returns, Read and Write don't wait: they return
+// [ErrWouldBlock]. Deadlines do nothing, except that a read deadline in the past ends
+// reading. Close ends the connection. Its owner then calls Release, which closes the
+// descriptor. The Conn has the addresses of c.
 func Bare(c net.Conn) (*Conn, error) {
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:

@@ -15,8 +15,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// Who drops a TLS connection doesn't wait until the other side takes its end, which is
-// told within 5 s.
+// TestDropDoesNotWait: dropping a TLS connection doesn't wait for the other side, which learns of the end
+// within 5 s.
 func TestDropDoesNotWait(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

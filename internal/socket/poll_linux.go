@@ -43,7 +43,7 @@ func NewPoll() (*Poll, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// What doesn't block is given to Go's poller.
+	// Go's poller takes non-blocking descriptors only.
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		_ = syscall.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)

@@ -78,7 +78,7 @@ func TestPollTellsWhatComes(t *testing.T) {
 	}
 }
 
-// What others do to a connection is told too.
+// TestPollTellsOfTheEnd: Poll reports the end of a connection too.
 func TestPollTellsOfTheEnd(t *testing.T) {
 	for name, end := range map[string]func(c *socket.Conn) error{
 		"Close":    func(c *socket.Conn) error { return c.Close() },

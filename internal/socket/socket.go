@@ -7,7 +7,7 @@
 // hand-over costs more than the call. A [Conn] makes small calls without the
 // announcement, on Linux. Elsewhere it makes the usual ones.
 //
-// Waiting, deadlines and Close are those of net.
+// Waiting, deadlines and Close work as in package net.
 package socket
 
 import (
@@ -23,8 +23,8 @@ import (
 // Copying more takes long enough to let others run meanwhile.
 const direct = 64 << 10
 
-// A Conn is a connection for one goroutine that reads and, at any time, one
-// that writes. The other methods are those of the connection it was made of.
+// A Conn is a connection. One goroutine may read and one may write at any time. It has
+// all other methods of the connection it was made of.
 type Conn struct {
 	net.Conn
 
@@ -44,8 +44,8 @@ type transfer struct {
 	run func(fd uintptr) (done bool)
 }
 
-// New returns a Conn on c. What is no socket of this process, such as a TLS
-// connection, is used as it is.
+// New returns a Conn on c. It uses a connection that is no socket of this process, such
+// as a TLS connection, as it is.
 func New(c net.Conn) *Conn {
 	s := &Conn{Conn: c}
 	s.use(c)
@@ -76,11 +76,10 @@ func (s *Conn) use(c net.Conn) {
 // ErrWouldBlock is returned by Read on what [Bare] made when nothing has come.
 var ErrWouldBlock = errors.New("socket: nothing to read")
 
-// GiveBack undoes [Bare]: Go's poller waits for the socket again, and a [Poll]
-// that did doesn't. Nobody else may read or write meanwhile. It returns the
-// connection that c now is made of, whose options are those of a new one. After
-// an error, of which there being too many files is the likeliest, the connection
-// is closed.
+// GiveBack undoes [Bare]: Go's poller waits for the socket again, and no [Poll] does.
+// Nobody else may read or write meanwhile. It returns the new connection, which has the
+// options of a new one. After an error the connection is closed. The likeliest error is
+// too many open files.
 func (s *Conn) GiveBack() (net.Conn, error) {
 	c, err := s.bare.giveBack()
 	if err != nil {
@@ -166,8 +165,8 @@ func (s *Conn) Write(p []byte) (int, error) {
 	return s.write.take("write", s.raw.Write(s.write.run))
 }
 
-// TryWrite writes as much of p as the socket takes without waiting, perhaps
-// nothing. What is no socket of this process takes nothing.
+// TryWrite writes as much of p as the socket takes without waiting, perhaps nothing. It
+// writes nothing if the connection is no socket of this process.
 func (s *Conn) TryWrite(p []byte) (int, error) {
 	if s.bare != nil {
 		return s.bare.tryWrite(p)

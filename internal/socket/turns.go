@@ -2,8 +2,8 @@ package socket
 
 import "sync"
 
-// Turns are clients of whom one goroutine at a time, the leader, waits for all and serves
-// each in turn. Add, Forget and Each are for everybody, the rest for the leader.
+// Turns is a set of clients that one goroutine at a time, the leader, waits for and serves in turn. Any
+// goroutine may call Add, Forget and Each. Only the leader may call the other methods.
 type Turns[C any] struct {
 	poll *Poll
 

@@ -8,8 +8,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// TestTurns: who has sent something has a turn, who is to have another has it once, behind
-// those who have sent something meanwhile, and who is forgotten has none.
+// TestTurns: a client that has sent bytes has a turn. A client that is to have another turn has it once,
+// behind the clients that have sent bytes meanwhile. A forgotten client has none.
 func TestTurns(t *testing.T) {
 	turns, err := socket.NewTurns[string]()
 	if err != nil {

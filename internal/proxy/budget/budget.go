@@ -31,7 +31,7 @@ type Budget struct {
 	used   int64
 	peak   int64
 	most   int64               // an upper bound of all shares, which mostly saves a search
-	shares map[*Share]struct{} // those with bytes; not those that are ended
+	shares map[*Share]struct{} // shares with bytes, until they end
 	ended  uint64
 }
 

@@ -137,9 +137,9 @@ func (s *Sketch) Add(key []byte, now time.Time) {
 // age is how many half-lives the epoch is ago.
 func (s *Sketch) age(now time.Time) float64 { return float64(now.Sub(s.epoch)) / float64(HalfLife) }
 
-// Top returns at most n keys, those that are asked for most first.
+// Top returns at most n keys, the most requested first.
 func (s *Sketch) Top(n int, now time.Time) []Key {
-	// What one sample a second would add up to, at its age.
+	// The sum of one sample a second, each at its age.
 	window := HalfLife.Seconds() / math.Ln2 * (1 - math.Exp2(-max(now.Sub(s.started), time.Second).Seconds()/HalfLife.Seconds()))
 	s.mu.Lock()
 	defer s.mu.Unlock()

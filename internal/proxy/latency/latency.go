@@ -26,7 +26,7 @@ func Now() Time {
 // socket it costs less than Now, and differs from it by what has been done since.
 func Last() Time { return Time(last.Load()) }
 
-// Bounds are those up to which the buckets of a [Histogram] count.
+// Bounds are the upper bounds of the buckets of a [Histogram].
 var Bounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
@@ -64,8 +64,8 @@ func (h *Histogram) Add(other *Histogram) {
 	h.Sum += other.Sum
 }
 
-// A Shared histogram may be used by many goroutines at once. Those that use it much should
-// have one each, and add them up by [Shared.AddTo].
+// A Shared histogram may be used by many goroutines at once. Goroutines that use it much should have one
+// each, and add them up by [Shared.AddTo].
 type Shared struct {
 	counts [len(Bounds) + 1]atomic.Uint64
 	sum    atomic.Int64
@@ -103,9 +103,8 @@ type mark struct {
 // maxMarks bounds the memory of a Meter.
 const maxMarks = 256
 
-// Begin notes that commands began at a time: all up to a number of those that ever began
-// which had not begun before. Beyond 256 groups under way, they count as begun with the
-// last of these.
+// Begin notes that all commands up to the number upto have begun, the new ones at a time. Beyond 256 groups
+// under way, new commands count as begun with the last group.
 func (m *Meter) Begin(upto uint64, at Time) {
 	if upto <= m.begun {
 		return
@@ -124,8 +123,8 @@ func (m *Meter) Begin(upto uint64, at Time) {
 	}
 }
 
-// End notes that all commands up to a number have ended, and has observe told of those
-// that began together. What has not begun as far as is known ends with the next End.
+// End notes that all commands up to a number have ended. It calls observe for each group of commands that
+// began together. A command that has not begun yet ends with the next End.
 func (m *Meter) End(upto uint64, now Time, observe func(d time.Duration, n uint64)) {
 	for m.done < upto && m.first < len(m.marks) {
 		k := m.marks[m.first]

@@ -34,8 +34,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestMeter: commands that began together may end at different times, and those that
-// began at different times together.
+// TestMeter: commands that began together may end at different times, and commands that began at
+// different times may end together.
 func TestMeter(t *testing.T) {
 	var m Meter
 	var got []uint64

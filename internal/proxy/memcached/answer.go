@@ -120,7 +120,7 @@ func (a *answer) finish() {
 	}
 }
 
-// single are statistics of which a sum would say nothing: the greatest is taken.
+// single are statistics whose sum means nothing. The pool reports the greatest.
 var single = []string{"pid", "uptime", "time", "pointer_size", "max_connections", "threads", "hash_power_level"}
 
 // sum returns one answer to stats of the answers of all servers: sums of whole

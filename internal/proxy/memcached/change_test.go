@@ -42,8 +42,8 @@ func (w *world) change(t *testing.T, opts Options) {
 	}
 }
 
-// TestChange: clients that are connected find their keys on the new servers, and the
-// old ones are let go. What is wrong changes nothing.
+// TestChange: connected clients find their keys on the new servers, and the connections to the old ones
+// close. Wrong options change nothing.
 //
 // Promise: Servers can be replaced under connected clients.
 func TestChange(t *testing.T) {
@@ -92,7 +92,7 @@ func TestChangeOrder(t *testing.T) {
 		u := dial(t, w.addr)
 		clients.Go(func() {
 			for i := 0; !stop.Load(); i++ {
-				// In two pieces, of which the second may meet other servers.
+				// In two pieces: the second may meet other servers.
 				fmt.Fprintf(u.conn, "set k%d 0 0 10 noreply\r\n%010d\r\n", c, i) //nolint:errcheck // read below
 				fmt.Fprintf(u.conn, "get k%d\r\n", c)                            //nolint:errcheck // read below
 				for _, want := range []string{fmt.Sprintf("VALUE k%d 0 10", c), fmt.Sprintf("%010d", i), "END"} {

@@ -164,8 +164,8 @@ func (c *client) makeSpace() bool {
 	return true
 }
 
-// dropRequest refuses the command of which a part is in the buffer, since all clients
-// together have too much. It reports false when there is no telling where the next begins.
+// dropRequest refuses the command that has arrived in part, because all clients together hold too much.
+// It reports false when the start of the next command is unknown.
 func (c *client) dropRequest() bool {
 	buf := c.buf[c.from:c.to]
 	c.from, c.to, c.buf = 0, 0, make([]byte, firstBuffer)

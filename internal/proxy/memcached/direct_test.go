@@ -156,7 +156,7 @@ func TestHangUp(t *testing.T) {
 		for _, addr := range []string{alone.Addr(), w.addr} {
 			u := dial(t, addr)
 			go func() { _, _ = u.conn.Write([]byte(c.text)) }()
-			// What is not read when the connection is closed may take the answer with it.
+			// Unread bytes may make the close of the connection drop the answer.
 			got, err := io.ReadAll(u.r)
 			if reset := err != nil; string(got) != c.answer && (!reset || len(got) > 0) && (addr == w.addr || c.answer == replyEnd) {
 				t.Errorf("to %.50q came %q and %v, want %q", c.text, got, err, c.answer)

@@ -70,14 +70,13 @@ func (g *group) start() {
 	}
 }
 
-// close ends the connections. Whoever waits for an answer gets an error.
+// close ends the connections. Every waiting command gets an error.
 func (g *group) close() {
 	g.stop()
 	g.running.Wait()
 }
 
-// makeRing returns a ring of those that are live. The caller holds mu, once there are
-// others.
+// makeRing returns a ring of the live servers. Once other goroutines know g, the caller holds mu.
 func (g *group) makeRing() (*ring.Ring, error) {
 	servers := make([]ring.Server, len(g.opts.Servers))
 	for i, s := range g.opts.Servers {
@@ -162,14 +161,13 @@ func (g *group) stats() []ServerStats {
 	return all
 }
 
-// Change gives the pool the servers of opts, and what else in it is about them: Hash,
-// Distribution, Tag, the limits of time and failures, MaxPending. What is about clients
-// stays as it was. Commands from now on go to the new servers, and those of one client
-// still have their order: the first waits until those before it are answered. After an
-// error nothing has changed.
+// Change replaces the servers by those in opts, and all options about servers: Hash, Distribution, Tag,
+// the time-outs and failure limits, MaxPending. Options about clients stay as they were. New commands go
+// to the new servers. A client's commands keep their order: its first command for the new servers waits
+// for the answers to the earlier ones. After an error nothing has changed.
 //
-// The connections to the servers before stay until retire is called, which waits until
-// nobody needs them or ctx ends, and closes them.
+// The connections to the old servers stay until the caller calls retire. It waits until nobody needs them
+// or ctx ends, and closes them.
 func (p *Pool) Change(opts Options) (retire func(ctx context.Context), err error) {
 	g, err := newGroup(opts)
 	if err != nil {
@@ -186,7 +184,7 @@ func (p *Pool) Change(opts Options) (retire func(ctx context.Context), err error
 	return func(ctx context.Context) { p.retire(ctx, old) }, nil
 }
 
-// retireInterval is how often it is looked whether a group is needed.
+// retireInterval is how often retire checks whether a group is still needed.
 const retireInterval = 20 * time.Millisecond
 
 func (p *Pool) retire(ctx context.Context, g *group) {

@@ -19,8 +19,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// few bounds the numbers of a lottery, and so its cas uniques. Those it draws beyond are at
-// least 2147483647.
+// few bounds the numbers of a lottery, and so its cas uniques. Its large numbers are at least
+// 2147483647.
 const few = 40
 
 // A lottery makes random requests. Most of them are nearly right.
@@ -291,7 +291,7 @@ func stricter(request, want, got string) bool {
 	case len(words) > 0 && strings.HasPrefix(words[len(words)-1], "HTTP/") && got == "none":
 		return true // whatever the command
 	case len(words) > 0 && words[0] == "stats":
-		return true // those of one server
+		return true // the statistics of one server
 	case want == "ERROR" && (got == "none" || got == "CLIENT_ERROR" && words[len(words)-1] == "noreply"):
 		return true // to a value behind a line that was refused: the server takes it for commands
 	case got == "CLIENT_ERROR" || got == "SERVER_ERROR":

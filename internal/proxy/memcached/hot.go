@@ -16,7 +16,7 @@ func (c *client) ask(keys [][]byte) {
 	}
 }
 
-// HotKeys returns at most n keys, those that clients ask for most at present first.
+// HotKeys returns at most n keys, the most requested first.
 func (p *Pool) HotKeys(n int) []hotkeys.Key { return p.hot.Top(n, time.Now()) }
 
 // shownHotKeys is how many stats hotkeys shows.

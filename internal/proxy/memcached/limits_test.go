@@ -196,7 +196,7 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// TestStats: stats are those of the servers together, stats proxy the pool's.
+// TestStats: stats reports the sums of the servers, and stats proxy the pool's own counters.
 func TestStats(t *testing.T) {
 	w := newWorld(t, 3, nil)
 	u := dial(t, w.addr)

@@ -25,14 +25,12 @@ type entry struct {
 	store  bool
 }
 
-// A link is one connection to a server, which all clients share: commands go out
-// in the order in which they were appended, and the queue says whose replies come
-// back. Who appends yields once before it writes, so that others that are ready
-// append too and all leaves in one system call.
+// A link is one connection to a server, which all clients share. Commands leave in the order in which they
+// were appended, and the queue says which command each reply belongs to. A sender yields once before it
+// writes, so that other goroutines append too and all commands leave in one system call.
 //
-// It is the sibling of proxy's link for RESP. That one sends scripts again,
-// prepares sessions, and speaks of errors in RESP; here a server that stands still
-// is found out, and nobody who sends waits for its socket.
+// Package proxy has the same for RESP. That one also resends scripts and prepares sessions. This one
+// detects a server that hangs, and no sender waits for its socket.
 type link struct {
 	node *node
 	conn *socket.Conn
@@ -114,8 +112,8 @@ func (l *link) sendable() error {
 	return l.err
 }
 
-// flushPending sends what was appended, by this goroutine and by others that are ready
-// to run: it lets them run first. It doesn't wait for the server.
+// flushPending sends the appended commands. It lets goroutines that are ready run first, so that their
+// commands leave too. It doesn't wait for the server.
 func (l *link) flushPending() {
 	if l.beginFlush() {
 		runtime.Gosched()
@@ -123,7 +121,7 @@ func (l *link) flushPending() {
 	}
 }
 
-// flushNow is flushPending for who has gathered already.
+// flushNow is flushPending that doesn't let others append first.
 func (l *link) flushNow() {
 	if l.beginFlush() {
 		l.flushAll()
@@ -159,7 +157,7 @@ func (l *link) flushAll() {
 	l.space.Broadcast()
 }
 
-// finish sends what the socket didn't take at once, and what came meanwhile.
+// finish sends the bytes that the socket didn't take at once, and the commands appended meanwhile.
 func (l *link) finish(buf []byte, n int) {
 	_, err := l.conn.Write(buf[n:])
 	l.mu.Lock()
@@ -176,7 +174,7 @@ func (l *link) finish(buf []byte, n int) {
 	l.mu.Unlock()
 }
 
-// take takes what is to be written. The caller holds mu.
+// take returns the bytes to write next. The caller holds mu.
 func (l *link) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
@@ -202,7 +200,7 @@ func (l *link) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
-	_ = l.conn.Close() // the goroutine that reads ends, and answers who waits
+	_ = l.conn.Close() // the reader goroutine ends, and answers the waiting commands
 	l.space.Broadcast()
 }
 
@@ -268,7 +266,7 @@ var (
 	errLost    = errors.New("the server took a value for commands")
 )
 
-// deliver hands out pieces, of which the last may be of a reply with more to come.
+// deliver hands out pieces. The last one may be the beginning of a reply.
 func (l *link) deliver(buf []byte) error {
 	n := len(l.pieces)
 	if n == 0 { // but something came, of a long value
@@ -356,10 +354,9 @@ func (l *link) flushClients() {
 	l.flush = l.flush[:0]
 }
 
-// expire answers the commands that were sent before a time, which stay in the
-// queue: their replies are thrown away when they come. Until something comes
-// nothing more is sent, and when nothing comes for longer still the link ends. It
-// reports whether it answered any.
+// expire answers commands whose time-out has passed with an error. They stay in the queue, and their late
+// replies are dropped. Until the server sends anything, nothing more is sent. If it stays silent for
+// another time-out, the link ends. expire reports whether it answered any.
 func (l *link) expire(now time.Time, timeout time.Duration) bool {
 	before := now.Add(-timeout)
 	var late []byte
@@ -401,7 +398,7 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 	return n > 0
 }
 
-// abandon answers everybody who waits, after the link has ended. It returns how many.
+// abandon answers all waiting commands after the link has ended. It returns how many.
 func (l *link) abandon() (n uint64) {
 	l.wg.Wait()
 	l.mu.Lock()

@@ -135,7 +135,7 @@ func (l *loop) pick() *client {
 // wait waits for the next turns. It reports false at the end.
 func (l *loop) wait() bool {
 	if l.turns.Behind() {
-		runtime.Gosched() // to those who read the servers
+		runtime.Gosched() // to the goroutines that read the servers
 	}
 	return l.turns.Wait() == nil
 }
@@ -245,8 +245,8 @@ func (c *client) count(n int) {
 	}
 }
 
-// keep leaves buf to its owner. A client that goes on refuses a command of which a part has come,
-// if there is no room for it. keep reports false when the client can't go on then.
+// keep returns buf to its owner. If there is no room for the beginning of a command, the client refuses
+// that command. keep reports false when the client has to end then.
 func (c *client) keep(buf []byte, over bool) bool {
 	rest := c.buf[c.from:c.to]
 	switch {
@@ -286,7 +286,7 @@ func (c *client) stepAside() {
 // a goroutine of the client's own goes on.
 func (c *client) leave() {
 	for c.writing && c.rest == nil {
-		c.await() // for who writes, and doesn't wait
+		c.await() // for the writer, which doesn't block
 	}
 	c.loop.turns.Forget(c.id)
 	c.loop, c.turning = nil, false

@@ -33,8 +33,8 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestStepAside: those who wait for a server that stands still, because too much waits
-// for them or for it, hold up nobody else who is read by the same goroutine.
+// TestStepAside: a client that waits for a server that hangs, with a full buffer, holds up no client of the
+// same goroutine.
 //
 // Promise: A client that waits holds up no other client.
 func TestStepAside(t *testing.T) {
@@ -80,7 +80,7 @@ func TestStepAside(t *testing.T) {
 	}
 }
 
-// TestFullServer: those who have more to send to a server than it takes wait alone.
+// TestFullServer: only the clients of a server that takes no more bytes wait.
 //
 // Promise: A client that waits holds up no other client.
 func TestFullServer(t *testing.T) {

@@ -126,8 +126,8 @@ func TestBudgetOfRequests(t *testing.T) {
 	})
 }
 
-// TestBudgetOfTheFirstPart: a command of which a part has come in one read is refused at once if
-// there is no room to keep that part.
+// TestBudgetOfTheFirstPart: a command that arrives in part is refused at once if there is no room to keep
+// that part.
 func TestBudgetOfTheFirstPart(t *testing.T) {
 	w := newLargeWorld(t, func(o *Options) { o.Budget = budget.New(8 << 10) })
 	c := dial(t, w.addr)

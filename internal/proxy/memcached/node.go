@@ -244,7 +244,7 @@ func (n *node) flush() {
 	}
 }
 
-// flushNow is flush for who has gathered already.
+// flushNow is flush that doesn't let others append first.
 func (n *node) flushNow() {
 	if l := n.link.Load(); l != nil {
 		l.flushNow()

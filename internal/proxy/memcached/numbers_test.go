@@ -36,10 +36,10 @@ var lastValue = regexp.MustCompile(`VALUE \S+ \d+ \d+\r\n\S+\r\nEND\r\n$`)
 // second returns the kind of the reply behind that to the first set.
 func second(text string) string { return class(strings.TrimPrefix(text, "STORED\r\n")) }
 
-// same reports whether a pool may answer got where memcached answers want: the same, or an
-// error. What memcached cuts off to 32 bits or 64 is refused, as docs/memcached.md says, and
-// then the value behind it is dropped where memcached takes it for a command. Where too few
-// bytes have come memcached gives up what it has not sent.
+// same reports whether a pool may answer got where memcached answers want: the same, or an error. The pool
+// refuses a number that memcached truncates to 32 or 64 bits, as docs/memcached.md says. It then drops the
+// value behind it, where memcached takes the value for a command. When too few bytes come, memcached drops
+// its unsent answers.
 func same(want, got string) bool {
 	switch {
 	case got == want:

@@ -19,7 +19,7 @@ type Options struct {
 	// Servers are what keys are spread over, in any order. At least one, with names
 	// of their own.
 	Servers []Server
-	// Hash, Distribution and Tag are those of [ring.Options].
+	// Hash, Distribution and Tag are as in [ring.Options].
 	Hash         ring.Hash
 	Distribution ring.Distribution
 	Tag          string
@@ -62,14 +62,14 @@ type Options struct {
 	// MaxLine is the greatest length of a line of a retrieval: at least 2,048 bytes, which
 	// memcached reads of any command. Defaults to 1 MiB.
 	MaxLine int
-	// MaxValue is the greatest length of a value that clients may send. Defaults to
-	// 1 GiB. What the servers take is asked of them, and counts where it is less: it is
-	// their option -I, and 1 MiB if they have none.
+	// MaxValue is the greatest length of a value that clients may send. Defaults to 1 GiB. The
+	// pool asks each server for its own limit, and the lower one counts. A server's limit is its
+	// option -I, by default 1 MiB.
 	MaxValue int
-	// Budget bounds the memory of all clients together: unfinished commands, and answers
-	// that wait. Several pools and servers may share one. What doesn't fit is refused, and
-	// clients with the most are disconnected for others that have less. Defaults to a
-	// Budget of 1 GiB for this pool alone.
+	// Budget bounds the memory of all clients together: unfinished commands, and answers that
+	// wait. Several pools and servers may share one. A command without room is refused. When a
+	// client with less needs room, the client with the most is disconnected. Defaults to a Budget
+	// of 1 GiB for this pool alone.
 	Budget *budget.Budget
 	// IdleTimeout is how long a client may send nothing before it is disconnected.
 	// Defaults to no limit.
@@ -79,7 +79,7 @@ type Options struct {
 	SlowClient time.Duration
 }
 
-// A Server is one of those of a [Pool].
+// A Server is one server of a [Pool].
 type Server struct {
 	// Server is its name and weight in the ring.
 	ring.Server

@@ -104,8 +104,7 @@ func (c *client) takeOut() []byte {
 	return buf
 }
 
-// wrote notes that n bytes were written, those of buf if it may be used again. The
-// caller holds mu.
+// wrote notes that n bytes were written. buf is reused; it may be nil. The caller holds mu.
 func (c *client) wrote(buf []byte, n int, err error) {
 	c.sent(n)
 	if cap(buf) <= idleBuffer {

@@ -107,7 +107,7 @@ type ServerStats struct {
 	Failures  uint64 // of connecting, of connections, and times without an answer
 	Ejections uint64
 	InFlight  int    // commands that wait for answers
-	Queued    int    // of these, those that wait to be sent
+	Queued    int    // of these, not sent yet
 	Pending   int    // bytes that wait to be sent
 	LastError string // why there is no connection
 
@@ -123,7 +123,7 @@ type ServerStats struct {
 	poolLatency latency.Histogram
 }
 
-// Stats returns the counters now. Those of the servers begin anew with [Pool.Change].
+// Stats returns the counters now. The servers' counters restart with [Pool.Change].
 func (p *Pool) Stats() Stats {
 	count := func(k kind) uint64 { return p.commands[k].Load() }
 	g := p.group.Load()

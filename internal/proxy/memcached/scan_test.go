@@ -79,7 +79,7 @@ func check(t *testing.T, c *command) {
 		t.Fatalf("line %q", line)
 	}
 	words := strings.Fields(strings.NewReplacer("\t", "_", "\v", "_", "\f", "_", "\u0085", "_", "\u00a0", "_").Replace(string(line)))
-	after := 1 // words of which noreply may be one
+	after := 1 // words that may include noreply
 	switch c.kind {
 	case storage:
 		var size int

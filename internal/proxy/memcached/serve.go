@@ -131,9 +131,8 @@ func (p *Pool) gone(c *client) {
 	p.serving.Done()
 }
 
-// Shutdown stops accepting, reads no more commands, answers those that were read,
-// and closes. When ctx ends before that, it disconnects who is left and returns
-// ctx's error.
+// Shutdown stops accepting, reads no more commands, answers the commands that were read, and closes. When
+// ctx ends first, it disconnects the remaining clients and returns ctx's error.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	p.drain()

@@ -27,7 +27,7 @@ func (t *traffic) add(other *traffic) {
 func (l *link) received() {
 	l.traffic.responses += uint64(len(l.batch))
 	l.meter.End(l.taken, latency.Now(), l.traffic.server.Observe)
-	for i := 0; i < len(l.batch); { // those that a client sent together have one time
+	for i := 0; i < len(l.batch); { // commands that a client sent together have one time
 		sent, n := l.batch[i].sent, i
 		for i < len(l.batch) && l.batch[i].sent.Equal(sent) {
 			i++

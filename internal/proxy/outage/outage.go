@@ -68,8 +68,8 @@ type Watch struct {
 func NewWatch(server string, told func(Change)) *Watch { return &Watch{server: server, told: told} }
 
 // Failed notes that a connection could not be made, was lost, or has a late reply. began is when the
-// attempt to connect began, and now in the other cases. What began before the server was back says
-// nothing of it now: one of two connections may be refused late.
+// attempt to connect began; in the other cases it is now. Failed ignores an attempt that began before the
+// server returned: of two attempts the older one may be refused last.
 func (w *Watch) Failed(began time.Time, err error) {
 	if w == nil {
 		return

@@ -99,7 +99,7 @@ func crc16(key []byte) (h uint32) {
 	return h
 }
 
-// The lower half of a product depends on the lower halves only, so that those of
+// The lower half of a product depends on the lower halves only. So the hashes of
 // 64 bits are computed in 32.
 const (
 	fnv64Offset = 0xcbf29ce484222325 & 0xffffffff

@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// A Distribution is how hashes are spread over servers, by the name that it has
-// in twemproxy.
+// A Distribution spreads hashes over servers. It has the name that twemproxy uses.
 type Distribution string
 
 // The distributions.
@@ -33,7 +32,7 @@ const (
 // Distributions are all of them, in the order of twemproxy.
 var Distributions = []Distribution{Ketama, Modula, Random}
 
-// A Server is one of those that a [Ring] chooses from.
+// A Server is one server of a [Ring].
 type Server struct {
 	// Name is what decides where in the ring it is. In twemproxy's files it is the
 	// alias, else host:port, else the host alone if the port is 11211.
@@ -102,7 +101,7 @@ type Ring struct {
 	points  []uint32 // of Ketama, in order
 	starts  []int32  // the first point that is not below i<<shift
 	shift   int
-	servers []int32 // whose the points are; of Modula each as often as it weighs; of Random those that live
+	servers []int32 // Ketama: the server of each point; Modula: each server as often as it weighs; Random: the live servers
 }
 
 // New returns a Ring. It returns an error that matches [ErrNoServer] if none of the

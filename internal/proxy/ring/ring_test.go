@@ -29,9 +29,9 @@ func newRing(t testing.TB, o ring.Options) *ring.Ring {
 	return r
 }
 
-// The hashes of three keys, and the servers that nutcracker 0.5 chose for them.
+// TestHashes: the hashes of three keys, and the servers that nutcracker 0.5 chose for them.
 //
-// Promise: The twelve hashes are those of twemproxy.
+// Promise: The twelve hashes equal twemproxy's.
 func TestHashes(t *testing.T) {
 	keys := []string{"foo", "user:1001", "caf\xc3\xa9"}
 	var servers []ring.Server
@@ -65,8 +65,8 @@ jenkins 99f84f99 94a1fb1a cb6225ad 121 122`
 	}
 }
 
-// What nutcracker 0.5.0 chose among 25 servers, with and without names and weights,
-// for 100,000 keys each. testdata/README says how that was recorded.
+// TestTwemproxy: the choices of nutcracker 0.5.0 among 25 servers, with and without names and weights,
+// for 100,000 keys each. testdata/README says how they were recorded.
 //
 // Promise: A ring chooses the server that twemproxy chooses.
 func TestTwemproxy(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAgainstAnother(t *testing.T) {
 	}
 }
 
-// Promise: The points of a ketama ring are those of twemproxy.
+// Promise: The points of a ketama ring equal twemproxy's.
 func TestPoints(t *testing.T) {
 	for _, tt := range []struct{ weight, total, live, want int }{
 		{1, 25, 25, 156}, {1, 9, 3, 52}, {3, 9, 3, 160}, {5, 9, 3, 264}, {1, 1, 1, 160}, {1, 3, 3, 160},
