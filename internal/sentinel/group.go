@@ -183,11 +183,14 @@ func (g *Group) ask(ctx context.Context, name string, known uint64) answer {
 // errUnknown says that a Sentinel doesn't watch a master of a name.
 var errUnknown = errors.New("no such master")
 
-// askOne asks one Sentinel. The address comes first: while a switch is under way, only that
-// way an old one can't go with a new epoch for longer than until the end of it is told.
+// noSuchMaster begins a Sentinel's error reply for an unknown name. The reply has no code of its own.
+const noSuchMaster = "ERR No such master"
+
+// askOne asks one Sentinel, for the address first. In the other order an old address could have a new
+// epoch, and outlast the news of the switch.
 func askOne(ctx context.Context, s *redis.SentinelClient, sentinel, name string) answer {
 	fail := func(err error) answer {
-		if errors.Is(err, redis.Nil) || err != nil && strings.Contains(err.Error(), "No such master") {
+		if reply, refused := errors.AsType[redis.Error](err); errors.Is(err, redis.Nil) || refused && strings.HasPrefix(reply.Error(), noSuchMaster) {
 			err = errUnknown
 		}
 		return answer{err: fmt.Errorf("Sentinel %s: %w", sentinel, err)} //nolint:staticcheck // it is a name
