@@ -9,7 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/hll"
 )
 
-// BenchmarkAdd is a visit, without what it costs to send it. See bench/ for that.
+// BenchmarkAdd measures a visit without the cost of sending it. bench/ measures that.
 func BenchmarkAdd(b *testing.B) {
 	for _, pages := range []int{1, 1000} {
 		b.Run(fmt.Sprint(pages, "pages"), func(b *testing.B) {

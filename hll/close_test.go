@@ -26,10 +26,10 @@ func (s silent) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 	return replies
 }
 
-// Close gives up when the server doesn't answer within 10 seconds, and says what it has not sent. The
-// clock is that of the bubble.
+// Close gives up when the server does not answer within 10 seconds, and says how much it has not
+// sent. The clock is the bubble's.
 //
-// Promise: Close sends what was counted within 10 seconds, or says how much it could not send.
+// Promise: Close sends counts for at most 10 seconds and says how much it could not send.
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := redoubt.New(silent{}, redoubt.Options{DownAfter: -1})
@@ -40,7 +40,7 @@ func TestCloseIsBounded(t *testing.T) {
 		began := time.Now()
 		err = v.Close()
 		is(t, err, context.DeadlineExceeded)
-		says(t, err, "bytes of what was counted are not sent")
+		says(t, err, "bytes of counts are not sent")
 		if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
 			t.Errorf("Close gave up after %v, want 10s", took)
 		}

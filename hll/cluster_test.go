@@ -12,7 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// On a cluster pages are on all nodes, and are counted together all the same.
+// On a cluster the pages are on all nodes, and are still counted together.
+//
+// Promise: a visitor counts once in a union, on any pages and days and in any slots.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

@@ -13,46 +13,46 @@ import (
 )
 
 const (
-	// MaxPeriods is how many periods, times pages, a call may ask for.
+	// MaxPeriods is how many periods, times pages, a call may name.
 	MaxPeriods = 100_000
 
-	// atOnce is how many sketches a server merges in one command, which takes it a
-	// millisecond or so.
+	// atOnce is how many sketches a server merges in one command, which takes it about a
+	// millisecond.
 	atOnce = 64
 )
 
-// A Count is what was counted.
+// A Count says how many visitors and views there were.
 type Count struct {
-	// Visitors is how many different visitors there were, by estimate: of a hundred
-	// estimates 68 are within 0.81 %, and 99 within 2.1 %.
+	// Visitors is an estimate of how many different visitors there were: of a hundred estimates 68
+	// are within 0.81 %, and 99 within 2.1 %.
 	Visitors int64
-	// Views is how many visits there were, exactly.
+	// Views is the exact number of visits.
 	Views int64
 }
 
-// Count returns what was counted of a page in the period that a time is in. One round
-// trip. What was not flushed yet, here or elsewhere, is not in it.
+// Count returns the count of a page in the period of a time. It has only visits that were flushed,
+// here and in other processes. One round trip.
 func (v *Visitors) Count(ctx context.Context, page string, at time.Time) (Count, error) {
 	return v.Between(ctx, at, at, page)
 }
 
-// Last returns what was counted in the last n periods, of which the current one is the
-// last: with 7 and [Daily] since midnight six days ago. See Between.
+// Last returns the count of some pages in the last n periods, the current one included: with 7 and
+// [Daily] since midnight six days ago. See [Visitors.Between].
 func (v *Visitors) Last(ctx context.Context, n int, pages ...string) (Count, error) {
 	now := v.now()
 	if n < 1 || n > MaxPeriods {
-		return Count{}, fmt.Errorf("hll: the last %d periods; want 1 to %d", n, MaxPeriods)
+		return Count{}, fmt.Errorf("hll: Last names %d periods; want 1 to %d", n, MaxPeriods)
 	}
 	to := v.opts.Period.at(now, v.opts.Location)
 	return v.count(ctx, to.n-int64(n)+1, to.n, pages)
 }
 
-// Between returns what was counted in the periods from that of one time to that of
-// another, both included, of all pages together: who visited several, or came on several
-// days, is one visitor. One round trip to each server for every 512 periods and pages.
+// Between returns the count of all pages together in the periods from the one of a time to the one
+// of another, both included. A visitor of several pages, or on several days, is one visitor. One
+// round trip to each server for every 512 periods and pages.
 //
-// The periods of a page are merged on its server; a page is 12 KiB on the way then, at
-// most. Pages, which are in different slots, are merged here.
+// The server merges the periods of a page and returns at most 12 KiB for it. This process merges
+// the pages, which are in different slots.
 func (v *Visitors) Between(ctx context.Context, from, to time.Time, pages ...string) (Count, error) {
 	first, last, err := v.spans(from, to)
 	if err != nil {
@@ -66,7 +66,7 @@ func (v *Visitors) spans(from, to time.Time) (first, last int64, err error) {
 		return 0, 0, err
 	}
 	if from.After(to) {
-		return 0, 0, fmt.Errorf("hll: the time from %v to %v is empty", from, to)
+		return 0, 0, fmt.Errorf("hll: the time from %v to %v is empty; want the earlier time first", from, to)
 	}
 	return v.opts.Period.at(from, v.opts.Location).n, v.opts.Period.at(to, v.opts.Location).n, nil
 }
@@ -81,7 +81,7 @@ func (v *Visitors) check(pages []string, periods int64) error {
 		errs = append(errs, errors.New("hll: no pages are named; want at least one"))
 	}
 	if periods*int64(max(len(pages), 1)) > MaxPeriods {
-		errs = append(errs, fmt.Errorf("hll: %d periods of %d pages; want %d together at most", periods, len(pages), MaxPeriods))
+		errs = append(errs, fmt.Errorf("hll: %d periods times %d pages; want at most %d", periods, len(pages), MaxPeriods))
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +108,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 			sketches = append(sketches, wire.UnionCmd(keys))
 		}
 	}
-	// One page that a single command is enough for is counted there.
+	// Where a single command is enough, the server counts.
 	if len(sketches) == 1 {
 		keys := sketches[0].Keys
 		sketches[0] = redoubt.Cmd{Name: "PFCOUNT", Keys: keys[max(0, len(keys)-int(last-first+1)):], Flags: redoubt.Idempotent}
@@ -130,7 +130,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 		if sketches[i].Script != nil && r.Err == nil {
 			a, err := r.Array()
 			if err != nil || len(a) != 1 {
-				return Count{}, errors.Join(err, errors.New("hll: reply of union.lua is no sketch"))
+				return Count{}, errors.Join(err, errors.New("hll: the reply of union.lua is not a sketch"))
 			}
 			r = redoubt.Reply{Val: a[0]}
 		}
@@ -142,7 +142,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 	return c, nil
 }
 
-// pipeline runs commands, so many at once that their replies are some megabytes at most.
+// pipeline runs commands in parts, so that the replies of a part take a few megabytes at most.
 func (v *Visitors) pipeline(ctx context.Context, cmds []redoubt.Cmd) (replies []redoubt.Reply) {
 	for some := range slices.Chunk(cmds, 512) {
 		replies = append(replies, v.client.Pipeline(ctx, some)...)
@@ -168,8 +168,8 @@ type Point struct {
 	Count
 }
 
-// Series returns what was counted of a page in each period from that of one time to that
-// of another, both included: what a graph shows. One round trip for every 256 periods.
+// Series returns the count of a page in each period from the one of a time to the one of another,
+// both included: the points of a graph. One round trip for every 256 periods.
 func (v *Visitors) Series(ctx context.Context, page string, from, to time.Time) ([]Point, error) {
 	first, last, err := v.spans(from, to)
 	if err == nil {
@@ -197,33 +197,34 @@ func (v *Visitors) Series(ctx context.Context, page string, from, to time.Time) 
 	return points, nil
 }
 
-// A Sketch is a HyperLogLog in memory, of 16 KiB. The zero value is empty and ready to
-// use. It must not be used by several goroutines at once.
+// A Sketch is a HyperLogLog in memory, of 16 KiB. The zero value is empty and ready to use. Only
+// one goroutine may use it at a time.
 type Sketch struct {
 	registers [hyll.Registers]byte
 }
 
-// Add adds an item. It counts once, however often it is added.
+// Add adds an item. An item counts once, however often it is added.
 func (s *Sketch) Add(item string) {
 	register, count := hyll.Position([]byte(item))
 	s.registers[register] = max(s.registers[register], count)
 }
 
-// Merge adds all items of another.
+// Merge adds all items of another Sketch.
 func (s *Sketch) Merge(other *Sketch) {
 	for i, v := range other.registers {
 		s.registers[i] = max(s.registers[i], v)
 	}
 }
 
-// Count returns how many different items were added, by estimate: see [Count].
+// Count returns an estimate of how many different items were added: see [Count].
 func (s *Sketch) Count() int64 { return int64(hyll.EstimateOf(&s.registers)) }
 
-// MarshalBinary returns the sketch as Redis keeps it: a string that SET makes a key of
-// which PFADD, PFCOUNT and PFMERGE know.
+// MarshalBinary returns the sketch in the encoding of Redis: as the value of a key it works with
+// PFADD, PFCOUNT and PFMERGE.
 func (s *Sketch) MarshalBinary() ([]byte, error) { return hyll.Encode(&s.registers), nil }
 
-// UnmarshalBinary makes the sketch that of a string that Redis has made, or MarshalBinary.
+// UnmarshalBinary replaces the sketch by the value of a HyperLogLog key, or by the result of
+// MarshalBinary.
 func (s *Sketch) UnmarshalBinary(data []byte) error {
 	var registers [hyll.Registers]byte
 	if !hyll.Is(data) || !hyll.Max(&registers, data) {
@@ -233,7 +234,7 @@ func (s *Sketch) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// merge adds what a key holds.
+// merge adds the items of a key, given its value.
 func (s *Sketch) merge(r redoubt.Reply) error {
 	if r.IsNil() {
 		return nil

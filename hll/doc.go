@@ -1,9 +1,9 @@
-// Package hll counts visitors: how many different ones each page had, by the day or by
-// the hour, and how many views, on Redis, with hardly any load on it.
+// Package hll counts the visitors of pages on Redis: how many different visitors each page had by the
+// day or by the hour, and how many views. It adds hardly any load to the server.
 //
 // # Use
 //
-// Visitors are made once, and a visit costs no round trip:
+// Make one [Visitors] and use it for all pages. A visit costs no round trip:
 //
 //	visitors, err := hll.New(client, hll.Options{Location: shanghai})
 //	…
@@ -13,62 +13,52 @@
 //	…
 //	today, err := visitors.Count(ctx, "/pricing", time.Now())
 //	week, err := visitors.Last(ctx, 7, "/pricing", "/pricing/teams")
-//	fmt.Println(week.Visitors, week.Views) // who saw both pages on all days is one visitor
+//	fmt.Println(week.Visitors, week.Views) // a visitor of both pages on all days is one visitor
 //
-// [Visitors.Series] has the numbers of a graph; [Visitors.CountKeys] is PFCOUNT for keys in
-// different slots; a [Sketch] is the same thing in memory.
-//
-// # How it works
-//
-// A HyperLogLog (Flajolet and others, 2007; the estimate is Ertl's, 2017) keeps of all
-// visitors the largest run of zeros in the hashes that fall into each of 16,384 registers:
-// 12 KiB, from which their number is known to 0.81 %. The registers of several can be
-// put together, and it is the same as if all visitors had been in one.
-//
-// So each process keeps registers of its own for the pages of the moment, raises them in
-// less than 100 ns a visit, and sends them every second, or when they take too much memory:
-// one script for each page that was visited. Few registers go as elements for PFADD, 8 bytes
-// each that are made to have the hash that is wanted; many as a sketch in the encoding of
-// Redis, by SET and PFMERGE. What is on the server is at any time what PFADD of every
-// visitor would have made, and PFCOUNT and PFMERGE know it.
-//
-//	<prefix>:{<page>}:visitors:<period>  string  a HyperLogLog
-//	<prefix>:{<page>}:views:<period>     hash    n: the views; <process>: the number of the last
-//	                                             batch that was counted of each process
-//	<prefix>:{<page>}:work               string  for the time of a script
-//
-// A period is 2026-11-21, or 2026-11-21T15 in UTC where hours are counted. Its keys expire
-// [Options.Keep] after its end. All those of a page are in one slot, where a window is one
-// PFCOUNT; pages are in different slots, and are merged in this process.
-//
-// Rejected: the visitors themselves, in batches (as many bytes as visits, and as much work
-// for the server as without it); a key for a sketch that is merged by a second command (who
-// dies in between leaves it).
+// [Visitors.Series] returns the points of a graph. [Visitors.CountKeys] is PFCOUNT for keys in
+// different slots. A [Sketch] is a HyperLogLog in memory.
 //
 // # What is promised
 //
-// While the server keeps its data:
-//
-//   - What is sent in batches is, register for register, what PFADD makes of the same
-//     visitors. (TestSameAsPfadd)
-//   - The standard error is 0.81 %. (TestError)
-//   - Of a union a visitor is one, on however many pages and days and in whatever slots.
-//     (TestUnions, TestCountKeys, TestCluster)
-//   - A view that was sent counts once, whatever is lost on the way and sent again.
-//     (TestLostBatches, TestConcurrent)
-//   - What was counted is sent within FlushEvery, at FlushBytes, and by Close. (TestFlushes)
-//   - A day is one of the time zone, and is kept for as long as Keep says. (TestPeriods,
-//     TestNamedPeriods, TestPeriodTurns, TestKeep)
-//   - While the server is away, what waits takes MaxBytes at most; a page whose key holds
-//     something else keeps no other up. (TestFull, TestHopelessPage)
-//   - Bad input is refused, and nothing is written. (TestBadInput)
+// A batch adds to the server what PFADD of the same visitors would have added, to the register. The
+// standard error of an estimate is 0.81 %. A visitor of several pages, or on several days, is one
+// visitor of their union, in any slots. A view that was sent counts once, even if its batch is lost
+// and sent again. Counts are sent within FlushEvery, at FlushBytes, and by Close. A day is a day of
+// the time zone and is kept for as long as Keep says. While the server is away, unsent counts take at
+// most MaxBytes; a page whose key holds something else does not hold up the others. Bad input is
+// refused and nothing is written. All this holds while the server keeps its data.
 //
 // # What is not promised
 //
-// What a process has counted and not sent is lost when it dies: the visits of the last
-// [Options.FlushEvery], a second unless another is chosen, and of the time that a flush
-// takes; while the server can't be reached, all since then. What the server has, and all
-// that other processes have counted, is untouched by that. The period of a visit is decided
-// by the clock of the process, not by that of the server, which is not asked. The hash is
-// fast and not secret: who chooses the names of visitors can choose such as count too much.
+// A process that dies loses the visits that it has not sent: the visits of the last
+// [Options.FlushEvery] (a second by default) and of the flush under way; while the server can't be
+// reached, all visits since then. The counts on the server and in other processes stay. The clock of
+// the process decides the period of a visit; the server is not asked. The hash is fast and not secret:
+// an attacker who chooses the names of visitors can make the estimate too high.
+//
+// # How it works
+//
+// A HyperLogLog (Flajolet and others, 2007; the estimate is Ertl's, 2017) hashes each visitor to one of
+// 16,384 registers, and each register keeps the longest run of zeros that it has seen. This takes
+// 12 KiB and gives the number of visitors to 0.81 %. Merging the registers of several HyperLogLogs
+// gives the HyperLogLog of all their visitors.
+//
+// Each process keeps registers of its own for the current pages and raises them in less than 100 ns a
+// visit. It sends them every second, or earlier when they take too much memory: one script for each
+// page that was visited. The script gets few registers as elements for PFADD, 8 bytes each, made to
+// have the wanted hash; it gets many registers as a sketch in the encoding of Redis, for PFMERGE. PFCOUNT
+// and PFMERGE read the keys.
+//
+//	<prefix>:{<page>}:visitors:<period>  string  a HyperLogLog
+//	<prefix>:{<page>}:views:<period>     hash    n: the views; <process>: the number of the last batch
+//	                                             that the server counted of this process
+//	<prefix>:{<page>}:work               string  exists while a script runs
+//
+// A period is 2026-11-21, or 2026-11-21T15 in UTC where hours are counted. Its keys expire
+// [Options.Keep] after its end. All keys of a page are in one slot, so a window of one page is one
+// PFCOUNT. Pages are in different slots and are merged in this process.
+//
+// Rejected: sending the visitors themselves in batches (it takes bytes for each visit, and costs the
+// server what PFADD of each visit costs); a key for the sketch that a second command merges (a process
+// that dies between the two leaves the key).
 package hll

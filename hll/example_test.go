@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/hll"
 )
 
-// Different visitors of a page today, and of two pages in the last week.
+// Example counts the different visitors of a page today, and of two pages in the last week.
 func Example() {
 	ctx, client := context.Background(), connect()
 
@@ -47,7 +47,7 @@ func Example() {
 	// both pages, 7 days: 2 visitors, 5 views
 }
 
-// 100,000 visitors, measured.
+// Example_error measures the error of the estimate for 100,000 visitors.
 func Example_error() {
 	ctx, client := context.Background(), connect()
 
@@ -71,7 +71,7 @@ func Example_error() {
 	// Output: 150000 views, the visitors are off by 0.16%
 }
 
-// The day of a graph, hour by hour.
+// ExampleVisitors_Series shows a day of a graph, hour by hour.
 func ExampleVisitors_Series() {
 	ctx, client := context.Background(), connect()
 
@@ -102,7 +102,7 @@ func ExampleVisitors_Series() {
 	// 0s ago: 3 visitors, 3 views
 }
 
-// Keys that PFADD has made, in whatever slots.
+// ExampleVisitors_CountKeys counts keys that PFADD has made, in any slots.
 func ExampleVisitors_CountKeys() {
 	ctx, client := context.Background(), connect()
 
@@ -119,7 +119,7 @@ func ExampleVisitors_CountKeys() {
 	// Output: 0
 }
 
-// A sketch in memory. What MarshalBinary returns is the value of a key for PFCOUNT.
+// ExampleSketch merges sketches in memory. MarshalBinary returns the value of a key for PFCOUNT.
 func ExampleSketch() {
 	var here, there hll.Sketch
 	for i := range 1000 {

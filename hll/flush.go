@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// A pipeline has this many tallies or bytes, about.
+	// A pipeline sends about this many tallies or bytes.
 	inPipeline    = 128
 	pipelineBytes = 512 << 10
 
@@ -20,20 +20,19 @@ const (
 	flushFor = 10 * time.Second
 )
 
-// A flusher sends what was counted. One flush runs at a time.
+// A flusher sends tallies. One flush runs at a time.
 type flusher struct {
-	kick chan struct{} // holds one when a flush is wanted at once
+	kick chan struct{} // holds one token when a flush is wanted at once
 	end  context.CancelFunc
 	done chan struct{}
 
-	turn    chan struct{} // holds one while nobody flushes
-	batch   int64         // the last that was begun; for who has the turn
+	turn    chan struct{} // holds one token while no flush runs; a flush takes it
+	batch   int64         // the number of the last batch; the flush that runs owns it
 	pending map[place]*sent
 }
 
-// A sent is a tally that is on its way. It does not change any more, and keeps the number
-// of its batch until the server has answered: so it counts once, however often it comes
-// there.
+// A sent is a tally that is being sent. It does not change any more, and keeps the number of its
+// batch until the server has answered. So it counts once, even if it arrives several times.
 type sent struct {
 	tally *tally
 	batch int64
@@ -76,7 +75,7 @@ func (f *flusher) start(v *Visitors) {
 				v.opts.OnError(err)
 			}
 			if err != nil {
-				// Not at once again, though there is still too much.
+				// Wait for the next tick, even if there is still too much.
 				select {
 				case <-ctx.Done():
 				case <-tick.C:
@@ -87,7 +86,7 @@ func (f *flusher) start(v *Visitors) {
 	go func() { both.Wait(); close(f.done) }()
 }
 
-// soon has a flush begin.
+// soon makes a flush begin at once.
 func (f *flusher) soon() {
 	select {
 	case f.kick <- struct{}{}:
@@ -101,7 +100,7 @@ func (f *flusher) stop() {
 	<-f.done
 }
 
-// run sends everything.
+// run sends all tallies.
 func (f *flusher) run(ctx context.Context, v *Visitors) error {
 	select {
 	case <-f.turn:
@@ -117,7 +116,7 @@ func (f *flusher) run(ctx context.Context, v *Visitors) error {
 	}
 }
 
-// sendAll sends what is pending.
+// sendAll sends the pending tallies.
 func (f *flusher) sendAll(ctx context.Context, v *Visitors) error {
 	var errs []error
 	var places []place
@@ -136,8 +135,9 @@ func (f *flusher) sendAll(ctx context.Context, v *Visitors) error {
 	return errors.Join(errs...)
 }
 
-// gather takes what was counted. What was counted in a place of which something is on
-// its way stays behind: the server takes batches of a place in their order.
+// gather moves the tallies of all stripes to pending. A place whose earlier tally is still pending
+// keeps its new tally, because the server counts the batches of a place in their order; behind then
+// says so.
 func (f *flusher) gather(v *Visitors) (behind bool) {
 	f.batch++
 	for i := range v.stripes {
@@ -159,7 +159,7 @@ func (f *flusher) gather(v *Visitors) (behind bool) {
 	return behind
 }
 
-// send sends what is pending in some places.
+// send sends the pending tallies of some places.
 func (f *flusher) send(ctx context.Context, v *Visitors, places []place) (errs []error) {
 	if len(places) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func (f *flusher) send(ctx context.Context, v *Visitors, places []place) (errs [
 	return errs
 }
 
-// hopeless reports whether an error comes again however often something is sent.
+// hopeless reports whether sending again brings the same error every time.
 func hopeless(err error) bool {
 	return errors.Is(err, redoubt.ErrWrongType) || redoubt.IsCode(err, "INVALIDOBJ")
 }
@@ -213,7 +213,7 @@ func (v *Visitors) keys(p place) pageKeys {
 func (v *Visitors) key(page, part string) string {
 	key, err := v.client.Key(page, part)
 	if err != nil {
-		panic("hll: " + err.Error()) // it was checked
+		panic("hll: " + err.Error()) // open has checked the page
 	}
 	return key
 }

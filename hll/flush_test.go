@@ -12,7 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// What was counted is sent after FlushEvery, or earlier when it takes FlushBytes.
+// Counts are sent after FlushEvery, or earlier when they take FlushBytes, and by Close.
+//
+// Promise: counts are sent within FlushEvery, at FlushBytes, and by Close.
 func TestFlushes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		often, _ := w.visitors(hll.Options{FlushEvery: 20 * time.Millisecond})
@@ -37,8 +39,10 @@ func TestFlushes(t *testing.T) {
 	})
 }
 
-// A batch counts once, though its commands or its replies are lost, and what comes
-// meanwhile is neither lost nor counted with it.
+// A batch counts once, even if its commands or its replies are lost. Visits that come meanwhile are
+// neither lost nor counted with it.
+//
+// Promise: a view that was sent counts once, even if it is lost on the way and sent again.
 func TestLostBatches(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
@@ -68,7 +72,7 @@ func TestLostBatches(t *testing.T) {
 		must(t, v.Add("p", "last"))
 		err := v.Close()
 		is(t, err, redoubt.ErrUnknownOutcome)
-		says(t, err, "bytes of what was counted are not sent")
+		says(t, err, "bytes of counts are not sent")
 		w.conn.broken.Store(whole)
 		must(t, v.Close())
 		want.Visitors, want.Views = want.Visitors+1, want.Views+1
@@ -78,7 +82,9 @@ func TestLostBatches(t *testing.T) {
 	})
 }
 
-// Many goroutines count while others flush: not a view is lost or counted twice.
+// Many goroutines count while others flush: no view is lost or counted twice.
+//
+// Promise: a view that was sent counts once, even if it is lost on the way and sent again.
 func TestConcurrent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
@@ -107,6 +113,8 @@ func TestConcurrent(t *testing.T) {
 }
 
 // While the server is away memory is bounded, and the errors say so.
+//
+// Promise: while the server is away, unsent counts take at most MaxBytes.
 func TestFull(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{MaxBytes: 64 << 10})
@@ -123,7 +131,7 @@ func TestFull(t *testing.T) {
 		if counted < 100 || counted > 400 || v.Bytes() > 64<<10 {
 			t.Errorf("%d pages are counted, in %d bytes", counted, v.Bytes())
 		}
-		// A page of which nothing is on its way takes what needs no room.
+		// A page that has a tally takes visits that need no room.
 		must(t, v.Add("p0", "x"))
 		is(t, v.Flush(t.Context()), redoubt.ErrUnknownOutcome)
 		w.conn.broken.Store(whole)
@@ -140,7 +148,7 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// OnError hears of a flush in the background that failed. What it was to send is kept.
+// OnError gets the error of a background flush that failed. The counts are kept.
 func TestOnError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		errs := make(chan error, 1)
@@ -166,7 +174,9 @@ func TestOnError(t *testing.T) {
 	})
 }
 
-// A page whose key holds something else keeps none of the others up.
+// A page whose key holds something else does not hold up the others.
+//
+// Promise: a page whose key holds something else does not hold up the others.
 func TestHopelessPage(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})

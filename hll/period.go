@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/calendar"
 )
 
-// A Period is for how long visits are counted together.
+// A Period is the time for which visits are counted together.
 type Period uint8
 
 const (
@@ -35,7 +35,7 @@ type span struct {
 
 const day = 24 * 3600
 
-// at returns the span that a time is in.
+// at returns the span of a time.
 func (p Period) at(t time.Time, loc *time.Location) span {
 	if p == Hourly {
 		n := t.Unix() / 3600
@@ -59,7 +59,7 @@ func (p Period) nth(n int64, loc *time.Location) span {
 	}
 }
 
-// label ends the keys of a span.
+// label returns the end of the keys of a span.
 func (p Period) label(n int64) string {
 	if p == Hourly {
 		return time.Unix(n*3600, 0).UTC().Format("2006-01-02T15")

@@ -6,13 +6,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/hyll"
 )
 
-// A tally is what was counted of one page in one period and is not on the server yet.
-// It begins as a small hash table of the registers that are not zero, and becomes all
-// 16,384 of them when a larger table would take as much.
+// A tally has the unsent counts of one page in one period. It begins as a small hash table of the
+// registers that are not zero, and becomes an array of all 16,384 when a larger table would take as
+// much.
 type tally struct {
 	views int64
-	few   []uint32 // register<<8 | count; its size is a power of 2; 0 is free
-	n     int      // how many registers are not zero, while there are few
+	few   []uint32 // register<<8 | count; the length is a power of 2; 0 is a free place
+	n     int      // the number of registers in few
 	all   *[hyll.Registers]byte
 }
 
@@ -23,7 +23,7 @@ const (
 
 func newTally() *tally { return &tally{few: make([]uint32, fewAtFirst)} }
 
-// growth returns how many bytes more another register would take; mostly none.
+// growth returns how many bytes one more register would take; mostly none.
 func (t *tally) growth() int {
 	switch {
 	case t.all != nil || 4*(t.n+1) <= 3*len(t.few):
@@ -34,7 +34,7 @@ func (t *tally) growth() int {
 	return 4 * len(t.few)
 }
 
-// size is what the registers take.
+// size returns how many bytes the registers take.
 func (t *tally) size() int {
 	if t.all != nil {
 		return hyll.Registers
@@ -45,7 +45,7 @@ func (t *tally) size() int {
 // add raises the register of a hash.
 func (t *tally) add(h uint64) {
 	register := int(h % hyll.Registers)
-	// The sentinel ends the zeros, of which the rest of the hash has 50.
+	// The rest of the hash has 50 bits; the sentinel ends the run of zeros.
 	t.raise(register, byte(bits.TrailingZeros64(h>>14|1<<50))+1)
 }
 
@@ -92,10 +92,10 @@ func (t *tally) grow() {
 	}
 }
 
-// inElements is up to how many registers are sent as elements for PFADD. A PFMERGE goes
-// over all registers, and costs a server what PFADD of so many does in a script. More go as
-// a dense sketch, also where a sparse one were shorter: to merge into a sparse key Redis
-// looks for the place of each register from the beginning.
+// inElements is the largest number of registers that are sent as elements for PFADD. A PFMERGE goes
+// over all registers and costs a server as much as PFADD of this many elements in a script. More
+// registers go as a dense sketch, even where a sparse one would be shorter: to merge into a sparse
+// key, Redis searches for the place of each register from the beginning.
 const inElements = 512
 
 // payload returns what the tally adds on the server: elements, or one sketch.

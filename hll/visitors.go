@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// ErrFull is matched when a visit is not counted because [Options.MaxBytes] of what
-	// could not be sent are waiting.
-	ErrFull = errors.New("hll: too much is waiting to be sent")
+	// ErrFull is matched when a visit is not counted because unsent counts take [Options.MaxBytes]
+	// already.
+	ErrFull = errors.New("hll: the send buffer is full")
 
 	// ErrExpired is matched when a visit is not counted because its period ended longer ago than
 	// [Options.Keep].
@@ -27,29 +27,29 @@ var (
 
 // Options configure [Visitors]. The zero value is ready to use.
 type Options struct {
-	// Period is for how long visits are counted together. All programs that use the
-	// same pages must say the same. Defaults to [Daily].
+	// Period is the time for which visits are counted together. All programs that use the same
+	// pages must have the same Period. Defaults to [Daily].
 	Period Period
-	// Location is the time zone in which a day begins at midnight; the same for all
-	// programs, too. Defaults to UTC.
+	// Location is the time zone in which a day begins at midnight. All programs that use the same
+	// pages must have the same Location. Defaults to UTC.
 	Location *time.Location
 	// Keep is how long a period is kept after its end, in whole seconds, up to 100
 	// years. Defaults to 90 days.
 	Keep time.Duration
-	// FlushEvery is how often what was counted is sent: from 10 ms to an hour. What was
-	// counted since is lost when the process dies. Defaults to a second.
+	// FlushEvery is the time between two flushes: from 10 ms to an hour. Visits that were counted
+	// since the last flush are lost when the process dies. Defaults to a second.
 	FlushEvery time.Duration
-	// FlushBytes is how much memory what was counted may take before it is sent at once:
-	// up to MaxBytes. Defaults to 32 MiB, or MaxBytes if that is less: what 2,000 pages
-	// take that have thousands of visitors each, and some 150,000 with few.
+	// FlushBytes is how much memory counts may take before they are sent at once: up to MaxBytes.
+	// Defaults to 32 MiB, or MaxBytes if that is less. 32 MiB is what 2,000 pages with thousands of
+	// visitors each take, or some 150,000 pages with few.
 	FlushBytes int
-	// MaxBytes is how much it may take at all, while the server can't be reached: from
-	// 64 KiB to 1 TiB. Beyond it visits are refused with [ErrFull]. Defaults to 64 MiB.
+	// MaxBytes is how much memory counts may take while the server can't be reached: from 64 KiB to
+	// 1 TiB. Beyond it visits are refused with [ErrFull]. Defaults to 64 MiB.
 	MaxBytes int
-	// OnError is called with the errors of a flush in the background, from one goroutine,
-	// and must not block. What could not be sent is kept and sent again. Only what the
-	// server refuses for good is dropped: a page whose key holds something else, for which
-	// the error has the code WRONGTYPE or INVALIDOBJ. By default nobody hears of it.
+	// OnError is called from one goroutine with the errors of background flushes. It must not
+	// block. Counts that could not be sent are kept and sent again. Counts that the server refuses
+	// for good are dropped: their page's key holds something else, and the error has the code
+	// WRONGTYPE or INVALIDOBJ. Optional.
 	OnError func(error)
 }
 
@@ -62,7 +62,7 @@ const (
 	maxKeep           = 100 * 365 * day * time.Second
 )
 
-// or returns v, or what stands for a zero.
+// or returns v, or otherwise if v is zero.
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -74,7 +74,7 @@ func or[T comparable](v, otherwise T) T {
 func (o Options) check() error {
 	var errs []error
 	if o.Period > Hourly {
-		errs = append(errs, fmt.Errorf("hll: %v is no period; want Daily or Hourly", o.Period))
+		errs = append(errs, fmt.Errorf("hll: Period is %v; want Daily or Hourly", o.Period))
 	}
 	if o.Keep < time.Second || o.Keep > maxKeep || o.Keep%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("hll: Keep is %v; want whole seconds from 1s to %v", o.Keep, maxKeep))
@@ -91,32 +91,32 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// Visitors count who visits which page when: how many different visitors, by
-// HyperLogLog, and how many views. What they count is gathered in this process and sent
-// together. Make one and use it for all pages; [Visitors.Close] it in the end. All
-// methods may be called by many goroutines at once.
+// Visitors count who visits which page when: the number of different visitors, by HyperLogLog, and
+// the number of views. They gather counts in this process and send them together. Make one and use
+// it for all pages; [Visitors.Close] it in the end. All methods may be called by many goroutines at
+// once.
 type Visitors struct {
 	client  *redoubt.Client
 	opts    Options
 	process string           // names this process in the views of a page
 	now     func() time.Time // the clock
 
-	turning sync.Mutex           // held while turn looks at the clock
-	current atomic.Pointer[span] // the period that it is
+	turning sync.Mutex           // held while turn reads the clock
+	current atomic.Pointer[span] // the current period
 	seed    maphash.Seed
 	stripes [64]stripe
-	bytes   atomic.Int64 // what all tallies take, those in pending too
+	bytes   atomic.Int64 // the size of all tallies, pending ones included
 	closed  atomic.Bool
 
 	flush flusher
 }
 
-// A stripe has a part of the pages, so that callers don't wait for each other.
+// A stripe has a part of the pages, so that callers rarely wait for each other.
 type stripe struct {
 	mu     sync.Mutex
-	period int64             // the latest that it was
-	now    map[string]*tally // of that period, by page
-	other  map[place]*tally  // of other periods
+	period int64             // the latest period
+	now    map[string]*tally // tallies of that period, by page
+	other  map[place]*tally  // tallies of other periods
 	_      [32]byte          // a cache line of its own
 }
 
@@ -136,7 +136,7 @@ func (st *stripe) put(p place, t *tally) {
 	}
 }
 
-// turn begins a period, in which AddAt may have counted already.
+// turn begins a period. AddAt may have counted in it already.
 func (st *stripe) turn(period int64) {
 	for page, t := range st.now {
 		st.other[place{page, st.period}] = t
@@ -151,7 +151,7 @@ func (st *stripe) turn(period int64) {
 	}
 }
 
-// take empties the stripe.
+// take removes and returns all tallies of the stripe.
 func (st *stripe) take() map[place]*tally {
 	all := st.other
 	if len(all)+len(st.now) == 0 {
@@ -165,18 +165,18 @@ func (st *stripe) take() map[place]*tally {
 	return all
 }
 
-// A place is where visits are counted.
+// A place is a page in a period: visits are counted there.
 type place struct {
 	page   string
 	period int64
 }
 
-// tallyBytes is what a tally takes beside its registers and the name of its page.
+// tallyBytes is what a tally takes in addition to its registers and the name of its page.
 const tallyBytes = 160
 
 func (p place) bytes(t *tally) int64 { return int64(tallyBytes + len(p.page) + t.size()) }
 
-// New returns the Visitors of client, and starts a goroutine that sends what they count.
+// New returns the Visitors of client and starts the goroutines that send counts.
 func New(client *redoubt.Client, opts Options) (*Visitors, error) {
 	return newVisitors(client, opts, time.Now)
 }
@@ -203,13 +203,13 @@ func newVisitors(client *redoubt.Client, opts Options, now func() time.Time) (*V
 	return v, nil
 }
 
-// Add counts a visit of a page by a visitor, now, by the clock of this process; in the
-// first milliseconds of a period it may count in the one before. It sends nothing: the
-// visit is on the server after the next flush, at most [Options.FlushEvery] later. An error
-// says that it is not counted: the name of the page can't be one, what waits to be sent is
-// too much (it matches [ErrFull]), or the Visitors are closed (redoubt.ErrClosed).
+// Add counts a visit of a page by a visitor, now, by the clock of this process. In the first
+// milliseconds of a period it may count in the period before. It sends nothing: the visit is on the
+// server after the next flush, at most [Options.FlushEvery] later. After an error the visit is not
+// counted: the page is no valid name, unsent counts take too much memory (the error matches
+// [ErrFull]), or the Visitors are closed (redoubt.ErrClosed).
 func (v *Visitors) Add(page, visitor string) error {
-	s := v.current.Load() // asking for the time would be most of the work
+	s := v.current.Load() // reading the clock would be most of the work
 	if s == nil {
 		return v.AddAt(page, visitor, v.now())
 	}
@@ -223,8 +223,8 @@ func (v *Visitors) Add(page, visitor string) error {
 	return v.add(st, place{page, s.n}, h)
 }
 
-// AddAt counts a visit at another time than now, as it is read from a log, say. One in a
-// period that is not kept any more gives an error that matches [ErrExpired].
+// AddAt counts a visit at another time than now, such as a time that was read from a log. A time
+// whose period is no longer kept gives an error that matches [ErrExpired].
 func (v *Visitors) AddAt(page, visitor string, at time.Time) error {
 	if err := checkTime(at); err != nil {
 		return err
@@ -270,10 +270,10 @@ func (v *Visitors) add(st *stripe, p place, h uint64) error {
 	return nil
 }
 
-// turn notes what period it is. It returns when to look again: at its end, or in a second,
-// in case that the clock is set.
+// turn reads the clock and notes the current period. It returns when to look again: at the end of
+// the period, or in a second in case the clock is set.
 func (v *Visitors) turn() time.Duration {
-	v.turning.Lock() // whoever read the clock earlier must not store the period later
+	v.turning.Lock() // an earlier reading must not be stored after a later one
 	defer v.turning.Unlock()
 	now := v.now()
 	if checkTime(now) != nil {
@@ -287,7 +287,7 @@ func (v *Visitors) turn() time.Duration {
 	return min(max(time.Unix(s.end, 0).Sub(now), time.Millisecond), time.Second)
 }
 
-// until is when a period is forgotten, in s since 1970.
+// until is when a period expires, in s since 1970.
 func (v *Visitors) until(s span) int64 { return s.end + int64(v.opts.Keep/time.Second) }
 
 // open begins a tally. st.mu is held.
@@ -299,13 +299,13 @@ func (v *Visitors) open(st *stripe, p place) (*tally, error) {
 	if err := v.room(p.bytes(t)); err != nil {
 		return nil, err
 	}
-	p.page = strings.Clone(p.page) // it may be a part of something large
+	p.page = strings.Clone(p.page) // it may be part of a large string
 	st.put(p, t)
 	v.took(p.bytes(t))
 	return t, nil
 }
 
-// room reports whether there is room for some bytes more.
+// room returns an error unless there is room for some bytes more.
 func (v *Visitors) room(more int64) error {
 	if now := v.bytes.Load(); now+more > int64(v.opts.MaxBytes) {
 		return fmt.Errorf("%w: %d bytes; Options.MaxBytes is %d", ErrFull, now, v.opts.MaxBytes)
@@ -313,21 +313,21 @@ func (v *Visitors) room(more int64) error {
 	return nil
 }
 
-// took notes that some bytes more are taken.
+// took notes that counts take some bytes more.
 func (v *Visitors) took(more int64) {
 	if v.bytes.Add(more) >= int64(v.opts.FlushBytes) {
 		v.flush.soon()
 	}
 }
 
-// Flush sends what was counted so far. It returns when all of it is on the server, or
-// with the errors of what is not, which is kept and sent again. A round trip to each
-// server for every 128 pages, or half a megabyte.
+// Flush sends all counts so far. It returns when they are on the server, or with the errors of the
+// counts that are not there; these are kept and sent again. One round trip to each server for every
+// 128 pages, or half a megabyte.
 func (v *Visitors) Flush(ctx context.Context) error { return v.flush.run(ctx, v) }
 
-// Close sends what was counted, for at most 10 seconds, and ends the goroutines of the Visitors. Later
-// visits are refused with redoubt.ErrClosed. What is not sent then is lost if the process ends; the
-// error says how much that is. Close may be called again, and then tries again.
+// Close sends all counts, for at most 10 seconds, and ends the goroutines of the Visitors. Later
+// visits are refused with redoubt.ErrClosed. The error says how many bytes of counts were not sent;
+// they are lost when the process ends. A second Close tries again.
 func (v *Visitors) Close() error {
 	v.closed.Store(true) // an Add under way holds its stripe, and gather waits for that
 	v.flush.stop()
@@ -335,7 +335,7 @@ func (v *Visitors) Close() error {
 	defer cancel()
 	err := v.flush.run(ctx, v)
 	if left := v.bytes.Load(); err != nil {
-		err = fmt.Errorf("hll: %d bytes of what was counted are not sent: %w", left, err)
+		err = fmt.Errorf("hll: %d bytes of counts are not sent: %w", left, err)
 	}
 	return err
 }

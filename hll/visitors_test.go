@@ -24,7 +24,10 @@ func count(t *testing.T, v *hll.Visitors, page string, at time.Time) hll.Count {
 	return c
 }
 
-// What is gathered here and merged there is, register for register, what PFADD makes.
+// Registers that were gathered in the process and merged on the server equal the registers of
+// PFADD.
+//
+// Promise: a batch adds to the server, register for register, what PFADD of the same visitors adds.
 func TestSameAsPfadd(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
@@ -68,8 +71,10 @@ func TestSameAsPfadd(t *testing.T) {
 	})
 }
 
-// The standard error is 1.04/√16384 = 0.81 %, of more visitors than there are registers;
-// of fewer it is less.
+// The standard error is 1.04/√16384 = 0.81 % where there are more visitors than registers, and less
+// for fewer visitors.
+//
+// Promise: the standard error of the number of visitors is 0.81 %.
 func TestError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
@@ -95,7 +100,9 @@ func TestError(t *testing.T) {
 	})
 }
 
-// A visitor of several pages, or on several days, is one visitor; views are all counted.
+// A visitor of several pages, or on several days, is one visitor; all views count.
+//
+// Promise: a visitor counts once in a union, on any pages and days and in any slots.
 func TestUnions(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
@@ -157,7 +164,9 @@ func TestUnions(t *testing.T) {
 	})
 }
 
-// Keys that PFADD has made count together, in whatever slots.
+// Keys that PFADD has made count together, in any slots.
+//
+// Promise: a visitor counts once in a union, on any pages and days and in any slots.
 func TestCountKeys(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, b := w.Prefix+":{a}", w.Prefix+":{b}"
@@ -204,6 +213,8 @@ func TestCountKeys(t *testing.T) {
 }
 
 // A day begins at midnight of the time zone, an hour with the hour.
+//
+// Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestPeriods(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		tokyo, err := time.LoadLocation("Asia/Tokyo")
@@ -245,7 +256,7 @@ func TestPeriods(t *testing.T) {
 	})
 }
 
-// A slow look at the clock doesn't put back the period that a later look has begun.
+// A slow reading of the clock does not put back the period that a later reading has begun.
 func TestPeriodStays(t *testing.T) {
 	w := newWorld(t, redistest.Backend{Prefix: "p"})
 	var look atomic.Pointer[func() time.Time]
@@ -273,7 +284,9 @@ func TestPeriodStays(t *testing.T) {
 	must(t, v.Close())
 }
 
-// A period is the same whether it is named or it is now, before it begins and after.
+// A period is the same whether it is named or current, before it begins and after.
+//
+// Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestNamedPeriods(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, clock := w.visitors(hll.Options{})
@@ -300,7 +313,9 @@ func TestNamedPeriods(t *testing.T) {
 	})
 }
 
-// A period begins by itself, and what is counted of the one before goes there.
+// A period begins without a call, and visits of the period before count there.
+//
+// Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestPeriodTurns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var now atomic.Int64
@@ -324,7 +339,9 @@ func TestPeriodTurns(t *testing.T) {
 	})
 }
 
-// A period is kept for as long as Keep says, and what is older is refused.
+// A period is kept for as long as Keep says, and visits of an older period are refused.
+//
+// Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestKeep(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, clock := w.visitors(hll.Options{Keep: 48 * time.Hour})
@@ -347,7 +364,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// Pages leave together, and are asked for together.
+// Pages are sent together, and counted together.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		v, _ := w.visitors(hll.Options{})
@@ -377,10 +394,11 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
+// Promise: bad input is refused, and nothing is written.
 func TestBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := hll.New(nil, hll.Options{Period: 7, Keep: time.Millisecond, FlushEvery: -1, MaxBytes: 1, FlushBytes: 2})
-		says(t, err, "client is nil", "Period(7) is no period; want Daily or Hourly", "Keep is 1ms; want whole seconds",
+		says(t, err, "client is nil", "Period is Period(7); want Daily or Hourly", "Keep is 1ms; want whole seconds",
 			"FlushEvery is -1ns; want 10ms to 1h", "MaxBytes is 1; want 65536", "FlushBytes is 2; want 1 to MaxBytes")
 		v, _ := w.visitors(hll.Options{})
 		is(t, v.Add("", "x"), redoubt.ErrInvalidName)
@@ -390,10 +408,10 @@ func TestBadInput(t *testing.T) {
 		_, err = v.Between(t.Context(), noon, noon.Add(-time.Second), "p")
 		says(t, err, "is empty")
 		_, err = v.Last(t.Context(), 0, "p")
-		says(t, err, "the last 0 periods; want 1 to 100000")
+		says(t, err, "Last names 0 periods; want 1 to 100000")
 		_, err = v.Last(t.Context(), 60_000, "p", "")
 		is(t, err, redoubt.ErrInvalidName)
-		says(t, err, "60000 periods of 2 pages; want 100000 together at most")
+		says(t, err, "60000 periods times 2 pages; want at most 100000")
 		_, err = v.Last(t.Context(), 1)
 		says(t, err, "no pages are named")
 		ended, cancel := context.WithCancel(t.Context())

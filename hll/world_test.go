@@ -40,17 +40,18 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 	return w
 }
 
-// pool reports whether keys have several servers.
+// pool reports whether the keys are on several servers.
 func (w *world) pool() bool { return strings.HasSuffix(w.Name, "pool") }
 
-// noon is a time that all tests of periods begin at.
+// noon is the time at which all tests of periods begin.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// long is how long the tests keep periods. Servers have a clock of their own, for which
-// noon may be long ago.
+// long is how long the tests keep periods. Servers have a clock of their own, and for them noon may
+// be long ago.
 const long = 100 * 365 * 24 * time.Hour
 
-// visitors returns Visitors whose clock stands at noon, and that flush when they are told.
+// visitors returns Visitors whose clock stands at noon. By default they flush only when a test says
+// so.
 func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 	w.t.Helper()
 	if opts.FlushEvery == 0 {
@@ -97,10 +98,10 @@ func (w *world) keys() []string {
 
 var must, is, says = expect.Must, expect.Is, expect.Says
 
-// A link counts round trips, and breaks.
+// A link counts round trips and can break.
 type link struct {
 	clienttest.Counter
-	// broken says what becomes of pipelines: the commands are lost, or their replies.
+	// broken says what happens to pipelines: the commands are lost, or their replies.
 	broken atomic.Int32
 	// sent is called with each pipeline; it may be nil.
 	sent atomic.Pointer[func(cmds []redoubt.Cmd)]

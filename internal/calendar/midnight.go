@@ -1,11 +1,10 @@
-// Package calendar has what the calendar days of time zones begin with.
+// Package calendar finds when the days of time zones begin.
 package calendar
 
 import "time"
 
-// Midnight returns the first instant of a day. Where clocks are turned at
-// midnight that is not 00:00, or there are two of it, and time.Date promises
-// neither the one nor the other.
+// Midnight returns the first instant of a day. Where clocks are turned at midnight, 00:00 may not
+// exist or may come twice; time.Date then promises neither instant.
 func Midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
 	// At this instant it is midnight somewhere; here within a day of it.
 	utc := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)

@@ -1,6 +1,6 @@
 package hyll
 
-// Encode returns the bytes of registers: sparse where Redis would have it so.
+// Encode returns the bytes of registers, in the sparse form where Redis would choose it.
 func Encode(registers *[Registers]byte) []byte {
 	b := make([]byte, header, header+512)
 	copy(b, "HYLL")
@@ -49,10 +49,10 @@ func EstimateOf(registers *[Registers]byte) uint64 {
 	return Estimate(&histogram)
 }
 
-// Element returns 8 bytes that raise the register to count, 1 to 51, when they are
-// added: the hash goes backwards, for it loses nothing of 8 bytes.
+// Element returns 8 bytes that raise the register to count, 1 to 51, when they are added. It runs
+// the hash backwards: for 8 bytes the hash is a bijection.
 func Element(register int, count byte) string {
-	h := uint64(register) | 1<<(13+count) // of 51 it has no bit
+	h := uint64(register) | 1<<(13+count) // for 51 the shift drops the bit
 	h ^= h >> 47
 	h *= inverse
 	h ^= h >> 47
@@ -67,10 +67,10 @@ func Element(register int, count byte) string {
 	return string(b[:])
 }
 
-// inverse is what multiplies with multiplier to 1, modulo 2^64.
+// inverse is the inverse of multiplier modulo 2^64.
 var inverse = func() uint64 {
 	x := uint64(multiplier)
-	for range 6 { // each step doubles the bits that are right, of which three are
+	for range 6 { // three bits are right at first, and each step doubles their number
 		x *= 2 - multiplier*x
 	}
 	return x

@@ -10,7 +10,7 @@ import (
 	"math/bits"
 )
 
-// Registers is how many registers there are.
+// Registers is the number of registers.
 const Registers = 1 << 14
 
 const (
@@ -30,7 +30,7 @@ func New() []byte {
 	return append(b, 0x7f, 0xff) // 16384 zeros
 }
 
-// Is reports whether b looks like a HyperLogLog. Its sparse runs are not looked at.
+// Is reports whether b looks like a HyperLogLog. It does not check sparse runs.
 func Is(b []byte) bool {
 	if len(b) < header || string(b[:4]) != "HYLL" || b[4] > sparse {
 		return false
@@ -38,18 +38,18 @@ func Is(b []byte) bool {
 	return b[4] != dense || len(b) == denseSize
 }
 
-// Dense reports which of the two forms b has.
+// Dense reports whether b has the dense form.
 func Dense(b []byte) bool { return b[4] == dense }
 
-// Cached returns the cardinality that is kept in b, and false when it is stale.
+// Cached returns the cardinality that b caches, and false when it is stale.
 func Cached(b []byte) (uint64, bool) {
 	return binary.LittleEndian.Uint64(b[8:16]), b[15]&0x80 == 0
 }
 
-// Cache keeps the cardinality in b.
+// Cache stores the cardinality in b.
 func Cache(b []byte, n uint64) { binary.LittleEndian.PutUint64(b[8:16], n) }
 
-// Stale says that the cardinality that is kept in b is not that of its registers.
+// Stale marks the cached cardinality of b as stale.
 func Stale(b []byte) { b[15] |= 0x80 }
 
 // Get returns a register of the dense form.
@@ -90,8 +90,8 @@ func next(b []byte, at int) (r Run, ok bool) {
 	return Run{at, 1, op&3 + 1, op>>2&31 + 1}, true
 }
 
-// Each calls f with every run of the sparse form, and the first register of it. It reports false when the registers are not
-// 16384.
+// Each calls f with every run of the sparse form and its first register. It reports false when the
+// runs do not have 16384 registers.
 func Each(b []byte, f func(first int, r Run)) bool {
 	first := 0
 	for at := header; at < len(b); {
@@ -149,8 +149,7 @@ func Hash(b []byte) uint64 {
 	return h ^ h>>47
 }
 
-// Position returns the register of an element and the length of its run of
-// zeros.
+// Position returns the register of an element and the length of its run of zeros.
 func Position(element []byte) (register int, count byte) {
 	h := Hash(element)
 	register = int(h & (Registers - 1))
@@ -158,8 +157,8 @@ func Position(element []byte) (register int, count byte) {
 	return register, byte(bits.TrailingZeros64(h)) + 1
 }
 
-// Set raises a register. It returns the bytes, which may have moved, whether they
-// changed, and false when they are corrupt.
+// Set raises a register. It returns the bytes, which may have moved, whether they changed, and
+// false when they are corrupt.
 func Set(b []byte, register int, count byte) (out []byte, changed, ok bool) {
 	if b[4] == dense {
 		if denseGet(b[header:], register) >= count {
@@ -202,8 +201,8 @@ func appendValue(dst []byte, val, n int) []byte {
 	return append(dst, 0x80|byte(val-1)<<2|byte(n-1))
 }
 
-// sparseSet splits the run that covers register. full says that the sparse
-// form may not grow any more.
+// sparseSet splits the run that covers register. full says that the sparse form may not grow any
+// more.
 func sparseSet(b []byte, register, count int) (out []byte, changed, ok, full bool) {
 	first, prev := 0, header
 	var r Run

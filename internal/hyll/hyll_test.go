@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/hyll"
 )
 
-// An element that is made for a register and a count is one.
+// An element that is made for a register and a count has them.
 func TestElement(t *testing.T) {
 	for count := byte(1); count <= 51; count++ {
 		for _, register := range []int{0, 1, 8191, 12345, hyll.Registers - 1} {
@@ -20,7 +20,7 @@ func TestElement(t *testing.T) {
 	}
 }
 
-// What is encoded is what elements add to, one by one.
+// Encode gives what adding the elements one by one gives.
 func TestEncode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 2, 10, 100, 700, 1500, 3000, 20_000, 1_000_000} {
@@ -48,7 +48,7 @@ func TestEncode(t *testing.T) {
 			t.Errorf("%d elements: dense is %v", n, hyll.Dense(b))
 		}
 	}
-	// A value that the sparse form doesn't have.
+	// The sparse form doesn't have this value.
 	registers := [hyll.Registers]byte{7: 33}
 	var back [hyll.Registers]byte
 	if b := hyll.Encode(&registers); !hyll.Max(&back, b) || back != registers {
@@ -56,7 +56,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Nothing that a key may hold ends in a panic.
+// No value of a key causes a panic.
 func FuzzMax(f *testing.F) {
 	registers := [hyll.Registers]byte{1: 2, 3: 4}
 	f.Add(hyll.Encode(&registers))

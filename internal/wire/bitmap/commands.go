@@ -2,8 +2,7 @@ package bitmap
 
 import "github.com/redoubt-go/redoubt"
 
-// The commands below run a script each. What they take, and what comes back, the header of the
-// script says.
+// Each command below runs a script. The header of the script documents its arguments and its reply.
 
 // CalendarMarkCmd is calendar_mark.lua: mark days of a calendar, or unmark them.
 func CalendarMarkCmd(key string, args ...string) redoubt.Cmd {

@@ -1,2 +1,2 @@
-// Package bitmap is what package bitmap says to the server by scripts.
+// Package bitmap has the scripts of package bitmap and the commands that run them.
 package bitmap

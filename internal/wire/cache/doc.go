@@ -1,3 +1,3 @@
-// Package cache is what package cache says to the server: the scripts, the commands that call them,
-// and the readers of their replies.
+// Package cache has the scripts of package cache, the commands that run them, and the readers of
+// their replies.
 package cache

@@ -2,8 +2,7 @@ package hll
 
 import "github.com/redoubt-go/redoubt"
 
-// The commands below run a script each. What they take, and what comes back, the header of the
-// script says.
+// Each command below runs a script. The header of the script documents its arguments and its reply.
 
 // MergeCmd is merge.lua: add what a process has counted of a page in a period, once.
 func MergeCmd(keys []string, args ...string) redoubt.Cmd {

@@ -1,2 +1,2 @@
-// Package hll is what package hll says to the server by scripts.
+// Package hll has the scripts of package hll and the commands that run them.
 package hll

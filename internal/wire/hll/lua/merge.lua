@@ -1,11 +1,11 @@
--- merge.lua: add what a process has counted of a page in a period, once.
+-- merge.lua: add the counts of a process for a page in a period, once.
 -- KEYS[1] visitors string  {<page>}:visitors:<period>: a HyperLogLog
--- KEYS[2] views    hash    {<page>}:views:<period>: n, and of each process the number of its last batch
--- KEYS[3] work     string  {<page>}:work: for the time of this script
+-- KEYS[2] views    hash    {<page>}:views:<period>: n, and for each process the number of its last batch
+-- KEYS[3] work     string  {<page>}:work: exists while this script runs
 -- ARGV[1] process  text
--- ARGV[2] batch    integer that grows; one that is not larger than the last was counted already
+-- ARGV[2] batch    integer that rises; a batch that is not above the last was counted already
 -- ARGV[3] views    integer
--- ARGV[4] until    integer when the period is forgotten, in s since 1970
+-- ARGV[4] until    integer when the period expires, in s since 1970
 -- ARGV[5] form     text    elements: bytes for PFADD|sketch: a HyperLogLog
 -- ARGV[6..] data   bytes   elements, 512 at most, or one sketch
 -- Returns {new 1|0: it was counted already}

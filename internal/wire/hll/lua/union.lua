@@ -1,6 +1,6 @@
 -- union.lua: read the union of sketches.
--- KEYS[1] work    string  {<page>}:work: for the time of this script
--- KEYS[2..] visitors string {<page>}:visitors:<period> of each, 64 at most
+-- KEYS[1] work    string  {<page>}:work: exists while this script runs
+-- KEYS[2..] visitors string {<page>}:visitors:<period>, at most 64
 -- Returns {sketch bytes: a HyperLogLog}
 redis.call('DEL', KEYS[1])
 local merged = redis.pcall('PFMERGE', KEYS[1], unpack(KEYS, 2))
