@@ -16,6 +16,9 @@ import (
 )
 
 // A context of a lease ends with the reason why.
+//
+// Promise: The Context of a lease ends with the reason: released, handed over,
+// run out, or taken away.
 func TestContextSaysWhy(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		// A short TTL is for leases that are to run out. One that a renewal is to find

@@ -1,8 +1,8 @@
 // Package lock gives distributed locks on Redis.
 //
-// A [Mutex] is a family of named locks that share one configuration. Do runs a
-// function while the lock is held, renews the lease as long as it runs, and
-// ends its context when the lease is lost:
+// Make one [Mutex] and use it for every name. Do runs a function while the lock is
+// held. It renews the lease while the function runs, and ends the function's
+// context when the lease is lost:
 //
 //	locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second})
 //	…
@@ -10,33 +10,63 @@
 //		return ship(ctx, 42)
 //	})
 //
-// Acquire and TryAcquire give a [Lease] to hold by hand. A lock that is busy is an
-// answer, [Busy], with the holder's label and the time that its lease lasts:
+// Acquire and TryAcquire return a [Lease], which the caller releases. A busy lock is
+// a result and not an error: [Busy] has the holder's label and remaining time.
 //
 //	lease, busy, err := locks.TryAcquire(ctx, "orders:42")
 //
-// Each lease has a fencing token that rises from lease to lease of a name: see
-// [Lease.Token] and package fence.
+// Other kinds of lock, each with a constructor and options of its own:
 //
-// A [Semaphore] has several permits to a name. An [RWMutex] is held by one writer or
-// by any number of readers. A [Latch] opens once its members have counted it down. A
-// [Multi] acquires the locks of several names, all or none. A [Quorum] needs a majority
-// of several independent masters, so that it outlives the others.
+//   - [Semaphore] has several permits for a name.
+//   - [RWMutex] is held by one writer or by any number of readers.
+//   - [Multi] acquires the locks of several names, all or none.
+//   - [Quorum] holds a lock on a majority of independent masters, and survives the
+//     loss of the others.
+//   - [Latch] opens once its members have counted it down.
 //
-// Do with a ctx that carries the lease, as fn's does, runs in that lease:
-// [Lease.Enter] says how. [Lease.HandOver] gives a lease to another process. Info tells
-// who holds a name, List goes over all names, ForceRelease takes a lock away from a
-// holder that has stopped.
+// Do within Do on the same name runs in the lease that the ctx carries: see
+// [Lease.Enter]. [Lease.HandOver] passes a lease to another process. Info returns
+// the state of a name, List iterates over all names, and ForceRelease takes a lock
+// away from a holder that has stopped.
+//
+// Every lease has a fencing token that rises from lease to lease of a name. Give it
+// to the resource that the lock protects: see [Lease.Token] and package fence.
 //
 // # What is promised
 //
-// While the primary keeps its data and its clock, at most one lease on a name is
-// valid at a time; a lease is over here before it is over on the server; tokens on a
-// name rise strictly; a call that is repeated after a lost reply gives the same
-// answer; no wake-up is lost for longer than 30 s. docs/promises.md has every promise,
-// with the tests that hold it.
+// While the primary keeps its data and its clock:
 //
-// Not promised: exclusion while a process is paused, through a failover, or through
-// a jump of the server's clock. Let the resource refuse tokens smaller than the
-// largest that it has seen. Nor is fairness without [Options].Fair.
+//   - At most one lease on a name is valid at a time.
+//   - The client treats a lease as expired before the server does.
+//   - The tokens of a name rise strictly.
+//   - A call that is repeated after a lost reply gives the same answer.
+//   - A lost wake-up delays a waiter by 30 s at most.
+//
+// docs/promises.md lists every promise with the tests that hold it.
+//
+// # What is not promised
+//
+// Exclusion is not promised while a process is paused, through a failover of Redis,
+// or through a jump of the server's clock: let the resource refuse tokens that are
+// smaller than the largest one it has seen. Waiters are not served in order unless
+// [Options].Fair is set.
+//
+// # How it works
+//
+// A lock is one key: a hash with the id of its holder, the end of its lease and the
+// fencing token. Each operation is one script that decides by the server's clock. A
+// waiter queues in the same script that finds the lock busy, and the release wakes
+// one waiter by pub/sub, so nobody polls. All waiters of one Client share a place in
+// that queue. A Quorum is the algorithm Redlock of the Redis documentation, with
+// tokens that rise whatever the masters' clocks show.
+//
+// # Sources
+//
+// "Distributed Locks with Redis" of the Redis documentation has the lease with a
+// random value, the compare-and-delete release, and Redlock. The fencing token is
+// described by M. Kleppmann, "How to do distributed locking" (2016), after C. Gray
+// and D. Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed
+// File Cache Consistency" (SOSP 1989). The tokens of a Quorum rest on D. Gifford,
+// "Weighted Voting for Replicated Data" (SOSP 1979): any two majorities share a
+// master.
 package lock

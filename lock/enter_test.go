@@ -37,6 +37,9 @@ func (w *world) calls() (n int64) {
 
 // A lock that is held is entered again without a word to the server, and
 // released when the last has left.
+//
+// Promise: Entering a lease again sends no command, and fails once its
+// deadline has passed; the last one to leave releases the lock.
 func TestReentryCostsNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := newCounting(t, w.dial(w.Addr))
@@ -103,6 +106,9 @@ func TestReentryCostsNothing(t *testing.T) {
 }
 
 // One that enters is refused as soon as the deadline has passed here.
+//
+// Promise: Entering a lease again sends no command, and fails once its
+// deadline has passed; the last one to leave releases the lock.
 func TestNoReentryAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -145,6 +151,9 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 
 // What a lease does not let in: another name, another client, a permit, and a
 // reader that would write.
+//
+// Promise: Entering a lease again sends no command, and fails once its
+// deadline has passed; the last one to leave releases the lock.
 func TestReentryHasItsBounds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := newCounting(t, w.dial(w.Addr))
@@ -195,6 +204,9 @@ func TestReentryHasItsBounds(t *testing.T) {
 }
 
 // Goroutines enter and leave, and the one that comes out last releases.
+//
+// Promise: Entering a lease again sends no command, and fails once its
+// deadline has passed; the last one to leave releases the lock.
 func TestLastOneOutReleases(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m, rival := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})

@@ -120,6 +120,10 @@ func (m *fairModel) end(key, id string, void bool) (released bool, told []string
 }
 
 // The scripts hand a lock on as the model does, whatever comes in whatever order.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairScriptsFollowTheModel(t *testing.T) {
 	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(8) {

@@ -79,6 +79,10 @@ func (r *row) clean() {
 
 // Those who wait are served in the order in which they queued, whatever their
 // process, and some have left. Each is two commands, however many wait.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		const processes, callers = 4, 60
@@ -123,6 +127,10 @@ func TestFairOrder(t *testing.T) {
 }
 
 // Nobody comes in between who asks later, be it without waiting.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairLetsNobodyIn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		r := &row{world: w, name: t.Name()}
@@ -173,6 +181,10 @@ func TestFairLetsNobodyIn(t *testing.T) {
 
 // Who doesn't ask in order waits until nobody does, whatever it came for and
 // whoever releases the lock.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairAndUnfair(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for what, way := range map[string]func(c *redoubt.Client) taker{
@@ -207,6 +219,10 @@ func (a alone) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.
 }
 
 // The holder dies: its lease runs out, and the order is kept. It dies when all wait.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairOrderWhenTheHolderDies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -223,6 +239,10 @@ func TestFairOrderWhenTheHolderDies(t *testing.T) {
 }
 
 // When a holder died, those who ask in order have 3 s to come before anybody else.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -251,6 +271,10 @@ func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
 // The processes of the first in the queue are gone: they cost nothing. That of the
 // next doesn't answer: it costs a heartbeat, once, though it has two callers in the
 // queue. On a busy machine it may seem more: then it is tried anew.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairDeadHead(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var took []time.Duration
@@ -304,6 +328,10 @@ func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
 
 // Several processes ask again and again, and give up now and then. Who was queued
 // before another asked gets the lock before it.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairHistory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const processes, callers, rounds = 3, 5, 12
@@ -368,6 +396,9 @@ func TestFairHistory(t *testing.T) {
 	})
 }
 
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairWaitsLeaveNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		r := &row{world: w, name: t.Name()}

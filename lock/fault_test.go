@@ -15,6 +15,10 @@ import (
 )
 
 // A reply is lost: the call is repeated, or its effect undone.
+//
+// Promise: A call that is repeated after a lost reply gives the same answer
+// and the same token; a release does so until a later lease on the name is
+// released too.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -58,6 +62,9 @@ func TestCancelInMidAcquire(t *testing.T) {
 
 // The deadline counts from before the call was sent, whatever its reply took,
 // and is a hundredth short of the TTL.
+//
+// Promise: The client treats a lease as expired before the server does, and
+// Done, Err and the Context say so at the local deadline.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl, delay = 60 * time.Second, 200 * time.Millisecond

@@ -36,6 +36,28 @@ import (
 //
 // HISTORY=10m go test -run TestHistory -timeout 20h ./lock runs each fault for ten
 // minutes on each deployment instead of one to four seconds.
+//
+// Promise: At most one lease on a name is valid at a time, through faults of
+// the network, flushed scripts, moving slots, a dead shard, and a server with
+// a log that is killed and restarted.
+//
+// Promise: Tokens on one name rise strictly, also when the key has expired,
+// and through each of FLUSHALL, a failover, and a step of the server's clock
+// by itself.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
+//
+// Promise: At most limit permits of a semaphore are held at a time, with
+// tokens that rise; the permits of dead holders come back.
+//
+// Promise: No writer holds an RWMutex or a Mutex together with readers or
+// another writer; readers carry the token of the last writer, and a dead
+// reader is in the way until its own lease ends.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestHistory(t *testing.T) {
 	server, err := embedded.Start()
 	must(t, err)

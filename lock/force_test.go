@@ -44,6 +44,9 @@ var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) 
 
 // A forced release hits who it names and nobody else, hands the lock to a waiter
 // with a larger token, and the holder learns of it when it renews.
+//
+// Promise: ForceRelease ends the lease with the named token and no other, and
+// its holder learns of it at its next renewal.
 func TestForceRelease(t *testing.T) {
 	slow.Test(t, "a holder of a lease of a minute learns of it when it renews, after 20 s")
 	t.Parallel()
@@ -119,6 +122,9 @@ func TestForceRelease(t *testing.T) {
 // The holder's own calls find nothing, also before anybody else has the lock: a
 // release doesn't say that all was well, and a late copy of the acquire takes
 // nothing.
+//
+// Promise: ForceRelease ends the lease with the named token and no other, and
+// its holder learns of it at its next renewal.
 func TestForcedLeaseIsOver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, kind := range forcibles {
@@ -150,6 +156,9 @@ func TestForcedLeaseIsOver(t *testing.T) {
 }
 
 // All readers lose the lock at once; of permits only the one that is named.
+//
+// Promise: ForceRelease ends the lease with the named token and no other, and
+// its holder learns of it at its next renewal.
 func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		opts := lock.Options{TTL: time.Minute, NoRenew: true}

@@ -25,6 +25,10 @@ func over(t *testing.T, h lock.Handle) (got lock.Handle) {
 
 // A lease goes on in another process: the first lets go of it without a word, the
 // second renews it and releases it.
+//
+// Promise: A lease that is handed over ends here and goes on where it is
+// resumed, with a deadline counted from the sending of a confirmed extension;
+// a stale handle is refused.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -85,6 +89,10 @@ func TestHandOver(t *testing.T) {
 func faultOf(_ lock.Handle, err error) error { return err }
 
 // What is over can't be resumed, whoever has the lock now.
+//
+// Promise: A lease that is handed over ends here and goes on where it is
+// resumed, with a deadline counted from the sending of a confirmed extension;
+// a stale handle is refused.
 func TestStaleHandleIsRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -118,6 +126,10 @@ func TestStaleHandleIsRefused(t *testing.T) {
 }
 
 // The deadline is counted from the sending of the extension that took the lease up.
+//
+// Promise: A lease that is handed over ends here and goes on where it is
+// resumed, with a deadline counted from the sending of a confirmed extension;
+// a stale handle is refused.
 func TestResumedDeadlineCountsFromTheSending(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)

@@ -74,6 +74,9 @@ func (w *world) queued(name string) (n int) {
 	return n
 }
 
+// Promise: The promises about deadlines, lost replies, wake-ups and late
+// acquires hold for every kind of lock; semaphores and readers remember the
+// last 128 ended acquisitions.
 func TestEveryKindWakesUp(t *testing.T) {
 	eachKindOn(t, everywhere, func(t *testing.T, w *world, kind makeKind) {
 		holder, _ := kind(w.client(), lock.Options{})
@@ -101,6 +104,9 @@ func TestEveryKindWakesUp(t *testing.T) {
 	})
 }
 
+// Promise: The promises about deadlines, lost replies, wake-ups and late
+// acquires hold for every kind of lock; semaphores and readers remember the
+// last 128 ended acquisitions.
 func TestEveryKindSurvivesLostRepliesAndScripts(t *testing.T) {
 	eachKind(t, func(t *testing.T, w *world, kind makeKind) {
 		proxy := faultnet.New(t, w.Addr)
@@ -158,6 +164,10 @@ func (c *recording) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.
 
 // Copies of everything that acquired, that arrive late, take nothing: after a
 // release, and after an attempt whose outcome nobody learnt.
+//
+// Promise: The promises about deadlines, lost replies, wake-ups and late
+// acquires hold for every kind of lock; semaphores and readers remember the
+// last 128 ended acquisitions.
 func TestLateCopiesOfEveryKindAreVoid(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, kind makeKind) {

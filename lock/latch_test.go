@@ -28,6 +28,10 @@ func (w *world) latch(c *redoubt.Client, opts lock.LatchOptions) *lock.Latch {
 func latchKey(w *world, name string) string { return w.Prefix + ":{" + name + "}:latch" }
 
 // Each member counts once, over whatever network; what is set stays set.
+//
+// Promise: A member counts a latch down once, however often it repeats the
+// call; all waiters are woken at zero; nothing is left of the latch after its
+// TTL.
 func TestLatchCounts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -85,6 +89,10 @@ func TestLatchCounts(t *testing.T) {
 
 // Whoever waits goes on at zero, in however many processes, some of them dead;
 // until then each process has sent three commands.
+//
+// Promise: A member counts a latch down once, however often it repeats the
+// call; all waiters are woken at zero; nothing is left of the latch after its
+// TTL.
 func TestLatchWakesAll(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		const processes, callers = 7, 4
@@ -137,6 +145,9 @@ func TestLatchWakesAll(t *testing.T) {
 	})
 }
 
+// Promise: A member counts a latch down once, however often it repeats the
+// call; all waiters are woken at zero; nothing is left of the latch after its
+// TTL.
 func TestLatchRunsOut(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		l := w.latch(w.client(), lock.LatchOptions{TTL: 200 * time.Millisecond})

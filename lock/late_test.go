@@ -42,6 +42,9 @@ func (c *tardy) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 // The reply to an acquire comes after the lease's own deadline, but before that of
 // the server, as after it was sent again. Nobody gets a lease that is over:
 // TryAcquire says so, Acquire acquires anew, and the lock is given back.
+//
+// Promise: No lease is returned that has already expired when its reply
+// arrives: it is released instead.
 func TestNoLeaseIsOverOnArrival(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -71,6 +74,9 @@ func TestNoLeaseIsOverOnArrival(t *testing.T) {
 
 // It is given back at once, not at the end of its TTL, however much of that is left
 // on the server.
+//
+// Promise: No lease is returned that has already expired when its reply
+// arrives: it is released instead.
 func TestLeaseThatIsOverOnArrivalIsGivenBack(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := &early{Conn: newCounting(t, w.rdb).Conn}
@@ -109,6 +115,9 @@ func (c *early) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // A caller's time ends at the moment when the lock comes. It gets a lease, and that is
 // not given back behind its back.
+//
+// Promise: A lease that is returned lasts, even when the caller's context has
+// just ended.
 func TestLeaseOfTheLastMomentLasts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, kind := range forcibles {
@@ -246,6 +255,10 @@ func TestLateClaimIsTakenBack(t *testing.T) {
 
 // A fair acquisition whose reply was lost, and whose caller is still there, has no
 // place in the queue any more: the lock would be handed to it for nobody.
+//
+// Promise: With Fair, waiters are served in the order in which they queued,
+// across all processes, by two commands each; no later caller gets in between,
+// and a dead waiter delays the others by 3 s at most.
 func TestFairLeavesTheQueueAfterALostReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})

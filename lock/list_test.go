@@ -85,6 +85,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	}
 }
 
+// Promise: List finds every lock that is held from its beginning to its end.
 func TestList(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		// Keys of others that look like those of locks.
@@ -96,6 +97,7 @@ func TestList(t *testing.T) {
 	})
 }
 
+// Promise: List finds every lock that is held from its beginning to its end.
 func TestListOnACluster(t *testing.T) {
 	t.Parallel()
 	client := clienttest.Open(t, redistest.StartCluster(t, 3, 0).URL())

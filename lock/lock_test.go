@@ -16,6 +16,9 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
+// Promise: At most one lease on a name is valid at a time, through faults of
+// the network, flushed scripts, moving slots, a dead shard, and a server with
+// a log that is killed and restarted.
 func TestTryAcquire(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a := w.mutex(w.client(), lock.Options{Label: "a"})
@@ -51,6 +54,9 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
+// Promise: Tokens on one name rise strictly, also when the key has expired,
+// and through each of FLUSHALL, a failover, and a step of the server's clock
+// by itself.
 func TestTokensRise(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{})
@@ -78,6 +84,9 @@ func TestTokensRise(t *testing.T) {
 	})
 }
 
+// Promise: At most one lease on a name is valid at a time, through faults of
+// the network, flushed scripts, moving slots, a dead shard, and a server with
+// a log that is killed and restarted.
 func TestMutualExclusion(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const processes, callers, rounds = 4, 8, 10
@@ -145,6 +154,8 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
+// Promise: An extension never makes a lease shorter, in whatever order
+// extensions and their replies arrive.
 func TestExtend(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
@@ -185,6 +196,7 @@ func TestExtend(t *testing.T) {
 	})
 }
 
+// Promise: Release and Extend never touch the lease of another holder.
 func TestStaleLeaseIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{})
@@ -295,6 +307,8 @@ func TestReleaseWithADeadContext(t *testing.T) {
 	})
 }
 
+// Promise: An acquire that was released or given up and arrives late takes
+// nothing, unless another one was released or given up since.
 func TestLateAcquireIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -340,6 +354,10 @@ func TestLateAcquireIsVoid(t *testing.T) {
 
 // A release whose reply was lost comes again after the waiter that it woke has
 // acquired the lock.
+//
+// Promise: A call that is repeated after a lost reply gives the same answer
+// and the same token; a release does so until a later lease on the name is
+// released too.
 func TestRepeatedRelease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()

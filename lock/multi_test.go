@@ -49,6 +49,9 @@ func TestSlot(t *testing.T) {
 }
 
 // All or none, whichever is busy, and the same locks as those of a Mutex.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestMultiTakesAllOrNone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -106,6 +109,9 @@ func TestMultiTakesAllOrNone(t *testing.T) {
 
 // It holds what comes before the busy one, renewed, and none of what comes behind
 // it; one of them lost ends the lease.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestMultiWaitsInOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -165,6 +171,9 @@ func TestMultiWaitsInOrder(t *testing.T) {
 }
 
 // A caller gives up while it holds some and waits for another: nothing is left.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestCancelledMultiGivesAllBack(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		multi, m := newMulti(t, w.client(), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
@@ -217,6 +226,9 @@ func (b *between) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // One of several locks is taken away before its holder has heard that it has them:
 // the others are given back, and it acquires them anew.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
@@ -261,6 +273,9 @@ func (h *holdingBack) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // The acquire of several names that arrives behind its undoing, or another time when
 // others have had them since, takes nothing.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestLateMultiIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
@@ -340,6 +355,8 @@ func testOverlap(t *testing.T, clients []*redoubt.Client, names []string) {
 	wg.Wait()
 }
 
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestOverlappingMultisDoNotDeadlock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{"a", "b", "c", "d}1", "d}2", "d}3"}
@@ -348,6 +365,9 @@ func TestOverlappingMultisDoNotDeadlock(t *testing.T) {
 }
 
 // On a cluster the names lie on several servers.
+//
+// Promise: A Multi holds all its names or, in the end, none; Multis whose sets
+// overlap never wait for each other.
 func TestMultiOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

@@ -51,6 +51,9 @@ func clocks(t *testing.T, n int) (clocks []*clock, conns []redoubt.Conn, fickles
 // The clocks of the masters are hours apart, and each lease has another majority.
 // Tokens rise all the same: the one of the master whose clock is ahead is known to
 // those of which the next majority consists.
+//
+// Promise: The tokens of a Quorum rise strictly, whatever the clocks of the
+// masters show.
 func TestQuorumTokensRiseWhateverTheClocks(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		clocks, conns, fickles := clocks(t, n)
@@ -81,6 +84,10 @@ func TestQuorumTokensRiseWhateverTheClocks(t *testing.T) {
 }
 
 // The clock of one master jumps past the end of the lease: nobody gets a majority.
+//
+// Promise: A lease of a Quorum lasts while a majority of the masters is
+// reachable, whatever happens to the others and their clocks, and no two are
+// valid at a time; masters that return hold it again.
 func TestQuorumOutlivesAClockStep(t *testing.T) {
 	slow.Test(t, "four steps of a clock, each for a lease of 6 s")
 	t.Parallel()

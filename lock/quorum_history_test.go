@@ -16,6 +16,13 @@ import (
 // Processes use a few locks on independent masters. The way of each process to any
 // of them is delayed, cut, held back or swallows replies, to several at once too.
 // There is an order in which one lock could have given all answers, and tokens rise.
+//
+// Promise: A lease of a Quorum lasts while a majority of the masters is
+// reachable, whatever happens to the others and their clocks, and no two are
+// valid at a time; masters that return hold it again.
+//
+// Promise: The tokens of a Quorum rise strictly, whatever the clocks of the
+// masters show.
 func TestQuorumHistory(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for _, kind := range []string{"redis", "engine"} {

@@ -35,6 +35,10 @@ func (c *delayed) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // A call that acquires on a master after the lease is over is given back: nobody would
 // release it before its TTL. The call was on its way for so long that the master has
 // forgotten that it was voided.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumGivesBackWhatComesLate(t *testing.T) {
 	for _, script := range []string{"lock.acquire", "lock.quorum_extend"} {
 		t.Run(script, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { comesLate(t, script) }) })
@@ -94,6 +98,10 @@ func (c *muffled) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 }
 
 // A wait whose replies one master lost leaves its place in that master's queue.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumLeavesTheQueueAfterLostReplies(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour}), "lock")

@@ -101,6 +101,10 @@ func (m *masters) holding(lease *lock.Lease) (n int) {
 // For every subset of the masters: with it out of reach the lock is acquired if a
 // majority is left, and otherwise nothing of the attempt stays. What is out of reach
 // is taken when it is back.
+//
+// Promise: A lease of a Quorum lasts while a majority of the masters is
+// reachable, whatever happens to the others and their clocks, and no two are
+// valid at a time; masters that return hold it again.
 func TestQuorumWithEverySubset(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		if n == 5 && testing.Short() {
@@ -175,6 +179,10 @@ func (m *masters) acquireWithout(subset int) {
 // While the lock is held one master after the other dies, comes back empty, is
 // stopped, or is cut off in either direction. The lease goes on, nobody else gets
 // one, and in the end all masters have it.
+//
+// Promise: A lease of a Quorum lasts while a majority of the masters is
+// reachable, whatever happens to the others and their clocks, and no two are
+// valid at a time; masters that return hold it again.
 func TestQuorumOutlivesAMaster(t *testing.T) {
 	const ttl = 6 * time.Second
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
@@ -221,6 +229,10 @@ func TestQuorumOutlivesAMaster(t *testing.T) {
 
 // A majority is cut off: the lease is over here before another can have the lock,
 // and it stays over when they are back.
+//
+// Promise: A lease of a Quorum lasts while a majority of the masters is
+// reachable, whatever happens to the others and their clocks, and no two are
+// valid at a time; masters that return hold it again.
 func TestQuorumWithoutMajority(t *testing.T) {
 	t.Parallel()
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
@@ -259,6 +271,9 @@ func TestQuorumWithoutMajority(t *testing.T) {
 
 // Two of three masters forget the lease: it is over when the renewals find out, and
 // others may have had the lock until then. Its holder takes back what is free.
+//
+// Promise: A lease of a Quorum ends when a majority of the masters has lost
+// it, and lasts when a minority has.
 func TestQuorumTakenAway(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		q, other := m.quorum(true, lock.Options{NoRenew: true}), m.quorum(false, lock.Options{})
@@ -287,6 +302,9 @@ func TestQuorumTakenAway(t *testing.T) {
 
 // Taken away by force on one master after the other: it isn't taken back there, and
 // is over when a majority is gone.
+//
+// Promise: A lease of a Quorum ends when a majority of the masters has lost
+// it, and lasts when a minority has.
 func TestQuorumTakenAwayByForce(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour, NoRenew: true}), "lock")
@@ -314,6 +332,10 @@ func TestQuorumTakenAwayByForce(t *testing.T) {
 }
 
 // An attempt whose outcome nobody learnt, on a majority or less, is undone.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumUndoesUnknownOutcomes(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		q, other := m.quorum(true, lock.Options{TTL: time.Hour}), m.quorum(false, lock.Options{})

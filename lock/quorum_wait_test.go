@@ -30,6 +30,10 @@ func (m *masters) queued() (n int) {
 }
 
 // Whoever waits sends nothing while it waits, and is woken by the release.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumWakesUp(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{TTL: time.Hour}), "lock")
@@ -88,6 +92,10 @@ func TestQuorumWakesUp(t *testing.T) {
 
 // Contenders who all try at once, each from a process of its own, all get their
 // turn, one at a time, with tokens that rise.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumSplitVotesResolve(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		const contenders, turns = 6, 5
@@ -125,6 +133,10 @@ func TestQuorumSplitVotesResolve(t *testing.T) {
 }
 
 // Waits that are cancelled leave nothing on any master, nor a goroutine.
+//
+// Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
+// callers that try at the same time all get their turn, and a waiter sends
+// nothing while it waits for a holder.
 func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{}), "lock")

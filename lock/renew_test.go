@@ -176,6 +176,9 @@ func (s *stub) take(tb testing.TB, client *redoubt.Client, m *lock.Mutex, n int)
 
 // 10,000 locks acquired at one moment are each renewed in time, in pipelines of
 // bounded size, spread over time, without goroutines of their own.
+//
+// Promise: Leases are renewed before a third of their TTL has passed, however
+// many there are, and slow nodes of a cluster delay no renewal on the others.
 func TestRenewalsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, ttl = 10_000, 30 * time.Second
@@ -208,6 +211,9 @@ func TestRenewalsAreSpread(t *testing.T) {
 
 // Of three nodes one hangs, and one is slow; a single call to the third hangs too.
 // On the third, and on the slow one, all are renewed in time.
+//
+// Promise: Leases are renewed before a third of their TTL has passed, however
+// many there are, and slow nodes of a cluster delay no renewal on the others.
 func TestSlowNodesDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, ttl = 1500, 30 * time.Second
@@ -266,6 +272,9 @@ func TestSlowNodesDelayNoOther(t *testing.T) {
 
 // A server is away for so long that all leases run out. When it is back new locks
 // are renewed like those before.
+//
+// Promise: Leases are renewed before a third of their TTL has passed, however
+// many there are, and slow nodes of a cluster delay no renewal on the others.
 func TestNewLocksAfterALossAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, ttl = 1000, 10 * time.Second
@@ -302,6 +311,9 @@ func TestNewLocksAfterALossAreRenewed(t *testing.T) {
 
 // Leases are released at any time, while renewals are on their way too. None is
 // renewed after that.
+//
+// Promise: Leases are renewed before a third of their TTL has passed, however
+// many there are, and slow nodes of a cluster delay no renewal on the others.
 func TestNothingIsRenewedAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, ttl = 600, 3 * time.Second
@@ -377,6 +389,9 @@ func (c *recorded) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each fu
 //
 // There are 1,000 locks and the node is stopped; with LOCK_FAULTS=full there are
 // 10,000 locks, and both.
+//
+// Promise: Leases are renewed before a third of their TTL has passed, however
+// many there are, and slow nodes of a cluster delay no renewal on the others.
 func TestManyLocksOutliveAShard(t *testing.T) {
 	slow.Test(t, "1,000 locks of 12 s are renewed while a node is stopped")
 	t.Parallel()

@@ -40,6 +40,9 @@ func replicated(t *testing.T, c *redoubt.Client, n int, timeout time.Duration, n
 }
 
 // A lock that too few replicas know of is given back, and the error says so.
+//
+// Promise: With Replicas, a lock is acquired only once that many replicas
+// confirm it, and is released otherwise.
 func TestReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	host, port, _ := strings.Cut(primary.Addr(), ":")
@@ -69,6 +72,8 @@ func TestReplicas(t *testing.T) {
 	replica.Resume()
 }
 
+// Promise: With Replicas, a lock is acquired only once that many replicas
+// confirm it, and is released otherwise.
 func TestReplicasOfNone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if err := replicated(t, w.client(), 1, little, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
@@ -78,6 +83,9 @@ func TestReplicasOfNone(t *testing.T) {
 }
 
 // On a cluster those of the primary that owns the name are asked.
+//
+// Promise: With Replicas, a lock is acquired only once that many replicas
+// confirm it, and is released otherwise.
 func TestReplicasOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	c := clienttest.Open(t, cluster.URL())

@@ -42,6 +42,10 @@ func (e *rwEpisode) claimed() bool { return e.claimBy != "" && e.claimFor == e.f
 
 // The scripts of a reader/writer lock do what the model does, together with those
 // of a Mutex, whatever comes in whatever order: replies, who is woken.
+//
+// Promise: No writer holds an RWMutex or a Mutex together with readers or
+// another writer; readers carry the token of the last writer, and a dead
+// reader is in the way until its own lease ends.
 func TestRWFollowsTheModel(t *testing.T) {
 	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(10) {

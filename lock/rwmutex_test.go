@@ -45,6 +45,9 @@ func busyFor(t *testing.T, m taker, name string) lock.Busy {
 	return *busy
 }
 
+// Promise: No writer holds an RWMutex or a Mutex together with readers or
+// another writer; readers carry the token of the last writer, and a dead
+// reader is in the way until its own lease ends.
 func TestReadersAndWriters(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var reading, writing atomic.Int32
@@ -89,6 +92,10 @@ func TestReadersAndWriters(t *testing.T) {
 
 // Readers hold the lock together, with the token of the last writer; the writer
 // gets in when the last of them is gone; a Mutex is the same lock.
+//
+// Promise: No writer holds an RWMutex or a Mutex together with readers or
+// another writer; readers carry the token of the last writer, and a dead
+// reader is in the way until its own lease ends.
 func TestReadLeases(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		rw := w.rw(w.client(), lock.Options{Label: "rw"})
@@ -130,6 +137,10 @@ func TestReadLeases(t *testing.T) {
 }
 
 // A reader that died is in the way until its own lease ends, whoever else reads.
+//
+// Promise: No writer holds an RWMutex or a Mutex together with readers or
+// another writer; readers carry the token of the last writer, and a dead
+// reader is in the way until its own lease ends.
 func TestNoZombieReaders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		dead := w.rw(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
@@ -167,6 +178,9 @@ func TestNoZombieReaders(t *testing.T) {
 
 // A writer that waits keeps new readers out, and gets the lock before them; one
 // that gives up lets them in.
+//
+// Promise: A waiting writer keeps new readers out; a dead one does so for 3 s
+// at most.
 func TestWriterPreference(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		rw, writer, late := w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{})
@@ -232,6 +246,9 @@ func TestWriterPreference(t *testing.T) {
 
 // The writer that waits is gone without a word: readers wait for its claim to
 // end, and no longer.
+//
+// Promise: A waiting writer keeps new readers out; a dead one does so for 3 s
+// at most.
 func TestDeadWriterKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {

@@ -36,6 +36,9 @@ func (p *permits) first() (first *permit) {
 
 // The scripts of a semaphore do what the model does, whatever comes in whatever
 // order: replies, who is woken, the queue.
+//
+// Promise: At most limit permits of a semaphore are held at a time, with
+// tokens that rise; the permits of dead holders come back.
 func TestSemaphoreFollowsTheModel(t *testing.T) {
 	eachServer(t, func(t *testing.T, w *world) {
 		for seed := range uint64(8) {

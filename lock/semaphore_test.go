@@ -108,6 +108,9 @@ func TestPermits(t *testing.T) {
 }
 
 // Callers disagree on the limit: each is held to its own.
+//
+// Promise: At most limit permits of a semaphore are held at a time, with
+// tokens that rise; the permits of dead holders come back.
 func TestCallersDisagreeOnTheLimit(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		s := w.semaphore(w.client(), lock.Options{})
@@ -138,6 +141,9 @@ func TestCallersDisagreeOnTheLimit(t *testing.T) {
 
 // Many permits run out at once: all of them can be taken again, in whatever
 // batches they are reclaimed, and none can be released or extended.
+//
+// Promise: At most limit permits of a semaphore are held at a time, with
+// tokens that rise; the permits of dead holders come back.
 func TestExpiredPermits(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 100

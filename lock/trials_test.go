@@ -43,6 +43,13 @@ func thorough(full, short int) int {
 //
 // rueidislock counts the deadline of a renewal from now, not from the last one
 // that was confirmed: two hold the lock for 1.4 s.
+//
+// Promise: The client treats a lease as expired before the server does, and
+// Done, Err and the Context say so at the local deadline.
+//
+// Promise: The promises about deadlines, lost replies, wake-ups and late
+// acquires hold for every kind of lock; semaphores and readers remember the
+// last 128 ended acquisitions.
 func TestLeaseEndsWhenServerIsUnreachable(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var trials, doubles atomic.Int64
@@ -106,6 +113,10 @@ func blackhole(ctx context.Context, rng *rand.Rand, proxy *faultnet.Proxy, holde
 }
 
 // Crowds of callers on every kind of deployment.
+//
+// Promise: The promises about deadlines, lost replies, wake-ups and late
+// acquires hold for every kind of lock; semaphores and readers remember the
+// last 128 ended acquisitions.
 func TestCrowds(t *testing.T) {
 	slow.Test(t, "a thousand waiters of each kind on each back end")
 	for _, kind := range []faults.Kind{faults.Engine, faults.Redis, faults.Cluster} {

@@ -16,6 +16,9 @@ import (
 
 // A release wakes a waiter at once, and until then the waiter asks twice: when
 // it comes, and when it queues.
+//
+// Promise: A lost wake-up delays a waiter until the end of the lease that it
+// saw, by 30 s at most.
 func TestWakeUp(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})
@@ -77,6 +80,8 @@ func TestWaiterSeesLeaseRunOut(t *testing.T) {
 	})
 }
 
+// Promise: A lost wake-up delays a waiter until the end of the lease that it
+// saw, by 30 s at most.
 func TestCancelledWaiterPassesOn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder := w.mutex(w.client(), lock.Options{})
@@ -238,6 +243,9 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 }
 
 // The lock is gone without a word, long before its lease would end.
+//
+// Promise: A lost wake-up delays a waiter until the end of the lease that it
+// saw, by 30 s at most.
 func TestNobodyWakesTheWaiter(t *testing.T) {
 	defer lock.MaxPoll(50 * time.Millisecond)()
 	each(t, func(t *testing.T, w *world) {
