@@ -64,6 +64,9 @@ func (a articles) right(ctx context.Context, now time.Time) bool {
 }
 
 // Where the sorted set is right the log decides as it does.
+//
+// Promise: A Window decides as a list of all calls would, exactly and by the
+// microsecond, and its log holds no more calls than the limit.
 func TestWindowAgreesWithSortedSet(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -86,6 +89,9 @@ func TestWindowAgreesWithSortedSet(t *testing.T) {
 }
 
 // What the articles' versions do, and the log does not.
+//
+// Promise: A Window decides as a list of all calls would, exactly and by the
+// microsecond, and its log holds no more calls than the limit.
 func TestFaultsOfTheArticles(t *testing.T) {
 	const second = time.Second
 	start := time.UnixMilli(1_760_000_000_000)
@@ -187,6 +193,8 @@ func TestFaultsOfTheArticles(t *testing.T) {
 }
 
 // Every key of what was taken expires, after whatever call.
+//
+// Promise: Every key expires, except stored limits.
 func TestEveryKeyExpires(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

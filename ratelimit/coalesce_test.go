@@ -81,6 +81,10 @@ func inPlace(t *testing.T, g *gate, l *ratelimit.Limiter, k int) {
 // Callers that come while a call for their name is under way go as one call,
 // and are answered as if they had come one by one, in their order: allowed and
 // refused, under one limit or several, own or stored.
+//
+// Promise: Concurrent calls for one name that go to the server as one decide
+// as the calls one by one would, in their order; a lone caller never waits for
+// others.
 func TestCoalescedDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -142,6 +146,10 @@ func TestCoalescedDecideAlike(t *testing.T) {
 
 // A lone caller's call goes at once and is a call of gcra.lua; a caller of
 // another name doesn't wait for it.
+//
+// Promise: Concurrent calls for one name that go to the server as one decide
+// as the calls one by one would, in their order; a lone caller never waits for
+// others.
 func TestLoneCallersDoNotWait(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
@@ -163,6 +171,10 @@ func TestLoneCallersDoNotWait(t *testing.T) {
 
 // A caller whose ctx ends before its call has left takes nothing; one that has
 // left may have. Neither takes the others with it.
+//
+// Promise: Concurrent calls for one name that go to the server as one decide
+// as the calls one by one would, in their order; a lone caller never waits for
+// others.
 func TestCoalescedCancelled(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}

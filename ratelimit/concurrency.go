@@ -26,14 +26,6 @@ type ConcurrencyOptions struct {
 	Scope Scope
 }
 
-// MaxConcurrency is the largest limit of a [Concurrency].
-const MaxConcurrency = 1_000_000
-
-// ErrCallLost is the cause of the end of the ctx of [Concurrency.Do], and
-// matched by its error, when the server takes the call for over: it was not
-// prolonged in time.
-var ErrCallLost = errors.New("ratelimit: the call is not under way any more")
-
 // A Concurrency holds each of any number of names to a number of calls that are
 // under way at the same time. Each call has a lease of its own: what a dead
 // process leaves behind comes back when it ends. It never waits; package lock has

@@ -35,6 +35,9 @@ func begin(t *testing.T, c *ratelimit.Concurrency) (*ratelimit.Call, ratelimit.D
 }
 
 // Never more calls than the limit at a time, from many callers.
+//
+// Promise: No more calls of a Concurrency than its limit are under way, unless
+// one is still at work that was not extended for a TTL.
 func TestConcurrencyLimit(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const limit = 3
@@ -72,6 +75,9 @@ func TestConcurrencyLimit(t *testing.T) {
 }
 
 // What a dead process leaves behind comes back with its TTL; who lives extends.
+//
+// Promise: No more calls of a Concurrency than its limit are under way, unless
+// one is still at work that was not extended for a TTL.
 func TestConcurrencyLeases(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2, TTL: time.Minute})
@@ -121,6 +127,9 @@ func TestConcurrencyLostReply(t *testing.T) {
 }
 
 // Do prolongs its call, and ends fn's ctx when the call is lost.
+//
+// Promise: No more calls of a Concurrency than its limit are under way, unless
+// one is still at work that was not extended for a TTL.
 func TestConcurrencyDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})

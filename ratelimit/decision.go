@@ -6,10 +6,6 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// Never, -1, is the RetryAfter of a call for more tokens than a limit ever has at
-// once.
-const Never = wire.Never
-
 // A Decision is the answer to one call. Being refused is no error.
 type Decision struct {
 	// Allowed tells whether the tokens were taken. After Peek: whether there

@@ -40,6 +40,9 @@ func denying(t *testing.T, client *redoubt.Client, limit ratelimit.Limit) *ratel
 }
 
 // A refusal that is known allocates nothing.
+//
+// Promise: With DenyCache a flood of refused calls costs one round trip each
+// RetryAfter, at most one a second, and allocates nothing.
 func TestDenialsAllocateNothing(t *testing.T) {
 	client, _ := withTime(t)
 	l := denying(t, client, ratelimit.Limit{Rate: 1, Period: time.Hour})
@@ -58,6 +61,9 @@ func TestDenialsAllocateNothing(t *testing.T) {
 
 // A flood of calls that are refused costs one call each RetryAfter, and gets all the
 // tokens there are, each as soon as it is there.
+//
+// Promise: With DenyCache a flood of refused calls costs one round trip each
+// RetryAfter, at most one a second, and allocates nothing.
 func TestDeniedFlood(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l := denying(t, client, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 1})
@@ -85,6 +91,9 @@ func TestDeniedFlood(t *testing.T) {
 
 // The same with many callers at once, on real servers: the server counts the
 // commands.
+//
+// Promise: With DenyCache a flood of refused calls costs one round trip each
+// RetryAfter, at most one a second, and allocates nothing.
 func TestDeniedFloodOnServer(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		sent := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
@@ -161,6 +170,9 @@ func TestDenialsAreByCost(t *testing.T) {
 
 // Whatever gives tokens back or changes the limit in this process ends a
 // denial; another process' does within DenyCache.
+//
+// Promise: A known refusal ends at once when this process gives tokens back or
+// changes the limit.
 func TestDenialsEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l := denying(t, client, ratelimit.PerHour(10))

@@ -21,6 +21,9 @@ import (
 
 // Without a server, be it dead or a black hole, each choice answers and says that
 // it is degraded; when the server is back it decides again.
+//
+// Promise: While the server doesn't answer, OnFailure decides and
+// Decision.Degraded says so; one call in each Timeout tries the server again.
 func TestOnFailure(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const timeout = 200 * time.Millisecond
@@ -103,6 +106,9 @@ func (c *hole) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 
 // After one call has waited in vain the others don't, but for one each Timeout,
 // which finds the server when it is back.
+//
+// Promise: While the server doesn't answer, OnFailure decides and
+// Decision.Degraded says so; one call in each Timeout tries the server again.
 func TestOnFailureWaitsOnce(t *testing.T) {
 	for _, mode := range []ratelimit.FailureMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.FailLocal} {
 		inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
@@ -170,6 +176,9 @@ func TestOnFailureWaitsOnce(t *testing.T) {
 }
 
 // The local limit is the same one: a burst, then the rate.
+//
+// Promise: While the server doesn't answer, OnFailure decides and
+// Decision.Degraded says so; one call in each Timeout tries the server again.
 func TestOnFailureLocal(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		broken := &link{Conn: sent}

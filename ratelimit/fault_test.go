@@ -14,6 +14,9 @@ import (
 
 // A reply is lost. Allow is not sent again, so that it takes one token and not
 // two; Info, Refund and Reset are, and Refund gives once.
+//
+// Promise: A call takes its tokens at most once: it is not sent again after a
+// lost reply, and its error matches redoubt.ErrUnknownOutcome.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)

@@ -52,6 +52,10 @@ func (u *usage) keeps(t *testing.T, limit ratelimit.Limit, holders int, opts rat
 // Whatever the holders do, and when they crash or give back, no more is used
 // than B + rW + min(N·k, r·ttl). The clock of the server and of the holders is
 // that of the bubble.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasesKeepTheirBound(t *testing.T) {
 	r, steps := randtest.Rand(t), randtest.Watch(t)
 	beyond := 0
@@ -172,6 +176,10 @@ func (c *link) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 
 // Holders on a real server, all as fast as they can: they keep the bound, get
 // the rate, and ask the server seldom.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasedHolders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const holders = 4
@@ -216,6 +224,10 @@ func TestLeasedHolders(t *testing.T) {
 }
 
 // However busy a lease is, its tokens lapse a TTL after they were asked for.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasesLapse(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
@@ -239,6 +251,9 @@ func TestLeasesLapse(t *testing.T) {
 }
 
 // A hundred calls cost at most two round trips with leases of a hundred.
+//
+// Promise: A local decision of a Leased allocates nothing and saves round
+// trips.
 func TestLeasesSaveRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		counted := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
@@ -260,6 +275,10 @@ func TestLeasesSaveRoundTrips(t *testing.T) {
 
 // What is not used comes back: after a Close, and when it has lain for half a
 // TTL. What a crash took comes back with time alone.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasesGiveBack(t *testing.T) {
 	bubble(t, ratelimit.Options{Limit: ratelimit.PerHour(100)}, func(t *testing.T, l *ratelimit.Limiter) {
 		opts := ratelimit.LeasedOptions{Tokens: 40, TTL: time.Minute}
@@ -315,6 +334,10 @@ func TestLeasesGiveBack(t *testing.T) {
 }
 
 // Flush gives back what is not used, and the holder goes on.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasedFlush(t *testing.T) {
 	bubble(t, ratelimit.Options{Limit: ratelimit.PerHour(100)}, func(t *testing.T, l *ratelimit.Limiter) {
 		h := lease(t, l, ratelimit.LeasedOptions{Tokens: 40, TTL: time.Minute})
@@ -337,6 +360,9 @@ func TestLeasedFlush(t *testing.T) {
 }
 
 // A local decision allocates nothing.
+//
+// Promise: A local decision of a Leased allocates nothing and saves round
+// trips.
 func TestLeasedAllocatesNothing(t *testing.T) {
 	client, _ := withTime(t)
 	l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerSecond(1_000_000)})
@@ -384,6 +410,10 @@ func TestLeasedOptions(t *testing.T) {
 // Tokens that lay in a lease have come back by themselves meanwhile, and others
 // have taken them: a return of all of them would let more be used than B + rW +
 // r·ttl.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasesReturnNothingTwice(t *testing.T) {
 	limit := ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 100}
 	bubble(t, ratelimit.Options{Limit: limit}, func(t *testing.T, l *ratelimit.Limiter) {
@@ -471,6 +501,10 @@ func TestLeaseUsedMeanwhile(t *testing.T) {
 
 // Tokens go back as what they were when they were taken, whatever the limit has
 // become: one of 1000 a second is not worth one of 1 a second.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasesOfAChangedLimit(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

@@ -30,6 +30,9 @@ func (d distant) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 
 // Of callers who wait for more tokens none takes those of another, and the second
 // call asks for all of them. What it brings for somebody who has left goes back.
+//
+// Promise: Callers that wait while a Leased asks for more tokens are served in
+// turn, and one call asks for all of them.
 func TestLeasedServesInTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *clienttest.Counter) {
 		client := clienttest.New(t, distant{sent}, "rd")
@@ -129,6 +132,10 @@ func TestLeasedPassesTheTurn(t *testing.T) {
 }
 
 // A lease that is made while others are looked at is looked at the next time.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeaseMadeDuringASweep(t *testing.T) {
 	client, _ := withTime(t)
 	l, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(100)})
@@ -146,6 +153,10 @@ func TestLeaseMadeDuringASweep(t *testing.T) {
 }
 
 // Close waits for tokens that are on their way back.
+//
+// Promise: N holders of leased tokens use in any time W at most B + r·W +
+// min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
+// by itself.
 func TestLeasedCloseWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, near *redoubt.Client, sent *clienttest.Counter) {
 		client := clienttest.New(t, distant{sent}, "rd")

@@ -86,6 +86,9 @@ type noConn struct{ redoubt.Conn }
 // Over a long run a limit gives what it was asked for, to a part in a hundred,
 // though its interval is cut to ns, its clock shows µs and its key expires by
 // ms.
+//
+// Promise: No token is lost: an unused limit gives Burst tokens at once, and
+// over a long run the rate is the one asked for, to 1%, and never lower.
 func TestLongRun(t *testing.T) {
 	t.Parallel()
 	client, m := withTime(t)
@@ -135,6 +138,9 @@ func TestLongRun(t *testing.T) {
 
 // What New takes is never slower than asked, and at most a part in a hundred
 // faster; at up to a million a second, a part in a thousand.
+//
+// Promise: No token is lost: an unused limit gives Burst tokens at once, and
+// over a long run the rate is the one asked for, to 1%, and never lower.
 func FuzzLimit(f *testing.F) {
 	f.Add(1_000_000, int64(time.Second), 1)
 	f.Add(9_900_991, int64(time.Second), 5)

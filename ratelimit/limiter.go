@@ -61,9 +61,6 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// MaxLimits is how many limits a call may be held to at once: 8.
-const MaxLimits = wire.MaxLimits
-
 // A Limiter holds each of any number of names, like "user:42", to one limit, or
 // to several at once. It does so among all processes that use the server. Make
 // one for each limit and use it for every name.

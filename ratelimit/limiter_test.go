@@ -20,6 +20,9 @@ import (
 )
 
 // Of many callers at once, on two clients, exactly the burst is allowed.
+//
+// Promise: In any time t a limit gives at most Burst + t ÷ T tokens, to all
+// callers together.
 func TestConcurrentCallers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const burst, callers, calls = 100, 32, 10
@@ -76,6 +79,9 @@ func TestRealTime(t *testing.T) {
 
 // Every instant burst is allowed to the last token and no further, one by one and
 // all at once.
+//
+// Promise: No token is lost: an unused limit gives Burst tokens at once, and
+// over a long run the rate is the one asked for, to 1%, and never lower.
 func TestNoTokenLost(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -109,6 +115,9 @@ func TestNoTokenLost(t *testing.T) {
 }
 
 // A retry is refused a microsecond before RetryAfter, and allowed then.
+//
+// Promise: RetryAfter is exact, to the microsecond of the server's clock, if
+// nobody else takes tokens.
 func TestRetryAfterIsExact(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -141,6 +150,9 @@ func TestRetryAfterIsExact(t *testing.T) {
 
 // GCRA is the token bucket: a bucket of Burst tokens that fills evenly, kept
 // here as the time that its tokens are worth, decides alike.
+//
+// Promise: In any time t a limit gives at most Burst + t ÷ T tokens, to all
+// callers together.
 func TestIsTokenBucket(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -171,6 +183,8 @@ func TestIsTokenBucket(t *testing.T) {
 // The funnel of the articles, as they write it in Lua: capacity, leak rate per
 // second, the water in it and the time of the last leak, here in exact numbers.
 // GCRA with the mapping of the documentation decides alike.
+//
+// Promise: A funnel, or leaky bucket, is a Limit: Remaining is its quota left.
 func TestFunnel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -199,6 +213,9 @@ func TestFunnel(t *testing.T) {
 
 // A step of the clock never gives more than the burst and what comes back from
 // the first call to the latest time that the clock has shown.
+//
+// Promise: After a step of the server's clock no more tokens are given than by
+// a clock that had shown the latest time all along.
 func TestClockSteps(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -229,6 +246,8 @@ func TestClockSteps(t *testing.T) {
 
 // What is refused or peeked at changes nothing on the server, not the expiry
 // either.
+//
+// Promise: A refusal takes nothing, and neither does a call for no tokens.
 func TestRefusalsAndPeeksWriteNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 2})
@@ -254,6 +273,8 @@ func TestRefusalsAndPeeksWriteNothing(t *testing.T) {
 
 // The key is redis-cell's: one decimal number that expires when it means
 // nothing any more, rounded up to a millisecond.
+//
+// Promise: A name in use is one key of about 70 bytes.
 func TestStorage(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -297,6 +318,8 @@ func TestKeysLastLongEnough(t *testing.T) {
 
 // No key lives for ever: not at rates above 1000 a second, not after a refund,
 // not one that the module had left without expiry.
+//
+// Promise: Every key expires, except stored limits.
 func TestKeysExpire(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -328,6 +351,9 @@ func TestScriptFlush(t *testing.T) {
 }
 
 // A Limiter with bare keys and a client of CL.THROTTLE share one limit.
+//
+// Promise: CL.THROTTLE on the same key decides alike, and keys that redis-cell
+// has written go on.
 func TestBareKeysShareWithThrottle(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		key := w.Prefix + "user:\x00\xff" + strings.Repeat("long", 300)
@@ -352,6 +378,9 @@ func TestBareKeysShareWithThrottle(t *testing.T) {
 }
 
 // What each method sends: one command, and how it may be sent again.
+//
+// Promise: Every method costs one round trip, and the server runs TIME, GET
+// and at most one SET for it.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := &recording{Conn: clienttest.Wrap(t, w.rdb)}
@@ -393,6 +422,9 @@ func (c *recording) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 }
 
 // What it costs the server: TIME and GET, and SET when tokens are taken.
+//
+// Promise: Every method costs one round trip, and the server runs TIME, GET
+// and at most one SET for it.
 func TestServerCommands(t *testing.T) {
 	s := redistest.Start(t)
 	w := &world{Backend: redistest.Backend{Addr: s.Addr(), Prefix: "rd"}}

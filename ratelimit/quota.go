@@ -18,9 +18,6 @@ type Allowance struct {
 	Per Period
 }
 
-// MaxAllowance, 2^50, is the largest [Allowance].
-const MaxAllowance = wire.MaxAllowance
-
 // QuotaOptions configure a [Quota]. Allowance must be set.
 type QuotaOptions struct {
 	// Allowance is what each name is held to.
@@ -135,7 +132,3 @@ func (q *Quota) take(ctx context.Context, name string, most, least int) (Decisio
 	}
 	return Decision{}, ErrClockSkew
 }
-
-// ErrClockSkew is matched when the server's clock is so far from the clock here, and moves, that it
-// was told of the wrong periods twice. Nothing was taken: ask again.
-var ErrClockSkew = wire.ErrClockSkew

@@ -26,6 +26,9 @@ var zones = []string{
 
 // A quota counts as one counts by the calendar on the wall: days with 23 and 25
 // hours, days without midnight, and a month beside them.
+//
+// Promise: A Quota counts in the periods of the calendar, by the server's
+// clock, whatever clocks do at midnight.
 func TestQuotaAgreesWithCalendar(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -81,6 +84,9 @@ func TestQuotaAgreesWithCalendar(t *testing.T) {
 
 // A fixed window's edge: around midnight twice the day's calls come through. The
 // sliding log does not let them.
+//
+// Promise: A Quota counts in the periods of the calendar, by the server's
+// clock, whatever clocks do at midnight.
 func TestQuotaHasAnEdge(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 10, Per: ratelimit.Day}})
@@ -127,6 +133,9 @@ func TestQuotaClockStep(t *testing.T) {
 
 // The server's clock decides, however far off the clock here is, and the key
 // expires with the period.
+//
+// Promise: A Quota counts in the periods of the calendar, by the server's
+// clock, whatever clocks do at midnight.
 func TestQuotaTimeIsTheServers(t *testing.T) {
 	client, clock := withTime(t) // 2025-10-09T08:53:20Z
 	q, err := ratelimit.NewQuota(client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 2, Per: ratelimit.Day}})

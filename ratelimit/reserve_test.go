@@ -16,6 +16,9 @@ import (
 // t is so many intervals from the start; one of "r t n -> at" reserves n tokens
 // at t, which are there at the time behind the arrow, or never; "name = r …"
 // gives it a name and "cancel name t" cancels it.
+//
+// Promise: Reservations keep every limit at the time when they take place; a
+// cancellation gives back what x/time/rate would.
 func TestReservationsLikeXTimeRate(t *testing.T) {
 	for name, story := range map[string]string{
 		"TestReserve":       "burst 2, r 0 2 -> 0, r 0 2 -> 2, r 3 2 -> 4",
@@ -88,6 +91,9 @@ func scan(s, format string, into ...any) bool {
 
 // Whatever is taken at once or reserved, under one limit or several: each limit
 // lets through all that happens, at the time when it happens.
+//
+// Promise: Reservations keep every limit at the time when they take place; a
+// cancellation gives back what x/time/rate would.
 func TestReservationsKeepEveryLimit(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -197,6 +203,9 @@ func TestTakeUpTo(t *testing.T) {
 }
 
 // What is given back is at most what is out, and comes once for each id.
+//
+// Promise: A refund never gives more than was taken, and only once for each
+// id.
 func TestRefund(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		for _, bare := range []bool{false, true} {

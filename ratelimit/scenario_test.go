@@ -19,6 +19,8 @@ import (
 //	peek NAME -> …          Peek
 //	reset NAME              Reset
 //	advance DURATION        set the server's clock, back too
+//
+// Promise: Tokens that were taken stay taken when a limit changes.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	must(t, err)

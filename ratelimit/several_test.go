@@ -13,6 +13,8 @@ import (
 
 // Several limits at once decide as the same limits apart would: a call passes
 // when each of them has the tokens, and what is refused takes from none.
+//
+// Promise: With several limits a call takes from all of them or from none.
 func TestSeveralLimits(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -80,6 +82,8 @@ func TestSeveralLimits(t *testing.T) {
 
 // The state of a limit keeps its place: a limit may be changed, added at the
 // end or taken off there.
+//
+// Promise: Tokens that were taken stay taken when a limit changes.
 func TestSeveralLimitsChange(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		with := func(first ratelimit.Limit, and ...ratelimit.Limit) *ratelimit.Limiter {

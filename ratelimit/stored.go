@@ -6,10 +6,6 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// ErrNotConfigured is matched by the errors of a [Limiter] with Options.Stored when
-// no limits are stored under the name.
-var ErrNotConfigured = wire.ErrNotConfigured
-
 // SetIfAbsent stores the limits of name if none are stored, and reports whether it
 // did: of many concurrent callers, the first one decides. They stay until
 // [Limiter.Set] changes them or [Limiter.Delete] removes them. It needs

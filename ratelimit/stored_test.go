@@ -24,6 +24,9 @@ func (w *world) storedLimiter(t *testing.T) *ratelimit.Limiter {
 
 // Limits that are kept on the server decide as those of the options do, in every
 // operation.
+//
+// Promise: The first of many callers defines a stored limit, and a change
+// holds for all calls after it.
 func TestStoredLimitsDecideAlike(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -78,6 +81,9 @@ func TestStoredLimitsDecideAlike(t *testing.T) {
 
 // Of many who try to define a limit the first does; Set changes it for all, and
 // what was taken stays taken.
+//
+// Promise: The first of many callers defines a stored limit, and a change
+// holds for all calls after it.
 func TestStoredLimitsAreShared(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

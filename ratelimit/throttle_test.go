@@ -28,6 +28,9 @@ func throttle(t *testing.T, c *redoubt.Client, key string, a [4]int64) ([5]int64
 
 // The replies of the real module, taken down from it, and other cases written
 // in the same way.
+//
+// Promise: CL.THROTTLE on the same key decides alike, and keys that redis-cell
+// has written go on.
 func TestThrottleVectors(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		text, err := os.ReadFile("testdata/throttle.txt")

@@ -2,21 +2,10 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-)
-
-var (
-	// ErrTooLate is matched by the error of a [Limiter.Wait] whose tokens come
-	// later than its ctx ends, or than Options.MaxWait. Nothing was taken.
-	ErrTooLate = errors.New("ratelimit: the tokens come too late")
-
-	// ErrExceedsBurst is matched by the error of a [Limiter.Wait] for more
-	// tokens than a limit ever has at once. Nothing was taken.
-	ErrExceedsBurst = errors.New("ratelimit: more tokens than the burst")
 )
 
 // cancelTimeout bounds what a wait that was given up does to give its place

@@ -35,6 +35,10 @@ func bubble(t *testing.T, opts ratelimit.Options, run func(t *testing.T, l *rate
 
 // RRateLimiter's own demonstration: of twenty callers, at one permit a second,
 // each is served, in the order in which they came, in its own second.
+//
+// Promise: Waiters are served in the order of arrival and never early; a wait
+// that would pass its deadline returns at once and takes nothing, and a waiter
+// that gives up leaves its place to the next.
 func TestTwentyCallersAreServedInOrder(t *testing.T) {
 	bubble(t, ratelimit.Options{Limit: ratelimit.Limit{Rate: 1, Period: time.Second}}, func(t *testing.T, l *ratelimit.Limiter) {
 		start := time.Now()
@@ -64,6 +68,10 @@ func TestTwentyCallersAreServedInOrder(t *testing.T) {
 }
 
 // A wait that can't end in time returns at once and takes nothing.
+//
+// Promise: Waiters are served in the order of arrival and never early; a wait
+// that would pass its deadline returns at once and takes nothing, and a waiter
+// that gives up leaves its place to the next.
 func TestWaitRefusesAtOnce(t *testing.T) {
 	opts := ratelimit.Options{Limit: ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 2}, MaxWait: time.Minute}
 	bubble(t, opts, func(t *testing.T, l *ratelimit.Limiter) {
@@ -110,6 +118,10 @@ func TestWaitRefusesAtOnce(t *testing.T) {
 }
 
 // The place of a wait that is given up is the next one's.
+//
+// Promise: Waiters are served in the order of arrival and never early; a wait
+// that would pass its deadline returns at once and takes nothing, and a waiter
+// that gives up leaves its place to the next.
 func TestWaitGivenUp(t *testing.T) {
 	bubble(t, ratelimit.Options{Limit: ratelimit.Limit{Rate: 1, Period: time.Second}}, func(t *testing.T, l *ratelimit.Limiter) {
 		start := time.Now()
@@ -150,6 +162,10 @@ func (c leaving) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 }
 
 // So is the place of one who left before it knew of it.
+//
+// Promise: Waiters are served in the order of arrival and never early; a wait
+// that would pass its deadline returns at once and takes nothing, and a waiter
+// that gives up leaves its place to the next.
 func TestWaitGivenUpBeforeItsReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		stays := w.limiter(t, ratelimit.PerHour(1))
@@ -174,6 +190,10 @@ func TestWaitGivenUpBeforeItsReply(t *testing.T) {
 }
 
 // On real servers, with real time: nobody is early.
+//
+// Promise: Waiters are served in the order of arrival and never early; a wait
+// that would pass its deadline returns at once and takes nothing, and a waiter
+// that gives up leaves its place to the next.
 func TestWaitIsNeverEarly(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const interval, callers = 10 * time.Millisecond, 30

@@ -25,10 +25,6 @@ type WindowOptions struct {
 	Scope Scope
 }
 
-// MaxWindow is the largest Rate of a [Window]: its log takes 8 bytes a call, and a script
-// 7 ms to write that many. A [Limiter] has no such bound.
-const MaxWindow = wire.MaxWindow
-
 // A Window holds each of any number of names to a number of calls in any period
 // of a given length, exactly, by a log of their times: the sliding-window log.
 // Unlike a [Limiter] it lets all of them come at once at any time, if none were

@@ -73,6 +73,9 @@ func (l *logOf) take(now int64, limits []ratelimit.Limit, n int) ratelimit.Decis
 // The ring decides as the log of all calls does: several at once and in the same
 // µs, under limits that change, rings that wrap and grow, and a clock that
 // steps back.
+//
+// Promise: A Window decides as a list of all calls would, exactly and by the
+// microsecond, and its log holds no more calls than the limit.
 func TestWindowAgreesWithModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		r := randtest.Rand(t)
@@ -171,6 +174,9 @@ func TestWindowTakeUpTo(t *testing.T) {
 
 // A log takes 8 bytes a call and at most as much again, whatever its size, and
 // expires with its last call.
+//
+// Promise: A Window decides as a list of all calls would, exactly and by the
+// microsecond, and its log holds no more calls than the limit.
 func TestWindowMemory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		key := w.Prefix + ":{a}:window"

@@ -1,5 +1,5 @@
 // Package grpclimit limits the calls to a gRPC server, among all servers that use
-// one Redis. It is a module of its own, so that who uses the rest does not get
+// one Redis. It is a module of its own, so that the rest of Redoubt doesn't depend on
 // gRPC.
 //
 //	limited, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{
@@ -8,26 +8,25 @@
 //	…
 //	grpc.NewServer(grpc.UnaryInterceptor(limited.Unary), grpc.StreamInterceptor(limited.Stream))
 //
-// The limiter is a ratelimit.Limiter, Leased, Window or Quota; a stream is one call,
-// whatever its messages. A policy may also be a ratelimit.Concurrency: then a call
-// holds a place until its handler returns. Several policies are asked in their
-// order, and what a refused call took of those before is given back.
+// The limiter is a ratelimit.Limiter, Leased, Window or Quota. A stream counts as one
+// call, whatever its messages. With a ratelimit.Concurrency instead, a call holds a
+// place until its handler returns. Several policies are checked in their order. A
+// refused call gets back what it took from the earlier ones.
 //
-// # What clients are told
+// # What clients see
 //
 // The header of every call has the fields of httplimit, "ratelimit-policy" and
-// "ratelimit". A call that is refused ends with ResourceExhausted, with the details
-// RetryInfo, how long to wait, and QuotaFailure, of which policy; the trailer
-// grpc-retry-pushback-ms tells the same to clients that retry by themselves.
-// (TestUnary, TestStream)
+// "ratelimit". A refused call ends with ResourceExhausted, with the details RetryInfo
+// (how long to wait) and QuotaFailure (the policy). The trailer grpc-retry-pushback-ms
+// tells the same to clients that retry by themselves.
 //
-// # Whose limit it is
+// # Keys
 //
-// [PeerIP], [ClientIP] behind proxies, [Metadata], [Method], or any function.
-// (TestKeys)
+// [PeerIP], [ClientIP] behind proxies, [Metadata], [Method], or a function of your own.
 //
-// # When the limiter can't be asked
+// # When a limiter fails
 //
-// Calls pass, or end with Unavailable with Options.OnFailure FailClosed
-// (TestStoreFailure).
+// Calls pass, or end with Unavailable with Options.OnFailure FailClosed.
+//
+// docs/promises.md names the tests that hold these promises.
 package grpclimit

@@ -99,6 +99,9 @@ func wantMD(t *testing.T, md metadata.MD, pairs ...string) {
 	}
 }
 
+// Promise: A refused call ends with ResourceExhausted, with RetryInfo,
+// QuotaFailure and the trailer grpc-retry-pushback-ms; every call has the
+// RateLimit fields.
 func TestUnary(t *testing.T) {
 	each(t, func(t *testing.T, client *redoubt.Client) {
 		c := serve(t, grpclimit.Options{Policies: []grpclimit.Policy{
@@ -123,6 +126,9 @@ func TestUnary(t *testing.T) {
 	})
 }
 
+// Promise: A refused call ends with ResourceExhausted, with RetryInfo,
+// QuotaFailure and the trailer grpc-retry-pushback-ms; every call has the
+// RateLimit fields.
 func TestStream(t *testing.T) {
 	each(t, func(t *testing.T, client *redoubt.Client) {
 		calls, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1})
@@ -197,6 +203,8 @@ func untilFree(t *testing.T, call func() error) {
 	must(t, err)
 }
 
+// Promise: Keys are the peer, the client behind trusted proxies, metadata, the
+// method, or a function of the program.
 func TestKeys(t *testing.T) {
 	call := func(addr string, pairs ...string) *grpclimit.Call {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs(pairs...))
@@ -244,6 +252,8 @@ func (failing) Allow(context.Context, string) (ratelimit.Decision, error) {
 	return ratelimit.Decision{}, io.ErrUnexpectedEOF
 }
 
+// Promise: When a limiter fails, calls pass, or end with Unavailable with
+// FailClosed.
 func TestStoreFailure(t *testing.T) {
 	for failure, want := range map[grpclimit.FailureMode]codes.Code{grpclimit.FailOpen: codes.OK, grpclimit.FailClosed: codes.Unavailable} {
 		var told atomic.Int64

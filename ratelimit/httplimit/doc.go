@@ -9,35 +9,36 @@
 //	…
 //	http.ListenAndServe(addr, limited.Wrap(mux))
 //
-// The limiter is a ratelimit.Limiter, Leased, Window or Quota. A policy may also be a
-// ratelimit.Concurrency: then a request holds a place until its handler returns
-// (TestConcurrentRequests); a handler that goes on for long after its client has
-// hung up may lose it to another.
-// Several policies are asked in their order, and what a refused request took of
-// those before is given back.
+// The limiter is a ratelimit.Limiter, Leased, Window or Quota. With a
+// ratelimit.Concurrency instead, a request holds a place until its handler returns; a
+// handler that runs long after its client has hung up may lose the place to another
+// request. Several policies are checked in their order. A refused request gets back
+// what it took from the earlier ones.
 //
-// # What clients are told
+// # What clients see
 //
 // Every response has the fields of draft-ietf-httpapi-ratelimit-headers-11,
 //
 //	RateLimit-Policy: "api";q=200;w=2
 //	RateLimit: "api";r=199;t=1
 //
-// whose values package policy explains. A refused request gets 429, with
-// Retry-After, which is never before t, and problem details (RFC 9457) of the
-// draft's type quota-exceeded. (TestFields, TestRetryAfterComesTrue, TestProblem)
+// Package policy explains their values. A refused request gets status 429 with
+// Retry-After, which is never earlier than t, and problem details (RFC 9457) of the
+// draft's type quota-exceeded.
 //
-// # Whose limit it is
+// # Keys
 //
-// [ClientIP] takes the address of the peer, or, if that is a proxy that is
-// trusted, the rightmost address in the field of the proxies that is none of
-// theirs: what is to the left of it a client can make up. Nothing is trusted
-// unless it is said. (TestClientIP, TestClientIPCantBeMadeUp, FuzzClientIP)
+// [ClientIP] gives spoof-proof client addresses: the address of the peer or, if the
+// peer is a trusted proxy, the rightmost address in the proxies' header field that is
+// not a trusted proxy. A client can forge everything to the left of it. Nothing is
+// trusted by default.
 //
-// [Header] takes a field of the request, like an API key. Who makes up a key has
-// a limit of his own: check the key before, or have a policy by address as well.
+// [Header] takes a header field, like an API key. A client that invents keys gets a new
+// limit with each: check the key first, or add a policy by address.
 //
-// # When the limiter can't be asked
+// # When a limiter fails
 //
-// Requests pass, or get 503 with Options.OnFailure FailClosed (TestStoreFailure).
+// Requests pass, or get 503 with Options.OnFailure FailClosed.
+//
+// docs/promises.md names the tests that hold these promises.
 package httplimit

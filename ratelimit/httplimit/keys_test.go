@@ -31,6 +31,8 @@ func request(remote, field string, lines ...string) *http.Request {
 
 const proxies = "10.0.0.0/8 2001:db8:ffff::/48"
 
+// Promise: A client can't forge its address: only the fields of trusted
+// proxies count.
 func TestClientIP(t *testing.T) {
 	for _, c := range []struct{ remote, reported, xff, forwarded string }{
 		// The peer is no proxy: whatever it reports is made up.
@@ -84,6 +86,9 @@ var cunning = []string{
 
 // TestClientIPCantBeMadeUp: whatever a client sends, the proxy adds its address
 // to it, on the same line or on a new one, and that is what counts.
+//
+// Promise: A client can't forge its address: only the fields of trusted
+// proxies count.
 func TestClientIPCantBeMadeUp(t *testing.T) {
 	for _, sent := range cunning {
 		for _, f := range madeUp(t, sent) {
@@ -92,6 +97,8 @@ func TestClientIPCantBeMadeUp(t *testing.T) {
 	}
 }
 
+// Promise: A client can't forge its address: only the fields of trusted
+// proxies count.
 func FuzzClientIP(f *testing.F) {
 	for _, sent := range cunning {
 		f.Add(sent)

@@ -80,6 +80,8 @@ func wantStatus(t *testing.T, res *http.Response, status int, fields ...string) 
 }
 
 // TestFields: what each response tells, of one policy and of several.
+//
+// Promise: Every response has the RateLimit fields of the draft.
 func TestFields(t *testing.T) {
 	each(t, func(t *testing.T, client *redoubt.Client) {
 		clients := clientIP(t, httplimit.IPOptions{})
@@ -105,6 +107,8 @@ func TestFields(t *testing.T) {
 
 // TestRetryAfterComesTrue: who comes again when he is told to is served, and not
 // a second before.
+//
+// Promise: Retry-After comes true.
 func TestRetryAfterComesTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})
@@ -145,6 +149,7 @@ func TestRetryAfterComesTrue(t *testing.T) {
 	})
 }
 
+// Promise: A refused request gets 429 with problem details of RFC 9457.
 func TestProblem(t *testing.T) {
 	each(t, func(t *testing.T, client *redoubt.Client) {
 		p := httplimit.Policy{Name: "api", Limiter: limiter(t, client, ratelimit.PerHour(1)), Key: httplimit.Header("Api-Key")}
@@ -190,6 +195,9 @@ func TestEveryAlgorithm(t *testing.T) {
 
 // TestConcurrentRequests: a request has its place until its handler returns, or
 // panics.
+//
+// Promise: A request holds a place of a concurrency limit until its handler
+// returns.
 func TestConcurrentRequests(t *testing.T) {
 	each(t, func(t *testing.T, client *redoubt.Client) {
 		calls, err := ratelimit.NewConcurrency(client, ratelimit.ConcurrencyOptions{Limit: 1})
@@ -236,6 +244,7 @@ func (f failing) Allow(ctx context.Context, _ string) (ratelimit.Decision, error
 	return ratelimit.Decision{}, f.err
 }
 
+// Promise: When a limiter fails, requests pass, or get 503 with FailClosed.
 func TestStoreFailure(t *testing.T) {
 	boom := errors.New("boom")
 	for _, l := range []failing{{boom}, {nil}} { // an error, and no answer at all

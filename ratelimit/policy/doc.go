@@ -1,6 +1,6 @@
-// Package policy decides on requests by several limits with names, whatever
-// brings the requests. It is what middleware is made of: httplimit and grpclimit
-// are, and a middleware for another framework can be.
+// Package policy decides on requests by several named limits, whatever protocol
+// brings the requests. Middleware is made of it: packages httplimit and grpclimit
+// are, and middleware for another framework can be.
 //
 //	set, err := policy.New(policy.Options[*Request]{Policies: []policy.Policy[*Request]{
 //		{Name: "api", Limiter: limits, Key: func(r *Request) string { return r.User }},
@@ -15,16 +15,17 @@
 //
 // # What is promised
 //
-//   - A request passes all policies in their order. What one that is refused took
-//     of those before is given back, where the limiter has a Refund or is a
-//     concurrency limit. (TestRefusalGivesBack)
-//   - When a limiter fails the request passes or not, as the options say; one
-//     whose own ctx has ended never passes, so that nobody gets around a limit by
-//     hanging up early. (TestFailure, TestWhoHangsUpDoesNotPass)
-//   - What a limiter answers without its server, by ratelimit.Options.OnFailure, is
-//     not shown to callers as its limit, nor given back to it. (TestDegraded)
-//   - Of a concurrency limit the request holds its place until End, and is
-//     prolonged meanwhile. (TestConcurrency)
-//   - No key makes a name that the server refuses, nor one of another policy.
-//     (TestNames)
+//   - A request passes all policies in their order. A refused request gets back what
+//     it took from the earlier policies, where the limiter has a Refund or is a
+//     concurrency limit.
+//   - When a limiter fails, the options decide whether the request passes. A request
+//     whose ctx has ended never passes, so hanging up early is no way around a limit.
+//   - An answer that a limiter gives without its server, by
+//     ratelimit.Options.OnFailure, is not shown to callers as its limit, and is not
+//     refunded.
+//   - A request holds its place of a concurrency limit until End, and the place is
+//     extended meanwhile.
+//   - No key makes a name that the server refuses, or a name of another policy.
+//
+// docs/promises.md names the tests that hold each promise.
 package policy

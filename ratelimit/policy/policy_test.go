@@ -48,6 +48,8 @@ func limiter(t *testing.T, c *redoubt.Client, perHour int) *ratelimit.Limiter {
 
 func itself(s string) string { return s }
 
+// Promise: A request passes all policies in their order, and a refused one
+// gets back what it took from the earlier ones.
 func TestRefusalGivesBack(t *testing.T) {
 	c := client(t)
 	calls, err := ratelimit.NewConcurrency(c, ratelimit.ConcurrencyOptions{Limit: 5})
@@ -94,6 +96,8 @@ func (f *fake) Allow(ctx context.Context, name string) (ratelimit.Decision, erro
 	return f.d, f.err
 }
 
+// Promise: When a limiter fails, the options decide whether a request passes;
+// a request whose ctx has ended never passes.
 func TestFailure(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -126,6 +130,9 @@ func (f *refunding) Refund(_ context.Context, _ string, n int, _ string) (rateli
 
 // TestDegraded: what a Limiter answers without its server took nothing there, so
 // that nothing is given back, and says nothing of the limit.
+//
+// Promise: An answer that a limiter gives without its server is not shown to
+// callers as its limit, and is not refunded.
 func TestDegraded(t *testing.T) {
 	c := client(t)
 	must(t, c.Close())
@@ -162,6 +169,9 @@ func TestDegraded(t *testing.T) {
 }
 
 // TestWhoHangsUpDoesNotPass: not even where failures are open.
+//
+// Promise: When a limiter fails, the options decide whether a request passes;
+// a request whose ctx has ended never passes.
 func TestWhoHangsUpDoesNotPass(t *testing.T) {
 	s := newSet(t, policy.Options[string]{OnError: func(string, string, error) { t.Error("an ended request is no error of the limiter") }},
 		policy.Policy[string]{Name: "api", Limiter: &fake{}})
@@ -174,6 +184,9 @@ func TestWhoHangsUpDoesNotPass(t *testing.T) {
 
 // TestConcurrency: a place is held for long, and freed by End; when it is lost the
 // ctx ends.
+//
+// Promise: A request holds its place of a concurrency limit until End, and the
+// place is extended meanwhile.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t)
@@ -197,6 +210,8 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
+// Promise: No key makes a name that the server refuses, or a name of another
+// policy.
 func TestNames(t *testing.T) {
 	c := client(t)
 	l := limiter(t, c, 1)
