@@ -83,9 +83,9 @@ func (b *inbox) waiter(ctx context.Context, name, key string) (*Waiter, error) {
 	return w, nil
 }
 
-// Close stops the wake-ups. One that came and was not received goes to the next
-// Waiter of the same key in this process.
-func (w *Waiter) Close() {
+// Close ends the wake-ups. It passes a wake-up that was not received on to the next Waiter of the same
+// key in this process. It always returns nil.
+func (w *Waiter) Close() error {
 	b := w.inbox
 	b.mu.Lock()
 	rest := slices.DeleteFunc(b.waiters[w.key], func(o *Waiter) bool { return o == w })
@@ -101,6 +101,7 @@ func (w *Waiter) Close() {
 	default:
 	}
 	b.release(w.sub)
+	return nil
 }
 
 // wake wakes the oldest waiter of key that has not been woken yet.

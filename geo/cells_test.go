@@ -124,7 +124,7 @@ func TestDeadSplitter(t *testing.T) {
 				rng := rand.New(rand.NewPCG(6, 6))
 				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
 				// It dies with the first split, somewhere on the way.
-				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 4000).Open("x")
+				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 4000).Open(t.Context(), "x")
 				must(t, err)
 				n := 0
 				for ; err == nil; n++ {
@@ -166,7 +166,7 @@ func TestSlowSplitter(t *testing.T) {
 					if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
 						t.Errorf("moved: %v, %v", ok, err)
 					}
-				}), 4000).Open("x")
+				}), 4000).Open(t.Context(), "x")
 				must(t, err)
 				for _, m := range members {
 					_, err := slow.Add(t.Context(), m.Name, m.Point)
@@ -216,7 +216,7 @@ func TestRoundTrips(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 8))
 		fill(t, setup, numbered(200, func(int) geo.Point { return about(rng, palermo, 1) }))
 		c := &clienttest.Counter{Conn: w.conn}
-		x, err := w.on(c, smallCells).Open("x")
+		x, err := w.on(c, smallCells).Open(t.Context(), "x")
 		must(t, err)
 		_, err = x.Info(t.Context()) // from now on it knows all cells
 		must(t, err)
@@ -254,9 +254,9 @@ func TestRoundTrips(t *testing.T) {
 func TestAnnouncementsAreKeptForLong(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		x, err := w.on(clock, 0).Open("x")
+		x, err := w.on(clock, 0).Open(t.Context(), "x")
 		must(t, err)
-		dying, err := w.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open("x")
+		dying, err := w.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open(t.Context(), "x")
 		must(t, err)
 		_, err = dying.Add(t.Context(), "m", palermo)
 		is(t, err, errDied)

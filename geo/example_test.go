@@ -14,7 +14,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	taxis, err := indexes.Open("taxis")
+	taxis, err := indexes.Open(ctx, "taxis")
 	if err != nil {
 		panic(err)
 	}
@@ -54,7 +54,7 @@ func ExampleIndex_Near() {
 	if err != nil {
 		panic(err)
 	}
-	ships, err := indexes.Open("ships")
+	ships, err := indexes.Open(ctx, "ships")
 	if err != nil {
 		panic(err)
 	}
@@ -97,7 +97,7 @@ func ExampleIndex_Dist() {
 	if err != nil {
 		panic(err)
 	}
-	poles, err := indexes.Open("poles")
+	poles, err := indexes.Open(ctx, "poles")
 	if err != nil {
 		panic(err)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// ErrOffTheGlobe is matched by the error for a longitude or a latitude that is
-	// out of range, or no number.
-	ErrOffTheGlobe = errors.New("geo: this is no place on the globe")
+	// ErrInvalidPoint is matched by the error for a longitude or a latitude that is
+	// out of range or not a number.
+	ErrInvalidPoint = errors.New("geo: invalid point")
 
 	// ErrInvalidMember is matched by the error for a member that is empty or too long.
 	ErrInvalidMember = wire.ErrInvalidMember
@@ -65,10 +65,10 @@ func New(client *redoubt.Client, _ Options) (*Indexes, error) {
 	return &Indexes{client, sizes{full, splitTime, time.Now}}, nil
 }
 
-// Open returns the index called name, which need not have been made before. It sends
-// nothing. A name is 1 to [MaxName] bytes, not beginning with '}'; another gives an
-// error that matches redoubt.ErrInvalidName.
-func (xs *Indexes) Open(name string) (*Index, error) {
+// Open returns the index called name. The first member that is added creates it on the server. Open
+// sends nothing. A name has 1 to [MaxName] bytes and doesn't begin with '}'; the error for any other
+// matches redoubt.ErrInvalidName.
+func (xs *Indexes) Open(_ context.Context, name string) (*Index, error) {
 	if len(name) > MaxName {
 		return nil, fmt.Errorf("%w: it has %d bytes; want 1 to %d", redoubt.ErrInvalidName, len(name), MaxName)
 	}

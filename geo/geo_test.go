@@ -95,11 +95,11 @@ func TestBadInput(t *testing.T) {
 		for _, p := range []geo.Point{{Longitude: 180.1}, {Longitude: -181}, {Latitude: 90.01}, {Latitude: -91}, {Latitude: math.NaN()}, {Longitude: math.Inf(1)}} {
 			// Of several members none is put.
 			_, err := x.AddMany(ctx, []geo.Member{{Name: "good"}, {Name: "bad", Point: p}})
-			is(t, err, geo.ErrOffTheGlobe)
+			is(t, err, geo.ErrInvalidPoint)
 			_, err = x.Move(ctx, "bad", p)
-			is(t, err, geo.ErrOffTheGlobe)
+			is(t, err, geo.ErrInvalidPoint)
 			_, err = x.Near(ctx, geo.Query{From: p, Radius: 1})
-			is(t, err, geo.ErrOffTheGlobe)
+			is(t, err, geo.ErrInvalidPoint)
 		}
 		for _, m := range []string{"", strings.Repeat("x", geo.MaxMember+1)} {
 			_, err := x.Add(ctx, m, palermo)
@@ -117,7 +117,7 @@ func TestBadInput(t *testing.T) {
 			is(t, err, geo.ErrInvalidQuery)
 		}
 		for _, name := range []string{"", "}x", strings.Repeat("x", geo.MaxName+1)} {
-			_, err := w.on(w.conn, 0).Open(name)
+			_, err := w.on(w.conn, 0).Open(t.Context(), name)
 			is(t, err, redoubt.ErrInvalidName)
 		}
 		if keys := w.keys(t); len(keys) != 0 {

@@ -17,7 +17,7 @@ func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
 	w.t.Helper()
 	xs := w.on(conn, smallCells)
 	xs.SetClock(clock.Now)
-	x, err := xs.Open("x")
+	x, err := xs.Open(w.t.Context(), "x")
 	must(w.t, err)
 	return x
 }

@@ -60,7 +60,7 @@ func TestMovesAreSeenOnce(t *testing.T) {
 					if conn == nil || conn.died() { // the next process
 						conn = &mortal{Conn: w.conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: 1 + rng.IntN(150)}
 						var err error
-						if x, err = w.on(conn, smallCells).Open("taxis"); err != nil {
+						if x, err = w.on(conn, smallCells).Open(t.Context(), "taxis"); err != nil {
 							t.Error(err)
 							return
 						}
@@ -210,7 +210,7 @@ func history(t *testing.T, w *world, name string, seed uint64) {
 						lives = -1
 					}
 					conn = &mortal{Conn: w.conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: lives}
-					x, _ = w.on(conn, smallCells).Open(name)
+					x, _ = w.on(conn, smallCells).Open(t.Context(), name)
 				}
 				m := rng.IntN(members)
 				a := act{kind: []string{"add", "move", "move", "move", "remove"}[rng.IntN(5)], to: spot(rng)}
@@ -320,11 +320,11 @@ func TestDeadMovers(t *testing.T) {
 		t.Run(step.after, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-				x, err := w.on(clock, 0).Open("x")
+				x, err := w.on(clock, 0).Open(t.Context(), "x")
 				must(t, err)
 				_, err = x.Add(t.Context(), "m", from)
 				must(t, err)
-				dying, err := w.on(&mortal{Conn: clock, lives: -1, after: step.after}, 0).Open("x")
+				dying, err := w.on(&mortal{Conn: clock, lives: -1, after: step.after}, 0).Open(t.Context(), "x")
 				must(t, err)
 				_, err = dying.Move(t.Context(), "m", to)
 				is(t, err, errDied)
@@ -371,11 +371,11 @@ func TestMoveDuringQuery(t *testing.T) {
 				must(t, err)
 				// The cell that is asked first is where it goes to.
 				reader, err := w.on(halt(t, w.conn, 1, func() {
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", to)
 					is(t, err, errDied)
-				}), 0).Open("x")
+				}), 0).Open(t.Context(), "x")
 				must(t, err)
 				found, err := reader.Near(t.Context(), geo.Query{From: to, Radius: 8000 * geo.Kilometre})
 				must(t, err)

@@ -53,9 +53,9 @@ type Found struct {
 	Distance Distance // from the centre
 }
 
-// Check returns what is wrong with a query: an error that matches [ErrInvalidQuery],
-// [ErrInvalidMember] or [ErrOffTheGlobe], or nil.
-func (q Query) Check() error {
+// Validate returns what is wrong with a query: an error that matches [ErrInvalidQuery],
+// [ErrInvalidMember] or [ErrInvalidPoint], or nil.
+func (q Query) Validate() error {
 	bad := func(d Distance) bool { return !(d >= 0) || math.IsInf(float64(d), 0) }
 	switch {
 	case q.Member != "" && q.From != Point{}:
@@ -75,7 +75,7 @@ func (q Query) Check() error {
 	if q.Member != "" {
 		return wire.CheckMember(q.Member)
 	}
-	return q.From.Check()
+	return q.From.Validate()
 }
 
 // within reports how far p is from the centre, and whether it is in the area.
@@ -105,7 +105,7 @@ func (q *Query) radius() Distance {
 // that is just on its way from one cell to another, and two before it when the query
 // is around a member; when that is not in the index, the error matches [ErrNotFound].
 func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
-	if err := q.Check(); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	if q.Member != "" {

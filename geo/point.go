@@ -49,11 +49,11 @@ func (p Point) String() string {
 	return fmt.Sprintf("%.6f,%.6f", p.Longitude, p.Latitude)
 }
 
-// Check returns what is wrong with a point: an error that matches [ErrOffTheGlobe], or
+// Validate returns what is wrong with a point: an error that matches [ErrInvalidPoint], or
 // nil.
-func (p Point) Check() error {
+func (p Point) Validate() error {
 	if !(p.Longitude >= -180 && p.Longitude <= 180) || !(p.Latitude >= -90 && p.Latitude <= 90) {
-		return fmt.Errorf("%w: longitude %v, latitude %v; want -180 to 180 and -90 to 90", ErrOffTheGlobe, p.Longitude, p.Latitude)
+		return fmt.Errorf("%w: longitude %v, latitude %v; want -180 to 180 and -90 to 90", ErrInvalidPoint, p.Longitude, p.Latitude)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (x *Index) MoveMany(ctx context.Context, members []Member) (moved int, err 
 func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, placed int, err error) {
 	last := make(map[string]int, len(members))
 	for i, m := range members {
-		err = errors.Join(err, wire.CheckMember(m.Name), m.Point.Check())
+		err = errors.Join(err, wire.CheckMember(m.Name), m.Point.Validate())
 		last[m.Name] = i
 	}
 	if err != nil {

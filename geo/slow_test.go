@@ -32,11 +32,11 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 					if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
 						t.Error(ok, err)
 					}
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open("x")
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", a)
 					is(t, err, errDied)
-				}), 0).Open("x")
+				}), 0).Open(t.Context(), "x")
 				must(t, err)
 				if ok, err := slow.Move(t.Context(), "m", to); !ok || err != nil {
 					t.Errorf("moved: %v, %v", ok, err)
@@ -60,7 +60,7 @@ func TestDeadMoversInASplitCell(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				n, names, points := w.halved(t, w.conn)
 				for from, m := range names {
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, smallCells).Open("x")
+					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, smallCells).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), m, points[1-from])
 					is(t, err, errDied)
@@ -77,7 +77,7 @@ func TestDeadMoversInASplitCell(t *testing.T) {
 func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string, points [2]geo.Point) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
-	splitter, err := w.on(&mortal{Conn: conn, lives: -1, after: "geo.split"}, smallCells).Open("x")
+	splitter, err := w.on(&mortal{Conn: conn, lives: -1, after: "geo.split"}, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	var members []geo.Member
 	for err == nil {
@@ -86,7 +86,7 @@ func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string,
 	}
 	is(t, err, errDied)
 	members = members[:len(members)-1]
-	x, err := w.on(conn, smallCells).Open("x")
+	x, err := w.on(conn, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	if info, err := x.Info(t.Context()); err != nil || info.Members != int64(len(members)) || info.Cells != 4 {
 		t.Fatalf("%+v, %v; want %d members in 4 cells", info, err, len(members))
@@ -118,7 +118,7 @@ func TestMoveBetweenParts(t *testing.T) {
 				for from := range names { // one of them is in the part that is asked first
 					m, to := names[from], points[1-from]
 					meanwhile := func() {
-						x, err := w.on(&mortal{Conn: w.conn, lives: -1, after: c.dies}, smallCells).Open("x")
+						x, err := w.on(&mortal{Conn: w.conn, lives: -1, after: c.dies}, smallCells).Open(t.Context(), "x")
 						must(t, err)
 						if ok, err := x.Move(t.Context(), m, to); (!ok || err != nil) && c.dies == "" {
 							t.Error(ok, err)
@@ -130,7 +130,7 @@ func TestMoveBetweenParts(t *testing.T) {
 					} else {
 						conn = halt(t, w.conn, 1, meanwhile)
 					}
-					slow, err := w.on(conn, smallCells).Open("x")
+					slow, err := w.on(conn, smallCells).Open(t.Context(), "x")
 					must(t, err)
 					if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
 						t.Errorf("moved: %v, %v", ok, err)
@@ -151,7 +151,7 @@ func TestSplitBeforeAMoveIsNoted(t *testing.T) {
 		x := w.index("x", smallCells)
 		_, err := x.Add(t.Context(), "m", geo.Point{Latitude: 80})
 		must(t, err)
-		dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: "geo.arrive"}, smallCells).Open("x")
+		dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: "geo.arrive"}, smallCells).Open(t.Context(), "x")
 		must(t, err)
 		_, err = dying.Move(t.Context(), "m", palermo)
 		is(t, err, errDied)
@@ -174,7 +174,7 @@ func TestSplitBeforeAMoveIsNoted(t *testing.T) {
 func (w *world) holds(t *testing.T, conn redoubt.Conn, n int, m string) {
 	t.Helper()
 	counter := &clienttest.Counter{Conn: conn}
-	x, err := w.on(counter, smallCells).Open("x")
+	x, err := w.on(counter, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	if ok, err := x.Move(t.Context(), m, geo.Point{Latitude: -80}); !ok || err != nil {
 		t.Errorf("it is not found any more: %v, %v", ok, err)

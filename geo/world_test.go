@@ -59,7 +59,7 @@ func (w *world) on(conn redoubt.Conn, full int) *geo.Indexes {
 // index opens an index as another process would: nothing is known of it.
 func (w *world) index(name string, full int) *geo.Index {
 	w.t.Helper()
-	x, err := w.on(w.conn, full).Open(name)
+	x, err := w.on(w.conn, full).Open(w.t.Context(), name)
 	must(w.t, err)
 	return x
 }

@@ -105,7 +105,7 @@ func TestElementsAtTheEdges(t *testing.T) {
 		if got := counted(t, z); len(got) != 2 || got[scan.Member{"\x00\xff", math.Inf(-1)}] != 1 || got[scan.Member{"", 1e300}] != 1 {
 			t.Errorf("members are %v", got)
 		}
-		if p := z.Progress(); p != (scan.Progress{Looked: 2, Total: 2}) {
+		if p := z.Progress(); p != (scan.Progress{Scanned: 2, Total: 2}) {
 			t.Errorf("progress is %+v", p)
 		}
 	})

@@ -3,9 +3,9 @@ package scan
 import "errors"
 
 var (
-	// ErrToken is matched by the error for a token that can't be gone on from: it is
+	// ErrInvalidToken is matched by the error for a token that can't be gone on from: it is
 	// cut off or altered, or is of another query or of other servers.
-	ErrToken = errors.New("scan: invalid token")
+	ErrInvalidToken = errors.New("scan: invalid token")
 
 	// ErrUnsettled is matched by the error of a scan that can't come to an end, since
 	// servers are restarted again and again, or slots of a cluster belong to nobody,
@@ -13,9 +13,9 @@ var (
 	// with the token when the cluster is well.
 	ErrUnsettled = errors.New("scan: the servers don't settle")
 
-	// ErrNoHeat is matched by the error for a report by [Heat] of a server that counts
+	// ErrNoLFU is matched by the error for a report by [Heat] of a server that counts
 	// no accesses. To go on with the token is no use.
-	ErrNoHeat = errors.New("scan: the server counts no accesses")
+	ErrNoLFU = errors.New("scan: the server has no LFU policy and counts no accesses")
 
 	// ErrInvalidOption is matched by the error for an option, a query or an argument
 	// that is out of range.

@@ -34,9 +34,9 @@ type job func(ctx context.Context, items []string) ([]int64, error)
 // Progress is how far a scan is, about: what a server tells of its tables is not
 // exact, and what is added and removed meanwhile counts or not.
 type Progress struct {
-	// Looked is at how many keys or elements the servers have looked, those that
+	// Scanned is at how many keys or elements the servers have looked, those that
 	// don't match included.
-	Looked int64
+	Scanned int64
 	// Total is how many there were when the scan began; 0 before that.
 	Total int64
 }
@@ -118,6 +118,6 @@ func (it *Iterator[T]) Token() string { return it.walk.token() }
 // Progress is how far the scan is.
 func (it *Iterator[T]) Progress() Progress {
 	p := it.walk.progress()
-	p.Looked = min(p.Looked, p.Total)
+	p.Scanned = min(p.Scanned, p.Total)
 	return p
 }

@@ -14,7 +14,7 @@ type keyToken struct {
 	Handed  map[string]string `json:"h,omitempty"`
 	Parts   []partToken       `json:"p,omitempty"`
 	Nodes   []string          `json:"i,omitempty"` // all that were seen, of a cluster
-	Looked  int64             `json:"n,omitempty"`
+	Scanned int64             `json:"n,omitempty"`
 	Total   int64             `json:"t,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func (w *keyWalk) token() string {
 	if w.resumed != nil { // nothing was done since
 		return encodeToken(w.resumed)
 	}
-	t := keyToken{Query: w.text(), Looked: w.looked, Total: w.total}
+	t := keyToken{Query: w.text(), Scanned: w.looked, Total: w.total}
 	if w.begun {
 		t.Cluster, t.Covered, t.Nodes = w.cluster, w.plan.covered.String(), w.nodes
 		for to, handed := range w.plan.handed {
@@ -64,14 +64,14 @@ func (w *keyWalk) resume(token string) error {
 	if err := checkQuery(t.Query, w.text()); err != nil {
 		return err
 	}
-	w.looked, w.total, w.cluster, w.nodes = t.Looked, t.Total, t.Cluster, t.Nodes
+	w.looked, w.total, w.cluster, w.nodes = t.Scanned, t.Total, t.Cluster, t.Nodes
 	if err := w.plan.covered.parse(t.Covered); err != nil {
-		return fmt.Errorf("%w: %w", ErrToken, err)
+		return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	for _, to := range slices.Sorted(maps.Keys(t.Handed)) {
 		var s slots
 		if err := s.parse(t.Handed[to]); err != nil {
-			return fmt.Errorf("%w: %w", ErrToken, err)
+			return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 		}
 		for slot := range s.all() {
 			w.plan.hand(slot, to)
@@ -81,7 +81,7 @@ func (w *keyWalk) resume(token string) error {
 		p := &part{node: pt.Node, process: pt.Process, cursor: pt.Cursor, mark: pt.Mark, ended: pt.Ended}
 		for _, err := range []error{checkCursor(p.cursor), p.mark.check(), p.own.parse(pt.Own), p.shaky.parse(pt.Shaky), p.rest.parse(pt.Rest)} {
 			if err != nil {
-				return fmt.Errorf("%w: %w", ErrToken, err)
+				return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 			}
 		}
 		w.plan.parts = append(w.plan.parts, p)
@@ -104,9 +104,9 @@ func (w *keyWalk) compare(now *snapshot) error {
 	switch {
 	case t.Cluster != now.cluster:
 		kind := map[bool]string{true: "a cluster", false: "one server"}
-		return fmt.Errorf("%w: it is of %s, and this is %s", ErrToken, kind[t.Cluster], kind[now.cluster])
+		return fmt.Errorf("%w: it is of %s, and this is %s", ErrInvalidToken, kind[t.Cluster], kind[now.cluster])
 	case t.Cluster && t.Covered != "" && !known:
-		return fmt.Errorf("%w: it is of another cluster: none of its nodes is here", ErrToken)
+		return fmt.Errorf("%w: it is of another cluster: none of its nodes is here", ErrInvalidToken)
 	}
 	w.resumed = nil
 	w.note(now)

@@ -128,7 +128,7 @@ func TestHeavy(t *testing.T) {
 		sum[name] += weight
 	}
 	for i, p := range h.first(5) {
-		if !strings.HasPrefix(p.Name, "heavy") || p.Weight < sum[p.Name] || p.Weight-p.Over > sum[p.Name] {
+		if !strings.HasPrefix(p.Name, "heavy") || p.Weight < sum[p.Name] || p.Weight-p.MaxError > sum[p.Name] {
 			t.Errorf("place %d has %+v, whose weight is %d", i, p, sum[p.Name])
 		}
 	}

@@ -91,8 +91,8 @@ type Report struct {
 	// Prefixes are the heaviest, the heaviest first; those of one part and of several
 	// beside each other, so that a key counts for each of its prefixes.
 	Prefixes []Prefix
-	// Bare is the sum of the keys without a Separator, which have no prefix.
-	Bare Sum
+	// Unprefixed is the sum of the keys without a Separator, which have no prefix.
+	Unprefixed Sum
 }
 
 // A Sum is of some keys; with a sample, estimated.
@@ -108,9 +108,9 @@ type Key struct {
 type Prefix struct {
 	Name         string
 	Keys, Weight int64 // with a sample, estimated
-	// Over is how much of Weight may be that of others: 0 unless there are more than
+	// MaxError is how much of Weight may be that of others: 0 unless there are more than
 	// 10,000 prefixes.
-	Over int64
+	MaxError int64
 }
 
 // heaviest is how many prefixes are kept: about 2 MB.
@@ -123,7 +123,7 @@ const heaviest = 10_000
 //
 // With an error it returns the report of what was gone over until then; a report of the
 // rest can be had by the Token of keys. Heat on a server that counts no accesses gives
-// an error that matches [ErrNoHeat].
+// an error that matches [ErrNoLFU].
 func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts ReportOptions) (Report, error) {
 	if err := opts.settle(); err != nil {
 		return Report{}, err
@@ -134,7 +134,7 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 	err := s.measureAll(ctx, keys, opts, &r, func(k Key) {
 		biggest.add(k)
 		if !strings.Contains(k.Name, opts.Separator) {
-			r.Bare = Sum{r.Bare.Keys + 1, r.Bare.Weight + k.Weight}
+			r.Unprefixed = Sum{r.Unprefixed.Keys + 1, r.Unprefixed.Weight + k.Weight}
 		}
 		at := 0
 		for range opts.Depth {
@@ -151,8 +151,8 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 		scale := float64(r.Found) / float64(r.Measured)
 		up := func(n *int64) { *n = int64(float64(*n) * scale) }
 		up(&r.Weight)
-		up(&r.Bare.Keys)
-		up(&r.Bare.Weight)
+		up(&r.Unprefixed.Keys)
+		up(&r.Unprefixed.Weight)
 		for name, sum := range r.Types {
 			up(&sum.Keys)
 			up(&sum.Weight)
@@ -162,7 +162,7 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 			p := &r.Prefixes[i]
 			up(&p.Keys)
 			up(&p.Weight)
-			up(&p.Over)
+			up(&p.MaxError)
 		}
 	}
 	return r, err
@@ -288,7 +288,7 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 		case errors.Is(err, redoubt.ErrWrongType): // another one by now
 			continue
 		case by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "LFU"):
-			return nil, fmt.Errorf("%w: it does with a maxmemory-policy of allkeys-lfu or volatile-lfu", ErrNoHeat)
+			return nil, fmt.Errorf("%w: set its maxmemory-policy to allkeys-lfu or volatile-lfu", ErrNoLFU)
 		case err != nil:
 			return nil, fmt.Errorf("scan: %s of %s: %w", cmds[len(cmds)-len(keys)+i].Name, strconv.Quote(key), err)
 		}

@@ -46,15 +46,15 @@ func report(t *testing.T, w *world) {
 			t.Errorf("place %d has %+v; want %s with %d bytes", i, k, w.key("big", 39-i), want)
 		}
 	}
-	if p := r.Prefixes[0]; p.Name != w.prefix+"big:" || p.Keys != 40 || p.Over != 0 || p.Weight < 40*10_000 {
+	if p := r.Prefixes[0]; p.Name != w.prefix+"big:" || p.Keys != 40 || p.MaxError != 0 || p.Weight < 40*10_000 {
 		t.Errorf("the heaviest prefix is %+v", p)
 	}
 
-	if r.Bare != (scan.Sum{}) {
-		t.Errorf("keys without a prefix: %+v", r.Bare)
+	if r.Unprefixed != (scan.Sum{}) {
+		t.Errorf("keys without a prefix: %+v", r.Unprefixed)
 	}
-	if r := get(scan.ReportOptions{By: scan.Elements, Separator: "set:"}); r.Bare.Keys != 440 || r.Bare.Weight != r.Weight-300 {
-		t.Errorf("without a prefix: %+v of %d", r.Bare, r.Weight)
+	if r := get(scan.ReportOptions{By: scan.Elements, Separator: "set:"}); r.Unprefixed.Keys != 440 || r.Unprefixed.Weight != r.Weight-300 {
+		t.Errorf("without a prefix: %+v of %d", r.Unprefixed, r.Weight)
 	}
 
 	r = get(scan.ReportOptions{By: scan.Elements})
@@ -95,7 +95,7 @@ func TestHeat(t *testing.T) {
 	it, err = s.Keys(scan.Query{})
 	must(t, err)
 	_, err = s.Report(t.Context(), it, scan.ReportOptions{By: scan.Heat})
-	is(t, err, scan.ErrNoHeat)
+	is(t, err, scan.ErrNoLFU)
 	if n := r.Keys[0].Weight; n < 100 || n > 10_000 {
 		t.Errorf("after 1,000 accesses a key is thought to have had %d", n)
 	}

@@ -282,17 +282,17 @@ func TestBadTokens(t *testing.T) {
 		} {
 			query.From = token
 			_, err := s.Keys(query)
-			is(t, err, scan.ErrToken)
+			is(t, err, scan.ErrInvalidToken)
 			_, err = s.Set("k", scan.ElementQuery{From: token})
-			is(t, err, scan.ErrToken)
+			is(t, err, scan.ErrInvalidToken)
 		}
 		for _, q := range []scan.Query{{}, {Match: "other"}, {Match: query.Match, Type: "hash"}} {
 			q.From = good
 			_, err := s.Keys(q)
-			is(t, err, scan.ErrToken)
+			is(t, err, scan.ErrInvalidToken)
 		}
 		_, err := s.Hash("k", scan.ElementQuery{From: good})
-		is(t, err, scan.ErrToken)
+		is(t, err, scan.ErrInvalidToken)
 		query.From = "  " + good + "\n" // as it comes from a file
 		_, err = s.Keys(query)
 		must(t, err)
@@ -311,10 +311,10 @@ func FuzzToken(f *testing.F) {
 		if it, err := s.Keys(scan.Query{From: token}); err == nil {
 			_ = it.Token()
 		} else {
-			is(t, err, scan.ErrToken)
+			is(t, err, scan.ErrInvalidToken)
 		}
 		if _, err := s.Set("k", scan.ElementQuery{From: token}); err != nil {
-			is(t, err, scan.ErrToken)
+			is(t, err, scan.ErrInvalidToken)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func (q Query) Validate() error {
 
 // Keys returns an iterator over the keys that match, of all primaries of a cluster
 // at the same time. It sends nothing yet. A token that can't be gone on from gives an
-// error that matches [ErrToken].
+// error that matches [ErrInvalidToken].
 func (s *Scanner) Keys(q Query) (*Iterator[string], error) {
 	if err := q.Validate(); err != nil {
 		return nil, err

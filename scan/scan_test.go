@@ -39,7 +39,7 @@ func keys(t *testing.T, w *world) {
 		if got := counted(t, it); len(got) != c.want {
 			t.Errorf("%+v: %d keys; want %d", c.q, len(got), c.want)
 		}
-		if p := it.Progress(); p.Looked != p.Total || p.Total < 350 {
+		if p := it.Progress(); p.Scanned != p.Total || p.Total < 350 {
 			t.Errorf("%+v: at its end %+v", c.q, p)
 		}
 		if got := counted(t, it); len(got) != 0 {
@@ -143,7 +143,7 @@ func pages(t *testing.T, w *world) {
 		if len(page) == 0 {
 			t.Error("a page is empty")
 		}
-		if len(given) == 0 && it.Progress().Looked == it.Progress().Total {
+		if len(given) == 0 && it.Progress().Scanned == it.Progress().Total {
 			t.Errorf("at the first page it is at its end: %+v", it.Progress())
 		}
 		for _, key := range page {

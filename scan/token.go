@@ -32,16 +32,16 @@ func decodeToken(token string, v any) error {
 	body, sum, ok := strings.Cut(rest, ".")
 	switch {
 	case form != tokenForm || !ok:
-		return fmt.Errorf("%w: want a text that begins with %s. and has a second dot", ErrToken, tokenForm)
+		return fmt.Errorf("%w: want a text that begins with %s. and has a second dot", ErrInvalidToken, tokenForm)
 	case sum != checksum(body):
-		return fmt.Errorf("%w: it is cut off or altered", ErrToken)
+		return fmt.Errorf("%w: it is cut off or altered", ErrInvalidToken)
 	}
 	text, err := base64.RawURLEncoding.DecodeString(body)
 	if err == nil {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrToken, err)
+		return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func decodeToken(token string, v any) error {
 // A query is in a token as it is, so that going on with another one is found out.
 func checkQuery(got, want string) error {
 	if got != want {
-		return fmt.Errorf("%w: it is of another query, %s, and this one is %s", ErrToken, got, want)
+		return fmt.Errorf("%w: it is of another query, %s, and this one is %s", ErrInvalidToken, got, want)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ type elementToken struct {
 	Cursor  string `json:"c,omitempty"`
 	Mark    *mark  `json:"m,omitempty"`
 	Ended   bool   `json:"e,omitempty"`
-	Looked  int64  `json:"n,omitempty"`
+	Scanned int64  `json:"n,omitempty"`
 	Total   int64  `json:"t,omitempty"`
 }
 
@@ -80,9 +80,9 @@ func (w *elementWalk) resume(token string) error {
 		return err
 	}
 	if err := errors.Join(checkCursor(t.Cursor), t.Mark.check()); err != nil {
-		return fmt.Errorf("%w: %w", ErrToken, err)
+		return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	w.process, w.cursor, w.mark, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Mark, t.Ended, t.Looked, t.Total
+	w.process, w.cursor, w.mark, w.ended, w.looked, w.total = t.Process, t.Cursor, t.Mark, t.Ended, t.Scanned, t.Total
 	return nil
 }
 

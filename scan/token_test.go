@@ -19,8 +19,8 @@ func TestTokenErrorsNameTheTokenOnce(t *testing.T) {
 		members.resume(encodeToken(elementToken{Query: members.query(), Cursor: "x"})),
 		members.resume(encodeToken(elementToken{Query: members.query(), Mark: &mark{Given: -1}})),
 	} {
-		if !errors.Is(err, ErrToken) || strings.Count(err.Error(), "invalid token") != 1 {
-			t.Errorf("%v: want ErrToken, once", err)
+		if !errors.Is(err, ErrInvalidToken) || strings.Count(err.Error(), "invalid token") != 1 {
+			t.Errorf("%v: want ErrInvalidToken, once", err)
 		}
 	}
 }

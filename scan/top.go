@@ -92,7 +92,7 @@ func (h *heavy) add(name string, weight int64) {
 	if len(h.items) >= h.n {
 		least := heap.Pop(&h.order).(*Prefix)
 		delete(h.items, least.Name)
-		p.Over = least.Weight
+		p.MaxError = least.Weight
 		p.Weight += least.Weight
 	}
 	h.items[name] = p

@@ -39,14 +39,14 @@ type keyJSON struct {
 }
 
 type prefixJSON struct {
-	Name   string `json:"prefix"`
-	Keys   int64  `json:"keys"`
-	Weight int64  `json:"weight"`
-	Over   int64  `json:"at_most_too_much"`
+	Name     string `json:"prefix"`
+	Keys     int64  `json:"keys"`
+	Weight   int64  `json:"weight"`
+	MaxError int64  `json:"at_most_too_much"`
 }
 
 func reportStateOf(by scan.Measure, r scan.Report) reportState {
-	s := reportState{By: by, Found: r.Found, Measured: r.Measured, Weight: r.Weight, Types: map[string]sumJSON{}, Biggest: []keyJSON{}, Prefixes: []prefixJSON{}, Bare: sumJSON(r.Bare)}
+	s := reportState{By: by, Found: r.Found, Measured: r.Measured, Weight: r.Weight, Types: map[string]sumJSON{}, Biggest: []keyJSON{}, Prefixes: []prefixJSON{}, Bare: sumJSON(r.Unprefixed)}
 	for name, sum := range r.Types {
 		s.Types[name] = sumJSON(sum)
 	}
@@ -144,10 +144,10 @@ func printReport(w io.Writer, by scan.Measure, r scan.Report) error {
 	if len(r.Prefixes) > 0 {
 		t.head("PREFIX\tKEYS")
 		for _, p := range r.Prefixes {
-			t.row(fmt.Sprintf("%s\t%d", printable(p.Name), p.Keys), p.Weight, p.Over)
+			t.row(fmt.Sprintf("%s\t%d", printable(p.Name), p.Keys), p.Weight, p.MaxError)
 		}
-		if r.Bare.Keys > 0 {
-			t.row(fmt.Sprintf("(none)\t%d", r.Bare.Keys), r.Bare.Weight, 0)
+		if r.Unprefixed.Keys > 0 {
+			t.row(fmt.Sprintf("(none)\t%d", r.Unprefixed.Keys), r.Unprefixed.Weight, 0)
 		}
 		_ = t.Flush()
 	}

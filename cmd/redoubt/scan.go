@@ -87,11 +87,11 @@ func (f *scanFlags) failure(err error, done string, keys *scan.Iterator[string])
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, scan.ErrToken), errors.Is(err, scan.ErrInvalidOption):
+	case errors.Is(err, scan.ErrInvalidToken), errors.Is(err, scan.ErrInvalidOption):
 		return fail(exitUsage, err)
 	case errors.Is(err, scan.ErrUnsettled):
 		return failf(exitBusy, "%w; %s; to go on later: --from %s", err, done, keys.Token())
-	case errors.Is(err, scan.ErrNoHeat), keys.Progress().Looked == 0: // there is nothing to go on with
+	case errors.Is(err, scan.ErrNoLFU), keys.Progress().Scanned == 0: // there is nothing to go on with
 		return fail(exitUnavailable, err)
 	}
 	return failf(exitUnavailable, "%w; %s; to go on: --from %s", err, done, keys.Token())
@@ -105,7 +105,7 @@ type scanProgress struct {
 
 func (p *scanProgress) tell() {
 	at := p.keys.Progress()
-	p.update(transfer.Progress{Done: at.Looked, Total: at.Total})
+	p.update(transfer.Progress{Done: at.Scanned, Total: at.Total})
 }
 
 // hideOn takes the bar away when what is printed meanwhile goes to the same terminal.

@@ -142,10 +142,10 @@ func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr st
 func TestPrintReport(t *testing.T) {
 	r := scan.Report{
 		Found: 40, Measured: 20, Weight: 5<<20 + 300,
-		Types:    map[string]scan.Sum{"set": {Keys: 4, Weight: 300}, "string": {Keys: 36, Weight: 5 << 20}},
-		Keys:     []scan.Key{{Name: "b\x00", Type: "string", Weight: 3 << 20}},
-		Prefixes: []scan.Prefix{{Name: "a:", Keys: 39, Weight: 2 << 20, Over: 1 << 20}},
-		Bare:     scan.Sum{Keys: 1, Weight: 3 << 20},
+		Types:      map[string]scan.Sum{"set": {Keys: 4, Weight: 300}, "string": {Keys: 36, Weight: 5 << 20}},
+		Keys:       []scan.Key{{Name: "b\x00", Type: "string", Weight: 3 << 20}},
+		Prefixes:   []scan.Prefix{{Name: "a:", Keys: 39, Weight: 2 << 20, MaxError: 1 << 20}},
+		Unprefixed: scan.Sum{Keys: 1, Weight: 3 << 20},
 	}
 	for by, want := range map[scan.Measure]string{
 		scan.Bytes: `40 keys, 5.0 MiB; estimated from 20 of them

@@ -197,7 +197,7 @@ func planGeo(env *Env, args, members [][]byte, run func(ctx context.Context, x *
 			return refusal(err)
 		}
 	}
-	x, err := env.indexes.get(string(args[1]))
+	x, err := env.indexes.get(context.Background(), string(args[1])) // Open sends nothing
 	if err != nil {
 		return refusal(err)
 	}
@@ -251,7 +251,7 @@ func geoPointOf(args [][]byte) (geo.Point, string) {
 		return geo.Point{}, errFloat
 	}
 	p := geo.Point{Longitude: lon, Latitude: lat}
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return p, faultOf(err)
 	}
 	return p, ""
@@ -269,7 +269,7 @@ func planGeoNear(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	if err := n.query.Check(); err != nil {
+	if err := n.query.Validate(); err != nil {
 		return refusal(err)
 	}
 	return planGeo(env, args, nil, func(ctx context.Context, x *geo.Index, _ []string) (geoReply, error) {
@@ -404,13 +404,13 @@ type geoIndexes struct {
 // mostIndexes is how many are kept.
 const mostIndexes = 1024
 
-func (xs *geoIndexes) get(name string) (*geo.Index, error) {
+func (xs *geoIndexes) get(ctx context.Context, name string) (*geo.Index, error) {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	if x := xs.byName[name]; x != nil {
 		return x, nil
 	}
-	x, err := xs.all.Open(name)
+	x, err := xs.all.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (l *library) geoIndex(t *testing.T, name string) {
 	open := func(c *redoubt.Client) *geo.Index {
 		indexes, err := geo.New(c, geo.Options{})
 		must(t, err)
-		x, err := indexes.Open(name)
+		x, err := indexes.Open(t.Context(), name)
 		must(t, err)
 		return x
 	}
