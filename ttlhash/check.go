@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// checkTTL returns an error for a TTL that is neither [Never] nor whole milliseconds
-// from [MinTTL] to [MaxTTL].
+// checkTTL returns an error unless ttl is [Never] or whole milliseconds from [MinTTL] to
+// [MaxTTL].
 func checkTTL(ttl time.Duration) error {
 	if ttl != Never && (ttl < MinTTL || ttl > MaxTTL || ttl%time.Millisecond != 0) {
 		return fmt.Errorf("ttlhash: ttl is %v; want whole milliseconds from %v to %v, or Never", ttl, MinTTL, MaxTTL)

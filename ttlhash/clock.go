@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// A clock knows the server's time, between two bounds. Each reply that brings the
-// time sets it: when it came the server's clock said at least that, and when the call
-// was sent at most that.
+// A clock knows two bounds of the server's time. Each reply with the time sets them: the
+// server's clock showed at least that time when the reply came, and at most that time when
+// the call was sent.
 type clock struct {
 	now     atomic.Pointer[reading]
 	syncing atomic.Bool
-	mu      sync.Mutex // held by who sets it
+	mu      sync.Mutex // held while setting now
 }
 
-// A reading is what was known at some time here.
+// A reading has the bounds that were known at a time of this process.
 type reading struct {
 	at          time.Time
 	least, most int64 // the server's time then, in µs
 }
 
 const (
-	// syncEvery is after what time a read asks for the server's time with it.
+	// syncEvery is the age of a reading at which a read asks for the server's time too.
 	syncEvery = time.Second
-	// drift is how much faster or slower the two clocks may go: 1/drift.
+	// drift bounds the difference in speed of the two clocks: 1/drift.
 	drift = 1000
 )
 
-// least returns what the server's time is at least, in µs, and how old that is known.
+// least returns a lower bound of the server's time, in µs, and the age of the reading.
 func (c *clock) least(now time.Time) (µs int64, age time.Duration, ok bool) {
 	r := c.now.Load()
 	if r == nil {
@@ -38,13 +38,13 @@ func (c *clock) least(now time.Time) (µs int64, age time.Duration, ok bool) {
 	return µs, now.Sub(r.at), true
 }
 
-// bounds returns what is known of a later time.
+// bounds returns the bounds at a later time.
 func (r *reading) bounds(now time.Time) (least, most int64) {
 	gone := now.Sub(r.at).Microseconds()
 	return r.least + gone - gone/drift, r.most + gone + gone/drift
 }
 
-// set learns that the server's time was µs between sent and received.
+// set records that the server's time was µs at a moment between sent and received.
 func (c *clock) set(sent, received time.Time, µs int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *clock) set(sent, received time.Time, µs int64) {
 		if old.at.After(received) {
 			return
 		}
-		// Both are true, unless the server's clock was set in between.
+		// Both readings hold, unless the server's clock was set in between.
 		least, most := old.bounds(received)
 		if both := max(least, fresh.least); both <= min(most, fresh.most) {
 			fresh.least, fresh.most = both, min(most, fresh.most)

@@ -12,9 +12,9 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
-// Sweep deletes the fields of a hash whose deadline is over, in one round trip for each
-// 512, and returns how many. Who only reads and writes need not call it: see the package
-// comment.
+// Sweep deletes the fields of a hash whose deadline has passed, in one round trip for each
+// 512, and returns how many. You only need it for a hash that has events and no writes, or
+// to free memory early: writes sweep too.
 func (h *Hashes) Sweep(ctx context.Context, name string) (n int, err error) {
 	for {
 		s, err := h.sweep(ctx, name)
@@ -26,8 +26,8 @@ func (h *Hashes) Sweep(ctx context.Context, name string) (n int, err error) {
 }
 
 // Len returns how many fields a hash has, after a sweep of up to 512. It also counts
-// what is over and not yet deleted: a field for at most a 64th of its TTL longer, or
-// 128 ms, if no more than 512 are over.
+// expired fields that are not yet deleted: for at most a 64th of their TTL, or 128 ms, if
+// no more than 512 have expired.
 func (h *Hashes) Len(ctx context.Context, name string) (int, error) {
 	s, err := h.sweep(ctx, name)
 	return s.Fields, err
@@ -38,7 +38,7 @@ func (h *Hashes) sweep(ctx context.Context, name string) (s wire.Sweep, err erro
 	if err != nil {
 		return wire.Sweep{}, err
 	}
-	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.SweepCmd(keys, how) },
+	err = h.write(ctx, keys, func(mode wire.Mode) redoubt.Cmd { return wire.SweepCmd(keys, mode) },
 		func(r redoubt.Reply) (int64, error) {
 			s, err = wire.ReadSweep(r)
 			return s.Now, err
@@ -46,40 +46,39 @@ func (h *Hashes) sweep(ctx context.Context, name string) (s wire.Sweep, err erro
 	return s, err
 }
 
-// An Event says that a field is over.
+// An Event reports that a field has expired.
 type Event struct {
-	// Field and Value are what was there.
+	// Field and Value are the field and its last value.
 	Field, Value string
-	// Deadline is when it was over, by the server's clock.
+	// Deadline is when it expired, by the server's clock.
 	Deadline time.Time
-	// ID goes up from event to event of a hash.
+	// ID rises from event to event of a hash.
 	ID string
 }
 
 const (
-	// KeptEvents is how many events of a hash are kept, and EventsKept for how long
-	// after the last.
-	KeptEvents = 10_000
-	EventsKept = time.Hour
-	// EventGrace is for how long after its deadline a field waits for somebody who
-	// sweeps it, and makes an event of it, before the hash is gone.
+	// MaxEvents is how many events of a hash are kept.
+	MaxEvents = 10_000
+	// EventTTL is how long the events of a hash are kept after the last one.
+	EventTTL = time.Hour
+	// EventGrace is how long the hash outlives its last deadline, so that a sweep can make
+	// events of its fields.
 	EventGrace = time.Minute
-	// pollEvery is how often Expired looks for fields that were not there before.
+	// pollEvery is how often Expired looks for new fields and events.
 	pollEvery = time.Second
 )
 
-// Expired goes over the events of a hash whose fields were set with [Options.Events],
-// from after the event called after on, or from now on if that is empty, and waits for
-// more, until ctx ends or the loop does. All who loop get all events. The end of ctx
-// and every error end the loop with the error.
+// Expired iterates over the events of a hash whose fields were set with [Options.Events]
+// and waits for more. It starts after the event with the ID after, or with future events if
+// after is empty. Every loop gets all events. The end of ctx and every other error end the
+// loop with the error.
 //
-// It sweeps the hash itself, when something is due and at least once a second, so an
-// event comes within a second of the deadline. An event is made at most once: of a
-// field that is swept, never of one that is deleted or replaced. None is made of
-// fields that nobody sweeps within [EventGrace] after the last deadline of the hash,
-// and those are lost that nobody reads before [KeptEvents] others came or
-// [EventsKept] is over. Who stores the ID with what the event led to, and goes on from
-// there, misses nothing else.
+// Expired sweeps the hash when a field is due and at least once a second, so an event comes
+// within a second of the deadline. A field makes at most one event, and none if it is
+// removed or replaced first. Events are lost if no client sweeps the fields within
+// [EventGrace] after the last deadline of the hash, or reads them before [MaxEvents] others
+// or within [EventTTL]. A client that stores the ID of the last event it has handled, and
+// continues after it, misses no others.
 func (h *Hashes) Expired(ctx context.Context, name, after string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := h.expired(ctx, name, after, func(e Event) bool { return yield(e, nil) }); err != nil {
@@ -110,7 +109,7 @@ func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Eve
 			return err
 		}
 		const page = 100
-		replies := h.client.Pipeline(ctx, []redoubt.Cmd{wire.SweepCmd(keys, h.how(native)), {
+		replies := h.client.Pipeline(ctx, []redoubt.Cmd{wire.SweepCmd(keys, h.mode(native)), {
 			Name: "ZRANGEBYSCORE", Keys: keys[2:], Args: []string{"(" + decimal(last), "+inf", "LIMIT", "0", strconv.Itoa(page)}, Flags: redoubt.ReadOnly,
 		}})
 		s, err := wire.ReadSweep(replies[0])
@@ -141,12 +140,12 @@ func (h *Hashes) expired(ctx context.Context, name, after string, yield func(Eve
 	}
 }
 
-// position returns the number of the event called after, or of the last.
+// position returns the number of the event with the ID after, or of the last event.
 func (h *Hashes) position(ctx context.Context, keys wire.Keys, after string) (int64, error) {
 	if after != "" {
 		n, err := strconv.ParseInt(after, 10, 64)
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("ttlhash: %q is no ID of an event", after)
+			return 0, fmt.Errorf("ttlhash: %q is not the ID of an event", after)
 		}
 		return n, nil
 	}
@@ -160,8 +159,8 @@ func (h *Hashes) position(ctx context.Context, keys wire.Keys, after string) (in
 	return id, err
 }
 
-// readEvent reads a member of the events: 7 bytes of its number, 6 of the deadline in
-// ms, 2 of the length of the field, field, value.
+// readEvent decodes a member of the events: 7 bytes with its number, 6 with the deadline
+// in ms, 2 with the length of the field, the field, the value.
 func readEvent(member any) (e Event, id int64, err error) {
 	m, _ := member.(string)
 	if len(m) < 15 {

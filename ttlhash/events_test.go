@@ -113,7 +113,7 @@ func TestEventsFromNowOn(t *testing.T) {
 		}
 		must(t, h.Set(ctx, "h", "f", "old too", time.Second))
 		c.Advance(time.Second)
-		_, err = h.Delete(ctx, "h", "f")
+		_, err = h.Remove(ctx, "h", "f")
 		must(t, err)
 		var got []string
 		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -129,7 +129,7 @@ func TestEventsFromNowOn(t *testing.T) {
 		}
 		// A field that is deleted and set again in one moment is twice in a chunk.
 		must(t, h.Set(ctx, "h", "twice", "1", time.Second))
-		_, err = h.Delete(ctx, "h", "twice")
+		_, err = h.Remove(ctx, "h", "twice")
 		must(t, err)
 		must(t, h.Set(ctx, "h", "twice", "2", time.Second))
 		c.Advance(10 * time.Second)

@@ -3,49 +3,60 @@ package ttlhash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
-// Condition says what must be so for a field to get another deadline.
+// A Condition decides whether a field gets another deadline.
 type Condition = wire.Condition
 
 const (
-	// Always: whatever it has.
+	// Always: in any case.
 	Always Condition = wire.Always
-	// IfNone: it has no deadline.
+	// IfNone: only if it has no deadline.
 	IfNone Condition = wire.IfNone
-	// IfSome: it has one.
+	// IfSome: only if it has a deadline.
 	IfSome Condition = wire.IfSome
-	// IfLater: the new one is later than the one it has. None is later than any.
+	// IfLater: only if the new deadline is later. No deadline is later than any.
 	IfLater Condition = wire.IfLater
-	// IfSooner: the new one is sooner than the one it has.
+	// IfSooner: only if the new deadline is sooner.
 	IfSooner Condition = wire.IfSooner
 )
 
-// A Change is what became of a field that was to get another deadline.
+// A Change is the result of changing a field's deadline.
 type Change = wire.Change
 
 const (
-	// Missing: it is not there.
+	// Missing: the hash does not have the field.
 	Missing Change = wire.Missing
-	// Unchanged: the condition was not so.
+	// Unchanged: the [Condition] was not met.
 	Unchanged Change = wire.Unchanged
-	// Changed: it has the new deadline.
+	// Changed: the field has the new deadline.
 	Changed Change = wire.Changed
 )
 
-// Expire gives fields ttl from now on, or [Never] a deadline, each if when is so. At
-// most [MaxTogether], and [MaxBytes].
-func (h *Hashes) Expire(ctx context.Context, name string, ttl time.Duration, when Condition, fields ...string) ([]Change, error) {
+// Expire makes a field expire after ttl, or never if ttl is [Never], if the condition
+// when is met.
+func (h *Hashes) Expire(ctx context.Context, name, field string, ttl time.Duration, when Condition) (Change, error) {
+	changes, err := h.ExpireMany(ctx, name, []string{field}, ttl, when)
+	if err != nil {
+		return Missing, err
+	}
+	return changes[0], nil
+}
+
+// ExpireMany changes the deadlines of fields as [Hashes.Expire] does, each if when is met
+// for it. It takes at most [MaxTogether] fields and [MaxBytes].
+func (h *Hashes) ExpireMany(ctx context.Context, name string, fields []string, ttl time.Duration, when Condition) ([]Change, error) {
 	changes, _, err := h.expire(ctx, name, ttl, when, false, fields)
 	return changes, err
 }
 
-// Touch returns the value of a field and gives it ttl from now on: what is used stays.
-// ok is false when it is not there.
+// Touch returns the value of a field and makes the field expire after ttl. ok is false
+// when the hash does not have the field.
 func (h *Hashes) Touch(ctx context.Context, name, field string, ttl time.Duration) (value string, ok bool, err error) {
 	changes, values, err := h.expire(ctx, name, ttl, Always, true, []string{field})
 	if err != nil || changes[0] == Missing {
@@ -57,12 +68,12 @@ func (h *Hashes) Touch(ctx context.Context, name, field string, ttl time.Duratio
 func (h *Hashes) expire(ctx context.Context, name string, ttl time.Duration, when Condition, want bool, fields []string) (changes []Change, values []string, err error) {
 	keys, err := h.keysFor(name, fields)
 	if when > IfSooner {
-		err = errors.Join(err, errors.New("ttlhash: condition is none of this package's"))
+		err = errors.Join(err, fmt.Errorf("ttlhash: condition is %d; want Always, IfNone, IfSome, IfLater or IfSooner", when))
 	}
 	if err = errors.Join(err, checkTTL(ttl)); err != nil {
 		return nil, nil, err
 	}
-	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.ExpireCmd(keys, how, when, ttl, want, fields) },
+	err = h.write(ctx, keys, func(mode wire.Mode) redoubt.Cmd { return wire.ExpireCmd(keys, mode, when, ttl, want, fields) },
 		func(r redoubt.Reply) (now int64, err error) {
 			changes, values, now, err = wire.ReadExpired(r, len(fields))
 			return now, err

@@ -10,16 +10,16 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
-// Get returns the value of a field. ok is false when it is not there, or its deadline
-// is over. It is one HGET, of which the reader looks at the deadline by what it knows of
-// the server's clock: a field is never denied before its deadline, and may be given for
-// a round trip after it.
+// Get returns the value of a field. ok is false when the hash does not have the field or
+// its deadline has passed. It is one HGET: the client compares the deadline with what it
+// knows of the server's clock. It never denies a field before its deadline, and may return
+// it for a round trip after it.
 func (h *Hashes) Get(ctx context.Context, name, field string) (value string, ok bool, err error) {
 	i, ok, err := h.GetItem(ctx, name, field)
 	return i.Value, ok, err
 }
 
-// GetItem is [Hashes.Get] with the time that is left to the field.
+// GetItem is [Hashes.Get] with the remaining time of the field.
 func (h *Hashes) GetItem(ctx context.Context, name, field string) (item Item, ok bool, err error) {
 	keys, err := h.keysFor(name, []string{field})
 	if err != nil {
@@ -32,9 +32,9 @@ func (h *Hashes) GetItem(ctx context.Context, name, field string) (item Item, ok
 	return h.item(name, field, r.Val, now)
 }
 
-// GetMany returns those of the fields that are there, by field. It takes up to 4,096
-// fields in a round trip.
-func (h *Hashes) GetMany(ctx context.Context, name string, fields ...string) (map[string]Item, error) {
+// GetMany returns the fields that the hash has, by field, in one round trip for each
+// 4,096.
+func (h *Hashes) GetMany(ctx context.Context, name string, fields []string) (map[string]Item, error) {
 	keys, err := h.keys(name)
 	for _, f := range fields {
 		if e := checkField(f); err == nil {
@@ -72,8 +72,8 @@ func (h *Hashes) GetMany(ctx context.Context, name string, fields ...string) (ma
 	return items, nil
 }
 
-// TTL returns how long a field is still there, [Never] for one without a deadline. ok
-// is false when it is not there. It does not read the value.
+// TTL returns the remaining time of a field, [Never] without a deadline. ok is false when
+// the hash does not have the field.
 func (h *Hashes) TTL(ctx context.Context, name, field string) (ttl time.Duration, ok bool, err error) {
 	keys, err := h.keysFor(name, []string{field})
 	if err != nil {
@@ -86,11 +86,11 @@ func (h *Hashes) TTL(ctx context.Context, name, field string) (ttl time.Duration
 	return items[0].TTL, true, nil
 }
 
-// All goes over the items of a hash whose fields match: a pattern as of Redis' KEYS,
-// where an empty one matches all. It is made of HSCAN, of about 500 fields in a round
-// trip, and has its guarantees: what is there from the beginning to the end is found,
-// what comes or goes meanwhile may be, and a field may come twice. A loop ends with
-// the first error.
+// All iterates over the items of a hash whose fields match, a pattern like that of Redis'
+// KEYS; an empty one matches all. It reads about 500 fields in a round trip by HSCAN and
+// has the guarantees of HSCAN: it returns every field that is there during the whole loop,
+// may miss fields that come or go meanwhile, and may return one twice. An error ends the
+// loop.
 func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		keys, err := h.keys(name)
@@ -121,15 +121,15 @@ func (h *Hashes) All(ctx context.Context, name, match string) iter.Seq2[Item, er
 	}
 }
 
-// List goes over the names of hashes that match: a pattern as of Redis' KEYS, where an
-// empty one matches all. It looks at every key of the server, or of all primaries of a
-// cluster, in steps of a round trip for about 1,000 keys: see [redoubt.Client.Names].
-// A loop over it ends with the first error.
+// List iterates over the names of hashes that match, a pattern like that of Redis' KEYS;
+// an empty one matches all. An error ends the loop. It scans every key of the server, or
+// of all primaries of a cluster, in one round trip for about 1,000 keys: see
+// [redoubt.Client.Names].
 func (h *Hashes) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return h.client.Names(ctx, wire.Part, "hash", match)
 }
 
-// item makes one of what is on the server.
+// item decodes a stored value. now is the server's time in µs.
 func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, error) {
 	text, _ := value.(string)
 	payload, ttl, ok, err := wire.Open(text, now)
@@ -145,8 +145,8 @@ func (h *Hashes) item(name, field string, value any, now int64) (Item, bool, err
 	return Item{Field: field, Value: payload, TTL: ttl}, true, nil
 }
 
-// read runs a command that reads, and returns what the server's time was at least when
-// it ran. When that is not known well enough the command goes together with time.lua.
+// read runs a command that reads. It also returns a lower bound of the server's time at
+// which the command ran; if no recent one is known, it sends time.lua with the command.
 func (h *Hashes) read(ctx context.Context, keys wire.Keys, cmd redoubt.Cmd) (redoubt.Reply, int64) {
 	c := h.clock(keys)
 	sent := time.Now()

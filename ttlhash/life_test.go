@@ -26,12 +26,12 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			must(t, h.SetMany(ctx, name, items))
 			for i := range 20 {
-				_, err := h.Expire(ctx, name, 500*time.Millisecond, ttlhash.Always, fmt.Sprint(80+i))
+				_, err := h.Expire(ctx, name, fmt.Sprint(80+i), 500*time.Millisecond, ttlhash.Always)
 				must(t, err)
 			}
-			_, err := h.Expire(ctx, name, 50*time.Millisecond, ttlhash.Always, "85")
+			_, err := h.Expire(ctx, name, "85", 50*time.Millisecond, ttlhash.Always)
 			must(t, err)
-			_, err = h.Delete(ctx, name, "86")
+			_, err = h.Remove(ctx, name, "86")
 			must(t, err)
 		}
 		left := func(name string) string { return strings.Join(w.left(name), " ") }
@@ -40,7 +40,7 @@ func TestNothingIsLeft(t *testing.T) {
 		for _, part := range []string{"ttlhash", "ttlindex", "ttlevents"} {
 			key := w.key("events", part)
 			if n := w.rdb.Exists(ctx, key).Val(); n == 1 && part != "ttlhash" || n == 1 && !w.native {
-				if ttl := w.rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 2*ttlhash.EventGrace && part != "ttlevents" || ttl > ttlhash.EventsKept {
+				if ttl := w.rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 2*ttlhash.EventGrace && part != "ttlevents" || ttl > ttlhash.EventTTL {
 					t.Errorf("%s is left for %v", part, ttl)
 				}
 			}
@@ -93,7 +93,7 @@ func TestWritesSweep(t *testing.T) {
 			if n%2 == 0 {
 				w.set("h", "one", "v", time.Hour)
 			} else {
-				_, err := w.hashes.Delete(ctx, "h", "one")
+				_, err := w.hashes.Remove(ctx, "h", "one")
 				must(t, err)
 			}
 			now := w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val()
@@ -122,7 +122,7 @@ func TestIndexIsInProportion(t *testing.T) {
 		if n := chunks(); n != 10 {
 			t.Errorf("%d chunks for 160 fields that are set one by one, want 10", n)
 		}
-		must(t, h.Clear(ctx, "h"))
+		must(t, h.Delete(ctx, "h"))
 		for i := range 500 {
 			w.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
 			c.Advance(time.Second)
@@ -130,12 +130,12 @@ func TestIndexIsInProportion(t *testing.T) {
 		if n := chunks(); n > 20 {
 			t.Errorf("%d chunks for 10 fields that are set again and again", n)
 		}
-		must(t, h.Clear(ctx, "h"))
+		must(t, h.Delete(ctx, "h"))
 		most := int64(0)
 		for i := range 700 {
 			w.set("h", fmt.Sprint("g", i%3), "v", time.Duration(10+i%50)*time.Hour)
 			if i%2 == 0 {
-				_, err := h.Delete(ctx, "h", fmt.Sprint("g", i%3))
+				_, err := h.Remove(ctx, "h", fmt.Sprint("g", i%3))
 				must(t, err)
 			}
 			w.set("h", "stays", "v", 100*time.Hour)

@@ -104,7 +104,7 @@ func TestMigrate(t *testing.T) {
 				t.Fatalf("%s is left to the server for %v, want %v", i.Field, ttl, i.TTL)
 			}
 		}
-		got, err := w.hashes.GetMany(ctx, "h", items[0].Field, items[4999].Field, "over", "eventful")
+		got, err := w.hashes.GetMany(ctx, "h", []string{items[0].Field, items[4999].Field, "over", "eventful"})
 		must(t, err)
 		if got["f0"].Value != "v0" || got["f4999"].Value != "v4999" || len(got) != 3 {
 			t.Errorf("%v", got)
@@ -192,7 +192,7 @@ func TestMixed(t *testing.T) {
 				}
 			}
 			await.Until(t, time.Minute, "the short ones are over", func() bool {
-				got, err := all[r.IntN(4)].GetMany(ctx, name, fields(20)...)
+				got, err := all[r.IntN(4)].GetMany(ctx, name, fields(20))
 				must(t, err)
 				now := w.now()
 				n := 0

@@ -87,7 +87,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 				}
 				compareEvents(t, &w, m)
 				for f := range m.fields {
-					_, err := plain.Delete(t.Context(), "h", f)
+					_, err := plain.Remove(t.Context(), "h", f)
 					must(t, err)
 				}
 				if left := w.left("h"); !slices.Equal(left, []string{"ttlevents"}) && len(left) > 0 {
@@ -153,7 +153,7 @@ func modelStep(t *testing.T, r *rand.Rand, m *model, h, fresh *ttlhash.Hashes, e
 		check(err, ok == there && v == old.value, v, ok)
 		delete(m.fields, f)
 	case 9:
-		n, err := h.Delete(ctx, "h", f, "f1", f)
+		n, err := h.Remove(ctx, "h", f, "f1", f)
 		want := 0
 		for _, g := range []string{f, "f1"} {
 			if m.has(g) {

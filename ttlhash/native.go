@@ -6,7 +6,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
-// clock returns what is known of the clock of the server that owns the keys.
+// clock returns the clock of the server that owns the keys.
 func (h *Hashes) clock(keys wire.Keys) *clock {
 	name := h.client.Node(keys[0])
 	if c, ok := h.clocks.Load(name); ok {
@@ -16,15 +16,14 @@ func (h *Hashes) clock(keys wire.Keys) *clock {
 	return c.(*clock)
 }
 
-// Migrate leaves the fields of a hash to the server, after it became one that expires
-// fields: from then on they cost no index. It returns how many it moved. Fields whose
-// end is an event stay in the index.
+// Migrate lets the server expire the fields of a hash, after an upgrade to a server that
+// can, and removes them from the index. It returns how many it moved. Fields that make
+// events stay in the index. The error matches [ErrNotNative] if the server does not expire
+// fields.
 //
-// The hash stays in use all the while; what is due is swept as usual. It takes 512
-// fields in a round trip, and can be ended by ctx and begun again at any time, by
-// several processes too: what is left to do is what is in the index. Processes that
-// still emulate may go on; what they write is migrated by the next call. A server that
-// does not expire fields gives an error that matches [ErrNotNative].
+// The hash stays in use meanwhile. Migrate moves 512 fields in a round trip. It can be
+// interrupted and repeated at any time, by several processes too. Processes that still
+// emulate may go on; the next call moves the fields that they write.
 func (h *Hashes) Migrate(ctx context.Context, name string) (moved int, err error) {
 	keys, err := h.keys(name)
 	if err != nil {

@@ -14,63 +14,60 @@ import (
 )
 
 var (
-	// ErrForeign is matched when a field of the hash was not written by this
-	// package.
+	// ErrForeign is matched when another program wrote a field of the hash.
 	ErrForeign = wire.ErrForeign
 
-	// ErrNotNative is matched when fields can't be left to a server that does not
+	// ErrNotNative is matched by the error of [Hashes.Migrate] for a server that does not
 	// expire fields: one before Redis 7.4 or Valkey 9.
 	ErrNotNative = errors.New("ttlhash: the server does not expire fields")
 
-	// ErrTooLarge is matched when several fields of one call have more than [MaxBytes]
-	// together, now or before the call. Name fewer.
+	// ErrTooLarge is matched when the values of several fields of one call, new or
+	// present, have more than [MaxBytes] together. Name fewer.
 	ErrTooLarge = fmt.Errorf("ttlhash: the fields have more than %d bytes together", MaxBytes)
 )
 
 const (
 	// Never is the TTL of a field without a deadline: the longest duration.
 	Never = wire.Never
-	// MinTTL and MaxTTL bound a TTL. It is a whole number of milliseconds.
+	// MinTTL and MaxTTL bound a TTL, which is a whole number of milliseconds.
 	MinTTL = time.Millisecond
 	MaxTTL = 100 * 365 * 24 * time.Hour
 	// MaxField is the longest field, in bytes.
 	MaxField = 1024
-	// MaxValue is the longest value, in bytes. A script needs 6 ms for it, in which the
-	// server serves nobody else.
+	// MaxValue is the longest value, in bytes. It occupies the server for 6 ms.
 	MaxValue = 1 << 20
 	// MaxTogether is how many fields one atomic call takes.
 	MaxTogether = 128
-	// MaxBytes is how many bytes the values of several fields may have together that one
-	// atomic call sets, replaces, deletes or prolongs. One field may have [MaxValue].
+	// MaxBytes is how many bytes the values may have together that one atomic call sets,
+	// replaces, removes or prolongs. A single field may have [MaxValue].
 	MaxBytes = 1 << 20
 )
 
 // Options configure [Hashes]. The zero value is ready to use.
 type Options struct {
-	// Events makes the end of each field that is set an event: see
-	// [Hashes.Expired]. Such a field is in the index also on a server that expires
-	// fields by itself, since that tells nobody which field it was.
+	// Events makes an event of each field that is set and later expires: see
+	// [Hashes.Expired]. Such fields are in the index even on a server that expires
+	// fields, because the server does not tell which field expired.
 	Events bool
-	// Emulate writes as for a server that doesn't expire fields, whether this one
-	// does or not: while replicas, or a server that may take over, are older.
+	// Emulate treats the server as one that does not expire fields. Set it while
+	// replicas, or a server that may take over, are older.
 	Emulate bool
 }
 
-// Hashes are the hashes on a server whose fields expire, each with a name. Make one
-// and use it for every hash. All methods may be called by many goroutines at once. It
-// has nothing to close.
+// Hashes works on named hashes whose fields expire. Make one and use it for all names.
+// All methods may be called by many goroutines at once. It need not be closed.
 //
-// Each call is one round trip unless it says otherwise. Calls that write are sent
-// once; an error that matches redoubt.ErrUnknownOutcome says that it may have had its
-// effect, and it may be repeated.
+// A method costs one round trip unless it says otherwise. A call that writes is sent
+// once: after an error that matches redoubt.ErrUnknownOutcome it may have had its effect,
+// and you may repeat it.
 type Hashes struct {
 	client  *redoubt.Client
 	opts    Options
-	clocks  sync.Map // name of a node → *clock
+	clocks  sync.Map // by the name of a node: *clock
 	servers *wire.Servers
 }
 
-// New returns the Hashes of client. It sends nothing.
+// New returns a Hashes on client. It sends nothing.
 func New(client *redoubt.Client, opts Options) (*Hashes, error) {
 	if client == nil {
 		return nil, errors.New("ttlhash: client is nil")
@@ -78,7 +75,7 @@ func New(client *redoubt.Client, opts Options) (*Hashes, error) {
 	return &Hashes{client: client, opts: opts, servers: wire.NewServers(client, opts.Emulate)}, nil
 }
 
-// An Item is a field with its value and the time that it has left.
+// An Item is a field with its value and its remaining time.
 type Item struct {
 	Field, Value string
 	// TTL is in whole milliseconds from [MinTTL] to [MaxTTL], or [Never].
@@ -97,16 +94,17 @@ func wireItems(items []Item) []wire.Item {
 	return to
 }
 
-// Set sets a field for ttl, or for ever if that is [Never], whatever it had before.
+// Set sets a field for ttl, or for ever if ttl is [Never], and replaces its value and its
+// deadline.
 func (h *Hashes) Set(ctx context.Context, name, field, value string, ttl time.Duration) error {
-	_, err := h.set(ctx, name, wire.AnyWay, []Item{{field, value, ttl}})
+	_, err := h.set(ctx, name, wire.InAnyCase, []Item{{field, value, ttl}})
 	return err
 }
 
-// SetMany sets items; of a field that comes twice the last. Up to [MaxTogether] are set
-// atomically, if neither they nor the values that they replace have more than [MaxBytes]
-// together. More go in parts, in one round trip for each 4,096 or 32 MiB, and after an error
-// some may be set.
+// SetMany sets items. If a field occurs twice, the last item wins. Up to [MaxTogether]
+// items are set atomically, unless their values or the values that they replace have more
+// than [MaxBytes] together. Larger batches are set in parts, in one round trip for each
+// 4,096 items or 32 MiB; after an error some may be set.
 func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	keys, err := h.keys(name)
 	for _, i := range items {
@@ -117,10 +115,10 @@ func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	}
 	parts := partsOf(lastOfEach(items))
 	if len(parts) == 1 {
-		if _, err = h.set(ctx, name, wire.AnyWay, parts[0]); !errors.Is(err, ErrTooLarge) {
+		if _, err = h.set(ctx, name, wire.InAnyCase, parts[0]); !errors.Is(err, ErrTooLarge) {
 			return err
 		}
-		parts = slices.Collect(slices.Chunk(parts[0], 1)) // they replace too much
+		parts = slices.Collect(slices.Chunk(parts[0], 1)) // the values that they replace are too large
 	}
 	native, err := h.servers.Native(ctx, keys)
 	for err == nil && len(parts) > 0 {
@@ -128,7 +126,7 @@ func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 		some := parts[:min(32, len(parts))]
 		parts = parts[len(some):]
 		for _, part := range some {
-			cmds = append(cmds, wire.SetCmd(keys, h.how(native), wire.AnyWay, wireItems(part)))
+			cmds = append(cmds, wire.SetCmd(keys, h.mode(native), wire.InAnyCase, wireItems(part)))
 		}
 		for i, r := range h.client.Pipeline(ctx, cmds) {
 			_, _, e := wire.ReadSet(r)
@@ -142,7 +140,7 @@ func (h *Hashes) SetMany(ctx context.Context, name string, items []Item) error {
 	return err
 }
 
-// partsOf splits items into parts that one script may set.
+// partsOf splits items into parts that one script can set.
 func partsOf(items []Item) (parts [][]Item) {
 	from, bytes := 0, 0
 	for i, item := range items {
@@ -154,7 +152,7 @@ func partsOf(items []Item) (parts [][]Item) {
 	return append(parts, items[from:])
 }
 
-// fault makes an error of the scripts one of this package.
+// fault returns the error of this package for an error of a script.
 func fault(err error) error {
 	if reply, ok := errors.AsType[redoubt.ServerError](err); ok && strings.HasPrefix(string(reply), "ERR redoubt: these fields have more than ") {
 		return ErrTooLarge
@@ -162,7 +160,7 @@ func fault(err error) error {
 	return err
 }
 
-// lastOfEach drops the items that a later one replaces.
+// lastOfEach drops items that a later one replaces.
 func lastOfEach(items []Item) []Item {
 	if len(items) < 2 {
 		return items
@@ -180,14 +178,14 @@ func lastOfEach(items []Item) []Item {
 	return kept
 }
 
-// SetIfAbsent sets items if none of their fields is there, and otherwise nothing. It
-// reports whether it set them. At most [MaxTogether], and [MaxBytes].
+// SetIfAbsent sets all items if the hash has none of their fields, else nothing, and
+// reports whether it set them. It takes at most [MaxTogether] items and [MaxBytes].
 func (h *Hashes) SetIfAbsent(ctx context.Context, name string, items ...Item) (set bool, err error) {
 	return h.set(ctx, name, wire.Absent, items)
 }
 
-// SetIfPresent sets items if all of their fields are there, and otherwise nothing. It
-// reports whether it set them. At most [MaxTogether], and [MaxBytes].
+// SetIfPresent sets all items if the hash has all of their fields, else nothing, and
+// reports whether it set them. It takes at most [MaxTogether] items and [MaxBytes].
 func (h *Hashes) SetIfPresent(ctx context.Context, name string, items ...Item) (set bool, err error) {
 	return h.set(ctx, name, wire.Present, items)
 }
@@ -207,7 +205,7 @@ func (h *Hashes) set(ctx context.Context, name string, when wire.Presence, items
 		return false, ErrTooLarge
 	}
 	var set bool
-	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.SetCmd(keys, how, when, wireItems(items)) },
+	err = h.write(ctx, keys, func(mode wire.Mode) redoubt.Cmd { return wire.SetCmd(keys, mode, when, wireItems(items)) },
 		func(r redoubt.Reply) (now int64, err error) {
 			set, now, err = wire.ReadSet(r)
 			return now, err
@@ -215,16 +213,17 @@ func (h *Hashes) set(ctx context.Context, name string, when wire.Presence, items
 	return set, err
 }
 
-// Delete deletes fields, at most [MaxTogether] and [MaxBytes]. It returns how many were there.
-func (h *Hashes) Delete(ctx context.Context, name string, fields ...string) (n int, err error) {
-	n, _, err = h.delete(ctx, name, false, fields)
+// Remove deletes fields and returns how many the hash had. It takes at most [MaxTogether]
+// fields and [MaxBytes].
+func (h *Hashes) Remove(ctx context.Context, name string, fields ...string) (n int, err error) {
+	n, _, err = h.remove(ctx, name, false, fields)
 	return n, err
 }
 
-// Take deletes a field and returns its value. ok is false when it was not there: of
-// those who take a field one gets it.
+// Take removes a field and returns its value. ok is false when the hash did not have the
+// field: of several callers one gets it.
 func (h *Hashes) Take(ctx context.Context, name, field string) (value string, ok bool, err error) {
-	_, values, err := h.delete(ctx, name, true, []string{field})
+	_, values, err := h.remove(ctx, name, true, []string{field})
 	if err != nil {
 		return "", false, err
 	}
@@ -232,12 +231,12 @@ func (h *Hashes) Take(ctx context.Context, name, field string) (value string, ok
 	return value, ok, nil
 }
 
-func (h *Hashes) delete(ctx context.Context, name string, want bool, fields []string) (n int, values []any, err error) {
+func (h *Hashes) remove(ctx context.Context, name string, want bool, fields []string) (n int, values []any, err error) {
 	keys, err := h.keysFor(name, fields)
 	if err != nil {
 		return 0, nil, err
 	}
-	err = h.write(ctx, keys, func(how wire.How) redoubt.Cmd { return wire.DeleteCmd(keys, how, want, fields) },
+	err = h.write(ctx, keys, func(mode wire.Mode) redoubt.Cmd { return wire.DeleteCmd(keys, mode, want, fields) },
 		func(r redoubt.Reply) (now int64, err error) {
 			n, values, now, err = wire.ReadDeleted(r)
 			return now, err
@@ -245,9 +244,9 @@ func (h *Hashes) delete(ctx context.Context, name string, want bool, fields []st
 	return n, values, err
 }
 
-// Clear deletes the hash with all its fields, and events that nobody has read. It is no
-// event for the fields.
-func (h *Hashes) Clear(ctx context.Context, name string) error {
+// Delete deletes the whole hash, with all fields and unread events. It makes no events of
+// the fields.
+func (h *Hashes) Delete(ctx context.Context, name string) error {
 	keys, err := h.keys(name)
 	if err != nil {
 		return err
@@ -259,7 +258,7 @@ func (h *Hashes) keys(name string) (wire.Keys, error) {
 	return wire.KeysOf(h.client, name)
 }
 
-// keysFor checks the fields as well.
+// keysFor returns the keys of a hash, and an error if the fields are invalid.
 func (h *Hashes) keysFor(name string, fields []string) (wire.Keys, error) {
 	keys, err := h.keys(name)
 	if len(fields) < 1 || len(fields) > MaxTogether {
@@ -271,24 +270,24 @@ func (h *Hashes) keysFor(name string, fields []string) (wire.Keys, error) {
 	return keys, err
 }
 
-func (h *Hashes) how(native bool) wire.How {
-	return wire.How{Native: native, Event: h.opts.Events}
+func (h *Hashes) mode(native bool) wire.Mode {
+	return wire.Mode{Native: native, Event: h.opts.Events}
 }
 
-// write runs a script that writes, as the server is.
-func (h *Hashes) write(ctx context.Context, keys wire.Keys, cmd func(wire.How) redoubt.Cmd, read func(redoubt.Reply) (now int64, err error)) error {
+// write runs a script that writes, in the mode that fits the server.
+func (h *Hashes) write(ctx context.Context, keys wire.Keys, cmd func(wire.Mode) redoubt.Cmd, read func(redoubt.Reply) (now int64, err error)) error {
 	native, err := h.servers.Native(ctx, keys)
 	if err != nil {
 		return err
 	}
 	c := h.clock(keys)
 	sent := time.Now()
-	now, err := read(h.client.Do(ctx, cmd(h.how(native))))
+	now, err := read(h.client.Do(ctx, cmd(h.mode(native))))
 	if native && wire.UnknownCommand(err) {
 		// An older server has taken over. The script may have written the field
-		// without its deadline; this writes it anew.
+		// without its deadline, so run it again.
 		h.servers.Emulates(keys)
-		now, err = read(h.client.Do(ctx, cmd(h.how(false))))
+		now, err = read(h.client.Do(ctx, cmd(h.mode(false))))
 	}
 	if err == nil {
 		c.set(sent, time.Now(), now)

@@ -13,13 +13,13 @@ import (
 func TestNothingIsWrittenTwice(t *testing.T) {
 	var k wire.Keys
 	for _, c := range []redoubt.Cmd{
-		wire.SetCmd(k, wire.How{}, wire.AnyWay, nil), wire.ExpireCmd(k, wire.How{}, Always, time.Second, true, nil), wire.DeleteCmd(k, wire.How{}, true, nil),
+		wire.SetCmd(k, wire.Mode{}, wire.InAnyCase, nil), wire.ExpireCmd(k, wire.Mode{}, Always, time.Second, true, nil), wire.DeleteCmd(k, wire.Mode{}, true, nil),
 	} {
 		if c.Flags.Resendable() {
 			t.Errorf("%s may be sent twice", c.Script.Name())
 		}
 	}
-	for _, c := range []redoubt.Cmd{wire.GetCmd(k, true, nil), wire.ScanCmd(k, "0", "*", 1), wire.SweepCmd(k, wire.How{}), wire.MigrateCmd(k, 0)} {
+	for _, c := range []redoubt.Cmd{wire.GetCmd(k, true, nil), wire.ScanCmd(k, "0", "*", 1), wire.SweepCmd(k, wire.Mode{}), wire.MigrateCmd(k, 0)} {
 		if !c.Flags.Resendable() {
 			t.Errorf("%s may not be sent twice", c.Script.Name())
 		}

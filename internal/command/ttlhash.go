@@ -150,7 +150,7 @@ var hashCommands = []*Command{
 				return Plan{Err: fault}
 			}
 			return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
-				return wire.DeleteCmd(k, env.how(k), false, fields)
+				return wire.DeleteCmd(k, env.hashMode(k), false, fields)
 			}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
 				n, _, _, err := wire.ReadDeleted(r)
 				return resp.AppendInt(dst, int64(n)), err
@@ -249,7 +249,7 @@ func hashDuration(b []byte) (time.Duration, string) {
 }
 
 func planHashSet(env *Env, args [][]byte) Plan {
-	when := wire.AnyWay
+	when := wire.InAnyCase
 	switch {
 	case len(args) == 6 && bytes.EqualFold(args[5], []byte("NX")):
 		when = wire.Absent
@@ -271,7 +271,7 @@ func planHashSet(env *Env, args [][]byte) Plan {
 	}
 	items := []wire.Item{{Field: fields[0], Value: string(args[3]), TTL: ttl}}
 	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
-		return wire.SetCmd(k, env.how(k), when, items)
+		return wire.SetCmd(k, env.hashMode(k), when, items)
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
 		set, _, err := wire.ReadSet(r)
 		if set {
@@ -300,7 +300,7 @@ func planHashExpire(env *Env, args [][]byte) Plan {
 		return Plan{Err: fault}
 	}
 	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
-		return wire.ExpireCmd(k, env.how(k), when, ttl, false, fields)
+		return wire.ExpireCmd(k, env.hashMode(k), when, ttl, false, fields)
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
 		changes, _, _, err := wire.ReadExpired(r, 1)
 		if err != nil {
@@ -353,7 +353,7 @@ func appendHashTTLs(dst []byte, _ resp.Protocol, items []*wire.Item) []byte {
 
 func planHashSweep(env *Env, args [][]byte, answer func(wire.Sweep) int64) Plan {
 	return planHash(env, args, func(k wire.Keys) redoubt.Cmd {
-		return wire.SweepCmd(k, env.how(k))
+		return wire.SweepCmd(k, env.hashMode(k))
 	}, func(dst []byte, _ resp.Protocol, r redoubt.Reply) ([]byte, error) {
 		s, err := wire.ReadSweep(r)
 		return resp.AppendInt(dst, answer(s)), err
@@ -402,4 +402,6 @@ func planHashScan(env *Env, args [][]byte) Plan {
 }
 
 // how says how to write to a hash.
-func (env *Env) how(keys wire.Keys) wire.How { return wire.How{Native: env.hashes.KnownNative(keys)} }
+func (env *Env) hashMode(keys wire.Keys) wire.Mode {
+	return wire.Mode{Native: env.hashes.KnownNative(keys)}
+}

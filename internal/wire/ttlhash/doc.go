@@ -1,4 +1,5 @@
-// Package ttlhash is what package ttlhash and the commands TTLHASH.* say to the server: the keys, the
-// form of a stored value, the scripts, the commands that call them, the readers of their replies,
-// and which servers expire fields by themselves.
+// Package ttlhash has the scripts of expiring hashes and their calling convention. The library's
+// package ttlhash and the commands TTLHASH.* share it: keys, the encoding of a stored value, commands
+// that call the scripts, and readers of their replies. [Servers] knows which servers expire fields
+// themselves.
 package ttlhash

@@ -11,61 +11,61 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Condition says what must be so for a field to get another deadline.
+// A Condition decides whether a field gets another deadline.
 type Condition uint8
 
 const (
-	// Always: whatever it has.
+	// Always: in any case.
 	Always Condition = iota
-	// IfNone: it has no deadline.
+	// IfNone: only if it has no deadline.
 	IfNone
-	// IfSome: it has one.
+	// IfSome: only if it has a deadline.
 	IfSome
-	// IfLater: the new one is later than the one it has. None is later than any.
+	// IfLater: only if the new deadline is later. No deadline is later than any.
 	IfLater
-	// IfSooner: the new one is sooner than the one it has.
+	// IfSooner: only if the new deadline is sooner.
 	IfSooner
 )
 
-// word returns what the script calls it.
+// word returns the script's word for c.
 func (c Condition) word() string {
 	return [...]string{"always", "none", "some", "later", "sooner"}[c]
 }
 
-// A Change is what became of a field that was to get another deadline.
+// A Change is the result of changing a field's deadline.
 type Change int8
 
 const (
-	// Missing: it is not there.
+	// Missing: the hash does not have the field.
 	Missing Change = -2
-	// Unchanged: the condition was not so.
+	// Unchanged: the [Condition] was not met.
 	Unchanged Change = 0
-	// Changed: it has the new deadline.
+	// Changed: the field has the new deadline.
 	Changed Change = 1
 )
 
-// Presence says what must be so for items to be set.
+// A Presence decides whether items are set.
 type Presence uint8
 
 const (
-	// AnyWay sets whatever is there.
-	AnyWay Presence = iota
-	// Absent sets if none of the fields is there.
+	// InAnyCase sets them in any case.
+	InAnyCase Presence = iota
+	// Absent sets them only if the hash has none of the fields.
 	Absent
-	// Present sets if all of the fields are there.
+	// Present sets them only if the hash has all of the fields.
 	Present
 )
 
-// String returns the word that the script has for it.
+// word returns the script's word for p.
 func (p Presence) word() string { return [...]string{"any", "absent", "present"}[p] }
 
 // Never is the TTL of a field without a deadline.
 const Never = time.Duration(math.MaxInt64)
 
-// ErrForeign is matched when a field was not written by [SetCmd].
-var ErrForeign = errors.New("ttlhash: something else has written the field")
+// ErrForeign is matched when another program wrote a field.
+var ErrForeign = errors.New("ttlhash: another program wrote the field")
 
-// An Item is a field with its value and the time that it has left: whole milliseconds, or [Never].
+// An Item is a field with its value and its remaining time: whole milliseconds, or [Never].
 type Item struct {
 	Field, Value string
 	TTL          time.Duration
@@ -74,7 +74,7 @@ type Item struct {
 // Keys are the keys of one hash. They share a hash tag.
 type Keys [3]string
 
-// Part ends the key that every hash has.
+// Part ends the key of the hash with the fields.
 const Part = "ttlhash"
 
 // KeysOf returns the keys of the hash called name. An invalid name gives an error
@@ -88,11 +88,11 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 	return keys, nil
 }
 
-// How says how a script is to write.
-type How struct {
+// A Mode tells a script how to write.
+type Mode struct {
 	// Native: the server expires fields.
 	Native bool
-	// Event: the end of a field is an event.
+	// Event: a field that expires makes an event.
 	Event bool
 }
 
@@ -103,11 +103,11 @@ func flag(b bool) string {
 	return "0"
 }
 
-// SetCmd sets items. It is never sent twice: the second time it could replace what
-// another has set in between.
-func SetCmd(keys Keys, how How, when Presence, items []Item) redoubt.Cmd {
+// SetCmd sets items. It is not sent again after a lost reply: that could replace a value
+// that another client has set in between.
+func SetCmd(keys Keys, mode Mode, when Presence, items []Item) redoubt.Cmd {
 	args := make([]string, 3, 3+3*len(items))
-	args[0], args[1], args[2] = flag(how.Native), flag(how.Event), when.word()
+	args[0], args[1], args[2] = flag(mode.Native), flag(mode.Event), when.word()
 	for _, i := range items {
 		args = append(args, i.Field, i.Value, ttlText(i.TTL))
 	}
@@ -121,10 +121,9 @@ func ReadSet(r redoubt.Reply) (set bool, now int64, err error) {
 	return n[0] == 1, n[1], err
 }
 
-// ExpireCmd gives fields another deadline, and gives their values back if they are
-// wanted.
-func ExpireCmd(keys Keys, how How, when Condition, ttl time.Duration, want bool, fields []string) redoubt.Cmd {
-	args := append([]string{flag(how.Native), flag(how.Event), when.word(), ttlText(ttl), flag(want)}, fields...)
+// ExpireCmd changes the deadlines of fields. With want it returns their values.
+func ExpireCmd(keys Keys, mode Mode, when Condition, ttl time.Duration, want bool, fields []string) redoubt.Cmd {
+	args := append([]string{flag(mode.Native), flag(mode.Event), when.word(), ttlText(ttl), flag(want)}, fields...)
 	return redoubt.Cmd{Script: expireScript, Keys: keys[:], Args: args}
 }
 
@@ -150,14 +149,14 @@ func ReadExpired(r redoubt.Reply, n int) (changes []Change, values []string, now
 	return changes, values, now, err
 }
 
-// DeleteCmd deletes fields, and gives their values back if they are wanted.
-func DeleteCmd(keys Keys, how How, want bool, fields []string) redoubt.Cmd {
-	args := append([]string{flag(how.Native), flag(want)}, fields...)
+// DeleteCmd deletes fields. With want it returns their values.
+func DeleteCmd(keys Keys, mode Mode, want bool, fields []string) redoubt.Cmd {
+	args := append([]string{flag(mode.Native), flag(want)}, fields...)
 	return redoubt.Cmd{Script: deleteScript, Keys: keys[:], Args: args}
 }
 
-// ReadDeleted reads the reply to [DeleteCmd]: how many were there, and the values,
-// nil for those that were not.
+// ReadDeleted reads the reply to [DeleteCmd]: how many fields it deleted, and the values, nil
+// for absent fields.
 func ReadDeleted(r redoubt.Reply) (n int, values []any, now int64, err error) {
 	a, err := r.Array()
 	if err == nil && len(a) < 3 {
@@ -173,14 +172,14 @@ func ReadDeleted(r redoubt.Reply) (n int, values []any, now int64, err error) {
 	return int(deleted), a[2:], now, err
 }
 
-// GetCmd reads fields by the server's own clock: their values, if they are wanted,
-// and their TTLs.
+// GetCmd reads the TTLs of fields by the server's clock. With want it also returns their
+// values.
 func GetCmd(keys Keys, want bool, fields []string) redoubt.Cmd {
 	return redoubt.Cmd{Script: getScript, Keys: keys[:1], Args: append([]string{flag(want)}, fields...), Flags: redoubt.ReadOnly}
 }
 
-// ReadGot reads the reply to [GetCmd]: an Item without its field for each, nil where
-// there is none.
+// ReadGot reads the reply to [GetCmd]: for each field an Item without the field's name, nil
+// for an absent field.
 func ReadGot(r redoubt.Reply) ([]*Item, error) {
 	a, err := r.Array()
 	if err != nil {
@@ -204,13 +203,13 @@ func ReadGot(r redoubt.Reply) ([]*Item, error) {
 	return items, nil
 }
 
-// What the scripts say in the place of a TTL.
+// Replies of the scripts in place of a TTL.
 const (
 	noDeadline = -1
 	missing    = -2
 )
 
-// ScanCmd reads a page of fields by the server's own clock.
+// ScanCmd reads a page of fields by the server's clock.
 func ScanCmd(keys Keys, cursor, match string, count int64) redoubt.Cmd {
 	return redoubt.Cmd{Script: scanScript, Keys: keys[:1], Args: []string{cursor, match, decimal(count)}, Flags: redoubt.ReadOnly}
 }
@@ -231,24 +230,24 @@ func ReadScanned(r redoubt.Reply) (next string, fieldsAndValues []any, err error
 	return next, fieldsAndValues, err
 }
 
-// sweepChunks is how many chunks of the index a sweep looks at in one script: a
-// millisecond of the server.
+// sweepChunks is how many chunks of the index one script sweeps. They take the server a
+// millisecond.
 const sweepChunks = 32
 
-// SweepCmd deletes up to 512 fields whose deadline is over, and counts the others.
-func SweepCmd(keys Keys, how How) redoubt.Cmd {
-	return redoubt.Cmd{Script: sweepScript, Keys: keys[:], Args: []string{flag(how.Native), decimal(sweepChunks)}, Flags: redoubt.Idempotent}
+// SweepCmd deletes up to 512 fields whose deadline has passed, and counts the others.
+func SweepCmd(keys Keys, mode Mode) redoubt.Cmd {
+	return redoubt.Cmd{Script: sweepScript, Keys: keys[:], Args: []string{flag(mode.Native), decimal(sweepChunks)}, Flags: redoubt.Idempotent}
 }
 
-// A Sweep is the answer to a [SweepCmd].
+// A Sweep is the result of a [SweepCmd].
 type Sweep struct {
 	// Swept is how many fields it deleted.
 	Swept int
-	// More: others are over as well.
+	// More: the deadlines of other fields have passed too.
 	More bool
-	// Fields is how many there are now.
+	// Fields is how many fields the hash has now.
 	Fields int
-	// Now is the server's time in µs, Next when something is due, in ms; 0: never.
+	// Now is the server's time in µs. Next is when the next chunk is due, in ms; 0: never.
 	Now, Next int64
 }
 
@@ -261,12 +260,14 @@ func ReadSweep(r redoubt.Reply) (Sweep, error) {
 	return Sweep{Swept: int(n[1]), More: n[2] == 1, Fields: int(n[3]), Now: n[0], Next: n[4]}, nil
 }
 
-// MigrateCmd moves fields, from a position of the index on, to a server that expires them.
+// MigrateCmd hands the deadlines of fields over to a server that expires fields. It starts at a
+// position of the index.
 func MigrateCmd(keys Keys, from int64) redoubt.Cmd {
 	return redoubt.Cmd{Script: migrateScript, Keys: keys[:], Args: []string{"1", decimal(sweepChunks), decimal(from)}, Flags: redoubt.Idempotent}
 }
 
-// ReadMigrated reads the reply to [MigrateCmd]: how many fields it moved, and where to go on.
+// ReadMigrated reads the reply to [MigrateCmd]: how many fields it moved, and the position of
+// the next call.
 func ReadMigrated(r redoubt.Reply) (moved int, more bool, next int64, err error) {
 	var n [5]int64
 	err = r.Ints(n[:])
@@ -278,15 +279,16 @@ func TimeCmd(keys Keys) redoubt.Cmd {
 	return redoubt.Cmd{Script: timeScript, Keys: keys[:1], Flags: redoubt.ReadOnly}
 }
 
-// A value on the server has a header of 8 bytes: 6 for the deadline in ms since 1970,
-// 0 for none, whose highest bit says that its end is an event; and 2 that say how it
-// is filed in the index, which is no business of a reader's.
+// A stored value has a header of 8 bytes. The first 6 are the deadline in ms since 1970, 0 for
+// none; their highest bit means that expiring makes an event. The last 2 belong to the index, and
+// readers ignore them.
 const (
 	HeaderBytes = 8
 	eventBit    = 1 << 47
 )
 
-// Open takes a value apart. now is the server's time in µs.
+// Open decodes a stored value. now is the server's time in µs. ok is false when the deadline has
+// passed.
 func Open(value string, now int64) (payload string, ttl time.Duration, ok bool, err error) {
 	if len(value) < HeaderBytes {
 		return "", 0, false, ErrForeign

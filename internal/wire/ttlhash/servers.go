@@ -11,24 +11,24 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Servers know which servers of a client expire fields by themselves.
+// Servers knows which servers of a client expire fields themselves.
 type Servers struct {
 	client  *redoubt.Client
 	emulate bool
 	nodes   sync.Map // name of a node → *node
 }
 
-// NewServers returns the Servers of client. With emulate none is taken to expire fields.
+// NewServers returns the Servers of client. With emulate it treats all as servers that don't expire fields.
 func NewServers(client *redoubt.Client, emulate bool) *Servers {
 	return &Servers{client: client, emulate: emulate}
 }
 
 type node struct {
 	is    atomic.Int32
-	asked atomic.Bool // somebody is finding out what it is
+	asked atomic.Bool // a goroutine is asking the server
 }
 
-// What a node is.
+// The kinds of a node.
 const (
 	unknown = iota
 	native
@@ -65,8 +65,8 @@ func (s *Servers) Native(ctx context.Context, keys Keys) (bool, error) {
 	return n.is.Load() == native, nil
 }
 
-// KnownNative is Native for callers that can't wait: it reports what is known. What is not known is
-// found out in the background, and taken for the emulation meanwhile, which every server understands.
+// KnownNative is [Servers.Native] for callers that can't wait. For an unknown server it returns false
+// and asks in the background; emulation works on every server.
 func (s *Servers) KnownNative(keys Keys) bool {
 	n := s.node(keys)
 	if !s.emulate && n.is.Load() == unknown && !n.asked.Swap(true) {
@@ -74,18 +74,18 @@ func (s *Servers) KnownNative(keys Keys) bool {
 			defer n.asked.Store(false)
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 			defer cancel()
-			_, _ = s.Native(ctx, keys) // or the next command asks again
+			_, _ = s.Native(ctx, keys) // after an error the next call asks again
 		})
 	}
 	return n.is.Load() == native
 }
 
-// Emulates notes that the server that owns the keys does not expire fields: an older one has taken
+// Emulates records that the server that owns the keys does not expire fields: an older one has taken
 // over.
 func (s *Servers) Emulates(keys Keys) { s.node(keys).is.Store(emulated) }
 
-// UnknownCommand recognizes the error of a server that has no such command, from
-// inside a script too.
+// UnknownCommand reports whether err is a server's error for an unknown command, also inside a
+// script.
 func UnknownCommand(err error) bool {
 	refused, ok := errors.AsType[redoubt.ServerError](err)
 	return ok && strings.Contains(strings.ToLower(string(refused)), "unknown") && strings.Contains(strings.ToLower(string(refused)), "command")
