@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"ratelimit":                {".", "internal/randid", "internal/wire/ratelimit"},
 	"fence":                    {".", "internal/wire/fence"},
 	"stock":                    {".", "internal/pages", "internal/wire/stock"},
-	"queue":                    {".", "internal/randid", "internal/wire/queue"},
+	"queue":                    {".", "internal/pages", "internal/randid", "internal/wire/queue"},
 	"engine":                   {".", "internal/engine", "internal/engine/aof", "internal/engine/native"},
 	"engine/enginetest":        {".", "engine"},
 	"server":                   {".", "engine", "internal/engine", "internal/proxy", "internal/proxy/budget", "internal/scheme", "internal/server"},

@@ -9,13 +9,13 @@ import (
 // A Codec turns values into payloads and back. Its methods may be called by many
 // goroutines at once.
 type Codec interface {
-	// Encode returns the payload of v, which is of the type of the Queue.
+	// Encode returns the payload of v, a value of the Queue's type.
 	Encode(v any) ([]byte, error)
-	// Decode reads a payload into v, a pointer to the type of the Queue.
+	// Decode reads a payload into v, a pointer to a value of the Queue's type.
 	Decode(payload []byte, v any) error
 }
 
-// JSON is the codec of encoding/json, for values of any type.
+// JSON encodes values of any type with encoding/json.
 type JSON struct{}
 
 // Encode implements [Codec].
@@ -51,8 +51,7 @@ func (Bytes) Decode(payload []byte, v any) error {
 	return nil
 }
 
-// Proto returns the codec of messages that two functions marshal, like those of
-// protocol buffers:
+// Proto returns a codec that marshals by two functions, like those of protocol buffers:
 //
 //	queue.New[*pb.Order](client, queue.Options{Codec: queue.Proto(proto.Marshal, proto.Unmarshal)})
 //

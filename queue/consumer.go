@@ -16,49 +16,49 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// A consumer is one call of Run. One goroutine pumps: each call of the server
-// settles all that has finished meanwhile and fills the free places, so that under
-// load many messages share a round trip and nobody waits for company. It pumps when
-// something has finished, when the waiter is woken, and when the time has come that
-// the last reply named. A second goroutine waits for the marker (wait.go), a third
-// extends leases (keep.go).
+// A consumer is one call of Run. One goroutine pumps: each call to the server settles
+// all messages that have finished meanwhile and fills the free places, so that under
+// load many messages share a round trip and none waits for others. It pumps when a
+// handler has finished, when the waiter is woken, and at the time that the last reply
+// named. A second goroutine waits for the wake-up marker (wait.go), a third extends
+// leases (keep.go).
 type consumer struct {
 	client  *redoubt.Client
 	opts    *Options
 	name    string
 	keys    wire.Keys
-	id      string // 8 bytes: a take is named by it and a number
+	id      string // 8 bytes; the name of a take is it and a number
 	grace   time.Duration
 	timeout time.Duration
 	batch   int // how many messages one call of work gets
 	work    func(ctx context.Context, jobs []*Job) []error
 
-	finished chan struct{} // something has
+	finished chan struct{} // a handler has returned
 	woken    chan struct{}
 	arm      chan struct{}
 	waiting  atomic.Bool
 	handling sync.WaitGroup // goroutines of handlers
 
 	mu   sync.Mutex // guards the rest
-	free int        // places: how many calls of work may begin
+	free int        // how many calls of work may begin
 	busy int        // calls of work that have not returned
-	held map[string]*hold
+	held map[string]*holding
 	done []settled
-	ends time.Time // the grace, once the consumer stops
+	ends time.Time // when the grace period ends; zero until the consumer stops
 }
 
-// A hold is a message that a handler has.
-type hold struct {
+// A holding is a message that a handler has.
+type holding struct {
 	end     context.CancelCauseFunc
-	proven  time.Time // when the call was made that proves the lease
-	lost    bool      // the server said so
+	proven  time.Time // when the call was sent that last confirmed the lease
+	lost    bool      // the server said that the lease is lost
 	overdue bool      // the lease was nearly over, by this process's clock
 }
 
 // A settled message is one whose handler has returned.
 type settled struct {
-	job    *Job
-	failed *wire.Failed // nil when it is done
+	job  *Job
+	nack *wire.Nack // nil when it is done
 }
 
 func newConsumer(client *redoubt.Client, opts *Options, name string, grace, timeout time.Duration) (*consumer, error) {
@@ -79,7 +79,7 @@ func newConsumer(client *redoubt.Client, opts *Options, name string, grace, time
 		client: client, opts: opts, name: name, keys: keys, id: randid.Base64(6),
 		grace: grace, timeout: timeout,
 		finished: make(chan struct{}, 1), woken: make(chan struct{}, 1), arm: make(chan struct{}, 1),
-		held: make(map[string]*hold),
+		held: make(map[string]*holding),
 	}, nil
 }
 
@@ -90,8 +90,7 @@ func (c *consumer) take(n uint64) string {
 	return c.id + base64.RawURLEncoding.EncodeToString(b[:6])
 }
 
-// settleTimeout is how long a consumer that stops tries to settle what was done
-// last.
+// settleTimeout is how long a stopping consumer tries to settle its last messages.
 const settleTimeout = 10 * time.Second
 
 func (c *consumer) run(ctx context.Context) error {
@@ -134,13 +133,13 @@ func (c *consumer) run(ctx context.Context) error {
 			}
 			c.trouble(ctx, err)
 			_, refused := errors.AsType[redoubt.ServerError](err)
-			// One that loads its data, say, was asked again until the call's time was over.
+			// A server that loads its data refuses too, until the call's time is over.
 			refused = refused && !errors.Is(err, context.DeadlineExceeded)
 			if errors.Is(err, redoubt.ErrClosed) || refused && takes == 1 && p.tries == 1 {
 				return err
 			}
 			if c.givesUp(p) {
-				return fmt.Errorf("queue: what was done last is not settled: %w", err)
+				return fmt.Errorf("queue: the last messages are not settled and will be handled again: %w", err)
 			}
 			pauses.sleep(nil)
 		}
@@ -148,13 +147,13 @@ func (c *consumer) run(ctx context.Context) error {
 			return nil
 		}
 		if stopping && c.idle() {
-			c.kick() // once more, to leave
+			c.kick() // pump once more, to leave
 		}
 	}
 }
 
-// endInTime ends the contexts of handlers when the grace is over that begins when ctx
-// ends, whatever the pump waits for.
+// endInTime ends the contexts of handlers when the grace period is over, which begins
+// when ctx ends. It does not depend on the pump, which may hang.
 func (c *consumer) endInTime(ctx, helpers context.Context, endHandlers context.CancelCauseFunc) {
 	select {
 	case <-ctx.Done():
@@ -173,8 +172,8 @@ func (c *consumer) endInTime(ctx, helpers context.Context, endHandlers context.C
 	}
 }
 
-// givesUp says whether a pump was tried for long enough: the time counts from the end
-// of the grace, or from the first try if that was later.
+// givesUp reports whether a stopping consumer has tried a pump for long enough, counted
+// from the end of the grace period or from the first try, whichever is later.
 func (c *consumer) givesUp(p *collected) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,42 +187,42 @@ func (c *consumer) givesUp(p *collected) bool {
 	return time.Since(from) >= settleTimeout
 }
 
-// A collected pump remembers whose receipts it has.
+// A collected pump remembers the jobs of its receipts.
 type collected struct {
 	wire.Pump
 	jobs   []*Job    // in the order of the receipts
-	tries  int       // how many failed: it may have been run
+	tries  int       // failed tries; after one the server may have run the pump
 	first  time.Time // when it was sent first
-	proven time.Time // when the call was made that took what it took
+	proven time.Time // when the call was sent that took its messages
 }
 
-// settleBytes bounds the bytes of messages that one call settles, because the server reads or frees
-// them all. A single message may have more.
+// settleBytes bounds the bytes of messages that one call settles, because the server
+// reads or frees all of them. A single message may have more.
 const settleBytes = 2 << 20
 
-// fit is how many of what has finished one call may settle. The caller holds mu.
+// fit returns how many finished messages one call may settle. The caller holds mu.
 func (c *consumer) fit() int {
 	bytes := 0
 	for i, s := range c.done {
 		bytes += wire.SizeOf(s.job.Payload, s.job.Group, s.job.Headers)
-		if i == MaxSettle || i > 0 && bytes > settleBytes {
+		if i == wire.MaxSettle || i > 0 && bytes > settleBytes {
 			return i
 		}
 	}
 	return len(c.done)
 }
 
-// collect takes what has finished, as much as fits into one call.
+// collect takes as many finished messages as one call may settle.
 func (c *consumer) collect(stopping bool) *collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := &collected{Pump: wire.Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, MaxSettle)}}
+	p := &collected{Pump: wire.Pump{Consumer: c.id, Lease: c.opts.Lease, N: min(c.free*c.batch, wire.MaxSettle)}}
 	n := c.fit()
 	var kept, failed []*Job
 	for _, s := range c.done[:n] {
 		switch {
-		case s.failed != nil:
-			p.Failed = append(p.Failed, *s.failed)
+		case s.nack != nil:
+			p.Nacks = append(p.Nacks, *s.nack)
 			failed = append(failed, s.job)
 		case c.opts.Keep > 0:
 			p.Results = append(p.Results, wire.Result{Receipt: s.job.receipt, Value: string(s.job.result), Keep: c.opts.Keep})
@@ -261,8 +260,8 @@ func (c *consumer) kick() {
 	}
 }
 
-// pump makes one call and hands out what it brings: to handlers, unless ctx has
-// ended. It returns the time until the next is due at the latest.
+// pump makes one call and starts handlers for the messages that it takes; if ctx has
+// ended it hands them back. It returns the time until the next pump is needed.
 func (c *consumer) pump(ctx, handlers context.Context, p *collected) (next time.Duration, err error) {
 	got, err := c.exchange(ctx, p)
 	if err != nil {
@@ -287,15 +286,15 @@ func (c *consumer) pump(ctx, handlers context.Context, p *collected) (next time.
 }
 
 const (
-	// pumpTimeout bounds one call: then it is made again.
+	// pumpTimeout bounds one call, which is then repeated.
 	pumpTimeout = 10 * time.Second
-	// lastTimeout bounds what is left of it once the consumer stops.
+	// lastTimeout bounds the rest of a call once the consumer stops.
 	lastTimeout = settleTimeout / 4
 )
 
-// exchange makes one call, which may go on for a little when ctx has ended. The first
-// try leaves time for others within the lease of what it may have taken; further ones
-// last longer, for a server that is slow.
+// exchange makes one call, which may go on for a short time after ctx has ended. The
+// first try is short, to leave time for others within the lease of the messages that it
+// may have taken; each further try lasts longer, for a slow server.
 func (c *consumer) exchange(ctx context.Context, p *collected) (wire.Pumped, error) {
 	sent := time.Now()
 	if p.first.IsZero() {
@@ -311,33 +310,33 @@ func (c *consumer) exchange(ctx context.Context, p *collected) (wire.Pumped, err
 		return got, err
 	}
 	if p.proven = sent; got.Again {
-		p.proven = p.first // a take that is repeated does not renew the lease
+		p.proven = p.first // a repeated take does not renew the lease
 	}
-	if p.tries == 0 { // else it was refused because it had been settled
+	if p.tries == 0 { // after a failed try a refusal may only mean that the try had settled it
 		for _, i := range got.Refused {
-			c.opts.Events(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
+			c.opts.OnEvent(ctx, Event{Kind: Lost, Queue: c.name, Job: p.jobs[i], Err: ErrLeaseLost})
 		}
 	}
-	c.bury(ctx, &got)
+	c.killUnreadable(ctx, &got)
 	return got, nil
 }
 
-// bury makes messages dead that nobody can read.
-func (c *consumer) bury(ctx context.Context, got *wire.Pumped) {
+// killUnreadable makes unreadable messages dead.
+func (c *consumer) killUnreadable(ctx context.Context, got *wire.Pumped) {
 	if len(got.Unreadable) == 0 {
 		return
 	}
-	for i, f := range got.Burials() {
+	for i, f := range got.KillUnreadable() {
 		job := newJob(c.name, got.Now, &got.Unreadable[i])
 		c.mu.Lock()
 		c.done = append(c.done, settled{job, &f})
 		c.mu.Unlock()
-		c.opts.Events(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: wire.ErrEnvelope})
+		c.opts.OnEvent(ctx, Event{Kind: Died, Queue: c.name, Job: job, Err: wire.ErrEnvelope})
 	}
 	c.kick()
 }
 
-// handBack returns what was taken while the consumer was being stopped.
+// handBack returns messages that were taken while the consumer stopped.
 func (c *consumer) handBack(taken []wire.Taken) {
 	if len(taken) == 0 {
 		return
@@ -346,12 +345,12 @@ func (c *consumer) handBack(taken []wire.Taken) {
 	defer c.mu.Unlock()
 	for i := range taken {
 		t := &taken[i]
-		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &wire.Failed{Receipt: t.Receipt, How: wire.Back}})
+		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &wire.Nack{Receipt: t.Receipt, Kind: wire.HandBack}})
 	}
 	c.kick()
 }
 
-// start calls the handler for what was taken.
+// start calls the handler for the taken messages.
 func (c *consumer) start(ctx context.Context, got *wire.Pumped, sent time.Time) {
 	for taken := got.Taken; len(taken) > 0; {
 		n := min(c.batch, len(taken))
@@ -365,7 +364,7 @@ func (c *consumer) start(ctx context.Context, got *wire.Pumped, sent time.Time) 
 	}
 }
 
-// hold notes that a handler is to have messages, and returns its context.
+// hold registers the messages of a handler and returns its context.
 func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (context.Context, context.CancelCauseFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	c.mu.Lock()
@@ -373,7 +372,7 @@ func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (conte
 	c.free--
 	c.busy++
 	for _, job := range jobs {
-		c.held[job.receipt] = &hold{end: end, proven: sent}
+		c.held[job.receipt] = &holding{end: end, proven: sent}
 	}
 	return ctx, end
 }
@@ -381,9 +380,9 @@ func (c *consumer) hold(ctx context.Context, jobs []*Job, sent time.Time) (conte
 // call runs the handler.
 func (c *consumer) call(ctx context.Context, end context.CancelCauseFunc, jobs []*Job) {
 	for _, job := range jobs {
-		c.opts.Events(ctx, Event{Kind: Started, Queue: c.name, Job: job})
+		c.opts.OnEvent(ctx, Event{Kind: Started, Queue: c.name, Job: job})
 	}
-	// Deferred, since the handler may end its goroutine: then this is what it returned.
+	// Deferred, because the handler may end its goroutine; errGoexit is its result then.
 	errs, began := slices.Repeat([]error{errGoexit}, len(jobs)), time.Now()
 	defer func() { c.settle(ctx, end, jobs, errs, time.Since(began)) }()
 	errs = c.limited(ctx, jobs)
@@ -391,7 +390,7 @@ func (c *consumer) call(ctx context.Context, end context.CancelCauseFunc, jobs [
 
 var errGoexit = errors.New("queue: the handler called runtime.Goexit")
 
-// settle notes what is to become of messages whose handler has returned.
+// settle records the outcome of messages whose handler has returned.
 func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs []*Job, errs []error, took time.Duration) {
 	cause := context.Cause(ctx)
 	end(nil)
@@ -403,7 +402,7 @@ func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs
 		events[i] = Event{Kind: Completed, Queue: c.name, Job: job, Err: errs[i], Took: took}
 		if errs[i] != nil {
 			f, kind, err := safeOutcome(job, errs[i], c.goesBack(cause, job), c.opts.Backoff)
-			ends[i].failed, events[i].Kind, events[i].Delay, events[i].Err = &f, kind, f.Delay, err
+			ends[i].nack, events[i].Kind, events[i].Delay, events[i].Err = &f, kind, f.Delay, err
 		}
 	}
 	c.mu.Lock()
@@ -420,12 +419,13 @@ func (c *consumer) settle(ctx context.Context, end context.CancelCauseFunc, jobs
 	c.mu.Unlock()
 	c.kick()
 	for _, e := range events {
-		c.opts.Events(ctx, e)
+		c.opts.OnEvent(ctx, e)
 	}
 }
 
-// goesBack says whether a message is to be handed back whose handler's context had
-// ended for this cause: the consumer stops, or another of its batch was lost.
+// goesBack reports whether a failed message is handed back without counting a failure,
+// given the cause of its handler's context: the consumer stops, or another message of
+// the batch was lost.
 func (c *consumer) goesBack(cause error, job *Job) bool {
 	if !errors.Is(cause, ErrLeaseLost) {
 		return errors.Is(cause, ErrShutdown)
@@ -446,5 +446,5 @@ func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
 }
 
 func (c *consumer) trouble(ctx context.Context, err error) {
-	c.opts.Events(ctx, Event{Kind: Trouble, Queue: c.name, Err: err})
+	c.opts.OnEvent(ctx, Event{Kind: Trouble, Queue: c.name, Err: err})
 }

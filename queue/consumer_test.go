@@ -129,7 +129,7 @@ func TestOutcomePanics(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 			var log events
-			q := queueOn(t, client, queue.Options{Attempts: 2, Events: log.add, Backoff: c.backoff})
+			q := queueOn(t, client, queue.Options{Attempts: 2, OnEvent: log.add, Backoff: c.backoff})
 			_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: "a"})
 			must(t, err)
 			var calls []time.Time
@@ -139,9 +139,9 @@ func TestOutcomePanics(t *testing.T) {
 			}, queue.RunOptions{})
 			await.Advance(time.Minute)
 			must(t, stop())
-			l, err := q.Find(t.Context(), "q", "a")
+			l, err := q.MessageInfo(t.Context(), "q", "a")
 			must(t, err)
-			if l.State != queue.Buried || l.Failures != len(calls) || !strings.Contains(l.LastReason, c.reason) {
+			if l.State != queue.StateDead || l.Failures != len(calls) || !strings.Contains(l.LastReason, c.reason) {
 				t.Errorf("%s after %d calls: %+v", c.reason, len(calls), l)
 			}
 			if kinds := log.of("a"); len(kinds) != len(calls) || kinds[len(kinds)-1] != queue.Died {
@@ -158,7 +158,7 @@ func TestOutcomePanics(t *testing.T) {
 func TestRunOutlivesItsEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 		told := false
-		q := queueOn(t, client, queue.Options{Events: func(_ context.Context, e queue.Event) {
+		q := queueOn(t, client, queue.Options{OnEvent: func(_ context.Context, e queue.Event) {
 			if e.Kind == queue.Completed {
 				await.Advance(time.Minute)
 				told = true
@@ -179,7 +179,7 @@ func TestRunOutlivesItsEvents(t *testing.T) {
 func TestBatchLosesOne(t *testing.T) {
 	bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 		var log events
-		q := queueOn(t, client, queue.Options{Events: log.add})
+		q := queueOn(t, client, queue.Options{OnEvent: log.add})
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := q.PutMany(ctx, "q", []queue.Request[string]{{ID: "a"}, {ID: "b"}, {ID: "c"}})
 		must(t, err)
@@ -223,7 +223,7 @@ func TestUnreadableMessage(t *testing.T) {
 	for _, how := range []string{"Run", "Work"} {
 		bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 			var log events
-			q := queueOn(t, client, queue.Options{Events: log.add})
+			q := queueOn(t, client, queue.Options{OnEvent: log.add})
 			keys, err := wire.KeysOf(client, "q")
 			must(t, err)
 			for _, id := range []string{"good 1", "bad", "good 2"} {
@@ -243,13 +243,13 @@ func TestUnreadableMessage(t *testing.T) {
 				await.Advance(time.Second)
 				must(t, stop())
 			}
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			must(t, err)
 			if handled.Load() != 2 || s.Dead != 1 || s.Ready+s.Running+s.Due != 0 {
 				t.Errorf("%s handled %d of 2; %+v", how, handled.Load(), s)
 			}
 			reason, err := client.Do(t.Context(), redoubt.Cmd{Name: "HGET", Keys: keys[5:6], Args: []string{"bad"}}).Text()
-			if err != nil || !strings.Contains(reason, "not of this form") {
+			if err != nil || !strings.Contains(reason, "is not a message") {
 				t.Errorf("the reason is %q, %v", reason, err)
 			}
 			if got := fmt.Sprint(log.of("bad")); got != "[died]" {
@@ -307,9 +307,9 @@ func TestTakenWhenStopped(t *testing.T) {
 			t.Error("a handler was called")
 			return nil
 		}, queue.RunOptions{}))
-		l, err := q.Find(t.Context(), "q", "a")
+		l, err := q.MessageInfo(t.Context(), "q", "a")
 		must(t, err)
-		if l.State != queue.Ready || l.Failures != 0 {
+		if l.State != queue.StateReady || l.Failures != 0 {
 			t.Errorf("%+v", l)
 		}
 	})

@@ -16,7 +16,7 @@ func TestUniqueKeyOfWhatExists(t *testing.T) {
 		l.ids("x")
 		m := func(id string) wire.Message { return wire.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
 		got := append(l.put(m("x")), l.put(m("y"), m("x"), m("z"))...)
-		want := []wire.Placed{{ID: "x", Status: queue.Exists}, {ID: "y", Status: queue.Added}, {ID: "y", Status: queue.Duplicate}, {ID: "y", Status: queue.Duplicate}}
+		want := []wire.PutResult{{ID: "x", Status: queue.Exists}, {ID: "y", Status: queue.Added}, {ID: "y", Status: queue.Duplicate}, {ID: "y", Status: queue.Duplicate}}
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
@@ -114,7 +114,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 				}
 				f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, "a")), "a")
 				must(t, err)
-				if s := l.stats(); f.State != queue.Buried && step != "requeue" && f.State != queue.Leased || s.Waiting > 1 {
+				if s := l.stats(); f.State != queue.StateDead && step != "requeue" && f.State != queue.StateRunning || s.Waiting > 1 {
 					t.Errorf("%q, %s: a is %s; %+v", envelope, step, f.State, s)
 				}
 			}
@@ -127,9 +127,9 @@ func TestReceiptTwice(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b", "c")
 		r := l.takes(9, "a", "b", "c")
-		failed := wire.Failed{Receipt: r["b"], How: wire.Fail, Delay: time.Second}
-		buried := wire.Failed{Receipt: r["b"], How: wire.Bury}
-		p := l.pump(wire.Pump{Acks: []string{r["a"], r["a"]}, Failed: []wire.Failed{failed, buried, {Receipt: r["a"], How: wire.Back}}})
+		failed := wire.Nack{Receipt: r["b"], Kind: wire.Retry, Delay: time.Second}
+		buried := wire.Nack{Receipt: r["b"], Kind: wire.Kill}
+		p := l.pump(wire.Pump{Acks: []string{r["a"], r["a"]}, Nacks: []wire.Nack{failed, buried, {Receipt: r["a"], Kind: wire.HandBack}}})
 		if !slices.Equal(p.Refused, []int{1, 3, 4}) {
 			t.Errorf("refused %v", p.Refused)
 		}
@@ -143,7 +143,7 @@ func TestReceiptTwice(t *testing.T) {
 		}
 		f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, "c")), "c")
 		must(t, err)
-		if f.State != queue.None {
+		if f.State != queue.StateAbsent {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -192,7 +192,7 @@ func TestTakeThatRepeats(t *testing.T) {
 			t.Helper()
 			for _, p := range []wire.Pump{
 				{Acks: []string{receipt}},
-				{Failed: []wire.Failed{{Receipt: receipt, How: wire.Fail}}},
+				{Nacks: []wire.Nack{{Receipt: receipt, Kind: wire.Retry}}},
 				{Results: []wire.Result{{Receipt: receipt, Keep: time.Minute}}},
 			} {
 				if got := l.pump(p); !slices.Equal(got.Refused, []int{0}) {
@@ -213,7 +213,7 @@ func TestTakeThatRepeats(t *testing.T) {
 		l.clock.Advance(time.Minute) // the lease is over
 		second := take("a", 1).Taken[0].Receipt
 		stale(first)
-		l.fails(wire.Back, 0, second)
+		l.fails(wire.HandBack, 0, second)
 		third := take("a", 1).Taken[0].Receipt
 		stale(first)
 		stale(second)

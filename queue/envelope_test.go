@@ -35,7 +35,7 @@ func TestBadMessages(t *testing.T) {
 		"queue: both delay and at are set; want one":                                func(m *wire.Message) { m.Delay, m.At = 1, time.Now() },
 		"queue: attempts is 0; want 1 to 65535, or Unlimited":                       func(m *wire.Message) { m.Attempts = 0 },
 		"queue: lane is 3; want -1 to 2":                                            func(m *wire.Message) { m.Lane = 3 },
-		"queue: unique key is empty, and has a time":                                func(m *wire.Message) { m.UniqueFor = 1 },
+		"queue: unique key is empty but has a time; set both or neither":            func(m *wire.Message) { m.UniqueFor = 1 },
 		"queue: time of the unique key is 0s; want 1ms to 87600h0m0s":               func(m *wire.Message) { m.Unique = "k" },
 		"queue: group has 256 bytes; want at most 255":                              func(m *wire.Message) { m.Group = string(make([]byte, 256)) },
 		"queue: at is 1969-01-01 00:00:00 +0000 UTC; want a year from 1970 to 2200": func(m *wire.Message) { m.At = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) },

@@ -110,7 +110,7 @@ func (e *episode) step() {
 		e.same("what they were", e.line.cancel(cmd, ids...), e.model.cancel(dead, ids))
 	case n < 91:
 		ids := append(e.some(4, e.ids), "nobody")
-		for _, dead := range e.in(queue.Buried) {
+		for _, dead := range e.in(queue.StateDead) {
 			if e.rng.IntN(2) == 0 {
 				ids = append(ids, dead.ID)
 			}
@@ -189,14 +189,14 @@ func (e *episode) pumps() {
 func (e *episode) settles(p *wire.Pump) {
 	p.Acks = e.some(2, e.receipts)
 	for _, receipt := range e.some(2, e.receipts) {
-		f := wire.Failed{
-			Receipt: receipt, How: []wire.How{wire.Fail, wire.Fail, wire.Bury, wire.Defer, wire.Back}[e.rng.IntN(5)],
+		f := wire.Nack{
+			Receipt: receipt, Kind: []wire.NackKind{wire.Retry, wire.Retry, wire.Kill, wire.Snooze, wire.HandBack}[e.rng.IntN(5)],
 			Delay: e.moment(), Reason: fmt.Sprint("reason ", e.take),
 		}
-		if f.How == wire.Fail && e.rng.IntN(2) == 0 {
+		if f.Kind == wire.Retry && e.rng.IntN(2) == 0 {
 			f.Delay = -1
 		}
-		p.Failed = append(p.Failed, f)
+		p.Nacks = append(p.Nacks, f)
 	}
 	for _, receipt := range e.some(1, e.receipts) {
 		p.Results = append(p.Results, wire.Result{Receipt: receipt, Value: fmt.Sprint("of ", e.take), Keep: time.Hour})
@@ -234,27 +234,27 @@ func (e *episode) bounds() {
 func (e *episode) look() {
 	oldest := int64(0)
 	want := wire.Stats{ReadyIn: map[queue.Lane]int{queue.Low: 0, queue.Normal: 0, queue.High: 0, queue.Urgent: 0}, Next: -time.Millisecond, Paused: e.paused}
-	for _, state := range []queue.State{queue.Ready, queue.Due, queue.Leased, queue.Buried} {
-		var listed []wire.Listed
+	for _, state := range []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead} {
+		var listed []wire.MessageInfo
 		for _, m := range e.in(state) {
 			l := m.listed()
 			listed = append(listed, l)
-			if state == queue.Ready {
+			if state == queue.StateReady {
 				want.ReadyIn[m.Lane]++
 				if !l.When.IsZero() {
 					oldest = max(oldest, e.now()-l.When.UnixMilli())
 				}
 			}
 		}
-		cmd, err := wire.MessagesCmd(e.keys, state, 0, queue.MaxSettle)
+		cmd, err := wire.MessagesCmd(e.keys, state, 0, wire.MaxSettle)
 		must(e.t, err)
 		got, _, err := wire.ReadMessages(e.do(cmd), state)
 		must(e.t, err)
 		e.same(string(state), got, listed)
 	}
-	want.Ready, want.Due, want.Running, want.Dead = len(e.in(queue.Ready)), len(e.in(queue.Due)), len(e.in(queue.Leased)), len(e.in(queue.Buried))
-	want.Waiting, want.Oldest = len(e.in(queue.Waiting)), time.Duration(oldest)*time.Millisecond
-	if due, ok := e.first(queue.Due); ok {
+	want.Ready, want.Due, want.Running, want.Dead = len(e.in(queue.StateReady)), len(e.in(queue.StateDue)), len(e.in(queue.StateRunning)), len(e.in(queue.StateDead))
+	want.Waiting, want.Oldest = len(e.in(queue.StateWaiting)), time.Duration(oldest)*time.Millisecond
+	if due, ok := e.first(queue.StateDue); ok {
 		want.Next = time.Duration(max(due-e.now(), 0)) * time.Millisecond
 	}
 	want.Limits = wire.Limits{Concurrency: e.limits.Concurrency}
@@ -287,11 +287,11 @@ func (e *episode) look() {
 	}
 }
 
-func (e *entry) listed() wire.Listed {
-	l := wire.Listed{Message: e.stored(), State: e.state, Failures: e.fails, LastReason: e.reason}
+func (e *entry) listed() wire.MessageInfo {
+	l := wire.MessageInfo{Message: e.stored(), State: e.state, Failures: e.fails, LastReason: e.reason}
 	switch {
-	case e.state == queue.Waiting:
-	case e.state != queue.Ready:
+	case e.state == queue.StateWaiting:
+	case e.state != queue.StateReady:
 		l.When = time.UnixMilli(e.score)
 	case e.score%lane0 > 0:
 		l.When = time.UnixMicro(e.score%lane0 + epoch)
@@ -299,13 +299,13 @@ func (e *entry) listed() wire.Listed {
 	return l
 }
 
-func (m *model) find(id string) wire.Listed {
+func (m *model) find(id string) wire.MessageInfo {
 	if e := m.messages[id]; e != nil {
 		return e.listed()
 	}
-	l := wire.Listed{Message: wire.Message{ID: id}, State: queue.None, Result: []byte{}}
+	l := wire.MessageInfo{Message: wire.Message{ID: id}, State: queue.StateAbsent, Result: []byte{}}
 	if result, ok := m.results[id]; ok {
-		l.State, l.Result = queue.Done, []byte(result)
+		l.State, l.Result = queue.StateDone, []byte(result)
 	}
 	return l
 }
@@ -316,7 +316,7 @@ func (e *episode) end() {
 	cmd, err := wire.LimitCmd(e.keys, wire.Limits{})
 	must(e.t, err)
 	must(e.t, e.do(cmd).Err)
-	e.drains(queue.MaxSettle)
+	e.drains(wire.MaxSettle)
 	e.line.cancel(wire.CancelCmd, e.ids...)
 	e.line.cancel(wire.DeleteCmd, e.ids...)
 	e.line.pump(wire.Pump{N: 1})

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// EventKind says what happened.
+// EventKind says what an [Event] reports.
 type EventKind string
 
-// The kinds of events. Those of a message have its Job.
+// The kinds of events. All but Trouble are about one message.
 const (
-	// Started: a handler has got the message.
+	// Started: a handler begins to work on the message.
 	Started EventKind = "started"
-	// Completed: it returned nil.
+	// Completed: the handler returned nil.
 	Completed EventKind = "completed"
-	// Retried: it failed, and comes back after Delay.
+	// Retried: the message failed and is due again after Delay.
 	Retried EventKind = "retried"
-	// Died: it failed for the last time.
+	// Died: the message failed for the last time, or can't be read.
 	Died EventKind = "died"
-	// Snoozed: it comes back after Delay, without a failure.
+	// Snoozed: the message is due again after Delay; no failure is counted.
 	Snoozed EventKind = "snoozed"
-	// HandedBack: the consumer stops, or a message of the same batch was lost.
-	// Another consumer can take it at once.
+	// HandedBack: another consumer can take the message at once, because this one stops
+	// or another message of the batch was lost. No failure is counted.
 	HandedBack EventKind = "handed back"
-	// Lost: the lease is lost, and what the handler returned is ignored.
+	// Lost: the lease is lost, and the handler's result is ignored.
 	Lost EventKind = "lost"
-	// Trouble: the server can't be reached, refuses, or is not fit: see
+	// Trouble: the server can't be reached, refuses a call, or may evict keys: see
 	// [ErrEviction]. The consumer goes on.
 	Trouble EventKind = "trouble"
 )
 
-// An Event is something that happened in [Queue.Run].
+// An Event reports what a consumer or a scheduler did. See [Options.OnEvent].
 type Event struct {
 	Kind EventKind
 	// Queue is the queue's name.
 	Queue string
-	// Job is the message. Nil in case of Trouble.
+	// Job is the message; nil for Trouble.
 	Job *Job
-	// Err is what the handler returned, or what the trouble is.
+	// Err is the handler's error, or the trouble.
 	Err error
 	// Took is how long the handler ran.
 	Took time.Duration
@@ -46,8 +46,8 @@ type Event struct {
 	Delay time.Duration
 }
 
-// Log returns a function for [Options.Events] that logs to a logger: what went
-// well as Debug, what failed as Warn, what died and trouble as Error.
+// Log returns a function for [Options.OnEvent] that logs to logger: Retried and Lost as
+// Warn, Died and Trouble as Error, all others as Debug.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 	return func(ctx context.Context, e Event) {
 		level := slog.LevelDebug

@@ -162,7 +162,7 @@ func Example_outcomes() {
 	}, queue.RunOptions{})
 	check(err)
 	fmt.Println(n, "calls")
-	for m, err := range q.Messages(ctx, "letters", queue.Buried) {
+	for m, err := range q.Messages(ctx, "letters", queue.StateDead) {
 		check(err)
 		fmt.Printf("%s failed %d times: %s\n", m.ID, m.Failures, m.LastReason)
 	}
@@ -244,7 +244,7 @@ func ExampleQueue_Schedule() {
 		ID: "sales", Schedule: hourly, Request: queue.Request[string]{Value: "sales"},
 	})
 	check(err)
-	for m, err := range reports.Messages(context.Background(), "reports", queue.Due) {
+	for m, err := range reports.Messages(context.Background(), "reports", queue.StateDue) {
 		check(err)
 		fmt.Println("sales at minute", m.When.Minute())
 	}
@@ -263,7 +263,7 @@ func ExampleTopic() {
 	_, n, err := paid.Put(ctx, "paid", queue.Request[string]{ID: "o-1", Value: "order 1"})
 	check(err)
 	fmt.Println(n, "subscribers")
-	_, err = q.Work(ctx, paid.Queue("paid", "mail"), func(_ context.Context, d *queue.Delivery[string]) error {
+	_, err = q.Work(ctx, paid.QueueName("paid", "mail"), func(_ context.Context, d *queue.Delivery[string]) error {
 		fmt.Println("mail:", d.Value)
 		return nil
 	}, queue.RunOptions{})
@@ -314,7 +314,7 @@ func ExampleLog() {
 			return a
 		},
 	}))
-	q, err := queue.New[string](connect(), queue.Options{Attempts: 1, Events: queue.Log(logger)})
+	q, err := queue.New[string](connect(), queue.Options{Attempts: 1, OnEvent: queue.Log(logger)})
 	check(err)
 	ctx := context.Background()
 	_, err = q.PutRequest(ctx, "mails", queue.Request[string]{ID: "m-1", Value: "x"})

@@ -42,7 +42,7 @@ func TestLostPumpReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
 		conn := &flaky{Conn: clienttest.Wrap(t, w.rdb), lose: 3}
-		q, err := queue.New[string](w.clientOn(conn), queue.Options{Events: log.add})
+		q, err := queue.New[string](w.clientOn(conn), queue.Options{OnEvent: log.add})
 		must(t, err)
 		for i := range 20 {
 			_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: fmt.Sprint(i)})
@@ -214,7 +214,7 @@ func TestCluster(t *testing.T) {
 	}
 	eventually(t, "all are done", func() bool {
 		for i := range 6 {
-			s, err := q.Stats(t.Context(), fmt.Sprint("q", i))
+			s, err := q.Info(t.Context(), fmt.Sprint("q", i))
 			must(t, err)
 			if s.Ready+s.Due+s.Running+s.Waiting > 0 {
 				return false

@@ -47,7 +47,7 @@ type crew struct {
 }
 
 func historyOptions(events func(context.Context, queue.Event)) queue.Options {
-	return queue.Options{Lease: faults.TTL, Attempts: queue.Unlimited, Backoff: queue.Constant(faults.TTL / 10), Events: events}
+	return queue.Options{Lease: faults.TTL, Attempts: queue.Unlimited, Backoff: queue.Constant(faults.TTL / 10), OnEvent: events}
 }
 
 func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *crew {
@@ -238,9 +238,9 @@ func (c *crew) check(total map[string]int) {
 		l := c.ledgers[name]
 		if c.fault.Steps() < 0 { // what is left takes that much longer to come
 			for _, id := range l.undone() {
-				found, err := c.direct.Find(t.Context(), name, id)
+				found, err := c.direct.MessageInfo(t.Context(), name, id)
 				must(t, err)
-				if found.State == queue.None {
+				if found.State == queue.StateAbsent {
 					t.Errorf("%s is lost", id)
 				}
 			}
@@ -277,20 +277,20 @@ func (c *crew) drain(name string) {
 	go func() {
 		ended <- consume(ctx, c.direct, []string{name}, 100, func(name string, n note) { c.ledgers[name].add(n) })
 	}()
-	var left queue.Stats
+	var left queue.Info
 	defer func() {
 		if t.Failed() {
 			t.Logf("left of %q: %+v", name, left)
 		}
 	}()
 	await.Until(t, faults.Patience, "all are done or dead", func() (done bool) {
-		s, err := c.direct.Stats(t.Context(), name)
+		s, err := c.direct.Info(t.Context(), name)
 		left = s
 		return err == nil && s.Ready+s.Due+s.Running+s.Waiting == 0
 	})
 	cancel()
 	must(t, <-ended)
-	_, err := c.direct.DeleteAll(t.Context(), name)
+	_, err := c.direct.RemoveAllDead(t.Context(), name)
 	must(t, err)
 	eventually(t, "no key is left", func() bool {
 		return len(c.Texts(t, "KEYS", c.Prefix+":{"+name+"}:queue*")) == 0

@@ -10,17 +10,17 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// A Job is a message at work, whatever type its value is of.
+// A Job is a running message, without its decoded value.
 type Job struct {
-	// Queue is the name of its queue.
+	// Queue is the queue's name.
 	Queue string
-	// ID names it.
+	// ID is the message's ID.
 	ID string
-	// Attempt counts from 1: one more than it has failed.
+	// Attempt is 1 plus the number of failures.
 	Attempt int
 	// Attempts is how often it may fail, or [Unlimited].
 	Attempts int
-	// LastReason is why it failed last.
+	// LastReason is the reason of the last failure.
 	LastReason string
 	// Lane, Group and Headers are as they were put.
 	Lane    Lane
@@ -28,16 +28,15 @@ type Job struct {
 	Headers map[string]string
 	// Payload is the value before it is decoded.
 	Payload []byte
-	// Waited is the time from when it was due until it was taken, by the server's
-	// clock; 0 if that is not known.
+	// Waited is the time from when it became ready until it was taken, by the server's
+	// clock; 0 if that is unknown.
 	Waited time.Duration
 
 	receipt string
 	result  []byte
 }
 
-// SetResult sets what the message leaves behind when it is done: see
-// [Options.Keep]. Without that nothing is kept.
+// SetResult sets the result that is kept for [Options.Keep] when the message is done.
 func (j *Job) SetResult(result []byte) { j.result = result }
 
 func newJob(name string, now time.Time, t *wire.Taken) *Job {
@@ -51,30 +50,29 @@ func newJob(name string, now time.Time, t *wire.Taken) *Job {
 	return j
 }
 
-// A Delivery is a message at work with its value.
+// A Delivery is a running message with its decoded value.
 type Delivery[T any] struct {
 	*Job
 	Value T
 }
 
-// A Handler works on one message. What it returns says how the message goes on:
-// nil if it is done, an error if it failed, or one of [After], [Dead] and [Snooze].
-// ctx ends with a cause that matches [ErrLeaseLost] when the message is not the
-// handler's any more, and with [ErrShutdown] when the consumer stops and its grace
-// is over.
+// A Handler works on one message. Its result decides what happens to the message: nil
+// if it is done, an error if it failed, or one of [After], [Dead] and [Snooze]. The cause
+// of ctx's end matches [ErrLeaseLost] when the handler has lost the message, and
+// [ErrShutdown] when the consumer stops and its grace period is over.
 type Handler[T any] func(ctx context.Context, d *Delivery[T]) error
 
-// A BatchHandler works on several messages at once. What it returns says how each
-// goes on, in their order; nil, or a nil in it, that it is done. ctx ends when the
-// lease of any is lost; then those of the others that are not done are handed back,
-// and no attempt is counted.
+// A BatchHandler works on several messages at once. It returns one result for each, in
+// their order, with the meaning that a [Handler]'s has, or nil if all are done. ctx ends
+// when the lease of any message is lost; of the others, those that are not done are
+// handed back, and no failure is counted.
 type BatchHandler[T any] func(ctx context.Context, batch []*Delivery[T]) []error
 
-// A Middleware runs around each call of a handler, of whatever type: it calls next
-// and returns its error, or another.
+// A Middleware runs around each call of a handler. It calls next and returns its error,
+// or another.
 type Middleware func(ctx context.Context, job *Job, next func(ctx context.Context) error) error
 
-// caught calls f and turns a panic into an error.
+// caught calls f and returns a panic as an error.
 func caught(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -109,8 +107,8 @@ func (q *Queue[T]) decode(job *Job, v *T) error {
 	return nil
 }
 
-// handleBatch calls h for several messages and returns an error, or nil, for each.
-// Messages that can't be decoded fail by themselves.
+// handleBatch calls h for several messages and returns a result for each. A message that
+// can't be decoded fails alone.
 func (q *Queue[T]) handleBatch(ctx context.Context, h BatchHandler[T], jobs []*Job) []error {
 	errs := make([]error, len(jobs))
 	batch, at := make([]*Delivery[T], 0, len(jobs)), make([]int, 0, len(jobs))

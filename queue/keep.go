@@ -8,10 +8,10 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// keep extends the leases of messages that handlers have for long, and ends the
-// contexts of those whose lease is lost: another consumer has them, they were
-// cancelled, or the server could not be reached until the lease was nearly over by
-// this process's clock.
+// keep extends the leases of messages with long-running handlers. It ends a handler's
+// context when its lease is lost: another consumer has the message, it was cancelled, or
+// the server could not be reached until the lease was nearly over by this process's
+// clock.
 func (c *consumer) keep(ctx context.Context) {
 	every := min(c.opts.Lease/6, 2500*time.Millisecond)
 	ticker := time.NewTicker(every)
@@ -35,8 +35,8 @@ func (c *consumer) keep(ctx context.Context) {
 	}
 }
 
-// aging returns the receipts that are due for an extension, as many together as one
-// call takes.
+// aging returns the receipts that are due for an extension, in chunks of what one call
+// takes.
 func (c *consumer) aging(age time.Duration) (chunks [][]string) {
 	now := time.Now()
 	c.mu.Lock()
@@ -45,7 +45,7 @@ func (c *consumer) aging(age time.Duration) (chunks [][]string) {
 		if h.lost || now.Sub(h.proven) < age {
 			continue
 		}
-		if n := len(chunks); n == 0 || len(chunks[n-1]) == MaxSettle {
+		if n := len(chunks); n == 0 || len(chunks[n-1]) == wire.MaxSettle {
 			chunks = append(chunks, nil)
 		}
 		last := &chunks[len(chunks)-1]
@@ -60,7 +60,7 @@ func (c *consumer) extended(receipts []string, held []bool, sent time.Time) {
 	for i, receipt := range receipts {
 		h := c.held[receipt]
 		switch {
-		case h == nil || i >= len(held): // its handler has returned
+		case h == nil || i >= len(held): // the handler has returned
 		case held[i]:
 			h.proven = sent
 		default:
@@ -70,9 +70,8 @@ func (c *consumer) extended(receipts []string, held []bool, sent time.Time) {
 	}
 }
 
-// loseOverdue ends the contexts of those whose lease would be over before the next
-// look. What their handlers return is settled all the same: the server may know
-// better.
+// loseOverdue ends the contexts of handlers whose lease would be over before the next
+// tick. It still settles their results, because the server may not have ended the lease.
 func (c *consumer) loseOverdue(margin time.Duration) {
 	now := time.Now()
 	c.mu.Lock()

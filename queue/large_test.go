@@ -25,9 +25,9 @@ func TestLargeMessages(t *testing.T) {
 			return ids, got.Ready
 		}
 		list := func(from int) (ids []string) {
-			cmd, err := wire.MessagesCmd(l.keys, queue.Ready, from, 100)
+			cmd, err := wire.MessagesCmd(l.keys, queue.StateReady, from, 100)
 			must(t, err)
-			page, all, err := wire.ReadMessages(l.do(cmd), queue.Ready)
+			page, all, err := wire.ReadMessages(l.do(cmd), queue.StateReady)
 			must(t, err)
 			if all != 6 {
 				t.Errorf("%d are ready, want 6", all)

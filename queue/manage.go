@@ -5,97 +5,120 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/pages"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// Cancel removes messages from the queue called name and says what each was. One
-// that is running has its handler's context ended within a sixth of its lease, and
-// what the handler returns is ignored. A dead one is left alone: see [Queue.Delete].
+// Cancel removes one message from the queue called name and returns the state that it
+// had: [StatePending], [StateRunning], [StateDead] or [StateAbsent]. The context of a
+// running message's handler ends within a sixth of the lease, and what the handler
+// returns is ignored. A dead message stays: see [Queue.RemoveDead].
+func (q *Queue[T]) Cancel(ctx context.Context, name, id string) (State, error) {
+	states, err := q.CancelMany(ctx, name, []string{id})
+	if err != nil {
+		return "", err
+	}
+	return states[0], nil
+}
+
+// CancelMany cancels messages as [Queue.Cancel] does and returns the state that each
+// had. Before an error it returns the states of the messages that it reached; it may
+// have removed others.
 //
-// One round trip for each 1000, and more where they are large, or one is to be looked for
-// among more than 4,000 that are running or wait in one group. After an error those are removed
-// that it says something of, and others may be.
-func (q *Queue[T]) Cancel(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	keys, err := wire.KeysOf(q.client, name)
+// It costs one round trip for each 1000, and more for large messages, or to find one
+// among more than 4,000 that are running or wait in one group.
+func (q *Queue[T]) CancelMany(ctx context.Context, name string, ids []string) ([]State, error) {
+	keys, err := q.keysFor(name, ids)
 	if err != nil {
 		return nil, err
 	}
 	return wire.Cancel(ctx, q.client, keys, ids...)
 }
 
-// Delete removes dead messages and says what each was. One round trip for each
-// 1000, and more where they are large.
-func (q *Queue[T]) Delete(ctx context.Context, name string, ids ...string) ([]Was, error) {
-	keys, err := wire.KeysOf(q.client, name)
+// Requeue resets the attempts of dead messages, makes them ready and returns how many
+// were dead. After an error it may have requeued more. It costs one round trip for each
+// 1000, and more for large messages.
+func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) (n int, err error) {
+	keys, err := q.keysFor(name, ids)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return wire.Delete(ctx, q.client, keys, ids...)
+	dead, err := wire.Requeue(ctx, q.client, keys, ids...)
+	return countOf(dead, true), err
 }
 
-// Requeue gives dead messages all their attempts again and says which were dead.
-// One round trip for each 1000, and more where they are large.
-func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) ([]bool, error) {
-	keys, err := wire.KeysOf(q.client, name)
-	if err != nil {
-		return nil, err
-	}
-	return wire.Requeue(ctx, q.client, keys, ids...)
-}
-
-// RequeueAll requeues every dead message and returns how many there were, two round
-// trips for each 1000. Those that die meanwhile may be requeued too.
+// RequeueAll requeues every dead message and returns how many there were, in two round
+// trips for each 1000. It may requeue messages that die meanwhile.
 func (q *Queue[T]) RequeueAll(ctx context.Context, name string) (n int, err error) {
-	return q.eachDead(ctx, name, func(ids []string) error {
-		_, err := q.Requeue(ctx, name, ids...)
-		return err
-	})
+	return q.eachDead(ctx, name, q.Requeue)
 }
 
-// DeleteAll deletes every dead message and returns how many there were, two round
-// trips for each 1000.
-func (q *Queue[T]) DeleteAll(ctx context.Context, name string) (n int, err error) {
-	return q.eachDead(ctx, name, func(ids []string) error {
-		_, err := q.Delete(ctx, name, ids...)
-		return err
-	})
+// RemoveDead removes dead messages and returns how many were dead. After an error it
+// may have removed more. It costs one round trip for each 1000, and more for large
+// messages.
+func (q *Queue[T]) RemoveDead(ctx context.Context, name string, ids ...string) (n int, err error) {
+	keys, err := q.keysFor(name, ids)
+	if err != nil {
+		return 0, err
+	}
+	states, err := wire.Delete(ctx, q.client, keys, ids...)
+	return countOf(states, StateDead), err
 }
 
-// eachDead calls f, which takes them away, for all dead messages, and for as many
-// as there were when it began: those that come back to die do not keep it for ever.
-func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ids []string) error) (n int, err error) {
-	for all := 1; n < all; {
-		list, dead, err := q.page(ctx, name, Buried, 0, MaxSettle)
+// RemoveAllDead removes every dead message and returns how many there were, in two
+// round trips for each 1000.
+func (q *Queue[T]) RemoveAllDead(ctx context.Context, name string) (n int, err error) {
+	return q.eachDead(ctx, name, q.RemoveDead)
+}
+
+func countOf[V comparable](list []V, want V) (n int) {
+	for _, v := range list {
+		if v == want {
+			n++
+		}
+	}
+	return n
+}
+
+// eachDead calls f, which takes messages out of the dead ones, until it has seen as
+// many as were dead at the beginning: messages that die again must not keep it busy for
+// ever.
+func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ctx context.Context, name string, ids ...string) (int, error)) (n int, err error) {
+	for seen, all := 0, 1; seen < all; {
+		list, dead, err := q.page(ctx, name, StateDead, 0, wire.MaxSettle)
 		if err != nil || len(list) == 0 {
 			return n, err
 		}
-		if n == 0 {
+		if seen == 0 {
 			all = dead
 		}
 		ids := make([]string, len(list))
 		for i := range list {
 			ids[i] = list[i].ID
 		}
-		if err := f(ids); err != nil {
+		changed, err := f(ctx, name, ids...)
+		n += changed
+		if err != nil {
 			return n, err
 		}
-		n += len(ids)
+		seen += len(ids)
 	}
 	return n, nil
 }
 
-// Drain removes all messages that are ready, due or waiting, and returns how many
-// there were, one round trip for each 1000. Those at work and the dead are left.
-func (q *Queue[T]) Drain(ctx context.Context, name string) (n int, err error) {
+// RemovePending removes all messages that are ready, due or waiting, and returns how
+// many there were, in one round trip for each 1000. Running and dead messages stay.
+func (q *Queue[T]) RemovePending(ctx context.Context, name string) (n int, err error) {
 	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return 0, err
 	}
 	for skip, more := 0, true; more; {
 		var removed int
-		if removed, skip, more, err = wire.ReadDrain(q.client.Do(ctx, wire.DrainCmd(keys, MaxSettle, skip))); err != nil {
+		if removed, skip, more, err = wire.ReadDrain(q.client.Do(ctx, wire.DrainCmd(keys, wire.MaxSettle, skip))); err != nil {
 			return n, err
 		}
 		n += removed
@@ -103,8 +126,8 @@ func (q *Queue[T]) Drain(ctx context.Context, name string) (n int, err error) {
 	return n, nil
 }
 
-// Pause lets nothing more be taken from a queue, by any consumer, until
-// [Queue.Resume]. What is at work goes on, and messages can be put.
+// Pause stops all consumers from taking messages of a queue, until [Queue.Resume].
+// Running handlers go on, and messages can be put.
 func (q *Queue[T]) Pause(ctx context.Context, name string) error {
 	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.PauseCmd(k), nil })
 }
@@ -114,8 +137,8 @@ func (q *Queue[T]) Resume(ctx context.Context, name string) error {
 	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.ResumeCmd(k), nil })
 }
 
-// Limit sets limits that hold for all consumers of a queue together, until they are
-// set again. They stay when the queue is empty; the zero value takes them away.
+// Limit sets limits that apply to all consumers of a queue together, until the next
+// call. They stay when the queue is empty; the zero value removes them.
 func (q *Queue[T]) Limit(ctx context.Context, name string, l Limits) error {
 	return q.simple(ctx, name, func(k wire.Keys) (redoubt.Cmd, error) { return wire.LimitCmd(k, wire.Limits(l)) })
 }
@@ -132,56 +155,53 @@ func (q *Queue[T]) simple(ctx context.Context, name string, cmd func(wire.Keys) 
 	return q.client.Do(ctx, c).Err
 }
 
-// Stats counts what is in a queue.
-func (q *Queue[T]) Stats(ctx context.Context, name string) (Stats, error) {
+// Info reads how many messages a queue has in each state, and its settings.
+func (q *Queue[T]) Info(ctx context.Context, name string) (Info, error) {
 	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
-		return Stats{}, err
+		return Info{}, err
 	}
 	s, err := wire.ReadStats(q.client.Do(ctx, wire.StatsCmd(keys)))
-	return stats(s), err
+	return info(name, s), err
 }
 
-// Find looks at one message. Its State is [None] when it is not there, and [Done]
-// while its result is kept. It goes over all leases when the message is at work, in steps where
-// there are more than 4,000.
-func (q *Queue[T]) Find(ctx context.Context, name, id string) (Listed, error) {
-	keys, err := wire.KeysOf(q.client, name)
-	if err == nil {
-		err = wire.CheckID(id)
-	}
+// MessageInfo reads one message. Its State is [StateAbsent] when the queue does not have
+// it, and [StateDone] while its result is kept. For a running message it searches all
+// leases, in several round trips when there are more than 4,000.
+func (q *Queue[T]) MessageInfo(ctx context.Context, name, id string) (MessageInfo, error) {
+	keys, err := q.keysFor(name, []string{id})
 	if err != nil {
-		return Listed{}, err
+		return MessageInfo{}, err
 	}
-	l, err := wire.Find(ctx, q.client, keys, id)
-	return listed(l), err
+	m, err := wire.Find(ctx, q.client, keys, id)
+	return messageInfo(m), err
 }
 
-// Value decodes what a message says that was looked at.
-func (q *Queue[T]) Value(l Listed) (v T, err error) {
-	if err = wire.ErrEnvelope; !l.Unreadable {
-		err = q.opts.Codec.Decode(l.Payload, &v)
+// Value decodes the payload of m.
+func (q *Queue[T]) Value(m MessageInfo) (v T, err error) {
+	if err = wire.ErrEnvelope; !m.Unreadable {
+		err = q.opts.Codec.Decode(m.Payload, &v)
 	}
 	if err != nil {
-		return v, fmt.Errorf("queue: decode message %s: %w", l.ID, err)
+		return v, fmt.Errorf("queue: decode message %s: %w", m.ID, err)
 	}
 	return v, nil
 }
 
-// Messages goes over the messages of one state, [Ready], [Due], [Leased] or [Buried], in
-// the order in which they are due or died, one round trip for each 100. A loop over
-// it ends with the first error. While messages come and go it may miss some and give
-// some twice.
-func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.Seq2[Listed, error] {
-	return func(yield func(Listed, error) bool) {
+// Messages iterates over the messages in one state, [StateReady], [StateDue],
+// [StateRunning] or [StateDead], in the order in which they are due or died, in one
+// round trip for each 100. An error ends the loop. It may miss messages that come or go
+// meanwhile, or return one twice.
+func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.Seq2[MessageInfo, error] {
+	return func(yield func(MessageInfo, error) bool) {
 		for from := 0; ; {
 			list, _, err := q.page(ctx, name, state, from, 100)
 			if err != nil {
-				yield(Listed{}, err)
+				yield(MessageInfo{}, err)
 				return
 			}
-			for _, l := range list {
-				if !yield(listed(l), nil) {
+			for _, m := range list {
+				if !yield(messageInfo(m), nil) {
 					return
 				}
 			}
@@ -192,7 +212,7 @@ func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.
 	}
 }
 
-func (q *Queue[T]) page(ctx context.Context, name string, state State, from, count int) ([]wire.Listed, int, error) {
+func (q *Queue[T]) page(ctx context.Context, name string, state State, from, count int) ([]wire.MessageInfo, int, error) {
 	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, 0, err
@@ -204,17 +224,63 @@ func (q *Queue[T]) page(ctx context.Context, name string, state State, from, cou
 	return wire.ReadMessages(q.client.Do(ctx, cmd), state)
 }
 
-// Names goes over the queues that have messages and whose names match: a pattern as
-// of Redis' KEYS, where an empty one matches all. A loop over it ends with the first
-// error.
-//
-// It is for people, not for programs that run all the time: it looks at every key
-// of the server, or of all primaries of a cluster, though in steps that hold nobody
-// up. A queue that comes or goes meanwhile may be listed or not, and one may come
-// twice: see [redoubt.Client.Names].
-func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[string, error] {
-	if client == nil {
-		return func(yield func(string, error) bool) { yield("", errors.New("queue: client is nil")) }
+// keysFor returns the keys of a queue, and an error if an id is invalid.
+func (q *Queue[T]) keysFor(name string, ids []string) (wire.Keys, error) {
+	keys, err := wire.KeysOf(q.client, name)
+	for _, id := range ids {
+		if err == nil {
+			err = wire.CheckID(id)
+		}
 	}
-	return wire.Names(ctx, client, match)
+	return keys, err
+}
+
+// List iterates over the queues that have messages and whose names match, a pattern like
+// that of Redis' KEYS; an empty one matches all. An error ends the loop.
+//
+// It is for administration: it scans every key of the server, or of all primaries of a
+// cluster, in steps that each block the server for less than a millisecond. It costs a
+// round trip for about 1,000 keys, and another if there are queues among them. It may
+// miss a queue that comes or goes meanwhile, or return one twice: see
+// [redoubt.Client.Names].
+func (q *Queue[T]) List(ctx context.Context, match string) iter.Seq2[Info, error] {
+	return pages.All(func(cursor string) ([]Info, string, error) {
+		found, next, err := wire.StatsPage(ctx, q.client, match, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		infos := make([]Info, len(found))
+		for i, l := range found {
+			infos[i] = info(l.Name, l.Info)
+		}
+		return infos, next, nil
+	})
+}
+
+// CheckEviction returns an error that matches [ErrEviction] when the server that stores
+// the queue called name may evict keys. [Queue.Run] does this when it starts and reports
+// the error to [Options.OnEvent].
+func (q *Queue[T]) CheckEviction(ctx context.Context, name string) error {
+	keys, err := wire.KeysOf(q.client, name)
+	if err != nil {
+		return err
+	}
+	return checkEviction(ctx, q.client, keys)
+}
+
+func checkEviction(ctx context.Context, client *redoubt.Client, keys wire.Keys) error {
+	info, err := client.Do(ctx, redoubt.Cmd{Name: "INFO", Args: []string{"memory"}, At: keys.Wake(), Flags: redoubt.ReadOnly}).Text()
+	if err != nil {
+		if _, refused := errors.AsType[redoubt.ServerError](err); refused {
+			return nil // the server hides its settings
+		}
+		return err
+	}
+	for line := range strings.Lines(info) {
+		policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
+		if found && policy != "noeviction" {
+			return fmt.Errorf("%w: its maxmemory-policy is %s; want noeviction", ErrEviction, policy)
+		}
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ func TestDrain(t *testing.T) {
 		l.ids("running", "dead")
 		l.put(wire.Message{ID: "head", Group: "running"})
 		r := l.takes(3, "running", "dead", "head")
-		l.fails(wire.Bury, 0, r["dead"])
+		l.fails(wire.Kill, 0, r["dead"])
 		var messages []wire.Message
 		for i := range 3000 {
 			messages = append(messages,
@@ -33,21 +33,21 @@ func TestDrain(t *testing.T) {
 		}
 		l.put(messages...)
 		l.wants(counts{ready: 4500, due: 3000, waiting: 1510, running: 2, dead: 1})
-		n, err := q.Drain(t.Context(), "q")
+		n, err := q.RemovePending(t.Context(), "q")
 		must(t, err)
 		if n != 9010 {
 			t.Errorf("%d were removed", n)
 		}
 		l.wants(counts{running: 2, dead: 1})
 		l.ack(r["running"], r["head"])
-		if n, err := q.DeleteAll(t.Context(), "q"); n != 1 || err != nil {
+		if n, err := q.RemoveAllDead(t.Context(), "q"); n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		l.empty()
 	})
 }
 
-func TestListAndNames(t *testing.T) {
+func TestMessagesAndList(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		q := l.queue(t, queue.Options{})
 		var requests []queue.Request[string]
@@ -59,7 +59,7 @@ func TestListAndNames(t *testing.T) {
 		_, err = q.Put(t.Context(), "other", "x")
 		must(t, err)
 		i := 0
-		for m, err := range q.Messages(t.Context(), "q", queue.Ready) {
+		for m, err := range q.Messages(t.Context(), "q", queue.StateReady) {
 			must(t, err)
 			v, err := q.Value(m)
 			must(t, err)
@@ -71,15 +71,18 @@ func TestListAndNames(t *testing.T) {
 		if i != 250 {
 			t.Errorf("listed %d", i)
 		}
-		for _, err := range q.Messages(t.Context(), "q", queue.Waiting) {
+		for _, err := range q.Messages(t.Context(), "q", queue.StateWaiting) {
 			if err == nil || err.Error() != `queue: state is "waiting"; want ready, due, running or dead` {
 				t.Errorf("%v", err)
 			}
 		}
 		var names []string
-		for name, err := range queue.Names(t.Context(), l.client, "") {
+		for found, err := range q.List(t.Context(), "") {
 			must(t, err)
-			names = append(names, name)
+			names = append(names, found.Name)
+			if info, err := q.Info(t.Context(), found.Name); err != nil || info.Ready != found.Ready || found.Ready == 0 {
+				t.Errorf("%s: listed with %d ready messages, and has %d, %v", found.Name, found.Ready, info.Ready, err)
+			}
 		}
 		if slices.Sort(names); !slices.Equal(names, []string{"other", "q"}) {
 			t.Errorf("%q", names)
@@ -101,9 +104,9 @@ func TestLookAtUnreadable(t *testing.T) {
 				if got = append(got, m.ID); m.ID != "bad" {
 					continue
 				}
-				found, err := q.Find(t.Context(), "q", "bad")
+				found, err := q.MessageInfo(t.Context(), "q", "bad")
 				must(t, err)
-				for _, m := range []queue.Listed{m, found} {
+				for _, m := range []queue.MessageInfo{m, found} {
 					if !m.Unreadable || m.State != state || m.ID != "bad" || string(m.Payload) != foreign || m.When.IsZero() {
 						t.Errorf("%s: %+v", state, m)
 					}
@@ -118,7 +121,7 @@ func TestLookAtUnreadable(t *testing.T) {
 		}
 		l.put(wire.Message{ID: "a", Delay: time.Second}, wire.Message{ID: "bad", Delay: time.Second}, wire.Message{ID: "z", Delay: time.Second})
 		spoil()
-		looks(queue.Due)
+		looks(queue.StateDue)
 		l.clock.Advance(time.Second)
 		l.pump(wire.Pump{})
 		l.wants(counts{ready: 3})
@@ -128,19 +131,19 @@ func TestLookAtUnreadable(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 		spoil()
-		looks(queue.Leased)
-		failed := p.Burials()
+		looks(queue.StateRunning)
+		failed := p.KillUnreadable()
 		for _, m := range p.Taken {
-			failed = append(failed, wire.Failed{Receipt: m.Receipt, How: wire.Bury})
+			failed = append(failed, wire.Nack{Receipt: m.Receipt, Kind: wire.Kill})
 		}
-		l.pump(wire.Pump{Failed: failed})
-		looks(queue.Buried)
+		l.pump(wire.Pump{Nacks: failed})
+		looks(queue.StateDead)
 		if n, err := q.RequeueAll(t.Context(), "q"); n != 3 || err != nil {
 			t.Errorf("requeued %d, %v", n, err)
 		}
 		p = l.pump(wire.Pump{N: 9})
-		l.pump(wire.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Failed: p.Burials()})
-		if n, err := q.DeleteAll(t.Context(), "q"); n != 1 || err != nil {
+		l.pump(wire.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Nacks: p.KillUnreadable()})
+		if n, err := q.RemoveAllDead(t.Context(), "q"); n != 1 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}
 		l.empty()
@@ -181,16 +184,16 @@ func TestBadArguments(t *testing.T) {
 
 func TestEvictionIsReported(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		must(t, queue.CheckEviction(t.Context(), w.client, "q"))
+		must(t, w.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"))
 	})
 	// In a server of its own: others would lose their keys.
 	t.Run("evicting", func(t *testing.T) {
 		w := newWorld(t, ownServer(t, "--maxmemory-policy", "allkeys-lru"))
-		if err := queue.CheckEviction(t.Context(), w.client, "q"); !errors.Is(err, queue.ErrEviction) {
+		if err := w.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"); !errors.Is(err, queue.ErrEviction) {
 			t.Errorf("%v", err)
 		}
 		var log events
-		run(t, w.queue(t, queue.Options{Events: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
+		run(t, w.queue(t, queue.Options{OnEvent: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
 		eventually(t, "it is reported", func() bool {
 			errs := log.trouble()
 			return len(errs) == 1 && errors.Is(errs[0], queue.ErrEviction)

@@ -7,33 +7,32 @@ import (
 )
 
 const (
-	// MaxID is the longest id, and the longest group and unique key: 255 bytes.
+	// MaxID is the longest ID, group and unique key: 255 bytes.
 	MaxID = wire.MaxID
-	// MaxPayload is the longest payload: 4 MiB. A script needs 12 ms for it, in which
-	// the server serves nobody else. Larger ones belong into a store, and their name into
-	// the message.
+	// MaxPayload is the longest payload: 4 MiB. It occupies the server for 12 ms. Keep
+	// larger data in a store and put its name into the message.
 	MaxPayload = wire.MaxPayload
 	// MaxAttempts is the largest number of attempts: 65535.
 	MaxAttempts = wire.MaxAttempts
 	// MaxBatch is how many messages one call may put: 10,000.
 	MaxBatch = wire.MaxBatch
-	// MaxBatchBytes, 4 MiB, is how many bytes several messages may have together that one call
-	// puts: payloads, headers and groups. A script needs 12 ms for them.
+	// MaxBatchBytes is how many bytes the messages of one call may have together: 4 MiB,
+	// counting payloads, headers and groups. One message alone may have more.
 	MaxBatchBytes = wire.MaxBatchBytes
-	// MaxTime, ten years, bounds delays, leases and all other times.
+	// MaxTime bounds delays, leases and all other times: ten years.
 	MaxTime = wire.MaxTime
-	// MaxSettle is how many messages one batch may have: 1000.
-	MaxSettle = wire.MaxSettle
+	// MaxConcurrency is how many messages one consumer may work on at once: 1000.
+	MaxConcurrency = wire.MaxSettle
 	// Unlimited is a number of attempts, -1: the message never dies.
 	Unlimited = wire.Unlimited
 )
 
-// ErrTooLarge is matched when several messages that are to be put together have more
-// than [MaxBatchBytes]: put fewer at a time.
+// ErrTooLarge is matched when one call puts several messages that have more than
+// [MaxBatchBytes] together. Put fewer at a time.
 var ErrTooLarge = wire.ErrTooLarge
 
-// A Lane is a priority. Of what is ready, the lane with the largest number goes
-// first. The zero value is the normal one.
+// A Lane is a priority. Messages of the lane with the largest number are taken first.
+// The zero value is [Normal].
 type Lane = wire.Lane
 
 // The lanes, -1 to 2.
@@ -44,139 +43,120 @@ const (
 	Urgent Lane = wire.Urgent
 )
 
-// A Message is one message as it was put, whatever is in its payload. [Request] says what the
-// fields mean.
-type Message struct {
-	ID        string
-	Payload   []byte
-	Delay     time.Duration
-	At        time.Time
-	Attempts  int
-	Unique    string
-	UniqueFor time.Duration
-	Lane      Lane
-	Group     string
-	Headers   map[string]string
-}
-
-// A Placed is what became of one message that was put.
-type Placed struct {
-	// ID is that of the message which is in the queue: the one that was put, or
-	// the one that has its unique key.
+// A PutResult is the result of putting one message.
+type PutResult struct {
+	// ID is the ID of the message in the queue: the new one, or the one that has the
+	// same unique key.
 	ID string
-	// Status says whether it was put now.
+	// Status says whether this call put it.
 	Status PutStatus
 }
 
-// PutStatus is what became of a message that was put.
+// PutStatus says whether a message was put.
 type PutStatus = wire.PutStatus
 
 const (
-	// Added: the message is in the queue from now on.
+	// Added: this call put the message.
 	Added PutStatus = wire.Added
-	// Exists: a message with its id is in the queue already, maybe the same; or was,
-	// and still has its unique key.
+	// Exists: a message with this ID was in the queue already, or was there before and
+	// still owns its unique key.
 	Exists PutStatus = wire.Exists
-	// Duplicate: its unique key belongs to another, whose ID is given.
+	// Duplicate: another message owns the unique key. The result has that message's ID.
 	Duplicate PutStatus = wire.Duplicate
 )
 
-// Was is what a message was when it was to be removed.
-type Was = wire.Was
-
-const (
-	// WasAbsent: it is not in the queue. For [Queue.Delete]: it is not dead.
-	WasAbsent Was = wire.WasAbsent
-	// WasPending: ready, not due yet, or waiting for the turn of its group.
-	WasPending Was = wire.WasPending
-	// WasRunning: a consumer has it.
-	WasRunning Was = wire.WasRunning
-	// WasDead: it is dead. [Queue.Cancel] leaves it alone.
-	WasDead Was = wire.WasDead
-)
-
-// A State is where a message is.
+// A State says where a message is.
 type State = wire.State
 
 const (
-	// Ready: a consumer can take it.
-	Ready State = wire.Ready
-	// Due: it is due later.
-	Due State = wire.Due
-	// Leased: a consumer has it.
-	Leased State = wire.Leased
-	// Waiting: another of its group has the turn.
-	Waiting State = wire.Waiting
-	// Buried: it is dead.
-	Buried State = wire.Buried
-	// Done: it is done, and its result is kept.
-	Done State = wire.Done
-	// None: it is not there.
-	None State = wire.None
+	// StateReady: a consumer can take it.
+	StateReady State = wire.StateReady
+	// StateDue: it is due later.
+	StateDue State = wire.StateDue
+	// StateRunning: a consumer has it.
+	StateRunning State = wire.StateRunning
+	// StateWaiting: another message of its group is ahead of it.
+	StateWaiting State = wire.StateWaiting
+	// StatePending: ready, due or waiting. Only [Queue.Cancel] reports it.
+	StatePending State = wire.StatePending
+	// StateDead: it failed for good.
+	StateDead State = wire.StateDead
+	// StateDone: it is done, and its result is kept.
+	StateDone State = wire.StateDone
+	// StateAbsent: the queue does not have it.
+	StateAbsent State = wire.StateAbsent
 )
 
-// A Listed is a message that was looked at.
-type Listed struct {
-	Message
-	State State
-	// When is since when it is ready, when it is due, when its lease ends, or when
-	// it died. Zero if there is no such time.
+// A MessageInfo describes a message in a queue.
+type MessageInfo struct {
+	// ID, Payload, Attempts, Lane, Group and Headers are as they were put.
+	ID       string
+	Payload  []byte
+	Attempts int
+	Lane     Lane
+	Group    string
+	Headers  map[string]string
+	State    State
+	// When is the time when it became ready, is due, loses its lease, or died. Zero if
+	// its state has no time.
 	When time.Time
-	// Failures is how often it failed, and LastReason why.
+	// Failures counts its failures; LastReason is the reason of the last.
 	Failures   int
 	LastReason string
-	// Result is what it has left behind, when it is done.
+	// Result is the stored result of a message that is done.
 	Result []byte
-	// Unreadable: it is no message, for something else wrote it. The payload is all
+	// Unreadable: another program wrote it, and it is not a message. Payload is all
 	// that was written.
 	Unreadable bool
 }
 
-func listed(l wire.Listed) Listed {
-	return Listed{
-		Message: Message(l.Message), State: l.State, When: l.When, Failures: l.Failures, LastReason: l.LastReason,
-		Result: l.Result, Unreadable: l.Unreadable,
+func messageInfo(m wire.MessageInfo) MessageInfo {
+	return MessageInfo{
+		ID: m.ID, Payload: m.Payload, Attempts: m.Attempts, Lane: m.Lane, Group: m.Group, Headers: m.Headers,
+		State: m.State, When: m.When, Failures: m.Failures, LastReason: m.LastReason, Result: m.Result, Unreadable: m.Unreadable,
 	}
 }
 
-// Stats count what is in a queue.
-type Stats struct {
-	// Ready messages can be taken; ReadyIn are those of each lane.
+// Info is the state of a queue.
+type Info struct {
+	// Name is the queue's name.
+	Name string
+	// Ready counts messages that can be taken; ReadyIn counts them by lane.
 	Ready   int
 	ReadyIn map[Lane]int
-	// Due messages are due later.
+	// Due counts messages that are due later.
 	Due int
-	// Running messages are on lease.
+	// Running counts messages on lease.
 	Running int
-	// Waiting messages wait for others of their group.
+	// Waiting counts messages behind another of their group.
 	Waiting int
-	// Dead messages have failed for good.
+	// Dead counts messages that failed for good.
 	Dead int
-	// Oldest is for how long the oldest ready message is ready.
+	// Oldest is the age of the oldest ready message.
 	Oldest time.Duration
-	// Next is the time until the next is due; negative if there is none.
+	// Next is the time until the next message is due; negative if none is.
 	Next time.Duration
-	// Paused: nothing is taken.
+	// Paused: no consumer takes messages.
 	Paused bool
-	// Limits are those of [Queue.Limit].
+	// Limits are the limits that [Queue.Limit] set.
 	Limits Limits
 }
 
-func stats(s wire.Stats) Stats {
-	return Stats{
-		Ready: s.Ready, ReadyIn: s.ReadyIn, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead,
+func info(name string, s wire.Stats) Info {
+	return Info{
+		Name: name, Ready: s.Ready, ReadyIn: s.ReadyIn, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead,
 		Oldest: s.Oldest, Next: s.Next, Paused: s.Paused, Limits: Limits(s.Limits),
 	}
 }
 
-// Limits hold for all consumers of a queue together. The zero value has none.
+// Limits apply to all consumers of a queue together. The zero value limits nothing.
 type Limits struct {
-	// Concurrency is how many messages may be at work at once; 0 is no limit.
+	// Concurrency is how many messages may run at once; 0 is no limit.
 	Concurrency int
-	// Rate is how many may be taken Per time, in the long run; 0 is no limit. Per
+	// Rate is how many messages may be taken Per time on average; 0 is no limit. Per
 	// defaults to a second.
 	Rate int
 	Per  time.Duration
-	// Burst is how many may be taken at once. Defaults to 1.
+	// Burst is how many messages may be taken at once. Defaults to 1.
 	Burst int
 }

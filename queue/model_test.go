@@ -88,7 +88,9 @@ func (e *entry) becomes(state queue.State, score int64) {
 	e.state, e.score, e.receipt = state, score, ""
 }
 
-func (e *entry) ready(place int64) { e.becomes(queue.Ready, int64(queue.Urgent-e.Lane)*lane0+place) }
+func (e *entry) ready(place int64) {
+	e.becomes(queue.StateReady, int64(queue.Urgent-e.Lane)*lane0+place)
+}
 
 // enter makes a message ready, or lets it wait behind others of its group.
 func (m *model) enter(e *entry, place int64) {
@@ -96,7 +98,7 @@ func (m *model) enter(e *entry, place int64) {
 	if e.Group != "" && (len(line) == 0 || line[0] != e.ID) {
 		m.lines[e.Group] = append(line, e.ID)
 		if len(line) > 0 {
-			e.becomes(queue.Waiting, 0)
+			e.becomes(queue.StateWaiting, 0)
 			return
 		}
 	}
@@ -125,17 +127,17 @@ func (m *model) remove(e *entry) {
 }
 
 func (m *model) promote() {
-	for _, e := range m.in(queue.Due) {
+	for _, e := range m.in(queue.StateDue) {
 		if e.score <= m.now() {
 			m.enter(e, e.score*1000-epoch)
 		}
 	}
 }
 
-func (m *model) put(messages []wire.Message) (placed []wire.Placed) {
+func (m *model) put(messages []wire.Message) (placed []wire.PutResult) {
 	last := map[queue.Lane]int64{} // who is put stands behind all of its lane
 	for _, msg := range messages {
-		status, claimed := wire.Placed{ID: msg.ID, Status: queue.Added}, false
+		status, claimed := wire.PutResult{ID: msg.ID, Status: queue.Added}, false
 		if msg.Unique != "" {
 			owner, taken := m.unique[msg.Unique]
 			switch {
@@ -144,10 +146,10 @@ func (m *model) put(messages []wire.Message) (placed []wire.Placed) {
 			case owner == msg.ID:
 				status.Status = queue.Exists
 			default:
-				status = wire.Placed{ID: owner, Status: queue.Duplicate}
+				status = wire.PutResult{ID: owner, Status: queue.Duplicate}
 			}
 		}
-		if old := m.messages[msg.ID]; status.Status == queue.Added && old != nil && old.state != queue.Buried {
+		if old := m.messages[msg.ID]; status.Status == queue.Added && old != nil && old.state != queue.StateDead {
 			status.Status = queue.Exists
 			if claimed {
 				delete(m.unique, msg.Unique)
@@ -166,7 +168,7 @@ func (m *model) put(messages []wire.Message) (placed []wire.Placed) {
 		}
 		if when > m.now() {
 			m.messages[msg.ID] = e
-			e.becomes(queue.Due, when)
+			e.becomes(queue.StateDue, when)
 			continue
 		}
 		if msg.Group != "" {
@@ -174,7 +176,7 @@ func (m *model) put(messages []wire.Message) (placed []wire.Placed) {
 		}
 		if _, ok := last[msg.Lane]; !ok {
 			last[msg.Lane] = m.place() - 1
-			for _, other := range m.in(queue.Ready) {
+			for _, other := range m.in(queue.StateReady) {
 				if other.Lane == msg.Lane {
 					last[msg.Lane] = max(last[msg.Lane], other.score%lane0)
 				}
@@ -194,14 +196,14 @@ func (m *model) fail(e *entry, reason string, again int64) {
 	e.reason = reason
 	switch {
 	case again < 0 || e.Attempts > 0 && e.fails >= e.Attempts:
-		e.becomes(queue.Buried, m.now())
+		e.becomes(queue.StateDead, m.now())
 		m.leave(e)
 	case again > 0:
-		e.becomes(queue.Due, again)
+		e.becomes(queue.StateDue, again)
 	case e.Attempts > 0 || e.fails < 2:
 		e.ready(0)
 	default: // it may for ever, so others go first
-		e.becomes(queue.Due, m.now()+backoff(e.fails).Milliseconds())
+		e.becomes(queue.StateDue, m.now()+backoff(e.fails).Milliseconds())
 	}
 }
 
@@ -229,20 +231,20 @@ func (m *model) settle(p wire.Pump) (refused []int) {
 			m.remove(e)
 		})
 	}
-	for _, f := range p.Failed {
+	for _, f := range p.Nacks {
 		settle(f.Receipt, func(e *entry) {
 			delay := f.Delay
 			if delay < 0 {
 				delay = backoff(e.fails + 1)
 			}
-			switch f.How {
-			case wire.Back:
+			switch f.Kind {
+			case wire.HandBack:
 				e.ready(0)
-			case wire.Defer:
-				e.becomes(queue.Due, m.after(delay))
-			case wire.Bury:
+			case wire.Snooze:
+				e.becomes(queue.StateDue, m.after(delay))
+			case wire.Kill:
 				m.fail(e, f.Reason, -1)
-			case wire.Fail:
+			case wire.Retry:
 				m.fail(e, f.Reason, m.after(delay))
 			}
 		})
@@ -253,7 +255,7 @@ func (m *model) settle(p wire.Pump) (refused []int) {
 func (m *model) pump(p wire.Pump) (got wire.Pumped) {
 	got.Now, got.Taken = time.UnixMilli(m.now()), []wire.Taken{}
 	got.Refused = m.settle(p)
-	for _, e := range m.in(queue.Leased) {
+	for _, e := range m.in(queue.StateRunning) {
 		if e.score <= m.now() {
 			m.fail(e, "its lease ran out", 0)
 		}
@@ -265,13 +267,13 @@ func (m *model) pump(p wire.Pump) (got wire.Pumped) {
 		room = 0
 	}
 	if m.limits.Concurrency > 0 {
-		room = min(room, m.limits.Concurrency-len(m.in(queue.Leased)))
+		room = min(room, m.limits.Concurrency-len(m.in(queue.StateRunning)))
 	}
 	room = min(room, m.tokens())
 
 	prior, last := m.takes[p.Consumer]
 	if p.N > 0 && last && (p.Repeats || prior.name == p.Take) {
-		for _, e := range m.in(queue.Leased) {
+		for _, e := range m.in(queue.StateRunning) {
 			if e.score == prior.ends && e.receipt == prior.name+e.ID {
 				got.Taken = append(got.Taken, e.taken(0))
 				got.Again = true
@@ -280,12 +282,12 @@ func (m *model) pump(p wire.Pump) (got wire.Pumped) {
 	}
 	if !got.Again {
 		ends := m.now() + p.Lease.Milliseconds()
-		for _, e := range m.in(queue.Ready) {
+		for _, e := range m.in(queue.StateReady) {
 			if len(got.Taken) >= min(p.N, room) {
 				break
 			}
 			since := e.score % lane0
-			e.becomes(queue.Leased, ends)
+			e.becomes(queue.StateRunning, ends)
 			e.receipt = p.Take + e.ID
 			got.Taken = append(got.Taken, e.taken(since))
 		}
@@ -299,15 +301,15 @@ func (m *model) pump(p wire.Pump) (got wire.Pumped) {
 		}
 	}
 
-	got.Ready = len(m.in(queue.Ready))
+	got.Ready = len(m.in(queue.StateReady))
 	got.Next = -time.Millisecond
 	soon := func(ms int64, ok bool) {
 		if next := time.Duration(max(ms-m.now(), 0)) * time.Millisecond; ok && (got.Next < 0 || next < got.Next) {
 			got.Next = next
 		}
 	}
-	soon(m.first(queue.Due))
-	soon(m.first(queue.Leased))
+	soon(m.first(queue.StateDue))
+	soon(m.first(queue.StateRunning))
 	// When the rate lets one be taken again.
 	wait := m.tat - m.place() - m.interval()*int64(m.limits.Burst-1)
 	soon(m.now()+(wait+999)/1000, m.limits.Rate > 0 && got.Ready > 0 && wait > 0 && !m.paused)
@@ -364,21 +366,21 @@ func (m *model) extend(lease time.Duration, receipts []string) (held []bool) {
 }
 
 // cancel removes what is dead, or what is not.
-func (m *model) cancel(dead bool, ids []string) (was []queue.Was) {
+func (m *model) cancel(dead bool, ids []string) (was []queue.State) {
 	var gone []*entry
 	for _, id := range ids {
-		e, what := m.messages[id], queue.WasAbsent
+		e, what := m.messages[id], queue.StateAbsent
 		switch {
 		case e == nil:
-		case e.state == queue.Buried:
-			what = queue.WasDead
+		case e.state == queue.StateDead:
+			what = queue.StateDead
 		case dead:
-		case e.state == queue.Leased:
-			what = queue.WasRunning
+		case e.state == queue.StateRunning:
+			what = queue.StateRunning
 		default:
-			what = queue.WasPending
+			what = queue.StatePending
 		}
-		if was = append(was, what); what != queue.WasAbsent && (what == queue.WasDead) == dead {
+		if was = append(was, what); what != queue.StateAbsent && (what == queue.StateDead) == dead {
 			delete(m.messages, id)
 			gone = append(gone, e)
 		}
@@ -392,7 +394,7 @@ func (m *model) cancel(dead bool, ids []string) (was []queue.Was) {
 func (m *model) leaveAll(gone []*entry) {
 	for _, waits := range []bool{true, false} {
 		for _, e := range gone {
-			if (e.state == queue.Waiting) == waits {
+			if (e.state == queue.StateWaiting) == waits {
 				m.leave(e)
 			}
 		}
@@ -403,7 +405,7 @@ func (m *model) requeue(ids []string) (was []bool) {
 	promoted := false
 	for i, id := range ids {
 		e := m.messages[id]
-		dead := e != nil && e.state == queue.Buried
+		dead := e != nil && e.state == queue.StateDead
 		if was = append(was, dead); !dead {
 			continue
 		}
@@ -421,7 +423,7 @@ func (m *model) drain() (removed int) {
 	var gone []*entry
 	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
 		switch e := m.messages[id]; e.state {
-		case queue.Ready, queue.Due, queue.Waiting:
+		case queue.StateReady, queue.StateDue, queue.StateWaiting:
 			delete(m.messages, id)
 			gone = append(gone, e)
 		default:

@@ -21,7 +21,7 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 			want = append(want, messages[i].ID)
 		}
 		l.put(wire.Message{ID: "dead", Group: "g"})
-		l.fails(wire.Bury, 0, l.takes(1, "dead")["dead"])
+		l.fails(wire.Kill, 0, l.takes(1, "dead")["dead"])
 		l.put(messages...)
 		l.clock.Advance(time.Hour)
 		l.put(wire.Message{ID: "put", Group: "g"})
@@ -66,7 +66,7 @@ func TestRequeuedKeepTheirOrder(t *testing.T) {
 		l.ids("c", "a", "b")
 		for id, receipt := range l.takes(3, "c", "a", "b") {
 			_ = id
-			l.fails(wire.Bury, 0, receipt)
+			l.fails(wire.Kill, 0, receipt)
 		}
 		must(t, l.do(wire.RequeueCmd(l.keys, "b", "c", "a")).Err)
 		l.takes(9, "b", "c", "a")

@@ -12,29 +12,28 @@ import (
 )
 
 var (
-	// ErrLeaseLost is the cause of the end of a handler's context when its message
-	// is not its own any more: it was cancelled, or the lease ran out because the
-	// process or the network stood still. Another consumer may have it by now, and
-	// what the handler returns is ignored.
+	// ErrLeaseLost is the cause of a handler's context when the handler loses its
+	// message: the message was cancelled, or its lease ran out because the process or
+	// the network stood still. Another consumer may have the message by now, and what
+	// the handler returns is ignored.
 	ErrLeaseLost = errors.New("queue: the lease is lost")
 
-	// ErrShutdown is the cause of the end of a handler's context when the grace
-	// period of a consumer that stops is over. The message is handed back.
+	// ErrShutdown is the cause of a handler's context when the consumer stops and its
+	// grace period is over. The message is handed back.
 	ErrShutdown = errors.New("queue: the consumer stops")
 
-	// ErrEviction is matched by what is reported when the server may evict keys:
-	// its maxmemory-policy is not noeviction. Messages, leases and whole queues can
-	// then be gone without a trace.
+	// ErrEviction is matched when the server may evict keys: its maxmemory-policy is
+	// not noeviction. It can then drop messages, leases and whole queues silently.
 	ErrEviction = errors.New("queue: the server may evict messages")
 )
 
 const (
-	// DefaultLease is the lease of a [Queue] whose options name none.
+	// DefaultLease is the default of [Options.Lease].
 	DefaultLease = 30 * time.Second
 	// MinLease and MaxLease bound a lease.
 	MinLease = 100 * time.Millisecond
 	MaxLease = 24 * time.Hour
-	// DefaultAttempts is how often a message may fail unless it says otherwise.
+	// DefaultAttempts is the default of [Options.Attempts].
 	DefaultAttempts = 10
 )
 
@@ -42,25 +41,24 @@ const (
 type Options struct {
 	// Codec turns values into payloads and back. Defaults to [JSON].
 	Codec Codec
-	// Lease is how long a message belongs to a consumer that does not extend it,
-	// as [Queue.Run] does by itself: what a dead consumer costs. From 100 ms to a
-	// day. Defaults to 30 s.
+	// Lease is how long a message belongs to a consumer that does not extend it. It is
+	// the delay that a dead consumer causes; [Queue.Run] extends leases while handlers
+	// run. From 100 ms to a day. Defaults to 30 s.
 	Lease time.Duration
-	// Attempts is how often a message may fail until it is dead, from 1 to 65535 or
+	// Attempts is how often a message may fail before it is dead, from 1 to 65535 or
 	// [Unlimited]. Defaults to 10.
 	Attempts int
 	// Backoff is the time from a failure to the next attempt. Defaults to
 	// Exponential(time.Second, 10*time.Minute).
 	Backoff Backoff
-	// Keep is for how long the result of a message is kept after it is done.
-	// Defaults to 0: not at all.
+	// Keep is how long the result of a done message is kept. Defaults to 0: not at all.
 	Keep time.Duration
-	// Headers returns what every message that is put carries along, like the
-	// context of a trace. May be nil.
+	// Headers returns headers for every message that is put, like the context of a
+	// trace. May be nil.
 	Headers func(ctx context.Context) map[string]string
-	// Events is called with what consumers do, from many goroutines at once, and
-	// must not block: see [Log]. May be nil.
-	Events func(ctx context.Context, e Event)
+	// OnEvent is called for each [Event] of a consumer or scheduler, from many
+	// goroutines at once, and must not block. [Log] makes one. May be nil.
+	OnEvent func(ctx context.Context, e Event)
 }
 
 func (o *Options) setDefaults() error {
@@ -76,8 +74,8 @@ func (o *Options) setDefaults() error {
 	if o.Backoff == nil {
 		o.Backoff = Exponential(time.Second, 10*time.Minute)
 	}
-	if o.Events == nil {
-		o.Events = func(context.Context, Event) {}
+	if o.OnEvent == nil {
+		o.OnEvent = func(context.Context, Event) {}
 	}
 	errs := []error{checkLease(o.Lease), wire.CheckTime("keep", o.Keep, 0)}
 	if o.Attempts != Unlimited && (o.Attempts < 1 || o.Attempts > MaxAttempts) {
@@ -93,13 +91,13 @@ func checkLease(lease time.Duration) error {
 	return nil
 }
 
-// A Queue is a family of queues on a server whose messages are of one type, each
-// with a name. Make one and use it for all of them.
+// A Queue works on named queues whose messages have values of type T. Make one per type
+// and use it for all names. Most callers need only [Queue.Put] and [Queue.Run].
 //
-// [Queue.Put] and [Queue.Run] are what most callers need. All methods may be called
-// by many goroutines at once, each costs one round trip unless it says otherwise,
-// and an error that matches redoubt.ErrUnknownOutcome says that the call may have
-// had its effect. A Queue keeps nothing between calls and need not be closed.
+// All methods may be called by many goroutines at once. A method costs one round trip
+// unless it says otherwise. After an error that matches redoubt.ErrUnknownOutcome the
+// call may have had its effect. A Queue keeps no state between calls and need not be
+// closed.
 type Queue[T any] struct {
 	client *redoubt.Client
 	opts   Options
@@ -117,43 +115,40 @@ func New[T any](client *redoubt.Client, opts Options) (*Queue[T], error) {
 	return &Queue[T]{client: client, opts: opts}, nil
 }
 
-// A Request is one message with settings of its own.
+// A Request is one message with its settings.
 type Request[T any] struct {
-	// Value is what the message says.
+	// Value is the content of the message.
 	Value T
-	// ID names the message, the number of the order for instance: at most [MaxID]
-	// bytes. A put that is repeated with the same ID does nothing while the message
-	// is in the queue, unless it is dead: then the new one takes its place. Defaults
-	// to one that no other message has.
+	// ID names the message, for example the number of an order: at most [MaxID] bytes.
+	// A repeated put with the same ID does nothing while the message is in the queue; it
+	// replaces a dead one. Defaults to a unique ID.
 	ID string
-	// Delay is the time until the message is due. At is when it is, by the server's
-	// clock. Not both; without one it is due now.
+	// Delay is the time until the message is due; At is when it is due, by the server's
+	// clock. Set at most one. Without either it is due now.
 	Delay time.Duration
 	At    time.Time
-	// Attempts is how often it may fail until it is dead. Defaults to that of the
-	// Queue.
+	// Attempts is how often it may fail before it is dead. Defaults to
+	// [Options.Attempts].
 	Attempts int
-	// Unique drops the message when one with the same key was put in the last
-	// UniqueFor, even if that is done by now, or cancelled. At most [MaxID] bytes.
+	// Unique drops the message if one with the same key was put within the last
+	// UniqueFor, even if that one is done or cancelled. At most [MaxID] bytes.
 	Unique    string
 	UniqueFor time.Duration
 	// Lane is its priority. Defaults to [Normal].
 	Lane Lane
-	// Group lets only one message of a group be at work at a time, in the order in
-	// which they became due; one that fails keeps its turn until it is done or dead.
-	// At most [MaxID] bytes. Empty: none.
+	// Group makes the messages of a group run one at a time, in the order in which they
+	// became due. A failed message keeps its turn until it is done or dead. At most
+	// [MaxID] bytes. Empty: no group.
 	Group string
 	// Headers travel with the value, at most 65535 bytes.
 	Headers map[string]string
 }
 
-// Put puts v into the queue called name and returns the message's id: once Put has
-// returned, v reaches a handler at least once. It costs one round trip, which
-// concurrent calls share.
+// Put puts v into the queue called name and returns the message's ID. Once Put has
+// returned, v reaches a handler at least once. Concurrent calls share a round trip.
 //
-// When the error matches redoubt.ErrUnknownOutcome the message may be in the queue.
-// To put it again without doing it twice, use an ID of your own with
-// [Queue.PutRequest].
+// When the error matches redoubt.ErrUnknownOutcome the message may be in the queue. To
+// repeat a put safely, call [Queue.PutRequest] with an ID of your own.
 func (q *Queue[T]) Put(ctx context.Context, name string, v T) (id string, err error) {
 	placed, err := q.PutRequest(ctx, name, Request[T]{Value: v})
 	return placed.ID, err
@@ -161,18 +156,18 @@ func (q *Queue[T]) Put(ctx context.Context, name string, v T) (id string, err er
 
 // PutRequest puts one message as [Queue.Put] does. It may be repeated with the same
 // ID until it succeeds.
-func (q *Queue[T]) PutRequest(ctx context.Context, name string, r Request[T]) (Placed, error) {
-	placed, err := q.PutMany(ctx, name, []Request[T]{r})
+func (q *Queue[T]) PutRequest(ctx context.Context, name string, r Request[T]) (PutResult, error) {
+	results, err := q.PutMany(ctx, name, []Request[T]{r})
 	if err != nil {
-		return Placed{}, err
+		return PutResult{}, err
 	}
-	return placed[0], nil
+	return results[0], nil
 }
 
-// PutMany puts at most [MaxBatch] messages, with at most [MaxBatchBytes] together unless it is
-// one, in one step and says what became of each: all are in the queue then, or none. More gives
-// an error that matches [ErrTooLarge].
-func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[T]) ([]Placed, error) {
+// PutMany puts at most [MaxBatch] messages atomically: all or, after an error, none. Its
+// results are in the order of requests. The error matches [ErrTooLarge] if several
+// messages have more than [MaxBatchBytes] together.
+func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[T]) ([]PutResult, error) {
 	keys, err := wire.KeysOf(q.client, name)
 	if err != nil {
 		return nil, err
@@ -186,14 +181,14 @@ func (q *Queue[T]) PutMany(ctx context.Context, name string, requests []Request[
 		return nil, err
 	}
 	put, err := wire.ReadPut(q.client.Do(ctx, cmd), messages)
-	placed := make([]Placed, len(put))
+	results := make([]PutResult, len(put))
 	for i := range put {
-		placed[i] = Placed(put[i])
-		if requests[i].ID == "" && placed[i].Status == Exists {
-			placed[i].Status = Added // the command was sent again after a lost reply
+		results[i] = PutResult(put[i])
+		if requests[i].ID == "" && results[i].Status == Exists {
+			results[i].Status = Added // the command was sent again after a lost reply
 		}
 	}
-	return placed, err
+	return results, err
 }
 
 func (q *Queue[T]) messages(ctx context.Context, requests []Request[T]) ([]wire.Message, error) {

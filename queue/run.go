@@ -4,33 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/redoubt-go/redoubt"
-	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
 const (
-	// DefaultConcurrency is how many messages a consumer works on at once unless
-	// its options say otherwise.
+	// DefaultConcurrency is the default of [RunOptions.Concurrency].
 	DefaultConcurrency = 10
-	// DefaultGrace is how long handlers may go on after a consumer was stopped.
+	// DefaultGrace is the default of [RunOptions.Grace].
 	DefaultGrace = 30 * time.Second
-	// NoGrace is a grace period of no length.
+	// NoGrace is a grace period of zero length.
 	NoGrace time.Duration = -1
 )
 
 // RunOptions configure one consumer. The zero value is ready to use.
 type RunOptions struct {
-	// Concurrency is how many messages are at work at once. At most 1000. Defaults
+	// Concurrency is how many messages run at once. At most [MaxConcurrency]. Defaults
 	// to 10.
 	Concurrency int
-	// Grace is how long handlers may go on after ctx has ended; then their contexts
-	// end, and what they don't finish is handed back. Defaults to 30 s; [NoGrace]
+	// Grace is how long handlers may go on after ctx has ended. Then their contexts end,
+	// and messages that they do not finish are handed back. Defaults to 30 s; [NoGrace]
 	// is none.
 	Grace time.Duration
-	// Timeout ends a handler's context. Its place is free when the handler returns.
+	// Timeout ends a handler's context. The handler keeps its place until it returns.
 	// Defaults to 0: none.
 	Timeout time.Duration
 	// Middleware runs around each call of the handler, the first outermost.
@@ -38,39 +33,39 @@ type RunOptions struct {
 }
 
 // BatchOptions configure one consumer of batches. The zero value is ready to use.
-// There is no [Middleware], which is about one message: what is to run around a batch
-// is a [BatchHandler] that calls another.
+// It has no [Middleware], which wraps one message. To wrap a batch, write a
+// [BatchHandler] that calls another.
 type BatchOptions struct {
-	// Size is how many messages a handler gets at most. It gets those that are
-	// there: nobody waits until a batch is full. At most 1000. Defaults to 100.
+	// Size is how many messages a handler gets at most. The consumer does not wait
+	// until a batch is full. At most [MaxConcurrency]. Defaults to 100.
 	Size int
-	// Concurrency is how many batches are at work at once. Defaults to 1. Size times
-	// Concurrency is at most 1000.
+	// Concurrency is how many batches run at once. Defaults to 1. Size times
+	// Concurrency is at most [MaxConcurrency].
 	Concurrency int
 	// Grace and Timeout are as in [RunOptions].
 	Grace, Timeout time.Duration
 }
 
-// Run works on the queue called name until ctx ends: it takes messages as they
-// become due and calls h for each, up to Concurrency at once, each on a goroutine of
-// its own. Then it takes no more, waits for the handlers, at first for the grace
-// period and then with their contexts ended, and returns nil when all have returned
-// and all is settled.
+// Run works on the queue called name until ctx ends. It takes messages as they become
+// due and calls h for each on its own goroutine, up to Concurrency at once. When ctx
+// ends, Run takes no more messages. It waits for the handlers during the grace period,
+// then ends their contexts and waits until all have returned. It returns nil when every
+// message is settled.
 //
-// Leases are extended while handlers run. A server that can't be reached is tried
-// again and again; what happens meanwhile is told to [Options.Events]. The error is
-// about the arguments, or what the server refuses at the first call, or it matches
-// redoubt.ErrClosed; or what was done last could not be settled until 10 s after the
-// grace period, and will be done again.
+// Run extends leases while handlers run. It retries a server that it can't reach, and
+// reports events and troubles to [Options.OnEvent]. It returns an error for invalid
+// arguments, when the server refuses the first call, and when the client is closed,
+// which matches redoubt.ErrClosed. It also returns an error if it can't settle the last
+// messages within 10 s after the grace period; those will be handled again.
 //
-// It costs a connection that waits, one round trip for all that is finished and
-// taken at a time, and about one call in five seconds while there is nothing to do.
+// It uses one connection that blocks, one round trip for all messages that finish and
+// are taken at a time, and about one call in five seconds while the queue is empty.
 func (q *Queue[T]) Run(ctx context.Context, name string, h Handler[T], opts RunOptions) error {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = DefaultConcurrency
 	}
-	if opts.Concurrency < 1 || opts.Concurrency > MaxSettle {
-		return fmt.Errorf("queue: concurrency is %d; want 1 to %d", opts.Concurrency, MaxSettle)
+	if opts.Concurrency < 1 || opts.Concurrency > MaxConcurrency {
+		return fmt.Errorf("queue: concurrency is %d; want 1 to %d", opts.Concurrency, MaxConcurrency)
 	}
 	c, err := newConsumer(q.client, &q.opts, name, opts.Grace, opts.Timeout)
 	if err != nil {
@@ -83,8 +78,7 @@ func (q *Queue[T]) Run(ctx context.Context, name string, h Handler[T], opts RunO
 	return c.run(ctx)
 }
 
-// RunBatch works on a queue as [Queue.Run] does, with a handler that gets several
-// messages at once.
+// RunBatch is [Queue.Run] with a handler that gets several messages at once.
 func (q *Queue[T]) RunBatch(ctx context.Context, name string, h BatchHandler[T], opts BatchOptions) error {
 	if opts.Size == 0 {
 		opts.Size = 100
@@ -92,8 +86,8 @@ func (q *Queue[T]) RunBatch(ctx context.Context, name string, h BatchHandler[T],
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 1
 	}
-	if opts.Size < 1 || opts.Concurrency < 1 || opts.Size > MaxSettle || opts.Size*opts.Concurrency > MaxSettle {
-		return fmt.Errorf("queue: %d batches of %d; want 1 to %d messages at once", opts.Concurrency, opts.Size, MaxSettle)
+	if opts.Size < 1 || opts.Concurrency < 1 || opts.Size > MaxConcurrency || opts.Size*opts.Concurrency > MaxConcurrency {
+		return fmt.Errorf("queue: %d batches of %d; want 1 to %d messages at once", opts.Concurrency, opts.Size, MaxConcurrency)
 	}
 	c, err := newConsumer(q.client, &q.opts, name, opts.Grace, opts.Timeout)
 	if err != nil {
@@ -104,35 +98,11 @@ func (q *Queue[T]) RunBatch(ctx context.Context, name string, h BatchHandler[T],
 	return c.run(ctx)
 }
 
-// CheckEviction returns an error that matches [ErrEviction] when the server that
-// keeps the queue called name may evict keys. [Queue.Run] reports it by
-// [Options.Events] when it starts.
-func CheckEviction(ctx context.Context, client *redoubt.Client, name string) error {
-	keys, err := wire.KeysOf(client, name)
-	if err != nil {
-		return err
-	}
-	info, err := client.Do(ctx, redoubt.Cmd{Name: "INFO", Args: []string{"memory"}, At: keys.Wake(), Flags: redoubt.ReadOnly}).Text()
-	if err != nil {
-		if _, refused := errors.AsType[redoubt.ServerError](err); refused {
-			return nil // it doesn't tell
-		}
-		return err
-	}
-	for line := range strings.Lines(info) {
-		policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
-		if found && policy != "noeviction" {
-			return fmt.Errorf("%w: its maxmemory-policy is %s; want noeviction", ErrEviction, policy)
-		}
-	}
-	return nil
-}
-
-// checkEviction reports a server that may evict keys. It asks until it has an answer.
+// checkEviction reports a server that may evict keys. It retries until the server answers.
 func (c *consumer) checkEviction(ctx context.Context) {
 	for p := (pauses{}); ctx.Err() == nil; p.sleep(ctx.Done()) {
 		call, cancel := context.WithTimeout(ctx, pumpTimeout)
-		err := CheckEviction(call, c.client, c.name)
+		err := checkEviction(call, c.client, c.keys)
 		cancel()
 		if errors.Is(err, ErrEviction) {
 			c.trouble(ctx, err)

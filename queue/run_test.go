@@ -123,7 +123,7 @@ func TestRun(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
-		q := w.queue(t, queue.Options{Backoff: queue.Constant(time.Millisecond), Attempts: 3, Events: log.add})
+		q := w.queue(t, queue.Options{Backoff: queue.Constant(time.Millisecond), Attempts: 3, OnEvent: log.add})
 		var calls sync.Map
 		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
 			v, _ := calls.LoadOrStore(d.ID, new(atomic.Int64))
@@ -156,13 +156,13 @@ func TestOutcomes(t *testing.T) {
 			_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: id, Value: id})
 			must(t, err)
 		}
-		var dead []queue.Listed
+		var dead []queue.MessageInfo
 		eventually(t, "all are done or dead", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			must(t, err)
 			return s.Dead == 3 && s.Ready+s.Due+s.Running == 0
 		})
-		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.StateDead) {
 			must(t, err)
 			dead = append(dead, l)
 		}
@@ -186,11 +186,11 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("requeued %d, %v", n, err)
 		}
 		eventually(t, "they die again", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			must(t, err)
 			return s.Dead == 3
 		})
-		if n, err := q.DeleteAll(t.Context(), "q"); n != 3 || err != nil {
+		if n, err := q.RemoveAllDead(t.Context(), "q"); n != 3 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}
 		w.gone(t)
@@ -202,7 +202,7 @@ func TestOutcomes(t *testing.T) {
 func TestLeaseIsExtendedAndLost(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
-		q := w.queue(t, queue.Options{Lease: 2 * time.Second, Events: log.add})
+		q := w.queue(t, queue.Options{Lease: 2 * time.Second, OnEvent: log.add})
 		started, cause := make(chan string, 10), make(chan error, 10)
 		stop := run(t, q, func(ctx context.Context, d *queue.Delivery[string]) error {
 			started <- d.ID
@@ -222,7 +222,7 @@ func TestLeaseIsExtendedAndLost(t *testing.T) {
 		}
 		was, err := q.Cancel(t.Context(), "q", id)
 		must(t, err)
-		if was[0] != queue.WasRunning {
+		if was != queue.StateRunning {
 			t.Fatalf("it was %v", was)
 		}
 		if err := <-cause; !errors.Is(err, queue.ErrLeaseLost) {
@@ -261,7 +261,7 @@ func TestShutdown(t *testing.T) {
 		<-started
 		go func() { finish <- nil; finish <- nil }()
 		must(t, stop()) // within its grace
-		s, err := q.Stats(t.Context(), "q")
+		s, err := q.Info(t.Context(), "q")
 		must(t, err)
 		if s.Ready != 1 || s.Running != 0 {
 			t.Errorf("%+v", s)
@@ -273,9 +273,9 @@ func TestShutdown(t *testing.T) {
 		}, queue.RunOptions{Grace: queue.NoGrace})
 		<-started
 		must(t, stop())
-		l, err := q.Find(t.Context(), "q", "c")
+		l, err := q.MessageInfo(t.Context(), "q", "c")
 		must(t, err)
-		if l.State != queue.Ready || l.Failures != 0 {
+		if l.State != queue.StateReady || l.Failures != 0 {
 			t.Errorf("%+v", l)
 		}
 	})
@@ -310,7 +310,7 @@ func TestRunBatch(t *testing.T) {
 			}, queue.BatchOptions{Size: 40})
 		}()
 		eventually(t, "all but one are done", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			must(t, err)
 			return s.Dead == 1 && s.Ready+s.Due+s.Running == 0
 		})

@@ -11,9 +11,9 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// A Schedule says when something happens next: the first time after t, and not t
-// itself, or the zero time if never again. It must be the same in all processes that
-// schedule an entry. [Every] returns one, and so do the libraries for cron: with
+// A Schedule says when an entry is due. Next returns the first time after t, excluding t
+// itself, or the zero time for never. It must be the same in all processes that schedule
+// an entry. [Every] returns one, and so do libraries for cron: with
 // github.com/netresearch/go-cron "every weekday at nine" is
 //
 //	cron.ParseStandard("CRON_TZ=Europe/Berlin 0 9 * * MON-FRI")
@@ -21,33 +21,32 @@ type Schedule interface {
 	Next(t time.Time) time.Time
 }
 
-// An Entry is a message that is put again and again.
+// An Entry is a message that [Queue.Schedule] puts repeatedly.
 type Entry[T any] struct {
-	// ID names the entry: 1 to 200 bytes. Its messages have it in front of theirs.
+	// ID names the entry: 1 to 200 bytes. The IDs of its messages begin with it.
 	ID string
-	// Schedule says when.
+	// Schedule says when its messages are due.
 	Schedule Schedule
-	// Request is what is put; its ID, Delay, At and Unique are set by the entry.
+	// Request is the message; leave its ID, Delay, At and Unique empty.
 	Request Request[T]
 }
 
-// scheduleLook is how often a scheduler looks whether what is next is still there.
+// scheduleLook is how often a scheduler checks that the next messages are still there.
 const scheduleLook = time.Minute
 
-// Schedule puts the messages of entries into the queue called name, until ctx ends.
-// Any number of processes may do so for the same entries: each time of an entry is
-// one message, whose id is made of both, and is put once. No scheduler's own clock
-// counts: they ask for the server's.
+// Schedule puts the messages of entries into the queue called name until ctx ends. Any
+// number of processes may schedule the same entries: the ID of a message consists of the
+// entry and its time, so each time is put once. Only the server's clock counts.
 //
-// The next message of each entry is in the queue ahead of its time, so that it is
-// there then also when all schedulers are dead. What would have been due while there
-// was neither is not made up for. The next message of an entry that is given up is
-// still due once: cancel it if that matters.
+// Schedule puts the next message of each entry ahead of its time, so that it becomes due
+// even if all schedulers are dead. Later times that pass while no scheduler runs are
+// skipped. After you remove an entry its next message is still due once; cancel it if
+// that matters.
 //
-// It costs a round trip when a message is put, and one a minute. Troubles with the
-// server are told to [Options.Events] and tried again; the error is about the
-// arguments, a schedule whose next time is not after the one it was asked about
-// among them, or matches redoubt.ErrClosed. When ctx ends it returns nil.
+// It costs a round trip for each put, and one a minute. It reports troubles with the
+// server to [Options.OnEvent] and retries. It returns nil when ctx ends, and an error for
+// invalid arguments, for a schedule whose next time is not after t, and when the client
+// is closed, which matches redoubt.ErrClosed.
 func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T]) error {
 	keys, err := wire.KeysOf(q.client, name)
 	errs := []error{err}
@@ -61,7 +60,7 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 		case e.Schedule == nil:
 			errs = append(errs, fmt.Errorf("queue: entry %q has no schedule", e.ID))
 		case e.Request.ID != "" || e.Request.Delay != 0 || !e.Request.At.IsZero() || e.Request.Unique != "" || e.Request.UniqueFor != 0:
-			errs = append(errs, fmt.Errorf("queue: entry %q has a request with an id, a time or a unique key; those are the schedule's", e.ID))
+			errs = append(errs, fmt.Errorf("queue: entry %q has a request with an id, a time or a unique key; leave them empty, the schedule sets them", e.ID))
 		}
 		seen[e.ID] = true
 	}
@@ -73,11 +72,11 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 		next, err := q.putNext(ctx, name, keys, entries)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the end that was asked for
-		case errors.Is(err, redoubt.ErrClosed), errors.Is(err, errStands):
+			return nil //nolint:nilerr // the caller ended it
+		case errors.Is(err, redoubt.ErrClosed), errors.Is(err, errStuck):
 			return err
 		case err != nil:
-			q.opts.Events(ctx, Event{Kind: Trouble, Queue: name, Err: err})
+			q.opts.OnEvent(ctx, Event{Kind: Trouble, Queue: name, Err: err})
 			p.sleep(ctx.Done())
 			continue
 		}
@@ -92,11 +91,11 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 	}
 }
 
-// errStands is about a schedule that would be asked again and again at once.
-var errStands = errors.New("queue: a schedule does not go on")
+// errStuck reports a schedule that would make the scheduler spin.
+var errStuck = errors.New("queue: a schedule does not advance")
 
-// putNext puts the next message of each entry, unless it is there, and returns the
-// time until the first of them.
+// putNext puts the next message of each entry, unless the queue has it, and returns the
+// time until the first of them is due.
 func (q *Queue[T]) putNext(ctx context.Context, name string, keys wire.Keys, entries []Entry[T]) (time.Duration, error) {
 	now, err := wire.ReadTime(q.client.Do(ctx, wire.TimeCmd(keys)))
 	if err != nil {
@@ -110,13 +109,13 @@ func (q *Queue[T]) putNext(ctx context.Context, name string, keys wire.Keys, ent
 			continue
 		}
 		if !next.After(now) {
-			return 0, fmt.Errorf("%w: the next of entry %q after %v is %v", errStands, e.ID, now, next)
+			return 0, fmt.Errorf("%w: the next time of entry %q after %v is %v", errStuck, e.ID, now, next)
 		}
 		r := e.Request
 		r.ID = e.ID + "@" + strconv.FormatInt(next.UnixMilli(), 10)
 		r.At = next
-		// A scheduler that was stopped between asking for the time and putting comes
-		// too late to put again what is done by then.
+		// The unique key stops a scheduler that paused between reading the time and
+		// putting from putting a message again that is done by then.
 		r.Unique, r.UniqueFor = "schedule "+r.ID, next.Sub(now)+time.Hour
 		requests = append(requests, r)
 		first = min(first, next.Sub(now)+time.Millisecond)
@@ -127,7 +126,7 @@ func (q *Queue[T]) putNext(ctx context.Context, name string, keys wire.Keys, ent
 	return first, q.putAll(ctx, name, requests)
 }
 
-// putAll puts messages by as many calls as their bytes need.
+// putAll puts messages in as many calls as their size needs.
 func (q *Queue[T]) putAll(ctx context.Context, name string, requests []Request[T]) error {
 	_, err := q.PutMany(ctx, name, requests)
 	if half := len(requests) / 2; half > 0 && errors.Is(err, ErrTooLarge) {
@@ -138,7 +137,7 @@ func (q *Queue[T]) putAll(ctx context.Context, name string, requests []Request[T
 	return err
 }
 
-// Every returns the schedule of all multiples of d since 1970, from a second up.
+// Every returns the schedule of all multiples of d since 1970. d is at least a second.
 func Every(d time.Duration) (Schedule, error) {
 	if err := wire.CheckTime("interval", d, time.Second); err != nil {
 		return nil, err

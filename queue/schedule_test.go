@@ -109,7 +109,7 @@ func TestScheduleThatStands(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		// What it had said before was put.
-		s, err := q.Stats(t.Context(), "q")
+		s, err := q.Info(t.Context(), "q")
 		must(t, err)
 		if s.Ready+s.Due != 3 {
 			t.Errorf("%+v", s)
@@ -133,7 +133,7 @@ func TestScheduleOfLargeMessages(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- q.Schedule(ctx, "q", entries...) }()
 	eventually(t, "all are put", func() bool {
-		s, err := q.Stats(t.Context(), "q")
+		s, err := q.Info(t.Context(), "q")
 		return err == nil && s.Due == 5
 	})
 	stop()
@@ -152,7 +152,7 @@ func TestScheduleOnEveryBackEnd(t *testing.T) {
 			ended <- q.Schedule(ctx, "q", queue.Entry[string]{ID: "hourly", Schedule: hourly, Request: queue.Request[string]{Value: "h"}})
 		}()
 		eventually(t, "the next message is put", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			return err == nil && s.Due == 1
 		})
 		stop()

@@ -26,7 +26,7 @@ func (l *line) inMany() {
 	}
 	l.put(messages...)
 	for taken := 0; taken <= many; {
-		got := l.pump(wire.Pump{N: queue.MaxSettle})
+		got := l.pump(wire.Pump{N: wire.MaxSettle})
 		if len(got.Taken) == 0 {
 			l.t.Fatalf("%d were taken, want %d", taken, many+1)
 		}
@@ -42,7 +42,7 @@ func TestOneOfVeryMany(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		ctx := t.Context()
 		l.inMany()
-		for id, want := range map[string]queue.State{"m7": queue.Leased, "g0": queue.Leased, "g7": queue.Waiting, "none": queue.None} {
+		for id, want := range map[string]queue.State{"m7": queue.StateRunning, "g0": queue.StateRunning, "g7": queue.StateWaiting, "none": queue.StateAbsent} {
 			got, err := wire.Find(ctx, l.client, l.keys, id)
 			must(t, err)
 			if got.State != want || got.ID != id {
@@ -60,14 +60,14 @@ func TestOneOfVeryMany(t *testing.T) {
 		l.wants(counts{running: many + 1, waiting: many - 1})
 		was, err := wire.Cancel(ctx, l.client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
 		must(t, err)
-		if want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasAbsent, queue.WasRunning, queue.WasPending, queue.WasAbsent}; !slices.Equal(was, want) {
+		if want := []queue.State{queue.StateRunning, queue.StatePending, queue.StateAbsent, queue.StateRunning, queue.StatePending, queue.StateAbsent}; !slices.Equal(was, want) {
 			t.Errorf("they were %v, want %v", was, want)
 		}
 		l.wants(counts{running: many - 1, waiting: many - 3})
 		// The first of the group gives its turn to the next.
 		was, err = wire.Cancel(ctx, l.client, l.keys, "g0")
 		must(t, err)
-		if !slices.Equal(was, []queue.Was{queue.WasRunning}) {
+		if !slices.Equal(was, []queue.State{queue.StateRunning}) {
 			t.Errorf("g0 was %v", was)
 		}
 		l.wants(counts{ready: 1, running: many - 2, waiting: many - 4})
@@ -98,7 +98,7 @@ func TestCancelOfOneThatMoves(t *testing.T) {
 		l2 := l.world.clientOn(conn)
 		conn.move = func() {
 			found, err := wire.Find(t.Context(), l.client, l.keys, "m7")
-			if err != nil || found.State != queue.Leased || moves > 1 {
+			if err != nil || found.State != queue.StateRunning || moves > 1 {
 				return
 			}
 			moves++
@@ -108,12 +108,12 @@ func TestCancelOfOneThatMoves(t *testing.T) {
 					receipt = r
 				}
 			}
-			l.fails(wire.Back, 0, receipt)
+			l.fails(wire.HandBack, 0, receipt)
 			l.takes(1, "m7")
 		}
 		was, err := wire.Cancel(t.Context(), l2, l.keys, "m7")
 		must(t, err)
-		if !slices.Equal(was, []queue.Was{queue.WasRunning}) || moves != 2 {
+		if !slices.Equal(was, []queue.State{queue.StateRunning}) || moves != 2 {
 			t.Errorf("it was %v, and moved %d times", was, moves)
 		}
 		l.wants(counts{running: many, waiting: many - 1})
@@ -146,7 +146,7 @@ func TestManyLargeMessages(t *testing.T) {
 		}
 		l.wants(counts{running: 5})
 		for _, r := range receipts {
-			_, err := settle(wire.Pump{Failed: []wire.Failed{{Receipt: r, How: wire.Bury}}, Bounded: true})
+			_, err := settle(wire.Pump{Nacks: []wire.Nack{{Receipt: r, Kind: wire.Kill}}, Bounded: true})
 			must(t, err)
 		}
 		l.wants(counts{dead: 5})
@@ -165,7 +165,7 @@ func TestManyLargeMessages(t *testing.T) {
 		}
 		was, err := wire.Cancel(ctx, l.client, l.keys, ids...)
 		must(t, err)
-		if !slices.Equal(was, slices.Repeat([]queue.Was{queue.WasPending}, 5)) {
+		if !slices.Equal(was, slices.Repeat([]queue.State{queue.StatePending}, 5)) {
 			t.Errorf("they were %v", was)
 		}
 		l.empty()
@@ -194,7 +194,7 @@ func TestTurnOfALargeMessage(t *testing.T) {
 		l.wants(counts{ready: 1, waiting: 1})
 		was, err := wire.Cancel(t.Context(), l.client, l.keys, "2")
 		must(t, err)
-		if !slices.Equal(was, []queue.Was{queue.WasPending}) {
+		if !slices.Equal(was, []queue.State{queue.StatePending}) {
 			t.Errorf("2 was %v", was)
 		}
 		if n := l.rdb.Exists(t.Context(), l.key(l.name, "wake")).Val(); n != 1 {

@@ -90,7 +90,7 @@ func TestFrozenNetwork(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		var log events
-		q, p := w.through(t, queue.Options{Lease: 500 * time.Millisecond, Attempts: queue.Unlimited, Events: log.add})
+		q, p := w.through(t, queue.Options{Lease: 500 * time.Millisecond, Attempts: queue.Unlimited, OnEvent: log.add})
 		var handled atomic.Int64
 		stop := run(t, q, func(context.Context, *queue.Delivery[string]) error {
 			handled.Add(1)
@@ -140,7 +140,7 @@ func TestLostReplies(t *testing.T) {
 			_, err := q.Put(t.Context(), "q", "")
 			must(t, err)
 		})
-		if s, err := q.Stats(t.Context(), "q"); err != nil || s.Ready != len(many)+1 {
+		if s, err := q.Info(t.Context(), "q"); err != nil || s.Ready != len(many)+1 {
 			t.Errorf("%+v, %v", s, err)
 		}
 		// The replies that bring messages, and those of acks.
@@ -155,7 +155,7 @@ func TestLostReplies(t *testing.T) {
 			// Else the order would be for the reply to its first call, which finds no
 			// script and is made again.
 			await.Until(t, time.Minute, "they were taken", func() bool {
-				s, err := q.Stats(t.Context(), "q")
+				s, err := q.Info(t.Context(), "q")
 				return err == nil && s.Ready == 0
 			})
 		})
@@ -274,9 +274,9 @@ func TestStoppedPastItsLease(t *testing.T) {
 	for (<-notes).what == began { // the handler of the process returns
 	}
 	dismiss() // it has settled all that it could
-	l, err := q.Find(t.Context(), "q", id)
+	l, err := q.MessageInfo(t.Context(), "q", id)
 	must(t, err)
-	if l.State != queue.Leased || l.Failures != 1 {
+	if l.State != queue.StateRunning || l.Failures != 1 {
 		t.Errorf("after the stale settle: %+v", l)
 	}
 	finish <- nil
@@ -329,17 +329,17 @@ func TestLargeBatches(t *testing.T) {
 		put(time.Time{}, 0)
 		put(at, len(ids)) // all due in the same ms
 		var handled atomic.Int64
-		stop := run(t, q, counting(t, &handled), queue.RunOptions{Concurrency: queue.MaxSettle})
+		stop := run(t, q, counting(t, &handled), queue.RunOptions{Concurrency: wire.MaxSettle})
 		w.gone(t)
 		must(t, stop())
 		if n := handled.Load(); n != int64(2*len(ids)) {
 			t.Errorf("%d were handled", n)
 		}
 		put(time.Time{}, 0)
-		was, err := q.Cancel(t.Context(), "q", ids...)
+		was, err := q.CancelMany(t.Context(), "q", ids)
 		must(t, err)
 		for i, was := range was {
-			if was != queue.WasPending {
+			if was != queue.StatePending {
 				t.Fatalf("%s was %v", ids[i], was)
 			}
 		}
@@ -363,19 +363,19 @@ func TestEveryHandlerPanics(t *testing.T) {
 		_, err := q.PutMany(t.Context(), "q", make([]queue.Request[string], n))
 		must(t, err)
 		eventually(t, "all are dead", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			return err == nil && s.Dead == n && s.Ready+s.Due+s.Running == 0
 		})
 		if calls.Load() != 2*n {
 			t.Errorf("%d calls", calls.Load())
 		}
-		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.StateDead) {
 			must(t, err)
 			if l.Failures != 2 || !strings.HasPrefix(l.LastReason, "panic: ") {
 				t.Errorf("%+v", l)
 			}
 		}
-		if deleted, err := q.DeleteAll(t.Context(), "q"); deleted != n || err != nil {
+		if deleted, err := q.RemoveAllDead(t.Context(), "q"); deleted != n || err != nil {
 			t.Errorf("deleted %d, %v", deleted, err)
 		}
 		w.gone(t)
@@ -394,10 +394,10 @@ func TestHandlerEndsItsGoroutine(t *testing.T) {
 		_, err := q.Put(t.Context(), "q", "")
 		must(t, err)
 		eventually(t, "it is dead", func() bool {
-			s, err := q.Stats(t.Context(), "q")
+			s, err := q.Info(t.Context(), "q")
 			return err == nil && s.Dead == 1
 		})
-		for l, err := range q.Messages(t.Context(), "q", queue.Buried) {
+		for l, err := range q.Messages(t.Context(), "q", queue.StateDead) {
 			must(t, err)
 			if !strings.Contains(l.LastReason, "Goexit") {
 				t.Errorf("%+v", l)

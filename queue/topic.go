@@ -12,30 +12,31 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// A Topic gives each message to several subscribers, which work at their own pace:
-// each has a queue of its own, and so its own attempts and dead letters, and may
-// have many consumers. All methods may be called by many goroutines at once.
+// A Topic gives each message to several subscribers. Each subscriber has its own queue,
+// with its own attempts and dead messages, and may have many consumers. All methods may
+// be called by many goroutines at once.
 type Topic[T any] struct{ q *Queue[T] }
 
-// NewTopic returns a Topic whose queues are of q's kind.
+// NewTopic returns a Topic that puts into queues with q's client and options.
 func NewTopic[T any](q *Queue[T]) *Topic[T] { return &Topic[T]{q} }
 
-// Queue is the name of a subscriber's queue, which [Queue.Run] works on.
-func (*Topic[T]) Queue(topic, subscriber string) string { return topic + "/" + subscriber }
+// QueueName returns the name of a subscriber's queue, for [Queue.Run].
+func (*Topic[T]) QueueName(topic, subscriber string) string { return topic + "/" + subscriber }
 
-// Subscribe makes a subscriber get what is put from now on. It may be repeated. A
-// subscriber's name has no "/" in it.
+// Subscribe gives a subscriber all messages that are put from now on. It may be
+// repeated. A subscriber's name must not contain "/".
 func (t *Topic[T]) Subscribe(ctx context.Context, topic, subscriber string) error {
-	if strings.Contains(subscriber, "/") { // or "b/c" of "a" would be "c" of "a/b"
+	if strings.Contains(subscriber, "/") { // else "b/c" of topic "a" would be "c" of "a/b"
 		return fmt.Errorf("queue: subscriber %q has a / in its name", subscriber)
 	}
-	if _, err := wire.KeysOf(t.q.client, t.Queue(topic, subscriber)); err != nil {
+	if _, err := wire.KeysOf(t.q.client, t.QueueName(topic, subscriber)); err != nil {
 		return err
 	}
 	return t.registry(ctx, topic, "SADD", subscriber)
 }
 
-// Unsubscribe ends it. What is in the subscriber's queue stays: see [Queue.Drain].
+// Unsubscribe ends a subscription. The messages in the subscriber's queue stay: see
+// [Queue.RemovePending].
 func (t *Topic[T]) Unsubscribe(ctx context.Context, topic, subscriber string) error {
 	return t.registry(ctx, topic, "SREM", subscriber)
 }
@@ -51,7 +52,7 @@ func (t *Topic[T]) registry(ctx context.Context, topic, command, subscriber stri
 	return t.q.client.Do(ctx, redoubt.Cmd{Name: command, Keys: []string{key}, Args: []string{subscriber}, Flags: redoubt.Idempotent}).Err
 }
 
-// Subscribers returns who is subscribed, sorted.
+// Subscribers returns the names of all subscribers, sorted.
 func (t *Topic[T]) Subscribers(ctx context.Context, topic string) ([]string, error) {
 	key, err := t.q.client.Key(topic, "queue:topic")
 	if err != nil {
@@ -69,22 +70,23 @@ func (t *Topic[T]) Subscribers(ctx context.Context, topic string) ([]string, err
 	return names, nil
 }
 
-// topicUnique is for how long a put that is repeated puts nothing twice.
+// topicUnique is how long a repeated put is recognized.
 const topicUnique = time.Hour
 
-// Put puts a message for each subscriber and returns its id, which is the same in
-// all their queues, and how many there are. One round trip to learn who, and one to
-// each server of a cluster.
+// Put puts a message for each subscriber. It returns the message's ID, which is the same
+// in all queues, and the number of subscribers. It costs one round trip to read the
+// subscribers, and one to each server of a cluster.
 //
-// The queues may be on several servers, so it is not one step: after an error some
-// may have the message. Repeated with the same ID within an hour it gives it to the
-// others only; so have an ID of your own, and repeat until there is no error.
+// Put is not atomic, because the queues may be on several servers: after an error some
+// subscribers may have the message. Repeated with the same ID within an hour, it puts the
+// message only where it is missing. So use an ID of your own and repeat until it
+// succeeds.
 func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id string, n int, err error) {
 	if r.ID == "" {
 		r.ID = wire.NewID()
 	}
 	if r.Unique == "" {
-		r.Unique, r.UniqueFor = "topic "+wire.ShortHash(r.ID), topicUnique // the ID itself may be as long as a key
+		r.Unique, r.UniqueFor = "topic "+wire.ShortHash(r.ID), topicUnique // hashed, because an ID may be as long as a key
 	}
 	subscribers, err := t.Subscribers(ctx, topic)
 	if err != nil {
@@ -96,7 +98,7 @@ func (t *Topic[T]) Put(ctx context.Context, topic string, r Request[T]) (id stri
 	}
 	cmds := make([]redoubt.Cmd, len(subscribers))
 	for i, s := range subscribers {
-		keys, err := wire.KeysOf(t.q.client, t.Queue(topic, s))
+		keys, err := wire.KeysOf(t.q.client, t.QueueName(topic, s))
 		if err == nil {
 			cmds[i], err = wire.PutCmd(keys, messages)
 		}

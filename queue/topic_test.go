@@ -26,7 +26,7 @@ func TestTopic(t *testing.T) {
 		work := func(subscriber string, want ...string) {
 			t.Helper()
 			var got []string
-			_, err := q.Work(ctx, topic.Queue("orders", subscriber), func(_ context.Context, d *queue.Delivery[string]) error {
+			_, err := q.Work(ctx, topic.QueueName("orders", subscriber), func(_ context.Context, d *queue.Delivery[string]) error {
 				got = append(got, d.ID+" "+d.Value)
 				return nil
 			}, queue.RunOptions{})
@@ -98,9 +98,9 @@ func TestWork(t *testing.T) {
 		if want := []string{"xa", "ya", "1", "xb", "yb", "2"}; !slices.Equal(order, want) {
 			t.Errorf("%q, want %q", order, want)
 		}
-		found, err := q.Find(t.Context(), "q", "a")
+		found, err := q.MessageInfo(t.Context(), "q", "a")
 		must(t, err)
-		if found.State != queue.Done || string(found.Result) != "done 1" {
+		if found.State != queue.StateDone || string(found.Result) != "done 1" {
 			t.Errorf("%+v", found)
 		}
 		n, err = q.Work(t.Context(), "q", func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})

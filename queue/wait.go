@@ -9,14 +9,14 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// waitSlice bounds how long a consumer sleeps without looking at the queue: what it
-// costs when the process dies that was woken. A lease that is shorter bounds it too,
-// so that each lease is known to somebody else before it is over.
+// waitSlice bounds how long a consumer sleeps without a pump. It is the delay that a
+// process causes which dies after it was woken. A shorter lease bounds the sleep too, so
+// that another consumer knows of each lease before it is over.
 const waitSlice = 10 * time.Second
 
-// wait waits for the marker whenever it is armed, and wakes the pump: when it has
-// come, when the slice is over, and after any trouble. The connection is one for
-// commands that block. It carries no message, so nothing is lost with it.
+// wait blocks on the wake-up marker whenever it is armed. It wakes the pump when it got
+// the marker, when the slice is over, and after any error. Its connection carries no
+// message, so a dropped connection loses none.
 func (c *consumer) wait(ctx context.Context) {
 	slice := min(waitSlice, c.opts.Lease)
 	cmd := redoubt.Cmd{
@@ -30,7 +30,7 @@ func (c *consumer) wait(ctx context.Context) {
 			return
 		case <-c.arm:
 		}
-		// A server that says nothing for longer than it was asked to is gone.
+		// A server that is silent for longer than the command's timeout is gone.
 		bound, cancel := context.WithTimeout(ctx, slice+2*time.Second)
 		err := c.client.Do(bound, cmd).Err
 		cancel()
@@ -50,7 +50,7 @@ func (c *consumer) wait(ctx context.Context) {
 	}
 }
 
-// pauses are the times between attempts, from 10 ms to a second, at random.
+// pauses are the random times between attempts, from 10 ms to a second.
 type pauses struct{ n int }
 
 func (p *pauses) sleep(stop <-chan struct{}) {

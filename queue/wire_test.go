@@ -34,7 +34,7 @@ func TestPutTakeAck(t *testing.T) {
 func TestPutIsIdempotentUntilAcked(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		first := l.put(wire.Message{ID: "a"}, wire.Message{ID: "a"}, wire.Message{ID: "b", Delay: time.Hour})
-		want := []wire.Placed{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Exists}, {ID: "b", Status: queue.Added}}
+		want := []wire.PutResult{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Exists}, {ID: "b", Status: queue.Added}}
 		if !slices.Equal(first, want) {
 			t.Fatalf("%v, want %v", first, want)
 		}
@@ -81,7 +81,7 @@ func TestDelaysAreNotCutShort(t *testing.T) {
 		l.clock.Advance(time.Microsecond)
 		const delay = 10 * time.Millisecond
 		l.put(wire.Message{ID: "a", Delay: delay})
-		for _, step := range []wire.How{wire.Fail, wire.Defer, ""} {
+		for _, step := range []wire.NackKind{wire.Retry, wire.Snooze, ""} {
 			l.clock.Advance(delay - time.Microsecond)
 			l.takes(1)
 			l.clock.Advance(time.Millisecond)
@@ -139,7 +139,7 @@ func TestLateAndStaleSettle(t *testing.T) {
 		fresh := l.takes(2, "b")
 		for _, p := range []wire.Pump{
 			{Acks: []string{late["b"]}},
-			{Failed: []wire.Failed{{Receipt: late["b"], How: wire.Fail}}},
+			{Nacks: []wire.Nack{{Receipt: late["b"], Kind: wire.Retry}}},
 			{Results: []wire.Result{{Receipt: late["b"], Value: "x", Keep: time.Minute}}},
 			{Acks: []string{"nonsense"}},
 		} {
@@ -165,7 +165,7 @@ func TestPoison(t *testing.T) {
 		r := l.takes(5, "y")
 		l.wants(counts{dead: 1, running: 1})
 		for i := range 3 {
-			l.fails(wire.Fail, -1, r["y"])
+			l.fails(wire.Retry, -1, r["y"])
 			if i == 2 {
 				break
 			}
@@ -177,9 +177,9 @@ func TestPoison(t *testing.T) {
 			r = l.takes(1, "y")
 		}
 		l.wants(counts{dead: 2})
-		cmd, err := wire.MessagesCmd(l.keys, queue.Buried, 0, 10)
+		cmd, err := wire.MessagesCmd(l.keys, queue.StateDead, 0, 10)
 		must(t, err)
-		dead, all, err := wire.ReadMessages(l.do(cmd), queue.Buried)
+		dead, all, err := wire.ReadMessages(l.do(cmd), queue.StateDead)
 		must(t, err)
 		if all != 2 || dead[0].ID != "x" || dead[0].LastReason != "its lease ran out" || dead[1].LastReason != "why" || dead[1].Failures != 3 {
 			t.Fatalf("dead: %+v", dead)
@@ -195,13 +195,13 @@ func TestPoison(t *testing.T) {
 		}
 		l.wants(counts{ready: 2})
 		r = l.takes(5, "x", "y")
-		l.fails(wire.Bury, 0, r["x"])
+		l.fails(wire.Kill, 0, r["x"])
 		l.ack(r["y"])
-		if was := l.cancel(wire.CancelCmd, "x"); was[0] != queue.WasDead {
+		if was := l.cancel(wire.CancelCmd, "x"); was[0] != queue.StateDead {
 			t.Fatalf("cancel of a dead one: %v", was)
 		}
 		l.wants(counts{dead: 1})
-		if was := l.cancel(wire.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.Was{queue.WasDead, queue.WasAbsent}) {
+		if was := l.cancel(wire.DeleteCmd, "x", "x"); !slices.Equal(was, []queue.State{queue.StateDead, queue.StateAbsent}) {
 			t.Fatalf("delete: %v", was)
 		}
 		l.empty()
@@ -213,18 +213,18 @@ func TestSnoozeAndBackCountNothing(t *testing.T) {
 		l.ids("a", "b")
 		for range 5 {
 			r := l.takes(1, "a")
-			l.fails(wire.Back, 0, r["a"]) // and is in front again
+			l.fails(wire.HandBack, 0, r["a"]) // and is in front again
 		}
 		for range 5 {
 			r := l.takes(1, "a")
-			l.fails(wire.Defer, time.Minute, r["a"])
+			l.fails(wire.Snooze, time.Minute, r["a"])
 			r = l.takes(2, "b")
-			l.fails(wire.Back, 0, r["b"])
+			l.fails(wire.HandBack, 0, r["b"])
 			l.clock.Advance(time.Minute)
 			l.pump(wire.Pump{})
 			l.takes(0)
 			r = l.takes(1, "b")
-			l.fails(wire.Defer, 0, r["b"]) // behind a, which is due since then
+			l.fails(wire.Snooze, 0, r["b"]) // behind a, which is due since then
 		}
 		if p := l.pump(wire.Pump{N: 2}); p.Taken[0].Failures != 0 {
 			t.Fatalf("%+v", p)
@@ -257,7 +257,7 @@ func TestGroups(t *testing.T) {
 		l.wants(counts{ready: 3, waiting: 1, due: 1})
 		r := l.takes(9, "a1", "b1", "n")
 		// The first keeps its turn until it is done, or dead.
-		l.fails(wire.Fail, 3*time.Second, r["a1"])
+		l.fails(wire.Retry, 3*time.Second, r["a1"])
 		l.takes(9)
 		l.clock.Advance(2 * time.Second)
 		l.takes(9)
@@ -266,7 +266,7 @@ func TestGroups(t *testing.T) {
 		r2 := l.takes(9, "a1")
 		l.ack(r2["a1"])
 		r2 = l.takes(9, "a2")
-		l.fails(wire.Bury, 0, r2["a2"])
+		l.fails(wire.Kill, 0, r2["a2"])
 		r3 := l.takes(9, "a3")
 		l.put(wire.Message{ID: "a4", Group: "a"})
 		requeued, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, "a2")))
@@ -298,7 +298,7 @@ func TestCancel(t *testing.T) {
 		}
 		l.wants(counts{ready: 2, due: 1, running: 1, waiting: 5})
 		was := l.cancel(wire.CancelCmd, "running", "ready", "due", "nobody", "g2", "g0", "g3", "g2")
-		want := []queue.Was{queue.WasRunning, queue.WasPending, queue.WasPending, queue.WasAbsent, queue.WasPending, queue.WasPending, queue.WasPending, queue.WasAbsent}
+		want := []queue.State{queue.StateRunning, queue.StatePending, queue.StatePending, queue.StateAbsent, queue.StatePending, queue.StatePending, queue.StatePending, queue.StateAbsent}
 		if !slices.Equal(was, want) {
 			t.Fatalf("%v, want %v", was, want)
 		}
@@ -327,16 +327,16 @@ func TestUnique(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		m := func(id string) wire.Message { return wire.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }
 		first := l.put(m("a"), m("b"), m("a"), wire.Message{ID: "c", Unique: "other", UniqueFor: time.Hour})
-		want := []wire.Placed{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Duplicate}, {ID: "a", Status: queue.Exists}, {ID: "c", Status: queue.Added}}
+		want := []wire.PutResult{{ID: "a", Status: queue.Added}, {ID: "a", Status: queue.Duplicate}, {ID: "a", Status: queue.Exists}, {ID: "c", Status: queue.Added}}
 		if !slices.Equal(first, want) {
 			t.Fatalf("%v, want %v", first, want)
 		}
 		r := l.takes(5, "a", "c")
 		l.ack(r["a"], r["c"])
-		if again := l.put(m("d")); again[0] != (wire.Placed{ID: "a", Status: queue.Duplicate}) {
+		if again := l.put(m("d")); again[0] != (wire.PutResult{ID: "a", Status: queue.Duplicate}) {
 			t.Fatalf("after the ack: %v", again)
 		}
-		if again := l.put(m("a")); again[0] != (wire.Placed{ID: "a", Status: queue.Exists}) {
+		if again := l.put(m("a")); again[0] != (wire.PutResult{ID: "a", Status: queue.Exists}) {
 			t.Fatalf("the same after the ack: %v", again)
 		}
 		for _, key := range l.rdb.Keys(t.Context(), l.key("q", "unique:*")).Val() {
@@ -409,7 +409,7 @@ func TestBatch(t *testing.T) {
 		next, receipts := 0, []string{}
 		drain := func() {
 			for {
-				got := l.pump(wire.Pump{N: queue.MaxSettle, Acks: receipts})
+				got := l.pump(wire.Pump{N: wire.MaxSettle, Acks: receipts})
 				receipts = receipts[:0]
 				for _, m := range got.Taken {
 					if m.ID != fmt.Sprintf("%05d", next) {
@@ -437,29 +437,29 @@ func TestBatch(t *testing.T) {
 func TestResults(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.put(wire.Message{ID: "a", Headers: map[string]string{"trace": "1", "b": ""}}, wire.Message{ID: "b"})
-		find := func(id string) wire.Listed {
+		find := func(id string) wire.MessageInfo {
 			t.Helper()
 			f, err := wire.ReadFind(l.do(wire.FindCmd(l.keys, id)), id)
 			must(t, err)
 			return f
 		}
-		if f := find("a"); f.State != queue.Ready || !f.When.Equal(l.clock.Now()) || f.Headers["trace"] != "1" || len(f.Headers) != 2 {
+		if f := find("a"); f.State != queue.StateReady || !f.When.Equal(l.clock.Now()) || f.Headers["trace"] != "1" || len(f.Headers) != 2 {
 			t.Errorf("%+v", f)
 		}
 		r := l.takes(1, "a")
-		if f := find("a"); f.State != queue.Leased || !f.When.Equal(l.clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
+		if f := find("a"); f.State != queue.StateRunning || !f.When.Equal(l.clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
 			t.Errorf("%+v", f)
 		}
 		l.pump(wire.Pump{Results: []wire.Result{{Receipt: r["a"], Value: "out", Keep: time.Hour}}})
-		if f := find("a"); f.State != queue.Done || string(f.Result) != "out" {
+		if f := find("a"); f.State != queue.StateDone || string(f.Result) != "out" {
 			t.Errorf("%+v", f)
 		}
 		r = l.takes(1, "b")
-		l.fails(wire.Fail, time.Minute, r["b"])
-		if f := find("b"); f.State != queue.Due || f.Failures != 1 || f.LastReason != "why" {
+		l.fails(wire.Retry, time.Minute, r["b"])
+		if f := find("b"); f.State != queue.StateDue || f.Failures != 1 || f.LastReason != "why" {
 			t.Errorf("%+v", f)
 		}
-		if f := find("c"); f.State != queue.None {
+		if f := find("c"); f.State != queue.StateAbsent {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -7,14 +7,13 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// Work handles what is due now in the queue called name, one message after the
-// other, and returns how many it handled once nothing more is ready. It is
-// [Queue.Run] for a job that runs from time to time, a function that is billed by
-// time, and a test. Of opts the Concurrency and Grace are not used: when ctx ends,
-// the handler's ends, and its message is handed back unless it is done.
+// Work handles the messages of the queue called name that are due now, one after the
+// other, and returns how many it handled when none is ready. Use it in place of
+// [Queue.Run] for periodic jobs, serverless functions and tests. It ignores the
+// Concurrency and Grace of opts: when ctx ends, the handler's context ends too, and its
+// message is handed back unless it is done. It returns at the first error of the server.
 //
-// Two round trips for the first message and one for each further one. An error of
-// the server ends it.
+// It costs two round trips for the first message and one for each further one.
 func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts RunOptions) (n int, err error) {
 	c, err := newConsumer(q.client, &q.opts, name, 0, opts.Timeout)
 	if err != nil {
@@ -44,7 +43,7 @@ func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts Run
 			return n, ctx.Err()
 		case ctx.Err() != nil:
 			c.handBack(got.Taken)
-		case len(got.Unreadable) > 0: // they are to be buried
+		case len(got.Unreadable) > 0: // the next pump makes them dead
 		case len(got.Taken) == 0 && got.Next != 0:
 			return n, nil
 		case len(got.Taken) > 0:

@@ -94,7 +94,7 @@ func (l *line) do(cmd redoubt.Cmd) redoubt.Reply { return l.client.Do(l.t.Contex
 
 // put puts messages, whose attempts are 3 unless they say otherwise, and whose
 // payload is their id.
-func (l *line) put(messages ...wire.Message) []wire.Placed {
+func (l *line) put(messages ...wire.Message) []wire.PutResult {
 	l.t.Helper()
 	for i := range messages {
 		if messages[i].Attempts == 0 {
@@ -166,9 +166,9 @@ func (l *line) ack(receipts ...string) {
 	}
 }
 
-func (l *line) fails(how wire.How, delay time.Duration, receipt string) {
+func (l *line) fails(how wire.NackKind, delay time.Duration, receipt string) {
 	l.t.Helper()
-	if p := l.pump(wire.Pump{Failed: []wire.Failed{{Receipt: receipt, How: how, Delay: delay, Reason: "why"}}}); len(p.Refused) > 0 {
+	if p := l.pump(wire.Pump{Nacks: []wire.Nack{{Receipt: receipt, Kind: how, Delay: delay, Reason: "why"}}}); len(p.Refused) > 0 {
 		l.t.Fatalf("refused: %v", p.Refused)
 	}
 }
@@ -180,7 +180,7 @@ func (l *line) stats() wire.Stats {
 	return s
 }
 
-// counts are the numbers of [queue.Stats].
+// counts are the numbers of [queue.Info].
 type counts struct{ ready, due, running, waiting, dead int }
 
 func (l *line) wants(want counts) {
@@ -205,7 +205,7 @@ func (l *line) empty() {
 	}
 }
 
-func (l *line) cancel(which func(wire.Keys, ...string) redoubt.Cmd, ids ...string) []queue.Was {
+func (l *line) cancel(which func(wire.Keys, ...string) redoubt.Cmd, ids ...string) []queue.State {
 	l.t.Helper()
 	was, err := wire.ReadCancel(l.do(which(l.keys, ids...)))
 	must(l.t, err)

@@ -40,14 +40,14 @@ func kill(t *testing.T, url, name string, n int) {
 		t.Fatal(err)
 	}
 	for n > 0 {
-		p := wire.Pump{Take: wire.NewTake(), Consumer: "test", N: min(n, queue.MaxSettle), Lease: time.Minute}
+		p := wire.Pump{Take: wire.NewTake(), Consumer: "test", N: min(n, wire.MaxSettle), Lease: time.Minute}
 		pumped, err := wire.ReadPump(client.Do(t.Context(), wire.PumpCmd(keys, p)))
 		if err != nil || len(pumped.Taken) == 0 {
 			t.Fatalf("%d left: %v", n, err)
 		}
 		p = wire.Pump{Take: wire.NewTake(), Consumer: "test", Lease: time.Minute}
 		for _, m := range pumped.Taken {
-			p.Failed = append(p.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Bury, Reason: "no such address"})
+			p.Nacks = append(p.Nacks, wire.Nack{Receipt: m.Receipt, Kind: wire.Kill, Reason: "no such address"})
 		}
 		if err := client.Do(t.Context(), wire.PumpCmd(keys, p)).Err; err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestQueueTakeOfUnreadable(t *testing.T) {
 	if out := q("dead", "mail", "--json"); json.Unmarshal([]byte(out), &m) != nil || m.ID != "bad" || *m.Payload != "?" || !m.Unreadable {
 		t.Errorf("dead: %s", out)
 	}
-	if out := q("dead", "mail"); !strings.Contains(out, "a message is not of this form") {
+	if out := q("dead", "mail"); !strings.Contains(out, "a stored entry is not a message") {
 		t.Errorf("dead: %s", out)
 	}
 }
@@ -271,7 +271,7 @@ func TestProgressOfCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := make([]string, 2*queue.MaxSettle)
+	ids := make([]string, 2*wire.MaxSettle)
 	requests := make([]queue.Request[[]byte], len(ids)-1)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("m%04d", i)

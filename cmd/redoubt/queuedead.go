@@ -77,18 +77,18 @@ Exit codes: 0 listed, or deleted; 1 some that are named are not dead; 64 wrong u
 				if f.all || len(args) > 1 {
 					return usagef("IDs and --all say what to delete: add --delete")
 				}
-				if count < 1 || count > queue.MaxSettle {
-					return usagef("count is %d; want 1 to %d", count, queue.MaxSettle)
+				if count < 1 || count > wire.MaxSettle {
+					return usagef("count is %d; want 1 to %d", count, wire.MaxSettle)
 				}
 				return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
 					return listDead(ctx, client, args[0], count, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				})
 			}
-			return f.each(cmd, args, "deleting", "deleted", func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error) {
-				was, err := q.Delete(ctx, args[0], ids...)
-				dead := make([]bool, len(was))
-				for i, w := range was {
-					dead[i] = w == queue.WasDead
+			return f.each(cmd, args, "deleting", "deleted", func(ctx context.Context, client *redoubt.Client, keys wire.Keys, ids []string) ([]bool, error) {
+				states, err := wire.Delete(ctx, client, keys, ids...)
+				dead := make([]bool, len(states))
+				for i, s := range states {
+					dead[i] = s == queue.StateDead
 				}
 				return dead, err
 			})
@@ -129,16 +129,16 @@ func listDead(ctx context.Context, client *redoubt.Client, name string, count in
 	return table.Flush()
 }
 
-func deadPage(ctx context.Context, client *redoubt.Client, name string, count int) ([]wire.Listed, int, error) {
+func deadPage(ctx context.Context, client *redoubt.Client, name string, count int) ([]wire.MessageInfo, int, error) {
 	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd, err := wire.MessagesCmd(keys, queue.Buried, 0, count)
+	cmd, err := wire.MessagesCmd(keys, queue.StateDead, 0, count)
 	if err != nil {
 		return nil, 0, err
 	}
-	return wire.ReadMessages(client.Do(ctx, cmd), queue.Buried)
+	return wire.ReadMessages(client.Do(ctx, cmd), queue.StateDead)
 }
 
 func newQueueRequeue() *cobra.Command {
@@ -155,8 +155,8 @@ server; 128+n ended by signal n.`,
   redoubt queue requeue mail --all`,
 		Args: nameAndIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.each(cmd, args, "requeueing", "requeued", func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error) {
-				return q.Requeue(ctx, args[0], ids...)
+			return f.each(cmd, args, "requeueing", "requeued", func(ctx context.Context, client *redoubt.Client, keys wire.Keys, ids []string) ([]bool, error) {
+				return wire.Requeue(ctx, client, keys, ids...)
 			})
 		},
 	}
@@ -165,12 +165,16 @@ server; 128+n ended by signal n.`,
 }
 
 // each does something with dead messages, those of args or all, in steps.
-func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, do func(ctx context.Context, q *queue.Queue[[]byte], ids []string) ([]bool, error)) error {
+func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, do func(ctx context.Context, client *redoubt.Client, keys wire.Keys, ids []string) ([]bool, error)) error {
 	name, ids := args[0], args[1:]
 	if err := f.check(ids); err != nil {
 		return err
 	}
-	return f.withQueue(cmd, name, func(_ context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error {
+	return f.withQueue(cmd, name, func(_ context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
+		keys, err := wire.KeysOf(client, name)
+		if err != nil {
+			return err
+		}
 		ctx, code, stop := untilInterrupted()
 		defer stop()
 		p := newProgress(cmd.ErrOrStderr(), f.quiet, verb)
@@ -183,7 +187,7 @@ func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, d
 			chunk, total, err := next()
 			if err == nil && len(chunk) > 0 {
 				var was []bool
-				was, err = do(ctx, q, chunk)
+				was, err = do(ctx, client, keys, chunk)
 				for i, yes := range was {
 					if yes {
 						done++
@@ -213,7 +217,7 @@ func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, d
 		if f.quiet {
 			return nil
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", messages(done), past)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", messages(done), past)
 		return err
 	})
 }
@@ -223,7 +227,7 @@ func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, d
 func (f *bulkFlags) chunks(ctx context.Context, client *redoubt.Client, name string, ids []string) func() ([]string, int, error) {
 	if !f.all {
 		total := len(ids)
-		steps := slices.Collect(slices.Chunk(ids, queue.MaxSettle))
+		steps := slices.Collect(slices.Chunk(ids, wire.MaxSettle))
 		return func() (chunk []string, _ int, _ error) {
 			if len(steps) > 0 {
 				chunk, steps = steps[0], steps[1:]
@@ -236,7 +240,7 @@ func (f *bulkFlags) chunks(ctx context.Context, client *redoubt.Client, name str
 		if total == given {
 			return nil, total, nil
 		}
-		list, all, err := deadPage(ctx, client, name, queue.MaxSettle)
+		list, all, err := deadPage(ctx, client, name, wire.MaxSettle)
 		if total < 0 {
 			total = all
 		}

@@ -55,15 +55,15 @@ func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, id
 	p.unit = "messages"
 	defer p.done()
 	done := 0
-	for chunk := range slices.Chunk(ids, queue.MaxSettle) {
-		was, err := q.Cancel(ctx, name, chunk...)
+	for chunk := range slices.Chunk(ids, wire.MaxSettle) {
+		states, err := q.CancelMany(ctx, name, chunk)
 		p.done() // the bar may share its terminal with what follows
-		for i, w := range was {
-			text := map[queue.Was]string{
-				queue.WasAbsent: "is not there", queue.WasPending: "cancelled", queue.WasRunning: "cancelled while it runs",
-				queue.WasDead: "is dead, and stays: redoubt queue dead --delete removes it",
-			}[w]
-			if w == queue.WasAbsent || w == queue.WasDead {
+		for i, s := range states {
+			text := map[queue.State]string{
+				queue.StateAbsent: "is not there", queue.StatePending: "cancelled", queue.StateRunning: "cancelled while it runs",
+				queue.StateDead: "is dead, and stays: redoubt queue dead --delete removes it",
+			}[s]
+			if s == queue.StateAbsent || s == queue.StateDead {
 				missed++
 			}
 			_, _ = fmt.Fprintf(out, "%s %s\n", printable(chunk[i]), text)
@@ -122,18 +122,18 @@ Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 func drainQueue(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]byte], name string, p *progress) (n int, err error) {
 	p.unit = "messages"
 	defer p.done()
-	stats, err := q.Stats(ctx, name)
+	info, err := q.Info(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	total := stats.Ready + stats.Due + stats.Waiting
+	total := info.Ready + info.Due + info.Waiting
 	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return 0, err
 	}
 	for skip, more := 0, true; more; {
 		var removed int
-		if removed, skip, more, err = wire.ReadDrain(client.Do(ctx, wire.DrainCmd(keys, queue.MaxSettle, skip))); err != nil {
+		if removed, skip, more, err = wire.ReadDrain(client.Do(ctx, wire.DrainCmd(keys, wire.MaxSettle, skip))); err != nil {
 			return n, err
 		}
 		n += removed

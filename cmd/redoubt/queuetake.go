@@ -85,7 +85,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 		case code() != 0:
 			var back wire.Pump
 			for _, m := range pumped.Taken {
-				back.Failed = append(back.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Back})
+				back.Nacks = append(back.Nacks, wire.Nack{Receipt: m.Receipt, Kind: wire.HandBack})
 			}
 			_, _ = settle(client, keys, back) // or else they come back when the lease is over
 			return fail(code(), nil)
@@ -139,13 +139,13 @@ func (f *takeFlags) print(client *redoubt.Client, keys wire.Keys, taken []wire.T
 		if err == nil {
 			p.Acks = append(p.Acks, m.Receipt)
 		} else {
-			p.Failed = append(p.Failed, wire.Failed{Receipt: m.Receipt, How: wire.Back})
+			p.Nacks = append(p.Nacks, wire.Nack{Receipt: m.Receipt, Kind: wire.HandBack})
 		}
 	}
 	pumped, settled := settle(client, keys, p)
 	switch {
 	case err != nil:
-		return failf(exitFault, "%w: %s handed back", err, messages(len(p.Failed)))
+		return failf(exitFault, "%w: %s handed back", err, messages(len(p.Nacks)))
 	case settled != nil:
 		return failf(exitUnavailable, "what was printed may come again: %w", settled)
 	case len(pumped.Refused) > 0:

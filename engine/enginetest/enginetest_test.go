@@ -78,7 +78,7 @@ func TestRunInABubble(t *testing.T) {
 			return nil
 		}, queue.RunOptions{})
 		must(t, err)
-		s, err := q.Stats(context.Background(), "q")
+		s, err := q.Info(context.Background(), "q")
 		must(t, err)
 		if s.Running+s.Ready+s.Due+s.Dead > 0 {
 			t.Errorf("%+v", s)

@@ -28,7 +28,7 @@ const (
 var (
 	queueName  = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the queue: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
 	receiptArg = Arg{Name: "receipt", Type: "string", Summary: "from QUEUE.TAKE"}
-	messageIDs = Arg{Name: "id", Type: "string", Use: Multiple, Summary: fmt.Sprintf("of messages, at most %d", queue.MaxSettle)}
+	messageIDs = Arg{Name: "id", Type: "string", Use: Multiple, Summary: fmt.Sprintf("of messages, at most %d", wire.MaxSettle)}
 	leaseArg   = Arg{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the messages are this consumer's unless it is extended: 1 to %d ms. What is not acknowledged by then is given to another, and counts as failed once", maxQueueTime)}
 	docMessage = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", queue.MaxID)
 	docReceipt = fmt.Sprintf("`ERR redoubt: receipt has … bytes; want 17 to %d`", 16+queue.MaxID)
@@ -40,7 +40,7 @@ var (
 	docFindRunning = "`ERR redoubt: more than 4000 messages are running: one is not looked for among them in one step`: inside MULTI"
 	noteSteps      = "Many messages, and large ones, take several steps: others may see what the first have done. Inside MULTI there is one step, or an error and nothing is done."
 
-	docMany  = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", queue.MaxSettle)
+	docMany  = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", wire.MaxSettle)
 	docDelay = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
 )
 
@@ -108,7 +108,7 @@ var queueCommands = []*Command{
 		Flags:      []string{"write", "noscript", "blocking"},
 		Args: []Arg{
 			queueName,
-			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many, 1 to %d, and no more than have 2 MiB together, or one", queue.MaxSettle)},
+			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many, 1 to %d, and no more than have 2 MiB together, or one", wire.MaxSettle)},
 			leaseArg,
 			blockArg("there is none"),
 			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others, or the same anew, with receipts of their own", maxID)},
@@ -116,7 +116,7 @@ var queueCommands = []*Command{
 		Reply: "Array, empty when there is no message in time. Each element is an array of four: the receipt, which is what ACK, NACK and EXTEND take; the id; the attempt, 1 for the first; the payload.",
 		Errors: queueErrors(
 			docSyntax, docInteger, docLease, docID,
-			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", queue.MaxSettle),
+			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", wire.MaxSettle),
 			docBlock, docBlockElse,
 			shuttingDown,
 		),
@@ -136,7 +136,7 @@ var queueCommands = []*Command{
 		Complexity: "O(log(N)) with N messages, for each receipt",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript", "fast"},
-		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", queue.MaxSettle)}},
+		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", wire.MaxSettle)}},
 		Reply:      "Integer: how many were still held, and are removed. Of the others the lease was over and another has them, or they were settled or cancelled before. A late one counts as held while nobody else has taken the message.",
 		Errors:     queueErrors(docReceipt, docMany, docSettle),
 		Notes:      []string{"Several messages may have at most 2 MiB together, which is what one QUEUE.TAKE returns at most, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
@@ -214,18 +214,19 @@ var queueCommands = []*Command{
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.CANCEL orders cancel:7 cancel:8", "1) \"pending\"\n2) \"absent\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planIDs(env, args, wire.CancelCmd, wire.ReadCancel, wire.Cancel, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
-				dst = resp.AppendArray(dst, len(was))
-				for _, w := range was {
-					dst = resp.AppendBulk(dst, wasTexts[w])
+			return planIDs(env, args, wire.CancelCmd, wire.ReadCancel, wire.Cancel, func(dst []byte, _ resp.Protocol, states []wire.State) []byte {
+				dst = resp.AppendArray(dst, len(states))
+				for _, s := range states {
+					if s == wire.StateAbsent {
+						s = "absent" // QUEUE.FIND's script calls it "none"
+					}
+					dst = resp.AppendBulk(dst, string(s))
 				}
 				return dst
 			})
 		},
 	}),
 }
-
-var wasTexts = map[queue.Was]string{queue.WasAbsent: "absent", queue.WasPending: "pending", queue.WasRunning: "running", queue.WasDead: "dead"}
 
 // planQueue is the plan of a command that one script on a queue runs.
 func (env *Env) planQueue(name []byte, cmd func(wire.Keys) redoubt.Cmd, translate Translate) Plan {
@@ -306,8 +307,8 @@ func countOf[T comparable](list []T, want T) (n int64) {
 
 // texts copies words of which there may be MaxSettle.
 func texts(what string, words [][]byte) ([]string, string) {
-	if len(words) > queue.MaxSettle {
-		return nil, fmt.Sprintf("ERR redoubt: %d %s in one call; want at most %d", len(words), what, queue.MaxSettle)
+	if len(words) > wire.MaxSettle {
+		return nil, fmt.Sprintf("ERR redoubt: %d %s in one call; want at most %d", len(words), what, wire.MaxSettle)
 	}
 	list := make([]string, len(words))
 	for i, w := range words {
@@ -426,7 +427,7 @@ func planSettled(env *Env, name []byte, n int, p wire.Pump) Plan {
 }
 
 func planNack(env *Env, args [][]byte) Plan {
-	f := wire.Failed{Receipt: string(args[2]), How: wire.Fail, Delay: -1}
+	f := wire.Nack{Receipt: string(args[2]), Kind: wire.Retry, Delay: -1}
 	fault := checkReceipt(f.Receipt)
 	given := map[string]bool{}
 	for rest := args[3:]; len(rest) > 0 && fault == ""; rest = rest[1:] {
@@ -434,10 +435,10 @@ func planNack(env *Env, args [][]byte) Plan {
 		switch {
 		case given[word]:
 			fault = syntaxAt(rest[0])
-		case word == "DEAD" && f.How == wire.Fail:
-			f.How = wire.Bury
-		case word == "SNOOZE" && f.How == wire.Fail:
-			f.How = wire.Defer
+		case word == "DEAD" && f.Kind == wire.Retry:
+			f.Kind = wire.Kill
+		case word == "SNOOZE" && f.Kind == wire.Retry:
+			f.Kind = wire.Snooze
 		case word == "DELAY" && len(rest) > 1:
 			var n int64
 			n, fault = milliseconds("DELAY", rest[1], 0, maxQueueTime)
@@ -453,12 +454,12 @@ func planNack(env *Env, args [][]byte) Plan {
 	switch {
 	case fault != "":
 		return Plan{Err: fault}
-	case f.How == wire.Bury && given["DELAY"]:
+	case f.Kind == wire.Kill && given["DELAY"]:
 		return Plan{Err: errSyntax}
-	case f.How == wire.Defer && f.Delay <= 0:
-		f.How, f.Delay = wire.Back, 0
+	case f.Kind == wire.Snooze && f.Delay <= 0:
+		f.Kind, f.Delay = wire.HandBack, 0
 	}
-	return planSettled(env, args[1], 1, wire.Pump{Failed: []wire.Failed{f}})
+	return planSettled(env, args[1], 1, wire.Pump{Nacks: []wire.Nack{f}})
 }
 
 // appendFlags appends how many are true.
@@ -471,21 +472,21 @@ func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 }
 
 // giveBack gives messages back that no client gets.
-func (env *Env) giveBack(ctx context.Context, keys wire.Keys, failed []wire.Failed) {
+func (env *Env) giveBack(ctx context.Context, keys wire.Keys, failed []wire.Nack) {
 	if len(failed) == 0 {
 		return
 	}
-	p := wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), Lease: time.Second, Failed: failed}
+	p := wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), Lease: time.Second, Nacks: failed}
 	ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 	defer cancel()
 	_ = env.Client.Do(ctx, wire.PumpCmd(keys, p)) // or else they come back when the lease is over
 }
 
 // backs are for messages whose client has gone.
-func backs(taken []wire.Taken) []wire.Failed {
-	failed := make([]wire.Failed, len(taken))
+func backs(taken []wire.Taken) []wire.Nack {
+	failed := make([]wire.Nack, len(taken))
 	for i := range taken {
-		failed[i] = wire.Failed{Receipt: taken[i].Receipt, How: wire.Back}
+		failed[i] = wire.Nack{Receipt: taken[i].Receipt, Kind: wire.HandBack}
 	}
 	return failed
 }

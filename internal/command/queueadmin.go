@@ -23,10 +23,10 @@ const maxFrom = int64(1_000_000_000_000)
 
 var (
 	messageReply = "maps of `id`; `state`; `when_ms`, since when it is ready, when it is due, when its lease ends, or when it died, in ms since 1970, 0 when there is no such time; `failures`, of `attempts`, where -1 has no end; `reason`, of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 0, or 1 for what something else wrote and is no message: its payload is all that was written"
-	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many, 1 to %d, and no more than have 2 MiB together, or one", queue.MaxSettle)}
+	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many, 1 to %d, and no more than have 2 MiB together, or one", wire.MaxSettle)}
 	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "leave out so many in front. Defaults to 0"}
 
-	docCount = fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", queue.MaxSettle)
+	docCount = fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", wire.MaxSettle)
 	docFrom  = fmt.Sprintf("`ERR redoubt: FROM is …; want 0 to %d`", maxFrom)
 
 	docConcurrency = "`ERR redoubt: CONCURRENCY is …; want 1 to 1000000`"
@@ -36,7 +36,7 @@ var (
 	docTooFast     = "`ERR redoubt: rate is …; want at most one a microsecond`"
 )
 
-var listStates = []queue.State{queue.Ready, queue.Due, queue.Leased, queue.Buried}
+var listStates = []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead}
 
 // queueSwitch is a command on a queue that says OK.
 func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command {
@@ -59,7 +59,7 @@ var queueAdminCommands = []*Command{
 		Errors:     queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return env.planMessages(args[1], queue.Buried, args[2], args[3:])
+			return env.planMessages(args[1], queue.StateDead, args[2], args[3:])
 		},
 	}),
 	queueCommand(Command{
@@ -103,17 +103,17 @@ var queueAdminCommands = []*Command{
 			if fault := length("ID", id, 1, queue.MaxID); fault != "" {
 				return Plan{Err: fault}
 			}
-			return planSteps(env, args[1], stepwise[wire.Listed]{
+			return planSteps(env, args[1], stepwise[wire.MessageInfo]{
 				one:  func(keys wire.Keys) redoubt.Cmd { return wire.FindCmd(keys, id) },
-				read: func(r redoubt.Reply) (wire.Listed, error) { return wire.ReadFind(r, id) },
-				all: func(ctx context.Context, keys wire.Keys) (wire.Listed, error) {
+				read: func(r redoubt.Reply) (wire.MessageInfo, error) { return wire.ReadFind(r, id) },
+				all: func(ctx context.Context, keys wire.Keys) (wire.MessageInfo, error) {
 					return wire.Find(ctx, env.Client, keys, id)
 				},
-				reply: func(dst []byte, p resp.Protocol, found wire.Listed) []byte {
-					if found.State == queue.None {
+				reply: func(dst []byte, p resp.Protocol, found wire.MessageInfo) []byte {
+					if found.State == queue.StateAbsent {
 						return resp.AppendNull(dst, p)
 					}
-					if found.State == queue.Done {
+					if found.State == queue.StateDone {
 						found.Payload = found.Result
 					}
 					return appendMessage(dst, p, found)
@@ -150,8 +150,8 @@ var queueAdminCommands = []*Command{
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.DELETE mail welcome:42", "(integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
-			return planIDs(env, args, wire.DeleteCmd, wire.ReadCancel, wire.Delete, func(dst []byte, _ resp.Protocol, was []queue.Was) []byte {
-				return resp.AppendInt(dst, countOf(was, queue.WasDead))
+			return planIDs(env, args, wire.DeleteCmd, wire.ReadCancel, wire.Delete, func(dst []byte, _ resp.Protocol, states []wire.State) []byte {
+				return resp.AppendInt(dst, countOf(states, wire.StateDead))
 			})
 		},
 	}),
@@ -229,7 +229,7 @@ func appendOK(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 }
 
 func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest [][]byte) Plan {
-	n, fault := milliseconds("count", count, 1, queue.MaxSettle)
+	n, fault := milliseconds("count", count, 1, wire.MaxSettle)
 	if fault != "" {
 		return Plan{Err: fault}
 	}
@@ -265,7 +265,7 @@ func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest 
 	}}
 }
 
-func appendMessage(dst []byte, p resp.Protocol, l wire.Listed) []byte {
+func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	text := func(name, value string) { dst = resp.AppendBulk(resp.AppendBulk(dst, name), value) }
 	number := func(name string, n int64) { dst = resp.AppendInt(resp.AppendBulk(dst, name), n) }
 	when := int64(0)

@@ -12,7 +12,6 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
-	"github.com/redoubt-go/redoubt/queue"
 )
 
 // A take is the arguments of QUEUE.TAKE.
@@ -26,7 +25,7 @@ type take struct {
 
 func planTake(env *Env, args [][]byte) Plan {
 	t := take{secret: true}
-	count, fault := milliseconds("count", args[2], 1, queue.MaxSettle)
+	count, fault := milliseconds("count", args[2], 1, wire.MaxSettle)
 	if fault != "" {
 		return Plan{Err: fault}
 	}
@@ -80,7 +79,7 @@ func (env *Env) takeNow(t take) Plan {
 			return appendError(dst, err)
 		}
 		env.bells.heard(t.keys, pumped.Next)
-		if bad := pumped.Burials(); len(bad) > 0 {
+		if bad := pumped.KillUnreadable(); len(bad) > 0 {
 			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
 		}
 		return appendTaken(dst, pumped.Taken)
@@ -88,7 +87,7 @@ func (env *Env) takeNow(t take) Plan {
 	if t.secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
 			if pumped, err := wire.ReadPump(r); err == nil {
-				env.giveBack(ctx, t.keys, append(pumped.Burials(), backs(pumped.Taken)...))
+				env.giveBack(ctx, t.keys, append(pumped.KillUnreadable(), backs(pumped.Taken)...))
 			}
 		}
 	}

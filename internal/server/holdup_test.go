@@ -20,7 +20,6 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
-	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
@@ -227,7 +226,7 @@ func queued(n, size int) func(h *holdup) {
 func takenBy(h *holdup, n int) (receipts []string) {
 	h.Helper()
 	for len(receipts) < n {
-		got, _ := h.w.value("QUEUE.TAKE", "q", strconv.Itoa(min(n-len(receipts), queue.MaxSettle)), "60000").([]any)
+		got, _ := h.w.value("QUEUE.TAKE", "q", strconv.Itoa(min(n-len(receipts), 1000)), "60000").([]any)
 		if len(got) == 0 {
 			h.Fatalf("%d messages, want %d", len(receipts), n)
 		}

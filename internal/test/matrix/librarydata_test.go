@@ -64,7 +64,7 @@ func (l *library) queueBlock(t *testing.T, name string) {
 		}
 	}
 	await.Soon(t, "the queue is empty", func() bool {
-		s, err := q.Stats(t.Context(), name)
+		s, err := q.Info(t.Context(), name)
 		must(t, err)
 		return s.Ready+s.Running+s.Due+s.Dead == 0
 	})

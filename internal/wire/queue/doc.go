@@ -1,4 +1,5 @@
-// Package queue is what package queue and the commands QUEUE.* say to the server: the keys, the
-// form of a stored message, the scripts, the commands that call them, and the readers of their
-// replies. It checks messages, ids and limits.
+// Package queue has the scripts of queues and their calling convention. The library's package queue,
+// the commands QUEUE.* and the command line share it: keys, the encoding of a stored message,
+// commands that call the scripts, and readers of their replies. It validates messages, ids and
+// limits.
 package queue

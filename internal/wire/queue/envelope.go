@@ -12,16 +12,15 @@ import (
 const (
 	// MaxID is the longest id, and the longest group and unique key, in bytes.
 	MaxID = 255
-	// MaxPayload is the longest payload, in bytes. A script needs 12 ms for it, in which
-	// the server serves nobody else. Larger ones belong into a store, and their name into
-	// the message.
+	// MaxPayload is the longest payload, in bytes. It occupies the server for 12 ms. Keep
+	// larger data in a store and put its name into the message.
 	MaxPayload = 4 << 20
 	// MaxAttempts is the largest number of attempts.
 	MaxAttempts = 65535
 	// MaxBatch is how many messages one call may put.
 	MaxBatch = 10_000
-	// MaxBatchBytes is how many bytes several messages may have together that one call puts:
-	// payloads, headers and groups. A script needs 12 ms for them.
+	// MaxBatchBytes is how many bytes the messages of one call may have together, counting
+	// payloads, headers and groups. One message alone may have more.
 	MaxBatchBytes = 4 << 20
 	// MaxTime bounds delays, leases and all other times.
 	MaxTime = 10 * 365 * 24 * time.Hour
@@ -29,8 +28,8 @@ const (
 	maxHeaders = 65535 // bytes
 )
 
-// A Lane is a priority. Of what is ready, the lane with the largest number goes
-// first. The zero value is the normal one.
+// A Lane is a priority. Messages of the lane with the largest number are taken first. The zero value is
+// [Normal].
 type Lane int8
 
 // The lanes.
@@ -43,29 +42,28 @@ const (
 
 const lanes = 4
 
-// A Message is one message as it is put, whatever is in its payload.
+// A Message is one message with its settings.
 type Message struct {
-	// ID names the message: 1 to [MaxID] bytes. A put that is repeated with the
-	// same id does nothing while the message is in the queue, unless it is dead:
-	// then the new one takes its place. Defaults to [NewID].
+	// ID names the message: 1 to [MaxID] bytes. A repeated put with the same ID does
+	// nothing while the message is in the queue; it replaces a dead one.
 	ID string
-	// Payload is what the message says, of any bytes: at most [MaxPayload].
+	// Payload is the content, any bytes: at most [MaxPayload].
 	Payload []byte
 	// Delay is the time until the message is due. Not both with At.
 	Delay time.Duration
-	// At is when it is due, by the server's clock; past times are now.
+	// At is when it is due, by the server's clock; a past time means now.
 	At time.Time
 	// Attempts is how often it may fail until it is dead: 1 to [MaxAttempts], or
 	// [Unlimited].
 	Attempts int
-	// Unique drops a message when one with the same key was put in the last
-	// UniqueFor, even if that is done by now. At most [MaxID] bytes.
+	// Unique drops the message if one with the same key was put within the last
+	// UniqueFor, even if that one is done. At most [MaxID] bytes.
 	Unique    string
 	UniqueFor time.Duration
 	// Lane is its priority. Defaults to Normal.
 	Lane Lane
-	// Group lets only one message of a group be at work, in the order in which
-	// they became due. Empty: none. At most [MaxID] bytes.
+	// Group makes the messages of a group run one at a time, in the order in which they
+	// became due. Empty: no group. At most [MaxID] bytes.
 	Group string
 	// Headers travel with the payload, 65535 bytes in all.
 	Headers map[string]string
@@ -97,7 +95,7 @@ func (m *Message) check() error {
 	}
 	switch {
 	case m.Unique == "" && m.UniqueFor != 0:
-		bad("unique key is empty, and has a time")
+		bad("unique key is empty but has a time; set both or neither")
 	case len(m.Unique) > MaxID:
 		bad("unique key has %d bytes; want at most %d", len(m.Unique), MaxID)
 	case m.Unique != "":
@@ -109,7 +107,7 @@ func (m *Message) check() error {
 	return errors.Join(errs...)
 }
 
-// CheckID returns an error for an id that has not 1 to [MaxID] bytes.
+// CheckID returns an error unless id has 1 to [MaxID] bytes.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxID {
 		return fmt.Errorf("queue: id has %d bytes; want 1 to %d", len(id), MaxID)
@@ -117,6 +115,7 @@ func CheckID(id string) error {
 	return nil
 }
 
+// CheckTime returns an error unless d is between least and [MaxTime]. what names d in the error.
 func CheckTime(what string, d, least time.Duration) error {
 	if d < least || d > MaxTime {
 		return fmt.Errorf("queue: %s is %v; want %v to %v", what, d, least, MaxTime)
@@ -124,18 +123,19 @@ func CheckTime(what string, d, least time.Duration) error {
 	return nil
 }
 
-// An envelope is a message as it is stored: a byte of the rank of its lane, 4 if
-// it has a group and 8 if it has headers; two bytes of attempts, 0 for no limit;
-// the group behind a byte of its length; the headers behind two of theirs; and the
-// payload. The scripts read it as far as the group.
+// An envelope is a stored message: one byte with the rank of its lane, plus 4 if it has a group and 8
+// if it has headers; two bytes with the attempts, 0 for no limit; the group after one byte with
+// its length; the headers after two bytes with theirs; the payload. The scripts read it up to the
+// group.
 const (
 	withGroup   = 4
 	withHeaders = 8
 )
 
-// size bounds how many bytes the envelope has.
+// size is an upper bound of the length of the envelope.
 func (m *Message) size() int { return SizeOf(m.Payload, m.Group, m.Headers) }
 
+// SizeOf returns an upper bound of the length of a stored message.
 func SizeOf(payload []byte, group string, headers map[string]string) int {
 	n := len(payload) + len(group) + 6
 	for key, value := range headers {
@@ -162,7 +162,7 @@ func (m *Message) envelope() string {
 	return string(append(b, m.Payload...))
 }
 
-// packHeaders writes each text behind its length, sorted by key.
+// packHeaders writes keys and values, each after its length, sorted by key.
 func packHeaders(headers map[string]string) (b []byte) {
 	for _, key := range slices.Sorted(maps.Keys(headers)) {
 		for _, text := range []string{key, headers[key]} {
@@ -172,9 +172,10 @@ func packHeaders(headers map[string]string) (b []byte) {
 	return b
 }
 
-var ErrEnvelope = errors.New("queue: a message is not of this form; was it written by something else?")
+// ErrEnvelope is matched when a stored entry is not a message.
+var ErrEnvelope = errors.New("queue: a stored entry is not a message; another program may have written it")
 
-// openAny reads what envelope wrote. What something else wrote is all payload.
+// openAny decodes an envelope. Bytes of another program become the payload, and readable is false.
 func openAny(id, envelope string) (m Message, readable bool) {
 	m, err := openEnvelope(id, envelope)
 	if err != nil {
@@ -183,7 +184,7 @@ func openAny(id, envelope string) (m Message, readable bool) {
 	return m, true
 }
 
-// openEnvelope reads what envelope wrote.
+// openEnvelope decodes an envelope.
 func openEnvelope(id, envelope string) (m Message, err error) {
 	b := []byte(envelope)
 	if len(b) < 3 || b[0] >= 2*withHeaders {
@@ -238,7 +239,7 @@ func (m *Message) when() string {
 	case m.Delay > 0:
 		return "-" + millis(m.Delay)
 	case !m.At.IsZero():
-		// Up: not before the time that was named.
+		// Rounded up, so that the message is not due before its time.
 		return decimal((m.At.UnixMicro() + 999) / 1000)
 	}
 	return "0"

@@ -24,7 +24,7 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 // Keys are the keys of one queue: those of parts. They share a hash tag.
 type Keys [9]string
 
-// queuePart ends the key that every queue has that has a message.
+// queuePart ends the key of the hash that every queue with messages has.
 const queuePart = "queue"
 
 var parts = [len(Keys{})]string{
@@ -43,13 +43,13 @@ const (
 	keyConfig
 )
 
-// hashed is the key of something that has a text of the caller's for a name.
+// hashed returns the key of a part that a caller's text names.
 func (k Keys) hashed(part, text string) string {
 	return k[keyQueue] + ":" + part + ":" + ShortHash(text)
 }
 
-// Wake is the key of the marker, which BZPOPMIN waits for: while it is there a [Pump]
-// may find something.
+// Wake returns the key of the wake-up marker, for BZPOPMIN. While the marker is there a [Pump] may
+// find a message.
 func (k Keys) Wake() string { return k[keyWake] }
 
 func (k Keys) result(id string) string { return k.hashed("result", id) }
@@ -63,12 +63,11 @@ func init() {
 	ids.base = randid.Bytes(7)
 }
 
-// idText is base64 whose letters are in the order of their bytes, so that texts are in
-// that of what they stand for.
+// idText is base64 with an alphabet in byte order, so that encoded ids sort like the bytes they encode.
 var idText = base64.NewEncoding("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz").WithPadding(base64.NoPadding)
 
-// NewID returns the name of a new message: 16 letters, digits, - and _. Those of one
-// process are in the order of their bytes.
+// NewID returns an id for a new message: 16 letters, digits, - and _. The ids of one process
+// sort in the order in which they were made.
 func NewID() string {
 	var b [15]byte
 	copy(b[:], ids.base)
@@ -76,20 +75,19 @@ func NewID() string {
 	return idText.EncodeToString(b[:12])
 }
 
-// takeLen is the length of what a receipt begins with: the name of a take.
+// takeLen is the length of the name of a take, with which a receipt begins.
 const takeLen = 16
 
-// NewTake returns a name for the take of a [Pump], which no other has.
+// NewTake returns a unique name for the take of a [Pump].
 func NewTake() string { return randid.Base64(12) }
 
-// ShortHash stands for a text where any text is not allowed: as a [Pump]'s Consumer for the id that
-// a client chose, for one.
+// ShortHash turns any text into a short one that keys and the Consumer of a [Pump] allow.
 func ShortHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// IDOf is the message that a receipt is of. It is empty for what is no receipt.
+// IDOf returns the message id in a receipt, or nothing if the text is not a receipt.
 func IDOf(receipt string) string {
 	if len(receipt) <= takeLen {
 		return ""

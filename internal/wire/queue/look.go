@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
@@ -12,13 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
-// Names iterates over the queues that have messages: see [redoubt.Client.Names].
-func Names(ctx context.Context, client *redoubt.Client, match string) iter.Seq2[string, error] {
-	return client.Names(ctx, queuePart, "hash", match)
-}
-
-// StatsPage lists the queues on one page of [redoubt.Client.NamesPage] and how many messages each has.
-// This is what QUEUE.LS does.
+// StatsPage returns the queues on one page of [redoubt.Client.NamesPage] with their counts. QUEUE.LS
+// runs it.
 func StatsPage(ctx context.Context, client *redoubt.Client, match, cursor string) (queues []listing.Listed[Stats], next string, err error) {
 	return listing.Page(ctx, client, queuePart, match, cursor,
 		func(name string) (redoubt.Cmd, error) {
@@ -31,37 +25,42 @@ func StatsPage(ctx context.Context, client *redoubt.Client, match, cursor string
 		})
 }
 
-// A State is where a message is.
+// A State says where a message is.
 type State string
 
 const (
-	// Ready: a consumer can take it.
-	Ready State = "ready"
-	// Due: it is due later.
-	Due State = "due"
-	// Leased: a consumer has it.
-	Leased State = "running"
-	// Waiting: another of its group has the turn.
-	Waiting State = "waiting"
-	// Buried: it is dead.
-	Buried State = "dead"
-	// Done: it is done, and its result is kept.
-	Done State = "done"
-	// None: it is not there.
-	None State = "none"
+	// StateReady: a consumer can take it.
+	StateReady State = "ready"
+	// StateDue: it is due later.
+	StateDue State = "due"
+	// StateRunning: a consumer has it.
+	StateRunning State = "running"
+	// StateWaiting: another message of its group is ahead of it.
+	StateWaiting State = "waiting"
+	// StatePending: ready, due or waiting. [ReadCancel] does not tell them apart.
+	StatePending State = "pending"
+	// StateDead: it failed for good.
+	StateDead State = "dead"
+	// StateDone: it is done, and its result is kept.
+	StateDone State = "done"
+	// StateAbsent: the queue does not have it.
+	StateAbsent State = "none"
+
+	// stateUnknown: one script could not look through all messages. See [look].
+	stateUnknown State = ""
 )
 
-// MessagesCmd looks at messages of one state, [Ready], [Due], [Leased] or [Buried], in
-// their order: at most count, from a position on.
+// MessagesCmd lists messages in one state, [StateReady], [StateDue], [StateRunning] or [StateDead], in
+// order: at most count, after skipping the first from.
 func MessagesCmd(keys Keys, state State, from, count int) (redoubt.Cmd, error) {
-	at, prefix := map[State]int{Ready: keyReady, Due: keyDue, Leased: keyLeases, Buried: keyDead}[state], "0"
+	at, prefix := map[State]int{StateReady: keyReady, StateDue: keyDue, StateRunning: keyLeases, StateDead: keyDead}[state], "0"
 	if at == 0 {
-		return redoubt.Cmd{}, fmt.Errorf("queue: state is %q; want %s, %s, %s or %s", state, Ready, Due, Leased, Buried)
+		return redoubt.Cmd{}, fmt.Errorf("queue: state is %q; want %s, %s, %s or %s", state, StateReady, StateDue, StateRunning, StateDead)
 	}
 	if from < 0 || count < 1 || count > MaxSettle {
 		return redoubt.Cmd{}, fmt.Errorf("queue: %d messages from %d; want 1 to %d from 0 up", count, from, MaxSettle)
 	}
-	if state == Leased {
+	if state == StateRunning {
 		prefix = strconv.Itoa(takeLen)
 	}
 	return redoubt.Cmd{
@@ -70,26 +69,26 @@ func MessagesCmd(keys Keys, state State, from, count int) (redoubt.Cmd, error) {
 	}, nil
 }
 
-// A Listed is a message that was looked at.
-type Listed struct {
+// A MessageInfo describes a stored message.
+type MessageInfo struct {
 	Message
 	State State
-	// When is since when it is ready, when it is due, when its lease ends, or when
-	// it died. Zero if there is no such time.
+	// When is the time when it became ready, is due, loses its lease, or died. Zero if
+	// its state has no time.
 	When time.Time
-	// Failures is how often it failed, and LastReason why.
+	// Failures counts its failures; LastReason is the reason of the last.
 	Failures   int
 	LastReason string
-	// Result is what it has left behind, when it is done.
+	// Result is the stored result of a message that is done.
 	Result []byte
-	// Unreadable: it is no message, for something else wrote it. The payload is all
+	// Unreadable: another program wrote it, and it is not a message. Payload is all
 	// that was written.
 	Unreadable bool
 }
 
-func listed(state State, id, score, entry, envelope string) (l Listed, err error) {
+func listed(state State, id, score, entry, envelope string) (l MessageInfo, err error) {
 	m, readable := openAny(id, envelope)
-	l = Listed{Message: m, State: state, Unreadable: !readable}
+	l = MessageInfo{Message: m, State: state, Unreadable: !readable}
 	l.Failures, l.LastReason = failure(entry)
 	n, err := strconv.ParseFloat(score, 64)
 	switch ms := int64(n); {
@@ -97,7 +96,7 @@ func listed(state State, id, score, entry, envelope string) (l Listed, err error
 		return l, nil
 	case err != nil:
 		return l, err
-	case state != Ready:
+	case state != StateReady:
 		l.When = time.UnixMilli(ms)
 	case ms%laneSpan > 0:
 		l.When = time.UnixMicro(ms%laneSpan + frontMillis*1000)
@@ -105,11 +104,11 @@ func listed(state State, id, score, entry, envelope string) (l Listed, err error
 	return l, nil
 }
 
-// laneSpan is from one lane's first score to the next one's.
+// laneSpan is the distance between the first scores of two adjacent lanes.
 const laneSpan = 1 << 51
 
-// ReadMessages reads the reply to [MessagesCmd], and how many there are in all.
-func ReadMessages(r redoubt.Reply, state State) (list []Listed, all int, err error) {
+// ReadMessages reads the reply to [MessagesCmd]. all is how many messages have this state.
+func ReadMessages(r redoubt.Reply, state State) (list []MessageInfo, all int, err error) {
 	a, err := r.Array()
 	if err != nil {
 		return nil, 0, err
@@ -132,7 +131,7 @@ func ReadMessages(r redoubt.Reply, state State) (list []Listed, all int, err err
 	return list, int(n), nil
 }
 
-// FindCmd looks at one message. Where many are running it may not find one of them: see [Find].
+// FindCmd finds one message. Its reply is [ErrManyRunning] if too many are running: see [Find].
 func FindCmd(keys Keys, id string) redoubt.Cmd { return findCmd(keys, id, "") }
 
 func findCmd(keys Keys, id, seen string) redoubt.Cmd {
@@ -143,57 +142,57 @@ func findCmd(keys Keys, id, seen string) redoubt.Cmd {
 	}
 }
 
-// ErrManyRunning is matched when one script would hold up the server while it looks for a message
-// among all that are running.
+// ErrManyRunning is matched when one script would block the server for too long while it searches
+// all running messages.
 var ErrManyRunning = errors.New("queue: more than 4000 messages are running: one is not looked for among them in one step")
 
 // ReadFind reads the reply to [FindCmd]. The error may match [ErrManyRunning].
-func ReadFind(r redoubt.Reply, id string) (Listed, error) {
+func ReadFind(r redoubt.Reply, id string) (MessageInfo, error) {
 	a, err := r.Array()
 	if err != nil {
-		return Listed{}, err
+		return MessageInfo{}, err
 	}
 	var s [4]string
 	if len(a) != len(s) {
-		return Listed{}, fmt.Errorf("queue: reply has %d elements, want %d", len(a), len(s))
+		return MessageInfo{}, fmt.Errorf("queue: reply has %d elements, want %d", len(a), len(s))
 	}
 	for i := range s {
 		s[i], _ = a[i].(string)
 	}
 	state := State(s[0])
-	if state == "" {
-		return Listed{}, ErrManyRunning
+	if state == stateUnknown {
+		return MessageInfo{}, ErrManyRunning
 	}
-	if state == None || state == Done {
-		return Listed{Message: Message{ID: id}, State: state, Result: []byte(s[3])}, nil
+	if state == StateAbsent || state == StateDone {
+		return MessageInfo{Message: Message{ID: id}, State: state, Result: []byte(s[3])}, nil
 	}
 	return listed(state, id, s[1], s[2], s[3])
 }
 
-// Stats count what is in a queue.
+// Stats are the counts and settings of a queue.
 type Stats struct {
-	// Ready messages can be taken; ReadyIn are those of each lane.
+	// Ready counts messages that can be taken; ReadyIn counts them by lane.
 	Ready   int
 	ReadyIn map[Lane]int
-	// Due messages are due later.
+	// Due counts messages that are due later.
 	Due int
-	// Running messages are on lease.
+	// Running counts messages on lease.
 	Running int
-	// Waiting messages wait for others of their group.
+	// Waiting counts messages behind another of their group.
 	Waiting int
-	// Dead messages have failed for good.
+	// Dead counts messages that failed for good.
 	Dead int
-	// Oldest is for how long the oldest ready message is ready.
+	// Oldest is the age of the oldest ready message.
 	Oldest time.Duration
-	// Next is the time until the next is due; negative if there is none.
+	// Next is the time until the next message is due; negative if none is.
 	Next time.Duration
-	// Paused: nothing is taken.
+	// Paused: no consumer takes messages.
 	Paused bool
-	// Limits are those that [LimitCmd] set.
+	// Limits are the limits that [LimitCmd] set.
 	Limits Limits
 }
 
-// StatsCmd counts what is in a queue.
+// StatsCmd reads the counts and settings of a queue.
 func StatsCmd(keys Keys) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: statsScript,
@@ -224,15 +223,15 @@ func ReadStats(r redoubt.Reply) (Stats, error) {
 	return s, nil
 }
 
-// Limits hold for all consumers of a queue together. The zero value has none.
+// Limits apply to all consumers of a queue together. The zero value limits nothing.
 type Limits struct {
-	// Concurrency is how many messages may be at work at once; 0 is no limit.
+	// Concurrency is how many messages may run at once; 0 is no limit.
 	Concurrency int
-	// Rate is how many may be taken Per time, in the long run; 0 is no limit. Per
+	// Rate is how many messages may be taken Per time on average; 0 is no limit. Per
 	// defaults to a second.
 	Rate int
 	Per  time.Duration
-	// Burst is how many may be taken at once. Defaults to 1.
+	// Burst is how many messages may be taken at once. Defaults to 1.
 	Burst int
 }
 
@@ -263,16 +262,17 @@ func LimitCmd(keys Keys, l Limits) (redoubt.Cmd, error) {
 		if l.Per == 0 {
 			l.Per = time.Second
 		}
-		// Up: not more than was asked for.
+		// Rounded up, so that the rate is never above the limit.
 		each := time.Duration(l.Rate) * time.Microsecond
 		interval, burst = decimal(int64((l.Per+each-1)/each)), strconv.Itoa(max(l.Burst, 1))
 	}
 	return configCmd(keys, "concurrency", concurrency, "interval_us", interval, "burst", burst), nil
 }
 
-// PauseCmd stops that messages are taken, ResumeCmd lets it go on.
+// PauseCmd stops all consumers from taking messages.
 func PauseCmd(keys Keys) redoubt.Cmd { return configCmd(keys, "paused", "1") }
 
+// ResumeCmd ends a pause.
 func ResumeCmd(keys Keys) redoubt.Cmd { return configCmd(keys, "paused", "") }
 
 func configCmd(keys Keys, fields ...string) redoubt.Cmd {

@@ -8,76 +8,78 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// MaxSettle is how many receipts or ids one call may name, and how many messages it
-// may take.
+// MaxSettle is how many receipts or ids one call may name, and how many messages one
+// call may take.
 const MaxSettle = 1000
 
-// A Pump settles messages and takes others in one step: any part may be empty.
+// A Pump settles messages and takes others in one step. Any part may be empty.
 type Pump struct {
-	// Consumer names whoever takes, in letters, digits, - and _. Take names what it
-	// takes, and is of no other Pump: see [NewTake]. While a consumer repeats its
-	// last take it gets the same messages.
+	// Consumer names the consumer, in letters, digits, - and _. Take names this take
+	// and is unique: see [NewTake]. A consumer that repeats its last take gets the same
+	// messages.
 	Consumer, Take string
-	// Repeats is for a consumer that does not know the name of its last take: it gets
-	// what it took last and still has, and takes others only if that is nothing.
+	// Repeats is for a consumer that does not know the name of its last take. The
+	// server returns the messages of the last take that are still held, and takes
+	// others only if none is.
 	Repeats bool
-	// N is how many to take. Leave is for a consumer that takes none and leaves.
+	// N is how many messages to take, or [Leave].
 	N int
-	// Lease is for how long.
+	// Lease is how long the taken messages belong to the consumer.
 	Lease time.Duration
 	// Acks are receipts of messages that are done.
 	Acks []string
-	// Results are those that leave something behind.
+	// Results are messages that are done and keep a result.
 	Results []Result
-	// Failed are those that are not done.
-	Failed []Failed
-	// Bounded settles several messages only if they have 2 MiB together, or 16 MiB where no message
-	// of the queue has a group. Otherwise nothing is done, and the reply is an error. A consumer
-	// that knows how large they are need not ask for it.
+	// Nacks are messages that are not done.
+	Nacks []Nack
+	// Bounded makes the server check the size of the messages: several together may have
+	// 2 MiB, or 16 MiB if no message of the queue has a group. If they have more, the
+	// server changes nothing and replies with an error. A consumer that knows their sizes
+	// does not need it.
 	Bounded bool
 }
 
-// Leave is an N for a consumer that takes nothing more: another one is woken, who
-// may not know what is due when.
+// Leave, as the N of a [Pump], takes nothing and wakes another consumer, which may not
+// know when the next message is due.
 const Leave = -1
 
-// A Result is what a message leaves behind, for a time.
+// A Result is kept for a time after a message is done.
 type Result struct {
 	Receipt string
 	Value   string
 	Keep    time.Duration
 }
 
-// A Failed is a message that comes back, or dies.
-type Failed struct {
+// A Nack returns a message to the queue, or makes it dead.
+type Nack struct {
 	Receipt string
-	How     How
-	// Delay is the time until it comes back; negative is a second, doubled with
-	// each failure up to ten minutes.
+	Kind    NackKind
+	// Delay is the time until the message is due again. Negative: a second, doubled
+	// with each failure up to ten minutes.
 	Delay time.Duration
 	// Reason is shown to people.
 	Reason string
 }
 
-// How a message comes back.
-type How string
+// NackKind says what a [Nack] does.
+type NackKind string
 
 const (
-	// Fail counts an attempt. The message dies of its last one.
-	Fail How = "fail"
-	// Bury makes it dead at once.
-	Bury How = "dead"
-	// Defer counts no attempt.
-	Defer How = "snooze"
-	// Back puts it in front of all others at once, and counts no attempt.
-	Back How = "back"
+	// Retry counts a failure. The message dies if that was its last attempt.
+	Retry NackKind = "fail"
+	// Kill makes it dead at once.
+	Kill NackKind = "dead"
+	// Snooze counts no failure.
+	Snooze NackKind = "snooze"
+	// HandBack makes it ready at once, in front of all others, and counts no failure.
+	HandBack NackKind = "back"
 )
 
-// PumpCmd runs a Pump. Repeated it has no other effect and gives the same messages,
+// PumpCmd runs a Pump. A repeated command changes nothing more and returns the same messages
 // until their lease has run out.
 func PumpCmd(keys Keys, p Pump) redoubt.Cmd {
 	names := append(keys[:len(keys):len(keys)], keys[keyQueue]+":take:"+p.Consumer)
-	args := make([]string, 0, 6+len(p.Acks)+3*len(p.Results)+4*len(p.Failed))
+	args := make([]string, 0, 6+len(p.Acks)+3*len(p.Results)+4*len(p.Nacks))
 	flags := int64(0)
 	if p.Repeats {
 		flags++
@@ -91,54 +93,54 @@ func PumpCmd(keys Keys, p Pump) redoubt.Cmd {
 		names = append(names, keys.result(IDOf(r.Receipt)))
 		args = append(args, r.Receipt, millis(r.Keep), r.Value)
 	}
-	for _, f := range p.Failed {
+	for _, f := range p.Nacks {
 		delay := "-1"
 		if f.Delay >= 0 {
 			delay = millis(f.Delay)
 		}
-		args = append(args, f.Receipt, string(f.How), delay, f.Reason)
+		args = append(args, f.Receipt, string(f.Kind), delay, f.Reason)
 	}
 	return redoubt.Cmd{Script: pumpScript, Keys: names, Args: args, Flags: redoubt.Idempotent}
 }
 
-// A Pumped is the answer to a [Pump].
+// A Pumped is the result of a [Pump].
 type Pumped struct {
 	// Now is the server's time.
 	Now time.Time
-	// Next is when another pump may find something: negative if that is not known.
+	// Next is the time until another pump may find a message; negative if none is due.
 	Next time.Duration
 	// Ready is how many messages are ready and were not taken.
 	Ready int
 	// Again: the take was repeated.
 	Again bool
-	// Refused are the positions of receipts that were not held, counting Acks,
-	// Results and Failed from 0 up.
+	// Refused are the positions of receipts that were not held, counted from 0 over
+	// Acks, Results and Nacks in this order.
 	Refused []int
 	// Taken are the messages.
 	Taken []Taken
-	// Unreadable are those that were taken and are no messages, for something else
-	// wrote them, with all that was written as their payload: see [Pumped.Burials].
+	// Unreadable are taken entries that are no messages: another program wrote them.
+	// Their payload is all that was written. See [Pumped.KillUnreadable].
 	Unreadable []Taken
 }
 
-// Burials make the messages dead that can't be read: they are for the next [Pump].
-func (p *Pumped) Burials() []Failed {
-	failed := make([]Failed, len(p.Unreadable))
+// KillUnreadable returns the Nacks that make the Unreadable entries dead, for the next [Pump].
+func (p *Pumped) KillUnreadable() []Nack {
+	nacks := make([]Nack, len(p.Unreadable))
 	for i := range p.Unreadable {
-		failed[i] = Failed{Receipt: p.Unreadable[i].Receipt, How: Bury, Reason: ErrEnvelope.Error()}
+		nacks[i] = Nack{Receipt: p.Unreadable[i].Receipt, Kind: Kill, Reason: ErrEnvelope.Error()}
 	}
-	return failed
+	return nacks
 }
 
-// Take runs a Pump that takes and settles nothing. What it takes that can't be read it
-// makes dead and takes the next instead, in another round trip.
+// Take runs a Pump that only takes. It makes unreadable entries dead and takes the next
+// messages instead, in another round trip.
 func Take(ctx context.Context, client *redoubt.Client, keys Keys, p Pump) (Pumped, error) {
 	for {
 		got, err := ReadPump(client.Do(ctx, PumpCmd(keys, p)))
 		if len(got.Unreadable) == 0 {
 			return got, err
 		}
-		p.Failed = got.Burials() // the same take again has the others, or takes some
+		p.Nacks = got.KillUnreadable() // the repeated take returns the others, or takes more
 	}
 }
 
@@ -147,10 +149,10 @@ type Taken struct {
 	Message
 	// Receipt settles and extends it.
 	Receipt string
-	// Failures is how often it failed, and LastReason why.
+	// Failures counts its failures; LastReason is the reason of the last.
 	Failures   int
 	LastReason string
-	// Since is when it became ready; zero if that is not known any more.
+	// Since is when it became ready; zero if that is no longer known.
 	Since time.Time
 }
 
@@ -195,7 +197,7 @@ func ReadPump(r redoubt.Reply) (p Pumped, err error) {
 	return p, nil
 }
 
-// frontMillis is the time of what stands in front of all others.
+// frontMillis is the time that the scripts give to a message in front of all others.
 const frontMillis = 1_577_836_800_000
 
 // TimeCmd asks for the server's time.

@@ -11,12 +11,12 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-var // ErrTooLarge is matched when several messages that are to be put together have more
-// than [MaxBatchBytes]: put fewer at a time.
-ErrTooLarge = fmt.Errorf("queue: several messages in one call have at most %d bytes together", MaxBatchBytes)
+// ErrTooLarge is matched when one call puts several messages that have more than
+// [MaxBatchBytes] together.
+var ErrTooLarge = fmt.Errorf("queue: several messages in one call have at most %d bytes together", MaxBatchBytes)
 
-// PutCmd puts messages, whose IDs are set. Its error says what is wrong with them.
-// Repeated it does nothing while the messages are in the queue and not dead.
+// PutCmd puts messages whose IDs are set. The error names all faults of the messages. A repeated
+// command does nothing for messages that are in the queue and not dead.
 func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	if len(messages) == 0 || len(messages) > MaxBatch {
 		return redoubt.Cmd{}, fmt.Errorf("queue: %d messages; want 1 to %d", len(messages), MaxBatch)
@@ -53,30 +53,30 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	return redoubt.Cmd{Script: putScript, Keys: names, Args: args, Flags: redoubt.Idempotent}, nil
 }
 
-// A Placed is what became of one message that was put.
-type Placed struct {
-	// ID is that of the message which is in the queue: the one that was put, or
-	// the one that has its unique key.
+// A PutResult is the result of putting one message.
+type PutResult struct {
+	// ID is the ID of the message in the queue: the new one, or the one that has the
+	// same unique key.
 	ID string
-	// Status says whether it was put now.
+	// Status says whether this call put it.
 	Status PutStatus
 }
 
-// PutStatus is what became of a message that was put.
+// PutStatus says whether a message was put.
 type PutStatus int8
 
 const (
-	// Added: the message is in the queue from now on.
+	// Added: this call put the message.
 	Added PutStatus = 1
-	// Exists: a message with its id is in the queue already, maybe the same; or was,
-	// and still has its unique key.
+	// Exists: a message with this ID was in the queue already, or was there before and
+	// still owns its unique key.
 	Exists PutStatus = 0
-	// Duplicate: its unique key belongs to another, whose ID is given.
+	// Duplicate: another message owns the unique key. The result has that message's ID.
 	Duplicate PutStatus = -1
 )
 
 // ReadPut reads the reply to [PutCmd] for the same messages.
-func ReadPut(r redoubt.Reply, messages []Message) ([]Placed, error) {
+func ReadPut(r redoubt.Reply, messages []Message) ([]PutResult, error) {
 	a, err := r.Array()
 	if err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func ReadPut(r redoubt.Reply, messages []Message) ([]Placed, error) {
 	if len(a) != len(messages)+1 {
 		return nil, fmt.Errorf("queue: reply has %d elements, want %d", len(a), len(messages)+1)
 	}
-	placed := make([]Placed, len(messages))
+	placed := make([]PutResult, len(messages))
 	for i, v := range a[1:] {
 		switch v := v.(type) {
 		case int64:
-			placed[i] = Placed{messages[i].ID, PutStatus(v)} //nolint:gosec // 0 or 1
+			placed[i] = PutResult{messages[i].ID, PutStatus(v)} //nolint:gosec // 0 or 1
 		case string:
-			placed[i] = Placed{v, Duplicate}
+			placed[i] = PutResult{v, Duplicate}
 		}
 	}
 	return placed, nil
@@ -98,14 +98,14 @@ func ReadPut(r redoubt.Reply, messages []Message) ([]Placed, error) {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// millis rounds up: not before the time that was named.
+// millis rounds up, so that nothing happens before its time.
 func millis(d time.Duration) string {
 	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
 }
 
 func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// failure reads what is stored of a failed message.
+// failure parses the stored record of a failed message.
 func failure(entry string) (n int, reason string) {
 	count, reason, _ := strings.Cut(entry, " ")
 	n, _ = strconv.Atoi(count)

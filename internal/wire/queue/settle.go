@@ -7,8 +7,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// ExtendCmd makes leases last at least lease from now, those of receipts that are
-// held, at most [MaxSettle].
+// ExtendCmd makes the leases of receipts last at least lease from now. It takes at most [MaxSettle]
+// receipts.
 func ExtendCmd(keys Keys, lease time.Duration, receipts ...string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: extendScript, Keys: keys[keyLeases : keyLeases+1],
@@ -16,8 +16,8 @@ func ExtendCmd(keys Keys, lease time.Duration, receipts ...string) redoubt.Cmd {
 	}
 }
 
-// ReadFlags reads the reply to [ExtendCmd] and [RequeueCmd]: which were held, or
-// dead.
+// ReadFlags reads the reply to [ExtendCmd], which leases were held, and to [RequeueCmd], which
+// messages were dead.
 func ReadFlags(r redoubt.Reply) ([]bool, error) {
 	a, err := r.Array()
 	if err != nil {
@@ -30,19 +30,19 @@ func ReadFlags(r redoubt.Reply) ([]bool, error) {
 	return flags, nil
 }
 
-// CancelCmd removes messages that are pending or running, at most [MaxSettle], or none and gives
-// an error when that would hold up the server. See [Cancel].
+// CancelCmd removes at most [MaxSettle] messages that are pending or running. If that would block the
+// server for too long, it removes none and returns an error. See [Cancel].
 func CancelCmd(keys Keys, ids ...string) redoubt.Cmd {
 	return cancelCmd(keys, "live", oneStep, ids, nil)
 }
 
-// DeleteCmd removes messages that are dead, at most [MaxSettle], or none and gives an error when
-// that would hold up the server. See [Delete].
+// DeleteCmd removes at most [MaxSettle] dead messages. If that would block the server for too long,
+// it removes none and returns an error. See [Delete].
 func DeleteCmd(keys Keys, ids ...string) redoubt.Cmd {
 	return cancelCmd(keys, "dead", oneStep, ids, nil)
 }
 
-// What a script is to do with more than it can in a short time: an error, or a part of it.
+// oneStep makes a script fail if it has too much to do; manySteps makes it do a part.
 const oneStep, manySteps = "1", "0"
 
 func cancelCmd(keys Keys, which, steps string, ids []string, seen map[string]string) redoubt.Cmd {
@@ -53,47 +53,43 @@ func cancelCmd(keys Keys, which, steps string, ids []string, seen map[string]str
 	return redoubt.Cmd{Script: cancelScript, Keys: keys[:keyConfig], Args: args}
 }
 
-// Was is what a message was when it was to be removed.
-type Was int8
-
-const (
-	// WasAbsent: it is not in the queue. For [DeleteCmd]: it is not dead.
-	WasAbsent Was = iota
-	// WasPending: ready, not due yet, or waiting for the turn of its group.
-	WasPending
-	// WasRunning: a consumer has it.
-	WasRunning
-	// WasDead: it is dead. [CancelCmd] leaves it alone.
-	WasDead
-
-	// wasUnknown: it is to be looked for.
-	wasUnknown Was = -1
-)
-
-// ReadCancel reads the reply to [CancelCmd] and [DeleteCmd].
-func ReadCancel(r redoubt.Reply) ([]Was, error) {
+// ReadCancel reads the reply to [CancelCmd] and [DeleteCmd]: the state that each message had,
+// [StateAbsent], [StatePending], [StateRunning] or [StateDead]. DeleteCmd calls every message absent
+// that is not dead.
+func ReadCancel(r redoubt.Reply) ([]State, error) {
 	a, err := r.Array()
 	if err != nil {
 		return nil, err
 	}
-	was := make([]Was, len(a))
+	states := make([]State, len(a))
 	for i, v := range a {
-		n, _ := v.(int64)
-		was[i] = Was(n) //nolint:gosec // -1 to 3
+		switch v {
+		case int64(0):
+			states[i] = StateAbsent
+		case int64(1):
+			states[i] = StatePending
+		case int64(2):
+			states[i] = StateRunning
+		case int64(3):
+			states[i] = StateDead
+		default:
+			states[i] = stateUnknown
+		}
 	}
-	return was, nil
+	return states, nil
 }
 
-// RequeueCmd gives messages that are dead all their attempts again, at most [MaxSettle], or none
-// and gives an error when that would hold up the server. See [Requeue]. [ReadFlags] reads the reply.
+// RequeueCmd resets the attempts of at most [MaxSettle] dead messages and makes them ready. If that
+// would block the server for too long, it changes none and returns an error. See [Requeue].
+// [ReadFlags] reads the reply.
 func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd { return requeueCmd(keys, oneStep, ids) }
 
 func requeueCmd(keys Keys, steps string, ids []string) redoubt.Cmd {
 	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyLeases], Args: append([]string{steps}, ids...)}
 }
 
-// DrainCmd removes at most n messages that are pending, 1 to [MaxSettle]: it begins
-// with skip 0 and goes on with what [ReadDrain] says.
+// DrainCmd removes at most n pending messages, 1 to [MaxSettle]. The first call has skip 0; later
+// calls pass the skip that [ReadDrain] returned.
 func DrainCmd(keys Keys, n, skip int) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: drainScript,
@@ -102,8 +98,8 @@ func DrainCmd(keys Keys, n, skip int) redoubt.Cmd {
 	}
 }
 
-// ReadDrain reads the reply to [DrainCmd]: how many were removed, and whether there
-// may be more.
+// ReadDrain reads the reply to [DrainCmd]: how many messages it removed, and whether
+// there may be more.
 func ReadDrain(r redoubt.Reply) (removed, skip int, more bool, err error) {
 	var n [3]int64
 	err = r.Ints(n[:])

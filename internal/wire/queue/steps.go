@@ -9,29 +9,29 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A script goes over at most 4,000 messages that are running or wait in one group, and works on
-// 2 MiB of messages or one at a time: both take some 6 ms. The functions here do more than that in
-// steps. Others see what the first steps have done, and an error leaves it done.
+// A script searches at most 4,000 messages that are running or wait in one group, and changes at most
+// 2 MiB of messages, or one larger message: both take some 6 ms. The functions below split more work
+// into several scripts. Other clients can see the state in between; an error leaves it.
 
-// Cancel does what [CancelCmd] does, for any number of messages. It returns what each
-// message was that it reached before an error.
-func Cancel(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]Was, error) {
+// Cancel does what [CancelCmd] does, for any number of messages. Before an error it returns the
+// states of the messages that it reached.
+func Cancel(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]State, error) {
 	return remove(ctx, client, keys, "live", ids)
 }
 
-// Delete does what [DeleteCmd] does, for any number of messages. It returns what each
-// message was that it reached before an error.
-func Delete(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]Was, error) {
+// Delete does what [DeleteCmd] does, for any number of messages. Before an error it returns the
+// states of the messages that it reached.
+func Delete(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]State, error) {
 	return remove(ctx, client, keys, "dead", ids)
 }
 
-func remove(ctx context.Context, client *redoubt.Client, keys Keys, which string, ids []string) ([]Was, error) {
+func remove(ctx context.Context, client *redoubt.Client, keys Keys, which string, ids []string) ([]State, error) {
 	all, err := removeSteps(ctx, client, keys, which, ids, nil)
 	for tries := 1; err == nil; tries++ {
 		var unknown []string
 		var at []int
 		for i, was := range all {
-			if was == wasUnknown {
+			if was == stateUnknown {
 				unknown, at = append(unknown, ids[i]), append(at, i)
 			}
 		}
@@ -43,25 +43,25 @@ func remove(ctx context.Context, client *redoubt.Client, keys Keys, which string
 			break
 		}
 		for _, id := range unknown {
-			// It may have moved while others were looked at; but not each time.
+			// It may have moved during the search; but not every time.
 			if seen[id] == "" && tries > 2 {
-				seen[id] = nowhere
+				seen[id] = notFound
 			}
 		}
-		var found []Was
+		var found []State
 		found, err = removeSteps(ctx, client, keys, which, unknown, seen)
 		for i, was := range found {
 			all[at[i]] = was
 		}
 	}
-	if i := slices.Index(all, wasUnknown); i >= 0 {
+	if i := slices.Index(all, stateUnknown); i >= 0 {
 		all = all[:i]
 	}
 	return all, err
 }
 
-func removeSteps(ctx context.Context, client *redoubt.Client, keys Keys, which string, ids []string, seen map[string]string) ([]Was, error) {
-	all := make([]Was, 0, len(ids))
+func removeSteps(ctx context.Context, client *redoubt.Client, keys Keys, which string, ids []string, seen map[string]string) ([]State, error) {
+	all := make([]State, 0, len(ids))
 	for len(all) < len(ids) {
 		rest := ids[len(all):]
 		was, err := ReadCancel(client.Do(ctx, cancelCmd(keys, which, manySteps, rest[:min(len(rest), MaxSettle)], seen)))
@@ -76,10 +76,11 @@ func removeSteps(ctx context.Context, client *redoubt.Client, keys Keys, which s
 	return all, nil
 }
 
-// errNoStep is an answer that no script of ours gives.
+// errNoStep reports a reply that none of our scripts gives.
 var errNoStep = errors.New("queue: the server has done nothing")
 
-// Requeue does what [RequeueCmd] does, for any number of messages.
+// Requeue does what [RequeueCmd] does, for any number of messages. Before an error it returns the
+// flags of the messages that it reached.
 func Requeue(ctx context.Context, client *redoubt.Client, keys Keys, ids ...string) ([]bool, error) {
 	all := make([]bool, 0, len(ids))
 	for len(all) < len(ids) {
@@ -97,7 +98,7 @@ func Requeue(ctx context.Context, client *redoubt.Client, keys Keys, ids ...stri
 }
 
 // Find does what [FindCmd] does, however many messages are running.
-func Find(ctx context.Context, client *redoubt.Client, keys Keys, id string) (Listed, error) {
+func Find(ctx context.Context, client *redoubt.Client, keys Keys, id string) (MessageInfo, error) {
 	seen := ""
 	for tries := 1; ; tries++ {
 		l, err := ReadFind(client.Do(ctx, findCmd(keys, id, seen)), id)
@@ -106,22 +107,23 @@ func Find(ctx context.Context, client *redoubt.Client, keys Keys, id string) (Li
 		}
 		receipts, err := runningOf(ctx, client, keys, []string{id}, receiptPattern(id))
 		if err != nil {
-			return Listed{}, err
+			return MessageInfo{}, err
 		}
 		if seen = receipts[id]; seen == "" && tries > 2 {
-			seen = nowhere
+			seen = notFound
 		}
 	}
 }
 
 const (
-	// nowhere stands for the place of a message that was looked for and not seen.
-	nowhere = "-"
-	// lookAtOnce is how many receipts or members a server is asked for at a time.
+	// notFound tells a script that a search for a message found no place.
+	notFound = "-"
+	// lookAtOnce is how many receipts or members one command of a search reads.
 	lookAtOnce = "2000"
 )
 
-// look returns where messages were seen: their receipts, or their members of their groups.
+// look searches for messages and returns the place of each: a receipt, or a member of the sorted set
+// of groups.
 func look(ctx context.Context, client *redoubt.Client, keys Keys, ids []string) (map[string]string, error) {
 	seen, err := runningOf(ctx, client, keys, ids, "")
 	if err != nil {
@@ -165,11 +167,11 @@ func look(ctx context.Context, client *redoubt.Client, keys Keys, ids []string) 
 	return seen, nil
 }
 
-// placeLen is the length of a place in the line of a group.
+// placeLen is the length of the sequence number inside a member of the groups.
 const placeLen = 6
 
-// groupOf returns what the members of a message's line begin with: the length of its group and
-// the group; empty if it has none.
+// groupOf returns the prefix of the members of a message's group: the length of the group's name and
+// the name. It is empty for a message without a group.
 func groupOf(envelope string) string {
 	if len(envelope) < 5 || envelope[0]%8 < 4 || len(envelope) < 4+int(envelope[3]) {
 		return ""
@@ -177,7 +179,7 @@ func groupOf(envelope string) string {
 	return envelope[3 : 4+int(envelope[3])]
 }
 
-// runningOf returns the receipts of the messages that are running.
+// runningOf returns the receipts of those ids that are running. pattern, if not empty, narrows the scan.
 func runningOf(ctx context.Context, client *redoubt.Client, keys Keys, ids []string, pattern string) (map[string]string, error) {
 	wanted, receipts := map[string]bool{}, map[string]string{}
 	for _, id := range ids {
@@ -208,7 +210,7 @@ func runningOf(ctx context.Context, client *redoubt.Client, keys Keys, ids []str
 	}
 }
 
-// receiptPattern matches the receipts of a message, as of SCAN.
+// receiptPattern is the glob pattern of a message's receipts.
 func receiptPattern(id string) string {
 	return strings.Repeat("?", takeLen) + globs.Replace(id)
 }
