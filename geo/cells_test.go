@@ -34,7 +34,9 @@ func (w *world) largest(t *testing.T, keys []string) (most int64, name string) {
 
 const megabyte = 1 << 20
 
-// With the sizes that are in use.
+// The cells have the sizes that are in use.
+//
+// Promise: No key grows past 1 MB, even when all members are at one point.
 func TestKeysStaySmall(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		n := 9_000
@@ -56,7 +58,9 @@ func TestKeysStaySmall(t *testing.T) {
 	})
 }
 
-// All members at one point, and then all of them somewhere else.
+// All members are at one point, and then all of them move to another one.
+//
+// Promise: No key grows past 1 MB, even when all members are at one point.
 func TestOnePoint(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		x := w.index("cars", 10_000)
@@ -75,8 +79,8 @@ func TestOnePoint(t *testing.T) {
 	})
 }
 
-// Many processes, none of which knows of the others, fill an index and split its
-// cells, while others read it: what was added is found.
+// Many processes fill an index, split its cells and query it. None of them knows of the others. Every member
+// that was added is found.
 func TestSplitsBySeveral(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		const writers, each = 4, 80
@@ -115,8 +119,10 @@ func TestSplitsBySeveral(t *testing.T) {
 	})
 }
 
-// A process that dies while it splits a cell stops those who change it for a while,
-// and nobody who reads it.
+// A process dies while it splits a cell. Clients that change the cell wait for a while; queries do not.
+//
+// Promise: A process that dies leaves a member at its old place or at its new one, and other processes
+// remove everything else that it leaves behind.
 func TestDeadSplitter(t *testing.T) {
 	for _, after := range []string{"geo.freeze", "geo.load", "geo.split", "geo.rehome"} {
 		t.Run(after, func(t *testing.T) {
@@ -152,8 +158,11 @@ func TestDeadSplitter(t *testing.T) {
 	}
 }
 
-// A process that splits a cell stands still in the middle of it. Another takes the split
-// over, and a member moves: what the first one then does changes nothing of that.
+// A process is suspended while it splits a cell. Another process takes the split over, and a member moves.
+// When the first process goes on, it changes nothing.
+//
+// Promise: A process that dies leaves a member at its old place or at its new one, and other processes
+// remove everything else that it leaves behind.
 func TestSlowSplitter(t *testing.T) {
 	for _, before := range []string{"geo.load", "geo.split"} {
 		t.Run(before, func(t *testing.T) {
@@ -183,8 +192,7 @@ func TestSlowSplitter(t *testing.T) {
 	}
 }
 
-// A cell that is lost is as if its members were not in the index, until they are put
-// there again.
+// When a cell is lost, its members are not in the index until they are added again.
 func TestLostCell(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		x := w.index("x", 0)
@@ -210,6 +218,7 @@ func TestLostCell(t *testing.T) {
 	})
 }
 
+// Promise: A move within a cell costs one round trip, and so does a query.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		setup := w.index("x", smallCells)
@@ -250,7 +259,7 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-// What a step leaves undone is taken away by queries, at a time of its own.
+// Queries remove what a step leaves undone, at a time of their own.
 func TestAnnouncementsAreKeptForLong(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)

@@ -1,10 +1,10 @@
-// Package geo keeps the positions of very many members that move, on Redis: an index
-// that is sharded by geohash cell, so that no key grows past about 1 MB and the work is
-// spread over a cluster, and whose queries see each member exactly once while it moves.
+// Package geo is an index of the positions of members that move, on Redis. An index holds up to 100
+// million members. It is sharded by geohash cell, so no key grows past 1 MB and a cluster shares the
+// work. A query finds each member exactly once, also while the member moves.
 //
 // # Use
 //
-// Indexes are made once, and an index is opened by name and kept:
+// Make the Indexes once. Open an index by name and keep it:
 //
 //	indexes, err := geo.New(client, geo.Options{})
 //	…
@@ -14,117 +14,108 @@
 //	…
 //	found, err := taxis.Near(ctx, geo.Query{From: here, Radius: 2 * geo.Kilometre, Limit: 10})
 //
-// [Index.Add] puts a member where it is now, new or not; [Index.Move] only one that is
-// in the index. A [Query] asks for a circle or a box around a point or a member.
-// Longitude comes first, as in Redis. All of the globe may be used, the poles too, which
-// Redis' own commands don't take; a position is kept to half a metre.
-//
-// # How it works
-//
-// Members are in cells, ranges of a curve that goes through all cells of the geohash.
-// An index begins with three cells: the middle of the globe up to 70 degrees, and the
-// two caps, which are turned so that the pole is where longitude and latitude are 0:
-// otherwise cells there would be slivers. A cell that has some 800 kB is split in two,
-// in its middle. The curve ends in 16 bits of the member's hash, so that a cell is
-// split too whose members are all at one point.
-//
-//	<prefix>:{<name>:<cell>}:state     hash  whether the cell was split
-//	<prefix>:{<name>:<cell>}:points    zset  members, by 52 bits of geohash
-//	<prefix>:{<name>:<cell>}:arriving  hash  members that are to come
-//	<prefix>:{<name>:<cell>}:leaving   hash  members that have left, and where they go
-//	<prefix>:{<name>:<cell>}:left      zset  those that have arrived there, and the steps that
-//	                                         had brought those who left; for 10 s
-//	<prefix>:{<name>:<n>}:members      hash  in which cell a member is; 16,384 of them
-//
-// A cell is called by the first and the last number of its range, in hexadecimal. The
-// fields of its state are:
-//
-//	state  live, frozen or split; live if it is missing
-//	split  where its second part begins, in hexadecimal
-//	bytes  what its members take, by an estimate
-//	who    splits it; until when nobody else does, in µs
-//	whole  1 if it can't be split, because all members have one hash too
-//
-// A query is one script in each cell that has a part of the area, which does GEOSEARCH and
-// reads what is beside it, all at once. Which cells there are each process learns on
-// the way: a cell that was split says so, and is not asked again.
-//
-// A member that moves within its cell is one ZADD in one script: one round trip. When
-// it goes to another, the two cells are in different slots, and nothing does both at
-// once. So it is a step, with a random id:
-//
-//  1. announce: the new cell notes that the member is to come.
-//  2. leave: the old cell takes it out and notes where it went, in one script. This
-//     is the moment when it moves.
-//  3. arrive: the new cell takes it in.
-//  4. assign: the index of members notes where it is.
-//  5. close: the old cell notes that all is done.
-//
-// From 2 on anybody can do the rest, again too: whoever looks for the member finds the
-// note in its old cell and ends the step before anything else. Where a step has brought a
-// member, it leaves once: the old cell refuses a second step that follows the same one,
-// by a mover that stood still while the member went away and came back. So the steps of
-// a member are one row. A new member is announced, then assigned, which makes it a
-// member, and then arrives.
-//
-// The index of members may name a cell that was split since, or is split later: it names
-// the one where the member was announced, and all parts of that are asked. One that is
-// seen in two of them went from one to the other just then, and is asked for again.
-//
-// A query reads of each cell at once who is announced, who is there, and who has left
-// since the query began, with a second to spare. Say that a member is in the
-// area all the while. At the beginning it is in one cell, or has left another for it.
-// When that cell is read, it is announced there, or it is there, or it has left
-// meanwhile and its note says for where. Who is there is found. Of the others the
-// query asks where they are now, in two round trips more, and only of those whose note
-// names a place in the area and who were not found anyhow. So nobody is lost; and
-// nobody is doubled, because what was announced counts only once the old cell says so.
-// Neither needs clocks that agree: the times in a note are compared on the server that
-// wrote it. A query that takes longer than 8 s begins anew.
-//
-// A mover that dies before 2 leaves an announcement, which a query takes away after 30
-// s: by then 2 can't happen any more, because it is refused 5 s after it was found out
-// where the member was. One that dies later leaves a step that others end.
-//
-// A cell that is full is frozen: it can be read and not be changed. Its members are
-// copied to its two parts, the homes in the index of members are corrected, and then it
-// says that it is split. A part that is ready refuses to be filled, so it does no harm
-// when two processes split one cell. After 2 s another takes over from one that died.
-//
-// Rejected: an index of members that alone says where each is, so that cells hold only
-// candidates (every query would have to ask for each candidate); versions in the cells
-// (two of them can't be compared unless both were read at the right time); a fixed
-// grid, with a sorted set for each square (a city fills one of them); one key that
-// lists all cells (all clients would read it, and it would be of no use when it is
-// lost).
+// [Index.Add] sets the position of a member, new or not. [Index.Move] changes only members that are in
+// the index. A [Query] finds the members in a circle or a box around a point or a member. Longitude
+// comes first, as in Redis. Unlike Redis' own commands an index takes every point of the globe, the
+// poles too. It keeps a position to half a metre.
 //
 // # What is promised
 //
 // While the server keeps its data:
 //
-//   - A query finds exactly those who are in its area, by their positions as kept,
-//     whatever its size, at the poles and across the antimeridian. (TestAgainstBruteForce)
-//   - While members move and cells are split, a query sees each of them exactly once,
-//     also when movers or queries stand still, or movers die. (TestMovesAreSeenOnce,
-//     TestMoveDuringQuery, TestLateQuery, TestSlowMover, TestLateFind,
-//     TestMoveBetweenParts)
-//   - What is done with a member, and what queries see of it, could have happened one
-//     after the other. (TestHistory)
-//   - A process that dies leaves a member at its old place or its new one, and nothing
-//     that others don't take away. (TestDeadMovers, TestSplitBeforeAMoveIsNoted,
-//     TestDeadSplitter, TestSlowSplitter)
-//   - No key grows past 1 MB, up to 100 million members, even with all members at one
-//     point. (TestKeysStaySmall, TestOnePoint)
-//   - A move within a cell is one round trip, and so is a query. (TestRoundTrips)
-//   - What is out of range is refused, and then nothing is written. (TestBadInput)
+//   - A query finds exactly the members in its area, by their positions as kept, whatever the size of
+//     the area, at the poles and across the antimeridian.
+//   - While members move and cells are split, a query finds each member exactly once, also when a mover
+//     or a query is slow, and when a mover dies.
+//   - All changes of one member, and the queries that find it, have one order that explains every
+//     result.
+//   - A process that dies leaves a member at its old place or at its new one. Other processes remove
+//     everything else that it leaves behind.
+//   - No key grows past 1 MB with up to 100 million members, even when all members are at one point.
+//   - A move within a cell costs one round trip. So does a query.
+//   - A value that is out of range is refused before anything is written.
 //
 // # What is not promised
 //
-// When a primary fails, writes that no replica had are lost, as always with Redis: a
-// member whose cell is lost is put back by the next Add, and until then is not found;
-// one whose cell came back and whose home did not may be found at an old place too,
-// until it is deleted with the index. Distances are those on a sphere. Redis 6.2 before
-// 6.2.7 has an error in GEOSEARCH that can lose members at the edge of a large box.
-// Moves of one member from several processes at once happen in some order. When a cell
-// is split, those who change it wait, some tens of milliseconds.
+// When a primary fails, writes that no replica had are lost, as always with Redis. A member whose cell is
+// lost is not found until the next Add. A member whose cell survives and whose home is lost may be
+// found at an old place too, until the index is deleted. Distances are on a sphere. Redis 6.2 before
+// 6.2.7 has an error in GEOSEARCH that can lose members at the edge of a large box. When several
+// processes move one member at once, the order of the moves is not defined. While a cell is split,
+// clients that change it wait, some tens of milliseconds.
+//
+// # How it works
+//
+// Members are in cells. A cell is a range of a curve that visits every cell of the geohash grid. An
+// index begins with three cells: the middle of the globe up to 70 degrees of latitude, and two polar
+// caps. The caps are rotated so that the pole is at longitude 0 and latitude 0; cells there would be
+// slivers otherwise. A cell with about 800 kB is split in its middle. The curve ends in 16 bits of the
+// member's hash, so a cell can be split even when all its members are at one point.
+//
+//	<prefix>:{<name>:<cell>}:state     hash  whether the cell was split
+//	<prefix>:{<name>:<cell>}:points    zset  members, by 52 bits of geohash
+//	<prefix>:{<name>:<cell>}:arriving  hash  members that are announced
+//	<prefix>:{<name>:<cell>}:leaving   hash  members that have left, and their destinations
+//	<prefix>:{<name>:<cell>}:left      zset  members that have arrived at their destinations, and the
+//	                                         steps that had brought them here; for 10 s
+//	<prefix>:{<name>:<n>}:members      hash  the cell of each member; 16,384 such hashes
+//
+// A cell's name is the first and the last number of its range, in hexadecimal. The fields of its state
+// are:
+//
+//	state  live, frozen or split; live if it is missing
+//	split  where its second part begins, in hexadecimal
+//	bytes  an estimate of the memory of its members
+//	who    the process that splits it, and until when no other process does, in µs
+//	whole  1 if it can't be split, because all members have one hash too
+//
+// A query runs one script in each cell that overlaps the area, in all of them at once. The script runs
+// GEOSEARCH and reads the cell's other keys. Each process learns the cells on the way: the script of a
+// cell that was split says so, and the process doesn't ask that cell again.
+//
+// A move within a cell is one ZADD in one script: one round trip. When a member moves to another cell,
+// the two cells are in different slots, and no script can change both. So such a move is a step with a
+// random id:
+//
+//  1. announce: the new cell notes that the member will come.
+//  2. leave: the old cell removes the member and notes its destination, in one script. At this moment
+//     the member moves.
+//  3. arrive: the new cell adds the member.
+//  4. assign: the index of members notes the new cell.
+//  5. close: the old cell notes that the step is complete.
+//
+// From 2 on any process can complete the step, and may repeat parts of it. A process that looks for the
+// member finds the note in its old cell and completes the step first. A member that a step has brought
+// leaves once: the old cell refuses a second step that follows the same one, for example by a mover
+// that was suspended while the member went away and came back. So the steps of a member form a
+// sequence. A new member is announced, then assigned (from then on it is a member), and then it arrives.
+//
+// The index of members may name a cell that was split since or is split later. It names the cell where
+// the member was announced, and a process asks all parts of that cell. When it sees the member in two
+// parts, the member has just moved from one to the other, and the process asks again.
+//
+// A query reads three things of each cell at once: the announced members, the present members, and the
+// members that have left since the query began, with a second to spare. Say that a member is in the
+// area all the time. When the query begins, the member is in one cell, or has left another cell for it.
+// When the query reads that cell, the member is announced there, or it is there, or it has left and its
+// note names its destination. The query finds the members that are there. It looks up the current place
+// of the others, in two more round trips, and only if their note names a place in the area and they
+// were not found elsewhere. So the query misses no member. It finds none twice, because an
+// announcement counts only once the old cell confirms it. This needs no clocks that agree: the server
+// that wrote the times of a note also compares them. A query that takes longer than 8 s starts again.
+//
+// A mover that dies before 2 leaves an announcement. A query removes it after 30 s: 2 can't happen any
+// more by then, because it is refused 5 s after the mover read the member's place. A mover that dies
+// later leaves a step that other processes complete.
+//
+// A full cell is frozen: it can be read but not changed. Its members are copied to its two parts, the
+// homes in the index of members are corrected, and then the cell says that it is split. A part that is
+// complete refuses to be filled, so two processes may split one cell without harm. After 2 s another
+// process takes over the split of a process that died.
+//
+// Rejected: an index of members that alone decides where a member is, with cells that hold only
+// candidates (a query would have to look up every candidate); versions in the cells (two versions can't
+// be compared unless both were read at the right time); a fixed grid with a sorted set for each square
+// (a city fills one square); one key that lists all cells (all clients would read it, and its loss
+// would break the index).
 package geo

@@ -89,6 +89,7 @@ func TestMembers(t *testing.T) {
 	})
 }
 
+// Promise: A value that is out of range is refused before anything is written.
 func TestBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		x, ctx := w.index("x", 0), t.Context()
@@ -134,7 +135,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The longest names and members, of any bytes.
+// Names and members have the greatest length, and any bytes.
 func TestLongNames(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		x := w.index(strings.Repeat("n", geo.MaxName), 2000)
@@ -223,9 +224,12 @@ func agree(members []geo.Member, q geo.Query, found, wanted []geo.Found) bool {
 	return true
 }
 
-// Whatever a query asks for, it finds what one finds who looks at everybody: in all
-// sizes, at the poles, over the antimeridian, with members everywhere and in heaps.
-// GEO_FAULTS=full asks 20,000 queries on each back end, instead of 150.
+// A query finds the same members as a search of all members: in all sizes, at the poles, across the
+// antimeridian, with members everywhere and in heaps. GEO_FAULTS=full runs 20,000 queries on each back end,
+// instead of 150.
+//
+// Promise: A query finds exactly the members in its area, whatever the size of the area, at the poles and
+// across the antimeridian.
 func TestAgainstBruteForce(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		rng, queries := rand.New(rand.NewPCG(1, 2)), 150

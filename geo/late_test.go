@@ -22,8 +22,11 @@ func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
 	return x
 }
 
-// A mover stands still when it has read what the index says, until the cell where that
-// is has forgotten that the member left it. It asks the index again.
+// A mover reads the index and is then suspended, until the cell has forgotten that the member left it. The
+// mover asks the index again.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestLateFind(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -52,10 +55,13 @@ func TestLateFind(t *testing.T) {
 	})
 }
 
-// A query stands still between two cells of a pipeline, until the second doesn't tell it
-// any more who left since it was sent, or between two pipelines, until that is forgotten.
-// Meanwhile a member goes from the one that it has not read to one that it has. It finds
+// A query is suspended between two cells of a pipeline, until the second cell no longer reports which
+// members left since the query was sent; or between two pipelines, until the cell has forgotten it.
+// Meanwhile a member moves from the cell that the query has not read to the one that it has. The query finds
 // the member.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestLateQuery(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, limit int

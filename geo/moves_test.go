@@ -33,10 +33,12 @@ func fill(t *testing.T, x *geo.Index, members []geo.Member) {
 	}
 }
 
-// While members move from cell to cell, cells are split and movers die in the middle,
-// whoever asks for the whole area finds every member in it, and in the end each is in
-// one cell. GEO_FAULTS=full go test -run TestMovesAreSeenOnce -timeout 60m ./geo makes it
-// 100,000 moves on each back end, instead of 300.
+// While members move from cell to cell, cells are split and movers die, a query of the whole area finds
+// every member. In the end each member is in one cell. GEO_FAULTS=full go test -run TestMovesAreSeenOnce
+// -timeout 60m ./geo makes 100,000 moves on each back end, instead of 300.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestMovesAreSeenOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		const n = 100
@@ -155,9 +157,11 @@ var register = porcupine.Model{
 	},
 }
 
-// Members are added, moved and removed, by processes that die in the middle, while
-// others look at one half of the area and at the other, and ask for members: all of
-// that could have happened one after the other.
+// Processes that may die add, move and remove members, while other processes query both halves of the area
+// and look members up. One order explains all results.
+//
+// Promise: All changes of one member, and the queries that find it, have one order that explains every
+// result.
 func TestHistory(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		rounds := 3
@@ -307,8 +311,10 @@ func history(t *testing.T, w *world, name string, seed uint64) {
 	}
 }
 
-// A mover that dies leaves its member at the old place or at the new one, and what it
-// has left undone is ended by others.
+// A mover that dies leaves its member at the old place or at the new one. Other processes complete its step.
+//
+// Promise: A process that dies leaves a member at its old place or at its new one, and other processes
+// remove everything else that it leaves behind.
 func TestDeadMovers(t *testing.T) {
 	from, to := geo.Point{Longitude: 10, Latitude: 10}, geo.Point{Longitude: 10, Latitude: 80}
 	for _, step := range []struct {
@@ -360,8 +366,11 @@ func TestDeadMovers(t *testing.T) {
 	}
 }
 
-// A query has read the cell where a member goes to, and then the member goes there, as far
-// as its mover comes. The query finds it, once.
+// A query has read the destination of a member. Then the member moves there, as far as its mover gets. The
+// query finds it once.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestMoveDuringQuery(t *testing.T) {
 	from, to := geo.Point{Longitude: 10, Latitude: 80}, geo.Point{Longitude: 10, Latitude: 10}
 	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign", "geo.close"} {

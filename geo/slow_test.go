@@ -10,9 +10,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
-// A mover stands still between finding its member and letting it leave. Meanwhile the
-// member goes elsewhere and comes back, by a mover that dies before it has noted so. The
-// first one then doesn't take it for what it had found.
+// A mover is suspended between finding its member and letting it leave. Meanwhile the member moves away and
+// comes back, by a mover that dies before it has noted that. The first mover then does not mistake the
+// member for the one that it had found.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestSlowMover(t *testing.T) {
 	a, b, c := geo.Point{Longitude: 10, Latitude: 10}, geo.Point{Longitude: 10, Latitude: 80}, geo.Point{Longitude: 10, Latitude: -80}
 	for name, to := range map[string]geo.Point{"elsewhere": c, "where it was meanwhile": b} {
@@ -52,8 +55,7 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 	}
 }
 
-// A mover takes a member from one part of a split cell to the other and dies before that
-// is noted.
+// A mover takes a member from one part of a split cell to the other and dies before that is noted.
 func TestDeadMoversInASplitCell(t *testing.T) {
 	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign"} {
 		t.Run(after, func(t *testing.T) {
@@ -102,9 +104,11 @@ func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string,
 	return len(members), names, points
 }
 
-// A member goes from one part of a split cell to the other, while a mover that has read
-// what the index says looks for it: before it has asked the parts, or between them. It
-// doesn't take it for what the index had said.
+// A mover has read the index. Before it asks the parts of a split cell, or between them, its member moves
+// from one part to the other. The mover does not mistake that for what the index had said.
+//
+// Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
+// or a query is slow, and when a mover dies.
 func TestMoveBetweenParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		dies   string // the script after which the one who moves it dies
@@ -142,9 +146,11 @@ func TestMoveBetweenParts(t *testing.T) {
 	}
 }
 
-// A mover dies when its member has come to a cell and that is not noted. Then the member
-// is moved within the cell, and the cell is split so that it is in another part than where
-// it came to.
+// A mover dies when its member has arrived at a cell and that is not noted. Then the member moves within the
+// cell, and the cell is split so that the member is in another part.
+//
+// Promise: A process that dies leaves a member at its old place or at its new one, and other processes
+// remove everything else that it leaves behind.
 func TestSplitBeforeAMoveIsNoted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 40

@@ -30,9 +30,10 @@ func clientOf(t *testing.T, conn redoubt.Conn) *redoubt.Client {
 
 var set = redoubt.Cmd{Name: "SET", Keys: []string{"k"}, Args: []string{"v"}}
 
-// A server that is stopped, or killed, ends calls whose contexts have no deadline: those
-// under way soon, and blocking ones; later ones at once, but for one that asks whether it
-// is back.
+// A server that is stopped or killed ends the calls without a deadline: calls under way soon, blocking ones
+// too, and later calls at once. One call asks whether the server is back.
+//
+// Promise: A call to a server that is down ends once the server was silent for DownAfter.
 func TestServerDown(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, s *redistest.Server) redoubt.Conn{
 		"Wrap": func(t *testing.T, s *redistest.Server) redoubt.Conn { return wrap(t, &redis.Options{Addr: s.Addr()}) },
@@ -99,8 +100,8 @@ func TestServerDown(t *testing.T) {
 	}
 }
 
-// A blocking command, and a call that waits for its turn among many, last as long as the
-// server lives, however long that is compared with DownAfter.
+// A blocking command, and a call that waits for its turn among many, lasts as long as the server lives,
+// however long that is compared with DownAfter.
 func TestBlockingOnALivingServer(t *testing.T) {
 	s := redistest.Start(t)
 	c := clientOf(t, dial(t, s.URL()))
@@ -132,8 +133,9 @@ func pings(stats string) string {
 	return n
 }
 
-// A node of a cluster that is down ends the calls for its keys alone, and is asked again
-// when it is back.
+// When one node of a cluster is down, only the calls for its keys end. It is asked again when it is back.
+//
+// Promise: A call to a server that is down ends once the server was silent for DownAfter.
 func TestClusterNodeDown(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	c := clientOf(t, dial(t, cluster.URL()))
@@ -162,8 +164,8 @@ func TestClusterNodeDown(t *testing.T) {
 	await.Soon(t, "the node is back", func() bool { return c.Do(t.Context(), on(dead)).Err == nil })
 }
 
-// When a replica has followed a dead primary, calls go there soon: they don't wait for the
-// dead one, nor for the client to look at the cluster of itself.
+// When a replica has replaced a dead primary, calls reach it soon. They wait neither for the dead primary
+// nor for the next time that the client reads the topology.
 func TestClusterFailoverAfterDown(t *testing.T) {
 	slow.Test(t, "a cluster takes seconds to start and to replace a primary")
 	cluster := redistest.StartCluster(t, 3, 1)
@@ -180,8 +182,7 @@ func TestClusterFailoverAfterDown(t *testing.T) {
 	}
 }
 
-// A master that Sentinels name is found to be down when it is silent, and its successor is
-// found when there is one.
+// A silent master is found to be down, and its successor is found when Sentinel names one.
 func TestSentinelMasterDown(t *testing.T) {
 	slow.Test(t, "Sentinels take seconds to replace a master")
 	master, replica := redistest.Start(t), redistest.Start(t)

@@ -13,9 +13,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// Of the calls whose context can end, four at a time have a connection of their own,
-// which ends with the context; a fifth goes by the pool, where what it left behind
-// stays until the read time-out. Close closes those that wait for calls.
+// Four calls at a time whose context can end have a connection of their own, which ends with the context. A
+// fifth call uses the pool, where the goroutine that it leaves behind stays until the read time-out. Close
+// closes the idle connections.
+//
+// Promise: Up to four calls whose context can end have a connection each, which is closed when the context
+// ends; hooks of a wrapped client see every call.
 func TestCallsAloneOnTheirConnections(t *testing.T) {
 	s := redistest.Start(t)
 	number := func(section, field string) int {
@@ -61,6 +64,9 @@ func TestCallsAloneOnTheirConnections(t *testing.T) {
 }
 
 // A program's own hooks see every call on its own client.
+//
+// Promise: Up to four calls whose context can end have a connection each, which is closed when the context
+// ends; hooks of a wrapped client see every call.
 func TestHooksOfAWrappedClientSeeEveryCall(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})

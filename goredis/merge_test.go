@@ -15,8 +15,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// MGETs that follow each other go as one, with the replies of each, where they are in the
-// order of the others.
+// Adjacent MGETs are sent as one. Each has its own replies, in the order of the others.
+//
+// Promise: Adjacent read-only MGETs are sent as one; when the server refuses it, each is sent by itself.
 func TestMerge(t *testing.T) {
 	s := redistest.Start(t)
 	conn := wrap(t, &redis.Options{Addr: s.Addr()})
@@ -55,8 +56,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A server that refuses merged commands, as a node of a cluster does, is sent each by
-// itself.
+// When a server refuses merged commands, as a node of a cluster does, each command is sent by itself.
+//
+// Promise: Adjacent read-only MGETs are sent as one; when the server refuses it, each is sent by itself.
 func TestMergeIsRefused(t *testing.T) {
 	node := redistest.StartCluster(t, 1, 0).Nodes()[0]
 	for _, how := range []string{"Pipeline", "PipelineEach"} {
@@ -82,8 +84,9 @@ func TestMergeIsRefused(t *testing.T) {
 	}
 }
 
-// A key that the user may not read is refused to whoever asks for it, and to nobody else,
-// and what follows is merged as before.
+// A caller that may not read a key is refused alone. Later commands are merged as before.
+//
+// Promise: Adjacent read-only MGETs are sent as one; when the server refuses it, each is sent by itself.
 func TestMergeWithOneRefused(t *testing.T) {
 	s := redistest.Start(t)
 	s.CLI("ACL", "SETUSER", "reader", "on", "nopass", "+@all", "~a", "~b")
@@ -104,7 +107,9 @@ func TestMergeWithOneRefused(t *testing.T) {
 	}
 }
 
-// To a cluster nothing is sent merged.
+// Nothing is merged for a cluster.
+//
+// Promise: Adjacent read-only MGETs are sent as one; when the server refuses it, each is sent by itself.
 func TestClusterMergesNothing(t *testing.T) {
 	cluster := redistest.StartCluster(t, 1, 0)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})

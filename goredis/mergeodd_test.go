@@ -59,7 +59,7 @@ func odd(t *testing.T, answer func(keys int) []byte) string {
 	return l.Addr().String()
 }
 
-// A server that answers a merged command with too few values is sent each by itself.
+// When the reply to a merged command has too few values, each command is sent by itself.
 func TestMergeShortReply(t *testing.T) {
 	addr := odd(t, func(int) []byte { return []byte("*1\r\n$1\r\nv\r\n") })
 	for how, run := range pipelines(t, wrap(t, &redis.Options{Addr: addr, Protocol: 2})) {
@@ -71,7 +71,7 @@ func TestMergeShortReply(t *testing.T) {
 	}
 }
 
-// While the server loads its data a merged command waits as one does, and is not taken apart.
+// While the server loads its data, a merged command waits like any other and is not split.
 func TestMergeWhileLoading(t *testing.T) {
 	var calls atomic.Int64
 	addr := odd(t, func(keys int) []byte {

@@ -17,6 +17,9 @@ import (
 
 // TestServeTells: what a pool says of a server that failed is to the library what a
 // broken connection is without the pool.
+//
+// Promise: When a pool reports a lost reply or a server that is down, the library handles it as it handles a
+// broken connection.
 func TestServeTells(t *testing.T) {
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	o := pools.PoolOptions{Name: "pool", Hash: ring.FNV64a, Distribution: ring.Modula, Timeout: 700 * time.Millisecond}

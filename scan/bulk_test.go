@@ -11,6 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
+// Promise: Delete and Expire reach every key that their iterator yields, also when they are called again
+// after an error, and a dry run changes nothing.
 func TestDeleteAndExpire(t *testing.T) { each(t, bulk) }
 
 func bulk(t *testing.T, w *world) {

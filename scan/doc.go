@@ -1,6 +1,6 @@
-// Package scan goes over all keys of a server or a cluster, and over the elements of
-// big hashes, sets and sorted sets: in small steps that hold nobody up, on all nodes at
-// the same time, from where an earlier scan ended.
+// Package scan iterates over all keys of a server or a cluster, and over the elements of big hashes, sets
+// and sorted sets. It scans all nodes at the same time, in small steps that don't hold up other clients,
+// and it can resume an earlier scan.
 //
 // # Use
 //
@@ -17,70 +17,61 @@
 //
 // Keys are whole keys, as they are on the server, without a Client's prefix.
 //
-//   - [Scanner.Hash], [Scanner.Set] and [Scanner.SortedSet] go over what is in one key.
-//   - [Iterator.Pages] gives many at once.
-//   - [Scanner.Delete] and [Scanner.Expire] work on what an iterator gives;
-//     [Scanner.Report] finds the biggest keys and the heaviest prefixes in it.
-//   - [Iterator.Token] is where a scan is, as a text that outlives the process.
-//
-// # How it works
-//
-// SCAN goes over a server's hash table with a cursor that counts with its bits
-// reversed: whatever is in the table from the first call to the last is returned,
-// though the table grows and shrinks, but perhaps more than once. This holds on one
-// server process. Another one, a replica that was promoted or the same server after a
-// restart, has another hash function, and the cursor means nothing to it. So each page
-// comes with the server's run_id, and where that is another than before the node is
-// gone over from the beginning.
-//
-// On a cluster a key can go, with its slot, from a node that is yet to return it to one
-// that has been past its place. So a slot counts as done when it was at one node from
-// the beginning to the end of that node's scan. One that is on its way from one node to
-// another at the end is gone over on the other from then on; one that belongs to another
-// node by then, or whose node has been replaced, is gone over there. A scan of a cluster
-// at rest costs one CLUSTER NODES at each node in the beginning and the end.
-//
-// What SCAN gives twice is removed by hashes of 128 bits of what was given last. They are
-// not in the token. A token of a loop that was left within a page has the number of items
-// given, and a hash of the page: when the same page comes again, these are left out.
-//
-// Behind a pool of redoubt serve the servers are gone over as one, whose run_id stands for
-// all of them. A pool in front of a cluster has none, since it doesn't know which slots are
-// on their way: there a scan of keys is refused. (TestPool, TestClusterPool)
-//
-// A page of elements is one script, which tells the run_id with them: a key goes from
-// node to node by itself, so that a second command could be answered by another node.
+//   - [Scanner.Hash], [Scanner.Set] and [Scanner.SortedSet] iterate over the elements of one key.
+//   - [Iterator.Pages] yields many items at once.
+//   - [Scanner.Delete] and [Scanner.Expire] change the keys of an iterator. [Scanner.Report] finds the
+//     biggest keys and the heaviest prefixes among them.
+//   - [Iterator.Token] is the position of a scan, as a text that outlives the process.
 //
 // # What is promised
 //
-//   - What is there from the beginning to the end is given: while others are added and
-//     removed and the tables grow and shrink (TestEveryKeyIsGiven, TestElements), while
-//     slots move from node to node (TestCluster/moving_slots, TestCluster/moving_key),
-//     and when a server is restarted (TestRestartedServer).
-//   - Nothing is given twice in one Iterator as long as fewer than [Options.Remember]
-//     others lie between. (TestNothingIsGivenTwice)
-//   - By a token everything that is left is given, also when slots have moved since, a
-//     node has been replaced or its server restarted. (TestResume, TestResumeElements,
-//     TestCluster/resume_after_a_move, TestRestartedServer, TestChangedPageIsGivenWhole)
-//   - Where none of this has happened, a token gives at most a page of each node again,
-//     and nothing as long as the servers' tables don't change. (TestResume,
-//     TestResumeExactly)
-//   - A token of another query, of another cluster, or that is cut off, is refused.
-//     (TestBadTokens)
-//   - Delete and Expire reach every key that their iterator gives, also when they are
-//     called again after an error, and work on the nodes of a cluster at the same time;
-//     a dry run changes nothing. (TestDeleteAndExpire, TestCluster/parallel)
-//   - A Report has the biggest of the keys that it measured, in bounded memory, and says
-//     by how much a prefix may be overestimated. (TestReport, TestHeat, TestHeavy)
-//   - A loop ends when its ctx does, leaves no goroutine behind, and can be gone on
-//     with. (TestContextEnds, TestLoopLeft)
+//   - A scan yields every key or element that exists from its beginning to its end: while others are
+//     added and removed, while hash tables grow and shrink, while slots move from node to node, and
+//     when a server is restarted.
+//   - An Iterator yields nothing twice as long as fewer than [Options.Remember] other items lie between.
+//   - A scan that resumes with a token yields everything that is left, also when slots have moved
+//     since, a node was replaced or its server restarted.
+//   - When none of this has happened, a scan that resumes repeats at most one page per node, and
+//     nothing while the servers' tables don't change.
+//   - A token of another query or of another cluster is refused. So is a token that was cut off.
+//   - Delete and Expire reach every key that their iterator yields, also when they are called again after
+//     an error. They work on all nodes of a cluster at the same time. A dry run changes nothing.
+//   - A Report has the biggest of the keys that it measured, in bounded memory, and says by how much it
+//     may overestimate a prefix.
+//   - A loop ends when its ctx ends, leaves no goroutine behind, and can be continued.
 //
 // # What is not promised
 //
-// What is added or removed meanwhile is given or not. Order: there is none. A value, a
-// type or a score is that of some moment. A token of one server doesn't tell its
-// databases apart. On a cluster a slot that goes to another node and comes back, both
-// while its node is gone over, looks as if it had stayed, and its keys may be missed; so
-// may those of slots whose move is given up with keys on both sides. The user needs the
-// right to INFO, and on a cluster to CLUSTER NODES.
+// Items that are added or removed meanwhile may be yielded or not. There is no order. A value, a type or
+// a score is from some moment of the scan. A token of one server doesn't tell its databases apart. A
+// slot of a cluster that moves to another node and back while its node is scanned looks as if it had
+// stayed, and the scan may miss its keys. The same holds for a slot whose move is given up with keys on
+// both sides. The user needs the right to INFO, and on a cluster to CLUSTER NODES.
+//
+// Behind a pool of redoubt serve the servers are scanned as one server with one run_id. Keys can't be
+// scanned through a pool in front of a cluster, because the pool doesn't know which slots are moving; such a
+// scan is refused.
+//
+// # How it works
+//
+// SCAN iterates over a server's hash table with a cursor that counts with its bits reversed. It returns
+// every key that is in the table from the first call to the last, though the table grows and shrinks,
+// but it may return a key more than once. This holds for one server process. Another process, such as a
+// promoted replica or the same server after a restart, has another hash function, and the cursor means
+// nothing to it. So each page comes with the server's run_id. When the run_id changes, the scan of
+// that node starts again.
+//
+// On a cluster a key can move, with its slot, from a node that has not returned it yet to a node whose
+// scan is already past its place. So a slot counts as done when it was at one node from the beginning to
+// the end of that node's scan. A slot that is on its way to another node at the end is scanned on that
+// node from then on. A slot that belongs to another node by then, or whose node was replaced, is scanned
+// there. A scan of a cluster at rest costs one CLUSTER NODES per node at the beginning and one at the
+// end.
+//
+// The Iterator drops repeated items: it remembers 128-bit hashes of the last items. The token doesn't
+// contain them. When a loop ends within a page, the token has a hash of the page and the number of items
+// that were yielded. When the same page comes again, a scan that resumes leaves these items out.
+//
+// A page of elements is read by one script that also returns the run_id. Two commands would not do: the
+// key can move between them, and another node would answer the second one.
 package scan

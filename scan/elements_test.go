@@ -12,6 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
+// Promise: A scan yields every key or element that exists from its beginning to its end: while others are
+// added and removed, while hash tables grow and shrink, while slots move from node to node, and when a
+// server is restarted.
 func TestElements(t *testing.T) { each(t, elements) }
 
 // Elements of hashes, sets and sorted sets that are there the whole time are given,
@@ -111,7 +114,7 @@ func TestElementsAtTheEdges(t *testing.T) {
 	})
 }
 
-// A call that is redirected late can come to a node that does not have the key yet.
+// A call that is redirected late can reach a node that does not have the key yet.
 func TestKeyIsNotThereYet(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 600

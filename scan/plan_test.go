@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What was at a process that is no more is gone over again; what has not ended goes on.
+// A process that has ended is scanned again; an unfinished part goes on.
 func TestPlanAfterARestart(t *testing.T) {
 	var p plan
 	before := snap(primary("a", 1, "0-8191", nil), primary("b", 2, "8192-16383", nil))
@@ -114,8 +114,10 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
-// Prefixes beyond what is kept replace the lightest, and say by how much they may be
-// thought too heavy.
+// Further prefixes replace the lightest ones, and say by how much they may be overestimated.
+//
+// Promise: A Report has the biggest of the keys that it measured, in bounded memory, and says by how much it
+// may overestimate a prefix.
 func TestHeavy(t *testing.T) {
 	h, sum := newHeavy(50), map[string]int64{}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -13,6 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
+// Promise: A Report has the biggest of the keys that it measured, in bounded memory, and says by how much it
+// may overestimate a prefix.
 func TestReport(t *testing.T) { each(t, report) }
 
 func report(t *testing.T, w *world) {
@@ -76,6 +78,8 @@ func report(t *testing.T, w *world) {
 	}
 }
 
+// Promise: A Report has the biggest of the keys that it measured, in bounded memory, and says by how much it
+// may overestimate a prefix.
 func TestHeat(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lfu", "--lfu-decay-time", "0",
 		"--maxmemory", "100mb") // without a limit small integers share one object, and its counter
@@ -101,8 +105,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// A half of the keys is measured, by parts of their names that are in each other, and what
-// is said of the others is as if they were like these.
+// Half of the keys is measured, by nested prefixes. The estimate assumes that the other half is like it.
 func TestReportOfASample(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, s := t.Context(), w.scanner(scan.Options{})

@@ -16,6 +16,11 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
+//
+// Promise: A scan that resumes on unchanged nodes repeats at most one page per node, and nothing while the
+// servers' tables don't change.
 func TestResume(t *testing.T) { each(t, resume) }
 
 // A scan that resumes by a token, with another Scanner as in another process, is given
@@ -52,8 +57,11 @@ func resume(t *testing.T, w *world) {
 	}
 }
 
-// While nothing changes, a scan that resumes gives nothing again, wherever in a page it
-// was left, though the scans want pages of another size each.
+// While nothing changes, a scan that resumes repeats nothing, wherever in a page the earlier scan ended,
+// though the scans use pages of different sizes.
+//
+// Promise: A scan that resumes on unchanged nodes repeats at most one page per node, and nothing while the
+// servers' tables don't change.
 func TestResumeExactly(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		addr := b.Addr
@@ -130,8 +138,10 @@ func once[T comparable](t *testing.T, n int, open func(count int, from string) (
 	}
 }
 
-// A page that has changed is given whole: what was not in it before is at the place of
-// what was given.
+// A page that has changed is yielded whole: a new item may stand in the place of one that was yielded.
+//
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
 func TestChangedPageIsGivenWhole(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 100
@@ -182,6 +192,8 @@ func (w *world) addrs() []string {
 	return w.cluster.Addrs()
 }
 
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
 func TestResumeElements(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const n = 1000
@@ -209,8 +221,15 @@ func TestResumeElements(t *testing.T) {
 	})
 }
 
-// A server that is restarted has another hash: the cursor means nothing to it. What was
-// at it is gone over again, in the loop and by a token.
+// A restarted server has another hash function, so the cursor means nothing to it. The scan of that server
+// starts again, in the loop and with a token.
+//
+// Promise: A scan yields every key or element that exists from its beginning to its end: while others are
+// added and removed, while hash tables grow and shrink, while slots move from node to node, and when a
+// server is restarted.
+//
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
 func TestRestartedServer(t *testing.T) {
 	const n = 3000
 	server := redistest.Start(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
@@ -265,6 +284,7 @@ func numbered(n int) map[string]bool {
 	return m
 }
 
+// Promise: A token of another query or of another cluster is refused, and so is a token that was cut off.
 func TestBadTokens(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.fill("k", 200)

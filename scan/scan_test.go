@@ -48,8 +48,12 @@ func keys(t *testing.T, w *world) {
 	}
 }
 
-// What is there the whole time is given, once, while tables grow to ten times their
-// size and shrink again.
+// A scan yields every key that exists all the time, once, while tables grow to ten times their size and
+// shrink again.
+//
+// Promise: A scan yields every key or element that exists from its beginning to its end: while others are
+// added and removed, while hash tables grow and shrink, while slots move from node to node, and when a
+// server is restarted.
 func TestEveryKeyIsGiven(t *testing.T) { each(t, everyKey) }
 
 func everyKey(t *testing.T, w *world) {
@@ -99,8 +103,9 @@ func changing(t *testing.T, w *world, n int) <-chan struct{} {
 	return changes
 }
 
-// A table that shrinks has SCAN give keys again, which are removed here as long as they
-// are remembered.
+// A table that shrinks makes SCAN repeat keys. The iterator drops them as long as it remembers them.
+//
+// Promise: An Iterator yields nothing twice as long as fewer than Options.Remember other items lie between.
 func TestNothingIsGivenTwice(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		twice := func(remember int) (n int) {
@@ -187,7 +192,9 @@ func TestBadInput(t *testing.T) {
 	must(t, err)
 }
 
-// A loop that has been left by its ctx gives its error, and leaves no goroutine behind.
+// A loop whose ctx ends yields its error and leaves no goroutine behind.
+//
+// Promise: A loop ends when its ctx ends, leaves no goroutine behind, and can be continued.
 func TestContextEnds(t *testing.T) { each(t, contextEnds) }
 
 func contextEnds(t *testing.T, w *world) {
@@ -214,7 +221,9 @@ func contextEnds(t *testing.T, w *world) {
 	w.mustHave(given, "k", 200)
 }
 
-// A loop that is left waits for its goroutines, though its ctx goes on.
+// After a break the iterator waits for its goroutines, though its ctx goes on.
+//
+// Promise: A loop ends when its ctx ends, leaves no goroutine behind, and can be continued.
 func TestLoopLeft(t *testing.T) { each(t, loopLeft) }
 
 func loopLeft(t *testing.T, w *world) {

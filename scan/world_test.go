@@ -35,8 +35,17 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 	})
 }
 
-// TestCluster runs on a cluster what other tests run on one server, and what concerns
-// clusters only.
+// TestCluster runs the tests of one server on a cluster, and tests for clusters only.
+//
+// Promise: A scan yields every key or element that exists from its beginning to its end: while others are
+// added and removed, while hash tables grow and shrink, while slots move from node to node, and when a
+// server is restarted.
+//
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
+//
+// Promise: Delete and Expire reach every key that their iterator yields, also when they are called again
+// after an error, and a dry run changes nothing.
 func TestCluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	for name, run := range map[string]func(t *testing.T, w *world){
@@ -47,7 +56,10 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestPool runs behind a pool of three servers what other tests run on one.
+// TestPool runs the tests of one server behind a pool of three servers.
+//
+// Promise: Keys can be scanned through a pool of servers; through a pool in front of a cluster the scan is
+// refused.
 func TestPool(t *testing.T) {
 	addr := doors.Pool(t)
 	for name, run := range map[string]func(t *testing.T, w *world){
@@ -58,8 +70,11 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// Behind a pool in front of a cluster nobody would know which slots are on their way, so that
-// a scan says at once where to go instead. What is in one key can be gone over.
+// A pool in front of a cluster doesn't know which slots are moving, so a scan of keys fails at once and
+// names the alternative. The elements of one key can be scanned.
+//
+// Promise: Keys can be scanned through a pool of servers; through a pool in front of a cluster the scan is
+// refused.
 func TestClusterPool(t *testing.T) {
 	w := newWorld(t, redistest.NewPrefix(), clienttest.Dial(t, doors.ClusterPool(t)))
 	for _, err := range w.keys(scan.Options{}, "k", "").All(t.Context()) {
