@@ -95,7 +95,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		count(lossesDesc, up.Losses, protocol)
 		gauge(waitingDesc, up.Waiting, protocol)
 		gauge(pendingDesc, up.Pending, protocol)
-		gauge(apartDesc, up.Apart, protocol)
-		gauge(turnsDesc, up.ApartWaiting, protocol)
+		gauge(apartDesc, up.Isolated, protocol)
+		gauge(turnsDesc, up.IsolatedWaiting, protocol)
 	}
 }

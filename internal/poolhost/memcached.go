@@ -111,7 +111,7 @@ func (p *memcachedPool) counters() poolCounters {
 				Waiting: s.InFlight, Pending: s.Pending, Queued: s.Queued, InFlight: s.InFlight - s.Queued, InFlightBytes: s.InFlightBytes,
 				Traffic: proxy.Traffic{
 					Requests: s.Sent, RequestBytes: s.SentBytes, Responses: s.Answers, ResponseBytes: s.AnswerBytes,
-					Late: s.Timeouts, Lost: s.Lost, Latency: s.Latency,
+					TimedOut: s.Timeouts, Lost: s.Lost, Latency: s.Latency,
 				},
 			}}},
 		})

@@ -86,7 +86,7 @@ func (m poolMetrics) collect(c poolCounters) {
 		}
 		sum, _ := s.total()
 		m.histogram(nodeLatencyDesc, &sum.Latency, s.name)
-		m.count(nodeTimeoutsDesc, sum.Late, s.name)
+		m.count(nodeTimeoutsDesc, sum.TimedOut, s.name)
 		m.count(nodeLostDesc, sum.Lost, s.name)
 		for _, st := range s.shared {
 			m.collectShared(st, s.name, st.protocol)
@@ -104,8 +104,8 @@ func (m poolMetrics) collectShared(st sharedCounters, labels ...string) {
 	m.gauge(nodeQueuedDesc, st.Queued, labels...)
 	m.gauge(nodePendingDesc, st.Pending, labels...)
 	m.gauge(nodeFlightDesc, st.InFlight, labels...)
-	m.gauge(nodeApartDesc, st.Apart, labels...)
-	m.gauge(nodeTurnsDesc, st.ApartWaiting, labels...)
+	m.gauge(nodeApartDesc, st.Isolated, labels...)
+	m.gauge(nodeTurnsDesc, st.IsolatedWaiting, labels...)
 	m.count(nodeRequestsDesc, st.Requests, labels...)
 	m.count(nodeReqBytesDesc, st.RequestBytes, labels...)
 	m.count(nodeRepliesDesc, st.Responses, labels...)

@@ -124,7 +124,7 @@ func (c *poolCounters) appendTo(o *object) {
 	for _, n := range c.servers {
 		sum, _ := n.total()
 		ejects += n.ejections
-		errs += sum.Late + sum.Lost
+		errs += sum.TimedOut + sum.Lost
 	}
 	o.number("client_eof", c.eofs)
 	o.number("client_err", c.faults)
@@ -145,7 +145,7 @@ func (s *serverCounters) appendTo(o *object) {
 	}
 	o.number("server_eof", sum.EOFs)
 	o.number("server_err", sum.Failures+sum.Losses-sum.EOFs)
-	o.number("server_timedout", sum.Late)
+	o.number("server_timedout", sum.TimedOut)
 	o.number("server_connections", uint64(up+s.lent+s.kept)) //nolint:gosec // positive
 	o.number("server_ejected_at", ejectedAt)
 	o.number("requests", sum.Requests)

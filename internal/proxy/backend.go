@@ -122,16 +122,16 @@ func (r *Redis) Name() string {
 // Database implements [Backend].
 func (r *Redis) Database() int { return r.DB }
 
-// vanished is how long sent bytes may stay unacknowledged, and a silent connection
+// deadAfter is how long sent bytes may stay unacknowledged, and a silent connection
 // unproven, before the server counts as gone with its machine or network. The
 // kernel of a busy server still acknowledges. A server that takes no more bytes
 // for this long counts as gone too.
-const vanished = 30 * time.Second
+const deadAfter = 30 * time.Second
 
 // dialer detects a dead server. An idle connection is probed by keep-alive. While bytes wait for an
 // acknowledgement TCP doesn't probe, so limitUnacknowledged bounds that time.
 var dialer = net.Dialer{
-	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 2, Interval: vanished / 6, Count: 3},
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 6, Count: 3},
 	Control:         limitUnacknowledged,
 }
 

@@ -68,7 +68,7 @@ type request struct {
 	expect  Expect        // what a Dedicated looks for
 	retry   *redoubt.Cmd  // a script sent by its digest
 	sent    time.Time     // when its time-out began, if there is one
-	late    bool          // answered with an error for lack of a reply
+	expired bool          // answered with an error, because its reply is late
 	timeout time.Duration // 0: the conn's; negative: none
 	moves   *moves        // nil: not in a cluster, where it may be sent on
 }
@@ -97,7 +97,7 @@ type conn struct {
 	batches     []batch              // on their way, oldest first; not kept for a conn of one client
 	shortest    time.Duration        // round trip of a batch that was alone
 	err         error                // why the conn ended
-	late        int                  // replies still to come to what was answered without
+	overdue     int                  // replies that are late
 	requests    uint64               // commands ever appended
 	traffic     Traffic              // of replies, those before the last read
 	meter       latency.Meter        // of commands that have left
@@ -105,11 +105,11 @@ type conn struct {
 	timeout  time.Duration // for a reply; 0: none
 	soonest  time.Duration // the shortest time-out, of entries too; 0: there is none
 	health   health
-	slow     *SlowLog  // may be nil
-	doubt    func()    // if not nil, to be told that the server is no master
-	up       *Upstream // of a shared conn and of one that is apart; nil: a Dedicated
-	lender   *sides    // has it back after the last reply; nil: nobody
-	rationed bool      // it holds a turn of the lender's ration, whose mu guards this
+	slow     *SlowLog   // may be nil
+	doubt    func()     // if not nil, to be told that the server is no master
+	up       *Upstream  // of a shared or isolated conn; nil: a Dedicated
+	lender   *isolation // has it back after the last reply; nil: nobody
+	rationed bool       // it holds a permit of the lender's ration, whose mu guards this
 
 	node     *Node // of a cluster, whose refusals are sent on; nil: of none
 	protocol resp.Protocol
@@ -122,7 +122,7 @@ type conn struct {
 	resent   bool
 	targets  []*Upstream // of what was sent on since the last flush
 	moved    []moved     // refused, and to be sent on; with a lender only
-	failedAt time.Time   // when late replies were last told of
+	failedAt time.Time   // when late replies were last reported
 	due      bool        // for expire
 	scanner  resp.ReplyScanner
 	skipping bool // the reply at hand
@@ -130,7 +130,7 @@ type conn struct {
 	dropped  bool      // the connection, with the rest of the reply at hand
 	large    uint64    // the conn is congested until as many entries are completed; 0: it is not
 	largeAt  time.Time // when it became congested
-	huge     bool      // the reply at hand; see sides.huge
+	huge     bool      // the reply at hand; see isolation.huge
 	listener Counted   // of a connection for it alone, or nil
 	payer    Counted   // counts charged, the bytes of the read buffer beyond what the conn keeps
 	charged  int
@@ -180,7 +180,7 @@ func (l *conn) trySend(e request, commands []byte) error {
 
 // full reports whether n more bytes exceed the send buffer. The caller holds mu.
 func (l *conn) full(n int) bool {
-	return l.err == nil && l.late == 0 && len(l.pending) > 0 && len(l.pending)+n > l.maxPending
+	return l.err == nil && l.overdue == 0 && len(l.pending) > 0 && len(l.pending)+n > l.maxPending
 }
 
 // send appends commands. They leave with the next flushPending.
@@ -197,7 +197,7 @@ func (l *conn) awaitRoom(n int) {
 		l.mu.Unlock()
 		l.flushPending()
 		l.mu.Lock()
-		if l.err == nil && l.late == 0 && len(l.pending) > 0 && (l.flushing || !l.mayLeave()) {
+		if l.err == nil && l.overdue == 0 && len(l.pending) > 0 && (l.flushing || !l.mayLeave()) {
 			l.waiting++
 			l.space.Wait()
 			l.waiting--
@@ -210,7 +210,7 @@ func (l *conn) append(e request, commands []byte) error {
 	if l.err != nil {
 		return l.err
 	}
-	if l.late > 0 {
+	if l.overdue > 0 {
 		return errSilent
 	}
 	if l.pendingHeld != nil && !l.pendingHeld(l.going+len(l.pending)+len(commands)) {
@@ -232,7 +232,7 @@ func (l *conn) trySendScript(e request, c *redoubt.Cmd) error {
 	switch {
 	case l.full(1):
 		return ErrBusy
-	case l.err != nil || l.late > 0:
+	case l.err != nil || l.overdue > 0:
 		return l.append(e, nil) // which says why not
 	}
 	l.pending = AppendEvalSHA(l.pending, c)
@@ -247,7 +247,7 @@ func (l *conn) trySendScript(e request, c *redoubt.Cmd) error {
 func (l *conn) sendScript(e request, c *redoubt.Cmd) error {
 	e.n, e.retry = 1, c
 	l.mu.Lock()
-	if l.err == nil && l.late == 0 && len(l.pending) < l.maxPending {
+	if l.err == nil && l.overdue == 0 && len(l.pending) < l.maxPending {
 		l.pending = AppendEvalSHA(l.pending, c)
 		if l.node != nil {
 			e.keep(nil)
@@ -368,7 +368,7 @@ func (l *conn) reply(raw []byte) error {
 		l.resend(cmd, again)
 		return nil
 	}
-	if e.moves != nil && !e.late {
+	if e.moves != nil && !e.expired {
 		var sent bool
 		if raw, sent = l.redirect(e, raw); sent {
 			return nil
@@ -378,7 +378,7 @@ func (l *conn) reply(raw []byte) error {
 		l.doubt()
 	}
 	handler, tag := e.handler, e.tag
-	if e.late {
+	if e.expired {
 		l.caughtUp()
 	}
 	l.advance(e)

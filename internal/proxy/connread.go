@@ -97,8 +97,8 @@ func (l *conn) decongest() {
 	if l.large == 0 {
 		return
 	}
-	if waits := l.large > l.taken+1; waits && time.Since(l.largeAt) > swampedAfter {
-		l.up.swamped.begin()
+	if waits := l.large > l.taken+1; waits && time.Since(l.largeAt) > blockedAfter {
+		l.up.blocked.begin()
 	}
 	if l.taken >= l.large {
 		l.large = 0
@@ -112,7 +112,7 @@ func (l *conn) grown(size int) {
 		l.congest()
 	}
 	if size > hugeReply && l.up != nil {
-		l.up.alarmed.begin()
+		l.up.hugeSeen.begin()
 	}
 	if l.lender != nil && size > hugeReply && !l.huge {
 		l.huge = true
@@ -128,7 +128,7 @@ func (l *conn) shrunk() {
 	}
 }
 
-// yield slows down the reading of a huge reply that travels apart, while the shared connection is
+// yield slows down the reading of a huge reply that is isolated, while the shared connection is
 // congested. The server and this process then have more time for that connection. Where replies
 // have a time-out, they don't yield.
 func (l *conn) yield() {

@@ -35,7 +35,7 @@ func Unsent(backend string) *Fault {
 
 // Unreachable is the fault of a command that could not be sent, mostly because there was no connection.
 func Unreachable(backend string, cause error) *Fault {
-	if crowded, ok := errors.AsType[crowdedError](cause); ok {
+	if crowded, ok := errors.AsType[permitError](cause); ok {
 		return &Fault{"back end " + backend + ": " + crowded.Error() + ": the command was not sent", false}
 	}
 	return &Fault{"back end " + backend + " is unreachable: " + cause.Error(), false}

@@ -62,7 +62,7 @@ func (n *Node) pass(u *Upstream) {
 		if o := n.upstreams[i].Load(); o != nil && o != u {
 			_, here := g.here[o]
 			all = all && (here || o.up())
-			o.Hurry()
+			o.ReconnectNow()
 		}
 	}
 	if g.before == nil {

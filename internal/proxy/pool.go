@@ -234,7 +234,7 @@ func (p *Pool) idle() bool {
 func (n *Node) idleNow() bool {
 	for i := range n.upstreams {
 		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.conn.Load(); l != nil && !l.idle() || u.sides.busy() {
+			if l := u.conn.Load(); l != nil && !l.idle() || u.isolation.busy() {
 				return false
 			}
 		}

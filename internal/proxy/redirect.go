@@ -393,7 +393,7 @@ func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:r
 	return l.appendRedirection(r)
 }
 
-// moved is a redirection of what went apart, and goes apart again.
+// moved redirects an isolated command, which stays isolated.
 type moved struct {
 	to *Upstream
 	r  redirection
@@ -412,8 +412,8 @@ func (l *conn) moveOn() {
 			}
 			return m.to == to
 		})
-		if to.sides.begin() {
-			go to.redirectApart(rs)
+		if to.isolation.begin() {
+			go to.redirectIsolated(rs)
 			continue
 		}
 		for i := range rs {
@@ -422,13 +422,13 @@ func (l *conn) moveOn() {
 	}
 }
 
-func (u *Upstream) redirectApart(rs []redirection) {
-	defer u.sides.running.Done()
+func (u *Upstream) redirectIsolated(rs []redirection) {
+	defer u.isolation.running.Done()
 	if due := slices.MaxFunc(rs, func(a, b redirection) int { return a.due.Compare(b.due) }).due; !due.IsZero() {
 		time.Sleep(time.Until(due))
 	}
 	sent := 0
-	err := u.WithTimeout(rs[0].timeout).Rationed().sendApart(u.life, func(l *conn, began time.Time) (err error) {
+	err := u.WithTimeout(rs[0].timeout).Rationed().sendIsolated(u.life, func(l *conn, began time.Time) (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for sent = 0; sent < len(rs) && err == nil; sent++ {
@@ -450,7 +450,7 @@ func (l *conn) appendRedirection(r *redirection) error {
 	switch {
 	case l.err != nil:
 		return l.err
-	case l.late > 0:
+	case l.overdue > 0:
 		return errSilent
 	}
 	if r.ask {

@@ -27,7 +27,7 @@ func (t Sender) Whole() Sender {
 }
 
 // Rationed returns a Sender for commands whose replies may be large. While large replies hold up
-// others ([Upstream.Congested], [Upstream.Swamped]), at most four such commands go apart at once.
+// others ([Upstream.Congested], [Upstream.RecentlyBlocked]), at most four such commands are isolated at once.
 func (t Sender) Rationed() Sender {
 	t.ration = true
 	return t

@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/outage"
 )
 
-// A health hears how a server does. Its functions may be nil; they must not block.
+// A health is told whether a server answers. Its functions may be nil. They must not block.
 type health struct {
 	watch    *outage.Watch
 	failed   func() // a connection was lost, could not be made, or a reply is late
@@ -30,16 +30,16 @@ func (h health) ok() {
 	}
 }
 
-// errSilent is why nothing is sent to a server whose replies are late: it would only
-// wait behind them.
+// errSilent is why nothing is sent to a server whose replies are late: it would wait
+// behind them.
 var errSilent = errors.New("it does not answer in time")
 
-// sweep is how often a conn looks for what is late.
+// sweep is how often a conn looks for late replies.
 func (l *conn) sweep() time.Duration { return max(l.soonest/8, time.Millisecond) }
 
-// swept follows a read, which ended by the deadline or not. When it is time, it has
-// the goroutine read once more, since after a long pause of this process the replies
-// may be there, and then expires what is late. It reports whether to read again.
+// swept follows each read; deadline says that the read ended by its deadline. Then the
+// goroutine reads once more, because the replies may be there after a long pause of this
+// process. The next call expires the late ones. It reports whether to read again.
 func (l *conn) swept(deadline bool) bool { //nolint:revive // the parameter is what happened
 	switch {
 	case l.due:
@@ -52,9 +52,8 @@ func (l *conn) swept(deadline bool) bool { //nolint:revive // the parameter is w
 	return deadline
 }
 
-// expire answers commands that have waited for longer than the time-out. Their
-// replies are dropped when they come; the connection goes on, and with it everybody
-// else's commands. Called by the goroutine that reads.
+// expire answers commands whose time-out has passed. Their late replies are dropped. The
+// connection stays, with the commands of other clients. The reader goroutine calls it.
 func (l *conn) expire() {
 	now := time.Now()
 	_ = l.socket.SetReadDeadline(now.Add(l.sweep()))
@@ -78,7 +77,7 @@ func (l *conn) expire() {
 			}
 			continue
 		}
-		if e.late {
+		if e.expired {
 			overdue += e.n
 			before += e.n
 			continue
@@ -91,11 +90,11 @@ func (l *conn) expire() {
 			e.tag++
 		}
 		overdue += e.n
-		e.handler, e.retry, e.late = nil, nil, true
+		e.handler, e.retry, e.expired = nil, nil, true
 	}
 	l.mu.Lock()
-	l.late = overdue
-	l.traffic.Late += uint64(overdue - before) //nolint:gosec // positive
+	l.overdue = overdue
+	l.traffic.TimedOut += uint64(overdue - before) //nolint:gosec // positive
 	if overdue > 0 && l.waiting > 0 {
 		l.space.Broadcast()
 	}
@@ -113,8 +112,8 @@ func (l *conn) expire() {
 // caughtUp notes that a late reply has come.
 func (l *conn) caughtUp() {
 	l.mu.Lock()
-	l.late--
-	done := l.late == 0
+	l.overdue--
+	done := l.overdue == 0
 	l.mu.Unlock()
 	if done {
 		l.health.ok()
@@ -125,5 +124,5 @@ func (l *conn) caughtUp() {
 func (l *conn) silent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.late > 0
+	return l.overdue > 0
 }

@@ -9,7 +9,7 @@ type Traffic struct {
 	RequestBytes  uint64
 	Responses     uint64 // replies, late ones too
 	ResponseBytes uint64
-	Late          uint64 // commands that got an error after the time-out
+	TimedOut      uint64 // commands that got an error after the time-out
 	Lost          uint64 // commands that got an error because the connection was lost
 	// Latency is from when commands were sent to when their replies were read.
 	Latency latency.Histogram
@@ -21,7 +21,7 @@ func (t *Traffic) Add(other *Traffic) {
 	t.RequestBytes += other.RequestBytes
 	t.Responses += other.Responses
 	t.ResponseBytes += other.ResponseBytes
-	t.Late += other.Late
+	t.TimedOut += other.TimedOut
 	t.Lost += other.Lost
 	t.Latency.Add(&other.Latency)
 }

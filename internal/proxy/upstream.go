@@ -129,18 +129,18 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 // anew whenever it is lost. All methods may be called by many goroutines at
 // once.
 type Upstream struct {
-	opts  config
-	conn  atomic.Pointer[conn]
-	tried chan struct{}   // closed after the first attempt to connect
-	ctx   context.Context //nolint:containedctx // the life of the upstream
-	stop  context.CancelFunc
-	done  chan struct{}
-	hurry chan struct{} // holds one when it is to connect without a pause
+	opts      config
+	conn      atomic.Pointer[conn]
+	tried     chan struct{}   // closed after the first attempt to connect
+	ctx       context.Context //nolint:containedctx // the life of the upstream
+	stop      context.CancelFunc
+	done      chan struct{}
+	reconnect chan struct{} // holds one after ReconnectNow
 
-	limited atomic.Bool // see Limited
-	swamped spell       // see Swamped
-	alarmed spell       // see Alarmed
-	sides   sides
+	limited   atomic.Bool // see Limited
+	blocked   recently    // see RecentlyBlocked
+	hugeSeen  recently    // see RecentlyHuge
+	isolation isolation
 
 	mu   sync.Mutex
 	down error   // why there is no conn
@@ -162,13 +162,13 @@ func newUpstream(opts config) (*Upstream, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{}), hurry: make(chan struct{}, 1)}
-	u.sides.turns.most, u.sides.ration.most = maxApart, maxRationed
+	u := &Upstream{opts: opts, tried: make(chan struct{}), ctx: ctx, stop: stop, done: make(chan struct{}), reconnect: make(chan struct{}, 1)}
+	u.isolation.permits.most, u.isolation.ration.most = maxIsolated, maxRationed
 	u.setDown(errors.New("not connected yet"))
 	u.opts.health.watch = opts.Watch
 	if opts.AskLimits {
 		u.opts.limits = u.noteLimits
-		u.sides.running.Add(1)
+		u.isolation.running.Add(1)
 		go u.watchLimits()
 	}
 	go u.run(ctx)
@@ -183,13 +183,13 @@ const (
 // errClosed is why a closed Upstream has no conn.
 var errClosed = errors.New("closed")
 
-// Hurry has it connect without a pause, if it is not connected: the server is known to be back.
-func (u *Upstream) Hurry() {
+// ReconnectNow ends the pause before the next attempt to connect. The caller knows that the server is back.
+func (u *Upstream) ReconnectNow() {
 	if u.up() {
 		return
 	}
 	select {
-	case u.hurry <- struct{}{}:
+	case u.reconnect <- struct{}{}:
 	default:
 	}
 }
@@ -216,7 +216,7 @@ func (u *Upstream) run(ctx context.Context) {
 			wait := time.NewTimer(delay/2 + rand.N(delay/2)) //nolint:gosec // jitter
 			select {
 			case <-wait.C:
-			case <-u.hurry:
+			case <-u.reconnect:
 				wait.Stop()
 			case <-until.Done(): // there is another server to try
 				wait.Stop()
@@ -375,9 +375,9 @@ type Stats struct {
 	Queued   int    // commands that wait to be sent
 	InFlight int    // commands sent that wait for replies, as of when something came last
 	// InFlightBytes are the bytes of all batches with a command in flight.
-	InFlightBytes int
-	Apart         int // large commands that have a connection for themselves, or wait for it to be made
-	ApartWaiting  int // large commands that wait for their turn to have one
+	InFlightBytes   int
+	Isolated        int // large commands that have a connection for themselves, or wait for it to be made
+	IsolatedWaiting int // large commands that wait for one
 
 	Traffic
 }
@@ -394,8 +394,8 @@ func (s *Stats) Add(other *Stats) {
 	s.Queued += other.Queued
 	s.InFlight += other.InFlight
 	s.InFlightBytes += other.InFlightBytes
-	s.Apart += other.Apart
-	s.ApartWaiting += other.ApartWaiting
+	s.Isolated += other.Isolated
+	s.IsolatedWaiting += other.IsolatedWaiting
 	s.Traffic.Add(&other.Traffic)
 }
 
@@ -410,7 +410,7 @@ func (u *Upstream) Stats() Stats {
 		l.stats(&s)
 	}
 	s.Lost = u.lost.Load()
-	s.Apart, s.ApartWaiting = u.sides.counts()
+	s.Isolated, s.IsolatedWaiting = u.isolation.counts()
 	return s
 }
 
@@ -419,7 +419,7 @@ func (u *Upstream) Stats() Stats {
 func (u *Upstream) Close() error {
 	u.stop()
 	<-u.done
-	u.sides.close()
+	u.isolation.close()
 	u.noteLimits(nil)
 	return nil
 }

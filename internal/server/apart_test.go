@@ -140,9 +140,9 @@ func manyKeys() []string {
 	return keys
 }
 
-// TestApartKeepsTheOrder pipelines small and large commands, which travel on several
+// TestIsolationKeepsTheOrder pipelines small and large commands, which travel on several
 // connections.
-func TestApartKeepsTheOrder(t *testing.T) {
+func TestIsolationKeepsTheOrder(t *testing.T) {
 	fronts(t, func(t *testing.T, f front) {
 		w := dial(t, f.addr)
 		large := make([]string, 1500)
@@ -206,9 +206,9 @@ func TestClientGoneBeforeItsTurn(t *testing.T) {
 	other.want("$-1\r\n", "GET k")
 }
 
-// TestClientGoneBeforeItsTurnApart: more clients send large commands than there are connections for
+// TestClientGoneBeforeItIsIsolated: more clients send large commands than there are connections for
 // them. A client that leaves while it waits runs none of them, and nothing behind them.
-func TestClientGoneBeforeItsTurnApart(t *testing.T) {
+func TestClientGoneBeforeItIsIsolated(t *testing.T) {
 	const most, all = 64, 70
 	r := redistest.Start(t, narrow...)
 	s, addr := start(t, r.URL())
@@ -222,18 +222,18 @@ func TestClientGoneBeforeItsTurnApart(t *testing.T) {
 		w := dial(t, addr)
 		if i < most {
 			w.write("GET k\r\n")
-			eventually(t, "it has its turn", func() bool { return upstream().Apart == i+1 })
+			eventually(t, "it has its turn", func() bool { return upstream().Isolated == i+1 })
 		} else {
 			w.write("GET k\r\nINCR gone\r\n")
 		}
 		clients = append(clients, w)
 	}
-	eventually(t, "the others wait for their turn", func() bool { return upstream().ApartWaiting == all-most })
+	eventually(t, "the others wait for their turn", func() bool { return upstream().IsolatedWaiting == all-most })
 	for _, w := range clients {
 		_ = w.conn.Close()
 	}
-	eventually(t, "nobody waits for a turn", func() bool { u := upstream(); return u.Apart == most && u.ApartWaiting == 0 })
+	eventually(t, "nobody waits for a turn", func() bool { u := upstream(); return u.Isolated == most && u.IsolatedWaiting == 0 })
 	r.Resume()
 	other.want("$-1\r\n", "GET gone")
-	eventually(t, "all connections are given back", func() bool { return upstream().Apart == 0 })
+	eventually(t, "all connections are given back", func() bool { return upstream().Isolated == 0 })
 }

@@ -134,16 +134,16 @@ func TestOthersGoAroundALargeReply(t *testing.T) {
 	if got := quietly(asks); got != bulk(s.value) {
 		t.Errorf("the large reply has %d bytes: %.100q", len(got), got)
 	}
-	counts := func() (shared, apart int) {
+	counts := func() (shared, isolated int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, n := range s.small {
-			shared, apart = min(n, apart), max(n, apart)
+			shared, isolated = min(n, isolated), max(n, isolated)
 		}
-		return shared, apart
+		return shared, isolated
 	}
-	if shared, apart := counts(); shared != 1 || apart != 9 {
-		t.Errorf("GET small came %d times on the shared connection and %d times on another, want 1 and 9", shared, apart)
+	if shared, isolated := counts(); shared != 1 || isolated != 9 {
+		t.Errorf("GET small came %d times on the shared connection and %d times on another, want 1 and 9", shared, isolated)
 	}
 	eventually(t, "they share the connection again", func() bool {
 		other.want("$5\r\nsmall\r\n", "GET small")
@@ -153,17 +153,17 @@ func TestOthersGoAroundALargeReply(t *testing.T) {
 }
 
 // TestLargeRepliesAreRationed: while a large reply holds up the shared connection, at most four reads
-// of new clients go apart at once. If others waited behind that reply for more than a second, this
+// of new clients are isolated at once. If others waited behind that reply for more than a second, this
 // lasts longer. Clients that have had small replies only, and writes, don't wait.
 func TestLargeRepliesAreRationed(t *testing.T) {
 	const most, all = 4, 10
 	s, back := newStaller(t)
 	srv, addr := start(t, "redis://"+back)
-	apart := func(held, waiting int) func() bool {
+	isolated := func(held, waiting int) func() bool {
 		return func() bool {
 			got := 0
 			for _, u := range srv.Stats().Upstreams {
-				got += u.ApartWaiting
+				got += u.IsolatedWaiting
 			}
 			return s.held.Load() == int64(held) && got == waiting
 		}
@@ -181,11 +181,11 @@ func TestLargeRepliesAreRationed(t *testing.T) {
 		strangers[i] = dial(t, addr)
 		strangers[i].want("+OK\r\n", "SET k v")
 		strangers[i].write("GET held\r\n")
-		eventually(t, "it is sent, or waits", apart(min(i+1, most), max(i+1-most, 0)))
+		eventually(t, "it is sent, or waits", isolated(min(i+1, most), max(i+1-most, 0)))
 	}
 	known.want("$5\r\nsmall\r\n", "GET small")
 	s.answer(t, most-1) // these leave their turns to the next
-	eventually(t, "the next have their turns", apart(most, all-most-(most-1)))
+	eventually(t, "the next have their turns", isolated(most, all-most-(most-1)))
 	eventually(t, "it has taken more than a second", func() bool { return time.Since(congested) > time.Second })
 	close(s.goOn)
 	if got := quietly(asks); got != bulk(s.value) {
@@ -200,15 +200,15 @@ func TestLargeRepliesAreRationed(t *testing.T) {
 	for i := range most + 1 { // the shared connection has calmed down, but not for long
 		strangers[i].write("GET held\r\n")
 	}
-	eventually(t, "one waits for its turn", apart(most, 1))
+	eventually(t, "one waits for its turn", isolated(most, 1))
 	known.want("$5\r\nsmall\r\n", "GET small")
 	s.answer(t, most+1)
 }
 
-// TestManyKeysOfAStrangerGoApart: nobody knows how large the reply is when a new client reads many
-// keys at once, so it goes apart. Later the replies to the client tell, unless a very large reply
+// TestManyKeysOfAStrangerAreIsolated: nobody knows how large the reply is when a new client reads many
+// keys at once, so it is isolated. Later the replies to the client tell, unless a very large reply
 // came to anybody a short time ago.
-func TestManyKeysOfAStrangerGoApart(t *testing.T) {
+func TestManyKeysOfAStrangerAreIsolated(t *testing.T) {
 	s, back := newStaller(t)
 	_, addr := start(t, "redis://"+back)
 	w := dial(t, addr)
@@ -229,9 +229,9 @@ func TestManyKeysOfAStrangerGoApart(t *testing.T) {
 	w.want("+apart\r\n", many)
 }
 
-// TestStrangersGoApartFromMany: while many commands are under way on the shared connection, what new
-// clients read goes apart. So only so many of their replies, of unknown size, can fill it at once.
-func TestStrangersGoApartFromMany(t *testing.T) {
+// TestStrangersAreIsolatedFromMany: while many commands are under way on the shared connection, what new
+// clients read is isolated. So only so many of their replies, of unknown size, can fill it at once.
+func TestStrangersAreIsolatedFromMany(t *testing.T) {
 	const many = 600
 	s, back := newStaller(t)
 	_, addr := start(t, "redis://"+back)

@@ -104,7 +104,7 @@ func (c *pooled) toPart(j *join, i int, k *keySpec, n *proxy.Node, raw []byte) {
 	u, err := c.upstreamOf(k, n)
 	if err == nil {
 		c.touch(u)
-		err = c.send(j.tag, c.goesApart(raw), &batch{to: j, tag: uint64(i), n: 1, commands: raw}) //nolint:gosec // positive
+		err = c.send(j.tag, c.isolates(raw), &batch{to: j, tag: uint64(i), n: 1, commands: raw}) //nolint:gosec // positive
 	}
 	if err != nil {
 		c.srv.stats.backendErrors.Add(1)

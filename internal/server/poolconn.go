@@ -31,7 +31,7 @@ func (p *poolConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 func (p *poolConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Reply {
 	asked := make([]*asker, len(cs))
 	replies := make([]redoubt.Reply, len(cs))
-	if slices.ContainsFunc(cs, func(c redoubt.Cmd) bool { return p.node(c).goesApart(&c) }) {
+	if slices.ContainsFunc(cs, func(c redoubt.Cmd) bool { return p.node(c).isolates(&c) }) {
 		for i, c := range cs { // one after the other keeps their order
 			replies[i] = p.Do(ctx, c)
 		}
@@ -91,7 +91,7 @@ func (n nodeConn) Do(ctx context.Context, c redoubt.Cmd) redoubt.Reply {
 	if c.Flags&redoubt.Blocking != 0 {
 		return n.block(ctx, c)
 	}
-	a, u, err := n.send(ctx, c, n.goesApart(&c))
+	a, u, err := n.send(ctx, c, n.isolates(&c))
 	if err != nil {
 		return redoubt.Reply{Err: err}
 	}
@@ -108,14 +108,14 @@ func (n nodeConn) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Repl
 	return replies
 }
 
-// goesApart reports whether a command is to travel apart, as [session.goesApart] does.
-func (n nodeConn) goesApart(c *redoubt.Cmd) bool {
+// isolates is [sender.isolates] for a command of the library.
+func (n nodeConn) isolates(c *redoubt.Cmd) bool {
 	u, err := n.node.Upstream(resp.RESP2)
 	return err == nil && (u.Limited() || u.Congested() || lengthOf(c) > proxy.LargeCommand)
 }
 
-// send sends a command, apart or with the next Flush of u.
-func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, *proxy.Upstream, error) {
+// send sends a command: isolated, or with the next Flush of u.
+func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, isolated bool) (*asker, *proxy.Upstream, error) {
 	u, err := n.node.Upstream(resp.RESP2)
 	if err != nil {
 		return nil, nil, err
@@ -123,10 +123,10 @@ func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, apart bool) (*asker, 
 	a := newAsker()
 	life := func() context.Context { return ctx }
 	switch {
-	case apart && c.Script != nil:
-		err = u.WithTimeout(0).SendScriptApart(life, a, 0, &c)
-	case apart:
-		err = u.WithTimeout(0).SendApart(life, a, 0, 1, appendCmd(nil, &c))
+	case isolated && c.Script != nil:
+		err = u.WithTimeout(0).SendScriptIsolated(life, a, 0, &c)
+	case isolated:
+		err = u.WithTimeout(0).SendIsolated(life, a, 0, 1, appendCmd(nil, &c))
 	case c.Script != nil:
 		err = u.SendScript(a, 0, &c)
 	default:

@@ -80,7 +80,7 @@ func countersOf(n *proxy.Node) string {
 		sum.Add(&st)
 	}
 	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d,apart=%d,apart_waiting=%d",
-		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Apart, sum.ApartWaiting)
+		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Isolated, sum.IsolatedWaiting)
 }
 
 // joinServers makes the section Server of INFO of the servers' own. Its run_id stands for all

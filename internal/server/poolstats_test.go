@@ -28,7 +28,7 @@ func TestPoolCounts(t *testing.T) {
 	eventually(t, "a command is counted", func() bool { return stats().Responses == before.Responses+1 })
 	now := stats()
 	if now.Requests != before.Requests+1 || now.RequestBytes != before.RequestBytes+uint64(len(incr)) ||
-		now.ResponseBytes != before.ResponseBytes+4 || now.InFlight != 0 || now.Late != before.Late {
+		now.ResponseBytes != before.ResponseBytes+4 || now.InFlight != 0 || now.TimedOut != before.TimedOut {
 		t.Errorf("after INCR: %+v, before: %+v", now, before)
 	}
 
@@ -40,11 +40,11 @@ func TestPoolCounts(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	eventually(t, "both are late", func() bool { return stats().Late == now.Late+2 })
-	await.Always(t, 100*time.Millisecond, "each is counted once", func() bool { return stats().Late == now.Late+2 })
+	eventually(t, "both are late", func() bool { return stats().TimedOut == now.TimedOut+2 })
+	await.Always(t, 100*time.Millisecond, "each is counted once", func() bool { return stats().TimedOut == now.TimedOut+2 })
 	p.nodes[1].Resume()
 	eventually(t, "both are answered", func() bool { s := stats(); return s.InFlight == 0 && s.Responses == now.Responses+2 })
-	if s := stats(); s.InFlightBytes != 0 || s.Late != now.Late+2 || s.Losses != 0 {
+	if s := stats(); s.InFlightBytes != 0 || s.TimedOut != now.TimedOut+2 || s.Losses != 0 {
 		t.Errorf("when all is answered: %+v", s)
 	}
 

@@ -244,7 +244,7 @@ func (t *poolTransaction) send(w *watch, tx transaction, kept keptTransaction) {
 	}
 	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
 	b := batch{to: e, n: n, commands: raw, whole: true}
-	if err := c.send(e.tag, c.wholeGoesApart(&b), &b); err != nil {
+	if err := c.send(e.tag, c.isolatesTransaction(&b), &b); err != nil {
 		c.sender.unreachable(e.tag, err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // A sender sends a client's commands to shared connections, in the client's order. The routes
 // single and pooled have one.
 //
-// Large commands, and commands with large replies, travel apart from the connection that all
-// clients share: see [proxy.Sender.SendApart]. The sender sends such a command once all earlier
+// Large commands, and commands with large replies, are isolated: they don't use the connection that all
+// clients share. See [proxy.Sender.SendIsolated]. The sender sends such a command once all earlier
 // commands have their replies. The next commands wait for its reply. So the client's order is
 // kept.
 type sender struct {
@@ -26,7 +26,7 @@ type sender struct {
 	upstream *proxy.Upstream   // of the span, or of the command at hand
 	touched  []*proxy.Upstream // sent to since the last flush
 	timeout  time.Duration     // of the command at hand, as proxy.Upstream.WithTimeout takes it
-	apart    uint64            // a command with a lower tag went apart, and may not have its reply; 0: none
+	isolated uint64            // a command with a lower tag was isolated, and may not have its reply; 0: none
 	lost     bool              // the client went while a command waited for its turn: nothing more is sent
 
 	// span is commands that pass through: they lie one behind the other in the session's buffer.
@@ -34,7 +34,7 @@ type sender struct {
 		from, to int
 		tag      uint64
 		n        int
-		apart    bool
+		isolated bool
 	}
 }
 
@@ -53,9 +53,9 @@ func (s *sender) touch(u *proxy.Upstream) {
 // pass adds a command that passes through to the span.
 func (s *sender) pass(raw []byte) {
 	c := s.c
-	if apart := s.goesApart(raw); apart != s.span.apart || c.from != s.span.to { // a blank line lies between
+	if isolated := s.isolates(raw); isolated != s.span.isolated || c.from != s.span.to { // a blank line lies between
 		s.sendSpan()
-		s.span.apart = apart
+		s.span.isolated = isolated
 	}
 	if s.span.n == 0 {
 		s.span.from, s.span.tag = c.from, c.next
@@ -73,7 +73,7 @@ func (s *sender) sendSpan() {
 	n := s.span.n
 	s.span.n = 0
 	b := batch{to: &s.c.out, tag: s.span.tag, n: n, commands: s.c.buf[s.span.from:s.span.to]}
-	if err := s.send(b.tag, s.span.apart, &b); err != nil {
+	if err := s.send(b.tag, s.span.isolated, &b); err != nil {
 		for i := range n {
 			s.unreachable(b.tag+uint64(i), err) //nolint:gosec // positive
 		}
@@ -83,7 +83,7 @@ func (s *sender) sendSpan() {
 // forward sends one command. Its reply is changed by change unless that is nil.
 func (s *sender) forward(raw []byte, change translate) {
 	t := s.c.prepare(slot{change: change})
-	if err := s.send(t, s.goesApart(raw), &batch{to: &s.c.out, tag: t, n: 1, commands: raw}); err != nil {
+	if err := s.send(t, s.isolates(raw), &batch{to: &s.c.out, tag: t, n: 1, commands: raw}); err != nil {
 		s.unsent(t, err)
 	}
 }
@@ -91,7 +91,7 @@ func (s *sender) forward(raw []byte, change translate) {
 // script sends the script of an extension command.
 func (s *sender) script(p command.Plan) {
 	t := s.c.prepareScript(p)
-	if err := s.send(t, s.scriptGoesApart(p.Cmd), &batch{to: &s.c.out, tag: t, n: 1, script: p.Cmd}); err != nil {
+	if err := s.send(t, s.isolatesScript(p.Cmd), &batch{to: &s.c.out, tag: t, n: 1, script: p.Cmd}); err != nil {
 		s.unsent(t, err)
 	}
 }
@@ -127,33 +127,33 @@ func (s *sender) unreachable(tag uint64, cause error) {
 	s.c.unreachable(tag, name, cause)
 }
 
-// largeReply is the typical size of a client's replies above which its commands go apart.
+// largeReply is the typical size of a client's replies above which its commands are isolated.
 // On the shared connection other clients would wait behind such replies.
 const largeReply = 1 << 20
 
-// goesApart reports whether a command is to travel apart on its way to c.upstream.
-func (s *sender) goesApart(command []byte) bool {
-	if len(command) > proxy.LargeCommand || s.crowdedOut() {
+// isolates reports whether a command to s.upstream is isolated.
+func (s *sender) isolates(command []byte) bool {
+	if len(command) > proxy.LargeCommand || s.mustIsolate() {
 		return true
 	}
 	wary := s.upstream.Limited() || s.wary(0, argsOf(command))
 	return wary && !hasSmallReply(command)
 }
 
-// scriptGoesApart is goesApart for the script that stands for a command of ours. Such a script has a
+// isolatesScript is isolates for the script that stands for a command of ours. Such a script has a
 // bound on its reply, so it is not rationed.
-func (s *sender) scriptGoesApart(cmd *redoubt.Cmd) bool {
-	return s.crowdedOut() || s.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
+func (s *sender) isolatesScript(cmd *redoubt.Cmd) bool {
+	return s.mustIsolate() || s.upstream.Limited() || lengthOf(cmd) > proxy.LargeCommand
 }
 
-// wholeGoesApart is goesApart for a transaction.
-func (s *sender) wholeGoesApart(b *batch) bool {
-	return len(b.commands) > proxy.LargeCommand || s.crowdedOut() || s.upstream.Limited() || s.wary(b.size())
+// isolatesTransaction is isolates for a transaction.
+func (s *sender) isolatesTransaction(b *batch) bool {
+	return len(b.commands) > proxy.LargeCommand || s.mustIsolate() || s.upstream.Limited() || s.wary(b.size())
 }
 
-// crowdedOut reports whether the next command goes apart whatever it is: the client's replies would
+// mustIsolate reports whether the next command is isolated whatever it is: the client's replies would
 // hold up others on the shared connection, or somebody else's hold it up now.
-func (s *sender) crowdedOut() bool { return s.c.heavy || s.upstream.Congested() }
+func (s *sender) mustIsolate() bool { return s.c.heavy || s.upstream.Congested() }
 
 // lengthOf returns about how long a command is.
 func lengthOf(cmd *redoubt.Cmd) (length int) {
@@ -165,13 +165,13 @@ func lengthOf(cmd *redoubt.Cmd) (length int) {
 
 // inOrder waits for the replies to earlier commands that travel another way than the command
 // with the tag first. It reports false when the client is gone: then nothing more is sent.
-func (s *sender) inOrder(first uint64, apart bool) bool { //nolint:revive // the parameter is what the command does
+func (s *sender) inOrder(first uint64, isolated bool) bool { //nolint:revive // the parameter is what the command does
 	before := first
-	if !apart {
-		if before = s.apart; before > first { // another part of the same command went apart
+	if !isolated {
+		if before = s.isolated; before > first { // another part of the same command was isolated
 			return true
 		}
-		s.apart = 0
+		s.isolated = 0
 	}
 	if s.c.out.head.Load() < before {
 		u := s.upstream
@@ -181,9 +181,9 @@ func (s *sender) inOrder(first uint64, apart bool) bool { //nolint:revive // the
 		}
 		s.touch(u)
 	}
-	if apart {
+	if isolated {
 		s.c.stepAside() // a connection may have to be made
-		s.apart = s.c.next
+		s.isolated = s.c.next
 	}
 	return true
 }
@@ -212,11 +212,11 @@ func (b *batch) trySend(t proxy.Sender) error {
 	return t.TrySend(b.to, b.tag, b.n, b.commands)
 }
 
-func (b *batch) sendApart(t proxy.Sender, wait func() context.Context) error {
+func (b *batch) sendIsolated(t proxy.Sender, wait func() context.Context) error {
 	if b.script != nil {
-		return t.SendScriptApart(wait, b.to, b.tag, b.script)
+		return t.SendScriptIsolated(wait, b.to, b.tag, b.script)
 	}
-	return t.SendApart(wait, b.to, b.tag, b.n, b.commands)
+	return t.SendIsolated(wait, b.to, b.tag, b.n, b.commands)
 }
 
 // size returns how many replies only say QUEUED, and how many words or commands follow.
@@ -228,16 +228,16 @@ func (b *batch) size() (queued uint64, elements int) {
 }
 
 // send sends a batch to the upstream. first is the place of its commands in the client's order.
-func (s *sender) send(first uint64, apart bool, b *batch) error { //nolint:revive // the parameter is how it travels
+func (s *sender) send(first uint64, isolated bool, b *batch) error { //nolint:revive // the parameter is how it travels
 	if s.lost {
 		return errGone
 	}
-	if apart || s.apart != 0 {
-		if !s.inOrder(first, apart) {
+	if isolated || s.isolated != 0 {
+		if !s.inOrder(first, isolated) {
 			return errGone
 		}
-		if apart {
-			return s.sendInTurn(func(wait func() context.Context) error { return b.sendApart(s.aside(b), wait) })
+		if isolated {
+			return s.sendInTurn(func(wait func() context.Context) error { return b.sendIsolated(s.aside(b), wait) })
 		}
 	}
 	if s.c.polled() {
@@ -259,14 +259,14 @@ func (s *sender) timed(b *batch) proxy.Sender {
 	return t
 }
 
-// aside is timed for a batch that goes apart. It rations commands that may read much.
+// aside is timed for a batch that is isolated. It rations commands that may read much.
 func (s *sender) aside(b *batch) proxy.Sender {
 	t := s.timed(b)
 	if b.script != nil {
 		return t // its reply has a bound
 	}
 	queued, elements := b.size()
-	if (!s.trusted(queued) || elements > fewElements && s.upstream.Alarmed()) && !hasSmallReply(b.commands) {
+	if (!s.trusted(queued) || elements > fewElements && s.upstream.RecentlyHuge()) && !hasSmallReply(b.commands) {
 		t = t.Rationed()
 	}
 	return t
@@ -284,14 +284,14 @@ func (s *sender) trusted(queued uint64) bool {
 	return s.c.out.head.Load() >= trustedAfter+queued && s.c.out.typical.Load() <= trustedSmall
 }
 
-// wary reports whether a command of so many words, or a transaction of so many commands, goes apart
+// wary reports whether a command of so many words, or a transaction of so many commands, is isolated
 // because it may read much.
 func (s *sender) wary(queued uint64, elements int) bool {
 	many := elements > fewElements
 	if s.trusted(queued) {
-		return many && s.upstream.Alarmed()
+		return many && s.upstream.RecentlyHuge()
 	}
-	return many || s.upstream.Swamped() || s.upstream.Full()
+	return many || s.upstream.RecentlyBlocked() || s.upstream.Full()
 }
 
 // argsOf returns how many words a command has, from its first line.
@@ -301,7 +301,7 @@ func argsOf(command []byte) int {
 	return int(n)
 }
 
-// sendInTurn has send pass wait to [proxy.Sender.SendApart]. If the client is gone before its turn comes,
+// sendInTurn has send pass wait to [proxy.Sender.SendIsolated]. If the client is gone before its turn comes,
 // nothing more is sent for it.
 func (s *sender) sendInTurn(send func(wait func() context.Context) error) error {
 	var ctx context.Context

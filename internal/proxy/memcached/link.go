@@ -50,7 +50,7 @@ type link struct {
 	meter    latency.Meter // of commands that have left
 	heard    time.Time
 	stalled  time.Time // since when the server has been too slow, or zero
-	late     int       // entries of the queue that got an error in place of their replies
+	overdue  int       // entries of the queue that got an error in place of their replies
 	err      error     // why the link ended
 
 	// Of the goroutine that reads.
@@ -287,7 +287,7 @@ func (l *link) deliver(buf []byte) error {
 	}
 	l.batch = append(l.batch[:0], l.queue[l.head:l.head+n]...)
 	l.pop(n)
-	if l.late == 0 {
+	if l.overdue == 0 {
 		l.node.watch.Answered()
 	}
 	l.received()
@@ -317,10 +317,10 @@ func (l *link) deliver(buf []byte) error {
 
 // pop takes n entries out of the queue. The caller holds mu.
 func (l *link) pop(n int) {
-	if l.late > 0 {
+	if l.overdue > 0 {
 		for _, e := range l.queue[l.head : l.head+n] {
 			if e.answer == nil {
-				l.late--
+				l.overdue--
 			}
 		}
 	}
@@ -377,7 +377,7 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 			flush = append(flush, c)
 		}
 	}
-	l.late += n
+	l.overdue += n
 	if n > 0 {
 		l.node.watch.Failed(time.Now(), errStalled) // under mu, so that a reply that comes now is told after it
 	}

@@ -15,7 +15,7 @@ func limitUnacknowledged(network, _ string, c syscall.RawConn) error {
 	}
 	var err error
 	if cerr := c.Control(func(fd uintptr) {
-		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(vanished.Milliseconds()))
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(deadAfter.Milliseconds()))
 	}); cerr != nil {
 		return cerr
 	}

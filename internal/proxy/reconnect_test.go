@@ -9,9 +9,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/ports"
 )
 
-// TestHurry: an upstream tries a server that has been down for long a few times a second, or at
+// TestReconnectNow: an upstream tries a server that has been down for long a few times a second, or at
 // once when it is told that the server is back.
-func TestHurry(t *testing.T) {
+func TestReconnectNow(t *testing.T) {
 	nobody, err := ports.Reserve()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestHurry(t *testing.T) {
 	pulse := await.NewPulse(t)
 	for range hurried {
 		n := u.Stats().Failures
-		u.Hurry()
+		u.ReconnectNow()
 		failures(n + 1)
 	}
 	if took := pulse.Now(); took > hurried*250*time.Millisecond/2 {

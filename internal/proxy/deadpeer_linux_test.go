@@ -13,9 +13,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 )
 
-// A server that vanishes with its machine is found gone within a bounded time,
+// TestDeadBackend: a server that dies with its machine counts as gone within a bounded time,
 // also while it owes replies, and behind TLS.
-func TestVanishedBackend(t *testing.T) {
+func TestDeadBackend(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler()) // anything that can be connected to
 	defer plain.Close()
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())

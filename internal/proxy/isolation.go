@@ -16,9 +16,9 @@ import (
 
 // A server closes a connection for a bulk beyond its proto-max-bulk-len, or replies beyond its
 // client-output-buffer-limit. On the shared connection that would lose the replies of all
-// clients. So commands that may be too large travel apart: on a connection of the upstream that
+// clients. So commands that may be too large are isolated: on a connection of the upstream that
 // has nothing else under way. While a large reply arrives on the shared connection, all other
-// commands go apart too: they would wait behind it.
+// commands are isolated too: they would wait behind it.
 //
 // Rejected: sending again what was lost with the shared connection, since writes may have run.
 
@@ -26,35 +26,35 @@ import (
 // accepts that length: Redis' proto-max-bulk-len is at least 1 MiB.
 const LargeCommand = 1 << 20
 
-// maxApart is how many commands of an upstream are apart at once. Each takes a connection to
-// the server. Further commands wait for their turn.
-const maxApart = 64
+// maxIsolated is how many commands of an upstream are isolated at once. Each takes a connection to
+// the server. Further commands wait.
+const maxIsolated = 64
 
-// SendApart is Send on a connection that has nothing else under way. It dials one if none is
-// idle. When maxApart commands are apart already, it calls wait and waits for its turn. If the
+// SendIsolated is Send on a connection that has nothing else under way. It dials one if none is
+// idle. When maxIsolated commands are isolated already, it calls wait and waits for a permit. If the
 // time-out passes first, or the context from wait ends, it sends nothing and returns an error. The
 // commands need no Flush. The caller keeps the order between these commands and others.
-func (t Sender) SendApart(wait func() context.Context, c ReplyHandler, tag uint64, n int, commands []byte) error {
-	return t.sendApart(wait, func(l *conn, began time.Time) error {
+func (t Sender) SendIsolated(wait func() context.Context, c ReplyHandler, tag uint64, n int, commands []byte) error {
+	return t.sendIsolated(wait, func(l *conn, began time.Time) error {
 		e := t.request(c, tag, n)
 		e.sent = began
 		return l.send(e, commands)
 	})
 }
 
-// SendScriptApart is SendApart for a script, as [Upstream.SendScript] is for Send.
-func (t Sender) SendScriptApart(wait func() context.Context, c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
-	return t.sendApart(wait, func(l *conn, began time.Time) error {
+// SendScriptIsolated is SendIsolated for a script, as [Upstream.SendScript] is for Send.
+func (t Sender) SendScriptIsolated(wait func() context.Context, c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	return t.sendIsolated(wait, func(l *conn, began time.Time) error {
 		e := t.request(c, tag, 1)
 		e.sent = began
 		return l.sendScript(e, cmd)
 	})
 }
 
-// sendApart passes send the time at which the time-out began.
-func (t Sender) sendApart(wait func() context.Context, send func(l *conn, began time.Time) error) error {
+// sendIsolated passes send the time at which the time-out began.
+func (t Sender) sendIsolated(wait func() context.Context, send func(l *conn, began time.Time) error) error {
 	began := time.Now()
-	l, err := t.u.side(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
+	l, err := t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
 	if err != nil {
 		return err
 	}
@@ -78,61 +78,61 @@ func (u *Upstream) Limited() bool {
 }
 
 // Congested reports whether a large reply is coming on the shared connection, so that a command
-// should go apart. It is false when half of the turns are taken: the rest is for large commands.
+// should be isolated. It is false when half of the permits are taken: the rest is for large commands.
 func (u *Upstream) Congested() bool {
 	l := u.conn.Load()
-	return l != nil && l.congested.Load() && u.sides.roomy()
+	return l != nil && l.congested.Load() && u.isolation.roomy()
 }
 
-// roomy reports whether at least half of all turns are free.
-func (s *sides) roomy() bool {
+// roomy reports whether at least half of all permits are free.
+func (s *isolation) roomy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turns.taken < maxApart/2
+	return s.permits.taken < maxIsolated/2
 }
 
-// sides are the connections of an upstream beside the shared one. At most maxApart are busy. A
-// new one is made only when none is idle, so there are never more than maxApart.
-type sides struct {
+// An isolation is the isolated connections of an upstream. At most maxIsolated are busy. A
+// new one is made only when none is idle, so there are never more than maxIsolated.
+type isolation struct {
 	mu      sync.Mutex
 	all     map[*conn]bool // whether it is busy
-	turns   turns          // one for each connection that is busy or being made
-	ration  turns          // one for each of them that has a rationed command
-	idle    []side
+	permits permits        // one for each connection that is busy or being made
+	ration  permits        // one for each of them that has a rationed command
+	idle    []idleConn
 	trimmer *time.Timer
 	closed  bool
 	huge    atomic.Int64 // connections on which a reply of more than hugeReply arrives
 	running sync.WaitGroup
 }
 
-// A side is an idle connection.
-type side struct {
+// An idleConn is an isolated connection without commands.
+type idleConn struct {
 	conn  *conn
 	since time.Time
 }
 
-// side returns a connection that nobody else uses. It comes back after the last reply.
-func (u *Upstream) side(wait func() context.Context, timeout time.Duration, ration bool) (*conn, error) { //nolint:revive // the parameter is what the command is
+// isolatedConn returns a connection that nobody else uses. It comes back after the last reply.
+func (u *Upstream) isolatedConn(wait func() context.Context, timeout time.Duration, ration bool) (*conn, error) { //nolint:revive // the parameter is what the command is
 	shared, err := u.get()
 	if err != nil { // it is known to be down
 		return nil, err
 	}
-	ration = ration && (shared.congested.Load() || u.Swamped() || u.sides.huge.Load() > 1)
-	if err := u.turn(wait, timeout, ration); err != nil {
+	ration = ration && (shared.congested.Load() || u.RecentlyBlocked() || u.isolation.huge.Load() > 1)
+	if err := u.acquire(wait, timeout, ration); err != nil {
 		return nil, err
 	}
-	if l := u.sides.take(ration); l != nil {
+	if l := u.isolation.take(ration); l != nil {
 		return l, nil
 	}
-	l, err := u.openSide(ration)
+	l, err := u.openIsolated(ration)
 	if err != nil {
-		u.sides.pass(ration)
+		u.isolation.release(ration)
 	}
 	return l, err
 }
 
-// openSide makes a connection for somebody whose turn it is.
-func (u *Upstream) openSide(ration bool) (*conn, error) { //nolint:revive // the parameter is what the conn is for
+// openIsolated makes a connection. The caller has a permit.
+func (u *Upstream) openIsolated(ration bool) (*conn, error) { //nolint:revive // the parameter is what the conn is for
 	opts := u.opts
 	opts.Scripts, opts.health, opts.slow, opts.limits = nil, health{}, nil, nil
 	until := opts.until()
@@ -143,43 +143,42 @@ func (u *Upstream) openSide(ration bool) (*conn, error) { //nolint:revive // the
 		return nil, err
 	}
 	l := newConn(conn, false, opts)
-	l.skips, l.lender, l.up, l.rationed = true, &u.sides, u, ration
-	if !u.sides.add(l) {
+	l.skips, l.lender, l.up, l.rationed = true, &u.isolation, u, ration
+	if !u.isolation.add(l) {
 		_ = conn.Close()
 		return nil, errClosed
 	}
 	stay := context.AfterFunc(until, func() { l.close(context.Cause(until)) })
 	go func() {
-		defer u.sides.running.Done()
+		defer u.isolation.running.Done()
 		defer stay()
-		err := l.read(firstSideRead, l.reply)
+		err := l.read(firstIsolatedRead, l.reply)
 		l.close(err)
 		l.shrunk()
-		u.sides.forget(l)
+		u.isolation.forget(l)
 		u.lost.Add(l.abandon())
 	}()
 	return l, nil
 }
 
-const firstSideRead = 4 << 10
+const firstIsolatedRead = 4 << 10
 
-// pass gives a turn to the next.
-func (s *sides) pass(rationed bool) { //nolint:revive // the parameter is whose turn it was
+// release returns a permit.
+func (s *isolation) release(rationed bool) { //nolint:revive // the parameter is whose permit it was
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next(rationed)
+	s.releaseLocked(rationed)
 }
 
-// next is pass. mu is held.
-func (s *sides) next(rationed bool) { //nolint:revive // the parameter is whose turn it was
-	s.turns.next()
+func (s *isolation) releaseLocked(rationed bool) { //nolint:revive // the parameter is whose permit it was
+	s.permits.release()
 	if rationed {
-		s.ration.next()
+		s.ration.release()
 	}
 }
 
 // take returns the connection that was used last, or nil.
-func (s *sides) take(ration bool) *conn { //nolint:revive // the parameter is what the conn is for
+func (s *isolation) take(ration bool) *conn { //nolint:revive // the parameter is what the conn is for
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := len(s.idle); n > 0; n-- {
@@ -193,15 +192,15 @@ func (s *sides) take(ration bool) *conn { //nolint:revive // the parameter is wh
 	return nil
 }
 
-// usable reports whether the connection has not ended, as far as is known, and no reply is late.
+// usable reports whether the connection is not known to have ended, and no reply is late.
 func (l *conn) usable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err == nil && l.late == 0
+	return l.err == nil && l.overdue == 0
 }
 
 // add reports false when the upstream is closed.
-func (s *sides) add(l *conn) bool {
+func (s *isolation) add(l *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -216,30 +215,30 @@ func (s *sides) add(l *conn) bool {
 }
 
 // forget follows the end of a connection.
-func (s *sides) forget(l *conn) {
+func (s *isolation) forget(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[l] {
-		s.next(l.rationed)
+		s.releaseLocked(l.rationed)
 	}
 	delete(s.all, l)
-	s.idle = slices.DeleteFunc(s.idle, func(i side) bool { return i.conn == l })
+	s.idle = slices.DeleteFunc(s.idle, func(i idleConn) bool { return i.conn == l })
 }
 
 // put takes back a connection that has nothing under way.
-func (s *sides) put(l *conn) {
+func (s *isolation) put(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[l] = false
-	s.idle = append(s.idle, side{l, time.Now()})
-	s.next(l.rationed)
+	s.idle = append(s.idle, idleConn{l, time.Now()})
+	s.releaseLocked(l.rationed)
 	if s.trimmer == nil && !s.closed {
 		s.trimmer = time.AfterFunc(idleTime, s.trim)
 	}
 }
 
 // trim closes the connections that nobody has needed for a while.
-func (s *sides) trim() {
+func (s *isolation) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := 0 // the front: those used last are taken first
@@ -255,21 +254,21 @@ func (s *sides) trim() {
 }
 
 // busy reports whether somebody waits for a reply.
-func (s *sides) busy() bool {
+func (s *isolation) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turns.taken > 0
+	return s.permits.taken > 0
 }
 
 // counts returns how many connections are with commands, and how many commands wait for one.
-func (s *sides) counts() (taken, waiting int) {
+func (s *isolation) counts() (taken, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turns.taken, len(s.turns.waiting) + len(s.ration.waiting)
+	return s.permits.taken, len(s.permits.waiting) + len(s.ration.waiting)
 }
 
 // close ends all, and waits until every pending command has an error.
-func (s *sides) close() {
+func (s *isolation) close() {
 	s.mu.Lock()
 	s.closed = true
 	if s.trimmer != nil {
@@ -331,7 +330,7 @@ func (u *Upstream) noteLimits(reply any) {
 
 // watchLimits asks for the limits until the upstream ends.
 func (u *Upstream) watchLimits() {
-	defer u.sides.running.Done()
+	defer u.isolation.running.Done()
 	t := time.NewTicker(limitsEvery)
 	defer t.Stop()
 	before := uint64(0)
@@ -341,7 +340,7 @@ func (u *Upstream) watchLimits() {
 			return
 		case <-t.C:
 		}
-		if u.sent() == before && !u.limited.Load() { // with limits, commands may go apart that are not in sent
+		if u.sent() == before && !u.limited.Load() { // with limits, commands may be isolated that are not in sent
 			continue
 		}
 		c := limitsHandler{u, make(chan struct{})}
@@ -386,7 +385,7 @@ func (c limitsHandler) Reply(_ uint64, raw []byte) bool {
 func (c limitsHandler) Flush() {}
 
 // begin reports whether a goroutine may start. close waits for it.
-func (s *sides) begin() bool {
+func (s *isolation) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {

@@ -45,15 +45,15 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestApart sends large commands apart. The server closes the connection of one of them. Commands on the
+// TestIsolation isolates large commands. The server closes the connection of one of them. Commands on the
 // shared connection get their replies.
-func TestApart(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	r := redistest.Start(t, "--proto-max-bulk-len", "1mb", "--client-output-buffer-limit", "normal 8mb 0 0")
 	u, c := upstream(t, proxy.Options{Backend: backend(t, r.URL()), AskLimits: true}), newCollector()
 	await.Soon(t, "the limit is known", u.Limited)
 	send := func(tag uint64, args ...string) {
 		t.Helper()
-		if err := u.WithTimeout(0).SendApart(t.Context, c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
+		if err := u.WithTimeout(0).SendIsolated(t.Context, c, tag, 1, resp.AppendCommand(nil, args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestApart(t *testing.T) {
 	if got := c.replies[9]; !strings.HasPrefix(got, "-ERR redoubt: ") {
 		t.Errorf("a command at the end: %q", got)
 	}
-	if err := u.WithTimeout(0).SendApart(t.Context, c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
+	if err := u.WithTimeout(0).SendIsolated(t.Context, c, 10, 1, resp.AppendCommand(nil, "PING")); err == nil {
 		t.Error("a closed upstream sends")
 	}
 }
@@ -122,40 +122,40 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestApartInTurn: of many commands that go apart at once 64 have a connection, and the others
+// TestIsolatedCommandsWait: of many commands that are isolated at once 64 have a connection, and the others
 // wait, first come, first served.
-func TestApartInTurn(t *testing.T) {
+func TestIsolatedCommandsWait(t *testing.T) {
 	const most, all = 64, 100
 	r := redistest.Start(t)
 	u, c := upstream(t, proxy.Options{Backend: backend(t, r.URL())}), newCollector()
 	blpop := resp.AppendCommand(nil, "BLPOP", "list", "0")
-	apart := func() (n, waiting int) { s := u.Stats(); return s.Apart, s.ApartWaiting }
+	isolated := func() (n, waiting int) { s := u.Stats(); return s.Isolated, s.IsolatedWaiting }
 	var senders sync.WaitGroup
 	for tag := range uint64(all) {
 		senders.Go(func() {
-			if err := u.WithTimeout(0).SendApart(t.Context, c, tag, 1, blpop); err != nil {
+			if err := u.WithTimeout(0).SendIsolated(t.Context, c, tag, 1, blpop); err != nil {
 				t.Error(err)
 			}
 		})
 		await.Soon(t, "it is sent, or waits", func() bool {
-			n, waiting := apart()
+			n, waiting := isolated()
 			blocked := strings.Contains(r.CLI("INFO", "clients"), fmt.Sprintf("blocked_clients:%d\r", n))
 			return n+waiting == int(tag)+1 && blocked //nolint:gosec // small
 		})
 	}
-	if n, waiting := apart(); n != most || waiting != all-most {
-		t.Errorf("%d go apart, %d wait", n, waiting)
+	if n, waiting := isolated(); n != most || waiting != all-most {
+		t.Errorf("%d are isolated, %d wait", n, waiting)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
-	go func() { gone <- u.WithTimeout(0).SendApart(func() context.Context { return ctx }, c, all, 1, blpop) }()
-	await.Soon(t, "it waits", func() bool { _, waiting := apart(); return waiting == all-most+1 })
+	go func() { gone <- u.WithTimeout(0).SendIsolated(func() context.Context { return ctx }, c, all, 1, blpop) }()
+	await.Soon(t, "it waits", func() bool { _, waiting := isolated(); return waiting == all-most+1 })
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that goes: %v", err)
 	}
-	err := u.WithTimeout(time.Millisecond).SendApart(t.Context, c, all, 1, blpop)
-	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and the turn of this one has not come within 1ms: the command was not sent\r\n"; got != want {
+	err := u.WithTimeout(time.Millisecond).SendIsolated(t.Context, c, all, 1, blpop)
+	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and none has ended within 1ms: the command was not sent\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for tag := range uint64(all) {
@@ -164,35 +164,35 @@ func TestApartInTurn(t *testing.T) {
 		c.want(t, tag, "*2\r\n$4\r\nlist\r\n$4\r\n"+value+"\r\n")
 	}
 	senders.Wait()
-	if n, waiting := apart(); n != 0 || waiting != 0 {
-		t.Errorf("at the end %d go apart, %d wait", n, waiting)
+	if n, waiting := isolated(); n != 0 || waiting != 0 {
+		t.Errorf("at the end %d are isolated, %d wait", n, waiting)
 	}
 }
 
-// A lastOfItsOwn notes how many commands are apart when it has its reply.
+// A lastOfItsOwn notes how many commands are isolated when it has its reply.
 type lastOfItsOwn struct {
-	u     *proxy.Upstream
-	apart chan int
+	u        *proxy.Upstream
+	isolated chan int
 }
 
 func (l lastOfItsOwn) Reply(uint64, []byte) bool {
-	l.apart <- l.u.Stats().Apart
+	l.isolated <- l.u.Stats().Isolated
 	return false
 }
 
 func (lastOfItsOwn) Flush() {}
 
-// TestApartIsGivenBackFirst: whoever has the reply finds the connection free.
-func TestApartIsGivenBackFirst(t *testing.T) {
+// TestIsolatedConnectionIsReturnedFirst: whoever has the reply finds the connection free.
+func TestIsolatedConnectionIsReturnedFirst(t *testing.T) {
 	r := redistest.Start(t)
 	u := upstream(t, proxy.Options{Backend: backend(t, r.URL())})
 	c := lastOfItsOwn{u, make(chan int, 1)}
 	for range 3 {
-		if err := u.WithTimeout(0).SendApart(t.Context, c, 0, 1, resp.AppendCommand(nil, "PING")); err != nil {
+		if err := u.WithTimeout(0).SendIsolated(t.Context, c, 0, 1, resp.AppendCommand(nil, "PING")); err != nil {
 			t.Fatal(err)
 		}
-		if n := <-c.apart; n != 0 {
-			t.Errorf("%d commands are apart when the last has its reply", n)
+		if n := <-c.isolated; n != 0 {
+			t.Errorf("%d commands are isolated when the last has its reply", n)
 		}
 	}
 }
