@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A Calendar is what was marked in a calendar when it was read. It does not change, and
-// its methods send nothing: a page that shows the streak, the month and the total costs
-// one round trip. The zero value has no marks.
+// A Calendar has the marks of a calendar as they were when it was read. It does not change, and its
+// methods send nothing: a page that shows the streak, the month and the total costs one round trip.
+// The zero value has no marks.
 type Calendar struct {
-	base Day    // of the first bit
+	base Day    // the day of the first bit
 	bits string // as SETBIT numbers them: the first day is the highest bit of the first byte
 }
 
@@ -22,8 +22,8 @@ func (c Calendar) Marked(d Day) bool {
 	return at >= 0 && at < 8*len(c.bits) && c.bits[at/8]&(0x80>>(at%8)) != 0
 }
 
-// Count returns how many days are marked from one day to another, both included. It
-// is 0 when to is before from.
+// Count returns how many days are marked from one day to another, both included. It returns 0 when
+// to is before from.
 func (c Calendar) Count(from, to Day) (n int) {
 	first := max(int(from)-int(c.base), 0)
 	last := min(int(to)-int(c.base), 8*len(c.bits)-1)
@@ -46,7 +46,7 @@ func (c Calendar) Count(from, to Day) (n int) {
 // Total returns how many days are marked.
 func (c Calendar) Total() int { return c.Count(MinDay, MaxDay) }
 
-// All goes over the marked days, the earliest first.
+// All iterates over the marked days, the earliest first.
 func (c Calendar) All() iter.Seq[Day] {
 	return func(yield func(Day) bool) {
 		for i := range len(c.bits) {
@@ -60,7 +60,7 @@ func (c Calendar) All() iter.Seq[Day] {
 	}
 }
 
-// First returns the first day that is marked, and false when none is.
+// First returns the first marked day, and false when no day is marked.
 func (c Calendar) First() (Day, bool) {
 	for d := range c.All() {
 		return d, true
@@ -68,7 +68,7 @@ func (c Calendar) First() (Day, bool) {
 	return 0, false
 }
 
-// Last returns the last day that is marked, and false when none is.
+// Last returns the last marked day, and false when no day is marked.
 func (c Calendar) Last() (Day, bool) {
 	for i := len(c.bits) - 1; i >= 0; i-- {
 		if b := c.bits[i]; b != 0 {
@@ -78,17 +78,17 @@ func (c Calendar) Last() (Day, bool) {
 	return 0, false
 }
 
-// A Streak is days in a row that are marked. Days is 0 when there are none.
+// A Streak is a run of marked days. Days is 0 when there is none.
 type Streak struct {
 	From Day
 	Days int
 }
 
-// To returns the last day of the streak. Without a day it is the one before From.
+// To returns the last day of the streak. For a streak of no days it returns the day before From.
 func (s Streak) To() Day { return s.From + Day(s.Days) - 1 }
 
-// Streak returns the current streak: the days in a row up to today or, as long as
-// today is not marked, up to yesterday, for the day is not over yet.
+// Streak returns the current streak: the marked days in a row that end today, or yesterday if today
+// is not marked, because the day is not over yet.
 func (c Calendar) Streak(today Day) Streak {
 	last := today
 	if !c.Marked(today) {
@@ -101,7 +101,7 @@ func (c Calendar) Streak(today Day) Streak {
 	return Streak{From: first, Days: int(last - first + 1)}
 }
 
-// Longest returns the longest streak, the latest of several.
+// Longest returns the longest streak, the latest one if there are several.
 func (c Calendar) Longest() (longest Streak) {
 	var s Streak
 	for d := range c.All() {
@@ -115,7 +115,7 @@ func (c Calendar) Longest() (longest Streak) {
 	return longest
 }
 
-// A Month is what is marked in a month.
+// A Month has the marks of one month.
 type Month struct {
 	Year  int
 	Month time.Month
@@ -123,7 +123,7 @@ type Month struct {
 	Marks uint32
 }
 
-// Month returns what is marked in a month. As with [Date], month 13 is January.
+// Month returns the marks of a month. As with [Date], month 13 is January.
 func (c Calendar) Month(year int, month time.Month) (m Month) {
 	first := Date(year, month, 1)
 	m.Year, m.Month, _ = first.Date()
@@ -144,11 +144,11 @@ func (m Month) Count() int { return bits.OnesCount32(m.Marks) }
 // Marked reports whether day n of the month is marked.
 func (m Month) Marked(n int) bool { return n >= 1 && n <= 31 && m.Marks&(1<<n) != 0 }
 
-// String returns the month's picture, with weeks that begin on Monday.
+// String returns Picture with weeks that begin on Monday.
 func (m Month) String() string { return m.Picture(time.Monday) }
 
-// Picture returns the month as people draw it, a week a line, marked days in brackets.
-// Weeks begin on the day that is named.
+// Picture returns the month as a wall calendar shows it: a week a line, marked days in brackets.
+// Weeks begin on the given day.
 func (m Month) Picture(first time.Weekday) string {
 	var b strings.Builder
 	title := fmt.Sprintf("%v %d", m.Month, m.Year)

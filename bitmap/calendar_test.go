@@ -22,13 +22,13 @@ func day(text string) bitmap.Day {
 	return bitmap.DateOf(t)
 }
 
-// What a calendar answers is what a set of days would.
+// Promise: a calendar answers as a set of days.
 func TestCalendarAgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		cs := w.calendars(bitmap.CalendarsOptions{})
 		rng := rand.New(rand.NewPCG(1, 2))
 		model := map[bitmap.Day]bool{}
-		// The days begin around one, and go further out in both directions, so that the
+		// The days begin around one day and go further out in both directions, so that the
 		// calendar grows at both ends.
 		for step, spread := 0, 3; step < 300; step++ {
 			if step%50 == 49 {
@@ -84,7 +84,7 @@ func agree(t *testing.T, c bitmap.Calendar, model map[bitmap.Day]bool, rng *rand
 	if any1 != (len(days) > 0) || any2 != any1 || any1 && (first != days[0] || last != days[len(days)-1]) {
 		t.Fatalf("from %v to %v, want %v", first, last, days)
 	}
-	// The longest streak, the last of several.
+	// Of several longest streaks, the last.
 	var longest, s bitmap.Streak
 	for i, d := range days {
 		if i == 0 || days[i-1] != d-1 {
@@ -157,7 +157,8 @@ func TestCalendarMonth(t *testing.T) {
 	})
 }
 
-// The server's clock and the time zone say what day it is.
+// Promise: the server's clock and the time zone decide what day it is, also where clocks are
+// turned.
 func TestMarkTodayByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -198,7 +199,7 @@ func TestMarkTodayByTheServersClock(t *testing.T) {
 	})
 }
 
-// A call is a round trip, also for many names.
+// Promise: many calendars, bits or records are one round trip to each server.
 func TestCalendarRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		cs := w.calendars(bitmap.CalendarsOptions{})
@@ -241,7 +242,7 @@ func TestCalendarRoundTrips(t *testing.T) {
 	})
 }
 
-// A year takes 46 bytes, whatever was marked first.
+// A year takes 46 bytes, whichever day was marked first.
 func TestCalendarSize(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		cs := w.calendars(bitmap.CalendarsOptions{})
@@ -252,7 +253,7 @@ func TestCalendarSize(t *testing.T) {
 		if n := w.rdb.StrLen(t.Context(), w.key("u", "calendar")).Val(); n > 4+47 {
 			t.Errorf("a year takes %d bytes", n)
 		}
-		// Unmarking makes nothing, and no longer what there is.
+		// Unmark makes no calendar and makes none longer.
 		before := w.rdb.Get(t.Context(), w.key("u", "calendar")).Val()
 		_, changed, err := cs.Unmark(t.Context(), "u", day("1950-01-01"), day("2100-01-01"))
 		must(t, err)
@@ -281,7 +282,9 @@ func TestCalendarTTL(t *testing.T) {
 	})
 }
 
-// Bad input is refused with what is wrong with it, and nothing is written.
+// Bad input gives an error that says what is wrong with it.
+//
+// Promise: bad input is refused, and nothing is written.
 func TestCalendarBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := bitmap.NewCalendars(nil, bitmap.CalendarsOptions{TTL: -1})

@@ -22,18 +22,17 @@ const MaxDays = 4096
 
 // CalendarsOptions configure [Calendars]. The zero value is ready to use.
 type CalendarsOptions struct {
-	// Location is the time zone that decides what day it is: see
-	// [Calendars.Today] and [Calendars.In]. Defaults to UTC.
+	// Location is the time zone that decides what day it is: see [Calendars.Today] and
+	// [Calendars.In]. Defaults to UTC.
 	Location *time.Location
 	// TTL is how long a calendar is kept after the last Mark or Unmark, in whole
 	// milliseconds. Defaults to 0: for ever.
 	TTL time.Duration
 }
 
-// Calendars are calendars on a server in which days are marked: the days on which a
-// user signed in, say, with one for each user. Make one and use it for every name. It
-// keeps nothing and need not be closed. All methods may be called by many goroutines
-// at once.
+// Calendars are the calendars on a server, in which days are marked: such as one calendar for each
+// user, with the days on which the user signed in. Make one and use it for every name. It keeps no
+// state and need not be closed. All methods may be called by many goroutines at once.
 type Calendars struct {
 	client *redoubt.Client
 	loc    *time.Location
@@ -56,7 +55,7 @@ func NewCalendars(client *redoubt.Client, opts CalendarsOptions) (*Calendars, er
 	return &Calendars{client: client, loc: opts.Location, ttl: opts.TTL}, nil
 }
 
-// maxTTL keeps a deadline far below what a server takes.
+// maxTTL keeps deadlines far below the largest that a server takes.
 const maxTTL = 200 * 365 * 24 * time.Hour
 
 func checkTTL(ttl time.Duration) error {
@@ -66,8 +65,7 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// In returns the same calendars, for whose users the day begins at midnight of loc.
-// Nil is UTC.
+// In returns the same calendars for users whose day begins at midnight of loc. A nil loc is UTC.
 func (cs *Calendars) In(loc *time.Location) *Calendars {
 	other := *cs
 	if other.loc = loc; loc == nil {
@@ -76,21 +74,21 @@ func (cs *Calendars) In(loc *time.Location) *Calendars {
 	return &other
 }
 
-// Today returns what day it is in the time zone, by the clock of this process. It
-// sends nothing.
+// Today returns the current day in the time zone, by the clock of this process. It sends nothing.
 func (cs *Calendars) Today() Day { return DateOf(time.Now().In(cs.loc)) }
 
-// Mark marks days of the calendar called name, all of them or, with an error, none.
-// It returns the calendar as it is then and how many of the days were not marked
-// before. From 1 to [MaxDays] days. One round trip.
+// Mark marks days of the calendar called name: all of them or, with an error, none. It returns the
+// calendar after that and how many of the days were not marked before. It takes 1 to [MaxDays]
+// days. One round trip.
 //
-// It is sent once. After an error that matches redoubt.ErrUnknownOutcome the days may
-// be marked; marking them again does no harm, but then they don't count as changed.
+// Mark is sent once. After an error that matches redoubt.ErrUnknownOutcome the days may be marked.
+// Marking them again does no harm, but then they do not count as changed.
 func (cs *Calendars) Mark(ctx context.Context, name string, days ...Day) (c Calendar, changed int, err error) {
 	return cs.write(ctx, name, 1, days)
 }
 
-// Unmark takes marks away: the opposite of Mark, and otherwise like it.
+// Unmark removes marks. It returns the calendar after that and how many of the days were marked
+// before. For the rest it is like Mark.
 func (cs *Calendars) Unmark(ctx context.Context, name string, days ...Day) (c Calendar, changed int, err error) {
 	return cs.write(ctx, name, 0, days)
 }
@@ -113,32 +111,31 @@ func (cs *Calendars) write(ctx context.Context, name string, bit int, days []Day
 
 func (cs *Calendars) keep() string { return strconv.FormatInt(cs.ttl.Milliseconds(), 10) }
 
-// roomFrom is from which day on a calendar has room whose first day is d: the
-// beginning of its year, so that marking the days before it moves nothing.
+// roomFrom returns the first day of a new calendar whose first mark is d: the beginning of the year
+// of d, so that marking earlier days of that year moves no bytes.
 func roomFrom(d Day) Day {
 	year, _, _ := d.Date()
 	return (Date(year, time.January, 1) - MinDay) &^ 7
 }
 
-// A Today says what became of [Calendars.MarkToday].
+// A Today is the result of [Calendars.MarkToday].
 type Today struct {
 	// Day is the day that was marked.
 	Day Day
-	// New is whether it was not marked before.
+	// New says whether the day was not marked before.
 	New bool
-	// Calendar is the calendar as it is now, that day included.
+	// Calendar is the calendar after that, with the day marked.
 	Calendar Calendar
 }
 
-// MarkToday marks the day that it is in the time zone by the server's clock, so that
-// neither a user's clock nor one of many machines' decides. One round trip, and
-// another when the clock of this process is more than a day from the server's. For the
-// rest it is like Mark.
+// MarkToday marks the current day in the time zone. The server's clock decides which day that is,
+// and not the clock of a user or of one of many machines. One round trip, and another when the
+// clock of this process is more than a day from the server's. For the rest it is like Mark.
 func (cs *Calendars) MarkToday(ctx context.Context, name string) (Today, error) {
 	near := cs.Today()
 	for range 3 {
 		if err := errors.Join((near - 1).check(), (near + 2).check()); err != nil {
-			return Today{}, fmt.Errorf("today, by the clock: %w", err)
+			return Today{}, fmt.Errorf("bitmap: the clock of this process: %w", err)
 		}
 		args := []string{"1", cs.keep(), decimal(roomFrom(near - 1)), "1"}
 		for d := near - 1; d <= near+2; d++ {
@@ -150,12 +147,12 @@ func (cs *Calendars) MarkToday(ctx context.Context, name string) (Today, error) 
 		}
 		near = DateOf(r.now.In(cs.loc))
 	}
-	return Today{}, errors.New("bitmap: the server's clock is not to be believed: it jumps by days")
+	return Today{}, errors.New("bitmap: the server's clock jumps by days")
 }
 
 // A marked is the reply of calendar_mark.lua.
 type marked struct {
-	changed  int // -1: it is none of the days
+	changed  int // -1: today is none of the days
 	day      Day
 	calendar Calendar
 	now      time.Time
@@ -189,8 +186,8 @@ func (cs *Calendars) send(ctx context.Context, name string, args []string) (m ma
 	return marked{changed: int(changed), day: Day(day) + MinDay, calendar: c}, err
 }
 
-// Load returns the calendar called name, an empty one if no day was ever marked. One
-// round trip, one GET: 4 bytes, and 46 for each year from the first mark to the last.
+// Load returns the calendar called name. It is empty if no day was ever marked. One round trip, one
+// GET, which returns 4 bytes and 46 for each year from the first mark to the last.
 func (cs *Calendars) Load(ctx context.Context, name string) (Calendar, error) {
 	all, err := cs.LoadMany(ctx, []string{name})
 	if err != nil {
@@ -238,16 +235,15 @@ func parseCalendar(name string, r redoubt.Reply) (Calendar, error) {
 	return Calendar{base: Day(base) + MinDay, bits: text[4:]}, nil
 }
 
-// Delete deletes the calendar called name. It reports whether there was one. One round
-// trip.
+// Delete deletes the calendar called name. It reports whether the calendar existed. One round trip.
 func (cs *Calendars) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	return unlink(ctx, cs.client, name, calendarPart)
 }
 
-// List goes over the names of calendars that match: a pattern as of Redis' KEYS, where
-// an empty one matches all. A loop over it ends with the first error. It looks at every
-// key of the server, or of all primaries of a cluster, in steps of a round trip for
-// about 1,000 keys: see [redoubt.Client.Names].
+// List iterates over the names of calendars that match a pattern as of Redis' KEYS; the empty
+// pattern matches all. The loop ends with the first error. List looks at every key of the server,
+// or of all primaries of a cluster, in steps of a round trip for about 1,000 keys: see
+// [redoubt.Client.Names].
 func (cs *Calendars) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return cs.client.Names(ctx, calendarPart, "string", match)
 }

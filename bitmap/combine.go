@@ -12,7 +12,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
-// An Operation makes one map of several.
+// An Operation combines maps into one.
 type Operation uint8
 
 const (
@@ -40,24 +40,24 @@ func (op Operation) String() string {
 	return fmt.Sprintf("Operation(%d)", uint8(op))
 }
 
-// maxMaps is how many maps are combined at most.
+// maxMaps is how many maps a call combines at most.
 const maxMaps = 256
 
-// workPart ends the key in which a script counts; it is gone when the script ends.
+// workPart ends the key in which a script counts. The script deletes it.
 const workPart = "work"
 
-// Combine makes the map called name of others, and returns how many bits it has. What it
-// was before is gone; it may be one of the others too, unless op is Xor, which could not
-// be repeated then.
+// Combine replaces the map called name by a combination of maps, and returns how many bits it has.
+// The map may be one of the sources too, unless op is Xor: repeating that after an error would give
+// another result.
 //
-// It goes shard by shard. On one server each is a BITOP there; in a cluster, whose BITOP
-// wants all keys in one slot, shards are read, combined here, and written. A few round
-// trips for the indexes, and one for every 1,024 shards, in a cluster two for every 16.
-// Each shard changes as one, the map does not; when it fails half-way it can be repeated.
+// Combine works shard by shard. On one server each shard is a BITOP there. In a cluster, BITOP
+// needs all keys in one slot, so the shards are read, combined here and written. A few round trips
+// for the indexes, and one for every 1,024 shards; in a cluster two for every 16. Each shard
+// changes atomically, the map does not. After an error the call can be repeated.
 func (ms *Maps) Combine(ctx context.Context, name string, op Operation, maps ...string) (count int64, err error) {
 	m, err := ms.of(name)
 	if op == Xor && slices.Contains(maps, name) {
-		err = errors.Join(err, fmt.Errorf("bitmap: %q is a source of its own Xor, which could not be repeated after an error", name))
+		err = errors.Join(err, fmt.Errorf("bitmap: %q is both the result and a source of an Xor, which could not be repeated after an error", name))
 	}
 	sources, e := ms.sources(op, maps)
 	if err = errors.Join(err, e); err != nil {
@@ -76,7 +76,7 @@ func (ms *Maps) Combine(ctx context.Context, name string, op Operation, maps ...
 		if count, err = ms.combine(ctx, op, &m, until, sources, wanted); err != nil {
 			return 0, err
 		}
-		// Once more, as in write.
+		// Tell the index again, as write does.
 		again, err := m.register(ctx, wanted)
 		if err == nil && again != until {
 			err = m.expire(ctx, wanted, again)
@@ -92,8 +92,8 @@ func (ms *Maps) Combine(ctx context.Context, name string, op Operation, maps ...
 	return count, m.drop(ctx, stale)
 }
 
-// CountOf returns how many bits the combination of maps would have, and keeps nothing of
-// it. The round trips are those of Combine.
+// CountOf returns how many bits a combination of maps would have, and stores nothing. It takes the
+// round trips of Combine.
 func (ms *Maps) CountOf(ctx context.Context, op Operation, maps ...string) (int64, error) {
 	sources, err := ms.sources(op, maps)
 	if err != nil {
@@ -108,10 +108,10 @@ func (ms *Maps) CountOf(ctx context.Context, op Operation, maps ...string) (int6
 
 func (ms *Maps) sources(op Operation, maps []string) (sources []sharded, err error) {
 	if op < And || op > AndNot {
-		err = fmt.Errorf("bitmap: %v is no operation; want And, Or, Xor or AndNot", op)
+		err = fmt.Errorf("bitmap: the operation is %v; want And, Or, Xor or AndNot", op)
 	}
 	if len(maps) == 0 || len(maps) > maxMaps {
-		err = errors.Join(err, fmt.Errorf("bitmap: %d maps are to be combined; want 1 to %d", len(maps), maxMaps))
+		err = errors.Join(err, fmt.Errorf("bitmap: the call combines %d maps; want 1 to %d", len(maps), maxMaps))
 	}
 	for _, name := range maps {
 		m, e := ms.of(name)
@@ -121,7 +121,7 @@ func (ms *Maps) sources(op Operation, maps []string) (sources []sharded, err err
 	return sources, err
 }
 
-// plan returns the shards that the result may have bits in, in order.
+// plan returns the shards in which the result may have bits, in order.
 func plan(op Operation, all [][]uint64) (wanted []uint64) {
 	in := map[uint64]int{}
 	for _, s := range all {
@@ -147,22 +147,22 @@ func plan(op Operation, all [][]uint64) (wanted []uint64) {
 	return wanted
 }
 
-// combine makes shards of to, or counts what they would have if that is nil.
+// combine makes the shards of to. If to is nil it only counts their bits.
 func (ms *Maps) combine(ctx context.Context, op Operation, to *sharded, until int64, sources []sharded, wanted []uint64) (count int64, err error) {
-	here := ms.here(op, to, sources)
+	onServer := ms.onServer(op, to, sources)
 	for now := range slices.Chunk(wanted, inPipeline) {
-		if !here {
-			n, err := ms.combineThere(ctx, op, to, until, sources, now)
+		if !onServer {
+			n, err := ms.combineInProcess(ctx, op, to, until, sources, now)
 			if err != nil {
 				return 0, err
 			}
 			count += n
 			continue
 		}
-		n, err := ms.combineHere(ctx, op, to, until, sources, now)
-		if redoubt.IsCode(err, "CROSSSLOT") { // a cluster after all
-			here = false
-			n, err = ms.combineThere(ctx, op, to, until, sources, now)
+		n, err := ms.combineOnServer(ctx, op, to, until, sources, now)
+		if redoubt.IsCode(err, "CROSSSLOT") { // it is a cluster
+			onServer = false
+			n, err = ms.combineInProcess(ctx, op, to, until, sources, now)
 		}
 		if err != nil {
 			return 0, err
@@ -172,16 +172,16 @@ func (ms *Maps) combine(ctx context.Context, op Operation, to *sharded, until in
 	return count, nil
 }
 
-// here reports whether a server can do it by itself.
-func (ms *Maps) here(op Operation, to *sharded, sources []sharded) bool {
+// onServer reports whether a server can combine the maps by itself.
+func (ms *Maps) onServer(op Operation, to *sharded, sources []sharded) bool {
 	if op == AndNot && to != nil && slices.ContainsFunc(sources[1:], func(s sharded) bool { return s.name == to.name }) {
 		return false // the script writes the result before it has read all
 	}
 	return ms.client.Node(sources[0].index) == ""
 }
 
-// combineHere has the server do it.
-func (ms *Maps) combineHere(ctx context.Context, op Operation, to *sharded, until int64, sources []sharded, wanted []uint64) (count int64, err error) {
+// combineOnServer combines the shards on the server.
+func (ms *Maps) combineOnServer(ctx context.Context, op Operation, to *sharded, until int64, sources []sharded, wanted []uint64) (count int64, err error) {
 	cmds := make([]redoubt.Cmd, len(wanted))
 	for i, n := range wanted {
 		key, keep := sources[0].shard(n, workPart), "0"
@@ -204,8 +204,8 @@ func (ms *Maps) combineHere(ctx context.Context, op Operation, to *sharded, unti
 	return count, nil
 }
 
-// combineThere reads the shards, combines them here, and writes the result.
-func (ms *Maps) combineThere(ctx context.Context, op Operation, to *sharded, until int64, sources []sharded, wanted []uint64) (count int64, err error) {
+// combineInProcess reads the shards, combines them in this process, and writes the result.
+func (ms *Maps) combineInProcess(ctx context.Context, op Operation, to *sharded, until int64, sources []sharded, wanted []uint64) (count int64, err error) {
 	for now := range slices.Chunk(wanted, max(inRange/len(sources), 1)) {
 		var reads, writes []redoubt.Cmd
 		for _, n := range now {
@@ -249,7 +249,7 @@ func (ms *Maps) combineThere(ctx context.Context, op Operation, to *sharded, unt
 	return count, nil
 }
 
-// apply returns a op b, in the memory of a. What one is shorter counts as zeros.
+// apply returns a op b, in the memory of a. The shorter of the two counts as padded with zeros.
 func (op Operation) apply(a []byte, b string) []byte {
 	if len(a) < len(b) {
 		a = append(a, strings.Repeat("\x00", len(b)-len(a))...)

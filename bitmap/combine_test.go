@@ -17,11 +17,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// Combining maps is combining sets, into another map or one of them.
+// Maps are combined into another map and into one of the sources.
+//
+// Promise: a combination of maps answers as a combination of sets, on a cluster too.
 func TestCombineAgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		combineAgrees(t, w.maps(), w.keys)
-		// Once more by the way of a cluster.
+		// The same as on a cluster.
 		client := w.on(elsewhere{w.conn})
 		ms, err := bitmap.New(client, bitmap.Options{})
 		must(t, err)
@@ -73,7 +75,7 @@ func combineAgrees(t *testing.T, ms *bitmap.Maps, keys func() int) {
 		}
 		counted, err := ms.CountOf(t.Context(), op, sources...)
 		must(t, err)
-		// Into a new map, one that was another, or one of the sources.
+		// The result is a new map, a map that had other bits, or one of the sources.
 		to := []string{"new", "old", sources[rng.IntN(len(sources))]}[rng.IntN(3)]
 		if op == bitmap.Xor && slices.Contains(sources, to) {
 			to = "new"
@@ -107,7 +109,9 @@ func allOf(models map[string]set) set {
 	return all
 }
 
-// On a cluster shards are on all nodes, and maps are combined all the same.
+// On a cluster the shards are on all nodes, and maps are still combined.
+//
+// Promise: a combination of maps answers as a combination of sets, on a cluster too.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
@@ -132,7 +136,7 @@ func TestCluster(t *testing.T) {
 			both[o] = true
 		}
 	}
-	// Who doesn't know that it is a cluster learns it by the way.
+	// A client that does not know yet that this is a cluster learns it from the first reply.
 	unaware := clienttest.New(t, struct{ redoubt.Conn }{conn}, "")
 	for name, client := range map[string]*redoubt.Client{"both": client, "both, too": unaware} {
 		ms, err := bitmap.New(client, bitmap.Options{})

@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/bitmap"
 )
 
-// A user's sign-ins: the streak, the month, how many this year.
+// ExampleCalendars shows a user's sign-ins: the streak, the month, and the total of the year.
 func ExampleCalendars() {
 	ctx, client := context.Background(), connect()
 
@@ -16,7 +16,7 @@ func ExampleCalendars() {
 	if err != nil {
 		panic(err)
 	}
-	// In a service it is calendars.MarkToday(ctx, "user:7").
+	// A service calls calendars.MarkToday(ctx, "user:7").
 	today := bitmap.Date(2026, time.November, 21)
 	days := []bitmap.Day{today - 20, today - 9, today - 8, today - 7, today - 6, today - 1, today}
 	c, changed, err := calendars.Mark(ctx, "user:7", days...)
@@ -47,7 +47,8 @@ func ExampleCalendars() {
 	//  30
 }
 
-// Who came back, and who was there at all: bitmaps of ids.
+// ExampleMaps counts the users who came back, and the users who were there at all, in bitmaps of
+// ids.
 func ExampleMaps() {
 	ctx, client := context.Background(), connect()
 
@@ -96,7 +97,7 @@ func ExampleMaps() {
 	// 1000000
 }
 
-// Small numbers of a player in 10 bytes.
+// ExampleRecords keeps small numbers of a player in 10 bytes.
 func ExampleRecords() {
 	ctx, client := context.Background(), connect()
 
@@ -133,7 +134,7 @@ func ExampleRecords() {
 	// karma 1
 }
 
-// Days are those of the user's time zone.
+// ExampleCalendars_In counts days of the user's time zone.
 func ExampleCalendars_In() {
 	client := connect()
 

@@ -12,11 +12,11 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
 )
 
-// untilField is when the map expires, in the index.
+// untilField is the field of the index that says when the map expires.
 const untilField = "until"
 
-// register notes in the index that there are these shards. It returns when the map
-// expires, in ms since 1970, 0 for never.
+// register tells the index that the map has these shards. It returns when the map expires, in ms
+// since 1970; 0 is never.
 func (m sharded) register(ctx context.Context, shards []uint64) (until int64, err error) {
 	for now := range slices.Chunk(shards, inScript) {
 		var reply [1]int64
@@ -36,7 +36,7 @@ func numbers(shards []uint64) (args []string) {
 	return args
 }
 
-// shards returns which shards each map has, in order. One round trip.
+// shards returns the shards of each map, in order. One round trip.
 func shards(ctx context.Context, client *redoubt.Client, maps []sharded) ([][]uint64, error) {
 	cmds := make([]redoubt.Cmd, len(maps))
 	for i, m := range maps {
@@ -79,9 +79,8 @@ func (m sharded) shards(ctx context.Context) ([]uint64, error) {
 	return all[0], nil
 }
 
-// Delete deletes the map called name. It reports whether there was one. A few round
-// trips; when it fails half-way it can be repeated. Bits that are set meanwhile may be
-// deleted or not.
+// Delete deletes the map called name. It reports whether the map existed. A few round trips; after
+// an error it can be repeated. Bits that are set meanwhile may be deleted or not.
 func (ms *Maps) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	m, err := ms.of(name)
 	if err != nil {
@@ -94,8 +93,8 @@ func (ms *Maps) Delete(ctx context.Context, name string) (deleted bool, err erro
 	return true, m.drop(ctx, all)
 }
 
-// drop deletes shards. The index says of each that it is going before it goes, and
-// forgets it unless somebody has made it anew.
+// drop deletes shards. It marks each shard in the index before it deletes the shard, and removes
+// the mark after that unless another process has made the shard anew.
 func (m sharded) drop(ctx context.Context, shards []uint64) error {
 	for now := range slices.Chunk(shards, inScript) {
 		var fields []string
@@ -128,20 +127,19 @@ func failed(replies []redoubt.Reply) error {
 	return nil
 }
 
-// maxTime is the latest that a server is told.
+// maxTime is the latest time that a server is told.
 var maxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ExpireAt lets the map called name expire as a whole, whatever is set in it later; with
-// the zero time it doesn't expire any more. It reports whether there is such a map: one
-// in which no bit was ever set there isn't. Two round trips. A map for each day should
-// have an end.
+// ExpireAt sets when the map called name expires as a whole, including bits that are set later;
+// with the zero time the map never expires. It reports whether the map exists: a map in which no
+// bit was ever set does not. Two round trips. Use it for a map that is made for each day.
 func (ms *Maps) ExpireAt(ctx context.Context, name string, at time.Time) (ok bool, err error) {
 	m, err := ms.of(name)
 	until := int64(0)
 	if !at.IsZero() {
 		until = at.UnixMilli()
 		if until <= 0 || at.After(maxTime) {
-			err = errors.Join(err, fmt.Errorf("bitmap: %v is no time to expire; want one after 1970 and before %v", at, maxTime))
+			err = errors.Join(err, fmt.Errorf("bitmap: the time to expire is %v; want one after 1970 and before %v", at, maxTime))
 		}
 	}
 	if err != nil {
@@ -158,7 +156,7 @@ func (ms *Maps) ExpireAt(ctx context.Context, name string, at time.Time) (ok boo
 	return true, m.expire(ctx, all, until)
 }
 
-// expire lets shards expire, in ms since 1970, 0 for never.
+// expire sets when shards expire, in ms since 1970; 0 is never.
 func (m sharded) expire(ctx context.Context, shards []uint64, until int64) error {
 	for now := range slices.Chunk(shards, inPipeline) {
 		cmds := make([]redoubt.Cmd, len(now))

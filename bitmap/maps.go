@@ -17,34 +17,33 @@ const (
 	mapPart  = "map"
 	bitsPart = "bits"
 
-	// MaxOffset is the last bit of a map: what a database has as its largest id.
+	// MaxOffset is the largest offset of a map: databases have ids up to it.
 	MaxOffset = 1<<63 - 1
 
-	// MaxMapName is the longest name of a map, in bytes: shorter than those of other
+	// MaxMapName is the longest name of a map, in bytes. It is shorter than the names of other
 	// primitives, because a shard's name is made of it.
 	MaxMapName = redoubt.MaxName - 32
 
-	// A shard is 32 KiB at most. The first bit far out in a string has the server
-	// zero-fill all before it, so large shards make sparse maps large; small ones
-	// make dense maps slow, for each is a command to count.
+	// A shard takes 32 KiB at most. When the first bit is set far out in a string, the server fills
+	// all bytes before it with zeros, so large shards make sparse maps large. Small shards make
+	// dense maps slow, because each is a command to count.
 	logShard  = 18
 	shardSize = 1 << logShard
 
-	// inScript bounds the offsets that one script takes, so that it holds up a server
-	// for well under a millisecond.
+	// inScript is how many offsets one script takes, so that it holds up a server for well under a
+	// millisecond.
 	inScript = 1000
-	// inPipeline bounds the commands that leave together, so that replies don't pile up.
+	// inPipeline is how many commands a pipeline sends, which bounds the memory of the replies.
 	inPipeline = 1024
 )
 
-// Options configure [Maps]. The zero value is ready to use; there is nothing to choose
-// yet.
+// Options configure [Maps]. There is nothing to choose yet.
 type Options struct{}
 
-// Maps are bitmaps on a server, each with a name: sets of numbers from 0 to [MaxOffset],
-// like the ids of the users who were active on a day. Make one and use it for every name.
-// It keeps nothing and need not be closed. All methods may be called by many goroutines
-// at once.
+// Maps are the bitmaps on a server, each with a name. A map is a set of numbers from 0 to
+// [MaxOffset], such as the ids of the users who were active on a day. Make one and use it for every
+// name. It keeps no state and need not be closed. All methods may be called by many goroutines at
+// once.
 type Maps struct {
 	client *redoubt.Client
 }
@@ -61,7 +60,7 @@ func New(client *redoubt.Client, _ Options) (*Maps, error) {
 type sharded struct {
 	client *redoubt.Client
 	name   string
-	index  string // the hash that says which shards there are
+	index  string // the hash that lists the shards
 }
 
 func (ms *Maps) of(name string) (sharded, error) {
@@ -72,9 +71,9 @@ func (ms *Maps) of(name string) (sharded, error) {
 	return sharded{client: ms.client, name: name, index: index}, err
 }
 
-// shard returns the key of one shard. It has a hash tag of its own: shards are in
-// different slots. What is behind the last colon of the tag has no colon, so that no
-// other name has the same key.
+// shard returns the key of one shard. Each shard has a hash tag of its own, so shards are in
+// different slots. The part of the tag after the last colon has no colon, so no other name has the
+// same key.
 func (m sharded) shard(n uint64, part string) string {
 	key, err := m.client.Key(m.name+":"+strconv.FormatUint(n, 10), part)
 	if err != nil {
@@ -83,12 +82,11 @@ func (m sharded) shard(n uint64, part string) string {
 	return key
 }
 
-// Set sets bits. It returns how many were not set before. One round trip to each server,
-// and three more when a shard, of 262,144 bits, is made.
+// Set sets bits. It returns how many were not set before. One round trip to each server, and three
+// more when a shard, of 262,144 bits, is made.
 //
-// The bits of one shard are set together, a thousand at a time. They are sent once: after
-// an error some may be set; setting them again does no harm, but then those don't count
-// as changed.
+// The bits of one shard are set together, a thousand at a time. They are sent once: after an error
+// some may be set. Setting them again does no harm, but then they do not count as changed.
 func (ms *Maps) Set(ctx context.Context, name string, offsets ...uint64) (changed int64, err error) {
 	return ms.write(ctx, name, "1", offsets)
 }
@@ -109,8 +107,8 @@ func (ms *Maps) write(ctx context.Context, name, bit string, offsets []uint64) (
 	if err != nil || len(absent) == 0 || bit == "0" {
 		return changed, err
 	}
-	// The index is told of new shards before they are made, so that none is ever
-	// unknown, and once more after that, in case that the map was deleted in between.
+	// Tell the index of new shards before they are made, so that it knows every shard, and again
+	// after that, in case the map was deleted in between.
 	shards := shardsOf(absent)
 	until, err := m.register(ctx, shards)
 	if err != nil {
@@ -127,14 +125,14 @@ func (ms *Maps) write(ctx context.Context, name, bit string, offsets []uint64) (
 	return changed, err
 }
 
-// A part is what one command is about: some bits of one shard.
+// A part is what one command works on: some bits of one shard.
 type part struct {
 	shard  uint64
-	places []int // of the offsets, in what the caller gave
+	places []int // the indexes of the offsets in the caller's slice
 	args   []string
 }
 
-// split returns the parts of offsets, the shards in order.
+// split returns the parts of offsets, in the order of the shards.
 func split(offsets []uint64) []*part {
 	open := map[uint64]*part{}
 	var parts []*part
@@ -178,7 +176,7 @@ func checkOffsets(offsets []uint64) error {
 	return nil
 }
 
-// set runs map_set.lua for each part. It returns those whose shard is not there.
+// set runs map_set.lua for each part. It returns the parts whose shard does not exist.
 func (m sharded) set(ctx context.Context, bit string, parts []*part, create string, until int64) (changed int64, absent []*part, err error) {
 	for now := range slices.Chunk(parts, inPipeline) {
 		cmds := make([]redoubt.Cmd, len(now))
@@ -216,8 +214,7 @@ func (ms *Maps) Get(ctx context.Context, name string, offset uint64) (bool, erro
 	return bit == 1, err
 }
 
-// GetMany is Get for several bits. One round trip to each server, and a command for
-// each shard.
+// GetMany is Get for several bits. One round trip to each server, and one command for each shard.
 func (ms *Maps) GetMany(ctx context.Context, name string, offsets []uint64) ([]bool, error) {
 	m, err := ms.of(name)
 	if err = errors.Join(err, checkOffsets(offsets)); err != nil {
@@ -246,8 +243,7 @@ func (ms *Maps) GetMany(ctx context.Context, name string, offsets []uint64) ([]b
 	return set, nil
 }
 
-// List goes over the names of maps that match: a pattern as of Redis' KEYS, where an
-// empty one matches all. See [Calendars.List].
+// List iterates over the names of maps that match a pattern: see [Calendars.List].
 func (ms *Maps) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return ms.client.Names(ctx, mapPart, "hash", match)
 }

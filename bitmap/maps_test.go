@@ -35,7 +35,7 @@ func near(rng *rand.Rand) uint64 {
 	return places[rng.IntN(len(places))] + uint64(rng.IntN(11))
 }
 
-// What a map answers is what a set of numbers would.
+// Promise: a map answers as a set of numbers.
 func TestMapAgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ms, rng, model := w.maps(), rand.New(rand.NewPCG(3, 4)), set{}
@@ -129,7 +129,9 @@ func agrees(t *testing.T, ms *bitmap.Maps, name string, model set, rng *rand.Ran
 	}
 }
 
-// Many bits leave together, and a new shard costs three round trips more, once.
+// Many bits are sent together. A new shard costs three more round trips, once.
+//
+// Promise: many calendars, bits or records are one round trip to each server.
 func TestMapRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ms := w.maps()
@@ -171,7 +173,7 @@ func TestMapRoundTrips(t *testing.T) {
 	})
 }
 
-// A map is as large as its shards, which are 32 KiB, wherever its bits are.
+// A map takes the memory of its shards, 32 KiB each, wherever its bits are.
 func TestMapIsSparse(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ms := w.maps()
@@ -184,7 +186,7 @@ func TestMapIsSparse(t *testing.T) {
 		if total == 0 || total > 3*32<<10 || w.keys() != 4 {
 			t.Errorf("three bits take %d bytes in %d keys", total, w.keys())
 		}
-		// To clear what is not set makes nothing.
+		// Clearing an unset bit makes no shard.
 		_, err = ms.Remove(t.Context(), "m", 1<<30)
 		must(t, err)
 		if w.keys() != 4 {
@@ -193,7 +195,9 @@ func TestMapIsSparse(t *testing.T) {
 	})
 }
 
-// A map expires as a whole, with what is set in it later.
+// Bits that are set later expire with the map.
+//
+// Promise: a map expires as a whole.
 func TestMapExpires(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ms := w.maps()
@@ -219,7 +223,7 @@ func TestMapExpires(t *testing.T) {
 		if n := expiries(); !ok || n != 4 {
 			t.Errorf("%d of 4 keys expire", n)
 		}
-		// A map that is made of others keeps its end.
+		// The result of Combine keeps its expiry.
 		_, err = ms.Set(t.Context(), "other", 3, shard+3, 5*shard+3)
 		must(t, err)
 		_, err = ms.Combine(t.Context(), "m", bitmap.Or, "m", "other")
@@ -242,7 +246,10 @@ func TestMapExpires(t *testing.T) {
 	})
 }
 
-// A map is deleted while others set bits in it. What is there in the end is all counted.
+// A map is deleted while others set bits in it. All bits that remain are counted.
+//
+// Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
+// that makes its shard dies.
 func TestMapDeletedInUse(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ms := w.maps()
@@ -277,7 +284,10 @@ func TestMapDeletedInUse(t *testing.T) {
 	})
 }
 
-// Between any two steps of a deletion another sets a bit, and the reverse.
+// Between any two steps of a deletion another process sets a bit, and the reverse.
+//
+// Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
+// that makes its shard dies.
 func TestMapDeletedBetween(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		others := w.maps()
@@ -330,7 +340,10 @@ func (b *between) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	return b.Conn.Pipeline(ctx, cmds)
 }
 
-// A process that dies while it makes a shard leaves none that is not known.
+// A process that dies while it makes a shard leaves no unknown shard.
+//
+// Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
+// that makes its shard dies.
 func TestMapMakerDies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for calls := range 4 {
@@ -380,6 +393,7 @@ func (d *dying) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 	return replies
 }
 
+// Promise: bad input is refused, and nothing is written.
 func TestMapBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := bitmap.New(nil, bitmap.Options{})
@@ -397,13 +411,13 @@ func TestMapBadInput(t *testing.T) {
 		_, err = ms.Set(t.Context(), string(make([]byte, bitmap.MaxMapName+1)), 1)
 		is(t, err, redoubt.ErrInvalidName)
 		_, err = ms.Combine(t.Context(), "x", 9, "a", "")
-		says(t, err, "Operation(9) is no operation", "it is empty")
+		says(t, err, "the operation is Operation(9)", "it is empty")
 		_, err = ms.Combine(t.Context(), "x", bitmap.And)
-		says(t, err, "0 maps are to be combined; want 1 to 256")
+		says(t, err, "the call combines 0 maps; want 1 to 256")
 		_, err = ms.Combine(t.Context(), "x", bitmap.Xor, "a", "x")
-		says(t, err, `"x" is a source of its own Xor`)
+		says(t, err, `"x" is both the result and a source of an Xor`)
 		_, err = ms.ExpireAt(t.Context(), "m", time.Unix(-1, 0))
-		says(t, err, "is no time to expire")
+		says(t, err, "the time to expire is")
 		if w.keys() != 0 {
 			t.Errorf("there are %d keys", w.keys())
 		}

@@ -21,7 +21,7 @@ func (w *world) records(fields ...bitmap.Field) *bitmap.Records {
 	return rs
 }
 
-// What a record holds is what integers would, that wrap, saturate, or refuse.
+// Promise: the field of a record answers as an integer that wraps, saturates or refuses.
 func TestRecordAgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		rng := rand.New(rand.NewPCG(10, 11))
@@ -99,7 +99,9 @@ func limits(typ string) (low, high int64) {
 	return -1 << (bits - 1), 1<<(bits-1) - 1
 }
 
-// A refused update leaves nothing behind, not even a key, nor takes its expiry away.
+// A refused update leaves no key behind and does not change the expiry.
+//
+// Promise: a refused update changes nothing.
 func TestRecordRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		rs, err := bitmap.NewRecords(w.client, bitmap.RecordsOptions{TTL: time.Hour, Fields: []bitmap.Field{
@@ -132,7 +134,9 @@ func TestRecordRefused(t *testing.T) {
 	})
 }
 
-// Fields are added at the end, and those that are no more keep their place.
+// Fields are added at the end, and unused fields keep their place.
+//
+// Promise: many calendars, bits or records are one round trip to each server.
 func TestRecordSchemaGrows(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		old := w.records(bitmap.Field{Name: "a", Type: "u5"}, bitmap.Field{Name: "b", Type: "i9"})
@@ -166,6 +170,7 @@ func TestRecordSchemaGrows(t *testing.T) {
 	})
 }
 
+// Promise: bad input is refused, and nothing is written.
 func TestRecordBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, err := bitmap.NewRecords(nil, bitmap.RecordsOptions{TTL: time.Microsecond, Fields: []bitmap.Field{
@@ -173,7 +178,7 @@ func TestRecordBadInput(t *testing.T) {
 			{Name: "f"}, {Type: "u1"}, {Name: "a", Type: "u1"}, {Name: "g", Type: "u1", Overflow: 3},
 		}})
 		says(t, err, "client is nil", "TTL is 1µs", `field "a" has the type "u64"; want u1 to u63 or i1 to i64`, `"i65"`, `"u0"`, `"u07"`, `"x"`, `""`,
-			"field 6 has no name", `two fields "a"`, `field "g" has Overflow(3); want Wrap, Saturate or Fail`)
+			"field 6 has no name", `two fields have the name "a"`, `field "g" has Overflow(3); want Wrap, Saturate or Fail`)
 		_, err = bitmap.NewRecords(w.client, bitmap.RecordsOptions{})
 		says(t, err, "0 fields; want 1 to 256")
 		rs := w.records(bitmap.Field{Name: "level", Type: "u7"}, bitmap.Field{Name: "mood", Type: "i4"}, bitmap.Field{Name: "_", Type: "u1"})

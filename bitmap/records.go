@@ -17,18 +17,18 @@ const recordPart = "record"
 
 // RecordsOptions configure [Records].
 type RecordsOptions struct {
-	// Fields are what a record has, 1 to [MaxFields], in this order. Every program that
-	// uses the records must say the same. More may be added at the end, and are zero in
-	// records from before; one that is no longer used is renamed to _.
+	// Fields are the fields of a record, 1 to [MaxFields], in this order. Every program that uses
+	// the records must declare the same fields. New fields may be added at the end; they are zero
+	// in older records. Rename a field that is no longer used to _.
 	Fields []Field
 	// TTL is how long a record is kept after its last change, in whole milliseconds.
 	// Defaults to 0: for ever.
 	TTL time.Duration
 }
 
-// Records are records of small integers on a server, each with a name and the same
-// fields, packed into bits. Make one for each kind. It keeps nothing and need not be
-// closed. All methods may be called by many goroutines at once.
+// Records are records of small integers on a server, each with a name and the same fields, packed
+// into bits. Make one for each kind. It keeps no state and need not be closed. All methods may be
+// called by many goroutines at once.
 type Records struct {
 	client *redoubt.Client
 	schema *schema
@@ -48,14 +48,14 @@ func NewRecords(client *redoubt.Client, opts RecordsOptions) (*Records, error) {
 	return &Records{client: client, schema: s, ttl: opts.TTL}, nil
 }
 
-// A Record is what a record held when it was read. It does not change.
+// A Record has the fields of a record as they were when it was read. It does not change.
 type Record struct {
 	schema *schema
 	bits   string
 }
 
-// Get returns the value of a field, zero if it was never written, and false when there is
-// no such field.
+// Get returns the value of a field; it is zero if the field was never written. ok is false when
+// there is no such field.
 func (r Record) Get(field string) (value int64, ok bool) {
 	if r.schema == nil {
 		return 0, false
@@ -67,7 +67,7 @@ func (r Record) Get(field string) (value int64, ok bool) {
 	return c.of(r.bits), true
 }
 
-// All goes over the fields and their values, in the order of [RecordsOptions].
+// All iterates over the fields and their values, in the order of [RecordsOptions].
 func (r Record) All() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		if r.schema == nil {
@@ -91,8 +91,8 @@ type Change struct {
 // Set gives a field a value. One that the field can't hold is an error.
 func Set(field string, value int64) Change { return Change{field: field, value: value} }
 
-// Incr adds to a field; by may be negative. [Field.Overflow] says what comes of a sum
-// that the field can't hold.
+// Incr adds to a field; by may be negative. [Field.Overflow] says what happens when the field can't
+// hold the sum.
 func Incr(field string, by int64) Change { return Change{field: field, incr: true, value: by} }
 
 // args returns the arguments of BITFIELD.
@@ -110,21 +110,21 @@ func (s *schema) args(c Change) ([]string, error) {
 	return []string{"OVERFLOW", col.Overflow.String(), what, col.Type, strconv.Itoa(col.at), strconv.FormatInt(c.value, 10)}, nil
 }
 
-// An Outcome says what became of an Update.
+// An Outcome is the result of [Records.Update].
 type Outcome struct {
-	// Record is the record after the changes; if they were refused, as it is.
+	// Record is the record after the call. It is unchanged if the changes were refused.
 	Record Record
-	// Overflowed is the field with [Fail] that can't hold its sum, because of which
-	// nothing was changed; empty when all changes were made.
+	// Overflowed names the field with [Fail] that can't hold its sum. Then nothing was changed. It
+	// is empty when all changes were made.
 	Overflowed string
 }
 
-// Update makes changes of the record called name, from 1 to [MaxFields], one after the
-// other: all of them or, where a field with [Fail] can't hold its sum, none, and the
-// outcome says which field it was. One round trip.
+// Update makes 1 to [MaxFields] changes of the record called name, one after the other. It makes
+// all of them, or none if a field with [Fail] can't hold its sum; the outcome then names the field.
+// One round trip.
 //
-// It is sent once: after an error that matches redoubt.ErrUnknownOutcome the changes may
-// be made.
+// Update is sent once: after an error that matches redoubt.ErrUnknownOutcome the changes may be
+// made.
 func (rs *Records) Update(ctx context.Context, name string, changes ...Change) (Outcome, error) {
 	key, err := rs.client.Key(name, recordPart)
 	if len(changes) == 0 || len(changes) > MaxFields {
@@ -158,8 +158,8 @@ func (rs *Records) Update(ctx context.Context, name string, changes ...Change) (
 	return o, err
 }
 
-// Incr adds to one field, and returns its value after that. It is false when the field
-// has [Fail] and can't hold the sum; then the value is as it was. See Update.
+// Incr adds to one field and returns its new value. ok is false when the field has [Fail] and can't
+// hold the sum; then the value is unchanged. See [Records.Update].
 func (rs *Records) Incr(ctx context.Context, name, field string, by int64) (value int64, ok bool, err error) {
 	o, err := rs.Update(ctx, name, Incr(field, by))
 	if err != nil {
@@ -169,8 +169,8 @@ func (rs *Records) Incr(ctx context.Context, name, field string, by int64) (valu
 	return value, o.Overflowed == "", nil
 }
 
-// Load returns the record called name, all zeros if nothing was ever written. One round
-// trip, one GET.
+// Load returns the record called name. All fields are zero if it was never written. One round trip,
+// one GET.
 func (rs *Records) Load(ctx context.Context, name string) (Record, error) {
 	all, err := rs.LoadMany(ctx, []string{name})
 	if err != nil {
@@ -203,13 +203,13 @@ func (rs *Records) LoadMany(ctx context.Context, names []string) ([]Record, erro
 	return all, nil
 }
 
-// Delete deletes the record called name. It reports whether there was one. One round trip.
+// Delete deletes the record called name. It reports whether the record existed. One round trip.
 func (rs *Records) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	return unlink(ctx, rs.client, name, recordPart)
 }
 
-// List goes over the names of records that match, of whatever kind: a pattern as of Redis'
-// KEYS, where an empty one matches all. See [Calendars.List].
+// List iterates over the names of records, of any fields, that match a pattern: see
+// [Calendars.List].
 func (rs *Records) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return rs.client.Names(ctx, recordPart, "string", match)
 }

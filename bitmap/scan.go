@@ -11,14 +11,14 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Count returns how many bits are set in all. See CountRange.
+// Count returns how many bits are set in the map. See [Maps.CountRange].
 func (ms *Maps) Count(ctx context.Context, name string) (int64, error) {
 	return ms.CountRange(ctx, name, 0, MaxOffset)
 }
 
-// CountRange returns how many bits are set from one offset to another, both included.
-// Two round trips, and another for every 1,024 shards, of 262,144 bits each, in which
-// bits are set. Bits that are set meanwhile may count or not.
+// CountRange returns how many bits are set from one offset to another, both included. Two round
+// trips, and another for every 1,024 shards, of 262,144 bits each, in which bits are set. Bits that
+// are set meanwhile may count or not.
 func (ms *Maps) CountRange(ctx context.Context, name string, from, to uint64) (n int64, err error) {
 	m, pieces, err := ms.pieces(ctx, name, from, to)
 	if err != nil {
@@ -26,7 +26,7 @@ func (ms *Maps) CountRange(ctx context.Context, name string, from, to uint64) (n
 	}
 	for now := range slices.Chunk(pieces, inPipeline/2) {
 		var cmds []redoubt.Cmd
-		var masks []byte // of single bytes; 0: of a BITCOUNT
+		var masks []byte // for each command the mask of a single byte, or 0 for a BITCOUNT
 		for _, p := range now {
 			key := m.shard(p.shard, bitsPart)
 			first, last := p.first/8, p.last/8
@@ -83,8 +83,7 @@ type piece struct {
 	first, last int // bits of the shard, both included
 }
 
-// pieces returns the parts of a range that are in shards that there are, in order. One
-// round trip.
+// pieces returns the parts of a range that lie in existing shards, in order. One round trip.
 func (ms *Maps) pieces(ctx context.Context, name string, from, to uint64) (m sharded, pieces []piece, err error) {
 	m, err = ms.of(name)
 	err = errors.Join(err, checkOffsets([]uint64{from, to}))
@@ -111,9 +110,8 @@ func (ms *Maps) pieces(ctx context.Context, name string, from, to uint64) (m sha
 	return m, pieces, err
 }
 
-// First returns the first bit that is set at from or after it, and false when there is
-// none. Two round trips, and a few more when bits were cleared again in the shards that
-// come first.
+// First returns the first set bit at from or after it, and false when there is none. Two round
+// trips, and a few more when the first shards have no set bits any more.
 func (ms *Maps) First(ctx context.Context, name string, from uint64) (offset uint64, ok bool, err error) {
 	m, pieces, err := ms.pieces(ctx, name, from, MaxOffset)
 	if err != nil {
@@ -152,9 +150,9 @@ func (ms *Maps) First(ctx context.Context, name string, from uint64) (offset uin
 // inRange is how many shards Range reads at once: half a megabyte.
 const inRange = 16
 
-// Range goes over the bits that are set from one offset to another, both included, in
-// order. A loop over it ends with the first error. A round trip, and another for every 16
-// shards, of 32 KiB at most.
+// Range iterates over the bits that are set from one offset to another, both included, in order.
+// The loop ends with the first error. A round trip, and another for every 16 shards, of 32 KiB at
+// most.
 func (ms *Maps) Range(ctx context.Context, name string, from, to uint64) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		m, pieces, err := ms.pieces(ctx, name, from, to)
@@ -181,7 +179,7 @@ func (ms *Maps) Range(ctx context.Context, name string, from, to uint64) iter.Se
 	}
 }
 
-// each goes over the bits of p, given the bytes that it touches.
+// each iterates over the set bits of p, given the bytes that p touches.
 func (p piece) each(text string, yield func(uint64) bool) bool {
 	for i := range len(text) {
 		for b := text[i]; b != 0; {

@@ -6,12 +6,11 @@ import (
 	"strconv"
 )
 
-// An Overflow says what an [Incr] does that would leave the range of its field.
+// An Overflow says what an [Incr] does when its field can't hold the sum.
 type Overflow uint8
 
 const (
-	// Wrap goes on at the other end of the range, as integers of Go do. It is the
-	// default.
+	// Wrap continues at the other end of the range, as integers of Go do. It is the default.
 	Wrap Overflow = iota
 	// Saturate stays at the end of the range.
 	Saturate
@@ -31,22 +30,21 @@ func (o Overflow) String() string {
 	return fmt.Sprintf("Overflow(%d)", uint8(o))
 }
 
-// MaxFields is how many fields a record has at most, and how many changes a call.
+// MaxFields is how many fields a record has at most, and how many changes a call makes at most.
 const MaxFields = 256
 
 // A Field is an integer of a record.
 type Field struct {
-	// Name is what the field is called. Several may be called _, which keeps the
-	// place of a field that is no more, and can't be read or written.
+	// Name is the name of the field. Several fields may be called _: such a field keeps the place
+	// of one that is no longer used, and can't be read or written.
 	Name string
-	// Type is u1 to u63, unsigned, or i1 to i64, signed: the bits that it takes, as
-	// in BITFIELD.
+	// Type is u1 to u63, unsigned, or i1 to i64, signed: the number of bits, as in BITFIELD.
 	Type string
-	// Overflow is what an Incr does that would leave the range. Defaults to [Wrap].
+	// Overflow is what an [Incr] does when the field can't hold the sum. Defaults to [Wrap].
 	Overflow Overflow
 }
 
-// A column is a field and where it is.
+// A column is a field and its place.
 type column struct {
 	Field
 
@@ -79,7 +77,7 @@ func newSchema(fields []Field) (*schema, error) {
 		case f.Name == "":
 			errs = append(errs, fmt.Errorf("bitmap: field %d has no name", i))
 		case s.byName[f.Name] != nil:
-			errs = append(errs, fmt.Errorf("bitmap: there are two fields %q", f.Name))
+			errs = append(errs, fmt.Errorf("bitmap: two fields have the name %q", f.Name))
 		case f.Name != "_":
 			s.byName[f.Name] = c
 		}
@@ -122,7 +120,7 @@ func (s *schema) find(name string) (*column, error) {
 	return c, nil
 }
 
-// of reads the field from a record. What is not there is zero.
+// of reads the field from a record. Bits beyond the end of the record are zero.
 func (c *column) of(record string) int64 {
 	var v uint64
 	for at := c.at; at < c.at+c.bits; at++ {

@@ -9,8 +9,8 @@ import (
 
 func decimal[N ~int | ~int32 | ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// send runs one command with what other callers send just now, and several by
-// themselves.
+// send merges a single command with commands of other callers, and sends several as a
+// pipeline.
 func send(ctx context.Context, client *redoubt.Client, cmds []redoubt.Cmd) []redoubt.Reply {
 	switch len(cmds) {
 	case 0:

@@ -14,17 +14,17 @@ func MapSetCmd(key string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mapSetScript, Keys: []string{key}, Args: args}
 }
 
-// MapIndexCmd is map_index.lua: note that a map has shards.
+// MapIndexCmd is map_index.lua: tell the index that a map has shards.
 func MapIndexCmd(key string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mapIndexScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
 }
 
-// MapDropCmd is map_drop.lua: forget shards that were deleted, unless they were made anew.
+// MapDropCmd is map_drop.lua: remove deleted shards from the index, unless they were made anew.
 func MapDropCmd(key string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mapDropScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
 }
 
-// MapExpireCmd is map_expire.lua: say when a map expires.
+// MapExpireCmd is map_expire.lua: set when a map expires.
 func MapExpireCmd(key string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mapExpireScript, Keys: []string{key}, Args: args, Flags: redoubt.Idempotent}
 }
@@ -34,7 +34,7 @@ func MapCombineCmd(keys []string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mapCombineScript, Keys: keys, Args: args, Flags: redoubt.Idempotent}
 }
 
-// RecordUpdateCmd is record_update.lua: change fields of a record, all or none.
+// RecordUpdateCmd is record_update.lua: make all changes of a record, or none.
 func RecordUpdateCmd(key string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: recordUpdateScript, Keys: []string{key}, Args: args}
 }

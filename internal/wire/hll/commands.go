@@ -4,7 +4,7 @@ import "github.com/redoubt-go/redoubt"
 
 // Each command below runs a script. The header of the script documents its arguments and its reply.
 
-// MergeCmd is merge.lua: add what a process has counted of a page in a period, once.
+// MergeCmd is merge.lua: add the counts of a process for a page in a period, once.
 func MergeCmd(keys []string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: mergeScript, Keys: keys, Args: args, Flags: redoubt.Idempotent}
 }

@@ -1,11 +1,11 @@
 -- calendar_mark.lua: mark days of a calendar, or unmark them.
--- KEYS[1] calendar string  {<name>}:calendar: 4 bytes, the first day that it has room for; then a bit for each day from that on
+-- KEYS[1] calendar string  {<name>}:calendar: 4 bytes, the first day that it has room for; then a bit for each day
 -- ARGV[1] bit    integer 1 mark|0 unmark
--- ARGV[2] ttl_ms integer for how long it is kept from now on; 0: as it is
--- ARGV[3] base   integer from which day on there is to be room; a multiple of 8
--- ARGV[4] today  integer 1: of the days that follow take the one that it is; behind each is when it begins, in s since 1970, and the last one only ends the one before
+-- ARGV[2] ttl_ms integer how long the calendar is kept from now on; 0: unchanged
+-- ARGV[3] base   integer the first day of a new calendar; a multiple of 8
+-- ARGV[4] today  integer 1: take the current day among the days that follow; after each day is when it begins, in s since 1970; the last day only ends the one before
 -- ARGV[5..] days integer since 1900-01-01, the earliest first
--- Returns {changed integer or -1 it is none of the days, day integer the first one taken, bytes the calendar; when it is none of the days, the server's time in s}
+-- Returns {changed integer, -1: today is none of the days, day integer: the first one taken, bytes: the calendar, or for -1 the server's time in s}
 local days = {}
 if ARGV[4] == '1' then
   local t = redis.call('TIME')
@@ -35,7 +35,7 @@ else
   end
 end
 
--- To clear what there is no room for would make room for it.
+-- Clearing a bit beyond the end would make the string longer.
 local ends, changed = base, 0
 if bit == 0 then ends = base + (redis.call('STRLEN', KEYS[1]) - 4) * 8 end
 for _, d in ipairs(days) do

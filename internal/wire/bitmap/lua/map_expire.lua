@@ -1,7 +1,7 @@
--- map_expire.lua: say when a map expires.
+-- map_expire.lua: set when a map expires.
 -- KEYS[1] index    hash    {<name>}:map: as map_index.lua says
 -- ARGV[1] until_ms integer since 1970; 0: never
--- Returns {field text of each in the index; none: there is no map}
+-- Returns {field text: each field of the index; none: there is no map}
 local fields = redis.call('HKEYS', KEYS[1])
 if #fields > 0 and ARGV[1] == '0' then
   redis.call('HDEL', KEYS[1], 'until')

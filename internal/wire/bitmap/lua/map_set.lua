@@ -1,10 +1,10 @@
 -- map_set.lua: set bits of a shard, or clear them.
 -- KEYS[1] shard    string  {<name>:<n>}:bits
 -- ARGV[1] bit      integer 1 set|0 clear
--- ARGV[2] create   integer 1 make the shard if it is not there|0 don't
--- ARGV[3] until_ms integer when a shard that is made expires, since 1970; 0: never
+-- ARGV[2] create   integer 1 make the shard if it does not exist|0 don't
+-- ARGV[3] until_ms integer when a new shard expires, since 1970; 0: never
 -- ARGV[4..] offset integer of each bit in the shard, 1000 at most
--- Returns {there 0|1: the shard is, changed integer}
+-- Returns {exists 0|1: the shard does, changed integer}
 local made = redis.call('EXISTS', KEYS[1]) == 0
 if made and ARGV[2] == '0' then return {0, 0} end
 local ops, o = {}, 0

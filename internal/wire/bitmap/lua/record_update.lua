@@ -1,11 +1,11 @@
--- record_update.lua: change fields of a record, all or none.
--- KEYS[1] record string  {<name>}:record: its fields, as those of BITFIELD
--- ARGV[1] ttl_ms integer for how long it is kept from now on; 0: as it is
+-- record_update.lua: make all changes of a record, or none.
+-- KEYS[1] record string  {<name>}:record: its fields, packed as BITFIELD does
+-- ARGV[1] ttl_ms integer how long the record is kept from now on; 0: unchanged
 -- ARGV[2..] op   text    arguments of BITFIELD: SET and INCRBY, each with an OVERFLOW before it
--- Returns {refused integer: the first op that would overflow, from 1, and nothing was changed; 0 all are done, record bytes}
+-- Returns {refused integer: the number, from 1, of the first op that would overflow, and nothing was changed; 0 all are done, record bytes}
 local before = redis.call('GET', KEYS[1])
 for i, value in ipairs(redis.call('BITFIELD', KEYS[1], unpack(ARGV, 2))) do
-  -- The values are not to be looked at: a double does not hold them.
+  -- Only nil is tested: a double does not hold every value.
   if not value then
     if before then redis.call('SET', KEYS[1], before, 'KEEPTTL') else redis.call('DEL', KEYS[1]) end
     return {i, before or ''}
