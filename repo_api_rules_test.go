@@ -139,7 +139,8 @@ func apiFaults(line string) (faults []string) {
 
 // keepRules are the packages that keep the rules so far.
 var keepRules = []string{
-	".", "engine", "engine/enginetest", "geo", "goredis", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest",
+	".", "bitmap", "bloom", "cache", "engine", "engine/enginetest", "geo", "goredis", "hll", "ratelimit/grpclimit", "ratelimit/httplimit",
+	"ratelimit/policy", "redoubttest",
 	"scan", "stock",
 }
 

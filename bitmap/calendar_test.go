@@ -25,7 +25,7 @@ func day(text string) bitmap.Day {
 // Promise: a calendar answers as a set of days.
 func TestCalendarAgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		rng := rand.New(rand.NewPCG(1, 2))
 		model := map[bitmap.Day]bool{}
 		// The days begin around one day and go further out in both directions, so that the
@@ -128,7 +128,7 @@ func agree(t *testing.T, c bitmap.Calendar, model map[bitmap.Day]bool, rng *rand
 
 func TestCalendarMonth(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		c, _, err := cs.Mark(t.Context(), "u", day("2024-01-31"), day("2024-02-01"), day("2024-02-28"), day("2024-02-29"), day("2024-03-01"))
 		must(t, err)
 		m := c.Month(2024, time.February)
@@ -163,7 +163,7 @@ func TestMarkTodayByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
 		w.client = w.on(clock)
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		for i, c := range []struct{ zone, at, want string }{
 			{"UTC", "2026-11-21T23:59:59Z", "2026-11-21"},
 			{"UTC", "2026-11-22T00:00:00Z", "2026-11-22"},
@@ -202,7 +202,7 @@ func TestMarkTodayByTheServersClock(t *testing.T) {
 // Promise: many calendars, bits or records are one round trip to each server.
 func TestCalendarRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		var names []string
 		for i := range 50 {
 			names = append(names, fmt.Sprint("u", i))
@@ -245,7 +245,7 @@ func TestCalendarRoundTrips(t *testing.T) {
 // A year takes 46 bytes, whichever day was marked first.
 func TestCalendarSize(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		for _, d := range []string{"2026-12-31", "2026-01-01", "2026-06-15"} {
 			_, _, err := cs.Mark(t.Context(), "u", day(d))
 			must(t, err)
@@ -270,7 +270,7 @@ func TestCalendarSize(t *testing.T) {
 
 func TestCalendarTTL(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarsOptions{TTL: time.Hour})
+		cs := w.calendars(bitmap.CalendarOptions{TTL: time.Hour})
 		for range 2 {
 			_, _, err := cs.Mark(t.Context(), "u", 20000, -20000)
 			must(t, err)
@@ -287,9 +287,9 @@ func TestCalendarTTL(t *testing.T) {
 // Promise: bad input is refused, and nothing is written.
 func TestCalendarBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		_, err := bitmap.NewCalendars(nil, bitmap.CalendarsOptions{TTL: -1})
+		_, err := bitmap.NewCalendars(nil, bitmap.CalendarOptions{TTL: -1})
 		says(t, err, "client is nil", "TTL is -1ns; want 0")
-		cs := w.calendars(bitmap.CalendarsOptions{})
+		cs := w.calendars(bitmap.CalendarOptions{})
 		_, _, err = cs.Mark(t.Context(), "u", bitmap.MinDay-1, 20000, bitmap.MaxDay+1)
 		says(t, err, "day 1899-12-31 is out of range; want 1900-01-01 to 2199-12-31", "day 2200-01-01")
 		_, _, err = cs.Mark(t.Context(), "u", bitmap.Date(1<<40, time.May, 1))

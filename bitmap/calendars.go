@@ -20,8 +20,8 @@ const calendarPart = "calendar"
 // MaxDays is how many days a call may name.
 const MaxDays = 4096
 
-// CalendarsOptions configure [Calendars]. The zero value is ready to use.
-type CalendarsOptions struct {
+// CalendarOptions configure [Calendars]. The zero value is ready to use.
+type CalendarOptions struct {
 	// Location is the time zone that decides what day it is: see [Calendars.Today] and
 	// [Calendars.In]. Defaults to UTC.
 	Location *time.Location
@@ -40,7 +40,7 @@ type Calendars struct {
 }
 
 // NewCalendars returns the Calendars of client. It sends nothing.
-func NewCalendars(client *redoubt.Client, opts CalendarsOptions) (*Calendars, error) {
+func NewCalendars(client *redoubt.Client, opts CalendarOptions) (*Calendars, error) {
 	var errs []error
 	if client == nil {
 		errs = append(errs, errors.New("bitmap: client is nil"))

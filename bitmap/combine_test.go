@@ -150,7 +150,7 @@ func TestCluster(t *testing.T) {
 		must(t, err)
 		agrees(t, ms, name, both, rng)
 	}
-	cs, err := bitmap.NewCalendars(client, bitmap.CalendarsOptions{})
+	cs, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{})
 	must(t, err)
 	var names []string
 	for i := range 30 {

@@ -5,7 +5,7 @@
 //
 // A calendar has a mark for each day, such as the days on which a user signed in:
 //
-//	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarsOptions{Location: shanghai})
+//	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{Location: shanghai})
 //	…
 //	today, err := calendars.MarkToday(ctx, "user:7")
 //	…
@@ -36,7 +36,7 @@
 //
 // A record has fields of 1 to 64 bits, which are declared once:
 //
-//	players, err := bitmap.NewRecords(client, bitmap.RecordsOptions{Fields: []bitmap.Field{
+//	players, err := bitmap.NewRecords(client, bitmap.RecordOptions{Fields: []bitmap.Field{
 //		{Name: "level", Type: "u7", Overflow: bitmap.Saturate},
 //		{Name: "gold", Type: "u40", Overflow: bitmap.Fail},
 //	}})

@@ -12,7 +12,7 @@ import (
 func ExampleCalendars() {
 	ctx, client := context.Background(), connect()
 
-	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarsOptions{})
+	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -101,7 +101,7 @@ func ExampleMaps() {
 func ExampleRecords() {
 	ctx, client := context.Background(), connect()
 
-	players, err := bitmap.NewRecords(client, bitmap.RecordsOptions{Fields: []bitmap.Field{
+	players, err := bitmap.NewRecords(client, bitmap.RecordOptions{Fields: []bitmap.Field{
 		{Name: "level", Type: "u7", Overflow: bitmap.Saturate}, // to 127
 		{Name: "gold", Type: "u40", Overflow: bitmap.Fail},     // never below 0
 		{Name: "karma", Type: "i32"},
@@ -138,7 +138,7 @@ func ExampleRecords() {
 func ExampleCalendars_In() {
 	client := connect()
 
-	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarsOptions{})
+	calendars, err := bitmap.NewCalendars(client, bitmap.CalendarOptions{})
 	if err != nil {
 		panic(err)
 	}

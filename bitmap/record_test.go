@@ -16,7 +16,7 @@ import (
 
 func (w *world) records(fields ...bitmap.Field) *bitmap.Records {
 	w.t.Helper()
-	rs, err := bitmap.NewRecords(w.client, bitmap.RecordsOptions{Fields: fields})
+	rs, err := bitmap.NewRecords(w.client, bitmap.RecordOptions{Fields: fields})
 	must(w.t, err)
 	return rs
 }
@@ -104,7 +104,7 @@ func limits(typ string) (low, high int64) {
 // Promise: a refused update changes nothing.
 func TestRecordRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		rs, err := bitmap.NewRecords(w.client, bitmap.RecordsOptions{TTL: time.Hour, Fields: []bitmap.Field{
+		rs, err := bitmap.NewRecords(w.client, bitmap.RecordOptions{TTL: time.Hour, Fields: []bitmap.Field{
 			{Name: "gold", Type: "u20", Overflow: bitmap.Fail}, {Name: "swords", Type: "u4"},
 		}})
 		must(t, err)
@@ -173,13 +173,13 @@ func TestRecordSchemaGrows(t *testing.T) {
 // Promise: bad input is refused, and nothing is written.
 func TestRecordBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		_, err := bitmap.NewRecords(nil, bitmap.RecordsOptions{TTL: time.Microsecond, Fields: []bitmap.Field{
+		_, err := bitmap.NewRecords(nil, bitmap.RecordOptions{TTL: time.Microsecond, Fields: []bitmap.Field{
 			{Name: "a", Type: "u64"}, {Name: "b", Type: "i65"}, {Name: "c", Type: "u0"}, {Name: "d", Type: "u07"}, {Name: "e", Type: "x"},
 			{Name: "f"}, {Type: "u1"}, {Name: "a", Type: "u1"}, {Name: "g", Type: "u1", Overflow: 3},
 		}})
 		says(t, err, "client is nil", "TTL is 1µs", `field "a" has the type "u64"; want u1 to u63 or i1 to i64`, `"i65"`, `"u0"`, `"u07"`, `"x"`, `""`,
 			"field 6 has no name", `two fields have the name "a"`, `field "g" has Overflow(3); want Wrap, Saturate or Fail`)
-		_, err = bitmap.NewRecords(w.client, bitmap.RecordsOptions{})
+		_, err = bitmap.NewRecords(w.client, bitmap.RecordOptions{})
 		says(t, err, "0 fields; want 1 to 256")
 		rs := w.records(bitmap.Field{Name: "level", Type: "u7"}, bitmap.Field{Name: "mood", Type: "i4"}, bitmap.Field{Name: "_", Type: "u1"})
 		_, err = rs.Update(t.Context(), "r", bitmap.Set("level", 1), bitmap.Set("level", 128), bitmap.Set("mood", -9), bitmap.Incr("x", 1), bitmap.Set("_", 1))

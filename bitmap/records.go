@@ -15,8 +15,8 @@ import (
 // recordPart ends the key of a record.
 const recordPart = "record"
 
-// RecordsOptions configure [Records].
-type RecordsOptions struct {
+// RecordOptions configure [Records].
+type RecordOptions struct {
 	// Fields are the fields of a record, 1 to [MaxFields], in this order. Every program that uses
 	// the records must declare the same fields. New fields may be added at the end; they are zero
 	// in older records. Rename a field that is no longer used to _.
@@ -36,7 +36,7 @@ type Records struct {
 }
 
 // NewRecords returns Records on client. It sends nothing.
-func NewRecords(client *redoubt.Client, opts RecordsOptions) (*Records, error) {
+func NewRecords(client *redoubt.Client, opts RecordOptions) (*Records, error) {
 	var errs []error
 	if client == nil {
 		errs = append(errs, errors.New("bitmap: client is nil"))
@@ -67,7 +67,7 @@ func (r Record) Get(field string) (value int64, ok bool) {
 	return c.of(r.bits), true
 }
 
-// All iterates over the fields and their values, in the order of [RecordsOptions].
+// All iterates over the fields and their values, in the order of [RecordOptions].
 func (r Record) All() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		if r.schema == nil {

@@ -38,7 +38,7 @@ func newWorld(t testing.TB, b redistest.Backend) *world {
 // on returns the client of another process.
 func (w *world) on(conn redoubt.Conn) *redoubt.Client { return clienttest.New(w.t, conn, w.Prefix) }
 
-func (w *world) calendars(opts bitmap.CalendarsOptions) *bitmap.Calendars {
+func (w *world) calendars(opts bitmap.CalendarOptions) *bitmap.Calendars {
 	w.t.Helper()
 	cs, err := bitmap.NewCalendars(w.client, opts)
 	must(w.t, err)

@@ -91,7 +91,7 @@ func TestErrorRate(t *testing.T) {
 		if slack := 3 * math.Sqrt(c.rate/float64(c.callers)); got > c.rate+slack || got < 0.9*c.rate-slack {
 			t.Errorf("%v: the error rate is %.5f", c.rate, got)
 		}
-		info := l.Info()
+		info := l.Stats()
 		if bits := float64(info.Bytes*8) / float64(c.n); bits > c.most {
 			t.Errorf("%v: %.3f bits an item, want at most %v", c.rate, bits, c.most)
 		}

@@ -36,8 +36,8 @@ func (l *Local) MayContain(item string) bool {
 	return l.has(&s)
 }
 
-// Info tells how full the filter is. It reads all of it.
-func (l *Local) Info() Info { return infoOf(generation{spec: l.spec, layout: l.layout}, l.count(), 0) }
+// Stats counts the bits of the filter. It reads all of them.
+func (l *Local) Stats() Info { return infoOf(generation{spec: l.spec, layout: l.layout}, l.count(), 0) }
 
 // A bitmap is the shards of a generation in memory. The bits are where Redis has
 // them: the first one of a byte is its highest.

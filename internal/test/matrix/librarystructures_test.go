@@ -73,19 +73,19 @@ func (l *library) bitmaps(t *testing.T, name string) {
 		t.Errorf("%d in the range, %v", n, err)
 	}
 
-	days, err := bitmap.NewCalendars(l.a, bitmap.CalendarsOptions{})
+	days, err := bitmap.NewCalendars(l.a, bitmap.CalendarOptions{})
 	must(t, err)
 	first := bitmap.Date(2024, time.February, 28)
 	_, _, err = days.Mark(t.Context(), name, first, first+1, first+2)
 	must(t, err)
-	days, err = bitmap.NewCalendars(l.b, bitmap.CalendarsOptions{})
+	days, err = bitmap.NewCalendars(l.b, bitmap.CalendarOptions{})
 	must(t, err)
 	c, err := days.Load(t.Context(), name)
 	if c.Total() != 3 || !c.Marked(bitmap.Date(2024, time.February, 29)) || err != nil {
 		t.Errorf("%v, %v", c, err)
 	}
 
-	records, err := bitmap.NewRecords(l.a, bitmap.RecordsOptions{Fields: []bitmap.Field{{Name: "wins", Type: "u8"}, {Name: "level", Type: "u4", Overflow: bitmap.Fail}}})
+	records, err := bitmap.NewRecords(l.a, bitmap.RecordOptions{Fields: []bitmap.Field{{Name: "wins", Type: "u8"}, {Name: "level", Type: "u4", Overflow: bitmap.Fail}}})
 	must(t, err)
 	_, err = records.Update(t.Context(), name, bitmap.Incr("wins", 3), bitmap.Set("level", 15))
 	must(t, err)
