@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// An address is where a member is kept, as one number: the zone in 2 bits, the score
-// without its last 6 bits, which makes cells of 5 by 3 metres, and 16 bits of the
-// member's hash. So a cell can be split wherever its members are.
+// An address is the place of a member as one number: the zone in 2 bits, the score without its last 6
+// bits, which gives squares of 5 by 3 metres, and 16 bits of the member's hash. With the hash, a cell can
+// be split wherever its members are.
 type address uint64
 
 const (
@@ -31,11 +31,10 @@ func hashOf(member string) uint64 {
 	return h ^ h>>33
 }
 
-// A cell is the members with the addresses from first to last, which are under one
-// hash tag.
+// A cell is the members with the addresses from first to last. They are under one hash tag.
 type cell struct{ first, last address }
 
-// whole returns the cell that a zone begins with.
+// whole returns the first cell of a zone.
 func whole(zone uint8) cell {
 	first := address(zone) << zoneShift
 	return cell{first, first + (1<<zoneShift - 1)}
@@ -50,12 +49,12 @@ func (c cell) String() string {
 	return strconv.FormatUint(uint64(c.first), 16) + "-" + strconv.FormatUint(uint64(c.last), 16)
 }
 
-// A cells knows into which cells the globe was split, as far as this process has
-// heard: who asks a cell that was split is told where.
+// A cells knows into which cells the globe was split, as far as this process has learned: the reply of a
+// cell that was split says where.
 type cells struct {
 	mu  sync.RWMutex
 	all []cell // by their first address; never changed, but replaced
-	old []cell // those that were split, each before its parts
+	old []cell // cells that were split, each before its parts
 }
 
 func newCells() *cells {
@@ -64,7 +63,7 @@ func newCells() *cells {
 	return cs
 }
 
-// forget makes them those of a new index.
+// forget resets cs to the cells of a new index.
 func (cs *cells) forget() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A reach is a cell that is to be searched, and how near its members may be.
+// A reach is a cell to search, and the least distance of its members.
 type reach struct {
 	cell cell
 	from Distance
 }
 
-// slack is how much farther than asked for is searched, so that no rounding loses a
-// member: the cells' centres are up to half a metre from the points.
+// slack is by how much a search exceeds the distance that was asked for, so that no rounding loses a
+// member: the centres of cells are up to half a metre from the points.
 func slack(d Distance) Distance { return d*1e-9 + 2 }
 
 // cover returns the cells that may have members within d of p, the nearest first.
@@ -37,7 +37,7 @@ func cover(all []cell, p Point, d Distance) []reach {
 	return found
 }
 
-// toZone returns how far a point is from a zone.
+// toZone returns the distance of a point from a zone.
 func toZone(p Point, zone uint8) Distance {
 	var degrees float64
 	switch zone {
@@ -51,7 +51,7 @@ func toZone(p Point, zone uint8) Distance {
 	return Distance(earth * radians(max(degrees, 0)))
 }
 
-// A search goes down through the cells of the geohash.
+// A search descends through the cells of the geohash.
 type search struct {
 	all     []cell
 	nearest map[cell]Distance // of each that was found
@@ -60,7 +60,7 @@ type search struct {
 	within  Distance
 }
 
-// descend looks at the cell of the geohash with this prefix.
+// descend visits the cell of the geohash with this prefix.
 func (s *search) descend(prefix uint64, bits int) {
 	from := boxOf(prefix, bits).from(s.from, s.within)
 	if from > s.within {

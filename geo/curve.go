@@ -6,12 +6,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/morton"
 )
 
-// A place is where a point is on the curve that goes through all cells.
+// A place is the position of a point on the curve that visits all cells.
 //
-// Redis' geo commands know latitudes up to 85 degrees, and their cells become narrow
-// towards the poles. So there are three zones. The middle one has the coordinates of
-// the globe. In the two others the globe is turned so that the pole is where else
-// longitude and latitude are 0: distances are the same, and cells almost square.
+// Redis' geo commands know latitudes up to 85 degrees, and their cells become narrow towards the poles. So
+// there are three zones. The middle one has the coordinates of the globe. In the two others the globe is
+// rotated so that the pole is at longitude 0 and latitude 0: distances stay the same, and cells are almost
+// square.
 type place struct {
 	zone  uint8
 	score uint64 // in its zone: 52 bits, as in Redis
@@ -49,7 +49,7 @@ func (p place) point() Point {
 	return turnBack(boxOf(p.score, scoreBits).centre(), p.zone)
 }
 
-// turn turns the globe as its zone is.
+// turn rotates a point as its zone is rotated.
 func turn(p Point, zone uint8) Point {
 	if zone == middle {
 		return p

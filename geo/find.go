@@ -9,7 +9,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// What is known of where a member is.
+// The states of a member, as far as they are known.
 const (
 	absent  = iota // it is not in the index
 	here           // it is in the cell
@@ -30,8 +30,8 @@ type spot struct {
 	now    int64  // by the clock of whoever said so, in µs
 }
 
-// find asks where members are. Two round trips; more when a cell was split and this
-// process has not heard.
+// find returns where members are. Two round trips; more when a cell was split and this process does not
+// know it yet.
 func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 	spots := make([]spot, len(members))
 	if err := x.homes(ctx, members, spots); err != nil {
@@ -130,10 +130,10 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 	return nil
 }
 
-// hear adds what a cell knows of a member. That it has left where its home says counts
-// most. Of several cells that were one, the one where it is counts more than one where
-// it is to come to, and that more than one that it left before. It is in two of them
-// when it went from one to the other after the one was asked.
+// hear adds what a cell knows of a member. Most important is that the member has left the place of its
+// home. When several cells were one, the cell that has the member counts more than one that expects it,
+// and that more than one that it has left. Two cells have the member when it moved from one to the other
+// after the first was asked.
 func (s *spot) hear(c cell, now, answer any) error {
 	a, ok := answer.([]any)
 	if !ok || len(a) != 4 {
@@ -182,15 +182,15 @@ func (s *spot) hear(c cell, now, answer any) error {
 	return nil
 }
 
-// ended reports whether it is known that the member has left where its home says.
+// ended reports whether the member is known to have left the place of its home.
 func (s *spot) ended() bool {
 	return s.kind == gone || s.kind == leaving && s.record.before == s.home.step
 }
 
-// field is how a member is announced.
+// field is the name of an announcement.
 func field(s step, member string) string { return string(s) + member }
 
-// arrive lets members come, or withdraws them, to where they were announced.
+// An arrival adds an announced member to its cell, or withdraws the announcement.
 type arrival struct {
 	step     step
 	member   string
@@ -218,8 +218,8 @@ type departure struct {
 	record
 }
 
-// finish does what is to be done once members have left their cells. Anybody may do
-// it, several at once too, and again. Three round trips.
+// finish completes the steps of members that have left their cells. Any process may do it, several at
+// once, and repeatedly. Three round trips.
 func (x *Index) finish(ctx context.Context, todo []departure) error {
 	var arrivals []arrival
 	for _, d := range todo {
@@ -245,7 +245,7 @@ func (x *Index) finish(ctx context.Context, todo []departure) error {
 	return x.closeAll(ctx, todo)
 }
 
-// closeAll notes that departures have been finished.
+// closeAll notes that departures are complete.
 func (x *Index) closeAll(ctx context.Context, items []departure) error {
 	for len(items) > 0 {
 		var cmds []redoubt.Cmd
@@ -289,8 +289,8 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 	return nil
 }
 
-// locate asks where members are, and ends what others have begun with them. It gives
-// them as absent, here, or nowhere, and then their cells are lost. Two round trips.
+// locate returns where members are, and completes the steps that other processes have begun with them. A
+// member is absent, here, or nowhere; nowhere means that its cell is lost. Two round trips.
 func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 	spots := make([]spot, len(members))
 	doubted := make(map[int]step) // the homes with which they were in two cells
@@ -349,7 +349,7 @@ type assignment struct {
 	until  int64 // of the server's clock, in µs; 0: any time
 }
 
-// assign changes the homes of members. It reports of each whether that is done, now
+// assign changes the homes of members. It reports for each member whether its home is the new one, set now
 // or before. One round trip.
 func (x *Index) assign(ctx context.Context, items []assignment) ([]bool, error) {
 	cmds := make([]redoubt.Cmd, len(items))

@@ -20,41 +20,40 @@ var (
 	// ErrInvalidMember is matched by the error for a member that is empty or too long.
 	ErrInvalidMember = wire.ErrInvalidMember
 
-	// ErrInvalidQuery is matched by the error for a [Query] that asks for nothing, or
-	// for two things at once.
+	// ErrInvalidQuery is matched by the error for a [Query] without an area, with two areas, or with a
+	// field that is out of range.
 	ErrInvalidQuery = errors.New("geo: invalid query")
 
-	// ErrNotFound is matched when a query is about a member that is not in the index.
+	// ErrNotFound is matched by the error for a query around a member that is not in the index.
 	ErrNotFound = errors.New("geo: no such member")
 )
 
 const (
-	// MaxName is the longest name of an index, in bytes: shorter than those of other
-	// primitives, because the names of cells are made of it.
+	// MaxName is the longest name of an index, in bytes. It is shorter than the names of other primitives,
+	// because an index appends the names of cells to it.
 	MaxName = redoubt.MaxName - 64
-	// MaxMember is the longest member: 512 bytes.
+	// MaxMember is the longest name of a member: 512 bytes.
 	MaxMember = wire.MaxMember
 )
 
-// Options configure [Indexes]. The zero value is ready to use; there is nothing to
-// choose yet.
+// Options configure [Indexes]. There are none yet.
 type Options struct{}
 
-// Indexes are the indexes on a server, each with a name. Make one and use it for
-// every index. It keeps nothing and need not be closed.
+// Indexes are all indexes of a Client, each with a name. Make one and use it for every index. It keeps no
+// state and need not be closed. All methods may be called by many goroutines at once.
 type Indexes struct {
 	client *redoubt.Client
 	sizes
 }
 
-// A sizes is what tests make smaller, or their own.
+// sizes are settings that tests change.
 type sizes struct {
 	most     int              // bytes, from which a cell is full
 	splitFor time.Duration    // how long a split may take until another process takes it over
 	now      func() time.Time // to find out what takes too long
 }
 
-// full is how large a cell may become, by an estimate of what it takes in a server.
+// full is the size at which a cell is split: an estimate of its memory on the server, in bytes.
 const full = 800_000
 
 // New returns the Indexes of client. It sends nothing.
@@ -78,9 +77,9 @@ func (xs *Indexes) Open(_ context.Context, name string) (*Index, error) {
 	return &Index{client: xs.client, name: name, sizes: xs.sizes, cells: newCells()}, nil
 }
 
-// An Index is the positions of members on a server. Open it once and keep it: it
-// knows into which cells the index was split, and has to ask only once. All methods
-// may be called by many goroutines at once. It need not be closed.
+// An Index holds the positions of members on a server. Open it once and keep it: it learns which cells
+// there are and asks only once. All methods may be called by many goroutines at once. It need not be
+// closed.
 type Index struct {
 	client *redoubt.Client
 	name   string
@@ -98,13 +97,12 @@ const (
 	membersPart  = "members"
 )
 
-// shards is how many keys the index of members has. It is so large that none of them
-// grows past 1 MB with 100 million members, and that those of a million members are
-// small enough for the server to keep them in its compact form.
+// shards is the number of keys of the index of members. With so many, no key grows past 1 MB with 100
+// million members, and with a million members each key is small enough for the server's compact encoding.
 const shards = 16384
 
-// key returns a key of a cell or of a part of the index of members. It has a hash tag
-// of its own: they are in different slots.
+// key returns a key of a cell or of a shard of the index of members. Each cell and each shard has a hash
+// tag of its own, so they are in different slots.
 func (x *Index) key(what, part string) string {
 	key, err := x.client.Key(x.name+":"+what, part)
 	if err != nil {
@@ -113,7 +111,7 @@ func (x *Index) key(what, part string) string {
 	return key
 }
 
-// keys returns keys of one cell.
+// keys returns the keys of one cell.
 func (x *Index) keys(c cell, parts ...string) []string {
 	all, name := make([]string, len(parts)), c.String()
 	for i, part := range parts {
@@ -122,7 +120,7 @@ func (x *Index) keys(c cell, parts ...string) []string {
 	return all
 }
 
-// shard returns the key in which it stands where the member is.
+// shard returns the key that has the home of a member.
 func (x *Index) shard(member string) string {
 	return x.key(strconv.FormatUint(hashOf(member)>>hashBits%shards, 10), membersPart)
 }
@@ -141,8 +139,8 @@ const (
 	perScript = 128
 )
 
-// send runs one command with what other callers send just now, and several by
-// themselves.
+// send runs one command alone, so that the client merges it with the calls of other goroutines, and
+// several commands as a pipeline.
 func (x *Index) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	switch len(cmds) {
 	case 0:
@@ -173,8 +171,7 @@ const (
 	isFull   = -2
 )
 
-// A visit is a script that is run in the cells of some items, which are known by
-// number.
+// A visit runs a script in the cells of some items. Items are known by number.
 type visit struct {
 	cmd   func(keys []string, args ...string) redoubt.Cmd
 	parts []string             // the script's keys
@@ -184,7 +181,8 @@ type visit struct {
 	done  func(i int, r any)   // what is answered of it; nil if nothing is
 }
 
-// visit runs a script in cells, in one round trip if none of them is split just then.
+// visit runs a script in the cells of the items todo. It costs one round trip unless a cell is being
+// split.
 func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 	for len(todo) > 0 {
 		var cmds []redoubt.Cmd
@@ -234,8 +232,8 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 	return nil
 }
 
-// status reads a reply that begins with a status, behind which comes into what the
-// cell was split.
+// status reads a reply that begins with a status. After the status of a split cell the reply says where
+// the cell was split.
 func (x *Index) status(r redoubt.Reply, c cell) (status int64, rest []any, err error) {
 	a, err := r.Array()
 	if err != nil {

@@ -204,8 +204,8 @@ func want(members []geo.Member, q geo.Query) (all []geo.Found) {
 	return all
 }
 
-// agree reports whether what was found is what is wanted. Of those that are as far as the
-// last that the limit lets through, it may be others.
+// agree reports whether found is as wanted. It accepts any of the members at the same distance as the
+// last one within the limit.
 func agree(members []geo.Member, q geo.Query, found, wanted []geo.Found) bool {
 	if len(found) != len(wanted) {
 		return false

@@ -7,19 +7,19 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// Info tells how large an index is.
+// Info is the size of an index.
 type Info struct {
-	// Members is how many members are in the index. Those that change cells at this
-	// moment may be counted twice or not.
+	// Members is the number of members. A member that changes cells at this moment may be counted twice or
+	// not at all.
 	Members int64
-	// Cells is into how many cells it was split.
+	// Cells is the number of cells.
 	Cells int
-	// Largest is how many members the largest cell has.
+	// Largest is the number of members in the largest cell.
 	Largest int64
 }
 
-// Info counts the members of all cells. One round trip; the first of a process some
-// more, until it knows into which cells the index was split.
+// Info counts the members of all cells. One round trip; the first call of a process needs more, until it
+// has learned the cells.
 func (x *Index) Info(ctx context.Context) (Info, error) {
 	var info Info
 	read := make(map[cell]bool)
@@ -60,9 +60,9 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 	}
 }
 
-// Delete deletes all of the index. Nobody may write to it meanwhile. It takes a round
-// trip for every 4,096 keys, of which there are 16,384 and those of the cells, and one
-// for each time that a cell was split; when it fails half-way it can be repeated.
+// Delete removes the whole index. No client may write to it meanwhile. It deletes 16,384 keys of the index
+// of members and the keys of all cells, 4,096 keys per round trip, and needs one more round trip per split
+// cell. When it fails half-way, call it again.
 func (x *Index) Delete(ctx context.Context) error {
 	if _, err := x.Info(ctx); err != nil { // to know all cells
 		return err
@@ -81,7 +81,7 @@ func (x *Index) Delete(ctx context.Context) error {
 			}
 		}
 	}
-	// By what was split its parts are found, so it goes after them.
+	// A split cell leads to its parts, so it is deleted after them.
 	for _, c := range x.cells.split() {
 		if err := x.client.Do(ctx, x.drop(c)).Err; err != nil {
 			return err

@@ -38,7 +38,7 @@ func TestLateFind(t *testing.T) {
 					t.Error(ok, err)
 				}
 				clock.Advance(11 * time.Second)
-				// What is old is forgotten when the next leaves.
+				// The next departure makes the cell forget old ones.
 				_, err := x.Add(t.Context(), "other", points[from])
 				must(t, err)
 				if ok, err := x.Move(t.Context(), "other", points[1-from]); !ok || err != nil {

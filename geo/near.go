@@ -13,7 +13,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// An Order is in which order a query gives what it finds.
+// An Order is the order of the results of a query.
 type Order uint8
 
 const (
@@ -23,38 +23,37 @@ const (
 	Farthest
 )
 
-// A Query asks for the members in an area: a circle, when Radius is set, or a box,
-// when Width and Height are, around a point or a member.
+// A Query describes an area: a circle, when Radius is set, or a box, when Width and Height are set, around
+// a point or a member.
 type Query struct {
-	// From is the centre, unless Member is set: a member of the index. A query around
-	// a member finds that too.
+	// From is the centre. When Member is set instead, the centre is the position of that member, and the
+	// query finds that member too.
 	From   Point
 	Member string
 
-	// Radius is that of the circle. The circle may go over a pole, and around the
-	// earth.
+	// Radius is the radius of the circle. The circle may include a pole or reach around the earth.
 	Radius Distance
-	// Width and Height are those of the box, as in Redis: a member is in it if its
-	// latitude is within half the height of the centre's, and its distance from the
-	// centre's meridian, on its own latitude, within half the width.
+	// Width and Height are the size of the box, as in Redis. A member is in the box if its latitude is
+	// within half the height of the centre's latitude, and its distance from the centre's meridian, along
+	// its own latitude, is within half the width.
 	Width, Height Distance
 
-	// Limit is how many members are given, the nearest, or the farthest; of several that
-	// are as far as the last, any. 0 is all.
+	// Limit is the greatest number of results: the nearest, or the farthest, members. Of several members
+	// at the same distance as the last one, any are returned. 0 means all.
 	Limit int
-	// Order is Nearest or Farthest first. Defaults to Nearest.
+	// Order is Nearest or Farthest. Defaults to Nearest.
 	Order Order
 }
 
-// A Found is a member that a query has found.
+// A Found is a member in the area of a query.
 type Found struct {
 	Member   string
 	Point    Point
 	Distance Distance // from the centre
 }
 
-// Validate returns what is wrong with a query: an error that matches [ErrInvalidQuery],
-// [ErrInvalidMember] or [ErrInvalidPoint], or nil.
+// Validate returns nil for a valid query. Otherwise its error matches [ErrInvalidQuery],
+// [ErrInvalidMember] or [ErrInvalidPoint].
 func (q Query) Validate() error {
 	bad := func(d Distance) bool { return !(d >= 0) || math.IsInf(float64(d), 0) }
 	switch {
@@ -78,7 +77,7 @@ func (q Query) Validate() error {
 	return q.From.Validate()
 }
 
-// within reports how far p is from the centre, and whether it is in the area.
+// within returns the distance of p from the centre, and whether p is in the area.
 func (q *Query) within(p Point) (Distance, bool) {
 	d := q.From.To(p)
 	if q.Radius > 0 {
@@ -88,8 +87,8 @@ func (q *Query) within(p Point) (Distance, bool) {
 	return d, q.From.To(up) <= q.Height/2 && up.To(p) <= q.Width/2
 }
 
-// radius is that of a circle that has the whole area. From the centre to a corner of
-// a box it is never farther than first up and then along.
+// radius is the radius of a circle that contains the area. The corner of a box is at most as far from the
+// centre as half the height plus half the width.
 func (q *Query) radius() Distance {
 	if q.Radius > 0 {
 		return q.Radius
@@ -97,13 +96,14 @@ func (q *Query) radius() Distance {
 	return (q.Width + q.Height) / 2
 }
 
-// Near finds the members in an area. Each that is in it all the while is found exactly
-// once, however it moves, and also when its mover dies half-way; one that comes or goes
-// meanwhile may be found. It costs one round trip: at once to all servers that have
-// cells of the area. With a Limit the nearest cells are asked first, and others only
-// if these have too few. It takes two round trips more when it comes upon a member
-// that is just on its way from one cell to another, and two before it when the query
-// is around a member; when that is not in the index, the error matches [ErrNotFound].
+// Near returns the members in an area, sorted by distance. It finds each member that is in the area all
+// the time exactly once, however the member moves, and also when its mover dies half-way. A member that
+// comes or goes meanwhile may be found.
+//
+// Near costs one round trip: it asks all servers that have cells of the area at once. With a Limit it asks
+// the nearest cells first, and other cells only if these have too few members. It needs two more round
+// trips when it meets a member on its way from one cell to another. A query around a member needs two
+// round trips before; when the member is not in the index, the error matches [ErrNotFound].
 func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -131,16 +131,16 @@ func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
 }
 
 const (
-	// lookTime is how long a query may take until it begins anew: by then cells
-	// begin to forget who has left them.
+	// lookTime is how long a query may take before it starts again: by then cells begin to forget which
+	// members have left them.
 	lookTime = keepLeft - 2*time.Second
-	// cellsFirst is how many cells are asked at first for a limited number.
+	// cellsFirst is the number of cells that a query with a limit asks first.
 	cellsFirst = 8
-	// cellsAtOnce bounds how many are asked in one pipeline.
+	// cellsAtOnce is the greatest number of cells in one pipeline.
 	cellsAtOnce = 256
 )
 
-// A look is one run of a query. Why it sees everybody once is in doc.go.
+// A look is one run of a query. doc.go says why it sees each member once.
 type look struct {
 	*Index
 	query Query
@@ -161,7 +161,7 @@ func newLook(x *Index, q Query) *look {
 	}
 }
 
-// run reports whether it has seen all.
+// run reports whether the query is complete.
 func (l *look) run(ctx context.Context) (bool, error) {
 	for more := true; more; {
 		var next []cell
@@ -183,7 +183,7 @@ func (l *look) run(ctx context.Context) (bool, error) {
 	return true, l.resolve(ctx)
 }
 
-// next returns the cells that are to be asked now, and whether there may be more.
+// next returns the cells to ask now, and whether there may be more.
 func (l *look) next() (next []cell, more bool) {
 	within := l.query.radius()
 	limited := l.query.Limit > 0 && l.query.Order == Nearest
@@ -206,7 +206,7 @@ func (l *look) next() (next []cell, more bool) {
 	return next[:min(len(next), most)], len(next) > most
 }
 
-// farthest returns how far the last is that the limit lets through.
+// farthest returns the distance of the last member within the limit.
 func (l *look) farthest() Distance {
 	all := make([]Distance, 0, len(l.found))
 	for _, f := range l.found {
@@ -216,8 +216,9 @@ func (l *look) farthest() Distance {
 	return all[l.query.Limit-1]
 }
 
-// ask asks cells, each at once who is to come, who is there, and who has left: so whoever
-// goes from one to the next meanwhile is seen. It reports whether all have answered.
+// ask asks each cell for its announced members, its present members and the members that have left, in one
+// script. So it sees a member that moves from one cell to the next meanwhile. It reports whether all cells
+// have answered.
 func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 	sent := l.now().Sub(l.began)
 	since := decimal((sent + time.Second).Microseconds())
@@ -247,7 +248,7 @@ func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 	return all, nil
 }
 
-// hear adds what a cell answers.
+// hear adds the reply of a cell.
 func (l *look) hear(c cell, v view) {
 	for _, p := range v.points {
 		l.see(p.member, p.place.point())
@@ -286,7 +287,7 @@ func (l *look) doubt(member string, at place) {
 	}
 }
 
-// resolve asks where those are of whom only traces were seen.
+// resolve locates the members that were seen only as announcements or departures.
 func (l *look) resolve(ctx context.Context) error {
 	var members []string
 	for m := range l.doubts {
@@ -324,9 +325,8 @@ func (l *look) result() []Found {
 	return all
 }
 
-// searchable reports whether GEOSEARCH finds everything in the area, in the
-// coordinates of a zone: it searches nine cells, which don't cover an area that comes
-// near a pole.
+// searchable reports whether GEOSEARCH finds everything in the area, in the coordinates of a zone. It
+// searches nine cells, which do not cover an area near a pole.
 func (l *look) searchable(zone uint8) bool {
 	most := 84.0
 	if l.query.Radius == 0 {

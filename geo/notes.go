@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readPoints reads what GEOSEARCH has found: members and their hashes.
+// readPoints reads the members and hashes that GEOSEARCH returned.
 func readPoints(v any, zone uint8) ([]point, error) {
 	a, ok := v.([]any)
 	if !ok || len(a)%2 != 0 {
@@ -24,7 +24,7 @@ func readPoints(v any, zone uint8) ([]point, error) {
 	return points, nil
 }
 
-// An announced is a member that is to come to a cell.
+// An announced is a member that will come to a cell.
 type announced struct {
 	arrival
 	at int64 // when it was announced, by the cell's clock, in µs
@@ -63,14 +63,14 @@ type left struct {
 	from uint64 // its score before
 }
 
-// A view is what a cell holds, and what it tells of those who left it.
+// A view is what a cell holds, and what it knows of the members that left it.
 type view struct {
 	now      int64
 	points   []point
 	arriving []announced
 	leaving  []left // may not have arrived
 	left     []left
-	steps    []step // that brought those who left
+	steps    []step // that brought the members that left
 }
 
 // readView reads a reply of look.lua, without its status.

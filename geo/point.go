@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// A Distance is a length on the ground, in metres. Make one by multiplication, as
-// with time.Duration: 5 * geo.Kilometre.
+// A Distance is a length on the ground, in metres. Write it as a product, like a time.Duration: 5 *
+// geo.Kilometre.
 type Distance float64
 
 // The units, as Redis has them.
@@ -30,7 +30,7 @@ func (d Distance) Miles() float64 { return float64(d / Mile) }
 // Feet returns d as a number of feet.
 func (d Distance) Feet() float64 { return float64(d / Foot) }
 
-// String returns d in metres, or from a kilometre on in kilometres.
+// String returns d in metres below a kilometre, and in kilometres from there on.
 func (d Distance) String() string {
 	if math.Abs(float64(d)) < float64(Kilometre) {
 		return strconv.FormatFloat(float64(d), 'f', 1, 64) + "m"
@@ -49,8 +49,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("%.6f,%.6f", p.Longitude, p.Latitude)
 }
 
-// Validate returns what is wrong with a point: an error that matches [ErrInvalidPoint], or
-// nil.
+// Validate returns nil for a point on the globe. Otherwise its error matches [ErrInvalidPoint].
 func (p Point) Validate() error {
 	if !(p.Longitude >= -180 && p.Longitude <= 180) || !(p.Latitude >= -90 && p.Latitude <= 90) {
 		return fmt.Errorf("%w: longitude %v, latitude %v; want -180 to 180 and -90 to 90", ErrInvalidPoint, p.Longitude, p.Latitude)
@@ -58,8 +57,8 @@ func (p Point) Validate() error {
 	return nil
 }
 
-// To returns the distance to q along the great circle, on a sphere of Redis' radius.
-// It differs from that on the ellipsoid by at most 0.6%.
+// To returns the distance to q along the great circle, on a sphere with Redis' radius. It differs from the
+// distance on the ellipsoid by at most 0.6%.
 func (p Point) To(q Point) Distance {
 	lat, lat2 := radians(p.Latitude), radians(q.Latitude)
 	u, v := math.Sin((lat2-lat)/2), math.Sin(radians(q.Longitude-p.Longitude)/2)
@@ -67,14 +66,14 @@ func (p Point) To(q Point) Distance {
 	return Distance(2 * earth * math.Asin(math.Sqrt(min(h, 1))))
 }
 
-// Geohash returns the 11 characters of the point's standard geohash, as Redis'
-// GEOHASH does: those of places close together mostly begin alike.
+// Geohash returns the 11 characters of the point's standard geohash, as Redis' GEOHASH does. The geohashes
+// of places close together mostly begin alike.
 func (p Point) Geohash() string {
 	const letters = "0123456789bcdefghjkmnpqrstuvwxyz"
 	bits := interleave(fixed(p.Longitude, 180), fixed(p.Latitude, 90))
 	var text [11]byte
 	for i := range text {
-		if i == 10 { // Redis has 52 bits, and 0 for those that are left
+		if i == 10 { // Redis has 52 bits; it fills up with 0
 			text[i] = letters[0]
 			break
 		}

@@ -7,8 +7,8 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// Pos returns where a member is, to half a metre, and whether it is in the index. Two
-// round trips.
+// Pos returns the position of a member, to half a metre. ok is false when the member is not in the index.
+// Two round trips.
 func (x *Index) Pos(ctx context.Context, member string) (p Point, ok bool, err error) {
 	points, err := x.PosMany(ctx, []string{member})
 	if err != nil || points[0] == nil {
@@ -17,8 +17,8 @@ func (x *Index) Pos(ctx context.Context, member string) (p Point, ok bool, err e
 	return *points[0], true, nil
 }
 
-// PosMany is Pos for several members: nil for one that is not in the index. Two round
-// trips for every 4,096 of them.
+// PosMany returns the position of each of several members, nil for a member that is not in the index. Two
+// round trips per 4,096 members.
 func (x *Index) PosMany(ctx context.Context, members []string) ([]*Point, error) {
 	for _, m := range members {
 		if err := wire.CheckMember(m); err != nil {
@@ -36,8 +36,8 @@ func (x *Index) PosMany(ctx context.Context, members []string) ([]*Point, error)
 	return points, nil
 }
 
-// Dist returns how far two members are from each other, and whether both are in the
-// index. Two round trips.
+// Dist returns the distance between two members. ok is false unless both are in the index. Two round
+// trips.
 func (x *Index) Dist(ctx context.Context, a, b string) (d Distance, ok bool, err error) {
 	points, err := x.PosMany(ctx, []string{a, b})
 	if err != nil || points[0] == nil || points[1] == nil {
@@ -46,7 +46,8 @@ func (x *Index) Dist(ctx context.Context, a, b string) (d Distance, ok bool, err
 	return points[0].To(*points[1]), true, nil
 }
 
-// positions asks where members are, and ends what others have begun with them.
+// positions returns the positions of members, and completes the steps that other processes have begun with
+// them.
 func (x *Index) positions(ctx context.Context, members []string) ([]*Point, error) {
 	points := make([]*Point, len(members))
 	spots, err := x.locate(ctx, members)
@@ -59,7 +60,7 @@ func (x *Index) positions(ctx context.Context, members []string) ([]*Point, erro
 	return points, err
 }
 
-// mend ends what processes have left undone that seem to be dead.
+// mend completes what processes that seem to be dead have left undone.
 func (l *look) mend(ctx context.Context) error {
 	if len(l.dead)+len(l.stray) == 0 {
 		return nil
@@ -71,8 +72,8 @@ func (l *look) mend(ctx context.Context) error {
 	for _, a := range l.stray {
 		names = append(names, a.member)
 	}
-	// This ends whatever is to be ended. What is left now was ended before, and only
-	// not closed, or was announced and not followed by a step, and won't be.
+	// This completes every unfinished step. The remaining items are steps that are complete but not closed, and
+	// announcements that no step will follow.
 	if _, err := l.locate(ctx, names); err != nil {
 		return err
 	}

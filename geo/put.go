@@ -10,7 +10,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// A Member is a member and where it is.
+// A Member is a name and a position.
 type Member struct {
 	Name  string // 1 to [MaxMember] bytes
 	Point Point
@@ -33,42 +33,39 @@ const (
 	keepLeft = 2 * stepTime
 )
 
-// Add puts a member where it is now, whether it was in the index before or not. It
-// reports whether it is new. A member that is at its new place in the same cell as
-// before takes one round trip; a new one five, and one that changes cells eight, of
-// which only one changes what others see.
+// Add sets the position of a member, whether it was in the index before or not. It reports whether the
+// member is new. One round trip for a member that stays in its cell, five for a new member, eight for a
+// member that changes cells. Only one of these changes what other clients see.
 //
-// After an error the member is where it was or at its new place, and nowhere else: a
-// step that was begun and not ended, because ctx ended or the process died, is ended
-// by whoever comes by.
+// After an error the member is at its old place or at its new one, and nowhere else. When ctx ended or the
+// process died within a step, the next process that meets the member completes it.
 func (x *Index) Add(ctx context.Context, member string, p Point) (isNew bool, err error) {
 	added, err := x.AddMany(ctx, []Member{{member, p}})
 	return added == 1, err
 }
 
-// AddMany is Add for several members; of one that comes twice the last counts. It
-// returns how many are new. The round trips are those of Add for every 4,096 of them.
-// After an error some may be at their new places.
+// AddMany adds several members as Add does; of a member that occurs twice, the last position counts. It
+// returns how many are new. It takes as many round trips as Add for every 4,096 members. After an error
+// some members may be at their new places.
 func (x *Index) AddMany(ctx context.Context, members []Member) (added int, err error) {
 	there, n, err := x.putAll(ctx, members, true)
 	return n - there, err
 }
 
-// Move is Add for a member that is in the index. It reports whether it is; if not,
-// nothing is done.
+// Move changes the position of a member that is in the index. It reports whether it is; if not, it does
+// nothing.
 func (x *Index) Move(ctx context.Context, member string, p Point) (moved bool, err error) {
 	n, err := x.MoveMany(ctx, []Member{{member, p}})
 	return n == 1, err
 }
 
-// MoveMany is Move for several members, as AddMany is Add. It returns how many are in
-// the index.
+// MoveMany moves several members as Move does. It returns how many are in the index.
 func (x *Index) MoveMany(ctx context.Context, members []Member) (moved int, err error) {
 	there, _, err := x.putAll(ctx, members, false)
 	return there, err
 }
 
-// putAll returns how many members were there, and how many are at their new places.
+// putAll returns how many members were in the index, and how many are at their new places.
 func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, placed int, err error) {
 	last := make(map[string]int, len(members))
 	for i, m := range members {
@@ -129,7 +126,7 @@ func (x *Index) put(ctx context.Context, todo []*putting, add bool) error {
 	}
 }
 
-// putHere moves those that stay in their cells, and returns the others.
+// putHere moves the members that stay in their cells, and returns the others.
 func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, err error) {
 	err = x.visit(ctx, all(len(todo)), visit{
 		cmd: wire.PutCmd, parts: []string{statePart, pointsPart},
@@ -146,8 +143,7 @@ func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, 
 	return left, err
 }
 
-// step brings members from one cell to another, or into the index. It returns those
-// for which it has to be tried again.
+// step brings members from one cell to another, or into the index. It returns the members to try again.
 func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*putting, err error) {
 	names := make([]string, len(todo))
 	for i, p := range todo {
@@ -188,8 +184,8 @@ func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*p
 	return append(append(again, failed...), stayed...), err
 }
 
-// announce says in the cells to which members go that they are to come, so that a
-// reader who finds them there before the step is done knows to ask.
+// announce notes the members in their destination cells. A reader that finds such a note before the step
+// is complete knows that it must ask where the member is.
 func (x *Index) announce(ctx context.Context, ps []*putting) error {
 	return x.visit(ctx, all(len(ps)), visit{
 		cmd: wire.AnnounceCmd, parts: []string{statePart, arrivingPart}, head: []string{decimal(x.most), decimal(memberWeight)},
@@ -198,7 +194,7 @@ func (x *Index) announce(ctx context.Context, ps []*putting) error {
 	})
 }
 
-// insert brings new members in. What makes them so is their home.
+// insert adds new members. A member is in the index once it has a home.
 func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, err error) {
 	items, arrivals := make([]assignment, len(ps)), make([]arrival, len(ps))
 	for i, p := range ps {
@@ -222,8 +218,7 @@ func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, er
 	return again, x.arrive(ctx, arrivals)
 }
 
-// moveAway lets members leave their cells for others. What makes them be there is
-// that they have left.
+// moveAway moves members to other cells. A member has moved once it has left its old cell.
 func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, err error) {
 	departures := make([]departure, len(ps))
 	for i, p := range ps {
@@ -249,7 +244,7 @@ func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, 
 	return again, errors.Join(x.finish(ctx, gone), x.arrive(ctx, withdrawn))
 }
 
-// leave lets members leave their cells, unless they have meanwhile. One round trip.
+// leave removes members from their cells, unless they have left meanwhile. One round trip.
 func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (left []bool, err error) {
 	cmds := make([]redoubt.Cmd, len(items))
 	for i, d := range items {
@@ -269,8 +264,8 @@ func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (le
 	return left, x.splitAll(ctx, busy)
 }
 
-// Remove takes members out of the index. It returns how many were in it. Five round
-// trips for every 4,096 of them. After an error some may be out; none is half-way.
+// Remove takes members out of the index. It returns how many were in it. Five round trips per 4,096
+// members. After an error some members may be removed; no member is half-way.
 func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err error) {
 	known := make(map[string]bool, len(members))
 	var todo []*putting

@@ -9,17 +9,16 @@ import (
 	"github.com/redoubt-go/redoubt/internal/randid"
 )
 
-// A step is one way of a member from one cell to another, into the index or out of it.
-// Its id is 8 random bytes.
+// A step is one move of a member from one cell to another, into the index or out of it. Its id is 8 random
+// bytes.
 type step string
 
 const stepBytes = 8
 
 func newStep() step { return step(randid.Bytes(stepBytes)) }
 
-// A home says in which cell a member is, and since which step: the id, and then the
-// first and the last address of the cell, 8 bytes each. The cell may have been split
-// since.
+// A home says in which cell a member is, and since which step: the id of the step, and then the first and
+// the last address of the cell, 8 bytes each. The cell may have been split since.
 type home struct {
 	step step
 	cell cell
@@ -48,12 +47,11 @@ func parseCell(text string) cell {
 	return cell{address(binary.BigEndian.Uint64([]byte(text))), address(binary.BigEndian.Uint64([]byte(text[8:])))}
 }
 
-// A record says where a member went that has left a cell: the ids of the step and of
-// the one before, the zone, a digit, or '-' when it was removed, the score in 8 bytes,
-// the cell, in 16, and the member.
+// A record says where a member went that has left a cell: the ids of the step and of the one before; the
+// zone, a digit, or '-' when the member was removed; the score in 8 bytes; the cell in 16; and the member.
 //
-// The cell is the one where the member was announced. It may be split once the member has
-// come and been moved within it, so nobody can say later which part has it.
+// The cell is the one where the member was announced. When it is split after the member has arrived and
+// moved within it, no process can tell later which part has the member.
 type record struct {
 	step, before step
 	removed      bool

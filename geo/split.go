@@ -27,12 +27,11 @@ func (x *Index) splitAll(ctx context.Context, busy map[cell]bool) error {
 	return nil
 }
 
-// split splits a cell that is full, or waits for some milliseconds while another
-// process does.
+// split splits a full cell, or waits for some milliseconds while another process does.
 //
-// The cell is frozen: nobody changes it, but readers go on. So several may fill its
-// parts, with the same, and a part that is ready takes nothing more. Once both are,
-// the cell says that it is split, and nobody reads it any more.
+// A frozen cell can be read but not changed. So several processes may fill its parts with the same
+// members, and a part that is complete accepts nothing more. Once both are complete, the cell says that it
+// is split, and nobody reads it any more.
 func (x *Index) split(ctx context.Context, c cell) error {
 	status, _, err := x.status(x.client.Do(ctx, wire.FreezeCmd(x.keys(c, statePart),
 		decimal(x.most), string(newStep()), decimal(x.splitFor.Microseconds()))), c)
@@ -70,7 +69,7 @@ func (x *Index) split(ctx context.Context, c cell) error {
 	return x.rehome(ctx, c, at, f)
 }
 
-// A frozen is what a cell that is split holds.
+// A frozen is the contents of a cell that is being split.
 type frozen struct {
 	points   []point
 	homes    []spot // of the points
@@ -87,7 +86,7 @@ type point struct {
 func (p point) address() address { return addressOf(p.place, p.member) }
 
 type timedItem struct {
-	at          address // where it belongs; of those that left, nowhere
+	at          address // where it belongs; unused for members that left
 	age         int64   // µs
 	field, rest string
 }
@@ -128,8 +127,8 @@ func (x *Index) readFrozen(ctx context.Context, c cell) (*frozen, error) {
 	return f, nil
 }
 
-// middle returns where to split: near the middle, and where a cell of the geohash
-// ends that is as large as possible.
+// middle returns where to split: near the middle, at the end of a geohash cell that is as large as
+// possible.
 func (f *frozen) middle() (address, bool) {
 	all := make([]address, len(f.points))
 	for i, p := range f.points {
@@ -150,7 +149,7 @@ func (f *frozen) middle() (address, bool) {
 	if low == high {
 		low, high = all[len(all)/2], all[len(all)-1]
 	}
-	// What begins with the bits that both have in common, and then 1 and zeros.
+	// The common leading bits of both, then 1 and zeros.
 	at := high
 	for bit := 63; bit >= 0; bit-- {
 		if (low^high)>>bit != 0 {
@@ -202,7 +201,7 @@ func (x *Index) load(ctx context.Context, part cell, f *frozen) error {
 	return x.client.Do(ctx, wire.LoadCmd(keys, "ready", decimal(bytes))).Err
 }
 
-// readHomes reads where the members of a frozen cell are noted to be.
+// readHomes reads the homes of the members of a frozen cell.
 func (x *Index) readHomes(ctx context.Context, f *frozen) error {
 	f.homes = make([]spot, len(f.points))
 	for from := 0; from < len(f.points); from += atOnce {
@@ -218,9 +217,9 @@ func (x *Index) readHomes(ctx context.Context, f *frozen) error {
 	return nil
 }
 
-// rehome notes in the index of members which part each of them is in, so that who
-// looks for one need not ask both. It is not necessary. Those that have been elsewhere
-// since the cell was frozen are left alone.
+// rehome notes in the index of members which part each member is in, so that a process which looks for a
+// member need not ask both parts. It is an optimization. It skips the members that have moved since the
+// cell was frozen.
 func (x *Index) rehome(ctx context.Context, c cell, at address, f *frozen) error {
 	type to struct {
 		key  string

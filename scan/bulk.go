@@ -10,41 +10,38 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Bulk says how many keys are deleted or given an expiry. The zero value does it and
-// tells nothing meanwhile.
+// Bulk configures Delete and Expire. The zero value changes all keys and reports nothing meanwhile.
 type Bulk struct {
 	// DryRun counts the keys and changes nothing.
 	DryRun bool
-	// Spread is for Expire: each key gets up to so much more, at random, so that not all
-	// go at the same moment. Not negative.
+	// Spread is for Expire: each key gets up to this much more, at random, so that not all keys expire at
+	// once. Not negative.
 	Spread time.Duration
-	// Each is called with the keys of each page after what was done to them, from the
-	// goroutine that called Delete or Expire. May be nil.
+	// Each is called with the keys of each page after they were changed, on the goroutine that called
+	// Delete or Expire. May be nil.
 	Each func(keys []string)
 }
 
-// Done is what came of a bulk operation.
+// Done is the result of a bulk operation.
 type Done struct {
 	Found   int64 // keys that match
 	Changed int64 // deleted, or given an expiry; 0 in a dry run
 }
 
-// Delete deletes what keys gives, by UNLINK in a pipeline for each page, at all nodes of
-// a cluster at the same time. A key that has another value by then than when it was
-// found is deleted too.
+// Delete deletes the keys that an iterator yields, by UNLINK in one pipeline per page, on all nodes of a
+// cluster at the same time. It also deletes a key whose value has changed since the scan found it.
 //
-// After an error, one that matches [redoubt.ErrUnknownOutcome] among them, the Done that
-// is returned may lack what was done of the last page of each node. Call it again, or go
-// on with the Token of keys: these pages are repeated, and nothing is left out.
+// After an error, [redoubt.ErrUnknownOutcome] included, Done may lack the last page of each node. Call
+// Delete again, or resume with the Token of keys: these pages are repeated, and nothing is left out.
 func (s *Scanner) Delete(ctx context.Context, keys *Iterator[string], b Bulk) (Done, error) {
 	return s.bulk(ctx, keys, b, func(key string) redoubt.Cmd {
 		return redoubt.Cmd{Name: "UNLINK", Keys: []string{key}}
 	})
 }
 
-// Expire has what keys gives expire after ttl from when the server hears of it, by
-// PEXPIRE in pipelines like those of [Scanner.Delete], whatever expiry a key had. ttl is
-// at least a millisecond, and cut to whole ones. Errors are as those of Delete.
+// Expire sets a time to live of ttl on the keys that an iterator yields, whatever expiry they had, by
+// PEXPIRE in pipelines. ttl is at least a millisecond and is truncated to whole milliseconds. Errors are
+// as in [Scanner.Delete].
 func (s *Scanner) Expire(ctx context.Context, keys *Iterator[string], ttl time.Duration, b Bulk) (Done, error) {
 	if ttl < time.Millisecond || ttl > maxTTL {
 		return Done{}, fmt.Errorf("%w: ttl is %v; want %v to %v", ErrInvalidOption, ttl, time.Millisecond, maxTTL)
@@ -58,7 +55,7 @@ func (s *Scanner) Expire(ctx context.Context, keys *Iterator[string], ttl time.D
 	})
 }
 
-// maxTTL and maxTTL more for Spread are within what a Duration and a server hold.
+// maxTTL, twice with Spread, is within the range of a Duration and of a server.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
 func (s *Scanner) bulk(ctx context.Context, keys *Iterator[string], b Bulk, cmd func(key string) redoubt.Cmd) (done Done, err error) {
@@ -89,7 +86,7 @@ func (s *Scanner) bulk(ctx context.Context, keys *Iterator[string], b Bulk, cmd 
 	return done, err
 }
 
-// change sends one command for each key and returns what they answer.
+// change sends one command per key and returns the replies.
 func (s *Scanner) change(ctx context.Context, keys []string, cmd func(key string) redoubt.Cmd) ([]int64, error) {
 	cmds := make([]redoubt.Cmd, len(keys))
 	for i, key := range keys {

@@ -11,8 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
-// A node is a primary as it describes itself. One server that is no cluster is a node
-// that owns every slot.
+// A node is a primary as it describes itself. A single server is a node that owns every slot.
 type node struct {
 	conn    redoubt.Conn
 	id      string // in the cluster; of one server the same as process
@@ -23,7 +22,7 @@ type node struct {
 	keys    int64
 }
 
-// A snapshot is what all primaries say of themselves at about the same time.
+// A snapshot is how all primaries describe themselves at about the same time.
 type snapshot struct {
 	cluster bool
 	nodes   map[string]*node     // by id
@@ -62,7 +61,7 @@ func look(ctx context.Context, client *redoubt.Client) (*snapshot, error) {
 
 var infoServer = redoubt.Cmd{Name: "INFO", Args: []string{"server"}, Flags: redoubt.ReadOnly}
 
-// ask has one primary describe itself: a round trip, of a cluster two.
+// ask makes one primary describe itself: one round trip, two on a cluster.
 func ask(ctx context.Context, conn redoubt.Conn) (*node, error) {
 	replies := conn.Pipeline(ctx, []redoubt.Cmd{infoServer, {Name: "DBSIZE", Flags: redoubt.ReadOnly}})
 	info, err := replies[0].Text()
@@ -87,7 +86,7 @@ func ask(ctx context.Context, conn redoubt.Conn) (*node, error) {
 	return n, n.readTable(table)
 }
 
-// infoField is a field of INFO, "" when it is not there.
+// infoField returns a field of INFO, "" when it is missing.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

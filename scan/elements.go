@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// ElementQuery says which elements of a key are wanted. The zero value is all of them.
+// ElementQuery selects elements of a key. The zero value selects all elements.
 type ElementQuery struct {
 	// Match is a pattern for fields or members, as [Query.Match].
 	Match string
@@ -24,9 +24,9 @@ type Member struct {
 	Score float64
 }
 
-// Hash returns an iterator over the fields of the hash at key: whole keys, without the
-// client's prefix. It sends nothing yet. A key that is not there has no fields; one of
-// another type ends the loop with a WRONGTYPE error.
+// Hash returns an iterator over the fields of the hash at key, a whole key without the client's prefix. It
+// sends nothing yet. A key that does not exist has no fields. For a key of another type the loop ends with
+// an error that matches [redoubt.ErrWrongType].
 func (s *Scanner) Hash(key string, q ElementQuery) (*Iterator[Field], error) {
 	return elements(s, key, q, "HSCAN", func(f Field) string { return f.Name }, func(raw []string) ([]Field, error) {
 		fields := make([]Field, 0, len(raw)/2)
@@ -42,8 +42,8 @@ func (s *Scanner) Set(key string, q ElementQuery) (*Iterator[string], error) {
 	return elements(s, key, q, "SSCAN", itself, readTexts)
 }
 
-// SortedSet returns an iterator over the members of the sorted set at key, in no order:
-// see [Scanner.Hash].
+// SortedSet returns an iterator over the members of the sorted set at key, in no particular order: see
+// [Scanner.Hash].
 func (s *Scanner) SortedSet(key string, q ElementQuery) (*Iterator[Member], error) {
 	return elements(s, key, q, "ZSCAN", func(m Member) string { return m.Name }, func(raw []string) ([]Member, error) {
 		members := make([]Member, 0, len(raw)/2)

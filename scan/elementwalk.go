@@ -11,23 +11,22 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/scan"
 )
 
-// maxRestarts is how often in one loop a scan begins anew because another process
-// answers than before.
+// maxRestarts is how often one loop starts again because another server process answers.
 const maxRestarts = 10
 
-// errNameless is for a server, or a proxy before it, that tells no run_id: nobody
-// could know whether a cursor is still good.
+// errNameless is for a server, or a proxy in front of it, without a run_id: the scan could not tell
+// whether a cursor is still valid.
 var errNameless = errors.New("scan: the server's INFO has no run_id, so it may be a proxy in front of a cluster, where keys that move would be missed: " +
 	"scan what is behind it, like redis-cluster://host:port, or each server")
 
-// An elementWalk goes over the elements of one key.
+// An elementWalk scans the elements of one key.
 type elementWalk struct {
 	client              *redoubt.Client
 	key, match, command string
 	count               int
 
-	// Where the pages that were taken end.
-	process string // the run_id of the server process to which cursor means something
+	// The end of the pages that were taken.
+	process string // the run_id of the server process that gave the cursor
 	cursor  string // empty: the beginning
 	mark    *mark  // in the page at cursor; nil: nothing of it was given
 	ended   bool
@@ -35,7 +34,7 @@ type elementWalk struct {
 	total   int64
 }
 
-// A page is what came of one call.
+// A page is the reply to one call.
 type page struct {
 	part    *part // for keys
 	process string
@@ -86,12 +85,12 @@ func (w *elementWalk) run(ctx context.Context, job job, each func(*page) (bool, 
 	return nil
 }
 
-// fetch sends pages until the last one or an error. It begins anew when the key is at
-// another process than before, where the cursor means nothing.
+// fetch sends pages until the last one or an error. It starts again when another server process has the
+// key, because the cursor means nothing to that process.
 //
-// That there is no such key is believed when it is said twice: a call that is redirected
-// to a node to which the key is on its way can come there so late that the key has been
-// there and back, and is on its way once more.
+// fetch believes that the key does not exist only when a server says so twice. A call that is redirected
+// to the destination of the key can arrive so late that the key has been there, has gone back, and is on
+// its way once more.
 func (w *elementWalk) fetch(ctx context.Context, pages chan<- page, process, cursor string, mark *mark, looked int64) {
 	if cursor == "" {
 		cursor = "0"

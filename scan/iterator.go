@@ -5,11 +5,11 @@ import (
 	"iter"
 )
 
-// An Iterator is one scan: it knows how far it is. It is used by one goroutine at a
-// time, those of the servers' pages it has itself, and only while a loop runs.
+// An Iterator is one scan and knows its position. One goroutine at a time uses it. It has goroutines of
+// its own, one per server, which run only while a loop runs.
 //
-// A loop that was left goes on with the next [Iterator.All] or [Iterator.Pages], also
-// after an error; in another process, [Query.From] goes on with the Token.
+// After a break or an error the next [Iterator.All] or [Iterator.Pages] continues the scan. In another
+// process, [Query.From] resumes it with the Token.
 type Iterator[T any] struct {
 	walk walk
 	read func(raw []string) ([]T, error)
@@ -17,12 +17,11 @@ type Iterator[T any] struct {
 	seen *seen
 }
 
-// A walk gives pages until there are none left.
+// A walk yields pages until none is left.
 type walk interface {
-	// run calls each with one page after the other, and ends when that returns false.
-	// Then the next run gives what the page's mark says is left of it. A job that is not
-	// nil is done before to what is left of each page, to pages of several nodes at the
-	// same time.
+	// run calls each with one page after the other, and ends when each returns false. Then the next run
+	// yields the rest of that page, as its mark says. A job that is not nil is done first to the rest of
+	// each page, on several nodes at the same time.
 	run(ctx context.Context, job job, each func(p *page) (took bool, err error)) error
 	token() string
 	progress() Progress
@@ -31,20 +30,20 @@ type walk interface {
 // A job does something to the items of a page, and returns one number for each, or two.
 type job func(ctx context.Context, items []string) ([]int64, error)
 
-// Progress is how far a scan is, about: what a server tells of its tables is not
-// exact, and what is added and removed meanwhile counts or not.
+// Progress is how far a scan is. The numbers are approximate: a server's count of keys is not exact, and
+// items that are added or removed meanwhile count or not.
 type Progress struct {
-	// Scanned is at how many keys or elements the servers have looked, those that
-	// don't match included.
+	// Scanned is the number of keys or elements that the servers have scanned, including the ones that
+	// don't match.
 	Scanned int64
-	// Total is how many there were when the scan began; 0 before that.
+	// Total is the number of keys or elements when the scan began; 0 before that.
 	Total int64
 }
 
-// All goes over what is wanted. The loop ends after the first error. What the loop was
-// left at, by break or return, is given again by the next loop.
+// All yields one item after the other. The loop ends after the first error. After a break or a return the
+// next loop begins with the same item again.
 //
-// Each page is a round trip, made while the loop works on the page before.
+// Each page is a round trip. It is fetched while the loop works on the page before.
 func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := false
@@ -74,8 +73,8 @@ func (it *Iterator[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	}
 }
 
-// Pages is All by pages, none of them empty, for what works on many at once. A page
-// that the loop was left at is given again as a whole.
+// Pages is like All but yields pages, none of them empty, for work on many items at once. After a break
+// the next loop yields the whole page again.
 func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		left := false
@@ -104,15 +103,14 @@ func (it *Iterator[T]) Pages(ctx context.Context) iter.Seq2[[]T, error] {
 	}
 }
 
-// Token is where the scan is, as a text of letters, digits, '-', '_' and '.', some
-// hundred bytes for each server. It is good for as long as anybody likes, for any
-// process that can reach the servers. Within a loop, and after one that was left, it is
-// where the loop is: a scan that resumes there begins with the item that the loop has at
-// that moment, or with the page, and nothing is left out.
+// Token is the position of the scan, as a text of letters, digits, '-', '_' and '.', some hundred bytes
+// per server. It does not expire, and any process that reaches the servers can use it. Within a loop, and
+// after a break, it is the position of the loop: a scan that resumes with it begins with the current item,
+// or the current page, and leaves nothing out.
 //
-// A token outlives changes. When what the servers have there has changed since, at most
-// a page of each server is given again. What was at a server that was restarted or has
-// been replaced, and slots that have moved, are gone over again.
+// A token outlives changes of the deployment. When the data at its position has changed, a scan that
+// resumes repeats at most one page per server. It scans again every server that was restarted or replaced,
+// and every slot that has moved.
 func (it *Iterator[T]) Token() string { return it.walk.token() }
 
 // Progress is how far the scan is.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// keyToken is where a keyWalk is.
+// keyToken is the position of a keyWalk.
 type keyToken struct {
 	Query   string            `json:"q"`
 	Cluster bool              `json:"k,omitempty"`
@@ -91,8 +91,8 @@ func (w *keyWalk) resume(token string) error {
 	return nil
 }
 
-// compare looks, in the first round, whether a token is of these servers. One that is
-// of others would have slots left out that were covered there.
+// compare checks, in the first round, whether a token is from these servers. A token of other servers
+// would make the scan skip the slots that it covered there.
 func (w *keyWalk) compare(now *snapshot) error {
 	t := w.resumed
 	if t == nil || !w.begun {

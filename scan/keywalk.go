@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// patience is for how long a scan waits for slots that nobody owns, or that are on
-	// their way to a node that owns none: a failover, or the first slot of a new node.
+	// patience is how long a scan waits for slots that no node owns, or that are moving to a node that
+	// owns none: a failover, or the first slot of a new node.
 	patience = 30 * time.Second
-	// briefly is for how long slots that nobody owned from the beginning are waited for.
-	// Then they have no keys.
+	// briefly is how long a scan waits at its beginning for slots that no node owns. Then it takes them to
+	// have no keys.
 	briefly = time.Second
 
 	leastPause, mostPause = 20 * time.Millisecond, time.Second
 )
 
-// A keyWalk goes over the keys of all primaries.
+// A keyWalk scans the keys of all primaries.
 type keyWalk struct {
 	client *redoubt.Client
 	query  Query
@@ -41,8 +41,8 @@ type keyWalk struct {
 
 func (w *keyWalk) progress() Progress { return Progress{w.looked, w.total} }
 
-// run goes on in rounds: look at the primaries, judge what was done until now, plan
-// what is left, do that.
+// run works in rounds: it asks the primaries, judges the parts that are done, plans the rest, and scans
+// it.
 func (w *keyWalk) run(ctx context.Context, job job, each func(*page) (bool, error)) error {
 	var waited, pause time.Duration
 	for restarts := 0; ; {
@@ -102,8 +102,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look asks the primaries, once more when one doesn't answer: by then another may have
-// its place.
+// look asks the primaries, and asks once more when one does not answer: by then another node may have
+// taken its place.
 func (w *keyWalk) look(ctx context.Context) (*snapshot, error) {
 	now, err := look(ctx, w.client)
 	if err != nil && ctx.Err() == nil && !refused(err) {
@@ -115,15 +115,15 @@ func (w *keyWalk) look(ctx context.Context) (*snapshot, error) {
 	return now, err
 }
 
-// refused reports whether a server answered, and will not say anything else.
+// refused reports whether a server answered with an error that it will repeat.
 func refused(err error) bool {
 	_, ok := errors.AsType[redoubt.ServerError](err)
 	return ok || errors.Is(err, errNameless) || errors.Is(err, redoubt.ErrClosed)
 }
 
-// goOver does all parts of the plan, each on a goroutine of its own. It returns when
-// they have ended, after the first error, or when the loop was left. replaced is set
-// when a part found another server process than it began with.
+// goOver scans all parts of the plan, each on its own goroutine. It returns when they have ended: after
+// the last page, after the first error, or after a break of the loop. replaced is set when a part met
+// another server process than it began with.
 func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(*page) (bool, error)) (replaced, left bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page)
@@ -175,8 +175,8 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 	return replaced, false, nil
 }
 
-// work does the job to the pages of a part, unless they are of another process: these
-// are nothing to go by. It returns after the last page.
+// work does the job to the pages of a part. It skips the pages of another process. It returns after the
+// last page.
 func work(ctx context.Context, job job, process string, fetched <-chan page, pages chan<- page) {
 	for {
 		var p page
@@ -200,8 +200,8 @@ func work(ctx context.Context, job job, process string, fetched <-chan page, pag
 	}
 }
 
-// hasGone reports whether the node of a part that ended with an error is no primary any
-// more, or another process.
+// hasGone reports whether the node of a part that ended with an error is no longer a primary, or is
+// another process.
 func (w *keyWalk) hasGone(ctx context.Context, p *part) bool {
 	now, err := look(ctx, w.client)
 	if err != nil {
@@ -211,8 +211,8 @@ func (w *keyWalk) hasGone(ctx context.Context, p *part) bool {
 	return n == nil || n.process != p.process
 }
 
-// wanted are the keys of a page that are of its part: on a cluster, a key that is on
-// its way is given when the node is gone over to which it goes.
+// wanted returns the keys of a page that belong to its part. On a cluster, a key that is moving is yielded
+// by the scan of its destination.
 func (w *keyWalk) wanted(part *part, page []string) []string {
 	if !w.cluster {
 		return page
@@ -226,8 +226,8 @@ func (w *keyWalk) wanted(part *part, page []string) []string {
 	return keys
 }
 
-// fetch sends the pages of a part from cursor, and a mark there, on, until the last one, an
-// error, or an answer of another process. The part is the receiver's to change.
+// fetch sends the pages of a part from cursor, and a mark there, on, until the last page, an error, or a
+// reply of another process. Only the receiver changes the part.
 func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, cursor string, mark *mark, process string, pages chan<- page) {
 	if cursor == "" {
 		cursor = "0"
@@ -257,10 +257,9 @@ func (w *keyWalk) fetch(ctx context.Context, conn redoubt.Conn, part *part, curs
 	}
 }
 
-// scanPage asks for one page, and then who gave it. Both are on one connection, so
-// that the process that says who it is has given the page, unless that had to be asked
-// for twice; a process that comes between is found out at the next page, or by the
-// snapshot after the last.
+// scanPage asks for one page and then for the run_id. Both use one connection, so the process that tells
+// its run_id has also sent the page, unless one of them had to be sent again. A process that comes between
+// is detected with the next page, or by the snapshot after the last one.
 func scanPage(ctx context.Context, conn redoubt.Conn, args []string) (p page, items []string) {
 	replies := conn.Pipeline(ctx, []redoubt.Cmd{
 		{Name: "SCAN", Args: append([]string(nil), args...), Flags: redoubt.ReadOnly}, infoServer,

@@ -7,14 +7,13 @@ import (
 	"fmt"
 )
 
-// A mark says how much of the page at a cursor was given, for a loop that is left within
-// a page: a cursor leads to the beginning of a page only.
+// A mark says how many items of the page at a cursor were yielded, for a loop that ended within a page: a
+// cursor leads only to the beginning of a page.
 //
-// It is good for the same page, item by item and in the same order. A server gives that
-// again for the same cursor and COUNT, as long as its table neither changes there nor
-// grows or shrinks. Another page is given whole: what is in it and was not in the first
-// one must not be skipped. Rejected: hashes of what was given, which would skip it in any
-// page, but make a token of ten thousand characters.
+// It is valid for the same page: the same items in the same order. A server repeats a page for the same
+// cursor and COUNT as long as its table neither changes there nor grows or shrinks. Another page is
+// yielded whole, because the items that are new in it must not be skipped. Rejected: hashes of the yielded
+// items, which would skip them in any page but make a token of ten thousand characters.
 type mark struct {
 	Given int    `json:"g"`
 	Count int    `json:"n"` // COUNT of the page
@@ -23,8 +22,8 @@ type mark struct {
 	page []string
 }
 
-// markOf returns the mark of a page that has just come. Before is a mark of an earlier
-// page at the same cursor, or nil.
+// markOf returns the mark of a page that has just arrived. before is a mark of an earlier page at the same
+// cursor, or nil.
 func markOf(items []string, count int, before *mark) *mark {
 	m := &mark{Count: count, page: items}
 	if before != nil {
@@ -35,7 +34,7 @@ func markOf(items []string, count int, before *mark) *mark {
 	return m
 }
 
-// sum tells one page from another: half of a SHA-256 in hex.
+// sum identifies a page: half of a SHA-256 in hex.
 func sum(items []string) string {
 	h := sha256.New()
 	var length [8]byte
@@ -54,10 +53,10 @@ func (m *mark) sum() string {
 	return m.Sum
 }
 
-// left is what of the page is to be given yet.
+// left returns the items of the page that were not yielded yet.
 func (m *mark) left() []string { return m.page[m.Given:] }
 
-// forToken is the mark as a token has it: nil when nothing of the page was given.
+// forToken returns the mark for a token: nil when nothing of the page was yielded.
 func (m *mark) forToken() *mark {
 	if m == nil || m.Given == 0 {
 		return nil
@@ -65,7 +64,7 @@ func (m *mark) forToken() *mark {
 	return &mark{Given: m.Given, Count: m.Count, Sum: m.sum()}
 }
 
-// check looks at a mark of a token.
+// check returns the fault of a mark from a token.
 func (m *mark) check() error {
 	if m != nil && (m.Given < 1 || m.Count < 1 || m.Count > MaxCount || m.Sum == "") {
 		return fmt.Errorf("mark %+v", *m)

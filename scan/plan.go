@@ -6,41 +6,40 @@ import (
 	"github.com/redoubt-go/redoubt/internal/keyslot"
 )
 
-// A part is a scan of one node for some slots: from cursor 0 to the end on one server
-// process it gives all keys of these slots that were there the whole time.
+// A part is a scan of one node for some slots. From cursor 0 to the end on one server process it yields
+// all keys of these slots that existed the whole time.
 type part struct {
 	node    string // id
 	process string
 	cursor  string // empty: the beginning
-	mark    *mark  // in the page at cursor; nil: nothing of it was given
+	mark    *mark  // in the page at cursor; nil: nothing of it was yielded
 	ended   bool
 
 	own   slots // that the node owned when the part began
-	shaky slots // those of own that were on their way to another node then
-	rest  slots // what of them a node before has handed on to this one
+	shaky slots // the slots of own that were moving to another node then
+	rest  slots // slots that an earlier node has handed on to this one
 }
 
-// A plan keeps what a scan has given and what is left to be done. It is what makes a
-// scan of a cluster whose slots move complete.
+// A plan keeps which slots a scan has covered and which are left. It makes a scan complete although slots
+// move.
 //
-// A slot is covered when it was at one node from the beginning to the end of a part.
-// One that is on its way from node A to node B needs two: first A from the beginning
-// to the end, then B. A key is on A while A is gone over, or it is on B when B is
-// begun, since keys go one way. Both at the same time would not do: a key that A is
-// yet to give can go to where B has been already. So:
+// A slot is covered when it was at one node from the beginning to the end of a part. A slot that moves
+// from node A to node B needs two parts: first A from the beginning to the end, then B. A key is on A
+// while A is scanned, or it is on B when the scan of B begins, since keys move one way. Scanning both at
+// the same time would not do: a key that A has not yielded yet can move behind the position of the scan of
+// B. So:
 //
-//   - at the end of A's part the slot is on its way to B: it is handed on to B, and a
-//     part on B that begins from then on covers it;
-//   - it belongs to somebody else by then: that one is gone over from the beginning.
+//   - When A's part ends and the slot is still moving to B, the slot is handed on to B. A part on B that
+//     begins after that covers it.
+//   - When another node owns the slot by then, that node is scanned from the beginning.
 type plan struct {
 	covered slots
 	handed  map[string]*slots // node id → slots whose keys are there, or were given
 	parts   []*part
 }
 
-// settle judges the parts that have ended, by what the nodes say now that they have,
-// and forgets those whose server process is no more. Their slots, unless covered or
-// handed on, are to be gone over.
+// settle judges the parts that have ended, by the state of the nodes after that, and drops the parts whose
+// server process is gone. Their slots are scanned again unless they are covered or handed on.
 func (p *plan) settle(now *snapshot) {
 	unfinished := p.parts[:0]
 	for _, part := range p.parts {
@@ -58,7 +57,7 @@ func (p *plan) judge(part *part, now *snapshot) {
 	for slot := range part.own.all() {
 		n := now.owner[slot]
 		if n == nil || n.id != part.node {
-			continue // whoever owns it now is to be gone over
+			continue // the node that owns it now must be scanned
 		}
 		if to, leaves := n.leaving[slot]; leaves {
 			p.hand(slot, to)
@@ -75,7 +74,7 @@ func (p *plan) judge(part *part, now *snapshot) {
 			} else {
 				p.covered.add(slot)
 			}
-		case n.leaving[slot] == part.node: // still on its way here
+		case n.leaving[slot] == part.node: // still moving to this node
 			p.covered.add(slot)
 		}
 	}
@@ -91,9 +90,9 @@ func (p *plan) hand(slot int, to string) {
 	p.handed[to].add(slot)
 }
 
-// extend makes parts for what no part is about, and returns the slots that can't be
-// gone over now: nobody owns them, or they are on their way to a node that is not
-// among the primaries, since it owns no slot yet.
+// extend makes parts for the slots that are in no part, and returns the slots that can't be scanned now:
+// no node owns them, or they are moving to a node that is not among the primaries, since it owns no slot
+// yet.
 func (p *plan) extend(now *snapshot) (stuck slots) {
 	busy := p.covered
 	for _, part := range p.parts {
@@ -116,7 +115,7 @@ func (p *plan) extend(now *snapshot) (stuck slots) {
 				on(n).rest.add(slot)
 				busy.add(slot)
 				handed.remove(slot)
-			case owner != nil && owner.leaving[slot] != to: // it came to nothing
+			case owner != nil && owner.leaving[slot] != to: // the move was cancelled
 				handed.remove(slot)
 			default:
 				stuck.add(slot)

@@ -12,35 +12,33 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A Measure is what keys are compared by.
+// A Measure is the size by which keys are compared.
 type Measure string
 
 const (
-	// Bytes is the memory of a key, by MEMORY USAGE, its name and the server's upkeep
-	// included. What is in many parts is estimated by the server from a few.
+	// Bytes is the memory of a key by MEMORY USAGE, including its name and the server's overhead. The
+	// server estimates a key with many elements from a few of them.
 	Bytes Measure = "bytes"
-	// Elements is the number of fields, members, entries, or for a string its bytes.
-	// Counting them counts as an access to the key.
+	// Elements is the number of fields, members or entries, and for a string its bytes. Counting them
+	// counts as an access to the key.
 	Elements Measure = "elements"
-	// Heat is how often a key is used, estimated from OBJECT FREQ, which a server
-	// tells that has an LFU maxmemory policy. It is the number of accesses after which
-	// the server's counter stands where it does, by the usual lfu-log-factor of 10: an
-	// order of magnitude, and 300,000 at the most. The counter falls with time.
+	// Heat is the access frequency of a key, estimated from OBJECT FREQ, which needs an LFU maxmemory
+	// policy. It is the number of accesses that brings the server's counter to its value, with the default
+	// lfu-log-factor of 10: an order of magnitude, at most 300,000. The counter decays with time.
 	Heat Measure = "heat"
 )
 
-// ReportOptions say what a report is about. The zero value is ready to use.
+// ReportOptions configure a report. The zero value is ready to use.
 type ReportOptions struct {
-	// By is what keys are compared by. Defaults to Bytes.
+	// By is the size by which keys are compared. Defaults to Bytes.
 	By Measure
-	// Top is how many of the greatest keys, and of the heaviest prefixes, are wanted:
-	// 1 to 10,000. Defaults to 20.
+	// Top is how many of the biggest keys, and how many of the heaviest prefixes, the report lists: 1 to
+	// 10,000. Defaults to 20.
 	Top int
-	// Sample is which part of the keys is measured, chosen at random: more than 0, to
-	// 1. The sums are then estimates, and the greatest key may be missed. Defaults to 1.
+	// Sample is the share of the keys that is measured, chosen at random: above 0, up to 1. Below 1 the
+	// sums are estimates, and the biggest key may be missed. Defaults to 1.
 	Sample float64
-	// Depth is of how many parts, each with the Separator behind it, a prefix consists
-	// at the most: 1 to 10. Defaults to 1.
+	// Depth is the greatest number of parts of a prefix, each with its Separator: 1 to 10. Defaults to 1.
 	Depth int
 	// Separator ends each part of a key. Defaults to ":".
 	Separator string
@@ -77,53 +75,50 @@ func (o *ReportOptions) settle() error {
 	return nil
 }
 
-// A Report is what is in the keys that were gone over.
+// A Report describes the keys of a scan.
 type Report struct {
-	// Found counts all keys, Measured those that were measured.
+	// Found counts all keys, Measured the keys that were measured.
 	Found, Measured int64
-	// Weight is the sum of all keys, by the measure that was asked for; with a sample,
-	// estimated.
+	// Weight is the sum of all keys by the chosen Measure, estimated when there is a sample.
 	Weight int64
 	// Types are the sums by type, estimated likewise.
 	Types map[string]Sum
-	// Keys are the greatest, the greatest first.
+	// Keys are the biggest keys, the biggest first.
 	Keys []Key
-	// Prefixes are the heaviest, the heaviest first; those of one part and of several
-	// beside each other, so that a key counts for each of its prefixes.
+	// Prefixes are the heaviest prefixes, the heaviest first. Prefixes of one part and of several parts
+	// are in one list, so a key counts for each of its prefixes.
 	Prefixes []Prefix
 	// Unprefixed is the sum of the keys without a Separator, which have no prefix.
 	Unprefixed Sum
 }
 
-// A Sum is of some keys; with a sample, estimated.
+// A Sum is a number of keys and their weight, estimated when there is a sample.
 type Sum struct{ Keys, Weight int64 }
 
-// A Key is one that was measured.
+// A Key is a key that was measured.
 type Key struct {
 	Name, Type string
 	Weight     int64
 }
 
-// A Prefix is what keys begin with, its last Separator included.
+// A Prefix is the beginning of keys, up to and including a Separator.
 type Prefix struct {
 	Name         string
 	Keys, Weight int64 // with a sample, estimated
-	// MaxError is how much of Weight may be that of others: 0 unless there are more than
-	// 10,000 prefixes.
+	// MaxError is how much of Weight may belong to other prefixes: 0 unless there are more than 10,000
+	// prefixes.
 	MaxError int64
 }
 
 // heaviest is how many prefixes are kept: about 2 MB.
 const heaviest = 10_000
 
-// Report measures the keys that keys gives. It changes nothing, and keeps the greatest
-// keys and the heaviest prefixes only, whatever their number. Each page takes one more
-// round trip, by Elements two, while the next is fetched; the nodes of a cluster are
-// measured at the same time.
+// Report measures the keys that an iterator yields. It changes nothing, and it keeps only the biggest keys
+// and the heaviest prefixes, however many there are. Each page costs one more round trip, two by Elements,
+// while the next page is fetched. The nodes of a cluster are measured at the same time.
 //
-// With an error it returns the report of what was gone over until then; a report of the
-// rest can be had by the Token of keys. Heat on a server that counts no accesses gives
-// an error that matches [ErrNoLFU].
+// With an error Report returns the report of the keys so far. The Token of keys leads to a report of the
+// rest. The error for Heat on a server that counts no accesses matches [ErrNoLFU].
 func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts ReportOptions) (Report, error) {
 	if err := opts.settle(); err != nil {
 		return Report{}, err
@@ -168,7 +163,7 @@ func (s *Scanner) Report(ctx context.Context, keys *Iterator[string], opts Repor
 	return r, err
 }
 
-// measureAll measures at all nodes at the same time, each while its next page is fetched.
+// measureAll measures on all nodes at the same time, while the next page of each node is fetched.
 func (s *Scanner) measureAll(ctx context.Context, keys *Iterator[string], opts ReportOptions, r *Report, each func(Key)) error {
 	types := newTypeNumbers()
 	measure := func(ctx context.Context, page []string) ([]int64, error) {
@@ -212,8 +207,8 @@ func (s *Scanner) measureAll(ctx context.Context, keys *Iterator[string], opts R
 	})
 }
 
-// A typeNumbers numbers the types of keys, of which modules add more. 0 is no type, of
-// keys that are gone or were not chosen.
+// A typeNumbers numbers the types of keys, including the types of modules. 0 means no type: the key is
+// gone or was not chosen.
 type typeNumbers struct {
 	mu      sync.Mutex
 	names   []string
@@ -244,7 +239,7 @@ func (t *typeNumbers) name(number int64) string {
 // lengths are the commands that count elements.
 var lengths = map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
 
-// measure returns the keys as they are, those that are gone without a type.
+// measure returns the keys with their types and sizes. A key that is gone has no type.
 func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -272,7 +267,7 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 		cmds = cmds[:0]
 		for i, key := range keys {
 			name := lengths[kinds[i]]
-			if name == "" { // gone, or a module's, which has no elements that anybody can count
+			if name == "" { // gone, or of a module's type, whose elements can't be counted
 				name = "EXISTS"
 			}
 			cmds = append(cmds, redoubt.Cmd{Name: name, Keys: []string{key}, Flags: redoubt.ReadOnly})
@@ -300,8 +295,8 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 	return measured, nil
 }
 
-// accesses is about how many there were for an LFU counter to stand at n. A new key
-// begins at 5; from then on an access counts with a probability of 1/(10·(n−5)+1).
+// accesses is about the number of accesses that bring an LFU counter to n. A new key begins at 5; from
+// then on an access counts with a probability of 1/(10·(n−5)+1).
 func accesses(n int64) int64 {
 	n = max(n-5, 0)
 	return n + 5*n*(n-1)

@@ -80,7 +80,7 @@ func TestResumeExactly(t *testing.T) {
 				p.HSet(t.Context(), key("small"), i, "x")
 			}
 		})
-		for range 2 { // a table that has grown is moved by those who read it
+		for range 2 { // reads move a table that has grown
 			w.pipelined(n, func(p redis.Pipeliner, i int) {
 				p.Exists(t.Context(), w.key("k", i))
 				p.SIsMember(t.Context(), key("set"), i)

@@ -11,32 +11,31 @@ import (
 const (
 	// MaxCount is the largest page.
 	MaxCount = 100_000
-	// MaxRemember is the most that is remembered to give nothing twice.
+	// MaxRemember is the most items that an Iterator remembers.
 	MaxRemember = 100_000_000
 )
 
 // Options configure a [Scanner]. The zero value is ready to use.
 type Options struct {
-	// Count is about how many keys or elements a server looks at for one page, in
-	// a fraction of a millisecond for each thousand, in which it does nothing else.
-	// 1 to [MaxCount]. Defaults to 1,000.
+	// Count is about how many keys or elements a server scans for one page. The server does nothing else
+	// meanwhile, for a fraction of a millisecond per thousand. 1 to [MaxCount]. Defaults to 1,000.
 	Count int
 
-	// Remember is how many keys or elements, at the least, are remembered to give
-	// none twice; twice as many at the most, in about 40 bytes each. 1 to
-	// [MaxRemember], or -1: none. Defaults to 500,000.
+	// Remember is how many keys or elements an Iterator remembers, so that it yields none twice: at least
+	// this many and at most twice as many, in about 40 bytes each. 1 to [MaxRemember], or -1 for none.
+	// Defaults to 500,000.
 	Remember int
 }
 
-// A Scanner goes over keys, and over the elements of big ones. All methods may be
-// called by many goroutines at once.
+// A Scanner iterates over keys, and over the elements of big keys. All methods may be called by many
+// goroutines at once.
 type Scanner struct {
 	client *redoubt.Client
 	opts   Options
 }
 
-// New returns a Scanner on client's servers. It sends nothing. The client's prefix
-// plays no part: keys are given, and matched, whole.
+// New returns a Scanner on client's servers. It sends nothing. The scan ignores the client's prefix: it
+// matches and yields whole keys.
 func New(client *redoubt.Client, opts Options) (*Scanner, error) {
 	if opts.Count == 0 {
 		opts.Count = 1000
@@ -61,22 +60,23 @@ func New(client *redoubt.Client, opts Options) (*Scanner, error) {
 	return &Scanner{client: client, opts: opts}, nil
 }
 
-// A Query says which keys are wanted. The zero value is all of them.
+// A Query selects keys. The zero value selects all keys.
 type Query struct {
-	// Match is a pattern for whole keys, as of Redis' KEYS: *, ?, [a-z], and \ before
-	// what is meant as it is. Empty: all.
+	// Match is a pattern for whole keys, as of Redis' KEYS: *, ?, [a-z], and \ before a character that
+	// stands for itself. Empty: all.
 	Match string
-	// Type is what the keys hold: string, list, set, zset, hash, stream, or the nine
-	// characters by which a module calls its type, like ReJSON-RL. Empty: anything.
+	// Type is the type of the keys: string, list, set, zset, hash, stream, or the nine characters of a
+	// type that a module defines, like ReJSON-RL. Empty: any type.
 	Type string
-	// From is a token of [Iterator.Token], of the same query: go on there. Empty:
-	// from the beginning.
+	// From is a token from [Iterator.Token] of the same query. The scan resumes there. Empty: it starts at
+	// the beginning.
 	From string
 }
 
 var types = map[string]bool{"": true, "string": true, "list": true, "set": true, "zset": true, "hash": true, "stream": true}
 
-// Validate returns what [Scanner.Keys] has to say of Match and Type, without a server.
+// Validate returns nil for a Match and a Type that [Scanner.Keys] accepts. Otherwise its error matches
+// [ErrInvalidOption].
 func (q Query) Validate() error {
 	var errs []error
 	if err := redoubt.CheckPattern(q.Match); err != nil {
@@ -88,9 +88,8 @@ func (q Query) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Keys returns an iterator over the keys that match, of all primaries of a cluster
-// at the same time. It sends nothing yet. A token that can't be gone on from gives an
-// error that matches [ErrInvalidToken].
+// Keys returns an iterator over the keys that match, of all primaries of a cluster at the same time. It
+// sends nothing yet. When the scan can't resume with the token, the error matches [ErrInvalidToken].
 func (s *Scanner) Keys(q Query) (*Iterator[string], error) {
 	if err := q.Validate(); err != nil {
 		return nil, err

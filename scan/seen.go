@@ -2,10 +2,9 @@ package scan
 
 import "hash/maphash"
 
-// A seen remembers the last so many texts, by hashes of 128 bits: in 10^9 keys two
-// have the same one with a probability of 10^-21. It forgets by halves: what was
-// added is in the younger map, which becomes the older one when it is full. Rejected:
-// a ring beside one map, which forgets exactly and takes as much memory.
+// A seen remembers the last texts by hashes of 128 bits: among 10^9 keys, two have the same hash with a
+// probability of 10^-21. It forgets by halves: new texts go to the younger map, which becomes the older
+// one when it is full. Rejected: a ring beside one map, which forgets exactly and takes as much memory.
 type seen struct {
 	window    int // 0: nothing is remembered
 	young     map[fingerprint]struct{}
@@ -40,10 +39,10 @@ func (s *seen) add(text string) bool {
 	return true
 }
 
-// keep makes what was added since last time stay.
+// keep makes the texts that were added since the last keep permanent.
 func (s *seen) keep() { s.tentative = s.tentative[:0] }
 
-// drop forgets all that was added since the last keep.
+// drop forgets the texts that were added since the last keep.
 func (s *seen) drop() {
 	for _, f := range s.tentative {
 		delete(s.young, f)
@@ -52,7 +51,7 @@ func (s *seen) drop() {
 	s.tentative = s.tentative[:0]
 }
 
-// dropLast forgets what was added last.
+// dropLast forgets the text that was added last.
 func (s *seen) dropLast() {
 	if n := len(s.tentative); n > 0 {
 		last := s.tentative[n-1]

@@ -30,7 +30,7 @@ func (s *slots) len() (n int) {
 	return n
 }
 
-// all goes over the slots of s in order.
+// all iterates over the slots of s in order.
 func (s *slots) all() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, word := range s {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A token is JSON in base64url, between the name of its form and a checksum: a text
-// that passes through a shell unquoted, and of which no part can get lost unnoticed.
+// A token is JSON in base64url, between the name of its form and a checksum. It passes through a shell
+// unquoted, and the checksum detects a token that was cut off.
 const tokenForm = "scan1"
 
 func encodeToken(v any) string {
@@ -46,7 +46,7 @@ func decodeToken(token string, v any) error {
 	return nil
 }
 
-// A query is in a token as it is, so that going on with another one is found out.
+// A token contains its query as it is, so that checkQuery detects another one.
 func checkQuery(got, want string) error {
 	if got != want {
 		return fmt.Errorf("%w: it is of another query, %s, and this one is %s", ErrInvalidToken, got, want)
@@ -54,7 +54,7 @@ func checkQuery(got, want string) error {
 	return nil
 }
 
-// elementToken is where an elementWalk is.
+// elementToken is the position of an elementWalk.
 type elementToken struct {
 	Query   string `json:"q"` // command, key, pattern
 	Process string `json:"r,omitempty"`

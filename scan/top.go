@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A top keeps the n greatest of what it is given, in a heap with the least on top.
+// A top keeps the n biggest keys that it is given, in a heap with the smallest on top.
 type top struct {
 	n    int
 	keys []Key
@@ -33,7 +33,7 @@ func (t *top) add(k Key) {
 	}
 }
 
-// sorted returns what is kept, the greatest first.
+// sorted returns the keys, the biggest first.
 func (t *top) sorted() []Key {
 	list := slices.Clone(t.keys)
 	slices.SortFunc(list, func(a, b Key) int {
@@ -42,10 +42,9 @@ func (t *top) sorted() []Key {
 	return list
 }
 
-// heavy finds the heaviest of many prefixes in bounded memory: Metwally, Agrawal, El
-// Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams, 2005.
-// A prefix for which there is no room takes the place of the lightest, with its weight,
-// which it may so have too much.
+// heavy finds the heaviest of many prefixes in bounded memory: Metwally, Agrawal, El Abbadi: Efficient
+// Computation of Frequent and Top-k Elements in Data Streams, 2005. When there is no room, a new prefix
+// replaces the lightest one and takes over its weight, which is its greatest error.
 type heavy struct {
 	n     int
 	items map[string]*Prefix

@@ -2,8 +2,7 @@ package geo
 
 import "github.com/redoubt-go/redoubt"
 
-// The commands below run a script each. What they take, and what comes back, the header of the
-// script says.
+// Each command below runs a script. The header of the script documents its arguments and its reply.
 
 // PutCmd is put.lua: move members within their cell.
 func PutCmd(keys []string, args ...string) redoubt.Cmd {

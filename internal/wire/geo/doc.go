@@ -1,2 +1,2 @@
-// Package geo is what package geo says to the server by scripts.
+// Package geo has the scripts of package geo and the commands that call them.
 package geo

@@ -2,8 +2,7 @@ package scan
 
 import "github.com/redoubt-go/redoubt"
 
-// The commands below run a script each. What they take, and what comes back, the header of the
-// script says.
+// Each command below runs a script. The header of the script documents its arguments and its reply.
 
 // ElementsCmd is elements.lua: one page of the elements of a hash, a set or a sorted set, and which server process gave it.
 func ElementsCmd(key string, args ...string) redoubt.Cmd {

@@ -1,2 +1,2 @@
-// Package scan is what package scan says to the server by a script.
+// Package scan has the script of package scan and the command that calls it.
 package scan

@@ -6,9 +6,8 @@
 -- ARGV[4] match   bytes   a pattern; *: all
 -- Returns {cursor bytes, elements array, run_id bytes, length integer}
 
--- A cursor means something to the process that gave it only, and the key may be on
--- another one by now. Asked for in a command of its own, the answer could be that of
--- a server that the key has left.
+-- A cursor is valid only for the process that gave it, and another process may have the key by now. A
+-- second command could be answered by a server that the key has left.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or ''
 -- Each command is named, so that the engine sees that the script uses no other key.
 local page, length
