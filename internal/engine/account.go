@@ -1,72 +1,126 @@
 package engine
 
-// The engine knows how much memory its keys take at any time. Before a command
-// changes a key its size is noted, and when the command is done, while its
-// shards are still held, the difference is added up: what a command does to a
-// value need not be followed.
+// An Account counts what a session holds in memory beside the data, so that a limit can bound
+// what all sessions hold together. Each call opens a part of it, for one buffer of the
+// session. hold sets the bytes of that part. It reports false when there is no room for
+// them: then the part stays as it was, and the session does without. A part is used by one
+// goroutine at a time, different parts at the same time; hold is called with locks held, so
+// it must not call the engine.
+type Account = func() (hold func(bytes int) bool)
 
-// A charge is a key that a command may have changed.
-type charge struct {
-	ks     *keyspace
-	it     *item
-	before int64
+// A bufferAccount is one buffer of a session, as its account knows it.
+type bufferAccount struct {
+	hold  func(int) bool
+	bytes int
 }
 
-// Where an item stands with the accounts.
-const (
-	itemNoted = 1 << iota // it has a charge that is not settled
-	itemGone              // it has left its dict
-)
+// leastHeld is the size in bytes from which a buffer is reported to its account.
+const leastHeld = 4 << 10
 
-// note must be called before it is changed.
-func (c *call) note(ks *keyspace, it *item) {
-	if it.val.state&itemNoted == 0 {
-		c.charge(ks, it, footprint(it))
+// set reports whether there is room for n bytes. Without an account there always is.
+func (h *bufferAccount) set(a Account, n int) bool {
+	switch {
+	case n == h.bytes || a == nil || h.hold == nil && n < leastHeld:
+		return true
+	case h.hold == nil:
+		h.hold = a()
 	}
+	if !h.hold(n) {
+		return false
+	}
+	h.bytes = n
+	return true
 }
 
-func (c *call) charge(ks *keyspace, it *item, before int64) {
-	it.val.state |= itemNoted
-	c.charges = append(c.charges, charge{ks, it, before})
+// noRoom says why a session's account has refused.
+const noRoom = "all clients together hold more than maxmemory-clients"
+
+// SetAccount sets what counts the memory that the session holds: the commands of a
+// transaction, and the reply that is being made once it is long. Until then nothing does.
+// Call it before the session runs commands.
+//
+// A reply stays counted until [Session.HandedOver].
+func (s *Session) SetAccount(a Account) { s.account = a }
+
+// HandedOver tells the session that its replies so far are counted elsewhere.
+func (s *Session) HandedOver() { s.reply.set(s.account, 0) }
+
+// extend makes room for a reply of size bytes, and for twice what there was if there is, so
+// that it is not copied often. A reply may have at most most bytes. It reports false when
+// there is no room.
+func (c *call) extend(size, most int) bool {
+	for _, more := range [...]int{c.roomy, c.roomy / 2} {
+		roomy := max(size, min(c.roomy+more, most))
+		want := c.from + roomy + replySlack
+		if want > cap(c.w) {
+			if !c.holdReply(want) {
+				continue
+			}
+			grown := make([]byte, len(c.w), want)
+			copy(grown, c.w)
+			c.w = grown
+		}
+		c.roomy = roomy
+		return true
+	}
+	return false
 }
 
-// settle adds up what the call's changes amount to. The shards are held still.
-func (c *call) settle() {
-	if len(c.charges) == 0 {
+// replySlack is what the head and the end of a bulk take.
+const replySlack = 64
+
+// holdReply counts a reply that is being made: one that a client gets with its session, and
+// one that a script gets with what all scripts hold.
+func (c *call) holdReply(n int) bool {
+	switch {
+	case c.scripted:
+		return c.s.host.reserve(n)
+	case c != &c.s.c: // it is made for one that waits, of a part of what somebody pushed
+		return true
+	}
+	return c.s.reply.set(c.s.account, n)
+}
+
+// SetAccount sets what counts the memory that the connection holds for its peer: that of its
+// session, commands behind one that waits, and replies and messages that wait to be read.
+// Where there is no room the connection ends. Call it before the first Write.
+func (c *clientConn) SetAccount(a func() (hold func(bytes int) bool)) {
+	c.account = a
+	c.s.SetAccount(a)
+}
+
+// countOut counts out and pushes, and ends the connection when there is no room. mu is held.
+func (c *clientConn) countOut() {
+	if c.outHeld.set(c.account, cap(c.out)+cap(c.pushes)) {
 		return
 	}
-	total := int64(0)
-	for i := range c.charges {
-		ch := &c.charges[i]
-		ch.it.val.state &^= itemNoted
-		diff := -ch.before
-		if ch.it.val.state&itemGone == 0 {
-			diff += footprint(ch.it)
-		}
-		if diff != 0 { // or cores would pass the line to each other for nothing
-			ch.ks.used += diff
-			total += diff
-		}
-	}
-	c.forgetCharges()
-	if total != 0 {
-		c.e.memory.used.Add(total)
-	}
+	c.out, c.pushes, c.at = nil, nil, 0
+	c.outHeld.set(c.account, 0)
+	c.ended, c.lost = true, true
+	go c.shut()
+	c.change.Broadcast()
 }
 
-// forgetCharges keeps memory that is small for the next command.
-func (c *call) forgetCharges() {
-	if cap(c.charges) > 1<<10 {
-		c.charges = nil
-		return
+// freePushes forgets messages that are elsewhere. mu is held.
+func (c *clientConn) freePushes() {
+	c.pushes = c.pushes[:0]
+	if cap(c.pushes) > maxIdleReply {
+		c.pushes = nil
 	}
-	clear(c.charges)
-	c.charges = c.charges[:0]
+	c.pushed.Store(false)
 }
 
-// emptied is called before a keyspace is thrown away as a whole.
-func (c *call) emptied(ks *keyspace) {
-	c.settle()
-	c.e.memory.used.Add(-ks.used)
-	ks.used = 0
+// Take is Read without a copy: it returns what waits to be read if that is much, and nil
+// otherwise. The caller owns it.
+func (c *clientConn) Take() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone || len(c.out)-c.at <= maxIdleReply {
+		return nil
+	}
+	b := c.out[c.at:]
+	c.out, c.at = nil, 0
+	c.countOut()
+	c.change.Broadcast()
+	return b
 }

@@ -1,168 +1,208 @@
 package engine
 
 import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/lua"
+	"github.com/redoubt-go/redoubt/internal/test/faultdisk"
 )
 
-// recount walks a value and returns what size says without.
-func (v *value) recount() int64 {
-	if v.obj == nil {
-		return v.size()
-	}
-	n := v.size()
-	switch o := v.obj.v.(type) {
-	case *list:
-		n -= int64(o.taken)
-		for k := o.first; k != nil; k = k.next {
-			n += int64(len(k.buf))
-		}
-	case *hash:
-		if o.big == nil && o.small == nil {
-			return n // one piece, whose size is known
-		}
-		n -= o.bytes
-		o.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
-	case *set:
-		if o.big != nil {
-			n -= o.big.bytes
-			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
-		}
-	case *zset:
-		if !o.large() {
-			return n // likewise
-		}
-		n -= o.tree.bytes
-		for at := o.first(); at.ok(); at = at.next() {
-			n += allocated(len(at.member()))
-		}
-	}
-	return n
+// A ledger is an account with a limit, which tells what is held and the most that was.
+type ledger struct {
+	mu                 sync.Mutex
+	limit, total, peak int
 }
 
-// accounts checks what the engine says of its memory against a walk through
-// all of it. Nobody else may use the engine.
-func accounts(t testing.TB, e *Engine) {
-	t.Helper()
-	total := int64(0)
-	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		for db, ks := range sh.dbs {
-			if ks == nil {
-				continue
-			}
-			n := int64(0)
-			ks.keys.each(func(it *item) bool {
-				if it.val.state != 0 {
-					t.Errorf("database %d, %q: state %d after the command", db, it.key, it.val.state)
-				}
-				n += footprint(it) - it.val.size() + it.val.recount()
-				return true
-			})
-			if n != ks.used {
-				t.Errorf("shard %d, database %d: %d bytes are accounted for, and there are %d", i, db, ks.used, n)
-			}
-			total += n
+func (l *ledger) account() func(int) bool {
+	has := 0
+	return func(n int) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n > has && l.total+n-has > l.limit {
+			return false
 		}
-		sh.mu.Unlock()
-	}
-	if used := e.memory.used.Load(); used != total {
-		t.Errorf("%d bytes are accounted for in all, and there are %d", used, total)
+		l.total += n - has
+		has = n
+		l.peak = max(l.peak, l.total)
+		return true
 	}
 }
 
-// TestAccounts runs random commands, time passing, and wants the accounts to
-// be what a walk finds.
-func TestAccounts(t *testing.T) {
-	more := []string{
-		"HPEXPIRE <k> <n> FIELDS 2 <m> <m>", "HSET <k> <m> <v>", "HSET <k> <m> <v>", "HPERSIST <k> FIELDS 1 <m>", "HGETDEL <k> FIELDS 1 <m>", "PEXPIRE <k> 3",
-		"SPOP <k>", "SPOP <k> 3", "GET <k>", "HGETALL <k>", "LRANGE <k> 0 -1",
+func (l *ledger) held() (now, peak int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total, l.peak
+}
+
+// TestQueuedCommandsAreCounted: what MULTI queues counts until it has run or is discarded. A
+// command for which there is no room is refused, and then nothing of the transaction is kept.
+func TestQueuedCommandsAreCounted(t *testing.T) {
+	e := open(t, Options{})
+	l := &ledger{limit: 1 << 20}
+	s := e.Session()
+	s.SetAccount(l.account)
+	value := strings.Repeat("x", 300_000)
+	for _, end := range []string{"EXEC", "DISCARD", "RESET"} {
+		run(s, "MULTI")
+		run(s, "SET k "+value)
+		if now, _ := l.held(); now < 300_000 {
+			t.Errorf("%d bytes are counted of a queue of 300,000", now)
+		}
+		run(s, end)
+		if now, _ := l.held(); now != 0 {
+			t.Errorf("%d bytes are counted after %s", now, end)
+		}
 	}
-	for name, own := range templates {
-		t.Run(name, func(t *testing.T) {
-			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
-			clock := newFakeClock()
-			e := open(t, Options{Clock: clock})
-			s := e.Session()
-			for i := range 3000 {
-				list := own
-				switch r := v.r.IntN(20); {
-				case r < 4:
-					list = general
-				case r < 8:
-					list = more
-				}
-				if v.r.IntN(300) == 0 {
-					list = []string{"FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SELECT 0"}
-				}
-				args := v.fill(list[v.r.IntN(len(list))])
-				tryStep(steps, s, args)
-				if v.r.IntN(10) == 0 {
-					clock.advance(time.Duration(v.r.IntN(3000)) * time.Microsecond)
-				}
-				if i%10 == 0 {
-					if accounts(t, e); t.Failed() {
-						t.Fatalf("after %s", quote(args))
-					}
-				}
+	run(s, "MULTI")
+	for i := range 5 {
+		out, _ := s.Do(nil, argv("SET", "k", value))
+		switch refused := bytes.Contains(out, []byte("-ERR the command is not queued: all clients together hold more")); {
+		case refused != (i == 3):
+			t.Errorf("SET %d: %.100q", i, out)
+		case refused:
+			if now, _ := l.held(); now != 0 || s.queue != nil {
+				t.Errorf("%d bytes are kept of a transaction that will fail", now)
 			}
-			run(s, "DISCARD")
-			run(s, "FLUSHALL")
-			if used := e.memory.used.Load(); used != 0 {
-				t.Errorf("%d bytes are left of an empty engine", used)
-			}
-		})
+		}
+	}
+	if out, _ := s.Do(nil, argv("EXEC")); !bytes.HasPrefix(out, []byte("-EXECABORT")) {
+		t.Errorf("EXEC: %q", out)
 	}
 }
 
-// TestAccountsAreOfWhatIsThere compares the accounts with what Go's allocator
-// has handed out.
-func TestAccountsAreOfWhatIsThere(t *testing.T) {
-	const keys = 20_000
-	for _, c := range []struct{ name, line string }{
-		{"short strings", "SET k%d 0123456789"},
-		{"strings", "SET key:%d " + xs(300)},
-		{"small hashes", "HSET key:%d name 0123456789 email 0123456789abcdef"},
-		{"lists", "RPUSH key:%d 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"},
-		{"large hash", "HSET one field:%d 0123456789"},
-		{"large set", "SADD one member:%d"},
-		{"large sorted set", "ZADD one 1 member:%d"},
-		{"long list", "RPUSH one element:%d"},
-		{"counters", "INCR counter:%d"},
-		{"bitmaps", "SETBIT key:%d 4000 1"},
-		{"appended", "APPEND key:%d " + xs(100)},
-		{"cardinalities", "PFADD key:%d a b c d"},
-		{"long names", "SET " + xs(200) + "%d v"},
-		{"keys with a time to live", "SET key:%d 0123456789 EX 1000"},
-		{"sets of integers", "SADD key:%d 1 2 3 4 5 6 7 8 9 10"},
-		{"small sets", "SADD key:%d 0123456789 0123456789abcdef"},
-		{"large set of integers", "SADD one %d"},
-		{"small sorted sets", "ZADD key:%d 1 0123456789 2.5 0123456789abcdef"},
-		{"places", "GEOADD one 13.361389 38.115556 place:%d"},
-		{"sets with large members", "SADD key:%d " + xs(100)},
-		{"sorted sets with large members", "ZADD key:%d 1 " + xs(100)},
-		{"hashes with large values", "HSET key:%d f " + xs(300)},
-		{"large values of a hash", "HSET one field:%d " + xs(300)},
-		{"long elements", "RPUSH key:%d " + xs(5000)},
-		{"fields with a time to live", "HSETEX one EX 1000 FIELDS 1 field:%d 0123456789"},
-		{"small hashes with a time to live", "HSETEX key:%d EX 1000 FIELDS 2 name 0123456789 email 0123456789abcdef"},
+// TestRepliesBeingMadeAreCounted: a long reply counts while it is made and until it is handed
+// over. One for which there is no room is an error, and the next command has its reply.
+func TestRepliesBeingMadeAreCounted(t *testing.T) {
+	e := open(t, Options{})
+	l := &ledger{limit: 4 << 20}
+	s := e.Session()
+	s.SetAccount(l.account)
+	run(s, "SET k "+strings.Repeat("x", 500_000))
+	mget := argv("MGET", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k")
+	exec := func(cmd ...string) (out []byte) {
+		run(s, "MULTI")
+		for range 14 {
+			run(s, strings.Join(cmd, " "))
+		}
+		out, _ = s.Do(nil, argv("EXEC"))
+		return out
+	}
+	for name, ask := range map[string]func() []byte{
+		"MGET": func() []byte { out, _ := s.Do(nil, mget); return out },
+		"EXEC": func() []byte { return exec("GET", "k") },
+		"EVAL": func() []byte {
+			out, _ := s.Do(nil, argv("EVAL", "local s = redis.call('GET', KEYS[1]) return {s,s,s,s,s,s,s,s,s,s,s,s,s,s}", "1", "k"))
+			return out
+		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := open(t, Options{Clock: newFakeClock()}) // whose timers keep no engine alive
-			s := e.Session()
-			before := liveBytes() // an empty engine counts nothing
-			for i := range keys {
-				s.Do(nil, split(sprint(c.line, i)))
-			}
-			live := liveBytes() - before
-			used := e.memory.used.Load()
-			t.Logf("%d bytes accounted for, %d live: %.2f", used, live, float64(live)/float64(used))
-			if used > live*5/4 || live > used*5/4 {
-				t.Errorf("%d bytes are accounted for, and %d are live", used, live)
-			}
-		})
+		if out := ask(); !bytes.Contains(out, []byte("-ERR the reply has no room: all clients together hold more")) {
+			t.Errorf("%s: %.100q", name, out)
+		}
+		s.HandedOver()
+		out, _ := s.Do(nil, argv("GET", "k"))
+		if now, peak := l.held(); len(out) < 500_000 || now < 500_000 || peak > l.limit {
+			t.Errorf("GET after %s: %d bytes; %d are counted, and %d at the most", name, len(out), now, peak)
+		}
+		s.HandedOver()
+		if now, _ := l.held(); now != 0 {
+			t.Errorf("%s: %d bytes are counted of what was handed over", name, now)
+		}
 	}
+}
+
+// TestUnreadMessagesAreCounted: messages that wait to be read count, and where there is no room
+// for them the subscriber's connection ends.
+func TestUnreadMessagesAreCounted(t *testing.T) {
+	e := open(t, Options{})
+	l := &ledger{limit: 1 << 20}
+	conn, err := e.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c, _ := conn.(*clientConn)
+	c.SetAccount(l.account)
+	if _, err := conn.Write([]byte("SUBSCRIBE news\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Session()
+	message, heard := strings.Repeat("m", 100_000), 0
+	for range 20 {
+		if out, _ := s.Do(nil, argv("PUBLISH", "news", message)); string(out) == ":1\r\n" {
+			heard++
+		}
+		if !c.isOver() {
+			if now, _ := l.held(); now < heard*100_000 {
+				t.Fatalf("%d bytes are counted of %d messages of 100,000", now, heard)
+			}
+		}
+	}
+	if !c.isOver() {
+		t.Errorf("the connection goes on after %d messages", heard)
+	}
+	if now, peak := l.held(); now != 0 || peak > l.limit {
+		t.Errorf("%d bytes are counted, and %d at the most", now, peak)
+	}
+}
+
+// TestEffectsOfScriptsAreCounted: what a script gathers for the log counts as what scripts
+// hold, until it is logged.
+func TestEffectsOfScriptsAreCounted(t *testing.T) {
+	e := onDisk(t, faultdisk.New(), Options{})
+	var err error
+	if e.lua, err = lua.NewRuntime(lua.Options{Memory: 2 << 20, TotalMemory: 4 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Session()
+	const script = "for i = 1, 100 do redis.call('SET', KEYS[1], string.rep('x', 100000)) end"
+	for name, do := range map[string]func() []byte{
+		"script": func() []byte { out, _ := s.Do(nil, argv("EVAL", script, "1", "k")); return out },
+		"scripts of a transaction": func() []byte {
+			run(s, "MULTI")
+			for range 60 {
+				s.Do(nil, argv("EVAL", "redis.call('SET', KEYS[1], string.rep('x', 100000))", "1", "k"))
+			}
+			out, _ := s.Do(nil, argv("EXEC"))
+			return out
+		},
+	} {
+		if out := do(); !bytes.Contains(out, []byte("ERR the changes of the script have no room: the scripts that run at once hold too much memory")) {
+			t.Errorf("%s: %.200q", name, out)
+		}
+		if n := e.ScriptMemory(); n != 0 {
+			t.Errorf("%s: %d bytes are counted at the end", name, n)
+		}
+	}
+	if out, _ := s.Do(nil, argv("EVAL", "return redis.call('SET', KEYS[1], 'y')", "1", "k")); string(out) != "+OK\r\n" {
+		t.Errorf("a small script: %q", out)
+	}
+}
+
+// TestTiedKeysAreBounded: a compaction in parts remembers names of keys that belong together, up
+// to so many bytes. Beyond that it has one part.
+func TestTiedKeysAreBounded(t *testing.T) {
+	e := open(t, Options{MaxMemory: 1 << 20})
+	e.memory.used.Store(1 << 20)
+	name := func(i int) []byte { return []byte(strings.Repeat("k", 1<<20) + strconv.Itoa(i)) }
+	for pairs, parts := range map[int]int{4: 5, 12: 1} {
+		f, err := e.folding(func(record func(aof.Record) error) error {
+			for i := range pairs {
+				err := record(aof.Record{Commands: [][][]byte{{[]byte("RENAME"), name(2 * i), name(2*i + 1)}}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || f.parts != parts {
+			t.Errorf("%d pairs of names of 1 MiB: %d parts, %v; want %d", pairs, f.parts, err, parts)
+		}
+	}
+	e.memory.used.Store(0)
 }

@@ -307,7 +307,7 @@ func (c *call) retry() (served bool) {
 		if r := recover(); r != nil {
 			c.panicked(0, r)
 			served = true
-			c.salvage(r)
+			c.logPanicked(r)
 			c.log()
 		}
 	}()

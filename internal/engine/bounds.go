@@ -39,7 +39,7 @@ const perName = 64
 // client gets instead of the reply.
 type replyTooLarge string
 
-// longReply is the length in bytes from which the time to make a reply is worth a stir.
+// longReply is the length in bytes from which the time to make a reply is worth a wake of another thread.
 const longReply = 128 << 10
 
 // headerBytes is at least what the header and the end of one element of a reply take.
@@ -68,10 +68,10 @@ func (c *call) outgrow(size int) string {
 		c.roomy = min(longReply, most)
 		return ""
 	case c.roomy <= longReply:
-		c.e.stirrer.stir()
+		c.e.waker.wake()
 	}
 	if c.running != nil && !takes {
-		c.look()
+		c.checkInterrupt()
 	}
 	switch {
 	case c.extend(size, most):

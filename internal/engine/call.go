@@ -20,14 +20,14 @@ type call struct {
 	proto resp.Protocol
 	db    int
 
-	held    shardSet
-	all     bool   // every shard is held
-	home    *shard // the shard of homeKey, when the command has no other key
-	homeKey []byte
-	near    *shard // the shard of nearKey, one of several keys: see approach
-	nearKey []byte
-	now     int64 // Unix ms, 0 before it is asked for
-	us      int64 // the same in µs
+	held      shardSet
+	all       bool   // every shard is held
+	home      *shard // the shard of homeKey, when the command has no other key
+	homeKey   []byte
+	lastShard *shard // the shard of lastKey, one of several keys: see cacheShard
+	lastKey   []byte
+	now       int64 // Unix ms, 0 before it is asked for
+	us        int64 // the same in µs
 
 	dirty   int        // changes made
 	charges []charge   // keys whose size may have changed
@@ -101,8 +101,8 @@ func (c *call) shard(key []byte) *shard {
 	if c.home != nil && string(key) == string(c.homeKey) {
 		return c.home
 	}
-	if c.near != nil && string(key) == string(c.nearKey) {
-		return c.near
+	if c.lastShard != nil && string(key) == string(c.lastKey) {
+		return c.lastShard
 	}
 	i := shardOf(key)
 	if !c.held.has(i) {
@@ -111,11 +111,11 @@ func (c *call) shard(key []byte) *shard {
 	return &c.e.shards[i]
 }
 
-// approach says that what follows is about key, an argument, so that its shard
+// cacheShard says that what follows is about key, an argument, so that its shard
 // is found once.
-func (c *call) approach(key []byte) {
-	c.near = nil
-	c.near, c.nearKey = c.shard(key), key
+func (c *call) cacheShard(key []byte) {
+	c.lastShard = nil
+	c.lastShard, c.lastKey = c.shard(key), key
 }
 
 func (c *call) time() int64 {
@@ -190,7 +190,7 @@ func (c *call) execute() {
 		set.fill()
 		c.all = true
 		if c.cmd.flags&(flagQuick|flagScript) == 0 {
-			c.e.stirrer.stir()
+			c.e.waker.wake()
 		}
 	} else {
 		for _, i := range c.keyBuf {
@@ -220,7 +220,7 @@ func (c *call) executeHolding(set shardSet) {
 		c.released()
 	}()
 	defer c.settleSeen()
-	defer c.rescue(from)
+	defer c.recoverLocked(from)
 	c.run()
 }
 
@@ -262,7 +262,7 @@ func (c *call) executeOn(key []byte) {
 		c.released()
 	}()
 	defer c.settleSeen()
-	defer c.rescue(from)
+	defer c.recoverLocked(from)
 	c.run()
 }
 
@@ -319,7 +319,7 @@ func (c *call) run() {
 
 // released is called when no shard is held any more.
 func (c *call) released() {
-	c.near, c.nearKey = nil, nil
+	c.lastShard, c.lastKey = nil, nil
 	c.held, c.all, c.home, c.homeKey = shardSet{}, false, nil, nil
 	if len(c.ready) > 0 {
 		c.serveLater()

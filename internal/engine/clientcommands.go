@@ -9,9 +9,9 @@ import (
 func cmdClientID(c *call) { c.int(c.s.id) }
 
 func cmdClientGetname(c *call) {
-	c.s.about.mu.Lock()
-	name := c.s.about.name
-	c.s.about.mu.Unlock()
+	c.s.client.mu.Lock()
+	name := c.s.client.name
+	c.s.client.mu.Unlock()
 	if name == "" {
 		c.null()
 		return
@@ -32,7 +32,7 @@ func cmdClientSetname(c *call) {
 }
 
 func cmdClientSetinfo(c *call) {
-	a := &c.s.about
+	a := &c.s.client
 	field := &a.libName
 	switch name := c.args[2]; {
 	case is(name, "lib-name"):
@@ -56,7 +56,7 @@ func cmdClientSetinfo(c *call) {
 }
 
 func cmdClientInfo(c *call) {
-	c.s.about.note(c.s)
+	c.s.client.note(c.s)
 	var b strings.Builder
 	c.s.describe(&b)
 	b.WriteByte('\n')
@@ -87,7 +87,7 @@ func cmdClientList(c *call) {
 		return
 	}
 	slices.Sort(ids)
-	c.s.about.note(c.s)
+	c.s.client.note(c.s)
 	var b strings.Builder
 	for _, s := range c.e.clients.list() {
 		if _, named := slices.BinarySearch(ids, s.id); ids != nil && !named || typ != "" && !s.isType(typ) {
@@ -178,7 +178,7 @@ func (f *killFilter) matches(s *Session) bool {
 	if f.id != 0 && s.id != f.id || f.typ != "" && !s.isType(f.typ) {
 		return false
 	}
-	a := &s.about
+	a := &s.client
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return (f.addr == "" || a.addr == f.addr) && (f.laddr == "" || a.laddr == f.laddr) &&
@@ -195,7 +195,7 @@ func cmdClientKill(c *call) {
 		if s == c.s && f.skipMe || !f.matches(s) {
 			continue
 		}
-		switch kill := s.about.closer(); {
+		switch kill := s.client.closer(); {
 		case s == c.s:
 			s.quitting = true // once it has its reply
 		case kill == nil || !kill():

@@ -81,22 +81,22 @@ type clientConn struct {
 	w        []byte // replies not yet in out
 	unsynced int    // commands that they answer
 	account  Account
-	inHeld   holding // of in
-	over     bool    // no more commands are run
-	closed   bool    // the session is closed
+	inHeld   bufferAccount // of in
+	over     bool          // no more commands are run
+	closed   bool          // the session is closed
 
 	mu      sync.Mutex
 	change  sync.Cond // of anything below
 	out     []byte
-	outHeld holding     // of out and pushes
-	at      int         // what was read of out
-	running bool        // commands run: messages go to pushes
-	pushes  []byte      // messages, to go behind the reply of the command that runs
-	pushed  atomic.Bool // pushes is not empty
-	backlog int         // bytes in in, while a command waits
-	ended   bool        // by the engine: Read gives the rest and then io.EOF
-	lost    bool        // what waited to be read was dropped: nothing may follow it
-	gone    bool        // Close was called
+	outHeld bufferAccount // of out and pushes
+	at      int           // what was read of out
+	running bool          // commands run: messages go to pushes
+	pushes  []byte        // messages, to go behind the reply of the command that runs
+	pushed  atomic.Bool   // pushes is not empty
+	backlog int           // bytes in in, while a command waits
+	ended   bool          // by the engine: Read gives the rest and then io.EOF
+	lost    bool          // what waited to be read was dropped: nothing may follow it
+	gone    bool          // Close was called
 
 	readBy, writeBy deadline
 }
@@ -109,7 +109,7 @@ func (e *Engine) connect(remote, local net.Addr) (*clientConn, error) {
 	c.change.L = &c.mu
 	c.s = e.Session()
 	c.s.SyncLater()
-	c.s.about.set(remote.String(), local.String(), c.end)
+	c.s.client.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)
 	if e.closed.Load() { // Close may not have seen the session
 		c.end()
@@ -231,7 +231,7 @@ func (c *clientConn) process(buf []byte) (n int) {
 			c.publish()
 		}
 	}
-	c.s.about.note(c.s)
+	c.s.client.note(c.s)
 	c.publish()
 	c.mu.Lock()
 	c.running = false
@@ -291,7 +291,7 @@ func (c *clientConn) publish() {
 		c.w = nil
 	}
 	c.s.HandedOver()
-	c.hold()
+	c.countOut()
 	c.change.Broadcast()
 	c.mu.Unlock()
 }
@@ -331,10 +331,10 @@ func (c *clientConn) push(frame []byte) {
 	case c.running:
 		c.pushes = append(c.pushes, frame...)
 		c.pushed.Store(true)
-		c.hold()
+		c.countOut()
 	default:
 		c.emit(frame)
-		c.hold()
+		c.countOut()
 		c.change.Broadcast()
 	}
 }
@@ -366,7 +366,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		if cap(c.out) > maxIdleReply {
 			c.out = nil
 		}
-		c.hold()
+		c.countOut()
 	}
 	if full {
 		c.change.Broadcast()

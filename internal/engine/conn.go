@@ -34,24 +34,24 @@ func (e *Engine) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	}
 	canLeave := ctx.Done() != nil
 	if !canLeave || e.quick(&cmd) {
-		l := e.lane()
+		l := e.takeSession()
 		wait, ran := l.run(&cmd, canLeave)
 		switch {
 		case wait != nil:
 			return l.await(ctx, wait)
 		case ran:
 			r, end := reply(l.out), l.depends()
-			e.give(l)
+			e.putSession(l)
 			if end != 0 {
-				return e.holdOne(ctx, end, cmd, r)
+				return e.awaitSavedOne(ctx, end, cmd, r)
 			}
 			return r
 		}
-		e.give(l)
+		e.putSession(l)
 	}
 	cmds := [1]redoubt.Cmd{cmd}
 	var replies [1]redoubt.Reply
-	e.apart(ctx, cmds[:], replies[:])
+	e.runAsync(ctx, cmds[:], replies[:])
 	return replies[0]
 }
 
@@ -67,7 +67,7 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 	}
 	canLeave := ctx.Done() != nil
 	var waiting []waiter
-	l := e.lane()
+	l := e.takeSession()
 	i, done, end := 0, 0, uint64(0)
 	for ; i < len(cmds); i++ {
 		if i%64 == 63 {
@@ -86,7 +86,7 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 		end = max(end, l.depends())
 		if wait != nil {
 			waiting = append(waiting, waiter{i, l, wait})
-			l = e.lane()
+			l = e.takeSession()
 		} else if ran {
 			replies[i] = reply(l.out)
 		} else {
@@ -94,11 +94,11 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 		}
 		done++
 	}
-	e.give(l)
+	e.putSession(l)
 	if i < len(cmds) {
-		e.apart(ctx, cmds[i:], replies[i:])
+		e.runAsync(ctx, cmds[i:], replies[i:])
 	}
-	e.hold(ctx, end, cmds[:done], replies[:done])
+	e.awaitSaved(ctx, end, cmds[:done], replies[:done])
 	for _, w := range waiting {
 		replies[w.i] = w.l.await(ctx, w.wait)
 	}
@@ -143,9 +143,9 @@ func (e *Engine) quick(cmd *redoubt.Cmd) bool {
 	return c != nil && c.flags&flagQuick != 0
 }
 
-// A lane is a session, and the memory that a command needs on its way. A call
+// A callSession is a session, and the memory that a command needs on its way. A call
 // takes one and gives it back.
-type lane struct {
+type callSession struct {
 	s    *Session
 	args [][]byte
 	out  []byte
@@ -154,27 +154,27 @@ type lane struct {
 // maxIdleReply is the largest buffer that is kept for the next call.
 const maxIdleReply = 64 << 10
 
-func (e *Engine) lane() *lane {
-	if l, ok := e.lanes.Get().(*lane); ok {
+func (e *Engine) takeSession() *callSession {
+	if l, ok := e.callSessions.Get().(*callSession); ok {
 		return l
 	}
-	l := &lane{s: e.unlisted(), args: make([][]byte, 0, roomyArgs), out: make([]byte, 0, roomyReply)}
+	l := &callSession{s: e.unlisted(), args: make([][]byte, 0, roomyArgs), out: make([]byte, 0, roomyReply)}
 	l.s.c.charges = make([]charge, 0, roomyCharges)
 	l.s.SyncLater()
 	return l
 }
 
 // Room to begin with, in whole cache lines. Memory that is as small as a command
-// needs would come from beside that of the lane made before, and two cores that use
-// the lanes would take the line from each other with each command.
+// needs would come from beside that of the session made before, and two cores that use
+// the sessions would take the line from each other with each command.
 const (
 	roomyArgs    = 8 // of 24 bytes, as a charge
 	roomyCharges = 8
 	roomyReply   = 2 * cacheLine
 )
 
-// give returns a lane. A session in which a command has left state is closed.
-func (e *Engine) give(l *lane) {
+// putSession returns l to the pool. A session in which a command has left state is closed.
+func (e *Engine) putSession(l *callSession) {
 	if l.s.changed() {
 		l.s.Close()
 		return
@@ -183,7 +183,7 @@ func (e *Engine) give(l *lane) {
 	if cap(l.out) > maxIdleReply {
 		l.out = make([]byte, 0, roomyReply)
 	}
-	e.lanes.Put(l)
+	e.callSessions.Put(l)
 }
 
 var (
@@ -196,7 +196,7 @@ var (
 
 // prepare makes the arguments of cmd. They share the memory of its strings,
 // which commands only read.
-func (l *lane) prepare(cmd *redoubt.Cmd) {
+func (l *callSession) prepare(cmd *redoubt.Cmd) {
 	a := l.args[:0]
 	if cmd.Script != nil {
 		a = append(a, evalsha, view(cmd.Script.Digest()))
@@ -234,7 +234,7 @@ const noScript = "-NOSCRIPT "
 
 // run runs a command. Its reply is in l.out, unless it has to wait. With try,
 // nothing is run, and ran is false, when others hold the locks that it needs.
-func (l *lane) run(cmd *redoubt.Cmd, try bool) (wait *Wait, ran bool) {
+func (l *callSession) run(cmd *redoubt.Cmd, try bool) (wait *Wait, ran bool) {
 	l.prepare(cmd)
 	for loads := 0; ; loads++ {
 		l.out, wait, ran = l.s.do(l.out[:0], l.args, try)
@@ -252,8 +252,8 @@ func (l *lane) run(cmd *redoubt.Cmd, try bool) (wait *Wait, ran bool) {
 // await returns the reply to a command that waits. A command that is given up
 // has no effect, but its caller is told what every Conn tells of one that was
 // under way: that its outcome is unknown.
-func (l *lane) await(ctx context.Context, w *Wait) redoubt.Reply {
-	defer l.s.e.give(l)
+func (l *callSession) await(ctx context.Context, w *Wait) redoubt.Reply {
+	defer l.s.e.putSession(l)
 	select {
 	case <-w.Done():
 	case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -195,15 +196,15 @@ func lost(err error) error {
 
 // depends returns what the replies since the last call depend on, 0 for
 // nothing, as a position in the log.
-func (l *lane) depends() uint64 {
+func (l *callSession) depends() uint64 {
 	end := l.s.seen
 	l.s.seen = 0
 	return end
 }
 
-// hold waits until the log is on disk up to end, or ctx ends, and then makes
+// awaitSaved waits until the log is on disk up to end, or ctx ends, and then makes
 // the replies errors.
-func (e *Engine) hold(ctx context.Context, end uint64, cmds []redoubt.Cmd, replies []redoubt.Reply) {
+func (e *Engine) awaitSaved(ctx context.Context, end uint64, cmds []redoubt.Cmd, replies []redoubt.Reply) {
 	if end == 0 || e.log.Saved(end) {
 		return
 	}
@@ -226,9 +227,9 @@ func (e *Engine) hold(ctx context.Context, end uint64, cmds []redoubt.Cmd, repli
 	}
 }
 
-func (e *Engine) holdOne(ctx context.Context, end uint64, cmd redoubt.Cmd, r redoubt.Reply) redoubt.Reply {
+func (e *Engine) awaitSavedOne(ctx context.Context, end uint64, cmd redoubt.Cmd, r redoubt.Reply) redoubt.Reply {
 	replies := [1]redoubt.Reply{r}
-	e.hold(ctx, end, []redoubt.Cmd{cmd}, replies[:])
+	e.awaitSaved(ctx, end, []redoubt.Cmd{cmd}, replies[:])
 	return replies[0]
 }
 
@@ -311,4 +312,19 @@ func (s *Session) synced(w []byte, from int) []byte {
 		return resp.AppendError(w[:from], err.Error())
 	}
 	return w
+}
+
+// tellDurability makes CONFIG GET answer what is true of an engine with a log,
+// in Redis' words: what it calls no is never here.
+func (e *Engine) tellDurability() {
+	fsync := e.opts.Fsync.String()
+	if e.opts.Fsync == aof.Never {
+		fsync = "no"
+	}
+	dir, err := filepath.Abs(e.opts.Dir)
+	if err != nil {
+		dir = e.opts.Dir
+	}
+	v := e.config.values
+	v["appendonly"], v["appendfsync"], v["dir"] = "yes", fsync, dir
 }

@@ -164,10 +164,10 @@ func (c *call) logState(key []byte) {
 	}
 }
 
-// salvage is called when a handler has panicked: nobody knows how much of the
+// logPanicked is called when a handler has panicked: nobody knows how much of the
 // command was done, so what is logged is the state of its keys. The commands
-// of a script are salvaged one by one. A command that was stopped has changed nothing.
-func (c *call) salvage(r any) {
+// of a script are logged one by one. A command that was stopped has changed nothing.
+func (c *call) logPanicked(r any) {
 	if _, ok := r.(stopped); ok && c.dirty == 0 || c.cmd.flags&flagWrite == 0 {
 		return
 	}

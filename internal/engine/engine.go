@@ -103,33 +103,33 @@ type Event struct {
 
 // An Engine is a data store. Its methods are safe for concurrent use.
 type Engine struct {
-	shards   [shardCount]shard // at the beginning, where a cache line begins
-	opts     Options
-	clock    Clock
-	started  time.Time
-	runID    string // another one each time: cursors of SCAN don't outlive the process
-	pubsub   pubsub
-	config   config
-	bounds   bounds
-	memory   memory
-	stats    stats
-	errors   errorStats
-	clients  clients
-	sweeper  sweeper
-	stirrer  stirrer
-	access   accessClock
-	closed   atomic.Bool
-	monitors monitors
-	tracking tracking
-	cache    scriptCache
-	scripts  scriptRuns
-	lua      *lua.Runtime
-	lanes    sync.Pool // of *lane, for calls without a session of their own
-	hub      hub
-	log      *aof.Log // nil without a directory
-	strict   bool     // no reply before what it depends on is on disk
-	loading  bool     // before anybody else has the engine
-	found    aof.Found
+	shards       [shardCount]shard // at the beginning, where a cache line begins
+	opts         Options
+	clock        Clock
+	started      time.Time
+	runID        string // another one each time: cursors of SCAN don't outlive the process
+	pubsub       pubsub
+	config       config
+	bounds       bounds
+	memory       memory
+	stats        stats
+	errors       errorStats
+	clients      clients
+	sweeper      sweeper
+	waker        threadWaker
+	access       accessClock
+	closed       atomic.Bool
+	monitors     monitors
+	tracking     tracking
+	cache        scriptCache
+	scripts      scriptRuns
+	lua          *lua.Runtime
+	callSessions sync.Pool // of *callSession, for calls without a session of their own
+	hub          hub
+	log          *aof.Log // nil without a directory
+	strict       bool     // no reply before what it depends on is on disk
+	loading      bool     // before anybody else has the engine
+	found        aof.Found
 }
 
 // A shard holds the keys of every 256th slot. No cache line has parts of two.
@@ -194,7 +194,7 @@ func create(opts Options) *Engine {
 	e.clients.byID = map[int64]*Session{}
 	e.scripts.over, e.scripts.shards = make(chan struct{}), &e.shards
 	e.sweeper.init()
-	e.stirrer.init()
+	e.waker.init()
 	return e
 }
 
@@ -213,8 +213,9 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.StopScripts()
+	e.scripts.stopWatchdog()
 	e.sweeper.stop()
-	e.stirrer.end()
+	e.waker.end()
 	e.memory.evictor.stop()
 	for i := range e.shards {
 		sh := &e.shards[i]
@@ -229,7 +230,7 @@ func (e *Engine) Close() error {
 		}
 	}
 	for _, s := range e.clients.list() {
-		if kill := s.about.closer(); kill != nil {
+		if kill := s.client.closer(); kill != nil {
 			kill()
 		}
 	}

@@ -130,7 +130,7 @@ func (c *call) expireFirst() {
 		for sh := c.shard(key); c.manyExpired(sh, key); {
 			it := sh.dbs[c.db].keys.get(key)
 			c.expireFields(it, asHash(it), fieldStep)
-			c.look()
+			c.checkInterrupt()
 		}
 	}
 }

@@ -65,8 +65,8 @@ func (c *call) lcs(a, b []byte, onlyLen, idx, withLen bool, least int64) {
 	}
 	for i, x := range a {
 		at := i * len(b)
-		for from := 0; from < len(b); from += stepsPerLook {
-			to := min(from+stepsPerLook, len(b))
+		for from := 0; from < len(b); from += stepsPerCheck {
+			to := min(from+stepsPerCheck, len(b))
 			for j := from; j < to; j++ {
 				switch up, left := above[j+1], row[j]; {
 				case x == b[j]:

@@ -227,9 +227,9 @@ func (c *call) denied(cmd *command, args [][]byte) bool {
 // needsRoom says whether a script as a whole is refused above the limit.
 func (sc *script) needsRoom() bool { return sc.mayWrite && !sc.allowOOM }
 
-// apart says whether no two keys may share a value, because each has an access
+// sharesNoValues reports whether no two keys may share a value, because each has an access
 // time of its own. None do; OBJECT REFCOUNT tells what Redis would.
-func (m *memory) apart() bool {
+func (m *memory) sharesNoValues() bool {
 	choice := m.policy.Load().choice
 	return m.limit.Load() != 0 && (choice == chooseIdle || choice == chooseRare)
 }

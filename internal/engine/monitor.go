@@ -54,9 +54,9 @@ func (c *call) monitor(args [][]byte) {
 	}
 	from := "lua"
 	if !c.scripted {
-		c.s.about.mu.Lock()
-		from = c.s.about.addr
-		c.s.about.mu.Unlock()
+		c.s.client.mu.Lock()
+		from = c.s.client.addr
+		c.s.client.mu.Unlock()
 	}
 	now := c.e.clock.Now().UnixMicro()
 	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1e6, now%1e6, c.db, from)

@@ -332,7 +332,7 @@ func (c *call) runQueued() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.panicked(from, r)
-			c.salvage(r)
+			c.logPanicked(r)
 		}
 	}()
 	if c.home != nil {

@@ -52,7 +52,7 @@ func cmdObjectRefcount(c *call) {
 	if it == nil {
 		return
 	}
-	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 && !c.e.memory.apart() {
+	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 && !c.e.memory.sharesNoValues() {
 		c.int(1<<31 - 1) // Redis shares small integers
 		return
 	}

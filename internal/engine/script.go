@@ -105,7 +105,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	for _, a := range args {
 		h.args = append(h.args, text(a))
 	}
-	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt, Long: c.e.stirrer.stir}
+	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt, Long: c.e.waker.wake}
 	if t := c.e.opts.ScriptTimeout; t >= 0 {
 		if t == 0 {
 			t = scriptTimeout
@@ -133,9 +133,9 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 
 const scriptsHold = "the scripts that run at once hold too much memory"
 
-// hold makes n bytes of a reply to a command of the script a part of what all scripts may
+// reserve makes n bytes of a reply to a command of the script a part of what all scripts may
 // hold, until the next command.
-func (h *scriptHost) hold(n int) bool {
+func (h *scriptHost) reserve(n int) bool {
 	more := n - h.held
 	if more > 0 && !h.outer.e.lua.Reserve(more) {
 		return false
@@ -157,7 +157,7 @@ func bytesOf(args [][]byte) (n int) {
 
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
-	h.hold(0)
+	h.reserve(0)
 	h.outer, h.tx = nil, Tx{}
 	clear(h.argv)
 	clear(h.keys)
@@ -182,7 +182,7 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 	} else {
 		long := h.reply
 		h.reply = nil
-		h.hold(0) // it counts as the script's own
+		h.reserve(0) // it counts as the script's own
 		r.Hold(cap(long))
 		passReply(long, r)
 	}

@@ -18,7 +18,7 @@ const (
 type scriptRun struct {
 	interrupt lua.Interrupt
 	deadline  time.Time // zero for none
-	looked    func()    // of tests: called when a command looks whether it may go on
+	onCheck   func()    // of tests: called when a command looks whether it may go on
 	wrote     atomic.Bool
 	began     time.Time
 	held      shardSet
@@ -29,12 +29,12 @@ type scriptRun struct {
 // scriptRuns knows which scripts run, and which of them do for too long. Time
 // is the system's: a script uses real time whatever the engine's clock says.
 type scriptRuns struct {
-	shards *[shardCount]shard
-	slow   atomic.Int32 // how many are slow
-	mu     sync.Mutex
-	runs   map[*scriptRun]struct{}
-	look   *time.Timer   // nil when nobody will look
-	over   chan struct{} // closed by stopAll
+	shards   *[shardCount]shard
+	slow     atomic.Int32 // how many are slow
+	mu       sync.Mutex
+	runs     map[*scriptRun]struct{}
+	watchdog *time.Timer   // calls find; nil when no call is due
+	over     chan struct{} // closed by stopAll
 }
 
 // begin notes a run, and sees to it that somebody looks when limit has passed,
@@ -50,9 +50,9 @@ func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 	if rs.stopped() {
 		r.interrupt.Set()
 	}
-	if rs.look == nil {
+	if rs.watchdog == nil && !rs.stopped() {
 		if d := limit(); d > 0 {
-			rs.look = time.AfterFunc(d, func() { rs.find(limit) })
+			rs.watchdog = time.AfterFunc(d, func() { rs.find(limit) })
 		}
 	}
 }
@@ -75,9 +75,9 @@ func (rs *scriptRuns) end(r *scriptRun) {
 func (rs *scriptRuns) find(limit func() time.Duration) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.look != nil {
-		rs.look.Stop()
-		rs.look = nil
+	if rs.watchdog != nil {
+		rs.watchdog.Stop()
+		rs.watchdog = nil
 	}
 	d := limit()
 	if d <= 0 {
@@ -96,7 +96,7 @@ func (rs *scriptRuns) find(limit func() time.Duration) {
 		}
 	}
 	if next > 0 {
-		rs.look = time.AfterFunc(next, func() { rs.find(limit) })
+		rs.watchdog = time.AfterFunc(next, func() { rs.find(limit) })
 	}
 }
 
@@ -126,6 +126,16 @@ func (rs *scriptRuns) stopAll() {
 	}
 	for r := range rs.runs {
 		r.interrupt.Set()
+	}
+}
+
+// stopWatchdog ends the timer, which would keep a closed engine in memory until it fires.
+func (rs *scriptRuns) stopWatchdog() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.watchdog != nil {
+		rs.watchdog.Stop()
+		rs.watchdog = nil
 	}
 }
 

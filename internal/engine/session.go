@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +28,8 @@ type Session struct {
 	queue     []queued
 	queued    int // bytes in queue
 	account   Account
-	queueHeld holding // of queue
-	reply     holding // while it is made, and until it is handed over
+	queueHeld bufferAccount // of queue
+	reply     bufferAccount // while it is made, and until it is handed over
 	watching  []dbKey
 	stale     atomic.Bool // a watched key was written to
 
@@ -58,15 +60,15 @@ type Session struct {
 	quitting   bool // no command follows the one at hand
 	monitoring atomic.Bool
 	tracker    atomic.Pointer[tracker]
-	about      about
+	client     clientInfo
 }
 
 // Session opens a session in RESP2 and database 0.
 func (e *Engine) Session() *Session {
 	s := &Session{e: e}
 	s.SetProtocol(resp.RESP2)
-	s.about.born = e.clock.Now()
-	s.about.seen, s.about.queued = s.about.born, -1
+	s.client.born = e.clock.Now()
+	s.client.seen, s.client.queued = s.client.born, -1
 	s.id = e.clients.add(s)
 	e.stats.connections.Add(1)
 	return s
@@ -190,7 +192,7 @@ func (s *Session) find(name []byte) *command {
 
 // dispatch runs the command, queues it or refuses it.
 func (c *call) dispatch() {
-	defer c.rescueUnlocked(len(c.w)) // of what is done before a lock is taken, and after
+	defer c.recoverUnlocked(len(c.w)) // of what is done before a lock is taken, and after
 	s, args := c.s, c.args
 	cmd := s.find(args[0])
 	c.cmd = cmd
@@ -358,3 +360,69 @@ func (cl *clients) remove(s *Session) {
 	delete(cl.byID, s.id)
 	cl.mu.Unlock()
 }
+
+// SessionFor opens a session for a client on a connection that somebody else
+// reads and writes; MONITOR and CLIENT LIST show its addresses. Its caller
+// promises what [Session.SyncLater] says. Close it after use.
+func (e *Engine) SessionFor(client net.Conn) *Session {
+	s := e.Session()
+	s.SyncLater()
+	s.client.set(client.RemoteAddr().String(), client.LocalAddr().String(), nil)
+	return s
+}
+
+// Run is [Session.Do] for those who can wait: a command that waits is waited
+// for. When ctx ends first the command is given up, and nothing is appended.
+func (s *Session) Run(ctx context.Context, dst []byte, args [][]byte) []byte {
+	out, w := s.Do(dst, args)
+	if w == nil {
+		return out
+	}
+	select {
+	case <-w.Done():
+	case <-ctx.Done():
+		if w.Cancel() {
+			return out
+		}
+		<-w.Done()
+	}
+	return w.Append(out)
+}
+
+// Quick reports whether a command takes microseconds, unless it has to wait or
+// replies with a large value.
+func (s *Session) Quick(args [][]byte) bool {
+	if len(args) > 64 {
+		return false
+	}
+	cmd := s.find(args[0])
+	switch {
+	case cmd == nil: // an error
+		return true
+	case cmd.flags&flagPops != 0 && len(args) > 2:
+		return len(args[2]) <= 2 // digits
+	case cmd.flags&(flagQuick|flagQuickIfShort) != 0:
+		return true
+	case cmd.flags&flagScript != 0:
+		return len(args) > 1 && s.e.opts.Natives[text(args[1])] != nil
+	}
+	return false
+}
+
+// TryRun is [Session.Run] for those who can't wait, neither for the reply nor
+// for others who hold the keys: then nothing is run or appended, and ran is
+// false.
+func (s *Session) TryRun(dst []byte, args [][]byte) (out []byte, ran bool) {
+	out, w, ran := s.do(dst, args, true)
+	if w == nil {
+		return out, ran
+	}
+	if w.Cancel() {
+		return out, false
+	}
+	<-w.Done() // it has just come
+	return w.Append(out), true
+}
+
+// Synced reports whether [Session.Sync] would return at once.
+func (s *Session) Synced() bool { return s.seen == 0 || s.e.log.Saved(s.seen) }

@@ -280,7 +280,7 @@ func (c *call) mset() {
 		}
 	}
 	for i := 1; i < len(c.args); i += 2 {
-		c.approach(c.args[i])
+		c.cacheShard(c.args[i])
 		c.store(c.args[i], c.args[i+1], long[i+1])
 		c.changed(c.args[i])
 		c.notify(eventString, "set", c.args[i])

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/redoubt-go/redoubt/internal/resp"
-)
+import "github.com/redoubt-go/redoubt/internal/resp"
 
 func cmdZpopmin(c *call) { c.zpop(false) }
 func cmdZpopmax(c *call) { c.zpop(true) }
@@ -92,47 +88,4 @@ func (c *call) bzpop(greatest bool) {
 	c.array(3)
 	c.bulk(key)
 	c.zpopMany(key, asZset(it), greatest, 1, false)
-}
-
-func cmdZmpop(c *call) { c.zmpop(1, 0, false) }
-
-func cmdBzmpop(c *call) {
-	timeout, ok := c.argTimeout(c.args[1])
-	if ok {
-		c.zmpop(2, timeout, true)
-	}
-}
-
-func (c *call) zmpop(at int, timeout time.Duration, blocking bool) {
-	keys, word, ok := c.mpopArgs(at)
-	if !ok {
-		return
-	}
-	greatest := is(word, "max")
-	if !greatest && !is(word, "min") {
-		c.syntax()
-		return
-	}
-	count, ok := c.mpopCount(c.args[at+len(keys)+2:])
-	if !ok {
-		return
-	}
-	key, it, ok := c.firstOf(keys, kindZset)
-	if !ok {
-		return
-	}
-	if it == nil {
-		if blocking {
-			c.mustWait(keys, timeout, resp.AppendNullArray(nil, c.proto))
-		} else {
-			c.nullArray()
-		}
-		return
-	}
-	z := asZset(it)
-	count = min(count, int64(z.len()))
-	c.array(2)
-	c.bulk(key)
-	c.array(int(count))
-	c.zpopMany(key, z, greatest, count, true)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// toils are commands that go over much data. Each of the keys has some megabytes, 20,000
+// longCommands are commands that go over much data. Each of the keys has some megabytes, 20,000
 // elements, or 70,000 if it is long.
-var toils = []string{
+var longCommands = []string{
 	"LCS text text2", "LCS text text2 LEN", "LCS text text2 IDX",
 	"SORT list", "SORT list ALPHA DESC", "SORT list BY w:* GET v:* GET #", "SORT list BY nosort GET v:*", "SORT list STORE out", "SORT_RO set ALPHA LIMIT 0 1", "SORT zset LIMIT 0 1",
 	"SINTER set set2", "SUNION set set2", "SDIFF set none", "SINTERSTORE out set set2", "SUNIONSTORE out set set2", "SDIFFSTORE out set none", "SINTERCARD 2 set set2",
@@ -39,8 +39,8 @@ var toils = []string{
 	"COPY zset out; ZPOPMIN out 20000", "COPY zlong out; ZPOPMAX out 69000", "COPY zlong out; ZMPOP 1 out MIN COUNT 69000", "COPY zlong out; ZREMRANGEBYSCORE out 1 69000",
 }
 
-// toilData are the keys that toils name.
-func toilData(e *Engine) {
+// longData are the keys that longCommands name.
+func longData(e *Engine) {
 	s := e.Session()
 	for _, kind := range []string{"RPUSH list %d", "SADD set %d", "SADD set2 %d", "ZADD zset %d %d", "ZADD zset2 %d %d", "HSET hash f%d %d", "SET w:%d %d", "SET v:%d %d"} {
 		fill(e, kind, 20_000)
@@ -62,9 +62,9 @@ type noJournal struct{}
 
 func (noJournal) Append(Effect) {}
 
-// toilWords returns the arguments of a command. DUMP:key stands for what DUMP gives, LZF for a
+// longWords returns the arguments of a command. DUMP:key stands for what DUMP gives, LZF for a
 // payload that unpacks to a megabyte, and 3MB for a value of so much.
-func toilWords(t *testing.T, s *Session, line string) (words [][]byte) {
+func longWords(t *testing.T, s *Session, line string) (words [][]byte) {
 	t.Helper()
 	for w := range strings.FieldsSeq(line) {
 		arg := []byte(w)
@@ -100,15 +100,15 @@ func toilWords(t *testing.T, s *Session, line string) (words [][]byte) {
 // because the keys need so many elements.
 func TestCommandsOfScriptsStop(t *testing.T) {
 	e := open(t, Options{Journal: noJournal{}})
-	toilData(e)
-	for _, line := range toils {
+	longData(e)
+	for _, line := range longCommands {
 		s := e.Session()
 		before, command, found := strings.Cut(line, "; ")
 		if !found {
 			before, command = "PING", line
 		}
 		run(s, before)
-		words := toilWords(t, s, command)
+		words := longWords(t, s, command)
 		if find(words[0]) == nil {
 			t.Fatal(line)
 		}
@@ -116,7 +116,7 @@ func TestCommandsOfScriptsStop(t *testing.T) {
 			h := &scriptHost{outer: &call{e: e, s: s, all: true}}
 			h.outer.held.fill()
 			h.running = &h.run
-			h.run.looked = func() {
+			h.run.onCheck = func() {
 				looks++
 				if stop {
 					h.run.interrupt.Set()
@@ -130,7 +130,7 @@ func TestCommandsOfScriptsStop(t *testing.T) {
 				t.Errorf("%s: it was stopped, and %d commands are logged", line, n)
 			}
 			h.outer.releaseEffects()
-			h.hold(0)
+			h.reserve(0)
 			return reply, looks
 		}
 		state := func() string {
@@ -184,7 +184,7 @@ func TestExpiryOfFieldsStops(t *testing.T) {
 	host.running = &host.run
 	s.host = host
 	looks := 0
-	host.run.looked = func() {
+	host.run.onCheck = func() {
 		if looks++; looks == 2 {
 			host.run.interrupt.Set()
 		}
@@ -217,7 +217,7 @@ func TestScriptsStopWithinCommands(t *testing.T) {
 			runScript(s, "SET", "{t}b", strings.Repeat("ab", 1_500))
 			begins(t, runScript(s, "EVAL", "return 1", "0"), ":1")
 			looks := 0
-			s.host.run.looked = func() {
+			s.host.run.onCheck = func() {
 				looks++
 				switch stop {
 				case "kill":

@@ -8,10 +8,10 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// An apart is a pipeline, or the rest of one, that runs in a goroutine of its
+// An asyncPipeline is a pipeline, or the rest of one, that runs in a goroutine of its
 // own, so that its caller can leave when its context ends. It goes no further
 // than the command that is running then.
-type apart struct {
+type asyncPipeline struct {
 	e    *Engine
 	cmds []redoubt.Cmd
 	done chan struct{}
@@ -27,14 +27,14 @@ type apart struct {
 // A waiter is a command of a pipeline that waits.
 type waiter struct {
 	i    int
-	l    *lane
+	l    *callSession
 	wait *Wait
 }
 
-// apart fills replies, and returns when ctx ends.
-func (e *Engine) apart(ctx context.Context, cmds []redoubt.Cmd, replies []redoubt.Reply) {
+// runAsync fills replies, and returns when ctx ends.
+func (e *Engine) runAsync(ctx context.Context, cmds []redoubt.Cmd, replies []redoubt.Reply) {
 	// The caller may use its slices again once it has left.
-	a := &apart{e: e, cmds: slices.Clone(cmds), replies: make([]redoubt.Reply, len(cmds)), done: make(chan struct{})}
+	a := &asyncPipeline{e: e, cmds: slices.Clone(cmds), replies: make([]redoubt.Reply, len(cmds)), done: make(chan struct{})}
 	for i := range a.cmds {
 		c := &a.cmds[i]
 		c.Keys, c.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
@@ -61,9 +61,9 @@ func (e *Engine) apart(ctx context.Context, cmds []redoubt.Cmd, replies []redoub
 	}
 }
 
-func (a *apart) run() {
+func (a *asyncPipeline) run() {
 	defer close(a.done)
-	l, end := a.e.lane(), uint64(0)
+	l, end := a.e.takeSession(), uint64(0)
 	for i := range a.cmds {
 		a.mu.Lock()
 		if a.left {
@@ -83,11 +83,11 @@ func (a *apart) run() {
 			a.replies[i] = r
 		case a.left: // nobody is there to take what it waits for
 			wait.Cancel()
-			a.e.give(l)
-			l = a.e.lane()
+			a.e.putSession(l)
+			l = a.e.takeSession()
 		default:
 			a.waiting = append(a.waiting, waiter{i, l, wait})
-			l = a.e.lane()
+			l = a.e.takeSession()
 		}
 		if end = max(end, l.depends()); end == 0 {
 			a.ended++
@@ -103,5 +103,5 @@ func (a *apart) run() {
 		a.ended = a.begun
 		a.mu.Unlock()
 	}
-	a.e.give(l)
+	a.e.putSession(l)
 }

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// about is what CLIENT LIST shows of a session and CLIENT KILL needs.
-type about struct {
+// A clientInfo is what CLIENT LIST shows of a session and CLIENT KILL needs.
+type clientInfo struct {
 	mu                    sync.Mutex
 	addr, laddr           string
 	name, libName, libVer string
@@ -25,14 +23,14 @@ type about struct {
 	seen       time.Time
 }
 
-func (a *about) set(addr, laddr string, kill func() bool) {
+func (a *clientInfo) set(addr, laddr string, kill func() bool) {
 	a.mu.Lock()
 	a.addr, a.laddr, a.kill = addr, laddr, kill
 	a.mu.Unlock()
 }
 
 // note is called by the session's goroutine.
-func (a *about) note(s *Session) {
+func (a *clientInfo) note(s *Session) {
 	now := s.e.clock.Now()
 	a.mu.Lock()
 	a.seen, a.db, a.queued = now, s.db, -1
@@ -45,7 +43,7 @@ func (a *about) note(s *Session) {
 	a.mu.Unlock()
 }
 
-func (a *about) closer() func() bool {
+func (a *clientInfo) closer() func() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.kill
@@ -91,7 +89,7 @@ func (s *Session) describe(b *strings.Builder) {
 		add(t.broadcast, "B")
 	}
 	add(s.wait.Load() != nil, "b")
-	a := &s.about
+	a := &s.client
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	add(a.queued >= 0, "x")
@@ -123,118 +121,8 @@ func validName(name []byte) bool {
 
 const badName = "ERR Client names cannot contain spaces, newlines or special characters."
 
-// hello answers HELLO [protover [AUTH user password] [SETNAME name]].
-func cmdHello(c *call) {
-	s := c.s
-	protocol := s.proto
-	if len(c.args) > 1 {
-		n, ok := parseInt(c.args[1])
-		if !ok {
-			c.err("ERR Protocol version is not an integer or out of range")
-			return
-		}
-		if n != 2 && n != 3 {
-			c.err("NOPROTO unsupported protocol version")
-			return
-		}
-		protocol = resp.Protocol(n)
-	}
-	var name []byte
-	for i := 2; i < len(c.args); i++ {
-		switch a := c.args[i]; {
-		case is(a, "auth") && i+2 < len(c.args):
-			if string(c.args[i+1]) != "default" {
-				c.err(wrongPass)
-				return
-			}
-			i += 2
-		case is(a, "setname") && i+1 < len(c.args):
-			if name = c.args[i+1]; !validName(name) {
-				c.err(badName)
-				return
-			}
-			i++
-		default:
-			c.err("ERR Syntax error in HELLO option '" + clip(a, 128) + "'")
-			return
-		}
-	}
-	if name != nil {
-		s.setName(name)
-	}
-	s.SetProtocol(protocol)
-	c.proto = protocol
-	c.mapHead(7)
-	c.str("server")
-	c.str("redis")
-	c.str("version")
-	c.str(redisVersion)
-	c.str("proto")
-	c.int(int64(protocol))
-	c.str("id")
-	c.int(s.id)
-	c.str("mode")
-	c.str("standalone")
-	c.str("role")
-	c.str("master")
-	c.str("modules")
-	c.array(0)
-}
-
-const (
-	wrongPass  = "WRONGPASS invalid username-password pair or user is disabled."
-	noPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
-)
-
-// cmdAuth: there is one user, default, who may have any password.
-func cmdAuth(c *call) {
-	switch {
-	case len(c.args) > 3:
-		c.syntax()
-	case len(c.args) == 2:
-		c.err(noPassword)
-	case string(c.args[1]) != "default":
-		c.err(wrongPass)
-	default:
-		c.ok()
-	}
-}
-
-func cmdQuit(c *call) {
-	c.s.quitting = true
-	c.ok()
-}
-
-func cmdReset(c *call) {
-	c.s.Reset()
-	c.proto = resp.RESP2
-	c.status("RESET")
-}
-
-// cmdWait: there are no replicas, so none has what was written.
-func cmdWait(c *call) {
-	replicas, ok := c.argInt(c.args[1])
-	if !ok {
-		return
-	}
-	timeout, ok := parseInt(c.args[2])
-	switch {
-	case !ok:
-		c.err("ERR timeout is not an integer or out of range")
-		return
-	case timeout < 0:
-		c.err("ERR timeout is negative")
-		return
-	}
-	if replicas <= 0 {
-		c.int(0)
-		return
-	}
-	c.block(nil, longest(timeout), resp.AppendInt(nil, 0))
-}
-
 func (s *Session) setName(name []byte) {
-	s.about.mu.Lock()
-	s.about.name = string(name)
-	s.about.mu.Unlock()
+	s.client.mu.Lock()
+	s.client.name = string(name)
+	s.client.mu.Unlock()
 }

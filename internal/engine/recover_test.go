@@ -63,7 +63,7 @@ func TestPanicsAreErrors(t *testing.T) {
 			t.Errorf("%s: got %q", c.line, got)
 		}
 		unlocked(t, e, c.line)
-		if !strings.Contains(log.String(), "rescue_test.go") {
+		if !strings.Contains(log.String(), "recover_test.go") {
 			t.Errorf("%s: no stack was logged: %s", c.line, log)
 		}
 		want(t, s, "SET fine v", "+OK\r\n")

@@ -12,18 +12,18 @@ import (
 // logged as the state of its keys, no lock stays held, and the session goes
 // on. The functions below are deferred by whoever runs commands.
 
-// rescue turns the panic of a handler into its reply. The shards that the call
+// recoverLocked turns the panic of a handler into its reply. The shards that the call
 // holds are held still.
-func (c *call) rescue(from int) {
+func (c *call) recoverLocked(from int) {
 	if r := recover(); r != nil {
 		c.panicked(from, r)
-		c.salvage(r)
+		c.logPanicked(r)
 		c.log()
 	}
 }
 
-// rescueUnlocked is rescue for what holds no shards.
-func (c *call) rescueUnlocked(from int) {
+// recoverUnlocked is recoverLocked for what holds no shards.
+func (c *call) recoverUnlocked(from int) {
 	if r := recover(); r != nil {
 		c.forgetCharges() // a charge that can't be settled would make the next command panic
 		c.panicked(from, r)

@@ -16,8 +16,8 @@ const errStopped = "ERR the command was stopped: its script has to end"
 // the reason by itself: see scriptHost.Call.
 type stopped struct{}
 
-// stepsPerLook is how many steps pass between two looks. A step is some ten nanoseconds.
-const stepsPerLook = 1 << 16
+// stepsPerCheck is how many steps pass between two looks. A step is some ten nanoseconds.
+const stepsPerCheck = 1 << 16
 
 const (
 	bytesPerStep    = 32 // compared, copied or counted
@@ -27,8 +27,8 @@ const (
 
 // work counts n steps. It may end the command, so nothing may have been changed.
 func (c *call) work(n int) {
-	if c.worked += n; c.worked >= stepsPerLook {
-		c.look()
+	if c.worked += n; c.worked >= stepsPerCheck {
+		c.checkInterrupt()
 	}
 }
 
@@ -95,15 +95,15 @@ const mostRemoved = 1 << 15
 // workMatch counts what it takes to compare a name with a pattern.
 func (c *call) workMatch(pattern []byte, name string) { c.work(2 + (len(pattern)+len(name))/2) }
 
-// look ends the command when its script has to end.
-func (c *call) look() {
+// checkInterrupt ends the command when its script has to end.
+func (c *call) checkInterrupt() {
 	c.worked = 0
 	r := c.running
 	if r == nil {
 		return
 	}
-	if r.looked != nil {
-		r.looked()
+	if r.onCheck != nil {
+		r.onCheck()
 	}
 	if r.interrupt.IsSet() || !r.deadline.IsZero() && time.Now().After(r.deadline) {
 		panic(stopped{})

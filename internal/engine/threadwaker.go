@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A stirrer makes Go's scheduler look for work with one more thread.
+// A threadWaker makes Go's scheduler look for work with one more thread.
 //
 // A thread that waits for the network and is given one goroutine runs it and
 // wakes nobody in its place. While that goroutine keeps the processor, as a long
@@ -14,33 +14,33 @@ import (
 // ready does wake a thread, which waits for the network next. So what runs long
 // makes one ready: this costs a microsecond or two, and nothing when all cores
 // are busy.
-type stirrer struct {
+type threadWaker struct {
 	once sync.Once
 	c    chan struct{}
 	stop chan struct{}
 	n    atomic.Int64 // how often it was asked to
 }
 
-func (st *stirrer) init() { st.c, st.stop = make(chan struct{}), make(chan struct{}) }
+func (w *threadWaker) init() { w.c, w.stop = make(chan struct{}), make(chan struct{}) }
 
-// stir is called by what has run for a while, or is about to.
-func (st *stirrer) stir() {
-	st.n.Add(1)
-	st.once.Do(func() { go st.run() })
+// wake is called by what has run for a while, or is about to.
+func (w *threadWaker) wake() {
+	w.n.Add(1)
+	w.once.Do(func() { go w.run() })
 	select {
-	case st.c <- struct{}{}:
+	case w.c <- struct{}{}:
 	default: // it is awake
 	}
 }
 
-func (st *stirrer) run() {
+func (w *threadWaker) run() {
 	for {
 		select {
-		case <-st.c:
-		case <-st.stop:
+		case <-w.c:
+		case <-w.stop:
 			return
 		}
 	}
 }
 
-func (st *stirrer) end() { close(st.stop) }
+func (w *threadWaker) end() { close(w.stop) }

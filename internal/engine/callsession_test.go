@@ -7,29 +7,29 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Lanes that were made one after the other are used by different cores.
-func TestLanesShareNoCacheLine(t *testing.T) {
+// Different cores may use two callSessions that were made one after the other.
+func TestCallSessionsShareNoCacheLine(t *testing.T) {
 	e := open(t, Options{})
 	cmd := redoubt.Cmd{Script: redoubt.NewScript("set", "return redis.call('SET', KEYS[1], ARGV[1])"), Keys: []string{"k"}, Args: []string{"v"}}
 	owners := map[uintptr]int{}
-	check := func(lane int, what string, p unsafe.Pointer, size uintptr) {
+	check := func(n int, what string, p unsafe.Pointer, size uintptr) {
 		t.Helper()
 		for line := uintptr(p) / cacheLine; line <= (uintptr(p)+size-1)/cacheLine; line++ {
-			if owner, taken := owners[line]; taken && owner != lane {
-				t.Fatalf("lanes %d and %d share a cache line, the latter's %s", owner, lane, what)
+			if owner, taken := owners[line]; taken && owner != n {
+				t.Fatalf("sessions %d and %d share a cache line, the latter's %s", owner, n, what)
 			}
-			owners[line] = lane
+			owners[line] = n
 		}
 	}
-	var lanes []*lane
+	var made []*callSession
 	for i := range 20 {
-		l := e.lane() // a new one: the others are not given back
-		lanes = append(lanes, l)
+		l := e.takeSession() // a new one: the others are not given back
+		made = append(made, l)
 		if _, ran := l.run(&cmd, false); !ran || string(l.out) != "+OK\r\n" {
 			t.Fatalf("%q", l.out)
 		}
 		h := l.s.host
-		check(i, "lane", unsafe.Pointer(l), unsafe.Sizeof(*l))
+		check(i, "callSession", unsafe.Pointer(l), unsafe.Sizeof(*l))
 		check(i, "session", unsafe.Pointer(l.s), unsafe.Sizeof(*l.s))
 		check(i, "host", unsafe.Pointer(h), unsafe.Sizeof(*h))
 		check(i, "arguments", unsafe.Pointer(unsafe.SliceData(l.args)), uintptr(cap(l.args))*unsafe.Sizeof(l.args[0]))
@@ -39,7 +39,7 @@ func TestLanesShareNoCacheLine(t *testing.T) {
 		check(i, "script's reply", unsafe.Pointer(unsafe.SliceData(h.reply)), uintptr(cap(h.reply)))
 		check(i, "script's charges", unsafe.Pointer(unsafe.SliceData(h.inner.charges)), uintptr(cap(h.inner.charges))*unsafe.Sizeof(charge{}))
 	}
-	for _, l := range lanes {
-		e.give(l)
+	for _, l := range made {
+		e.putSession(l)
 	}
 }
