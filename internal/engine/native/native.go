@@ -12,10 +12,10 @@ import (
 // is not changed without the other: a script whose digest is not here is run as
 // Lua, which is slower and never wrong.
 var functions = map[string]engine.Native{
-	"790442ae272612ca47cbf72a090e6183097370f2": gcra,    // ratelimit/lua/gcra.lua
-	"148d2df5403f2c03b8035cb27715ce15c39a3922": acquire, // lock/lua/acquire.lua
-	"ba0ec990ccaa1227b36106b2404603c051520d2a": extend,  // lock/lua/extend.lua
-	"40ea48fd99eb77fcd927a873186225d260c9174a": release, // lock/lua/release.lua with its parts
+	"7aa36b0fd6224d1b0b1a08aff601a6566a514958": gcra,    // ratelimit/lua/gcra.lua with its parts
+	"c148ba86c30b3b25ecd89ac3519d883e092098a9": acquire, // lock/lua/acquire.lua
+	"936bea7dcf3977c83a42d16ebd9df09b05643aa7": extend,  // lock/lua/extend.lua
+	"0e23b03b9f0e2fc51203ada0f27f13feed6ba606": release, // lock/lua/release.lua with its parts
 	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua
 	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // stock/lua/settle.lua
 }

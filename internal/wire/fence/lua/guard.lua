@@ -1,6 +1,6 @@
 -- guard.lua: run commands unless a larger token than theirs has been seen.
 -- KEYS[1] fence    string  {<resource>}:fence, the largest token seen
--- KEYS[2..] keys   any     those of the commands, one after the other
+-- KEYS[2..] keys   any     the keys of the commands, one after the other
 -- ARGV[1] token    integer > 0
 -- ARGV[2] keep_ms  integer how long the largest token is remembered; 0: for ever
 -- ARGV[3..] words  bytes   for each command: three numbers, of words, keys and arguments, then its words and arguments

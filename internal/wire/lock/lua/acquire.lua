@@ -13,12 +13,12 @@ local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void'
 local expiry = tonumber(held[2] or 0)
 local fence = tonumber(held[3] or 0)
 
--- The same acquisition again, after a lost reply: the same answer. The last that
--- was released, ran out or was voided doesn't come back when a late copy arrives.
+-- The same acquisition again, after a lost reply: the same answer. The acquisition that
+-- was released, ran out or was voided last doesn't come back when a late copy arrives.
 if held[1] == ARGV[1] and expiry > now then return {1, fence, expiry - now, ARGV[4]} end
 if held[1] == ARGV[1] or held[4] == ARGV[1] or held[5] == ARGV[1] then return {-1, fence, 0, ''} end
 
--- Who asks in order, with fair.lua, has 3 s to come when a holder died.
+-- After the death of a holder, fair waiters (fair.lua) have 3 s to come.
 if held[6] and expiry <= now then expiry = expiry + 3000000 end
 
 local place = ARGV[5] ~= '' and redis.call('HGET', KEYS[1], ARGV[5])
@@ -38,7 +38,7 @@ redis.call('HSET', KEYS[1], 'id', ARGV[1], 'until', string.format('%.0f', now + 
 local keep_ms = ARGV[3]
 if fence > now then keep_ms = keep_ms + math.floor((fence - now) / 1000) end
 redis.call('PEXPIRE', KEYS[1], keep_ms)
-if place then -- it is for the last in the queue, as in release.lua
+if place then -- the last in the queue moves there, as in part_leave.lua
   local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
   if place ~= ends[2] then
     local last = redis.call('HGET', KEYS[1], ends[2])

@@ -1,5 +1,5 @@
 -- extend.lua: prolong a lease that is still held by this acquisition.
--- It never makes it shorter: of two that overtake each other the longer holds.
+-- It never makes it shorter: if two extensions overtake each other, the longer one counts.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go says
 -- ARGV[1] id      bytes   names the acquisition
 -- ARGV[2] ttl_us  integer > 0, from now

@@ -1,4 +1,4 @@
--- fair.lua: take the lease in the order of asking, else queue for it.
+-- fair.lua: take the lease in the order of the queue, else queue for it.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go and fair.go say
 -- ARGV[1] id      bytes   names this acquisition, made by the client
 -- ARGV[2] ttl_us  integer > 0
@@ -17,8 +17,8 @@ local fence = tonumber(held[3] or 0)
 local mine, first, queued, dead = held[1] == id, held[8], held[9], held[10]
 local layout = '>I2c0I2c0I2c0I2c0' -- waiter, payload, the nodes before and behind
 
--- A grant is good until another acquires, which raises the fence. Who it is for
--- has not said yet that it lives, and takes it or, too late, queues again.
+-- A grant is good until another acquires, which raises the fence. Its waiter has
+-- not said yet that it lives: it takes the grant or, too late, queues again.
 local granted = held[6] and held[6] == held[3]
 if mine and not granted and expiry > now then return {1, fence, expiry - now, ARGV[4]} end
 if mine and not granted or held[4] == id or held[5] == id then return {-1, fence, 0, ''} end
@@ -32,7 +32,7 @@ if granted and not mine and expiry <= now then
   redis.call('HSET', KEYS[1], 'dead', dead)
 end
 
--- Free, for its holder died: the first in the queue is next, as in release.lua.
+-- Free because its holder died: the first in the queue is next, as in release.lua.
 -- part: grant
 
 if take or expiry <= now and (not first or first == me) then
@@ -68,7 +68,7 @@ if not queued then
   redis.call('HSET', KEYS[1], me, struct.pack(layout, #ARGV[5], ARGV[5], #ARGV[7], ARGV[7], #last, last, 0, ''), 'fair_last', me)
   redis.call('HINCRBY', KEYS[1], 'fair', 1)
 end
--- Together those who wait look every 3 s whether somebody died whom nobody watches.
+-- All waiters together check every 3 s for a dead waiter that nobody watches.
 local again = math.max(expiry - now, 1000)
 if first ~= me then again = math.min(again, redis.call('HGET', KEYS[1], 'fair') * 3000000) end
 return {0, fence, again, ''}

@@ -7,7 +7,7 @@ if left <= 0 or redis.call('HSETNX', KEYS[1], ARGV[1], '') == 0 then return {lef
 left = redis.call('HINCRBY', KEYS[1], 'left', -1)
 if left > 0 then return {left} end
 
--- Open: wake the first that live. Each of them wakes the next: latch_wait.lua.
+-- Open: wake the first living waiters. Each of them wakes the next: latch_wait.lua.
 local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
 local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
 local stop, woken = math.min(tail, head + 64), 0

@@ -11,7 +11,7 @@ local place = ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1])
 local ttl_ms = redis.call('PTTL', KEYS[1])
 
 if place and (ARGV[2] == '1' or left == 0) then
-  -- Its place is for the last in the queue, as in release.lua.
+  -- The last in the queue moves to its place, as in part_leave.lua.
   if place ~= ends[2] then
     local last = redis.call('HGET', KEYS[1], ends[2])
     redis.call('HSET', KEYS[1], place, last, last, place)
@@ -24,7 +24,7 @@ elseif ARGV[1] ~= '' and ARGV[2] == '0' and left > 0 and not place then
 end
 if left > 0 then return {left, ttl_ms} end
 
--- Each that was woken wakes two more, so that all know soon, however many.
+-- Each woken waiter wakes two more, so that all of them know soon.
 local stop, woken = math.min(tail, head + 64), 0
 while woken < 2 and head < stop do
   head = head + 1

@@ -1,9 +1,9 @@
--- part_grant.lua: give a free lock to the first of those who ask in order, the part of several scripts.
+-- part_grant.lua: give a free lock to the first fair waiter, the part of several scripts.
 -- KEYS[1] lease hash {<name>}:lock, fields as doc.go says
 -- Uses first (fair_first), me (its own node, or nil: that is left alone), layout, dead, now, expiry, fence
 -- Returns {expiry, fence and first as they are then}
--- Who is first gets it if its process lives, and has 3 s to say that it does. The
--- one behind it watches that.
+-- The first waiter gets the lock if its process lives, and has 3 s to say so. The
+-- waiter behind it watches that.
 local tries = 0
 while first and expiry <= now and first ~= me and tries < 64 do
   tries = tries + 1

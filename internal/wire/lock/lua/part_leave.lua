@@ -1,11 +1,11 @@
 -- part_leave.lua: take a waiter out of the queue, the part of several scripts.
 -- KEYS[1] queue hash {<name>}:lock or :sem, with head and tail and two fields a waiter
--- Uses waiter: who leaves, if it is in the queue; head, tail: those of the queue
+-- Uses waiter: leaves the queue if it is in it; head, tail: of the queue
 -- Returns {place: where it was; tail as it is then}
 local place = redis.call('HGET', KEYS[1], waiter)
 if place then
-  -- Its place is for the last in the queue. So there are no gaps, which a
-  -- release would have to search, and nobody who stays falls back.
+  -- The last in the queue moves to its place. So the queue has no gaps for a
+  -- release to search, and nobody falls back.
   local back = string.format('%.0f', tail)
   if place ~= back then
     local last = redis.call('HGET', KEYS[1], back)

@@ -1,9 +1,9 @@
 -- part_wake.lua: wake the first in the queue, the part of several scripts.
 -- KEYS[1] queue hash {<name>}:lock or :sem, with head and tail and two fields a waiter
--- Uses head, tail: those of the queue, in which somebody waits
+-- Uses head, tail: of the queue, which is not empty
 -- Returns {head as it is then}
--- One whose process is gone has no subscriber, so the next is tried; after 64 of
--- them the rest find out by themselves when the lease that they saw ends.
+-- A waiter whose process is gone has no subscriber: then the next one is tried. After
+-- 64 of them the others find out by themselves, when the lease that they saw ends.
 local stop, woken = math.min(tail, head + 64), 0
 while woken == 0 and head < stop do
   head = head + 1

@@ -1,4 +1,4 @@
--- quorum_extend.lua: prolong what a lease has of this master, or take it anew if nobody has it here.
+-- quorum_extend.lua: prolong the part of a lease on this master, or take it anew if nobody holds it here.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go says
 -- ARGV[1] id      bytes   names the acquisition
 -- ARGV[2] ttl_us  integer > 0, from now
@@ -12,8 +12,8 @@ local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'last', 'void'
 local fence = tonumber(held[3] or 0)
 local left = tonumber(held[2] or 0) - now
 if left > 0 and held[1] ~= ARGV[1] then return {0, fence, 0} end
--- A copy that arrives after the release, or after the attempt was given up; or it
--- was taken away by force.
+-- A copy that arrives after the release, or after the attempt was given up; or the
+-- lease was taken away by force.
 local ended = held[1] == ARGV[1] and held[2] == '0'
 if ended or held[4] == ARGV[1] or held[5] == ARGV[1] then return {0, fence, 0} end
 

@@ -6,17 +6,17 @@
 -- Returns {released 0|1}: 1 also when it ran out and nobody has had the lock since
 local held = redis.call('HMGET', KEYS[1], 'id', 'until', 'fence', 'tail', 'fair_first')
 
--- Whose id this is has the lock, or had it last: then nobody has had it since. So
--- the time doesn't matter. Nor does when the key expires, a minute after the end
--- of the lease, unless that was long.
+-- The acquisition with this id has the lock, or was the last to have it. So the time
+-- doesn't matter, nor does the key's expiry, a minute after the end of the lease,
+-- unless the lease was long.
 local mine = held[1] == ARGV[1] and held[2] ~= '0'
 if mine and ARGV[3] == '2' and redis.call('HGET', KEYS[1], 'granted') ~= held[3] then return {0} end
 local long = mine and held[2] - held[3] > 60000000
 if mine then
-  -- last marks an acquisition that is over: the same release again is answered
-  -- as this one, and a copy of its acquire that is still under way does nothing.
+  -- last marks an acquisition that is over: a repeated release gets the same
+  -- answer, and a copy of its acquire that is still under way does nothing.
   redis.call('HSET', KEYS[1], 'until', 0, 'last', ARGV[1])
-  -- A grant that its waiter gives back is answered: the process is not dead.
+  -- A waiter that gives its grant back has answered: its process is not dead.
   if ARGV[3] ~= '0' then redis.call('HDEL', KEYS[1], 'granted', 'granted_to') end
   if not held[4] and not held[5] and not long then return {1} end
 end
@@ -48,7 +48,7 @@ end
 local first = held[5]
 local layout = '>I2c0I2c0I2c0I2c0' -- as in fair.lua
 local node = first and string.sub(ARGV[2], 1, 1) == '=' and redis.call('HGET', KEYS[1], ARGV[2])
-if node then -- it leaves the list of those who ask in order
+if node then -- it leaves the queue of fair waiters
   local _, _, before, behind = struct.unpack(layout, node)
   redis.call('HDEL', KEYS[1], ARGV[2])
   if first ~= ARGV[2] then

@@ -1,5 +1,5 @@
 -- rw_extend.lua: prolong a lease, of a writer or a reader, that is still held by this acquisition.
--- It never makes it shorter: of two that overtake each other the longer holds.
+-- It never makes it shorter: if two extensions overtake each other, the longer one counts.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go and rwmutex.go say
 -- KEYS[2] readers zset    {<name>}:readers, scores as rwmutex.go says
 -- KEYS[3] labels  hash    {<name>}:labels, of the readers: since when, a blank, and the label, by id

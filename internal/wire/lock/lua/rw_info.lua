@@ -1,4 +1,4 @@
--- rw_info.lua: who holds the lock, those that end first first, and how many processes wait.
+-- rw_info.lua: the holders of the lock, by the ends of their leases, and the number of waiting processes.
 -- KEYS[1] lease   hash    {<name>}:lock, fields as doc.go and rwmutex.go say
 -- KEYS[2] readers zset    {<name>}:readers, scores as rwmutex.go says
 -- KEYS[3] labels  hash    {<name>}:labels, of the readers: since when, a blank, and the label, by id

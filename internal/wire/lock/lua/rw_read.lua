@@ -20,15 +20,15 @@ local mine = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
 if mine > now and shared then return {1, fence, mine - now, ARGV[3]} end
 if mine ~= 0 then return {-1, fence, 0, ''} end
 
--- Who asks in order has 3 s to come, as in acquire.lua.
+-- Fair waiters have 3 s to come, as in acquire.lua.
 if held[10] and expiry <= now then expiry = expiry + 3000000 end
 
 local place = ARGV[4] ~= '' and redis.call('HGET', KEYS[1], ARGV[4])
 local head, tail = tonumber(held[8] or 0), tonumber(held[9] or 0)
 local claimed = tonumber(held[6] or 0) > now and held[7] == held[3]
 local busy = claimed or expiry > now and not shared
--- Who waited was woken perhaps, and the next in the queue can get in as well as
--- this one; or can get in, for this one leaves the lock to the writer that claims it.
+-- If this waiter was woken, the next one in the queue can get in too; or can get in
+-- because this one leaves the lock to the writer that claims it.
 local chain = ARGV[4] ~= '' and (not busy or claimed and expiry <= now)
 
 if not busy then
@@ -55,7 +55,7 @@ if not busy then
   redis.call('PEXPIRE', KEYS[1], keep_ms)
   redis.call('PEXPIRE', KEYS[2], keep_ms)
   redis.call('PEXPIRE', KEYS[3], keep_ms)
-  if place then -- it is for the last in the queue, as in release.lua
+  if place then -- the last in the queue moves there, as in part_leave.lua
     if place ~= held[9] then
       local last = redis.call('HGET', KEYS[1], held[9])
       redis.call('HSET', KEYS[1], place, last, last, place)

@@ -16,10 +16,10 @@ local shared = expiry > now and held[1] == held[7]
 local mine = ARGV[1] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) or 0
 local released, over = 0, nil
 
--- What is over is remembered, as in release.lua and sem_release.lua.
+-- An acquisition that is over is remembered, as in release.lua and sem_release.lua.
 if ARGV[3] == '3' then
   -- As if all had run out: their own releases find nothing. The fence is
-  -- remembered, so that the same again is answered as this one.
+  -- remembered, so that a repeated call gets the same answer.
   if held[3] == ARGV[1] and expiry > now then
     redis.call('HSET', KEYS[1], 'until', 0, 'forced', ARGV[1])
     expiry, released = 0, 1

@@ -11,8 +11,8 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local at = string.format('%.0f', now)
 
--- What ran out is over, and may not come back when a late copy of its acquire
--- arrives. More than a few at once are left to later calls.
+-- An acquisition that ran out is over: it doesn't come back when a late copy of its
+-- acquire arrives. Later calls see to what is more than a few at once.
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], 0, at, 'LIMIT', 0, 32)) do
   local token = redis.call('HGET', KEYS[1], old)
   redis.call('HDEL', KEYS[1], old, token or '')
@@ -54,7 +54,7 @@ redis.call('PEXPIRE', KEYS[2], keep_ms)
 
 local ends = redis.call('HMGET', KEYS[1], 'head', 'tail')
 local head, tail = tonumber(ends[1] or 0), tonumber(ends[2] or 0)
-if place then -- it is for the last in the queue, as in release.lua
+if place then -- the last in the queue moves there, as in part_leave.lua
   if place ~= ends[2] then
     local moved = redis.call('HGET', KEYS[1], ends[2])
     redis.call('HSET', KEYS[1], place, moved, moved, place)
@@ -62,7 +62,7 @@ if place then -- it is for the last in the queue, as in release.lua
   redis.call('HDEL', KEYS[1], ends[2], ARGV[4])
   tail = redis.call('HINCRBY', KEYS[1], 'tail', -1)
 end
--- Who waited may have been woken for more permits than this one.
+-- This waiter may have been woken for more permits than its own.
 local stop, woken = head, 0
 if ARGV[4] ~= '' and taken + 1 < limit then stop = math.min(tail, head + 64) end
 while woken == 0 and head < stop do

@@ -1,5 +1,5 @@
 -- sem_extend.lua: prolong a permit that is still held by this acquisition.
--- It never makes it shorter: of two that overtake each other the longer holds.
+-- It never makes it shorter: if two extensions overtake each other, the longer one counts.
 -- KEYS[1] semaphore hash    {<name>}:sem, fields as semaphore.go says
 -- KEYS[2] permits   zset    {<name>}:permits, scores as semaphore.go says
 -- ARGV[1] permit    bytes   a '=' and the id that names the acquisition

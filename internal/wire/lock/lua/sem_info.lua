@@ -1,4 +1,4 @@
--- sem_info.lua: who holds permits, those that end first first, and how many processes wait.
+-- sem_info.lua: the holders of permits, by the ends of their leases, and the number of waiting processes.
 -- KEYS[1] semaphore hash    {<name>}:sem, fields as semaphore.go says
 -- KEYS[2] permits   zset    {<name>}:permits, scores as semaphore.go says
 -- ARGV[1] most      integer how many holders to list

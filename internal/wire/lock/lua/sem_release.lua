@@ -10,18 +10,18 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local released, wake = 0, false
 
--- An acquisition that is over is remembered: the same release again is answered
--- as this one, and a copy of its acquire that is still under way does nothing.
+-- An acquisition that is over is remembered: a repeated release gets the same answer,
+-- and a copy of its acquire that is still under way does nothing.
 local mine = ARGV[1] ~= '' and tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) or 0
 local over = nil
 if mine > now then
   local token = redis.call('HGET', KEYS[1], ARGV[1])
   redis.call('HDEL', KEYS[1], ARGV[1], token or '')
   over, released, wake = -2 * now - 1, 1, true
-  -- By force it is as if it had run out: its own release finds nothing.
+  -- By force, as if it had run out: its own release finds nothing.
   if ARGV[3] == '2' then over = -2 * now end
 elseif mine < 0 and ARGV[3] == '2' then
-  released = 1 - mine % 2 -- the same again is answered as the first
+  released = 1 - mine % 2 -- a repeated release gets the first answer
 elseif mine < 0 then
   released = mine % 2
 elseif mine == 0 and ARGV[3] == '1' then

@@ -4,25 +4,14 @@
 -- ARGV[2..] list integers the tokens of each call, 1 to 100000, to take all or none of; then four a limit: int_s, int_ns, tol_s, tol_ns. int: emission interval. tol: emission interval times burst
 -- Returns {now_us integer, then for each call: allowed 0|1, ahead_s integer, ahead_ns integer, and two more a limit}:
 -- how far each tat is ahead of now, after that call; negative when tokens were refused to a tat that is past
-local t = redis.call('TIME')
-local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tats, from = redis.pcall('GET', KEYS[1]), 1
-if tats and tats.err then return tats end
+
+-- part: tats
 
 local calls = tonumber(ARGV[1])
 local int_s, int_ns, tol_s, tol_ns = {}, {}, {}, {}
 local ahead_s, ahead_ns, next_s, next_ns = {}, {}, {}, {}
 for i = 2 + calls, #ARGV, 4 do
-  local s, ns = 0, 0
-  if tats and (from == 1 or from <= #tats) then
-    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
-    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
-      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
-    end
-    s, ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
-    if ns < 0 then s, ns = s - 1, ns + 1e9 end
-    from = rest
-  end
+  -- part: tat
   local k = #ahead_s + 1
   ahead_s[k], ahead_ns[k] = s, ns
   int_s[k], int_ns[k] = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
@@ -57,10 +46,7 @@ if not taken then return reply end
 local px, values = 1, {}
 for k = 1, limits do
   local s, ns = ahead_s[k], ahead_ns[k]
-  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
-  s, ns = s + now_s, ns + now_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  values[k] = string.format('%.0f%09.0f', s, ns)
+  -- part: tat_put
 end
 redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
 return reply

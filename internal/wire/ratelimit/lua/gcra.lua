@@ -7,42 +7,27 @@
 -- ARGV[3..] limits integers four a limit: inc_s, inc_ns, tol_s, tol_ns. inc: emission interval times tokens, 0 to peek, negative to give back (inc_ns is added, then too). tol: emission interval times burst
 -- Returns {allowed 0|1, now_us integer, ahead_s integer, ahead_ns integer, and two more a limit}: the time, and
 -- how far each tat is ahead of it, after the call; negative when tokens were refused to a tat that is past
-local t = redis.call('TIME')
-local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tats, from = redis.pcall('GET', KEYS[1]), 1
-if tats and tats.err then return tats end
+
+-- part: tats
 
 local now_us = now_s * 1e6 + t[2]
 local ahead, after = {0, now_us}, {1, now_us}
 local late_s, late_ns, never = 0, 0, false -- how much later than now the tokens are there
 for i = 3, #ARGV, 4 do
-  local ahead_s, ahead_ns = 0, 0
-  if tats and (from == 1 or from <= #tats) then
-    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
-    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
-      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
-    end
-    -- By tonumber, because the ns may begin with 0: in arithmetic on strings,
-    -- some Luas take that for octal.
-    ahead_s, ahead_ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
-    if ahead_ns < 0 then ahead_s, ahead_ns = ahead_s - 1, ahead_ns + 1e9 end
-    from = rest
-  end
-  ahead[#ahead + 1] = ahead_s
-  ahead[#ahead + 1] = ahead_ns
+  -- part: tat
+  ahead[#ahead + 1] = s
+  ahead[#ahead + 1] = ns
 
   -- How far the tat would be ahead of now: max(now, tat) + inc - now.
   local inc_s, inc_ns, tol_s, tol_ns = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  local s, ns = inc_s, inc_ns
-  if ahead_s >= 0 then
-    s, ns = s + ahead_s, ns + ahead_ns
-    if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  end
+  if s < 0 then s, ns = 0, 0 end
+  s, ns = s + inc_s, ns + inc_ns
+  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
   local over_s, over_ns = s - tol_s, ns - tol_ns
   if over_ns < 0 then over_s, over_ns = over_s - 1, over_ns + 1e9 end
   if over_s > late_s or (over_s == late_s and over_ns > late_ns) then late_s, late_ns = over_s, over_ns end
   never = never or inc_s > tol_s or (inc_s == tol_s and inc_ns > tol_ns)
-  -- What is given back beyond what was taken is not stored up.
+  -- Tokens that are given back beyond the taken ones are dropped.
   if s < 0 then s, ns = 0, 0 end
   after[#after + 1] = s
   after[#after + 1] = ns
@@ -54,19 +39,15 @@ local px, values = 1, {}
 for i = 3, #after, 2 do
   local s, ns = after[i], after[i + 1]
   if #after > 4 and (late_s > 0 or late_ns > 0) then
-    -- Tokens that one limit makes late are late for the others: they take them
-    -- then, and not now.
+    -- Tokens that one limit delays are delayed for the others: these take them at
+    -- that time, and not now.
     local inc = 2 * i - 3
     local then_s, then_ns = late_s + ARGV[inc], late_ns + ARGV[inc + 1]
     if then_ns >= 1e9 then then_s, then_ns = then_s + 1, then_ns - 1e9 end
     if then_s > s or (then_s == s and then_ns > ns) then s, ns = then_s, then_ns end
     after[i], after[i + 1] = s, ns
   end
-  -- Rounded up: a key that expires early forgets tokens that were taken.
-  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
-  s, ns = s + now_s, ns + now_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  values[#values + 1] = string.format('%.0f%09.0f', s, ns)
+  -- part: tat_put
 end
 redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
 return after

@@ -1,4 +1,4 @@
--- refund.lua: give tokens back, at most those that are out, once for each id.
+-- refund.lua: give tokens back, at most as many as are taken, once for each id.
 -- Times are pairs of seconds and nanoseconds, as in gcra.lua.
 -- KEYS[1] tats     string  as in gcra.lua
 -- KEYS[2] refunds  zset    ids of what was given back, by until when they are known: in us since 1970
@@ -8,26 +8,15 @@
 -- ARGV[4..] limits integers four a limit: inc_s, inc_ns, tol_s, tol_ns. inc: emission interval times tokens. tol: emission interval times burst
 -- Returns {given 0|1, now_us integer, ahead_s integer, ahead_ns integer, and two more a limit}: the time, and
 -- how far each tat is ahead of it, after the call
-local t = redis.call('TIME')
-local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tats, from, reserved = redis.pcall('GET', KEYS[1]), 1, 1
-if tats and tats.err then return tats end
+
+-- part: tats
 
 local now_us = now_s * 1e6 + t[2]
 local ahead, after = {0, now_us}, {1, now_us}
-local due, keep_s = ARGV[2] == '', 60
+local due, keep_s, reserved = ARGV[2] == '', 60, 1
 for i = 4, #ARGV, 4 do
-  local s, ns = 0, 0
-  if tats and (from == 1 or from <= #tats) then
-    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
-    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
-      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
-    end
-    s, ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
-    if ns < 0 then s, ns = s - 1, ns + 1e9 end
-    if s < 0 then s, ns = 0, 0 end
-    from = rest
-  end
+  -- part: tat
+  if s < 0 then s, ns = 0, 0 end
   ahead[#ahead + 1] = s
   ahead[#ahead + 1] = ns
 
@@ -43,8 +32,8 @@ for i = 4, #ARGV, 4 do
     -- same cancellation must be known.
     keep_s = math.max(keep_s, to_s + 61)
     due = due or to_s > tol_s or (to_s == tol_s and to_ns >= tol_ns)
-    -- Who came after it has a time by it, which stands: their part is not
-    -- given back. A tat before its own is no more what it was.
+    -- Later reservations keep their times: their part is not given back. A tat
+    -- before its own was changed since.
     local later_s, later_ns = s - to_s, ns - to_ns
     if later_ns < 0 then later_s, later_ns = later_s - 1, later_ns + 1e9 end
     back_s, back_ns = back_s - later_s, back_ns - later_ns
@@ -74,10 +63,7 @@ if not tats then return after end
 local px, values = 1, {}
 for i = 3, #after, 2 do
   local s, ns = after[i], after[i + 1]
-  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
-  s, ns = s + now_s, ns + now_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  values[#values + 1] = string.format('%.0f%09.0f', s, ns)
+  -- part: tat_put
 end
 redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
 return after

@@ -6,27 +6,16 @@
 -- ARGV[2..] limits   integers four a limit: inc_s, inc_ns, tol_s, tol_ns. inc: emission interval times tokens
 -- Returns {given 0|1, now_us integer, ahead_s integer, ahead_ns integer, and two more a limit}: the time, and
 -- how far each tat is ahead of it, after the call
-local t = redis.call('TIME')
-local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tats, from = redis.pcall('GET', KEYS[1]), 1
-if tats and tats.err then return tats end
+
+-- part: tats
 
 local now_us = now_s * 1e6 + t[2]
 local out_us = math.max(now_us - ARGV[1], 0)
 local out_s, out_ns = math.floor(out_us / 1e6), out_us % 1e6 * 1000
 local reply = {0, now_us}
 for i = 2, #ARGV, 4 do
-  local s, ns = 0, 0
-  if tats and (from == 1 or from <= #tats) then
-    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
-    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
-      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
-    end
-    s, ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
-    if ns < 0 then s, ns = s - 1, ns + 1e9 end
-    if s < 0 then s, ns = 0, 0 end
-    from = rest
-  end
+  -- part: tat
+  if s < 0 then s, ns = 0, 0 end
   local back_s, back_ns = ARGV[i] - out_s, ARGV[i + 1] - out_ns
   if back_ns < 0 then back_s, back_ns = back_s - 1, back_ns + 1e9 end
   if back_s >= 0 and (s > 0 or ns > 0) and (back_s > 0 or back_ns > 0) then
@@ -42,10 +31,7 @@ if reply[1] == 0 then return reply end
 local px, values = 1, {}
 for i = 3, #reply, 2 do
   local s, ns = reply[i], reply[i + 1]
-  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
-  s, ns = s + now_s, ns + now_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  values[#values + 1] = string.format('%.0f%09.0f', s, ns)
+  -- part: tat_put
 end
 redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
 return reply

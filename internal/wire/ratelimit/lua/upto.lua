@@ -1,14 +1,12 @@
--- upto.lua: take as many tokens as there are, up to a number, by the generic cell rate algorithm.
+-- upto.lua: take up to a number of tokens, at most what is left, by the generic cell rate algorithm.
 -- Times are pairs of seconds and nanoseconds, as in gcra.lua.
 -- KEYS[1] tats  string  as in gcra.lua
 -- ARGV[1] most  integer 1 to 2^52
 -- ARGV[2..] limits integers four a limit: int_s, int_ns, tol_s, tol_ns. int: emission interval. tol: emission interval times burst
 -- Returns {taken integer, now_us integer, ahead_s integer, ahead_ns integer, and two more a limit}: the time, and
 -- how far each tat is ahead of it, after the call
-local t = redis.call('TIME')
-local now_s, now_ns = tonumber(t[1]), t[2] * 1000
-local tats, from = redis.pcall('GET', KEYS[1]), 1
-if tats and tats.err then return tats end
+
+-- part: tats
 
 -- times returns n intervals. No product is above 2^53: an interval times the
 -- burst, which n does not pass, is less than 2^63 ns.
@@ -21,20 +19,11 @@ end
 
 local reply = {tonumber(ARGV[1]), now_s * 1e6 + t[2]}
 for i = 2, #ARGV, 4 do
-  local s, ns = 0, 0
-  if tats and (from == 1 or from <= #tats) then
-    local digits, blank, rest = string.match(tats, '^(%d+)( ?)()', from)
-    if not digits or #digits > 20 or (blank == ' ') ~= (rest <= #tats) then
-      return redis.error_reply('ERR redoubt: the key holds no rate limit: its value is not a decimal integer')
-    end
-    s, ns = (tonumber(string.sub(digits, 1, -10)) or 0) - now_s, tonumber(string.sub(digits, -9)) - now_ns
-    if ns < 0 then s, ns = s - 1, ns + 1e9 end
-    if s < 0 then s, ns = 0, 0 end
-    from = rest
-  end
+  -- part: tat
+  if s < 0 then s, ns = 0, 0 end
   reply[#reply + 1] = s
   reply[#reply + 1] = ns
-  -- What the tolerance leaves, and about how many intervals it holds.
+  -- The part of the tolerance that is left, and about how many intervals it holds.
   s, ns = ARGV[i + 2] - s, ARGV[i + 3] - ns
   if ns < 0 then s, ns = s - 1, ns + 1e9 end
   local int_s, int_ns = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
@@ -56,10 +45,7 @@ for i = 3, #reply, 2 do
   s, ns = s + reply[i], ns + reply[i + 1]
   if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
   reply[i], reply[i + 1] = s, ns
-  px = math.max(px, s * 1000 + math.ceil(ns / 1e6))
-  s, ns = s + now_s, ns + now_ns
-  if ns >= 1e9 then s, ns = s + 1, ns - 1e9 end
-  values[#values + 1] = string.format('%.0f%09.0f', s, ns)
+  -- part: tat_put
 end
 redis.call('SET', KEYS[1], table.concat(values, ' '), 'PX', string.format('%.0f', px))
 return reply
