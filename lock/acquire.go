@@ -13,31 +13,31 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// maxPoll bounds how long a waiter relies on a wake-up that may have been lost
-// with the process that got it. Below it, a waiter asks again only when the
-// lease that it saw would end.
+// maxPoll bounds how long a waiter relies on a wake-up, which may be lost with another
+// process. Otherwise a waiter asks again when the lease that it saw would end.
 var maxPoll = 30 * time.Second // changed by tests
 
 const (
-	// claimFor is how long a claim keeps others out: what a dead waiter costs.
+	// claimFor is how long a claim keeps others out, also after the waiter's death.
 	claimFor = 3 * time.Second
-	// claimAgain is how often a waiter that lives says that it still waits.
+	// claimAgain is how often a waiter renews its claim.
 	claimAgain = time.Second
 )
 
-// A Request is one acquisition with an id, a TTL and a label of its own.
+// A Request is one acquisition with an id, a TTL and a label of its own: see
+// [Mutex.AcquireRequest].
 type Request struct {
-	// ID names the acquisition, by 1 to 256 bytes that nobody can guess, say 128 random bits. A
-	// request that is repeated with the same ID gets the same answer.
+	// ID names the acquisition: 1 to 256 bytes that nobody can guess, 128 random bits for
+	// instance. A repeated request with the same ID gets the same answer.
 	ID string
-	// TTL is how long the lease lasts, as in [Options]. Nobody renews it.
+	// TTL is how long the lease lasts, from 1 ms to a year. It is not renewed.
 	TTL time.Duration
-	// Label is shown to whoever finds the lock busy. At most [MaxLabel] bytes.
+	// Label tells other clients who holds the lock. At most [MaxLabel] bytes.
 	Label string
-	// Keep is for an ID that may be asked for again elsewhere while ctx ends here,
-	// as when a client changes its connection. What the ID has acquired by then is
-	// not given back, for it may be what the other has been told of: it lasts
-	// until it is released, or its TTL ends. By default it is given back.
+	// Keep leaves a lock that the ID has acquired in place when ctx ends. Set it when
+	// the same ID may be requested again elsewhere, as after a change of connection: the
+	// other request may have returned the lock already. It then lasts until it is
+	// released, or its TTL ends. By default it is given back.
 	Keep bool
 }
 
@@ -56,9 +56,9 @@ func (r Request) check() error {
 	return errors.Join(errs...)
 }
 
-// acquire waits until t is not busy. sent is when the
-// attempt was sent that a answers. After an error that matches
-// redoubt.ErrUnknownOutcome the caller has to say what becomes of the id.
+// acquire waits until t is acquired. sent is when the attempt was sent that a answers.
+// After an error that matches redoubt.ErrUnknownOutcome the caller decides what happens to
+// the id.
 func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
 	if err := ctx.Err(); err != nil {
 		return sent, a, err
@@ -88,8 +88,8 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 	return sent, a, err
 }
 
-// wait is for the first caller in this process's line: it queues on the server
-// and tries again at each wake-up.
+// wait queues the first caller of this process's line on the server, and tries again at
+// each wake-up.
 func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
 	w, err := f.client.Waiter(ctx, t.name, t.key())
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time,
 		if err != nil || a.Status != wire.Held {
 			return sent, a, err
 		}
-		// A little later than the end of the lease: not to come too early.
+		// A little after the end of the lease, so as not to come too early.
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
 		if err := f.sleep(ctx, t, r.ID, line, w.C, timer.C); err != nil {
 			return sent, a, err
@@ -112,12 +112,12 @@ func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time,
 	}
 }
 
-// sleep returns when it is time for another try, and claims meanwhile.
+// sleep blocks until it is time for another try, and claims meanwhile.
 func (f *family) sleep(ctx context.Context, t target, id string, line *line, woken <-chan struct{}, poll <-chan time.Time) error {
 	var beat <-chan time.Time
 	claim := func() {}
 	if c, ok := t.kind.(claimer); ok {
-		// Should it fail, the lock is acquired all the same, though later.
+		// If this fails, the lock is acquired nevertheless, though later.
 		claim = func() {
 			line.queue(ctx, f.client, func(ctx context.Context) { _ = f.client.Do(ctx, c.claim(t.keys, id)) }, func(context.Context) {})
 		}
@@ -166,20 +166,19 @@ func (f *family) queue(ctx context.Context, t target, r Request, waiter string, 
 	return got.sent, got.a, got.err
 }
 
-// giveUp leaves the line without the lock.
+// giveUp removes the caller from the line without the lock.
 func (f *family) giveUp(ctx context.Context, t target, id string, turn chan struct{}) {
 	_, claims := t.kind.(claimer)
 	f.lines.giveUp(ctx, f.client, t.key(), turn, claims, func(waiter string) redoubt.Cmd { return t.leave(id, waiter) })
 }
 
-// giveUp leaves the line without what it is for.
+// giveUp removes a caller that stops waiting from the line.
 //
-// If somebody stands behind, nothing else is to do: the next one tries at once
-// and takes over the place in the server's queue. The last one gives up that
-// place, which wakes another process if this one has just been woken for
-// nothing, and one that claims takes the claim back. The caller is not kept
-// until that is done, but who joins the line meanwhile is, or would lose the
-// place that it has just taken.
+// If another caller stands behind, it tries at once and takes over the place in the
+// server's queue. The last caller gives up that place, which wakes another process if
+// this one was just woken for nothing, and takes its claim back. The caller doesn't wait
+// for that. A caller that joins the line meanwhile does, or it would lose the place that
+// it has just taken.
 func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, turn chan struct{}, claims bool, leave func(waiter string) redoubt.Cmd) {
 	waiter, last, out := l.quit(key, turn, claims)
 	if out {
@@ -195,7 +194,7 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 			if l.passOn(key) {
 				return
 			}
-			// Those behind have left meanwhile, and the place to this one.
+			// The callers behind have left meanwhile, and left the place to this one.
 		}
 		_ = client.Do(ctx, leave(waiter))
 		l.leave(key, turn)
@@ -205,14 +204,14 @@ func (l *lines) giveUp(ctx context.Context, client *redoubt.Client, key string, 
 // linesKey is where a client keeps the lines of all its locks.
 type linesKey struct{}
 
-// linesOf returns the lines of client. The server knows the client, not its
-// Mutexes, so they stand in one line.
+// linesOf returns the lines of client. The server knows the client and not its Mutexes,
+// so they share one line.
 func linesOf(client *redoubt.Client) *lines {
 	return client.Shared(linesKey{}, func() any { return new(lines) }).(*lines)
 }
 
-// quorumLinesKey is where the first client of a Quorum keeps its lines, which are
-// those of all Quorums on the same masters.
+// quorumLinesKey is where the first client of a Quorum keeps its lines. All Quorums on the
+// same masters share them.
 type quorumLinesKey [MaxMasters]*redoubt.Client
 
 // lines are the callers that wait with one client, by key.
@@ -220,25 +219,25 @@ type lines struct {
 	mu    sync.Mutex
 	byKey map[string]*line
 
-	listening atomic.Bool // to be woken costs nothing any more
+	listening atomic.Bool // wake-ups arrive without a subscription of their own
 }
 
-// A line is the callers that wait for one key, in order. The first has the
-// turn: the others are unknown to the server.
+// A line is the callers that wait for one key, in order. The server knows only the first
+// one.
 type line struct {
 	turns  []chan struct{} // closed when the caller is first
-	waiter string          // how this line stands in the server's queue, once it does
+	waiter string          // the entry of this line in the server's queue; empty before
 
-	// underWay counts the commands on their way that put it there, or claim.
+	// underWay counts the commands under way that queue the line, or claim.
 	underWay sync.WaitGroup
 
 	wakeups *wakeups // of a [Quorum]
 }
 
-// queue calls send, which puts the line into the server's queue or claims, and returns
-// whether it came back before ctx ended. If not, send goes on in the background,
-// and late is called behind it: who left before the answer could not leave the
-// queue with certainty, for that might overtake it.
+// queue calls send, which puts the line into the server's queue or claims, and reports
+// whether it returned before ctx ended. Otherwise send goes on in the background, followed
+// by late: leaving the queue earlier is not certain, because the leave might overtake the
+// command of send.
 func (l *line) queue(ctx context.Context, client *redoubt.Client, send, late func(ctx context.Context)) (answered bool) {
 	back := make(chan struct{})
 	l.underWay.Add(1)
@@ -268,7 +267,7 @@ func (l *lines) empty(key string) bool {
 	return l.byKey[key] == nil
 }
 
-// join appends the caller to the line. The channel is closed when it is first.
+// join appends the caller to the line. It closes the channel when the caller is first.
 func (l *lines) join(key string) (turn chan struct{}) {
 	turn = make(chan struct{})
 	l.mu.Lock()
@@ -292,18 +291,18 @@ func (l *lines) queued(key, waiter string) *line {
 	return l.byKey[key]
 }
 
-// underWay returns what counts the commands that queue this line.
+// underWay returns the count of the commands that queue this line.
 func (l *lines) underWay(key string) *sync.WaitGroup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &l.byKey[key].underWay
 }
 
-// quit removes the caller from the line, if that is all that is to do. If not, it
-// stays, is first, and this is how the line stands in the server's queue, and
-// whether nobody stands behind. Both in one step: otherwise those behind might
-// leave in between, each leaving that place to another, and who is woken by it
-// later is a client in which nobody waits.
+// quit removes the caller from the line, unless the caller has to see to the server's
+// queue. Then out is false, the caller stays first, waiter is the line's entry in that
+// queue, and last reports whether no caller stands behind. It is one step: otherwise the
+// callers behind might leave in between, each leaving the entry to another, and the
+// server would later wake a client without waiters.
 func (l *lines) quit(key string, turn chan struct{}, claims bool) (waiter string, last, out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,15 +318,14 @@ func (l *lines) quit(key string, turn chan struct{}, claims bool) (waiter string
 	return "", false, true
 }
 
-// first reports whether the caller stands first in the line, which it doesn't when
-// that was disbanded.
+// first reports whether the caller is first in the line; false after disband.
 func (l *lines) first(key string, turn chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byKey[key] != nil && l.byKey[key].turns[0] == turn
 }
 
-// disband gives all in the line their turn: what they wait for has come for all.
+// disband gives every caller in the line its turn: the wait has ended for all of them.
 func (l *lines) disband(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,7 +336,7 @@ func (l *lines) disband(key string) {
 	}
 }
 
-// passOn removes the caller, who is first, if somebody stands behind.
+// passOn removes the caller, which is first, if another caller stands behind.
 func (l *lines) passOn(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,7 +349,7 @@ func (l *lines) passOn(key string) bool {
 	return true
 }
 
-// leave removes the caller from the line, wherever it stands in it.
+// leave removes the caller from the line, wherever it stands.
 func (l *lines) leave(key string, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Busy says who holds a lock that could not be acquired. It is an answer, no
-// fault: the caller does something else, fails with [Busy.Err], or waits after
-// all with [Busy.Wait].
+// A Busy is the holder of a lock that could not be acquired. It is a result and not a
+// fault: the caller does something else, fails with [Busy.Err], or waits with
+// [Busy.Wait].
 type Busy struct {
 	// Name is the lock's.
 	Name string
@@ -22,7 +22,7 @@ type Busy struct {
 	wait func(ctx context.Context) (*Lease, error)
 }
 
-// Err returns an error that matches [ErrBusy] and says who holds the lock.
+// Err returns an error that matches [ErrBusy] and names the holder.
 func (b *Busy) Err() error {
 	by := ""
 	if b.Label != "" {
@@ -31,6 +31,5 @@ func (b *Busy) Err() error {
 	return fmt.Errorf("%w: %q is held%s for another %v unless renewed", ErrBusy, b.Name, by, b.Remaining.Round(time.Millisecond))
 }
 
-// Wait acquires what was busy as the Acquire of the same type does: it waits
-// until ctx ends.
+// Wait acquires the lock as the Acquire of the same type does: it waits until ctx ends.
 func (b *Busy) Wait(ctx context.Context) (*Lease, error) { return b.wait(ctx) }

@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Enter holds the lease once more, for a function that may be called with the
-// lock held, by recursion for instance. It counts here and sends nothing. The lock
-// is released when the lease has been released and every Enter left, in whatever
-// order: whoever is last calls the server, with its own ctx. leave returns what
-// [Lease.Release] would, and does nothing the second time.
+// Enter holds the lease once more, for a function that may be called with the lock held,
+// by recursion for instance. It only counts, and sends nothing. The lock is released when
+// Release and every leave have been called, in any order: the last call sends the
+// release, with its own ctx. leave returns what [Lease.Release] would, and does nothing
+// the second time.
 //
-// Enter returns an error that matches [ErrNotHeld] once the lease is over, be it
-// that its deadline has just passed here. [Mutex.Do] enters by itself when its ctx
-// carries the lease.
+// The error matches [ErrNotHeld] once the lease has ended, also when its deadline has
+// just passed here. [Mutex.Do] enters the lease that its ctx carries.
 func (l *Lease) Enter() (leave func(ctx context.Context) error, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,7 @@ func (l *Lease) Enter() (leave func(ctx context.Context) error, err error) {
 	}, nil
 }
 
-// part releases the lease if nobody is left in it.
+// part releases the lease once every caller has left it.
 func (l *Lease) part(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
@@ -49,7 +48,7 @@ func (l *Lease) part(ctx context.Context) error {
 	return nil
 }
 
-// enter runs fn in a lease that ctx carries already.
+// enter runs fn in a lease that ctx carries.
 func (l *Lease) enter(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	leave, err := l.Enter()
 	if err != nil {
@@ -65,7 +64,7 @@ func (l *Lease) enter(ctx context.Context, fn func(ctx context.Context) error) (
 	return fn(inner)
 }
 
-// carried is a lease that a context carries, before those that its parent carries.
+// carried is a lease that a context carries, and the leases of its parent.
 type carried struct {
 	lease *Lease
 	outer *carried
@@ -78,8 +77,8 @@ func carry(ctx context.Context, l *Lease) context.Context {
 	return context.WithValue(ctx, carriedKey{}, &carried{l, outer})
 }
 
-// carriedBy returns the lease on t that ctx carries, nil if there is none. One
-// that has been given back is none: a goroutine that outlives it acquires anew.
+// carriedBy returns the lease on t that ctx carries, or nil. A lease that has been given
+// back doesn't count: a goroutine that outlives it acquires the lock again.
 func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 	c, _ := ctx.Value(carriedKey{}).(*carried)
 	for ; c != nil; c = c.outer {
@@ -99,7 +98,7 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 				return nil, ErrUpgrade
 			}
 			return c.lease, nil
-		case Free: // a permit, of which each Do takes one
+		case Free: // each Do takes a permit of its own
 		}
 	}
 	return nil, nil

@@ -8,26 +8,24 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// ForceRelease takes the lock called name away from whoever holds it with the
-// fencing token, as [Mutex.Info] shows it, and wakes one waiter. It
-// reports false, and does nothing, when nobody holds it with that token any more:
-// a later holder is never hit. Readers share a token, and all who read with it
-// lose the lock.
+// ForceRelease takes the lock called name away from the holder with the fencing token,
+// as [Mutex.Info] shows it, and wakes one waiter. It reports false, and does nothing,
+// when nobody holds the lock with that token any more: it never affects a later holder.
+// Readers share a token, and all readers with it lose the lock.
 //
-// The holder learns of it when it renews next: after a third of its TTL at most
-// its lease is over, with an error that matches [ErrNotHeld]. Until then it goes
-// on beside the next holder. So force a lock only when its holder is known to have
-// stopped, or when what it does checks the token: the next holder's is larger.
+// The holder learns of it at its next renewal: within a third of its TTL its lease ends,
+// with an error that matches [ErrNotHeld]. Until then it goes on beside the next holder.
+// So force a lock only when its holder has stopped, or when the protected resource
+// checks the token: the next holder's token is larger.
 //
-// Repeated, it gives the same answer until another is forced. One round trip.
+// A repeated call gives the same answer until another lease is forced. One round trip.
 func (m *Mutex) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
 	return force(ctx, m.client, name, token)
 }
 
-// ForceRelease takes the lock called name away from the writer, or from all
-// readers, who hold it with the fencing token: see [Mutex.ForceRelease].
-// Readers that came later with the same token, since no writer was between, are
-// hit too.
+// ForceRelease takes the lock called name away from the writer, or from all readers, with
+// the fencing token: see [Mutex.ForceRelease]. Readers that came later have the same
+// token if no writer was in between, and lose the lock too.
 func (rw *RWMutex) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
 	return force(ctx, rw.client, name, token)
 }
@@ -50,10 +48,9 @@ func checkToken(token int64) error {
 	return nil
 }
 
-// ForceRelease takes the permit with the fencing token away from its holder,
-// as [Mutex.ForceRelease] does with a lock. It looks for the permit among all of
-// the semaphore: one round trip for each 500 of them, and one more. Repeated, it
-// finds nobody and reports false.
+// ForceRelease takes the permit with the fencing token away from its holder, as
+// [Mutex.ForceRelease] does with a lock. It searches all permits of the semaphore: one
+// round trip for each 500 of them, and one more. A repeated call reports false.
 func (s *Semaphore) ForceRelease(ctx context.Context, name string, token int64) (released bool, err error) {
 	if err := checkToken(token); err != nil {
 		return false, err
@@ -67,7 +64,7 @@ func (s *Semaphore) ForceRelease(ctx context.Context, name string, token int64) 
 		switch {
 		case err != nil:
 			return false, err
-		case permit != "": // once given, a token stays with its permit
+		case permit != "": // a token stays with its permit
 			return wire.ReadRelease(s.client.Do(ctx, wire.PermitForceCmd(keys, permit)))
 		case next == "0":
 			return false, nil

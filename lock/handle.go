@@ -13,23 +13,23 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// A Handle is a lease of a [Mutex] on its way to another process, which takes it
-// up by [Mutex.Resume], or what was acquired by a [Request]. It is text, without blanks, by MarshalText and by
-// encoding/json. Who has it has the lock: treat it as a secret.
+// A Handle is a lease that another process can resume by [Mutex.Resume]: the result of
+// [Lease.HandOver] or of a [Request]. MarshalText and encoding/json write it as text
+// without blanks. Anybody with the Handle has the lock: treat it as a secret.
 //
-// A lock that was acquired by LOCK.ACQUIRE is taken up by its name and id; Token
-// and TTL may be 0.
+// A lock that was acquired by LOCK.ACQUIRE is resumed by its name and id; Token and TTL
+// may be 0.
 type Handle struct {
-	// Name and ID say what is held.
+	// Name is the lock's name, and ID names the acquisition.
 	Name, ID string
-	// Token is the fencing token; 0 for not known.
+	// Token is the fencing token; 0 if it is unknown.
 	Token int64
-	// TTL is how long the lease lasted when it was handed over or acquired: what the other
-	// has to take it up.
+	// TTL is the time that the lease had left when it was handed over or acquired: the
+	// other process must resume it within that time.
 	TTL time.Duration
 }
 
-// String tells the name and the token, not the id.
+// String returns the name and the token, without the id.
 func (h Handle) String() string { return fmt.Sprintf("lease %d on %q", h.Token, h.Name) }
 
 const handleVersion = "lease1"
@@ -45,11 +45,11 @@ func (h Handle) MarshalText() ([]byte, error) {
 		handleEncoding.EncodeToString([]byte(h.ID)), h.Token, h.TTL.Microseconds()), nil
 }
 
-// UnmarshalText reads what MarshalText made.
+// UnmarshalText reads the text of MarshalText.
 func (h *Handle) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), ".")
 	if len(parts) != 5 || parts[0] != handleVersion {
-		return fmt.Errorf("lock: no handle: want %s and four more parts with dots between", handleVersion)
+		return fmt.Errorf("lock: this is no handle: want %s and four more parts, separated by dots", handleVersion)
 	}
 	name, err1 := handleEncoding.DecodeString(parts[1])
 	id, err2 := handleEncoding.DecodeString(parts[2])
@@ -59,7 +59,7 @@ func (h *Handle) UnmarshalText(text []byte) error {
 		err4 = fmt.Errorf("ttl is %d µs; want 0 to %d", us, MaxTTL.Microseconds())
 	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return fmt.Errorf("lock: no handle: %w", err)
+		return fmt.Errorf("lock: this is no handle: %w", err)
 	}
 	got := Handle{Name: string(name), ID: string(id), Token: fence, TTL: time.Duration(us) * time.Microsecond}
 	if err := got.check(); err != nil {
@@ -83,15 +83,14 @@ func (h Handle) check() error {
 	return errors.Join(errs...)
 }
 
-// HandOver gives the lease away, to whoever takes the handle up by
-// [Mutex.Resume] before it runs out. It is over here from now on, with
-// [ErrHandedOver], also for those who are in it by [Lease.Enter]; it is not
-// renewed any more, and Release does nothing. The lock stays held. If nobody
-// resumes the lease it runs out; this process may resume it too. It sends
+// HandOver gives the lease to the process that resumes the handle by [Mutex.Resume]
+// before the lease runs out. Here the lease ends now, with [ErrHandedOver], also for
+// callers that entered it by [Lease.Enter]. It is not renewed any more, and Release does
+// nothing. The lock stays held. If nobody resumes the lease, it runs out. It sends
 // nothing.
 //
-// HandOver returns an error that matches [ErrNotHeld] when the lease is over. Only
-// the lease of a [Mutex] can be handed over.
+// The error matches [ErrNotHeld] when the lease has ended. Only the lease of a [Mutex]
+// can be handed over.
 func (l *Lease) HandOver() (Handle, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,13 +111,13 @@ func (l *Lease) HandOver() (Handle, error) {
 	return Handle{Name: h.name, ID: h.id, Token: h.fence, TTL: max(time.Until(h.deadline), 0)}, nil
 }
 
-// Resume takes up a lease that another process handed over, or the same. It
-// lasts for the TTL of this Mutex from now on, and is renewed as every other.
-// A handle is for one: two that resume it both hold the lock.
+// Resume continues a lease that this or another process handed over. The lease lasts for
+// the TTL of this Mutex from now on, and is renewed as every other one. Only one process
+// may resume a handle: two that do so both hold the lock.
 //
-// It returns an error that matches [ErrNotHeld] when the lease is over: it ran
-// out, or was released or taken away; another may hold the lock. After another
-// error Resume may be called again. One round trip.
+// The error matches [ErrNotHeld] when the lease has ended: it ran out, was released or
+// was taken away, and another client may hold the lock. After another error Resume may
+// be called again. One round trip.
 func (m *Mutex) Resume(ctx context.Context, h Handle) (*Lease, error) {
 	if err := h.check(); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func (m *Mutex) Resume(ctx context.Context, h Handle) (*Lease, error) {
 		return nil, err
 	}
 	if !held || h.Token != 0 && token != h.Token {
-		return nil, fmt.Errorf("%w: it was over before it was resumed", ErrNotHeld)
+		return nil, fmt.Errorf("%w: the lease ended before it was resumed", ErrNotHeld)
 	}
 	return m.newLease(ctx, t, h.ID, sent, wire.Attempt{Token: token, TTL: ttl})
 }

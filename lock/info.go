@@ -12,11 +12,11 @@ import (
 type Mode int8
 
 const (
-	// Free: nobody holds the lock.
+	// Free means that nobody holds the lock.
 	Free Mode = 0
-	// Exclusive: one holder does, of a [Mutex] or a writer of an [RWMutex].
+	// Exclusive means one holder: of a [Mutex], or a writer of an [RWMutex].
 	Exclusive Mode = 1
-	// Shared: readers do.
+	// Shared means readers of an [RWMutex].
 	Shared Mode = 2
 )
 
@@ -31,45 +31,45 @@ func (m Mode) String() string {
 	}
 }
 
-// A Holder is one of those who hold a lock or a permit.
+// A Holder is a holder of a lock or of a permit.
 type Holder struct {
-	// Token is its fencing token.
+	// Token is the holder's fencing token.
 	Token int64
-	// Since is when it acquired, by the server's clock. Except for readers it
-	// is what the token tells, for a token is the time in µs, or one more than
-	// the last one where that is ahead.
+	// Since is when it acquired the lock, by the server's clock. Except for readers it is
+	// the token in µs since 1970. A token is ahead of the time after the clock has stepped
+	// back.
 	Since time.Time
-	// TTL is the time left to it.
+	// TTL is how long its lease still lasts unless renewed.
 	TTL time.Duration
-	// Label is its own.
+	// Label is its label, as in [Options].
 	Label string
 }
 
-// Info is the state of a lock. It never contains ids: who knows an id can
-// release the lock.
+// Info is the state of a lock. It never contains ids: anybody with an id can release the
+// lock.
 type Info struct {
 	// Name is the lock's.
 	Name string
 	// Mode is how the lock is held.
 	Mode Mode
-	// Count is how many hold it.
+	// Count is the number of holders.
 	Count int64
-	// Token is the fencing token of the holder, or of the last writer; 0 when
-	// the lock has not been held for a minute.
+	// Token is the fencing token of the holder, or of the last writer; 0 when nobody has
+	// held the lock for a minute.
 	Token int64
-	// Waiters is the number of processes that wait.
+	// Waiters is the number of waiting processes.
 	Waiters int64
-	// Holders are those who hold it, at most [MaxHolders] of them, the one whose
-	// lease ends first first.
+	// Holders are the holders, at most [MaxHolders], in the order in which their leases
+	// end.
 	Holders []Holder
 }
 
-// Info returns the state of the lock called name: one round trip.
+// Info returns the state of the lock called name. A free lock is no error. One round trip.
 func (m *Mutex) Info(ctx context.Context, name string) (Info, error) {
 	return infoOf(ctx, m.client, name)
 }
 
-// Info returns the state of the lock called name: one round trip.
+// Info returns the state of the lock called name. A free lock is no error. One round trip.
 func (rw *RWMutex) Info(ctx context.Context, name string) (Info, error) {
 	return infoOf(ctx, rw.client, name)
 }
@@ -87,24 +87,24 @@ func info(name string, i wire.Info) Info {
 	return Info{Name: name, Mode: Mode(i.Mode), Count: i.Count, Token: i.Token, Waiters: i.Waiters, Holders: holders(i.Holders)}
 }
 
-// SemaphoreInfo is the state of a semaphore. It never contains ids: who knows an
-// id can give the permit back.
+// SemaphoreInfo is the state of a semaphore. It never contains ids: anybody with an id
+// can give the permit back.
 type SemaphoreInfo struct {
 	// Name is the semaphore's.
 	Name string
-	// Taken is the number of permits that are held now.
+	// Taken is the number of permits that are held.
 	Taken int64
-	// Token is the last fencing token; 0 when no permit has been held for a
-	// minute.
+	// Token is the last fencing token; 0 when nobody has held a permit for a minute.
 	Token int64
-	// Waiters is the number of processes that wait.
+	// Waiters is the number of waiting processes.
 	Waiters int64
-	// Holders are those who hold permits, at most [MaxHolders] of them, the one
-	// whose permit ends first first.
+	// Holders are the holders, at most [MaxHolders], in the order in which their permits
+	// end.
 	Holders []Holder
 }
 
-// Info returns the state of the semaphore called name: one round trip.
+// Info returns the state of the semaphore called name. A free one is no error. One round
+// trip.
 func (s *Semaphore) Info(ctx context.Context, name string) (SemaphoreInfo, error) {
 	keys, err := wire.SemaphoreKeys(s.client, name)
 	if err != nil {

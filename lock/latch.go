@@ -12,25 +12,26 @@ import (
 
 // LatchOptions configure a [Latch]. The zero value is ready to use.
 type LatchOptions struct {
-	// TTL is how long a latch lasts, from Set on: opened or not, nothing is left
-	// of it then. From 1 ms to a year. Defaults to 24 h.
+	// TTL is how long a latch lasts after Set. Then it is removed, open or not. From 1
+	// ms to a year. Defaults to 24 h.
 	TTL time.Duration
 }
 
-// A Latch is a family of latches on a server, each with a name. A latch is set
-// to a count, once; members count it down, each once, however often it says so;
-// those who wait go on when it is at zero. It is not set again before its TTL is
-// over. Make one Latch and use it for every name.
+// A Latch holds named latches on a server. A latch is set to a count, once. Each member
+// counts it down by one, however often it repeats the call. Waiters go on when the count
+// is zero. A latch can't be set again before its TTL has ended. Make one Latch and use it
+// for every name.
 //
-// All methods may be called by many goroutines at once. A Latch holds no
-// resources of its own between calls and need not be closed.
+// All methods may be called by many goroutines at once. A Latch holds no resources
+// between calls and need not be closed.
 type Latch struct {
 	client *redoubt.Client
 	opts   LatchOptions
 	lines  *lines
 }
 
-// NewLatch returns a Latch on client. It sends nothing.
+// NewLatch returns a Latch on client. It sends nothing. The error joins all that is wrong
+// with the options.
 func NewLatch(client *redoubt.Client, opts LatchOptions) (*Latch, error) {
 	if opts.TTL == 0 {
 		opts.TTL = DefaultLatchTTL
@@ -47,7 +48,8 @@ func NewLatch(client *redoubt.Client, opts LatchOptions) (*Latch, error) {
 }
 
 // Set sets the latch called name to count, 1 to [MaxLimit]. It reports false,
-// and changes nothing, when the latch is set already. One round trip.
+// and changes nothing, when the latch is set already. It may be repeated after a lost
+// reply. One round trip.
 func (l *Latch) Set(ctx context.Context, name string, count int) (set bool, err error) {
 	if count < 1 || count > MaxLimit {
 		return false, fmt.Errorf("lock: count is %d; want 1 to %d", count, MaxLimit)
@@ -59,10 +61,10 @@ func (l *Latch) Set(ctx context.Context, name string, count int) (set bool, err 
 	return wire.ReadLatchSet(l.client.Do(ctx, wire.LatchSetCmd(key, count, l.opts.TTL)))
 }
 
-// CountDown counts the latch called name down by one, on behalf of member, 1 to
-// [MaxMember] bytes. It does so once for each member, and not below zero. It
-// returns the count that is left, or an error that matches [ErrNotSet]. After an
-// error that matches redoubt.ErrUnknownOutcome call it again. One round trip.
+// CountDown counts the latch called name down by one for member, 1 to [MaxMember] bytes.
+// Each member counts once, and the count does not fall below zero. It returns the
+// remaining count, or an error that matches [ErrNotSet]. After an error that matches
+// redoubt.ErrUnknownOutcome call it again. One round trip.
 func (l *Latch) CountDown(ctx context.Context, name, member string) (left int64, err error) {
 	if len(member) < 1 || len(member) > MaxMember {
 		return 0, fmt.Errorf("lock: member has %d bytes; want 1 to %d", len(member), MaxMember)
@@ -96,12 +98,12 @@ func (l *Latch) Info(ctx context.Context, name string) (LatchInfo, error) {
 	return LatchInfo{Count: left, TTL: ttl}, nil
 }
 
-// Wait returns when the latch called name is at zero, or ctx ends. It returns an
-// error that matches [ErrNotSet] when it is not set, or runs out meanwhile.
+// Wait blocks until the latch called name is at zero, or ctx ends. The error matches
+// [ErrNotSet] when the latch is not set, or its TTL ends meanwhile.
 //
-// It costs one round trip when the latch is at zero. Otherwise the first of all
-// callers that wait for a name with one Client queues on the server, and is woken
-// at zero: nobody polls. A wake-up that got lost costs 30 s at most.
+// It costs one round trip when the latch is at zero. Otherwise the first of all callers
+// that wait for a name with one Client queues on the server, which wakes it at zero:
+// nobody polls. A lost wake-up delays the callers by 30 s at most.
 func (l *Latch) Wait(ctx context.Context, name string) error {
 	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
@@ -130,7 +132,7 @@ func (l *Latch) Wait(ctx context.Context, name string) error {
 	}
 }
 
-// wait is for the first caller in this process's line.
+// wait waits for the first caller of this process's queue.
 func (l *Latch) wait(ctx context.Context, name, key string) error {
 	w, err := l.client.Waiter(ctx, name, key)
 	if err != nil {
@@ -162,8 +164,7 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 	}
 }
 
-// look asks for the count and the time left, and queues waiter if it is not
-// empty.
+// look reads the count and the remaining time, and queues waiter unless it is empty.
 func (l *Latch) look(ctx context.Context, key, waiter string) (left int64, ttl time.Duration, err error) {
 	left, ttl, err = wire.ReadLatchWait(l.client.Do(ctx, wire.LatchWaitCmd(key, waiter)))
 	left, err = leftOf(left, err)

@@ -12,16 +12,15 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// A Lease is a lock held for a time. It is over when it is released, or when
-// its deadline passes before the server has confirmed an extension.
+// A Lease is a lock held for a limited time. It ends when it is released, or when its
+// deadline passes before the server has confirmed an extension.
 //
-// The deadline is counted on this process's monotonic clock from before the
-// last confirmed call was sent, less one part in a hundred for clocks that run
-// at different speeds. So it passes here before it passes on the server,
-// however long the network took. A process that is stopped (SIGSTOP) sees only
-// afterwards that it has passed, and one on a machine that was suspended may
-// not see it at all, since the clock stood still too: a resource that must not
-// be touched by two needs the fencing [Lease.Token].
+// The deadline counts on this process's monotonic clock, from before the last
+// confirmed call was sent, less 1% for clocks that run at different speeds. So the
+// client treats the lease as expired before the server does, however long the network
+// took. A stopped process (SIGSTOP) notices the deadline only afterwards. A process on a
+// suspended machine may not notice it at all, because its clock stood still too. A
+// resource that two holders must not change at once needs the fencing [Lease.Token].
 //
 // All methods may be called by many goroutines at once.
 type Lease struct {
@@ -30,28 +29,28 @@ type Lease struct {
 
 	mu       sync.Mutex
 	holds    []*hold
-	need     int       // of a [Quorum]: how many of the holds keep the lease; 0: all
-	forming  bool      // not yet that many of them are confirmed
-	deadline time.Time // the earliest of the holds', or of a majority of them
-	err      error     // why the lease is over; nil while it is held
+	need     int       // of a [Quorum]: how many holds keep the lease; 0: all
+	forming  bool      // fewer than that are confirmed yet
+	deadline time.Time // the earliest deadline of the holds, or of a majority of them
+	err      error     // why the lease ended; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
-	entered  int  // how many are in it by Enter
+	entered  int  // how many callers are in it by Enter
 	left     bool // Release was called
 
-	// Owned by the renewer, guarded by its mutex: looks at the deadline.
+	// Owned by the renewer, guarded by its mutex: checks the deadline.
 	watch task
 
-	// Of the lease on one name, not to be allocated apart.
+	// The hold of a lease on one name, to save an allocation.
 	one  hold
 	ones [1]*hold
 }
 
-// A hold is a lease's part on the server: one name on one master. The lease of a
-// [Multi] has one for each name, that of a [Quorum] one for each master.
+// A hold is a lease's part on a server: one name on one master. The lease of a [Multi]
+// has a hold for each name, the lease of a [Quorum] a hold for each master.
 type hold struct {
 	target
 
-	family   *family // the lease's, or that of the master
+	family   *family // of the lease, or of the master
 	lease    *Lease
 	id       string
 	fence    int64
@@ -62,13 +61,13 @@ type hold struct {
 	renewal renewal
 }
 
-// drift is the part of a lease that is given away for clocks that run at
-// different speeds.
+// drift is the part of a lease that the client gives up, for clocks that run at different
+// speeds.
 func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 
-// newLease returns the lease on t that an attempt sent at sent acquired. One whose
-// reply came after its deadline, as that of an attempt that had to be sent again
-// may, is given back: there is no lease then, but an error.
+// newLease returns the lease on t that an attempt sent at sent acquired. If its reply came
+// after the deadline, as after a resend, the lease is given back, and the result is an
+// error.
 func (f *family) newLease(ctx context.Context, t target, id string, sent time.Time, a wire.Attempt) (*Lease, error) {
 	l := &Lease{family: f, done: make(chan struct{})}
 	l.add(t, id, sent, a, !f.opts.NoRenew)
@@ -79,7 +78,7 @@ func (f *family) newLease(ctx context.Context, t target, id string, sent time.Ti
 	return l, nil
 }
 
-// add makes the lease one on t too.
+// add adds t to the lease.
 func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +91,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew b
 	h.target, h.family, h.lease, h.id, h.fence, h.deadline = t, l.family, l, id, a.Token, sent.Add(a.TTL-drift(a.TTL))
 	l.holds = append(l.holds, h)
 	if l.err != nil {
-		return // its release takes this along
+		return // its release covers this hold too
 	}
 	l.schedule()
 	if renew {
@@ -100,7 +99,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew b
 	}
 }
 
-// schedule sets the deadline by those of the holds. l.mu is held.
+// schedule sets the deadline by the deadlines of the holds. l.mu is held.
 func (l *Lease) schedule() {
 	if l.forming {
 		return
@@ -113,8 +112,8 @@ func (l *Lease) schedule() {
 	l.family.renewer.watch(l, first)
 }
 
-// first returns the hold that ends first or, of a quorum, the first that leaves no
-// majority when it ends. l.mu is held.
+// first returns the hold that ends first or, of a quorum, the first hold whose end leaves
+// no majority. l.mu is held.
 func (l *Lease) first() *hold {
 	if l.need > 0 {
 		byEnd := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return b.deadline.Compare(a.deadline) })
@@ -129,7 +128,7 @@ func (l *Lease) first() *hold {
 	return first
 }
 
-// all returns what the lease holds.
+// all returns the holds of the lease.
 func (l *Lease) all() []*hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,9 +144,8 @@ func (l *Lease) Name() string {
 	return ""
 }
 
-// ID returns the 32 hexadecimal digits that name this acquisition. Who knows
-// them can extend and release the lease. It is empty for a lease on several
-// names.
+// ID returns the 32 hexadecimal digits that name this acquisition. Anybody with the ID
+// can extend and release the lease. It is empty for a lease on several names.
 func (l *Lease) ID() string {
 	if holds := l.all(); len(holds) == 1 || l.need > 0 {
 		return holds[0].id
@@ -155,14 +153,13 @@ func (l *Lease) ID() string {
 	return ""
 }
 
-// Token returns the fencing token: a number that is larger than that of any
-// earlier lease on the same name, about the server's time in microseconds at
-// the acquisition. Store it with what the lock protects and refuse writes that
-// carry a smaller one.
+// Token returns the fencing token: a number larger than the token of any earlier lease
+// on the same name, about the server's time in microseconds at the acquisition. Store it
+// with the data that the lock protects, and refuse writes with a smaller token: package
+// fence does.
 //
-// Leases that are held together, by the readers of an [RWMutex], carry one
-// token: that of the last writer. It is 0, which every resource refuses, for a
-// lease on several names: see [Lease.Tokens].
+// The readers of an [RWMutex] share one token, the token of the last writer. A lease on
+// several names has 0, which every resource refuses: see [Lease.Tokens].
 func (l *Lease) Token() int64 {
 	if holds := l.all(); len(holds) == 1 || l.need > 0 {
 		return holds[0].fence
@@ -179,14 +176,14 @@ func (l *Lease) Tokens() map[string]int64 {
 	return tokens
 }
 
-// Deadline returns when the lease is over unless it is extended.
+// Deadline returns when the lease ends unless it is extended.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline
 }
 
-// Done returns a channel that is closed when the lease is over.
+// Done returns a channel that is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
 // Err returns nil while the lease is held, [ErrReleased] after Release,
@@ -197,8 +194,7 @@ func (l *Lease) Err() error {
 	return l.check()
 }
 
-// check is Err with l.mu held. The deadline decides, not when the renewer looks
-// at it, which may be late.
+// check is Err with l.mu held. The deadline decides: the renewer may check it late.
 func (l *Lease) check() error {
 	if l.err == nil && !time.Now().Before(l.deadline) {
 		l.end(fmt.Errorf("%w%s", ErrRanOut, l.first().renewal.why()))
@@ -206,16 +202,16 @@ func (l *Lease) check() error {
 	return l.err
 }
 
-// Context returns a context derived from parent that ends when the lease is
-// over. Its cause (context.Cause) is then what [Lease.Err] returns: it matches
-// [ErrReleased], [ErrHandedOver], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
+// Context returns a context derived from parent that ends when the lease ends. Its cause
+// (context.Cause) is then the error of [Lease.Err], which matches [ErrReleased],
+// [ErrHandedOver], [ErrRanOut] or [ErrTaken]. The context carries the lease: see
 // [Mutex.Do].
 func (l *Lease) Context(parent context.Context) context.Context {
 	ctx, _ := l.context(parent)
 	return ctx
 }
 
-// context is Context, and what ends it before the lease is over.
+// context is Context, with a function that ends it before the lease ends.
 func (l *Lease) context(parent context.Context) (ctx context.Context, cancel context.CancelCauseFunc) {
 	ctx, cancel = context.WithCancelCause(carry(parent, l))
 	l.mu.Lock()
@@ -236,10 +232,9 @@ func (l *Lease) context(parent context.Context) (ctx context.Context, cancel con
 	return ctx, cancel
 }
 
-// Extend makes the lease last at least ttl from now, at the server: it never
-// makes it shorter. It returns an error that matches [ErrNotHeld] when the
-// lease is over: then it stays over. After any other error the lease lasts at
-// least until its old deadline. One round trip.
+// Extend makes the lease last at least ttl from now on the server; it never makes it
+// shorter. The error matches [ErrNotHeld] when the lease has ended. After any other error
+// the lease lasts at least until its old deadline. One round trip.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
@@ -275,7 +270,7 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.check(); err != nil {
-		if held && l.need > 0 { // it may have taken a master anew
+		if held && l.need > 0 { // the call may have taken the master again
 			h.family.cleanUp(context.Background(), h.void(h.id))
 		}
 		return notHeld(err)
@@ -289,9 +284,9 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 		l.schedule()
 		return nil
 	}
-	// Answers may overtake each other. The server never makes a lease shorter,
-	// so the latest deadline that any of them gave holds. One that comes after
-	// the deadline comes too late: the holder may have been told so.
+	// Answers may overtake each other. The server never makes a lease shorter, so
+	// the latest deadline counts. An answer after the deadline comes too late: the
+	// holder may know already that the lease has ended.
 	if deadline := sent.Add(ttl - drift(ttl)); deadline.After(h.deadline) {
 		h.deadline = deadline
 		l.schedule()
@@ -299,7 +294,8 @@ func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
 	return l.check()
 }
 
-// expire is called by the renewer. The deadline may have moved since it was told.
+// expire ends the lease if its deadline has passed. The renewer calls it; the deadline may
+// have moved meanwhile.
 func (l *Lease) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -323,16 +319,15 @@ func (l *Lease) end(err error) {
 	l.stopRenewal()
 }
 
-// Release gives the lock back and wakes one waiter. The lease is over when
-// Release is called, whatever it returns, unless somebody is in it by
-// [Lease.Enter]: then it lasts until the last of them leaves. Release returns an
-// error that matches [ErrNotHeld] when the lease was lost before: another may have
-// held the lock meanwhile. After any other error the lock is free at the latest when its TTL
-// ends, and Release may be called again. After a success it does nothing.
+// Release gives the lock back and wakes one waiter. The lease ends when Release is
+// called, whatever it returns, unless it is entered by [Lease.Enter]: then it ends when
+// the last caller leaves. The error matches [ErrNotHeld] when the lease was lost before:
+// another client may have held the lock meanwhile. After any other error the lock is free
+// when its TTL ends at the latest, and Release may be called again. After a success it
+// does nothing.
 //
-// A ctx that has ended does not keep Release from trying: it is then given
-// 3 s. If ctx ends while Release runs, it goes on in the background for as long.
-// One round trip.
+// If ctx has ended already, Release still tries for 3 s. If ctx ends while Release runs,
+// it goes on in the background for as long. One round trip.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	l.left = true
@@ -340,7 +335,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.part(ctx)
 }
 
-// release is Release once nobody is left in the lease.
+// release is Release, once every caller has left the lease.
 func (l *Lease) release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.check()
@@ -388,14 +383,14 @@ func (l *Lease) release(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(lost, ErrNotHeld):
-		return lost // whatever the server says: the holder had to stop before
+		return lost // whatever the server says: the holder had to stop earlier
 	case gone:
 		return ErrTaken
 	}
 	return err
 }
 
-// stopRenewal forgets the renewals. l.mu is held, or nobody knows the lease yet.
+// stopRenewal ends the renewals. l.mu is held, or the lease has not been returned yet.
 func (l *Lease) stopRenewal() {
 	for _, h := range l.holds {
 		h.family.renewer.remove(h)

@@ -24,19 +24,19 @@ type MultiOptions struct {
 	Label string
 }
 
-// A Multi acquires several locks as one: all of them or none, with one [Lease]
-// that is over as soon as any of them is. The locks are those of a [Mutex] with
-// the same names. Make one Multi and use it for all sets of names.
+// A Multi acquires the locks of several names, all or none, with one [Lease] that
+// ends as soon as one of the locks is lost. A [Mutex] uses the same locks for the
+// same names. Make one Multi and use it for all sets of names.
 //
-// Names are taken in one order by everybody, by hash slot and then by name, so
-// that two Multis whose sets overlap never wait for each other. Those that are
-// free are taken at once, with one script for the names of a slot and one round
-// trip for each server. If one is busy, what comes behind it in the order is given
-// back, and what comes before it is held, and renewed, until the busy one is free.
-// Names that begin alike up to a '}' share a slot: "42}cart" and "42}stock".
+// Every Multi takes names in one order, by hash slot and then by name, so Multis whose
+// sets overlap never wait for each other. Free locks are taken at once, with one
+// script for the names of a slot and one round trip for each server. If a lock is
+// busy, the locks behind it in the order are given back, and the locks before it are
+// held and renewed until it is free. Names that begin alike up to a '}' share a slot:
+// "42}cart" and "42}stock".
 //
-// All methods may be called by many goroutines at once. A Multi holds no
-// resources of its own between calls and need not be closed.
+// All methods may be called by many goroutines at once. A Multi holds no resources
+// between calls and need not be closed.
 type Multi struct{ *family }
 
 // NewMulti returns a Multi on client. It sends nothing. The error joins all that
@@ -49,9 +49,10 @@ func NewMulti(client *redoubt.Client, opts MultiOptions) (*Multi, error) {
 	return &Multi{f}, nil
 }
 
-// Do runs fn while it holds all the locks called names, as [Mutex.Do] does. Of
-// the leases that ctx carries it enters those on any of the names, and acquires
-// what is missing: mind that those are then taken out of order.
+// Do runs fn while it holds all the locks called names, 1 to [MaxNames], as
+// [Mutex.Do] does. It enters the leases on any of the names that ctx carries, and
+// acquires the missing locks. Beware: these are then taken out of order, and two such
+// callers can wait for each other.
 func (m *Multi) Do(ctx context.Context, names []string, fn func(ctx context.Context) error) error {
 	targets, err := m.targets(names)
 	if err != nil {
@@ -80,11 +81,11 @@ func (m *Multi) Do(ctx context.Context, names []string, fn func(ctx context.Cont
 	return lease.do(ctx, fn)
 }
 
-// TryAcquire acquires all the locks called names if all are free. Exactly one of
-// the three results is set: the lease; who holds the first lock that is busy, and
-// then nothing is held; or an error, as of [Mutex.TryAcquire]. It costs one round
-// trip, on a cluster to all nodes concerned at the same time, and another, when a lock
-// is busy, to give back what was taken in other slots.
+// TryAcquire acquires all the locks called names if all are free. Exactly one of the
+// three results is set: the lease; the holder of the first busy lock, and then nothing
+// is held; or an error, as in [Mutex.TryAcquire]. It costs one round trip, on a
+// cluster to all nodes at the same time; when a lock is busy, another one gives back
+// the locks in other slots.
 func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, error) {
 	targets, err := m.targets(names)
 	if err != nil {
@@ -110,9 +111,8 @@ func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, 
 }
 
 // Acquire acquires all the locks called names. It waits while others hold one of
-// them, until ctx ends, and then returns ctx's error; what it has taken by then is
-// given back in the background, at the latest by the TTL. It costs one round trip
-// when all are free.
+// them. When ctx ends it returns the error of ctx, and gives back what it has taken in
+// the background, at the latest by the TTL. It costs one round trip when all are free.
 func (m *Multi) Acquire(ctx context.Context, names []string) (*Lease, error) {
 	targets, err := m.targets(names)
 	if err != nil {
@@ -122,7 +122,7 @@ func (m *Multi) Acquire(ctx context.Context, names []string) (*Lease, error) {
 		l := &Lease{family: m.family, done: make(chan struct{})}
 		waited, err := m.fill(ctx, l, targets)
 		if err == nil && waited && m.opts.NoRenew {
-			err = l.Extend(ctx, m.opts.TTL) // nobody else does from here on
+			err = l.Extend(ctx, m.opts.TTL) // automatic renewal ends here
 		}
 		if err == nil {
 			if err = l.Err(); err == nil {
@@ -134,7 +134,7 @@ func (m *Multi) Acquire(ctx context.Context, names []string) (*Lease, error) {
 		if ctx.Err() != nil || !errors.Is(err, ErrNotHeld) {
 			return nil, err
 		}
-		// What was held ran out while another was waited for: try anew.
+		// A lock ran out during the wait for another one: try again.
 	}
 }
 
@@ -156,16 +156,16 @@ func (m *Multi) targets(names []string) ([]target, error) {
 	})
 	for i := range targets[1:] {
 		if targets[i].name == targets[i+1].name {
-			return nil, fmt.Errorf("lock: the name %q is there twice", targets[i].name)
+			return nil, fmt.Errorf("lock: the name %q is given twice", targets[i].name)
 		}
 	}
 	return targets, nil
 }
 
-// fill adds targets to l, which has none yet, and waits where it must. l keeps
-// what it has when it fails.
+// fill adds targets to l, which has none yet, and waits for busy ones. After an error
+// l keeps what it has.
 func (m *Multi) fill(ctx context.Context, l *Lease, targets []target) (waited bool, err error) {
-	next := len(targets) // how many of them to take at once
+	next := len(targets) // how many to take at once
 	for len(targets) > 0 {
 		first, at, _, err := m.take(ctx, l, targets[:next])
 		if err != nil {
@@ -175,11 +175,11 @@ func (m *Multi) fill(ctx context.Context, l *Lease, targets []target) (waited bo
 		if next = len(targets); at < 0 {
 			continue
 		}
-		if at > first { // those before it in its slot first
+		if at > first { // the locks before it in its slot first
 			next = at - first
 			continue
 		}
-		// There is no point in waiting on when what is held is lost.
+		// Stop waiting when a held lock is lost.
 		wait := ctx
 		if len(l.all()) > 0 {
 			wait = l.Context(ctx)
@@ -199,9 +199,9 @@ func (m *Multi) fill(ctx context.Context, l *Lease, targets []target) (waited bo
 	return waited, nil
 }
 
-// take tries to take all targets. It adds those in slots before that of the first
-// that is busy to l. They are as many as first; at is the index of the busy one,
-// or -1.
+// take tries to take all targets. It adds to l the targets in the slots before the
+// slot of the first busy one: the number of these is first. at is the index of the busy
+// target, or -1.
 func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at int, busy Busy, err error) {
 	groups := slices.Collect(bySlot(targets))
 	ids, cmds := make([]string, len(groups)), make([]redoubt.Cmd, len(groups))
@@ -224,7 +224,7 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 			err = rerr
 		case rerr != nil:
 			err = rerr
-		case got.Status == wire.Over: // of one of them: one that was taken away, it may be
+		case got.Status == wire.Over: // at least one is over, taken away perhaps
 			for _, t := range group {
 				undo = append(undo, t.void(ids[i]))
 			}
@@ -266,7 +266,7 @@ func bySlot(targets []target) func(yield func([]target) bool) {
 	}
 }
 
-// sendOrCleanUp sends cmds now and, what fails, again in the background.
+// sendOrCleanUp sends cmds now, and repeats in the background the ones that fail.
 func (m *Multi) sendOrCleanUp(ctx context.Context, cmds []redoubt.Cmd) {
 	for i, reply := range m.send(ctx, cmds) {
 		if reply.Err != nil {
@@ -296,7 +296,7 @@ func (m *Multi) drop(ctx context.Context, l *Lease) {
 	}
 }
 
-// finish makes l one for the caller, who may renew it by hand.
+// finish prepares l for the caller, who may want to renew it by hand.
 func (m *Multi) finish(l *Lease) {
 	if m.opts.NoRenew {
 		l.mu.Lock()

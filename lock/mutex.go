@@ -48,13 +48,12 @@ type Options struct {
 	ReplicaTimeout time.Duration
 }
 
-// A Mutex is a family of locks on a server, each with a name, that share one
-// configuration. At most one [Lease] on a name is valid at a time, among all
-// processes that use the server. Make one Mutex and use it for every name.
+// A Mutex holds named locks on a server. At most one [Lease] on a name is valid at
+// a time, among all processes that use the server. Make one Mutex and use it for
+// every name.
 //
-// [Mutex.Do] is what most callers should use. All methods may be called by
-// many goroutines at once. A Mutex holds no resources of its own between
-// calls and need not be closed.
+// Most callers should use [Mutex.Do]. All methods may be called by many goroutines
+// at once. A Mutex holds no resources between calls and need not be closed.
 type Mutex struct {
 	*family
 	fair bool
@@ -95,22 +94,21 @@ func (m *Mutex) target(name string) (target, error) {
 	return target{exclusive{}, name, keys}, err
 }
 
-// Do runs fn while it holds the lock called name. It waits for the lock until
-// ctx ends. The context that fn gets is derived from ctx and ends when the
-// lease is lost, with a cause that matches [ErrNotHeld]: fn must then stop.
+// Do runs fn while it holds the lock called name. It waits for the lock until ctx
+// ends. The context of fn is derived from ctx and ends when the lease is lost, with
+// a cause that matches [ErrNotHeld]: fn must then stop.
 //
-// Do returns what fn returns, joined with the error of the release: one that
-// matches [ErrNotHeld] if the lease was lost while fn ran, for then another may
-// have run at the same time. The lock is released when fn panics too.
+// Do returns the error of fn, joined with the error of the release. It matches
+// [ErrNotHeld] if the lease was lost while fn ran: another holder may have run at
+// the same time. The lock is released when fn panics too.
 //
-// When ctx is one that such an fn got, or one from [Lease.Context], and carries a
-// lease on the same name, then Do runs fn in that lease and sends nothing: see
-// [Lease.Enter]. That goes for leases of any type of this package on the same
-// Client, and for goroutines too: those that share such a ctx are one holder. If
-// that lease was lost, Do returns an error that matches [ErrNotHeld]; if it is a
-// reader's, [ErrUpgrade].
+// If ctx is the context of such an fn, or of [Lease.Context], and carries a lease on
+// the same name, Do runs fn in that lease and sends nothing: see [Lease.Enter]. The
+// lease may be of any type of this package on the same Client. Goroutines that share
+// such a ctx are one holder. If that lease was lost, the error matches
+// [ErrNotHeld]; if it is a reader's lease, the error is [ErrUpgrade].
 //
-// Otherwise it costs two round trips, and the renewals.
+// Otherwise Do costs two round trips, and the renewals.
 func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) error {
 	t, err := m.target(name)
 	if err != nil {
@@ -119,13 +117,12 @@ func (m *Mutex) Do(ctx context.Context, name string, fn func(ctx context.Context
 	return m.do(ctx, t, fn)
 }
 
-// TryAcquire acquires the lock called name if it is free. Exactly one of the
-// three results is set: the lease; who holds the lock, when it is busy; or an
-// error. It costs one round trip.
+// TryAcquire acquires the lock called name if it is free. Exactly one of the three
+// results is set: the lease; the holder, when the lock is busy; or an error. It
+// costs one round trip.
 //
-// When the error matches redoubt.ErrUnknownOutcome the lock may have been
-// acquired nevertheless. It is then released in the background, at the latest
-// by its TTL.
+// When the error matches redoubt.ErrUnknownOutcome the server may have granted the
+// lock. It is then released in the background, at the latest by its TTL.
 func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, error) {
 	t, err := m.target(name)
 	if err != nil {
@@ -134,15 +131,15 @@ func (m *Mutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, err
 	return m.try(ctx, t)
 }
 
-// Acquire acquires the lock called name. It waits while others hold it, until
-// ctx ends, and then returns ctx's error; what it left on the server is undone in
-// the background, at the latest by the TTL. A ctx that can't end waits for ever.
+// Acquire acquires the lock called name. It waits while others hold it. When ctx
+// ends it returns the error of ctx, and its traces on the server are removed in the
+// background, at the latest by the TTL. Without an end of ctx it waits for ever.
 //
-// It costs one round trip when the lock is free. Otherwise it waits for a
-// wake-up from the server, in no promised order unless [Options] say Fair: of all the callers that
-// wait for one name with one Client only the first is known to the server, and
-// releasing the lock wakes one of those. A wake-up that got lost delays the
-// waiter to the end of the lease that it saw, at most 30 s.
+// It costs one round trip when the lock is free. Otherwise it waits for a wake-up
+// from the server, in no promised order unless Options.Fair is set. Among all
+// callers that wait for a name with one Client, the server knows only the first;
+// each release wakes one Client's first caller. A lost wake-up delays the waiter
+// until the end of the lease that it saw, by 30 s at most.
 func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 	t, err := m.target(name)
 	if err != nil {
@@ -151,16 +148,15 @@ func (m *Mutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return m.lease(ctx, t)
 }
 
-// AcquireRequest acquires the lock called name as [Mutex.Acquire] does, but
-// gives a [Handle] in place of a [Lease]: [Mutex.Resume] makes a lease of it, here or in another
-// process, and whoever knows the ID extends and releases the lock by LOCK.EXTEND and
-// LOCK.RELEASE. The error matches [ErrNotHeld] when the ID held the lock before. This is how
-// LOCK.ACQUIRE waits.
+// AcquireRequest acquires the lock called name as [Mutex.Acquire] does, with an ID of
+// the caller's, and returns a [Handle] in place of a [Lease]. [Mutex.Resume] turns it
+// into a lease, in any process; LOCK.EXTEND and LOCK.RELEASE extend and release the
+// lock by its ID. The error matches [ErrNotHeld] when the ID held the lock before.
+// LOCK.ACQUIRE uses it.
 //
-// When ctx ends, what is left on the server is undone in the background, unless
-// the request says Keep. After another error that matches
-// redoubt.ErrUnknownOutcome the lock may have been acquired: repeat the request
-// with the same ID, or release it.
+// When ctx ends, its traces on the server are removed in the background, unless
+// Request.Keep is set. After another error that matches redoubt.ErrUnknownOutcome
+// the lock may be held: repeat the request with the same ID, or release it.
 func (m *Mutex) AcquireRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := m.target(name)
 	if err != nil {

@@ -22,42 +22,42 @@ type QuorumOptions struct {
 	Label string
 }
 
-// A Quorum is a family of locks on several independent masters, servers that know
-// nothing of each other: a lock is held by who holds it on a majority of them, so
-// that it outlives the rest. It is the algorithm called Redlock, with tokens that
-// rise. Three masters outlive the death of one, five that of two. Make one Quorum,
+// A Quorum holds named locks on several independent masters, servers that know
+// nothing of each other. Whoever holds a lock on a majority of the masters holds it, so
+// the lock survives the loss of the others: three masters survive the death of one, five
+// the death of two. It is the algorithm Redlock, with tokens that rise. Make one Quorum,
 // with the masters in the same order in every process, and use it for every name.
 //
-// A lease is acquired on all masters at the same time. It lasts as long as a
-// majority of them have confirmed, each counted as for a [Mutex], from before the
-// call was sent and less one part in a hundred. Whoever gets no majority gives back
-// what it got. Each master is renewed for itself; one that came back, or whose part
-// of the lease was lost, is taken anew with the same id as long as the lease lasts,
-// unless it was taken away there by [Mutex.ForceRelease]: by force on a majority the
-// lease ends.
+// A lease is acquired on all masters at the same time. It lasts as long as a majority of
+// them have confirmed, each counted as for a [Mutex]: from before the call was sent, less
+// 1%. A caller without a majority gives back what it got. Each master is renewed
+// separately. While the lease lasts, a master that returns, or that lost its part of the
+// lease, is taken again with the same id, unless [Mutex.ForceRelease] took the lock away
+// there: force on a majority of the masters ends the lease.
 //
-// The token is the largest that a master of the majority gave. Before the lease is
-// handed out, a majority has noted it. As any two majorities share a master, later
-// leases have larger tokens, whatever the masters' clocks are.
+// The token is the largest one that a master of the majority gave. A majority has stored
+// it before the lease is returned. Any two majorities share a master, so later leases
+// have larger tokens, whatever the masters' clocks show.
 //
-// What is promised depends on masters that don't forget. One that restarts empty
-// may grant a lock that is held, and then there can be two majorities: let it start
-// again no earlier than the largest TTL in use after its death, or give it an
-// append-only file with fsync always. After a majority has been empty the tokens
-// go on rising only if the clocks agree better than that time. Nor may a master
-// have replicas that take over. See the package documentation on processes that
-// pause and on clocks that jump; one clock that jumps costs one master.
+// The promises need masters that don't forget. A master that restarts empty may grant a
+// lock that is held, so that two majorities exist. Let it wait for the largest TTL in use
+// before it restarts, or give it an append-only file with fsync always. After a majority
+// was empty, tokens go on rising only if the clocks differ by less than that time. A
+// master must not have replicas that take over. The package documentation says what
+// happens with processes that pause and clocks that jump; one clock that jumps costs one
+// master.
 //
-// On each master it is the lock of a [Mutex] of the same name there. Its Info
-// shows that master's token, which may be smaller than the lease's. A Mutex on the
-// client of one master shares that client's place among those who wait there: use
-// another Client for it, or other names. All methods may
-// be called by many goroutines at once. A Quorum holds no resources of its own
+// On each master it is the lock of a [Mutex] with the same name. The Info of that Mutex
+// shows the master's token, which may be smaller than the token of the lease. A Mutex on
+// the Client of one master shares that Client's place in the queue there: use another
+// Client for it, or other names.
+//
+// All methods may be called by many goroutines at once. A Quorum holds no resources
 // between calls and need not be closed.
 type Quorum struct{ *family }
 
-// NewQuorum returns a Quorum on the masters that clients stand for, 1 to
-// [MaxMasters] of them, preferably an odd number. It sends nothing. The error joins
+// NewQuorum returns a Quorum with one client for each master, 1 to [MaxMasters],
+// preferably an odd number. It sends nothing. The error joins
 // all that is wrong with the arguments.
 func NewQuorum(clients []*redoubt.Client, opts QuorumOptions) (*Quorum, error) {
 	var errs []error
@@ -72,7 +72,7 @@ func NewQuorum(clients []*redoubt.Client, opts QuorumOptions) (*Quorum, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("master %d: %w", i, err))
 		case known[client]:
-			errs = append(errs, fmt.Errorf("lock: master %d: the client is there twice", i))
+			errs = append(errs, fmt.Errorf("lock: master %d: the client is given twice", i))
 		default:
 			q.masters = append(q.masters, f)
 		}
@@ -110,11 +110,10 @@ func (q *Quorum) Do(ctx context.Context, name string, fn func(ctx context.Contex
 }
 
 // TryAcquire acquires the lock called name if it is free. Exactly one of the three
-// results is set: the lease; who holds the lock, when others have so many masters
-// that no majority was left; or an error, one that matches [ErrNoMajority] when too
-// many masters could not be reached within a third of the TTL, at most 3 s. What it
-// got without a majority is given back. Two that try at the same moment may both
-// find the lock busy.
+// results is set: the lease; the holder, when other holders left no majority; or an
+// error. The error matches [ErrNoMajority] when too many masters did not answer within a
+// third of the TTL, at most 3 s. Without a majority, what it got is given back. Two
+// callers that try at the same moment may both find the lock busy.
 //
 // It costs two round trips, and a third when the lock is busy.
 func (q *Quorum) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, error) {
@@ -131,16 +130,15 @@ func (q *Quorum) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, er
 	return nil, busy, nil
 }
 
-// Acquire acquires the lock called name. It waits while others hold it, until ctx
-// ends, and then returns ctx's error; what it left on the masters is undone in the
-// background, at the latest by the TTL. It doesn't wait for masters that can't be
-// reached: that is an error, as of [Quorum.TryAcquire].
+// Acquire acquires the lock called name. It waits while others hold it. When ctx ends it
+// returns the error of ctx, and its traces on the masters are removed in the background,
+// at the latest by the TTL. It doesn't wait for unreachable masters: these are an error,
+// as in [Quorum.TryAcquire].
 //
-// It costs two round trips when the lock is free. Otherwise it waits for a wake-up
-// from any master that the holder releases, and at most until the holder's lease
-// would end. When nobody has a majority, because several try at once, it tries again
-// after a random time, up to a quarter of a second. Of all the callers that wait for
-// one name with one Client only the first asks the masters.
+// It costs two round trips when the lock is free. Otherwise it waits for a wake-up from a
+// master, at most until the holder's lease would end. When no contender won a majority it
+// backs off for a random time, up to a quarter of a second. Among all callers that wait
+// for a name with one Client, only the first asks the masters.
 func (q *Quorum) Acquire(ctx context.Context, name string) (*Lease, error) {
 	ts, err := q.targets(name)
 	if err != nil {
@@ -178,10 +176,10 @@ func (q *Quorum) targets(name string) ([]target, error) {
 	return ts, nil
 }
 
-// need is how many masters are a majority.
+// need is the number of masters in a majority.
 func (q *Quorum) need() int { return len(q.masters)/2 + 1 }
 
-// quorate is the kind of a lease's part on one master.
+// quorate is the kind of the part of a lease on one master.
 type quorate struct {
 	exclusive
 

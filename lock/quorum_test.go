@@ -375,7 +375,7 @@ func TestQuorumOptions(t *testing.T) {
 	_, conns, _ := clocks(t, 1)
 	client := clienttest.New(t, conns[0], "")
 	for what, clients := range map[string][]*redoubt.Client{
-		"0 clients": nil, "16 clients": make([]*redoubt.Client, 16), "is nil": {client, nil}, "there twice": {client, client},
+		"0 clients": nil, "16 clients": make([]*redoubt.Client, 16), "is nil": {client, nil}, "given twice": {client, client},
 	} {
 		if _, err := lock.NewQuorum(clients, lock.QuorumOptions{}); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want an error with %q, got %v", what, err)

@@ -20,29 +20,27 @@ type RWMutexOptions struct {
 	Label string
 }
 
-// An RWMutex is a family of reader/writer locks on a server, each with a name,
-// that share one configuration. A name is held by one writer or by any number of
-// readers, each with a [Lease] of its own: a dead reader is in the way until its
-// own lease ends, and no longer. Make one RWMutex and use it for every name.
+// An RWMutex holds named reader/writer locks on a server. One writer or any number
+// of readers hold a name, each with its own [Lease]: a dead reader is in the way only
+// until its own lease ends. Make one RWMutex and use it for every name.
 //
-// As with sync.RWMutex the plain methods are the writer's, and those that end in
-// Shared the readers'. An RWMutex and a [Mutex] with the same name are the same
-// lock: an acquisition of the Mutex is that of a writer, without preference.
+// As in sync.RWMutex, the plain methods are for writers, and methods that end in
+// Shared are for readers. An RWMutex and a [Mutex] with the same name are the same
+// lock: an acquisition of the Mutex is a writer without preference.
 //
-// Writers are preferred: while a writer waits in Acquire, no new reader is let
-// in; those who read go on. The writer says each second that it still waits, so
-// one that died keeps readers out for 3 s at most. A reader must not acquire
-// again what it has, for a writer that came in between would wait for the first
-// lease and keep out the second: Do and DoShared with the lease's own ctx enter it
-// instead. A writer may so read and write; a reader that would write gets
-// [ErrUpgrade].
+// Writers are preferred: while a writer waits in Acquire, no new reader gets in;
+// current readers go on. The writer repeats each second that it waits, so a dead
+// writer keeps readers out for 3 s at most. A reader must not acquire its lock again:
+// a writer in between would wait for the first lease and keep out the second. Do and
+// DoShared with the lease's own ctx enter the lease instead. A writer may enter for
+// reading and writing; a reader that asks for the write lock gets [ErrUpgrade].
 //
-// Writers' tokens rise as those of a Mutex. Readers carry the token of the last
-// writer: a resource that refuses smaller tokens than it has seen refuses
-// readers that a later writer has overtaken.
+// The tokens of writers rise as the tokens of a Mutex do. Readers carry the token of
+// the last writer, so a fenced resource refuses readers that a later writer has
+// overtaken.
 //
-// All methods may be called by many goroutines at once. An RWMutex holds no
-// resources of its own between calls and need not be closed.
+// All methods may be called by many goroutines at once. An RWMutex holds no resources
+// between calls and need not be closed.
 type RWMutex struct{ *family }
 
 // NewRWMutex returns an RWMutex on client. It sends nothing. The error joins all
@@ -55,8 +53,7 @@ func NewRWMutex(client *redoubt.Client, opts RWMutexOptions) (*RWMutex, error) {
 	return &RWMutex{f}, nil
 }
 
-// Do runs fn while it holds the lock called name as the only one, as [Mutex.Do]
-// does.
+// Do runs fn while it holds the write lock called name, as [Mutex.Do] does.
 func (rw *RWMutex) Do(ctx context.Context, name string, fn func(ctx context.Context) error) error {
 	t, err := rw.target(name, writing{})
 	if err != nil {
@@ -65,8 +62,8 @@ func (rw *RWMutex) Do(ctx context.Context, name string, fn func(ctx context.Cont
 	return rw.do(ctx, t, fn)
 }
 
-// DoShared runs fn while it holds the lock called name with other readers, as
-// [Mutex.Do] does.
+// DoShared runs fn while it holds the lock called name as a reader, as [Mutex.Do]
+// does.
 func (rw *RWMutex) DoShared(ctx context.Context, name string, fn func(ctx context.Context) error) error {
 	t, err := rw.target(name, reading{})
 	if err != nil {
@@ -75,9 +72,8 @@ func (rw *RWMutex) DoShared(ctx context.Context, name string, fn func(ctx contex
 	return rw.do(ctx, t, fn)
 }
 
-// Acquire acquires the lock called name as the only one. It waits, as
-// [Mutex.Acquire] does, and keeps new readers out meanwhile: each second that it
-// waits costs one command.
+// Acquire acquires the write lock called name. It waits as [Mutex.Acquire] does, and
+// keeps new readers out meanwhile: each second of waiting costs one command.
 func (rw *RWMutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 	t, err := rw.target(name, writing{})
 	if err != nil {
@@ -86,7 +82,7 @@ func (rw *RWMutex) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return rw.lease(ctx, t)
 }
 
-// AcquireShared acquires the lock called name with other readers. It waits, as
+// AcquireShared acquires the lock called name as a reader. It waits as
 // [Mutex.Acquire] does, while a writer holds the lock or waits for it.
 func (rw *RWMutex) AcquireShared(ctx context.Context, name string) (*Lease, error) {
 	t, err := rw.target(name, reading{})
@@ -96,10 +92,10 @@ func (rw *RWMutex) AcquireShared(ctx context.Context, name string) (*Lease, erro
 	return rw.lease(ctx, t)
 }
 
-// TryAcquire acquires the lock called name if nobody holds it. What it returns
-// is that of [Mutex.TryAcquire]; when readers hold the lock, what remains is that
-// of the reader whose lease ends last, and the label is of the one that came
-// first.
+// TryAcquire acquires the write lock called name if nobody holds the lock. Its
+// results are as in [Mutex.TryAcquire]. When readers hold the lock, Busy.Remaining is
+// the time of the reader whose lease ends last, and Busy.Label is the label of the
+// first reader.
 func (rw *RWMutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, error) {
 	t, err := rw.target(name, writing{})
 	if err != nil {
@@ -108,10 +104,9 @@ func (rw *RWMutex) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, 
 	return rw.try(ctx, t)
 }
 
-// TryAcquireShared acquires the lock called name with other readers, if no
-// writer holds it or waits for it. What it returns is that of
-// [Mutex.TryAcquire]; when a writer waits, what remains is how long that keeps
-// readers out unless it goes on waiting.
+// TryAcquireShared acquires the lock called name as a reader, if no writer holds it
+// or waits for it. Its results are as in [Mutex.TryAcquire]. When a writer waits,
+// Busy.Remaining is how long it keeps readers out unless it goes on waiting.
 func (rw *RWMutex) TryAcquireShared(ctx context.Context, name string) (*Lease, *Busy, error) {
 	t, err := rw.target(name, reading{})
 	if err != nil {
@@ -120,7 +115,7 @@ func (rw *RWMutex) TryAcquireShared(ctx context.Context, name string) (*Lease, *
 	return rw.try(ctx, t)
 }
 
-// AcquireRequest acquires as Acquire does, but gives a [Handle]: see
+// AcquireRequest acquires as Acquire does, and returns a [Handle]: see
 // [Mutex.AcquireRequest]. LOCK.EXTEND and LOCK.RELEASE extend and release it.
 func (rw *RWMutex) AcquireRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := rw.target(name, writing{})
@@ -130,7 +125,7 @@ func (rw *RWMutex) AcquireRequest(ctx context.Context, name string, r Request) (
 	return rw.request(ctx, t, r)
 }
 
-// AcquireSharedRequest acquires as AcquireShared does, but gives a [Handle]: see
+// AcquireSharedRequest acquires as AcquireShared does, and returns a [Handle]: see
 // AcquireRequest.
 func (rw *RWMutex) AcquireSharedRequest(ctx context.Context, name string, r Request) (Handle, error) {
 	t, err := rw.target(name, reading{})
@@ -145,11 +140,11 @@ func (rw *RWMutex) target(name string, k kind) (target, error) {
 	return target{k, name, keys}, err
 }
 
-// writing is the kind of a writer: that of a Mutex, and a claim.
+// writing is the kind of a writer: as of a Mutex, with a claim.
 type writing struct{}
 
-// acquire names the keys of the release too, which the script doesn't use. So where these
-// have several servers, in a pool without hash_tag, nothing is acquired that can't be released.
+// acquire names the keys of the release too, which the script doesn't use. So a pool without
+// hash_tag, which has them on several servers, refuses to acquire what it couldn't release.
 func (writing) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
 	return wire.AcquireCmd(keys, r.wire(waiter))
 }

@@ -21,21 +21,19 @@ type SemaphoreOptions struct {
 	Label string
 }
 
-// A Semaphore is a family of counting semaphores on a server, each with a name,
-// that share one configuration. Of the permits of a name at most limit are held
-// at a time, each by a [Lease] of its own, with its own end: what a dead holder
-// had comes back alone. Make one Semaphore and use it for every name.
+// A Semaphore holds named counting semaphores on a server. At most limit permits of a
+// name are held at a time. Each permit has its own [Lease], so the permit of a dead
+// holder comes back by itself. Make one Semaphore and use it for every name.
 //
-// The limit is an argument of the call, since it belongs to the name. Callers
-// who disagree are each held to their own: one is let in when fewer permits are
-// taken than its limit says. So a lower limit takes no permit away, but lets
-// nobody new in until enough have come back. One that waits with a higher limit
-// than those before it in the queue may be told of a free permit only when the
-// lease that it saw ends, after 30 s at most.
+// The limit is an argument of each call, because it belongs to the name. Callers that
+// disagree are each held to their own limit: a caller gets a permit when fewer are
+// taken than its limit. A lower limit takes no permit away, but admits nobody until
+// enough permits have come back. A waiter with a higher limit than the waiters before
+// it may learn of a free permit only when the lease that it saw ends, after 30 s at
+// most.
 //
-// [Semaphore.Do] is what most callers should use. All methods may be called by
-// many goroutines at once. A Semaphore holds no resources of its own between
-// calls and need not be closed.
+// Most callers should use [Semaphore.Do]. All methods may be called by many goroutines
+// at once. A Semaphore holds no resources between calls and need not be closed.
 type Semaphore struct{ *family }
 
 // NewSemaphore returns a Semaphore on client. It sends nothing. The error joins
@@ -58,10 +56,10 @@ func (s *Semaphore) Do(ctx context.Context, name string, limit int, fn func(ctx 
 	return s.do(ctx, t, fn)
 }
 
-// Acquire takes a permit of the semaphore called name. It waits while limit or
-// more are taken, as [Mutex.Acquire] does: until ctx ends, and in no promised
-// order. Callers of one client that wait for the same name stand in one line,
-// whatever their limits. It costs one round trip when a permit is free.
+// Acquire takes a permit of the semaphore called name, limit from 1 to [MaxLimit]. It
+// waits while limit or more are taken, as [Mutex.Acquire] does: until ctx ends, and in
+// no promised order. Callers of one Client that wait for the same name share one
+// queue, whatever their limits. It costs one round trip when a permit is free.
 func (s *Semaphore) Acquire(ctx context.Context, name string, limit int) (*Lease, error) {
 	t, err := s.target(name, limit)
 	if err != nil {
@@ -71,9 +69,9 @@ func (s *Semaphore) Acquire(ctx context.Context, name string, limit int) (*Lease
 }
 
 // TryAcquire takes a permit of the semaphore called name if fewer than limit are
-// taken. Exactly one of the three results is set: the lease; when none is free,
-// who holds the permit that ends first; or an error, as of [Mutex.TryAcquire].
-// It costs one round trip.
+// taken. Exactly one of the three results is set: the lease; when no permit is free,
+// the holder whose permit ends first; or an error, as in [Mutex.TryAcquire]. It costs
+// one round trip.
 func (s *Semaphore) TryAcquire(ctx context.Context, name string, limit int) (*Lease, *Busy, error) {
 	t, err := s.target(name, limit)
 	if err != nil {
@@ -82,9 +80,9 @@ func (s *Semaphore) TryAcquire(ctx context.Context, name string, limit int) (*Le
 	return s.try(ctx, t)
 }
 
-// AcquireRequest takes a permit as Acquire does, but gives a [Handle]: see
-// [Mutex.AcquireRequest]. SEM.EXTEND and SEM.RELEASE extend and release it. This is how
-// SEM.ACQUIRE waits.
+// AcquireRequest takes a permit as Acquire does, and returns a [Handle]: see
+// [Mutex.AcquireRequest]. SEM.EXTEND and SEM.RELEASE extend and release it.
+// SEM.ACQUIRE uses it.
 func (s *Semaphore) AcquireRequest(ctx context.Context, name string, limit int, r Request) (Handle, error) {
 	t, err := s.target(name, limit)
 	if err != nil {
