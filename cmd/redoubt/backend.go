@@ -17,22 +17,22 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A backend is what keeps the data of `redoubt serve`.
+// A backend stores the data of `redoubt serve`.
 type backend struct {
-	name       string                               // to be shown
-	durability string                               // what is left after a crash
-	raw        server.Backend                       // opens raw sessions to it
-	sessions   func(client net.Conn) server.Session // in this process; nil in another
-	saveErr    func() error                         // why this process can't save changes; nil in another
+	name       string                               // for logs and errors
+	durability string                               // what survives a crash, for the log
+	raw        server.Backend                       // opens connections to it
+	sessions   func(client net.Conn) server.Session // of an engine in this process; else nil
+	saveErr    func() error                         // why the engine in this process can't save; else nil
 	client     *redoubt.Client
-	closers    []func() error // in the order of closing
-	hurry      func()         // ends what may run for long in this process; nil in another
+	closers    []func() error // in this order
+	hurry      func()         // stops long scripts of the engine in this process; else nil
 }
 
-// remote reports whether another process keeps the data.
+// remote reports whether another process stores the data.
 func (b *backend) remote() bool { return b.name != embeddedName }
 
-// close returns when everything is saved, or an error when it may not be.
+// close returns once all data is saved. An error means that some may not be.
 func (b *backend) close() (err error) {
 	for _, c := range b.closers {
 		err = errors.Join(err, c())
@@ -42,8 +42,8 @@ func (b *backend) close() (err error) {
 
 const embeddedName = scheme.Embedded
 
-// openBackend starts or reaches the back end that url names. Its errors name
-// the address and never the password.
+// openBackend opens or connects to the back end that url names. Its errors name the address and never
+// the password.
 func openBackend(ctx context.Context, url string, s storage, prefix string, log *slog.Logger) (_ *backend, err error) {
 	if _, err := serveDoor.Check(url); err != nil {
 		return nil, usagef("back end: %w", err)
@@ -57,7 +57,7 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 	b := &backend{}
 	defer func() {
 		if err != nil {
-			_ = b.close() // there is a better error already
+			_ = b.close() // err says more
 		}
 	}()
 	redis, err := proxy.ParseURL(url)
@@ -70,13 +70,13 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 	b.closers = append(b.closers, b.client.Close)
 	b.name, b.raw = redis.Name(), redis
 	if inCluster(ctx, b.client) {
-		return nil, usagef("back end %s is a node of a cluster; serve needs one server", b.name)
+		return nil, usagef("back end %s is a node of a cluster; serve needs a single server, or --pools with a cluster", b.name)
 	}
 	b.durability = durability(ctx, b.client)
 	return b, nil
 }
 
-// connect makes the client.
+// connect creates the client.
 func (b *backend) connect(conn redoubt.Conn, prefix string) (err error) {
 	if b.client, err = redoubt.New(conn, redoubt.Options{Prefix: prefix}); err != nil {
 		return fail(exitUsage, err)
@@ -85,19 +85,19 @@ func (b *backend) connect(conn redoubt.Conn, prefix string) (err error) {
 	return nil
 }
 
-// openFailure is the error for a server that can't be used: one that doesn't
-// answer, one that refuses us, or a URL that makes no sense.
+// openFailure returns the error, with its exit code, for a server that doesn't answer or refuses us, or
+// for an invalid URL.
 func openFailure(what, url string, err error) error {
 	switch {
 	case unreachable(err):
 		return failf(exitUnavailable, "%s %s does not answer: %w", what, address(url), cause(err))
-	case strings.Contains(err.Error(), "no answer from"): // it answered with an error
+	case strings.Contains(err.Error(), "no answer from"): // the server answered with an error
 		return failf(exitUnavailable, "%s %s refuses us: %w", what, address(url), cause(err))
 	}
 	return usagef("%s: %w", what, err)
 }
 
-// cause is what an error of goredis.Open is about.
+// cause unwraps an error of goredis.Open once.
 func cause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
@@ -105,7 +105,7 @@ func cause(err error) error {
 	return err
 }
 
-// unreachable reports whether err says that nothing answered, or only hung up.
+// unreachable reports whether err says that no server answered, or that it only closed the connection.
 func unreachable(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF)
@@ -115,11 +115,11 @@ func inCluster(ctx context.Context, client *redoubt.Client) bool {
 	return info(ctx, client, "cluster")["cluster_enabled"] == "1"
 }
 
-// durability says what a Redis keeps when it crashes, as far as it tells.
+// durability describes which data of a Redis survives a crash, as far as its configuration shows.
 func durability(ctx context.Context, client *redoubt.Client) string {
 	persistence := info(ctx, client, "persistence")
 	if persistence == nil {
-		return "unknown: the server doesn't tell"
+		return "unknown: the server refuses INFO"
 	}
 	if persistence["aof_enabled"] == "1" {
 		if policy, ok := configured(ctx, client, "appendfsync"); ok {
@@ -130,11 +130,11 @@ func durability(ctx context.Context, client *redoubt.Client) string {
 	save, ok := configured(ctx, client, "save")
 	switch {
 	case !ok:
-		return "unknown: no append-only file, snapshots perhaps"
+		return "unknown: no append-only file, perhaps snapshots"
 	case save == "":
 		return "none: data is in memory and gone when the server ends"
 	}
-	return "snapshots at times (save " + save + "): a crash loses what came since"
+	return "periodic snapshots (save " + save + "): a crash loses later writes"
 }
 
 // info returns a section of INFO, or nil when the server refuses.
@@ -152,7 +152,7 @@ func info(ctx context.Context, client *redoubt.Client, section string) map[strin
 	return fields
 }
 
-// configured asks for a parameter of the server's configuration.
+// configured returns a parameter of the server's configuration.
 func configured(ctx context.Context, client *redoubt.Client, name string) (string, bool) {
 	reply, err := client.Do(ctx, redoubt.Cmd{Name: "CONFIG GET", Args: []string{name}, Flags: redoubt.ReadOnly}).Array()
 	if err != nil || len(reply) != 2 {

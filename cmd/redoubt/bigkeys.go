@@ -15,7 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
-// A reportState is a report. Its JSON is what bigkeys prints.
+// A reportState is the JSON form of a report.
 type reportState struct {
 	By       scan.Measure       `json:"by"`
 	Found    int64              `json:"keys"`
@@ -66,17 +66,18 @@ func newBigkeys() *cobra.Command {
 	by := string(scan.Bytes)
 	cmd := &cobra.Command{
 		Use:   "bigkeys",
-		Short: "Say which keys and prefixes take most, or are used most",
-		Long: `Measure the keys that match, on all nodes of a cluster, and print the biggest, the
-prefixes that take most, and how much each type does: by memory, by length (of
-strings their bytes, of all else the elements), or with --by heat by how often they are used, which a server counts
-that has an LFU maxmemory-policy. It keeps only the biggest, whatever the number of keys,
-and changes nothing; counting elements counts as an access.
+		Short: "Find the keys and prefixes that use the most memory, or are used most",
+		Long: `Measure the keys that match, on all nodes of a cluster. Print the biggest keys, the
+biggest prefixes, and the share of each type. --by bytes measures memory. --by
+elements measures length: bytes of a string, elements of any other type. --by heat
+measures accesses, on a server with an LFU maxmemory-policy. The memory it needs does
+not grow with the number of keys. It changes nothing, but counting elements is an
+access to the key.
 
-^C prints what was found by then, and --from reports on the rest.
+^C prints the report so far and a token, and --from reports on the rest.
 
-Exit codes: 0 told; 64 wrong usage; 69 no server, or it went away, or counts no
-accesses; 75 the cluster does not settle; 128+n ended by signal n.`,
+Exit codes: 0 printed; 64 wrong usage; 69 no server, the connection was lost, or the
+server counts no accesses; 75 the cluster does not settle; 128+n ended by signal n.`,
 		Example: `  redoubt bigkeys
   redoubt bigkeys --match 'session:*' --by elements --top 5
   redoubt bigkeys --by heat --depth 2 --sample 0.1 --json`,
@@ -104,23 +105,23 @@ accesses; 75 the cluster does not settle; 128+n ended by signal n.`,
 					return err
 				}
 				return printed
-			}, func() string { return keys(r.Found) + " gone over" })
+			}, func() string { return keys(r.Found) + " measured" })
 		},
 	}
 	f.scanFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&by, "by", by, "compare by `measure`: bytes, elements or heat")
-	flags.IntVar(&opts.Top, "top", 20, "print the first so many keys and prefixes")
-	flags.Float64Var(&opts.Sample, "sample", 1, "measure this `part` of the keys, at random; the sums are then estimates")
-	flags.IntVar(&opts.Depth, "depth", 1, "prefixes of up to so many parts; a key counts for each of its own")
-	flags.StringVar(&opts.Separator, "separator", ":", "what ends each part of a prefix")
+	flags.StringVar(&by, "by", by, "`measure` to compare by: bytes, elements or heat")
+	flags.IntVar(&opts.Top, "top", 20, "number of keys and prefixes to print")
+	flags.Float64Var(&opts.Sample, "sample", 1, "`fraction` of the keys to measure, at random; below 1 the sums are estimates")
+	flags.IntVar(&opts.Depth, "depth", 1, "maximum number of parts of a prefix; a key counts for each of its prefixes")
+	flags.StringVar(&opts.Separator, "separator", ":", "text that ends each part of a prefix")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	complete(cmd, "by", string(scan.Bytes), string(scan.Elements), string(scan.Heat))
 	onThisLine(flags, "by", "top", "sample", "depth", "separator", "json")
 	return cmd
 }
 
-// A reportTable prints parts of a report, the heaviest first.
+// A reportTable prints the tables of a report, the biggest entry first.
 type reportTable struct {
 	*tabwriter.Writer
 	by     scan.Measure
@@ -166,7 +167,7 @@ func reportTotal(by scan.Measure, r scan.Report) string {
 	case scan.Elements:
 		total += fmt.Sprintf("%d elements", r.Weight-r.Types["string"].Weight)
 		if s := r.Types["string"]; s.Keys > 0 {
-			total += " and " + byteSize(s.Weight) + " in strings, whose length is in bytes"
+			total += " and " + byteSize(s.Weight) + " of strings"
 		}
 	case scan.Heat:
 		total += fmt.Sprintf("about %d accesses lately", r.Weight)
@@ -185,7 +186,7 @@ func (t *reportTable) head(first string) {
 	_, _ = fmt.Fprintln(t)
 }
 
-// row prints a line; over is how much of weight may be that of others.
+// row prints a line. weight may be too large by up to over.
 func (t *reportTable) row(first string, weight, over int64) {
 	amount := func(n int64) string {
 		if t.by == scan.Bytes {

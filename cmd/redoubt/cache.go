@@ -16,7 +16,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
-// A cacheEntry is one key of a cache, as cache get prints it in JSON.
+// A cacheEntry is the JSON form of one key of a cache.
 type cacheEntry struct {
 	Cache string `json:"cache"`
 	Key   string `json:"key"`
@@ -26,7 +26,7 @@ type cacheEntry struct {
 	Took  int64  `json:"took_ms"`
 	Lease int64  `json:"lease_ms"`
 	Bytes int    `json:"bytes"`
-	// Value is the payload when it is text, and otherwise quoted as in Go.
+	// Value is the payload if it is UTF-8, and else quoted as in Go.
 	Value string `json:"value"`
 }
 
@@ -41,7 +41,7 @@ func cacheEntryOf(i cache.Info) cacheEntry {
 	}
 }
 
-// A cacheState counts what the server has of a cache.
+// A cacheState is the JSON form of the counts of a cache.
 type cacheState struct {
 	Cache     string `json:"cache"`
 	Values    int64  `json:"values"`
@@ -54,11 +54,11 @@ type cacheState struct {
 func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Count, show and invalidate what caches keep",
-		Long: `Count, show and invalidate what the caches of package cache keep on the server.
+		Short: "Count, show and invalidate the entries of caches",
+		Long: `Count, show and invalidate the entries that caches of package cache keep on the server.
 
-Exit codes: 0 done, 1 there is no such entry; 64 wrong usage; 65 the key holds
-something else; 69 no server.`,
+Exit codes: 0 done; 1 no such entry; 64 wrong usage; 65 the key has another type; 69
+no server.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
@@ -69,14 +69,14 @@ something else; 69 no server.`,
 func newCacheStats() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
 		Use:   "stats NAME",
-		Short: "Count what there is of a cache",
-		Long:  "Count what there is of a cache. It looks at every key of the server, or of all\nprimaries of a cluster, in small steps that hold nobody up.",
+		Short: "Count the entries of a cache",
+		Long:  "Count the entries of a cache. It scans all keys of the server, or of all primaries of a\ncluster, in small steps that don't block other clients.",
 	}, 1, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		if err := wire.CheckName(args[0]); err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
 		s := cacheState{Cache: args[0]}
-		seen := map[string]bool{} // a listing may find a key twice
+		seen := map[string]bool{} // a scan may return a key twice
 		for i, err := range admin.List(ctx, wire.EntriesOf(args[0])) {
 			if err != nil {
 				return serverFault("cache "+strconv.Quote(args[0]), err)
@@ -112,14 +112,14 @@ func newCacheStats() *cobra.Command {
 func newCacheGet() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
 		Use:   "get NAME KEY",
-		Short: "Show what there is of a key",
+		Short: "Show the entry of a key",
 	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		i, found, err := admin.Info(ctx, args[0], args[1])
 		if err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
 		if !found {
-			return failf(exitFault, "cache %q has nothing for %q", args[0], args[1])
+			return failf(exitFault, "cache %q has no entry for %q", args[0], args[1])
 		}
 		e := cacheEntryOf(i)
 		if asJSON {
@@ -136,7 +136,7 @@ func newCacheGet() *cobra.Command {
 func newCacheInvalidate() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
 		Use:   "invalidate NAME KEY",
-		Short: "Invalidate a key, in all processes that keep it",
+		Short: "Invalidate a key in all processes",
 	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		existed, err := admin.Invalidate(ctx, args[0], args[1])
 		if err != nil {
@@ -154,7 +154,7 @@ func newCacheInvalidate() *cobra.Command {
 	})
 }
 
-// newCacheCommand is a command on a cache that takes n arguments.
+// newCacheCommand completes cmd, which takes n arguments.
 func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error) *cobra.Command {
 	var f serverFlags
 	var asJSON bool

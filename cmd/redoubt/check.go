@@ -15,15 +15,15 @@ func newCheck() *cobra.Command {
 	var repair bool
 	cmd := &cobra.Command{
 		Use:   "check DIR",
-		Short: "Say whether a directory of the embedded back end is whole, and repair it",
-		Long: `Read the directory of an embedded back end that is not running, and say whether
-it is whole. Nothing is changed.
+		Short: "Check a directory of the embedded back end, and repair it",
+		Long: `Check the directory of an embedded back end that is not running. Without --repair it
+changes nothing.
 
-With --repair, a damaged directory is made one that opens: what was written before
-the damage is kept, what was written after it is lost. The files that were there
-stay, with the ending .damaged.
+With --repair it makes a damaged directory usable again: it keeps everything written
+before the damage, and drops everything after it. It renames the original files to
+*.damaged.
 
-Exit codes: 0 whole, or repaired; 64 wrong usage; 65 damaged; 69 the directory can't
+Exit codes: 0 intact, or repaired; 64 wrong usage; 65 damaged; 69 the directory can't
 be read, or is in use.`,
 		Example: `  redoubt check ./data
   redoubt check ./data --repair`,
@@ -32,7 +32,7 @@ be read, or is in use.`,
 			return check(args[0], repair, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "keep what was written before the damage, and give up the rest")
+	cmd.Flags().BoolVar(&repair, "repair", false, "keep everything written before the damage, and drop the rest")
 	onThisLine(cmd.Flags(), "repair")
 	return cmd
 }
@@ -52,32 +52,32 @@ func check(dir string, repair bool, stdout io.Writer) error {
 	r, err := read(fs)
 	switch {
 	case errors.Is(err, aof.ErrLocked):
-		return failf(exitUnavailable, "dir %s: %w; end that process first", dir, err)
+		return failf(exitUnavailable, "dir %s: %w; stop that process first", dir, err)
 	case err != nil:
 		return failf(exitUnavailable, "dir %s can't be read: %w", dir, err)
 	case r.Damage != nil && !repair:
-		return failf(exitData, "dir %s is damaged: %w. What can be read before that: %s; %s. "+
-			"`redoubt check %s --repair` keeps what can be read", dir, r.Damage, changes(r.Records), lost(r), dir)
+		return failf(exitData, "dir %s is damaged: %w. Readable before that: %s; %s. "+
+			"`redoubt check %s --repair` keeps the readable part", dir, r.Damage, changes(r.Records), lost(r), dir)
 	case r.Damage != nil:
-		_, err = fmt.Fprintf(stdout, "repaired %s: %v; kept %s before that; %s; the files that were there end in .damaged\n", dir, r.Damage, changes(r.Records), lost(r))
+		_, err = fmt.Fprintf(stdout, "repaired %s: %v; kept %s before that; %s; the original files now end in .damaged\n", dir, r.Damage, changes(r.Records), lost(r))
 		return err
 	}
-	text := fmt.Sprintf("%s is whole: %s, %d bytes", dir, changes(r.Records), r.Bytes)
+	text := fmt.Sprintf("%s is intact: %s, %d bytes", dir, changes(r.Records), r.Bytes)
 	if r.Torn != nil {
-		text += fmt.Sprintf("; a crash tore off the end of %s, of which opening cuts off %d bytes", r.Torn.File, r.Torn.Bytes)
+		text += fmt.Sprintf("; a crash tore the end of %s: the next start cuts off %d bytes", r.Torn.File, r.Torn.Bytes)
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
 }
 
-// lost says what a repair does not keep.
+// lost describes what a repair drops.
 func lost(r aof.Report) string {
 	if r.Lost == 0 && len(r.Behind) == 0 {
-		return "nothing that is known of is lost"
+		return "no known data is lost"
 	}
 	text := fmt.Sprintf("%d bytes are lost", r.Lost)
 	if len(r.Behind) > 0 {
-		text += ", all of " + strings.Join(r.Behind, " and ") + " among them"
+		text += ", including all of " + strings.Join(r.Behind, " and ")
 	}
 	return text
 }

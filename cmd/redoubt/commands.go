@@ -16,13 +16,13 @@ func newCommands() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "commands",
-		Short: "List the commands that the server has beyond those of Redis",
+		Short: "List the server's own commands, beyond Redis' commands",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printCommands(cmd.OutOrStdout(), format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "table", "`form` of the list: table, json or markdown")
+	cmd.Flags().StringVar(&format, "format", "table", "`format` of the list: table, json or markdown")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func commandTable(all []*command.Command) string {
 	return b.String()
 }
 
-// label is how the table calls an argument: by its token, if it has one.
+// label is the name of an argument in the table: its token, if it has one.
 func label(a command.Arg) string {
 	if a.Token != "" {
 		return a.Token
@@ -72,7 +72,7 @@ func label(a command.Arg) string {
 	return a.Name
 }
 
-// flatten puts the alternatives of an argument in its place.
+// flatten replaces an argument by its alternatives.
 func flatten(args []command.Arg) []command.Arg {
 	var flat []command.Arg
 	for _, a := range args {
@@ -85,7 +85,7 @@ func flatten(args []command.Arg) []command.Arg {
 	return flat
 }
 
-// commandJSON is a command as programs read it.
+// commandJSON is the JSON form of a command.
 type commandJSON struct {
 	Name       string    `json:"name"`
 	Syntax     string    `json:"syntax"`

@@ -15,27 +15,26 @@ func newDel() *cobra.Command {
 	var force, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "del --match PATTERN --force",
-		Short: "Delete the keys that match, or say how many there are",
-		Long: `Delete the keys that match, by UNLINK in pipelines, of all nodes of a cluster. It asks
-nothing: --force is required instead. --dry-run says how many there are, with some
-of them, and deletes nothing. A key that gets another value between being found and
-being deleted is deleted too.
+		Short: "Delete the keys that match, or count them",
+		Long: `Delete the keys that match, on all nodes of a cluster, by UNLINK in pipelines. There is
+no prompt; pass --force. --dry-run counts the keys, prints some of them, and deletes
+nothing. A key whose value changes just before its deletion is deleted, too.
 
-^C says how far it was, and --from goes on there.
+If ^C ends it, it prints a token, and --from continues there.
 
-Exit codes: 0 deleted, also when there are none; 64 wrong usage; 69 no server, or it
-went away; 75 the cluster does not settle; 128+n ended by signal n.`,
+Exit codes: 0 deleted, also if no key matches; 64 wrong usage; 69 no server, or the
+connection was lost; 75 the cluster does not settle; 128+n ended by signal n.`,
 		Example: `  redoubt del --match 'tmp:*' --dry-run
   redoubt del --match 'tmp:*' --type hash --force`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.query.Match == "":
-				return usagef("want the pattern of what is to be deleted with --match; '*' is every key")
+				return usagef("want the pattern of the keys to delete with --match; '*' matches every key")
 			case dryRun && force:
 				return usagef("both --dry-run and --force are given; leave out one of the two")
 			case !dryRun && !force:
-				return usagef("what is deleted is gone; if that is wanted, say --force, or see with --dry-run how much it is")
+				return usagef("this deletes keys for good; pass --force, or --dry-run to count them first")
 			}
 			var total scan.Done
 			var some []string
@@ -64,8 +63,8 @@ went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 	}
 	f.scanFlags(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&force, "force", false, "required: what is deleted is gone")
-	flags.BoolVar(&dryRun, "dry-run", false, "say how many keys match, and delete nothing")
+	flags.BoolVar(&force, "force", false, "required, because the keys are deleted for good")
+	flags.BoolVar(&dryRun, "dry-run", false, "count the keys that match, and delete nothing")
 	onThisLine(flags, "force", "dry-run")
 	return cmd
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A drainer is what serves clients: a [server.Server] or a [poolhost.Host].
+// A drainer serves clients: a drainingServer or a [poolhost.Host].
 type drainer interface {
 	Clients() int
 	Shutdown(ctx context.Context) error
 }
 
-// drain ends what serves clients gracefully. A second signal cuts it short.
+// drain shuts d down gracefully. A second signal ends it at once.
 func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
 	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
 	web.draining.Store(true)
@@ -33,13 +33,13 @@ func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, sign
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")
 	case err != nil:
-		log.Warn("clients were closed before they had their replies", slog.Any("error", err))
+		log.Warn("closed clients before all replies were sent", slog.Any("error", err))
 	default:
 		log.Info("ended")
 	}
 }
 
-// A drainingServer is a server whose back end stops its scripts when the time to drain is over.
+// A drainingServer stops the scripts of its back end when the time to drain is over.
 type drainingServer struct {
 	*server.Server
 	back *backend

@@ -62,7 +62,7 @@ func TestDurable(t *testing.T) {
 		sig   syscall.Signal
 		lines []string
 	}{
-		{"always", syscall.SIGKILL, []string{"fsync always: what was answered survives a power cut"}},
+		{"always", syscall.SIGKILL, []string{"fsync always: acknowledged writes survive a power cut"}},
 		{"always", syscall.SIGTERM, nil},
 		{"everysec", syscall.SIGTERM, []string{"fsync everysec: a power cut loses up to two seconds"}},
 		{"never", syscall.SIGTERM, []string{"fsync never: a power cut loses what the system had not written"}},
@@ -138,7 +138,7 @@ func TestDirFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = startServe(t, "--dir", dir)
-	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "was torn", filepath.Base(logs[0]), `"bytes":8`, `"msg":"loaded"`)
+	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "torn", filepath.Base(logs[0]), `"bytes":8`, `"msg":"loaded"`)
 	if got, err := dial(t, s.addr).Get(t.Context(), "k").Int(); err != nil || got != 19 {
 		t.Errorf("k is %d, %v", got, err)
 	}
@@ -155,7 +155,7 @@ func TestDirFaults(t *testing.T) {
 		if code != exitData {
 			t.Errorf("damaged: exit %d, %q", code, stderr)
 		}
-		mustContain(t, "stderr", stderr, dir+" is damaged, and nothing was changed", filepath.Base(logs[0]), "offset", "were on disk", "redoubt check "+dir)
+		mustContain(t, "stderr", stderr, dir+" is damaged; nothing was changed", filepath.Base(logs[0]), "offset", "were on disk", "redoubt check "+dir)
 		if now, err := os.ReadFile(logs[0]); err != nil || string(now) != string(damaged) {
 			t.Errorf("the damaged log was changed: %v", err)
 		}
@@ -215,7 +215,7 @@ func TestCheck(t *testing.T) {
 	s.signal(syscall.SIGTERM)
 	s.wait()
 	code, stdout, stderr := runToEnd(t, nil, "check", dir)
-	if code != 0 || !strings.HasPrefix(stdout, dir+" is whole: 2 changes, ") {
+	if code != 0 || !strings.HasPrefix(stdout, dir+" is intact: 2 changes, ") {
 		t.Errorf("whole: exit %d, %q, %q", code, stdout, stderr)
 	}
 	log := filepath.Join(dir, "0000000001.log")
@@ -231,7 +231,7 @@ func TestCheck(t *testing.T) {
 	if code != exitData {
 		t.Errorf("damaged: exit %d", code)
 	}
-	mustContain(t, "stderr", stderr, "0000000001.log at offset ", "the checksum is wrong", "read before that: 1 change; ", "bytes are lost", "check "+dir+" --repair")
+	mustContain(t, "stderr", stderr, "0000000001.log at offset ", "the checksum is wrong", "Readable before that: 1 change; ", "bytes are lost", "check "+dir+" --repair")
 	code, stdout, stderr = runToEnd(t, nil, "check", dir, "--repair")
 	if code != 0 {
 		t.Errorf("repair: exit %d, %q", code, stderr)

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A durationOr is a flag's value: a duration that isn't negative, or one word
-// that stands for what no duration can say.
+// A durationOr is a flag's value: a duration of at least 0, or one word like "forever".
 type durationOr struct {
 	word   string
 	isWord bool

@@ -20,7 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/settings"
 )
 
-// A storage says where an engine in this process keeps its data.
+// A storage has the flags of the engine in this process.
 type storage struct {
 	dir     string
 	fsync   fsync
@@ -28,7 +28,7 @@ type storage struct {
 
 	maxMemory settings.Bytes
 	evict     eviction
-	clients   *budget.Budget // what clients hold; may be nil
+	clients   *budget.Budget // memory of clients, for INFO memory; may be nil
 }
 
 // evictions are the names of Redis' maxmemory-policy.
@@ -43,7 +43,7 @@ type eviction string
 // Set implements pflag.Value.
 func (e *eviction) Set(s string) error {
 	if !slices.Contains(evictions, s) {
-		return fmt.Errorf("%q is none; want %s", s, strings.Join(evictions, ", "))
+		return fmt.Errorf("unknown policy %q; want %s", s, strings.Join(evictions, ", "))
 	}
 	*e = eviction(s)
 	return nil
@@ -65,7 +65,7 @@ type fsync struct {
 func (f *fsync) Set(s string) error {
 	p, err := aof.ParsePolicy(s)
 	if err != nil {
-		return fmt.Errorf("%q is none; want always, everysec or never", s)
+		return fmt.Errorf("unknown policy %q; want always, everysec or never", s)
 	}
 	f.Policy, f.given = p, true
 	return nil
@@ -75,15 +75,15 @@ func (f *fsync) Set(s string) error {
 func (f *fsync) Type() string { return "policy" }
 
 func (s *storage) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.dir, "dir", "", "`directory` that the embedded back end saves its data in; made if it is missing; without one all is gone when the process ends")
-	flags.Var(&s.fsync, "fsync", "when saved data is forced to disk: always, before the reply; everysec, once a second; never, when the system likes")
-	flags.Var(&s.maxMemory, "maxmemory", "greatest `size` of the keys and values of the embedded back end, 0 for none; the process takes up to twice as much and 64MiB, beside what clients hold")
+	flags.StringVar(&s.dir, "dir", "", "`directory` where the embedded back end saves its data, created if missing; without one the data is gone when the process ends")
+	flags.Var(&s.fsync, "fsync", "when writes are synced to disk: always (before the reply), everysec (once a second) or never (when the system decides)")
+	flags.Var(&s.maxMemory, "maxmemory", "maximum `size` of the keys and values of the embedded back end; 0: no limit; the process uses up to twice that plus 64MiB, and the memory of its clients")
 	s.evict = "noeviction"
-	flags.Var(&s.evict, "maxmemory-policy", "what happens beyond maxmemory: noeviction, writes are refused; or keys go, locks and limits among them: allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, -lfu, -random, -ttl of keys with a time to live")
+	flags.Var(&s.evict, "maxmemory-policy", "what to do above maxmemory: noeviction refuses writes; allkeys-lru, allkeys-lfu and allkeys-random evict any key, locks and limits too; volatile-lru, -lfu, -random and -ttl evict only keys with a time to live")
 }
 
-// settle takes the directory from an embedded:/path, and refuses settings that
-// would have no effect, before somebody relies on them.
+// settle takes the directory from an embedded:/path, and refuses settings that would have no effect,
+// before the user relies on them.
 func (s *storage) settle(backend string) error {
 	path, embedded := embeddedPath(backend)
 	if path != "" && s.dir == "" {
@@ -93,11 +93,11 @@ func (s *storage) settle(backend string) error {
 	case path != "" && s.dir != path:
 		return usagef("backend is %s, but dir is %s; leave out one of the two", backend, s.dir)
 	case s.dir != "" && !embedded:
-		return usagef("dir is %s, but the back end is %s, which saves its data itself; dir is for the embedded back end: leave out one of the two", s.dir, address(backend))
+		return usagef("dir is %s, but the back end is %s, which saves its data itself; dir is only for the embedded back end: leave out one of the two", s.dir, address(backend))
 	case s.fsync.given && !embedded:
 		return usagef("fsync is %s, but the back end is %s, which saves its data itself; set it there (appendfsync)", s.fsync, address(backend))
 	case s.maxMemory > 0 && !embedded:
-		return usagef("maxmemory is %s, but the back end is %s, which has its own; set it there", s.maxMemory.String(), address(backend))
+		return usagef("maxmemory is %s, but the back end is %s, which has its own limit; set it there", s.maxMemory.String(), address(backend))
 	case s.evict != "" && s.evict != "noeviction" && s.maxMemory == 0:
 		return usagef("maxmemory-policy is %s, but there is no limit; set one with --maxmemory", s.evict)
 	case s.fsync.given && s.dir == "":
@@ -106,20 +106,20 @@ func (s *storage) settle(backend string) error {
 	return nil
 }
 
-// durability says what is left after a crash.
+// durability describes which data survives a crash.
 func (s *storage) durability() string {
 	if s.dir == "" {
 		return "none: data is in memory and gone when this process ends"
 	}
 	left := map[aof.Policy]string{
-		aof.Always:      "what was answered survives a power cut",
+		aof.Always:      "acknowledged writes survive a power cut",
 		aof.EverySecond: "a power cut loses up to two seconds, a crash of this process some milliseconds",
-		aof.Never:       "a power cut loses what the system had not written, a crash of this process some milliseconds",
+		aof.Never:       "a power cut loses what the system had not written yet, a crash of this process some milliseconds",
 	}
 	return fmt.Sprintf("log in %s, fsync %s: %s", s.dir, s.fsync, left[s.fsync.Policy])
 }
 
-// open opens the engine, and says in the log what was found in the directory.
+// open opens the engine and logs what it recovered from the directory.
 func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, error) {
 	began := time.Now()
 	opts := engine.Options{
@@ -145,19 +145,19 @@ func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, e
 	return e, nil
 }
 
-// failure says what can be done.
+// failure adds to an error of Open what the user can do.
 func (s *storage) failure(err error) error {
 	if corrupt, ok := errors.AsType[*aof.CorruptError](err); ok {
-		return failf(exitData, "dir %s is damaged, and nothing was changed: %w. Put back a copy of the directory, or see "+
-			"what `redoubt check %s` can save", s.dir, corrupt, s.dir)
+		return failf(exitData, "dir %s is damaged; nothing was changed: %w. Restore a copy of the directory, or see "+
+			"what `redoubt check %s` can recover", s.dir, corrupt, s.dir)
 	}
 	if errors.Is(err, aof.ErrLocked) {
-		return failf(exitUnavailable, "dir %s: %w; a directory is for one process at a time", s.dir, err)
+		return failf(exitUnavailable, "dir %s: %w; only one process at a time can use a directory", s.dir, err)
 	}
 	return failf(exitUnavailable, "dir %s can't be used: %w", s.dir, err)
 }
 
-// openEmbedded makes a back end of an engine in this process.
+// openEmbedded opens an engine in this process as a back end.
 func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logger) (*backend, error) {
 	keeper := keepMemory(int64(s.maxMemory), s.clients)
 	e, err := s.open(ctx, log)

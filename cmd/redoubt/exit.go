@@ -7,28 +7,26 @@ import (
 	"regexp"
 )
 
-// Exit codes. Where sysexits.h has a name for the condition, it is that one's.
-// `redoubt lock` exits with the command's own status otherwise, or 128+n when
-// signal n killed it.
+// Exit codes, from sysexits.h where it has the condition. Otherwise `redoubt lock` exits with the status
+// of its command, or with 128+n if signal n killed it.
 const (
-	exitFault       = 1   // anything without a code of its own
+	exitFault       = 1   // errors without a code of their own
 	exitUsage       = 64  // EX_USAGE: flags, arguments, configuration
-	exitData        = 65  // EX_DATAERR: a directory or a file of data is damaged, or a key holds something else
+	exitData        = 65  // EX_DATAERR: a directory or a file is damaged, or a key has another type
 	exitUnavailable = 69  // EX_UNAVAILABLE: no server answers, or it refuses us
 	exitLost        = 70  // EX_SOFTWARE: the lock was lost, the command was ended
 	exitOS          = 71  // EX_OSERR: the guard failed, the command was ended
-	exitExists      = 73  // EX_CANTCREAT: what is to be made is there already
-	exitBusy        = 75  // EX_TEMPFAIL: others held the lock
+	exitExists      = 73  // EX_CANTCREAT: the file or the key exists already
+	exitBusy        = 75  // EX_TEMPFAIL: the lock is held, the limit reached, the queue empty
 	exitCannotRun   = 126 // as in the shell: found, but can't be executed
 	exitNotFound    = 127 // as in the shell: no such command
 )
 
-// An exitError is an error with its exit code. One without a text has been
-// told already, or needs no telling.
+// An exitError is an error with its exit code. It prints nothing if err is nil.
 type exitError struct {
 	code int
 	err  error
-	hint bool // the help text would help
+	hint bool // point to --help
 }
 
 func (e *exitError) Error() string {
@@ -46,18 +44,18 @@ func failf(code int, format string, args ...any) error {
 	return &exitError{code: code, err: fmt.Errorf(format, args...)}
 }
 
-// usagef is for values that only whoever gave them can put right.
+// usagef returns an error for a wrong value.
 func usagef(format string, args ...any) error { return failf(exitUsage, format, args...) }
 
-// misusef is for a command line whose form is wrong.
+// misusef returns an error for a malformed command line.
 func misusef(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...), hint: true}
 }
 
-// packageName is how errors of the library's root package begin. It is the program's name too.
+// packageName matches the prefix of the root package's errors, which is also the name of the program.
 var packageName = regexp.MustCompile(`(^|: |\()(?:redoubt: )+`)
 
-// textOf is an error behind the name of the program.
+// textOf returns the text of an error without that prefix.
 func textOf(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
 
 // report prints err and returns the exit code for it.

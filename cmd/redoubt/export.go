@@ -18,26 +18,26 @@ func newExport() *cobra.Command {
 	version := rdb.Version
 	cmd := &cobra.Command{
 		Use:   "export TARGET",
-		Short: "Bring keys from redoubt serve to an RDB file or a Redis",
-		Long: `Bring all keys of the redoubt serve on this machine, of --backend, or of the
-directory of one that doesn't run (--dir path or --backend embedded:/path), to
-TARGET.
+		Short: "Copy keys from redoubt serve to an RDB file or a Redis",
+		Long: `Copy all keys to TARGET: from the redoubt serve on this machine, from --backend, or
+from the directory of a redoubt serve that is not running (--dir PATH or --backend
+embedded:/PATH).
 
-TARGET is the path of an RDB file, which Redis 7.0 and later and Valkey load at
-their start, a running server: redis://[user:password@]host[:port], rediss://…
-or unix:///path, with /N behind the address for its database N, or the directory
-embedded:/path of a redoubt serve that doesn't run. Values of all
-types, and when keys expire, arrive as they are.
+TARGET is one of
+  a file      path of an RDB file; Redis 7.0 and later and Valkey load it at their start
+  a server    redis://[user:password@]host[:port][/db], rediss://… or unix:///path
+  a directory embedded:/path of a redoubt serve that is not running
+Values of all types and expiry times are copied unchanged.
 
-A hash whose fields expire is something that Redis before 7.4 doesn't know.
---rdb-version 12 writes a file that holds it, for Redis 7.4 and later.
+Redis before 7.4 has no hashes with expiring fields. --rdb-version 12 writes a file
+with them, for Redis 7.4 and later.
 
-An RDB file gets its name when it is whole: ^C leaves none. Keys that change
-meanwhile are in it as they were at some moment.
+An RDB file appears under its name only when it is complete. A key that changes
+meanwhile is copied with the value it has at some moment of the export.
 
-Exit codes: 0 all is there, 64 wrong usage, 65 the target can't hold a key, or the
-directory is damaged, 69 a server doesn't answer or the directory can't be used,
-73 the file or keys are there already, 128+n ended by signal n, 1 anything else.`,
+Exit codes: 0 all keys were copied; 1 any other error; 64 wrong usage; 65 the target
+can't store a key, or the directory is damaged; 69 a server does not answer, or the
+directory can't be used; 73 the file or keys exist already; 128+n ended by signal n.`,
 		Example: `  redoubt export dump.rdb
   redoubt export redis://10.0.0.5:6379
   redoubt export dump.rdb --dir ./data`,
@@ -46,12 +46,12 @@ directory is damaged, 69 a server doesn't answer or the directory can't be used,
 			return f.take(args[0], version, cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f.flags(cmd.Flags(), "target", "taken from")
+	f.flags(cmd.Flags(), "target", "copied from")
 	cmd.Flags().IntVar(&version, "rdb-version", version, "`version` of the RDB file: 9 for Redis 5.0 to 6.2, 10 for 7.0, 11 for 7.2 and Valkey, 12 for Redis 7.4 and later")
 	return cmd
 }
 
-// take exports.
+// take runs the export.
 func (f *moveFlags) take(target string, version int, given bool, stdout, stderr io.Writer) (err error) {
 	if version < 9 || version > rdb.VersionFieldTTL {
 		return usagef("rdb-version is %d; want 9 to %d", version, rdb.VersionFieldTTL)
@@ -105,7 +105,7 @@ func (f *moveFlags) openTarget(ctx context.Context, target string, version int, 
 	file, err := transfer.CreateFile(path, version, f.replace)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, nil, failf(exitExists, "%s is there already; --replace overwrites it", path)
+		return nil, nil, failf(exitExists, "%s exists already; --replace overwrites it", path)
 	case err != nil:
 		return nil, nil, usagef("TARGET: %w", err)
 	}

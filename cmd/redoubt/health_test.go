@@ -88,7 +88,7 @@ func TestHealthOfADirectory(t *testing.T) {
 		text string
 	}{
 		{saves, http.StatusOK, "ok"},
-		{func() error { return full }, http.StatusServiceUnavailable, "writes are refused, because they can't be saved: no space left"},
+		{func() error { return full }, http.StatusServiceUnavailable, "writes are refused because they can't be saved: no space left"},
 		{saves, http.StatusOK, "ok"},
 	} {
 		back.saveErr = step.err
@@ -108,6 +108,6 @@ func TestClientLinesAreLogged(t *testing.T) {
 	r.Kill()
 	eventually(t, "go-redis says so", func() bool {
 		_, _ = s.get(t, "/healthz")
-		return strings.Contains(s.stderr.String(), `"level":"DEBUG","msg":"go-redis","says":"`)
+		return strings.Contains(s.stderr.String(), `"level":"DEBUG","msg":"go-redis","message":"`)
 	})
 }

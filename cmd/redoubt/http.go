@@ -21,7 +21,7 @@ import (
 type webServer struct {
 	listener net.Listener
 	server   *http.Server
-	draining atomic.Bool // /healthz says so, so that no new clients are sent
+	draining atomic.Bool // /healthz then fails, so that balancers send no new clients
 }
 
 func (w *webServer) addr() string {
@@ -37,7 +37,7 @@ func (w *webServer) close() {
 	}
 }
 
-// newHTTPServer bounds what a client can hold up: all answers are short.
+// newHTTPServer returns a server with short time-outs: every answer is short.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -54,8 +54,8 @@ func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool)
 	return newHandlerOf(newCollector(stats), func(ctx context.Context) ([]string, error) { return nil, health(ctx, back) }, draining)
 }
 
-// newHandlerOf serves what a collector tells, and whether healthy returns no error. It may return
-// what else is wrong, a line each.
+// newHandlerOf serves the metrics of c, and the result of healthy: 503 with its error, or 200 with a
+// line for each problem that it returns.
 func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]string, error), draining *atomic.Bool) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
@@ -88,7 +88,7 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]s
 	return mux, nil
 }
 
-var errDraining = errors.New("draining: this server is about to end")
+var errDraining = errors.New("draining: this server is shutting down")
 
 // listenHTTP starts the web server, or none when address is empty.
 func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handler, error), log *slog.Logger) (*webServer, error) {
@@ -97,7 +97,7 @@ func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handle
 	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
-		return nil, failf(exitUnavailable, "http: %w (--http '' does without, --http 127.0.0.1:0 takes a free port)", err)
+		return nil, failf(exitUnavailable, "http: %w (--http '' switches it off, --http 127.0.0.1:0 takes a free port)", err)
 	}
 	w := &webServer{listener: l}
 	h, err := handler(&w.draining)

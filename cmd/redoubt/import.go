@@ -14,22 +14,24 @@ func newImport() *cobra.Command {
 	f := moveFlags{verb: "importing", past: "imported", preposition: "into"}
 	cmd := &cobra.Command{
 		Use:   "import SOURCE",
-		Short: "Bring keys from an RDB file or a Redis to redoubt serve",
-		Long: `Bring all keys of SOURCE to the redoubt serve on this machine, to --backend, or
-into the directory of one that doesn't run: --dir path or --backend embedded:/path.
+		Short: "Copy keys from an RDB file or a Redis to redoubt serve",
+		Long: `Copy all keys of SOURCE to the redoubt serve on this machine, to --backend, or into the
+directory of a redoubt serve that is not running (--dir PATH or --backend
+embedded:/PATH).
 
-SOURCE is an RDB file of Redis (2.6 to 8.2) or Valkey, a running server:
-redis://[user:password@]host[:port], rediss://… or unix:///path, or the directory
-of a redoubt serve that doesn't run: embedded:/path. A server gives the keys of all
-its databases, or of one with /N behind its address; it is only read from. Values of all types, and when keys expire, arrive as they are.
+SOURCE is one of
+  a file      path of an RDB file of Redis 2.6 to 8.2 or Valkey
+  a server    redis://[user:password@]host[:port][/db], rediss://… or unix:///path
+  a directory embedded:/path of a redoubt serve that is not running
+Without /db all databases of a server are copied. The import never writes to SOURCE.
+Values of all types and expiry times are copied unchanged.
 
-Before anything is written, the file is read to its end and its checksum
-compared, and it is made sure that no key is there already. ^C ends the import
-after the keys that are under way.
+Before it writes, the import reads the whole file, verifies its checksum, and checks
+that no key exists already. ^C ends the import after the keys in progress.
 
-Exit codes: 0 all is there, 64 wrong usage, 65 the file is damaged or has what the
-target can't hold, 69 a server doesn't answer or the directory can't be used, 73 keys
-are there already, 128+n ended by signal n, 1 anything else.`,
+Exit codes: 0 all keys were copied; 1 any other error; 64 wrong usage; 65 the file is
+damaged, or the target can't store a key; 69 a server does not answer, or the
+directory can't be used; 73 keys exist already; 128+n ended by signal n.`,
 		Example: `  redoubt import /var/lib/redis/dump.rdb
   redoubt import redis://10.0.0.5:6379
   redoubt import dump.rdb --dir ./data`,
@@ -38,11 +40,11 @@ are there already, 128+n ended by signal n, 1 anything else.`,
 			return f.bring(args[0], cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f.flags(cmd.Flags(), "source", "brought to")
+	f.flags(cmd.Flags(), "source", "copied to")
 	return cmd
 }
 
-// bring imports.
+// bring runs the import.
 func (f *moveFlags) bring(source string, given bool, stdout, stderr io.Writer) (err error) {
 	ctx, code, stop := untilInterrupted()
 	defer stop()
@@ -57,13 +59,13 @@ func (f *moveFlags) bring(source string, given bool, stdout, stderr io.Writer) (
 	}
 	defer func() {
 		if e := to.close(); e != nil && err == nil {
-			err = failf(exitFault, "at the end not all was saved: %w", e)
+			err = failf(exitFault, "not all data could be saved: %w", e)
 		}
 	}()
 	return f.move(ctx, code, from, to.Server, stdout, stderr)
 }
 
-// endedEarly is the error of what a signal ended before it began.
+// endedEarly returns the error for a transfer that a signal ended before it began.
 func endedEarly(code int, err error) error {
 	if code != 0 && errors.Is(err, context.Canceled) {
 		return failf(code, "interrupted: nothing was done")

@@ -14,8 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// A limitState is the answer about a limit. Its JSON is what the limit commands
-// print; times are rounded up.
+// A limitState is the JSON form of a decision. Times are rounded up.
 type limitState struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"` // limiterKind or throttleKind
@@ -29,8 +28,7 @@ type limitState struct {
 	ResetAfter int64  `json:"reset_after_ms"`
 }
 
-// The kinds of limits: of the library's Limiter, and of CL.THROTTLE and redis-cell. They have
-// different keys.
+// The kinds of limits: of the library's Limiter, and of CL.THROTTLE and redis-cell. Their keys differ.
 const (
 	limiterKind  = "limiter"
 	throttleKind = "throttle"
@@ -51,7 +49,7 @@ func (s limitState) String() string {
 	case !s.Allowed:
 		return left + ", retry after " + (time.Duration(s.RetryAfter) * time.Millisecond).String()
 	case s.ResetAfter > 0:
-		return left + ", all back in " + (time.Duration(s.ResetAfter) * time.Millisecond).String()
+		return left + ", full again in " + (time.Duration(s.ResetAfter) * time.Millisecond).String()
 	default:
 		return left
 	}
@@ -60,14 +58,14 @@ func (s limitState) String() string {
 func newLimit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limit",
-		Short: "Take from a rate limit, look at it, forget what was taken",
-		Long: `Take from a rate limit, look at it, or forget what was taken. Its state is that of
-the library's ratelimit.Limiter under the same name. With --throttle NAME is a
-key of CL.THROTTLE, of this server or of the redis-cell module: other limits,
-even where the names are the same.
+		Short: "Take from a rate limit, show it, reset it",
+		Long: `Take from a rate limit, show what it has left, or reset it. The library's
+ratelimit.Limiter uses the same state under the same name. With --throttle NAME is a
+key of CL.THROTTLE, of this server or of the redis-cell module, which is another
+limit even under the same name.
 
-Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key holds
-something else; 69 no server; 75 over the limit.`,
+Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key has another type; 69 no
+server; 75 over the limit.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
@@ -75,7 +73,7 @@ something else; 69 no server; 75 over the limit.`,
 	return cmd
 }
 
-// limitFlags say what limit it is.
+// limitFlags describe the limit.
 type limitFlags struct {
 	serverFlags
 
@@ -88,8 +86,8 @@ type limitFlags struct {
 func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error)) *cobra.Command {
 	cmd.Args = oneName
 	flags := cmd.Flags()
-	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s; without it that which the server keeps for NAME")
-	flags.IntVar(&f.burst, "burst", 0, "how much may come at once (default as much as the rate gives in its time)")
+	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s (default the limit stored on the server for NAME)")
+	flags.IntVar(&f.burst, "burst", 0, "maximum taken at once (default the N of --rate N/TIME)")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	flags.BoolVar(&f.throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell, whose max_burst is one less than --burst")
 	onThisLine(flags, "rate", "burst", "throttle", "json")
@@ -100,7 +98,7 @@ func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l
 			opts = ratelimit.Options{Limit: ratelimit.Limit{Rate: f.rate.n, Period: f.rate.per, Burst: f.burst}, BareKeys: f.throttle}
 		}
 		if f.throttle && opts.Stored {
-			return usagef("a key of CL.THROTTLE keeps no limit: give one with --rate")
+			return usagef("a key of CL.THROTTLE stores no limit: give one with --rate")
 		}
 		if cmd.Flags().Changed("burst") && (f.burst < 1 || opts.Stored) {
 			return usagef("burst is %d; want at least 1, and --rate with it", f.burst)
@@ -128,8 +126,8 @@ func (f *limitFlags) kind() string {
 	return limiterKind
 }
 
-// hint says so when nothing was taken from the limit, but from one of the other kind whose name is
-// the same.
+// hint warns on standard error if nothing was taken from the limit, but something was from a limit of the
+// other kind with the same name.
 func (f *limitFlags) hint(ctx context.Context, cmd *cobra.Command, client *redoubt.Client, opts ratelimit.Options, name string, d ratelimit.Decision) {
 	if opts.Stored || d.Taken > 0 || d.ResetAfter > 0 {
 		return
@@ -141,11 +139,11 @@ func (f *limitFlags) hint(ctx context.Context, cmd *cobra.Command, client *redou
 	}
 	other, err := l.Info(ctx, name)
 	switch {
-	case err != nil || other.ResetAfter == 0: // there is none, or something else
+	case err != nil || other.ResetAfter == 0: // no such limit, or no limit
 	case f.throttle:
-		cmd.PrintErrf("redoubt: there is a limit %q of the library, which is another: see it without --throttle\n", name)
+		cmd.PrintErrf("redoubt: the library has another limit %q: leave out --throttle to see it\n", name)
 	default:
-		cmd.PrintErrf("redoubt: there is a limit of CL.THROTTLE with the key %q, which is another: see it with --throttle\n", name)
+		cmd.PrintErrf("redoubt: CL.THROTTLE has another limit with the key %q: add --throttle to see it\n", name)
 	}
 }
 
@@ -163,7 +161,7 @@ func (f *limitFlags) print(cmd *cobra.Command, s limitState) error {
 		return failf(exitBusy, "limit %q: %v", s.Name, s)
 	}
 	if !s.Allowed {
-		return fail(exitBusy, nil) // the JSON has said it
+		return fail(exitBusy, nil) // the JSON says it
 	}
 	return nil
 }
@@ -173,18 +171,17 @@ func newLimitTry() *cobra.Command {
 	var n int
 	cmd := f.command(&cobra.Command{
 		Use:   "try NAME --rate N/TIME",
-		Short: "Take from a limit, if it has enough",
-		Long: `Take one from the limit called NAME, or as many as --n says: all of them or none.
-It does not wait.
+		Short: "Take from a limit, if enough is left",
+		Long: `Take 1 from the limit NAME, or --n: all of it or nothing. It does not wait.
 
-Exit codes: 0 taken; 64 wrong usage, also more at once than the limit ever has;
-65 the key holds something else; 69 no server; 75 over the limit, and nothing was taken.`,
+Exit codes: 0 taken; 64 wrong usage, or --n is larger than the burst; 65 the key has
+another type; 69 no server; 75 over the limit, and nothing was taken.`,
 		Example: `  redoubt limit try mail:42 --rate 10/h --burst 3 && ./send-mail
   redoubt limit try api --rate 100/s --n 5 --json | jq .retry_after_ms`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
 		d, err := l.AllowN(ctx, name, n)
 		if err == nil && d.RetryAfter == ratelimit.Never {
-			err = usagef("n is %d; the limit %q never has more than %d at once", n, name, d.Limit.Burst)
+			err = usagef("n is %d; the limit %q allows at most %d at once", n, name, d.Limit.Burst)
 		}
 		return d, err
 	})
@@ -203,11 +200,11 @@ func newLimitPeek() *cobra.Command {
 	var f limitFlags
 	return f.command(&cobra.Command{
 		Use:   "peek NAME --rate N/TIME",
-		Short: "Say what a limit has left",
-		Long: `Say what the limit called NAME has left, and take nothing.
+		Short: "Show what a limit has left",
+		Long: `Show what the limit NAME has left, and take nothing.
 
-Exit codes: 0 there is at least one; 64 wrong usage; 65 the key
-holds something else; 69 no server; 75 there is none.`,
+Exit codes: 0 at least 1 is left; 64 wrong usage; 65 the key has another type; 69 no
+server; 75 nothing is left.`,
 		Example: `  redoubt limit peek mail:42 --rate 10/h --burst 3
   redoubt limit peek user:42 --rate 30/m --burst 16 --throttle   # CL.THROTTLE user:42 15 30 60`,
 	}, func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error) {
@@ -221,18 +218,18 @@ func newLimitReset() *cobra.Command {
 	var throttle bool
 	cmd := &cobra.Command{
 		Use:   "reset NAME",
-		Short: "Forget what was taken from a limit",
-		Long: `Forget what was taken from the limit called NAME, so that it has all again. A
-limit that the server keeps for NAME stays.
+		Short: "Reset a limit, as if nothing had been taken",
+		Long: `Reset the limit NAME, as if nothing had been taken. The limit that the server stores for
+NAME stays.
 
-Exit codes: 0 done, 64 wrong usage, 65 the key holds something else, 69 no server.`,
+Exit codes: 0 done, 64 wrong usage, 65 the key has another type, 69 no server.`,
 		Example: `  redoubt limit reset mail:42`,
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 				opts := ratelimit.Options{Stored: true}
 				if throttle {
-					opts = ratelimit.Options{Limit: ratelimit.PerSecond(1), BareKeys: true} // any limit: it is forgotten
+					opts = ratelimit.Options{Limit: ratelimit.PerSecond(1), BareKeys: true} // any limit does
 				}
 				l, err := ratelimit.New(client, opts)
 				if err == nil {
@@ -256,12 +253,12 @@ func limitFault(name string, err error) error {
 		return err
 	}
 	if errors.Is(err, ratelimit.ErrNotConfigured) {
-		return usagef("the server keeps no limit for %q: give one with --rate", name)
+		return usagef("the server stores no limit for %q: give one with --rate", name)
 	}
 	return serverFault("limit "+strconv.Quote(name), err)
 }
 
-// A rate is a flag's value: so many in a time.
+// A rate is a flag's value: n per duration.
 type rate struct {
 	n   int
 	per time.Duration
@@ -278,7 +275,7 @@ func (v *rate) Set(s string) error {
 		err = errors.Join(err, bad)
 	}
 	if err != nil || n < 1 || d <= 0 {
-		return fmt.Errorf("%q is no rate; want a number from 1 on, a slash, and s, m, h, d or a duration: 10/s, 3/10s", s)
+		return fmt.Errorf("%q is not a rate; want a number of at least 1, a slash, and s, m, h, d or a duration: 10/s, 3/10s", s)
 	}
 	*v = rate{n, d}
 	return nil

@@ -41,7 +41,7 @@ func TestLimit(t *testing.T) {
 		if got := state(exitBusy, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "2"); got.Allowed || got.Taken != 0 || got.Remaining != 1 || got.RetryAfter < 1_700_000 || got.RetryAfter > 1_800_000 {
 			t.Errorf("refused: %+v", got)
 		}
-		if out, _ := limit(0, "try", "mail", "--rate", "2/h", "--burst", "3"); !strings.HasPrefix(out, "0 of 3 left, all back in 1h29m") {
+		if out, _ := limit(0, "try", "mail", "--rate", "2/h", "--burst", "3"); !strings.HasPrefix(out, "0 of 3 left, full again in 1h29m") {
 			t.Errorf("try: %q", out)
 		}
 		for _, verb := range []string{"try", "peek"} {
@@ -49,7 +49,7 @@ func TestLimit(t *testing.T) {
 				t.Errorf("%s: %q, %q", verb, out, stderr)
 			}
 		}
-		if _, stderr := limit(exitUsage, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "4"); !strings.Contains(stderr, `n is 4; the limit "mail" never has more than 3 at once`) {
+		if _, stderr := limit(exitUsage, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "4"); !strings.Contains(stderr, `n is 4; the limit "mail" allows at most 3 at once`) {
 			t.Errorf("too many: %q", stderr)
 		}
 		if out, stderr := limit(0, "reset", "mail"); out != "" || stderr != "" {
@@ -72,7 +72,7 @@ func TestLimit(t *testing.T) {
 			t.Fatalf("CL.THROTTLE: %v, %v", reply, err)
 		}
 		cell := []string{"cell", "--rate", "30/m", "--burst", "16"}
-		if out, stderr := limit(0, "peek", cell...); out != "16 of 16 left\n" || stderr != "redoubt: there is a limit of CL.THROTTLE with the key \"cell\", which is another: see it with --throttle\n" {
+		if out, stderr := limit(0, "peek", cell...); out != "16 of 16 left\n" || stderr != "redoubt: CL.THROTTLE has another limit with the key \"cell\": add --throttle to see it\n" {
 			t.Errorf("without --throttle: %q, %q", out, stderr)
 		}
 		if got := state(0, "try", append(cell, "--throttle", "--n", "2")...); got.Kind != "throttle" || got.Remaining != 10 {
@@ -83,15 +83,15 @@ func TestLimit(t *testing.T) {
 		}
 		limit(0, "try", cell...)
 		limit(0, "reset", "cell", "--throttle")
-		if out, stderr := limit(0, "peek", append(cell, "--throttle")...); out != "16 of 16 left\n" || stderr != "redoubt: there is a limit \"cell\" of the library, which is another: see it without --throttle\n" {
+		if out, stderr := limit(0, "peek", append(cell, "--throttle")...); out != "16 of 16 left\n" || stderr != "redoubt: the library has another limit \"cell\": leave out --throttle to see it\n" {
 			t.Errorf("after reset --throttle: %q, %q", out, stderr)
 		}
-		if _, stderr := limit(exitUsage, "peek", "cell", "--throttle"); !strings.Contains(stderr, "a key of CL.THROTTLE keeps no limit: give one with --rate") {
+		if _, stderr := limit(exitUsage, "peek", "cell", "--throttle"); !strings.Contains(stderr, "a key of CL.THROTTLE stores no limit: give one with --rate") {
 			t.Errorf("without --rate: %q", stderr)
 		}
 
 		// The state is the library's, and so is the limit that the server keeps.
-		if _, stderr := limit(exitUsage, "try", "api"); !strings.Contains(stderr, `the server keeps no limit for "api": give one with --rate`) {
+		if _, stderr := limit(exitUsage, "try", "api"); !strings.Contains(stderr, `the server stores no limit for "api": give one with --rate`) {
 			t.Errorf("not kept: %q", stderr)
 		}
 		l, err := ratelimit.New(client, ratelimit.Options{Stored: true})
@@ -115,7 +115,7 @@ func TestLimit(t *testing.T) {
 func TestRate(t *testing.T) {
 	for s, want := range map[string]string{
 		"10/s": "10/1s", "1/d": "1/24h0m0s", "3/10s": "3/10s", "5/1h30m": "5/1h30m0s",
-		"": "no rate", "10": "no rate", "10/": "no rate", "0/s": "no rate", "-1/s": "no rate", "x/s": "no rate", "1/x": "no rate", "1/0s": "no rate", "1/-1s": "no rate", "1/s/s": "no rate",
+		"": "not a rate", "10": "not a rate", "10/": "not a rate", "0/s": "not a rate", "-1/s": "not a rate", "x/s": "not a rate", "1/x": "not a rate", "1/0s": "not a rate", "1/-1s": "not a rate", "1/s/s": "not a rate",
 	} {
 		var r rate
 		err := r.Set(s)

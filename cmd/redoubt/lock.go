@@ -20,7 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// minLockTTL leaves the margins of package supervise enough milliseconds.
+// minLockTTL is the smallest TTL whose grace and margin in package supervise are long enough to act.
 const minLockTTL = time.Second
 
 type lockFlags struct {
@@ -37,13 +37,12 @@ type lockFlags struct {
 	permits   int
 }
 
-// newLock is `redoubt lock NAME -- COMMAND`, and has the commands about locks
-// below it.
+// newLock returns `redoubt lock NAME -- COMMAND` with the subcommands for locks.
 func newLock() *cobra.Command {
 	cmd := lockCommand("lock NAME [flags] -- COMMAND [ARGS…]")
-	cmd.Short = "Run a command while holding a lock; list, look at and release locks"
+	cmd.Short = "Run a command while holding a lock; list, show and release locks"
 	run := lockCommand("run NAME [flags] -- COMMAND [ARGS…]")
-	run.Short = "The same as redoubt lock NAME, for a NAME that is a word like ls"
+	run.Short = "The same as redoubt lock NAME, for a NAME that is also a subcommand, like ls"
 	cmd.AddCommand(newLockLS(), newLockInfo(), newLockRelease(), run)
 	return cmd
 }
@@ -52,32 +51,31 @@ func lockCommand(use string) *cobra.Command {
 	f := lockFlags{grace: durationOr{word: "auto", isWord: true}}
 	cmd := &cobra.Command{
 		Use: use,
-		Long: `Run COMMAND while holding the lock called NAME: among all that use the same
-server, one at a time. The lock is held until COMMAND ends, however long that
-takes, and is then released. It waits for its turn, for as long as --wait says, or
-with --no-wait not at all.
+		Long: `Run COMMAND while holding the lock NAME. Of all processes that use the same server,
+only one holds the lock at a time. If another process holds it, redoubt waits: for
+as long as --wait says, or not at all with --no-wait. It holds the lock until
+COMMAND ends, however long that takes, and then releases it.
 
-With --shared it holds the lock as a reader: beside other readers, and while no
-plain redoubt lock has it. With --fair those who wait are served in the order in
-which they asked. With --semaphore N up to N commands run at a time.
+With --shared it holds the lock as a reader, together with other readers. With
+--fair it waits in a queue. With --semaphore N up to N commands run at a time.
 
-The words ls, info, release and run after lock are commands of their own: a
-lock that is called so is taken with redoubt lock run NAME.
+ls, info, release and run are subcommands. To lock one of these names, use
+redoubt lock run NAME.
 
-COMMAND finds the lock's name in REDOUBT_LOCK_NAME and the fencing token, a
-number that is larger for each later holder, in REDOUBT_FENCE.
+The environment of COMMAND has the name of the lock in REDOUBT_LOCK_NAME, and in
+REDOUBT_FENCE the fencing token, a number that grows with each holder.
 
-Signals sent to redoubt are passed on to COMMAND; ^C and ^Z of a terminal reach
-it directly. When the server can't be reached for so long that the lock is in
-danger, COMMAND and all that it started get SIGTERM, and SIGKILL before another
-could hold the lock. The same happens when redoubt itself is killed or stopped.
-On macOS and the BSDs this covers COMMAND, not what it started; on Windows a
-COMMAND outlives a redoubt that is killed.
+redoubt passes signals on to COMMAND; ^C and ^Z on a terminal reach COMMAND directly.
+If redoubt can't renew the lock, because the server is unreachable or redoubt itself
+was killed or stopped, COMMAND and all its descendants get SIGTERM, and SIGKILL
+before another process can hold the lock. On macOS and the BSDs this covers only
+COMMAND itself; on Windows COMMAND survives when redoubt is killed.
 
-Exit codes: COMMAND's own, or 128+n when signal n killed it; 64 wrong usage;
-65 the key holds something else; 69 no server; 70 the lock was lost and COMMAND
-ended; 71 the guard process was killed, and COMMAND with it; 75 others held the lock
-for as long as --wait, or there was --no-wait; 126 COMMAND can't be executed; 127 there is no such COMMAND.`,
+Exit codes: the exit code of COMMAND, or 128+n if signal n killed it; 64 wrong usage;
+65 the key has another type; 69 no server; 70 the lock was lost and COMMAND was
+ended; 71 the guard process was killed, and COMMAND with it; 75 the lock was not
+free within --wait, or with --no-wait; 126 COMMAND can't be executed; 127 there is
+no such COMMAND.`,
 		Example: `  redoubt lock deploy -- ./deploy.sh production
   redoubt lock geocoder --semaphore 3 -- ./geocode batch-7
   redoubt lock nightly --no-wait -- ./report || test $? -eq 75
@@ -100,18 +98,18 @@ for as long as --wait, or there was --no-wait; 126 COMMAND can't be executed; 12
 	}
 	f.wait.flags(cmd, "others hold the lock")
 	flags := cmd.Flags()
-	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long others wait at most when this machine dies; the lock is renewed meanwhile")
-	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock is in danger; auto is a sixth of the TTL, at most 10s")
-	flags.StringVar(&f.label, "label", "", "shown to others who find the lock busy (default host:pid)")
-	flags.BoolVar(&f.shared, "shared", false, "hold the lock as a reader, beside all others that say so")
-	flags.BoolVar(&f.fair, "fair", false, "take turns with all others that say so, in the order in which they asked")
-	flags.IntVar(&f.permits, "semaphore", 0, "take one of `N` permits instead of the lock: N commands run at a time")
+	flags.DurationVar(&f.ttl, "ttl", lock.DefaultTTL, "how long the lock stays held if this machine crashes; redoubt renews it while COMMAND runs")
+	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL when the lock can't be renewed; auto: a sixth of the TTL, at most 10s")
+	flags.StringVar(&f.label, "label", "", "text shown to processes that find the lock held (default host:pid)")
+	flags.BoolVar(&f.shared, "shared", false, "hold the lock as a reader, together with other readers")
+	flags.BoolVar(&f.fair, "fair", false, "wait in the order of arrival, among all processes with --fair")
+	flags.IntVar(&f.permits, "semaphore", 0, "take one of `N` permits instead of the lock: up to N commands run at a time")
 	onThisLine(flags, "shared", "fair", "semaphore")
 	f.flags(flags, "locks")
 	return cmd
 }
 
-// runUnderLock returns nil when the command succeeded.
+// runUnderLock returns nil if the command succeeded.
 func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) error {
 	if f.shared && f.fair || f.semaphore && (f.shared || f.fair) {
 		return usagef("--shared, --fair and --semaphore exclude each other: give one")
@@ -125,7 +123,7 @@ func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	path, err := findCommand(argv[0]) // before others have to wait for nothing
+	path, err := findCommand(argv[0]) // before taking a lock in vain
 	if err != nil {
 		return err
 	}
@@ -164,13 +162,13 @@ func runUnderLock(f lockFlags, name string, argv []string, stderr io.Writer) err
 		}
 		return failf(exitLost, "%s: %s was ended: %w", f.what(name), argv[0], lost)
 	case errors.Is(released, lock.ErrNotHeld):
-		// It ended by itself, and a moment too late to know.
+		// The command ended by itself, just after the lease did.
 		return failf(exitLost, "%s was lost before %s ended: %w", f.what(name), argv[0], released)
 	case released != nil:
-		_, _ = fmt.Fprintf(stderr, "redoubt: %s was not released and stays for up to %v: %s\n", f.what(name), f.ttl, textOf(released))
+		_, _ = fmt.Fprintf(stderr, "redoubt: %s was not released and stays held for up to %v: %s\n", f.what(name), f.ttl, textOf(released))
 	}
 	if out.Status != 0 {
-		return fail(out.Status, nil) // what there is to say the command has said
+		return fail(out.Status, nil) // the command printed its own error
 	}
 	return nil
 }
@@ -192,7 +190,7 @@ func lockTimes(f lockFlags) (supervise.Times, error) {
 
 func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrDot) { // the shell's rule about a PATH that names "."
+	if errors.Is(err, exec.ErrDot) { // a PATH with ".": the shell allows it
 		err = nil
 	}
 	if err != nil {
@@ -201,7 +199,7 @@ func findCommand(name string) (string, error) {
 	return path, nil
 }
 
-// startCode is what a shell exits with when it can't run a command.
+// startCode is the exit code of a shell that can't run a command.
 func startCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
@@ -209,18 +207,18 @@ func startCode(err error) int {
 	return exitCannotRun
 }
 
-// obtain acquires the lock, or says why not by an exit code. Signals that come
-// meanwhile end it; later ones are left to the caller.
+// obtain acquires the lock, or returns an error with an exit code. A signal that arrives meanwhile ends
+// it; later signals are left to the caller.
 func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr io.Writer) (*lock.Lease, func(), error) {
 	ctx, interrupted, stop := untilSignal(signals)
 	lease, closeAll, err := open(ctx, f, password, name, stderr)
 	stop()
 	if code := interrupted(); code != 0 {
 		err = fail(code, nil)
-		if lease != nil { // got it at the same moment
+		if lease != nil { // acquired at the same moment
 			ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 			defer cancel()
-			_ = lease.Release(ctx) // its TTL ends it otherwise
+			_ = lease.Release(ctx) // on an error its TTL ends it
 		}
 	}
 	if err != nil {
@@ -230,8 +228,8 @@ func obtain(f lockFlags, password, name string, signals <-chan os.Signal, stderr
 	return lease, closeAll, nil
 }
 
-// open connects and acquires. closeAll is never nil; it also waits until an
-// acquire that was interrupted has been taken back.
+// open connects and acquires. closeAll is never nil; it also waits until an interrupted acquire was
+// undone.
 func open(ctx context.Context, f lockFlags, password, name string, stderr io.Writer) (lease *lock.Lease, closeAll func(), err error) {
 	client, closeAll, err := f.connect(ctx, password, stderr)
 	if err != nil {
@@ -241,13 +239,12 @@ func open(ctx context.Context, f lockFlags, password, name string, stderr io.Wri
 	return lease, closeAll, err
 }
 
-// releaseTimeout bounds the release at the end. What can't be released ends
-// with its TTL.
+// releaseTimeout limits the release at the end. A lock that was not released ends with its TTL.
 const releaseTimeout = 5 * time.Second
 
 func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name string, stderr io.Writer) (*lock.Lease, error) {
 	if f.label == "" {
-		host, _ := os.Hostname() // a label without it still tells something
+		host, _ := os.Hostname() // the pid alone is still useful
 		f.label = host + ":" + strconv.Itoa(os.Getpid())
 	}
 	try, err := f.kind(client)
@@ -273,7 +270,7 @@ func acquire(ctx context.Context, client *redoubt.Client, f lockFlags, name stri
 	return lease, nil
 }
 
-// kind returns how to acquire what the flags ask for.
+// kind returns the function that acquires the kind of lock in the flags.
 func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, string) (*lock.Lease, *lock.Busy, error), err error) {
 	if f.semaphore {
 		s, err := lock.NewSemaphore(client, lock.SemaphoreOptions{TTL: f.ttl, Label: f.label})
@@ -285,7 +282,7 @@ func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, strin
 		m, err := lock.New(client, lock.Options{TTL: f.ttl, Label: f.label, Fair: true})
 		return m.TryAcquire, err
 	}
-	// Not a Mutex: a writer that waits keeps new readers out.
+	// Not a Mutex: a waiting RW writer keeps new readers out.
 	rw, err := lock.NewRWMutex(client, lock.RWMutexOptions{TTL: f.ttl, Label: f.label})
 	if f.shared {
 		return rw.TryAcquireShared, err
@@ -293,7 +290,7 @@ func (f lockFlags) kind(client *redoubt.Client) (try func(context.Context, strin
 	return rw.TryAcquire, err
 }
 
-// what is how messages call it.
+// what is the name of the lock in messages.
 func (f lockFlags) what(name string) string { return kindOf(f.semaphore) + " " + strconv.Quote(name) }
 
 func kindOf(semaphore bool) string {

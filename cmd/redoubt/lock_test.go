@@ -380,7 +380,7 @@ func TestBusy(t *testing.T) {
 		t.Errorf("--no-wait and REDOUBT_WAIT: exit %d, %q", code, stderr)
 	}
 	code, _, stderr = runToEnd(t, append(env, "REDOUBT_WAIT=0"), "lock", "deploy", "--", "true")
-	if code != exitUsage || !strings.Contains(stderr, `environment: REDOUBT_WAIT: "0" is no time to wait: give --no-wait`) {
+	if code != exitUsage || !strings.Contains(stderr, `environment: REDOUBT_WAIT: "0" is not a time to wait: use --no-wait`) {
 		t.Errorf("REDOUBT_WAIT=0: exit %d, %q", code, stderr)
 	}
 
@@ -442,7 +442,7 @@ func TestServerGoneAtRelease(t *testing.T) {
 	if code := p.wait(); code != 5 {
 		t.Errorf("exit %d; want the command's 5", code)
 	}
-	mustContain(t, "stderr", p.stderr.String(), `lock "deploy" was not released and stays for up to 30s`)
+	mustContain(t, "stderr", p.stderr.String(), `lock "deploy" was not released and stays held for up to 30s`)
 }
 
 func TestNothingAnswers(t *testing.T) {
@@ -454,7 +454,7 @@ func TestNothingAnswers(t *testing.T) {
 	if code != exitUnavailable || strings.Contains(stderr, "s3cret") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
-	mustContain(t, "stderr", stderr, "nothing answers at "+srv.Addr()+": start one with `redoubt serve`, or name a Redis with --backend redis://…")
+	mustContain(t, "stderr", stderr, "no server answers at "+srv.Addr()+": start one with `redoubt serve`, or name a Redis with --backend redis://…")
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the command ran without the lock")
 	}

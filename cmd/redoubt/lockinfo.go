@@ -20,8 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// A lockState is what there is to say of a lock or a semaphore. Its JSON is what
-// ls and info print.
+// A lockState is the JSON form of a lock or a semaphore.
 type lockState struct {
 	Name    string        `json:"name"`
 	Mode    string        `json:"mode"` // free, exclusive, shared, semaphore
@@ -57,12 +56,12 @@ func semaphoreStateOf(i lock.SemaphoreInfo) lockState {
 func newLockLS() *cobra.Command {
 	return newLS(&cobra.Command{
 		Short: "List the locks and semaphores that are held or waited for",
-		Long: `List the locks and semaphores that are held or waited for: how, by how many, by
-whom, since when by the server's clock, for how long unless renewed, how many
-processes wait, and the last fencing token.
+		Long: `List the locks and semaphores that are held or have waiters. For each: mode, number
+of holders, one holder's label, since when by the server's clock, the rest of its
+TTL, the number of waiters and the last fencing token.
 
-It looks at every key of the server, or of all primaries of a cluster, in small
-steps that hold nobody up.
+It scans all keys of the server, or of all primaries of a cluster, in small steps
+that don't block other clients.
 
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt lock ls
@@ -70,16 +69,16 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case cmd.ArgsLenAtDash() >= 0:
-				return errors.New("it lists locks; to run a COMMAND under a lock called ls: redoubt lock run ls -- COMMAND")
+				return errors.New("this lists locks; to run a COMMAND under a lock called ls: redoubt lock run ls -- COMMAND")
 			case len(args) > 0:
-				return fmt.Errorf("unknown argument %q; a pattern is given with --match", args[0])
+				return fmt.Errorf("unknown argument %q; to list names that match a pattern: --match PATTERN", args[0])
 			}
 			return nil
 		},
 	}, "locks", listLocks, printLocks)
 }
 
-// listLocks returns what is in use, by name.
+// listLocks returns the locks and semaphores in use, sorted by name.
 func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]lockState, error) {
 	locks, err := lock.NewRWMutex(client, lock.RWMutexOptions{})
 	if err != nil {
@@ -89,14 +88,14 @@ func listLocks(ctx context.Context, client *redoubt.Client, match string) ([]loc
 	if err != nil {
 		return nil, err
 	}
-	found := map[[2]string]lockState{} // a listing may find a name twice
+	found := map[[2]string]lockState{} // a scan may return a name twice
 	if err := collect(found, "lock", locks.List(ctx, match), lockStateOf); err != nil {
 		return nil, err
 	}
 	if err := collect(found, "semaphore", semaphores.List(ctx, match), semaphoreStateOf); err != nil {
 		return nil, err
 	}
-	states := slices.AppendSeq([]lockState{}, maps.Values(found)) // in JSON an array, also without any
+	states := slices.AppendSeq([]lockState{}, maps.Values(found)) // never nil: JSON null is no array
 	slices.SortFunc(states, func(a, b lockState) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Mode, b.Mode))
 	})
@@ -147,13 +146,13 @@ func newLockInfo() *cobra.Command {
 	var semaphore, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info NAME",
-		Short: "Say who holds a lock or a semaphore, since when, and how many wait",
-		Long: `Say who holds the lock called NAME, or the semaphore with --semaphore: each
-holder's label, since when by the server's clock, for how long unless it renews,
-and its fencing token; and how many processes wait.
+		Short: "Show the holders of a lock or a semaphore, and how many processes wait",
+		Long: `Show the lock NAME, or the semaphore NAME with --semaphore: the number of waiters,
+and for each holder its label, since when by the server's clock, the rest of its TTL
+and its fencing token.
 
-Exit codes: 0 told, also of one that is free; 64 wrong usage; 65 the key holds something
-else; 69 no server.`,
+Exit codes: 0 shown, also if it is free; 64 wrong usage; 65 the key has another type;
+69 no server.`,
 		Example: `  redoubt lock info deploy
   redoubt lock info geocoder --semaphore --json`,
 		Args: oneLock,
@@ -171,7 +170,7 @@ else; 69 no server.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&semaphore, "semaphore", false, "NAME is that of a semaphore")
+	flags.BoolVar(&semaphore, "semaphore", false, "NAME is a semaphore")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "semaphore", "json")
 	f.flags(flags, "locks")

@@ -132,7 +132,7 @@ func TestLockRelease(t *testing.T) {
 	}
 	first, _ := holdUntil(t, url, "deploy", "--ttl", "3s", "--label", "one")
 	held := deployState(t, url)
-	if code, _, stderr := release("deploy"); code != exitUsage || !strings.Contains(stderr, "say --force") {
+	if code, _, stderr := release("deploy"); code != exitUsage || !strings.Contains(stderr, "pass --force") {
 		t.Errorf("without --force: exit %d, %q", code, stderr)
 	}
 	code, _, stderr := release("deploy", "--force", "--fence", strconv.FormatInt(held.Fence-1, 10))
@@ -163,7 +163,7 @@ func TestLockRelease(t *testing.T) {
 	// Of two permits one has to be named.
 	a, _ := holdUntil(t, url, "geo", "--semaphore", "2", "--ttl", "3s")
 	_, let := holdUntil(t, url, "geo", "--semaphore", "2", "--ttl", "3s")
-	if code, _, stderr := release("geo", "--semaphore", "--force"); code != exitUsage || !strings.Contains(stderr, "has 2 permits taken: name one with --fence") {
+	if code, _, stderr := release("geo", "--semaphore", "--force"); code != exitUsage || !strings.Contains(stderr, "has 2 permits taken: choose one with --fence") {
 		t.Errorf("two permits: exit %d, %q", code, stderr)
 	}
 	var s lockState

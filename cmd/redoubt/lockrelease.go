@@ -19,7 +19,7 @@ type forceFlags struct {
 	force     bool
 	semaphore bool
 	fence     int64
-	fenced    bool // --fence was given
+	fenced    bool // --fence is given
 }
 
 func newLockRelease() *cobra.Command {
@@ -27,20 +27,20 @@ func newLockRelease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release NAME --force [--fence N]",
 		Short: "Take a lock away from its holder",
-		Long: `Take the lock called NAME away from whoever holds it, and give it to one that
-waits. With --fence only from the holder with that fencing token, as ls and
-info show it; without, from the one that holds it now. Readers share a token
-and lose the lock together. With --semaphore NAME is that of a semaphore, and
---fence says which permit, unless only one is taken.
+		Long: `Take the lock NAME away from its holder, and wake the first waiter. With --fence only
+if the holder has that fencing token, which ls and info show. Readers share a token
+and lose the lock together. With --semaphore NAME is a semaphore, and --fence names
+the permit, unless only one is taken.
 
-The holder learns of it when it renews, after a third of its TTL at most; redoubt
-lock then kills its command at once. Until then it goes on beside the next one. So
-be sure that it has stopped, or that what it works on refuses its token.
+The holder notices at its next renewal, after at most a third of its TTL; redoubt
+lock then kills its command. Until then the old and the next holder run at the same
+time. Make sure that the old holder has stopped, or that the resource it works on
+refuses its token.
 
-It asks nothing: --force is required instead.
+There is no prompt; pass --force.
 
-Exit codes: 0 released, or it was free already; 64 wrong usage; 69 no server; 75 it
-is held with another token than --fence, and stays so.`,
+Exit codes: 0 released, or already free; 64 wrong usage; 69 no server; 75 held with
+another token than --fence, and not released.`,
 		Example: `  redoubt lock release deploy --force
   redoubt lock release geocoder --semaphore --force --fence 1760000000000000`,
 		Args: oneLock,
@@ -48,11 +48,11 @@ is held with another token than --fence, and stays so.`,
 			f.fenced = cmd.Flags().Changed("fence")
 			if f.fenced {
 				if f.fence < 1 {
-					return usagef("--fence: token is %d; want that of the holder", f.fence)
+					return usagef("--fence: token is %d; want the token of the holder", f.fence)
 				}
 			}
 			if !f.force {
-				return usagef("a lock is released by its holder, when its command ends; to take it away, say --force")
+				return usagef("a lock is released when its holder's command ends; to take it from its holder, pass --force")
 			}
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 				err := f.release(ctx, client, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -64,8 +64,8 @@ is held with another token than --fence, and stays so.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.force, "force", false, "required: what is taken away may be in use")
-	flags.Int64Var(&f.fence, "fence", 0, "take it away only from the holder with this fencing token, `N`")
+	flags.BoolVar(&f.force, "force", false, "required, because the lock may be in use")
+	flags.Int64Var(&f.fence, "fence", 0, "release it only if its holder has the fencing token `N`")
 	flags.BoolVar(&f.semaphore, "semaphore", false, "NAME is that of a semaphore")
 	onThisLine(flags, "force", "fence", "semaphore")
 	f.flags(flags, "locks")
@@ -85,7 +85,7 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 		return f.nothing(name, before, stderr)
 	case f.fenced:
 	case f.semaphore && before.Count > 1:
-		return usagef("%s has %d permits taken: name one with --fence; redoubt lock info --semaphore shows them", f.what(name), before.Count)
+		return usagef("%s has %d permits taken: choose one with --fence; redoubt lock info --semaphore lists them", f.what(name), before.Count)
 	default:
 		fence = before.Holders[0].Fence
 	}
@@ -113,16 +113,16 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 	return err
 }
 
-// nothing says why nothing was released.
+// nothing explains why nothing was released.
 func (f *forceFlags) nothing(name string, s lockState, stderr io.Writer) error {
 	switch {
 	case s.Count == 0:
 		_, _ = fmt.Fprintf(stderr, "redoubt: %s is free: there is nothing to release\n", f.what(name))
 		return nil
 	case f.semaphore:
-		return failf(exitBusy, "no permit of %s is held with this fence; %d others are: nothing was released", f.what(name), s.Count)
+		return failf(exitBusy, "nothing was released: no permit of %s has this fencing token; %d others are held", f.what(name), s.Count)
 	}
-	return failf(exitBusy, "%s is held%s with fence %d, which is another: nothing was released", f.what(name), by(s.Holders[0].Label), s.Fence)
+	return failf(exitBusy, "nothing was released: %s is held%s with fence %d", f.what(name), by(s.Holders[0].Label), s.Fence)
 }
 
 func forceRelease(ctx context.Context, client *redoubt.Client, name string, fence int64, semaphore bool) (bool, error) {

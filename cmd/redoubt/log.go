@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// newLog returns a logger as the flags say.
+// newLog returns a logger with the level and the format of the flags.
 func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	switch level {
@@ -31,10 +31,10 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// A clientLog is a logger of go-redis whose lines go to the log of serve. Each line is about a
-// single attempt, which helps only when one looks for a fault, so its level is debug.
+// A clientLog sends the lines of go-redis' logger to the log of serve, at level debug: each is about a
+// single attempt.
 type clientLog struct{ log *slog.Logger }
 
 func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "go-redis", slog.String("says", fmt.Sprintf(format, v...)))
+	l.log.DebugContext(ctx, "go-redis", slog.String("message", fmt.Sprintf(format, v...)))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// newLS makes cmd, which says what it is about, list things by name: locks, queues or items.
+// newLS completes cmd, which has its help texts, to list things: locks, queues or items.
 func newLS[State any](cmd *cobra.Command, things string, list func(ctx context.Context, client *redoubt.Client, match string) ([]State, error), table func(io.Writer, []State) error) *cobra.Command {
 	var f serverFlags
 	var match string
@@ -28,7 +28,7 @@ func newLS[State any](cmd *cobra.Command, things string, list func(ctx context.C
 		})
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&match, "match", "", "only names that match this `pattern`, as of Redis' KEYS")
+	flags.StringVar(&match, "match", "", "only names that match this glob `pattern`, as in KEYS")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON array")
 	onThisLine(flags, "match", "json")
 	f.flags(flags, things)

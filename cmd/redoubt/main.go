@@ -1,10 +1,10 @@
-// Redoubt serves locks and rate limits to any Redis client, and runs commands
-// under locks. See docs/cli.md.
+// Redoubt serves locks, rate limits and queues to any Redis client, and runs commands under locks. See
+// docs/cli.md.
 package main
 
 import (
 	"os"
-	_ "time/tzdata" // for LIMIT.QUOTA, on machines that have no time zones
+	_ "time/tzdata" // for LIMIT.QUOTA on machines without time zones
 
 	"github.com/redoubt-go/redoubt/internal/supervise"
 )

@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// memoryBase is what the process may take beside twice maxmemory and twice what clients
-	// hold: docs/engine.md promises it.
+	// memoryBase is how much memory the process may use beside twice maxmemory and twice the memory of
+	// clients: docs/engine.md promises it.
 	memoryBase = 64 << 20
-	// outsideGo is the part of it that Go's collector doesn't know of: the program's text, mostly.
+	// outsideGo is the part of memoryBase outside of Go's heap, mostly the program's text.
 	outsideGo = 40 << 20
-	// clientBytes is what a client takes that is idle.
+	// clientBytes is the memory of an idle client.
 	clientBytes = 6 << 10
 	// memoryStep is the smallest change of the limit: each change stops all threads.
 	memoryStep = 8 << 20
 )
 
-// A memoryKeeper makes Go's collector keep the process within what docs/engine.md states: twice
-// the engine's limit of memory, or three times its keys where it has no limit, memoryBase, and
-// twice what clients and scripts hold. By itself the collector lets the heap grow to twice what
-// was alive at some moment, which includes copies of all keys and of long replies.
+// A memoryKeeper sets the memory limit of Go's collector so that the process stays within the promise of
+// docs/engine.md: twice maxmemory, or three times the keys where there is no maxmemory, plus memoryBase
+// and twice the memory of clients and scripts. Without it the heap could grow to twice of what was live
+// at any moment, including copies of all keys and of long replies.
 type memoryKeeper struct {
 	clients *budget.Budget // may be nil
-	limit   int64          // of the collector
+	limit   int64          // set in the collector
 	others  uncounted
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// keepMemory begins before the engine is opened, which may take as much as later.
-// GOMEMLIMIT in the environment comes first.
+// keepMemory sets the first limit. Call it before opening the engine: loading may need as much memory as
+// serving. GOMEMLIMIT in the environment overrides it.
 func keepMemory(maxMemory int64, clients *budget.Budget) *memoryKeeper {
 	k := &memoryKeeper{clients: clients, limit: math.MaxInt64, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if maxMemory > 0 {
@@ -46,14 +46,14 @@ func keepMemory(maxMemory int64, clients *budget.Budget) *memoryKeeper {
 	return k
 }
 
-// keepClients is keepMemory where the keys are in other processes, until stop is called.
+// keepClients limits the memory of a process whose keys are in other processes, until stop is called.
 func keepClients(clients *budget.Budget) (stop func()) {
 	k := keepMemory(0, clients)
 	k.follow(nil)
 	return func() { _ = k.close() }
 }
 
-// set sets the limit for so many bytes of keys, with the copies of them, and of scripts.
+// set sets the limit for this many bytes of keys, including copies, and of scripts.
 func (k *memoryKeeper) set(keys, scripts int64) {
 	want := int64(math.MaxInt64)
 	if keys < math.MaxInt64/4 {
@@ -69,8 +69,8 @@ func (k *memoryKeeper) set(keys, scripts int64) {
 	}
 }
 
-// follow keeps to what CONFIG SET says, and to what clients, scripts and keys hold, until
-// close. e may be nil.
+// follow adjusts the limit to CONFIG SET and to the memory of clients, scripts and keys, until close. e
+// may be nil.
 func (k *memoryKeeper) follow(e *engine.Engine) {
 	go func() {
 		defer close(k.stopped)
@@ -92,16 +92,16 @@ func (k *memoryKeeper) follow(e *engine.Engine) {
 	}()
 }
 
-// How often the limit is set anew, and how often while neither clients nor scripts hold
-// anything: the limit is then too low for a moment when they begin, which only costs time.
+// How often the limit is adjusted: keeperTick while clients or scripts hold memory, and idleTick
+// otherwise. The limit is too low for a moment when they begin, which only costs processor time.
 const (
 	keeperTick = 100 * time.Millisecond
 	idleTick   = 500 * time.Millisecond
 )
 
-// look sets the limit for what is held now. Where no limit is promised for the keys, the
-// collector has a quarter more than what was alive when it last ran, without what clients held:
-// what nobody counts, as the buffers of many servers, must not make it run all the time.
+// look sets the limit for the present use. Without maxmemory the limit leaves the collector a quarter
+// more than the live heap of its last run, not counting clients: uncounted memory, like the buffers of
+// many servers, must not make it run all the time.
 func (k *memoryKeeper) look(e *engine.Engine) {
 	switch {
 	case e != nil && e.MaxMemory() > 0:
@@ -118,15 +118,15 @@ func (k *memoryKeeper) look(e *engine.Engine) {
 	}
 }
 
-// alive returns how often the collector has run, and how many bytes of the heap were alive then.
+// alive returns the number of runs of the collector and the live bytes at the last one.
 func alive() (cycle uint64, live int64) {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64(), int64(sample[1].Value.Uint64()) //nolint:gosec // it fits
 }
 
-// uncounted is how many bytes are alive beside what clients hold. It is the least of the last
-// runs of the collector, because what clients held during one run is only an estimate.
+// uncounted estimates the live bytes that are not memory of clients: the minimum over the last runs of
+// the collector, because the memory of clients during a run is only an estimate.
 type uncounted struct {
 	cycle uint64
 	held  int64 // by clients, at the last call of after
@@ -135,7 +135,7 @@ type uncounted struct {
 
 const uncountedRuns = 4
 
-// after returns the bytes after a run of the collector, given what was alive then and what
+// after returns the estimate, given the last run of the collector, its live bytes and the bytes that
 // clients hold now.
 func (u *uncounted) after(cycle uint64, live, held int64) int64 {
 	if cycle != u.cycle {

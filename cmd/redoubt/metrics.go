@@ -9,15 +9,15 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A collector gives a server's counters to Prometheus. It reads them when
-// they are asked for, so that serving costs nothing more.
+// A collector exports a server's counters to Prometheus. It reads them at each scrape, so that serving
+// costs nothing more.
 type collector struct {
 	stats func() server.Stats
 }
 
 func newCollector(stats func() server.Stats) collector { return collector{stats} }
 
-// metric describes one number. By is the name of its label, or empty.
+// metric describes one metric. by is the name of its label, or empty.
 func metric(name, help, by string) *prometheus.Desc {
 	var labels []string
 	if by != "" {
@@ -27,29 +27,29 @@ func metric(name, help, by string) *prometheus.Desc {
 }
 
 var (
-	clientsDesc   = metric("clients", "Clients connected now.", "")
+	clientsDesc   = metric("clients", "Connected clients.", "")
 	acceptedDesc  = metric("clients_accepted_total", "Connections accepted.", "")
 	refusedDesc   = metric("clients_refused_total", "Connections refused at max-clients.", "")
-	memoryDesc    = metric("clients_memory_bytes", "What all clients of the process hold together.", "")
-	mostDesc      = metric("clients_memory_limit_bytes", "The limit of that, maxmemory-clients.", "")
-	shedDesc      = metric("clients_shed_total", "Clients closed because they held the most of it.", "")
-	idleDesc      = metric("clients_idle_closed_total", "Clients closed by idle-timeout.", "")
-	commandsDesc  = metric("commands_total", "Commands, by the way they took: passed to the back end, rewritten into a script, waited, answered locally.", "way")
-	extensionDesc = metric("extension_commands_total", "Redoubt's own commands, by name.", "command")
+	memoryDesc    = metric("clients_memory_bytes", "Memory of all clients of the process together.", "")
+	mostDesc      = metric("clients_memory_limit_bytes", "Maximum of redoubt_clients_memory_bytes: maxmemory-clients.", "")
+	shedDesc      = metric("clients_shed_total", "Clients disconnected because they held the most memory.", "")
+	idleDesc      = metric("clients_idle_closed_total", "Clients disconnected by idle-timeout.", "")
+	commandsDesc  = metric("commands_total", "Commands by how they were served: passed to the back end, rewritten into a script, waited, answered locally.", "way")
+	extensionDesc = metric("extension_commands_total", "Redoubt's own commands by name.", "command")
 	bytesInDesc   = metric("received_bytes_total", "Bytes received from clients.", "")
 	bytesOutDesc  = metric("sent_bytes_total", "Bytes sent to clients.", "")
 	protocolDesc  = metric("protocol_errors_total", "Clients that broke the protocol.", "")
 	authDesc      = metric("auth_failures_total", "Wrong passwords.", "")
-	backendDesc   = metric("backend_errors_total", "Commands answered with an error for lack of a connection to the back end.", "")
+	backendDesc   = metric("backend_errors_total", "Commands answered with an error because there was no connection to the back end.", "")
 	panicsDesc    = metric("panics_total", "Panics in handlers; each is a bug.", "")
-	dedicatedDesc = metric("backend_dedicated_connections", "Connections to the back end that belong to one client, open now.", "")
-	upDesc        = metric("backend_up", "1 while the shared connection to the back end stands.", "protocol")
+	dedicatedDesc = metric("backend_dedicated_connections", "Open connections to the back end that serve a single client.", "")
+	upDesc        = metric("backend_up", "1 while the shared connection to the back end is up.", "protocol")
 	connectsDesc  = metric("backend_connects_total", "Shared connections made to the back end.", "protocol")
 	lossesDesc    = metric("backend_losses_total", "Shared connections to the back end that were lost.", "protocol")
-	waitingDesc   = metric("backend_waiting", "Messages that wait for the back end's replies on the shared connection.", "protocol")
-	pendingDesc   = metric("backend_pending_bytes", "Bytes that wait to be sent on the shared connection.", "protocol")
-	apartDesc     = metric("backend_apart", "Large commands that have a connection to the back end for themselves; at most 64.", "protocol")
-	turnsDesc     = metric("backend_apart_waiting", "Large commands that wait for their turn to have such a connection.", "protocol")
+	waitingDesc   = metric("backend_waiting", "Requests on the shared connection that wait for a reply.", "protocol")
+	pendingDesc   = metric("backend_pending_bytes", "Bytes waiting to be sent on the shared connection.", "protocol")
+	apartDesc     = metric("backend_apart", "Large commands that use a connection of their own; at most 64.", "protocol")
+	turnsDesc     = metric("backend_apart_waiting", "Large commands waiting for a connection of their own.", "protocol")
 )
 
 // Describe implements prometheus.Collector.

@@ -25,35 +25,35 @@ import (
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 
-// moveFlags are those that import and export share.
+// moveFlags are the flags and words of import and export.
 type moveFlags struct {
 	backend, dir            string
 	password                secret
-	otherPassword           string // a file
+	otherPassword           string // name of a file
 	replace, skip, quiet    bool
 	verb, past, preposition string // importing, imported, into
 }
 
 func (f *moveFlags) flags(flags *pflag.FlagSet, other, what string) {
-	flags.StringVar(&f.backend, "backend", "redis://127.0.0.1:6380", "`URL` of what keys are "+what+": a `redoubt serve`, a Redis, or the directory of embedded:/path")
-	flags.StringVar(&f.dir, "dir", "", "`directory` of an embedded back end that keys are "+what+", as with --backend embedded:/path; nobody else may use it meanwhile")
-	f.password.flags(flags, "password of the server, where the URL has none")
-	flags.StringVar(&f.otherPassword, other+"-password-file", "", "`file` that holds the password of "+strings.ToUpper(other)+", where its URL has none")
-	flags.BoolVar(&f.replace, "replace", false, "overwrite what is there already; otherwise that is an error")
-	flags.BoolVar(&f.skip, "skip-unsupported", false, "leave out, and count, what the other side can't hold; otherwise that is an error")
-	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	flags.StringVar(&f.backend, "backend", "redis://127.0.0.1:6380", "`URL` of the server or directory that keys are "+what+": redoubt serve, Redis or embedded:/path")
+	flags.StringVar(&f.dir, "dir", "", "`directory` that keys are "+what+", like --backend embedded:/path; no other process may be using it")
+	f.password.flags(flags, "password of the server, if the URL has none")
+	flags.StringVar(&f.otherPassword, other+"-password-file", "", "`file` with the password of "+strings.ToUpper(other)+", if its URL has none")
+	flags.BoolVar(&f.replace, "replace", false, "overwrite existing keys, or an existing file; otherwise they are an error")
+	flags.BoolVar(&f.skip, "skip-unsupported", false, "leave out and count keys that the target can't store; otherwise they are an error")
+	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 }
 
-// home is what --backend or --dir name: a server or an engine in this process.
+// A home is the server, or the engine in this process, that --backend or --dir names.
 type home struct {
 	*transfer.Server
 	close func() error
 	shown string
 }
 
-var errInMemory = errors.New("embedded:, which is in the memory of another process; name the server that it is in, like redis://127.0.0.1:6380, or a directory, as embedded:/path")
+var errInMemory = errors.New("embedded:, which is the memory of another process; name its server, like redis://127.0.0.1:6380, or a directory, like embedded:/path")
 
-// A namedEngine is called by its directory.
+// A namedEngine has its directory as its name.
 type namedEngine struct {
 	*engine.Engine
 	dir string
@@ -61,7 +61,7 @@ type namedEngine struct {
 
 func (e namedEngine) Name() string { return e.dir }
 
-// openHome opens what --backend or --dir name.
+// openHome opens the server or the directory that --backend or --dir names.
 func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) (*home, error) {
 	path, embedded := embeddedPath(f.backend)
 	switch {
@@ -95,12 +95,12 @@ func openDir(ctx context.Context, dir string, stderr io.Writer) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody waits for a single write here, and Close syncs. An import has
-	// nothing to compact: each key is written once.
+	// No client waits for a write, and Close syncs. An import writes each key once, so that the log needs
+	// no compaction.
 	store := storage{dir: dir, fsync: fsync{Policy: aof.Never}, compact: math.MaxInt64}
 	e, err := store.open(ctx, log)
 	if errors.Is(err, aof.ErrLocked) {
-		return nil, failf(exitUnavailable, "%w. To go through that process name it, like redis://127.0.0.1:6380", err)
+		return nil, failf(exitUnavailable, "%w. To use that process, name its server, like redis://127.0.0.1:6380", err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func openDir(ctx context.Context, dir string, stderr io.Writer) (*home, error) {
 	return &home{s, func() error { s.Close(); return e.Close() }, dir}, nil
 }
 
-// sourceDir refuses a directory that isn't there: opening would make it.
+// sourceDir refuses a missing directory: opening it would create it.
 func sourceDir(what, dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return usagef("%s: %w", what, err)
@@ -119,7 +119,7 @@ func sourceDir(what, dir string) error {
 	return nil
 }
 
-// openRemote connects to what a URL names.
+// openRemote connects to the server that a URL names.
 func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error) {
 	if _, err := moveDoor.Check(raw); err != nil {
 		return nil, usagef("%s: %w", what, err)
@@ -132,13 +132,13 @@ func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error)
 	if u, err := url.Parse(raw); err == nil && (u.Query().Get("db") != "" || u.Scheme != "unix" && strings.Trim(u.Path, "/") != "") {
 		db = redis.DB
 	}
-	redis.DB = 0 // the transfer selects
+	redis.DB = 0 // the transfer sends SELECT
 	s, err := transfer.NewServer(ctx, redis, db)
 	if err != nil && ctx.Err() == nil {
 		if _, ok := errors.AsType[net.Error](err); ok || unreachable(err) {
 			hint := ""
 			if what == "server" {
-				hint = "; start `redoubt serve`, or name another with --backend, or with --dir the directory of one that doesn't run"
+				hint = "; start `redoubt serve`, or name another server with --backend, or with --dir the directory of one that is not running"
 			}
 			return nil, failf(exitUnavailable, "%s %s does not answer: %w%s", what, redis.Addr, err, hint)
 		}
@@ -147,15 +147,14 @@ func openRemote(ctx context.Context, what, raw string) (*transfer.Server, error)
 	return s, err
 }
 
-// filePath returns the path that a SOURCE or TARGET names, "" when it is the
-// URL of a server.
+// filePath returns the path of the file that a SOURCE or TARGET names, or "" for the URL of a server.
 func filePath(what, s string) (string, error) {
 	name, rest, ok := strings.Cut(s, "://")
 	switch {
 	case s == "":
 		return "", usagef("%s is empty; want redis://…, rediss://…, unix:///path, embedded:/path, or the path of an RDB file", what)
 	case !ok && mayBeURL(s):
-		return "", usagef("%s looks like a URL without redis:// before it; for a file of that name write ./ before it", what)
+		return "", usagef("%s looks like a URL without redis://; for a file of that name write ./ before it", what)
 	case !ok:
 		return s, nil
 	case slices.Contains(scheme.Remote, strings.ToLower(name)):
@@ -167,7 +166,7 @@ func filePath(what, s string) (string, error) {
 		if host, path, _ := strings.Cut(rest, "/"); host == "" || host == "localhost" {
 			return "/" + path, nil
 		}
-		return "", usagef("%s is a file of another machine, which can't be read: want file:///path", what)
+		return "", usagef("%s is a file on another machine; want file:///path", what)
 	}
 	return "", usagef("%s has the scheme %s; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, shown(name))
 }
@@ -178,7 +177,7 @@ func (f *moveFlags) otherURL(raw string) (string, error) {
 	return withPassword(raw, password), err
 }
 
-// move runs the transfer and says what came of it.
+// move runs the transfer and prints its result.
 func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Source, to transfer.Target, stdout, stderr io.Writer) error {
 	began := time.Now()
 	p := newProgress(stderr, f.quiet, f.verb)
@@ -195,20 +194,20 @@ func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Sou
 		text += "; left out " + transfer.List(result.Skipped, result.Functions)
 	}
 	if n := result.Expired + result.Gone; n > 0 {
-		text += fmt.Sprintf("; %s had expired or gone", keys(n))
+		text += fmt.Sprintf("; %s had expired or were deleted meanwhile", keys(n))
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
 }
 
-// failure says what stood in the way, what was done until then, and what helps.
+// failure returns the error with its exit code: the cause, what was copied before it, and what helps.
 func (f *moveFlags) failure(from transfer.Source, to transfer.Target, result transfer.Result, err error, signalled int) error {
 	_, file := to.(*transfer.NewFile)
 	done := "nothing was " + f.past
 	if result.Keys > 0 && !file {
-		done = fmt.Sprintf("%s were %s before that and stay", keys(result.Keys), f.past)
+		done = fmt.Sprintf("%s were %s before that and remain", keys(result.Keys), f.past)
 		if result.Keys == 1 {
-			done = "1 key was " + f.past + " before that and stays"
+			done = "1 key was " + f.past + " before that and remains"
 		}
 	}
 	if result.Unknown > 0 {
@@ -220,17 +219,17 @@ func (f *moveFlags) failure(from transfer.Source, to transfer.Target, result tra
 	switch {
 	case signalled != 0:
 		if result.Keys > 0 && !file {
-			done += "; to go on, begin again with --replace"
+			done += "; to continue, run it again with --replace"
 		}
 		return failf(signalled, "interrupted: %s", done)
 	case isTaken:
 		return failf(exitExists, "%s: %w; %s. --replace overwrites %s", to.Name(), taken, done, map[bool]string{true: "it", false: "them"}[taken.Count == 1])
 	case errors.Is(err, fs.ErrExist):
-		return failf(exitExists, "%s is there already; --replace overwrites it", to.Name())
+		return failf(exitExists, "%s exists already; --replace overwrites it", to.Name())
 	case isUnsupported:
 		hint := ""
 		if file {
-			hint = ", and --rdb-version 12 makes a file for Redis 7.4 and later, which may hold them"
+			hint = ", and --rdb-version 12 writes a file for Redis 7.4 and later, which can store hashes with expiring fields"
 		}
 		return failf(exitData, "%s: %w; %s. --skip-unsupported leaves such keys out%s", to.Name(), err, done, hint)
 	case isDamaged:

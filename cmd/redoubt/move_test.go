@@ -63,12 +63,12 @@ func TestImportAndExport(t *testing.T) {
 	if n := size(t, s.addr); n != stockedKeys {
 		t.Fatalf("%d keys", n)
 	}
-	moved(t, exitExists, []string{s.addr + ": 8 keys are there already, like ", "nothing was imported. --replace overwrites them"}, "import", r.URL(), "--backend", server)
+	moved(t, exitExists, []string{s.addr + ": 8 keys exist already, like ", "nothing was imported. --replace overwrites them"}, "import", r.URL(), "--backend", server)
 	moved(t, 0, []string{"imported 8 keys from " + r.Addr()}, "import", r.URL(), "--backend", server, "--replace")
 
 	out := filepath.Join(dir, "out.rdb")
 	moved(t, 0, []string{"exported 8 keys from " + s.addr + " to " + out}, "export", "file://"+out, "--backend", server)
-	moved(t, exitExists, []string{out + " is there already; --replace overwrites it"}, "export", out, "--backend", server)
+	moved(t, exitExists, []string{out + " exists already; --replace overwrites it"}, "export", out, "--backend", server)
 	loaded := redistest.Start(t, "--dir", dir, "--dbfilename", "out.rdb")
 	if got, want := loaded.CLI("DEBUG", "DIGEST"), r.CLI("DEBUG", "DIGEST"); got != want || len(want) != 40 {
 		t.Errorf("after the way round the digest is %s, want %s", got, want)
@@ -86,8 +86,8 @@ func TestImportAndExport(t *testing.T) {
 	if n := size(t, durable.addr); n != stockedKeys {
 		t.Errorf("%d keys", n)
 	}
-	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "export", out, "--dir", data, "--replace")
-	moved(t, exitUnavailable, []string{data, "in use", "To go through that process"}, "import", file, "--backend", "embedded:"+data)
+	moved(t, exitUnavailable, []string{data, "in use", "To use that process"}, "export", out, "--dir", data, "--replace")
+	moved(t, exitUnavailable, []string{data, "in use", "To use that process"}, "import", file, "--backend", "embedded:"+data)
 	durable.signal(syscall.SIGKILL)
 	durable.wait()
 	code, stdout, stderr := runToEnd(t, nil, "export", out, "--dir", data, "--replace", "--quiet")
@@ -106,7 +106,7 @@ func TestEmbeddedURLs(t *testing.T) {
 	a, b := filepath.Join(t.TempDir(), "a b"), filepath.Join(t.TempDir(), "b")
 	moved(t, 0, []string{"imported 8 keys from " + file + " into " + a}, "import", file, "--backend", "embedded:"+a)
 	moved(t, 0, []string{"imported 8 keys from " + a + " into " + b}, "import", "embedded:"+a, "--dir", b)
-	moved(t, exitExists, []string{"8 keys are there already"}, "export", "embedded:"+b, "--backend", "embedded:"+a)
+	moved(t, exitExists, []string{"8 keys exist already"}, "export", "embedded:"+b, "--backend", "embedded:"+a)
 	moved(t, 0, []string{"exported 8 keys from " + a + " to " + b}, "export", "embedded:"+b, "--backend", "embedded:"+a, "--replace")
 
 	backend := "--backend=embedded:" + b
@@ -164,11 +164,11 @@ func TestMoveRefuses(t *testing.T) {
 		{[]string{"import"}, exitUsage, nil},
 		{[]string{"import", "", to}, exitUsage, []string{"SOURCE is empty; want redis://"}},
 		{[]string{"import", "http://x", to}, exitUsage, []string{`SOURCE has the scheme "http"; want redis, rediss, unix, embedded or file`}},
-		{[]string{"import", "file://other/x", to}, exitUsage, []string{"a file of another machine"}},
+		{[]string{"import", "file://other/x", to}, exitUsage, []string{"a file on another machine"}},
 		{[]string{"import", file + "x", to}, exitUsage, []string{"no such file"}},
 		{[]string{"import", filepath.Dir(file), to}, exitUsage, []string{"is no file"}},
-		{[]string{"import", file, "--backend=embedded:"}, exitUsage, []string{"in the memory of another process"}},
-		{[]string{"import", "embedded:", to}, exitUsage, []string{"SOURCE is embedded:, which is in the memory"}},
+		{[]string{"import", file, "--backend=embedded:"}, exitUsage, []string{"the memory of another process"}},
+		{[]string{"import", "embedded:", to}, exitUsage, []string{"SOURCE is embedded:, which is the memory"}},
 		{[]string{"import", "embedded:" + file + "x", to}, exitUsage, []string{"SOURCE: ", "no such file"}},
 		{[]string{"import", file, to, "--dir=x"}, exitUsage, []string{"both backend and dir are given"}},
 		{[]string{"import", file, "--backend=embedded:/y", "--dir=x"}, exitUsage, []string{"backend is embedded:/y, but dir is x"}},
@@ -178,7 +178,7 @@ func TestMoveRefuses(t *testing.T) {
 		{[]string{"import", file, "--backend=redis://:s3cret@" + gone.Addr()}, exitUnavailable, []string{"server " + gone.Addr() + " does not answer", "start `redoubt serve`, or name another"}},
 		{[]string{"import", "redis://:s3cret@" + r.Addr(), to}, exitUnavailable, []string{"source " + r.Addr() + " refuses us"}},
 		{[]string{"import", damaged, to}, exitData, []string{damaged, "at byte ", "ends too early", "nothing was imported"}},
-		{[]string{"import", r.URL(), to}, exitData, []string{"can't hold 1 stream, like key \"stream\"", "nothing was imported", "--skip-unsupported"}},
+		{[]string{"import", r.URL(), to}, exitData, []string{"can't store 1 stream, like key \"stream\"", "nothing was imported", "--skip-unsupported"}},
 		{[]string{"export", "x.rdb", to, "--rdb-version=8"}, exitUsage, []string{"rdb-version is 8; want 9 to 12"}},
 		{[]string{"export", "x.rdb", "--dir=does not exist"}, exitUsage, []string{"no such file or directory"}},
 		{[]string{"export", filepath.Join(file, "x"), to}, exitUsage, []string{"TARGET: "}},
@@ -237,7 +237,7 @@ func TestInterruptedImport(t *testing.T) {
 		t.Fatalf("exit %d, %q, %q", code, p.stdout.String(), p.stderr.String())
 	}
 	n := size(t, s.addr)
-	mustContain(t, "stderr", p.stderr.String(), fmt.Sprintf("interrupted: %d keys were imported before that and stay; to go on, begin again with --replace", n))
+	mustContain(t, "stderr", p.stderr.String(), fmt.Sprintf("interrupted: %d keys were imported before that and remain; to continue, run it again with --replace", n))
 	moved(t, 0, []string{"imported 200000 keys"}, "import", r.URL(), "--backend=redis://"+s.addr, "--replace")
 	out := filepath.Join(t.TempDir(), "out.rdb")
 	p = start(t, nil, "export", out, "--backend=redis://"+s.addr)

@@ -11,8 +11,8 @@ import (
 type secret struct{ text, file string }
 
 func (s *secret) flags(flags *pflag.FlagSet, what string) {
-	flags.StringVar(&s.text, "password", "", what+"; others on the machine can see it in the list of processes, so better use REDOUBT_PASSWORD or --password-file")
-	flags.StringVar(&s.file, "password-file", "", "`file` that holds the password")
+	flags.StringVar(&s.text, "password", "", what+"; other users of the machine can see it in the list of processes: prefer REDOUBT_PASSWORD or --password-file")
+	flags.StringVar(&s.file, "password-file", "", "`file` with the password")
 }
 
 // read returns the password, or "" when there is none.

@@ -33,14 +33,14 @@ type poolFlags struct {
 }
 
 func (f *poolFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "pools", "", "`file` of pools in twemproxy's format: serve them, each on its address, instead of one back end")
-	flags.BoolVar(&f.testConf, "test-conf", false, "only say what is wrong with the file of --pools, and in which line; exit code 64 if anything is")
-	flags.BoolVar(&f.strict, "strict", false, "in front of pools, close clients without a reply for what twemproxy doesn't take, as it does")
-	flags.DurationVar(&f.slowerThan, "slowlog-slower-than", 10*time.Millisecond, "in front of pools of Redis, INFO slowlog names commands for which a server lets others wait this long; none if negative")
-	flags.IntVar(&f.slowMaxLen, "slowlog-max-len", 128, "how many of them are kept, the latest, at least 1")
-	flags.IntVar(&f.statsPort, "stats-port", 0, "in front of pools, `port` that tells twemproxy's statistics, in JSON, to whoever connects; 0 for none")
-	flags.StringVar(&f.statsAddr, "stats-addr", "127.0.0.1", "`address` of --stats-port")
-	flags.IntVar(&f.statsInterval, "stats-interval", 0, "how old what --stats-port tells may be, in `ms`; 0 for now")
+	flags.StringVar(&f.file, "pools", "", "configuration `file` in twemproxy's format: serve its pools, each on its own address, instead of one back end")
+	flags.BoolVar(&f.testConf, "test-conf", false, "check the file of --pools, print each error with its line, and exit; with 64 if there is an error")
+	flags.BoolVar(&f.strict, "strict", false, "with --pools: close clients that send a command which twemproxy does not support, as twemproxy does")
+	flags.DurationVar(&f.slowerThan, "slowlog-slower-than", 10*time.Millisecond, "with --pools: INFO slowlog lists commands that took a Redis server at least this long; negative: none")
+	flags.IntVar(&f.slowMaxLen, "slowlog-max-len", 128, "with --pools: how many commands INFO slowlog lists, the latest ones; at least 1")
+	flags.IntVar(&f.statsPort, "stats-port", 0, "with --pools: TCP `port` that sends twemproxy's statistics, in JSON, to every connection; 0: none")
+	flags.StringVar(&f.statsAddr, "stats-addr", "127.0.0.1", "`address` that --stats-port listens on")
+	flags.IntVar(&f.statsInterval, "stats-interval", 0, "maximum age of the statistics of --stats-port in `ms`; 0: always current")
 }
 
 // given reports whether one of them is used.
@@ -53,9 +53,9 @@ func (f *poolFlags) given(flags *pflag.FlagSet) bool {
 func (f *poolFlags) checkUse(flags *pflag.FlagSet) error {
 	switch {
 	case f.file == "" && f.testConf:
-		return misusef("--test-conf needs the file that it is about: --pools FILE")
+		return misusef("--test-conf needs the file to check: --pools FILE")
 	case f.file == "":
-		return misusef("--strict, the --slowlog and the --stats flags are for pools: --pools FILE")
+		return misusef("--strict, the --slowlog and the --stats flags need --pools FILE")
 	case f.slowMaxLen < 1:
 		return misusef("--slowlog-max-len is %d; want at least 1", f.slowMaxLen)
 	case f.statsPort == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
@@ -63,7 +63,7 @@ func (f *poolFlags) checkUse(flags *pflag.FlagSet) error {
 	}
 	for _, name := range []string{"listen", "backend", "dir", "prefix"} {
 		if flags.Changed(name) {
-			return misusef("--%s and --pools exclude each other: the file says where to listen and which servers there are", name)
+			return misusef("--%s and --pools exclude each other: the file names the addresses and the servers", name)
 		}
 	}
 	return nil
@@ -119,8 +119,15 @@ func testConf(f serveFlags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %d pools, nothing wrong\n", f.pools.file, len(file.Pools))
+	_, _ = fmt.Fprintf(stderr, "%s is valid: %s\n", f.pools.file, poolCount(len(file.Pools)))
 	return nil
+}
+
+func poolCount(n int) string {
+	if n == 1 {
+		return "1 pool"
+	}
+	return fmt.Sprintf("%d pools", n)
 }
 
 // servePools serves all pools of a file until a signal ends it.
@@ -130,7 +137,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		return err
 	}
 	for _, w := range file.Warnings {
-		log.Warn("the file of pools", slog.String("warning", w))
+		log.Warn("warning about the file of pools", slog.String("warning", w))
 	}
 	defer keepClients(f.budget)()
 	redis.SetLogger(clientLog{log})

@@ -102,16 +102,16 @@ func TestPoolsRefused(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{"good", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--test-conf"}, 0, "1 pools, nothing wrong\n"},
+		{"good", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--test-conf"}, 0, "is valid: 1 pool\n"},
 		{"hash", "a:\n  listen: 127.0.0.1:22999\n  hash: sha1\n" + rest, []string{"--test-conf"}, exitUsage, `nutcracker.yml:3: conf: directive "hash" is not a valid hash`},
 		{"hash, served", "a:\n  listen: 127.0.0.1:22999\n  hash: sha1\n" + rest, nil, exitUsage, `nutcracker.yml:3: conf: directive "hash" is not a valid hash`},
 		{"warning", "a:\n  listen: 127.0.0.1:22999\n  hash: crc32\n" + rest + "   - 127.0.0.1:2:1\n", []string{"--test-conf"}, 0, `warning: `},
-		{"memcached", "a:\n  listen: 127.0.0.1:22999\n  servers:\n   - 127.0.0.1:1:1\n", []string{"--test-conf"}, 0, "1 pools, nothing wrong\n"},
+		{"memcached", "a:\n  listen: 127.0.0.1:22999\n  servers:\n   - 127.0.0.1:1:1\n", []string{"--test-conf"}, 0, "is valid: 1 pool\n"},
 		{"memcached's password", "a:\n  listen: 127.0.0.1:22999\n  redis_auth: x\n  servers:\n   - 127.0.0.1:1:1\n", nil, exitUsage, `nutcracker.yml:3: conf: directive "redis_auth" is only valid for a redis pool`},
 		{"port 0", good + rest, nil, exitUsage, `nutcracker.yml:2: conf: directive "listen" has an invalid port`},
 		{"exposed", "a:\n  listen: 0.0.0.0:22999\n" + rest, nil, exitUsage, `nutcracker.yml:1: pool "a": server: an address beyond this machine needs a password`},
 		{"exposed, tested", "a:\n  listen: 0.0.0.0:22999\n" + rest, []string{"--test-conf"}, exitUsage, `nutcracker.yml:1: pool "a": server: an address beyond this machine needs a password`},
-		{"guarded, tested", "a:\n  listen: 0.0.0.0:22999\n" + rest, []string{"--test-conf", "--password=x"}, 0, "1 pools, nothing wrong\n"},
+		{"guarded, tested", "a:\n  listen: 0.0.0.0:22999\n" + rest, []string{"--test-conf", "--password=x"}, 0, "is valid: 1 pool\n"},
 		{"a flag, tested", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--test-conf", "--max-clients=-1"}, exitUsage, "max-clients"},
 		{"listen", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--listen=127.0.0.1:1"}, exitUsage, "--listen and --pools exclude each other"},
 		{"backend", "a:\n  listen: 127.0.0.1:22999\n" + rest, []string{"--backend=embedded:"}, exitUsage, "--backend and --pools exclude each other"},
@@ -139,8 +139,8 @@ func TestStatsFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--stats-port=22222"}, "the --stats flags are for pools"},
-		{[]string{"--slowlog-max-len=1"}, "the --slowlog and the --stats flags are for pools"},
+		{[]string{"--stats-port=22222"}, "the --stats flags need --pools"},
+		{[]string{"--slowlog-max-len=1"}, "the --slowlog and the --stats flags need --pools"},
 		{[]string{"--pools", file, "--slowlog-max-len=0"}, "--slowlog-max-len is 0; want at least 1"},
 		{[]string{"--pools", file, "--stats-addr=127.0.0.1"}, "--stats-addr and --stats-interval need --stats-port"},
 		{[]string{"--pools", file, "--stats-port=70000"}, "stats-port is 70000; want 1 to 65535, or 0 for none"},

@@ -18,7 +18,7 @@ func printJSON(w io.Writer, v any) error {
 	return out.Encode(v)
 }
 
-// printable quotes what would upset a table or a terminal.
+// printable quotes text that would garble a table or a terminal.
 func printable(s string) string {
 	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -33,7 +33,7 @@ func printLine(out io.Writer, v any) error {
 	return line.Encode(v)
 }
 
-// short is the beginning of a text, for a table.
+// short returns the beginning of a text, for a table.
 func short(s string) string {
 	const most = 60
 	if r := []rune(s); len(r) > most {
@@ -45,7 +45,7 @@ func short(s string) string {
 	return printable(s)
 }
 
-// rounded is a time that changes while one reads.
+// rounded formats a time that is changing while the user reads it.
 func rounded(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	if d > time.Minute {
@@ -54,7 +54,7 @@ func rounded(ms int64) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// byteSize is a number of bytes for people.
+// byteSize formats a number of bytes.
 func byteSize(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

@@ -12,18 +12,17 @@ import (
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 
-// lineEvery is how often progress is told where there is no terminal.
+// lineEvery is how often progress is printed without a terminal.
 const lineEvery = 5 * time.Second
 
-// A progress tells how far something is: by a bar on a terminal, elsewhere, as
-// in the log of a job, by a line now and then.
+// A progress shows how far a command is: by a bar on a terminal, and elsewhere by a line now and then.
 type progress struct {
-	w    io.Writer // nil: nothing is told
+	w    io.Writer // nil: print nothing
 	bars bool
 	verb string // like "importing"
 	unit string // like "keys"
 	bar  *progressbar.ProgressBar
-	now  transfer.Progress // what the bar is of
+	now  transfer.Progress // shown by the bar
 	next time.Time
 }
 
@@ -36,7 +35,7 @@ func newProgress(w io.Writer, quiet bool, verb string) *progress {
 	return &progress{w: w, bars: bars, verb: verb, unit: "keys", next: time.Now().Add(lineEvery)}
 }
 
-// update is called often and by one goroutine.
+// update may be called often, by one goroutine.
 func (p *progress) update(now transfer.Progress) {
 	switch {
 	case p.w == nil:
@@ -72,10 +71,10 @@ func (p *progress) draw(now transfer.Progress) {
 		p.bar.ChangeMax64(max(1, now.Total))
 	}
 	p.now = now
-	_ = p.bar.Set64(min(now.Done, max(1, now.Total))) // a bar that can't be drawn stops nothing
+	_ = p.bar.Set64(min(now.Done, max(1, now.Total))) // an error in drawing must not end the command
 }
 
-// done takes the bar away.
+// done removes the bar.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

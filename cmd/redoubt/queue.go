@@ -14,10 +14,10 @@ import (
 func newQueue() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List queues, put and take messages, and see to those that failed",
-		Long: `List queues and count what is in them, put and take messages, list, requeue and
-delete dead ones, cancel, pause, resume and drain. The queues are those of the
-library's queue.Queue and of the QUEUE commands.
+		Short: "List queues, put and take messages, and handle failed ones",
+		Long: `List and count queues, put and take messages, list, requeue and delete dead messages,
+cancel messages, and pause, resume and drain queues. The library's package queue and
+the QUEUE commands use the same queues.
 
 Exit codes: 0 done, 1 not all could be done, 64 wrong usage, 69 no server, 75 there
 was no message to take.`,
@@ -25,15 +25,15 @@ was no message to take.`,
 		RunE: showHelp,
 	}
 	cmd.AddCommand(newQueueLS(), newQueueStats(), newQueuePut(), newQueueTake(), newQueueDead(), newQueueRequeue(), newQueueCancel(),
-		newQueueSwitch("pause NAME", "Let nothing more be taken from a queue, by anybody",
-			"Let nothing more be taken from the queue called NAME, by anybody, until it is\nresumed. What is at work goes on, and messages can be put.", (*queue.Queue[[]byte]).Pause),
-		newQueueSwitch("resume NAME", "Let messages be taken from a paused queue again",
-			"Let messages be taken again from the queue called NAME.", (*queue.Queue[[]byte]).Resume),
+		newQueueSwitch("pause NAME", "Stop consumers from taking messages",
+			"Pause the queue NAME: no consumer gets a message until you resume it. Running\nmessages continue, and producers can still put messages.", (*queue.Queue[[]byte]).Pause),
+		newQueueSwitch("resume NAME", "Let consumers take messages from a paused queue again",
+			"Resume the queue NAME: consumers get messages again.", (*queue.Queue[[]byte]).Resume),
 		newQueueDrain())
 	return cmd
 }
 
-// withQueue runs do with the queue's family.
+// withQueue calls do with a client and the queues of the server.
 func (f *serverFlags) withQueue(cmd *cobra.Command, name string, do func(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error) error {
 	return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 		q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}})
@@ -54,7 +54,7 @@ func queueFault(name string, err error) error {
 func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], context.Context, string) error) *cobra.Command {
 	var f serverFlags
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\nExit codes: 0 done, also when it was so before; 64 wrong usage; 69 no server.",
+		Use: use, Short: short, Long: long + "\n\nExit codes: 0 done, also if nothing changed; 64 wrong usage; 69 no server.",
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {

@@ -87,7 +87,7 @@ func TestQueue(t *testing.T) {
 		says("m1\n", "put", "mail", "hello", "--id", "m1")
 		says("m1\n", "put", "mail", "hello", "--id", "m1")
 		says("m2\n", "put", "mail", "urgent", "--id", "m2", "--lane", "2", "--unique", "k")
-		if out, stderr := q(0, "put", "mail", "again", "--unique", "k"); out != "m2\n" || !strings.Contains(stderr, `dropped: the message m2 has the key "k"`) {
+		if out, stderr := q(0, "put", "mail", "again", "--unique", "k"); out != "m2\n" || !strings.Contains(stderr, `dropped: the message m2 already has the key "k"`) {
 			t.Errorf("put of a duplicate: %q, %q", out, stderr)
 		}
 		says("m3\n", "put", "mail", "later", "--id", "m3", "--delay", "1h")
@@ -107,10 +107,10 @@ func TestQueue(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &m); err != nil || m.ID != "g1" || *m.Payload != "x" || m.Attempt != 1 || m.Attempts != 10 || m.Group != "g" {
 			t.Errorf("take: %s", out)
 		}
-		if out, _ := q(exitFault, "cancel", "mail", "m3", "nobody"); out != "m3 cancelled\nnobody is not there\n" {
+		if out, _ := q(exitFault, "cancel", "mail", "m3", "nobody"); out != "m3 cancelled\nnobody is not in the queue\n" {
 			t.Errorf("cancel: %q", out)
 		}
-		if _, stderr := q(exitUsage, "drain", "mail"); !strings.Contains(stderr, "say --force") {
+		if _, stderr := q(exitUsage, "drain", "mail"); !strings.Contains(stderr, "pass --force") {
 			t.Errorf("drain: %q", stderr)
 		}
 		says("2 messages removed\n", "drain", "mail", "--force")
@@ -124,7 +124,7 @@ func TestQueue(t *testing.T) {
 		if out, _ := q(0, "put", "mail", "--lines", lines, "--id", "l:"); !strings.HasPrefix(out, `put 3 messages into "mail" in `) {
 			t.Errorf("put of lines: %q", out)
 		}
-		if out, _ := q(0, "put", "mail", "--lines", lines, "--id", "l:"); !strings.HasPrefix(out, `put 0 messages into "mail"; 3 were there already in `) {
+		if out, _ := q(0, "put", "mail", "--lines", lines, "--id", "l:"); !strings.HasPrefix(out, `put 0 messages into "mail"; 3 were already there in `) {
 			t.Errorf("put of lines again: %q", out)
 		}
 		says("one\ntwo\nthree\n", "take", "mail", "--count", "10")
@@ -142,7 +142,7 @@ func TestQueue(t *testing.T) {
 		kill(t, url, "mail", 1500)
 		out, stderr := q(0, "dead", "mail", "--count", "2")
 		rows := strings.Split(strings.TrimSpace(out), "\n")
-		if len(rows) != 3 || !strings.HasPrefix(rows[1], "dead-0000 ") || !strings.Contains(rows[1], "no such address") || !strings.Contains(stderr, "1498 more are dead") {
+		if len(rows) != 3 || !strings.HasPrefix(rows[1], "dead-0000 ") || !strings.Contains(rows[1], "no such address") || !strings.Contains(stderr, "1498 more dead messages") {
 			t.Errorf("dead: %s%s", out, stderr)
 		}
 		out, _ = q(0, "dead", "mail", "--json", "--count", "1")
@@ -245,7 +245,7 @@ func TestQueueTakeToAFullPlace(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	var stderr bytes.Buffer
-	if code := run([]string{"queue", "take", "mail", "--backend", url}, full, &stderr); code != exitFault || !strings.Contains(stderr.String(), "1 message handed back") {
+	if code := run([]string{"queue", "take", "mail", "--backend", url}, full, &stderr); code != exitFault || !strings.Contains(stderr.String(), "1 message returned to the queue") {
 		t.Errorf("exit %d, %q", code, stderr.String())
 	}
 	if code, out, _ := runToEnd(t, nil, "queue", "take", "mail", "--backend", url); code != 0 || out != "hello\n" {
@@ -292,7 +292,7 @@ func TestProgressOfCancel(t *testing.T) {
 		t.Errorf("told %q", told.String())
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != len(ids)+1 || lines[0] != "m0000 cancelled" || lines[len(ids)-1] != "m1999 is not there" {
+	if len(lines) != len(ids)+1 || lines[0] != "m0000 cancelled" || lines[len(ids)-1] != "m1999 is not in the queue" {
 		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-2:])
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// bulkFlags are those of a command on messages that are named, or on all.
+// bulkFlags are the flags of a command on the given messages or on all.
 type bulkFlags struct {
 	serverFlags
 
@@ -28,12 +28,12 @@ type bulkFlags struct {
 func (f *bulkFlags) bulk(cmd *cobra.Command, all string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, all)
-	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	onThisLine(flags, "all")
 	f.flags(flags, "queues")
 }
 
-// check refuses both and neither of ids and --all.
+// check wants either ids or --all.
 func (f *bulkFlags) check(ids []string) error {
 	switch {
 	case f.all && len(ids) > 0:
@@ -62,20 +62,20 @@ func newQueueDead() *cobra.Command {
 	var remove, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "dead NAME [ID...]",
-		Short: "List messages that failed for good, or delete them",
-		Long: `List messages of the queue called NAME that failed for good, the first to die first:
-when, how often they failed, why the last time, and what they say. With --delete
-delete those that are named, or with --all every one.
+		Short: "List dead messages, or delete them",
+		Long: `List the dead messages of the queue NAME, which failed at all their attempts, in the
+order in which they died. For each: when, how often it failed, the last reason, and
+its payload. With --delete, delete the messages with the given IDs, or all with --all.
 
-Exit codes: 0 listed, or deleted; 1 some that are named are not dead; 64 wrong usage;
-69 no server; 128+n ended by signal n.`,
+Exit codes: 0 listed or deleted; 1 some of the IDs are not dead; 64 wrong usage; 69 no
+server; 128+n ended by signal n.`,
 		Example: `  redoubt queue dead mail --json | jq -r .reason | sort | uniq -c
   redoubt queue dead mail --delete welcome:42`,
 		Args: nameAndIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !remove {
 				if f.all || len(args) > 1 {
-					return usagef("IDs and --all say what to delete: add --delete")
+					return usagef("IDs and --all need --delete")
 				}
 				if count < 1 || count > wire.MaxSettle {
 					return usagef("count is %d; want 1 to %d", count, wire.MaxSettle)
@@ -95,11 +95,11 @@ Exit codes: 0 listed, or deleted; 1 some that are named are not dead; 64 wrong u
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&count, "count", 100, "list at most so many")
-	flags.BoolVar(&remove, "delete", false, "delete them instead")
+	flags.IntVar(&count, "count", 100, "maximum number of messages to list")
+	flags.BoolVar(&remove, "delete", false, "delete messages instead of listing them")
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object on each line")
 	onThisLine(flags, "count", "delete", "json")
-	f.bulk(cmd, "with --delete: every dead message")
+	f.bulk(cmd, "with --delete: all dead messages")
 	return cmd
 }
 
@@ -124,7 +124,7 @@ func listDead(ctx context.Context, client *redoubt.Client, name string, count in
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", printable(m.ID), m.When.Local().Format(time.DateTime), m.Failures, short(m.LastReason), short(string(m.Payload)))
 	}
 	if all > len(list) {
-		_, _ = fmt.Fprintf(stderr, "redoubt: %d more are dead; --count shows them\n", all-len(list))
+		_, _ = fmt.Fprintf(stderr, "redoubt: %d more dead messages; raise --count to list them\n", all-len(list))
 	}
 	return table.Flush()
 }
@@ -145,12 +145,12 @@ func newQueueRequeue() *cobra.Command {
 	var f bulkFlags
 	cmd := &cobra.Command{
 		Use:   "requeue NAME ID...",
-		Short: "Give dead messages all their attempts again",
-		Long: `Give dead messages of the queue called NAME all their attempts again: those that
-are named, or with --all every one that is dead now.
+		Short: "Retry dead messages",
+		Long: `Make dead messages of the queue NAME ready again, with all their attempts: the messages
+with the given IDs, or with --all every message that is dead now.
 
-Exit codes: 0 requeued; 1 some that are named are not dead; 64 wrong usage; 69 no
-server; 128+n ended by signal n.`,
+Exit codes: 0 requeued; 1 some of the IDs are not dead; 64 wrong usage; 69 no server;
+128+n ended by signal n.`,
 		Example: `  redoubt queue requeue mail welcome:42
   redoubt queue requeue mail --all`,
 		Args: nameAndIDs,
@@ -160,11 +160,11 @@ server; 128+n ended by signal n.`,
 			})
 		},
 	}
-	f.bulk(cmd, "every dead message")
+	f.bulk(cmd, "requeue all dead messages")
 	return cmd
 }
 
-// each does something with dead messages, those of args or all, in steps.
+// each calls do with the IDs of dead messages in steps: the IDs in args, or all.
 func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, do func(ctx context.Context, client *redoubt.Client, keys wire.Keys, ids []string) ([]bool, error)) error {
 	name, ids := args[0], args[1:]
 	if err := f.check(ids); err != nil {
@@ -222,8 +222,8 @@ func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, d
 	})
 }
 
-// chunks gives ids step by step, and how many there are in all. For --all it gives
-// those in front until as many have come as were dead in the beginning.
+// chunks returns a function that returns the next IDs and the total number. With --all it returns the
+// messages that died first, up to the number of dead messages at the start.
 func (f *bulkFlags) chunks(ctx context.Context, client *redoubt.Client, name string, ids []string) func() ([]string, int, error) {
 	if !f.all {
 		total := len(ids)

@@ -7,13 +7,12 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// A messageState is a message. Its JSON is what take and dead print. A payload that
-// is no text is in payload_base64 instead.
+// A messageState is the JSON form of a message. A payload that is not UTF-8 is in payload_base64.
 type messageState struct {
 	ID         string            `json:"id"`
 	Attempt    int               `json:"attempt,omitempty"`
 	Failures   int               `json:"failures,omitempty"`
-	Attempts   int               `json:"attempts"` // -1: no end
+	Attempts   int               `json:"attempts"` // -1: unlimited
 	Died       *time.Time        `json:"died,omitempty"`
 	Reason     string            `json:"reason,omitempty"`
 	Lane       int               `json:"lane"`
@@ -21,7 +20,7 @@ type messageState struct {
 	Headers    map[string]string `json:"headers,omitempty"`
 	Payload    *string           `json:"payload,omitempty"`
 	Bytes      []byte            `json:"payload_base64,omitempty"`
-	Unreadable bool              `json:"unreadable,omitempty"` // no message: something else wrote it
+	Unreadable bool              `json:"unreadable,omitempty"` // an entry of the queue that is not a message of ours
 }
 
 func messageStateOf(m wire.Message) messageState {

@@ -17,7 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// putChunk is how many messages of a file go into one call.
+// putChunk is the maximum number of lines in one call.
 const putChunk = 1000
 
 type putFlags struct {
@@ -33,15 +33,15 @@ func newQueuePut() *cobra.Command {
 	var f putFlags
 	cmd := &cobra.Command{
 		Use:   "put NAME [PAYLOAD]",
-		Short: "Put a message into a queue, or one for each line of a file",
-		Long: `Put PAYLOAD as a message into the queue called NAME, or what comes on the standard
-input when there is no PAYLOAD, and print its id. With --lines put one message for
-each line of a file that isn't empty, or of the standard input for --lines -.
+		Short: "Put a message into a queue, or one per line of a file",
+		Long: `Put PAYLOAD, or the standard input if there is no PAYLOAD, as a message into the queue
+NAME, and print its ID. With --lines FILE put one message for each line that is not
+empty; --lines - reads the standard input.
 
-With --id it can be repeated: a message that is in the queue already is not put
-again. With --lines the id of each is what --id says and the number of its line.
+With --id you can repeat the command: a message that is already in the queue is not
+put again. With --lines each ID is the text of --id and the number of the line.
 
-Exit codes: 0 put, or there already; 64 wrong usage; 69 no server; 128+n ended by
+Exit codes: 0 put, or already in the queue; 64 wrong usage; 69 no server; 128+n ended by
 signal n.`,
 		Example: `  redoubt queue put mail '{"to":"a@b.example"}' --delay 15m
   redoubt queue put mail --lines addresses.txt --id newsletter-7:`,
@@ -54,16 +54,16 @@ signal n.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.id, "id", "", "names the message")
-	flags.DurationVar(&f.delay, "delay", 0, "not to be taken before this time has passed")
-	flags.StringVar(&f.at, "at", "", "not to be taken before this `time`, like 2026-01-02T15:04:05Z")
-	flags.IntVar(&f.attempts, "attempts", queue.DefaultAttempts, "how often it may fail until it is dead; -1 is no end")
-	flags.IntVar(&f.lane, "lane", 0, "its priority: -1 low, 0 normal, 1 high, 2 urgent")
-	flags.StringVar(&f.group, "group", "", "at work one at a time with others of this group, in order")
-	flags.StringVar(&f.unique, "unique", "", "drop it when one with this `key` was put in the last --unique-for")
-	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique is kept")
-	flags.StringVar(&f.lines, "lines", "", "`file` with a message on each line; - is the standard input")
-	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	flags.StringVar(&f.id, "id", "", "ID of the message (default random)")
+	flags.DurationVar(&f.delay, "delay", 0, "deliver it only after this time")
+	flags.StringVar(&f.at, "at", "", "deliver it only from this `time` on, like 2026-01-02T15:04:05Z")
+	flags.IntVar(&f.attempts, "attempts", queue.DefaultAttempts, "number of attempts before it is dead; -1: unlimited")
+	flags.IntVar(&f.lane, "lane", 0, "priority: -1 low, 0 normal, 1 high, 2 urgent")
+	flags.StringVar(&f.group, "group", "", "messages of one group run one at a time, in order")
+	flags.StringVar(&f.unique, "unique", "", "drop it if a message with this `key` was put within --unique-for")
+	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique drops other messages")
+	flags.StringVar(&f.lines, "lines", "", "`file` with one message per line; -: standard input")
+	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "lines")
 	f.flags(flags, "queues")
 	return cmd
@@ -112,14 +112,14 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 			return nil
 		}
 		if placed.Status == queue.Duplicate {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: dropped: the message %s has the key %q\n", printable(placed.ID), f.unique)
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: dropped: the message %s already has the key %q\n", printable(placed.ID), f.unique)
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), placed.ID)
 		return err
 	})
 }
 
-// putFault is an error of a put: about the message, or the server.
+// putFault adds the exit code to an error about the message or the server.
 func putFault(name string, err error) error {
 	if _, ok := errors.AsType[redoubt.ServerError](err); ok || unreachable(err) || errors.Is(err, redoubt.ErrUnknownOutcome) {
 		return queueFault(name, err)
@@ -148,7 +148,7 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	defer p.done()
 	began := time.Now()
 	var read int64
-	put, there, line, waiting := 0, 0, 0, 0 // waiting are bytes
+	put, there, line, waiting := 0, 0, 0, 0 // waiting: bytes in requests
 	var requests []queue.Request[[]byte]
 	flush := func() error {
 		if len(requests) == 0 {
@@ -175,7 +175,7 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		// Half of what a call takes, for the other half is for ids and the like.
+		// Half of the limit of a call; the other half is for IDs and headers.
 		if waiting+len(lines.Bytes()) > queue.MaxBatchBytes/2 {
 			if err = flush(); err != nil {
 				break
@@ -197,7 +197,7 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	p.done()
 	done := fmt.Sprintf("put %s into %q", messages(put), name)
 	if there > 0 {
-		done += fmt.Sprintf("; %d were there already", there)
+		done += fmt.Sprintf("; %d were already there", there)
 	}
 	switch {
 	case code() != 0:

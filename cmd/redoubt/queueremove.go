@@ -18,9 +18,10 @@ func newQueueCancel() *cobra.Command {
 	var f serverFlags
 	cmd := &cobra.Command{
 		Use:   "cancel NAME ID...",
-		Short: "Remove messages that are not done",
-		Long: `Remove messages from the queue called NAME that are not done. Of one that is running
-the library's Run ends the handler's context; what it does until then is done.
+		Short: "Cancel messages that are not done",
+		Long: `Cancel messages of the queue NAME that are not done: remove them. If one is running,
+the library's Run cancels the context of its handler; what the handler did before
+stays done.
 
 Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no server;
 128+n ended by signal n.`,
@@ -37,7 +38,7 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 				missed, err := cancelMessages(ctx, q, args[0], args[1:], p, cmd.OutOrStdout())
 				switch {
 				case code() != 0:
-					return failf(code(), "interrupted: what is not listed may still be there")
+					return failf(code(), "interrupted: messages that are not listed may still be in the queue")
 				case err == nil && missed > 0:
 					return fail(exitFault, nil)
 				}
@@ -49,19 +50,18 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 	return cmd
 }
 
-// cancelMessages prints what each message was, and counts those that it could not
-// cancel.
+// cancelMessages cancels messages and prints the result for each. missed is how many it could not cancel.
 func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, ids []string, p *progress, out io.Writer) (missed int, err error) {
 	p.unit = "messages"
 	defer p.done()
 	done := 0
 	for chunk := range slices.Chunk(ids, wire.MaxSettle) {
 		states, err := q.CancelMany(ctx, name, chunk)
-		p.done() // the bar may share its terminal with what follows
+		p.done() // the bar may share the terminal with the output
 		for i, s := range states {
 			text := map[queue.State]string{
-				queue.StateAbsent: "is not there", queue.StatePending: "cancelled", queue.StateRunning: "cancelled while it runs",
-				queue.StateDead: "is dead, and stays: redoubt queue dead --delete removes it",
+				queue.StateAbsent: "is not in the queue", queue.StatePending: "cancelled", queue.StateRunning: "cancelled while running",
+				queue.StateDead: "is dead and was not cancelled: redoubt queue dead --delete removes it",
 			}[s]
 			if s == queue.StateAbsent || s == queue.StateDead {
 				missed++
@@ -82,17 +82,16 @@ func newQueueDrain() *cobra.Command {
 	var force, quiet bool
 	cmd := &cobra.Command{
 		Use:   "drain NAME --force",
-		Short: "Remove all messages that wait to be taken",
-		Long: `Remove all messages from the queue called NAME that are ready, due later, or wait for
-others of their group. Those at work and the dead are left. It asks nothing: --force
-is required instead.
+		Short: "Remove all messages that are not running",
+		Long: `Remove all messages from the queue NAME that are ready, due later or waiting for their
+group. Running and dead messages stay. There is no prompt; pass --force.
 
 Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 		Example: `  redoubt queue drain mail --force`,
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
-				return usagef("what is removed is gone; if that is wanted, say --force")
+				return usagef("this removes messages for good; if you want that, pass --force")
 			}
 			return f.withQueue(cmd, args[0], func(_ context.Context, client *redoubt.Client, q *queue.Queue[[]byte]) error {
 				ctx, code, stop := untilInterrupted()
@@ -112,8 +111,8 @@ Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&force, "force", false, "required: what is removed is gone")
-	flags.BoolVar(&quiet, "quiet", false, "tell nothing but errors")
+	flags.BoolVar(&force, "force", false, "required, because the messages are removed for good")
+	flags.BoolVar(&quiet, "quiet", false, "print nothing but errors")
 	onThisLine(flags, "force")
 	f.flags(flags, "queues")
 	return cmd

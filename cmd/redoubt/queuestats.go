@@ -20,8 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// A queueState is what there is to say of a queue. Its JSON is what ls and stats
-// print.
+// A queueState is the JSON form of a queue.
 type queueState struct {
 	Name        string         `json:"name"`
 	Ready       int            `json:"ready"`
@@ -31,7 +30,7 @@ type queueState struct {
 	Waiting     int            `json:"waiting"`
 	Dead        int            `json:"dead"`
 	Oldest      int64          `json:"oldest_ms"`
-	Next        *int64         `json:"next_ms"` // null when none is due later
+	Next        *int64         `json:"next_ms"` // null: none is due later
 	Paused      bool           `json:"paused"`
 	Concurrency int            `json:"concurrency"` // 0: no limit
 	Interval    int64          `json:"interval_us"` // 0: no limit
@@ -56,12 +55,12 @@ func queueStateOf(name string, s wire.Stats) queueState {
 func newQueueLS() *cobra.Command {
 	return newLS(&cobra.Command{
 		Short: "List the queues that have messages",
-		Long: `List the queues that have a message, in whatever state: how many are ready, due
-later, running, waiting for others of their group, and dead; for how long the
-oldest is ready.
+		Long: `List the queues that have a message in any state. For each: how many messages are
+ready, due later, running, waiting for their group, and dead, and for how long the
+oldest one is ready.
 
-It looks at every key of the server, or of all primaries of a cluster, in small
-steps that hold nobody up.
+It scans all keys of the server, or of all primaries of a cluster, in small steps
+that don't block other clients.
 
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt queue ls
@@ -71,7 +70,7 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 }
 
 func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]queueState, error) {
-	found := map[string]queueState{} // a listing may find a name twice
+	found := map[string]queueState{} // a scan may return a name twice
 	for q, err := range pages.All(func(cursor string) ([]listing.Listed[wire.Stats], string, error) {
 		return wire.StatsPage(ctx, client, match, cursor)
 	}) {
@@ -80,7 +79,7 @@ func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]qu
 		}
 		found[q.Name] = queueStateOf(q.Name, q.Info)
 	}
-	states := slices.AppendSeq([]queueState{}, maps.Values(found)) // in JSON an array, also without any
+	states := slices.AppendSeq([]queueState{}, maps.Values(found)) // never nil: JSON null is no array
 	slices.SortFunc(states, func(a, b queueState) int { return cmp.Compare(a.Name, b.Name) })
 	return states, nil
 }
@@ -109,11 +108,10 @@ func newQueueStats() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stats NAME",
-		Short: "Count what is in a queue",
-		Long: `Count what is in the queue called NAME, and say whether it is paused and what limits
-it has.
+		Short: "Count the messages of a queue",
+		Long: `Count the messages of the queue NAME, and show its limits and whether it is paused.
 
-Exit codes: 0 told, also of one that is empty; 64 wrong usage; 69 no server.`,
+Exit codes: 0 counted, also if it is empty; 64 wrong usage; 69 no server.`,
 		Example: `  redoubt queue stats mail
   redoubt queue stats mail --json | jq .oldest_ms`,
 		Args: oneName,
@@ -156,17 +154,17 @@ func printQueue(w io.Writer, s queueState) error {
 	row("waiting for their group", s.Waiting)
 	row("dead", s.Dead)
 	if s.Oldest > 0 {
-		row("oldest is ready for", rounded(s.Oldest))
+		row("oldest ready for", rounded(s.Oldest))
 	}
 	if s.Next != nil {
-		row("next is due in", rounded(*s.Next))
+		row("next due in", rounded(*s.Next))
 	}
 	row("paused", map[bool]string{true: "yes", false: "no"}[s.Paused])
 	if s.Concurrency > 0 {
-		row("at work at once", fmt.Sprintf("at most %d", s.Concurrency))
+		row("running at once", fmt.Sprintf("at most %d", s.Concurrency))
 	}
 	if s.Interval > 0 {
-		row("taken", fmt.Sprintf("one every %v, %d at once", time.Duration(s.Interval)*time.Microsecond, s.Burst))
+		row("taken", fmt.Sprintf("one every %v, bursts of %d", time.Duration(s.Interval)*time.Microsecond, s.Burst))
 	}
 	return table.Flush()
 }

@@ -27,15 +27,16 @@ func newQueueTake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take NAME",
 		Short: "Take messages from a queue and print them",
-		Long: `Take messages from the queue called NAME, print what each says on a line of its own,
-or as JSON, and remove it once it is printed. What can't be printed is handed back.
-It waits for the first, for as long as --wait says, or with --no-wait not at all.
+		Long: `Take messages from the queue NAME, print each payload on a line, or as JSON, and remove
+the message once it is printed. A message that can't be printed goes back to the
+queue. The command waits for the first message: for as long as --wait says, or not at
+all with --no-wait.
 
-It is for people and for small scripts: what fails after this has ended is not tried
-again. A program uses the library's Run, or QUEUE.TAKE and QUEUE.ACK.
+Use it by hand and in small scripts: a message that fails after it was printed is not
+retried. Programs should use the library's Run, or QUEUE.TAKE and QUEUE.ACK.
 
-Exit codes: 0 as many as wanted, or at least one; 64 wrong usage; 69 no server; 75
-there was none for as long as --wait, or there was --no-wait; 128+n ended by signal n.`,
+Exit codes: 0 at least one message was taken; 64 wrong usage; 69 no server; 75 there was
+no message within --wait, or with --no-wait; 128+n ended by signal n.`,
 		Example: `  redoubt queue take mail --wait 1m
   redoubt queue take mail --no-wait --count 100 --json | jq -r .payload`,
 		Args: oneName,
@@ -50,7 +51,7 @@ there was none for as long as --wait, or there was --no-wait; 128+n ended by sig
 	}
 	f.wait.flags(cmd, "there is no message")
 	flags := cmd.Flags()
-	flags.IntVar(&f.count, "count", 1, "take at most so many")
+	flags.IntVar(&f.count, "count", 1, "maximum number of messages to take")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object on each line")
 	onThisLine(flags, "count", "json")
 	f.flags(flags, "queues")
@@ -59,7 +60,7 @@ there was none for as long as --wait, or there was --no-wait; 128+n ended by sig
 
 const (
 	takeLease = 30 * time.Second
-	takeMost  = 100 // in one call, that nothing is held for long
+	takeMost  = 100 // in one call, so that no message is leased for long before it is printed
 	takeSlice = 10 * time.Second
 )
 
@@ -73,8 +74,8 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 	began := time.Now()
 	waited := false
 	defer func() {
-		if waited { // a marker may have come to a connection that nobody reads
-			_, _ = settle(client, keys, wire.Pump{N: wire.Leave}) // or else others look at the end of their slices
+		if waited { // an abandoned connection may have received the wake-up marker
+			_, _ = settle(client, keys, wire.Pump{N: wire.Leave}) // on an error, others notice after takeSlice
 		}
 	}()
 	for left := f.count; left > 0; {
@@ -87,7 +88,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 			for _, m := range pumped.Taken {
 				back.Nacks = append(back.Nacks, wire.Nack{Receipt: m.Receipt, Kind: wire.HandBack})
 			}
-			_, _ = settle(client, keys, back) // or else they come back when the lease is over
+			_, _ = settle(client, keys, back) // on an error they come back when the lease ends
 			return fail(code(), nil)
 		case err != nil:
 			return err
@@ -119,7 +120,7 @@ func (f *takeFlags) take(client *redoubt.Client, name string, out, stderr io.Wri
 	return nil
 }
 
-// awaitMessage returns when a message may be there, or after d, by this process's clock.
+// awaitMessage waits until there may be a message, for at most d.
 func awaitMessage(ctx context.Context, client *redoubt.Client, keys wire.Keys, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -128,8 +129,7 @@ func awaitMessage(ctx context.Context, client *redoubt.Client, keys wire.Keys, d
 	})
 }
 
-// print prints messages, acknowledges those that are printed and hands back the
-// others.
+// print prints messages, acknowledges the printed ones and hands back the others.
 func (f *takeFlags) print(client *redoubt.Client, keys wire.Keys, taken []wire.Taken, out io.Writer) (err error) {
 	var p wire.Pump
 	for _, m := range taken {
@@ -145,11 +145,11 @@ func (f *takeFlags) print(client *redoubt.Client, keys wire.Keys, taken []wire.T
 	pumped, settled := settle(client, keys, p)
 	switch {
 	case err != nil:
-		return failf(exitFault, "%w: %s handed back", err, messages(len(p.Nacks)))
+		return failf(exitFault, "%w: %s returned to the queue", err, messages(len(p.Nacks)))
 	case settled != nil:
-		return failf(exitUnavailable, "what was printed may come again: %w", settled)
+		return failf(exitUnavailable, "the printed messages may be delivered again: %w", settled)
 	case len(pumped.Refused) > 0:
-		return failf(exitFault, "%s took too long to print, and will come again", messages(len(pumped.Refused)))
+		return failf(exitFault, "%s took too long to print and will be delivered again", messages(len(pumped.Refused)))
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (f *takeFlags) printOne(m wire.Taken, out io.Writer) error {
 	return printLine(out, s)
 }
 
-// settle outlives a signal.
+// settle sends p even after a signal.
 func settle(client *redoubt.Client, keys wire.Keys, p wire.Pump) (wire.Pumped, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()

@@ -21,7 +21,7 @@ const envPrefix = "REDOUBT_"
 
 // run runs the command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	redis.SetLogger(silent{}) // what it has to say is in the errors
+	redis.SetLogger(silent{}) // its news are in the errors
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -33,23 +33,23 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redoubt",
 		Short: "Locks, rate limits and queues for services, on Redis",
-		Long: `Redoubt gives locks, rate limits and queues to services, on Redis.
+		Long: `Redoubt provides locks, rate limits and queues for services, on Redis.
 
-Every flag may also be set in the environment, as REDOUBT_LISTEN for --listen,
-and in a YAML file named by --config, as "listen: 127.0.0.1:6380". A flag counts
-more than the environment, the environment more than the file.`,
+You can set every flag in the environment too, like REDOUBT_LISTEN for --listen, and
+in a YAML file named by --config, like "listen: 127.0.0.1:6380". A flag overrides the
+environment, and the environment overrides the file.`,
 		SilenceErrors: true, // report prints them
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          showHelp,
 	}
-	root.PersistentFlags().String("config", "", "`file` of settings, in YAML")
+	root.PersistentFlags().String("config", "", "YAML `file` with settings")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newCommands(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if none, ok := errors.AsType[*pflag.NotExistError](err); ok && none.GetSpecifiedShortnames() != "" {
-			return misusef("unknown shorthand flag: -%c", none.GetSpecifiedName()[0]) // what follows may be a password, as in redis-cli -a
+			return misusef("unknown shorthand flag: -%c", none.GetSpecifiedName()[0]) // the rest may be a password, as in redis-cli -a
 		}
 		return misusef("%w", err)
 	})
@@ -59,7 +59,7 @@ more than the environment, the environment more than the file.`,
 	return root
 }
 
-// showHelp and noSuchCommand are for a command that has only others below it.
+// showHelp and noSuchCommand are for a command that only has subcommands.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func noSuchCommand(_ *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func noSuchCommand(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// within goes over cmd and all commands below it.
+// within iterates over cmd and all its subcommands.
 func within(cmd *cobra.Command) iter.Seq[*cobra.Command] {
 	return func(yield func(*cobra.Command) bool) {
 		if !yield(cmd) {
@@ -85,8 +85,7 @@ func within(cmd *cobra.Command) iter.Seq[*cobra.Command] {
 	}
 }
 
-// onThisLine marks flags that are set on the command line only, because they say
-// what is wanted this time.
+// onThisLine marks flags that only the command line can set, because they apply to a single run.
 func onThisLine(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flags.Lookup(name).Annotations = map[string][]string{onlyOnLine: nil}
@@ -100,7 +99,7 @@ func isSetting(f *pflag.Flag) bool {
 	return !only && f.Name != "help"
 }
 
-// usageArgs makes the errors of a check of arguments usage errors.
+// usageArgs turns the errors of check into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if !cmd.HasParent() && len(args) > 0 {
@@ -118,8 +117,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// fill sets cmd's flags from the environment and the configuration file. All
-// commands may share one file, so that a setting of another is no error.
+// fill sets cmd's flags from the environment and the configuration file. Commands may share one file, so
+// a setting of another command is allowed.
 func fill(root, cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	from := settings.Sources{Env: os.LookupEnv, Prefix: envPrefix, Except: []string{"config"}}

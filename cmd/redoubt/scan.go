@@ -16,7 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
-// scanFlags are those of a command that goes over keys.
+// scanFlags are the flags of a command that scans keys.
 type scanFlags struct {
 	serverFlags
 
@@ -27,27 +27,27 @@ type scanFlags struct {
 
 func (f *scanFlags) scanFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.query.Match, "match", "", "only keys that match this `pattern`, as of Redis' KEYS")
-	flags.StringVar(&f.query.Type, "type", "", "only keys of this `type`: string, list, set, zset, hash, stream, or a module's")
-	flags.StringVar(&f.query.From, "from", "", "go on where an interrupted run with the same pattern and type was, by the `token` that it told")
-	flags.IntVar(&f.count, "count", 1000, "at about how many keys the server looks in one step")
-	flags.BoolVar(&f.quiet, "quiet", false, "tell nothing but errors")
+	flags.StringVar(&f.query.Match, "match", "", "only keys that match this glob `pattern`, as in KEYS")
+	flags.StringVar(&f.query.Type, "type", "", "only keys of this `type`: string, list, set, zset, hash, stream, or the type of a module")
+	flags.StringVar(&f.query.From, "from", "", "continue an interrupted run with the same pattern and type from the `token` that it printed")
+	flags.IntVar(&f.count, "count", 1000, "about how many keys the server looks at in one step")
+	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	onThisLine(flags, "match", "type", "from", "count")
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
-	f.password.flags(flags, "password of the server, where the URL has none")
-	f.prefix = "rd" // plays no part: keys are given whole
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that no other process is using")
+	f.password.flags(flags, "password of the server, if the URL has none")
+	f.prefix = "rd" // unused: keys are printed with their prefix
 	complete(cmd, "type", "string", "list", "set", "zset", "hash", "stream")
 }
 
-// complete has shells offer the values of a flag.
+// complete makes shells complete the values of a flag.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // no such flag
 	}
 }
 
-// over runs do with what goes over the keys. An error, or a signal, is told with
-// what was done by then, which done says, and the token to go on with.
+// over calls do with an iterator over the keys. If a signal or an error ends it early, the error says
+// what was done, by done, and has the token to continue with.
 func (f *scanFlags) over(cmd *cobra.Command, verb string, do func(ctx context.Context, s *scan.Scanner, keys *scan.Iterator[string], p *scanProgress) error, done func() string) error {
 	if path, ok := embeddedPath(f.backend); ok && path == "" {
 		return usagef("backend is %w", errInMemory)
@@ -77,7 +77,7 @@ func (f *scanFlags) over(cmd *cobra.Command, verb string, do func(ctx context.Co
 		err = do(ctx, s, keys, p)
 		p.done()
 		if code() != 0 {
-			return failf(code(), "interrupted: %s; to go on: --from %s", done(), keys.Token())
+			return failf(code(), "interrupted: %s; to continue: --from %s", done(), keys.Token())
 		}
 		return f.failure(err, done(), keys)
 	})
@@ -90,14 +90,14 @@ func (f *scanFlags) failure(err error, done string, keys *scan.Iterator[string])
 	case errors.Is(err, scan.ErrInvalidToken), errors.Is(err, scan.ErrInvalidOption):
 		return fail(exitUsage, err)
 	case errors.Is(err, scan.ErrUnsettled):
-		return failf(exitBusy, "%w; %s; to go on later: --from %s", err, done, keys.Token())
-	case errors.Is(err, scan.ErrNoLFU), keys.Progress().Scanned == 0: // there is nothing to go on with
+		return failf(exitBusy, "%w; %s; to continue later: --from %s", err, done, keys.Token())
+	case errors.Is(err, scan.ErrNoLFU), keys.Progress().Scanned == 0: // there is nothing to continue
 		return fail(exitUnavailable, err)
 	}
-	return failf(exitUnavailable, "%w; %s; to go on: --from %s", err, done, keys.Token())
+	return failf(exitUnavailable, "%w; %s; to continue: --from %s", err, done, keys.Token())
 }
 
-// A scanProgress tells how far a scan is.
+// A scanProgress shows the progress of a scan.
 type scanProgress struct {
 	*progress
 	keys *scan.Iterator[string]
@@ -108,7 +108,7 @@ func (p *scanProgress) tell() {
 	p.update(transfer.Progress{Done: at.Scanned, Total: at.Total})
 }
 
-// hideOn takes the bar away when what is printed meanwhile goes to the same terminal.
+// hideOn hides the bar if the output goes to the same terminal.
 func (p *scanProgress) hideOn(out io.Writer) {
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor
 		p.progress = &progress{}
@@ -122,18 +122,19 @@ func newScan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scan",
 		Short: "Print the keys of a server or a cluster",
-		Long: `Print the keys that match, one on each line: of a cluster all nodes are gone over at
-the same time. What is there from the beginning to the end is printed, and once, also
-when slots move meanwhile; what comes or goes may be or not. It goes in small steps that
-hold nobody up. Keys are whole, with the prefix of whoever made them. A key that is not
-plain text is printed in quotes; with --null it is printed as it is.
+		Long: `Print the keys that match, one per line, with their prefix. On a cluster it scans all
+nodes at the same time. It prints each key that exists during the whole scan exactly
+once, even while slots move; a key that is created or deleted meanwhile may be
+missing. The scan runs in small steps that don't block other clients. A key that is
+not plain text is printed in quotes; with --null it is printed as it is.
 
-^C, and the end of a --limit, say how far it was, and --from goes on there. Nothing is
-printed again, unless keys came or went there meanwhile: then at most one step of each
-node.
+If ^C or --limit ends the scan, it prints a token, and --from continues there. It
+repeats a key only if keys were created or deleted meanwhile, and then at most one
+step per node.
 
-Exit codes: 0 all were printed, or as many as --limit says; 64 wrong usage; 69 no server,
-or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
+Exit codes: 0 all keys were printed, or --limit was reached; 64 wrong usage; 69 no
+server, or the connection was lost; 75 the cluster does not settle; 128+n ended by
+signal n.`,
 		Example: `  redoubt scan --match 'session:*' --type hash
   redoubt scan --backend redis-cluster://10.0.0.5:6379 --match 'tmp:*' --null | xargs -0 -n 100 ./look.sh`,
 		Args: cobra.NoArgs,
@@ -142,7 +143,7 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 				return usagef("limit is %d; want at least 1, or 0: all", limit)
 			}
 			if limit > 0 && f.query.Match == "" && f.query.Type == "" && !cmd.Flags().Changed("count") {
-				f.count = min(f.count, limit) // what a step gives beyond that is fetched again
+				f.count = min(f.count, limit) // keys of a step beyond the limit would be fetched again
 			}
 			n := printed{limit: limit, null: null}
 			return f.over(cmd, "scanning", func(ctx context.Context, _ *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
@@ -150,7 +151,7 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 				out := bufio.NewWriter(cmd.OutOrStdout())
 				err := errors.Join(n.print(ctx, out, all, p), out.Flush())
 				if err == nil && n.full() && !f.quiet {
-					_, err = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s printed; to go on: --from %s\n", keys(n.keys), all.Token())
+					_, err = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: %s printed; to continue: --from %s\n", keys(n.keys), all.Token())
 				}
 				return err
 			}, func() string { return keys(n.keys) + " printed" })
@@ -158,13 +159,13 @@ or it went away; 75 the cluster does not settle; 128+n ended by signal n.`,
 	}
 	f.scanFlags(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&limit, "limit", 0, "print at most so many; 0: all")
-	flags.BoolVar(&null, "null", false, "print keys as they are, each with a zero byte behind it")
+	flags.IntVar(&limit, "limit", 0, "maximum number of keys to print; 0: all")
+	flags.BoolVar(&null, "null", false, "print keys unquoted, each followed by a zero byte")
 	onThisLine(flags, "limit", "null")
 	return cmd
 }
 
-// printed is what was printed, and how.
+// printed prints keys and counts them.
 type printed struct {
 	limit int // 0: none
 	null  bool
@@ -173,7 +174,7 @@ type printed struct {
 
 func (n *printed) full() bool { return n.limit > 0 && n.keys >= int64(n.limit) }
 
-// print prints page by page, and with a limit key by key.
+// print prints page by page, or with a limit key by key.
 func (n *printed) print(ctx context.Context, out *bufio.Writer, all *scan.Iterator[string], p *scanProgress) error {
 	if n.limit > 0 {
 		return n.printSome(ctx, out, all, p)
@@ -200,7 +201,7 @@ func (n *printed) printSome(ctx context.Context, out *bufio.Writer, all *scan.It
 	defer cancel()
 	for key, err := range all.All(ctx) {
 		if n.full() {
-			return nil // key is another one, or err says that it has been canceled
+			return nil // key is beyond the limit, or err is the cancellation below
 		}
 		if err != nil {
 			return err
@@ -210,7 +211,7 @@ func (n *printed) printSome(ctx context.Context, out *bufio.Writer, all *scan.It
 		}
 		p.tell()
 		if n.full() {
-			cancel() // rather than leave the loop, so that this key counts as given
+			cancel() // not break: the iterator must count this key as seen
 		}
 	}
 	return nil

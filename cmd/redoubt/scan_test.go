@@ -112,7 +112,7 @@ func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr st
 			printed[key]++
 		}
 		n := strings.Count(out, "\n")
-		_, token, found := strings.Cut(strings.TrimSpace(stderr), "redoubt: 40 keys printed; to go on: --from ")
+		_, token, found := strings.Cut(strings.TrimSpace(stderr), "redoubt: 40 keys printed; to continue: --from ")
 		if more = found; more != (n == 40) {
 			t.Fatalf("%d keys, and it says %q", n, stderr)
 		}
@@ -128,7 +128,7 @@ func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr st
 	}
 	// A run may end within its first step.
 	some, stderr := run(0, "scan", "--limit=7", "--count=1000")
-	_, token, _ := strings.Cut(strings.TrimSpace(stderr), "redoubt: 7 keys printed; to go on: --from ")
+	_, token, _ := strings.Cut(strings.TrimSpace(stderr), "redoubt: 7 keys printed; to continue: --from ")
 	rest, _ := run(0, "scan", "--from", token)
 	if all := some + rest; strings.Count(some, "\n") != 7 || strings.Count(all, "\n") != 301 {
 		t.Errorf("%q, %q, and then %d keys", some, stderr, strings.Count(rest, "\n"))
@@ -161,7 +161,7 @@ a:      39    2.0 MiB  40.0%  at least 1.0 MiB
 KEY      TYPE    SIZE     SHARE
 "b\x00"  string  3.0 MiB  60.0%
 `,
-		scan.Elements: `40 keys, 300 elements and 5.0 MiB in strings, whose length is in bytes; estimated from 20 of them
+		scan.Elements: `40 keys, 300 elements and 5.0 MiB of strings; estimated from 20 of them
 
 TYPE    KEYS  LENGTH
 string  36    5242880
@@ -226,7 +226,7 @@ func TestInterruptedDel(t *testing.T) {
 	if code := p.wait(); code != 128+int(syscall.SIGINT) {
 		t.Fatalf("exit %d, %q, %q", code, p.stdout.String(), p.stderr.String())
 	}
-	m := regexp.MustCompile(`interrupted: (\d+) keys deleted; to go on: --from (scan1\S+)`).FindStringSubmatch(p.stderr.String())
+	m := regexp.MustCompile(`interrupted: (\d+) keys deleted; to continue: --from (scan1\S+)`).FindStringSubmatch(p.stderr.String())
 	if m == nil {
 		t.Fatalf("it said %q", p.stderr.String())
 	}

@@ -32,7 +32,7 @@ type serveFlags struct {
 	threads                       int
 	maxBulk, maxOutput            settings.Bytes
 	maxClientMemory               settings.Bytes
-	budget                        *budget.Budget // of maxClientMemory, for all listeners
+	budget                        *budget.Budget // enforces maxClientMemory over all listeners
 	idleTimeout, writeTimeout     time.Duration
 	drainTimeout                  time.Duration
 	logLevel, logFormat           string
@@ -43,25 +43,27 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve locks and rate limits to any Redis client",
-		Long: `Listen for Redis clients. Redoubt's own commands (see "redoubt commands") run
-here; every other command passes through to the back end.
+		Long: `Serve Redis clients. The server runs Redoubt's own commands (see "redoubt commands")
+and passes every other command through to the back end.
 
-Without --backend the data is kept in this process. With --backend embedded:/path,
-or --dir path, it is saved in that directory and there again after a restart;
-without, it is gone at the end.
+Without --backend the server keeps the data in its memory, and the data is gone when
+it exits. With --dir PATH, or --backend embedded:/PATH, it saves the data in that
+directory and loads it again at the next start.
 
-With --pools, the process stands in front of pools of servers, as twemproxy does:
+With --pools the server stands in front of pools of servers, as twemproxy does: see
 docs/pools.md.
 
-SIGTERM and SIGINT end the server gracefully: it accepts no more clients, lets
-what is in flight finish for up to --drain-timeout, and exits. A second signal
-ends it at once, whatever runs. SIGHUP does the same, unless it is ignored, as under
-nohup; in front of pools it has the file of pools read again.
+SIGTERM, SIGINT and SIGHUP shut the server down gracefully: it accepts no more
+clients, gives commands in flight up to --drain-timeout to finish, and exits. A
+second signal ends it at once. In front of pools SIGHUP reads the file of pools
+again instead.
 
-On the --http address, /metrics is for Prometheus and /healthz says whether the
-back end answers and its directory can be written to. Exit codes: 0 ended by a signal, 1 not all could be saved at the end,
-64 wrong usage, 65 the directory is damaged, 69 the back end doesn't answer, or the
-directory or an address can't be used.`,
+On the --http address, /metrics is for Prometheus, and /healthz says whether the
+back end answers and takes writes.
+
+Exit codes: 0 ended by a signal; 1 not all data could be saved; 64 wrong usage; 65 the
+directory is damaged; 69 the back end does not answer, or the directory or an
+address can't be used.`,
 		Example: `  redoubt serve
   redoubt serve --dir ./data
   redoubt serve --backend redis://10.0.0.5:6379
@@ -86,34 +88,34 @@ directory or an address can't be used.`,
 				return servePools(f, signals, cmd.ErrOrStderr())
 			}
 			if !signal.Ignored(syscall.SIGHUP) { // by nohup(1)
-				signal.Notify(caught, syscall.SIGHUP) // pools are read again at it
+				signal.Notify(caught, syscall.SIGHUP) // with pools, SIGHUP reloads the file
 			}
 			return serve(f, signals, cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port, or unix:/path; beyond this machine it needs a password")
-	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of what keeps the data: embedded: in memory, embedded:/path in that directory, redis://[user:password@]host[:port][/db], rediss://…, unix:///path")
-	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty for none")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port or unix:/path; an address that other machines can reach needs a password")
+	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://… or unix:///path")
+	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty: none")
 	f.pools.add(flags)
-	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key of Redoubt's own")
+	flags.StringVar(&f.prefix, "prefix", "rd", "prefix of all keys that Redoubt's own commands use")
 	f.storage.flags(flags)
 	f.password.flags(flags, "password that clients must give")
-	flags.IntVar(&f.threads, "threads", 0, "how many threads run at once; 0 for one a core, or half as many in front of another server, which needs cores too")
-	flags.IntVar(&f.maxClients, "max-clients", 10_000, "how many clients may be connected")
-	flags.Var(&f.maxBulk, "max-bulk", "greatest `size` of one argument")
-	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "how many commands of one client may be in flight; more wait unread")
-	flags.Var(&f.maxOutput, "max-output", "greatest `size` of the replies that wait for one client")
-	flags.Var(&f.maxClientMemory, "maxmemory-clients", "greatest `size` of what all clients hold together: unfinished commands, transactions, replies that are being made, and replies and messages that wait; beyond it commands are refused, and the clients with the most are closed for others")
-	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "close clients that send nothing for this long; 0 never")
-	flags.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "close clients that take no reply for this long")
-	flags.DurationVar(&f.drainTimeout, "drain-timeout", 10*time.Second, "how long clients in flight have at the end")
-	flags.StringVar(&f.logLevel, "log-level", "info", "least important `level` to log: debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log on standard error: text or json")
+	flags.IntVar(&f.threads, "threads", 0, "number of threads that run at once; 0: one per core, or half as many in front of other servers, which need cores too")
+	flags.IntVar(&f.maxClients, "max-clients", 10_000, "maximum number of connected clients")
+	flags.Var(&f.maxBulk, "max-bulk", "maximum `size` of one argument")
+	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "maximum number of commands in flight per client; the server reads no further before one is answered")
+	flags.Var(&f.maxOutput, "max-output", "maximum `size` of unsent replies per client")
+	flags.Var(&f.maxClientMemory, "maxmemory-clients", "maximum `size` of the buffers of all clients together: unfinished commands, transactions, replies and messages not yet sent; above it the server refuses commands and disconnects the clients that hold the most")
+	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "disconnect clients that send nothing for this long; 0: never")
+	flags.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "disconnect clients that read no reply for this long")
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", 10*time.Second, "how long commands in flight may take to finish when the server shuts down")
+	flags.StringVar(&f.logLevel, "log-level", "info", "lowest `level` to log: debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "text", "`format` of the log on standard error: text or json")
 	return cmd
 }
 
-// check finds what no default stands for.
+// check refuses values out of range.
 func (f *serveFlags) check() error {
 	var errs []error
 	positive := func(name string, n int) {
@@ -142,7 +144,7 @@ func (f *serveFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// serve runs the server until a signal ends it.
+// serve serves one back end until a signal ends it.
 func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error) {
 	log, err := newLog(stderr, f.logLevel, f.logFormat)
 	if err = errors.Join(err, f.check()); err != nil {
@@ -159,18 +161,18 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	if back != nil {
 		defer func() {
 			if e := back.close(); e != nil && err == nil {
-				err = failf(exitFault, "at the end not all was saved: %w", e)
+				err = failf(exitFault, "not all data could be saved: %w", e)
 			}
 		}()
 	}
 	if interrupted() != 0 {
-		return nil // ended before it began
+		return nil // a signal came before the server was up
 	}
 	if err != nil {
 		return err
 	}
 
-	if back.remote() { // the embedded back end has a keeper of its own
+	if back.remote() { // the embedded back end keeps its own limit
 		defer keepClients(f.budget)()
 	}
 	setThreads(f.threads, back.remote())
@@ -213,9 +215,9 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	}
 }
 
-// setThreads bounds the threads that run Go code. Little happens between a
-// client and a remote back end, so that there more threads mostly wake each
-// other. GOMAXPROCS, where it is set, has been heard already.
+// setThreads limits the threads that run Go code. A server in front of a remote back end does little
+// work per command, so that more threads mostly wake each other. GOMAXPROCS in the environment comes
+// before the default; the runtime has applied it already.
 func setThreads(n int, remote bool) {
 	switch {
 	case n > 0:
@@ -233,7 +235,7 @@ func network(listen string) (network, address string) {
 	return "tcp", listen
 }
 
-// needed says in the log whether clients need a password.
+// needed is the log's word for whether clients need a password.
 func needed(password string) string {
 	if password != "" {
 		return "required"

@@ -91,7 +91,7 @@ func TestServeSaysWhatItIs(t *testing.T) {
 	r := redistest.Start(t)
 	for _, c := range []struct{ set, want string }{
 		{"save|", "none: "},
-		{"save|3600 1", "snapshots at times (save 3600 1)"},
+		{"save|3600 1", "periodic snapshots (save 3600 1)"},
 		{"appendonly|yes", "append-only file, fsync everysec"},
 	} {
 		name, value, _ := strings.Cut(c.set, "|")
@@ -278,7 +278,7 @@ func TestSecondSignalEndsWhatever(t *testing.T) {
 	if code := s.wait(); code != exitFault {
 		t.Errorf("exit %d", code)
 	}
-	mustContain(t, "log", s.stderr.String(), "ended by a second signal before all was closed and saved")
+	mustContain(t, "log", s.stderr.String(), "ended by a second signal before clients were closed and data was saved")
 }
 
 // TestDrainStopsScripts: scripts without an end, in a session of their client's
@@ -306,7 +306,7 @@ func TestDrainStopsScripts(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	mustContain(t, "log", s.stderr.String(), "clients were closed before they had their replies")
+	mustContain(t, "log", s.stderr.String(), "closed clients before all replies were sent")
 }
 
 // metricIs reports whether a sample has a value.

@@ -14,28 +14,28 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
 )
 
-// localServe is where commands look for a server when --backend names none.
+// localServe is the default of --backend.
 const localServe = "redis://127.0.0.1:6380"
 
-// serverFlags name the server, and the keys there.
+// serverFlags name the server and the prefix of its keys.
 type serverFlags struct {
 	backend  string
 	prefix   string
 	password secret
 }
 
-// flags adds the flags. things names what the command works on, like locks.
+// flags adds the flags. things is the plural of the command's objects, like "locks".
 func (f *serverFlags) flags(flags *pflag.FlagSet, things string) {
-	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that nobody else uses meanwhile")
-	flags.StringVar(&f.prefix, "prefix", "rd", "beginning of every key; must be the same for all that share the "+things)
-	f.password.flags(flags, "password of the server, where the URL has none")
+	flags.StringVar(&f.backend, "backend", localServe, "`URL` of the server: redis, rediss, unix, redis-sentinel or redis-cluster; or embedded:/path, a directory that no other process is using")
+	flags.StringVar(&f.prefix, "prefix", "rd", "prefix of all keys; processes that share "+things+" must use the same")
+	f.password.flags(flags, "password of the server, if the URL has none")
 }
 
-// outlasts is how long a server may be down before a command gives up: a restart or a
-// usual failover is over by then.
+// outlasts is how long a server may be down before a command gives up. A restart or an ordinary failover
+// takes less.
 const outlasts = 10 * time.Second
 
-// connect returns a client and what closes it.
+// connect returns a client and a function that closes it.
 func (f *serverFlags) connect(ctx context.Context, password string, stderr io.Writer) (*redoubt.Client, func(), error) {
 	opts := redoubt.Options{Prefix: f.prefix, DownAfter: outlasts}
 	if dir, ok := embeddedPath(f.backend); ok {
@@ -46,12 +46,12 @@ func (f *serverFlags) connect(ctx context.Context, password string, stderr io.Wr
 	case err == nil:
 		return client, func() { _ = client.Close() }, nil
 	case unreachable(err):
-		return nil, nil, failf(exitUnavailable, "nothing answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(f.backend), cause(err))
+		return nil, nil, failf(exitUnavailable, "no server answers at %s: start one with `redoubt serve`, or name a Redis with --backend redis://… (%w)", address(f.backend), cause(err))
 	}
 	return nil, nil, openFailure("server", f.backend, err)
 }
 
-// with runs do with a client of the server.
+// with calls do with a client of the server, and closes it.
 func (f *serverFlags) with(ctx context.Context, stderr io.Writer, do func(ctx context.Context, client *redoubt.Client) error) error {
 	password, err := f.password.read()
 	if err != nil {
@@ -65,11 +65,11 @@ func (f *serverFlags) with(ctx context.Context, stderr io.Writer, do func(ctx co
 	return do(ctx, client)
 }
 
-// openOwnDir opens the engine of a directory. A lock that it confirmed is known
-// after a power cut, so that no fencing token comes twice.
+// openOwnDir opens the engine of a directory. It syncs every write, so that a power cut can't repeat a
+// fencing token.
 func openOwnDir(ctx context.Context, dir string, opts redoubt.Options, stderr io.Writer) (*redoubt.Client, func(), error) {
 	if dir == "" {
-		return nil, nil, usagef("embedded: is the memory of this process alone, which nobody else sees and which is gone when it ends. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
+		return nil, nil, usagef("embedded: is the memory of this process alone: no other process sees it, and it is gone when this one ends. Start `redoubt serve`, or name a Redis with --backend redis://… or a directory with --backend embedded:/path")
 	}
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {
@@ -78,7 +78,7 @@ func openOwnDir(ctx context.Context, dir string, opts redoubt.Options, stderr io
 	store := storage{dir: dir, fsync: fsync{Policy: aof.Always}}
 	e, err := store.open(ctx, log)
 	if errors.Is(err, aof.ErrLocked) {
-		return nil, nil, failf(exitUnavailable, "%w. Let `redoubt serve --dir %s` have it, and go through that by leaving out --backend, when more than one process needs it at a time", err, dir)
+		return nil, nil, failf(exitUnavailable, "%w. If several processes need the data at a time, run `redoubt serve --dir %s` and leave out --backend", err, dir)
 	} else if err != nil {
 		return nil, nil, err
 	}
@@ -92,13 +92,13 @@ func openOwnDir(ctx context.Context, dir string, opts redoubt.Options, stderr io
 	}, nil
 }
 
-// serverFault is an error of the library with its exit code.
+// serverFault adds the exit code to an error of the library.
 func serverFault(what string, err error) error {
 	if errors.Is(err, redoubt.ErrInvalidName) || errors.Is(err, redoubt.ErrInvalidPattern) {
 		return usagef("%s: %w", what, err)
 	}
-	if errors.Is(err, redoubt.ErrWrongType) { // the server is well
-		return failf(exitData, "%s: its key holds something else: %w", what, err)
+	if errors.Is(err, redoubt.ErrWrongType) { // the server answers
+		return failf(exitData, "%s: the key has another type: %w", what, err)
 	}
 	return failf(exitUnavailable, "%s: %w", what, err)
 }

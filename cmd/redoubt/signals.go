@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// untilSignal returns a context that ends at the first signal that asks this
-// process to end, and a function that gives the exit code for that signal, or
-// 0. After stop, signals are for somebody else to read.
+// untilSignal returns a context that the first terminating signal cancels, and a function that returns
+// the exit code for that signal, or 0. It stops reading signals when stop returns.
 func untilSignal(signals <-chan os.Signal) (ctx context.Context, interrupted func() int, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -43,8 +42,7 @@ func untilSignal(signals <-chan os.Signal) (ctx context.Context, interrupted fun
 	}
 }
 
-// endedBy is the exit code of a process that sig ends before there is a
-// command to pass it on to, or 0.
+// endedBy returns the exit code of a process that sig terminates, or 0 for other signals.
 func endedBy(sig os.Signal) int {
 	switch sig {
 	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
@@ -70,13 +68,13 @@ func untilInterrupted() (ctx context.Context, code func() int, stop func()) {
 	}
 }
 
-// atOnce is how long the process has from the second signal on to close its clients and
-// to save: more than that takes when nothing hangs.
+// atOnce is how long the process may take to close its clients and save its data after the second
+// signal. It is ample unless something hangs.
 const atOnce = 250 * time.Millisecond
 
-// endingSignals passes on the signals that end the server. A moment after the second of
-// them it calls end, unless stop is called before: a command that never returns holds its
-// locks, and the ordinary end waits for those.
+// endingSignals passes on the signals that end the server. It calls end atOnce after the second one,
+// unless stop is called before: a command that never returns holds the locks that an orderly shutdown
+// waits for.
 func endingSignals(caught <-chan os.Signal, end func()) (signals <-chan os.Signal, stop func()) {
 	passed, done := make(chan os.Signal, 2), make(chan struct{})
 	go func() {
@@ -97,11 +95,10 @@ func endingSignals(caught <-chan os.Signal, end func()) (signals <-chan os.Signa
 	return passed, func() { close(done) }
 }
 
-// endAtOnce ends the process. What was acknowledged is saved as far as the durability
-// promises after a crash.
+// endAtOnce ends the process as a crash would: acknowledged writes survive as the fsync policy promises.
 func endAtOnce(f serveFlags, stderr io.Writer) {
 	if log, err := newLog(stderr, f.logLevel, f.logFormat); err == nil {
-		log.Error("ended by a second signal before all was closed and saved")
+		log.Error("ended by a second signal before clients were closed and data was saved")
 	}
 	os.Exit(exitFault)
 }

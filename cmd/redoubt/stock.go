@@ -19,8 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/stock"
 )
 
-// An itemState is what there is of an item. Its JSON is what the stock commands
-// print.
+// An itemState is the JSON form of an item.
 type itemState struct {
 	Name         string `json:"name"`
 	Total        int64  `json:"total"`
@@ -28,7 +27,7 @@ type itemState struct {
 	Reserved     int64  `json:"reserved"`
 	Sold         int64  `json:"sold"`
 	Reservations int64  `json:"reservations"`
-	Next         *int64 `json:"next_ms"` // null without reservations
+	Next         *int64 `json:"next_ms"` // null: no reservations
 }
 
 func itemStateOf(name string, i stock.Info) itemState {
@@ -42,27 +41,26 @@ func itemStateOf(name string, i stock.Info) itemState {
 func newStock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stock",
-		Short: "List, count and set what there is of the items that are reserved and sold",
-		Long: `List, count and set what there is of the items that are reserved and sold:
-total = available + reserved + sold units. Reservations that ran out are put back
-on sale first.
+		Short: "List, count and set the units of items for sale",
+		Long: `List, count and set the units of items for sale: total = available + reserved + sold.
+Each command first returns expired reservations to the available units.
 
-Exit codes: 0 done, 1 refused because fewer units are available than would be
-taken away, or there would be too many; 64 wrong usage; 65 the key
-holds something else; 69 no server.`,
+Exit codes: 0 done; 1 refused, because too few units are available to remove, or the
+total would be too large; 64 wrong usage; 65 the key has another type; 69 no
+server.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count what there is of an item", 0, nil),
-		newStockCommand("set NAME N", "Set how many units of an item there are in all, sold ones included", 0, (*stock.Inventory).Set),
-		newStockCommand("add NAME N", "Add units to an item; add NAME -- -N takes away such as are available", -stock.MaxUnits, (*stock.Inventory).Add))
+	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count the units of an item", 0, nil),
+		newStockCommand("set NAME N", "Set the total units of an item, including sold ones", 0, (*stock.Inventory).Set),
+		newStockCommand("add NAME N", "Add units to an item; add NAME -- -N removes available units", -stock.MaxUnits, (*stock.Inventory).Add))
 	return cmd
 }
 
 func newStockLS() *cobra.Command {
 	return newLS(&cobra.Command{
 		Short:   "List the items",
-		Long:    "List the items. It looks at every key of the server, or of all primaries of a\ncluster, in small steps that hold nobody up.",
+		Long:    "List the items. It scans all keys of the server, or of all primaries of a cluster, in\nsmall steps that don't block other clients.",
 		Example: "  redoubt stock ls --match 'sku:*'",
 		Args:    cobra.NoArgs,
 	}, "items", listItems, printItems)
@@ -73,14 +71,14 @@ func listItems(ctx context.Context, client *redoubt.Client, match string) ([]ite
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]itemState{} // a listing may find a name twice
+	found := map[string]itemState{} // a scan may return a name twice
 	for item, err := range items.List(ctx, match) {
 		if err != nil {
 			return nil, err
 		}
 		found[item.Name] = itemStateOf(item.Name, item.Info)
 	}
-	states := slices.AppendSeq([]itemState{}, maps.Values(found)) // in JSON an array, also without any
+	states := slices.AppendSeq([]itemState{}, maps.Values(found)) // never nil: JSON null is no array
 	slices.SortFunc(states, func(a, b itemState) int { return cmp.Compare(a.Name, b.Name) })
 	return states, nil
 }
@@ -98,8 +96,8 @@ func printItems(w io.Writer, states []itemState) error {
 	return table.Flush()
 }
 
-// newStockCommand is a command on one item: with change one that takes a number
-// of least or more.
+// newStockCommand returns a command on one item. If change is not nil, the command also takes a number of
+// at least least.
 func newStockCommand(use, short string, least int64, change func(*stock.Inventory, context.Context, string, int64) (stock.Info, error)) *cobra.Command {
 	var f serverFlags
 	var asJSON bool
@@ -145,7 +143,7 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 	}
 	if least < 0 {
 		cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-			return misusef("%w (to take units away: %s NAME -- -N)", err, cmd.CommandPath())
+			return misusef("%w (to remove units: %s NAME -- -N)", err, cmd.CommandPath())
 		})
 	}
 	flags := cmd.Flags()

@@ -62,7 +62,7 @@ func TestStock(t *testing.T) {
 		if r := conn.Do(t.Context(), redoubt.Cmd{Name: "SET", Keys: []string{"rd:{text}:stock"}, Args: []string{"x"}}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		if code, _, stderr := runToEnd(t, nil, "stock", "info", "--backend", url, "text"); code != exitData || !strings.Contains(stderr, `item "text": its key holds something else`) {
+		if code, _, stderr := runToEnd(t, nil, "stock", "info", "--backend", url, "text"); code != exitData || !strings.Contains(stderr, `item "text": the key has another type`) {
 			t.Errorf("a key of another type: exit %d, %q", code, stderr)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
-// withPassword adds a password to a URL that names none.
+// withPassword adds a password to a URL without one.
 func withPassword(raw, password string) string {
 	name, rest, ok := strings.Cut(raw, "://")
 	authority := rest
@@ -20,12 +20,12 @@ func withPassword(raw, password string) string {
 	if password == "" || !ok || strings.Contains(authority, "@") {
 		return raw
 	}
-	// Not by net/url, which takes no list of hosts.
+	// Not by net/url, which accepts no list of hosts.
 	return name + "://" + url.UserPassword("", password).String() + "@" + rest
 }
 
-// address is what a URL of a server points at, to be shown: never its
-// password, nor anything that may be a part of one.
+// address returns the address in a URL for messages, without its password or anything that may be a part
+// of it.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	switch {
@@ -38,8 +38,7 @@ func address(raw string) string {
 	return "the back end"
 }
 
-// shown is an argument as errors may show it. One that may be a URL may have a
-// password in it.
+// shown returns an argument as errors may show it: a URL may contain a password.
 func shown(arg string) string {
 	if strings.ContainsAny(arg, "@/") {
 		return "URL"
@@ -47,8 +46,8 @@ func shown(arg string) string {
 	return strconv.Quote(arg)
 }
 
-// mayBeURL reports whether a path may be a URL in which something was forgotten, like
-// its scheme. One that begins with a slash or a dot is a path.
+// mayBeURL reports whether a path may be an incomplete URL, for example without its scheme. A text that
+// begins with a slash or a dot is a path.
 func mayBeURL(path string) bool {
 	if !strings.HasPrefix(path, "//") && (strings.HasPrefix(path, "/") || strings.HasPrefix(path, ".")) {
 		return false
@@ -57,8 +56,8 @@ func mayBeURL(path string) bool {
 	return ok && strings.Contains(user, ":")
 }
 
-// listenAddress refuses a URL as an address to listen on: its password would be in
-// the error.
+// listenAddress refuses a URL as an address to listen on: the error of net.Listen would show its
+// password.
 func listenAddress(flag, address string) error {
 	if strings.Contains(strings.TrimPrefix(address, "unix:"), "://") || mayBeURL(strings.TrimPrefix(strings.TrimPrefix(address, "unix:"), "//")) {
 		return fmt.Errorf("%s is a URL, or has a user; want host:port", flag)
@@ -66,7 +65,7 @@ func listenAddress(flag, address string) error {
 	return nil
 }
 
-// What takes URLs, beside the commands that use a server's keys, which take all.
+// The doors that accept only some URLs. Commands on keys of a server accept all.
 var (
 	serveDoor = scheme.Door{
 		Name: "serve --backend", Takes: append(slices.Clone(scheme.One), scheme.Embedded),
@@ -80,8 +79,8 @@ var (
 	}
 )
 
-// embeddedPath returns what follows "embedded:", and whether it does: the
-// directory of an engine in this process, "" for one in memory.
+// embeddedPath returns the path of an embedded: URL: the directory of an engine in this process, or ""
+// for one in memory.
 func embeddedPath(url string) (path string, ok bool) {
 	scheme, path, ok := strings.Cut(url, ":")
 	if !ok || scheme != embeddedName {

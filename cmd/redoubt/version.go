@@ -20,7 +20,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// A build says what this binary was made from.
+// A build describes the source of this binary.
 type build struct {
 	version, goVersion, revision, time string
 	modified                           bool

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// waitFlags are the flags of every command that can wait. --wait refuses 0, because BLOCK 0 on the
-// wire waits for ever.
+// waitFlags are the flags of commands that can wait. --wait refuses 0, because BLOCK 0 of the server's
+// commands waits for ever.
 type waitFlags struct {
 	time waitTime
 	no   bool
@@ -21,19 +21,19 @@ type waitFlags struct {
 func (w *waitFlags) flags(cmd *cobra.Command, while string) {
 	w.time = waitTime{durationOr{word: "forever", isWord: true}}
 	flags := cmd.Flags()
-	flags.Var(&w.time, "wait", "how long to wait while "+while+": a duration, or forever; see --no-wait")
-	flags.BoolVar(&w.no, "no-wait", false, "exit with 75 at once if "+while)
+	flags.Var(&w.time, "wait", "how long to wait while "+while+": a duration or forever; see also --no-wait")
+	flags.BoolVar(&w.no, "no-wait", false, "do not wait: exit with 75 if "+while)
 	onThisLine(flags, "no-wait")
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if w.no && cmd.Flags().Changed("wait") { // on this line: settings are filled in later
+		if w.no && cmd.Flags().Changed("wait") { // settings are filled in later
 			return errors.New("--wait and --no-wait exclude each other: give one")
 		}
 		return check(cmd, args)
 	}
 }
 
-// within returns a ctx that ends when the time to wait is over.
+// within returns a context that ends with the time to wait.
 func (w *waitFlags) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.time.isWord {
 		return context.WithCancel(ctx)
@@ -41,7 +41,7 @@ func (w *waitFlags) within(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, w.time.d)
 }
 
-// rest returns how long is left to wait, for a wait that began at a time.
+// rest returns the rest of the time to wait of a command that began at began.
 func (w *waitFlags) rest(began time.Time) time.Duration {
 	switch {
 	case w.no:
@@ -59,7 +59,7 @@ type waitTime struct{ durationOr }
 // Set implements pflag.Value.
 func (v *waitTime) Set(s string) error {
 	if d, err := time.ParseDuration(s); err == nil && d == 0 {
-		return fmt.Errorf("%q is no time to wait: give --no-wait to not wait at all, or --wait %s", s, v.word)
+		return fmt.Errorf("%q is not a time to wait: use --no-wait to not wait at all, or --wait %s", s, v.word)
 	}
 	return v.durationOr.Set(s)
 }

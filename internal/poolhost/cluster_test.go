@@ -38,9 +38,9 @@ func TestServePoolCluster(t *testing.T) {
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.reload(t, "# the same\n"+conf, "the file of pools was read again")
-	if strings.Contains(s.log.String(), "a pool has changed") {
-		t.Errorf("a pool has changed: %s", s.log.String())
+	s.reload(t, "# the same\n"+conf, "reloaded the file of pools")
+	if strings.Contains(s.log.String(), "changed a pool") {
+		t.Errorf("changed a pool: %s", s.log.String())
 	}
 	if err := c.Publish(t.Context(), "news", "x").Err(); err != nil {
 		t.Fatal(err)
@@ -48,12 +48,12 @@ func TestServePoolCluster(t *testing.T) {
 	if m, err := sub.ReceiveMessage(t.Context()); err != nil || m.Payload != "x" {
 		t.Errorf("%v, %v", m, err)
 	}
-	s.reload(t, conf+fmt.Sprintf("   - %s\n", cluster.Addrs()[0]), "a pool has changed")
+	s.reload(t, conf+fmt.Sprintf("   - %s\n", cluster.Addrs()[0]), "changed a pool")
 	if got, err := c.Get(t.Context(), "k7").Result(); got != "v" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	// What waits for messages of a cluster would miss those of servers: it is opened anew.
 	one := redistest.Start(t)
-	s.reload(t, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"a pool ends"`)
+	s.reload(t, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"closing a pool"`)
 	eventually(t, "the server is served", func() bool { return c.Set(t.Context(), "k", "v", 0).Err() == nil && one.CLI("GET", "k") == "v" })
 }

@@ -43,7 +43,7 @@ func Read(path, password string) (*File, error) {
 			}
 		}
 		if p.Reuseport {
-			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported, and ignored", path, p.Line, p.Name))
+			file.Warnings = append(file.Warnings, fmt.Sprintf("%s:%d: pool %q: reuseport is not supported and has no effect", path, p.Line, p.Name))
 		}
 	}
 	if len(errs) > 0 {

@@ -70,7 +70,7 @@ func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
 		l = tls.NewListener(l, p.tls)
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && !p.certified {
-		p.log.Warn("whoever reaches this address can read and change everything: memcached has no passwords",
+		p.log.Warn("memcached has no passwords: any client that reaches this address can read and write everything",
 			slog.String("listen", l.Addr().String()))
 	}
 	return l, nil

@@ -156,7 +156,7 @@ func TestMemcachedPoolReload(t *testing.T) {
 	first := fmt.Sprintf("   - %s:1 server-1\n", one.Addr())
 	both := first + fmt.Sprintf("   - %s:1 server-2\n", two.Addr())
 	s := serve(t, fmt.Sprintf(pool, addr, false, first))
-	const done = "the file of pools was read again"
+	const done = "reloaded the file of pools"
 	u := dialRaw(t, "tcp", addr)
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, one, "b") {
 		t.Fatalf("%q, or not on server-1", got)
@@ -165,7 +165,7 @@ func TestMemcachedPoolReload(t *testing.T) {
 	if got := u.ask("get b"); got != "END" {
 		t.Errorf("b, which is on server-2 now: %q", got)
 	}
-	s.reload(t, fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "the file of pools is not taken")
+	s.reload(t, fmt.Sprintf(pool, addr, false, "   - nonsense\n"), "reload failed")
 	if got := u.ask("set b 0 0 1\r\nx"); got != "STORED" || !has(t, two, "b") {
 		t.Errorf("%q, or not on server-2", got)
 	}

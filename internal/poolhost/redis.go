@@ -144,10 +144,10 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) 
 // tellNodes logs the masters of a cluster after they were found or have changed.
 func tellNodes(log *slog.Logger, masters []string, err error) {
 	if err != nil {
-		log.Error("the nodes of a cluster can't be found out", slog.Any("error", err))
+		log.Error("can't find the nodes of a cluster", slog.Any("error", err))
 		return
 	}
-	log.Info("the masters of a cluster", slog.Any("masters", masters))
+	log.Info("found the masters of a cluster", slog.Any("masters", masters))
 }
 
 // newSentinels returns the Sentinels of a pool, or nil if it has none.

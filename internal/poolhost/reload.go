@@ -16,11 +16,11 @@ import (
 func (h *Host) Reload() {
 	file, err := Read(h.path, h.password)
 	if err != nil {
-		h.log.Error("the file of pools is not taken: the pools stay as they are", slog.Any("error", err))
+		h.log.Error("reload failed: the pools stay as they are", slog.Any("error", err))
 		return
 	}
 	for _, w := range file.Warnings {
-		h.log.Warn("the file of pools", slog.String("warning", w))
+		h.log.Warn("warning about the file of pools", slog.String("warning", w))
 	}
 	var keep []*pool
 	var open []poolfile.Pool
@@ -32,7 +32,7 @@ func (h *Host) Reload() {
 		}
 		keep = append(keep, old)
 		if err := h.change(old, c, file.tls[c.Name]); err != nil {
-			h.log.Error("a pool stays as it is", slog.String("pool", c.Name), slog.Any("error", err))
+			h.log.Error("pool not changed", slog.String("pool", c.Name), slog.Any("error", err))
 		}
 	}
 	for _, p := range h.current() {
@@ -45,13 +45,13 @@ func (h *Host) Reload() {
 	h.mu.Unlock()
 	for _, c := range open {
 		if err := h.open(c, file.tls[c.Name]); err != nil {
-			h.log.Error("a pool is not served", slog.String("pool", c.Name), slog.Any("error", err))
+			h.log.Error("pool not opened", slog.String("pool", c.Name), slog.Any("error", err))
 			continue
 		}
 		all := h.current()
 		h.serve(all[len(all)-1])
 	}
-	h.log.Info("the file of pools was read again", slog.Int("pools", len(h.current())))
+	h.log.Info("reloaded the file of pools", slog.Int("pools", len(h.current())))
 }
 
 // find returns the pool that can become c and keep its clients, or nil.
@@ -74,7 +74,7 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 		if err := r.SetUsers(usersOf(c), h.opts.DrainTimeout); err != nil {
 			return err
 		}
-		h.log.Info("the users of a pool have changed", slog.String("pool", c.Name), slog.Int("users", len(c.Users)))
+		h.log.Info("changed the users of a pool", slog.String("pool", c.Name), slog.Int("users", len(c.Users)))
 	}
 	p.conf.Users = c.Users
 	if p.tlsDigest == t.digest && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
@@ -84,13 +84,13 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 	retire, err := p.front.change(c, t)
 	if err != nil {
 		if ok {
-			return fmt.Errorf("its users have changed, and the rest not: %w", err)
+			return fmt.Errorf("its users were changed, the rest was not: %w", err)
 		}
 		return err
 	}
 	p.tls.current.Store(t.listen)
 	p.conf, p.tlsDigest = c, t.digest
-	h.log.Info("a pool has changed", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
+	h.log.Info("changed a pool", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
 		defer cancel()
@@ -119,7 +119,7 @@ func withoutLines(c poolfile.Pool) poolfile.Pool {
 // remove ends a pool that the file no longer has. It closes the listener before it returns, so that
 // another pool can have the address; clients get DrainTimeout to finish.
 func (h *Host) remove(p *pool) {
-	h.log.Info("a pool ends", slog.String("pool", p.name))
+	h.log.Info("closing a pool", slog.String("pool", p.name))
 	_ = p.listener.Close()
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)

@@ -26,7 +26,7 @@ func TestReload(t *testing.T) {
 	}
 	first, second := one.Addr()+":1 redis-1", two.Addr()+":1 redis-2"
 	s := serve(t, pool("alpha", first))
-	const done = "the file of pools was read again"
+	const done = "reloaded the file of pools"
 	open := func(name string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(dir, name), PoolSize: 1, MaxRetries: -1})
 		t.Cleanup(func() { _ = c.Close() })
@@ -54,7 +54,7 @@ func TestReload(t *testing.T) {
 	}()
 	s.reload(t, pool("alpha", first, second), done)
 	eventually(t, "b is on redis-2", func() bool { return two.CLI("EXISTS", "b") == "1" })
-	s.reload(t, pool("alpha", "nonsense"), "the file of pools is not taken")
+	s.reload(t, pool("alpha", "nonsense"), "reload failed")
 	s.reload(t, pool("alpha", first, second)+pool("beta", second), done)
 	if err := open("beta").Set(t.Context(), "k", "v", 0).Err(); err != nil || two.CLI("GET", "k") != "v" {
 		t.Errorf("the new pool: %v", err)

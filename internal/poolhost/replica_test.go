@@ -31,7 +31,7 @@ func TestServePoolReplicas(t *testing.T) {
 	if got, err := c.Get(t.Context(), "k").Result(); got != "server" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
-	s.reload(t, conf+fmt.Sprintf("  replicas:\n   - %s redis-1\n", replica.Addr()), "a pool has changed")
+	s.reload(t, conf+fmt.Sprintf("  replicas:\n   - %s redis-1\n", replica.Addr()), "changed a pool")
 	eventually(t, "the replica answers", func() bool { return c.Get(t.Context(), "k").Val() == "replica" })
 	if err := c.Set(t.Context(), "other", "v", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func TestServePoolSentinels(t *testing.T) {
   sentinel_masters:
    - orders %s
   replicas: sentinel
-`, encrypted, ours.file("ca.crt"), master.Addr()), "a pool has changed")
+`, encrypted, ours.file("ca.crt"), master.Addr()), "changed a pool")
 	if got := ring(); got != before || got == "" {
 		t.Errorf("the ring was %q and is %q", before, got)
 	}
@@ -81,7 +81,7 @@ func TestServePoolSentinels(t *testing.T) {
 	if got := replica.CLI("GET", "k"); got != "w" {
 		t.Errorf("the new master has %q", got)
 	}
-	s.reload(t, conf, "a pool has changed")
+	s.reload(t, conf, "changed a pool")
 	eventually(t, "the first is the server again", func() bool {
 		_, err := c.Get(t.Context(), "k").Result()
 		return err == nil && strings.Contains(master.CLI("CLIENT", "LIST"), "cmd=get")

@@ -54,7 +54,7 @@ func (s *statsServer) serve() {
 			return
 		}
 		if err != nil { // too many open files, most likely: it passes
-			s.host.log.Error("accepting on the stats port failed", slog.Any("error", err))
+			s.host.log.Error("accept failed on the stats port", slog.Any("error", err))
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}

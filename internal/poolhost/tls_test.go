@@ -183,12 +183,12 @@ func TestPoolTLS(t *testing.T) {
 	}
 
 	// A server whose certificate is not trusted is not used, and is once it is.
-	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "a pool has changed")
+	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "changed a pool")
 	eventually(t, "an error", func() bool {
 		err := alice.Get(t.Context(), "k").Err()
 		return err != nil && strings.Contains(err.Error(), "unknown authority")
 	})
-	s.reload(t, conf, "a pool has changed")
+	s.reload(t, conf, "changed a pool")
 	eventually(t, "a reply", func() bool { return alice.Get(t.Context(), "k").Val() == "v" })
 
 	// What has not changed leaves the connections to the servers alone, and a certificate
@@ -197,19 +197,19 @@ func TestPoolTLS(t *testing.T) {
 		id, _, _ := strings.Cut(srv.CLI("CLIENT", "LIST", "TYPE", "normal"), " ")
 		return id // the oldest
 	}
-	before, changes := connection(), strings.Count(s.log.String(), "a pool has changed")
-	s.reload(t, "# nothing new\n"+conf, "the file of pools was read again")
-	if n := strings.Count(s.log.String(), "a pool has changed"); n != changes || connection() != before {
+	before, changes := connection(), strings.Count(s.log.String(), "changed a pool")
+	s.reload(t, "# nothing new\n"+conf, "reloaded the file of pools")
+	if n := strings.Count(s.log.String(), "changed a pool"); n != changes || connection() != before {
 		t.Errorf("%d changes and the connection %s, want %d and %s", n, connection(), changes, before)
 	}
 	ours.sign("proxy", &x509.Certificate{})
-	s.reload(t, conf, "a pool has changed")
+	s.reload(t, conf, "changed a pool")
 	eventually(t, "the connection is another", func() bool { return alice.Get(t.Context(), "k").Val() == "v" && connection() != before })
 
 	// A certificate that is renewed is shown to who comes then, and one that can't be
 	// read changes nothing.
 	renewed, _ := ours.sign("front", &x509.Certificate{})
-	s.reload(t, conf, "the file of pools was read again")
+	s.reload(t, conf, "reloaded the file of pools")
 	conn, err := (&tls.Dialer{Config: ours.client("user")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestPoolTLS(t *testing.T) {
 	if err := os.Remove(ours.file("front.key")); err != nil {
 		t.Fatal(err)
 	}
-	s.reload(t, conf, "the file of pools is not taken")
+	s.reload(t, conf, "reload failed")
 	if got, err := alice.Get(t.Context(), "k").Result(); got != "v" || err != nil {
 		t.Errorf("a client from before: %q, %v", got, err)
 	}

@@ -20,7 +20,7 @@ func TestPoolUsers(t *testing.T) {
 	const (
 		admin, reader = "admin battery staple", "user reader on >pw ~orders:* +@read +@connection"
 		standard      = "user default on >mine ~* +@all"
-		done          = "the file of pools was read again"
+		done          = "reloaded the file of pools"
 	)
 	s := serveWithPassword(t, conf(admin, reader), "flags")
 	open := func(user, password string) *redis.Client {
@@ -54,7 +54,7 @@ func TestPoolUsers(t *testing.T) {
 	if id := boss.ClientID(t.Context()).Val(); id != bossID {
 		t.Errorf("the admin was closed: the id was %d and is %d", bossID, id)
 	}
-	s.reload(t, conf(admin, "user x +nosuch"), "the file of pools is not taken")
+	s.reload(t, conf(admin, "user x +nosuch"), "reload failed")
 	check(open("", "flags"), "", "GET", "orders:1")
 
 	s.reload(t, conf(admin, "user default on nopass +ping"), `"password":"none"`)

@@ -89,9 +89,9 @@ type TakenError struct {
 
 func (e *TakenError) Error() string {
 	if e.Count == 1 {
-		return fmt.Sprintf("key %.100q in database %d is there already", e.Key, e.DB)
+		return fmt.Sprintf("key %.100q in database %d exists already", e.Key, e.DB)
 	}
-	return fmt.Sprintf("%d keys are there already, like %.100q in database %d", e.Count, e.Key, e.DB)
+	return fmt.Sprintf("%d keys exist already, like %.100q in database %d", e.Count, e.Key, e.DB)
 }
 
 // An UnsupportedError says that the target has no place for some values.
@@ -103,7 +103,7 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
-	text := "the target can't hold " + List(e.Counts, e.Functions)
+	text := "the target can't store " + List(e.Counts, e.Functions)
 	if e.Key != nil {
 		text += fmt.Sprintf(", like key %.100q in database %d", e.Key, e.DB)
 	}
