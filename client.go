@@ -14,36 +14,30 @@ import (
 
 // Options configure a [Client]. The zero value is ready to use.
 type Options struct {
-	// Prefix begins every key, as in "rd:{orders:42}:lock". Give two
-	// applications that share a server different prefixes. It must not
-	// contain braces. Defaults to "rd".
+	// Prefix begins every key, as in "rd:{orders:42}:lock". Give different prefixes to applications that
+	// share a server. It must not contain braces. Defaults to "rd".
 	Prefix string
 
-	// DownAfter is how long a server may be silent before it is taken to be down.
-	// Then the calls that are under way end with an error that matches
-	// [ErrUnavailable], and later calls get one at once, until the server answers
-	// again. It is asked by PING for as long as calls come, and for ten times
-	// DownAfter after that; the next call then waits until it has been asked again.
+	// DownAfter is how long a server may be silent before the Client considers it down. Then the calls
+	// under way end with an error that matches [ErrUnavailable], and later calls fail with it at once,
+	// until the server answers again. The Client asks it by PING for as long as calls come, and for ten
+	// times DownAfter after that; the next call then waits for another PING.
 	//
-	// A server is silent when it refuses connections, or loads its data, or when
-	// calls are under way and none gets a reply. A slow call doesn't make it so: the
-	// server is asked by PING, on another connection, before it is taken to be down.
-	// Blocking commands wait as long as it answers. Each primary of a cluster is
-	// watched by itself.
+	// A server is silent when it refuses connections or loads its data, or when calls are under way and
+	// none gets a reply. A slow call is no silence: before the Client considers a server down, it sends a
+	// PING on another connection. Blocking commands wait as long as the server answers PINGs. The Client
+	// watches each primary of a cluster by itself.
 	//
-	// To outlast a failover or a restart, make it longer; and on a link whose round
-	// trip takes more than a tenth of it, because a new connection takes several.
-	// Defaults to a second; with less than 0 no server is taken to be down, and calls
-	// end with their contexts or when the Conn gives up. On a Conn that is [InProcess]
-	// it has no effect.
+	// Make DownAfter longer to outlast a failover or a restart. Make it longer on a link whose round trip
+	// takes more than a tenth of it, because opening a connection takes several round trips. Defaults to a
+	// second. Below 0 the Client considers no server down, and calls end with their contexts or when the
+	// Conn gives up. It has no effect on a Conn that is [InProcess].
 	DownAfter time.Duration
 }
 
-// A Client is what the primitives of this module share on one [Conn]: the
-// naming of keys, the merging of concurrent calls into pipelines, one
-// subscription for wake-ups. Make one for each server or cluster that the
-// program uses and pass it to every primitive. All methods may be called by
-// many goroutines at once.
+// A Client is the base that all primitives share on one [Conn]. It names keys, merges concurrent calls
+// into pipelines, and has one subscription for wake-ups. Make one Client per server or cluster and pass it
+// to every primitive. All methods may be called by many goroutines at once.
 type Client struct {
 	conn     Conn
 	topology Topology // nil when conn stands for one server
@@ -67,7 +61,7 @@ type Client struct {
 	ending     bool // guarded by mu; background doesn't grow any more
 }
 
-// settle sets the defaults, and returns what is wrong.
+// settle sets the defaults and returns the faults of the options.
 func (o *Options) settle() error {
 	if o.Prefix == "" {
 		o.Prefix = "rd"
@@ -109,8 +103,8 @@ func New(conn Conn, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// Do runs one command as [Conn.Do] does. Calls made at the same time leave
-// together: see combiner.
+// Do runs one command as [Conn.Do] does. The Client merges the calls of several goroutines into one
+// pipeline.
 func (c *Client) Do(ctx context.Context, cmd Cmd) Reply {
 	if c.closed.Load() {
 		return Reply{Err: ErrClosed}
@@ -148,8 +142,8 @@ func (c *Client) Pipeline(ctx context.Context, cmds []Cmd) []Reply {
 	return c.pipelines(ctx, cmds)
 }
 
-// pipelines is Pipeline for a cluster: one pipeline for each node, so that a node that is
-// down ends only its own.
+// pipelines is Pipeline for a cluster: one pipeline per node, so that a node that is down fails only its
+// own commands.
 func (c *Client) pipelines(ctx context.Context, cmds []Cmd) []Reply {
 	parts := make(map[*health][]int) // the places of its commands
 	for i := range cmds {
@@ -184,8 +178,8 @@ func allFail(cmds []Cmd, err error) []Reply {
 	return replies
 }
 
-// combinerFor returns the combiner of the node that owns cmd's keys, so that
-// a slow node of a cluster holds up only its own callers.
+// combinerFor returns the combiner of the node that owns cmd's keys, so that a slow node of a cluster
+// delays only its own callers.
 func (c *Client) combinerFor(cmd *Cmd) *combiner {
 	if c.topology == nil {
 		return c.single
@@ -197,8 +191,7 @@ func (c *Client) combinerFor(cmd *Cmd) *combiner {
 	return c.combinerAt(key)
 }
 
-// combinerAt returns the combiner of the node that owns key, if it is not empty and
-// that node is known.
+// combinerAt returns the combiner of the node that owns key, if key is not empty and the node is known.
 func (c *Client) combinerAt(key string) *combiner {
 	if c.topology == nil || key == "" {
 		return c.single
@@ -214,9 +207,8 @@ func (c *Client) combinerAt(key string) *combiner {
 	return v.(*combiner)
 }
 
-// Node names the primary that owns key now, on a cluster; it is empty
-// elsewhere. Work for many keys is grouped by it, so that a dead node holds up
-// only its own.
+// Node returns the name of the primary of a cluster that owns key now; it is empty elsewhere. Group work
+// on many keys by it, so that a dead node delays only its own keys.
 func (c *Client) Node(key string) string {
 	if c.topology == nil {
 		return ""
@@ -224,10 +216,9 @@ func (c *Client) Node(key string) string {
 	return c.topology.Node(key)
 }
 
-// Primaries returns a Conn for each primary of a cluster, after a fresh look at it,
-// and elsewhere the one Conn of the Client. What is sent on them is not merged with
-// the commands of others, and follows no redirects. It is for what goes over all
-// keys of a deployment.
+// Primaries returns a Conn for each primary of a cluster, by a fresh look at its topology. Without a
+// cluster it returns the one Conn of the Client. Commands on these Conns are not merged with other
+// commands and follow no redirects. Use them to scan all keys of a deployment.
 func (c *Client) Primaries(ctx context.Context) ([]Conn, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
@@ -245,10 +236,9 @@ func (c *Client) Primaries(ctx context.Context) ([]Conn, error) {
 // MaxName is the longest name of a lock, a limit or a queue, in bytes.
 const MaxName = 512
 
-// Key returns the key "<prefix>:{<name>}:<part>". The braces are the cluster's
-// hash tag: all keys of one name share a slot. A name is 1 to [MaxName] bytes,
-// any bytes, but must not begin with '}', which would empty the tag; another
-// name gives an error that matches [ErrInvalidName].
+// Key returns the key "<prefix>:{<name>}:<part>". The braces are the cluster's hash tag: all keys of one
+// name share a slot. A name is 1 to [MaxName] bytes, of any value, and must not begin with '}', which
+// would empty the tag. The error for any other name matches [ErrInvalidName].
 func (c *Client) Key(name, part string) (string, error) {
 	switch {
 	case name == "":
@@ -261,9 +251,8 @@ func (c *Client) Key(name, part string) (string, error) {
 	return c.prefix + ":{" + name + "}:" + part, nil
 }
 
-// Go runs f on a goroutine that [Client.Close] waits for. Primitives do on it
-// what is left to do on the server after a caller has gone. f must end by
-// itself, in seconds.
+// Go runs f on a goroutine that [Client.Close] waits for. Primitives use it to clean up on the server
+// after a caller has gone. f must end by itself within seconds.
 func (c *Client) Go(f func()) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -274,10 +263,9 @@ func (c *Client) Go(f func()) {
 	c.background.Go(f)
 }
 
-// Close waits for what the primitives still have to clean up on the server, a
-// few seconds at most, ends the client's subscription and fails later calls
-// with [ErrClosed]. It closes the Conn of [Open], and none other, and gives back nothing that is held: a lock lasts until it is released or
-// its lease ends. Close may be called more than once.
+// Close waits for the clean-up of the primitives, a few seconds at most, ends the subscription, and fails
+// later calls with [ErrClosed]. It closes a Conn that [Open] made, and no other. It releases nothing that
+// is held: a lock lasts until it is released or its lease ends. Close may be called more than once.
 func (c *Client) Close() error {
 	c.close()
 	c.mu.Lock()

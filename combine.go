@@ -28,7 +28,7 @@ type combiner struct {
 	health *health // of the node
 	max    int     // lanes at most
 
-	// calls are those that are not in use. They are the combiner's own: a
+	// calls are unused calls. They are the combiner's own: a
 	// channel made in a bubble of testing/synctest is of no use outside.
 	calls sync.Pool
 
@@ -58,13 +58,13 @@ const (
 	// maxBatch bounds a pipeline, so that the last of many callers does not
 	// wait for the replies of all.
 	maxBatch = 512
-	// stuckAfter is when a command or a pipeline is taken to be stuck, on one
-	// broken connection it may be, and its lane is given to others that wait.
+	// stuckAfter is how long a command or a pipeline may take until its lane is given to waiting
+	// commands. Its connection may be broken.
 	stuckAfter = 250 * time.Millisecond
 )
 
-// A call is one queued command. Who takes it from the queue sends its reply to
-// done, which has room for it, so that a caller that left is not waited for.
+// A call is one queued command. The lane that takes it from the queue sends its reply to done, which has
+// room for it, so the lane never waits for a caller that has left.
 type call struct {
 	ctx   context.Context //nolint:containedctx // read for its deadline while the call is queued
 	cmd   Cmd

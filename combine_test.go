@@ -290,8 +290,7 @@ func TestBlockingNeverShares(t *testing.T) {
 	wg.Wait()
 }
 
-// What a program does in a bubble of testing/synctest has no effect on what it does
-// outside.
+// A Client that is used in a bubble of testing/synctest works outside of it too.
 func TestCombinerInABubble(t *testing.T) {
 	crowd := func() {
 		g := newGate()

@@ -2,30 +2,28 @@ package redoubt
 
 import "context"
 
-// A Conn is the narrow interface to a server: one Redis or Valkey, a cluster,
-// or the embedded engine. Package goredis makes one from a go-redis client.
-// A Conn has no Close: whoever made the client underneath owns it.
+// A Conn is the narrow interface to a server: one Redis or Valkey, a cluster, or the embedded engine.
+// Package goredis makes one from a go-redis client. A Conn has no Close: the owner of the client
+// underneath closes it.
 //
-// All methods may be called by many goroutines at once, and every
-// implementation passes package redoubttest, which holds it to these rules:
+// All methods may be called by many goroutines at once. Package redoubttest holds every implementation to
+// these rules:
 //
 //   - A call returns when its ctx ends, whatever the client underneath does.
-//   - A command is sent again only when the server is known not to have run
-//     it (LOADING, READONLY, TRYAGAIN, MOVED, NOSCRIPT, a connection that
-//     could not be made), or when it is flagged ReadOnly or Idempotent.
-//   - A command that may have run and whose reply was lost gives an error
-//     that matches [ErrUnknownOutcome].
-//   - A missing script is loaded and only the command that missed it is sent
-//     again, inside a pipeline too.
+//   - A command is sent again only when the server is known not to have run it (LOADING, READONLY,
+//     TRYAGAIN, MOVED, NOSCRIPT, a connection that could not be opened), or when it is flagged ReadOnly
+//     or Idempotent.
+//   - The error of a command that may have run and whose reply was lost matches [ErrUnknownOutcome].
+//   - A missing script is loaded, and only the command that missed it is sent again, also inside a
+//     pipeline.
 //   - The bytes of keys and arguments are never reused or changed.
 type Conn interface {
 	// Do runs one command: one round trip.
 	Do(ctx context.Context, c Cmd) Reply
 
-	// Pipeline runs commands in one round trip for each server that they
-	// touch and returns one Reply for each, in order. It is no transaction:
-	// other clients' commands may run in between, and each command fails or
-	// succeeds for itself.
+	// Pipeline runs commands in one round trip per server and returns one Reply per command, in order. It
+	// is no transaction: commands of other clients may run in between, and each command fails or succeeds
+	// by itself.
 	Pipeline(ctx context.Context, cs []Cmd) []Reply
 }
 
@@ -39,12 +37,12 @@ type Cmd struct {
 	Script *Script
 	// Keys of a command must share a hash slot on a cluster.
 	Keys []string
-	// At is for a command without keys, like WAIT: it goes to the primary that
-	// owns this key, which is not sent. Empty: to any.
+	// At is for a command without keys, like WAIT. The command goes to the primary that owns this key; the
+	// key is not sent. Empty: any primary.
 	At string
 	// Args follow the keys. They are binary-safe.
 	Args []string
-	// Flags say how the command may be sent. Zero means: once, never again.
+	// Flags say how the command may be sent. Zero means once, never again.
 	Flags Flags
 }
 
@@ -68,8 +66,8 @@ const (
 // after a reply was lost.
 func (f Flags) Resendable() bool { return f&(ReadOnly|Idempotent) != 0 }
 
-// A Subscriber is a Conn that can receive published messages. Without it
-// waiters are not woken: they wait out the lease that they saw.
+// A Subscriber is a Conn that can receive published messages. Without it waiters are not woken and wait
+// until the lease ends that they saw.
 type Subscriber interface {
 	// Subscribe listens on channel until the returned stop is called. It
 	// returns once the server has confirmed the subscription, or when ctx
@@ -92,26 +90,24 @@ type Topology interface {
 	Primaries(ctx context.Context) ([]Conn, error)
 }
 
-// A Pipeliner is a Conn that says whether its client already merges the
-// commands of concurrent callers into pipelines, as rueidis does. A [Client]
-// does it for those that don't.
+// A Pipeliner is a Conn that says whether its client already merges the commands of concurrent callers
+// into pipelines, as rueidis does. A [Client] merges them for every other Conn.
 type Pipeliner interface {
 	Pipelines() bool
 }
 
-// InProcess is a Conn whose server is in this process, like the embedded engine: it
-// is never taken to be down.
+// InProcess is a Conn whose server is in this process, like the embedded engine. The Client never
+// considers it down.
 type InProcess interface {
 	InProcess()
 }
 
-// An EachPipeliner is a Conn that hands out the replies of a pipeline as they
-// are final. A [Client], which merges the commands of callers that know nothing
-// of each other, then keeps none of them waiting while the command of another
-// is sent again.
+// An EachPipeliner is a Conn that returns each reply of a pipeline as soon as it is final. A [Client]
+// merges the commands of independent callers. With an EachPipeliner no caller waits while the command of
+// another caller is sent again.
 type EachPipeliner interface {
-	// PipelineEach runs commands as Pipeline does, none of them Blocking, and
-	// calls each once for every one of them, from one goroutine. It returns after
-	// the last call, and may go on for a while after ctx has ended.
+	// PipelineEach runs commands as Pipeline does, none of them Blocking, and calls each once per command,
+	// on one goroutine at a time. It returns after the last call, and may run on for a while after ctx has
+	// ended.
 	PipelineEach(ctx context.Context, cs []Cmd, each func(i int, r Reply))
 }

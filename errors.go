@@ -6,18 +6,16 @@ import (
 )
 
 var (
-	// ErrUnknownOutcome is matched by the error of a command that may have
-	// run on the server although its reply never came: the connection broke
-	// or the context ended after it was sent, and sending it again was not
-	// allowed by its flags, or brought no reply that settles it.
+	// ErrUnknownOutcome is matched by the error of a command that may have run although its reply never
+	// came: the connection broke or the context ended after the command was sent, and its flags did not
+	// allow sending it again, or that brought no reply either.
 	ErrUnknownOutcome = errors.New("redoubt: outcome unknown: the command may have run")
 
-	// ErrUnavailable is matched by the error of a call to a server that is known
-	// to be down: see [Options].DownAfter. The error is an [UnavailableError] or
-	// wraps one, which says since when. Behind `redoubt serve` it is a [ServerError]
-	// instead when serve says that a server behind it is down. If the error matches
-	// ErrUnknownOutcome too, the command was under way when the server went down, and
-	// may have run.
+	// ErrUnavailable is matched by the error of a call to a server that is known to be down: see
+	// [Options].DownAfter. The error is an [UnavailableError] or wraps one, which says since when. Behind
+	// `redoubt serve` it is a [ServerError] when serve says that a server behind it is down. When the
+	// error also matches ErrUnknownOutcome, the command was under way when the server went down, and may
+	// have run.
 	ErrUnavailable = errors.New("redoubt: server unavailable")
 
 	// ErrClosed is returned by calls on a closed [Client].
@@ -32,8 +30,8 @@ var (
 	ErrInvalidName = errors.New("redoubt: invalid name")
 
 	// ErrRefused is matched by the [ServerError] of a call whose promise a pool of `redoubt serve` could
-	// not keep. The pool has done nothing. The error names the setting of the pool that is in the way:
-	// its hash_tag, which must be "{}", auto_eject_hosts or distribution.
+	// not keep. The pool has done nothing. The error names the setting to change: hash_tag, which must be
+	// "{}", auto_eject_hosts or distribution.
 	ErrRefused = errors.New("redoubt: refused by the pool")
 
 	// ErrInvalidPattern is matched by the error for a pattern that has no end,
@@ -42,9 +40,8 @@ var (
 	ErrInvalidCursor  = errors.New("redoubt: invalid cursor")
 )
 
-// UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause: cause itself if it
-// does already.
-// It is for implementations of [Conn].
+// UnknownOutcome returns an error that matches [ErrUnknownOutcome] and cause: cause itself if it matches
+// already. It is for implementations of [Conn].
 func UnknownOutcome(cause error) error {
 	if errors.Is(cause, ErrUnknownOutcome) {
 		return cause
@@ -58,7 +55,7 @@ func (e *outcomeError) Error() string { return ErrUnknownOutcome.Error() + ": " 
 
 func (e *outcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.cause} }
 
-// inner is the text of an error within another of this package, which has said its name.
+// inner is the text of an error inside another error of this package, without the name of the package.
 func inner(err error) string { return strings.TrimPrefix(err.Error(), "redoubt: ") }
 
 // A ServerError is an error reply, with its text as the server sent it.

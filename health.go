@@ -13,8 +13,8 @@ const (
 	// Of Options.DownAfter.
 	defaultDownAfter = time.Second
 	minDownAfter     = 10 * time.Millisecond
-	// A server is down after downSteps steps of silence, of which stepsPerDown
-	// make up DownAfter: a call may begin just after a step did.
+	// A server is down after downSteps steps of silence. DownAfter has stepsPerDown steps, one more,
+	// because a call may begin just after a step did.
 	stepsPerDown = 5
 	downSteps    = stepsPerDown - 1
 	// pingStep is the step of silence at which the server is asked for a sign of
@@ -35,19 +35,18 @@ const (
 	graceShare = 20
 )
 
-// A health watches the calls to one node, and tells whether the node is down.
+// A health watches the calls to one node, and decides whether the node is down.
 //
-// A node is down when calls were under way for DownAfter and none got a reply, a
-// PING among them. That ends all calls under way. Later calls fail at once. Meanwhile
-// the node is sent PINGs until it answers one, or until nobody has called for a while;
-// then the next call waits for the answer to one.
+// A node is down when calls were under way for DownAfter and none got a reply, not even a PING. That ends
+// all calls under way, and later calls fail at once. Meanwhile the health sends PINGs until the node
+// answers one, or until no call has come for a while; then the next call waits for a PING.
 //
-// Silence is counted in steps of a timer, and not read off the clock: if this
-// process or its machine stood still, so did the steps.
+// Silence is counted in steps of a timer and not read off the clock: when this process or its machine is
+// suspended, so are the steps.
 //
-// Rejected: a deadline for each call, which would end a long pipeline or a
-// blocking command on a server that is well, and costs a timer a call; letting the
-// next call find out whether the node is back, which it pays for by DownAfter.
+// Rejected: a deadline per call, which would end a long pipeline or a blocking command on a healthy server
+// and costs a timer per call; letting the next call find out whether the node is back, which would cost
+// that call DownAfter.
 type health struct {
 	client *Client
 	conn   Conn
@@ -164,7 +163,7 @@ func answered(r Reply) bool {
 	return r.Err == nil || errors.As(r.Err, &se)
 }
 
-// begin watches a call until end. The call gets the context that is returned.
+// begin watches a call until end. The call must use the context of the result.
 func (h *health) begin(ctx context.Context, blocking bool, cmd *Cmd) *watched {
 	w := &watched{blocking: blocking}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -271,7 +270,7 @@ func (h *health) tick() {
 	}
 }
 
-// ask asks for a sign of life.
+// ask sends a PING.
 func (h *health) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), stepsPerDown*h.step)
 	defer cancel()
@@ -283,8 +282,8 @@ func (h *health) ask() {
 	h.asked = false
 }
 
-// ping returns nil when the server has answered. The PING is flagged Blocking, which gets
-// it a connection of its own: long calls may use all the others.
+// ping returns nil when the server has answered. The PING is flagged Blocking, so it has a connection of
+// its own: long calls may use all others.
 func (h *health) ping(ctx context.Context) error {
 	h.mu.Lock()
 	key := h.key
@@ -328,8 +327,8 @@ func (h *health) why() error {
 	return h.was
 }
 
-// over returns a channel that is closed when the node is down and callers of
-// pipelines must not wait any longer.
+// over returns a channel that is closed when the node is down and the callers of pipelines must stop
+// waiting.
 func (h *health) over() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

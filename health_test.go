@@ -236,7 +236,7 @@ func TestSilentServerEndsAllCalls(t *testing.T) {
 			inBubble(t, m, Options{}, func(t *testing.T, c *Client) {
 				start := time.Now()
 				var err error
-				// What waits in line goes a twentieth later.
+				// A call that waits in line ends a twentieth later.
 				if d := took(func() { err = call(context.Background(), c) }); d > 1050*time.Millisecond {
 					t.Errorf("ended after %v", d)
 				}
@@ -263,7 +263,7 @@ func TestSlowNodeComesBack(t *testing.T) {
 	})
 }
 
-// What an attempt has met is in the error, without the word that the context has ended.
+// The error has the error of the latest attempt, and not the end of the context.
 func TestUnavailableSaysWhy(t *testing.T) {
 	m := newMortal()
 	m.refuse = errors.New("connection refused")
@@ -372,7 +372,7 @@ func TestPatient(t *testing.T) {
 			}
 			cancel()
 		}
-		// What it hears is news for all.
+		// Its reply counts for all calls.
 		m.silent[""].Store(false)
 		if err := c.Do(Patient(t.Context()), Cmd{Name: "SET"}).Err; err != nil {
 			t.Error(err)

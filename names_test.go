@@ -131,7 +131,7 @@ func TestNamesOnACluster(t *testing.T) {
 	checkPrimaries(t, conn, 3)
 }
 
-// checkPrimaries wants a Conn for each primary: their keys are those of the whole.
+// checkPrimaries wants a Conn for each primary: together they have all keys.
 func checkPrimaries(t *testing.T, conn redoubt.Conn, want int) {
 	t.Helper()
 	c, err := redoubt.New(conn, redoubt.Options{})

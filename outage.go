@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// An UnavailableError says that a server is down, as far as this process can
-// tell. It matches [ErrUnavailable]; errors.As finds it.
+// An UnavailableError says that a server is down, as far as this process can tell. It matches
+// [ErrUnavailable]; find it with errors.As.
 type UnavailableError struct {
-	// Since is when the server was last known to be up or, if it never was, when
-	// it was first asked. It is true to a fifth of [Options].DownAfter.
+	// Since is when the server was last known to be up or, if it never was, when it was first asked. It is
+	// exact to a fifth of [Options].DownAfter.
 	Since time.Time
 	// Node names the primary of a cluster as host:port; it is empty elsewhere.
 	Node string
-	// Last is the error that the latest attempt met, such as a refused
-	// connection; nil when there was no answer at all.
+	// Last is the error of the latest attempt, such as a refused connection; nil when there was no answer
+	// at all.
 	Last error
 }
 
@@ -88,8 +88,8 @@ func (h *health) stillDown(o *outage) error {
 	return o.err
 }
 
-// probe asks for signs of life in an outage, until one comes, nobody has called for a
-// while, or the client is closed.
+// probe sends PINGs in an outage, until the server answers, no call has come for a while, or the client is
+// closed.
 func (h *health) probe(o *outage) {
 	for h.outage.Load() == o {
 		ctx, cancel := context.WithTimeout(h.client.open, probePatience*h.step)
@@ -110,7 +110,7 @@ func (h *health) probe(o *outage) {
 	o.tell()
 }
 
-// tell lets the calls go that wait until it is known whether the node is still down.
+// tell releases the calls that wait for the result of a PING.
 func (o *outage) tell() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +126,7 @@ func (o *outage) told() {
 	}
 }
 
-// goOn notes what a probe met, and reports whether there is to be another.
+// goOn notes the result of a PING, and reports whether to send another.
 func (o *outage) goOn(err error, open bool, patience time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *outage) goOn(err error, open bool, patience time.Duration) bool {
 	return o.probing
 }
 
-// met keeps what an attempt met. o.mu is held.
+// met keeps the error of an attempt. o.mu is held.
 func (o *outage) met(err error) {
 	if last := withoutContext(err); last != nil {
 		e := *o.err
@@ -145,7 +145,7 @@ func (o *outage) met(err error) {
 	}
 }
 
-// explain makes the error of a call that an outage has ended say so.
+// explain adds the outage to the error of a call that it has ended.
 func (h *health) explain(w *watched, err error) error {
 	if err == nil || answered(Reply{Err: err}) {
 		return err
@@ -166,8 +166,8 @@ func (h *health) explain(w *watched, err error) error {
 	return down
 }
 
-// withoutContext returns what err says beside that a context has ended and that
-// the outcome is unknown; nil if that is all.
+// withoutContext returns err without the facts that a context has ended and that the outcome is unknown;
+// nil if nothing else is left.
 func withoutContext(err error) error {
 	switch e := err.(type) { //nolint:errorlint // it takes the error apart
 	case interface{ Unwrap() []error }:
@@ -187,9 +187,9 @@ func withoutContext(err error) error {
 
 type patientKey struct{}
 
-// Patient returns ctx for calls that are tried until it ends, also while the server is
-// known to be down: see [Options].DownAfter. It is for what would be left behind on the
-// server otherwise, as a lock whose caller has gone. Give ctx a deadline.
+// Patient returns ctx for calls that the Client tries until ctx ends, also while the server is known to be
+// down: see [Options].DownAfter. Use it for state that would be left behind on the server, such as the
+// lock of a caller that has gone. Give ctx a deadline.
 func Patient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, patientKey{}, true)
 }

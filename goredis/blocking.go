@@ -158,7 +158,7 @@ func newBlocker(origin *redis.Client) *blocker {
 	return b
 }
 
-// blockerOptions are those of b's client.
+// blockerOptions returns the options of b's client.
 func blockerOptions(origin *redis.Client, b *blocker) *redis.Options {
 	opts := *origin.Options()
 	dial := opts.Dialer

@@ -34,12 +34,12 @@ type Conn struct {
 	single  *redis.Client        // nil on a cluster
 	cluster *redis.ClusterClient // nil elsewhere
 
-	loads    loads
-	blockers blockers
-	hubs     hubs
-	warm     warmth
-	lone     lone
-	apart    atomic.Bool // the server doesn't take commands that are merged
+	loads     loads
+	blockers  blockers
+	hubs      hubs
+	warm      warmth
+	dedicated dedicated
+	apart     atomic.Bool // the server doesn't take commands that are merged
 }
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
@@ -86,7 +86,7 @@ func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 		c.run(ctx, it)
 		return it.reply
 	}
-	v := c.doLone(ctx, it)
+	v := c.tryDedicated(ctx, it)
 	if v == finished {
 		return it.reply
 	}

@@ -33,7 +33,7 @@ type hub struct {
 	// Guarded by hubs.mu.
 	channels map[string]*channel
 	unwanted []string // to be unsubscribed
-	// What the server has yet to answer on the present connection, by channel:
+	// The requests that the server has not answered on the present connection, by channel:
 	// only the answer to the last SUBSCRIBE confirms one that was stopped and
 	// subscribed again, and an answer that nobody waits for is news.
 	subscribing, unsubscribing map[string]int
@@ -101,7 +101,7 @@ func (b *hub) run() {
 	}
 }
 
-// failed notes why the connection ended, and tells those that can't be helped.
+// failed notes why the connection ended, and tells the subscribers that no new connection can help.
 func (b *hub) failed(err error) {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()

@@ -122,10 +122,9 @@ func (it *item) Args() []any {
 	return it.Cmd.Args()
 }
 
-// SetErr is called by go-redis for each reply that it reads from a pipeline, with
-// nil when all is well. When the connection breaks later in the pipeline it is
-// called again, with that error, for all commands that have none: those that
-// have their replies too, which they are to keep.
+// SetErr is called by go-redis for each reply that it reads from a pipeline, with nil when all is well.
+// When the connection breaks later in the pipeline, go-redis calls it again, with that error, for every
+// command without an error, including commands that have a reply. These keep their reply.
 func (it *item) SetErr(err error) {
 	if err == nil {
 		it.replied.Store(true)

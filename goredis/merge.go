@@ -7,12 +7,12 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// maxMerged is how many keys one MGET asks for, so that the server has time for others.
+// maxMerged is the greatest number of keys of one MGET. It leaves the server time for other clients.
 const maxMerged = 128
 
-// merged are commands of which those MGETs that followed each other are one: its reply is
-// theirs in a row. It takes go-redis, and the server, a fraction of what they take for each.
-// That is for one server only: the keys of a cluster have different slots.
+// merged are commands in which one MGET stands for the adjacent MGETs of a pipeline. Its reply has their
+// replies in a row. It costs go-redis and the server a fraction of separate commands. It is for one server
+// only, because the keys of a cluster have different slots.
 type merged struct {
 	cmds []redoubt.Cmd
 	at   []int // the first of the commands that each stands for, and the end
@@ -115,9 +115,9 @@ func (c *Conn) split(m merged, i int, cmds []redoubt.Cmd, r redoubt.Reply, each 
 	return nil
 }
 
-// apart reports whether a server has refused to all what it may not refuse to each: keys
-// in several slots, one that isn't for this user, or one that a proxy can't get. What
-// passes, like LOADING, has been waited for already.
+// apart reports whether a server has refused a merged command for a reason that may concern only some of
+// its keys: they are in several slots, the user may not read one, or a proxy can't reach one. Temporary
+// errors, like LOADING, were waited for already.
 func apart(err error) bool {
 	se, _ := errors.AsType[redoubt.ServerError](err)
 	switch se.Code() {

@@ -20,7 +20,7 @@ type Client struct {
 
 // Open is for a program that needs the go-redis client too; otherwise [redoubt.Open] does
 // both steps. Open connects to the server, Sentinel group or cluster that url names and
-// asks it for a sign of life. ctx bounds that; without a deadline it takes ten
+// sends it a PING. ctx bounds that; without a deadline it takes ten
 // seconds at most. Close the Client after use.
 //
 //	redis://[user:password@]host[:port][/db]          one server; rediss:// with TLS
@@ -29,7 +29,7 @@ type Client struct {
 //	redis-cluster://[user:password@]host[:port],…
 //
 // rediss-sentinel:// and rediss-cluster:// use TLS. For Sentinel the user and
-// password are those of the servers; the Sentinels' own are the options
+// password are for the servers; the Sentinels have the options
 // sentinel_username and sentinel_password. A Sentinel's port defaults to 26379,
 // every other to 6379.
 //
@@ -74,7 +74,7 @@ func init() {
 func (c *Client) Close() error {
 	c.hubs.close()
 	c.blockers.close()
-	c.lone.close()
+	c.dedicated.close()
 	if err := c.rdb.Close(); err != nil && err != redis.ErrClosed { //nolint:errorlint // go-redis returns it bare
 		return err
 	}
@@ -107,7 +107,7 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 	}
 	if t.single == nil || !t.detect || !c.inCluster(ctx) {
 		if t.single != nil {
-			c.lone.origin = c.single
+			c.dedicated.origin = c.single
 		}
 		return c, nil
 	}

@@ -31,14 +31,13 @@ func (c *Conn) send(ctx context.Context, items []*item) {
 	}
 }
 
-// A group is the items for one node; its node is nil for those that the
-// ClusterClient is to route.
+// A group is the items for one node. A nil node means that the ClusterClient routes the items.
 type group struct {
 	node  *redis.Client
 	items []*item
 }
 
-// group sorts items by node. What can't be routed gets an error and is left out.
+// group sorts items by node. It gives an item that has no route an error and leaves it out.
 func (c *Conn) group(ctx context.Context, items []*item) []group {
 	var groups []group
 next:

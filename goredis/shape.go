@@ -7,7 +7,7 @@ import (
 
 // flatPairs are the commands that reply with pairs, like members and scores. In RESP3 each pair is an
 // array of its own, in RESP2 the pairs are flat. The types of the values don't tell which array is a
-// pair, so the names are needed. They are those of Redis 8 and Valkey 8.
+// pair, so the names are needed: all of Redis 8 and Valkey 8.
 var flatPairs = map[string]bool{
 	"zrange": true, "zrevrange": true, "zrangebyscore": true, "zrevrangebyscore": true,
 	"zdiff": true, "zinter": true, "zunion": true,
@@ -38,7 +38,7 @@ func shaped(args []any, reply any) any {
 	return value(reply)
 }
 
-// nameOf returns the command's name, without the second word of those that have two.
+// nameOf returns the first word of the name of a command.
 func nameOf(args []any) string {
 	name, _ := args[0].(string)
 	return name
@@ -69,7 +69,7 @@ func streams(args []any, m map[any]any) any {
 	return all
 }
 
-// streamNames returns the names in XREAD and XREADGROUP, of which the ids are as many.
+// streamNames returns the names in XREAD and XREADGROUP. As many ids follow them.
 func streamNames(args []any) []any {
 	for i := 1; i < len(args); i++ {
 		option, _ := args[i].(string)

@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestShapes runs the commands whose replies have other shapes in RESP3, and must find those of
-// RESP2 in both protocols.
+// TestShapes runs the commands whose replies have another shape in RESP3. Their replies must have the
+// shapes of RESP2 in both protocols.
 func TestShapes(t *testing.T) {
 	s := redistest.Start(t)
 	conns := map[int]redoubt.Conn{}

@@ -189,7 +189,7 @@ func testMigrating(t *testing.T, open func(*testing.T) redoubt.Conn) {
 	counts(t, c, m.key+"new", k.apart(1))
 }
 
-// testTryAgain runs a script on two keys of which one has moved already.
+// testTryAgain runs a script on two keys after one of them has moved.
 func testTryAgain(t *testing.T, open func(*testing.T) redoubt.Conn) {
 	c := open(t)
 	m := newMove(t, c)

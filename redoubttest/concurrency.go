@@ -88,8 +88,8 @@ func testConcurrency(t *testing.T, open func(*testing.T) redoubt.Conn) {
 				}
 			}
 		})
-		// What was left behind may still arrive: the same connections answer
-		// after it, but which were used is not ours to know. So look until two
+		// Abandoned commands may still arrive. The same connections answer
+		// after them, but the test can't know which connections were used. So it looks until two
 		// looks agree.
 		seen, before := -1, -2
 		eventually(t, "the keys stay the same", func() bool {

@@ -24,8 +24,7 @@ type fake struct {
 	wg    sync.WaitGroup
 }
 
-// newFake starts one. What clients say to set up a connection is answered
-// already, in RESP2 or RESP3 as they ask for it.
+// newFake starts one. It answers the commands that set up a connection, in RESP2 or in RESP3.
 func newFake(t *testing.T, answer func(args []string) string) *fake {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

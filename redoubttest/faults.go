@@ -128,8 +128,8 @@ func testLostReply(t *testing.T, n Network) {
 		}
 	})
 
-	// Each command of a pipeline that broke is judged for itself. What followed
-	// the lost reply may or may not have run.
+	// Each command of a pipeline that broke is judged for itself. The commands behind
+	// the lost reply may have run or not.
 	t.Run("pipeline", func(t *testing.T) {
 		c, direct, proxy := behindProxy(t, n)
 		key := newKeys().together

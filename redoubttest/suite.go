@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// patience bounds every wait for something that will happen.
+// patience bounds every wait for an event that must happen.
 const patience = 30 * time.Second
 
 // promptly is how soon after the end of its context a call must have returned, by a

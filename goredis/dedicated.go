@@ -7,20 +7,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxLone is how many connections there are for calls of their own: a
-// [redoubt.Client] has so many under way on a short link. Others go by the pool.
-const maxLone = 4
+// maxDedicated is how many connections there are for calls of their own: a [redoubt.Client] has as many calls
+// under way on a short link. Further calls use the pool.
+const maxDedicated = 4
 
-// lone are connections that run one command at a time in the goroutine of its
-// caller. go-redis doesn't look at a cancellation while it waits for a reply, so a
-// call by its pool needs a goroutine of its own, from which the caller can go away:
-// two hand-offs, which cost as much as the call. What runs alone on a connection
-// that we know is ended by closing that.
-//
-// Only clients of [Open] on one server have them: the hooks and metrics of a
-// program's own client would not see them, and with Sentinel they would stay with
-// the old primary.
-type lone struct {
+// dedicated are connections that run one command at a time on the goroutine of its caller. While go-redis waits
+// for a reply it ignores a cancellation. So a call through its pool needs another goroutine, which the
+// caller can leave: two hand-offs, which cost as much as the call. A call on one of these connections ends
+// when the connection is closed.
+type dedicated struct {
 	origin *redis.Client // nil: there are none
 
 	mu     sync.Mutex
@@ -30,7 +25,7 @@ type lone struct {
 }
 
 // get takes one, nil if there is none to be had.
-func (l *lone) get() *blocker {
+func (l *dedicated) get() *blocker {
 	if l.origin == nil {
 		return nil
 	}
@@ -41,14 +36,14 @@ func (l *lone) get() *blocker {
 		l.idle = l.idle[:n-1]
 		return b
 	}
-	if l.closed || l.n == maxLone {
+	if l.closed || l.n == maxDedicated {
 		return nil
 	}
 	l.n++
-	return newLone(l.origin)
+	return newDedicated(l.origin)
 }
 
-func (l *lone) put(b *blocker) {
+func (l *dedicated) put(b *blocker) {
 	l.mu.Lock()
 	if !l.closed {
 		l.idle = append(l.idle, b)
@@ -59,14 +54,14 @@ func (l *lone) put(b *blocker) {
 	l.drop(b)
 }
 
-func (l *lone) drop(b *blocker) {
+func (l *dedicated) drop(b *blocker) {
 	_ = b.client.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n--
 }
 
-func (l *lone) close() {
+func (l *dedicated) close() {
 	l.mu.Lock()
 	l.closed = true
 	idle := l.idle
@@ -77,7 +72,7 @@ func (l *lone) close() {
 	}
 }
 
-func newLone(origin *redis.Client) *blocker {
+func newDedicated(origin *redis.Client) *blocker {
 	b := new(blocker)
 	opts := blockerOptions(origin, b)
 	opts.ReadTimeout = origin.Options().ReadTimeout
@@ -85,10 +80,10 @@ func newLone(origin *redis.Client) *blocker {
 	return b
 }
 
-// doLone makes the first attempt on a lone connection, if there is one, and says
+// tryDedicated makes the first attempt on a dedicated connection, if there is one, and says
 // what is to be done then.
-func (c *Conn) doLone(ctx context.Context, it *item) verdict {
-	b := c.lone.get()
+func (c *Conn) tryDedicated(ctx context.Context, it *item) verdict {
+	b := c.dedicated.get()
 	if b == nil {
 		return sendNow
 	}
@@ -97,9 +92,9 @@ func (c *Conn) doLone(ctx context.Context, it *item) verdict {
 	leave := context.AfterFunc(ctx, b.cut)
 	it.err = b.client.Process(ctx, it)
 	if leave() {
-		c.lone.put(b) // go-redis has let go of the connection itself if it failed
+		c.dedicated.put(b) // go-redis has let go of the connection itself if it failed
 	} else {
-		c.lone.drop(b)
+		c.dedicated.drop(b)
 	}
 	return c.judge(ctx, it)
 }
