@@ -7,14 +7,14 @@ GOTESTSUM := bin/gotestsum-$(GOTESTSUM_VERSION)
 VALE_VERSION := v3.21.0
 VALE := bin/vale-$(VALE_VERSION)
 TESTWATCH := bin/testwatch
-# How many inputs each fuzz target tries in `make check`: a time would end in the
-# middle of one, which Go now and then takes for a failure.
+# The inputs that each fuzz target tries in `make check`. A time limit could end in the middle of an
+# input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod ratelimit/*/go.mod))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
-# The race detector and Vale need a C compiler, and nothing else here does.
+# Only the race detector and Vale need a C compiler.
 RACE := $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && CGO_ENABLED=1 && echo -race)
 
 .PHONY: help
@@ -25,8 +25,8 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
-# Tests wait more than they compute, so three packages run at once; with the race detector they compute, so two.
-# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS LEFT OUT) tests all modules. It prints a line
+# Tests mostly wait, so three packages run at once. With the race detector they mostly compute, so two run.
+# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN) tests all modules. It prints a line
 # for each package, then the failed and the skipped tests with their reasons, then a closing line.
 # gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
 define run-tests
@@ -38,11 +38,11 @@ endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
 
 .PHONY: test
-test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them where it can
+test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them if it can
 	$(call run-tests,test,-short -p 3 -parallel 8,3m,left out: the race detector and what takes long: make test-all)
 
 .PHONY: test-all
-test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, those that take long too
+test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, the slow ones too
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
 	$(call run-tests,test-all,$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md)
 
@@ -56,12 +56,12 @@ $(TESTWATCH):
 	@go build -o $@ ./internal/test/testwatch
 
 .PHONY: test-native
-test-native: ## Tests what a newer server does by itself: SERVER=/path/to/redis-server of Redis 7.4, Valkey 9 or newer
+test-native: ## Tests the fields that a newer server expires itself: SERVER=/path/to/redis-server of Redis 7.4, Valkey 9 or newer
 	@test -x "$(SERVER)" || { echo "Say which server: make test-native SERVER=/path/to/redis-server"; exit 1; }
 	REDIS_SERVER="$(SERVER)" TTLHASH=native go test $(RACE) -count 1 ./ttlhash
 	REDIS_SERVER="$(SERVER)" go test $(RACE) -count 1 -run TTLHash ./internal/server
 
-# ioredis is in no package of Debian; npm installs the version in package-lock.json.
+# Debian has no package of ioredis; npm installs the version in package-lock.json.
 CLIENTS := tests/testdata/clients
 # The tests look for a Python module in both places, because the first python3 may not be the system's.
 .PHONY: needed
@@ -88,16 +88,16 @@ needed:
 		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed; }
 
 .PHONY: check
-check: format lint prose tidy generated cross fuzz ## Everything else that a change must pass
+check: format lint prose tidy generated cross fuzz ## Runs all other checks that a change must pass
 	@echo "== make check: passed"
 
 .PHONY: format
-format: ## gofmt has nothing to change
+format: ## Checks that gofmt changes nothing
 	@echo "== gofmt"
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "These files are not formatted; run gofmt -w on them:"; echo "$$files"; exit 1; }
 
 .PHONY: lint
-lint: $(GOLANGCI) ## golangci-lint has no finding
+lint: $(GOLANGCI) ## Runs golangci-lint
 	@set -e; for m in $(MODULES); do echo "== golangci-lint, module $$m"; (cd $$m && "$(CURDIR)/$(GOLANGCI)" run --timeout 15m ./...); done
 
 $(GOLANGCI):
@@ -106,7 +106,7 @@ $(GOLANGCI):
 		&& mkdir -p bin && mv "$$dir/golangci-lint" $@ && rmdir "$$dir"
 
 .PHONY: prose
-prose: $(if $(RACE),$(VALE)) ## Vale finds nothing in comments and documents; the rules are in .vale/
+prose: $(if $(RACE),$(VALE)) ## Checks the prose of comments and documents with Vale; the rules are in .vale/
 ifdef RACE
 	@echo "== vale"
 	@VALE="$(CURDIR)/$(VALE)" go test -count 1 -run '^TestProseRules$$' . && "$(VALE)" --output=line --glob='!{**/node_modules/**,bin/**}' .
@@ -120,9 +120,9 @@ $(VALE):
 		&& mkdir -p bin && mv "$$dir/vale" $@ && rmdir "$$dir"
 
 .PHONY: tidy
-tidy: ## go.mod and go.sum are what go mod tidy makes them
+tidy: ## Checks that go mod tidy changes nothing
 	@set -e; for m in $(TESTED); do echo "== go mod tidy, module $$m"; (cd $$m && go mod tidy -diff); done
-	@# -e: a test of redsync's imports a module that not every proxy has.
+	@# -e: a test of redsync imports a module that some proxies lack.
 	@echo "== go mod tidy, module bench"; cd bench && go mod tidy -e -diff 2>/dev/null
 
 .PHONY: generate
@@ -130,7 +130,7 @@ generate: ## Makes the generated files anew
 	go generate ./...
 
 .PHONY: generated
-generated: ## The generated files are what make generate makes
+generated: ## Checks that make generate changes nothing
 	@echo "== go generate"
 	@state() { git status --porcelain; git diff; }; before=$$(state); go generate ./...; \
 	test "$$before" = "$$(state)" || { echo "Generated files were out of date; commit what git diff shows."; git status --short; exit 1; }
@@ -155,8 +155,8 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
 	go run ./internal/test/redissuite -source "$(SUITE)" $(UNITS)
 
-# The server is built without the race detector unless RACE=1, because that takes so much memory that
-# none can be judged. RACE is never empty where there is a C compiler: see above.
+# The server is built without the race detector unless RACE=1: the detector takes so much memory that the
+# limits could not be checked. RACE is set to -race above wherever there is a C compiler, so compare with 1.
 .PHONY: attack
 attack: needed ## Attacks the built server, beside clients that check every reply; SEED=1, DURATION=10s for each attack, ONLY=regexp, RACE=1, RECORD=1 keeps the numbers for docs/security.md
 	@mkdir -p bin && go test -c -o bin/attack.test ./internal/test/attack

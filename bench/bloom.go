@@ -41,8 +41,8 @@ end
 return redis.call('INCRBY', KEYS[2], new)`)
 )
 
-// benchBloom measures looks and adds, one by one and a hundred at once, half of which
-// are of items that are in.
+// benchBloom measures lookups and adds, one by one and a hundred at once. Half of the items are in the
+// filter.
 func benchBloom(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func benchBloom(ctx context.Context, cfg config) error {
 	return nil
 }
 
-// positions are those of an item in a classic filter.
+// positions returns the positions of an item in a classic filter.
 func positions(item int, size uint64) []any {
 	state := rand.NewPCG(uint64(item), 1) //nolint:gosec // never negative
 	at := make([]any, bloomHashes)

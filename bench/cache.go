@@ -97,8 +97,8 @@ func (b *cacheBench) open(s cacheSetup) (users []cacheUser, closeAll func(), err
 // hotKeys fit into the caches of a processor.
 const hotKeys = 256
 
-// localHits reads keys that are in the process, by one caller: all in turn, of which each
-// has to come from memory, or few.
+// localHits reads keys in the process, by one caller: all of them in turn, so that each comes from
+// memory, or a few of them.
 func (b *cacheBench) localHits(ctx context.Context) error {
 	users, closeAll, err := b.open(cacheSetup{local: 2 * cachedKeys, ttl: time.Hour, load: quick})
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *cacheBench) localHits(ctx context.Context) error {
 	}
 	var readers []localReader
 	for i, u := range users {
-		if strings.Contains(cacheLibraries[i].name, ", ") { // the other modes are those of what is not in the process
+		if strings.Contains(cacheLibraries[i].name, ", ") { // the other modes are for keys outside the process
 			continue
 		}
 		readers = append(readers, localReader{cacheLibraries[i].name, u.get})
@@ -133,8 +133,8 @@ func (b *cacheBench) localHits(ctx context.Context) error {
 			return v, nil
 		}})
 	}
-	// What is loaded is kept, and what is kept in the background is. In turns: entries that
-	// are stored one after the other lie side by side, and are found faster than they ever are.
+	// The caches keep every loaded value. In turns: entries stored one after the other lie side by
+	// side, and a lookup would be faster than in real use.
 	for range 5 {
 		for _, k := range keys {
 			for _, r := range readers {
@@ -204,7 +204,7 @@ func timeOf(ctx context.Context, d time.Duration, keys []string, get func(ctx co
 	}
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
-	// What else the process does allocates a little, too.
+	// The rest of the process allocates a little, too.
 	allocs = float64((after.Mallocs-before.Mallocs)*100/uint64(calls)) / 100 //nolint:gosec // more than 0
 	return float64(took.Nanoseconds()) / float64(calls), allocs, nil
 }
@@ -353,7 +353,7 @@ func (b *cacheBench) storm(ctx context.Context, lib cacheLibrary, key string) (l
 	return n.Load(), waits, errors.Join(errs...)
 }
 
-// processes opens a library as often as there are processes.
+// processes opens a library once for each process.
 func (b *cacheBench) processes(lib cacheLibrary, n int, s cacheSetup) (users []cacheUser, closeAll func(), err error) {
 	closeAll = func() {
 		for _, u := range users {

@@ -56,7 +56,7 @@ type workload struct {
 	words []string
 }
 
-// commands are those of redis-benchmark's own tests.
+// commands returns the commands of redis-benchmark's own tests.
 func commands() []workload {
 	line := func(title, words string) workload { return workload{title, strings.Fields(words)} }
 	return []workload{

@@ -27,9 +27,8 @@ const (
 // A handover is how one library hands a lock over.
 type handover struct {
 	perSecond float64
-	// From the call of a release to the return of the next acquire, where that
-	// is of another process: who gives the lock back and asks at once for it
-	// again is often faster than those who wait, where there is no queue.
+	// From the call of a release to the return of the next acquire in another process. Without a
+	// queue, a caller that releases the lock and acquires it again is often faster than the waiters.
 	p50, p99 time.Duration
 	kept     float64       // the part that stayed in the process that had it
 	commands float64       // that clients sent, for each hand-over

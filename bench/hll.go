@@ -89,7 +89,7 @@ func benchHLL(ctx context.Context, cfg config) error {
 		}
 		for _, callers := range []int{1, 16} {
 			for _, n := range []int{1, 100} {
-				// What was counted before is not to be sent while others are measured.
+				// Earlier counts must not be sent while others are measured.
 				cs := []contender{{name: "redoubt/hll, Add", op: ours(n), stride: 1000 / n}}
 				if n == 1 {
 					cs = append(cs,

@@ -170,9 +170,9 @@ return {redis.call('INCRBY', KEYS[1], ARGV[1]), ends}`)
 // manyNames is how many names there are where there are many.
 const manyNames = 1024
 
-// contenders of the limiters, whose callers all ask for one name, or go through
-// many from different ones on, in steps of their own: in equal steps those who
-// wait for a name gather, and go on together as if there were one name.
+// contenders returns the limiters to measure. Their callers all use one name, or go through many
+// names, each from another start and in other steps. In equal steps the callers that wait for a name
+// would gather and go on together, as with one name.
 func contenders(ls []limiter, f flood, names, callers int) []contender {
 	all := make([]string, names)
 	for i := range all {

@@ -21,9 +21,9 @@ type localLimiter struct {
 	want         bool
 }
 
-// limitsLocally measures decisions that are made in this process, and what they
-// allocate, beside x/time/rate: of tokens that are leased, of which a lease is so
-// large that the calls for more of them are nothing, and of refusals that are known.
+// limitsLocally measures decisions made in this process, and their allocations, beside
+// x/time/rate: of leased tokens, in leases so large that the calls for more don't count, and of
+// known refusals.
 func limitsLocally(ctx context.Context, cfg config, g *goals) error {
 	p, err := startPeers(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// What a peer of a lock is compared as.
+// The ways in which a peer is set up.
 const (
 	asItComes = "as it comes"
 	pipelined = "on a client that pipelines"
@@ -78,8 +78,8 @@ func newLockers(p *peers) ([]locker, error) {
 		{name: "redislock on AutoPipeline", class: pipelined, acquire: viaRedislock(p.auto)},
 		{name: "redsync on AutoPipeline", class: pipelined, acquire: viaRedsync(p.auto)},
 	}
-	// By default three keys, of which two must be acquired, for servers that are
-	// independent; one key is its best on one server. Its client pipelines by
+	// By default it acquires two of three keys, for independent servers; one key is its best on one
+	// server. Its client pipelines by
 	// itself. A lease is of 5 s, and its renewal starts with a goroutine a key.
 	for _, r := range []struct {
 		name, class string

@@ -37,7 +37,7 @@ var errUndecided = errors.New("not done")
 type sample struct {
 	perSecond float64
 	p50, p99  time.Duration
-	commands  float64 // commands on the server an operation, those of scripts included
+	commands  float64 // commands on the server an operation, inside scripts too
 	scripts   float64 // scripts an operation
 	serverUS  float64 // the server's CPU an operation, µs
 	undecided float64 // calls that ended in errUndecided, of all

@@ -46,7 +46,7 @@ func datasets() []dataset {
 // benchMemory loads the same data into redis-server and redoubt serve, each
 // started for it, and compares what it takes: the engine's live heap to Redis'
 // used_memory, and the sizes of the two processes, when the last reply has come
-// and a few seconds later. GC settings are those of serve.
+// and a few seconds later. It uses the GC settings of serve.
 func benchMemory(ctx context.Context, cfg config) error {
 	for _, d := range datasets() {
 		theirs, err := cfg.footprint(ctx, d, func(ctx context.Context) (target, func(), error) { return startRedis(ctx) })

@@ -127,7 +127,7 @@ func (c config) printMemory(all []target, servers int) (ours float64) {
 	return ours
 }
 
-// Who is measured.
+// The proxies to measure.
 const (
 	isRedoubt = iota
 	isDefault

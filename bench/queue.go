@@ -150,8 +150,7 @@ func ratioOf(ours, theirs []sample) float64 {
 	return medianOf(ratios)
 }
 
-// fill puts n messages, one a call by as many callers as there are workers, or
-// many a call.
+// fill puts n messages: one a call, with one caller for each worker, or many a call.
 func fill(ctx context.Context, u queueUser, n int, many bool) error {
 	size, callers := 1, queueWorkers
 	if many {

@@ -94,7 +94,7 @@ func limitsOnServe(ctx context.Context, cfg config, g *goals) error {
 	return cfg.limitsOn(ctx, "serve", server, commands, fewer, g)
 }
 
-// limitsOn measures our limiters and those of the peers, but some, on a server.
+// limitsOn measures our limiters and the peers' limiters, except the ones in without, on a server.
 func (c config) limitsOn(ctx context.Context, where string, server target, newMeter func(*redis.Client) meter, without map[string]bool, g *goals) error {
 	p, err := newPeers(ctx, server.addr)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // scriptTimes prints how many commands one acquire and one release send, and how
 // long the server spends in them, by its own count (INFO commandstats), for a lone
-// caller and for 256. What surrounds them, reading and writing sockets, is not in it.
+// caller and for 256. Reading and writing sockets is not included.
 func (c config) scriptTimes(ctx context.Context, rdb *redis.Client, lockers []locker) error {
 	for _, l := range lockers {
 		for _, callers := range []int{1, 256} {

@@ -95,7 +95,7 @@ func benchStock(ctx context.Context, cfg config) error {
 				return sold, errors.Join(err, unlock(own))
 			},
 			left: func(ctx context.Context) (int64, error) {
-				// Whoever was told to stop while it waited may have left its lock.
+				// A waiter that was told to stop may have left its lock.
 				p.admin.Del(ctx, key+":lock")
 				return p.plain.Get(ctx, key).Int64()
 			},
@@ -141,11 +141,11 @@ func benchStock(ctx context.Context, cfg config) error {
 
 // How buyers come.
 const (
-	// As many as there are come at once, each buys one unit and is gone, and the
-	// next come when all have theirs. That is what a flash sale is like.
+	// All buyers come at once, each buys one unit and leaves, and the next wave comes when all
+	// have theirs, as in a flash sale.
 	sale = "sale"
-	// Every caller buys again and again. Whoever has had a lock mostly gets it
-	// again, while the others sleep: they compete for nothing most of the time.
+	// Every caller buys again and again. The last holder of a lock mostly gets it again while the
+	// others sleep, so most of the time nobody competes.
 	again = "again"
 )
 
@@ -213,8 +213,8 @@ func (c config) sell(ctx context.Context, callers int, s seller) (perSecond floa
 	})
 }
 
-// sellInWaves lets as many buyers as there are callers come at once, and the next
-// when each has a unit, for a while.
+// sellInWaves lets one buyer for each caller come at once, and the next wave when each has a unit, for
+// a while.
 func (c config) sellInWaves(ctx context.Context, callers int, s seller) (perSecond float64, err error) {
 	return count(ctx, s, func() (sold int64, err error) {
 		for start := time.Now(); time.Since(start) < c.duration; {
