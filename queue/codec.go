@@ -51,7 +51,7 @@ func (Bytes) Decode(payload []byte, v any) error {
 	return nil
 }
 
-// Proto returns a codec that marshals by two functions, like those of protocol buffers:
+// Proto returns a codec that marshals by two functions, as protocol buffers do:
 //
 //	queue.New[*pb.Order](client, queue.Options{Codec: queue.Proto(proto.Marshal, proto.Unmarshal)})
 //

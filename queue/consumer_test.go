@@ -77,6 +77,9 @@ func queueOn(t *testing.T, client *redoubt.Client, opts queue.Options) *queue.Qu
 }
 
 // However few messages come at a time, no more batches are at work than places.
+//
+// Promise: A handler keeps its place until it returns, and its context ends when it loses its
+// message.
 func TestBatchesAtOnce(t *testing.T) {
 	for _, places := range []int{1, 3} {
 		bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
@@ -116,6 +119,9 @@ func (e *pointerError) Error() string { return e.text }
 
 // A method of an error that panics, and a Backoff that does, are failures of the
 // message and not the end of the process.
+//
+// Promise: A message that kills its consumers dies after its attempts; with unlimited attempts it
+// waits longer after each failure.
 func TestOutcomePanics(t *testing.T) {
 	var none *pointerError
 	for _, c := range []struct {
@@ -219,6 +225,8 @@ func TestBatchLosesOne(t *testing.T) {
 
 // A message that something else has written is buried, and those that came with it
 // are worked on.
+//
+// Promise: A stored entry that is not a message becomes dead and stops no consumer.
 func TestUnreadableMessage(t *testing.T) {
 	for _, how := range []string{"Run", "Work"} {
 		bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
@@ -260,6 +268,9 @@ func TestUnreadableMessage(t *testing.T) {
 }
 
 // The grace is kept when the server is away, and a call that hangs when ctx ends.
+//
+// Promise: A consumer that stops hands back its unfinished messages, counts no failure, and keeps
+// to its grace period.
 func TestGraceWithoutServer(t *testing.T) {
 	bubble(t, func(t *testing.T, client *redoubt.Client, net *network) {
 		q := queueOn(t, client, queue.Options{Lease: time.Hour})
@@ -291,6 +302,9 @@ func TestGraceWithoutServer(t *testing.T) {
 }
 
 // What a call brings that was under way when ctx ended reaches no handler.
+//
+// Promise: A consumer that stops hands back its unfinished messages, counts no failure, and keeps
+// to its grace period.
 func TestTakenWhenStopped(t *testing.T) {
 	bubble(t, func(t *testing.T, client *redoubt.Client, net *network) {
 		q := queueOn(t, client, queue.Options{})
@@ -317,6 +331,9 @@ func TestTakenWhenStopped(t *testing.T) {
 
 // A take whose reply was lost is repeated before its lease is over, however short
 // that is; and the lease counts from the first time.
+//
+// Promise: A handler keeps its place until it returns, and its context ends when it loses its
+// message.
 func TestLostTakeWithinItsLease(t *testing.T) {
 	for _, lease := range []time.Duration{queue.MinLease, 3 * time.Second, 10 * time.Second} {
 		bubble(t, func(t *testing.T, client *redoubt.Client, net *network) {

@@ -1,10 +1,9 @@
-// Package queue keeps messages for later, on Redis: now, after a delay, again after
-// a failure, in order where that is asked for; and wakes who works on them.
+// Package queue is a message queue on Redis: delays, retries, priorities, ordered groups
+// and schedules.
 //
 // # Use
 //
-// A [Queue] is a family of queues of messages of one type. Put puts a value into
-// one of them, Run works on it:
+// A [Queue] puts values of one type into named queues, and [Queue.Run] handles them:
 //
 //	orders, err := queue.New[Order](client, queue.Options{})
 //	…
@@ -14,98 +13,64 @@
 //		return ship(ctx, d.Value)
 //	}, queue.RunOptions{Concurrency: 64})
 //
-// What the handler returns says how the message goes on: nil, and it is done; an
-// error, and it comes back after [Options.Backoff], until its attempts are used up
-// and it is dead; [After], [Dead] and [Snooze] say it more exactly. Handlers must
-// bear to be called twice for a message: see below.
+// A message is done when the handler returns nil. After an error it is due again when
+// [Options.Backoff] has passed, until its attempts are used up and it is dead. Handlers
+// can also return [After], [Dead] or [Snooze]. A [Request] adds a delay, an ID, a unique
+// key, a lane or a group to a message. docs/queues.md has more.
 //
-// A [Request] has what else a message can have: a delay, an id that makes a put safe
-// to repeat, a key that drops duplicates, a lane, a group. [Queue.Schedule] puts
-// messages by a calendar, a [Topic] gives them to several subscribers.
-// [Queue.Limit] bounds all consumers together, [Queue.Pause] stops them.
-// Package enginetest is for unit tests.
-//
-// # How it works
-//
-// Everything is one question: when can a message be taken? At once, when its delay
-// is over, when its backoff is, when the lease of whoever has it has run out. The
-// server's TIME in ms alone decides. A queue is nine keys, of which those are there
-// that something is in:
-//
-//	<prefix>:{<name>}:queue  hash  id → envelope: every message, in whatever state
-//	….queue:ready   zset  id → rank of its lane · 2^51 + since when it is ready, in µs since 2020
-//	….queue:groups  zset  of groups: the length of the name and the name, a place in line, an id
-//	….queue:wake    zset  a marker: somebody can take something
-//	….queue:dead    zset  id → when it died
-//	….queue:fails   hash  id → how often it failed, and why at last
-//	….queue:due     zset  id → when it is due
-//	….queue:leases  zset  receipt → when the lease ends; a receipt is a take of 16 bytes, and an id
-//	….queue:config  hash  pause and limits
-//
-// and, each for a time only, queue:take:… of a consumer, queue:result:… and
-// queue:unique:…. Nothing is left of a queue that is empty, but its settings.
-//
-// A consumer makes one kind of call, the pump: it settles what handlers have
-// finished, brings back what is due or abandoned, takes as many as there are free
-// places, and learns when to come again. What finishes during a call is settled by
-// the next one, so that under load many messages share a call, and none waits for
-// company. While nothing is there, a second connection blocks on the marker; it
-// carries no message, so that nothing is lost with it, and whatever happens to it,
-// the consumer pumps. The invariant is that a script which leaves something to take
-// leaves the marker; so one put wakes one consumer, which wakes the next if it could
-// not take all. A consumer sleeps for 10 s at most, or for its lease if that is
-// shorter.
-//
-// A message on lease is named by its receipt. Whoever takes it next has another one,
-// and a settle that comes too late finds nothing. A settle that is late, but not too
-// late, counts.
-//
-// A pump whose reply was lost is repeated with the same take and gets the same
-// messages: nothing is held by nobody until a lease is over, and no attempt is used.
-//
-// # What is promised
+// # Promises
 //
 // While the primary keeps its data:
 //
-//   - At least once: after Put has returned, a message is handed to a handler until
-//     one returns nil, or it is dead, or it was cancelled. (TestRun, TestOutcomes,
-//     TestPoison)
-//   - Not before it is due, whatever the clocks of clients say.
-//     (TestNeverBeforeDue)
-//   - A settle of one who does not have the message any more is refused.
-//     (TestLateAndStaleSettle, TestTakeThatRepeats, TestCancel)
-//   - No message kills consumers for ever: a lease that runs out is a failure, and
-//     what can't be read is dead. One with unlimited attempts whose lease runs out is
-//     in front again after its first failure, and later after each further one, up to
-//     ten minutes. (TestPoison, TestPoisonWithoutEnd, TestOutcomePanics,
-//     TestUnreadableMessage)
-//   - A put that is repeated does nothing while the message is in the queue, a dead
-//     one excepted, which it replaces, and with a unique key as long as that lasts.
-//     (TestPutIsIdempotentUntilAcked,
-//     TestUnique)
-//   - Within a lane those that were ready first are taken first.
-//     (TestPutTakeAck, TestLanes) Those that became due in the same ms go by id: ids
-//     that one process made in the order in which it made them, ids of your own
-//     in that of their bytes. (TestIDsAreInOrder)
-//   - Of a group one message is at work, in the order in which they became ready; one
-//     that failed keeps its turn. (TestGroups, TestGroupsWhileNobodyLooks)
-//   - A handler's place is free when it has returned, and not before; its context
-//     ends when its message is not its own any more. (TestLeaseIsExtendedAndLost,
-//     TestShutdown, TestBatchesAtOnce, TestLostTakeWithinItsLease)
-//   - A consumer that stops hands back what it has not finished, and no attempt is
-//     counted; its grace is kept whatever the server does. (TestShutdown,
-//     TestTakenWhenStopped, TestGraceWithoutServer)
-//   - Each time of a schedule is put once, by however many schedulers.
-//     (TestScheduleOnce)
+//   - At least once: a message is handed to a handler until one returns nil, the message
+//     is dead, or it is cancelled. Handlers may be called twice for a message: make their
+//     effects idempotent, by [Job.ID] for example.
+//   - A message is never taken before it is due, by the server's clock.
+//   - A consumer that has lost a message can't settle it.
+//   - A message that kills its consumers dies after its attempts. With [Unlimited]
+//     attempts it waits longer after each failure, up to ten minutes.
+//   - A repeated put with the ID of a message in the queue adds nothing; it replaces a dead
+//     message. A unique key drops further messages for its time.
+//   - Messages of a lane are taken in the order in which they became ready. Messages of a
+//     group run one at a time and in order, also when one is retried.
+//   - A stopped consumer hands back its unfinished messages, and counts no failure.
+//   - Each time of a schedule is put once, by any number of schedulers.
 //
-// # What is not promised
-//
-// Exactly once: a handler whose process dies before its message is settled was
-// called all the same. Have it write by an id, like [Job.ID]. An order among
-// messages that fail and have no group. A message whose running handler was
-// cancelled is gone at once, and one of the same group can begin before that handler
-// has noticed. Anything through a failover: Redis replicates asynchronously, and a
-// new primary may not know the last puts, nor that the last messages were done; with
-// appendfsync everysec the same is true of the last second or two when the machine
-// dies. A server that evicts keys loses messages: see [ErrEviction].
+// Redis replicates asynchronously: a failover may lose the last puts and repeat messages
+// that were done, as a crash of the machine may with appendfsync everysec. A server that
+// evicts keys loses messages: see [ErrEviction].
 package queue
+
+// How it works.
+//
+// One question decides everything: when can a message be taken? At once, or when its
+// delay, its backoff or a consumer's lease is over, by the server's TIME in ms. A queue is
+// up to nine keys; a key without entries does not exist:
+//
+//	<prefix>:{<name>}:queue  hash  id → envelope: every message, in any state
+//	….queue:ready   zset  id → rank of its lane · 2^51 + when it became ready, in µs since 2020
+//	….queue:groups  zset  by group: length of its name, its name, a sequence number, an id
+//	….queue:wake    zset  a marker: a consumer can take a message
+//	….queue:dead    zset  id → when it died
+//	….queue:fails   hash  id → number of failures, and the last reason
+//	….queue:due     zset  id → when it is due
+//	….queue:leases  zset  receipt → when the lease ends; a receipt is a take of 16 bytes and an id
+//	….queue:config  hash  pause and limits
+//
+// Further keys exist for a limited time: queue:take:… of a consumer, queue:result:… and
+// queue:unique:…. An empty queue keeps only its settings.
+//
+// A consumer makes one kind of call, the pump. It settles messages whose handlers have
+// returned, makes messages ready that are due or abandoned, takes as many messages as
+// the consumer has free places, and returns when to pump again. Messages that finish
+// during a call are settled by the next one, so under load many messages share a call.
+// While the queue is empty, a second connection blocks on the marker. The marker carries
+// no message, so a dropped connection loses none. Invariant: a script that leaves a
+// message to take leaves the marker. So a put wakes one consumer, which wakes the next if
+// it could not take everything. A consumer sleeps for at most 10 s, or its lease if that
+// is shorter.
+//
+// A receipt names one take of a message. The next take has another receipt, so a settle
+// with an old one finds nothing. A late settle counts while no other consumer has taken
+// the message. A consumer repeats a pump whose reply was lost with the same take and gets
+// the same messages, so none is lost until its lease ends, and no attempt is used up.

@@ -11,6 +11,8 @@ import (
 )
 
 // Whose id is in the queue already was not put, and leaves its unique key alone.
+//
+// Promise: A unique key drops further messages with the same key for its time.
 func TestUniqueKeyOfWhatExists(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("x")
@@ -63,6 +65,8 @@ func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 }
 
 // What is in the place of a message and is none fails like one, and harms no other.
+//
+// Promise: A stored entry that is not a message becomes dead and stops no consumer.
 func TestStrangeEnvelopes(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		for _, envelope := range []string{"", "\x02", "\x06", "\x06\x00", "\x06\x00\x03", "\x06\x00\x03\x09ab"} {
@@ -178,6 +182,11 @@ func TestRateIsNotExceeded(t *testing.T) {
 
 // A consumer that does not know the name of its last take gets again what it has of
 // it; what it takes after that has other receipts, also the same message.
+//
+// Promise: A consumer that has lost a message can't settle it.
+//
+// Promise: A repeated pump returns the same messages, so a lost reply loses no message and uses
+// up no attempt.
 func TestTakeThatRepeats(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		take := func(id string, failures int) wire.Pumped {

@@ -38,6 +38,9 @@ func (f *flaky) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // What a lost reply had taken comes with the next one, at once and as the same
 // attempt; and what it settled is no loss.
+//
+// Promise: A repeated pump returns the same messages, so a lost reply loses no message and uses
+// up no attempt.
 func TestLostPumpReply(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
@@ -71,6 +74,8 @@ func TestLostPumpReply(t *testing.T) {
 }
 
 // The connection that waits is killed, or the scripts are flushed: the next message is handled without waiting for the end of a slice.
+//
+// Promise: A dropped connection that blocks on the queue loses no message.
 func TestWaiterIsDisturbed(t *testing.T) {
 	w := newWorld(t, ownServer(t))
 	q := w.queue(t, queue.Options{})

@@ -25,6 +25,9 @@ import (
 //
 // HISTORY=10m go test -run TestHistory -timeout 20h ./queue runs each fault for ten
 // minutes on each deployment instead of one to four seconds.
+//
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
 		faults.Rounds(t, f.Round(d), []string{"done", "put late", "dead"}, func(t *testing.T, round uint64, total map[string]int) {

@@ -64,8 +64,8 @@ type Handler[T any] func(ctx context.Context, d *Delivery[T]) error
 
 // A BatchHandler works on several messages at once. It returns one result for each, in
 // their order, with the meaning that a [Handler]'s has, or nil if all are done. ctx ends
-// when the lease of any message is lost; of the others, those that are not done are
-// handed back, and no failure is counted.
+// when the lease of any message is lost; the other messages are
+// handed back unless they are done, and no failure is counted.
 type BatchHandler[T any] func(ctx context.Context, batch []*Delivery[T]) []error
 
 // A Middleware runs around each call of a handler. It calls next and returns its error,

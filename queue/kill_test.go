@@ -23,6 +23,9 @@ import (
 //
 // By default it is a few hundred messages. QUEUE_FAULTS=full go test -run TestKills
 // -timeout 30m -v ./queue is 100,000, over 200 consumers and 20 servers.
+//
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
 func TestKills(t *testing.T) {
 	messages, killed, restarts, delay := 600, 6, 1, time.Second
 	if os.Getenv("QUEUE_FAULTS") == "full" {

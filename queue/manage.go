@@ -14,8 +14,9 @@ import (
 
 // Cancel removes one message from the queue called name and returns the state that it
 // had: [StatePending], [StateRunning], [StateDead] or [StateAbsent]. The context of a
-// running message's handler ends within a sixth of the lease, and what the handler
-// returns is ignored. A dead message stays: see [Queue.RemoveDead].
+// running message's handler ends within a sixth of the lease, and the handler's result is
+// ignored; the next message of the group may start before. A dead message stays: see
+// [Queue.RemoveDead].
 func (q *Queue[T]) Cancel(ctx context.Context, name, id string) (State, error) {
 	states, err := q.CancelMany(ctx, name, []string{id})
 	if err != nil {

@@ -11,6 +11,9 @@ import (
 )
 
 // What became due while nobody looked is in front of what is put after that.
+//
+// Promise: Messages of a group run one at a time and in order; a message that failed keeps its
+// turn.
 func TestGroupsWhileNobodyLooks(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const many = 300 // more than one call brings into the line
@@ -51,6 +54,8 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 
 // What is due in the same ms is ordered by id, and those of one process are in the
 // order in which they were made.
+//
+// Promise: Messages of a lane are taken in the order in which they became ready.
 func TestIDsAreInOrder(t *testing.T) {
 	ids := make([]string, 1<<13) // more than two letters' worth
 	for i := range ids {
@@ -74,6 +79,9 @@ func TestRequeuedKeepTheirOrder(t *testing.T) {
 }
 
 // A message that may fail for ever and kills its consumers lets others go first.
+//
+// Promise: A message that kills its consumers dies after its attempts; with unlimited attempts it
+// waits longer after each failure.
 func TestPoisonWithoutEnd(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.put(wire.Message{ID: "poison", Attempts: queue.Unlimited}, wire.Message{ID: "good"})

@@ -86,6 +86,8 @@ func (w *world) gone(t *testing.T) {
 	})
 }
 
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
 func TestRun(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		q := w.queue(t, queue.Options{})
@@ -120,6 +122,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
 func TestOutcomes(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
@@ -199,6 +203,9 @@ func TestOutcomes(t *testing.T) {
 
 // While a handler runs its lease is extended, and when the message is cancelled its
 // context ends.
+//
+// Promise: A handler keeps its place until it returns, and its context ends when it loses its
+// message.
 func TestLeaseIsExtendedAndLost(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log events
@@ -242,6 +249,11 @@ func TestLeaseIsExtendedAndLost(t *testing.T) {
 	})
 }
 
+// Promise: A handler keeps its place until it returns, and its context ends when it loses its
+// message.
+//
+// Promise: A consumer that stops hands back its unfinished messages, counts no failure, and keeps
+// to its grace period.
 func TestShutdown(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		q := w.queue(t, queue.Options{})

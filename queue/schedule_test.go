@@ -15,6 +15,8 @@ import (
 
 // Three schedulers, of which one dies and one sleeps, and a consumer: each time
 // comes once, and not early. The clock is that of the bubble.
+//
+// Promise: Each time of a schedule is put once, by any number of schedulers.
 func TestScheduleOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, client *redoubt.Client, _ *network) {
 		q := queueOn(t, client, queue.Options{})
@@ -141,6 +143,8 @@ func TestScheduleOfLargeMessages(t *testing.T) {
 }
 
 // A schedule is kept on every back end, by the clock of the queue's server.
+//
+// Promise: Each time of a schedule is put once, by any number of schedulers.
 func TestScheduleOnEveryBackEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		q := w.queue(t, queue.Options{})

@@ -55,6 +55,8 @@ func (w *world) blocked(t *testing.T) (ids []string) {
 
 // A consumer whose blocked connection was killed waits on another one, and hears of
 // what is put long before its slice is over.
+//
+// Promise: A dropped connection that blocks on the queue loses no message.
 func TestBlockedConnectionIsKilled(t *testing.T) {
 	s := redistest.Start(t)
 	w := newWorld(t, redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "k", Server: s})
@@ -113,6 +115,8 @@ func TestFrozenNetwork(t *testing.T) {
 	})
 }
 
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		digests := map[string]string{}
@@ -286,6 +290,8 @@ func TestStoppedPastItsLease(t *testing.T) {
 
 // The clock of the process is more than a year from the server's: delays and leases
 // are by the server's alone.
+//
+// Promise: A message is never taken before it is due, by the server's clock.
 func TestSkewedClock(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		q := w.queue(t, queue.Options{Lease: time.Minute})
@@ -348,6 +354,9 @@ func TestLargeBatches(t *testing.T) {
 }
 
 // A consumer all of whose handlers panic goes on, and its messages die one by one.
+//
+// Promise: A message that kills its consumers dies after its attempts; with unlimited attempts it
+// waits longer after each failure.
 func TestEveryHandlerPanics(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		q := w.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})

@@ -16,6 +16,7 @@ func lines(t *testing.T, run func(t *testing.T, l *line)) {
 	eachFrozen(t, func(t *testing.T, w *world) { run(t, w.line(t, "q")) })
 }
 
+// Promise: Messages of a lane are taken in the order in which they became ready.
 func TestPutTakeAck(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b", "c")
@@ -31,6 +32,8 @@ func TestPutTakeAck(t *testing.T) {
 	})
 }
 
+// Promise: A repeated put with the ID of a message in the queue adds nothing; it replaces a dead
+// message.
 func TestPutIsIdempotentUntilAcked(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		first := l.put(wire.Message{ID: "a"}, wire.Message{ID: "a"}, wire.Message{ID: "b", Delay: time.Hour})
@@ -52,6 +55,7 @@ func TestPutIsIdempotentUntilAcked(t *testing.T) {
 	})
 }
 
+// Promise: A message is never taken before it is due, by the server's clock.
 func TestNeverBeforeDue(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		at := l.clock.Now().Add(50*time.Millisecond + time.Microsecond)
@@ -76,6 +80,8 @@ func TestNeverBeforeDue(t *testing.T) {
 }
 
 // Due times are whole milliseconds: a delay that ends within one ends with it.
+//
+// Promise: A message is never taken before it is due, by the server's clock.
 func TestDelaysAreNotCutShort(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.clock.Advance(time.Microsecond)
@@ -112,6 +118,8 @@ func TestMarkerOfAnEarlierDueTime(t *testing.T) {
 	})
 }
 
+// Promise: A repeated pump returns the same messages, so a lost reply loses no message and uses
+// up no attempt.
 func TestRepeatedTake(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b", "c")
@@ -130,6 +138,7 @@ func TestRepeatedTake(t *testing.T) {
 	})
 }
 
+// Promise: A consumer that has lost a message can't settle it.
 func TestLateAndStaleSettle(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b")
@@ -153,6 +162,11 @@ func TestLateAndStaleSettle(t *testing.T) {
 	})
 }
 
+// Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
+// message is dead, or it is cancelled.
+//
+// Promise: A message that kills its consumers dies after its attempts; with unlimited attempts it
+// waits longer after each failure.
 func TestPoison(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("x", "y")
@@ -232,6 +246,7 @@ func TestSnoozeAndBackCountNothing(t *testing.T) {
 	})
 }
 
+// Promise: Messages of a lane are taken in the order in which they became ready.
 func TestLanes(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		for i, lane := range []queue.Lane{queue.Normal, queue.Low, queue.Urgent, queue.High, queue.Normal, queue.Urgent} {
@@ -244,6 +259,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
+// Promise: Messages of a group run one at a time and in order; a message that failed keeps its
+// turn.
 func TestGroups(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		put := func(id, group string, delay time.Duration) {
@@ -289,6 +306,7 @@ func TestGroups(t *testing.T) {
 	})
 }
 
+// Promise: A consumer that has lost a message can't settle it.
 func TestCancel(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.put(wire.Message{ID: "running"}, wire.Message{ID: "ready"}, wire.Message{ID: "due", Delay: time.Minute})
@@ -323,6 +341,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// Promise: A unique key drops further messages with the same key for its time.
 func TestUnique(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		m := func(id string) wire.Message { return wire.Message{ID: id, Unique: "k", UniqueFor: time.Hour} }

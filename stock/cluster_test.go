@@ -26,7 +26,7 @@ func TestCluster(t *testing.T) {
 		must(t, v.Cancel(t.Context(), name, "two"))
 		info, err := v.Info(t.Context(), name)
 		must(t, err)
-		if info != (stock.Info{Total: 3, Available: 2, Sold: 1}) {
+		if info != (stock.Info{Name: name, Total: 3, Available: 2, Sold: 1}) {
 			t.Errorf("%s: %+v", name, info)
 		}
 		must(t, v.Delete(t.Context(), name))

@@ -137,5 +137,5 @@ func ExampleInventory_Commit() {
 		}
 	}
 	fmt.Println(items.Commit(ctx, r.Name, r.ID))
-	// Output: stock: the reservation ran out
+	// Output: stock: the reservation expired
 }

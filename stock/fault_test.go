@@ -19,6 +19,9 @@ import (
 
 // A reply is lost: the call is sent again, and has its effect once. Add alone is
 // not.
+//
+// Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
+// reply, with one effect and the same answer.
 func TestLostReplies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -71,6 +74,8 @@ func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // Nobody knows that units were reserved. Under an id that nobody knows they come
 // back at once; under one of the caller's they stay.
+//
+// Promise: A reserve whose caller has left gives its units back.
 func TestUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := &losing{Conn: clienttest.Wrap(t, clienttest.Dial(t, w.Addr))}
@@ -99,6 +104,8 @@ func TestUnknownOutcome(t *testing.T) {
 
 // The caller leaves while its reserve is under way, and cancels or commits by the
 // id, before or after the reserve arrives.
+//
+// Promise: A reserve that arrives after its cancel takes nothing.
 func TestCancelInMidReserve(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -134,6 +141,8 @@ func TestCancelInMidReserve(t *testing.T) {
 }
 
 // The ctx of Do ends while its reserve is under way: what it took comes back.
+//
+// Promise: A reserve whose caller has left gives its units back.
 func TestCancelledDoLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := faultnet.New(t, w.Addr)
@@ -215,6 +224,9 @@ func buyers(t *testing.T, w *world, n int) (committed []string) {
 }
 
 // The scripts are forgotten again and again while many buy.
+//
+// Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
+// reply, with one effect and the same answer.
 func TestScriptFlush(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const units = 200
@@ -247,6 +259,8 @@ func TestScriptFlush(t *testing.T) {
 
 // The server is killed and started again while many buy. Whatever was
 // acknowledged is there, and nothing else.
+//
+// Promise: With appendonly and appendfsync always, acknowledged calls survive a killed server.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	const units = 1000

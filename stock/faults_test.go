@@ -28,6 +28,13 @@ import (
 //
 // HISTORY=10m go test -run TestHistory -timeout 20h ./stock runs each fault for
 // ten minutes on each deployment instead of one to four seconds.
+//
+// Promise: Available, reserved and sold units together are always the total that was set and
+// added.
+//
+// Promise: A reservation ends once: committed, cancelled or expired.
+//
+// Promise: With appendonly and appendfsync always, acknowledged calls survive a killed server.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
 		faults.Rounds(t, f.Round(d), wanted(f), func(t *testing.T, round uint64, total map[string]int) {

@@ -8,34 +8,28 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
-// A Listed is an item that a listing found.
-type Listed struct {
-	Name string
-	Info Info
-}
-
-// List goes over the items whose names match: a pattern as of Redis' KEYS, where
-// an empty one matches all. One that never had a unit is no item. A loop over it
-// ends with the first error.
+// List iterates over the items whose names match, a pattern like that of Redis' KEYS; an
+// empty one matches all. It leaves out items that never had a unit. An error ends the
+// loop.
 //
-// It is for people, not for programs that run all the time: it looks at every key
-// of the server, or of all primaries of a cluster, though in steps that hold
-// nobody up. Each step is a round trip for about 1,000 keys, and another where
-// there are items among them. Items that are set or deleted meanwhile may be listed
-// or not, and one may come twice: see [redoubt.Client.Names].
-func (v *Inventory) List(ctx context.Context, match string) iter.Seq2[Listed, error] {
-	return pages.All(func(cursor string) ([]Listed, string, error) {
+// It is for administration: it scans every key of the server, or of all primaries of a
+// cluster, in steps that each block the server for less than a millisecond. It costs a
+// round trip for about 1,000 keys, and another if there are items among them. It may miss
+// an item that is set or deleted meanwhile, or return one twice: see
+// [redoubt.Client.Names].
+func (v *Inventory) List(ctx context.Context, match string) iter.Seq2[Info, error] {
+	return pages.All(func(cursor string) ([]Info, string, error) {
 		found, next, err := wire.Page(ctx, v.client, match, cursor)
 		if err != nil {
 			return nil, "", err
 		}
-		items := make([]Listed, len(found))
+		items := make([]Info, len(found))
 		for i, l := range found {
-			items[i] = Listed{l.Name, Info(l.Info)}
+			items[i] = info(l.Name, l.Info)
 			if l.Info.Expired == 0 {
 				continue
 			}
-			if items[i].Info, err = v.Info(ctx, l.Name); err != nil {
+			if items[i], err = v.Info(ctx, l.Name); err != nil {
 				return nil, "", err
 			}
 		}

@@ -25,12 +25,12 @@ func checkList(t *testing.T, c *redoubt.Client) {
 		if _, err := items.Set(t.Context(), name, i); err != nil {
 			t.Fatal(err)
 		}
-		want[name] = stock.Info{Total: i, Available: i}
+		want[name] = stock.Info{Name: name, Total: i, Available: i}
 	}
 	if _, short, err := items.Reserve(t.Context(), "sku:7", 2); err != nil || short != nil {
 		t.Fatalf("%+v, %v", short, err)
 	}
-	want["sku:7"] = stock.Info{Total: 7, Available: 5, Reserved: 2, Reservations: 1}
+	want["sku:7"] = stock.Info{Name: "sku:7", Total: 7, Available: 5, Reserved: 2, Reservations: 1}
 	if err := items.Delete(t.Context(), "sku:8"); err != nil {
 		t.Fatal(err)
 	}
@@ -41,18 +41,18 @@ func checkList(t *testing.T, c *redoubt.Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if item.Info.Next > 0 != (item.Name == "sku:7") {
+		if item.Next > 0 != (item.Name == "sku:7") {
 			t.Errorf("%+v", item)
 		}
-		item.Info.Next = 0
-		got[item.Name] = item.Info
+		item.Next = 0
+		got[item.Name] = item
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%d items are listed, want %d", len(got), len(want))
 	}
 	n := 0
 	for item, err := range items.List(t.Context(), "sku:4?") {
-		if n++; err != nil || item.Info.Total < 40 {
+		if n++; err != nil || item.Total < 40 {
 			t.Errorf("%+v, %v", item, err)
 		}
 	}
@@ -66,6 +66,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 	}
 }
 
+// Promise: List finds every item that exists during the whole listing.
 func TestList(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if err := w.rdb.Set(t.Context(), w.Prefix+":{text}:stock", "x", 0).Err(); err != nil {
@@ -75,6 +76,7 @@ func TestList(t *testing.T) {
 	})
 }
 
+// Promise: List finds every item that exists during the whole listing.
 func TestListOnACluster(t *testing.T) {
 	conn, err := goredis.Open(t.Context(), redistest.StartCluster(t, 3, 0).URL())
 	if err != nil {
@@ -90,6 +92,8 @@ func TestListOnACluster(t *testing.T) {
 }
 
 // More has run out than a page puts back: the listing goes on until all is back.
+//
+// Promise: List finds every item that exists during the whole listing.
 func TestListOfMuchThatRanOut(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		items, err := stock.New(w.client, stock.Options{TTL: time.Minute})
@@ -102,7 +106,7 @@ func TestListOfMuchThatRanOut(t *testing.T) {
 		reserveAll(t.Context(), t, items, 1200)
 		w.clock.Set(time.Unix(1_760_003_600, 0))
 		for item, err := range items.List(t.Context(), "sku") {
-			if err != nil || item.Info.Available != 1200 || item.Info.Expired != 0 {
+			if err != nil || item.Available != 1200 || item.Expired != 0 {
 				t.Errorf("%+v, %v", item, err)
 			}
 		}

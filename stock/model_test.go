@@ -179,6 +179,9 @@ type episode struct {
 
 // The scripts do what the model does, whatever comes in whatever order, and
 // however the server's clock is set.
+//
+// Promise: Available, reserved and sold units together are always the total that was set and
+// added.
 func TestScriptsFollowTheModel(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		for i := range 5 {

@@ -10,42 +10,40 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
-// A Reservation is a number of units of an item that are held for a time. It is
-// a value: whoever knows the name and the ID, in whatever process, can commit or
-// cancel it.
+// A Reservation holds a number of units of an item for a time. Any process that knows the
+// name and the ID can commit or cancel it.
 type Reservation struct {
-	// Name is the item's.
+	// Name is the item's name.
 	Name string
 	// ID names the reservation.
 	ID string
 	// N is how many units it holds.
 	N int64
-	// Deadline is when it runs out, by this process's clock and a hundredth of
-	// the TTL early. The server's clock decides.
+	// Deadline is when it expires, by this process's clock and a hundredth of the TTL
+	// early. The server's clock decides.
 	Deadline time.Time
 }
 
-// A Shortage says what there is of an item that has too few units left.
+// A Shortage is the state of an item that has too few units.
 type Shortage struct {
-	// Available units can be reserved: fewer than were asked for.
+	// Available units can be reserved: fewer than the call wanted.
 	Available int64
 	// Reserved units are held by others and may come back.
 	Reserved int64
-	// Next is a time in which no reservation runs out, and most often that
-	// until the first does; 0 when none are reserved. [Inventory.Info] has it
-	// exactly.
+	// Next is a lower bound of the time until a reservation expires, and mostly
+	// exact; 0 when none is reserved. [Inventory.Info] is always exact.
 	Next time.Duration
 }
 
-// A Request is one reservation with an id and a TTL of its own.
+// A Request is one reservation with its own ID and TTL.
 type Request struct {
 	// N is how many units to reserve: 1 to [MaxUnits].
 	N int64
-	// ID names the reservation, the number of the order for instance: 1 to
-	// [MaxID] bytes, used once for an item. A request that is repeated with
-	// the same ID gets the same answer and takes no more. Defaults to 128 random bits.
+	// ID names the reservation, for example the number of an order: 1 to [MaxID] bytes,
+	// used once for an item. A repeated request with the same ID gets the same answer
+	// and takes no more units. Defaults to 128 random bits.
 	ID string
-	// TTL is how long the units are held. Defaults to that of the Inventory.
+	// TTL is how long the units are held. Defaults to [Options.TTL].
 	TTL time.Duration
 }
 
@@ -57,23 +55,22 @@ func (r Request) check() error {
 	return errors.Join(append(errs, wire.CheckID(r.ID), checkTTL(r.TTL))...)
 }
 
-// Reserve reserves n units of the item called name for the TTL. Exactly one of
-// the three results is set: the reservation; what there is, when that is too
-// little; or an error.
+// Reserve reserves n units of the item called name for the TTL. Exactly one result is
+// set: the reservation; a [Shortage] if too few units are available; or an error.
 //
-// When the error matches redoubt.ErrUnknownOutcome the units may be held
-// nevertheless. They are then given back in the background, at the latest by the
-// TTL.
+// When the error matches redoubt.ErrUnknownOutcome the server may hold the units. The
+// client cancels them in the background; at the latest they expire.
 func (v *Inventory) Reserve(ctx context.Context, name string, n int64) (*Reservation, *Shortage, error) {
 	return v.ReserveRequest(ctx, name, Request{N: n})
 }
 
-// ReserveRequest reserves units as [Inventory.Reserve] does, under an ID that
-// the caller made. After an error that matches redoubt.ErrUnknownOutcome the
-// units may be held: repeat the request with the same ID, or cancel it.
+// ReserveRequest reserves units as [Inventory.Reserve] does, under an ID of the caller.
+// After an error that matches redoubt.ErrUnknownOutcome the server may hold the units:
+// repeat the request with the same ID, or cancel it.
 //
-// When the ID is over the error matches [ErrCommitted], [ErrCancelled] or
-// [ErrExpired]. When it holds another number of units it matches [ErrMismatch].
+// If the reservation with this ID is over, the error matches [ErrCommitted],
+// [ErrCancelled] or [ErrExpired]. If it holds another number of units, the error matches
+// [ErrMismatch].
 func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) (*Reservation, *Shortage, error) {
 	own := r.ID == ""
 	if own {
@@ -112,7 +109,7 @@ func (v *Inventory) ReserveRequest(ctx context.Context, name string, r Request) 
 	}
 }
 
-// overError is the error for a reservation that is over.
+// overError returns the error for a reservation that is over.
 func overError(s wire.Status) error {
 	switch s {
 	case wire.Committed:
@@ -126,17 +123,17 @@ func overError(s wire.Status) error {
 	}
 }
 
-// Commit sells what the reservation holds. Repeated, it gives the same answer,
-// for [Remembered]. When nothing is sold the error matches [ErrExpired],
-// [ErrCancelled] or [ErrNotFound].
+// Commit sells the units of a reservation. A repeated call gets the same answer, for
+// [Remembered]. When nothing is sold the error matches [ErrExpired], [ErrCancelled] or
+// [ErrNotFound].
 func (v *Inventory) Commit(ctx context.Context, name, id string) error {
 	return v.settle(ctx, name, id, wire.CommitCmd, wire.Committed)
 }
 
-// Cancel puts what the reservation holds back on sale. Repeated, it gives the
-// same answer, for [Remembered]. When it finds nothing to put back the error
-// matches [ErrExpired], [ErrCommitted] or [ErrNotFound]; after it a reserve with
-// the same ID that is still under way takes nothing.
+// Cancel puts the units of a reservation back on sale. A repeated call gets the same
+// answer, for [Remembered]. When nothing is held the error matches [ErrExpired],
+// [ErrCommitted] or [ErrNotFound]. A reserve with the same ID that arrives later takes
+// nothing.
 func (v *Inventory) Cancel(ctx context.Context, name, id string) error {
 	return v.settle(ctx, name, id, wire.CancelCmd, wire.Cancelled)
 }
@@ -156,18 +153,17 @@ func (v *Inventory) settle(ctx context.Context, name, id string, cmd func(wire.K
 	return overError(got)
 }
 
-// Do reserves n units of the item called name, runs fn, and commits them if it
-// returns nil, else cancels. If fewer than n are left it returns what there is
-// and does not run fn.
+// Do reserves n units of the item called name and runs fn. It commits the units if fn
+// returns nil, else it cancels them. If fewer than n are available it returns a
+// [Shortage] and does not run fn.
 //
-// The context that fn gets is derived from ctx and ends a little before the
-// reservation does, with a cause that matches [ErrExpired]. The units are
-// committed or cancelled also when ctx has ended meanwhile, and cancelled when fn
-// panics.
+// The context of fn ends a little before the reservation expires, with a cause that
+// matches [ErrExpired]. Do commits or cancels even if ctx has ended meanwhile, and
+// cancels when fn panics.
 //
-// The error is that of fn, joined with that of the cancelling, or that of the
-// commit. When it matches [ErrExpired], fn returned nil too late and nothing is
-// sold. When it matches redoubt.ErrUnknownOutcome and not ErrExpired, it may be.
+// The error is fn's, joined with the cancel's, or the commit's. If it matches
+// [ErrExpired], fn returned nil too late and nothing is sold. If it matches
+// redoubt.ErrUnknownOutcome but not ErrExpired, the units may be sold.
 //
 // It costs two round trips.
 func (v *Inventory) Do(ctx context.Context, name string, n int64, fn func(ctx context.Context) error) (*Shortage, error) {
@@ -205,11 +201,11 @@ func (v *Inventory) end(ctx context.Context, r *Reservation, how func(ctx contex
 	return how(ctx, r.Name, r.ID)
 }
 
-// endTimeout bounds what is done on the server after the caller has left.
+// endTimeout bounds calls on behalf of a caller that has left.
 const endTimeout = 3 * time.Second
 
-// cleanUp sends cmd in the background, for a caller that has left. What it
-// can't reach within the time ends by itself with the TTL.
+// cleanUp sends cmd in the background, for a caller that has left. If it can't reach the
+// server in time, the reservation expires.
 func (v *Inventory) cleanUp(ctx context.Context, cmd redoubt.Cmd) {
 	v.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), endTimeout)

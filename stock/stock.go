@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// ErrExpired is matched when a reservation ran out before it was
+	// ErrExpired is matched when a reservation expired before it was
 	// committed: its units are back on sale.
-	ErrExpired = errors.New("stock: the reservation ran out")
+	ErrExpired = errors.New("stock: the reservation expired")
 
 	// ErrCancelled is matched when a reservation has been cancelled.
 	ErrCancelled = errors.New("stock: the reservation is cancelled")
@@ -21,52 +21,51 @@ var (
 	// ErrCommitted is matched when a reservation has been committed.
 	ErrCommitted = errors.New("stock: the reservation is committed")
 
-	// ErrNotFound is matched when nothing was reserved under an id, or that is
-	// over for longer than [Remembered].
+	// ErrNotFound is matched when nothing was reserved under an ID, or the
+	// reservation has been over for longer than [Remembered].
 	ErrNotFound = errors.New("stock: no such reservation")
 
-	// ErrMismatch is matched when an id has reserved another number of units.
-	ErrMismatch = errors.New("stock: the id has reserved another number of units")
+	// ErrMismatch is matched when an ID holds another number of units.
+	ErrMismatch = errors.New("stock: the id holds another number of units")
 
-	// ErrBelowZero is matched when an item has fewer units available than are
-	// to be taken away.
+	// ErrBelowZero is matched when a call would take away more units than are
+	// available.
 	ErrBelowZero = errors.New("stock: fewer units are available than would be taken away")
 
-	// ErrTooMany is matched when there would be more than [MaxUnits].
+	// ErrTooMany is matched when an item would have more than [MaxUnits].
 	ErrTooMany = errors.New("stock: there would be too many units")
 )
 
 const (
-	// DefaultTTL is the TTL of an [Inventory] whose options name none.
+	// DefaultTTL is the default of [Options.TTL].
 	DefaultTTL = 15 * time.Minute
 	// MinTTL and MaxTTL bound a TTL.
 	MinTTL = time.Millisecond
 	MaxTTL = 365 * 24 * time.Hour
-	// MaxUnits, 10^15, bounds what there is of an item, sold units included.
+	// MaxUnits is the largest total of an item, including sold units: 10^15.
 	MaxUnits = wire.MaxUnits
-	// MaxID is the longest id: 256 bytes.
+	// MaxID is the longest ID: 256 bytes.
 	MaxID = wire.MaxID
-	// Remembered is for how long a repeated call still gets its answer after
-	// the reservation is over: an hour.
+	// Remembered is how long after the end of a reservation a repeated call still
+	// gets its answer: an hour.
 	Remembered = wire.Remembered
 )
 
 // Options configure an [Inventory]. The zero value is ready to use.
 type Options struct {
-	// TTL is how long a reservation holds its units unless it is committed or
-	// cancelled. From 1 ms to a year. Defaults to 15 minutes.
+	// TTL is how long a reservation holds its units before it expires. From 1 ms to a
+	// year. Defaults to 15 minutes.
 	TTL time.Duration
 }
 
-// An Inventory is a family of items on a server, each with a name and a number
-// of units. Make one and use it for every item.
+// An Inventory works on named items, each with a number of units. Make one and use it for
+// all items. Use [Inventory.Do] to serve a buyer in one go, and
+// [Inventory.ReserveRequest] with an ID of your own when the payment comes later.
 //
-// [Inventory.Do] is what most callers should use when the buyer is served in one
-// go, [Inventory.Reserve] with an id of their own when the payment comes later.
-// All methods may be called by many goroutines at once, each costs one round trip
-// unless it says otherwise, and an error that matches redoubt.ErrUnknownOutcome
-// says that the call may have had its effect. An Inventory keeps nothing between
-// calls and need not be closed.
+// All methods may be called by many goroutines at once. A method costs one round trip
+// unless it says otherwise. After an error that matches redoubt.ErrUnknownOutcome the call
+// may have had its effect. An Inventory keeps no state between calls and need not be
+// closed.
 type Inventory struct {
 	client *redoubt.Client
 	ttl    time.Duration
@@ -94,10 +93,9 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Set sets how many units of an item there are in all: those on sale, those
-// reserved and those sold. So a Set that is repeated, by an import that runs
-// again during the sale, puts nothing back on sale that is sold. The error
-// matches [ErrBelowZero], and nothing is changed, when more than total are
+// Set sets the total of an item: available, reserved and sold units. So a repeated Set, by
+// an import that runs again during the sale for example, does not sell a unit twice. The
+// error matches [ErrBelowZero], and nothing is changed, if more than total units are
 // reserved and sold.
 func (v *Inventory) Set(ctx context.Context, name string, total int64) (Info, error) {
 	if total < 0 || total > MaxUnits {
@@ -106,10 +104,10 @@ func (v *Inventory) Set(ctx context.Context, name string, total int64) (Info, er
 	return v.count(ctx, name, func(k wire.Keys) redoubt.Cmd { return wire.SetCmd(k, total) })
 }
 
-// Add adds delta units to an item, or takes -delta away that are available. The
-// error matches [ErrBelowZero], and nothing is changed, when fewer are, and
-// [ErrTooMany] when there would be more than [MaxUnits]. It is never sent twice:
-// after an error that matches redoubt.ErrUnknownOutcome look at the Total of
+// Add adds delta units to an item, or takes -delta available units away. It changes
+// nothing if the error matches [ErrBelowZero], because fewer units are available, or
+// [ErrTooMany], because there would be more than [MaxUnits]. It is not sent again after a
+// lost reply: if the error matches redoubt.ErrUnknownOutcome, compare the Total of
 // [Inventory.Info].
 func (v *Inventory) Add(ctx context.Context, name string, delta int64) (Info, error) {
 	if delta < -MaxUnits || delta > MaxUnits {
@@ -118,9 +116,11 @@ func (v *Inventory) Add(ctx context.Context, name string, delta int64) (Info, er
 	return v.count(ctx, name, func(k wire.Keys) redoubt.Cmd { return wire.AddCmd(k, delta) })
 }
 
-// Info is what there is of an item. Total = Available + Reserved + Sold.
+// Info is the state of an item. Total = Available + Reserved + Sold.
 type Info struct {
-	// Total is what was set and added.
+	// Name is the item's name.
+	Name string
+	// Total is the number of units that were set and added.
 	Total int64
 	// Available units can be reserved.
 	Available int64
@@ -128,19 +128,26 @@ type Info struct {
 	Reserved int64
 	// Sold units are committed.
 	Sold int64
-	// Reservations is how many hold units.
+	// Reservations is how many reservations hold units.
 	Reservations int64
-	// Expired is how many have run out whose units still count as Reserved. It
-	// is 0 unless more than 512 ran out since the item was last used; they
-	// come back as the item is used.
+	// Expired is how many reservations have expired whose units still count as Reserved.
+	// It is 0 unless more than 512 expired since the item was last used; later calls
+	// return them.
 	Expired int64
-	// Next is the time until a reservation runs out; 0 if there is none.
+	// Next is the time until the next reservation expires; 0 if there is none.
 	Next time.Duration
 }
 
-// Info counts what there is of an item, 0 of everything if it was never set. It
-// returns what has run out first, in one round trip for each 512 reservations
-// that did since the item was last used, so Expired is 0.
+func info(name string, i wire.Info) Info {
+	return Info{
+		Name: name, Total: i.Total, Available: i.Available, Reserved: i.Reserved, Sold: i.Sold,
+		Reservations: i.Reservations, Expired: i.Expired, Next: i.Next,
+	}
+}
+
+// Info reads the state of an item, with all counts 0 if it was never set. It puts the
+// units of expired reservations back on sale first, in one round trip for each 512 since
+// the item was last used, so Expired is 0.
 func (v *Inventory) Info(ctx context.Context, name string) (Info, error) {
 	for {
 		i, err := v.count(ctx, name, wire.InfoCmd)
@@ -160,19 +167,18 @@ func (v *Inventory) count(ctx context.Context, name string, cmd func(wire.Keys) 
 		switch {
 		case err != nil:
 			return Info{}, err
-		case c.Short && c.Expired > 0: // some are to come back first
+		case c.Short && c.Expired > 0: // return more expired reservations first
 		case c.Short:
-			return Info(c.Info), fmt.Errorf("%w: %d available, %d reserved, %d sold", ErrBelowZero, c.Available, c.Reserved, c.Sold)
+			return info(name, c.Info), fmt.Errorf("%w: %d available, %d reserved, %d sold", ErrBelowZero, c.Available, c.Reserved, c.Sold)
 		case c.Full:
-			return Info(c.Info), fmt.Errorf("%w: %d in all, and at most %d can be", ErrTooMany, c.Total, int64(MaxUnits))
+			return info(name, c.Info), fmt.Errorf("%w: %d in all, and at most %d can be", ErrTooMany, c.Total, int64(MaxUnits))
 		default:
-			return Info(c.Info), nil
+			return info(name, c.Info), nil
 		}
 	}
 }
 
-// Delete forgets an item with all its reservations. A commit after it matches
-// [ErrNotFound].
+// Delete deletes an item with all its reservations. Later commits match [ErrNotFound].
 func (v *Inventory) Delete(ctx context.Context, name string) error {
 	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {

@@ -47,6 +47,11 @@ func TestReserveCommitCancel(t *testing.T) {
 
 // Every call that is repeated gives the answer that it gave, and changes
 // nothing.
+//
+// Promise: A reservation ends once: committed, cancelled or expired.
+//
+// Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
+// reply, with one effect and the same answer.
 func TestRepeatedCalls(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		v := w.items()
@@ -108,6 +113,8 @@ func TestRepeatedCalls(t *testing.T) {
 
 // What ran out comes back when it is needed, and when somebody looks, without
 // anything that runs in the background.
+//
+// Promise: Expired units can be reserved again at once.
 func TestExpiredUnitsComeBack(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		v := w.items()
@@ -141,6 +148,8 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 }
 
 // More have run out than one call returns.
+//
+// Promise: Expired units can be reserved again at once.
 func TestMoreExpiredThanABatch(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		const many = 1200
@@ -193,6 +202,8 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 }
 
 // Reservations that nobody ends don't pile up, nor do ids that are over.
+//
+// Promise: What is stored is bounded by the reservations of one TTL and of the last hour.
 func TestNothingPilesUp(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		v := w.items()
@@ -281,6 +292,9 @@ func TestSetAndAdd(t *testing.T) {
 }
 
 // Many processes want more than there is. Everything is sold, nothing twice.
+//
+// Promise: Available, reserved and sold units together are always the total that was set and
+// added.
 func TestConcurrentBuyers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const units, buyers, tries = 100, 8, 40

@@ -48,6 +48,9 @@ func (l *listener) values() map[string]string {
 
 // Each field that is over is one event with its value, for all who listen, who may go on
 // from any. That what was deleted or replaced is none is in the model.
+//
+// Promise: A field that expires makes at most one event, which all loops get; a field that is
+// removed or replaced before makes none.
 func TestEvents(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.with(ttlhash.Options{Events: true})
@@ -93,6 +96,9 @@ func TestEvents(t *testing.T) {
 
 // From now on is what comes later only; and a field that is over and set anew before
 // anybody swept it was over all the same.
+//
+// Promise: A field that expires makes at most one event, which all loops get; a field that is
+// removed or replaced before makes none.
 func TestEventsFromNowOn(t *testing.T) {
 	emulating(t, func(t *testing.T, w *world) {
 		c := w.freeze()
@@ -151,6 +157,9 @@ func TestEventsFromNowOn(t *testing.T) {
 }
 
 // Many who sweep at once make each event once.
+//
+// Promise: A field that expires makes at most one event, which all loops get; a field that is
+// removed or replaced before makes none.
 func TestEventsAreMadeOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.with(ttlhash.Options{Events: true})

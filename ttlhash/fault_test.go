@@ -25,6 +25,9 @@ import (
 //
 // HISTORY=10m go test -run TestKilledServer -timeout 1h ./ttlhash runs it for ten minutes
 // on each server instead of a second.
+//
+// Promise: A call that failed has had its whole effect or none, also when a server that keeps
+// what it acknowledged was killed.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	at := slices.IndexFunc(faults.All, func(f faults.Fault) bool { return f.Name == "kill -9 and restart" })

@@ -34,6 +34,9 @@ var errDead = errors.New("the process is dead")
 
 // An emulated hash becomes a native one while it is read and written by processes that
 // know of the change and by some that don't, after migrations that died half-way.
+//
+// Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
+// changes nothing.
 func TestMigrate(t *testing.T) {
 	onNative(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -114,6 +117,9 @@ func TestMigrate(t *testing.T) {
 
 // A migration finds what is behind many events that stay, and what is set meanwhile and
 // is due sooner than where it is.
+//
+// Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
+// changes nothing.
 func TestMigrateLooksAgain(t *testing.T) {
 	onNative(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -169,6 +175,9 @@ func (c *meanwhile) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // Fields of both kinds live in one hash, written by processes of both kinds: no field is
 // lost when the deadlines of others are over, and none of the keys is left.
+//
+// Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
+// changes nothing.
 func TestMixed(t *testing.T) {
 	onNative(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

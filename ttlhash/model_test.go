@@ -51,6 +51,12 @@ func (m *model) advance(d time.Duration) {
 
 // Random calls do what the model does, of processes with and without events, while
 // time goes on; and when all is over nothing is left.
+//
+// Promise: A field is there until its deadline and gone afterwards, by the server's clock, for
+// every call that the server decides.
+//
+// Promise: A field that expires makes at most one event, which all loops get; a field that is
+// removed or replaced before makes none.
 func TestScriptsFollowTheModel(t *testing.T) {
 	emulating(t, func(t *testing.T, w *world) {
 		for range 4 {

@@ -131,6 +131,9 @@ func TestMany(t *testing.T) {
 
 // One script handles several fields of 1 MiB together at most: SetMany goes in parts, what must be
 // atomic is refused, and a field alone may have 1 MiB.
+//
+// Promise: An atomic write of several fields with more than 1 MiB is refused and changes nothing;
+// SetMany sets them in parts.
 func TestLargeFields(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, h := t.Context(), w.hashes
@@ -244,6 +247,13 @@ func TestConditions(t *testing.T) {
 
 // What is over is gone for all calls, and not before: by the server's clock, whatever
 // ours says.
+//
+// Promise: A field is there until its deadline and gone afterwards, by the server's clock, for
+// every call that the server decides.
+//
+// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it
+// late by at most a round trip and a thousandth of the time since the last one that brought the
+// time.
 func TestDeadlines(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, h := t.Context(), w.hashes
@@ -315,6 +325,8 @@ func TestDeadlines(t *testing.T) {
 }
 
 // Of those who take a field, or set one that is absent, one does.
+//
+// Promise: Of several callers that set an absent field, or take a field, one succeeds.
 func TestOneWins(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for i := range 20 {
@@ -354,6 +366,8 @@ func TestOneWins(t *testing.T) {
 
 // A read is one command in one round trip, and no script. A second after the last look
 // at the server's clock another comes with it.
+//
+// Promise: Get, GetItem, GetMany and All are one round trip without a script.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := &clienttest.Counter{Conn: w.conn}
@@ -388,6 +402,7 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
+// Promise: Bad input is refused, and nothing is written.
 func TestBadInput(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, h := t.Context(), w.hashes
@@ -452,6 +467,10 @@ func TestBadInput(t *testing.T) {
 }
 
 // Reads go by the server's clock, which is an hour ahead of ours here, and set.
+//
+// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it
+// late by at most a round trip and a thousandth of the time since the last one that brought the
+// time.
 func TestReadsGoByTheServersClock(t *testing.T) {
 	emulating(t, func(t *testing.T, w *world) {
 		c := w.freeze()

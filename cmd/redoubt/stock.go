@@ -30,8 +30,8 @@ type itemState struct {
 	Next         *int64 `json:"next_ms"` // null: no reservations
 }
 
-func itemStateOf(name string, i stock.Info) itemState {
-	s := itemState{Name: name, Total: i.Total, Available: i.Available, Reserved: i.Reserved, Sold: i.Sold, Reservations: i.Reservations}
+func itemStateOf(i stock.Info) itemState {
+	s := itemState{Name: i.Name, Total: i.Total, Available: i.Available, Reserved: i.Reserved, Sold: i.Sold, Reservations: i.Reservations}
 	if i.Reservations > 0 {
 		s.Next = new(i.Next.Milliseconds())
 	}
@@ -76,7 +76,7 @@ func listItems(ctx context.Context, client *redoubt.Client, match string) ([]ite
 		if err != nil {
 			return nil, err
 		}
-		found[item.Name] = itemStateOf(item.Name, item.Info)
+		found[item.Name] = itemStateOf(item)
 	}
 	states := slices.AppendSeq([]itemState{}, maps.Values(found)) // never nil: JSON null is no array
 	slices.SortFunc(states, func(a, b itemState) int { return cmp.Compare(a.Name, b.Name) })
@@ -133,7 +133,7 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 				if err != nil {
 					return stockFault(args[0], err)
 				}
-				s := itemStateOf(args[0], info)
+				s := itemStateOf(info)
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), s)
 				}

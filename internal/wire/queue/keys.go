@@ -21,7 +21,7 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 	return keys, nil
 }
 
-// Keys are the keys of one queue: those of parts. They share a hash tag.
+// Keys are the keys of one queue: one for each of parts. They share a hash tag.
 type Keys [9]string
 
 // queuePart ends the key of the hash that every queue with messages has.

@@ -1,3 +1,4 @@
-// Package stock is what package stock and the commands STOCK.* say to the server: the keys, the
-// scripts, the commands that call them, and the readers of their replies.
+// Package stock has the scripts of stock and their calling convention. The library's package stock
+// and the commands STOCK.* share it: keys, commands that call the scripts, and readers of their
+// replies.
 package stock

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// MaxUnits bounds what there is of an item, sold units included.
+	// MaxUnits is the largest total of an item, including sold units.
 	MaxUnits = 1_000_000_000_000_000
 	// MaxID is the longest id, in bytes.
 	MaxID = 256
-	// Remembered is for how long a repeated call still gets its answer after
-	// the reservation is over.
+	// Remembered is how long after the end of a reservation a repeated call still gets its
+	// answer.
 	Remembered = time.Hour
 )
 
 // Keys are the keys of one item. They share a hash tag.
 type Keys [3]string
 
-// stockPart ends the key that every item has.
+// stockPart ends the key of the hash that every item has.
 const stockPart = "stock"
 
 // KeysOf returns the keys of the item called name. An invalid name gives an
@@ -36,32 +36,30 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 	return keys, nil
 }
 
-// NewID returns the name of a new reservation: 128 random bits as 32
-// hexadecimal digits.
+// NewID returns an id for a new reservation: 128 random bits as 32 hexadecimal digits.
 func NewID() string { return randid.Hex(16) }
 
-// Status is what became of a reservation.
+// Status is the state of a reservation.
 type Status int8
 
 const (
-	// None: nothing was reserved under this id, or that is over for longer
-	// than [Remembered]. As an answer to [ReserveCmd]: too few are left.
+	// None: no reservation has this id, or it has been over for longer than [Remembered].
+	// In the reply to [ReserveCmd]: too few units are available.
 	None Status = 0
 	// Reserved: the units are held.
 	Reserved Status = 1
 	// Committed: the units are sold.
 	Committed Status = -1
-	// Cancelled: the units are back, or will never be taken.
+	// Cancelled: the units are back on sale, or a later reserve will not take them.
 	Cancelled Status = -2
-	// Expired: the time ran out, and the units are back.
+	// Expired: the time ran out, and the units are back on sale.
 	Expired Status = -3
-	// Again: too few are left now, but so many reservations have run out that
-	// one call does not return them all: repeat it.
+	// Again: too few units are available now, but more reservations have expired than one
+	// call returns: repeat it.
 	Again Status = -9
 )
 
-// ReserveCmd reserves n units for ttl under id. Repeated, it gives the same
-// answer.
+// ReserveCmd reserves n units for ttl under id. A repeated command gets the same reply.
 func ReserveCmd(keys Keys, id string, n int64, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: reserveScript,
@@ -71,20 +69,20 @@ func ReserveCmd(keys Keys, id string, n int64, ttl time.Duration) redoubt.Cmd {
 	}
 }
 
-// A Shortage is what is left of an item.
+// A Shortage is the state of an item that has too few units.
 type Shortage struct {
 	Available, Reserved int64
-	Next                time.Duration // until the first reservation runs out, or a little less
+	Next                time.Duration // until the first reservation expires, or a little less
 }
 
-// An Attempt is the answer to one reserve.
+// An Attempt is the result of one reserve.
 type Attempt struct {
 	Status Status
 	// N is how many units the reservation holds.
 	N int64
-	// TTL is the time left to it.
+	// TTL is its remaining time.
 	TTL time.Duration
-	// Left is what is left of the item after this.
+	// Left is the state of the item afterwards.
 	Left Shortage
 }
 
@@ -100,11 +98,11 @@ func ReadAttempt(r redoubt.Reply) (Attempt, error) {
 	}, nil
 }
 
-// CommitCmd sells what id has reserved. Repeated, it gives the same answer.
+// CommitCmd sells the units of a reservation. A repeated command gets the same reply.
 func CommitCmd(keys Keys, id string) redoubt.Cmd { return settleCmd(keys, id, "1") }
 
-// CancelCmd puts what id has reserved back on sale. Repeated, it gives the same
-// answer. A reserve with this id that arrives later takes nothing.
+// CancelCmd puts the units of a reservation back on sale. A repeated command gets the same
+// reply. A reserve with this id that arrives later takes nothing.
 func CancelCmd(keys Keys, id string) redoubt.Cmd { return settleCmd(keys, id, "2") }
 
 func settleCmd(keys Keys, id, how string) redoubt.Cmd {
@@ -126,16 +124,16 @@ func ReadSettled(r redoubt.Reply) (Status, error) {
 	return Status(-n[0]), nil
 }
 
-// AddCmd adds delta units, or takes away as many as are not held or sold. It is
-// never sent twice.
+// AddCmd adds delta units, or takes -delta available units away. It is not sent again after a lost
+// reply.
 func AddCmd(keys Keys, delta int64) redoubt.Cmd { return countCmd(keys, "add", delta, 0) }
 
-// SetCmd sets how many units there are in all, sold and reserved ones included.
+// SetCmd sets the total: available, reserved and sold units.
 func SetCmd(keys Keys, total int64) redoubt.Cmd {
 	return countCmd(keys, "set", total, redoubt.Idempotent)
 }
 
-// InfoCmd counts what there is. It returns expired reservations, so it writes.
+// InfoCmd reads the state of an item. It returns expired reservations first, so it writes.
 func InfoCmd(keys Keys) redoubt.Cmd { return countCmd(keys, "add", 0, redoubt.Idempotent) }
 
 func countCmd(keys Keys, change string, n int64, flags redoubt.Flags) redoubt.Cmd {
@@ -147,15 +145,15 @@ func countCmd(keys Keys, change string, n int64, flags redoubt.Flags) redoubt.Cm
 	}
 }
 
-// Info is what there is of an item.
+// Info is the state of an item.
 type Info struct {
 	Total, Available, Reserved, Sold int64         // units
-	Reservations                     int64         // that hold units
-	Expired                          int64         // of which the units still count as Reserved
-	Next                             time.Duration // until a reservation runs out; 0 if there is none
+	Reservations                     int64         // reservations that hold units
+	Expired                          int64         // expired reservations whose units still count as Reserved
+	Next                             time.Duration // until the next reservation expires; 0 if there is none
 }
 
-// A Count is the answer to a command that counts or changes an item.
+// A Count is the result of a command that reads or changes an item.
 type Count struct {
 	Info
 	// Short: the change would have taken more than is available.
@@ -179,8 +177,8 @@ func ReadCount(r redoubt.Reply) (Count, error) {
 	}, nil
 }
 
-// field is how a reservation is named on the server: apart from the other
-// fields of the hash.
+// field returns the field of a reservation. The colon keeps it apart from the other fields of the
+// hash.
 func field(id string) string { return ":" + id }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -189,7 +187,7 @@ func micros(µs int64) time.Duration { return time.Duration(µs) * time.Microsec
 
 var remembered = decimal(Remembered.Microseconds())
 
-// CheckID returns an error for an id that is empty or longer than [MaxID].
+// CheckID returns an error unless id has 1 to [MaxID] bytes.
 func CheckID(id string) error {
 	if len(id) == 0 || len(id) > MaxID {
 		return fmt.Errorf("stock: id has %d bytes; want 1 to %d", len(id), MaxID)
