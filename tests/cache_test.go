@@ -42,8 +42,8 @@ func openUsers(ctx context.Context) (db *sql.DB, end func(), err error) {
 	}, nil
 }
 
-// A cache before a database. Who writes invalidates after the commit, and not before:
-// what another reads meanwhile is what was there.
+// A cache in front of a database. A writer invalidates after the commit and not before: a reader
+// in between would load the old value again.
 func Example_cacheSQL() {
 	ctx := context.Background()
 	db, end, err := openUsers(ctx)

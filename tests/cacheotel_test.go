@@ -49,8 +49,8 @@ func observe(meter metric.Meter, tracer trace.Tracer) (func(ctx context.Context,
 	}, nil
 }
 
-// A cache is observed by OpenTelemetry. What the local level answers is not told one by
-// one: an observable counter reads it from Stats.
+// A cache is observed by OpenTelemetry. There is no event for each hit of the local
+// level: an observable counter reads their number from Stats.
 func Example_cacheOpenTelemetry() {
 	ctx := context.Background()
 	reader, spans := sdkmetric.NewManualReader(), tracetest.NewInMemoryExporter()

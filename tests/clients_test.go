@@ -28,7 +28,7 @@ import (
 
 // TestClients: redis-py, ioredis and go-redis send testdata/clients/steps.txt to redis-server and to
 // every door in front of every back end. To Redis' own commands they get the same replies everywhere,
-// except for what docs/compatibility.md lists; to Redoubt's, of which none is missing, the expected ones.
+// except for what docs/compatibility.md lists; to Redoubt's commands, all of them, they get the expected replies.
 func TestClients(t *testing.T) {
 	steps := readSteps(t)
 	doors := openDoors(t)
@@ -80,7 +80,7 @@ type door struct {
 	Direct   bool `json:"direct"` // redis-server itself
 }
 
-// An answer has the replies to all steps by door. Arrays, integers, strings and nulls are those of
+// An answer has the replies to all steps by door. Arrays, integers, strings and nulls are as in
 // JSON; {"map": [[key, value], …]}, {"set": […]}, {"error": text} and the like are the rest.
 type answer struct {
 	Version string  `json:"version"`
@@ -101,7 +101,7 @@ type answer struct {
 //	subscribe, psubscribe, ssubscribe   listens to a channel, publishes, receives
 //	tracking    reads a key with CLIENT TRACKING, writes it, receives the invalidation
 //
-// What follows an arrow is the reply that is wanted: such a step is about a command of Redoubt's own
+// The text behind an arrow is the wanted reply: such a step is about a command of Redoubt's own
 // and is not sent to redis-server. "<integer>", "<double>", "<string>" and "<any>" stand for what varies,
 // "<yes>" and "<no>" for 1 and 0, which RESP3 has as booleans, "..." for more fields of a map, and
 // "$name" for a string or integer that later commands have as a word.
@@ -287,7 +287,7 @@ func nodeWith(t *testing.T, name string) string {
 	return program
 }
 
-// compare holds the replies of a door to those of redis-server and to the wanted ones.
+// compare checks the replies of a door against the replies of redis-server and the wanted replies.
 func compare(t *testing.T, d door, steps []*step, got, direct []any, known []*difference) {
 	t.Helper()
 	where := fmt.Sprintf("%s, RESP%d", d.name, d.Protocol)

@@ -11,8 +11,8 @@ import (
 	"github.com/redoubt-go/redoubt/fence"
 )
 
-// A database that refuses the writes of a holder that has been overtaken. The
-// tokens are those of three leases of a lock.
+// A database that refuses the writes of a holder whose lease has ended. The tokens come from
+// three leases of a lock.
 func Example_fenceSQL() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", "file::memory:?cache=shared")

@@ -124,7 +124,7 @@ func TestFenceSQL(t *testing.T) {
 		staleSQL(t, do(7), 7, fence.MaxToken-1)
 		staleSQL(t, do(fence.MaxToken-2), fence.MaxToken-2, fence.MaxToken-1)
 
-		// What fails or panics is rolled back, its token too.
+		// A function that fails or panics is rolled back, its token too.
 		broken := errors.New("broken")
 		if err := guard.Do(t.Context(), db, "ledger", fence.MaxToken, func(*sql.Tx) error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("error %v, want that of the function", err)

@@ -9,8 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// A schedule of the cron library is one of a queue: its times are those of its own
-// location, also where a change to summer time leaves one out.
+// A schedule of the cron library works as a schedule of a queue. Its times are in its own
+// location, also where a change to summer time skips one.
 func TestCronSchedules(t *testing.T) {
 	for _, c := range []struct {
 		spec, from string

@@ -18,9 +18,9 @@ const (
 	// bellLate is by how much a server may miss the end of a slice before its
 	// connection counts as dead.
 	bellLate = 2 * time.Second
-	// bellLinger is how long a bell stays for the next one who waits.
+	// bellLinger is how long a bell stays for the next waiter.
 	bellLinger = time.Second
-	// bellPause is between two slices of which the first failed.
+	// bellPause is the pause after a slice that failed.
 	bellPause = 250 * time.Millisecond
 	// shortLease is the shortest that a bell rings for without having heard of it.
 	shortLease = 100 * time.Millisecond
@@ -33,10 +33,9 @@ type bells struct {
 	of map[string]*bell // by the key of the marker; guarded by mu
 }
 
-// A bell blocks on the marker of a queue and has a timer for what is due next. When
-// either says that a message may be taken, it rings for the one of those who wait
-// that has waited longest, who then looks. The marker is only a hint: whoever took
-// it and then doesn't look puts it back.
+// A bell blocks on the marker of a queue and has a timer for the next message that is due later. When
+// either says that a message may be taken, it wakes the waiter that has waited longest, and that waiter
+// looks. The marker is only a hint: a process that takes it and then doesn't look puts it back.
 type bell struct {
 	bells   *bells
 	client  *redoubt.Client
@@ -91,7 +90,7 @@ func (e *ear) expect(next time.Duration) {
 	e.bell.expect(next)
 }
 
-// heard tells those who wait what the look of one said who doesn't.
+// heard tells the waiters when a client that doesn't wait has looked, and when the next message is due.
 func (bs *bells) heard(keys wire.Keys, next time.Duration) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

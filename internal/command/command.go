@@ -37,7 +37,7 @@ type Command struct {
 	// FirstKey, LastKey and KeyStep are the positions of keys among the
 	// arguments, as COMMAND gives them.
 	FirstKey, LastKey, KeyStep int
-	// Flags are those of COMMAND INFO: write, readonly, denyoom, fast,
+	// Flags are flags of COMMAND INFO: write, readonly, denyoom, fast,
 	// blocking, ….
 	Flags []string
 	// Args are the arguments in order.
@@ -97,7 +97,7 @@ type Env struct {
 	// Client reaches the same server and database as rewrites do.
 	Client *redoubt.Client
 
-	// Of those who wait.
+	// For commands that wait.
 	locks      *lock.RWMutex
 	fair       *lock.Mutex
 	semaphores *lock.Semaphore
@@ -184,7 +184,7 @@ func Scripts() []*redoubt.Script {
 	return all
 }
 
-// scripts are those of the commands, by their group.
+// scripts are the scripts that commands run, by the group of the command.
 var scripts = []struct {
 	group string
 	of    []*redoubt.Script
@@ -216,7 +216,7 @@ func LookupScript(digest []byte) (s ScriptInfo, ok bool) {
 }
 
 // LookupScriptSource is LookupScript by the text of the script. It also knows the scripts that a
-// fence.Guard makes from those of its callers.
+// fence.Guard makes from its callers' scripts.
 func LookupScriptSource(source []byte) (s ScriptInfo, ok bool) {
 	if fencewire.Guards(source) {
 		return ScriptInfo{"a fence.Guard", "fence"}, true

@@ -1,14 +1,12 @@
-// Package command is the table of the extension commands: what a Redoubt
-// server understands beyond the commands of the server behind it.
+// Package command is the table of the commands that a Redoubt server adds to the commands of the server
+// behind it.
 //
-// Each command is declared once, as a [Command]. From the table come the
-// dispatch and the arity checks of package server, the answers to COMMAND,
-// COMMAND INFO and COMMAND DOCS, and docs/commands.md.
+// Each command is declared once, as a [Command]. Package server dispatches by the table and checks the
+// arity. The replies to COMMAND, COMMAND INFO and COMMAND DOCS are made from it, and docs/commands.md.
 //
-// A command's Plan looks at its arguments and says what is to be done, in one
-// of three ways: an error at once; a rewrite, which runs one script in the
-// command's place in the pipeline and translates its reply; or a wait, which
-// holds the client until something happens.
+// A command's Plan reads its arguments and returns one of three things: an error; a rewrite, which runs one
+// script in the command's place in the pipeline and translates its reply; or a wait, which runs on the
+// client's session and may block.
 package command
 
 //go:generate go run ./docgen ../../docs/commands.md

@@ -30,7 +30,7 @@ var (
 		{Name: "latitude", Type: "double", Summary: "in degrees north: -90 to 90"},
 	}
 
-	docGlobe  = "`ERR redoubt: this is no place on the globe: …`: nothing is written"
+	docGlobe  = "`ERR redoubt: invalid point: …`: nothing is written"
 	docMember = "`ERR redoubt: invalid member: …`"
 	docFloat  = "`" + errFloat + "`"
 )
@@ -50,7 +50,7 @@ func geoCommand(c Command) *Command {
 var geoCommands = []*Command{
 	geoCommand(Command{
 		Name:       "GEOIDX.ADD",
-		Summary:    "Puts members of a geo index where they are now, new ones too.",
+		Summary:    "Sets the positions of members of a geo index, and adds new members.",
 		Complexity: "O(log(N)) for each member, with N members in its cell",
 		Arity:      -5,
 		Flags:      []string{"write", "denyoom", "noscript"},
@@ -63,8 +63,8 @@ var geoCommands = []*Command{
 		Errors:   []string{docSyntax, docFloat, docGlobe, docMember},
 		Examples: []Example{{"GEOIDX.ADD taxis 13.3777 52.5163 taxi:1 13.4050 52.5200 taxi:2", "(integer) 2"}},
 		Notes: []string{
-			"The index is kept in cells of the geohash, each with a few thousand members, that are split as they fill: so it is spread over a cluster, and no key grows past about 1 MB. Redis' own geo commands don't know it. All of the globe may be used, the poles too.",
-			"Repeating the command does no harm. A member that goes from one cell to another is seen once by every query, at the old place or at the new one.",
+			"The index is kept in cells of the geohash with a few thousand members each; a full cell is split. So the index is spread over a cluster, and no key grows past about 1 MB. Redis' own geo commands can't read it. It takes every point of the globe, the poles too.",
+			"Repeating the command does no harm. While a member moves from one cell to another, every query finds it once, at the old place or at the new one.",
 		},
 		Plan: planGeoAdd,
 	}),
@@ -87,12 +87,12 @@ var geoCommands = []*Command{
 	}),
 	geoCommand(Command{
 		Name:       "GEOIDX.POS",
-		Summary:    "Says where members of a geo index are.",
+		Summary:    "Returns the positions of members of a geo index.",
 		Complexity: "O(1) for each member",
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{geoName, many(geoMember)},
-		Reply:      "Array: of each member longitude and latitude, to half a metre; null for one that is not in the index.",
+		Reply:      "Array: longitude and latitude of each member, to half a metre; null for a member that is not in the index.",
 		Errors:     []string{docMember},
 		Examples:   []Example{{"GEOIDX.POS taxis taxi:1 taxi:9", "1) 1) \"13.377699553966522\"\n   2) \"52.516299654519464\"\n2) (nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -114,7 +114,7 @@ var geoCommands = []*Command{
 	}),
 	geoCommand(Command{
 		Name:       "GEOIDX.DIST",
-		Summary:    "Says how far two members of a geo index are from each other.",
+		Summary:    "Returns the distance between two members of a geo index.",
 		Complexity: "O(1)",
 		Arity:      -4,
 		Flags:      []string{"readonly", "noscript"},
@@ -144,13 +144,13 @@ var geoCommands = []*Command{
 	geoCommand(Command{
 		Name:       "GEOIDX.NEAR",
 		Summary:    "Finds the members of a geo index in a circle or a box, the nearest first.",
-		Complexity: "O(C*log(N)+M) with C cells in the area, N members in each, and M that are near it",
+		Complexity: "O(C*log(N)+M) with C cells in the area, N members in each, and M members near it",
 		Arity:      -6,
 		Flags:      []string{"readonly", "noscript"},
 		Args: []Arg{
 			geoName,
 			{Name: "from", Type: "oneof", Args: []Arg{
-				{Name: "member", Type: "string", Token: "FROMMEMBER", Summary: "around a member, which is found too"},
+				{Name: "member", Type: "string", Token: "FROMMEMBER", Summary: "around a member; the reply has that member too"},
 				{Name: "fromlonlat", Type: "block", Token: "FROMLONLAT", Args: geoPoint},
 			}},
 			{Name: "by", Type: "oneof", Args: []Arg{
@@ -163,7 +163,7 @@ var geoCommands = []*Command{
 				{Name: "asc", Type: "pure-token", Token: "ASC", Summary: "the nearest first, which is the default"},
 				{Name: "desc", Type: "pure-token", Token: "DESC", Summary: "the farthest first"},
 			}},
-			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "at most so many, the first in the order: at least 1"},
+			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "the greatest number of members, the first in the order: at least 1"},
 			{Name: "withcoord", Type: "pure-token", Token: "WITHCOORD", Use: Optional, Summary: "with longitude and latitude"},
 			{Name: "withdist", Type: "pure-token", Token: "WITHDIST", Use: Optional, Summary: "with the distance from the centre, in the unit of the area"},
 		},
@@ -171,7 +171,7 @@ var geoCommands = []*Command{
 		Errors:   []string{docSyntax, docFloat, "`" + errInteger + "`", docGlobe, docMember, "`ERR redoubt: invalid query: …`", "`ERR redoubt: no such member: …`"},
 		Examples: []Example{{"GEOIDX.NEAR taxis FROMLONLAT 13.3762 52.5186 BYRADIUS 5 KM COUNT 1 WITHDIST", "1) 1) \"taxi:1\"\n   2) \"0.2752\""}},
 		Notes: []string{
-			"The arguments are those of GEOSEARCH. A member that is in the area all the while is found exactly once, however it moves.",
+			"The arguments are as in GEOSEARCH. A member that is in the area all the time is found exactly once, however it moves.",
 		},
 		Plan: planGeoNear,
 	}),

@@ -77,8 +77,8 @@ func (c *Command) AppendAccess(dst []byte, p resp.Protocol) []byte {
 	return dst
 }
 
-// Categories returns the names of the ACL categories of c: those that follow from its
-// flags, and its group.
+// Categories returns the names of the ACL categories of c: its group, and the categories that follow from
+// its flags.
 func (c *Command) Categories() []string {
 	var acl []string
 	if slices.Contains(c.Flags, "readonly") {

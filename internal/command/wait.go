@@ -71,8 +71,8 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		wait, cancel = context.WithTimeout(wait, a.block)
 		defer cancel()
 	}
-	// Who made the id may ask again with it on another connection before the end of
-	// this one is noticed, and hold the lock.
+	// A client that made the id may repeat the command on another connection, before the server
+	// notices the end of this one, and hold the lock.
 	a.r.Keep = !a.secret
 	got, err := w.take(wait, a.r)
 	if errors.Is(err, lock.ErrNotHeld) {

@@ -35,8 +35,8 @@ var collisions = []string{
 	return out`,
 }
 
-// TestCollisionsAreInTheOrderOfC compares tables that have an index with those
-// of a real server.
+// TestCollisionsAreInTheOrderOfC compares tables that have an index with a real
+// server's tables.
 func TestCollisionsAreInTheOrderOfC(t *testing.T) {
 	o := newOracle(t)
 	rt := newTestRuntime(t, Options{})

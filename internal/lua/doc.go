@@ -9,17 +9,17 @@
 //
 // The package knows no database. A [Host] runs the commands of redis.call and
 // writes their replies into a [Reply]; a [Writer] takes the script's own
-// reply. A Reply is a Writer, so a host's commands need one way to answer.
+// reply. A Reply is a Writer, so a host's commands need only one way to reply.
 //
 // # The same as Redis
 //
-// Replies are those of redis-server 7.0.15, byte for byte: numbers print with
-// %.14g and go to commands with %.17g, errors have Redis' texts and positions,
-// tables grow, hash and iterate as C Lua's do, so that the order of pairs and
-// of cjson.encode is the same. The corpus in testdata holds this for several
+// Replies equal the replies of redis-server 7.0.15, byte for byte. Numbers print
+// with %.14g and go to commands with %.17g. Errors have Redis' texts and positions.
+// Tables grow, hash and iterate as C Lua's do, so the order of pairs and of
+// cjson.encode is the same. The corpus in testdata holds this for several
 // hundred scripts, and random programs are compared with a live server.
 //
-// What differs, on purpose: string.dump refuses; cjson's settings end with the
+// Differences, on purpose: string.dump refuses; cjson's settings end with the
 // run, where Redis keeps them for all scripts; math.random begins at a random
 // place in every run; error objects that end redis-server 7.0 are errors here;
 // addresses in tostring are numbers of our own. Results of exp, log, pow and
@@ -30,14 +30,13 @@
 // No script can end or hold up the process. Memory, steps, time and nesting
 // are bounded, see [Options] and [Invocation]; an [Interrupt] stops a run from
 // outside, within a few milliseconds of the processor's time. pcall catches
-// none of these but "not enough memory". Nothing of a run is seen by the next:
+// none of these but "not enough memory". A run sees nothing of an earlier one:
 // globals and libraries are read only, and states are reset.
 //
-// Natives count their work by the bytes and slots that they go over, and look
-// in between whether the run may go on (TestNothingStalls). Everything that a
-// run keeps alive counts: compiled code, stacks, and what natives put together
-// (TestHeldIsCounted). A part of a long string is a copy, so that it does not keep
-// the whole alive. While it grows something a run may take twice its limit.
+// Natives count their work by the bytes and slots that they read, and check in between
+// whether the run may go on. Everything that a run keeps alive counts: compiled code,
+// stacks, and the buffers of natives. A part of a long string is a copy, so that it does
+// not keep the whole string alive. While a value grows, a run may take twice its limit.
 //
 // # Design
 //

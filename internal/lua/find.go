@@ -231,8 +231,8 @@ func (m *matcher) put(out []byte, text string) []byte {
 // where it finds them.
 const longNeedle = 1 << 10
 
-// indexIn is strings.Index, in stretches. It counts the bytes that it goes over, not those
-// that it might have.
+// indexIn is strings.Index, in stretches. It counts only the bytes that it has
+// read.
 func (st *state) indexIn(s, p string) int {
 	head := p[:min(len(p), longNeedle)]
 	const most = 16 * stretch

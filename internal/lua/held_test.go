@@ -197,6 +197,8 @@ func holdTest(t *testing.T, src string) {
 // TestHeldIsCounted holds that scripts can't hold more than twice what they may, and
 // that what they hold at their end is what is counted. It takes some seconds
 // because it collects garbage some thousand times to see what is left.
+//
+// Promise: Everything that a script keeps alive counts against its memory limit.
 func TestHeldIsCounted(t *testing.T) {
 	for _, tt := range holders {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {

@@ -154,7 +154,7 @@ type jsonEncoder struct {
 	slots int
 }
 
-// shallow is the depth up to which Go's stack is not counted.
+// shallow is a depth. Go's stack is counted only below it.
 const shallow = 100
 
 func jsonEncode(l *thread) int {

@@ -68,7 +68,7 @@ type lexer struct {
 	tok      token
 	ahead    token
 	chunk    string            // as positions name it
-	counted  int               // pos up to which the work is counted
+	counted  int               // the work before this pos is counted
 	size     int               // bytes that the code takes
 	st       *state            // of the script that compiles; nil for Compile
 	own      map[string]string // names, apart from src

@@ -15,8 +15,8 @@ const (
 	upvalSize  = 64
 	frameSize  = 96
 	threadSize = 256
-	// What Go's stack takes: for one call of Lua nested through Go, and for one
-	// step of a native that descends.
+	// The stack of Go: for one call of Lua nested through Go, and for one step of a
+	// native that descends.
 	callSize = 2 << 10
 	goFrame  = 1 << 10
 	// indexSize is what an entry of a table's index takes.
@@ -32,7 +32,7 @@ type memory struct {
 	memNext  int // mem at which to count again
 	memLimit int
 	held     int      // bytes in buffers of natives that are running
-	building []*table // those that natives are filling
+	building []*table // tables that natives are filling
 	shared   *shared  // nil: there are no other runs
 	reserved int      // of shared
 	refusals int
@@ -87,8 +87,8 @@ func (rt *Runtime) Reserve(n int) bool {
 // Release gives back n bytes of what Reserve has reserved.
 func (rt *Runtime) Release(n int) { rt.shared.used.Add(int64(-n)) }
 
-// Held returns how many bytes all runs hold together, those that were reserved included,
-// without the first 256 KiB of each run.
+// Held returns how many bytes all runs hold together, including reserved bytes, without the
+// first 256 KiB of each run.
 func (rt *Runtime) Held() int64 { return rt.shared.used.Load() }
 
 // charge counts n bytes about to be allocated. It raises "not enough memory"
@@ -113,7 +113,7 @@ func (st *state) settle(held, building int) {
 	st.building = st.building[:building]
 }
 
-// room returns b with room for n more bytes. What it grows by is held.
+// room returns b with room for n more bytes. It counts the growth as held.
 func (st *state) room(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
@@ -350,9 +350,9 @@ func (m *marker) scan(o any) {
 	case *goFn:
 		m.values(x.ups)
 	case *thread:
-		// What is above the frame's top is left over from earlier calls, and so are the
-		// frames that follow. It is cleared, so that it keeps nothing alive. Natives' own
-		// values are below top.
+		// Values above the frame's top are left over from earlier calls, and so are the
+		// frames that follow. They are cleared, so that they keep nothing alive. Natives'
+		// own values are below top.
 		top := min(max(x.top, x.ci.top), len(x.stack))
 		m.values(x.stack[:top])
 		clear(x.stack[top:])

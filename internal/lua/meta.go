@@ -316,7 +316,7 @@ func (l *thread) length(v value, reg int) value {
 }
 
 // concat joins n values of the stack from index first and leaves the result
-// there. It goes from the right, as many strings at once as there are.
+// there. It works from the right and joins all adjacent strings at once.
 func (l *thread) concat(first, n int) {
 	for n > 1 {
 		a, b := first+n-2, first+n-1

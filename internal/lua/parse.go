@@ -102,7 +102,7 @@ func (ps *parser) expect(kind int) {
 	ps.next()
 }
 
-// closing expects what ends a construct opened by who on a line.
+// closing expects the word what, the end of a construct that the word who opened on line.
 func (ps *parser) closing(what, who, line int) {
 	if ps.accept(what) {
 		return

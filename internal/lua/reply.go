@@ -37,7 +37,7 @@ type Host interface {
 	Call(args [][]byte, r *Reply)
 }
 
-// A Logger is a Host that keeps what redis.log says. Levels are those of
+// A Logger is a Host that keeps the messages of redis.log. Levels go from
 // redis.LOG_DEBUG (0) to redis.LOG_WARNING (3).
 type Logger interface {
 	Log(level int, message string)

@@ -34,7 +34,7 @@ func (p *Proto) Size() int { return p.size }
 // SHA is the 40 hexadecimal digits that name the script.
 func (p *Proto) SHA() string { return p.sha }
 
-// Flags are those of the script's first line, "#!lua flags=no-writes". They
+// Flags are the flags in the script's first line, "#!lua flags=no-writes". They
 // are nil for a script without such a line, which Redis treats differently
 // from one that has the line and no flags.
 func (p *Proto) Flags() []string { return p.flags }
@@ -160,8 +160,8 @@ type Invocation struct {
 // Run runs a script and writes exactly one reply to w. The error is nil when
 // the script returned; a *ScriptError when it raised one; and one that
 // matches ErrKilled, ErrBudget, ErrDeadline, ErrMemory or ErrInternal when it
-// was stopped. In each case the reply has been written, an error too. What
-// the script's commands did before an error stays done.
+// was stopped. In each case the reply has been written, an error too. The
+// effects of the script's commands before an error remain.
 func (rt *Runtime) Run(p *Proto, inv Invocation, w Writer) (err error) {
 	st, _ := rt.pool.Get().(*state)
 	if st == nil {

@@ -125,6 +125,9 @@ const collide = `local function collide(i) return 2^20 * (1 + i * 2^-20 - i * 2^
 // counted that is much more than that. It is 10 to 30 ms on a quiet machine. Time is
 // that of the test's own thread, so that others on the machine matter little. It takes
 // some seconds because the scripts need megabytes.
+//
+// Promise: Every native function of a script can be stopped, and it counts its work by the bytes that it
+// reads.
 func TestNothingStalls(t *testing.T) {
 	rt := newTestRuntime(t, Options{})
 	for _, tt := range stalls {

@@ -62,7 +62,7 @@ func (l *thread) mapped(n int, fill func(part []byte, from int)) int {
 	return 1
 }
 
-// mapBytes pushes a string with other bytes in place of those of a range.
+// mapBytes pushes a string in which each byte of a range is shifted by delta.
 func (l *thread) mapBytes(s string, from, to byte, delta int) int {
 	if l.st.span(s, func(c byte) bool { return c < from || c > to }) == len(s) {
 		l.pushStr(s)

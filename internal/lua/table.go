@@ -284,7 +284,7 @@ func ceilLog2(x int) int {
 }
 
 // rehash chooses new sizes for a table that has no room for k: the largest
-// array of which more than half is used, and a hash part for the rest.
+// array that is more than half full, and a hash part for the rest.
 func (t *table) rehash(st *state, k value) {
 	st.workSlow(len(t.arr) + 4*len(t.nodes))
 	var nums [maxBits + 1]int // nums[i]: keys in (2^(i-1), 2^i]

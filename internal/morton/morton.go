@@ -1,5 +1,5 @@
-// Package morton interleaves the bits of two numbers (Morton, 1966), of which
-// geohashes are made.
+// Package morton interleaves the bits of two numbers (Morton, 1966). Geohashes are
+// made of them.
 package morton
 
 // Spread puts the bits of v in the even places.

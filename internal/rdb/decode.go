@@ -115,7 +115,7 @@ func (r *reader) length() (n uint64, special bool) {
 	return 0, false
 }
 
-// count reads how many elements follow, each of which takes a byte or more.
+// count reads how many elements follow. Each takes a byte or more.
 func (r *reader) count() uint64 {
 	n, special := r.length()
 	if special || n > uint64(len(r.b)) {

@@ -1,38 +1,37 @@
-// Package rdb reads and writes values in the form of Redis' RDB files, which is
-// also what DUMP gives and RESTORE takes.
+// Package rdb reads and writes values in the format of Redis' RDB files, which DUMP and RESTORE use
+// too.
 //
 // [Payload] and [Parse] are for DUMP and RESTORE: a value with its footer, the
-// version of the format and a checksum. What is written can be read by Redis
-// 7.0 and later, and by Valkey; a hash whose fields have a time to live by Redis 7.4 and
-// later. What is read may come from Redis 4.0 to 8: every encoding of strings,
-// lists, sets, sorted sets and hashes but the zipmap of Redis 2.4. Streams and
-// the values of modules are refused.
+// version of the format and a checksum. Redis 7.0 and later read its output, and so does Valkey;
+// a hash whose fields have a time to live needs Redis 7.4. The package reads values of Redis 4.0
+// to 8: every encoding of strings, lists, sets, sorted sets and hashes but the zipmap of Redis
+// 2.4. It refuses streams and the values of modules.
 //
 // [FileReader] and [FileWriter] are for whole files. A file's values come and
-// go as payloads, so that those which no [Value] holds, like streams, can be
-// passed on; [Fit] gives a payload the form that an older server takes.
+// go as payloads, so values that no [Value] holds, like streams, can be passed on.
+// [Fit] converts a payload to the format of an older server.
 //
-// Nothing in a payload or a file is trusted: lengths are checked against the bytes that
-// are there before memory is taken.
+// The package trusts no payload and no file: it checks each length against the bytes that follow
+// before it allocates memory.
 package rdb
 
 import "errors"
 
-// Version is the version of the format that is written, that of Redis 7.0.
-// Values that Redis 7.0 does not know are written with [VersionFieldTTL].
+// Version is the version of the written format, which Redis 7.0 introduced. Values that
+// Redis 7.0 does not know are written with [VersionFieldTTL].
 const (
 	Version         = 10
 	VersionFieldTTL = 12
 )
 
 var (
-	// ErrChecksum is matched by the error of a payload that was changed on its
-	// way, that is none at all, or whose version is newer than VersionFieldTTL.
+	// ErrChecksum is matched by the error of a payload that was damaged, that is no payload, or
+	// whose version is newer than VersionFieldTTL.
 	ErrChecksum = errors.New("rdb: version or checksum are wrong")
 	// ErrFormat is matched by the error of a value that can't be read.
 	ErrFormat = errors.New("rdb: bad data format")
-	// ErrTooLarge is matched by the error of a value that takes more memory than
-	// it may.
+	// ErrTooLarge is matched by the error of a value that would need more memory than
+	// allowed.
 	ErrTooLarge = errors.New("rdb: the value is larger than the limit")
 )
 
@@ -65,12 +64,12 @@ type Value struct {
 	Kind Kind
 	// Str is the string.
 	Str []byte
-	// Elements are those of the list, the members of the set or sorted set,
-	// or the fields of the hash.
+	// Elements are the elements of a list, the members of a set or sorted set, or the
+	// fields of a hash.
 	Elements [][]byte
-	// Scores are those of the members of a sorted set.
+	// Scores are the scores of a sorted set's members.
 	Scores []float64
-	// Values are those of the fields of a hash.
+	// Values are the values of a hash's fields.
 	Values [][]byte
 	// Expires are the deadlines of the fields of a hash in Unix ms, 0 for
 	// none; nil when no field has one.

@@ -32,7 +32,7 @@ func (e *FileError) Error() string {
 // format has no form for.
 var ErrNewer = errors.New("rdb: the value needs a newer version of the format")
 
-// What stands in a file in the place of a type.
+// Codes that stand in a file in the place of a type.
 const (
 	opSlotInfo   = 244
 	opFunction   = 245

@@ -113,7 +113,7 @@ func isFileError(err error) bool {
 	return errors.As(err, &fe) && fe.Offset >= 0 && fe.Reason != ""
 }
 
-// What is passed over, and what can't be read by Parse, is read to its end.
+// Records that are skipped, and values that Parse can't read, are read to their end.
 func TestFileSkips(t *testing.T) {
 	const key = "\x01s"
 	id, ms := strings.Repeat("i", 16), strings.Repeat("m", 8)

@@ -46,7 +46,7 @@ func seal(t byte, body string) []byte {
 	return binary.LittleEndian.AppendUint64(b, checksum(b))
 }
 
-// What Redis before 7.0 wrote, by hand: there is none here to ask.
+// Encodings of Redis before 7.0, written by hand: no such server is here to ask.
 func TestOldForms(t *testing.T) {
 	ziplist := func(n byte, entries string) string {
 		size := 10 + len(entries) + 1

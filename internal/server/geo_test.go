@@ -23,7 +23,7 @@ func TestGeo(t *testing.T) {
 		w.want(array(array(bulk("Palermo"), bulk("0.0000"), array(bulk("13.361389338970184"), bulk("38.1155563954963")))),
 			"GEOIDX.NEAR "+x+" FROMMEMBER Palermo BYBOX 10 10 M WITHCOORD WITHDIST")
 		w.want("-ERR redoubt: no such member: \"pole\"\r\n", "GEOIDX.NEAR "+x+" FROMMEMBER pole BYRADIUS 1 MI")
-		w.want("-ERR redoubt: this is no place on the globe: longitude 200, latitude 0; want -180 to 180 and -90 to 90\r\n", "GEOIDX.ADD "+x+" 200 0 m")
+		w.want("-ERR redoubt: invalid point: longitude 200, latitude 0; want -180 to 180 and -90 to 90\r\n", "GEOIDX.ADD "+x+" 200 0 m")
 		w.want(":1\r\n", "GEOIDX.REM "+x+" Palermo pole")
 		w.want(array(bulk("Catania")), near)
 	})

@@ -102,8 +102,8 @@ func mutate(rng *rand.Rand) []byte {
 	return b
 }
 
-// garbles sends random bytes and damaged commands. What a client sends on one
-// connection, with its state, must not reach another.
+// garbles sends random bytes and damaged commands. Bytes of one
+// connection, and its state, must not reach another.
 func garbles(ctx context.Context, rng *rand.Rand, on *round) {
 	each(rng, 8, func(_ int, rng *rand.Rand) {
 		for range 25 {

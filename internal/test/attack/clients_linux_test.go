@@ -44,7 +44,7 @@ func (r *round) holds(ctx context.Context, n int, hold time.Duration, send func(
 // slowReaders ask for large replies and read none.
 func slowReaders(ctx context.Context, _ *rand.Rand, on *round) {
 	setup := on.caller()
-	_, _ = setup.do(patience, "SET", "large", strings.Repeat("x", 1<<20)) // What follows needs no value to be an attack.
+	_, _ = setup.do(patience, "SET", "large", strings.Repeat("x", 1<<20)) // The attack works without the value too.
 	setup.close()
 	on.holds(ctx, 100, 300*time.Millisecond, func(int) [][]byte {
 		return [][]byte{bytesOf(200, "GET", "large")}
@@ -143,7 +143,7 @@ func halfBulks(ctx context.Context, rng *rand.Rand, on *round) {
 // 10 MB, by several clients at once, which do read.
 func amplified(ctx context.Context, rng *rand.Rand, on *round) {
 	setup := on.caller()
-	_, _ = setup.do(patience, "SET", "large", strings.Repeat("x", 10<<20)) // What follows needs no value to be an attack.
+	_, _ = setup.do(patience, "SET", "large", strings.Repeat("x", 10<<20)) // The attack works without the value too.
 	setup.close()
 	mget := []string{"MGET"}
 	for range 40 {
@@ -159,7 +159,7 @@ func amplified(ctx context.Context, rng *rand.Rand, on *round) {
 		defer over()
 		if rng.IntN(2) == 0 { // known for small replies
 			for range 20 {
-				_, _ = w.do("PING") // What counts is how the victims do.
+				_, _ = w.do("PING") // Only the victims count.
 			}
 		}
 		if rng.IntN(2) == 0 && w.raw(bytesOf(1, mget...)) == nil {
@@ -203,7 +203,7 @@ func abusesClients(ctx context.Context, rng *rand.Rand, on *round) {
 			switch number := strconv.FormatInt(id, 10); {
 			case err != nil || !known:
 			case rng.IntN(3) == 0:
-				_, _ = killer.do(patience, "CLIENT", "KILL", "ID", number) // What counts is how the victims do.
+				_, _ = killer.do(patience, "CLIENT", "KILL", "ID", number) // Only the victims count.
 			case rng.IntN(2) == 0:
 				_, _ = killer.do(patience, "CLIENT", "UNBLOCK", number, "ERROR")
 			default:
@@ -228,7 +228,7 @@ func tooLarge(ctx context.Context, rng *rand.Rand, on *round) {
 	mget, del := []string{"MGET"}, []string{"DEL"}
 	for i := range 12 {
 		key := "{large}" + strconv.Itoa(i)
-		_, _ = setup.do(patience, "SET", key, piece) // What follows says more.
+		_, _ = setup.do(patience, "SET", key, piece) // The next commands say more.
 		mget, del = append(mget, key), append(del, key)
 	}
 	each(rng, 4, func(i int, rng *rand.Rand) {

@@ -28,7 +28,7 @@ func (r *round) asks(ctx context.Context, lines []string, hold time.Duration) {
 	pause(ctx, hold)
 }
 
-// announcedValues announces values of which one byte comes.
+// announcedValues announces values and sends one byte of each.
 func announcedValues(ctx context.Context, rng *rand.Rand, on *round) {
 	var lines []string
 	for i := range 60 {

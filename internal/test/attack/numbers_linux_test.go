@@ -158,7 +158,7 @@ func globs(ctx context.Context, rng *rand.Rand, on *round) {
 	setup := on.caller()
 	defer setup.close()
 	for i := range 20 {
-		_, _ = setup.do(patience, "SET", text[:len(text)-i], "x") // What counts is what follows.
+		_, _ = setup.do(patience, "SET", text[:len(text)-i], "x") // The next commands count.
 		_, _ = setup.do(patience, "HSET", "globs", text[:len(text)-i], "x")
 	}
 	commands := [][]string{
@@ -171,7 +171,7 @@ func globs(ctx context.Context, rng *rand.Rand, on *round) {
 		return
 	}
 	defer w.Close()
-	// Those who disconnect take the lock of the subscriptions.
+	// Clients that disconnect take the lock of the subscriptions.
 	if w.raw(resp.AppendCommand(nil, "PSUBSCRIBE", pattern)) != nil {
 		return
 	}

@@ -151,8 +151,8 @@ func (r *round) run(length time.Duration, end ending) {
 
 // release lets the attackers go and returns when they have had their time, and at
 // least one pass. They go on until ctx ends, so that the process is told to end
-// under attack; those of an attack that is alone have ended. The channel is closed
-// when none is left.
+// under attack. An attack that runs alone has ended by then. The channel is closed when
+// no attacker is left.
 func (r *round) release(ctx context.Context, length time.Duration) (gone chan struct{}) {
 	gone = make(chan struct{})
 	first := make(chan struct{})

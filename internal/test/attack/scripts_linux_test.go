@@ -78,7 +78,7 @@ func eatsMemory(ctx context.Context, rng *rand.Rand, on *round) {
 			}
 			// A script of this kind may hold everybody up, so it gets a part of a second.
 			over := time.AfterFunc(500*time.Millisecond, on.killScripts)
-			_, _ = c.do(patience, "EVAL", script, "1", key) // What counts is the memory.
+			_, _ = c.do(patience, "EVAL", script, "1", key) // Only the memory counts.
 			over.Stop()
 		}
 	})
@@ -150,8 +150,8 @@ func neverEnds(ctx context.Context, rng *rand.Rand, on *round) {
 	}
 }
 
-// stopWithin is how long a script may go on once it is told to stop. What is
-// promised is 100 ms of a machine's own time; this is for a busy one.
+// stopWithin is how long a script may go on once it is told to stop. The
+// promise is 100 ms of a machine's own time; this is for a busy machine.
 const stopWithin = 5 * time.Second
 
 func (r *round) killsOne(ctx context.Context, rng *rand.Rand, script string) {
@@ -230,8 +230,8 @@ func apart(rng *rand.Rand) string {
 }
 
 // leftAlone starts endless scripts on keys of their own and stops none: others go
-// on, and SIGTERM ends the process. Those with loadstring hold all keys, since their
-// text doesn't tell which they use.
+// on, and SIGTERM ends the process. Scripts with loadstring lock all keys, since
+// their text doesn't tell which they use.
 func leftAlone(ctx context.Context, rng *rand.Rand, on *round) {
 	on.hastens()
 	parallel := slices.DeleteFunc(slices.Clone(endless), func(s string) bool { return strings.Contains(s, "loadstring") })

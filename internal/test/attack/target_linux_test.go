@@ -57,7 +57,7 @@ type target struct {
 	peakKiB   int64 // the greatest VmHWM of all starts; valid after the process has ended
 }
 
-// newTarget makes the parts of the topology and starts none but those behind it.
+// newTarget makes the parts of the topology and starts only the servers behind the target.
 func newTarget(r *round, on topology) *target {
 	// A port below those that the kernel hands out: pools need a fixed one.
 	d := &target{addr: "127.0.0.1:" + strconv.Itoa(5000+r.rng.IntN(5000)), log: &tailLog{}}

@@ -23,7 +23,7 @@ type victims struct {
 	all  sync.WaitGroup
 	warm sync.WaitGroup
 
-	held atomic.Int64 // by those who contend for one lock
+	held atomic.Int64 // by the victims that contend for one lock
 
 	mu    sync.Mutex
 	conns []net.Conn

@@ -6,7 +6,7 @@
 //	…
 //	disk = disk.Restart(random) // what may be there when it is back
 //
-// What was written since the last sync of a file may be there or not, sector
+// Bytes that were written since the last sync of a file may be there or not, sector
 // by sector, in any order; so may every Create, Rename and Remove since the
 // last sync of the directory, whether or not the file was synced. It is an
 // [aof.FS]. All methods may be called from any goroutine.

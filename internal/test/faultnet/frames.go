@@ -65,9 +65,8 @@ func (f *frames) request(data []byte, swallows func(args [][]byte) bool) {
 	}
 }
 
-// answer looks at bytes from the server and returns those to pass on, and
-// errSwallowed once the answer to swallow has come behind them. What it returned
-// is never written to again.
+// answer reads bytes from the server and returns the bytes to pass on, and errSwallowed once
+// the answer to swallow has come behind them. It never writes to returned bytes again.
 func (f *frames) answer(data []byte) ([]byte, error) {
 	target := f.target.Load()
 	if target == 0 && f.opaque.Load() {

@@ -102,9 +102,8 @@ func (p *Proxy) Delay(d time.Duration) {
 // closes a connection is held too.
 func (p *Proxy) Blackhole(d Direction) { p.hold(func(held Direction) Direction { return held | d }) }
 
-// Heal ends a Blackhole in both directions. What was held arrives now, in
-// order, as after a TCP connection's retransmission; to have it lost, Cut
-// before.
+// Heal ends a Blackhole in both directions. Held bytes arrive now, in order,
+// as after a TCP connection's retransmission. Call Cut before to lose them.
 func (p *Proxy) Heal() { p.hold(func(Direction) Direction { return 0 }) }
 
 func (p *Proxy) hold(change func(Direction) Direction) {

@@ -147,7 +147,7 @@ func TestWhatIsNotRESPPasses(t *testing.T) {
 	other.wantEnd()
 }
 
-// What a go-redis client does when it connects does not use up the order.
+// The commands by which a go-redis client connects do not use up the order.
 func TestSwallowReplyOfAClient(t *testing.T) {
 	s, p := start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1, DB: 1})

@@ -22,7 +22,7 @@ const (
 end)()`
 )
 
-// steppedScripts are scripts by those that they stand in for.
+// steppedScripts maps each original script to its replacement.
 var steppedScripts sync.Map
 
 func step(c redoubt.Cmd) redoubt.Cmd {

@@ -35,8 +35,8 @@ const (
 	Cluster Kind = "cluster"
 )
 
-// A Deployment is the servers that processes use. What they acknowledge is there
-// after they were killed.
+// A Deployment is the servers that processes use. Acknowledged writes
+// survive a kill.
 type Deployment struct {
 	Kind Kind
 
@@ -158,7 +158,7 @@ func InvitationTo(kind Kind, addrs ...string) string {
 }
 
 // Join returns a client of the deployment of an [Deployment.Invitation], whose
-// primaries must be those that it started with.
+// primaries must be its first ones.
 func Join(invitation string) (redis.UniversalClient, error) {
 	var j joining
 	if err := json.Unmarshal([]byte(invitation), &j); err != nil {
@@ -194,7 +194,7 @@ func (d *Deployment) Network(t *testing.T) *Network {
 // Client is a client whose connections go this way.
 func (n *Network) Client() redis.UniversalClient { return n.rdb }
 
-// Conn returns a Conn over a client of d for those whom f strikes.
+// Conn returns a Conn over a client of d, for a worker that f strikes.
 func (d *Deployment) Conn(t *testing.T, rdb redis.UniversalClient, f Fault) redoubt.Conn {
 	t.Helper()
 	conn, err := goredis.Wrap(rdb)

@@ -12,7 +12,7 @@
 //
 // A test binary that uses [Each] calls [Main] first of all.
 //
-// What a clock step is differs. The [Engine]'s own clock is stepped, in a
+// A clock step differs by back end. The [Engine]'s own clock is stepped, in a
 // process of its own. A redis-server has none that a test could set without
 // setting the machine's, so there the scripts are changed: what they take for
 // TIME is stepped for all callers at once, by a key that they read. The expiry of

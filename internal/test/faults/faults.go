@@ -20,10 +20,10 @@ import (
 type Site struct {
 	*Deployment
 
-	Networks  []*Network    // of those who work in this process
+	Networks  []*Network    // of the workers in this process
 	Processes []*os.Process // that work on their own, only for the [Fault.Stops]
 
-	// Prefix and Tags are those of the keys in use: "<prefix>:{<tag>}:…".
+	// Prefix and Tags are parts of the keys in use: "<prefix>:{<tag>}:…".
 	Prefix string
 	Tags   []string
 	// Take and Give are the scripts that take what there is and give it back.

@@ -22,12 +22,11 @@ const (
 type Conn struct {
 	redoubt.Conn
 	µs      atomic.Int64
-	scripts map[*redoubt.Script]*redoubt.Script // by those that they stand in for
+	scripts map[*redoubt.Script]*redoubt.Script // by the original script
 }
 
-// New returns a Conn that stands at 2025-10-09 08:53:20.123456 UTC. Of the scripts,
-// it leaves alone those that don't ask for the time; edit changes the others'
-// sources further, and may be nil.
+// New returns a Conn that stands at 2025-10-09 08:53:20.123456 UTC. It changes
+// only the scripts that ask for the time; edit changes their sources further, and may be nil.
 func New(conn redoubt.Conn, scripts []*redoubt.Script, edit func(source string) string) *Conn {
 	c := &Conn{Conn: conn, scripts: map[*redoubt.Script]*redoubt.Script{}}
 	c.Set(time.Unix(1_760_000_000, 123_456_000))

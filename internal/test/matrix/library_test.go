@@ -17,7 +17,7 @@ import (
 
 var must = expect.Must
 
-// What is prompt takes a millisecond, and here as long as a busy machine wants. What waits for
+// A prompt call takes a millisecond, and here as long as a busy machine needs. A call that waits
 // longer was not woken: leases here last longer, and nothing else ends a wait.
 const (
 	prompt = 15 * time.Second
@@ -80,14 +80,14 @@ func wrapped(t *testing.T, on *reach) *redoubt.Client {
 	return clienttest.New(t, clienttest.Wrap(t, rdb), prefix)
 }
 
-// prefix begins the keys of the library; those of `redoubt serve` and of the command line
+// prefix begins the keys of the library. The keys of `redoubt serve` and of the command line
 // begin with rd.
 const prefix = "m"
 
 // A library is the library as two programs use it, a and b.
 type library struct {
 	a, b *redoubt.Client
-	// names makes those of one way and back end differ from those of all others.
+	// names makes the names of each way and back end unique.
 	names string
 }
 

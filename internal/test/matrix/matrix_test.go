@@ -58,7 +58,7 @@ type promise struct {
 // ways are all ways in.
 func ways() []way { return slices.Concat(libraries(), wires(), commandLines()) }
 
-// outcomes are those of all cells: by way, by what is reached, by promise.
+// outcomes has the outcome of each cell: by way, by back end, by promise.
 type outcomes map[string]map[string]map[string]string
 
 func (o outcomes) set(way, on, promise, outcome string) {
@@ -92,7 +92,7 @@ func readFound(t *testing.T) outcomes {
 	return o
 }
 
-// TestMatrix runs all cells. It takes half a minute, most of which it waits; make test has a
+// TestMatrix runs all cells. It takes half a minute and mostly waits; make test has a
 // short form, with the ways that are marked so.
 func TestMatrix(t *testing.T) {
 	if *record && testing.Short() {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// The ports are below those that the kernel hands out by itself. The bus of a cluster's
-// node is 10,000 ports above its own, below them too.
+// The ports are below the range that the kernel hands out by itself. The bus of a cluster's
+// node is 10,000 ports above its own, below that range too.
 const first, count = 10_000, 10_000
 
 // A Port is reserved until Release.

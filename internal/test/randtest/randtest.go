@@ -1,4 +1,4 @@
-// Package randtest makes random tests repeatable, and ends those that hang.
+// Package randtest makes random tests repeatable, and ends random tests that hang.
 //
 // A random test takes its choices from [Rand], or from the number of [Seed]. The seed
 // goes to standard error before the first choice, past the testing package, which

@@ -27,7 +27,7 @@ func tree(source string) (dir string, err error) {
 	if source, err = filepath.Abs(source); err != nil {
 		return dir, err
 	}
-	// What is here is made; all else is linked.
+	// These directories are made; everything else is linked.
 	made := map[string]bool{"tests": true, "tests/unit": true, "tests/tmp": true}
 	for d := range made {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

@@ -105,7 +105,7 @@ func hasSlot(table, id string, slot int) bool {
 	return false
 }
 
-// masters returns the nodes that are masters now and answer, those of first before the rest.
+// masters returns the nodes that are masters now and answer. It begins with first.
 func (c *Cluster) masters(first ...*Server) []*Server {
 	all := first
 	for _, n := range c.nodes {

@@ -24,8 +24,8 @@ const (
 	failoverTimeout = "2000"
 )
 
-// StartSentinels runs n Sentinels, of which more than half decide, and returns when they
-// know each other and the servers. conf is more lines for the file of each. A silent master
+// StartSentinels runs n Sentinels, and returns when they know each other and the servers. A
+// majority of them decides. conf is more lines for the file of each. A silent master
 // has a successor within some 2 s. They are killed when tb ends.
 func StartSentinels(tb testing.TB, n int, watched []Watched, conf ...string) []*Server {
 	tb.Helper()
@@ -57,7 +57,7 @@ func startSentinels(tb testing.TB, n int, watched []Watched, conf []string) ([]*
 		p.first = []string{filepath.Join(p.dir, "sentinel.conf")}
 		sentinels[i] = &Server{tb: tb, p: p}
 	}
-	// What they would find out within seconds is told.
+	// This tells them facts that they would find out within seconds.
 	var lines []string
 	for _, w := range watched {
 		lines = append(lines,

@@ -59,8 +59,8 @@ func (s *Server) Resume() {
 }
 
 // Kill ends the process by SIGKILL and returns when it is gone. Killing it
-// again does nothing. What it acknowledged under --appendonly yes is in its
-// directory, whatever appendfsync is: the kernel has it.
+// again does nothing. Writes that it acknowledged under --appendonly yes are in
+// its directory, whatever appendfsync is: the kernel has them.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.change("kill", s.p.kill)

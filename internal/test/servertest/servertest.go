@@ -36,7 +36,7 @@ func ServePool(tb testing.TB, o proxy.PoolOptions) (p *proxy.Pool, addr string) 
 	return p, Serve(tb, srv)
 }
 
-// ServeOn serves those who connect to l until the test ends.
+// ServeOn serves the clients that connect to l until the test ends.
 func ServeOn(tb testing.TB, srv *server.Server, l net.Listener) {
 	tb.Helper()
 	done := make(chan error, 1)
