@@ -142,7 +142,7 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 		r.stepAside()
 		began := time.Now()
 		dst = s.Run(r.ctx, dst, args)
-		if time.Since(began) < aside/2 && len(dst)-before < large/2 {
+		if time.Since(began) < slowAfter/2 && len(dst)-before < slowReply/2 {
 			p.slow.forget(args)
 		}
 		return dst
@@ -158,7 +158,7 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 		r.stepAside()
 		return s.Run(r.ctx, dst, args)
 	}
-	if !quick && time.Since(began) >= aside || len(dst)-before >= large {
+	if !quick && time.Since(began) >= slowAfter || len(dst)-before >= slowReply {
 		p.slow.add(args)
 	}
 	if len(dst) >= handOver {

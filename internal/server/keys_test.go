@@ -39,7 +39,7 @@ func TestReplicasAnswerReaders(t *testing.T) {
 // TestPoolsListCommands: what pools do with single commands is said by names of the table.
 func TestPoolsListCommands(t *testing.T) {
 	for list, names := range map[string][]string{
-		"fragments": slices.Collect(maps.Keys(fragments)), "everywhere": slices.Collect(maps.Keys(everywhere)),
+		"fragments": slices.Collect(maps.Keys(fragments)), "fanOut": slices.Collect(maps.Keys(fanOut)),
 		"notInPools": slices.Collect(maps.Keys(notInPools)), "transactional": slices.Collect(maps.Keys(transactional)),
 		"pubsubFamilies": slices.Collect(maps.Keys(pubsubFamilies)), "smallReplies": slices.Collect(maps.Keys(smallReplies)),
 		"twemproxy": slices.Collect(maps.Keys(twemproxy)),

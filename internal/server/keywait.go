@@ -14,8 +14,8 @@ import (
 
 // These errors end the wait for keys, beside the end of the client or the server.
 var (
-	errMoved   = errors.New("the servers of the pool have changed")
-	errUnheard = errors.New("a connection that the client listened on was lost")
+	errMoved        = errors.New("the servers of the pool have changed")
+	errMessagesLost = errors.New("a connection that the client listened on was lost")
 )
 
 // borrow takes a connection to a server for this client alone. It reports false when it has answered
@@ -188,7 +188,7 @@ func unblocked(cause error, p resp.Protocol) []byte {
 	case errors.Is(cause, proxy.ErrTimeout):
 		return resp.AppendNullArray(nil, p)
 	}
-	for _, own := range []error{errMoved, errUnheard} {
+	for _, own := range []error{errMoved, errMessagesLost} {
 		if errors.Is(cause, own) {
 			return resp.AppendError(nil, "UNBLOCKED redoubt: "+own.Error()+": ask again")
 		}

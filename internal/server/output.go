@@ -499,3 +499,13 @@ func (o *output) crowded() bool {
 	defer o.mu.Unlock()
 	return len(o.buf) > o.max
 }
+
+// trim frees the buffers of an output that has nothing to write.
+func (o *output) trim() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.writing && len(o.buf) == 0 && cap(o.buf)+cap(o.spare) > 0 {
+		o.buf, o.spare = nil, nil
+		o.count()
+	}
+}

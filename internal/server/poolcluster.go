@@ -22,7 +22,7 @@ func sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// joinOf returns how the replies to a command of everywhere are joined. In a cluster a client
+// joinOf returns how the replies to a command of fanOut are joined. In a cluster a client
 // has each of its patterns and channels on one node, in front of servers on all of them.
 func (p topology) joinOf(name string) func(dst []byte, j *join) []byte {
 	switch {
@@ -31,7 +31,7 @@ func (p topology) joinOf(name string) func(dst []byte, j *join) []byte {
 	case p.slots == nil && name == "pubsub numsub":
 		return joinNumsubMost
 	}
-	return everywhere[name]
+	return fanOut[name]
 }
 
 // ofSlot returns which part is for the slot of a key.
@@ -48,11 +48,11 @@ func (s *split) ofSlot(slots *proxy.Slots, key []byte) int {
 	return len(s.parts) - 1
 }
 
-// tell sends a command about names to their servers, and waits until all have confirmed it or
+// sendAll sends a command about names to their servers, and waits until all have confirmed it or
 // failed. It returns the faults. In a cluster the shard channels of one command have one slot.
-func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
+func (s *subscriptions) sendAll(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
 	if family != proxy.Shards || s.c.target.pool.Load().Slots() == nil {
-		return s.tellTogether(family, verb, at)
+		return s.sendTogether(family, verb, at)
 	}
 	slots := make(map[uint16]map[string][]*proxy.Node)
 	for name, nodes := range at {
@@ -64,7 +64,7 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 	}
 	faults := make(map[*proxy.Node]fault)
 	for _, some := range slots {
-		maps.Copy(faults, s.tellTogether(family, verb, some))
+		maps.Copy(faults, s.sendTogether(family, verb, some))
 	}
 	return faults
 }
@@ -72,20 +72,20 @@ func (s *subscriptions) tell(family proxy.Subscription, verb string, at map[stri
 // errShardMoved says that the slot of a shard channel is on another node now.
 var errShardMoved = errors.New("the slot of the channel has moved")
 
-// tellElsewhere is tell in a cluster after a fault at a node. For shard channels it asks where
+// retryElsewhere is sendAll in a cluster after a fault at a node. For shard channels it asks where
 // the slot is now, for others it takes any other node. It returns the fault that is left.
-func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at map[string][]*proxy.Node, node *proxy.Node, err error) (map[*proxy.Node]fault, *proxy.Node, error) {
+func (s *subscriptions) retryElsewhere(family proxy.Subscription, verb string, at map[string][]*proxy.Node, node *proxy.Node, err error) (map[*proxy.Node]fault, *proxy.Node, error) {
 	var faults map[*proxy.Node]fault
 	for range proxy.MaxRedirects {
 		if family != proxy.Shards || !errors.Is(err, errShardMoved) {
 			break
 		}
-		s.tell(family, opposite[verb], at)
+		s.sendAll(family, opposite[verb], at)
 		sleep(s.c.ctx, proxy.RedirectPause) // the nodes are asked meanwhile
 		for n := range at {
 			at[n] = s.at(family, n)
 		}
-		faults = s.tell(family, verb, at)
+		faults = s.sendAll(family, verb, at)
 		node, err = fatal(at, faults)
 	}
 	if family == proxy.Shards {
@@ -101,7 +101,7 @@ func (s *subscriptions) tellElsewhere(family proxy.Subscription, verb string, at
 				at[name] = []*proxy.Node{other}
 			}
 		}
-		faults = s.tell(family, verb, at)
+		faults = s.sendAll(family, verb, at)
 		if node, err = fatal(at, faults); node != nil {
 			failed[node] = true
 		}

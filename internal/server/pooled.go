@@ -115,8 +115,8 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.scan(args)
 	case k.name == "slowlog":
 		c.slowlog(args, raw)
-	case everywhere[everywhereName(k, args)] != nil:
-		c.toAll(raw, c.joinOf(everywhereName(k, args)))
+	case fanOut[fanOutName(k, args)] != nil:
+		c.toAll(raw, c.joinOf(fanOutName(k, args)))
 	default:
 		c.keyed(k, args, raw)
 	}

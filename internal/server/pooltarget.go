@@ -19,12 +19,12 @@ import (
 type poolTarget struct {
 	srv       *Server
 	pool      atomic.Pointer[proxy.Pool]
-	home      int             // the database
-	hot       *hotkeys.Sketch // keys that clients ask for
-	coalescer coalescer       // of replies
-	absences  absences        // of servers
-	conn      *poolConn       // what extension commands wait with; nil: they are refused
-	followed  servers         // by conn; of the tick
+	home      int              // the database
+	hot       *hotkeys.Sketch  // keys that clients ask for
+	coalescer coalescer        // of replies
+	gaps      subscriptionGaps // of servers
+	conn      *poolConn        // what extension commands wait with; nil: they are refused
+	followed  servers          // by conn; of the tick
 }
 
 func newPoolTarget(s *Server, pool *proxy.Pool) *poolTarget {

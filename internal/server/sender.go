@@ -136,8 +136,8 @@ func (s *sender) isolates(command []byte) bool {
 	if len(command) > proxy.LargeCommand || s.mustIsolate() {
 		return true
 	}
-	wary := s.upstream.Limited() || s.wary(0, argsOf(command))
-	return wary && !hasSmallReply(command)
+	large := s.upstream.Limited() || s.mayReadMuch(0, argsOf(command))
+	return large && !hasSmallReply(command)
 }
 
 // isolatesScript is isolates for the script that stands for a command of ours. Such a script has a
@@ -148,7 +148,7 @@ func (s *sender) isolatesScript(cmd *redoubt.Cmd) bool {
 
 // isolatesTransaction is isolates for a transaction.
 func (s *sender) isolatesTransaction(b *batch) bool {
-	return len(b.commands) > proxy.LargeCommand || s.mustIsolate() || s.upstream.Limited() || s.wary(b.size())
+	return len(b.commands) > proxy.LargeCommand || s.mustIsolate() || s.upstream.Limited() || s.mayReadMuch(b.size())
 }
 
 // mustIsolate reports whether the next command is isolated whatever it is: the client's replies would
@@ -237,7 +237,7 @@ func (s *sender) send(first uint64, isolated bool, b *batch) error { //nolint:re
 			return errGone
 		}
 		if isolated {
-			return s.sendInTurn(func(wait func() context.Context) error { return b.sendIsolated(s.aside(b), wait) })
+			return s.sendInTurn(func(wait func() context.Context) error { return b.sendIsolated(s.rationed(b), wait) })
 		}
 	}
 	if s.c.polled() {
@@ -259,8 +259,8 @@ func (s *sender) timed(b *batch) proxy.Sender {
 	return t
 }
 
-// aside is timed for a batch that is isolated. It rations commands that may read much.
-func (s *sender) aside(b *batch) proxy.Sender {
+// rationed is timed for an isolated batch. It rations commands that may read much.
+func (s *sender) rationed(b *batch) proxy.Sender {
 	t := s.timed(b)
 	if b.script != nil {
 		return t // its reply has a bound
@@ -284,9 +284,9 @@ func (s *sender) trusted(queued uint64) bool {
 	return s.c.out.head.Load() >= trustedAfter+queued && s.c.out.typical.Load() <= trustedSmall
 }
 
-// wary reports whether a command of so many words, or a transaction of so many commands, is isolated
+// mayReadMuch reports whether a command of so many words, or a transaction of so many commands, is isolated
 // because it may read much.
-func (s *sender) wary(queued uint64, elements int) bool {
+func (s *sender) mayReadMuch(queued uint64, elements int) bool {
 	many := elements > fewElements
 	if s.trusted(queued) {
 		return many && s.upstream.RecentlyHuge()

@@ -333,7 +333,7 @@ func (c *session) lostConnection(err error) {
 		return
 	}
 	c.srv.opts.Logger.Warn("a client's own connection to the back end was lost", "client", c.id, "error", err)
-	c.drain(errUnheard)
+	c.drain(errMessagesLost)
 }
 
 func (c *session) panicked(v any) { c.srv.panicked(v, "client", c.id) }

@@ -289,5 +289,5 @@ func (i *invalidations) Gone(err error) {
 		return
 	}
 	i.r.srv.opts.Logger.Warn("a client's connection for invalidations was lost", "client", i.r.id, "error", err)
-	i.r.drain(errUnheard)
+	i.r.drain(errMessagesLost)
 }

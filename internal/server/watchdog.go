@@ -79,8 +79,8 @@ type slowCommands struct {
 
 // A command is slow from these bounds on. To step aside for a quicker one would take as long.
 const (
-	aside = 200 * time.Microsecond
-	large = 1 << 20 // bytes of a reply
+	slowAfter = 200 * time.Microsecond
+	slowReply = 1 << 20 // bytes of a reply
 )
 
 // mark tells commands apart by their name and first argument, which is a key, a

@@ -20,9 +20,9 @@ import (
 // A client has a connection of its own to each server that it subscribes on. The confirmations of
 // all servers become one reply, as from one server.
 //
-// A server that can't be reached is left out if there are others: subscribers to names on the
-// others must not notice. Messages that it publishes after it is back and before the subscription
-// stands again are lost, so the client is closed then: see absences.
+// A server that can't be reached is left out if there are others: subscribers to names on the others must
+// not notice. Messages that it publishes after its return and before the subscription stands again are
+// lost, so the client is closed then: see subscriptionGaps.
 
 // pubsubFamilies are the commands that change what a client listens to.
 var pubsubFamilies = map[string]proxy.Subscription{
@@ -47,7 +47,7 @@ type subscriptions struct {
 	holds bool                        // messages wait for a confirmation
 	held  [][]byte                    // that is on its way
 	size  int                         // of held
-	seen  servers                     // when the places of all names were checked last
+	seen  servers                     // at the last check by misplaced
 }
 
 // A subscriber is a client's connection to one server that it listens on.
@@ -108,7 +108,7 @@ func (c *pooled) subscription(name string, args [][]byte) {
 	c.restricted = c.protocol == resp.RESP2 && s.total.Load() > 0
 }
 
-// add subscribes to names, or to none of them when a server refuses.
+// add subscribes to names, or to none of them if a server refuses.
 func (s *subscriptions) add(family proxy.Subscription, verb string, names []string) {
 	c := s.c
 	s.mu.Lock()
@@ -140,13 +140,13 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 			at[n] = s.at(family, n)
 		}
 	}
-	faults := s.tell(family, verb, at)
+	faults := s.sendAll(family, verb, at)
 	node, err := fatal(at, faults)
 	if err != nil && c.target.pool.Load().Slots() != nil {
-		faults, node, err = s.tellElsewhere(family, verb, at, node, err)
+		faults, node, err = s.retryElsewhere(family, verb, at, node, err)
 	}
 	if err != nil {
-		s.tell(family, opposite[verb], at)
+		s.sendAll(family, opposite[verb], at)
 		s.closeUnused()
 		c.scratch = append(c.scratch[:0], c.notBorrowed(node, err)...)
 		c.reply(c.scratch)
@@ -164,12 +164,12 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 		c.lostConnection(err)
 	}
 	for n := range faults {
-		c.target.missed(n, c)
+		c.target.noteGap(n, c)
 	}
 }
 
-// need notes which connections are needed for what the client listens to but for names
-// of a family, and returns an error if one is lost that it can't do without.
+// need notes which connections the client needs, apart from some names of a family. It returns an error if
+// a needed connection is lost and no other one can replace it.
 func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.Node) (lost error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.
 				continue
 			}
 			for _, n := range nodes {
-				if sub := s.nodes[n]; sub != nil { // else it is absent
+				if sub := s.nodes[n]; sub != nil { // else it is down
 					sub.needed, sub.alone = true, sub.alone || len(nodes) == 1
 				}
 			}
@@ -192,7 +192,7 @@ func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.
 		switch {
 		case !sub.needed || sub.lost == nil:
 		case s.dispensable(sub):
-			s.c.target.missed(sub.node, s.c)
+			s.c.target.noteGap(sub.node, s.c)
 		default:
 			lost = sub.lost
 		}
@@ -200,8 +200,8 @@ func (s *subscriptions) need(family proxy.Subscription, but map[string][]*proxy.
 	return lost
 }
 
-// dispensable reports whether a client that has lost a connection still listens to the rest of
-// the servers. The caller holds mu.
+// dispensable reports whether a client that has lost sub still listens on the other servers. The caller
+// holds mu.
 func (s *subscriptions) dispensable(sub *subscriber) bool {
 	if sub.alone {
 		return false
@@ -236,7 +236,7 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	// needed for others.
 	_ = s.need(family, at) // one that was lost before has ended it
 	s.end(true)
-	s.tell(family, verb, at)
+	s.sendAll(family, verb, at)
 	s.end(false)
 	var confirmations []byte
 	for _, n := range names {
@@ -249,14 +249,14 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	s.c.out.Push(confirmations)
 }
 
-// end notes whether the client ends subscriptions, and the servers say so because of that.
+// end notes whether the client itself ends subscriptions now.
 func (s *subscriptions) end(yes bool) { //nolint:revive // the parameter is the state
 	s.mu.Lock()
 	s.ends = yes
 	s.mu.Unlock()
 }
 
-// closeUnused closes the connections on which nothing is listened to.
+// closeUnused closes the connections without subscriptions.
 func (s *subscriptions) closeUnused() {
 	for n, sub := range s.nodes {
 		s.mu.Lock()
@@ -287,13 +287,13 @@ func (c *pooled) endSubscriptions() {
 	for _, sub := range s.nodes {
 		sub.end()
 	}
-	c.target.absences.forget(c)
+	c.target.gaps.forget(c)
 	c.subscribed.Store(nil)
 	c.restricted = false
 }
 
-// appendConfirmation appends what Redis confirms a change with: the name, nil for none,
-// and how many channels and patterns there are now, or how many shards.
+// appendConfirmation appends the confirmation of a change in Redis' form: the name, nil for none, and the
+// number of channels and patterns, or of shard channels.
 func (s *subscriptions) appendConfirmation(dst []byte, verb string, family proxy.Subscription, name *string) []byte {
 	channels, shards := len(s.names[proxy.Channels])+len(s.names[proxy.Patterns]), len(s.names[proxy.Shards])
 	s.total.Store(int64(channels + shards))
@@ -315,8 +315,8 @@ func (s *subscriptions) appendConfirmation(dst []byte, verb string, family proxy
 	return resp.AppendInt(dst, int64(count))
 }
 
-// misplaced reports whether a channel or a pattern is to be listened to elsewhere, as far
-// as it has not been asked about the servers of now.
+// misplaced reports whether a channel or pattern has other servers now. It checks each state of the pool
+// once.
 func (s *subscriptions) misplaced(now servers) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,9 +380,9 @@ func (sub *subscriber) Push(raw []byte) bool {
 	return false
 }
 
-// Gone implements proxy.Listener. Messages may be lost, so a client that listened is
-// closed, to subscribe anew: at once, or if it listens to other servers once this one is
-// back. One that only asked to has an error.
+// Gone implements proxy.Listener. Messages may be lost, so the client is closed, to subscribe anew: at once,
+// or, if it listens on other servers too, once this one is back. A client whose subscription was not
+// confirmed yet gets an error instead.
 func (sub *subscriber) Gone(err error) {
 	s := sub.of
 	s.mu.Lock()
@@ -392,14 +392,13 @@ func (sub *subscriber) Gone(err error) {
 	switch {
 	case !needed || sub.ended.Load():
 	case dispensable:
-		s.c.target.missed(sub.node, s.c)
+		s.c.target.noteGap(sub.node, s.c)
 	default:
 		s.c.lostConnection(err)
 	}
 }
 
-// wants reports whether the client is subscribed to what a message is of. The caller
-// holds mu.
+// wants reports whether the client is subscribed to the channel of a message. The caller holds mu.
 func (s *subscriptions) wants(raw []byte) bool {
 	v, _, _ := resp.Parse(raw)
 	m, ok := v.([]any)
@@ -421,7 +420,7 @@ func isMessage(raw []byte) bool {
 	return len(raw) > head+1 && (bytes.HasPrefix(raw[head:], []byte("message\r\n")) || bytes.HasPrefix(raw[head+1:], []byte("message\r\n")))
 }
 
-// whileSubscribed answers what comes in RESP2 while messages may come.
+// whileSubscribed answers commands in RESP2 while messages may come.
 func (c *pooled) whileSubscribed(args [][]byte) {
 	if !bytes.EqualFold(args[0], []byte("ping")) || len(args) > 2 {
 		c.fail("ERR Can't execute '" + strings.ToLower(string(args[0])) +

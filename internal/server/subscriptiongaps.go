@@ -12,41 +12,41 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// absences are the servers that clients subscribe to but that can't be reached. Messages that
-// such a server publishes before the subscription stands again are lost. So before the server is
-// sent the first command again, these clients are closed: they subscribe again and know that they
-// may have missed messages.
-type absences struct {
+// subscriptionGaps notes which clients lack a subscription on which server, because the server can't be
+// reached. Messages that it publishes before the subscription stands again are lost. So these clients are
+// closed before the server gets its first command again. They subscribe anew, and know that they may have
+// missed messages.
+type subscriptionGaps struct {
 	mu    sync.Mutex
 	of    map[*proxy.Node]map[*pooled]struct{} // clients whose subscription to the server is missing
-	usual map[*proxy.Node]time.Duration        // how long a server that was absent took to answer
+	usual map[*proxy.Node]time.Duration        // how long a server with a gap took to answer
 }
 
 const (
-	confirmPatience = 500 * time.Millisecond // for a server to confirm what others have confirmed
-	// absentPause is the time between two probes of a server; a probe costs nothing while the server is
+	confirmPatience = 500 * time.Millisecond // see subscriptionGaps.patience
+	// probePause is the time between two probes of a server; a probe costs nothing while the server is
 	// known to be down.
-	absentPause = 20 * time.Millisecond
+	probePause = 20 * time.Millisecond
 )
 
-// patience is how long a server has to confirm what others have confirmed. One that is
-// merely slow gets more time than it took last, or its clients would be closed for ever.
-func (a *absences) patience(n *proxy.Node) time.Duration {
+// patience is how long a server has to confirm a subscription that others have confirmed. A slow server
+// gets more time than it took last. Otherwise its clients would be closed again and again.
+func (a *subscriptionGaps) patience(n *proxy.Node) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return min(max(confirmPatience, 2*a.usual[n]), proxy.DefaultDialTimeout)
 }
 
-// absent reports whether a server is known not to answer.
-func (a *absences) absent(n *proxy.Node) bool {
+// has reports whether a server is known not to answer.
+func (a *subscriptionGaps) has(n *proxy.Node) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.of[n] != nil
 }
 
-// missed closes a client as soon as a server answers again.
-func (t *poolTarget) missed(n *proxy.Node, c *pooled) {
-	a := &t.absences
+// noteGap has a client closed as soon as the server answers again.
+func (t *poolTarget) noteGap(n *proxy.Node, c *pooled) {
+	a := &t.gaps
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of[n] == nil {
@@ -57,29 +57,29 @@ func (t *poolTarget) missed(n *proxy.Node, c *pooled) {
 		t.srv.wg.Go(func() { t.awaitReturn(n) }) // c is counted in wg, so wg has not ended
 	}
 	a.of[n][c] = struct{}{}
-	n.BeforeReturn(func() { t.closeAbsent(n) })
+	n.BeforeReturn(func() { t.closeGap(n) })
 }
 
-// closeAbsent closes the clients whose subscription to a server is missing.
-func (t *poolTarget) closeAbsent(n *proxy.Node) {
-	a := &t.absences
+// closeGap closes the clients whose subscription to a server is missing.
+func (t *poolTarget) closeGap(n *proxy.Node) {
+	a := &t.gaps
 	a.mu.Lock()
 	clients := a.of[n]
 	delete(a.of, n)
 	a.mu.Unlock()
-	t.closeUnheard(n, clients)
+	t.closeSubscribers(n, clients)
 }
 
-// closeUnheard closes clients that may have missed what a server published.
-func (t *poolTarget) closeUnheard(n *proxy.Node, clients map[*pooled]struct{}) {
+// closeSubscribers closes clients that may have missed messages of a server.
+func (t *poolTarget) closeSubscribers(n *proxy.Node, clients map[*pooled]struct{}) {
 	for c := range clients {
 		t.srv.opts.Logger.Info("a subscriber is closed, so that it subscribes again: a server of the pool is back", "client", c.id, "server", n.Name())
-		c.drain(errUnheard)
+		c.drain(errMessagesLost)
 	}
 }
 
 // forget removes a client that has ended its subscriptions.
-func (a *absences) forget(c *pooled) {
+func (a *subscriptionGaps) forget(c *pooled) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, clients := range a.of {
@@ -87,21 +87,21 @@ func (a *absences) forget(c *pooled) {
 	}
 }
 
-// awaitReturn probes a server until it answers or has no subscribers left. It closes the clients of a
-// server that has kept its shared connections and lost only theirs. In all other cases closeAbsent
-// closes them.
+// awaitReturn probes a server until it answers or has no subscribers left. If the server has kept its
+// shared connections and lost only those of subscribers, awaitReturn closes these clients. In all other
+// cases closeGap does.
 func (t *poolTarget) awaitReturn(n *proxy.Node) {
-	a := &t.absences
+	a := &t.gaps
 	for {
 		took, err := t.probe(n)
 		if err == nil && took > confirmPatience/2 {
 			took, err = t.probe(n) // the first probe may have begun while the server was down
 		}
-		back := err == nil && !n.Returning() // else closeAbsent is about to close them
+		back := err == nil && !n.Returning() // else closeGap is about to close them
 		a.mu.Lock()
 		over := back || len(a.of[n]) == 0 || t.srv.ctx.Err() != nil || !slices.Contains(t.pool.Load().Nodes(), n)
 		if over {
-			t.closeUnheard(n, a.of[n])
+			t.closeSubscribers(n, a.of[n])
 			delete(a.of, n)
 			n.BeforeReturn(nil) // now that they are closed
 			maps.DeleteFunc(a.usual, func(o *proxy.Node, _ time.Duration) bool { return o == n || !slices.Contains(t.pool.Load().Nodes(), o) })
@@ -114,7 +114,7 @@ func (t *poolTarget) awaitReturn(n *proxy.Node) {
 			return
 		}
 		select {
-		case <-time.After(absentPause):
+		case <-time.After(probePause):
 		case <-t.srv.ctx.Done():
 		}
 	}

@@ -34,12 +34,12 @@ func fatal(at map[string][]*proxy.Node, faults map[*proxy.Node]fault) (*proxy.No
 	return nil, nil
 }
 
-// tellTogether is tell with one command for each server. A server that is known to be absent is
-// asked only if no other server has confirmed.
-func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
+// sendTogether is sendAll with one command for each server. It tries a server that is known to be down only
+// if no other server has confirmed.
+func (s *subscriptions) sendTogether(family proxy.Subscription, verb string, at map[string][]*proxy.Node) map[*proxy.Node]fault {
 	ctx, cancel := context.WithTimeout(s.c.ctx, proxy.DefaultDialTimeout)
 	defer cancel()
-	o := &order{s: s, family: family, verb: verb, alone: make(map[*proxy.Node]bool), faults: make(map[*proxy.Node]fault)}
+	o := &fanOutCommand{s: s, family: family, verb: verb, alone: make(map[*proxy.Node]bool), faults: make(map[*proxy.Node]fault)}
 	of := make(map[*proxy.Node][]string)
 	for name, nodes := range at {
 		for _, n := range nodes {
@@ -49,22 +49,22 @@ func (s *subscriptions) tellTogether(family proxy.Subscription, verb string, at 
 			o.alone[n] = o.alone[n] || len(nodes) == 1
 		}
 	}
-	likely, absent := make(map[*proxy.Node][]string), make(map[*proxy.Node][]string)
+	likely, down := make(map[*proxy.Node][]string), make(map[*proxy.Node][]string)
 	for n, names := range of {
-		if s.nodes[n] == nil && !o.alone[n] && s.c.target.absences.absent(n) {
-			absent[n], o.faults[n] = names, fault{error: errAbsent}
+		if s.nodes[n] == nil && !o.alone[n] && s.c.target.gaps.has(n) {
+			down[n], o.faults[n] = names, fault{error: errKnownDown}
 		} else {
 			likely[n] = names
 		}
 	}
-	if o.tell(ctx, likely) == 0 {
-		o.tell(ctx, absent)
+	if o.send(ctx, likely) == 0 {
+		o.send(ctx, down)
 	}
 	return o.faults
 }
 
-// An order is a command for several servers.
-type order struct {
+// A fanOutCommand is a subscription command for several servers.
+type fanOutCommand struct {
 	s      *subscriptions
 	family proxy.Subscription
 	verb   string
@@ -72,21 +72,21 @@ type order struct {
 	faults map[*proxy.Node]fault
 }
 
-// tell sends each server the order with the names for that server, and returns how many servers
-// have confirmed it. A server that is the only one of no name, and that is slow to confirm after
-// others have, counts as absent.
-func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached int) {
+// send sends each server the command with its names, and returns how many servers have
+// confirmed it. When others have confirmed, it gives up a slow server, unless some name is on that
+// server alone.
+func (o *fanOutCommand) send(ctx context.Context, of map[*proxy.Node][]string) (reached int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all := make(chan told, len(of))
+	all := make(chan sendOutcome, len(of))
 	needed, patience := 0, time.Duration(0)
 	for n, names := range of {
 		sub, e := o.s.nodes[n], proxy.Expect{Subscription: o.family, Channels: len(names)}
 		if o.alone[n] {
 			needed++
 		}
-		patience = max(patience, o.s.c.target.absences.patience(n))
-		go func() { all <- o.s.tellOne(ctx, n, sub, e, o.verb, names) }()
+		patience = max(patience, o.s.c.target.gaps.patience(n))
+		go func() { all <- o.s.sendOne(ctx, n, sub, e, o.verb, names) }()
 	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -97,7 +97,7 @@ func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached 
 			if o.alone[t.node] {
 				needed--
 			}
-			o.s.take(t)
+			o.s.adopt(t)
 			if t.fault.error != nil {
 				o.faults[t.node] = t.fault
 				continue
@@ -116,25 +116,25 @@ func (o *order) tell(ctx context.Context, of map[*proxy.Node][]string) (reached 
 	return reached
 }
 
-// errAbsent is the fault of a server that is not asked.
-var errAbsent = errors.New("it is known not to answer")
+// errKnownDown is the fault of a server that sendTogether didn't try.
+var errKnownDown = errors.New("it is known not to answer")
 
-// told is the outcome of a command for one server.
-type told struct {
+// A sendOutcome is the outcome of a command for one server.
+type sendOutcome struct {
 	node  *proxy.Node
 	sub   *subscriber // nil: there is no connection
 	fault fault
 }
 
-// tellOne sends one server the command and waits for the confirmation. sub is nil when there is
+// sendOne sends one server the command and waits for the confirmation. sub is nil when there is
 // no connection to the server yet.
-func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscriber, e proxy.Expect, verb string, names []string) told {
+func (s *subscriptions) sendOne(ctx context.Context, n *proxy.Node, sub *subscriber, e proxy.Expect, verb string, names []string) sendOutcome {
 	if sub == nil {
 		made := &subscriber{of: s, node: n, confirmed: make(chan answer, 1)}
 		d, err := n.Dedicate(ctx, s.c.protocol, made)
 		if err != nil {
 			_, refused := errors.AsType[resp.Error](err)
-			return told{n, nil, fault{err, refused}}
+			return sendOutcome{n, nil, fault{err, refused}}
 		}
 		made.d, sub = d, made
 	}
@@ -142,28 +142,28 @@ func (s *subscriptions) tellOne(ctx context.Context, n *proxy.Node, sub *subscri
 	stop := context.AfterFunc(ctx, sub.d.Close) // a silent server must not hold this up past ctx
 	defer stop()
 	if err := sub.d.SendExpecting(0, e, raw); err != nil {
-		return told{n, sub, fault{error: err}}
+		return sendOutcome{n, sub, fault{error: err}}
 	}
 	sub.d.Flush()
 	select {
 	case got := <-sub.confirmed:
 		switch {
 		case got.fault != nil:
-			return told{n, sub, fault{error: got.fault}}
+			return sendOutcome{n, sub, fault{error: got.fault}}
 		case n.Redirects(got.raw):
-			return told{n, sub, fault{errShardMoved, true}}
+			return sendOutcome{n, sub, fault{errShardMoved, true}}
 		case len(got.raw) > 0:
-			return told{n, sub, fault{scriptReply(got.raw).Err, true}}
+			return sendOutcome{n, sub, fault{scriptReply(got.raw).Err, true}}
 		}
-		return told{n, sub, fault{}}
+		return sendOutcome{n, sub, fault{}}
 	case <-ctx.Done():
 		sub.d.Close() // a late confirmation would be taken for that of the next command
-		return told{n, sub, fault{error: context.Cause(ctx)}}
+		return sendOutcome{n, sub, fault{error: context.Cause(ctx)}}
 	}
 }
 
-// take gives the client a connection that was made for it.
-func (s *subscriptions) take(t told) {
+// adopt gives the client a new connection.
+func (s *subscriptions) adopt(t sendOutcome) {
 	if t.sub == nil || s.nodes[t.node] == t.sub {
 		return
 	}

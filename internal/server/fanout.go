@@ -10,9 +10,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// everywhere are the commands that concern all keys: they go to every server of the
+// fanOut are the commands that concern all keys: they go to every server of the
 // pool, and the replies are joined.
-var everywhere = map[string]func(dst []byte, j *join) []byte{
+var fanOut = map[string]func(dst []byte, j *join) []byte{
 	"dbsize": joinSums, "keys": joinAll, "flushall": joinOK, "flushdb": joinOK,
 	"script load": joinFirst, "script exists": joinEvery, "script flush": joinOK,
 	"pubsub channels": joinDistinct, "pubsub shardchannels": joinAll, "pubsub numsub": joinNumsub, "pubsub shardnumsub": joinNumsub, "pubsub numpat": joinMost,
@@ -74,8 +74,8 @@ func joinEvery(dst []byte, j *join) []byte {
 	return append(dst, all...)
 }
 
-// everywhereName is how everywhere calls a command.
-func everywhereName(k *keySpec, args [][]byte) string {
+// fanOutName is the name of a command in fanOut.
+func fanOutName(k *keySpec, args [][]byte) string {
 	if (k.name == "script" || k.name == "pubsub") && len(args) > 1 {
 		return k.name + " " + strings.ToLower(string(args[1]))
 	}
