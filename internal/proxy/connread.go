@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // A Counted is a [ReplyHandler] that counts the memory of a reply while it comes, so that a limit
@@ -188,47 +189,36 @@ func (l *conn) read(initial int, deliver func(raw []byte) error) error {
 		if l.skipping {
 			from += l.scanner.Discard(buf[from:to])
 		}
-		if from == to {
-			from, to = 0, 0
-		}
 		if len(buf) > l.keeps() && to-from <= readBuffer/2 { // also while a reply is dropped
-			fresh := make([]byte, readBuffer)
-			from, to = 0, copy(fresh, buf[from:to])
-			buf = fresh
+			buf, from, to = socket.Grow(buf[from:to], readBuffer), 0, to-from
 			l.discharge()
 		}
-		if to == len(buf) {
-			if from > 0 {
-				to = copy(buf, buf[from:to])
-				from = 0
+		var full bool
+		if from, to, full = socket.MakeRoom(buf, from, to); full {
+			if len(buf) >= l.maxReply {
+				if !l.skips || l.skipping {
+					return errors.New("a reply is longer than the limit")
+				}
+				l.skip(buf[from], fmt.Sprintf("the reply is longer than %d bytes", l.maxReply))
+				if l.endsSkipping() {
+					return l.endSkipping(deliver)
+				}
+				continue
 			}
-			if to > len(buf)/2 {
-				if len(buf) >= l.maxReply {
-					if !l.skips || l.skipping {
-						return errors.New("a reply is longer than the limit")
-					}
-					l.skip(buf[from], fmt.Sprintf("the reply is longer than %d bytes", l.maxReply))
-					if l.endsSkipping() {
-						return l.endSkipping(deliver)
-					}
-					continue
+			l.grown(2 * len(buf))
+			counts := l.listener != nil || 2*len(buf) > l.keeps()
+			if counts && !l.charge(3*len(buf)) { // both buffers, while one is copied to the other
+				if !l.skip(buf[from], errNoRoom.Error()) {
+					return errNoRoom
 				}
-				l.grown(2 * len(buf))
-				counts := l.listener != nil || 2*len(buf) > l.keeps()
-				if counts && !l.charge(3*len(buf)) { // both buffers, while one is copied to the other
-					if !l.skip(buf[from], errNoRoom.Error()) {
-						return errNoRoom
-					}
-					if l.endsSkipping() {
-						return l.endSkipping(deliver)
-					}
-					continue
+				if l.endsSkipping() {
+					return l.endSkipping(deliver)
 				}
-				grown := make([]byte, 2*len(buf))
-				copy(grown, buf[:to])
-				if buf = grown; counts {
-					l.charge(len(buf))
-				}
+				continue
+			}
+			buf, from, to = socket.Grow(buf[from:to], 2*len(buf)), 0, to-from
+			if counts {
+				l.charge(len(buf))
 			}
 		}
 		var n int

@@ -1,28 +1,21 @@
 package server
 
+import "github.com/redoubt-go/redoubt/internal/socket"
+
 // read reads more of what the client sends.
 func (c *session) read() error {
-	if c.from == c.to {
-		c.from, c.to = 0, 0
-		if len(c.buf) > maxRead {
-			c.buf = make([]byte, firstRead)
-			c.has.Hold(firstRead)
-		}
-	}
-	if c.to == len(c.buf) {
-		if c.from > 0 {
-			c.to = copy(c.buf, c.buf[c.from:c.to])
-			c.from = 0
-		}
-		if c.to > len(c.buf)/2 {
-			if !c.has.Hold(2 * len(c.buf)) {
-				c.refuseRest()
-				return nil
-			}
-			grown := make([]byte, 2*len(c.buf))
-			copy(grown, c.buf[:c.to])
-			c.buf = grown
-		}
+	var full bool
+	c.from, c.to, full = socket.MakeRoom(c.buf, c.from, c.to)
+	switch {
+	case c.to == 0 && len(c.buf) > maxRead:
+		c.buf = make([]byte, firstRead)
+		c.has.Hold(firstRead)
+	case full && !c.has.Hold(2*len(c.buf)):
+		c.refuseRest()
+		return nil
+	case full:
+		c.buf = socket.Grow(c.buf[c.from:c.to], 2*len(c.buf))
+		c.from, c.to = 0, c.to-c.from
 	}
 	n, err := c.conn.Read(c.buf[c.to:])
 	c.filled = n == len(c.buf)-c.to
@@ -64,7 +57,6 @@ func (c *session) enlarge() {
 	if !c.has.Hold(maxRead) {
 		return
 	}
-	grown := make([]byte, maxRead)
-	copy(grown, c.buf[c.from:c.to])
-	c.buf, c.from, c.to = grown, 0, c.to-c.from
+	c.buf = socket.Grow(c.buf[c.from:c.to], maxRead)
+	c.from, c.to = 0, c.to-c.from
 }

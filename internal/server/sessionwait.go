@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // await runs a handler that waits. Meanwhile it reads the connection, so that the handler's ctx ends when
@@ -139,9 +140,7 @@ func (c *session) watchConn(over func(err error)) (gone func() bool, stop func()
 		defer close(done)
 		for c.to-c.from < maxAhead {
 			if c.to == len(c.buf) {
-				grown := make([]byte, 2*len(c.buf))
-				copy(grown, c.buf[:c.to])
-				c.buf = grown
+				c.buf = socket.Grow(c.buf, 2*len(c.buf))
 			}
 			n, err := c.conn.Read(c.buf[c.to:])
 			c.to += n

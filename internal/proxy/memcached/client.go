@@ -132,23 +132,17 @@ func (c *client) read() bool {
 	return goOn && err == nil
 }
 
-// makeSpace makes room in the buffer for what comes next. The buffer grows as bytes come,
-// whatever length a command has announced. It reports false when there is no room, and
-// what came can't be thrown away.
+// makeSpace makes room in the buffer for the next read. The buffer grows as bytes come, whatever length a
+// command announces. It reports false when the budget has no room, and the unread bytes can't be
+// dropped.
 func (c *client) makeSpace() bool {
-	if c.from == c.to {
-		c.from, c.to = 0, 0
-		if c.buf == nil || len(c.buf) > idleBuffer {
-			c.buf = make([]byte, firstBuffer)
-			c.has.Hold(firstBuffer)
-		}
+	var full bool
+	c.from, c.to, full = socket.MakeRoom(c.buf, c.from, c.to)
+	if c.to == 0 && (c.buf == nil || len(c.buf) > idleBuffer) {
+		c.buf = make([]byte, firstBuffer)
+		c.has.Hold(firstBuffer)
 	}
-	if c.to < len(c.buf) {
-		return true
-	}
-	if c.to-c.from <= len(c.buf)/2 {
-		c.to = copy(c.buf, c.buf[c.from:c.to])
-		c.from = 0
+	if !full {
 		return true
 	}
 	size := 2 * len(c.buf)
@@ -158,9 +152,8 @@ func (c *client) makeSpace() bool {
 	if !c.has.Hold(size) {
 		return c.dropRequest()
 	}
-	grown := make([]byte, size)
-	c.to = copy(grown, c.buf[c.from:c.to])
-	c.buf, c.from = grown, 0
+	c.buf = socket.Grow(c.buf[c.from:c.to], size)
+	c.from, c.to = 0, c.to-c.from
 	return true
 }
 
