@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// docs/promises.md is generated from the comments of tests. A test that holds a promise says so in
-// its comment, by a paragraph that begins with "Promise: ". Several tests may hold the same promise.
+// docs/promises.md is generated from the comments of tests. A test that holds a promise has a paragraph
+// in its comment that begins with "Promise: ". Several tests may hold the same promise.
 
 var updatePromises = flag.Bool("update-promises", false, "write docs/promises.md anew")
 
@@ -52,7 +52,7 @@ func promisesPage(files map[string]string) string {
 	}
 	var b strings.Builder
 	b.WriteString("# Promises, and the tests that hold them\n\n<!-- Generated from the comments of tests by `go test . -run TestPromisesAreListed -update-promises`. Do not edit. -->\n\n" +
-		"A test in this table fails when its promise is broken. The package documentation says what each promise means.\n")
+		"Each test in these tables fails when its promise is broken. The package documentation explains the promises.\n")
 	for _, dir := range sortedKeys(holders) {
 		title := dir
 		if dir == "." {
@@ -83,8 +83,9 @@ func promisesOf(path, text string) map[string][]string {
 			continue
 		}
 		for paragraph := range strings.SplitSeq(fn.Doc.Text(), "\n\n") {
-			if p, ok := strings.CutPrefix(strings.TrimSpace(paragraph), "Promise: "); ok {
-				found[fn.Name.Name] = append(found[fn.Name.Name], strings.Join(strings.Fields(p), " "))
+			if p, ok := strings.CutPrefix(strings.TrimSpace(paragraph), "Promise: "); ok && p != "" {
+				p = strings.Join(strings.Fields(p), " ")
+				found[fn.Name.Name] = append(found[fn.Name.Name], strings.ToUpper(p[:1])+p[1:])
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func TestPromisesOfAFile(t *testing.T) {
 	text := "package p\n\n// TestA does.\n//\n// Promise: one\n// thing.\n//\n// Promise: another.\nfunc TestA(t *testing.T) {}\n\n// Promise: of a helper.\nfunc help() {}\n"
 	got := promisesPage(map[string]string{"a/b_test.go": text})
-	want := "\n## a\n\n| promise | tests |\n|---|---|\n| another. | TestA |\n| one thing. | TestA |\n"
+	want := "\n## a\n\n| promise | tests |\n|---|---|\n| Another. | TestA |\n| One thing. | TestA |\n"
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end with %q", got, want)
 	}
