@@ -10,15 +10,15 @@ import (
 
 // A combiner merges the commands of concurrent callers into pipelines.
 //
-// A caller that finds a lane free runs its command at once, by itself. Callers
-// that come while all lanes are busy queue, and leave together as one pipeline
-// when a lane is free again, up to its share of all callers: the busier the
-// server, the larger the pipelines, and no caller ever waits for company. A caller whose ctx ends leaves at once.
+// A caller that finds a free lane sends its command alone and at once. While all
+// lanes are busy, callers queue. When a lane is free again, it takes its share of the
+// queue as one pipeline. So the pipelines grow with the load, and no caller waits for
+// other callers. A caller whose ctx ends leaves at once.
 //
-// The number of lanes follows the round trip. On loopback two are best: one
-// pipeline is in flight while the next gathers. On a link of milliseconds few
-// lanes would make callers wait for a lane longer than for the server, so
-// there are more of them there.
+// The number of lanes follows the round trip. On loopback two lanes are best: one
+// pipeline is in flight while the next one gathers. On a link with a round trip of
+// milliseconds there are more lanes, because callers would wait longer for one of two
+// lanes than for the server.
 //
 // Rejected: waiting a fixed time to gather callers (it delays the lone caller
 // by that time); one connection with a reader and a writer goroutine (two more
@@ -55,8 +55,8 @@ const (
 	maxLanes = 16
 	// laneStep is how much round trip one more lane is for.
 	laneStep = 125 * time.Microsecond
-	// maxBatch bounds a pipeline, so that the last of many callers does not
-	// wait for the replies of all.
+	// maxBatch is the greatest length of a pipeline. It bounds how long the last caller waits for the
+	// replies of the others.
 	maxBatch = 512
 	// stuckAfter is how long a command or a pipeline may take until its lane is given to waiting
 	// commands. Its connection may be broken.
@@ -142,9 +142,8 @@ func (b *combiner) exit(l *lane, use uint64) {
 	}
 }
 
-// watchLanes has a look at the lanes after a while. It is called when somebody
-// waits, so that no call pays for a timer as long as lanes are free. b.mu is
-// held.
+// watchLanes looks for stuck lanes after a while. It is called when a caller must wait, so no call
+// pays for a timer as long as lanes are free. b.mu is held.
 func (b *combiner) watchLanes() {
 	if b.watched {
 		return
@@ -157,7 +156,7 @@ func (b *combiner) watchLanes() {
 	}
 }
 
-// freeStuck gives the lanes away that are stuck.
+// freeStuck gives the stuck lanes away.
 func (b *combiner) freeStuck() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +175,8 @@ func (b *combiner) freeStuck() {
 	}
 }
 
-// leave is for a caller that goes because of err while its call is queued or in
-// flight. The call is not recycled: its pipeline may still hold it.
+// leave is for a caller that leaves because of err while its call is queued or in flight. The call is not
+// reused: its pipeline may still hold it.
 func (b *combiner) leave(c *call, err error) Reply {
 	b.mu.Lock()
 	for i, q := range b.queue {
@@ -207,10 +206,9 @@ func (b *combiner) dispatch() {
 	}
 }
 
-// take removes the next batch from the queue, at most one lane's share of all
-// that is queued and under way. Without that one lane ends up with nearly all
-// callers and the others with one each, and server and client work in turns.
-// b.mu is held.
+// take removes the next batch from the queue, at most one lane's share of all queued and running calls.
+// Without that limit one lane would have nearly all callers and the others one each, and server and client
+// would work in turns. b.mu is held.
 func (b *combiner) take() []*call {
 	width := b.width()
 	most := min((b.flying+len(b.queue)+width-1)/width, maxBatch)
@@ -297,7 +295,7 @@ func (b *combiner) observe(d time.Duration) {
 	}
 }
 
-// width is how many lanes there may be.
+// width is the greatest number of lanes.
 func (b *combiner) width() int {
 	return min(minLanes+int(b.rtt.Load()/int64(laneStep)), b.max)
 }

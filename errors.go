@@ -34,8 +34,8 @@ var (
 	// "{}", auto_eject_hosts or distribution.
 	ErrRefused = errors.New("redoubt: refused by the pool")
 
-	// ErrInvalidPattern is matched by the error for a pattern that has no end,
-	// and ErrInvalidCursor for a cursor that no page gave: see [Client.Names].
+	// ErrInvalidPattern is matched by the error for an unfinished pattern, and ErrInvalidCursor by the
+	// error for a cursor that no page returned: see [Client.NamesPage].
 	ErrInvalidPattern = errors.New("redoubt: invalid pattern")
 	ErrInvalidCursor  = errors.New("redoubt: invalid cursor")
 )

@@ -9,20 +9,18 @@ import (
 	"sync"
 )
 
-// A Waiter gets the wake-ups for one key: a script that frees something
-// publishes the key to the channel of one process that waits for it, and that
-// process wakes one of its Waiters, the oldest.
+// A Waiter receives the wake-ups for one key. A script that frees something publishes the key to the
+// channel of one process that waits for it, and that process wakes its oldest Waiter for the key.
 //
-// A Client has one channel for all its Waiters, its inbox, subscribed when the
-// first Waiter is made. On a cluster that has sharded pub/sub (Redis 7) the
-// channel must live in the key's slot, so there it is one channel a name, on
-// one connection a node.
+// A Client has one channel for all its Waiters, its inbox, and subscribes to it when the first Waiter is
+// made. On a cluster with sharded pub/sub (Redis 7) the channel must be in the slot of the key, so there
+// it is one channel per name, on one connection per node.
 type Waiter struct {
-	// C receives a value when the key may be worth another try: after a
-	// wake-up, and after a lost connection that may have swallowed one.
+	// C receives a value when the key may be worth another try: after a wake-up, and after a lost
+	// connection that may have lost one.
 	C <-chan struct{}
-	// Channel is what the scripts publish the key to; Verb is the command
-	// that does so, PUBLISH or SPUBLISH.
+	// Channel is the channel that gets the key, and Verb the command that publishes it, PUBLISH or
+	// SPUBLISH.
 	Channel, Verb string
 
 	c     chan struct{}
@@ -117,7 +115,7 @@ func (b *inbox) wake(key string) {
 	}
 }
 
-// wakeAll wakes all that rely on s, or everybody: wake-ups may have been lost.
+// wakeAll wakes all waiters of s, or all waiters when s is nil: wake-ups may have been lost.
 func (b *inbox) wakeAll(s *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +176,7 @@ func (b *inbox) open(ctx context.Context, channel string, sharded bool) (*subscr
 	b.subs[channel] = s
 	b.mu.Unlock()
 
-	// Without a Subscriber nothing wakes the waiters: they wait out the lease.
+	// Without a Subscriber nothing wakes the waiters: they wait until the lease ends.
 	var stop func()
 	var err error
 	if sc, ok := b.client.conn.(Subscriber); ok {
@@ -247,8 +245,8 @@ func (b *inbox) close() {
 }
 
 // publishVerb finds out once whether scripts publish on sharded channels: on a cluster, from
-// Redis 7 on. HELLO tells, through a proxy in front of a cluster too. A server without HELLO, or
-// without either field in its answer, is taken for none.
+// Redis 7 on. HELLO tells it, through a proxy in front of a cluster too. A server without HELLO, or
+// without either field in its reply, counts as no cluster.
 func (b *inbox) publishVerb(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	verb := b.verb

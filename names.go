@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/pages"
 )
 
-// scanCount is how many keys a server looks at for one page: a fraction of a
-// millisecond in which it does nothing else.
+// scanCount is how many keys a server scans for one page. That takes a fraction of a millisecond, in which
+// the server does nothing else.
 const scanCount = 1000
 
 // Names iterates over the names that have a key with the given part and of the given Redis type: see
@@ -83,8 +83,7 @@ func (c *Client) NamesPage(ctx context.Context, part, typ, match, cursor string)
 	return names, next, nil
 }
 
-// parseCursor reads a cursor of SCAN, behind which the number of the primary
-// stands unless it is the first.
+// parseCursor reads a cursor of SCAN. The number of the primary follows it unless it is the first one.
 func parseCursor(cursor string) (at uint64, node int, err error) {
 	if cursor == "" {
 		return 0, 0, nil
@@ -100,7 +99,7 @@ func parseCursor(cursor string) (at uint64, node int, err error) {
 	return at, node, nil
 }
 
-// pattern is what the keys of the names that match have in common.
+// pattern returns the pattern of the keys of the names that match.
 func (c *Client) pattern(match, part string) (string, error) {
 	if match == "" {
 		match = "*"
@@ -112,9 +111,8 @@ func (c *Client) pattern(match, part string) (string, error) {
 	return prefix + ":{" + match + "}:" + part, nil
 }
 
-// CheckPattern returns an error that matches [ErrInvalidPattern] for a pattern, as of
-// Redis' KEYS, that has no end: a server takes such a one for something else than
-// was meant.
+// CheckPattern returns an error that matches [ErrInvalidPattern] for a pattern, as of Redis' KEYS, whose
+// last class or escape is unfinished. A server would read such a pattern differently.
 func CheckPattern(pattern string) error {
 	if fault := unfinished(pattern); fault != "" {
 		return fmt.Errorf("%w: %q %s", ErrInvalidPattern, pattern, fault)
@@ -122,8 +120,8 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// unfinished says what is without an end in a pattern, and would swallow what
-// follows it. It reads as Redis does.
+// unfinished names the unfinished part of a pattern, which would swallow the text behind it. It reads a
+// pattern as Redis does.
 func unfinished(pattern string) (fault string) {
 	class := false
 	for i := 0; i < len(pattern); i++ {

@@ -9,13 +9,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
-// An OpenConn is a [Conn] that whoever opened it closes.
+// An OpenConn is a [Conn] that its opener closes.
 type OpenConn interface {
 	Conn
 	Close() error
 }
 
-// An Opener connects to what a URL names. Its errors never show a password.
+// An Opener connects to the server of a URL. Its errors never show a password.
 type Opener func(ctx context.Context, url string) (OpenConn, error)
 
 var openers struct {
@@ -23,8 +23,8 @@ var openers struct {
 	by map[string]Opener
 }
 
-// Register has [Open] open the URLs with the given schemes by open. A package calls it
-// when it is initialized. Register panics when one of the schemes has an Opener.
+// Register makes [Open] use open for URLs with the given schemes. A package calls it when it is
+// initialized. Register panics when a scheme has an Opener already.
 func Register(open Opener, schemes ...string) {
 	openers.mu.Lock()
 	defer openers.mu.Unlock()
@@ -39,8 +39,8 @@ func Register(open Opener, schemes ...string) {
 	}
 }
 
-// Open returns a [Client] on what url names. It works for as long as ctx lasts, ten
-// seconds at most. [Client.Close] closes the connection as well.
+// Open connects to the server of url and returns a [Client]. It tries until ctx ends, for ten seconds at
+// most. [Client.Close] closes the connection as well.
 //
 //	redis://[user:password@]host[:port][/db]          one server; rediss:// with TLS
 //	unix://[user:password@]/path/to.sock[?db=n]       one server by its socket
@@ -55,9 +55,8 @@ func Register(open Opener, schemes ...string) {
 //	import _ "github.com/redoubt-go/redoubt/goredis"       // all but embedded
 //	import _ "github.com/redoubt-go/redoubt/engine" // embedded
 //
-// The commands of redoubt take the same URLs. For what these packages offer beyond, such as
-// an own go-redis client or the options of an engine, open a [Conn] by goredis or engine and
-// give it to [New].
+// The commands of redoubt take the same URLs. To use a go-redis client of your own, or the options
+// of an engine, open a [Conn] with goredis or engine and pass it to [New].
 func Open(ctx context.Context, url string, opts Options) (*Client, error) {
 	if err := opts.settle(); err != nil {
 		return nil, err

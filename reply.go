@@ -56,8 +56,8 @@ func (r Reply) Array() ([]any, error) {
 	return a, nil
 }
 
-// Ints copies an array reply of exactly len(dst) integers into dst. This is
-// how the replies of the project's scripts are read.
+// Ints copies an array reply of exactly len(dst) integers into dst. The replies of this module's scripts
+// have this form.
 func (r Reply) Ints(dst []int64) error {
 	a, err := r.Array()
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 // one with [NewScript], once, in a package variable, and run it through a
 // [Cmd].
 //
-// It is sent by its digest: 40 bytes and its arguments. A server that doesn't
-// know it yet is given it by SCRIPT LOAD, not by EVAL: since Redis 7.4 scripts
-// that came by EVAL are evicted.
+// A Conn sends its digest: 40 bytes and its arguments. When the server doesn't know the
+// script, the Conn loads it by SCRIPT LOAD and not by EVAL, because Redis 7.4 evicts scripts
+// that came by EVAL.
 type Script struct {
 	name   string
 	source string
 	digest string
 }
 
-// NewScript returns the script with the given Lua source. The name is for
-// people.
+// NewScript returns the script with the given Lua source. The name is only for
+// messages.
 func NewScript(name, source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 	return &Script{name: name, source: source, digest: hex.EncodeToString(sum[:])}

@@ -9,15 +9,14 @@ import (
 // [Subscriber].
 var ErrNoSubscriber = errors.New("redoubt: the Conn can't subscribe")
 
-// CanSubscribe reports whether [Client.Subscribe] is of use.
+// CanSubscribe reports whether the Conn is a [Subscriber].
 func (c *Client) CanSubscribe() bool {
 	_, ok := c.conn.(Subscriber)
 	return ok
 }
 
-// Subscribe listens on a channel that anybody may publish to, on a cluster too: see
-// [Subscriber]. It is for what all processes must hear; who waits for one key has a
-// [Waiter].
+// Subscribe listens on a channel that any client may publish to, on a cluster too: see [Subscriber]. Use
+// it for messages to all processes, and a [Waiter] to wait for one key.
 func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string, lost bool)) (stop func(), err error) {
 	if c.closed.Load() {
 		return nil, ErrClosed

@@ -7,15 +7,14 @@ import (
 	"strconv"
 )
 
-// Parse reads what DUMP gave. The value may share memory with payload. Its
-// error matches [ErrChecksum], [ErrFormat], or [ErrTooLarge] when the value
-// would take more than [Largest].
+// Parse reads the output of DUMP. The value may share memory with payload. The error matches
+// [ErrChecksum], [ErrFormat], or [ErrTooLarge] when the value would take more than [Largest].
 //
-// That members of a set or fields of a hash differ is not checked.
+// Parse does not check that the members of a set, or the fields of a hash, differ.
 func Parse(payload []byte) (*Value, error) { return ParseAtMost(payload, Largest, nil) }
 
-// ParseAtMost is [Parse] of values that take up to most bytes of memory, with
-// 32 for each element beside its own bytes, for a caller that counts the work.
+// ParseAtMost is [Parse] for values of at most most bytes of memory, which counts 32 bytes per element
+// beside the element itself. It calls work with the bytes that it has read.
 func ParseAtMost(payload []byte, most int64, work Work) (*Value, error) {
 	n := len(payload) - footer
 	if n < 1 || binary.LittleEndian.Uint16(payload[n:]) > VersionFieldTTL ||
@@ -40,8 +39,7 @@ func ParseAtMost(payload []byte, most int64, work Work) (*Value, error) {
 	return v, nil
 }
 
-// A reader takes a value apart. After something was wrong, bad is set and what
-// it returns means nothing.
+// A reader parses a value. After a fault bad is set, and its results mean nothing.
 type reader struct {
 	b    []byte
 	bad  bool

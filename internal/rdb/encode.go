@@ -8,8 +8,8 @@ import (
 
 const footer = 2 + 8 // version and checksum
 
-// A Work is called again and again by what goes over many bytes, with how many these were since
-// the last call. It may panic to end it. A nil Work counts nothing.
+// A Work is called repeatedly by functions that read many bytes, with the number of bytes since the last
+// call. It may panic to end the function. A nil Work counts nothing.
 type Work func(bytes int)
 
 func (w Work) count(bytes int) {
@@ -18,9 +18,8 @@ func (w Work) count(bytes int) {
 	}
 }
 
-// Payload appends v in the form of DUMP to dst: its type, itself, the version
-// and the checksum. Collections are written element by element, which every
-// Redis reads and turns into the form that suits it.
+// Payload appends v in the format of DUMP to dst: its type, its body, the version and the checksum.
+// Collections are written element by element. Every Redis reads this form and converts it.
 func Payload(dst []byte, v *Value) []byte { return PayloadWith(dst, v, nil) }
 
 // PayloadWith is [Payload] for a caller that counts the work.

@@ -18,7 +18,7 @@ type Entry struct {
 	Payload []byte
 }
 
-// A FileError says where a file can't be read.
+// A FileError says where a file is broken.
 type FileError struct {
 	Offset int64 // of the byte behind the last that made sense
 	Reason string
@@ -28,8 +28,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("rdb: the file can't be read at byte %d: %s", e.Offset, e.Reason)
 }
 
-// ErrNewer is matched by the error of a value that the wanted version of the
-// format has no form for.
+// ErrNewer is matched by the error of a value that the wanted version of the format can't hold.
 var ErrNewer = errors.New("rdb: the value needs a newer version of the format")
 
 // Codes that stand in a file in the place of a type.
@@ -59,8 +58,8 @@ const (
 	typeHashValkey       = 22 // of Valkey 9, in files and payloads from version 80 on
 )
 
-// Unsupported returns what a payload holds that [Parse] can't read, like
-// "stream", or "" when it can. Of a payload that is broken it may say either.
+// Unsupported returns the type of a payload that [Parse] can't read, like "stream", or "" when Parse can
+// read it. For a broken payload it may return either.
 func Unsupported(payload []byte) string {
 	if len(payload) == 0 {
 		return "nothing"

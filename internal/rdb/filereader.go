@@ -11,12 +11,12 @@ import (
 	"strconv"
 )
 
-// A FileReader reads an RDB file key by key, in the memory of the largest
-// value. Files of Redis up to 8.2 (version 12) and of Valkey up to 9 (80) are
-// known; a newer one is read as long as it has nothing that is unknown.
+// A FileReader reads an RDB file key by key, in the memory of the largest value. It knows files of Redis
+// up to 8.2 (version 12) and of Valkey up to 9 (80). It reads a newer file as long as that has no unknown
+// part.
 //
-// Left out are access times and frequencies, what modules keep beside the keys,
-// and functions, which are counted. It is not safe for concurrent use.
+// It skips access times and frequencies, the data that modules keep beside the keys, and functions, which
+// it counts. It is not safe for concurrent use.
 type FileReader struct {
 	in        *bufio.Reader
 	offset    int64
@@ -29,8 +29,7 @@ type FileReader struct {
 	err       error
 }
 
-// NewFileReader reads the header of a file. Its error is a [FileError], or what
-// r returned.
+// NewFileReader reads the header of a file. Its error is a [FileError], or the error of r.
 func NewFileReader(r io.Reader) (*FileReader, error) {
 	f := &FileReader{in: bufio.NewReaderSize(r, 256<<10)}
 	magic := string(f.take(5))
@@ -53,8 +52,8 @@ func NewFileReader(r io.Reader) (*FileReader, error) {
 	return f, f.err
 }
 
-// Version is that of the format: 9 for Redis 5.0 to 6.2, 10 for 7.0, 11 for 7.2,
-// 12 for 7.4 and later, from 80 on for Valkey 9.
+// Version is the version of the format: 9 for Redis 5.0 to 6.2, 10 for 7.0, 11 for 7.2, 12 for 7.4 and
+// later, from 80 on for Valkey 9.
 func (f *FileReader) Version() int { return f.version }
 
 // Functions is how many libraries of FUNCTION LOAD were passed over so far.

@@ -18,9 +18,8 @@ type FileWriter struct {
 	buf     []byte
 }
 
-// NewFileWriter writes the header of a file of the given version, 9 to
-// [VersionFieldTTL]: see [Version]. created is what the file says of when it was
-// made.
+// NewFileWriter writes the header of a file of the given version, 9 to [VersionFieldTTL]: see [Version].
+// created is the time that the file gives as its creation.
 func NewFileWriter(w io.Writer, version int, created time.Time) (*FileWriter, error) {
 	if version < 9 || version > VersionFieldTTL {
 		return nil, fmt.Errorf("rdb: files are written in version 9 to %d, not %d", VersionFieldTTL, version)
@@ -37,8 +36,8 @@ func (f *FileWriter) aux(name, value string) {
 }
 
 // Write adds a key. All keys of a database should come together, and no key may
-// come twice, or Redis refuses the file. A value that the version of the file has
-// no form for gives an error that matches [ErrNewer]; nothing is written then.
+// come twice, or Redis refuses the file. For a value that the version of the file can't
+// hold the error matches [ErrNewer], and nothing is written.
 func (f *FileWriter) Write(e Entry) error {
 	payload, err := Fit(e.Payload, f.version)
 	if err != nil {
@@ -56,8 +55,8 @@ func (f *FileWriter) Write(e Entry) error {
 	return f.write()
 }
 
-// Close ends the file and flushes it. It doesn't close what the file is written
-// to.
+// Close ends the file and flushes it. It doesn't close the underlying
+// writer.
 func (f *FileWriter) Close() error {
 	f.buf = append(f.buf, opEnd)
 	crc := extend(f.crc, f.buf)

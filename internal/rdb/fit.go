@@ -21,13 +21,12 @@ func stamp(b []byte, version int) []byte {
 	return binary.LittleEndian.AppendUint64(b, checksum(b))
 }
 
-// Fit returns what DUMP gave in a form that RESTORE of a server takes which
-// knows the format up to the given version: 9 for Redis 5.0 to 6.2, 10 for 7.0,
-// 11 for 7.2 and Valkey before 9, 12 for 7.4 and later. It returns payload
-// itself when that is such a form. Payloads of Valkey 9 are understood, too.
+// Fit converts a payload of DUMP for RESTORE on a server that knows the format up to the given version: 9
+// for Redis 5.0 to 6.2, 10 for 7.0, 11 for 7.2 and Valkey before 9, 12 for 7.4 and later. It returns
+// payload itself when no conversion is needed. It reads payloads of Valkey 9, too.
 //
-// A value that has no such form gives an error that matches [ErrNewer], one that
-// can't be read the errors of [Parse].
+// The error for a value that the version can't hold matches [ErrNewer]. The errors for a broken value are
+// as in [Parse].
 func Fit(payload []byte, most int) ([]byte, error) {
 	v := version(payload)
 	if v <= most {
@@ -65,8 +64,8 @@ func Fit(payload []byte, most int) ([]byte, error) {
 	return stamp(plain[:len(plain)-footer], since(plain[0])), nil
 }
 
-// Check reports what is wrong with a payload. RESTORE takes a payload in which Check finds
-// nothing. One that [Unsupported] names is only checked for its footer.
+// Check returns the fault of a payload. RESTORE accepts a payload without a fault. Of a type that
+// [Unsupported] names, Check checks only the footer.
 func Check(payload []byte) error {
 	if Unsupported(payload) == "" {
 		v, err := Parse(payload)
